@@ -1,0 +1,165 @@
+// Package apis_test writes and checks the files that are made from the Go types
+// of package v1: the XRD, the Compositions, the CRD and the deep copy methods.
+package apis_test
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/go/packages"
+	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-tools/pkg/crd"
+	"sigs.k8s.io/controller-tools/pkg/deepcopy"
+	"sigs.k8s.io/controller-tools/pkg/genall"
+	"sigs.k8s.io/controller-tools/pkg/loader"
+	"sigs.k8s.io/controller-tools/pkg/markers"
+	"sigs.k8s.io/yaml"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// header of every golden file in YAML.
+const header = "# Made from the Go types in apis/v1 by `go test ./apis/... -update`. Do not edit.\n"
+
+func update() bool { return flag.Lookup("update").Value.String() == "true" }
+
+func init() { flag.Bool("update", false, "write the golden files instead of comparing them") } //nolint:gochecknoinits // The flag must exist before the test binary parses its flags.
+
+// TestGolden compares the files in this folder with what the types say, and
+// writes them with -update.
+func TestGolden(t *testing.T) {
+	g := newGenerator(t)
+	xrd, crdBackup := g.xrd(t), g.backupCRD(t)
+	cases := map[string]struct {
+		reason string
+		want   any
+	}{
+		"xrd-xmysqls.yaml":                {reason: "The XRD must have the schema of MySQLSpec and MySQLStatus.", want: xrd},
+		"crd-mysqlbackups.yaml":           {reason: "The CRD must have the schema of MySQLBackup.", want: crdBackup},
+		"composition-mysql.yaml":          {reason: "The StorageClass Composition must call the function.", want: composition("mysql", v1.VolumesStorageClass)},
+		"composition-mysql-hostpath.yaml": {reason: "The hostPath Composition must call the function.", want: composition("mysql-hostpath", v1.VolumesHostPath)},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			golden(t, name, tc.reason, marshal(t, tc.want))
+		})
+	}
+	t.Run("zz_generated.deepcopy.go", func(t *testing.T) {
+		golden(t, filepath.Join("v1", "zz_generated.deepcopy.go"), "The deep copies must cover every field.", g.deepCopies(t))
+	})
+}
+
+func golden(t *testing.T, path, reason string, got []byte) {
+	t.Helper()
+	if update() {
+		if err := os.WriteFile(path, got, 0o644); err != nil { //nolint:gosec // A manifest is for everybody to read.
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path) //nolint:gosec // The path is a constant above.
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("\n%s\nIf the change is wanted: go test ./apis/... -update\n%s: -want, +got:\n%s", reason, path, diff)
+	}
+}
+
+func marshal(t *testing.T, o any) []byte {
+	t.Helper()
+	b, err := yaml.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := map[string]any{}
+	if err := yaml.Unmarshal(b, &m); err != nil {
+		t.Fatal(err)
+	}
+	delete(m, "status")
+	delete(m["metadata"].(map[string]any), "creationTimestamp") //nolint:forcetypeassert // Every object here has metadata.
+	b, err = yaml.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append([]byte(header), b...)
+}
+
+// A generator makes schemas from the types of package v1.
+type generator struct {
+	parser *crd.Parser
+	pkg    *loader.Package
+	roots  []*loader.Package
+	col    *markers.Collector
+}
+
+func newGenerator(t *testing.T) *generator {
+	t.Helper()
+	roots, err := loader.LoadRoots("./v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg := &markers.Registry{}
+	if err := (crd.Generator{}).RegisterMarkers(reg); err != nil {
+		t.Fatal(err)
+	}
+	if err := (deepcopy.Generator{}).RegisterMarkers(reg); err != nil {
+		t.Fatal(err)
+	}
+	col := &markers.Collector{Registry: reg}
+	p := &crd.Parser{Collector: col, Checker: &loader.TypeChecker{NodeFilters: []loader.NodeFilter{crd.Generator{}.CheckFilter()}}}
+	crd.AddKnownTypes(p)
+	for _, r := range roots {
+		p.NeedPackage(r)
+	}
+	return &generator{parser: p, pkg: roots[0], roots: roots, col: col}
+}
+
+// schema of a type, with every reference resolved.
+func (g *generator) schema(t *testing.T, name string) extv1.JSONSchemaProps {
+	t.Helper()
+	id := crd.TypeIdent{Package: g.pkg, Name: name}
+	g.parser.NeedFlattenedSchemaFor(id)
+	if loader.PrintErrors(g.roots, packages.TypeError) {
+		t.Fatal("cannot read the types of package v1")
+	}
+	flat := g.parser.FlattenedSchemata[id]
+	return *flat.DeepCopy()
+}
+
+func (g *generator) backupCRD(t *testing.T) extv1.CustomResourceDefinition {
+	t.Helper()
+	gk := v1.GroupVersion.WithKind(v1.KindMySQLBackup).GroupKind()
+	g.parser.NeedCRDFor(gk, nil)
+	if loader.PrintErrors(g.roots, packages.TypeError) {
+		t.Fatal("cannot make the CRD")
+	}
+	return g.parser.CustomResourceDefinitions[gk]
+}
+
+// deepCopies is the file that controller-tools generates.
+func (g *generator) deepCopies(t *testing.T) []byte {
+	t.Helper()
+	out := &memory{}
+	ctx := &genall.GenerationContext{
+		Collector:  g.col,
+		Roots:      g.roots,
+		Checker:    &loader.TypeChecker{NodeFilters: []loader.NodeFilter{deepcopy.Generator{}.CheckFilter()}},
+		OutputRule: out,
+	}
+	if err := (deepcopy.Generator{}).Generate(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// memory is an output rule that keeps the one generated file.
+type memory struct{ bytes.Buffer }
+
+func (m *memory) Open(*loader.Package, string) (io.WriteCloser, error) { return m, nil }
+func (m *memory) Close() error                                         { return nil }

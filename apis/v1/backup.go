@@ -1,0 +1,128 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A MySQLBackup is the record of one backup. It is cluster-scoped, so that
+// deleting a namespace cannot delete it, and only the controller writes it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=msb,path=mysqlbackups,singular=mysqlbackup,categories=crossplane-mysql
+// +kubebuilder:printcolumn:name="NAMESPACE",type=string,JSONPath=`.spec.instance.namespace`
+// +kubebuilder:printcolumn:name="INSTANCE",type=string,JSONPath=`.spec.instance.name`
+// +kubebuilder:printcolumn:name="PHASE",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="VERSION",type=string,JSONPath=`.spec.version`
+// +kubebuilder:printcolumn:name="SIZE",type=string,JSONPath=`.spec.archive.size`
+// +kubebuilder:printcolumn:name="MESSAGE",type=string,JSONPath=`.status.message`,priority=1
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+type MySQLBackup struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   MySQLBackupSpec   `json:"spec"`
+	Status MySQLBackupStatus `json:"status,omitempty"`
+}
+
+// A MySQLBackupList is a list of MySQLBackups.
+//
+// +kubebuilder:object:root=true
+type MySQLBackupList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []MySQLBackup `json:"items"`
+}
+
+// A MySQLBackupSpec says what was backed up, and where it lies.
+type MySQLBackupSpec struct {
+	// Instance that was backed up.
+	Instance BackedUpInstance `json:"instance"`
+	// Image of the server.
+	Image string `json:"image"`
+	// Version that the server gave as its own before it stopped, such as 8.4.6.
+	// Empty where it never answered.
+	//
+	// +optional
+	Version string `json:"version,omitempty"`
+	// CleanShutdown is true if the server stopped cleanly.
+	//
+	// +optional
+	CleanShutdown bool `json:"cleanShutdown,omitempty"`
+	// StorageSize that the instance had asked for, a quantity such as 1Gi.
+	//
+	// +optional
+	StorageSize string `json:"storageSize,omitempty"`
+	// Archive that holds the data. Unset until it is written.
+	//
+	// +optional
+	Archive *Archive `json:"archive,omitempty"`
+}
+
+// A BackedUpInstance identifies what was backed up.
+type BackedUpInstance struct {
+	// Kind of the claim.
+	Kind string `json:"kind"`
+	// Namespace of the claim.
+	Namespace string `json:"namespace"`
+	// NamespaceUID tells a namespace from a later one of the same name.
+	NamespaceUID types.UID `json:"namespaceUID"`
+	// Name of the claim.
+	Name string `json:"name"`
+	// XR is the UID of the composite resource.
+	XR types.UID `json:"xr"`
+}
+
+// An Archive is a .tar.zst file of a data directory, beside its manifest.json.
+type Archive struct {
+	// ClaimName is the PersistentVolumeClaim, in the instance's namespace, of the
+	// volume that it lies on.
+	ClaimName string `json:"claimName"`
+	// Path of the file on that volume, relative to its root.
+	Path string `json:"path"`
+	// SHA256 of the file, in hexadecimal.
+	SHA256 string `json:"sha256"`
+	// Size of the file, a quantity.
+	//
+	// +optional
+	Size string `json:"size,omitempty"`
+	// DataBytes is the size of the unpacked data.
+	//
+	// +optional
+	DataBytes int64 `json:"dataBytes,omitempty"`
+}
+
+// A BackupPhase is how far a backup is.
+type BackupPhase string
+
+// Phases of a backup. Only Proven means that the data may be released: the
+// archive was read back, and its checksums and listing hold.
+const (
+	BackupPending BackupPhase = "Pending"
+	BackupRunning BackupPhase = "Running"
+	BackupProven  BackupPhase = "Proven"
+	BackupFailed  BackupPhase = "Failed"
+)
+
+// A MySQLBackupStatus says how far a backup is.
+type MySQLBackupStatus struct {
+	// Phase is Pending, Running, Proven or Failed.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Pending;Running;Proven;Failed
+	Phase BackupPhase `json:"phase,omitempty"`
+	// Message says what is wrong and what to do.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
+	// StartedAt is when the copy began.
+	//
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// ProvenAt is when the archive's proof held.
+	//
+	// +optional
+	ProvenAt *metav1.Time `json:"provenAt,omitempty"`
+}

@@ -1,0 +1,26 @@
+package v1
+
+// Exit codes of `controller backup` and `controller restore`. A Job's pod
+// failure policy ends the Job at once on those that no retry can mend, and the
+// Job's condition carries the code, so that the function can say what happened
+// without reading pods or logs.
+const (
+	// ExitVersion: the server's image is of a version that cannot use the backup.
+	ExitVersion = 40
+	// ExitUnclean: the server that wrote the backup did not stop cleanly, and the
+	// image is of another version, which MySQL refuses to upgrade to.
+	ExitUnclean = 41
+	// ExitDamaged: the archive's checksum or listing does not hold.
+	ExitDamaged = 42
+	// ExitMissing: the archive or its manifest is not on the backup volume.
+	ExitMissing = 43
+	// ExitOccupied: the data volume already holds a database.
+	ExitOccupied = 44
+	// ExitNoSpace: the data does not fit on the volume.
+	ExitNoSpace = 45
+)
+
+// PermanentExits are the exit codes that no retry can mend, ascending.
+func PermanentExits() []int32 {
+	return []int32{ExitVersion, ExitUnclean, ExitDamaged, ExitMissing, ExitOccupied, ExitNoSpace}
+}

@@ -1,0 +1,83 @@
+package v1
+
+// Labels of everything that is made for an instance.
+const (
+	// LabelApp is what a user selects the server's pods by: app=NAME.
+	LabelApp = "app"
+	// LabelComponent is the role of a pod or Job: one of the Component constants.
+	LabelComponent = "app.kubernetes.io/component"
+	// LabelName is the name of the application: mysql.
+	LabelName = "app.kubernetes.io/name"
+	// LabelManagedBy is this product's name, ManagedBy.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// LabelInstance is Instance.Key, by which the records, volumes and Jobs of
+	// all lives of an instance are found. It is a key to look for, never a proof:
+	// what is found says in its spec what it is.
+	LabelInstance = Group + "/instance"
+	// LabelXR is the UID of the XR, which tells one life of an instance from the
+	// next.
+	LabelXR = Group + "/xr"
+)
+
+// ManagedBy is the value of LabelManagedBy.
+const ManagedBy = "crossplane-mysql"
+
+// Values of LabelComponent.
+const (
+	ComponentServer  = "server"
+	ComponentRestore = "restore"
+	ComponentBackup  = "backup"
+)
+
+// Annotations of PersistentVolumes, PersistentVolumeClaims, pods and Jobs.
+const (
+	// AnnotationClaimKind, AnnotationClaimNamespace and AnnotationClaimName say
+	// whose data a volume holds, also after claim and XR are gone.
+	AnnotationClaimKind      = Group + "/claim-kind"
+	AnnotationClaimNamespace = Group + "/claim-namespace"
+	AnnotationClaimName      = Group + "/claim-name"
+	// AnnotationImage is the image of the server that writes a volume.
+	AnnotationImage = Group + "/image"
+	// AnnotationVersion is what that server says of itself. The controller writes
+	// it.
+	AnnotationVersion = Group + "/version"
+	// AnnotationDeletionPolicy is the instance's deletion policy.
+	AnnotationDeletionPolicy = Group + "/deletion-policy"
+	// AnnotationAgentImage is the image that backs a volume up.
+	AnnotationAgentImage = Group + "/agent-image"
+	// AnnotationRestore is the RestoreStatus that a restore Job was made for, as
+	// JSON.
+	AnnotationRestore = Group + "/restore"
+	// AnnotationConfigHash of a server's pod changes with its my.cnf, and so
+	// restarts it.
+	AnnotationConfigHash = Group + "/config-hash"
+	// AnnotationSkipBackup on an XR or claim, with the XR's UID as its value, says
+	// that the instance may go without a backup.
+	AnnotationSkipBackup = Group + "/skip-backup"
+)
+
+// Finalizer of XR, claim and data volumes. The controller removes it after the
+// proof of a backup, and nobody else does.
+const Finalizer = Group + "/protect-data"
+
+// Key of the instance, for LabelInstance. All lives of a claim share it.
+func (i Instance) Key() string { return hash(i.Kind, i.Namespace, i.Name) }
+
+// Labels of everything that is made for the instance.
+func (i Instance) Labels() map[string]string {
+	l := map[string]string{
+		LabelName:      "mysql",
+		LabelManagedBy: ManagedBy,
+		LabelInstance:  i.Key(),
+	}
+	if i.XR != "" {
+		l[LabelXR] = string(i.XR)
+	}
+	return l
+}
+
+// ServerSelector selects the server's pods. A Deployment's selector cannot
+// change, so neither may this.
+func (i Instance) ServerSelector() map[string]string {
+	return map[string]string{LabelApp: i.AppLabel(), LabelComponent: ComponentServer}
+}

@@ -1,0 +1,428 @@
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// An XMySQL is one MySQL server with its data volume. It is made by Crossplane
+// for a MySQL claim, which has the same spec and status.
+type XMySQL struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   XMySQLSpec  `json:"spec"`
+	Status MySQLStatus `json:"status,omitempty"`
+}
+
+// An XMySQLSpec is a claim's spec and the reference to that claim.
+type XMySQLSpec struct {
+	MySQLSpec `json:",inline"`
+
+	// ClaimRef names the claim. Crossplane adds it; an XR that was made without
+	// a claim has none.
+	ClaimRef *ClaimReference `json:"claimRef,omitempty"`
+}
+
+// A ClaimReference names a claim.
+type ClaimReference struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+}
+
+// A MySQLSpec says which MySQL server is wanted.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.password) != has(self.passwordSecretRef)",message="set exactly one of password and passwordSecretRef"
+// +kubebuilder:validation:XValidation:rule="has(self.storage_size) != has(self.storageSize)",message="set exactly one of storage_size and storageSize"
+// +kubebuilder:validation:XValidation:rule="!((has(self.storage_size) || has(self.storageSize)) && (has(oldSelf.storage_size) || has(oldSelf.storageSize))) || !isQuantity(has(self.storage_size) ? self.storage_size : self.storageSize) || !isQuantity(has(oldSelf.storage_size) ? oldSelf.storage_size : oldSelf.storageSize) || quantity(has(self.storage_size) ? self.storage_size : self.storageSize).compareTo(quantity(has(oldSelf.storage_size) ? oldSelf.storage_size : oldSelf.storageSize)) >= 0",message="the storage size may grow, it cannot shrink"
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName cannot change; delete the claim (a backup is taken) and create it again with the new class"
+// +kubebuilder:validation:XValidation:rule="!has(self.compositeDeletePolicy) || self.compositeDeletePolicy == 'Background'",message="compositeDeletePolicy must be Background: a foreground deletion would remove the server before its backup is taken"
+type MySQLSpec struct {
+	// Image of the MySQL server. It must keep the contract of the official
+	// mysql image (MYSQL_ROOT_PASSWORD_FILE, MYSQL_DATABASE, data in
+	// /var/lib/mysql, settings in /etc/mysql/conf.d). The default is the
+	// platform's, mysql:8.4 unless it says otherwise; an instance keeps the
+	// image that it got at its creation until this field changes.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Image *string `json:"image,omitempty"`
+
+	// Database that is made at the first start.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[\p{L}\p{N}_$-]+$`
+	// +kubebuilder:validation:XValidation:rule="!(self.lowerAscii() in ['mysql', 'sys', 'information_schema', 'performance_schema'])",message="database is the name of one of MySQL's own schemas; choose another"
+	Database string `json:"database"`
+
+	// Password of root, in clear text. Whoever may read the claim may read it:
+	// passwordSecretRef is the better choice. Editing it changes the password in
+	// the running server.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Password *string `json:"password,omitempty"`
+
+	// PasswordSecretRef names the key of a Secret in the claim's namespace that
+	// holds the password of root. A trailing newline is not part of it.
+	//
+	// +optional
+	PasswordSecretRef *SecretKeySelector `json:"passwordSecretRef,omitempty"`
+
+	// Size of the data volume in the original spelling, such as 1Gi. It may grow where the storage class allows it.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ei')) <= 0",message="storage_size must be a quantity from 1Mi to 1Ei, such as 1Gi"
+	StorageSizeLegacy *string `json:"storage_size,omitempty"`
+
+	// Size of the data volume, such as 1Gi. It may grow where
+	// the storage class allows it.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ei')) <= 0",message="storageSize must be a quantity from 1Mi to 1Ei, such as 1Gi"
+	StorageSize *string `json:"storageSize,omitempty"`
+
+	// StorageClassName of the data volume. The default is the platform's, or
+	// else the cluster's. It cannot change. The hostPath Composition has no use
+	// for it.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	StorageClassName *string `json:"storageClassName,omitempty"`
+
+	// Service through which clients reach the server.
+	//
+	// +optional
+	// +kubebuilder:default={type: ClusterIP}
+	Service ServiceSpec `json:"service,omitempty"`
+
+	// Resources of the server's container. The default is the platform's.
+	//
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// Config holds settings of the section [mysqld] of my.cnf, such as
+	// max_connections: 200. A change restarts the server. Settings that would
+	// move data out of the backed up directory, or weaken what a backup
+	// promises, are refused by name.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxProperties=200
+	Config map[string]Setting `json:"config,omitempty"`
+
+	// DeletionPolicy says what happens to the data when the claim is deleted:
+	// Backup (a proven backup is taken before anything goes) or Discard (the data
+	// is lost at once, for good).
+	//
+	// +optional
+	// +kubebuilder:default=Backup
+	// +kubebuilder:validation:Enum=Backup;Discard
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// Backup says how backups are kept.
+	//
+	// +optional
+	// +kubebuilder:default={keep: 3}
+	Backup BackupSpec `json:"backup,omitempty"`
+
+	// Restore says what a new instance starts from. It is read once, before the
+	// server's first start.
+	//
+	// +optional
+	// +kubebuilder:default={policy: Latest}
+	Restore RestoreSpec `json:"restore,omitempty"`
+
+	// CompositeDeletePolicy of the claim. Only Background is accepted: a
+	// foreground deletion would remove the server before its backup is taken.
+	//
+	// +optional
+	// +kubebuilder:default=Background
+	// +kubebuilder:validation:Enum=Background;Foreground
+	CompositeDeletePolicy string `json:"compositeDeletePolicy,omitempty"`
+}
+
+// A SecretKeySelector names a key of a Secret in the claim's namespace.
+type SecretKeySelector struct {
+	// Name of the Secret.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// Key in the Secret's data.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Key string `json:"key"`
+}
+
+// A ServiceType is a kind of Service.
+type ServiceType string
+
+// Service types. Headless is a ClusterIP Service without an address of its own.
+const (
+	ServiceClusterIP    ServiceType = "ClusterIP"
+	ServiceHeadless     ServiceType = "Headless"
+	ServiceNodePort     ServiceType = "NodePort"
+	ServiceLoadBalancer ServiceType = "LoadBalancer"
+)
+
+// A ServiceSpec says how clients reach the server.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || !has(oldSelf.type) || self.type == oldSelf.type || (self.type != 'Headless' && oldSelf.type != 'Headless')",message="a Service cannot become Headless or stop being so; delete the claim (a backup is taken) and create it again"
+type ServiceSpec struct {
+	// Type of the Service: ClusterIP, Headless, NodePort or LoadBalancer.
+	//
+	// +optional
+	// +kubebuilder:default=ClusterIP
+	// +kubebuilder:validation:Enum=ClusterIP;Headless;NodePort;LoadBalancer
+	Type ServiceType `json:"type,omitempty"`
+
+	// Annotations of the Service, for load balancers that read them.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxProperties=50
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// A DeletionPolicy says what becomes of the data of a deleted claim.
+type DeletionPolicy string
+
+// Deletion policies.
+const (
+	DeletionBackup  DeletionPolicy = "Backup"
+	DeletionDiscard DeletionPolicy = "Discard"
+)
+
+// A BackupSpec says how backups are kept.
+type BackupSpec struct {
+	// Keep is the number of proven backups that are kept. Older ones go only
+	// after a newer one has been proven.
+	//
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Keep *int32 `json:"keep,omitempty"`
+}
+
+// DefaultKeep is the number of proven backups that are kept.
+const DefaultKeep = 3
+
+// A RestorePolicy says what a new instance starts from.
+type RestorePolicy string
+
+// Restore policies.
+const (
+	RestoreLatest RestorePolicy = "Latest"
+	RestoreNever  RestorePolicy = "Never"
+)
+
+// A RestoreSpec says what a new instance starts from.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.backup) && has(self.policy) && self.policy == 'Never')",message="backup names what to restore and policy Never forbids it; set one of them"
+type RestoreSpec struct {
+	// Policy is Latest (the newest proven backup of a claim of this name in this
+	// namespace; an empty server where there is none) or Never (always an empty
+	// server).
+	//
+	// +optional
+	// +kubebuilder:default=Latest
+	// +kubebuilder:validation:Enum=Latest;Never
+	Policy RestorePolicy `json:"policy,omitempty"`
+
+	// Backup is the name of a MySQLBackup of this namespace to restore instead
+	// of the newest one (kubectl get mysqlbackups).
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Backup *string `json:"backup,omitempty"`
+}
+
+// A MySQLStatus reports on an instance. The function writes all of it but
+// previous, credentials and deletion, which are the controller's.
+type MySQLStatus struct {
+	// Message says in a sentence how the instance is, and what to do where
+	// something is wrong.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// Image of the server.
+	//
+	// +optional
+	Image string `json:"image,omitempty"`
+
+	// Endpoint at which clients reach the server.
+	//
+	// +optional
+	Endpoint *Endpoint `json:"endpoint,omitempty"`
+
+	// Volume is the name of the PersistentVolume that holds the data. Once set it
+	// never changes: another volume under this claim is refused.
+	//
+	// +optional
+	Volume string `json:"volume,omitempty"`
+
+	// Started is true once the server was told to start for the first time. From
+	// then on nothing is ever restored into this instance.
+	//
+	// +optional
+	Started bool `json:"started,omitempty"`
+
+	// Restore is the backup that this instance was made from.
+	//
+	// +optional
+	Restore *RestoreStatus `json:"restore,omitempty"`
+
+	// Previous is what the controller found of earlier instances of this name:
+	// None, or the name of the newest proven MySQLBackup. Empty means that it has
+	// not looked yet; no server starts before it has.
+	//
+	// +optional
+	Previous string `json:"previous,omitempty"`
+
+	// Credentials is the state of the password in the running server.
+	//
+	// +optional
+	Credentials *CredentialsStatus `json:"credentials,omitempty"`
+
+	// Deletion is how far the final backup is.
+	//
+	// +optional
+	Deletion *DeletionStatus `json:"deletion,omitempty"`
+}
+
+// PreviousNone is the value of status.previous where the controller found no
+// proven backup of the claim. It cannot be a MySQLBackup's name, which has no
+// capital letter.
+const PreviousNone = "None"
+
+// An Endpoint is where clients reach the server.
+type Endpoint struct {
+	// Host name or address, valid in every namespace of the cluster; for a load
+	// balancer its outside address.
+	Host string `json:"host"`
+	// Port of the server at that host.
+	Port int32 `json:"port"`
+	// NodePort at which every node of the cluster answers, for Services that
+	// have one.
+	//
+	// +optional
+	NodePort int32 `json:"nodePort,omitempty"`
+}
+
+// A RestorePhase is how far a restore is.
+type RestorePhase string
+
+// Phases of a restore. The server starts only after Succeeded.
+const (
+	RestoreRunning   RestorePhase = "Running"
+	RestoreSucceeded RestorePhase = "Succeeded"
+	RestoreFailed    RestorePhase = "Failed"
+)
+
+// A RestoreStatus is the backup that an instance was made from. The choice is
+// made once; whatever becomes of the record later, it is read from here.
+type RestoreStatus struct {
+	// Backup is the name of the MySQLBackup.
+	Backup string `json:"backup"`
+	// Phase of the restore: Running, Succeeded or Failed.
+	Phase RestorePhase `json:"phase"`
+	// Version of the server that wrote the data.
+	Version string `json:"version"`
+	// CleanShutdown is true if that server was shut down cleanly, without which
+	// MySQL does not upgrade a data directory.
+	CleanShutdown bool `json:"cleanShutdown"`
+	// Archive is where the backup lies.
+	Archive Archive `json:"archive"`
+}
+
+// A CredentialsStatus is the state of the password in the running server.
+type CredentialsStatus struct {
+	// State is InSync, Changing or Failed.
+	State string `json:"state"`
+	// Message says what is wrong and what to do.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
+	// ChangedAt is when the server last accepted a new password.
+	//
+	// +optional
+	ChangedAt *metav1.Time `json:"changedAt,omitempty"`
+}
+
+// A DeletionStatus is how far the final backup is.
+type DeletionStatus struct {
+	// Fence is true while the server must not run although the instance lives:
+	// its data volume claim was deleted, and a backup of it is being taken.
+	//
+	// +optional
+	Fence bool `json:"fence,omitempty"`
+	// Step that is being done.
+	//
+	// +optional
+	Step string `json:"step,omitempty"`
+	// Backup is the name of the MySQLBackup.
+	//
+	// +optional
+	Backup string `json:"backup,omitempty"`
+	// Percent of the data that has been backed up, 0 to 100.
+	//
+	// +optional
+	Percent int32 `json:"percent,omitempty"`
+	// Message says what is wrong and what to do.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// Instance is the identity of the instance that an XR stands for: the claim
+// where there is one, else the XR itself. The namespace is empty for a
+// cluster-scoped XR without a claim, which no instance can be made for.
+func (x *XMySQL) Instance() Instance {
+	if c := x.Spec.ClaimRef; c != nil {
+		return Instance{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, XR: x.UID}
+	}
+	return Instance{Kind: x.Kind, Namespace: x.Namespace, Name: x.Name, XR: x.UID}
+}
+
+// Size of the data volume in either spelling, and the field that holds it. It
+// is empty where neither is set.
+func (s *MySQLSpec) Size() (size, field string) {
+	if s.StorageSizeLegacy != nil {
+		return *s.StorageSizeLegacy, "storage_size"
+	}
+	if s.StorageSize != nil {
+		return *s.StorageSize, "storageSize"
+	}
+	return "", "storageSize"
+}
+
+// Size limits of a data volume, as quantities. The schema has the same.
+const (
+	MinStorageSize = "1Mi"
+	MaxStorageSize = "1Ei"
+)
+
+// An Instance identifies one life of a database: a claim, and the XR that was
+// made for it this time.
+type Instance struct {
+	// Kind, Namespace and Name of the claim, or of the XR where there is none.
+	Kind, Namespace, Name string
+	// XR is the UID of the XR. A claim that is deleted and created again gets
+	// another one.
+	XR types.UID
+}

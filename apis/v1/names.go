@@ -1,0 +1,103 @@
+package v1
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// A database outlives any release: what this file returns is frozen by a test.
+
+// MaxNameLength is the length in bytes of the longest name that is derived from
+// a claim's name: that of a Service, which is a DNS label.
+const MaxNameLength = 63
+
+// hashLength is the number of hexadecimal digits that keep cut names apart.
+const hashLength = 10
+
+// Names of the composed resources in a Composition's pipeline
+// (crossplane.io/composition-resource-name).
+const (
+	ResourceDataVolume   = "data-volume"
+	ResourceDataClaim    = "data-claim"
+	ResourceRootPassword = "root-password"
+	ResourceConfig       = "config"
+	ResourceDeployment   = "deployment"
+	ResourceService      = "service"
+	ResourceRestore      = "restore"
+)
+
+// Places and names inside the server's pod.
+const (
+	// Port of the server, and the name that the container and the Service give
+	// it.
+	Port     = 3306
+	PortName = "mysql"
+	// DataDirectory is the folder of the data volume that holds the database. It
+	// is never the volume's root: that has lost+found on some file systems, and
+	// a restore is renamed into place.
+	DataDirectory = "data"
+	// PasswordKey of the root password Secret.
+	PasswordKey = "password"
+	// ConfigKey of the ConfigMap that holds my.cnf.
+	ConfigKey = "my.cnf"
+)
+
+// DeploymentName is the claim's own name, as a user expects it.
+func (i Instance) DeploymentName() string { return derived("", i.Name, "") }
+
+// ServiceName is the claim's own name, as a user expects it.
+func (i Instance) ServiceName() string { return derived("", i.Name, "") }
+
+// DataClaimName is the name of the PersistentVolumeClaim of the data volume.
+func (i Instance) DataClaimName() string { return derived("", i.Name, "-pvc") }
+
+// BackupClaimName is the name of the PersistentVolumeClaim of the backups.
+func (i Instance) BackupClaimName() string { return derived("backup-", i.Name, "-pvc") }
+
+// RootSecretName is the name of the Secret that the server reads at its first
+// start.
+func (i Instance) RootSecretName() string { return derived("", i.Name, "-root") }
+
+// ConfigMapName is the name of the ConfigMap that holds my.cnf.
+func (i Instance) ConfigMapName() string { return derived("", i.Name, "-config") }
+
+// ConnectionSecretName is the name of the Secret that holds what the server
+// accepts now.
+func (i Instance) ConnectionSecretName() string { return derived("", i.Name, "-connection") }
+
+// RestoreJobName is the name of the restore Job.
+func (i Instance) RestoreJobName() string { return derived("restore-", i.Name, "-job") }
+
+// BackupJobName is the name of the backup Job.
+func (i Instance) BackupJobName() string { return derived("backup-", i.Name, "-job") }
+
+// DataVolumeName is the name of the hostPath PersistentVolume, and of its
+// folder. It differs for each life of an instance, so that nothing of an earlier
+// one is in the way.
+func (i Instance) DataVolumeName() string {
+	return derived("mysql-", i.Namespace+"-"+strings.ReplaceAll(i.Name, ".", "-"), "-"+hash(string(i.XR), i.Kind, i.Namespace, i.Name))
+}
+
+// AppLabel is the value of the label app.
+func (i Instance) AppLabel() string { return derived("", i.Name, "") }
+
+// Host is the server's name in the cluster's DNS, valid in every namespace.
+func (i Instance) Host() string { return fmt.Sprintf("%s.%s.svc", i.ServiceName(), i.Namespace) }
+
+// derived is prefix+name+suffix, with the name cut and hashed where the whole
+// would be too long.
+func derived(prefix, name, suffix string) string {
+	if whole := prefix + name + suffix; len(whole) <= MaxNameLength {
+		return whole
+	}
+	room := MaxNameLength - len(prefix) - len(suffix) - hashLength - 1
+	return prefix + strings.TrimRight(name[:room], "-.") + "-" + hash(name) + suffix
+}
+
+// hash of the parts, which are kept apart by a byte that no name has.
+func hash(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:])[:hashLength]
+}

@@ -1,0 +1,33 @@
+package v1
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
+)
+
+// A Setting is the value of a my.cnf setting, as text. In a manifest it may be
+// a string, a number or a boolean; true and false become ON and OFF, because
+// YAML reads a bare ON as true.
+//
+// +kubebuilder:validation:Schemaless
+// +kubebuilder:pruning:PreserveUnknownFields
+type Setting string
+
+// UnmarshalJSON accepts a string, a number or a boolean.
+func (s *Setting) UnmarshalJSON(b []byte) error {
+	switch b = bytes.TrimSpace(b); {
+	case bytes.Equal(b, []byte("true")):
+		*s = "ON"
+	case bytes.Equal(b, []byte("false")):
+		*s = "OFF"
+	case len(b) > 0 && b[0] == '"':
+		return json.Unmarshal(b, (*string)(s))
+	case len(b) > 0 && (b[0] == '-' || b[0] >= '0' && b[0] <= '9'):
+		*s = Setting(b)
+	default:
+		return errors.New("a setting must be a string, a number or a boolean")
+	}
+	return nil
+}

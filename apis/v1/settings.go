@@ -1,0 +1,62 @@
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Settings are the platform's part of a Composition: the input of the
+// function's pipeline step. They are decoded strictly; an unknown field is an
+// error.
+//
+// +kubebuilder:object:root=true
+type Settings struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// AgentImage is the image of the backup and restore Jobs: this product's.
+	AgentImage string `json:"agentImage"`
+	// Volumes says where data lies: StorageClass or HostPath. Default
+	// StorageClass.
+	Volumes VolumeMode `json:"volumes,omitempty"`
+	// HostPathRoot is the folder of the node below which every instance gets one
+	// of its own. Only for HostPath. Default /var/lib/crossplane-mysql.
+	HostPathRoot string `json:"hostPathRoot,omitempty"`
+	// DefaultImage of the server. Default mysql:8.4.
+	DefaultImage string `json:"defaultImage,omitempty"`
+	// DefaultStorageClassName of data volumes. Unset means the cluster's default
+	// class. Only for StorageClass.
+	DefaultStorageClassName *string `json:"defaultStorageClassName,omitempty"`
+	// DefaultResources of the server's container.
+	DefaultResources *corev1.ResourceRequirements `json:"defaultResources,omitempty"`
+	// JobResources of the restore Job's containers.
+	JobResources *corev1.ResourceRequirements `json:"jobResources,omitempty"`
+	// NamespaceReuse says whether an instance may restore a backup that was taken
+	// in an earlier namespace of the same name, which may have had another owner:
+	// Refuse or Allow. Default Refuse.
+	NamespaceReuse NamespaceReuse `json:"namespaceReuse,omitempty"`
+}
+
+// A VolumeMode says where data lies.
+type VolumeMode string
+
+// Volume modes.
+const (
+	VolumesStorageClass VolumeMode = "StorageClass"
+	VolumesHostPath     VolumeMode = "HostPath"
+)
+
+// A NamespaceReuse says what becomes of backups of an earlier namespace.
+type NamespaceReuse string
+
+// Ways to treat backups of an earlier namespace of the same name.
+const (
+	NamespaceReuseRefuse NamespaceReuse = "Refuse"
+	NamespaceReuseAllow  NamespaceReuse = "Allow"
+)
+
+// Defaults of Settings.
+const (
+	DefaultImage        = "mysql:8.4"
+	DefaultHostPathRoot = "/var/lib/crossplane-mysql"
+)

@@ -1,0 +1,104 @@
+package apis_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	xapiextv1 "github.com/crossplane/crossplane/apis/v2/apiextensions/v1"
+	xpv2 "github.com/crossplane/crossplane/apis/v2/core/v2"
+	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// functionName is the name that Crossplane's package manager gives a Function
+// that is installed as a dependency of ghcr.io/crossplane-mysql/function-mysql.
+const functionName = "crossplane-mysql-function-mysql"
+
+// connectionKeys are what a claim's connection Secret holds.
+var connectionKeys = []string{"username", "password", "host", "port", "database", "uri"} //nolint:gochecknoglobals // A constant list.
+
+// xrd has no scope: on Crossplane 2 that means LegacyCluster, the only scope
+// with claims.
+func (g *generator) xrd(t *testing.T) *xapiextv1.CompositeResourceDefinition {
+	t.Helper()
+	background := xpv2.CompositeDeleteBackground
+	return &xapiextv1.CompositeResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: xapiextv1.SchemeGroupVersion.String(), Kind: xapiextv1.CompositeResourceDefinitionKind},
+		ObjectMeta: metav1.ObjectMeta{Name: "xmysqls." + v1.Group},
+		Spec: xapiextv1.CompositeResourceDefinitionSpec{
+			Group:                        v1.Group,
+			Names:                        extv1.CustomResourceDefinitionNames{Kind: v1.KindXMySQL, ListKind: "XMySQLList", Plural: "xmysqls", Singular: "xmysql"},
+			ClaimNames:                   &extv1.CustomResourceDefinitionNames{Kind: v1.KindMySQL, ListKind: "MySQLList", Plural: "mysqls", Singular: "mysql", ShortNames: []string{"ms"}},
+			ConnectionSecretKeys:         connectionKeys,
+			DefaultCompositeDeletePolicy: &background,
+			DefaultCompositionRef:        &xapiextv1.CompositionReference{Name: "mysql"},
+			Versions: []xapiextv1.CompositeResourceDefinitionVersion{{
+				Name:          v1.Version,
+				Served:        true,
+				Referenceable: true,
+				Schema:        g.xrSchema(t),
+				AdditionalPrinterColumns: []extv1.CustomResourceColumnDefinition{
+					{Name: "IMAGE", Type: "string", JSONPath: ".status.image"},
+					{Name: "DATABASE", Type: "string", JSONPath: ".spec.database"},
+					{Name: "ENDPOINT", Type: "string", JSONPath: ".status.endpoint.host"},
+					{Name: "MESSAGE", Type: "string", JSONPath: ".status.message"},
+				},
+			}},
+		},
+	}
+}
+
+func (g *generator) xrSchema(t *testing.T) *xapiextv1.CompositeResourceValidation {
+	t.Helper()
+	spec := g.schema(t, "MySQLSpec")
+	// A setting may be a string, a number or a boolean, which a structural
+	// schema can only say by not saying a type.
+	preserve := true
+	config := spec.Properties["config"]
+	config.AdditionalProperties = &extv1.JSONSchemaPropsOrBool{Schema: &extv1.JSONSchemaProps{XPreserveUnknownFields: &preserve}}
+	spec.Properties["config"] = config
+	root := extv1.JSONSchemaProps{
+		Type:        "object",
+		Description: "A MySQL server whose data outlives it: deleting it takes a proven backup first, and creating it again brings every row back.",
+		Required:    []string{"spec"},
+		Properties:  map[string]extv1.JSONSchemaProps{"spec": spec, "status": g.schema(t, "MySQLStatus")},
+	}
+	return &xapiextv1.CompositeResourceValidation{OpenAPIV3Schema: raw(t, root)}
+}
+
+// composition that calls the function with the settings of a volume mode.
+func composition(name string, mode v1.VolumeMode) *xapiextv1.Composition {
+	namespace := "crossplane-system"
+	input, _ := json.Marshal(map[string]any{ //nolint:errchkjson // Strings only.
+		"apiVersion": v1.GroupVersion.String(),
+		"kind":       v1.KindSettings,
+		"agentImage": "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0",
+		"volumes":    mode,
+	})
+	return &xapiextv1.Composition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: xapiextv1.SchemeGroupVersion.String(), Kind: xapiextv1.CompositionKind},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.Group + "/volumes": string(mode)}},
+		Spec: xapiextv1.CompositionSpec{
+			CompositeTypeRef:                  xapiextv1.TypeReference{APIVersion: v1.GroupVersion.String(), Kind: v1.KindXMySQL},
+			Mode:                              xapiextv1.CompositionModePipeline,
+			WriteConnectionSecretsToNamespace: &namespace,
+			Pipeline: []xapiextv1.PipelineStep{{
+				Step:        "mysql",
+				FunctionRef: xapiextv1.FunctionReference{Name: functionName},
+				Input:       &runtime.RawExtension{Raw: input},
+			}},
+		},
+	}
+}
+
+func raw(t *testing.T, o any) runtime.RawExtension {
+	t.Helper()
+	b, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runtime.RawExtension{Raw: b}
+}

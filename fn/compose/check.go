@@ -1,0 +1,237 @@
+package compose
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// withDefaults has what the API server fills in, for callers without one.
+func withDefaults(s v1.MySQLSpec) v1.MySQLSpec {
+	if s.Service.Type == "" {
+		s.Service.Type = v1.ServiceClusterIP
+	}
+	if s.DeletionPolicy == "" {
+		s.DeletionPolicy = v1.DeletionBackup
+	}
+	if s.Backup.Keep == nil {
+		s.Backup.Keep = ptr(int32(v1.DefaultKeep))
+	}
+	if s.Restore.Policy == "" {
+		s.Restore.Policy = v1.RestoreLatest
+	}
+	return s
+}
+
+// checkSpec refuses what the schema refuses too, for callers without an API
+// server, and what a schema cannot say. It reports everything that is wrong.
+func (p *plan) checkSpec() error {
+	spec := field.NewPath("spec")
+	errs := p.checkIdentity()
+	errs = append(errs, p.checkImage(spec.Child("image"))...)
+	errs = append(errs, checkDatabase(spec.Child("database"), p.spec.Database)...)
+	errs = append(errs, p.checkPasswordFields(spec)...)
+	errs = append(errs, p.parseSize(spec)...)
+	errs = append(errs, checkServiceSpec(spec.Child("service"), p.spec.Service)...)
+	errs = append(errs, checkResources(spec.Child("resources"), p.spec.Resources)...)
+	errs = append(errs, checkPolicies(spec, p.spec)...)
+	config, bad := renderConfig(spec.Child("config"), p.spec.Config)
+	p.config = config
+	if errs = append(errs, bad...); len(errs) > 0 {
+		return &Refusal{Reason: v1.ReasonInvalid, Err: errs.ToAggregate()}
+	}
+	return nil
+}
+
+func (p *plan) checkIdentity() field.ErrorList {
+	i, meta := p.instance, field.NewPath("metadata")
+	if i.Namespace == "" {
+		return field.ErrorList{field.Required(field.NewPath("spec", "claimRef"), "this XR has no claim and no namespace, so nothing says where the server should run: create a MySQL claim in a namespace instead")}
+	}
+	if len(validation.IsDNS1123Label(i.Namespace)) > 0 {
+		return field.ErrorList{field.Invalid(meta.Child("namespace"), i.Namespace, "is not the name of a namespace")}
+	}
+	if len(validation.IsDNS1035Label(i.ServiceName())) > 0 || strings.Contains(i.Name, ".") {
+		return field.ErrorList{field.Invalid(meta.Child("name"), i.Name, "cannot be the name of a Service: use lower case letters, digits and '-', beginning with a letter and ending with a letter or digit")}
+	}
+	return nil
+}
+
+// imagePattern is what a container runtime takes for a reference, roughly; the
+// runtime itself says more about a wrong one.
+var imagePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$`)
+
+// checkImage also settles it: an instance keeps the image that it got at its
+// creation, whatever becomes of the platform's default.
+func (p *plan) checkImage(path *field.Path) field.ErrorList {
+	switch {
+	case p.spec.Image != nil:
+		p.image = *p.spec.Image
+	case p.XR.Status.Image != "":
+		p.image = p.XR.Status.Image
+	default:
+		p.image = p.Settings.DefaultImage
+	}
+	if p.image == "" {
+		return field.ErrorList{field.Required(path, "is empty: name an image such as "+v1.DefaultImage+", or remove the field for the platform's default")}
+	}
+	if len(p.image) > 512 || !imagePattern.MatchString(p.image) {
+		return field.ErrorList{field.Invalid(path, clip(p.image), "is not the name of an image, such as "+v1.DefaultImage)}
+	}
+	return nil
+}
+
+var databasePattern = regexp.MustCompile(`^[\p{L}\p{N}_$-]+$`)
+
+func checkDatabase(path *field.Path, name string) field.ErrorList {
+	switch {
+	case name == "":
+		return field.ErrorList{field.Required(path, "name the database that is made at the first start")}
+	case utf8.RuneCountInString(name) > 64 || !databasePattern.MatchString(name):
+		return field.ErrorList{field.Invalid(path, clip(name), "use up to 64 letters, digits, '_', '$' and '-'")}
+	}
+	switch strings.ToLower(name) {
+	case "mysql", "sys", "information_schema", "performance_schema":
+		return field.ErrorList{field.Invalid(path, name, "is one of MySQL's own schemas: choose another name")}
+	}
+	return nil
+}
+
+// checkPasswordFields never puts a password into an error.
+func (p *plan) checkPasswordFields(spec *field.Path) field.ErrorList {
+	password, ref := p.spec.Password, p.spec.PasswordSecretRef
+	switch {
+	case password == nil && ref == nil:
+		return field.ErrorList{field.Required(spec.Child("password"), "set it, or better passwordSecretRef, to the password of root")}
+	case password != nil && ref != nil:
+		return field.ErrorList{field.Forbidden(spec.Child("password"), "passwordSecretRef is set too: remove one of them")}
+	case password != nil:
+		clean, err := v1.Password(*password)
+		if err != nil {
+			return field.ErrorList{field.Forbidden(spec.Child("password"), err.Error())}
+		}
+		p.password = clean
+		return nil
+	}
+	path := spec.Child("passwordSecretRef")
+	var errs field.ErrorList
+	if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
+		errs = append(errs, field.Invalid(path.Child("name"), clip(ref.Name), "is not the name of a Secret"))
+	}
+	if len(validation.IsConfigMapKey(ref.Key)) > 0 {
+		errs = append(errs, field.Invalid(path.Child("key"), clip(ref.Key), "is not a key of a Secret"))
+	}
+	return errs
+}
+
+// checkPassword reads the Secret that the spec names.
+func (p *plan) checkPassword() error {
+	ref := p.spec.PasswordSecretRef
+	if ref == nil || !p.Answers.Password.Known {
+		return nil
+	}
+	where := qualified(p.instance.Namespace, ref.Name)
+	s := p.Answers.Password.first()
+	if s == nil || s.Namespace != p.instance.Namespace || s.Name != ref.Name {
+		return refuse(v1.ReasonInvalid, "spec.passwordSecretRef.name: Secret %s does not exist: create it", where)
+	}
+	value, ok := s.Data[ref.Key]
+	if !ok {
+		return refuse(v1.ReasonInvalid, "spec.passwordSecretRef.key: Secret %s has no key %q: add it, or name the key that holds the password", where, ref.Key)
+	}
+	clean, err := v1.Password(string(value))
+	if err != nil {
+		return refuse(v1.ReasonInvalid, "spec.passwordSecretRef: key %q of Secret %s: %v", ref.Key, where, err)
+	}
+	p.password = clean
+	return nil
+}
+
+func (p *plan) parseSize(spec *field.Path) field.ErrorList {
+	if p.spec.StorageSize != nil && p.spec.StorageSizeLegacy != nil {
+		return field.ErrorList{field.Forbidden(spec.Child("storageSize"), "storage_size is set too: remove one of them")}
+	}
+	text, name := p.spec.Size()
+	path := spec.Child(name)
+	if text == "" {
+		return field.ErrorList{field.Required(path, "set it to the size of the data volume, such as 1Gi")}
+	}
+	size, err := resource.ParseQuantity(text)
+	if len(text) > 32 || err != nil {
+		return field.ErrorList{field.Invalid(path, clip(text), "is not a quantity: use a number with a unit, such as 1Gi")}
+	}
+	if size.Cmp(resource.MustParse(v1.MinStorageSize)) < 0 || size.Cmp(resource.MustParse(v1.MaxStorageSize)) > 0 {
+		return field.ErrorList{field.Invalid(path, text, "must be from "+v1.MinStorageSize+" to "+v1.MaxStorageSize)}
+	}
+	p.size = size
+	return nil
+}
+
+func checkServiceSpec(path *field.Path, s v1.ServiceSpec) field.ErrorList {
+	var errs field.ErrorList
+	switch s.Type {
+	case v1.ServiceClusterIP, v1.ServiceHeadless, v1.ServiceNodePort, v1.ServiceLoadBalancer:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("type"), v1.ServiceType(clip(string(s.Type))),
+			[]v1.ServiceType{v1.ServiceClusterIP, v1.ServiceHeadless, v1.ServiceNodePort, v1.ServiceLoadBalancer}))
+	}
+	at := path.Child("annotations")
+	errs = append(errs, apivalidation.ValidateAnnotations(s.Annotations, at)...)
+	for k, value := range s.Annotations {
+		if reserved(k) {
+			errs = append(errs, field.Forbidden(at.Key(clip(k)), "is not for users: remove it"))
+		}
+		if !utf8.ValidString(value) {
+			errs = append(errs, field.Forbidden(at.Key(clip(k)), "is not UTF-8"))
+		}
+	}
+	return errs
+}
+
+// reserved annotations steer Crossplane, kubectl or this product.
+func reserved(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	return domain == v1.Group || domain == "crossplane.io" || strings.HasSuffix(domain, ".crossplane.io") || domain == "kubectl.kubernetes.io"
+}
+
+func checkPolicies(spec *field.Path, s v1.MySQLSpec) field.ErrorList {
+	var errs field.ErrorList
+	if d := s.DeletionPolicy; d != v1.DeletionBackup && d != v1.DeletionDiscard {
+		errs = append(errs, field.NotSupported(spec.Child("deletionPolicy"), v1.DeletionPolicy(clip(string(d))), []v1.DeletionPolicy{v1.DeletionBackup, v1.DeletionDiscard}))
+	}
+	if k := *s.Backup.Keep; k < 1 || k > 100 {
+		errs = append(errs, field.Invalid(spec.Child("backup", "keep"), k, "must be from 1 to 100"))
+	}
+	restore := spec.Child("restore")
+	if r := s.Restore.Policy; r != v1.RestoreLatest && r != v1.RestoreNever {
+		errs = append(errs, field.NotSupported(restore.Child("policy"), v1.RestorePolicy(clip(string(r))), []v1.RestorePolicy{v1.RestoreLatest, v1.RestoreNever}))
+	}
+	if b := s.Restore.Backup; b != nil {
+		if s.Restore.Policy == v1.RestoreNever {
+			errs = append(errs, field.Forbidden(restore.Child("backup"), "policy Never forbids a restore: remove one of them"))
+		}
+		if len(validation.IsDNS1123Subdomain(*b)) > 0 {
+			errs = append(errs, field.Invalid(restore.Child("backup"), clip(*b), "is not the name of a MySQLBackup"))
+		}
+	}
+	if c := s.CompositeDeletePolicy; c != "" && c != "Background" {
+		errs = append(errs, field.NotSupported(spec.Child("compositeDeletePolicy"), clip(c), []string{"Background"}))
+	}
+	return errs
+}
+
+// clip what a user wrote, so that an error stays readable.
+func clip(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if r := []rune(s); len(r) > 80 {
+		return string(r[:80]) + "…"
+	}
+	return s
+}

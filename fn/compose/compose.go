@@ -1,0 +1,107 @@
+package compose
+
+import (
+	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// A plan is an Input that was checked, with all that is derived from it.
+type plan struct {
+	Input
+
+	instance v1.Instance
+	spec     v1.MySQLSpec
+	image    string
+	size     resource.Quantity
+	password string
+	config   string
+	volume   string
+	start    start
+}
+
+// Compose an instance. An error is a *Refusal: the caller must leave all that
+// exists as it is. While an answer is still unknown it adds nothing that is not
+// observed already.
+func Compose(in Input) (*Output, error) {
+	p := &plan{Input: in, instance: in.XR.Instance(), spec: withDefaults(in.XR.Spec.MySQLSpec)}
+	for _, step := range []func() error{p.checkSpec, p.checkPassword, p.checkStorage, p.checkService, p.checkNames, p.decide} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	out := &Output{Needs: p.needs(), Resources: p.resources(), Connection: p.connection()}
+	p.report(out)
+	return out, nil
+}
+
+// resources that are wanted and may be made.
+func (p *plan) resources() map[string]Resource {
+	out := map[string]Resource{
+		v1.ResourceDataClaim:    {Object: p.dataClaim(), Ready: claimReady(p.Observed.DataClaim)},
+		v1.ResourceRootPassword: {Object: p.rootPassword(), Ready: p.Observed.RootPassword != nil},
+		v1.ResourceConfig:       {Object: p.configMap(), Ready: p.Observed.Config != nil},
+		v1.ResourceDeployment:   {Object: p.deployment(), Ready: deploymentReady(p.Observed.Deployment)},
+		v1.ResourceService:      {Object: p.service(), Ready: serviceReady(p.Observed.Service)},
+	}
+	if p.hostPath() {
+		out[v1.ResourceDataVolume] = Resource{Object: p.dataVolume(), Ready: volumeReady(p.Observed.DataVolume)}
+	}
+	if p.wantsJob() {
+		out[v1.ResourceRestore] = Resource{Object: p.restoreJob(), Ready: jobComplete(p.Observed.Restore)}
+	}
+	for name := range out {
+		// A gate delays creation, it never takes away.
+		if !p.Observed.has(name) && !p.Answers.Existing[name].Known {
+			delete(out, name)
+		}
+	}
+	return out
+}
+
+// wantsJob is true while there is something to restore. A Job that was observed
+// stays, and one that has done its work and is gone is not made again.
+func (p *plan) wantsJob() bool {
+	if p.Observed.Restore != nil {
+		return true
+	}
+	r := p.start.restore
+	return r != nil && r.Phase != v1.RestoreSucceeded && p.start.replicas == 0 && !p.started()
+}
+
+// hostPath is true if the data lies in a folder of the node.
+func (p *plan) hostPath() bool { return p.Settings.Volumes == v1.VolumesHostPath }
+
+// started is true once the server was told to start for the first time.
+func (p *plan) started() bool {
+	d := p.Observed.Deployment
+	return p.XR.Status.Started || d != nil && d.Spec.Replicas != nil && *d.Spec.Replicas > 0
+}
+
+// connection details are those of the Secret that the controller keeps. While
+// it cannot be seen, what was published stays.
+func (p *plan) connection() map[string][]byte {
+	if s := p.connectionSecret(); s != nil {
+		return s.Data
+	}
+	if len(p.Published) > 0 {
+		return p.Published
+	}
+	return nil
+}
+
+// connectionSecret of this life of the instance, or nil.
+func (p *plan) connectionSecret() *corev1.Secret {
+	s := p.Answers.Connection.first()
+	if s == nil || len(s.Data) == 0 || s.Labels[v1.LabelXR] != string(p.instance.XR) {
+		return nil
+	}
+	return s
+}
+
+// refuse with a reason.
+func refuse(reason, format string, args ...any) error {
+	return &Refusal{Reason: reason, Err: errors.Errorf(format, args...)}
+}

@@ -1,0 +1,92 @@
+package compose
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// configHeader begins every my.cnf. Without skip_name_resolve, TCP probes that
+// do not log in would block their own address after 100 of them (ERROR 1129).
+const configHeader = "# Made from spec.config. Edit the claim, not this.\n[mysqld]\nskip_name_resolve = ON\n"
+
+// keyPattern of a setting's name, such as max_connections or
+// validate_password.policy.
+var keyPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,127}$`)
+
+// maxSettingLength in bytes; an option file's line has 4096 at most
+// (mysys/my_default.cc in MySQL).
+const maxSettingLength = 2048
+
+// renderConfig is the my.cnf of the settings, sorted, or what is wrong with
+// them.
+func renderConfig(path *field.Path, settings map[string]v1.Setting) (string, field.ErrorList) {
+	var errs field.ErrorList
+	seen := map[string]string{}
+	b := &strings.Builder{}
+	b.WriteString(configHeader)
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		at, value := path.Key(clip(key)), string(settings[key])
+		name := optionName(key)
+		if other, ok := seen[name]; ok {
+			errs = append(errs, field.Invalid(at, "", "is the same setting as "+other+": remove one of them"))
+		}
+		seen[name] = key
+		if why := refusedSetting(key, name, value); why != "" {
+			errs = append(errs, field.Forbidden(at, why))
+			continue
+		}
+		b.WriteString(key)
+		if value != "" {
+			b.WriteString(" = " + quoted(value))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String(), errs
+}
+
+// refusedSetting says why a setting cannot be taken, or nothing.
+func refusedSetting(key, name, value string) string {
+	switch {
+	case !keyPattern.MatchString(key):
+		return "is not the name of a setting: use letters, digits, '_', '-' and '.'"
+	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
+		return "its value has a line break, another control character, or is not UTF-8"
+	case strings.ContainsAny(value, "\"\\"):
+		return "its value has a double quote or a backslash, which an option file would not keep"
+	case len(value) > maxSettingLength:
+		return "its value is too long for an option file"
+	}
+	return refusedOption(name, value)
+}
+
+// quoted value of an option file. Quotes keep spaces and '#', which would begin
+// a comment.
+func quoted(value string) string {
+	if strings.ContainsAny(value, "#'; ") {
+		return `"` + value + `"`
+	}
+	return value
+}
+
+// modifiers that mysqld takes before an option's name (MySQL manual, 6.2.2.4).
+var modifiers = []string{"loose_", "skip_", "disable_", "enable_", "maximum_"}
+
+// optionName is what mysqld makes of a key: '-' is '_', and modifiers do not
+// count. Upper case is folded, so that no spelling slips through.
+func optionName(key string) string {
+	name := strings.ReplaceAll(strings.ToLower(key), "-", "_")
+	for _, m := range modifiers {
+		if rest, ok := strings.CutPrefix(name, m); ok && rest != "name_resolve" && rest != "grant_tables" && rest != "networking" {
+			return optionName(rest)
+		}
+	}
+	return name
+}

@@ -1,0 +1,150 @@
+// Package compose decides what a MySQL instance consists of. It is pure: the
+// same Input makes the same Output, whatever the clock, the network and the
+// files of the machine say.
+//
+//	Input ──▶ check ──▶ decide ──▶ build ──▶ report ──▶ Output
+//	  │         │ Refusal: nothing may change
+//	  └─ XR, settings, observed resources, answers to earlier needs
+package compose
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// An Input is all that an instance depends on.
+type Input struct {
+	// XR that is composed.
+	XR *v1.XMySQL
+	// Settings of the platform.
+	Settings v1.Settings
+	// Observed composed resources.
+	Observed Observed
+	// Answers to the needs of earlier passes.
+	Answers Answers
+	// Published connection details of the XR.
+	Published map[string][]byte
+}
+
+// Observed holds the composed resources that exist; nil where one does not.
+type Observed struct {
+	DataVolume   *corev1.PersistentVolume
+	DataClaim    *corev1.PersistentVolumeClaim
+	RootPassword *corev1.Secret
+	Config       *corev1.ConfigMap
+	Deployment   *appsv1.Deployment
+	Service      *corev1.Service
+	Restore      *batchv1.Job
+}
+
+// has is true if the named resource is observed.
+func (o Observed) has(name string) bool {
+	switch name {
+	case v1.ResourceDataVolume:
+		return o.DataVolume != nil
+	case v1.ResourceDataClaim:
+		return o.DataClaim != nil
+	case v1.ResourceRootPassword:
+		return o.RootPassword != nil
+	case v1.ResourceConfig:
+		return o.Config != nil
+	case v1.ResourceDeployment:
+		return o.Deployment != nil
+	case v1.ResourceService:
+		return o.Service != nil
+	case v1.ResourceRestore:
+		return o.Restore != nil
+	}
+	return false
+}
+
+// An Answer is what the cluster holds of a need. Not known is not the same as
+// nothing there.
+type Answer[T any] struct {
+	Known bool
+	Items []T
+}
+
+// First item, or nil.
+func (a Answer[T]) first() *T {
+	if len(a.Items) == 0 {
+		return nil
+	}
+	return &a.Items[0]
+}
+
+// Answers to the needs of an instance.
+type Answers struct {
+	// Records of backups of all lives of this instance.
+	Records Answer[v1.MySQLBackup]
+	// Named is the record that spec.restore.backup names.
+	Named Answer[v1.MySQLBackup]
+	// Connection is the Secret that holds what the server accepts now.
+	Connection Answer[corev1.Secret]
+	// Password is the Secret that spec.passwordSecretRef names.
+	Password Answer[corev1.Secret]
+	// Namespace of the instance.
+	Namespace Answer[metav1.PartialObjectMetadata]
+	// Volume that holds the data.
+	Volume Answer[corev1.PersistentVolume]
+	// Existing objects that have the name of a composed resource, by that
+	// resource's name.
+	Existing map[string]Answer[metav1.PartialObjectMetadata]
+}
+
+// A Need selects objects that an instance depends on: one by name, or all by
+// labels.
+type Need struct {
+	APIVersion, Kind string
+	Namespace, Name  string
+	Labels           map[string]string
+}
+
+// An Output is what an instance consists of, and how it is.
+type Output struct {
+	// Needs by their key.
+	Needs map[string]Need
+	// Resources that are wanted, by their name.
+	Resources map[string]Resource
+	// Status of the XR: the function's part of it.
+	Status v1.MySQLStatus
+	// Conditions of XR and claim.
+	Conditions []Condition
+	// Connection details of the XR; nil where there are none yet.
+	Connection map[string][]byte
+	// Ready is true when a client can use the instance.
+	Ready bool
+}
+
+// A Resource is a wanted object and whether what is observed of it is ready.
+type Resource struct {
+	Object runtime.Object
+	Ready  bool
+}
+
+// A Condition of XR and claim.
+type Condition struct {
+	Type    string
+	True    bool
+	Reason  string
+	Message string
+}
+
+// A Refusal says why an instance cannot be carried out, and what to do. All
+// that exists stays as it is.
+type Refusal struct {
+	// Reason of the condition Accepted.
+	Reason string
+	Err    error
+}
+
+// Error names the field and what to do.
+func (r *Refusal) Error() string { return r.Err.Error() }
+
+// Unwrap returns the cause.
+func (r *Refusal) Unwrap() error { return r.Err }

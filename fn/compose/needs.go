@@ -1,0 +1,171 @@
+package compose
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// Keys of needs.
+const (
+	NeedRecords    = "records"
+	NeedNamed      = "named-backup"
+	NeedConnection = "connection"
+	NeedPassword   = "password"
+	NeedNamespace  = "namespace"
+	NeedVolume     = "volume"
+	// NeedExisting is followed by the name of a composed resource.
+	NeedExisting = "existing-"
+)
+
+// needs of the instance. They depend on nothing that an answer changes, so that
+// two passes are enough.
+func (p *plan) needs() map[string]Need {
+	ns := p.instance.Namespace
+	out := map[string]Need{
+		NeedConnection: {APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: p.instance.ConnectionSecretName()},
+	}
+	if ref := p.spec.PasswordSecretRef; ref != nil {
+		out[NeedPassword] = Need{APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: ref.Name}
+	}
+	if p.volume != "" && p.Observed.DataVolume == nil {
+		out[NeedVolume] = Need{APIVersion: "v1", Kind: "PersistentVolume", Name: p.volume}
+	}
+	for name, n := range p.names() {
+		if !p.Observed.has(name) {
+			out[NeedExisting+name] = n
+		}
+	}
+	if !p.started() {
+		p.historyNeeds(out)
+	}
+	return out
+}
+
+// historyNeeds are what the first start depends on.
+func (p *plan) historyNeeds(out map[string]Need) {
+	gv := v1.GroupVersion.String()
+	out[NeedRecords] = Need{APIVersion: gv, Kind: v1.KindMySQLBackup, Labels: map[string]string{v1.LabelInstance: p.instance.Key()}}
+	out[NeedNamespace] = Need{APIVersion: "v1", Kind: "Namespace", Name: p.instance.Namespace}
+	if b := p.spec.Restore.Backup; b != nil {
+		out[NeedNamed] = Need{APIVersion: gv, Kind: v1.KindMySQLBackup, Name: *b}
+	}
+}
+
+// names of the composed resources that the instance has or may get.
+func (p *plan) names() map[string]Need {
+	i, ns := p.instance, p.instance.Namespace
+	out := map[string]Need{
+		v1.ResourceDataClaim:    {APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: ns, Name: i.DataClaimName()},
+		v1.ResourceRootPassword: {APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: i.RootSecretName()},
+		v1.ResourceConfig:       {APIVersion: "v1", Kind: "ConfigMap", Namespace: ns, Name: i.ConfigMapName()},
+		v1.ResourceDeployment:   {APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Namespace: ns, Name: i.DeploymentName()},
+		v1.ResourceService:      {APIVersion: "v1", Kind: "Service", Namespace: ns, Name: i.ServiceName()},
+	}
+	if p.hostPath() {
+		out[v1.ResourceDataVolume] = Need{APIVersion: "v1", Kind: "PersistentVolume", Name: i.DataVolumeName()}
+	}
+	if !p.started() {
+		out[v1.ResourceRestore] = Need{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: ns, Name: i.RestoreJobName()}
+	}
+	return out
+}
+
+// checkNames refuses to adopt: Crossplane silently takes over an object without
+// a controller that has the name of a composed one.
+func (p *plan) checkNames() error {
+	for _, name := range ResourceNames() {
+		o := p.Answers.Existing[name].first()
+		n, wanted := p.names()[name]
+		if o == nil || !wanted || p.Observed.has(name) || p.owns(o) {
+			continue
+		}
+		return refuse(v1.ReasonNameTaken, "%s %s exists and does not belong to this %s, which would take it over: rename or delete it, or give the claim another name",
+			n.Kind, qualified(n.Namespace, n.Name), p.instance.Kind)
+	}
+	return nil
+}
+
+// owns is true if the XR controls the object.
+func (p *plan) owns(o *metav1.PartialObjectMetadata) bool {
+	c := metav1.GetControllerOf(o)
+	return c != nil && c.UID != "" && c.UID == p.instance.XR
+}
+
+// ResourceNames are the names of all resources that an instance may have, in the
+// order in which they are checked.
+func ResourceNames() []string {
+	return []string{
+		v1.ResourceDataVolume, v1.ResourceDataClaim, v1.ResourceRootPassword, v1.ResourceConfig,
+		v1.ResourceDeployment, v1.ResourceService, v1.ResourceRestore,
+	}
+}
+
+// qualified name of an object.
+func qualified(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// meta of a composed object.
+func (p *plan) meta(name string, extra map[string]string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: p.instance.Namespace, Name: name, Labels: p.labels(extra)}
+}
+
+// labels of a composed object.
+func (p *plan) labels(extra map[string]string) map[string]string {
+	l := p.instance.Labels()
+	for k, v := range extra {
+		l[k] = v
+	}
+	return l
+}
+
+// claimAnnotations say whose data an object holds or handles.
+func (p *plan) claimAnnotations() map[string]string {
+	return map[string]string{
+		v1.AnnotationClaimKind:      p.instance.Kind,
+		v1.AnnotationClaimNamespace: p.instance.Namespace,
+		v1.AnnotationClaimName:      p.instance.Name,
+	}
+}
+
+// podSecurity of the server and of the Jobs that handle its files. On a storage
+// class that is the restricted Pod Security level. In a folder of the node, made
+// by the kubelet for root, a server of uid 999 could not write: there the pod
+// starts as root, with what it takes to hand the folder over and step down.
+func (p *plan) podSecurity() *corev1.PodSecurityContext {
+	seccomp := &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	if p.hostPath() {
+		return &corev1.PodSecurityContext{SeccompProfile: seccomp}
+	}
+	return &corev1.PodSecurityContext{
+		RunAsNonRoot:        ptr(true),
+		RunAsUser:           ptr(serverUID),
+		RunAsGroup:          ptr(serverUID),
+		FSGroup:             ptr(serverUID),
+		FSGroupChangePolicy: ptr(corev1.FSGroupChangeOnRootMismatch),
+		SeccompProfile:      seccomp,
+	}
+}
+
+func (p *plan) containerSecurity() *corev1.SecurityContext {
+	s := &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr(false),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	if p.hostPath() {
+		s.Capabilities.Add = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}
+	}
+	return s
+}
+
+// serverUID is the uid and gid of mysql in the official images.
+const serverUID int64 = 999
+
+func ptr[T any](v T) *T { return &v }

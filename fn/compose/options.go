@@ -1,0 +1,133 @@
+package compose
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Why a setting is refused.
+const (
+	movesData   = "would put data outside the directory that is backed up: remove it"
+	losesWrites = "would let the server acknowledge writes that it can lose: remove it"
+	opensServer = "would let clients or code in past the password: remove it"
+	notYours    = "is set by the platform: remove it"
+	stopsServer = "would keep the server from running: remove it"
+)
+
+// refusedOptions are those that may not be set at all.
+var refusedOptions = map[string]string{
+	"aria_log_dir_path":            movesData,
+	"basedir":                      notYours,
+	"bind_address":                 notYours,
+	"bootstrap":                    stopsServer,
+	"chroot":                       movesData,
+	"daemonize":                    stopsServer,
+	"datadir":                      movesData,
+	"early_plugin_load":            opensServer,
+	"help":                         stopsServer,
+	"init_file":                    opensServer,
+	"initialize":                   stopsServer,
+	"initialize_insecure":          stopsServer,
+	"innodb_checksum_algorithm":    losesWrites,
+	"innodb_checksums":             losesWrites,
+	"innodb_data_file_path":        movesData,
+	"innodb_data_home_dir":         movesData,
+	"innodb_directories":           movesData,
+	"innodb_doublewrite_dir":       movesData,
+	"innodb_force_load_corrupted":  losesWrites,
+	"innodb_force_recovery":        losesWrites,
+	"innodb_log_group_home_dir":    movesData,
+	"innodb_read_only":             stopsServer,
+	"innodb_redo_log_archive_dirs": movesData,
+	"innodb_undo_directory":        movesData,
+	"keyring_encrypted_file_data":  movesData,
+	"keyring_file_data":            movesData,
+	"log_bin_index":                movesData,
+	"master_info_file":             movesData,
+	"name_resolve":                 notYours,
+	"pid_file":                     notYours,
+	"plugin_dir":                   opensServer,
+	"plugin_load":                  opensServer,
+	"plugin_load_add":              opensServer,
+	"port":                         notYours,
+	"relay_log_index":              movesData,
+	"relay_log_info_file":          movesData,
+	"rocksdb_datadir":              movesData,
+	"rocksdb_wal_dir":              movesData,
+	"skip_grant_tables":            opensServer,
+	"skip_name_resolve":            notYours,
+	"skip_networking":              notYours,
+	"socket":                       notYours,
+	"symbolic_links":               movesData,
+	"tokudb_data_dir":              movesData,
+	"tokudb_log_dir":               movesData,
+	"user":                         notYours,
+	"validate_config":              stopsServer,
+	"version":                      stopsServer,
+	"wsrep_data_home_dir":          movesData,
+	"wsrep_provider":               opensServer,
+}
+
+// An optionCheck says why a value of an option is refused, or nothing.
+type optionCheck func(value string) string
+
+// checkedOptions may be set, but not to everything.
+var checkedOptions = map[string]optionCheck{
+	"default_storage_engine":         anyBut(losesWrites, "memory", "heap", "blackhole"),
+	"innodb_doublewrite":             anyBut(losesWrites, "off", "0", "false", "detect_only"),
+	"innodb_fast_shutdown":           only(losesWrites, "0", "1"),
+	"innodb_flush_log_at_trx_commit": only(losesWrites, "1"),
+	"innodb_flush_method":            anyBut(losesWrites, "nosync", "littlesync", "all_o_direct"),
+	"log_bin":                        noPath,
+	"relay_log":                      noPath,
+}
+
+func only(why string, values ...string) optionCheck {
+	return func(v string) string {
+		if slices.Contains(values, strings.ToLower(v)) {
+			return ""
+		}
+		return why
+	}
+}
+
+func anyBut(why string, values ...string) optionCheck {
+	return func(v string) string {
+		if v == "" || slices.Contains(values, strings.ToLower(v)) {
+			return why
+		}
+		return ""
+	}
+}
+
+func noPath(v string) string {
+	if strings.Contains(v, "/") {
+		return movesData
+	}
+	return ""
+}
+
+// refusedOption says why an option cannot be set to a value, or nothing. mysqld
+// takes an unambiguous beginning of a name for the whole (MySQL manual,
+// 6.2.2.4), so what begins a refused name is refused like it, unless it is the
+// name of another setting.
+func refusedOption(name, value string) string {
+	if why, ok := refusedOptions[name]; ok {
+		return why
+	}
+	if check, ok := checkedOptions[name]; ok {
+		return check(value)
+	}
+	for _, refused := range slices.Sorted(maps.Keys(refusedOptions)) {
+		if strings.HasPrefix(refused, name) {
+			return "is short for " + refused + ", which " + refusedOptions[refused]
+		}
+	}
+	for _, checked := range slices.Sorted(maps.Keys(checkedOptions)) {
+		if strings.HasPrefix(checked, name) {
+			return "is short for " + checked + ": write the whole name"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,41 @@
+package compose
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func volumeReady(v *corev1.PersistentVolume) bool {
+	return v != nil && v.Status.Phase == corev1.VolumeBound
+}
+
+func claimReady(c *corev1.PersistentVolumeClaim) bool {
+	return c != nil && c.Status.Phase == corev1.ClaimBound
+}
+
+// deploymentReady is true when the pod of the newest template takes clients.
+func deploymentReady(d *appsv1.Deployment) bool {
+	return d != nil && d.Status.ObservedGeneration >= d.Generation &&
+		d.Status.UpdatedReplicas > 0 && d.Status.ReadyReplicas > 0
+}
+
+// serviceReady is true when the Service has the address that its type promises.
+func serviceReady(s *corev1.Service) bool {
+	return s != nil && (s.Spec.Type != corev1.ServiceTypeLoadBalancer || len(s.Status.LoadBalancer.Ingress) > 0)
+}
+
+func jobComplete(j *batchv1.Job) bool { return jobCondition(j, batchv1.JobComplete) != nil }
+
+// jobCondition that is true, or nil.
+func jobCondition(j *batchv1.Job, t batchv1.JobConditionType) *batchv1.JobCondition {
+	if j == nil {
+		return nil
+	}
+	for i := range j.Status.Conditions {
+		if c := &j.Status.Conditions[i]; c.Type == t && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package compose
+
+import (
+	"path"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// ownRecords are those that say in their spec that they are of the instance. A
+// label is a key to look for, never a proof.
+func ownRecords(i v1.Instance, all []v1.MySQLBackup) []v1.MySQLBackup {
+	own := make([]v1.MySQLBackup, 0, len(all))
+	for _, r := range all {
+		if s := r.Spec.Instance; s.Kind == i.Kind && s.Namespace == i.Namespace && s.Name == i.Name {
+			own = append(own, r)
+		}
+	}
+	return own
+}
+
+// newest of the records that match, or nil. The API server sets creation times,
+// so that a wrong clock of the controller cannot change the order.
+func newest(records []v1.MySQLBackup, match func(*v1.MySQLBackup) bool) *v1.MySQLBackup {
+	var out *v1.MySQLBackup
+	for i := range records {
+		if r := &records[i]; match(r) && (out == nil || after(r, out)) {
+			out = r
+		}
+	}
+	return out
+}
+
+// after is true if a was made after b; names decide within the same second.
+func after(a, b *v1.MySQLBackup) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.Name > b.Name
+	}
+	return b.CreationTimestamp.Before(&a.CreationTimestamp)
+}
+
+func proven(r *v1.MySQLBackup) bool { return r.Status.Phase == v1.BackupProven }
+
+// unfinished is also what has no phase, or one that this version does not know.
+func unfinished(r *v1.MySQLBackup) bool { return !proven(r) && r.Status.Phase != v1.BackupFailed }
+
+func phaseOf(r *v1.MySQLBackup) v1.BackupPhase {
+	if r.Status.Phase == "" {
+		return v1.BackupPending
+	}
+	return r.Status.Phase
+}
+
+var sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// checkArchive refuses a record that points out of its volume.
+func checkArchive(backup string, a *v1.Archive) error {
+	switch {
+	case len(validation.IsDNS1123Subdomain(a.ClaimName)) > 0:
+		return refuse(v1.ReasonInvalid, "MySQLBackup %q: archive.claimName %q is not the name of a PersistentVolumeClaim", backup, a.ClaimName)
+	case a.Path == "" || path.IsAbs(a.Path) || path.Clean(a.Path) != a.Path || a.Path == "." || strings.HasPrefix(a.Path, "../") || a.Path == ".." || strings.HasPrefix(a.Path, "-"):
+		return refuse(v1.ReasonInvalid, "MySQLBackup %q: archive.path %q does not lie below the root of its volume", backup, a.Path)
+	case !sha256Pattern.MatchString(a.SHA256):
+		return refuse(v1.ReasonInvalid, "MySQLBackup %q: archive.sha256 is not a SHA-256 sum", backup)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package compose
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// report on the instance: status, conditions and readiness.
+func (p *plan) report(out *Output) {
+	serving := p.start.replicas > 0 && deploymentReady(p.Observed.Deployment) && serviceReady(p.Observed.Service)
+	out.Ready = serving && p.connectionSecret() != nil && allReady(out.Resources)
+	out.Status = v1.MySQLStatus{
+		Message:  p.message(serving),
+		Image:    p.image,
+		Endpoint: p.endpoint(),
+		Volume:   p.XR.Status.Volume,
+		Started:  p.started() || p.start.replicas > 0,
+		Restore:  p.start.restore,
+	}
+	if c := p.Observed.DataClaim; c != nil && c.Status.Phase == corev1.ClaimBound {
+		out.Status.Volume = c.Spec.VolumeName
+	}
+	out.Conditions = []Condition{
+		{Type: v1.ConditionAccepted, True: true, Reason: v1.ReasonAccepted},
+		p.restored(),
+		p.serving(serving),
+	}
+}
+
+func allReady(rs map[string]Resource) bool {
+	for _, r := range rs {
+		if !r.Ready {
+			return false
+		}
+	}
+	return true
+}
+
+// message for people, in one sentence. What the original operators said after a
+// restore, it says too.
+func (p *plan) message(serving bool) string {
+	switch {
+	case p.start.replicas == 0:
+		return p.start.message
+	case !serving:
+		return p.prefix() + "Starting the server"
+	case p.connectionSecret() == nil:
+		return p.prefix() + "The server is up; waiting for the controller to publish its connection Secret"
+	case p.start.reason == v1.ReasonRestored:
+		return p.prefix() + "Running"
+	}
+	return "Running"
+}
+
+func (p *plan) prefix() string {
+	if r := p.start.restore; r != nil {
+		return fmt.Sprintf("Restoring DB have succeed (backup %s). ", r.Backup)
+	}
+	return ""
+}
+
+func (p *plan) restored() Condition {
+	switch p.start.reason {
+	case v1.ReasonRestored, v1.ReasonNothingToRestore:
+		return Condition{Type: v1.ConditionRestored, True: true, Reason: p.start.reason}
+	case v1.ReasonFenced:
+		return Condition{Type: v1.ConditionRestored, True: p.started(), Reason: p.start.reason}
+	}
+	return Condition{Type: v1.ConditionRestored, Reason: p.start.reason, Message: p.start.message}
+}
+
+func (p *plan) serving(serving bool) Condition {
+	switch {
+	case p.fenced():
+		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonFenced, Message: p.start.message}
+	case p.start.replicas == 0:
+		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonHeld, Message: p.start.message}
+	case !serving:
+		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonStarting, Message: "The server does not take clients yet"}
+	}
+	return Condition{Type: v1.ConditionServing, True: true, Reason: v1.ReasonRunning}
+}
+
+// endpoint at which clients reach the server, or nil while it has none.
+func (p *plan) endpoint() *v1.Endpoint {
+	s := p.Observed.Service
+	if s == nil {
+		return nil
+	}
+	e := &v1.Endpoint{Host: p.instance.Host(), Port: v1.Port}
+	if len(s.Spec.Ports) > 0 {
+		e.NodePort = s.Spec.Ports[0].NodePort
+	}
+	if p.spec.Service.Type != v1.ServiceLoadBalancer {
+		return e
+	}
+	for _, in := range s.Status.LoadBalancer.Ingress {
+		if e.Host = in.Hostname; e.Host == "" {
+			e.Host = in.IP
+		}
+		return e
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package compose
+
+import (
+	"sort"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// checkResources refuses what no container may ask for.
+func checkResources(path *field.Path, r *corev1.ResourceRequirements) field.ErrorList {
+	if r == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if len(r.Claims) > 0 {
+		errs = append(errs, field.Forbidden(path.Child("claims"), "resource claims are not supported: remove them"))
+	}
+	errs = append(errs, checkAmounts(path.Child("limits"), r.Limits)...)
+	errs = append(errs, checkAmounts(path.Child("requests"), r.Requests)...)
+	for _, name := range sortedNames(r.Requests) {
+		request := r.Requests[name]
+		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
+			errs = append(errs, field.Invalid(path.Child("requests").Key(string(name)), request.String(), "is more than the limit of "+limit.String()))
+		}
+	}
+	return errs
+}
+
+func checkAmounts(path *field.Path, amounts corev1.ResourceList) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range sortedNames(amounts) {
+		amount := amounts[name]
+		if len(validation.IsQualifiedName(string(name))) > 0 {
+			errs = append(errs, field.Invalid(path, clip(string(name)), "is not the name of a resource, such as memory"))
+		}
+		if amount.Sign() < 0 {
+			errs = append(errs, field.Invalid(path.Key(clip(string(name))), amount.String(), "is below zero"))
+		}
+	}
+	return errs
+}
+
+func sortedNames(l corev1.ResourceList) []corev1.ResourceName {
+	names := make([]corev1.ResourceName, 0, len(l))
+	for n := range l {
+		names = append(names, n)
+	}
+	sort.Slice(names, func(i, j int) bool { return names[i] < names[j] })
+	return names
+}

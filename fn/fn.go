@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
+	"github.com/crossplane/function-sdk-go/logging"
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"github.com/crossplane/function-sdk-go/response"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
+)
+
+// A Function composes MySQL instances.
+type Function struct {
+	fnv1.UnimplementedFunctionRunnerServiceServer
+
+	log logging.Logger
+}
+
+// RunFunction parses, composes and writes. What is wrong is said in a Fatal
+// result, which leaves all that exists as it is; it never returns an error.
+func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+	rsp := response.To(req, response.DefaultTTL)
+	out, err := run(req)
+	if err == nil {
+		err = write(rsp, req, out)
+	}
+	if err != nil {
+		f.log.Debug("Refused", "tag", req.GetMeta().GetTag(), "error", err.Error())
+		return refused(req, err), nil
+	}
+	f.log.Debug("Composed", "tag", req.GetMeta().GetTag(), "resources", len(out.Resources), "ready", out.Ready, "message", out.Status.Message)
+	return rsp, nil
+}
+
+func run(req *fnv1.RunFunctionRequest) (*compose.Output, error) {
+	in, err := parse(req)
+	if err != nil {
+		return nil, err
+	}
+	return compose.Compose(*in)
+}
+
+// refused is the response that says why an XR cannot be carried out. Crossplane
+// sets conditions that a Fatal response leaves out to Unknown: those that tell
+// how the server is go on as they were.
+func refused(req *fnv1.RunFunctionRequest, err error) *fnv1.RunFunctionResponse {
+	rsp := response.To(req, response.DefaultTTL)
+	reason := v1.ReasonNotSupported
+	if r := (*compose.Refusal)(nil); errors.As(err, &r) {
+		reason = r.Reason
+	}
+	message := printable(err.Error())
+	response.ConditionFalse(rsp, v1.ConditionAccepted, reason).WithMessage(message).TargetCompositeAndClaim()
+	rsp.Conditions = append(rsp.Conditions, kept(req)...)
+	response.Fatal(rsp, errors.New(message))
+	return rsp
+}
+
+// kept conditions of the observed XR.
+func kept(req *fnv1.RunFunctionRequest) []*fnv1.Condition {
+	status := req.GetObserved().GetComposite().GetResource().GetFields()["status"].GetStructValue()
+	var out []*fnv1.Condition
+	for _, v := range status.GetFields()["conditions"].GetListValue().GetValues() {
+		c := v.GetStructValue().GetFields()
+		t := c["type"].GetStringValue()
+		if !slices.Contains([]string{v1.ConditionRestored, v1.ConditionServing}, t) || c["reason"].GetStringValue() == "" {
+			continue
+		}
+		state := map[string]fnv1.Status{"True": fnv1.Status_STATUS_CONDITION_TRUE, "False": fnv1.Status_STATUS_CONDITION_FALSE}[c["status"].GetStringValue()]
+		out = append(out, condition(t, state, c["reason"].GetStringValue(), c["message"].GetStringValue()))
+	}
+	return out
+}

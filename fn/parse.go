@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"google.golang.org/protobuf/types/known/structpb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
+)
+
+// parse a request into what an instance depends on.
+func parse(req *fnv1.RunFunctionRequest) (*compose.Input, error) {
+	settings, err := parseSettings(req.GetInput())
+	if err != nil {
+		return nil, err
+	}
+	xr, err := parseXR(req.GetObserved().GetComposite().GetResource())
+	if err != nil {
+		return nil, err
+	}
+	in := &compose.Input{XR: xr, Settings: *settings, Published: req.GetObserved().GetComposite().GetConnectionDetails()}
+	if err := parseObserved(req.GetObserved().GetResources(), &in.Observed); err != nil {
+		return nil, err
+	}
+	return in, parseAnswers(req, &in.Answers)
+}
+
+// parseSettings strictly: a typing error in a Composition must not pass for a
+// default.
+func parseSettings(s *structpb.Struct) (*v1.Settings, error) {
+	out := &v1.Settings{}
+	if s == nil {
+		return nil, invalid("the Composition's pipeline step has no input: give it one of kind %s with agentImage", v1.KindSettings)
+	}
+	b, err := s.MarshalJSON()
+	if err != nil {
+		return nil, invalid("the Composition's input cannot be read: %v", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(out); err != nil {
+		return nil, invalid("the Composition's input: %v", err)
+	}
+	return out, checkSettings(out)
+}
+
+// checkSettings and fill in their defaults.
+func checkSettings(s *v1.Settings) error {
+	hostPath := s.Volumes == v1.VolumesHostPath
+	if s.Volumes == "" {
+		s.Volumes = v1.VolumesStorageClass
+	}
+	if s.DefaultImage == "" {
+		s.DefaultImage = v1.DefaultImage
+	}
+	if s.NamespaceReuse == "" {
+		s.NamespaceReuse = v1.NamespaceReuseRefuse
+	}
+	if hostPath && s.HostPathRoot == "" {
+		s.HostPathRoot = v1.DefaultHostPathRoot
+	}
+	switch {
+	case s.APIVersion != v1.GroupVersion.String() || s.Kind != v1.KindSettings:
+		return invalid("the Composition's input is %s %s, not %s %s", s.APIVersion, s.Kind, v1.GroupVersion, v1.KindSettings)
+	case s.AgentImage == "":
+		return invalid("the Composition's input: agentImage is empty: name the image of the backup and restore Jobs")
+	case s.Volumes != v1.VolumesStorageClass && !hostPath:
+		return invalid("the Composition's input: volumes is %q: use %s or %s", s.Volumes, v1.VolumesStorageClass, v1.VolumesHostPath)
+	case s.NamespaceReuse != v1.NamespaceReuseRefuse && s.NamespaceReuse != v1.NamespaceReuseAllow:
+		return invalid("the Composition's input: namespaceReuse is %q: use %s or %s", s.NamespaceReuse, v1.NamespaceReuseRefuse, v1.NamespaceReuseAllow)
+	case !hostPath && s.HostPathRoot != "":
+		return invalid("the Composition's input: hostPathRoot is only for volumes: %s", v1.VolumesHostPath)
+	case hostPath && (!path.IsAbs(s.HostPathRoot) || path.Clean(s.HostPathRoot) != s.HostPathRoot || s.HostPathRoot == "/"):
+		return invalid("the Composition's input: hostPathRoot %q must be an absolute path below /, without '..'", s.HostPathRoot)
+	case hostPath && s.DefaultStorageClassName != nil:
+		return invalid("the Composition's input: defaultStorageClassName is only for volumes: %s", v1.VolumesStorageClass)
+	}
+	return nil
+}
+
+func parseXR(s *structpb.Struct) (*v1.XMySQL, error) {
+	kind, apiVersion := s.GetFields()["kind"].GetStringValue(), s.GetFields()["apiVersion"].GetStringValue()
+	if kind != v1.KindXMySQL || apiVersion != v1.GroupVersion.String() {
+		return nil, &compose.Refusal{Reason: v1.ReasonNotSupported, Err: errors.Errorf("this function composes %s of %s, not %q of %q: fix the Composition's compositeTypeRef", v1.KindXMySQL, v1.GroupVersion, kind, apiVersion)}
+	}
+	b, err := s.MarshalJSON()
+	if err != nil {
+		return nil, invalid("the XR cannot be read: %v", err)
+	}
+	xr := &v1.XMySQL{}
+	if err := json.Unmarshal(b, xr); err != nil {
+		return nil, culprit(b, err)
+	}
+	return xr, nil
+}
+
+// culprit names the field of the spec that cannot be read. JSON errors of types
+// that read themselves, such as quantities, do not.
+func culprit(b []byte, err error) error {
+	doc := struct {
+		Spec map[string]json.RawMessage `json:"spec"`
+	}{}
+	if json.Unmarshal(b, &doc) != nil {
+		return invalid("the XR cannot be read: %v", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.Spec)) {
+		if e := reads(name, doc.Spec[name]); e != nil {
+			return inside("spec."+name, doc.Spec[name], e, func(k string, v json.RawMessage) error {
+				one, _ := json.Marshal(map[string]json.RawMessage{k: v}) //nolint:errchkjson // It was read from JSON.
+				return reads(name, one)
+			})
+		}
+	}
+	return invalid("the XR cannot be read: %v", err)
+}
+
+// reads one field of the spec.
+func reads(name string, value json.RawMessage) error {
+	one, _ := json.Marshal(map[string]json.RawMessage{name: value}) //nolint:errchkjson // It was read from JSON.
+	return json.Unmarshal(one, &v1.XMySQLSpec{})
+}
+
+// inside a field that is a map, the key that cannot be read.
+func inside(field string, value json.RawMessage, err error, try func(string, json.RawMessage) error) error {
+	m := map[string]json.RawMessage{}
+	if json.Unmarshal(value, &m) == nil {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if e := try(k, m[k]); e != nil {
+				return invalid("%s[%s]: %v", field, k, e)
+			}
+		}
+	}
+	return invalid("%s: %v", field, err)
+}
+
+// parseObserved resources. One of another kind than we made is a reason to
+// touch nothing.
+func parseObserved(rs map[string]*fnv1.Resource, into *compose.Observed) error {
+	return errors.Join(
+		observed(rs, v1.ResourceDataVolume, "PersistentVolume", &into.DataVolume),
+		observed(rs, v1.ResourceDataClaim, "PersistentVolumeClaim", &into.DataClaim),
+		observed(rs, v1.ResourceRootPassword, "Secret", &into.RootPassword),
+		observed(rs, v1.ResourceConfig, "ConfigMap", &into.Config),
+		observed(rs, v1.ResourceDeployment, "Deployment", &into.Deployment),
+		observed(rs, v1.ResourceService, "Service", &into.Service),
+		observed(rs, v1.ResourceRestore, "Job", &into.Restore),
+	)
+}
+
+func observed[T any](rs map[string]*fnv1.Resource, name, kind string, into **T) error {
+	r, ok := rs[name]
+	if !ok {
+		return nil
+	}
+	if k := r.GetResource().GetFields()["kind"].GetStringValue(); k != kind {
+		return &compose.Refusal{Reason: v1.ReasonNotSupported, Err: errors.Errorf("the composed resource %q is a %q and should be a %s: rename the one that another function of the Composition makes", name, k, kind)}
+	}
+	*into = new(T)
+	return errors.Wrapf(decode(r.GetResource(), *into), "cannot read the composed resource %q", name)
+}
+
+// parseAnswers of the cluster, in the field that the caller knows.
+func parseAnswers(req *fnv1.RunFunctionRequest, into *compose.Answers) error {
+	get := func(key string) (*fnv1.Resources, bool) {
+		if r, ok := req.GetRequiredResources()[key]; ok {
+			return r, true
+		}
+		r, ok := req.GetExtraResources()[key]
+		return r, ok
+	}
+	into.Existing = map[string]compose.Answer[metav1.PartialObjectMetadata]{}
+	for _, name := range compose.ResourceNames() {
+		a := compose.Answer[metav1.PartialObjectMetadata]{}
+		if err := answer(get, compose.NeedExisting+name, &a); err != nil {
+			return err
+		}
+		into.Existing[name] = a
+	}
+	return errors.Join(
+		answer(get, compose.NeedRecords, &into.Records),
+		answer(get, compose.NeedNamed, &into.Named),
+		answer(get, compose.NeedConnection, &into.Connection),
+		answer(get, compose.NeedPassword, &into.Password),
+		answer(get, compose.NeedNamespace, &into.Namespace),
+		answer(get, compose.NeedVolume, &into.Volume),
+	)
+}
+
+func answer[T any](get func(string) (*fnv1.Resources, bool), key string, into *compose.Answer[T]) error {
+	rs, ok := get(key)
+	if !ok {
+		return nil
+	}
+	into.Known = true
+	into.Items = make([]T, len(rs.GetItems()))
+	for i, r := range rs.GetItems() {
+		if err := decode(r.GetResource(), &into.Items[i]); err != nil {
+			return errors.Wrapf(err, "cannot read the required resource %q", key)
+		}
+	}
+	return nil
+}
+
+func decode(s *structpb.Struct, into any) error {
+	b, err := json.Marshal(s.AsMap())
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, into)
+}
+
+func invalid(format string, args ...any) error {
+	return &compose.Refusal{Reason: v1.ReasonInvalid, Err: errors.Errorf(format, args...)}
+}

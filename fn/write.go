@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"github.com/crossplane/function-sdk-go/request"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
+)
+
+// write what an instance consists of into the response. What earlier functions
+// of the pipeline want stays.
+func write(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *compose.Output) error {
+	// The request is not ours to change.
+	rsp.Desired = proto.CloneOf(rsp.GetDesired())
+	if rsp.Desired == nil {
+		rsp.Desired = &fnv1.State{}
+	}
+	if rsp.Desired.Resources == nil {
+		rsp.Desired.Resources = map[string]*fnv1.Resource{}
+	}
+	for name, r := range out.Resources {
+		s, err := object(r.Object)
+		if err != nil {
+			return errors.Wrapf(err, "cannot write the composed resource %q", name)
+		}
+		rsp.Desired.Resources[name] = &fnv1.Resource{Resource: s, Ready: ready(r.Ready)}
+	}
+	for _, c := range out.Conditions {
+		state := fnv1.Status_STATUS_CONDITION_FALSE
+		if c.True {
+			state = fnv1.Status_STATUS_CONDITION_TRUE
+		}
+		rsp.Conditions = append(rsp.Conditions, condition(c.Type, state, c.Reason, c.Message))
+	}
+	rsp.Requirements = requirements(req, out.Needs)
+	return writeXR(rsp, out)
+}
+
+// writeXR sets the function's part of the status. The controller's part is left
+// out: what a function does not say, it does not own.
+func writeXR(rsp *fnv1.RunFunctionResponse, out *compose.Output) error {
+	b, err := json.Marshal(out.Status)
+	if err != nil {
+		return errors.Wrap(err, "cannot write the status")
+	}
+	status := &structpb.Struct{}
+	if err := status.UnmarshalJSON(b); err != nil {
+		return errors.Wrap(err, "cannot write the status")
+	}
+	xr := rsp.GetDesired().GetComposite()
+	if xr == nil {
+		xr = &fnv1.Resource{}
+		rsp.Desired.Composite = xr
+	}
+	if xr.Resource == nil {
+		xr.Resource = &structpb.Struct{}
+	}
+	if xr.Resource.Fields == nil {
+		xr.Resource.Fields = map[string]*structpb.Value{}
+	}
+	f := xr.Resource.Fields
+	f["apiVersion"] = structpb.NewStringValue(v1.GroupVersion.String())
+	f["kind"] = structpb.NewStringValue(v1.KindXMySQL)
+	if old := f["status"].GetStructValue(); old != nil {
+		for k, v := range status.GetFields() {
+			old.Fields[k] = v
+		}
+		status = old
+	}
+	f["status"] = structpb.NewStructValue(status)
+	xr.Ready = ready(out.Ready)
+	if out.Connection != nil {
+		xr.ConnectionDetails = out.Connection
+	}
+	return nil
+}
+
+// requirements in the fields that the caller knows: what predates capability
+// advertisement may read only extra_resources.
+func requirements(req *fnv1.RunFunctionRequest, needs map[string]compose.Need) *fnv1.Requirements {
+	out := &fnv1.Requirements{Resources: map[string]*fnv1.ResourceSelector{}}
+	for key, n := range needs {
+		out.Resources[key] = selector(n)
+	}
+	if !request.AdvertisesCapabilities(req) {
+		out.ExtraResources = out.GetResources() //nolint:staticcheck // Deprecated, and all that Crossplane 1 reads.
+	}
+	return out
+}
+
+func selector(n compose.Need) *fnv1.ResourceSelector {
+	s := &fnv1.ResourceSelector{ApiVersion: n.APIVersion, Kind: n.Kind}
+	if n.Namespace != "" {
+		s.Namespace = &n.Namespace
+	}
+	if n.Labels != nil {
+		s.Match = &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{Labels: n.Labels}}
+		return s
+	}
+	s.Match = &fnv1.ResourceSelector_MatchName{MatchName: n.Name}
+	return s
+}
+
+// object as the partial one that a function may want: without a status, which
+// is not a function's to set, and without zero times.
+func object(o runtime.Object) (*structpb.Struct, error) {
+	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, err
+	}
+	delete(m, "status")
+	dropTimes(m)
+	return structpb.NewStruct(m)
+}
+
+// dropTimes that typed metadata writes as null.
+func dropTimes(m map[string]any) {
+	for k, v := range m {
+		if k == "creationTimestamp" && v == nil {
+			delete(m, k)
+		}
+		if child, ok := v.(map[string]any); ok {
+			dropTimes(child)
+		}
+	}
+}
+
+func condition(t string, state fnv1.Status, reason, message string) *fnv1.Condition {
+	c := &fnv1.Condition{Type: t, Status: state, Reason: reason, Target: fnv1.Target_TARGET_COMPOSITE_AND_CLAIM.Enum()}
+	if message != "" {
+		c.Message = &message
+	}
+	return c
+}
+
+func ready(r bool) fnv1.Ready {
+	if r {
+		return fnv1.Ready_READY_TRUE
+	}
+	return fnv1.Ready_READY_FALSE
+}
+
+// printable text: a response that is not UTF-8 could not be sent.
+func printable(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
