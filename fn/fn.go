@@ -30,7 +30,7 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 	}
 	if err != nil {
 		f.log.Debug("Refused", "tag", req.GetMeta().GetTag(), "error", err.Error())
-		return refused(req, err), nil
+		return refused(req, out, err), nil
 	}
 	f.log.Debug("Composed", "tag", req.GetMeta().GetTag(), "resources", len(out.Resources), "ready", out.Ready, "message", out.Status.Message)
 	return rsp, nil
@@ -39,15 +39,16 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 func run(req *fnv1.RunFunctionRequest) (*compose.Output, error) {
 	in, err := parse(req)
 	if err != nil {
-		return nil, err
+		return &compose.Output{}, err
 	}
 	return compose.Compose(*in)
 }
 
 // refused is the response that says why an XR cannot be carried out. Crossplane
 // sets conditions that a Fatal response leaves out to Unknown: those that tell
-// how the server is go on as they were.
-func refused(req *fnv1.RunFunctionRequest, err error) *fnv1.RunFunctionResponse {
+// how the server is go on as they were. The needs go on too, so that a change of
+// what was looked up runs the function again.
+func refused(req *fnv1.RunFunctionRequest, out *compose.Output, err error) *fnv1.RunFunctionResponse {
 	rsp := response.To(req, response.DefaultTTL)
 	reason := v1.ReasonNotSupported
 	if r := (*compose.Refusal)(nil); errors.As(err, &r) {
@@ -56,6 +57,7 @@ func refused(req *fnv1.RunFunctionRequest, err error) *fnv1.RunFunctionResponse 
 	message := printable(err.Error())
 	response.ConditionFalse(rsp, v1.ConditionAccepted, reason).WithMessage(message).TargetCompositeAndClaim()
 	rsp.Conditions = append(rsp.Conditions, kept(req)...)
+	rsp.Requirements = requirements(req, out.Needs)
 	response.Fatal(rsp, errors.New(message))
 	return rsp
 }

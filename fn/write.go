@@ -83,17 +83,19 @@ func writeXR(rsp *fnv1.RunFunctionResponse, out *compose.Output) error {
 	return nil
 }
 
-// requirements in the fields that the caller knows: what predates capability
-// advertisement may read only extra_resources.
+// requirements in the field that the caller knows. What predates capability
+// advertisement (Crossplane before v2.2) gets extra_resources alone: to v1.16 the
+// other field is unknown bytes, whose order changes from call to call, so that
+// its requirements never become stable.
 func requirements(req *fnv1.RunFunctionRequest, needs map[string]compose.Need) *fnv1.Requirements {
-	out := &fnv1.Requirements{Resources: map[string]*fnv1.ResourceSelector{}}
+	selectors := make(map[string]*fnv1.ResourceSelector, len(needs))
 	for key, n := range needs {
-		out.Resources[key] = selector(n)
+		selectors[key] = selector(n)
 	}
-	if !request.AdvertisesCapabilities(req) {
-		out.ExtraResources = out.GetResources() //nolint:staticcheck // Deprecated, and all that Crossplane 1 reads.
+	if request.AdvertisesCapabilities(req) {
+		return &fnv1.Requirements{Resources: selectors}
 	}
-	return out
+	return &fnv1.Requirements{ExtraResources: selectors} //nolint:staticcheck // Deprecated, and all that Crossplane 1 reads.
 }
 
 func selector(n compose.Need) *fnv1.ResourceSelector {

@@ -23,13 +23,17 @@ type plan struct {
 }
 
 // Compose an instance. An error is a *Refusal: the caller must leave all that
-// exists as it is. While an answer is still unknown it adds nothing that is not
-// observed already.
+// exists as it is, and the Output then has nothing but the needs that led to
+// it. While an answer is still unknown nothing is added that is not observed
+// already.
 func Compose(in Input) (*Output, error) {
 	p := &plan{Input: in, instance: in.XR.Instance(), spec: withDefaults(in.XR.Spec.MySQLSpec)}
-	for _, step := range []func() error{p.checkSpec, p.checkPassword, p.checkStorage, p.checkService, p.checkNames, p.decide} {
+	if err := p.checkSpec(); err != nil {
+		return &Output{}, err
+	}
+	for _, step := range []func() error{p.checkStorage, p.checkPassword, p.checkService, p.checkNames, p.decide} {
 		if err := step(); err != nil {
-			return nil, err
+			return &Output{Needs: p.needs()}, err
 		}
 	}
 	out := &Output{Needs: p.needs(), Resources: p.resources(), Connection: p.connection()}

@@ -39,8 +39,8 @@ func allReady(rs map[string]Resource) bool {
 	return true
 }
 
-// message for people, in one sentence. What the original operators said after a
-// restore, it says too.
+// message for people, in a sentence or two. What the original operators said
+// after a restore, it says too.
 func (p *plan) message(serving bool) string {
 	switch {
 	case p.start.replicas == 0:
@@ -49,10 +49,20 @@ func (p *plan) message(serving bool) string {
 		return p.prefix() + "Starting the server"
 	case p.connectionSecret() == nil:
 		return p.prefix() + "The server is up; waiting for the controller to publish its connection Secret"
-	case p.start.reason == v1.ReasonRestored:
-		return p.prefix() + "Running"
 	}
-	return "Running"
+	return p.prefix() + "Running" + p.claimTrouble()
+}
+
+// claimTrouble says what became of the handle of the data volume, if anything.
+func (p *plan) claimTrouble() string {
+	c, name := p.Observed.DataClaim, qualified(p.instance.Namespace, p.instance.DataClaimName())
+	switch {
+	case c == nil:
+		return fmt.Sprintf(". PersistentVolumeClaim %s was deleted: it is made again on volume %q", name, p.volume)
+	case c.DeletionTimestamp != nil:
+		return fmt.Sprintf(". PersistentVolumeClaim %s was deleted: it stays until a backup of its data is proven", name)
+	}
+	return ""
 }
 
 func (p *plan) prefix() string {

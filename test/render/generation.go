@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// A generation of the CLI.
+type generation struct {
+	name string
+	// golden file in the example's folder expected.
+	golden string
+	// command before the XR.
+	command []string
+	// functions is the file that says where the function listens.
+	functions string
+	// required is the flag for required resources.
+	required string
+	// xrd is true where the CLI wants one to know that an XR has a claim.
+	xrd bool
+	// core is the render engine, where the CLI has none built in.
+	core string
+}
+
+// generations of the CLI that render must work with.
+func generations(dir string, tools []string, address string) ([]generation, error) {
+	now, then := filepath.Join(dir, "functions.yaml"), filepath.Join(dir, "functions-v1beta1.yaml")
+	if err := errors.Join(writeFunctions(now, "pkg.crossplane.io/v1", address), writeFunctions(then, "pkg.crossplane.io/v1beta1", address)); err != nil {
+		return nil, err
+	}
+	return []generation{
+		{name: "crossplane render", golden: "render.txt", command: []string{tools[0], "render"}, functions: now, required: "--required-resources", xrd: true, core: tools[1]},
+		{name: "crossplane beta render (v1.16)", golden: "beta-render.txt", command: []string{tools[2], "beta", "render"}, functions: then, required: "--extra-resources"},
+	}, nil
+}
+
+// writeFunctions says that the Compositions' function runs at the address.
+func writeFunctions(path, apiVersion, address string) error {
+	const manifest = `apiVersion: %s
+kind: Function
+metadata:
+  name: crossplane-mysql-function-mysql
+  annotations:
+    render.crossplane.io/runtime: Development
+    render.crossplane.io/runtime-development-target: dns:///%s
+spec:
+  package: ghcr.io/crossplane-mysql/function-mysql:v0.1.0
+`
+	return os.WriteFile(path, fmt.Appendf(nil, manifest, apiVersion, address), 0o600)
+}
+
+// check an example against its golden file, or write that.
+func (g generation) check(ctx context.Context, example string, update bool) error {
+	got, err := g.run(ctx, example)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(example, "expected", g.golden)
+	if update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // Examples are for everybody to read.
+			return err
+		}
+		return os.WriteFile(path, []byte(got), 0o644) //nolint:gosec // Examples are for everybody to read.
+	}
+	want, err := os.ReadFile(path) //nolint:gosec // A file of the repository.
+	if err != nil {
+		return errors.Wrap(err, "no golden file; `make render-update` writes it")
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		return errors.Errorf("-want, +got:\n%s", diff)
+	}
+	return nil
+}
+
+// run the CLI on an example. What it refuses is a result too: its exit code and
+// what it says.
+func (g generation) run(ctx context.Context, example string) (string, error) {
+	args, err := g.args(example)
+	if err != nil {
+		return "", err
+	}
+	stdout, stderr := &bytes.Buffer{}, &bytes.Buffer{}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // The programs are what the caller names.
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	err = cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return fmt.Sprintf("%sexit code %d\n%s", stdout, exit.ExitCode(), stderr), nil
+	}
+	return stdout.String(), err
+}
+
+func (g generation) args(example string) ([]string, error) {
+	b, err := os.ReadFile(filepath.Join(example, "xr.yaml")) //nolint:gosec // A file of the repository.
+	if err != nil {
+		return nil, err
+	}
+	xr := &struct {
+		Spec struct {
+			CompositionRef struct{ Name string } `json:"compositionRef"`
+			ClaimRef       *v1.ClaimReference    `json:"claimRef"`
+		} `json:"spec"`
+	}{}
+	if err := yaml.Unmarshal(b, xr); err != nil {
+		return nil, errors.Wrap(err, "cannot read the XR")
+	}
+	name := xr.Spec.CompositionRef.Name
+	if name == "" {
+		name = "mysql"
+	}
+	args := append([]string{}, g.command...)
+	args = append(args, filepath.Join(example, "xr.yaml"), filepath.Join("apis", "composition-"+name+".yaml"), g.functions)
+	if g.core != "" {
+		args = append(args, "--crossplane-binary", g.core)
+	}
+	if g.xrd && xr.Spec.ClaimRef != nil {
+		args = append(args, "--xrd", filepath.Join("apis", "xrd-xmysqls.yaml"))
+	}
+	for flag, file := range map[string]string{g.required: "required.yaml", "--observed-resources": "observed.yaml"} {
+		if path := filepath.Join(example, file); exists(path) {
+			args = append(args, flag, path)
+		}
+	}
+	return args, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
