@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"path"
@@ -11,6 +10,7 @@ import (
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/types/known/structpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
@@ -44,9 +44,8 @@ func parseSettings(s *structpb.Struct) (*v1.Settings, error) {
 	if err != nil {
 		return nil, invalid("the Composition's input cannot be read: %v", err)
 	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(out); err != nil {
+	unknown, err := kjson.UnmarshalStrict(b, out)
+	if err = errors.Join(append(unknown, err)...); err != nil {
 		return nil, invalid("the Composition's input: %v", err)
 	}
 	return out, checkSettings(out)
@@ -96,7 +95,7 @@ func parseXR(s *structpb.Struct) (*v1.XMySQL, error) {
 		return nil, invalid("the XR cannot be read: %v", err)
 	}
 	xr := &v1.XMySQL{}
-	if err := json.Unmarshal(b, xr); err != nil {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(b, xr); err != nil {
 		return nil, culprit(b, err)
 	}
 	return xr, nil
@@ -125,7 +124,7 @@ func culprit(b []byte, err error) error {
 // reads one field of the spec.
 func reads(name string, value json.RawMessage) error {
 	one, _ := json.Marshal(map[string]json.RawMessage{name: value}) //nolint:errchkjson // It was read from JSON.
-	return json.Unmarshal(one, &v1.XMySQLSpec{})
+	return kjson.UnmarshalCaseSensitivePreserveInts(one, &v1.XMySQLSpec{})
 }
 
 // inside a field that is a map, the key that cannot be read.
@@ -214,7 +213,7 @@ func decode(s *structpb.Struct, into any) error {
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(b, into)
+	return kjson.UnmarshalCaseSensitivePreserveInts(b, into)
 }
 
 func invalid(format string, args ...any) error {

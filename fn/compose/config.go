@@ -80,11 +80,11 @@ func quoted(value string) string {
 var modifiers = []string{"loose_", "skip_", "disable_", "enable_", "maximum_"}
 
 // optionName is what mysqld makes of a key: '-' is '_', and modifiers do not
-// count. Upper case is folded, so that no spelling slips through.
+// count, so that skip_grant_tables is grant_tables. Upper case is folded, so that no spelling slips through.
 func optionName(key string) string {
 	name := strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	for _, m := range modifiers {
-		if rest, ok := strings.CutPrefix(name, m); ok && rest != "name_resolve" && rest != "grant_tables" && rest != "networking" {
+		if rest, ok := strings.CutPrefix(name, m); ok {
 			return optionName(rest)
 		}
 	}

@@ -15,7 +15,8 @@ const (
 	stopsServer = "would keep the server from running: remove it"
 )
 
-// refusedOptions are those that may not be set at all.
+// refusedOptions are those that may not be set at all, without modifiers such as
+// skip_.
 var refusedOptions = map[string]string{
 	"aria_log_dir_path":            movesData,
 	"basedir":                      notYours,
@@ -25,6 +26,7 @@ var refusedOptions = map[string]string{
 	"daemonize":                    stopsServer,
 	"datadir":                      movesData,
 	"early_plugin_load":            opensServer,
+	"grant_tables":                 opensServer,
 	"help":                         stopsServer,
 	"init_file":                    opensServer,
 	"initialize":                   stopsServer,
@@ -46,6 +48,7 @@ var refusedOptions = map[string]string{
 	"log_bin_index":                movesData,
 	"master_info_file":             movesData,
 	"name_resolve":                 notYours,
+	"networking":                   notYours,
 	"pid_file":                     notYours,
 	"plugin_dir":                   opensServer,
 	"plugin_load":                  opensServer,
@@ -55,9 +58,6 @@ var refusedOptions = map[string]string{
 	"relay_log_info_file":          movesData,
 	"rocksdb_datadir":              movesData,
 	"rocksdb_wal_dir":              movesData,
-	"skip_grant_tables":            opensServer,
-	"skip_name_resolve":            notYours,
-	"skip_networking":              notYours,
 	"socket":                       notYours,
 	"symbolic_links":               movesData,
 	"tokudb_data_dir":              movesData,
@@ -131,3 +131,6 @@ func refusedOption(name, value string) string {
 	}
 	return ""
 }
+
+// RefusedOptions are the names of all options that may not be set.
+func RefusedOptions() []string { return slices.Sorted(maps.Keys(refusedOptions)) }

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/crossplane/function-sdk-go/logging"
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+
+	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
+)
+
+// setIn a copy of a document.
+func setIn(m map[string]any, value any, path ...string) map[string]any {
+	m = maps.Clone(m)
+	if m == nil {
+		m = map[string]any{}
+	}
+	if len(path) == 1 {
+		if m[path[0]] = value; value == nil {
+			delete(m, path[0])
+		}
+		return m
+	}
+	child, _ := m[path[0]].(map[string]any)
+	m[path[0]] = setIn(child, value, path[1:]...)
+	return m
+}
+
+// kindOf a document.
+func kindOf(m map[string]any) string { s, _ := m["kind"].(string); return s }
+
+// edit the documents of a kind.
+func edit(docs []map[string]any, kind string, value any, path ...string) []map[string]any {
+	out := make([]map[string]any, len(docs))
+	for i, d := range docs {
+		if out[i] = d; kindOf(d) == kind {
+			out[i] = setIn(d, value, path...)
+		}
+	}
+	return out
+}
+
+// TestBadInput: each of these is Fatal, which leaves all that exists as it is,
+// and the message names the field and says what to do.
+func TestBadInput(t *testing.T) {
+	spec := func(key string, value any) func(*caller) { return func(c *caller) { c.set(key, value) } }
+	config := func(key string, value any) func(*caller) { return spec("config", map[string]any{key: value}) }
+	input := func(key string, value any) func(*caller) {
+		return func(c *caller) { c.input = setIn(c.input, value, key) }
+	}
+	secret := func(key, value string) func(*caller) {
+		return func(c *caller) {
+			c.set("password", nil).set("passwordSecretRef", map[string]any{"name": "shop-root", "key": key})
+			c.cluster = append(c.cluster, map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "shop-root", "namespace": "default"},
+				"data": map[string]any{"password": base64.StdEncoding.EncodeToString([]byte(value))}})
+		}
+	}
+	cases := map[string]struct {
+		example string
+		change  func(*caller)
+		want    []string
+	}{
+		"NoPassword":      {change: spec("password", nil), want: []string{"spec.password", "set it"}},
+		"TwoPasswords":    {change: spec("passwordSecretRef", map[string]any{"name": "a", "key": "b"}), want: []string{"spec.password", "remove one"}},
+		"EmptyPassword":   {change: spec("password", ""), want: []string{"spec.password", "empty"}},
+		"PasswordNewline": {change: spec("password", "a\nb"), want: []string{"spec.password", "control character"}},
+		"PasswordTooLong": {change: spec("password", strings.Repeat("x", 257)), want: []string{"spec.password", "256 bytes"}},
+		"NoSecret":        {change: func(c *caller) { secret("password", "x")(c); c.cluster = c.cluster[:1] }, want: []string{"spec.passwordSecretRef.name", "default/shop-root", "create it"}},
+		"NoSecretKey":     {change: secret("other", "x"), want: []string{"spec.passwordSecretRef.key", `"other"`, "add it"}},
+		"SecretNotUTF8":   {change: secret("password", "\xff\xfe"), want: []string{"spec.passwordSecretRef", "UTF-8"}},
+		"SecretEmpty":     {change: secret("password", "\n"), want: []string{"spec.passwordSecretRef", "empty"}},
+		"SecretBadName": {change: func(c *caller) {
+			secret("password", "x")(c)
+			c.set("passwordSecretRef", map[string]any{"name": "../x", "key": "k"})
+		}, want: []string{"spec.passwordSecretRef.name"}},
+		"NoSize":              {change: spec("storage_size", nil), want: []string{"spec.storageSize", "1Gi"}},
+		"TwoSizes":            {change: spec("storageSize", "1Gi"), want: []string{"spec.storageSize", "remove one"}},
+		"NotAQuantity":        {change: spec("storage_size", "big"), want: []string{"spec.storage_size", "not a quantity", "1Gi"}},
+		"TinySize":            {change: spec("storage_size", "1m"), want: []string{"spec.storage_size", "1Mi"}},
+		"NegativeSize":        {change: spec("storage_size", "-1Gi"), want: []string{"spec.storage_size", "1Mi"}},
+		"AbsurdSize":          {change: spec("storage_size", "1e400"), want: []string{"spec.storage_size"}},
+		"HugeSize":            {change: spec("storage_size", "2Ei"), want: []string{"spec.storage_size", "1Ei"}},
+		"SizeIsANumber":       {change: spec("storage_size", 5), want: []string{"spec.storage_size"}},
+		"Shrinks":             {example: "running", change: spec("storage_size", "512Mi"), want: []string{"spec.storage_size", "cannot shrink", "1Gi"}},
+		"ServiceType":         {change: spec("service", map[string]any{"type": "ExternalName"}), want: []string{"spec.service.type", "ClusterIP", "LoadBalancer"}},
+		"ServiceToHeadless":   {example: "running", change: spec("service", map[string]any{"type": "Headless"}), want: []string{"spec.service.type", "set it back"}},
+		"ServiceFromHeadless": {example: "service-headless", change: spec("service", map[string]any{"type": "ClusterIP"}), want: []string{"spec.service.type", "set it back"}},
+		"ServiceAnnotation":   {change: spec("service", map[string]any{"annotations": map[string]any{"crossplane.io/composition-resource-name": "x"}}), want: []string{"spec.service.annotations", "remove it"}},
+		"AnnotationKey":       {change: spec("service", map[string]any{"annotations": map[string]any{"not a key": "x"}}), want: []string{"spec.service.annotations"}},
+		"ConfigKey":           {change: config("max connections", "1"), want: []string{"spec.config[max connections]", "not the name of a setting"}},
+		"ConfigSection":       {change: config("[client]", "1"), want: []string{"spec.config[[client]]", "not the name of a setting"}},
+		"ConfigInclude":       {change: config("!include", "/etc/x"), want: []string{"spec.config[!include]"}},
+		"ConfigNewline":       {change: config("sql_mode", "ANSI\n[client]\nuser=x"), want: []string{"spec.config[sql_mode]", "line break"}},
+		"ConfigQuote":         {change: config("sql_mode", `a"b`), want: []string{"spec.config[sql_mode]", "double quote"}},
+		"ConfigObject":        {change: config("sql_mode", map[string]any{"a": "b"}), want: []string{"spec.config[sql_mode]", "string, a number or a boolean"}},
+		"ConfigTwice":         {change: spec("config", map[string]any{"max-connections": 1, "max_connections": 2}), want: []string{"spec.config[max_connections]", "max-connections"}},
+		"ConfigTooLong":       {change: config("sql_mode", strings.Repeat("x", 5000)), want: []string{"spec.config[sql_mode]", "too long"}},
+		"EmptyImage":          {change: spec("image", ""), want: []string{"spec.image", "mysql:8.4"}},
+		"ImageSpace":          {change: spec("image", "mysql 8"), want: []string{"spec.image", "not the name of an image"}},
+		"NoDatabase":          {change: spec("database", nil), want: []string{"spec.database"}},
+		"DatabaseBacktick":    {change: spec("database", "a`b"), want: []string{"spec.database", "letters"}},
+		"DatabaseSystem":      {change: spec("database", "MySQL"), want: []string{"spec.database", "own schemas"}},
+		"DeletionPolicy":      {change: spec("deletionPolicy", "Keep"), want: []string{"spec.deletionPolicy", "Backup", "Discard"}},
+		"Foreground":          {change: spec("compositeDeletePolicy", "Foreground"), want: []string{"spec.compositeDeletePolicy", "Background"}},
+		"KeepNothing":         {change: spec("backup", map[string]any{"keep": 0}), want: []string{"spec.backup.keep", "1 to 100"}},
+		"KeepAbsurd":          {change: spec("backup", map[string]any{"keep": 1e300}), want: []string{"spec.backup[keep]"}},
+		"KeepFraction":        {change: spec("backup", map[string]any{"keep": 1.5}), want: []string{"spec.backup[keep]"}},
+		"RestorePolicy":       {change: spec("restore", map[string]any{"policy": "Sometimes"}), want: []string{"spec.restore.policy", "Latest", "Never"}},
+		"RestoreBoth":         {change: spec("restore", map[string]any{"policy": "Never", "backup": "b"}), want: []string{"spec.restore.backup", "remove one"}},
+		"NegativeMemory":      {change: spec("resources", map[string]any{"limits": map[string]any{"memory": "-1Gi"}}), want: []string{"spec.resources.limits[memory]", "below zero"}},
+		"RequestOverLimit":    {change: spec("resources", map[string]any{"limits": map[string]any{"memory": "1Gi"}, "requests": map[string]any{"memory": "2Gi"}}), want: []string{"spec.resources.requests[memory]", "limit"}},
+		"MemoryNotAQuantity":  {change: spec("resources", map[string]any{"limits": map[string]any{"memory": "lots"}}), want: []string{"spec.resources"}},
+		"ResourceClaims":      {change: spec("resources", map[string]any{"claims": []any{map[string]any{"name": "gpu"}}}), want: []string{"spec.resources.claims", "remove"}},
+		"NoNamespace":         {change: spec("claimRef", nil), want: []string{"spec.claimRef", "create a MySQL claim"}},
+		"BadName":             {change: spec("claimRef", map[string]any{"kind": "MySQL", "namespace": "default", "name": "1.db"}), want: []string{"metadata.name", "Service"}},
+		"LongBadName":         {change: spec("claimRef", map[string]any{"kind": "MySQL", "namespace": "default", "name": "a" + strings.Repeat("b", 100) + ".c"}), want: []string{"metadata.name", "Service"}},
+		"BadNamespace":        {change: spec("claimRef", map[string]any{"kind": "MySQL", "namespace": "../etc", "name": "db"}), want: []string{"metadata.namespace"}},
+		"UnknownKind":         {change: func(c *caller) { c.xr["kind"] = "XPostgres" }, want: []string{"XPostgres", "compositeTypeRef"}},
+		"UnknownVersion":      {change: func(c *caller) { c.xr["apiVersion"] = "otus.homework/v2" }, want: []string{"otus.homework/v2", "compositeTypeRef"}},
+
+		"BackupMissing":   {example: "restore-named", change: func(c *caller) { c.cluster = c.cluster[:1] }, want: []string{"spec.restore.backup", "does not exist", "kubectl get mysqlbackups"}},
+		"BackupNotProven": {example: "restore-named", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", "Failed", "status", "phase") }, want: []string{"spec.restore.backup", "not proven"}},
+		"BackupElsewhere": {example: "restore-named", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", "other", "spec", "instance", "namespace") }, want: []string{"spec.restore.backup", "another namespace"}},
+		"BackupDeleted": {example: "restore-named", change: func(c *caller) {
+			c.cluster = edit(c.cluster, "MySQLBackup", "2026-03-02T08:00:00Z", "metadata", "deletionTimestamp")
+		}, want: []string{"spec.restore.backup", "being deleted"}},
+		"BackupEscapes":        {example: "restore-named", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", "../../etc", "spec", "archive", "path") }, want: []string{"archive.path", "root of its volume"}},
+		"BackupAbsolute":       {example: "restore-before", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", "/etc/passwd", "spec", "archive", "path") }, want: []string{"archive.path"}},
+		"BackupBadSum":         {example: "restore-before", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", "x", "spec", "archive", "sha256") }, want: []string{"archive.sha256"}},
+		"BackupBadClaim":       {example: "restore-before", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", "a/b", "spec", "archive", "claimName") }, want: []string{"archive.claimName"}},
+		"BackupWithoutArchive": {example: "restore-before", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", nil, "spec", "archive") }, want: []string{"no archive"}},
+		"BackupLarger":         {example: "restore-before", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", "5Gi", "spec", "storageSize") }, want: []string{"spec.storage_size", "5Gi", "or more"}},
+		"JobWithoutChoice": {example: "restore-during", change: func(c *caller) {
+			c.observed = edit(c.observed, "Job", "{}", "metadata", "annotations", "otus.homework/restore")
+		}, want: []string{"otus.homework/restore", "delete the Job"}},
+
+		"NoInput":           {change: func(c *caller) { c.input = nil }, want: []string{"no input", "agentImage"}},
+		"InputUnknownField": {change: input("hostpathRoot", "/x"), want: []string{"input", `unknown field "hostpathRoot"`}},
+		"InputKind":         {change: input("kind", "Config"), want: []string{"input", "Settings"}},
+		"InputNoAgent":      {change: input("agentImage", ""), want: []string{"agentImage"}},
+		"InputVolumes":      {change: input("volumes", "NFS"), want: []string{"volumes", "StorageClass", "HostPath"}},
+		"InputRoot":         {change: func(c *caller) { c.input = setIn(setIn(c.input, "HostPath", "volumes"), "/a/../b", "hostPathRoot") }, want: []string{"hostPathRoot", "absolute"}},
+		"InputRootIsRoot":   {change: func(c *caller) { c.input = setIn(setIn(c.input, "HostPath", "volumes"), "/", "hostPathRoot") }, want: []string{"hostPathRoot"}},
+		"InputRootUnused":   {change: input("hostPathRoot", "/srv"), want: []string{"hostPathRoot", "only for"}},
+		"InputReuse":        {change: input("namespaceReuse", "Maybe"), want: []string{"namespaceReuse", "Refuse"}},
+
+		"ObservedKind":    {example: "running", change: func(c *caller) { c.observed = edit(c.observed, "PersistentVolumeClaim", "ConfigMap", "kind") }, want: []string{`"data-claim"`, "ConfigMap", "PersistentVolumeClaim"}},
+		"ObservedGarbage": {example: "running", change: func(c *caller) { c.observed = edit(c.observed, "Deployment", "five", "spec", "replicas") }, want: []string{`"deployment"`, "cannot read"}},
+		"OtherVolume": {example: "running", change: func(c *caller) {
+			c.observed = edit(c.observed, "PersistentVolumeClaim", "pvc-other", "spec", "volumeName")
+		}, want: []string{"pvc-other", "nothing is changed"}},
+		"LostVolume":        {example: "running", change: func(c *caller) { c.observed = edit(c.observed, "PersistentVolumeClaim", "Lost", "status", "phase") }, want: []string{"has lost its volume"}},
+		"VolumeOfAnother":   {example: "running", change: func(c *caller) { c.cluster = edit(c.cluster, "PersistentVolume", "else", "spec", "claimRef", "name") }, want: []string{"default/else"}},
+		"UnseenVolume":      {example: "volume-claim-vanished", change: func(c *caller) { c.xr = setIn(c.xr, nil, "status", "volume") }, want: []string{"is running but PersistentVolumeClaim"}},
+		"OtherClass":        {example: "storage-class-growth", change: spec("storageClassName", "slow"), want: []string{"spec.storageClassName", "set it back"}},
+		"ClassToHostPath":   {example: "running", change: func(c *caller) { c.input = setIn(c.input, "HostPath", "volumes") }, want: []string{"spec.compositionRef"}},
+		"HostPathToClass":   {example: "hostpath", change: hostPathToClass, want: []string{"spec.compositionRef"}},
+		"NameTakenByOthers": {example: "name-taken", change: func(*caller) {}, want: []string{"Deployment default/mysql-instance", "does not belong"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.example == "" {
+				tc.example = "fresh-instance"
+			}
+			c := load(t, tc.example)
+			tc.change(c)
+			_, rsp := c.run(t)
+			message := fatal(rsp)
+			if message == "" {
+				t.Fatalf("must be Fatal, got:\n%s", yamlOf(t, rsp))
+			}
+			for _, w := range tc.want {
+				if !strings.Contains(message, w) {
+					t.Errorf("the message must have %q: %s", w, message)
+				}
+			}
+			if got := rsp.GetConditions()[0]; got.GetType() != "Accepted" || got.GetStatus() != fnv1.Status_STATUS_CONDITION_FALSE || got.GetMessage() != message {
+				t.Errorf("the condition Accepted must say the same: %v", got)
+			}
+		})
+	}
+}
+
+// hostPathToClass is a hostPath instance under the other Composition.
+func hostPathToClass(c *caller) {
+	c.observed = []map[string]any{{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": map[string]any{"name": "x",
+		"annotations": map[string]any{"crossplane.io/composition-resource-name": "data-volume"}}}}
+	c.input = setIn(c.input, "StorageClass", "volumes")
+}
+
+// TestRefusedOptions: every option that would move data or weaken the promise is
+// refused, in each spelling that mysqld takes.
+func TestRefusedOptions(t *testing.T) {
+	f := &Function{log: logging.NewNopLogger()}
+	values := map[string]string{"log_bin": "/elsewhere/binlog", "innodb_flush_log_at_trx_commit": "2", "innodb_fast_shutdown": "2"}
+	names := append(compose.RefusedOptions(), "log_bin", "innodb_flush_log_at_trx_commit", "innodb_fast_shutdown")
+	for _, name := range names {
+		for _, key := range []string{name, strings.ReplaceAll(name, "_", "-"), "loose-" + name, strings.ToUpper(name), "loose_skip-" + name, name[:len(name)-1]} {
+			value := values[name]
+			if value == "" {
+				value = "/elsewhere"
+			}
+			c := load(t, "fresh-instance").set("config", map[string]any{key: value})
+			rsp, err := f.RunFunction(context.Background(), c.request(t))
+			if err != nil || !strings.Contains(fatal(rsp), "spec.config["+key+"]") {
+				t.Errorf("spec.config[%s] must be refused: %q %v", key, fatal(rsp), err)
+			}
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/crossplane/function-sdk-go/logging"
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// A caller does what Crossplane does: it calls the function again and again with
+// what it needs, until its needs are stable.
+type caller struct {
+	xr       map[string]any
+	input    map[string]any
+	observed []map[string]any
+	cluster  []map[string]any
+	// legacy callers know only extra_resources.
+	legacy bool
+}
+
+// maxPasses is MaxRequirementsIterations in Crossplane.
+const maxPasses = 5
+
+// load an example.
+func load(t testing.TB, example string) *caller {
+	t.Helper()
+	dir := filepath.Join("..", "examples", example)
+	c := &caller{observed: documents(t, filepath.Join(dir, "observed.yaml")), cluster: documents(t, filepath.Join(dir, "required.yaml"))}
+	c.xr = documents(t, filepath.Join(dir, "xr.yaml"))[0]
+	name := "mysql"
+	if ref, ok := at(c.xr, "spec", "compositionRef", "name").(string); ok {
+		name = ref
+	}
+	comp := documents(t, filepath.Join("..", "apis", "composition-"+name+".yaml"))[0]
+	step, _ := at(comp, "spec", "pipeline").([]any)[0].(map[string]any)
+	c.input, _ = step["input"].(map[string]any)
+	return c
+}
+
+// at a path of maps, or nil.
+func at(m map[string]any, path ...string) any {
+	var v any = m
+	for _, p := range path {
+		child, _ := v.(map[string]any)
+		v = child[p]
+	}
+	return v
+}
+
+// documents of a YAML file; none where it does not exist.
+func documents(t testing.TB, path string) []map[string]any {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []map[string]any
+	d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096)
+	for {
+		m := map[string]any{}
+		if err := d.Decode(&m); errors.Is(err, io.EOF) {
+			return out
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, m)
+	}
+}
+
+// request of the first pass.
+func (c *caller) request(t testing.TB) *fnv1.RunFunctionRequest {
+	t.Helper()
+	req := &fnv1.RunFunctionRequest{
+		Meta:     &fnv1.RequestMeta{Tag: "test"},
+		Observed: &fnv1.State{Composite: &fnv1.Resource{Resource: toStruct(t, c.xr)}, Resources: map[string]*fnv1.Resource{}},
+	}
+	if c.input != nil {
+		req.Input = toStruct(t, c.input)
+	}
+	if !c.legacy {
+		req.Meta.Capabilities = []fnv1.Capability{fnv1.Capability_CAPABILITY_CAPABILITIES, fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES}
+	}
+	for _, o := range c.observed {
+		name, _ := at(o, "metadata", "annotations").(map[string]any)["crossplane.io/composition-resource-name"].(string)
+		req.Observed.Resources[name] = &fnv1.Resource{Resource: toStruct(t, o)}
+	}
+	return req
+}
+
+// run the function until its needs are stable, and return the last response and
+// the request that it answers.
+func (c *caller) run(t testing.TB) (*fnv1.RunFunctionRequest, *fnv1.RunFunctionResponse) {
+	t.Helper()
+	req := c.request(t)
+	f := &Function{log: logging.NewNopLogger()}
+	var needs *fnv1.Requirements
+	for range maxPasses {
+		rsp, err := f.RunFunction(context.Background(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fatal(rsp) != "" || proto.Equal(rsp.GetRequirements(), needs) {
+			return req, rsp
+		}
+		needs = rsp.GetRequirements()
+		c.answer(t, req, needs)
+	}
+	t.Fatal("the function's needs do not become stable")
+	return nil, nil
+}
+
+func (c *caller) answer(t testing.TB, req *fnv1.RunFunctionRequest, needs *fnv1.Requirements) {
+	t.Helper()
+	selectors, into := needs.GetResources(), &req.RequiredResources
+	if c.legacy {
+		selectors, into = needs.GetExtraResources(), &req.ExtraResources //nolint:staticcheck // What Crossplane 1 knows.
+	}
+	*into = map[string]*fnv1.Resources{}
+	for key, s := range selectors {
+		found := &fnv1.Resources{}
+		for _, o := range c.cluster {
+			if matches(s, o) {
+				found.Items = append(found.Items, &fnv1.Resource{Resource: toStruct(t, o)})
+			}
+		}
+		(*into)[key] = found
+	}
+}
+
+func matches(s *fnv1.ResourceSelector, o map[string]any) bool {
+	namespace, _ := at(o, "metadata", "namespace").(string)
+	if o["apiVersion"] != s.GetApiVersion() || o["kind"] != s.GetKind() || s.Namespace != nil && s.GetNamespace() != namespace {
+		return false
+	}
+	if s.GetMatchLabels() == nil {
+		return at(o, "metadata", "name") == s.GetMatchName()
+	}
+	labels, _ := at(o, "metadata", "labels").(map[string]any)
+	for k, v := range s.GetMatchLabels().GetLabels() {
+		if labels[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+func toStruct(t testing.TB, m map[string]any) *structpb.Struct {
+	t.Helper()
+	b, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &structpb.Struct{}
+	if err := s.UnmarshalJSON(b); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fatal message of a response, or nothing.
+func fatal(rsp *fnv1.RunFunctionResponse) string {
+	for _, r := range rsp.GetResults() {
+		if r.GetSeverity() == fnv1.Severity_SEVERITY_FATAL {
+			return r.GetMessage()
+		}
+	}
+	return ""
+}
+
+// replicas of the Deployment that a response wants; -1 where it wants none.
+func replicas(rsp *fnv1.RunFunctionResponse) int {
+	d, ok := rsp.GetDesired().GetResources()["deployment"]
+	if !ok {
+		return -1
+	}
+	return int(d.GetResource().GetFields()["spec"].GetStructValue().GetFields()["replicas"].GetNumberValue())
+}
+
+// set a value of the XR's spec; nil removes it.
+func (c *caller) set(key string, value any) *caller {
+	spec := maps.Clone(c.xr["spec"].(map[string]any)) //nolint:forcetypeassert // Every XR has a spec.
+	if spec[key] = value; value == nil {
+		delete(spec, key)
+	}
+	c.xr["spec"] = spec
+	return c
+}
+
+// yamlOf a message, as people write it.
+func yamlOf(t testing.TB, m proto.Message) string {
+	t.Helper()
+	b, err := marshal.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := sigsyaml.JSONToYAML(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(y)
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/crossplane/function-sdk-go/logging"
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+)
+
+var (
+	update  = flag.Bool("update", false, "write the golden files instead of comparing them")
+	marshal = protojson.MarshalOptions{UseProtoNames: true}
+)
+
+// TestExamples compares the response to each example with its golden file, and
+// what a caller of Crossplane 1 gets with what today's gets.
+func TestExamples(t *testing.T) {
+	xrs, err := filepath.Glob("../examples/*/xr.yaml")
+	if err != nil || len(xrs) == 0 {
+		t.Fatal("no example found", err)
+	}
+	for _, xr := range xrs {
+		name := filepath.Base(filepath.Dir(xr))
+		t.Run(name, func(t *testing.T) {
+			c := load(t, name)
+			_, rsp := c.run(t)
+			golden(t, filepath.Join(filepath.Dir(xr), "expected", "response.yaml"), yamlOf(t, rsp))
+			c.legacy = true
+			_, old := c.run(t)
+			ignore := protocmp.IgnoreFields(&fnv1.RunFunctionResponse{}, "requirements")
+			if diff := cmp.Diff(rsp, old, protocmp.Transform(), ignore); diff != "" {
+				t.Errorf("A caller of Crossplane 1 gets something else: -v2, +v1:\n%s", diff)
+			}
+			if old.GetRequirements().GetResources() != nil {
+				t.Error("A caller that does not advertise capabilities must get extra_resources alone.")
+			}
+		})
+	}
+}
+
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil { //nolint:gosec // Examples are for everybody to read.
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path) //nolint:gosec // A file of the repository.
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("If the change is wanted: go test ./fn -update\n-want, +got:\n%s", diff)
+	}
+}
+
+// TestPure runs every example twice on the same request: the response is the
+// same, and the request is as it was.
+func TestPure(t *testing.T) {
+	f := &Function{log: logging.NewNopLogger()}
+	for _, name := range []string{"running", "restore-before", "hostpath", "name-taken"} {
+		t.Run(name, func(t *testing.T) {
+			req, first := load(t, name).run(t)
+			// Something that an earlier function of the pipeline wants.
+			req.Desired = &fnv1.State{
+				Composite: &fnv1.Resource{Resource: toStruct(t, map[string]any{"status": map[string]any{"other": "kept"}})},
+				Resources: map[string]*fnv1.Resource{"theirs": {Resource: toStruct(t, map[string]any{"apiVersion": "v1", "kind": "ConfigMap"})}},
+			}
+			before := proto.CloneOf(req)
+			one, _ := f.RunFunction(context.Background(), req)
+			two, _ := f.RunFunction(context.Background(), req)
+			if diff := cmp.Diff(one, two, protocmp.Transform()); diff != "" {
+				t.Errorf("The same request must get the same response: -one, +two:\n%s", diff)
+			}
+			if diff := cmp.Diff(before, req, protocmp.Transform()); diff != "" {
+				t.Errorf("The request must not be changed: -before, +after:\n%s", diff)
+			}
+			if _, ok := one.GetDesired().GetResources()["theirs"]; !ok {
+				t.Error("What an earlier function wants must stay.")
+			}
+			if fatal(first) == "" && one.GetDesired().GetComposite().GetResource().GetFields()["status"].GetStructValue().GetFields()["other"].GetStringValue() != "kept" {
+				t.Error("What an earlier function says in the status must stay.")
+			}
+		})
+	}
+}
+
+// TestControllersStatus: what a function says in the status, it owns. The
+// controller's subtrees must never be among it.
+func TestControllersStatus(t *testing.T) {
+	for _, name := range []string{"running", "fenced", "restore-after"} {
+		_, rsp := load(t, name).run(t)
+		status := rsp.GetDesired().GetComposite().GetResource().GetFields()["status"].GetStructValue().GetFields()
+		for _, key := range []string{"previous", "credentials", "deletion"} {
+			if _, ok := status[key]; ok {
+				t.Errorf("%s: status.%s is the controller's", name, key)
+			}
+		}
+		if status["message"].GetStringValue() == "" {
+			t.Errorf("%s: status.message is missing", name)
+		}
+	}
+}
+
+// TestPassword must stand in the root Secret and the connection details, and
+// nowhere else.
+func TestPassword(t *testing.T) {
+	_, rsp := load(t, "running").run(t)
+	delete(rsp.GetDesired().GetResources(), "root-password")
+	rsp.GetDesired().GetComposite().ConnectionDetails = nil
+	text := yamlOf(t, rsp)
+	for _, secret := range []string{"otuspassword", "b3R1c3Bhc3N3b3Jk"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the password appears in:\n%s", text)
+		}
+	}
+}
+
+// TestFirstPass: while nothing is known of the cluster, nothing is made, and
+// what is observed stays.
+func TestFirstPass(t *testing.T) {
+	f := &Function{log: logging.NewNopLogger()}
+	cases := map[string]struct {
+		reason  string
+		example string
+		want    []string
+	}{
+		"Fresh":   {reason: "Nothing may be made before its name is known to be free.", example: "fresh-instance"},
+		"Running": {reason: "All that is observed must stay.", example: "running", want: []string{"config", "data-claim", "deployment", "root-password", "service"}},
+		"During":  {reason: "The restore Job must stay too.", example: "restore-during", want: []string{"config", "data-claim", "deployment", "restore", "root-password", "service"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			rsp, err := f.RunFunction(context.Background(), load(t, tc.example).request(t))
+			if err != nil || fatal(rsp) != "" {
+				t.Fatalf("%s: %v %s", tc.reason, err, fatal(rsp))
+			}
+			got := map[string]bool{}
+			for k := range rsp.GetDesired().GetResources() {
+				got[k] = true
+			}
+			want := map[string]bool{}
+			for _, k := range tc.want {
+				want[k] = true
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestKeptConditions: a refused change must not make a running server look
+// unknown.
+func TestKeptConditions(t *testing.T) {
+	c := load(t, "running").set("image", "")
+	status := maps.Clone(c.xr["status"].(map[string]any)) //nolint:forcetypeassert // The example has one.
+	status["conditions"] = []any{map[string]any{"type": "Serving", "status": "True", "reason": "Running"}, map[string]any{"type": "Ready", "status": "True", "reason": "Available"}}
+	c.xr["status"] = status
+	_, rsp := c.run(t)
+	got := map[string]fnv1.Status{}
+	for _, cond := range rsp.GetConditions() {
+		got[cond.GetType()] = cond.GetStatus()
+	}
+	want := map[string]fnv1.Status{"Accepted": fnv1.Status_STATUS_CONDITION_FALSE, "Serving": fnv1.Status_STATUS_CONDITION_TRUE}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestPublished: while the connection Secret cannot be seen, what was published
+// stays.
+func TestPublished(t *testing.T) {
+	c := load(t, "running")
+	c.cluster = c.cluster[:2]
+	req := c.request(t)
+	req.Observed.Composite.ConnectionDetails = map[string][]byte{"password": []byte("old")}
+	c.answer(t, req, &fnv1.Requirements{Resources: map[string]*fnv1.ResourceSelector{}})
+	rsp, _ := (&Function{log: logging.NewNopLogger()}).RunFunction(context.Background(), req)
+	if got := string(rsp.GetDesired().GetComposite().GetConnectionDetails()["password"]); got != "old" {
+		t.Errorf("published password: want %q, got %q", "old", got)
+	}
+	if rsp.GetDesired().GetComposite().GetReady() == fnv1.Ready_READY_TRUE {
+		t.Error("An instance without a connection Secret must not be ready.")
+	}
+}
