@@ -83,6 +83,8 @@ func TestBadInput(t *testing.T) {
 		"TinySize":            {change: spec("storage_size", "1m"), want: []string{"spec.storage_size", "1Mi"}},
 		"NegativeSize":        {change: spec("storage_size", "-1Gi"), want: []string{"spec.storage_size", "1Mi"}},
 		"AbsurdSize":          {change: spec("storage_size", "1e400"), want: []string{"spec.storage_size"}},
+		"EndlessSize":         {change: spec("storage_size", "1e-9999999"), want: []string{"spec.storage_size", "proportion"}},
+		"EndlessMemory":       {change: spec("resources", map[string]any{"limits": map[string]any{"memory": "1e-999999999"}}), want: []string{"spec.resources.limits.memory", "proportion"}},
 		"HugeSize":            {change: spec("storage_size", "2Ei"), want: []string{"spec.storage_size", "1Ei"}},
 		"SizeIsANumber":       {change: spec("storage_size", 5), want: []string{"spec.storage_size"}},
 		"Shrinks":             {example: "running", change: spec("storage_size", "512Mi"), want: []string{"spec.storage_size", "cannot shrink", "1Gi"}},

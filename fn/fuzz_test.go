@@ -30,6 +30,7 @@ func FuzzRunFunction(f *testing.F) {
 		{`{"status":{"previous":"None","started":true}}`, `{"deployment":{"spec":{"replicas":0}}}`, `{"records":[]}`},
 		{`{"spec":{"restore":{"policy":"Never"}}}`, `{"data-claim":{"status":{"phase":"Lost"}}}`, `{"records":[{"status":{"phase":"Proven"}}]}`},
 		{`{"status":{"deletion":{"fence":true},"volume":"x"}}`, `{"restore":{"status":{"conditions":[{"type":"Complete","status":"True"}]}}}`, `{"volume":[{}]}`},
+		{`{"spec":{"storage_size":"1e-9999999"}}`, `{"data-claim":{"spec":{"resources":{"requests":{"storage":"1e-9999999"}}}}}`, `{}`},
 		{`{"spec":{"storage_size":"1e99","backup":{"keep":-1}}}`, `{"service":{"spec":{"clusterIP":"None"}}}`, `{"connection":[{"data":{"password":"eA=="}}]}`},
 	}
 	for i := range fuzzed {

@@ -40,6 +40,9 @@ func parseSettings(s *structpb.Struct) (*v1.Settings, error) {
 	if s == nil {
 		return nil, invalid("the Composition's pipeline step has no input: give it one of kind %s with agentImage", v1.KindSettings)
 	}
+	if path := absurd(s); path != "" {
+		return nil, invalid("the Composition's input: %s: the number is out of all proportion", path)
+	}
 	b, err := s.MarshalJSON()
 	if err != nil {
 		return nil, invalid("the Composition's input cannot be read: %v", err)
@@ -89,6 +92,9 @@ func parseXR(s *structpb.Struct) (*v1.XMySQL, error) {
 	kind, apiVersion := s.GetFields()["kind"].GetStringValue(), s.GetFields()["apiVersion"].GetStringValue()
 	if kind != v1.KindXMySQL || apiVersion != v1.GroupVersion.String() {
 		return nil, &compose.Refusal{Reason: v1.ReasonNotSupported, Err: errors.Errorf("this function composes %s of %s, not %q of %q: fix the Composition's compositeTypeRef", v1.KindXMySQL, v1.GroupVersion, kind, apiVersion)}
+	}
+	if path := absurd(s); path != "" {
+		return nil, invalid("%s: the number is out of all proportion: use one such as 1Gi or 0.5", path)
 	}
 	b, err := s.MarshalJSON()
 	if err != nil {
@@ -209,6 +215,9 @@ func answer[T any](get func(string) (*fnv1.Resources, bool), key string, into *c
 }
 
 func decode(s *structpb.Struct, into any) error {
+	if path := absurd(s); path != "" {
+		return errors.Errorf("%s: the number is out of all proportion", path)
+	}
 	b, err := json.Marshal(s.AsMap())
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package compose
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -45,6 +46,8 @@ func (p *plan) checkSpec() error {
 	config, bad := renderConfig(spec.Child("config"), p.spec.Config)
 	p.config = config
 	if errs = append(errs, bad...); len(errs) > 0 {
+		// Annotations are checked in the order of a map.
+		slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
 		return &Refusal{Reason: v1.ReasonInvalid, Err: errs.ToAggregate()}
 	}
 	return nil

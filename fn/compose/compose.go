@@ -57,12 +57,20 @@ func (p *plan) resources() map[string]Resource {
 		out[v1.ResourceRestore] = Resource{Object: p.restoreJob(), Ready: jobComplete(p.Observed.Restore)}
 	}
 	for name := range out {
-		// A gate delays creation, it never takes away.
-		if !p.Observed.has(name) && !p.Answers.Existing[name].Known {
+		if !p.Observed.has(name) && !p.mayMake(name) {
 			delete(out, name)
 		}
 	}
 	return out
+}
+
+// mayMake is true once the resource's name is known to be free. A gate delays
+// creation, it never takes away.
+func (p *plan) mayMake(name string) bool {
+	if name == v1.ResourceRootPassword && p.password == "" {
+		return false
+	}
+	return p.Answers.Existing[name].Known
 }
 
 // wantsJob is true while there is something to restore. A Job that was observed

@@ -1,0 +1,214 @@
+package compose
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/google/go-cmp/cmp"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+func TestRenderConfig(t *testing.T) {
+	cases := map[string]struct {
+		reason   string
+		settings map[string]v1.Setting
+		want     string
+		refused  string
+	}{
+		"None":     {reason: "The header is always there.", want: ""},
+		"Sorted":   {reason: "The order is the same each time.", settings: map[string]v1.Setting{"max_connections": "2", "back_log": "1"}, want: "back_log = 1\nmax_connections = 2\n"},
+		"Flag":     {reason: "A setting without a value is a flag.", settings: map[string]v1.Setting{"skip-log-bin": ""}, want: "skip-log-bin\n"},
+		"Quoted":   {reason: "A '#' would begin a comment.", settings: map[string]v1.Setting{"init_connect": "SET @a='#'"}, want: "init_connect = \"SET @a='#'\"\n"},
+		"Dotted":   {reason: "Components' settings have a dot.", settings: map[string]v1.Setting{"validate_password.policy": "LOW"}, want: "validate_password.policy = LOW\n"},
+		"Durable":  {reason: "What keeps the promise may be said.", settings: map[string]v1.Setting{"innodb_flush_log_at_trx_commit": "1", "log_bin": "binlog"}, want: "innodb_flush_log_at_trx_commit = 1\nlog_bin = binlog\n"},
+		"Datadir":  {reason: "Data stays where it is backed up.", settings: map[string]v1.Setting{"loose-datadir": "/x"}, refused: "backed up"},
+		"Binlog":   {reason: "The binary log too.", settings: map[string]v1.Setting{"log-bin": "/x/y"}, refused: "backed up"},
+		"Volatile": {reason: "Acknowledged means durable.", settings: map[string]v1.Setting{"innodb_flush_log_at_trx_commit": "0"}, refused: "acknowledge"},
+		"Torn":     {reason: "skip_ is a value too.", settings: map[string]v1.Setting{"skip_innodb_doublewrite": ""}, refused: "acknowledge"},
+		"Prefix":   {reason: "mysqld completes unambiguous beginnings.", settings: map[string]v1.Setting{"innodb_flush_log_at_trx": "2"}, refused: "whole name"},
+		"Grants":   {reason: "The password is the only way in.", settings: map[string]v1.Setting{"skip-grant-tables": ""}, refused: "password"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, errs := renderConfig(field.NewPath("spec", "config"), tc.settings)
+			if tc.refused != "" {
+				if len(errs) != 1 || !strings.Contains(errs.ToAggregate().Error(), tc.refused) {
+					t.Errorf("%s\nwant a refusal with %q, got %v", tc.reason, tc.refused, errs)
+				}
+				return
+			}
+			if len(errs) > 0 {
+				t.Fatal(errs.ToAggregate())
+			}
+			if diff := cmp.Diff(configHeader+tc.want, got); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// compose the input, which must be accepted.
+func composed(t *testing.T, in Input) *Output {
+	t.Helper()
+	out, err := Compose(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func container(t *testing.T, out *Output) corev1.Container {
+	t.Helper()
+	d, ok := out.Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment)
+	if !ok {
+		t.Fatal("no Deployment")
+	}
+	return d.Spec.Template.Spec.Containers[0]
+}
+
+// TestImage: an instance keeps the image of its creation until its owner says
+// otherwise.
+func TestImage(t *testing.T) {
+	cases := map[string]struct {
+		reason       string
+		spec, status string
+		want         string
+	}{
+		"Default": {reason: "The platform's default at first.", want: v1.DefaultImage},
+		"Latched": {reason: "A new default does not upgrade what runs.", status: "mysql:8.0", want: "mysql:8.0"},
+		"Spec":    {reason: "The owner decides.", spec: "mysql:9.1", status: "mysql:8.0", want: "mysql:9.1"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			out := composed(t, given(func(in *Input) {
+				in.XR.Status.Image = tc.status
+				if tc.spec != "" {
+					in.XR.Spec.Image = &tc.spec
+				}
+			}))
+			if got := container(t, out).Image; got != tc.want || out.Status.Image != tc.want {
+				t.Errorf("%s want %q, got %q", tc.reason, tc.want, got)
+			}
+		})
+	}
+}
+
+// TestRootPassword: what the server was started with stays, so that somebody
+// always knows what it was given.
+func TestRootPassword(t *testing.T) {
+	observed := func(in *Input) {
+		in.Observed.RootPassword = &corev1.Secret{Data: map[string][]byte{v1.PasswordKey: []byte("first")}}
+	}
+	cases := map[string]struct {
+		reason string
+		in     Input
+		want   string
+	}{
+		"Fresh":         {reason: "The wanted password.", in: given(), want: "secret"},
+		"BeforeStart":   {reason: "It follows the spec until the server starts.", in: given(observed, previous("")), want: "secret"},
+		"Started":       {reason: "The controller changes it in the running server; the Secret stays.", in: given(observed, server(1)), want: "first"},
+		"SecretUnknown": {reason: "While the wanted one is not known, what is there stays.", in: given(observed, fromSecret), want: "first"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s, ok := composed(t, tc.in).Resources[v1.ResourceRootPassword].Object.(*corev1.Secret)
+			if !ok || string(s.Data[v1.PasswordKey]) != tc.want {
+				t.Errorf("%s want %q", tc.reason, tc.want)
+			}
+		})
+	}
+	t.Run("NotMadeEmpty", func(t *testing.T) {
+		if _, ok := composed(t, given(fromSecret)).Resources[v1.ResourceRootPassword]; ok {
+			t.Error("A Secret without a password must not be made.")
+		}
+	})
+}
+
+func fromSecret(in *Input) {
+	in.XR.Spec.Password, in.XR.Spec.PasswordSecretRef = nil, &v1.SecretKeySelector{Name: "s", Key: "k"}
+}
+
+// TestStorage: what is observed of a volume stays what it is.
+func TestStorage(t *testing.T) {
+	claim := func(class *string, size string) func(*Input) {
+		return func(in *Input) {
+			in.Observed.DataClaim = &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
+				StorageClassName: class, Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}}}}
+		}
+	}
+	platform := func(class string) func(*Input) {
+		return func(in *Input) { in.Settings.DefaultStorageClassName = &class }
+	}
+	hostPath := func(in *Input) {
+		in.Settings.Volumes, in.Settings.HostPathRoot = v1.VolumesHostPath, v1.DefaultHostPathRoot
+	}
+	cases := map[string]struct {
+		reason string
+		in     Input
+		class  string
+		size   string
+	}{
+		"Cluster":      {reason: "The cluster's default class.", in: given(), class: "<nil>", size: "1Gi"},
+		"Platform":     {reason: "The platform's default class.", in: given(platform("fast")), class: "fast", size: "1Gi"},
+		"Observed":     {reason: "A new default does not move what is there.", in: given(platform("new"), claim(ptr("old"), "1Gi")), class: "old", size: "1Gi"},
+		"Grows":        {reason: "A volume may grow.", in: given(claim(ptr("old"), "512Mi")), class: "old", size: "1Gi"},
+		"HostPath":     {reason: "A folder of the node has no class.", in: given(hostPath), class: "", size: "1Gi"},
+		"HostPathSize": {reason: "It cannot be resized, and need not be.", in: given(hostPath, claim(ptr(""), "512Mi")), class: "", size: "512Mi"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c, ok := composed(t, tc.in).Resources[v1.ResourceDataClaim].Object.(*corev1.PersistentVolumeClaim)
+			if !ok {
+				t.Fatal("no PersistentVolumeClaim")
+			}
+			class := "<nil>"
+			if c.Spec.StorageClassName != nil {
+				class = *c.Spec.StorageClassName
+			}
+			size := c.Spec.Resources.Requests[corev1.ResourceStorage]
+			if class != tc.class || size.String() != tc.size {
+				t.Errorf("%s want %s %s, got %s %s", tc.reason, tc.class, tc.size, class, size.String())
+			}
+			if diff := cmp.Diff([]string{v1.Finalizer}, c.Finalizers); diff != "" {
+				t.Errorf("The claim must carry our finalizer from birth:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestOwns: an object is ours only by the UID of its controller.
+func TestOwns(t *testing.T) {
+	object := func(owners ...metav1.OwnerReference) func(*Input) {
+		return func(in *Input) {
+			o := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{OwnerReferences: owners, Labels: in.XR.Instance().Labels()}}
+			in.Answers.Existing[v1.ResourceService] = Answer[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{o}}
+		}
+	}
+	cases := map[string]struct {
+		reason string
+		in     Input
+		taken  bool
+	}{
+		"Free":      {reason: "A free name.", in: given()},
+		"Ours":      {reason: "Crossplane lost sight of it.", in: given(object(metav1.OwnerReference{UID: testLife, Controller: ptr(true)}))},
+		"Labels":    {reason: "Labels prove nothing.", in: given(object()), taken: true},
+		"OwnerOnly": {reason: "An owner that is no controller proves nothing.", in: given(object(metav1.OwnerReference{UID: testLife})), taken: true},
+		"Earlier":   {reason: "An earlier life's object is not ours.", in: given(object(metav1.OwnerReference{UID: "earlier", Controller: ptr(true)})), taken: true},
+		"NoUID":     {reason: "Offline, where the XR has no UID, nothing is ours.", in: given(object(metav1.OwnerReference{Controller: ptr(true)}), func(in *Input) { in.XR.UID = "" }), taken: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := Compose(tc.in)
+			if got := err != nil && strings.Contains(err.Error(), "Service default/db exists"); got != tc.taken {
+				t.Errorf("%s want taken %t, got %v", tc.reason, tc.taken, err)
+			}
+		})
+	}
+}

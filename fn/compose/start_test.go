@@ -1,0 +1,226 @@
+package compose
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+const (
+	testNamespace = types.UID("namespace")
+	testLife      = types.UID("this-life")
+	testSum       = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+)
+
+// given is an instance whose answers are all known, and what changes it.
+func given(changes ...func(*Input)) Input {
+	known := Answer[metav1.PartialObjectMetadata]{Known: true}
+	in := Input{
+		XR: &v1.XMySQL{
+			ObjectMeta: metav1.ObjectMeta{Name: "db-x7k2p", UID: testLife},
+			Spec: v1.XMySQLSpec{
+				MySQLSpec: v1.MySQLSpec{Database: "shop", Password: ptr("secret"), StorageSize: ptr("1Gi")},
+				ClaimRef:  &v1.ClaimReference{Kind: v1.KindMySQL, Namespace: "default", Name: "db"},
+			},
+			Status: v1.MySQLStatus{Previous: v1.PreviousNone},
+		},
+		Settings: v1.Settings{AgentImage: "agent", Volumes: v1.VolumesStorageClass, DefaultImage: v1.DefaultImage, NamespaceReuse: v1.NamespaceReuseRefuse},
+		Answers: Answers{
+			Records:    Answer[v1.MySQLBackup]{Known: true},
+			Connection: Answer[corev1.Secret]{Known: true},
+			Volume:     Answer[corev1.PersistentVolume]{Known: true, Items: []corev1.PersistentVolume{{}}},
+			Namespace:  Answer[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: testNamespace}}}},
+			Existing:   map[string]Answer[metav1.PartialObjectMetadata]{},
+		},
+	}
+	for _, name := range ResourceNames() {
+		in.Answers.Existing[name] = known
+	}
+	for _, c := range changes {
+		c(&in)
+	}
+	return in
+}
+
+func previous(name string) func(*Input) { return func(in *Input) { in.XR.Status.Previous = name } }
+
+// record of an earlier life, made on a day.
+func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.MySQLBackup)) func(*Input) {
+	return func(in *Input) {
+		r := v1.MySQLBackup{
+			ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC))},
+			Spec: v1.MySQLBackupSpec{
+				Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "default", NamespaceUID: testNamespace, Name: "db", XR: "earlier"},
+				Archive:  &v1.Archive{ClaimName: "backup-db-pvc", Path: name + ".tar.zst", SHA256: testSum},
+			},
+			Status: v1.MySQLBackupStatus{Phase: phase},
+		}
+		for _, c := range changes {
+			c(&r)
+		}
+		in.Answers.Records.Items = append(in.Answers.Records.Items, r)
+	}
+}
+
+func job(conditions ...batchv1.JobCondition) func(*Input) {
+	return func(in *Input) {
+		in.Observed.Restore = &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restore-db-job", Annotations: map[string]string{
+				v1.AnnotationRestore: `{"backup":"chosen","phase":"Running","version":"8.4.6","cleanShutdown":true,"archive":{"claimName":"backup-db-pvc","path":"chosen.tar.zst","sha256":"` + testSum + `"}}`,
+			}},
+			Status: batchv1.JobStatus{Conditions: conditions},
+		}
+	}
+}
+
+func server(replicas int32) func(*Input) {
+	return func(in *Input) {
+		in.Observed.Deployment = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: &replicas}}
+	}
+}
+
+func policy(p v1.RestorePolicy) func(*Input) {
+	return func(in *Input) { in.XR.Spec.Restore.Policy = p }
+}
+
+func chosenBefore(phase v1.RestorePhase) func(*Input) {
+	return func(in *Input) {
+		in.XR.Status.Restore = &v1.RestoreStatus{Backup: "chosen", Phase: phase, Archive: v1.Archive{ClaimName: "c", Path: "p", SHA256: testSum}}
+	}
+}
+
+// TestDecide is the specification of when a server may run, and what from.
+func TestDecide(t *testing.T) {
+	complete := batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}
+	failed := batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded"}
+	type want struct {
+		replicas int32
+		backup   string
+		job      bool
+		reason   string
+		message  string
+		refusal  string
+	}
+	cases := map[string]struct {
+		reason string
+		in     Input
+		want   want
+	}{
+		"Nothing":             {reason: "The controller found nothing: an empty server may start.", in: given(), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"NobodyLooked":        {reason: "Without the controller's word nothing starts.", in: given(previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
+		"NotLookedUp":         {reason: "Not known is not nothing.", in: given(func(in *Input) { in.Answers.Records.Known = false }), want: want{reason: v1.ReasonWaiting, message: "Looking"}},
+		"Proven":              {reason: "The newest proven backup is restored.", in: given(previous("b2"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupProven)), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
+		"OrderOfList":         {reason: "Time decides, not the order of a list.", in: given(previous("b2"), record("b2", 2, v1.BackupProven), record("b1", 1, v1.BackupProven)), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
+		"SameSecond":          {reason: "Within a second the name decides.", in: given(previous("b2"), record("b2", 1, v1.BackupProven), record("b1", 1, v1.BackupProven)), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
+		"Pending":             {reason: "An unfinished record holds the server back.", in: given(record("b1", 1, v1.BackupPending)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
+		"Running":             {reason: "Also beside a proven one.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, message: `"b2"`}},
+		"OlderRunning":        {reason: "Also an older one: something is not as it should be.", in: given(previous("b2"), record("b1", 1, v1.BackupRunning), record("b2", 2, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: `"b1"`}},
+		"NoPhase":             {reason: "A record without a phase is unfinished.", in: given(record("b1", 1, "")), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
+		"UnknownPhase":        {reason: "So is one with a phase of a later version.", in: given(record("b1", 1, "Verifying")), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
+		"Failed":              {reason: "A failed record means data that is still on its volume.", in: given(record("b1", 1, v1.BackupFailed)), want: want{reason: v1.ReasonWaiting, message: "has failed"}},
+		"FailedNewer":         {reason: "A failed record newer than the proven one holds.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupFailed)), want: want{reason: v1.ReasonWaiting, message: "has failed"}},
+		"FailedOlder":         {reason: "A newer proven backup makes up for a failed one.", in: given(previous("b2"), record("b1", 1, v1.BackupFailed), record("b2", 2, v1.BackupProven)), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
+		"ControllerSaysNone":  {reason: "Controller and function must agree: the controller looked before the record came.", in: given(record("b1", 1, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: "agree"}},
+		"ControllerSaysOther": {reason: "Controller and function must agree which.", in: given(previous("b9"), record("b1", 1, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: "agree"}},
+		"FunctionSeesNone":    {reason: "A stale cache is not absence.", in: given(previous("b1")), want: want{reason: v1.ReasonWaiting, message: "agree"}},
+		"Deleting":            {reason: "A backup on its way out is not restored.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })), want: want{reason: v1.ReasonWaiting, message: "being deleted"}},
+		"OtherInstance":       {reason: "A label is never believed: this record is of another claim.", in: given(record("b1", 1, v1.BackupRunning, func(r *v1.MySQLBackup) { r.Spec.Instance.Name = "other" })), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"OtherKind":           {reason: "Nor of another kind.", in: given(record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.Spec.Instance.Kind = "Database" })), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"EarlierNamespace":    {reason: "A namespace can change hands.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.Spec.Instance.NamespaceUID = "earlier" })), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
+		"UnknownNamespace":    {reason: "A namespace that cannot be seen is not the same one.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), func(in *Input) { in.Answers.Namespace.Items = nil }), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
+		"EarlierAllowed": {reason: "The platform may allow it.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.Spec.Instance.NamespaceUID = "earlier" }),
+			func(in *Input) { in.Settings.NamespaceReuse = v1.NamespaceReuseAllow }), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"Never":        {reason: "Never means an empty server.", in: given(policy(v1.RestoreNever), previous("b1"), record("b1", 1, v1.BackupProven)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"NeverFailed":  {reason: "Also past a failed backup: it is the way out that the message names.", in: given(policy(v1.RestoreNever), record("b1", 1, v1.BackupFailed)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"NeverRunning": {reason: "But not while an earlier life is still being put away.", in: given(policy(v1.RestoreNever), record("b1", 1, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
+		"NeverUnheard": {reason: "Nor before the controller has looked.", in: given(policy(v1.RestoreNever), previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
+
+		"JobRuns":           {reason: "The server waits for the Job.", in: given(previous("b1"), job()), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"JobComplete":       {reason: "After the Job it starts.", in: given(previous("b1"), job(complete)), want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},
+		"JobFailed":         {reason: "After a failed Job it does not.", in: given(previous("b1"), job(failed)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoreFailed, message: "has failed"}},
+		"ChoiceIsKept":      {reason: "The choice is made once: a newer record does not change it.", in: given(previous("b2"), job(), record("b2", 2, v1.BackupProven)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"ChoiceWithoutJob":  {reason: "A Job that vanished is made again, from the status.", in: given(chosenBefore(v1.RestoreRunning)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"FailedJobDeleted":  {reason: "Deleting the failed Job asks for another try.", in: given(chosenBefore(v1.RestoreFailed)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"SucceededNoJob":    {reason: "A Job that has done its work is not made again.", in: given(chosenBefore(v1.RestoreSucceeded)), want: want{replicas: 1, backup: "chosen", reason: v1.ReasonRestored}},
+		"StartedJobLingers": {reason: "An instance that ever started never restores, whatever the Job says.", in: given(job(failed), server(1)), want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},
+
+		"Started":        {reason: "A running server is not stopped by a record.", in: given(server(1), previous(""), record("b1", 1, v1.BackupRunning)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"StartedLatched": {reason: "A Deployment that vanished is made again, running.", in: given(func(in *Input) { in.XR.Status.Started = true }, record("b1", 1, v1.BackupProven)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"NotYetStarted":  {reason: "A Deployment at 0 has not started.", in: given(server(0), previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
+		"Blind": {reason: "A volume that was not looked up may be gone.", in: given(func(in *Input) {
+			in.XR.Status.Started, in.XR.Status.Volume, in.Answers.Volume.Known = true, "pv", false
+		}), want: want{reason: v1.ReasonWaiting, message: "pv"}},
+		"Fenced": {reason: "A fence stops a running server.", in: given(server(1), func(in *Input) { in.XR.Status.Deletion = &v1.DeletionStatus{Fence: true} }), want: want{reason: v1.ReasonFenced, message: "stopped"}},
+		"PasswordUnknown": {reason: "A server does not start with a password that is not known.", in: given(func(in *Input) {
+			in.XR.Spec.Password = nil
+			in.XR.Spec.PasswordSecretRef = &v1.SecretKeySelector{Name: "s", Key: "k"}
+		}), want: want{reason: v1.ReasonWaiting, message: "password"}},
+		"NamedUnknown": {reason: "A named backup is looked up first.", in: given(func(in *Input) { in.XR.Spec.Restore.Backup = ptr("b1") }), want: want{reason: v1.ReasonWaiting, message: "Looking"}},
+		"NamedMissing": {reason: "A named backup must exist.", in: given(func(in *Input) { in.XR.Spec.Restore.Backup, in.Answers.Named.Known = ptr("b1"), true }), want: want{refusal: "does not exist"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := &plan{Input: tc.in, instance: tc.in.XR.Instance(), spec: withDefaults(tc.in.XR.Spec.MySQLSpec)}
+			for _, check := range []func() error{p.checkSpec, p.checkPassword} {
+				if err := check(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := p.decide()
+			if tc.want.refusal != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.want.refusal) {
+					t.Fatalf("%s\nwant a refusal with %q, got: %v", tc.reason, tc.want.refusal, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.start.replicas != tc.want.replicas || p.start.reason != tc.want.reason || p.wantsJob() != tc.want.job {
+				t.Errorf("%s\nwant %+v, got %+v, Job wanted: %t", tc.reason, tc.want, p.start, p.wantsJob())
+			}
+			if got := p.start.restore; tc.want.backup == "" && got != nil || tc.want.backup != "" && (got == nil || got.Backup != tc.want.backup) {
+				t.Errorf("%s\nwant backup %q, got %+v", tc.reason, tc.want.backup, got)
+			}
+			if !strings.Contains(p.start.message, tc.want.message) {
+				t.Errorf("%s\nwant a message with %q, got %q", tc.reason, tc.want.message, p.start.message)
+			}
+		})
+	}
+}
+
+// TestRestoreFailure: each exit code of the agent has its own advice.
+func TestRestoreFailure(t *testing.T) {
+	cases := map[string]struct {
+		message string
+		want    string
+	}{
+		"Version":  {message: "Container restore for pod a/b failed with exit code 40 matching FailJob rule at index 0", want: "newer one"},
+		"Unclean":  {message: "Container restore for pod a/b failed with exit code 41 matching", want: "did not stop cleanly"},
+		"Damaged":  {message: "Container restore for pod a/b failed with exit code 42 matching", want: "checksum does not hold"},
+		"Missing":  {message: "Container restore for pod a/b failed with exit code 43 matching", want: "not on its volume"},
+		"Occupied": {message: "Container restore for pod a/b failed with exit code 44 matching", want: "already holds a database"},
+		"NoSpace":  {message: "Container restore for pod a/b failed with exit code 45 matching", want: "does not fit"},
+		"Other":    {message: "Job has reached the specified backoff limit", want: "backoff limit"},
+		"Huge":     {message: "failed with exit code 99999999999999999999", want: "has failed"},
+		"None":     {message: "", want: "does not say why"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restore-db-job"}}
+			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: tc.message}}
+			got := restoreFailure(j, "b1")
+			if !strings.Contains(got, tc.want) || !strings.Contains(got, "delete Job default/restore-db-job") {
+				t.Errorf("want %q and how to try again, got %q", tc.want, got)
+			}
+		})
+	}
+}
