@@ -1,0 +1,235 @@
+package apis_test
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+)
+
+// A validator holds objects against a schema with the API server's own code:
+// defaults, OpenAPI and CEL rules with their cost limits.
+type validator struct {
+	structural *schema.Structural
+	openAPI    validation.SchemaValidator
+	rules      *cel.Validator
+}
+
+// claimCRD is the CRD that Crossplane makes of the XRD for the claim, without
+// Crossplane's own fields.
+func claimCRD(t *testing.T) *extv1.CustomResourceDefinition {
+	t.Helper()
+	xrd := map[string]any{}
+	read(t, "xrd-xmysqls.yaml", &xrd)
+	spec, _ := xrd["spec"].(map[string]any)
+	version, _ := spec["versions"].([]any)[0].(map[string]any)
+	delete(version, "referenceable")
+	version["storage"] = true
+	crd := map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "mysqls.otus.homework"},
+		"spec":     map[string]any{"group": spec["group"], "names": spec["claimNames"], "scope": "Namespaced", "versions": []any{version}},
+	}
+	out := &extv1.CustomResourceDefinition{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(crd, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func read(t *testing.T, path string, into any) {
+	t.Helper()
+	b, err := os.ReadFile(path) //nolint:gosec // A file of the repository.
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(b, into); err != nil {
+		t.Fatal(path, err)
+	}
+}
+
+// established is the CRD as the API server would store it, if it would.
+func established(t *testing.T, crd *extv1.CustomResourceDefinition) *apiextensions.CustomResourceDefinition {
+	t.Helper()
+	extv1.SetDefaults_CustomResourceDefinition(crd)
+	extv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
+	crd.Status.StoredVersions = []string{"v1"}
+	internal := &apiextensions.CustomResourceDefinition{}
+	if err := extv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	if errs := crdvalidation.ValidateCustomResourceDefinition(context.Background(), internal); len(errs) > 0 {
+		t.Fatalf("the API server would refuse the CRD: %v", errs.ToAggregate())
+	}
+	return internal
+}
+
+// TestEstablish: the API server accepts both CRDs, with the cost of their rules.
+func TestEstablish(t *testing.T) {
+	established(t, claimCRD(t))
+	backup := &extv1.CustomResourceDefinition{}
+	read(t, "crd-mysqlbackups.yaml", backup)
+	established(t, backup)
+}
+
+func newValidator(t *testing.T) *validator {
+	t.Helper()
+	crd := established(t, claimCRD(t))
+	props := crd.Spec.Validation.OpenAPIV3Schema
+	structural, err := schema.NewStructural(props)
+	if err != nil {
+		t.Fatal(err)
+	}
+	openAPI, _, err := validation.NewSchemaValidator(props)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &validator{structural: structural, openAPI: openAPI, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}
+}
+
+// validate a new object, or a change of an old one, as the API server does.
+func (v *validator) validate(object, old map[string]any) string {
+	defaulting.Default(object, v.structural)
+	if old != nil {
+		defaulting.Default(old, v.structural)
+	}
+	errs := validation.ValidateCustomResource(nil, object, v.openAPI)
+	ctx := context.Background()
+	if old == nil {
+		more, _ := v.rules.Validate(ctx, field.NewPath(""), v.structural, object, nil, celconfig.RuntimeCELCostBudget)
+		errs = append(errs, more...)
+	} else {
+		more, _ := v.rules.Validate(ctx, field.NewPath(""), v.structural, object, old, celconfig.RuntimeCELCostBudget)
+		errs = append(errs, more...)
+	}
+	if len(errs) == 0 {
+		return ""
+	}
+	return errs.ToAggregate().Error()
+}
+
+// claim of a spec over a good one; nil removes a field.
+func claim(changes map[string]any) map[string]any {
+	spec := map[string]any{"image": "mysql:8.4", "database": "shop", "password": "secret", "storageSize": "2Gi"}
+	maps.Copy(spec, changes)
+	maps.DeleteFunc(spec, func(_ string, v any) bool { return v == nil })
+	return map[string]any{"apiVersion": "otus.homework/v1", "kind": "MySQL", "metadata": map[string]any{"name": "db", "namespace": "default"}, "spec": spec}
+}
+
+// TestSchema: what the API server accepts of a new claim and of a change.
+func TestSchema(t *testing.T) {
+	type m = map[string]any
+	v := newValidator(t)
+	cases := map[string]struct {
+		reason string
+		spec   m
+		old    m
+		update bool
+		want   string
+	}{
+		"Good":             {reason: "The least that a claim needs."},
+		"Original":         {reason: "Row 1: as the original operators' users wrote it.", spec: m{"image": "mysql:latest", "database": "otus-database", "password": "0tusP@ssword", "storageSize": nil, "storage_size": "1Gi"}},
+		"NoDatabase":       {reason: "Row 2: the last three fields are required.", spec: m{"database": nil}, want: "database"},
+		"NoPassword":       {reason: "One of both.", spec: m{"password": nil}, want: "exactly one of password and passwordSecretRef"},
+		"TwoPasswords":     {reason: "Not both.", spec: m{"passwordSecretRef": m{"name": "a", "key": "b"}}, want: "exactly one of password"},
+		"FromSecret":       {reason: "The better choice.", spec: m{"password": nil, "passwordSecretRef": m{"name": "a", "key": "b"}}},
+		"NoSize":           {reason: "One of both.", spec: m{"storageSize": nil}, want: "exactly one of storage_size and storageSize"},
+		"TwoSizes":         {reason: "Not both.", spec: m{"storage_size": "2Gi"}, want: "exactly one of storage_size"},
+		"OriginalSpelling": {reason: "The original manifests have it.", spec: m{"storageSize": nil, "storage_size": "1Gi"}},
+		"NotAQuantity":     {reason: "A size is a quantity.", spec: m{"storageSize": "big"}, want: "must be a quantity"},
+		"EndlessNumber":    {reason: "Reading this as a quantity would take seconds.", spec: m{"storageSize": "1e-9999999"}, want: "must be a quantity"},
+		"SizeZero":         {reason: "A volume has a size.", spec: m{"storageSize": "0"}, want: "must be a quantity"},
+		"SizeAbsurd":       {reason: "Nobody has that.", spec: m{"storageSize": "3Ei"}, want: "must be a quantity"},
+		"SizeDecimal":      {reason: "Kubernetes takes it.", spec: m{"storageSize": "1.5Gi"}},
+		"Grows":            {reason: "A volume may grow.", old: m{}, spec: m{"storageSize": "3Gi"}, update: true},
+		"Shrinks":          {reason: "It may not shrink.", old: m{}, spec: m{"storageSize": "1Gi"}, update: true, want: "cannot shrink"},
+		"ShrinksSpelling":  {reason: "Nor by the other spelling.", old: m{}, spec: m{"storageSize": nil, "storage_size": "1Gi"}, update: true, want: "cannot shrink"},
+		"GrowsSpelling":    {reason: "The other spelling is the same field.", old: m{}, spec: m{"storageSize": nil, "storage_size": "2Gi"}, update: true},
+		"Unset":            {reason: "Null first and smaller next would be a way round.", old: m{}, spec: m{"storageSize": nil}, update: true, want: "exactly one of storage_size"},
+		"BadStoredSize":    {reason: "One bad stored size must not make every later patch fail.", old: m{"storageSize": "big"}, spec: m{}, update: true},
+		"OtherClass":       {reason: "A class cannot change.", old: m{"storageClassName": "a"}, spec: m{"storageClassName": "b"}, update: true, want: "storageClassName cannot change"},
+		"ClassUnset":       {reason: "Nor go.", old: m{"storageClassName": "a"}, spec: m{}, update: true, want: "storageClassName cannot change"},
+		"ClassSet":         {reason: "Nor come.", old: m{}, spec: m{"storageClassName": "a"}, update: true, want: "storageClassName cannot change"},
+		"SameClass":        {reason: "It may stay.", old: m{"storageClassName": "a"}, spec: m{"storageClassName": "a", "password": "other"}, update: true},
+		"Foreground":       {reason: "Everything would go before the backup.", spec: m{"compositeDeletePolicy": "Foreground"}, want: "must be Background"},
+		"Background":       {reason: "The default.", spec: m{"compositeDeletePolicy": "Background"}},
+		"ServiceType":      {reason: "Four types.", spec: m{"service": m{"type": "ExternalName"}}, want: "service.type"},
+		"ToNodePort":       {reason: "That can change.", old: m{}, spec: m{"service": m{"type": "NodePort"}}, update: true},
+		"ToHeadless":       {reason: "An address cannot go.", old: m{}, spec: m{"service": m{"type": "Headless"}}, update: true, want: "cannot become Headless"},
+		"FromHeadless":     {reason: "Nor come.", old: m{"service": m{"type": "Headless"}}, spec: m{}, update: true, want: "cannot become Headless"},
+		"Config":           {reason: "Strings, numbers and booleans.", spec: m{"config": m{"a": "b", "c": int64(1), "d": true}}},
+		"SystemDatabase":   {reason: "MySQL's own.", spec: m{"database": "MySQL"}, want: "own schemas"},
+		"DatabaseQuote":    {reason: "It stands between backticks.", spec: m{"database": "a`b"}, want: "database"},
+		"DatabaseHyphen":   {reason: "The original manifests have one.", spec: m{"database": "otus-database"}},
+		"EmptyImage":       {reason: "An empty image is a mistake.", spec: m{"image": ""}, want: "image"},
+		"Keep":             {reason: "At least one.", spec: m{"backup": m{"keep": int64(0)}}, want: "keep"},
+		"RestoreBoth":      {reason: "They contradict each other.", spec: m{"restore": m{"policy": "Never", "backup": "b"}}, want: "policy Never forbids it"},
+		"RestoreNamed":     {reason: "A name is enough.", spec: m{"restore": m{"backup": "b"}}},
+		"DeletionPolicy":   {reason: "Backup or Discard.", spec: m{"deletionPolicy": "Keep"}, want: "deletionPolicy"},
+		"LongName":         {reason: "No rule on the length of names.", spec: m{}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var old m
+			if tc.update {
+				old = claim(tc.old)
+			}
+			object := claim(tc.spec)
+			if name == "LongName" {
+				object["metadata"].(m)["name"] = strings.Repeat("x", 200) //nolint:forcetypeassert // Made above.
+			}
+			got := v.validate(object, old)
+			if tc.want == "" && got != "" || tc.want != "" && !strings.Contains(got, tc.want) {
+				t.Errorf("%s\nwant %q, got %q", tc.reason, tc.want, got)
+			}
+		})
+	}
+}
+
+// TestManifests: every example's claim, and the manifests that the original
+// operators' users wrote, are accepted as they are.
+func TestManifests(t *testing.T) {
+	v := newValidator(t)
+	files, err := filepath.Glob("../examples/*/claim.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no example found", err)
+	}
+	for _, f := range files {
+		object, xr := map[string]any{}, map[string]any{}
+		read(t, f, &object)
+		if got := v.validate(integers(object), nil); got != "" {
+			t.Errorf("%s: %s", f, got)
+		}
+		read(t, filepath.Join(filepath.Dir(f), "xr.yaml"), &xr)
+		if got := v.validate(integers(xr), nil); got != "" {
+			t.Errorf("%s: %s", filepath.Join(filepath.Dir(f), "xr.yaml"), got)
+		}
+	}
+}
+
+// integers as the API server has them; YAML read through JSON has floats.
+func integers(m map[string]any) map[string]any {
+	for k, v := range m {
+		switch v := v.(type) {
+		case float64:
+			m[k] = int64(v)
+		case map[string]any:
+			m[k] = integers(v)
+		}
+	}
+	return m
+}

@@ -1,0 +1,163 @@
+package v1
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// TestNames freezes every name, label, annotation and condition: a database
+// outlives any release. A change here orphans the data of every instance.
+func TestNames(t *testing.T) {
+	short := Instance{Kind: KindMySQL, Namespace: "default", Name: "mysql-instance", XR: "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11"}
+	long := Instance{Kind: KindMySQL, Namespace: strings.Repeat("n", 63), Name: strings.Repeat("very-", 30) + "long", XR: short.XR}
+	names := func(i Instance) map[string]string {
+		return map[string]string{
+			"Deployment": i.DeploymentName(), "Service": i.ServiceName(), "DataClaim": i.DataClaimName(), "BackupClaim": i.BackupClaimName(),
+			"RootSecret": i.RootSecretName(), "ConfigMap": i.ConfigMapName(), "ConnectionSecret": i.ConnectionSecretName(),
+			"RestoreJob": i.RestoreJobName(), "BackupJob": i.BackupJobName(), "DataVolume": i.DataVolumeName(), "App": i.AppLabel(), "Key": i.Key(),
+		}
+	}
+	cases := map[string]struct {
+		reason string
+		got    any
+		want   any
+	}{
+		"Short": {reason: "Row 8: the names that users of the original operators type.", got: names(short), want: map[string]string{
+			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataClaim": "mysql-instance-pvc", "BackupClaim": "backup-mysql-instance-pvc",
+			"RootSecret": "mysql-instance-root", "ConfigMap": "mysql-instance-config", "ConnectionSecret": "mysql-instance-connection",
+			"RestoreJob": "restore-mysql-instance-job", "BackupJob": "backup-mysql-instance-job", "DataVolume": "mysql-default-mysql-instance-507663682d",
+			"App": "mysql-instance", "Key": "a68227f0ee",
+		}},
+		"Long": {reason: "Names that are too long are cut and hashed.", got: names(long), want: map[string]string{
+			"Deployment": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5", "Service": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5",
+			"DataClaim": "very-very-very-very-very-very-very-very-very-ver-817db935f5-pvc", "BackupClaim": "backup-very-very-very-very-very-very-very-very-v-817db935f5-pvc",
+			"RootSecret": "very-very-very-very-very-very-very-very-very-ve-817db935f5-root", "ConfigMap": "very-very-very-very-very-very-very-very-very-817db935f5-config",
+			"ConnectionSecret": "very-very-very-very-very-very-very-very-v-817db935f5-connection", "RestoreJob": "restore-very-very-very-very-very-very-very-very-817db935f5-job",
+			"BackupJob": "backup-very-very-very-very-very-very-very-very-v-817db935f5-job", "DataVolume": "mysql-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
+			"App": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5", "Key": "e50da83026",
+		}},
+		"Host": {reason: "The address in the cluster.", got: short.Host(), want: "mysql-instance.default.svc"},
+		"Labels": {reason: "What everything of an instance is found by.", got: short.Labels(), want: map[string]string{
+			"app.kubernetes.io/name": "mysql", "app.kubernetes.io/managed-by": "crossplane-mysql",
+			"otus.homework/instance": "a68227f0ee", "otus.homework/xr": "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11",
+		}},
+		"Selector": {reason: "A Deployment's selector cannot change.", got: short.ServerSelector(), want: map[string]string{"app": "mysql-instance", "app.kubernetes.io/component": "server"}},
+		"Resources": {reason: "Crossplane finds composed resources by these.", want: []string{"data-volume", "data-claim", "root-password", "config", "deployment", "service", "restore"},
+			got: []string{ResourceDataVolume, ResourceDataClaim, ResourceRootPassword, ResourceConfig, ResourceDeployment, ResourceService, ResourceRestore}},
+		"Annotations": {reason: "Volumes carry them for life.", got: []string{
+			AnnotationClaimKind, AnnotationClaimNamespace, AnnotationClaimName, AnnotationImage, AnnotationVersion, AnnotationDeletionPolicy,
+			AnnotationAgentImage, AnnotationRestore, AnnotationConfigHash, AnnotationSkipBackup, Finalizer,
+		}, want: []string{
+			"otus.homework/claim-kind", "otus.homework/claim-namespace", "otus.homework/claim-name", "otus.homework/image", "otus.homework/version", "otus.homework/deletion-policy",
+			"otus.homework/agent-image", "otus.homework/restore", "otus.homework/config-hash", "otus.homework/skip-backup", "otus.homework/protect-data",
+		}},
+		"Conditions": {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing}, want: []string{"Accepted", "Restored", "Serving"}},
+		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "mysql"},
+			got: []string{DataDirectory, PasswordKey, ConfigKey, PortName}},
+		"Exits": {reason: "The agent of one release answers the function of another.", got: PermanentExits(), want: []int32{40, 41, 42, 43, 44, 45}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.got); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestNamesAreValid for claims of every length, and differ where the claims do.
+func TestNamesAreValid(t *testing.T) {
+	seen := map[string]string{}
+	for n := 1; n <= 253; n++ {
+		for _, last := range []string{"a", "b"} {
+			name := strings.Repeat("x", n-1) + last
+			i := Instance{Kind: KindMySQL, Namespace: strings.Repeat("n", 63), Name: name, XR: "uid"}
+			for _, got := range []string{i.ServiceName(), i.DataClaimName(), i.BackupClaimName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.RestoreJobName(), i.BackupJobName()} {
+				if len(validation.IsDNS1123Label(got)) > 0 {
+					t.Fatalf("%q is no valid name", got)
+				}
+				if other, ok := seen[got]; ok && other != name {
+					t.Fatalf("claims %q and %q share the name %q", other, name, got)
+				}
+				seen[got] = name
+			}
+			if v := i.DataVolumeName(); len(validation.IsDNS1123Label(v)) > 0 {
+				t.Fatalf("%q is no valid name", v)
+			}
+		}
+	}
+}
+
+// TestLives: each life of an instance has a volume of its own, and all share a
+// key.
+func TestLives(t *testing.T) {
+	one, two := Instance{Kind: "MySQL", Namespace: "a", Name: "b", XR: "1"}, Instance{Kind: "MySQL", Namespace: "a", Name: "b", XR: "2"}
+	if one.DataVolumeName() == two.DataVolumeName() {
+		t.Error("two lives share a volume")
+	}
+	if one.Key() != two.Key() {
+		t.Error("two lives have different keys")
+	}
+	if other := (Instance{Kind: "Database", Namespace: "a", Name: "b", XR: "1"}); other.Key() == one.Key() || other.DataVolumeName() == one.DataVolumeName() {
+		t.Error("two kinds share a key or a volume")
+	}
+}
+
+func TestPassword(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		raw    string
+		want   string
+		err    string
+	}{
+		"Plain":    {reason: "As it is.", raw: "0tusP@ssword", want: "0tusP@ssword"},
+		"Newline":  {reason: "Editors add one.", raw: "secret\n", want: "secret"},
+		"Windows":  {reason: "Some editors add two characters.", raw: "secret\r\n", want: "secret"},
+		"Spaces":   {reason: "Spaces are part of it.", raw: " a b ", want: " a b "},
+		"Unicode":  {reason: "So is every letter.", raw: "пароль🔑", want: "пароль🔑"},
+		"Empty":    {reason: "root needs one.", raw: "\n", err: "empty"},
+		"Two":      {reason: "A second line cannot be meant.", raw: "a\nb", err: "control character"},
+		"NUL":      {reason: "The server would cut it there.", raw: "a\x00b", err: "control character"},
+		"Binary":   {reason: "A URI could not hold it.", raw: "\xff", err: "UTF-8"},
+		"TooLong":  {reason: "MySQL's limit.", raw: strings.Repeat("x", 257), err: "256"},
+		"JustFits": {reason: "MySQL's limit.", raw: strings.Repeat("x", 256), want: strings.Repeat("x", 256)},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := Password(tc.raw)
+			if got != tc.want || tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+				t.Errorf("%s want %q or %q, got %q or %v", tc.reason, tc.want, tc.err, got, err)
+			}
+			if err != nil && tc.raw != "\n" && strings.Contains(err.Error(), tc.raw) {
+				t.Error("the error holds the password")
+			}
+		})
+	}
+}
+
+func TestSetting(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		json   string
+		want   Setting
+		fails  bool
+	}{
+		"Text":   {reason: "As it is.", json: `"1G"`, want: "1G"},
+		"Number": {reason: "As it is written.", json: `400`, want: "400"},
+		"True":   {reason: "YAML reads a bare ON as true.", json: `true`, want: "ON"},
+		"False":  {reason: "YAML reads a bare OFF as false.", json: `false`, want: "OFF"},
+		"Object": {reason: "No such setting.", json: `{"a":1}`, fails: true},
+		"List":   {reason: "No such setting.", json: `[1]`, fails: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got Setting
+			if err := got.UnmarshalJSON([]byte(tc.json)); got != tc.want || (err != nil) != tc.fails {
+				t.Errorf("%s want %q, got %q, %v", tc.reason, tc.want, got, err)
+			}
+		})
+	}
+}
