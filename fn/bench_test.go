@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/crossplane/function-sdk-go/logging"
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// BenchmarkRunFunction is one call for an instance that runs and needs nothing.
+func BenchmarkRunFunction(b *testing.B) {
+	for _, example := range []string{"running", "restore-during", "hostpath"} {
+		b.Run(example, func(b *testing.B) {
+			req, _ := load(b, example).run(b)
+			f := &Function{log: logging.NewNopLogger()}
+			b.ReportAllocs()
+			for b.Loop() {
+				if rsp, err := f.RunFunction(context.Background(), req); err != nil || fatal(rsp) != "" {
+					b.Fatal(err, fatal(rsp))
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkServer calls the function's own process over gRPC: one caller, 64
+// callers at once, and 100,000 calls in all, with the memory of the process.
+func BenchmarkServer(b *testing.B) {
+	const many, calls = 64, 100_000
+	pid, client := startServer(b)
+	req, _ := load(b, "running").run(b)
+	for range 1 {
+		load64(b, client, req, many, 2000) // Warm up.
+		took, single := load64(b, client, req, 1, 3000)
+		b.Logf("1 caller: %.0f calls/s, p50 %v, p99 %v", float64(len(single))/took.Seconds(), quantile(single, 50), quantile(single, 99))
+		b.Logf("resident memory after %d calls: %d KiB", 5000, resident(b, pid))
+		took, all := load64(b, client, req, many, calls-5000)
+		b.Logf("%d callers: %.0f calls/s, p50 %v, p99 %v", many, float64(len(all))/took.Seconds(), quantile(all, 50), quantile(all, 99))
+		b.Logf("resident memory after %d calls: %d KiB, at most %d KiB", calls, resident(b, pid), peak(b, pid))
+	}
+}
+
+// startServer builds the function and starts it on a free loopback port; it ends
+// with the benchmark.
+func startServer(b *testing.B) (int, fnv1.FunctionRunnerServiceClient) {
+	b.Helper()
+	bin := filepath.Join(b.TempDir(), "function")
+	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
+		b.Fatalf("cannot build the function: %v\n%s", err, out)
+	}
+	l, err := (&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	cmd := exec.CommandContext(b.Context(), bin, "--insecure", "--address="+address)
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = conn.Close() })
+	return cmd.Process.Pid, fnv1.NewFunctionRunnerServiceClient(conn)
+}
+
+// load64 makes the calls from so many callers at once and returns how long it
+// took in all, and each call.
+func load64(b *testing.B, client fnv1.FunctionRunnerServiceClient, req *fnv1.RunFunctionRequest, callers, calls int) (time.Duration, []time.Duration) {
+	b.Helper()
+	times := make([][]time.Duration, callers)
+	begin := time.Now()
+	wg := sync.WaitGroup{}
+	for c := range callers {
+		wg.Go(func() {
+			for range calls / callers {
+				t := time.Now()
+				if rsp, err := client.RunFunction(b.Context(), req); err != nil || fatal(rsp) != "" {
+					b.Error(err, fatal(rsp))
+					return
+				}
+				times[c] = append(times[c], time.Since(t))
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(begin)
+	all := slices.Concat(times...)
+	slices.Sort(all)
+	return took, all
+}
+
+func quantile(times []time.Duration, percent int) time.Duration {
+	return times[min(len(times)*percent/100, len(times)-1)].Round(10 * time.Microsecond)
+}
+
+// resident memory of a process, in KiB.
+func resident(b *testing.B, pid int) int { return status(b, pid, "VmRSS:") }
+
+// peak resident memory of a process, in KiB.
+func peak(b *testing.B, pid int) int { return status(b, pid, "VmHWM:") }
+
+func status(b *testing.B, pid int, field string) int {
+	b.Helper()
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == field {
+			n, _ := strconv.Atoi(f[1])
+			return n
+		}
+	}
+	b.Fatal("no", field)
+	return 0
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// killAfter is how long a command may clean up once it was told to end.
+const killAfter = 10 * time.Second
+
+// A builder makes all packages, or none.
+type builder struct {
+	options
+
+	log   io.Writer
+	start time.Time
+}
+
+// Build works in a folder inside the output directory, because a rename is atomic only within one file system.
+func (b *builder) Build(ctx context.Context) error {
+	if err := os.MkdirAll(b.out, 0o750); err != nil {
+		return fmt.Errorf("cannot make the output directory: %w", err)
+	}
+	tmp, err := os.MkdirTemp(b.out, ".building-*")
+	if err != nil {
+		return fmt.Errorf("cannot make a folder to work in: %w", err)
+	}
+	defer os.RemoveAll(tmp) //nolint:errcheck // A rest of it is hidden, and harmless.
+
+	for _, p := range packages() {
+		if err := b.pack(ctx, p, tmp); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return b.publish(tmp)
+}
+
+func (b *builder) pack(ctx context.Context, p pkg, tmp string) error {
+	root := filepath.Join(tmp, p.file+".root")
+	if err := p.stage(b.root, root); err != nil {
+		return err
+	}
+	// The CLI looks for examples in the current directory unless told otherwise. Ours are test cases, not samples.
+	args := []string{
+		"xpkg", "build",
+		"--package-root", root,
+		"--examples-root", filepath.Join(root, "examples"),
+		"--package-file", filepath.Join(tmp, p.file),
+	}
+	if p.arch != "" {
+		image, err := b.runtime(ctx, p, tmp)
+		if err != nil {
+			return err
+		}
+		args = append(args, "--embed-runtime-image-tarball", image)
+	}
+	b.sayf("packing %s", p.file)
+	if err := b.command(ctx, b.cli, args...).Run(); err != nil {
+		return fmt.Errorf("cannot pack %s: crossplane xpkg build: %w", p.file, err)
+	}
+	return nil
+}
+
+// runtime compiles the function and returns the tarball of an image that holds it.
+func (b *builder) runtime(ctx context.Context, p pkg, tmp string) (string, error) {
+	b.sayf("compiling the function for linux/%s, some minutes the first time", p.arch)
+	bin := filepath.Join(tmp, "function-"+p.arch)
+	cmd := b.command(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly",
+		"-ldflags=-s -w -X=main.version="+b.version, "-o", bin, "./fn")
+	cmd.Dir = b.root
+	// The go command leaves its own temporary files when it is interrupted; in tmp they go with ours.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+p.arch, "GOWORK=off", "GOTMPDIR="+tmp)
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("cannot compile the function for linux/%s: %w", p.arch, err)
+	}
+	tarball := filepath.Join(tmp, "runtime-"+p.arch+".tar")
+	if err := writeImage(tarball, bin, p.arch, b.version); err != nil {
+		return "", fmt.Errorf("cannot make the runtime image for linux/%s: %w", p.arch, err)
+	}
+	return tarball, nil
+}
+
+// command has a process group of its own, which is ended as one: the go command does not end its compilers.
+func (b *builder) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = b.log, b.log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = killAfter
+	return cmd
+}
+
+func (b *builder) publish(tmp string) error {
+	for _, p := range packages() {
+		to := filepath.Join(b.out, p.file)
+		if err := os.Rename(filepath.Join(tmp, p.file), to); err != nil {
+			return fmt.Errorf("cannot put %s in its place: %w", p.file, err)
+		}
+	}
+	b.sayf("done")
+	for _, p := range packages() {
+		info, err := os.Stat(filepath.Join(b.out, p.file))
+		if err != nil {
+			return fmt.Errorf("cannot find what was just built: %w", err)
+		}
+		_, _ = fmt.Fprintf(b.log, "%9.1f KB  %s\n", float64(info.Size())/1000, filepath.Join(b.out, p.file))
+	}
+	return nil
+}
+
+// sayf is progress; that nobody reads it must not stop the work.
+func (b *builder) sayf(format string, a ...any) {
+	_, _ = fmt.Fprintf(b.log, "[%4.0fs] %s\n", time.Since(b.start).Seconds(), fmt.Sprintf(format, a...))
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// write makes files below a folder, with their parents.
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func list(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[e.Name()] = string(b)
+	}
+	return got
+}
+
+func newRoot(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	write(t, root, map[string]string{
+		"go.mod":                                "module example.org/root\n\ngo 1.26.0\n",
+		"fn/main.go":                            "package main\n\nvar version string\n\nfunc main() { println(version) }\n",
+		"package/function/crossplane.yaml":      "function",
+		"package/configuration/crossplane.yaml": "configuration",
+		"package/configuration-hostpath/crossplane.yaml": "hostpath",
+		"apis/xrd-xmysqls.yaml":                          "xrd",
+		"apis/composition-mysql.yaml":                    "composition",
+		"apis/composition-mysql-hostpath.yaml":           "composition-hostpath",
+		"apis/crd-mysqlbackups.yaml":                     "crd",
+	})
+	return root
+}
+
+func TestStage(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		want   map[string]string
+	}{
+		"function-mysql-amd64.xpkg": {
+			reason: "A function is its metadata; the program comes as an image.",
+			want:   map[string]string{"crossplane.yaml": "function"},
+		},
+		"configuration-mysql.xpkg": {
+			reason: "The Configuration has the API and the default Composition, and no CRD, which Crossplane would refuse.",
+			want:   map[string]string{"crossplane.yaml": "configuration", "xrd-xmysqls.yaml": "xrd", "composition-mysql.yaml": "composition"},
+		},
+		"configuration-mysql-hostpath.xpkg": {
+			reason: "hostPath comes alone: two packages may not own the same XRD.",
+			want:   map[string]string{"crossplane.yaml": "hostpath", "composition-mysql-hostpath.yaml": "composition-hostpath"},
+		},
+	}
+	root := newRoot(t)
+	for _, p := range packages() {
+		tc, ok := cases[p.file]
+		if !ok {
+			continue
+		}
+		t.Run(p.file, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "root")
+			if err := p.stage(root, dir); err != nil {
+				t.Fatalf("\n%s\nstage(): %v", tc.reason, err)
+			}
+			if diff := cmp.Diff(tc.want, list(t, dir)); diff != "" {
+				t.Errorf("\n%s\nstage(): -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+		delete(cases, p.file)
+	}
+	if len(cases) > 0 {
+		t.Errorf("packages() misses %v", sortedKeys(cases))
+	}
+}
+
+// TestBuildAllOrNothing lets a build fail late, and at once: the go command stands for a CLI that knows no xpkg.
+func TestBuildAllOrNothing(t *testing.T) {
+	gocmd, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		reason string
+		damage func(root string) error
+	}{
+		"CLIFails":  {"A package that cannot be packed.", func(string) error { return nil }},
+		"NoGolden":  {"A file that was not generated.", func(root string) error { return os.Remove(filepath.Join(root, "apis", "xrd-xmysqls.yaml")) }},
+		"NoProgram": {"A function that does not compile.", func(root string) error { return os.Truncate(filepath.Join(root, "fn", "main.go"), 20) }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			root := newRoot(t)
+			if err := tc.damage(root); err != nil {
+				t.Fatal(err)
+			}
+			before := map[string]string{"configuration-mysql.xpkg": "of an earlier build"}
+			out := filepath.Join(root, "dist")
+			write(t, out, before)
+			b := &builder{options: options{cli: gocmd, root: root, out: out, version: "v0.1.0"}, log: io.Discard}
+			if err := b.Build(t.Context()); err == nil {
+				t.Errorf("\n%s\nBuild(): want an error", tc.reason)
+			}
+			if diff := cmp.Diff(before, list(t, out)); diff != "" {
+				t.Errorf("\n%s\nBuild() must leave the output as it was: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+const (
+	entrypoint = "/usr/local/bin/function"
+	port       = "9443/tcp"
+
+	// nonroot is numeric, because Crossplane runs functions with runAsNonRoot and the kubelet cannot look names up.
+	nonroot = "65532:65532"
+
+	versionLabel = "org.opencontainers.image.version"
+)
+
+// epoch is the time of everything in an image, so that the same source gives the same digest.
+func epoch() time.Time { return time.Unix(0, 0).UTC() }
+
+// writeImage packs a static binary as a docker-style tarball.
+func writeImage(to, bin, arch, version string) error {
+	b, err := os.ReadFile(bin)
+	if err != nil {
+		return fmt.Errorf("cannot read the binary: %w", err)
+	}
+	img, err := image(b, arch, version)
+	if err != nil {
+		return err
+	}
+	// The name stays in the tarball: the package gets its own when it is pushed.
+	tag, err := name.NewTag("function-mysql:" + version)
+	if err != nil {
+		return fmt.Errorf("cannot name the image: %w", err)
+	}
+	if err := tarball.WriteToFile(to, tag, img); err != nil {
+		return fmt.Errorf("cannot write the image: %w", err)
+	}
+	return nil
+}
+
+// image holds one file. The function is static and calls nobody, so it needs no shell, no passwd and no certificates.
+func image(bin []byte, arch, version string) (v1.Image, error) {
+	l, err := layer(entrypoint, bin)
+	if err != nil {
+		return nil, err
+	}
+	base, err := empty.Image.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("cannot make an empty image: %w", err)
+	}
+	img, err := mutate.ConfigFile(empty.Image, imageConfig(base.DeepCopy(), arch, version))
+	if err != nil {
+		return nil, fmt.Errorf("cannot set the image's config: %w", err)
+	}
+	return mutate.Append(img, mutate.Addendum{
+		Layer:   l,
+		History: v1.History{CreatedBy: "package/build", Created: v1.Time{Time: epoch()}},
+	})
+}
+
+func imageConfig(c *v1.ConfigFile, arch, version string) *v1.ConfigFile {
+	c.OS, c.Architecture = "linux", arch
+	c.Created = v1.Time{Time: epoch()}
+	c.Config = v1.Config{
+		Entrypoint:   []string{entrypoint},
+		User:         nonroot,
+		WorkingDir:   "/",
+		ExposedPorts: map[string]struct{}{port: {}},
+		Labels: map[string]string{
+			"org.opencontainers.image.source": "https://github.com/crossplane-mysql/crossplane-mysql",
+			versionLabel:                      version,
+		},
+	}
+	return c
+}
+
+// layer holds one file, which everybody may run, and the folders above it.
+func layer(file string, content []byte) (v1.Layer, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, dir := range parents(file) {
+		h := &tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: epoch()}
+		if err := w.WriteHeader(h); err != nil {
+			return nil, fmt.Errorf("cannot write a folder to the layer: %w", err)
+		}
+	}
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: file[1:], Mode: 0o755, Size: int64(len(content)), ModTime: epoch()}
+	if err := w.WriteHeader(h); err != nil {
+		return nil, fmt.Errorf("cannot write a file to the layer: %w", err)
+	}
+	if _, err := w.Write(content); err != nil {
+		return nil, fmt.Errorf("cannot write a file to the layer: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("cannot end the layer: %w", err)
+	}
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(out.Bytes())), nil })
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the layer: %w", err)
+	}
+	return l, nil
+}
+
+// parents are the folders above an absolute path, the topmost first, without the leading slash.
+func parents(file string) []string {
+	var dirs []string
+	for d := path.Dir(file); d != "/"; d = path.Dir(d) {
+		dirs = append(dirs, d[1:])
+	}
+	slices.Reverse(dirs)
+	return dirs
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// program is the smallest file that says which machine it is for.
+func program(t *testing.T, m elf.Machine) []byte {
+	t.Helper()
+	h := elf.Header64{
+		Ident:   [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+		Type:    uint16(elf.ET_EXEC),
+		Machine: uint16(m),
+		Version: uint32(elf.EV_CURRENT),
+		Ehsize:  64,
+	}
+	var b bytes.Buffer
+	if err := binary.Write(&b, binary.LittleEndian, h); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func mustImage(t *testing.T, bin []byte, arch string) v1.Image {
+	t.Helper()
+	img, err := image(bin, arch, "v0.1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+// TestCheckRuntime shows that the image is right, and that the check which the push test relies on can go red.
+func TestCheckRuntime(t *testing.T) {
+	amd64, arm64 := program(t, elf.EM_X86_64), program(t, elf.EM_AARCH64)
+	cases := map[string]struct {
+		reason string
+		image  v1.Image
+		err    string
+	}{
+		"Right":      {"What we build is what we check for.", mustImage(t, arm64, "arm64"), ""},
+		"OtherLabel": {"An image labelled with the other architecture ends on the wrong node.", mustImage(t, arm64, "amd64"), "linux/amd64"},
+		"OtherCode":  {"A label alone does not make a program run.", mustImage(t, amd64, "arm64"), "made for EM_X86_64"},
+		"NoProgram":  {"Half a program is none.", mustImage(t, arm64[:10], "arm64"), "no program"},
+		"Empty":      {"An image without the function has no entrypoint.", empty.Image, "wrong image config"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := checkRuntime(tc.image, "arm64")
+			if (tc.err != "") != (err != nil) || err != nil && !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("\n%s\ncheckRuntime(): want %q in the error, got %v", tc.reason, tc.err, err)
+			}
+		})
+	}
+}
+
+func TestImageIsReproducible(t *testing.T) {
+	bin := program(t, elf.EM_X86_64)
+	a, err := mustImage(t, bin, "amd64").Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := mustImage(t, bin, "amd64").Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a != b {
+		t.Errorf("the same program gave two images, %s and %s", a, b)
+	}
+}
+
+// TestWriteImage reads the tarball as the CLI does.
+func TestWriteImage(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"function": string(program(t, elf.EM_X86_64))})
+	to := filepath.Join(dir, "image.tar")
+	if err := writeImage(to, filepath.Join(dir, "function"), "amd64", "v0.1.0"); err != nil {
+		t.Fatal(err)
+	}
+	img, err := tarball.ImageFromPath(to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkRuntime(img, "amd64"); err != nil {
+		t.Error(err)
+	}
+}

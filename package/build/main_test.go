@@ -1,0 +1,59 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParse(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, map[string]string{"cli": ""})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type want struct {
+		options options
+		err     string
+	}
+	cases := map[string]struct {
+		reason string
+		args   []string
+		want   want
+	}{
+		"Defaults": {
+			"Relative paths are taken from the repository, not from where go run -C puts us.",
+			[]string{"--root", root, "--cli", "cli"},
+			want{options: options{cli: filepath.Join(root, "cli"), root: root, out: filepath.Join(root, "dist"), version: "v0.1.0"}},
+		},
+		"Absolute": {
+			"An absolute path is left alone.",
+			[]string{"--root", root, "--cli", self, "--out", filepath.Join(root, "o"), "--version", "v1.2.3-rc.1"},
+			want{options: options{cli: self, root: root, out: filepath.Join(root, "o"), version: "v1.2.3-rc.1"}},
+		},
+		"NoCLI":      {"The message has the command that makes one.", []string{"--root", root}, want{err: "go run ./test/tools cli"}},
+		"CLIMissing": {"So it has when the path is wrong, before anything is compiled.", []string{"--root", root, "--cli", "nope"}, want{err: "go run ./test/tools cli"}},
+		"Version":    {"Crossplane skips tags that are no complete semantic version.", []string{"--root", root, "--cli", "cli", "--version", "1.2"}, want{err: "v1.2.3"}},
+		"Argument":   {"A forgotten dash is not ignored.", []string{"--root", root, "--cli", "cli", "out"}, want{err: `"out"`}},
+		"Flag":       {"A wrong flag points to the help.", []string{"--outt", "x"}, want{err: "--help"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := parse(tc.args, io.Discard)
+			if (tc.want.err != "") != (err != nil) || err != nil && !strings.Contains(err.Error(), tc.want.err) {
+				t.Fatalf("\n%s\nparse(%q): want %q in the error, got %v", tc.reason, tc.args, tc.want.err, err)
+			}
+			if err != nil {
+				return
+			}
+			if diff := cmp.Diff(tc.want.options, got, cmp.AllowUnexported(options{})); diff != "" {
+				t.Errorf("\n%s\nparse(%q): -want, +got:\n%s", tc.reason, tc.args, diff)
+			}
+		})
+	}
+}

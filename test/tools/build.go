@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	progressEvery = 15 * time.Second
+	lockEvery     = 500 * time.Millisecond
+	killAfter     = 10 * time.Second
+)
+
+// A builder keeps the cache of built tools below a repository.
+type builder struct {
+	root string
+	log  io.Writer
+
+	compile   func(ctx context.Context, dir, out string, args []string) error
+	goVersion func(ctx context.Context, dir string) (string, error)
+}
+
+// Build returns the path of a tool's binary and builds it first if the cache does not have it.
+func (b *builder) Build(ctx context.Context, name string) (string, error) {
+	t := tools[name]
+	dir := filepath.Join(b.root, modulesDir, name)
+	p, err := readPin(dir)
+	if err != nil {
+		return "", err
+	}
+	version, err := p.Version(t.module)
+	if err != nil {
+		return "", err
+	}
+	if p.goVersion, err = b.goVersion(ctx, dir); err != nil {
+		return "", err
+	}
+	p.args = linkArgs(t, version)
+
+	bin := filepath.Join(b.root, cacheDir, name+"-"+p.Key(), name)
+	if exists(bin) {
+		return bin, nil
+	}
+	title := t.title + " " + version
+	if err := b.locked(ctx, bin, title, func() error { return b.buildNow(ctx, dir, bin, title, p.args) }); err != nil {
+		return "", fmt.Errorf("cannot build %s: %w", title, err)
+	}
+	return bin, nil
+}
+
+// linkArgs are part of the key, but not of the compile step: the debug information is a third of each file.
+func linkArgs(t tool, version string) []string {
+	ld := "-s -w"
+	if t.versionVar != "" {
+		ld += " -X=" + t.versionVar + "=" + version
+	}
+	return []string{"-mod=readonly", "-ldflags=" + ld}
+}
+
+// locked keeps two runs from building the same tool at the same time (make -j), each slowing the other down. The
+// kernel drops the lock with the process, so a killed run blocks nobody.
+func (b *builder) locked(ctx context.Context, bin, title string, do func() error) error {
+	if err := os.MkdirAll(filepath.Dir(bin), 0o750); err != nil {
+		return err
+	}
+	l, err := os.OpenFile(filepath.Join(filepath.Dir(bin), ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer l.Close() //nolint:errcheck // Nothing was written.
+	if err := b.wait(ctx, l, title); err != nil {
+		return err
+	}
+	if exists(bin) {
+		return nil
+	}
+	return do()
+}
+
+func (b *builder) wait(ctx context.Context, l *os.File, title string) error {
+	said := false
+	for {
+		err := syscall.Flock(int(l.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err
+		}
+		if !said {
+			b.sayf("waiting for another run that builds %s", title)
+			said = true
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(lockEvery):
+		}
+	}
+}
+
+// buildNow gives the binary its name only when it is whole. It works in a folder with a fixed name, so that what a killed
+// run left is removed by the next one.
+func (b *builder) buildNow(ctx context.Context, dir, bin, title string, args []string) error {
+	tmp := filepath.Join(filepath.Dir(bin), ".building")
+	if err := os.RemoveAll(tmp); err != nil {
+		return err
+	}
+	if err := os.Mkdir(tmp, 0o750); err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp) //nolint:errcheck // The next run tries again.
+
+	partial := filepath.Join(tmp, filepath.Base(bin))
+	start := time.Now()
+	b.sayf("building %s, some minutes the first time", title)
+	stop := b.progress(title, start)
+	err := b.compile(ctx, dir, partial, args)
+	stop()
+	if err != nil {
+		return err
+	}
+	b.sayf("built %s in %s", title, since(start))
+	return os.Rename(partial, bin)
+}
+
+func (b *builder) progress(title string, start time.Time) (stop func()) {
+	done := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		t := time.NewTicker(progressEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-t.C:
+				b.sayf("still building %s, %s so far", title, since(start))
+			}
+		}
+	}()
+	return func() { close(done); <-stopped }
+}
+
+// goBuild shows what the go command says only when it fails: otherwise it is hundreds of "downloading" lines.
+func goBuild(ctx context.Context, dir, out string, args []string) error {
+	var said bytes.Buffer
+	cmd := goCommand(ctx, dir, append(append([]string{"build", "-o", out}, args...), "tool")...)
+	cmd.Stdout, cmd.Stderr = &said, &said
+	// The go command leaves its own temporary files when it is interrupted; these go with ours.
+	cmd.Env = append(cmd.Env, "GOTMPDIR="+filepath.Dir(out))
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	if err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, failures(said.String()))
+	}
+	return nil
+}
+
+func failures(said string) string {
+	var keep strings.Builder
+	for line := range strings.Lines(said) {
+		if !strings.HasPrefix(line, "go: downloading ") {
+			keep.WriteString(line)
+		}
+	}
+	return strings.TrimRight(keep.String(), "\n")
+}
+
+// goVersion asks the go command, which may not be the one that compiled this program.
+func goVersion(ctx context.Context, dir string) (string, error) {
+	out, err := goCommand(ctx, dir, "version").Output()
+	if err != nil {
+		return "", fmt.Errorf("cannot ask Go for its version, is it in the PATH: %w", err)
+	}
+	return string(out), nil
+}
+
+// goCommand is the go command inside one of the tool modules. It has a process group of its own, which is ended as one:
+// the go command does not end its compilers.
+func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=", "GOARCH=")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = killAfter
+	return cmd
+}
+
+// sayf is progress; that nobody reads it must not stop the work.
+func (b *builder) sayf(format string, a ...any) {
+	_, _ = fmt.Fprintf(b.log, format+"\n", a...)
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+func since(start time.Time) time.Duration { return time.Since(start).Round(time.Second) }

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Where the tools live, seen from the root of the repository.
+const (
+	modulesDir = "test/tools"
+	cacheDir   = ".cache/tools"
+)
+
+// A tool is a program that one of the modules below test/tools pins with its tool directive.
+type tool struct {
+	title  string
+	module string
+	help   string
+
+	// versionVar is the variable that the tool's own release sets at link time. A core without it takes itself for
+	// version "" and refuses every package that has a version constraint.
+	versionVar string
+}
+
+const crossplaneVersion = "github.com/crossplane/crossplane-runtime/v2/pkg/version.version"
+
+var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing writes to it.
+	"cli": {
+		title:      "crossplane-cli",
+		module:     "github.com/crossplane/cli/v2",
+		help:       "today's crossplane CLI: render, validate, xpkg build and push",
+		versionVar: crossplaneVersion,
+	},
+	"core": {
+		title:      "crossplane-core",
+		module:     "github.com/crossplane/crossplane/v2",
+		help:       "Crossplane itself, which the CLI's render and the test cluster run",
+		versionVar: crossplaneVersion,
+	},
+	"cli116": {
+		title:      "crossplane-cli-1.16",
+		module:     "github.com/crossplane/crossplane",
+		help:       "the last CLI that spells it \"crossplane beta render\"; for nothing but that",
+		versionVar: "github.com/crossplane/crossplane/internal/version.version",
+	},
+	"lint": {
+		title:  "golangci-lint",
+		module: "github.com/golangci/golangci-lint/v2",
+		help:   "the linters",
+	},
+}
+
+func known() []string { return slices.Sorted(maps.Keys(tools)) }
+
+// A pin is what decides which binary comes out of a build.
+type pin struct {
+	goMod, goSum string
+	goVersion    string
+	args         []string
+}
+
+// Key is a short name of the pin: the same inputs give the same key on every machine. Lengths go in too, so that
+// moving a line from one file to the next is a change.
+func (p pin) Key() string {
+	var in strings.Builder
+	for _, s := range append([]string{p.goMod, p.goSum, p.goVersion}, p.args...) {
+		fmt.Fprintf(&in, "%d\n%s\n", len(s), s)
+	}
+	sum := sha256.Sum256([]byte(in.String()))
+	return hex.EncodeToString(sum[:])[:12]
+}
+
+// Version is the version that the go.mod requires of a module. Asking the go command for it would download half the
+// module graph first.
+func (p pin) Version(module string) (string, error) {
+	for line := range strings.Lines(p.goMod) {
+		f := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
+		if len(f) >= 2 && f[0] == module {
+			return f[1], nil
+		}
+	}
+	return "", fmt.Errorf("cannot find the version of %s in its go.mod: run go mod tidy there", module)
+}
+
+func readPin(dir string) (pin, error) {
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return pin{}, fmt.Errorf("cannot read what to build: %w", err)
+	}
+	sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+	if err != nil {
+		return pin{}, fmt.Errorf("cannot read the checksums, run go mod tidy there: %w", err)
+	}
+	return pin{goMod: string(mod), goSum: string(sum)}, nil
+}
+
+func findRoot(from string) (string, error) {
+	start, err := filepath.Abs(from)
+	if err != nil {
+		return "", fmt.Errorf("cannot tell the current directory: %w", err)
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		_, err := os.Stat(filepath.Join(dir, modulesDir, "cli", "go.mod"))
+		if err == nil {
+			return dir, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+			return "", fmt.Errorf("cannot look for the repository: %w", err)
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("cannot find the repository in or above %s: run this inside it, or say --root", start)
+		}
+	}
+}
