@@ -57,12 +57,12 @@ func TestGolden(t *testing.T) {
 func golden(t *testing.T, path, reason string, got []byte) {
 	t.Helper()
 	if update() {
-		if err := os.WriteFile(path, got, 0o644); err != nil { //nolint:gosec // A manifest is for everybody to read.
+		if err := os.WriteFile(path, got, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	want, err := os.ReadFile(path) //nolint:gosec // The path is a constant above.
+	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func marshal(t *testing.T, o any) []byte {
 		t.Fatal(err)
 	}
 	delete(m, "status")
-	delete(m["metadata"].(map[string]any), "creationTimestamp") //nolint:forcetypeassert // Every object here has metadata.
+	delete(m["metadata"].(map[string]any), "creationTimestamp")
 	b, err = yaml.Marshal(m)
 	if err != nil {
 		t.Fatal(err)

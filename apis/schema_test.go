@@ -53,7 +53,7 @@ func claimCRD(t *testing.T) *extv1.CustomResourceDefinition {
 
 func read(t *testing.T, path string, into any) {
 	t.Helper()
-	b, err := os.ReadFile(path) //nolint:gosec // A file of the repository.
+	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestSchema(t *testing.T) {
 			}
 			object := claim(tc.spec)
 			if name == "LongName" {
-				object["metadata"].(m)["name"] = strings.Repeat("x", 200) //nolint:forcetypeassert // Made above.
+				object["metadata"].(m)["name"] = strings.Repeat("x", 200)
 			}
 			got := v.validate(object, old)
 			if tc.want == "" && got != "" || tc.want != "" && !strings.Contains(got, tc.want) {

@@ -42,11 +42,11 @@ func BenchmarkServer(b *testing.B) {
 	pid, client := startServer(b)
 	req, _ := load(b, "running").run(b)
 	for range 1 {
-		load64(b, client, req, many, 2000) // Warm up.
-		took, single := load64(b, client, req, 1, 3000)
+		callAll(b, client, req, many, 2000) // Warm up.
+		took, single := callAll(b, client, req, 1, 3000)
 		b.Logf("1 caller: %.0f calls/s, p50 %v, p99 %v", float64(len(single))/took.Seconds(), quantile(single, 50), quantile(single, 99))
 		b.Logf("resident memory after %d calls: %d KiB", 5000, resident(b, pid))
-		took, all := load64(b, client, req, many, calls-5000)
+		took, all := callAll(b, client, req, many, calls-5000)
 		b.Logf("%d callers: %.0f calls/s, p50 %v, p99 %v", many, float64(len(all))/took.Seconds(), quantile(all, 50), quantile(all, 99))
 		b.Logf("resident memory after %d calls: %d KiB, at most %d KiB", calls, resident(b, pid), peak(b, pid))
 	}
@@ -79,9 +79,9 @@ func startServer(b *testing.B) (int, fnv1.FunctionRunnerServiceClient) {
 	return cmd.Process.Pid, fnv1.NewFunctionRunnerServiceClient(conn)
 }
 
-// load64 makes the calls from so many callers at once and returns how long it
+// callAll makes the calls from so many callers at once and returns how long it
 // took in all, and each call.
-func load64(b *testing.B, client fnv1.FunctionRunnerServiceClient, req *fnv1.RunFunctionRequest, callers, calls int) (time.Duration, []time.Duration) {
+func callAll(b *testing.B, client fnv1.FunctionRunnerServiceClient, req *fnv1.RunFunctionRequest, callers, calls int) (time.Duration, []time.Duration) {
 	b.Helper()
 	times := make([][]time.Duration, callers)
 	begin := time.Now()
@@ -110,10 +110,16 @@ func quantile(times []time.Duration, percent int) time.Duration {
 }
 
 // resident memory of a process, in KiB.
-func resident(b *testing.B, pid int) int { return status(b, pid, "VmRSS:") }
+func resident(b *testing.B, pid int) int {
+	b.Helper()
+	return status(b, pid, "VmRSS:")
+}
 
 // peak resident memory of a process, in KiB.
-func peak(b *testing.B, pid int) int { return status(b, pid, "VmHWM:") }
+func peak(b *testing.B, pid int) int {
+	b.Helper()
+	return status(b, pid, "VmHWM:")
+}
 
 func status(b *testing.B, pid int, field string) int {
 	b.Helper()

@@ -34,16 +34,16 @@ type caller struct {
 const maxPasses = 5
 
 // load an example.
-func load(t testing.TB, example string) *caller {
-	t.Helper()
+func load(tb testing.TB, example string) *caller {
+	tb.Helper()
 	dir := filepath.Join("..", "examples", example)
-	c := &caller{observed: documents(t, filepath.Join(dir, "observed.yaml")), cluster: documents(t, filepath.Join(dir, "required.yaml"))}
-	c.xr = documents(t, filepath.Join(dir, "xr.yaml"))[0]
+	c := &caller{observed: documents(tb, filepath.Join(dir, "observed.yaml")), cluster: documents(tb, filepath.Join(dir, "required.yaml"))}
+	c.xr = documents(tb, filepath.Join(dir, "xr.yaml"))[0]
 	name := "mysql"
 	if ref, ok := at(c.xr, "spec", "compositionRef", "name").(string); ok {
 		name = ref
 	}
-	comp := documents(t, filepath.Join("..", "apis", "composition-"+name+".yaml"))[0]
+	comp := documents(tb, filepath.Join("..", "apis", "composition-"+name+".yaml"))[0]
 	step, _ := at(comp, "spec", "pipeline").([]any)[0].(map[string]any)
 	c.input, _ = step["input"].(map[string]any)
 	return c
@@ -60,14 +60,14 @@ func at(m map[string]any, path ...string) any {
 }
 
 // documents of a YAML file; none where it does not exist.
-func documents(t testing.TB, path string) []map[string]any {
-	t.Helper()
+func documents(tb testing.TB, path string) []map[string]any {
+	tb.Helper()
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var out []map[string]any
 	d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096)
@@ -76,56 +76,56 @@ func documents(t testing.TB, path string) []map[string]any {
 		if err := d.Decode(&m); errors.Is(err, io.EOF) {
 			return out
 		} else if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		out = append(out, m)
 	}
 }
 
 // request of the first pass.
-func (c *caller) request(t testing.TB) *fnv1.RunFunctionRequest {
-	t.Helper()
+func (c *caller) request(tb testing.TB) *fnv1.RunFunctionRequest {
+	tb.Helper()
 	req := &fnv1.RunFunctionRequest{
 		Meta:     &fnv1.RequestMeta{Tag: "test"},
-		Observed: &fnv1.State{Composite: &fnv1.Resource{Resource: toStruct(t, c.xr)}, Resources: map[string]*fnv1.Resource{}},
+		Observed: &fnv1.State{Composite: &fnv1.Resource{Resource: toStruct(tb, c.xr)}, Resources: map[string]*fnv1.Resource{}},
 	}
 	if c.input != nil {
-		req.Input = toStruct(t, c.input)
+		req.Input = toStruct(tb, c.input)
 	}
 	if !c.legacy {
 		req.Meta.Capabilities = []fnv1.Capability{fnv1.Capability_CAPABILITY_CAPABILITIES, fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES}
 	}
 	for _, o := range c.observed {
 		name, _ := at(o, "metadata", "annotations").(map[string]any)["crossplane.io/composition-resource-name"].(string)
-		req.Observed.Resources[name] = &fnv1.Resource{Resource: toStruct(t, o)}
+		req.Observed.Resources[name] = &fnv1.Resource{Resource: toStruct(tb, o)}
 	}
 	return req
 }
 
 // run the function until its needs are stable, and return the last response and
 // the request that it answers.
-func (c *caller) run(t testing.TB) (*fnv1.RunFunctionRequest, *fnv1.RunFunctionResponse) {
-	t.Helper()
-	req := c.request(t)
+func (c *caller) run(tb testing.TB) (*fnv1.RunFunctionRequest, *fnv1.RunFunctionResponse) {
+	tb.Helper()
+	req := c.request(tb)
 	f := &Function{log: logging.NewNopLogger()}
 	var needs *fnv1.Requirements
 	for range maxPasses {
 		rsp, err := f.RunFunction(context.Background(), req)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if fatal(rsp) != "" || proto.Equal(rsp.GetRequirements(), needs) {
 			return req, rsp
 		}
 		needs = rsp.GetRequirements()
-		c.answer(t, req, needs)
+		c.answer(tb, req, needs)
 	}
-	t.Fatal("the function's needs do not become stable")
+	tb.Fatal("the function's needs do not become stable")
 	return nil, nil
 }
 
-func (c *caller) answer(t testing.TB, req *fnv1.RunFunctionRequest, needs *fnv1.Requirements) {
-	t.Helper()
+func (c *caller) answer(tb testing.TB, req *fnv1.RunFunctionRequest, needs *fnv1.Requirements) {
+	tb.Helper()
 	selectors, into := needs.GetResources(), &req.RequiredResources
 	if c.legacy {
 		selectors, into = needs.GetExtraResources(), &req.ExtraResources //nolint:staticcheck // What Crossplane 1 knows.
@@ -135,7 +135,7 @@ func (c *caller) answer(t testing.TB, req *fnv1.RunFunctionRequest, needs *fnv1.
 		found := &fnv1.Resources{}
 		for _, o := range c.cluster {
 			if matches(s, o) {
-				found.Items = append(found.Items, &fnv1.Resource{Resource: toStruct(t, o)})
+				found.Items = append(found.Items, &fnv1.Resource{Resource: toStruct(tb, o)})
 			}
 		}
 		(*into)[key] = found
@@ -159,15 +159,15 @@ func matches(s *fnv1.ResourceSelector, o map[string]any) bool {
 	return true
 }
 
-func toStruct(t testing.TB, m map[string]any) *structpb.Struct {
-	t.Helper()
+func toStruct(tb testing.TB, m map[string]any) *structpb.Struct {
+	tb.Helper()
 	b, err := json.Marshal(m)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	s := &structpb.Struct{}
 	if err := s.UnmarshalJSON(b); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }
@@ -193,7 +193,7 @@ func replicas(rsp *fnv1.RunFunctionResponse) int {
 
 // set a value of the XR's spec; nil removes it.
 func (c *caller) set(key string, value any) *caller {
-	spec := maps.Clone(c.xr["spec"].(map[string]any)) //nolint:forcetypeassert // Every XR has a spec.
+	spec := maps.Clone(c.xr["spec"].(map[string]any))
 	if spec[key] = value; value == nil {
 		delete(spec, key)
 	}
@@ -202,15 +202,15 @@ func (c *caller) set(key string, value any) *caller {
 }
 
 // yamlOf a message, as people write it.
-func yamlOf(t testing.TB, m proto.Message) string {
-	t.Helper()
+func yamlOf(tb testing.TB, m proto.Message) string {
+	tb.Helper()
 	b, err := marshal.Marshal(m)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	y, err := sigsyaml.JSONToYAML(b)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return string(y)
 }

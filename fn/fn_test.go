@@ -51,12 +51,12 @@ func TestExamples(t *testing.T) {
 func golden(t *testing.T, path, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil { //nolint:gosec // Examples are for everybody to read.
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	want, err := os.ReadFile(path) //nolint:gosec // A file of the repository.
+	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestFirstPass(t *testing.T) {
 // unknown.
 func TestKeptConditions(t *testing.T) {
 	c := load(t, "running").set("image", "")
-	status := maps.Clone(c.xr["status"].(map[string]any)) //nolint:forcetypeassert // The example has one.
+	status := maps.Clone(c.xr["status"].(map[string]any))
 	status["conditions"] = []any{map[string]any{"type": "Serving", "status": "True", "reason": "Running"}, map[string]any{"type": "Ready", "status": "True", "reason": "Available"}}
 	c.xr["status"] = status
 	_, rsp := c.run(t)

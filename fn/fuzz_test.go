@@ -39,9 +39,9 @@ func FuzzRunFunction(f *testing.F) {
 	}
 	for i := range fuzzed {
 		for _, s := range seeds {
-			f.Add(uint8(i), []byte(s.xr), []byte(s.observed), []byte(s.answers), uint32(0)) //nolint:gosec // A small index.
+			f.Add(uint8(i), []byte(s.xr), []byte(s.observed), []byte(s.answers), uint32(0))
 		}
-		f.Add(uint8(i), []byte(`{}`), []byte(`{}`), []byte(`{}`), ^uint32(0)) //nolint:gosec // A small index.
+		f.Add(uint8(i), []byte(`{}`), []byte(`{}`), []byte(`{}`), ^uint32(0))
 	}
 	f.Fuzz(func(t *testing.T, example uint8, xr, observed, answers []byte, drop uint32) {
 		req := fuzzRequest(t, bases[int(example)%len(bases)], [3][]byte{xr, observed, answers}, drop)

@@ -10,6 +10,7 @@ import (
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/types/known/structpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -111,39 +112,35 @@ func parseXR(s *structpb.Struct) (*v1.XMySQL, error) {
 // that read themselves, such as quantities, do not.
 func culprit(b []byte, err error) error {
 	doc := struct {
-		Spec map[string]json.RawMessage `json:"spec"`
+		Spec map[string]any `json:"spec"`
 	}{}
 	if json.Unmarshal(b, &doc) != nil {
 		return invalid("the XR cannot be read: %v", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.Spec)) {
-		if e := reads(name, doc.Spec[name]); e != nil {
-			return inside("spec."+name, doc.Spec[name], e, func(k string, v json.RawMessage) error {
-				one, _ := json.Marshal(map[string]json.RawMessage{k: v}) //nolint:errchkjson // It was read from JSON.
-				return reads(name, one)
-			})
+		value := doc.Spec[name]
+		why := unreadable(map[string]any{name: value})
+		if why == nil {
+			continue
 		}
+		inner, _ := value.(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(inner)) {
+			if e := unreadable(map[string]any{name: map[string]any{key: inner[key]}}); e != nil {
+				return invalid("spec.%s[%s]: %v", name, key, e)
+			}
+		}
+		return invalid("spec.%s: %v", name, why)
 	}
 	return invalid("the XR cannot be read: %v", err)
 }
 
-// reads one field of the spec.
-func reads(name string, value json.RawMessage) error {
-	one, _ := json.Marshal(map[string]json.RawMessage{name: value}) //nolint:errchkjson // It was read from JSON.
-	return kjson.UnmarshalCaseSensitivePreserveInts(one, &v1.XMySQLSpec{})
-}
-
-// inside a field that is a map, the key that cannot be read.
-func inside(field string, value json.RawMessage, err error, try func(string, json.RawMessage) error) error {
-	m := map[string]json.RawMessage{}
-	if json.Unmarshal(value, &m) == nil {
-		for _, k := range slices.Sorted(maps.Keys(m)) {
-			if e := try(k, m[k]); e != nil {
-				return invalid("%s[%s]: %v", field, k, e)
-			}
-		}
+// unreadable says why a spec cannot be read, if it cannot.
+func unreadable(spec map[string]any) error {
+	b, err := json.Marshal(spec)
+	if err != nil {
+		return err
 	}
-	return invalid("%s: %v", field, err)
+	return kjson.UnmarshalCaseSensitivePreserveInts(b, &v1.XMySQLSpec{})
 }
 
 // parseObserved resources. One of another kind than we made is a reason to
@@ -153,14 +150,15 @@ func parseObserved(rs map[string]*fnv1.Resource, into *compose.Observed) error {
 		observed(rs, v1.ResourceDataVolume, "PersistentVolume", &into.DataVolume),
 		observed(rs, v1.ResourceDataClaim, "PersistentVolumeClaim", &into.DataClaim),
 		observed(rs, v1.ResourceRootPassword, "Secret", &into.RootPassword),
-		observed(rs, v1.ResourceConfig, "ConfigMap", &into.Config),
-		observed(rs, v1.ResourceDeployment, "Deployment", &into.Deployment),
+		observed(rs, v1.ResourceConfig, "ConfigMap", &into.Config, "data"),
+		observed(rs, v1.ResourceDeployment, "Deployment", &into.Deployment, "spec.template"),
 		observed(rs, v1.ResourceService, "Service", &into.Service),
-		observed(rs, v1.ResourceRestore, "Job", &into.Restore),
+		observed(rs, v1.ResourceRestore, "Job", &into.Restore, "spec"),
 	)
 }
 
-func observed[T any](rs map[string]*fnv1.Resource, name, kind string, into **T) error {
+// observed resource, without the fields that nothing asks for.
+func observed[T any](rs map[string]*fnv1.Resource, name, kind string, into **T, unread ...string) error {
 	r, ok := rs[name]
 	if !ok {
 		return nil
@@ -169,7 +167,7 @@ func observed[T any](rs map[string]*fnv1.Resource, name, kind string, into **T) 
 		return &compose.Refusal{Reason: v1.ReasonNotSupported, Err: errors.Errorf("the composed resource %q is a %q and should be a %s: rename the one that another function of the Composition makes", name, k, kind)}
 	}
 	*into = new(T)
-	return errors.Wrapf(decode(r.GetResource(), *into), "cannot read the composed resource %q", name)
+	return errors.Wrapf(decode(r.GetResource(), *into, unread...), "cannot read the composed resource %q", name)
 }
 
 // parseAnswers of the cluster, in the field that the caller knows.
@@ -178,7 +176,7 @@ func parseAnswers(req *fnv1.RunFunctionRequest, into *compose.Answers) error {
 		if r, ok := req.GetRequiredResources()[key]; ok {
 			return r, true
 		}
-		r, ok := req.GetExtraResources()[key]
+		r, ok := req.GetExtraResources()[key] //nolint:staticcheck // Deprecated, and all that Crossplane 1 sends.
 		return r, ok
 	}
 	into.Existing = map[string]compose.Answer[metav1.PartialObjectMetadata]{}
@@ -214,15 +212,30 @@ func answer[T any](get func(string) (*fnv1.Resources, bool), key string, into *c
 	return nil
 }
 
-func decode(s *structpb.Struct, into any) error {
+// decode an object, without the fields that nothing asks for. What an API server
+// sends is mostly those.
+func decode(s *structpb.Struct, into any, unread ...string) error {
 	if path := absurd(s); path != "" {
 		return errors.Errorf("%s: the number is out of all proportion", path)
 	}
-	b, err := json.Marshal(s.AsMap())
-	if err != nil {
-		return err
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(asMap(s, "", append(unread, "metadata.managedFields")), into)
+}
+
+// asMap of a struct at a path, without some fields.
+func asMap(s *structpb.Struct, at string, without []string) map[string]any {
+	m := make(map[string]any, len(s.GetFields()))
+	for k, v := range s.GetFields() {
+		path := at + k
+		if slices.Contains(without, path) {
+			continue
+		}
+		if child := v.GetStructValue(); child != nil && at == "" {
+			m[k] = asMap(child, path+".", without)
+			continue
+		}
+		m[k] = v.AsInterface()
 	}
-	return kjson.UnmarshalCaseSensitivePreserveInts(b, into)
+	return m
 }
 
 func invalid(format string, args ...any) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 
 	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
@@ -20,7 +21,7 @@ import (
 func write(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *compose.Output) error {
 	// The request is not ours to change.
 	rsp.Desired = proto.CloneOf(rsp.GetDesired())
-	if rsp.Desired == nil {
+	if rsp.GetDesired() == nil {
 		rsp.Desired = &fnv1.State{}
 	}
 	if rsp.Desired.Resources == nil {
@@ -30,6 +31,9 @@ func write(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *com
 		s, err := object(r.Object)
 		if err != nil {
 			return errors.Wrapf(err, "cannot write the composed resource %q", name)
+		}
+		if r.SpecObserved {
+			s.Fields["spec"] = req.GetObserved().GetResources()[name].GetResource().GetFields()["spec"]
 		}
 		rsp.Desired.Resources[name] = &fnv1.Resource{Resource: s, Ready: ready(r.Ready)}
 	}
@@ -60,19 +64,17 @@ func writeXR(rsp *fnv1.RunFunctionResponse, out *compose.Output) error {
 		xr = &fnv1.Resource{}
 		rsp.Desired.Composite = xr
 	}
-	if xr.Resource == nil {
+	if xr.GetResource() == nil {
 		xr.Resource = &structpb.Struct{}
 	}
-	if xr.Resource.Fields == nil {
+	if xr.GetResource().GetFields() == nil {
 		xr.Resource.Fields = map[string]*structpb.Value{}
 	}
-	f := xr.Resource.Fields
+	f := xr.GetResource().GetFields()
 	f["apiVersion"] = structpb.NewStringValue(v1.GroupVersion.String())
 	f["kind"] = structpb.NewStringValue(v1.KindXMySQL)
 	if old := f["status"].GetStructValue(); old != nil {
-		for k, v := range status.GetFields() {
-			old.Fields[k] = v
-		}
+		maps.Copy(old.GetFields(), status.GetFields())
 		status = old
 	}
 	f["status"] = structpb.NewStructValue(status)
@@ -95,7 +97,7 @@ func requirements(req *fnv1.RunFunctionRequest, needs map[string]compose.Need) *
 	if request.AdvertisesCapabilities(req) {
 		return &fnv1.Requirements{Resources: selectors}
 	}
-	return &fnv1.Requirements{ExtraResources: selectors} //nolint:staticcheck // Deprecated, and all that Crossplane 1 reads.
+	return &fnv1.Requirements{ExtraResources: selectors}
 }
 
 func selector(n compose.Need) *fnv1.ResourceSelector {

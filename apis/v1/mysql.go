@@ -419,6 +419,8 @@ const (
 
 // An Instance identifies one life of a database: a claim, and the XR that was
 // made for it this time.
+//
+// +kubebuilder:object:generate=false
 type Instance struct {
 	// Kind, Namespace and Name of the claim, or of the XR where there is none.
 	Kind, Namespace, Name string

@@ -23,7 +23,7 @@ func withDefaults(s v1.MySQLSpec) v1.MySQLSpec {
 		s.DeletionPolicy = v1.DeletionBackup
 	}
 	if s.Backup.Keep == nil {
-		s.Backup.Keep = ptr(int32(v1.DefaultKeep))
+		s.Backup.Keep = new(int32(v1.DefaultKeep))
 	}
 	if s.Restore.Policy == "" {
 		s.Restore.Policy = v1.RestoreLatest

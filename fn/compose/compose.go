@@ -54,7 +54,7 @@ func (p *plan) resources() map[string]Resource {
 		out[v1.ResourceDataVolume] = Resource{Object: p.dataVolume(), Ready: volumeReady(p.Observed.DataVolume)}
 	}
 	if p.wantsJob() {
-		out[v1.ResourceRestore] = Resource{Object: p.restoreJob(), Ready: jobComplete(p.Observed.Restore)}
+		out[v1.ResourceRestore] = Resource{Object: p.restoreJob(), Ready: jobComplete(p.Observed.Restore), SpecObserved: p.Observed.Restore != nil}
 	}
 	for name := range out {
 		if !p.Observed.has(name) && !p.mayMake(name) {

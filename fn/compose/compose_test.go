@@ -157,10 +157,10 @@ func TestStorage(t *testing.T) {
 	}{
 		"Cluster":      {reason: "The cluster's default class.", in: given(), class: "<nil>", size: "1Gi"},
 		"Platform":     {reason: "The platform's default class.", in: given(platform("fast")), class: "fast", size: "1Gi"},
-		"Observed":     {reason: "A new default does not move what is there.", in: given(platform("new"), claim(ptr("old"), "1Gi")), class: "old", size: "1Gi"},
-		"Grows":        {reason: "A volume may grow.", in: given(claim(ptr("old"), "512Mi")), class: "old", size: "1Gi"},
+		"Observed":     {reason: "A new default does not move what is there.", in: given(platform("new"), claim(new("old"), "1Gi")), class: "old", size: "1Gi"},
+		"Grows":        {reason: "A volume may grow.", in: given(claim(new("old"), "512Mi")), class: "old", size: "1Gi"},
 		"HostPath":     {reason: "A folder of the node has no class.", in: given(hostPath), class: "", size: "1Gi"},
-		"HostPathSize": {reason: "It cannot be resized, and need not be.", in: given(hostPath, claim(ptr(""), "512Mi")), class: "", size: "512Mi"},
+		"HostPathSize": {reason: "It cannot be resized, and need not be.", in: given(hostPath, claim(new(""), "512Mi")), class: "", size: "512Mi"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -197,11 +197,11 @@ func TestOwns(t *testing.T) {
 		taken  bool
 	}{
 		"Free":      {reason: "A free name.", in: given()},
-		"Ours":      {reason: "Crossplane lost sight of it.", in: given(object(metav1.OwnerReference{UID: testLife, Controller: ptr(true)}))},
+		"Ours":      {reason: "Crossplane lost sight of it.", in: given(object(metav1.OwnerReference{UID: testLife, Controller: new(true)}))},
 		"Labels":    {reason: "Labels prove nothing.", in: given(object()), taken: true},
 		"OwnerOnly": {reason: "An owner that is no controller proves nothing.", in: given(object(metav1.OwnerReference{UID: testLife})), taken: true},
-		"Earlier":   {reason: "An earlier life's object is not ours.", in: given(object(metav1.OwnerReference{UID: "earlier", Controller: ptr(true)})), taken: true},
-		"NoUID":     {reason: "Offline, where the XR has no UID, nothing is ours.", in: given(object(metav1.OwnerReference{Controller: ptr(true)}), func(in *Input) { in.XR.UID = "" }), taken: true},
+		"Earlier":   {reason: "An earlier life's object is not ours.", in: given(object(metav1.OwnerReference{UID: "earlier", Controller: new(true)})), taken: true},
+		"NoUID":     {reason: "Offline, where the XR has no UID, nothing is ours.", in: given(object(metav1.OwnerReference{Controller: new(true)}), func(in *Input) { in.XR.UID = "" }), taken: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

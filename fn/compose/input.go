@@ -31,7 +31,9 @@ type Input struct {
 	Published map[string][]byte
 }
 
-// Observed holds the composed resources that exist; nil where one does not.
+// Observed holds the composed resources that exist; nil where one does not. The
+// template of the Deployment, the data of the ConfigMap and the spec of the Job
+// are not needed, and may be left out.
 type Observed struct {
 	DataVolume   *corev1.PersistentVolume
 	DataClaim    *corev1.PersistentVolumeClaim
@@ -125,6 +127,8 @@ type Output struct {
 type Resource struct {
 	Object runtime.Object
 	Ready  bool
+	// SpecObserved: the spec is wanted just as it is observed.
+	SpecObserved bool
 }
 
 // A Condition of XR and claim.

@@ -1,6 +1,8 @@
 package compose
 
 import (
+	"maps"
+
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -120,9 +122,7 @@ func (p *plan) meta(name string, extra map[string]string) metav1.ObjectMeta {
 // labels of a composed object.
 func (p *plan) labels(extra map[string]string) map[string]string {
 	l := p.instance.Labels()
-	for k, v := range extra {
-		l[k] = v
-	}
+	maps.Copy(l, extra)
 	return l
 }
 
@@ -145,18 +145,18 @@ func (p *plan) podSecurity() *corev1.PodSecurityContext {
 		return &corev1.PodSecurityContext{SeccompProfile: seccomp}
 	}
 	return &corev1.PodSecurityContext{
-		RunAsNonRoot:        ptr(true),
-		RunAsUser:           ptr(serverUID),
-		RunAsGroup:          ptr(serverUID),
-		FSGroup:             ptr(serverUID),
-		FSGroupChangePolicy: ptr(corev1.FSGroupChangeOnRootMismatch),
+		RunAsNonRoot:        new(true),
+		RunAsUser:           new(serverUID),
+		RunAsGroup:          new(serverUID),
+		FSGroup:             new(serverUID),
+		FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 		SeccompProfile:      seccomp,
 	}
 }
 
 func (p *plan) containerSecurity() *corev1.SecurityContext {
 	s := &corev1.SecurityContext{
-		AllowPrivilegeEscalation: ptr(false),
+		AllowPrivilegeEscalation: new(false),
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
 	if p.hostPath() {
@@ -167,5 +167,3 @@ func (p *plan) containerSecurity() *corev1.SecurityContext {
 
 // serverUID is the uid and gid of mysql in the official images.
 const serverUID int64 = 999
-
-func ptr[T any](v T) *T { return &v }

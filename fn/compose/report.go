@@ -107,11 +107,12 @@ func (p *plan) endpoint() *v1.Endpoint {
 	if p.spec.Service.Type != v1.ServiceLoadBalancer {
 		return e
 	}
-	for _, in := range s.Status.LoadBalancer.Ingress {
-		if e.Host = in.Hostname; e.Host == "" {
-			e.Host = in.IP
-		}
-		return e
+	if len(s.Status.LoadBalancer.Ingress) == 0 {
+		return nil
 	}
-	return nil
+	in := s.Status.LoadBalancer.Ingress[0]
+	if e.Host = in.Hostname; e.Host == "" {
+		e.Host = in.IP
+	}
+	return e
 }

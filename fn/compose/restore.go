@@ -25,7 +25,7 @@ const (
 const restoreRetries int32 = 6
 
 // restoreJob brings the data back before the server's first start. A Job cannot
-// change, so the one that is observed is wanted as it is.
+// change: the spec of one that is observed is wanted as it is.
 func (p *plan) restoreJob() *batchv1.Job {
 	j := &batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
@@ -34,14 +34,13 @@ func (p *plan) restoreJob() *batchv1.Job {
 	j.Annotations = p.claimAnnotations()
 	if o := p.Observed.Restore; o != nil {
 		j.Annotations[v1.AnnotationRestore] = o.Annotations[v1.AnnotationRestore]
-		j.Spec = o.Spec
 		return j
 	}
 	choice, _ := json.Marshal(p.start.restore) //nolint:errchkjson // Strings, numbers and booleans only.
 	j.Annotations[v1.AnnotationRestore] = string(choice)
 	j.Spec = batchv1.JobSpec{
-		BackoffLimit:         ptr(restoreRetries),
-		PodReplacementPolicy: ptr(batchv1.Failed),
+		BackoffLimit:         new(restoreRetries),
+		PodReplacementPolicy: new(batchv1.Failed),
 		PodFailurePolicy:     restoreFailurePolicy(),
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: p.labels(map[string]string{v1.LabelComponent: v1.ComponentRestore})},
@@ -58,7 +57,7 @@ func restoreFailurePolicy() *batchv1.PodFailurePolicy {
 		{
 			Action: batchv1.PodFailurePolicyActionFailJob,
 			OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-				ContainerName: ptr(v1.ComponentRestore),
+				ContainerName: new(v1.ComponentRestore),
 				Operator:      batchv1.PodFailurePolicyOnExitCodesOpIn,
 				Values:        v1.PermanentExits(),
 			},
@@ -77,8 +76,8 @@ func (p *plan) restorePod() corev1.PodSpec {
 	tools := corev1.VolumeMount{Name: "tools", MountPath: toolsPath}
 	return corev1.PodSpec{
 		RestartPolicy:                corev1.RestartPolicyNever,
-		AutomountServiceAccountToken: ptr(false),
-		EnableServiceLinks:           ptr(false),
+		AutomountServiceAccountToken: new(false),
+		EnableServiceLinks:           new(false),
 		SecurityContext:              p.podSecurity(),
 		InitContainers: []corev1.Container{
 			p.jobContainer("tools", p.Settings.AgentImage, []corev1.VolumeMount{tools}, "/controller", "install", "--to="+toolsPath+"/controller"),

@@ -59,8 +59,8 @@ func (p *plan) deployment() *appsv1.Deployment {
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 		ObjectMeta: p.meta(p.instance.DeploymentName(), p.instance.ServerSelector()),
 		Spec: appsv1.DeploymentSpec{
-			Replicas:             ptr(p.start.replicas),
-			RevisionHistoryLimit: ptr(int32(1)),
+			Replicas:             new(p.start.replicas),
+			RevisionHistoryLimit: new(int32(1)),
 			Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 			Selector:             &metav1.LabelSelector{MatchLabels: p.instance.ServerSelector()},
 			Template: corev1.PodTemplateSpec{
@@ -76,9 +76,9 @@ func (p *plan) deployment() *appsv1.Deployment {
 
 func (p *plan) serverPod() corev1.PodSpec {
 	return corev1.PodSpec{
-		AutomountServiceAccountToken:  ptr(false),
-		EnableServiceLinks:            ptr(false),
-		TerminationGracePeriodSeconds: ptr(gracePeriod),
+		AutomountServiceAccountToken:  new(false),
+		EnableServiceLinks:            new(false),
+		TerminationGracePeriodSeconds: new(gracePeriod),
 		SecurityContext:               p.podSecurity(),
 		Containers:                    []corev1.Container{p.serverContainer()},
 		Volumes: []corev1.Volume{

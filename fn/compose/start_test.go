@@ -27,7 +27,7 @@ func given(changes ...func(*Input)) Input {
 		XR: &v1.XMySQL{
 			ObjectMeta: metav1.ObjectMeta{Name: "db-x7k2p", UID: testLife},
 			Spec: v1.XMySQLSpec{
-				MySQLSpec: v1.MySQLSpec{Database: "shop", Password: ptr("secret"), StorageSize: ptr("1Gi")},
+				MySQLSpec: v1.MySQLSpec{Database: "shop", Password: new("secret"), StorageSize: new("1Gi")},
 				ClaimRef:  &v1.ClaimReference{Kind: v1.KindMySQL, Namespace: "default", Name: "db"},
 			},
 			Status: v1.MySQLStatus{Previous: v1.PreviousNone},
@@ -87,9 +87,7 @@ func server(replicas int32) func(*Input) {
 	}
 }
 
-func policy(p v1.RestorePolicy) func(*Input) {
-	return func(in *Input) { in.XR.Spec.Restore.Policy = p }
-}
+func never(in *Input) { in.XR.Spec.Restore.Policy = v1.RestoreNever }
 
 func chosenBefore(phase v1.RestorePhase) func(*Input) {
 	return func(in *Input) {
@@ -138,10 +136,10 @@ func TestDecide(t *testing.T) {
 		"UnknownNamespace":    {reason: "A namespace that cannot be seen is not the same one.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), func(in *Input) { in.Answers.Namespace.Items = nil }), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
 		"EarlierAllowed": {reason: "The platform may allow it.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.Spec.Instance.NamespaceUID = "earlier" }),
 			func(in *Input) { in.Settings.NamespaceReuse = v1.NamespaceReuseAllow }), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
-		"Never":        {reason: "Never means an empty server.", in: given(policy(v1.RestoreNever), previous("b1"), record("b1", 1, v1.BackupProven)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"NeverFailed":  {reason: "Also past a failed backup: it is the way out that the message names.", in: given(policy(v1.RestoreNever), record("b1", 1, v1.BackupFailed)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"NeverRunning": {reason: "But not while an earlier life is still being put away.", in: given(policy(v1.RestoreNever), record("b1", 1, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
-		"NeverUnheard": {reason: "Nor before the controller has looked.", in: given(policy(v1.RestoreNever), previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
+		"Never":        {reason: "Never means an empty server.", in: given(never, previous("b1"), record("b1", 1, v1.BackupProven)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"NeverFailed":  {reason: "Also past a failed backup: it is the way out that the message names.", in: given(never, record("b1", 1, v1.BackupFailed)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"NeverRunning": {reason: "But not while an earlier life is still being put away.", in: given(never, record("b1", 1, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
+		"NeverUnheard": {reason: "Nor before the controller has looked.", in: given(never, previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
 
 		"JobRuns":           {reason: "The server waits for the Job.", in: given(previous("b1"), job()), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
 		"JobComplete":       {reason: "After the Job it starts.", in: given(previous("b1"), job(complete)), want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},
@@ -163,8 +161,8 @@ func TestDecide(t *testing.T) {
 			in.XR.Spec.Password = nil
 			in.XR.Spec.PasswordSecretRef = &v1.SecretKeySelector{Name: "s", Key: "k"}
 		}), want: want{reason: v1.ReasonWaiting, message: "password"}},
-		"NamedUnknown": {reason: "A named backup is looked up first.", in: given(func(in *Input) { in.XR.Spec.Restore.Backup = ptr("b1") }), want: want{reason: v1.ReasonWaiting, message: "Looking"}},
-		"NamedMissing": {reason: "A named backup must exist.", in: given(func(in *Input) { in.XR.Spec.Restore.Backup, in.Answers.Named.Known = ptr("b1"), true }), want: want{refusal: "does not exist"}},
+		"NamedUnknown": {reason: "A named backup is looked up first.", in: given(func(in *Input) { in.XR.Spec.Restore.Backup = new("b1") }), want: want{reason: v1.ReasonWaiting, message: "Looking"}},
+		"NamedMissing": {reason: "A named backup must exist.", in: given(func(in *Input) { in.XR.Spec.Restore.Backup, in.Answers.Named.Known = new("b1"), true }), want: want{refusal: "does not exist"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

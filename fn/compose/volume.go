@@ -47,7 +47,7 @@ func (p *plan) dataVolume() *corev1.PersistentVolume {
 	}
 	v.Spec.HostPath = &corev1.HostPathVolumeSource{
 		Path: path.Join(p.Settings.HostPathRoot, name),
-		Type: ptr(corev1.HostPathDirectoryOrCreate),
+		Type: new(corev1.HostPathDirectoryOrCreate),
 	}
 	return v
 }
@@ -66,7 +66,7 @@ func (p *plan) volumeAnnotations() map[string]string {
 // whatever becomes of the platform's default.
 func (p *plan) storageClass() *string {
 	if p.hostPath() {
-		return ptr("")
+		return new("")
 	}
 	if p.spec.StorageClassName != nil {
 		return p.spec.StorageClassName

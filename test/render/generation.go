@@ -67,12 +67,12 @@ func (g generation) check(ctx context.Context, example string, update bool) erro
 	}
 	path := filepath.Join(example, "expected", g.golden)
 	if update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // Examples are for everybody to read.
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		return os.WriteFile(path, []byte(got), 0o644) //nolint:gosec // Examples are for everybody to read.
+		return os.WriteFile(path, []byte(got), 0o644)
 	}
-	want, err := os.ReadFile(path) //nolint:gosec // A file of the repository.
+	want, err := os.ReadFile(path)
 	if err != nil {
 		return errors.Wrap(err, "no golden file; `make render-update` writes it")
 	}
@@ -90,7 +90,7 @@ func (g generation) run(ctx context.Context, example string) (string, error) {
 		return "", err
 	}
 	stdout, stderr := &bytes.Buffer{}, &bytes.Buffer{}
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // The programs are what the caller names.
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err = cmd.Run()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
@@ -100,7 +100,7 @@ func (g generation) run(ctx context.Context, example string) (string, error) {
 }
 
 func (g generation) args(example string) ([]string, error) {
-	b, err := os.ReadFile(filepath.Join(example, "xr.yaml")) //nolint:gosec // A file of the repository.
+	b, err := os.ReadFile(filepath.Join(example, "xr.yaml"))
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ const timeout = 15 * time.Minute
 
 func main() {
 	update := flag.Bool("update", false, "write the golden files instead of comparing them")
-	print := flag.Bool("print", false, "print what today's CLI says of the named examples, and compare nothing")
+	show := flag.Bool("print", false, "print what today's CLI says of the named examples, and compare nothing")
 	flag.Usage = func() {
 		_, _ = fmt.Fprint(flag.CommandLine.Output(), usage)
 		flag.PrintDefaults()
@@ -43,7 +43,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
-	failed, err := render(ctx, flag.Args()[:3], flag.Args()[3:], *update, *print)
+	failed, err := render(ctx, flag.Args()[:3], flag.Args()[3:], *update, *show)
 	cancel()
 	stop()
 	if err != nil {
@@ -56,7 +56,7 @@ func main() {
 }
 
 // render the examples and return how many comparisons failed.
-func render(ctx context.Context, tools, names []string, update, print bool) (int, error) {
+func render(ctx context.Context, tools, names []string, update, show bool) (int, error) {
 	dir, err := os.MkdirTemp("", "render-")
 	if err != nil {
 		return 0, err
@@ -78,8 +78,8 @@ func render(ctx context.Context, tools, names []string, update, print bool) (int
 	if err != nil {
 		return 0, err
 	}
-	if print {
-		return 0, show(ctx, runs[0], names)
+	if show {
+		return 0, printAll(ctx, runs[0], names)
 	}
 	passed, failed := 0, 0
 	for _, name := range names {
@@ -97,7 +97,7 @@ func render(ctx context.Context, tools, names []string, update, print bool) (int
 	return failed, ctx.Err()
 }
 
-func show(ctx context.Context, g generation, names []string) error {
+func printAll(ctx context.Context, g generation, names []string) error {
 	for _, name := range names {
 		out, err := g.run(ctx, filepath.Join("examples", name))
 		if err != nil {
