@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"slices"
+	"time"
 
-	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
+	"github.com/crossplane/function-sdk-go/errors"
 	"github.com/crossplane/function-sdk-go/logging"
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
-	"github.com/crossplane/function-sdk-go/response"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
@@ -23,7 +24,7 @@ type Function struct {
 // RunFunction parses, composes and writes. What is wrong is said in a Fatal
 // result, which leaves all that exists as it is; it never returns an error.
 func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
-	rsp := response.To(req, response.DefaultTTL)
+	rsp := respond(req)
 	out, err := run(req)
 	if err == nil {
 		err = write(rsp, req, out)
@@ -34,6 +35,20 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 	}
 	f.log.Debug("Composed", "tag", req.GetMeta().GetTag(), "resources", len(out.Resources), "ready", out.Ready, "message", out.Status.Message)
 	return rsp, nil
+}
+
+// ttl of a response: how long Crossplane may go without calling again.
+const ttl = time.Minute
+
+// respond to a request, with what earlier functions of the pipeline want. The
+// SDK's packages request and response would do it too, but bring all of client-go
+// into a process that never talks to an API server.
+func respond(req *fnv1.RunFunctionRequest) *fnv1.RunFunctionResponse {
+	return &fnv1.RunFunctionResponse{
+		Meta:    &fnv1.ResponseMeta{Tag: req.GetMeta().GetTag(), Ttl: durationpb.New(ttl)},
+		Desired: req.GetDesired(),
+		Context: req.GetContext(),
+	}
 }
 
 func run(req *fnv1.RunFunctionRequest) (*compose.Output, error) {
@@ -49,16 +64,16 @@ func run(req *fnv1.RunFunctionRequest) (*compose.Output, error) {
 // how the server is go on as they were. The needs go on too, so that a change of
 // what was looked up runs the function again.
 func refused(req *fnv1.RunFunctionRequest, out *compose.Output, err error) *fnv1.RunFunctionResponse {
-	rsp := response.To(req, response.DefaultTTL)
+	rsp := respond(req)
 	reason := v1.ReasonNotSupported
 	if r := (*compose.Refusal)(nil); errors.As(err, &r) {
 		reason = r.Reason
 	}
 	message := printable(err.Error())
-	response.ConditionFalse(rsp, v1.ConditionAccepted, reason).WithMessage(message).TargetCompositeAndClaim()
+	rsp.Conditions = append(rsp.Conditions, condition(v1.ConditionAccepted, fnv1.Status_STATUS_CONDITION_FALSE, reason, message))
 	rsp.Conditions = append(rsp.Conditions, kept(req)...)
 	rsp.Requirements = requirements(req, out.Needs)
-	response.Fatal(rsp, errors.New(message))
+	rsp.Results = append(rsp.Results, &fnv1.Result{Severity: fnv1.Severity_SEVERITY_FATAL, Message: message, Target: fnv1.Target_TARGET_COMPOSITE.Enum()})
 	return rsp
 }
 

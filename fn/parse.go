@@ -5,8 +5,9 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
-	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
+	"github.com/crossplane/function-sdk-go/errors"
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/types/known/structpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -143,22 +144,21 @@ func unreadable(spec map[string]any) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(b, &v1.XMySQLSpec{})
 }
 
-// parseObserved resources. One of another kind than we made is a reason to
-// touch nothing.
+// parseObserved resources, and of each only what a decision reads. One of
+// another kind than we made is a reason to touch nothing.
 func parseObserved(rs map[string]*fnv1.Resource, into *compose.Observed) error {
 	return errors.Join(
-		observed(rs, v1.ResourceDataVolume, "PersistentVolume", &into.DataVolume),
-		observed(rs, v1.ResourceDataClaim, "PersistentVolumeClaim", &into.DataClaim),
-		observed(rs, v1.ResourceRootPassword, "Secret", &into.RootPassword),
-		observed(rs, v1.ResourceConfig, "ConfigMap", &into.Config, "data"),
-		observed(rs, v1.ResourceDeployment, "Deployment", &into.Deployment, "spec.template"),
-		observed(rs, v1.ResourceService, "Service", &into.Service),
-		observed(rs, v1.ResourceRestore, "Job", &into.Restore, "spec"),
+		observed(rs, v1.ResourceDataVolume, "PersistentVolume", &into.DataVolume, "spec.claimRef", "status.phase"),
+		observed(rs, v1.ResourceDataClaim, "PersistentVolumeClaim", &into.DataClaim, "metadata.deletionTimestamp", "spec.volumeName", "spec.storageClassName", "spec.resources", "status.phase"),
+		observed(rs, v1.ResourceRootPassword, "Secret", &into.RootPassword, "data."+v1.PasswordKey),
+		observed(rs, v1.ResourceConfig, "ConfigMap", &into.Config, "metadata.name"),
+		observed(rs, v1.ResourceDeployment, "Deployment", &into.Deployment, "metadata.generation", "spec.replicas", "status.observedGeneration", "status.updatedReplicas", "status.readyReplicas"),
+		observed(rs, v1.ResourceService, "Service", &into.Service, "spec.type", "spec.clusterIP", "spec.ports", "status.loadBalancer"),
+		observed(rs, v1.ResourceRestore, "Job", &into.Restore, "metadata.annotations", "status.conditions"),
 	)
 }
 
-// observed resource, without the fields that nothing asks for.
-func observed[T any](rs map[string]*fnv1.Resource, name, kind string, into **T, unread ...string) error {
+func observed[T any](rs map[string]*fnv1.Resource, name, kind string, into **T, fields ...string) error {
 	r, ok := rs[name]
 	if !ok {
 		return nil
@@ -167,7 +167,7 @@ func observed[T any](rs map[string]*fnv1.Resource, name, kind string, into **T, 
 		return &compose.Refusal{Reason: v1.ReasonNotSupported, Err: errors.Errorf("the composed resource %q is a %q and should be a %s: rename the one that another function of the Composition makes", name, k, kind)}
 	}
 	*into = new(T)
-	return errors.Wrapf(decode(r.GetResource(), *into, unread...), "cannot read the composed resource %q", name)
+	return errors.Wrapf(decode(r.GetResource(), *into, fields), "cannot read the composed resource %q", name)
 }
 
 // parseAnswers of the cluster, in the field that the caller knows.
@@ -182,22 +182,30 @@ func parseAnswers(req *fnv1.RunFunctionRequest, into *compose.Answers) error {
 	into.Existing = map[string]compose.Answer[metav1.PartialObjectMetadata]{}
 	for _, name := range compose.ResourceNames() {
 		a := compose.Answer[metav1.PartialObjectMetadata]{}
-		if err := answer(get, compose.NeedExisting+name, &a); err != nil {
+		if err := answer(get, compose.NeedExisting+name, &a, "metadata.ownerReferences"); err != nil {
 			return err
 		}
 		into.Existing[name] = a
 	}
 	return errors.Join(
-		answer(get, compose.NeedRecords, &into.Records),
-		answer(get, compose.NeedNamed, &into.Named),
-		answer(get, compose.NeedConnection, &into.Connection),
-		answer(get, compose.NeedPassword, &into.Password),
-		answer(get, compose.NeedNamespace, &into.Namespace),
-		answer(get, compose.NeedVolume, &into.Volume),
+		answer(get, compose.NeedRecords, &into.Records, recordFields()...),
+		answer(get, compose.NeedNamed, &into.Named, recordFields()...),
+		answer(get, compose.NeedConnection, &into.Connection, "metadata.labels", "data"),
+		answer(get, compose.NeedPassword, &into.Password, "data"),
+		answer(get, compose.NeedNamespace, &into.Namespace, "metadata.uid"),
+		answer(get, compose.NeedVolume, &into.Volume, "spec.claimRef"),
 	)
 }
 
-func answer[T any](get func(string) (*fnv1.Resources, bool), key string, into *compose.Answer[T]) error {
+// recordFields of a MySQLBackup: its spec is read whole.
+func recordFields() []string {
+	return []string{
+		"metadata.creationTimestamp", "metadata.deletionTimestamp", "status.phase",
+		"spec.instance", "spec.version", "spec.cleanShutdown", "spec.storageSize", "spec.archive",
+	}
+}
+
+func answer[T any](get func(string) (*fnv1.Resources, bool), key string, into *compose.Answer[T], fields ...string) error {
 	rs, ok := get(key)
 	if !ok {
 		return nil
@@ -205,37 +213,41 @@ func answer[T any](get func(string) (*fnv1.Resources, bool), key string, into *c
 	into.Known = true
 	into.Items = make([]T, len(rs.GetItems()))
 	for i, r := range rs.GetItems() {
-		if err := decode(r.GetResource(), &into.Items[i]); err != nil {
+		if err := decode(r.GetResource(), &into.Items[i], fields); err != nil {
 			return errors.Wrapf(err, "cannot read the required resource %q", key)
 		}
 	}
 	return nil
 }
 
-// decode an object, without the fields that nothing asks for. What an API server
-// sends is mostly those.
-func decode(s *structpb.Struct, into any, unread ...string) error {
-	if path := absurd(s); path != "" {
-		return errors.Errorf("%s: the number is out of all proportion", path)
-	}
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(asMap(s, "", append(unread, "metadata.managedFields")), into)
-}
-
-// asMap of a struct at a path, without some fields.
-func asMap(s *structpb.Struct, at string, without []string) map[string]any {
-	m := make(map[string]any, len(s.GetFields()))
-	for k, v := range s.GetFields() {
-		path := at + k
-		if slices.Contains(without, path) {
+// decode the fields of an object, each named by one step or two, and its name
+// and namespace. What an API server sends is mostly what nothing asks for.
+func decode(s *structpb.Struct, into any, fields []string) error {
+	m := map[string]any{}
+	for _, path := range append(fields, "metadata.name", "metadata.namespace") {
+		top, key, inner := strings.Cut(path, ".")
+		v, ok := s.GetFields()[top]
+		if inner {
+			v, ok = v.GetStructValue().GetFields()[key]
+		}
+		if !ok {
 			continue
 		}
-		if child := v.GetStructValue(); child != nil && at == "" {
-			m[k] = asMap(child, path+".", without)
+		if at, found := absurdValue(v); found {
+			return errors.Errorf("%s%s: the number is out of all proportion", path, at)
+		}
+		if !inner {
+			m[top] = v.AsInterface()
 			continue
 		}
-		m[k] = v.AsInterface()
+		child, _ := m[top].(map[string]any)
+		if child == nil {
+			child = map[string]any{}
+			m[top] = child
+		}
+		child[key] = v.AsInterface()
 	}
-	return m
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(m, into)
 }
 
 func invalid(format string, args ...any) error {

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 
-	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
+	"github.com/crossplane/function-sdk-go/errors"
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
-	"github.com/crossplane/function-sdk-go/request"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -51,12 +50,8 @@ func write(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *com
 // writeXR sets the function's part of the status. The controller's part is left
 // out: what a function does not say, it does not own.
 func writeXR(rsp *fnv1.RunFunctionResponse, out *compose.Output) error {
-	b, err := json.Marshal(out.Status)
+	status, err := encode(&out.Status)
 	if err != nil {
-		return errors.Wrap(err, "cannot write the status")
-	}
-	status := &structpb.Struct{}
-	if err := status.UnmarshalJSON(b); err != nil {
 		return errors.Wrap(err, "cannot write the status")
 	}
 	xr := rsp.GetDesired().GetComposite()
@@ -94,7 +89,7 @@ func requirements(req *fnv1.RunFunctionRequest, needs map[string]compose.Need) *
 	for key, n := range needs {
 		selectors[key] = selector(n)
 	}
-	if request.AdvertisesCapabilities(req) {
+	if slices.Contains(req.GetMeta().GetCapabilities(), fnv1.Capability_CAPABILITY_CAPABILITIES) {
 		return &fnv1.Requirements{Resources: selectors}
 	}
 	return &fnv1.Requirements{ExtraResources: selectors}
@@ -114,24 +109,25 @@ func selector(n compose.Need) *fnv1.ResourceSelector {
 }
 
 // object as the partial one that a function may want: without a status, which
-// is not a function's to set, and without zero times.
+// is not a function's to set, and without times that are not set.
 func object(o runtime.Object) (*structpb.Struct, error) {
-	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	s, err := encode(o)
 	if err != nil {
 		return nil, err
 	}
-	delete(m, "status")
-	dropTimes(m)
-	return structpb.NewStruct(m)
+	delete(s.GetFields(), "status")
+	dropTimes(s)
+	return s, nil
 }
 
 // dropTimes that typed metadata writes as null.
-func dropTimes(m map[string]any) {
-	for k, v := range m {
-		if k == "creationTimestamp" && v == nil {
-			delete(m, k)
+func dropTimes(s *structpb.Struct) {
+	for k, v := range s.GetFields() {
+		if _, null := v.GetKind().(*structpb.Value_NullValue); null && k == "creationTimestamp" {
+			delete(s.GetFields(), k)
+			continue
 		}
-		if child, ok := v.(map[string]any); ok {
+		if child := v.GetStructValue(); child != nil {
 			dropTimes(child)
 		}
 	}

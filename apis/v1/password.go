@@ -1,11 +1,11 @@
 package v1
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
 )
 
 // MaxPasswordLength in bytes is what MySQL's caching_sha2_password accepts
@@ -20,7 +20,7 @@ func Password(raw string) (string, error) {
 	case p == "":
 		return "", errors.New("the password is empty; root needs one")
 	case len(p) > MaxPasswordLength:
-		return "", errors.Errorf("the password has more than %d bytes, which MySQL does not accept", MaxPasswordLength)
+		return "", fmt.Errorf("the password has more than %d bytes, which MySQL does not accept", MaxPasswordLength)
 	case !utf8.ValidString(p):
 		return "", errors.New("the password is not UTF-8")
 	case strings.ContainsFunc(p, unicode.IsControl):

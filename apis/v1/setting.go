@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
+	"errors"
 )
 
 // A Setting is the value of a my.cnf setting, as text. In a manifest it may be

@@ -1,7 +1,8 @@
 package compose
 
 import (
-	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -115,5 +116,5 @@ func (p *plan) connectionSecret() *corev1.Secret {
 
 // refuse with a reason.
 func refuse(reason, format string, args ...any) error {
-	return &Refusal{Reason: reason, Err: errors.Errorf(format, args...)}
+	return &Refusal{Reason: reason, Err: fmt.Errorf(format, args...)}
 }

@@ -31,9 +31,8 @@ type Input struct {
 	Published map[string][]byte
 }
 
-// Observed holds the composed resources that exist; nil where one does not. The
-// template of the Deployment, the data of the ConfigMap and the spec of the Job
-// are not needed, and may be left out.
+// Observed holds the composed resources that exist; nil where one does not.
+// Only fields that a decision reads need be set.
 type Observed struct {
 	DataVolume   *corev1.PersistentVolume
 	DataClaim    *corev1.PersistentVolumeClaim
@@ -80,7 +79,8 @@ func (a Answer[T]) first() *T {
 	return &a.Items[0]
 }
 
-// Answers to the needs of an instance.
+// Answers to the needs of an instance. Only fields that a decision reads need
+// be set.
 type Answers struct {
 	// Records of backups of all lives of this instance.
 	Records Answer[v1.MySQLBackup]

@@ -79,9 +79,10 @@ func (p *plan) names() map[string]Need {
 // checkNames refuses to adopt: Crossplane silently takes over an object without
 // a controller that has the name of a composed one.
 func (p *plan) checkNames() error {
+	names := p.names()
 	for _, name := range ResourceNames() {
 		o := p.Answers.Existing[name].first()
-		n, wanted := p.names()[name]
+		n, wanted := names[name]
 		if o == nil || !wanted || p.Observed.has(name) || p.owns(o) {
 			continue
 		}
