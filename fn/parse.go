@@ -1,18 +1,12 @@
 package main
 
 import (
-	"encoding/json"
-	"maps"
 	"path"
-	"slices"
-	"strings"
 
 	"github.com/crossplane/function-sdk-go/errors"
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/types/known/structpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	kjson "sigs.k8s.io/json"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
@@ -42,15 +36,7 @@ func parseSettings(s *structpb.Struct) (*v1.Settings, error) {
 	if s == nil {
 		return nil, invalid("the Composition's pipeline step has no input: give it one of kind %s with agentImage", v1.KindSettings)
 	}
-	if path := absurd(s); path != "" {
-		return nil, invalid("the Composition's input: %s: the number is out of all proportion", path)
-	}
-	b, err := s.MarshalJSON()
-	if err != nil {
-		return nil, invalid("the Composition's input cannot be read: %v", err)
-	}
-	unknown, err := kjson.UnmarshalStrict(b, out)
-	if err = errors.Join(append(unknown, err)...); err != nil {
+	if err := decode(s, out, true); err != nil {
 		return nil, invalid("the Composition's input: %v", err)
 	}
 	return out, checkSettings(out)
@@ -95,53 +81,11 @@ func parseXR(s *structpb.Struct) (*v1.XMySQL, error) {
 	if kind != v1.KindXMySQL || apiVersion != v1.GroupVersion.String() {
 		return nil, &compose.Refusal{Reason: v1.ReasonNotSupported, Err: errors.Errorf("this function composes %s of %s, not %q of %q: fix the Composition's compositeTypeRef", v1.KindXMySQL, v1.GroupVersion, kind, apiVersion)}
 	}
-	if path := absurd(s); path != "" {
-		return nil, invalid("%s: the number is out of all proportion: use one such as 1Gi or 0.5", path)
-	}
-	b, err := s.MarshalJSON()
-	if err != nil {
-		return nil, invalid("the XR cannot be read: %v", err)
-	}
 	xr := &v1.XMySQL{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(b, xr); err != nil {
-		return nil, culprit(b, err)
+	if err := decode(s, xr, false); err != nil {
+		return nil, invalid("%v", err)
 	}
 	return xr, nil
-}
-
-// culprit names the field of the spec that cannot be read. JSON errors of types
-// that read themselves, such as quantities, do not.
-func culprit(b []byte, err error) error {
-	doc := struct {
-		Spec map[string]any `json:"spec"`
-	}{}
-	if json.Unmarshal(b, &doc) != nil {
-		return invalid("the XR cannot be read: %v", err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(doc.Spec)) {
-		value := doc.Spec[name]
-		why := unreadable(map[string]any{name: value})
-		if why == nil {
-			continue
-		}
-		inner, _ := value.(map[string]any)
-		for _, key := range slices.Sorted(maps.Keys(inner)) {
-			if e := unreadable(map[string]any{name: map[string]any{key: inner[key]}}); e != nil {
-				return invalid("spec.%s[%s]: %v", name, key, e)
-			}
-		}
-		return invalid("spec.%s: %v", name, why)
-	}
-	return invalid("the XR cannot be read: %v", err)
-}
-
-// unreadable says why a spec cannot be read, if it cannot.
-func unreadable(spec map[string]any) error {
-	b, err := json.Marshal(spec)
-	if err != nil {
-		return err
-	}
-	return kjson.UnmarshalCaseSensitivePreserveInts(b, &v1.XMySQLSpec{})
 }
 
 // parseObserved resources, and of each only what a decision reads. One of
@@ -158,7 +102,7 @@ func parseObserved(rs map[string]*fnv1.Resource, into *compose.Observed) error {
 	)
 }
 
-func observed[T any](rs map[string]*fnv1.Resource, name, kind string, into **T, fields ...string) error {
+func observed[T any](rs map[string]*fnv1.Resource, name, kind string, into **T, names ...string) error {
 	r, ok := rs[name]
 	if !ok {
 		return nil
@@ -167,7 +111,7 @@ func observed[T any](rs map[string]*fnv1.Resource, name, kind string, into **T, 
 		return &compose.Refusal{Reason: v1.ReasonNotSupported, Err: errors.Errorf("the composed resource %q is a %q and should be a %s: rename the one that another function of the Composition makes", name, k, kind)}
 	}
 	*into = new(T)
-	return errors.Wrapf(decode(r.GetResource(), *into, fields), "cannot read the composed resource %q", name)
+	return errors.Wrapf(decodeOnly(r.GetResource(), *into, names), "cannot read the composed resource %q", name)
 }
 
 // parseAnswers of the cluster, in the field that the caller knows.
@@ -205,7 +149,7 @@ func recordFields() []string {
 	}
 }
 
-func answer[T any](get func(string) (*fnv1.Resources, bool), key string, into *compose.Answer[T], fields ...string) error {
+func answer[T any](get func(string) (*fnv1.Resources, bool), key string, into *compose.Answer[T], names ...string) error {
 	rs, ok := get(key)
 	if !ok {
 		return nil
@@ -213,41 +157,11 @@ func answer[T any](get func(string) (*fnv1.Resources, bool), key string, into *c
 	into.Known = true
 	into.Items = make([]T, len(rs.GetItems()))
 	for i, r := range rs.GetItems() {
-		if err := decode(r.GetResource(), &into.Items[i], fields); err != nil {
+		if err := decodeOnly(r.GetResource(), &into.Items[i], names); err != nil {
 			return errors.Wrapf(err, "cannot read the required resource %q", key)
 		}
 	}
 	return nil
-}
-
-// decode the fields of an object, each named by one step or two, and its name
-// and namespace. What an API server sends is mostly what nothing asks for.
-func decode(s *structpb.Struct, into any, fields []string) error {
-	m := map[string]any{}
-	for _, path := range append(fields, "metadata.name", "metadata.namespace") {
-		top, key, inner := strings.Cut(path, ".")
-		v, ok := s.GetFields()[top]
-		if inner {
-			v, ok = v.GetStructValue().GetFields()[key]
-		}
-		if !ok {
-			continue
-		}
-		if at, found := absurdValue(v); found {
-			return errors.Errorf("%s%s: the number is out of all proportion", path, at)
-		}
-		if !inner {
-			m[top] = v.AsInterface()
-			continue
-		}
-		child, _ := m[top].(map[string]any)
-		if child == nil {
-			child = map[string]any{}
-			m[top] = child
-		}
-		child[key] = v.AsInterface()
-	}
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(m, into)
 }
 
 func invalid(format string, args ...any) error {

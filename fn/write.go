@@ -9,7 +9,6 @@ import (
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
@@ -27,7 +26,8 @@ func write(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *com
 		rsp.Desired.Resources = map[string]*fnv1.Resource{}
 	}
 	for name, r := range out.Resources {
-		s, err := object(r.Object)
+		// A status is not a function's to set.
+		s, err := encode(r.Object, "status")
 		if err != nil {
 			return errors.Wrapf(err, "cannot write the composed resource %q", name)
 		}
@@ -106,31 +106,6 @@ func selector(n compose.Need) *fnv1.ResourceSelector {
 	}
 	s.Match = &fnv1.ResourceSelector_MatchName{MatchName: n.Name}
 	return s
-}
-
-// object as the partial one that a function may want: without a status, which
-// is not a function's to set, and without times that are not set.
-func object(o runtime.Object) (*structpb.Struct, error) {
-	s, err := encode(o)
-	if err != nil {
-		return nil, err
-	}
-	delete(s.GetFields(), "status")
-	dropTimes(s)
-	return s, nil
-}
-
-// dropTimes that typed metadata writes as null.
-func dropTimes(s *structpb.Struct) {
-	for k, v := range s.GetFields() {
-		if _, null := v.GetKind().(*structpb.Value_NullValue); null && k == "creationTimestamp" {
-			delete(s.GetFields(), k)
-			continue
-		}
-		if child := v.GetStructValue(); child != nil {
-			dropTimes(child)
-		}
-	}
 }
 
 func condition(t string, state fnv1.Status, reason, message string) *fnv1.Condition {

@@ -411,12 +411,6 @@ func (s *MySQLSpec) Size() (size, field string) {
 	return "", "storageSize"
 }
 
-// Size limits of a data volume, as quantities. The schema has the same.
-const (
-	MinStorageSize = "1Mi"
-	MaxStorageSize = "1Ei"
-)
-
 // An Instance identifies one life of a database: a claim, and the XR that was
 // made for it this time.
 //

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -166,12 +165,9 @@ func (p *plan) parseSize(spec *field.Path) field.ErrorList {
 	if text == "" {
 		return field.ErrorList{field.Required(path, "set it to the size of the data volume, such as 1Gi")}
 	}
-	size, err := resource.ParseQuantity(text)
-	if len(text) > 32 || err != nil {
-		return field.ErrorList{field.Invalid(path, clip(text), "is not a quantity: use a number with a unit, such as 1Gi")}
-	}
-	if size.Cmp(resource.MustParse(v1.MinStorageSize)) < 0 || size.Cmp(resource.MustParse(v1.MaxStorageSize)) > 0 {
-		return field.ErrorList{field.Invalid(path, text, "must be from "+v1.MinStorageSize+" to "+v1.MaxStorageSize)}
+	size, err := v1.ParseSize(text)
+	if err != nil {
+		return field.ErrorList{field.Forbidden(path, clip(err.Error()))}
 	}
 	p.size = size
 	return nil

@@ -4,7 +4,6 @@ import (
 	"path"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -169,7 +168,7 @@ func (p *plan) checkUnseen() error {
 
 // fitsRecord refuses a volume that is smaller than the one a backup is from.
 func (p *plan) fitsRecord(r *v1.MySQLBackup) error {
-	have, err := resource.ParseQuantity(r.Spec.StorageSize)
+	have, err := v1.ParseSize(r.Spec.StorageSize)
 	if err != nil || p.size.Cmp(have) >= 0 {
 		return nil //nolint:nilerr // A record without a size sets no bound; the restore Job checks the room itself.
 	}

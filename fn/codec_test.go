@@ -1,0 +1,155 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/structpb"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
+)
+
+// TestEncode holds our encoder against the libraries', on every object and
+// status of every example.
+func TestEncode(t *testing.T) {
+	dirs, err := os.ReadDir("../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, d := range dirs {
+		if !d.IsDir() {
+			continue
+		}
+		req, _ := load(t, d.Name()).run(t)
+		in, err := parse(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := compose.Compose(*in)
+		if err != nil {
+			continue // A refusal has no objects.
+		}
+		objects := map[string]any{"status": &out.Status}
+		for name, r := range out.Resources {
+			objects[name] = r.Object
+		}
+		for _, o := range objects {
+			m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := structpb.NewStruct(dropNulls(m))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := encode(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+				t.Errorf("%s: %T: -libraries, +ours:\n%s", d.Name(), o, diff)
+			}
+			compared++
+		}
+	}
+	if compared < 50 {
+		t.Errorf("only %d objects were compared", compared)
+	}
+}
+
+// dropNulls of times that are not set; we leave them out.
+func dropNulls(m map[string]any) map[string]any {
+	for k, v := range m {
+		if child, ok := v.(map[string]any); ok {
+			m[k] = dropNulls(child)
+		}
+		if v == nil && k == "creationTimestamp" {
+			delete(m, k)
+		}
+	}
+	return m
+}
+
+// TestDecode holds our decoder against encoding/json, on every document of every
+// example.
+func TestDecode(t *testing.T) {
+	files, err := filepath.Glob("../examples/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]func() any{
+		"XMySQL": func() any { return &v1.XMySQL{} }, "MySQLBackup": func() any { return &v1.MySQLBackup{} },
+		"PersistentVolume": func() any { return &corev1.PersistentVolume{} }, "PersistentVolumeClaim": func() any { return &corev1.PersistentVolumeClaim{} },
+		"Secret": func() any { return &corev1.Secret{} }, "ConfigMap": func() any { return &corev1.ConfigMap{} }, "Service": func() any { return &corev1.Service{} },
+		"Deployment": func() any { return &appsv1.Deployment{} }, "Job": func() any { return &batchv1.Job{} },
+	}
+	compared := 0
+	for _, f := range files {
+		for _, doc := range documents(t, f) {
+			newObject, ok := types[kindOf(doc)]
+			if !ok {
+				continue
+			}
+			b, err := json.Marshal(doc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, got := newObject(), newObject()
+			if err := json.Unmarshal(b, want); err != nil {
+				t.Fatal(err)
+			}
+			if err := decode(toStruct(t, doc), got, false); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: %s: -encoding/json, +ours:\n%s", f, kindOf(doc), diff)
+			}
+			compared++
+		}
+	}
+	if compared < 100 {
+		t.Errorf("only %d documents were compared", compared)
+	}
+}
+
+// TestDecodeErrors name the field, whatever the type, and pick the first by name.
+func TestDecodeErrors(t *testing.T) {
+	type m = map[string]any
+	cases := map[string]struct {
+		reason string
+		doc    m
+		strict bool
+		want   string
+	}{
+		"String":   {reason: "No number for a text.", doc: m{"spec": m{"database": 1}}, want: "spec.database: must be a string"},
+		"Bool":     {reason: "No text for a boolean.", doc: m{"status": m{"started": "yes"}}, want: "status.started: must be true or false"},
+		"Fraction": {reason: "No part of a number.", doc: m{"spec": m{"backup": m{"keep": 1.5}}}, want: "spec.backup.keep: must be a whole number"},
+		"Wraps":    {reason: "2^32+1 is not 1.", doc: m{"spec": m{"backup": m{"keep": 4294967297}}}, want: "spec.backup.keep: must be a whole number"},
+		"Endless":  {reason: "Nor is this a number of ours.", doc: m{"spec": m{"backup": m{"keep": 1e300}}}, want: "spec.backup.keep: must be a whole number"},
+		"Object":   {reason: "No text for an object.", doc: m{"spec": "x"}, want: "spec: must be an object"},
+		"Map":      {reason: "No list for a map.", doc: m{"spec": m{"config": []any{}}}, want: "spec.config: must be an object"},
+		"MapItem":  {reason: "The key is named.", doc: m{"spec": m{"config": m{"b": m{}, "a": m{}}}}, want: "spec.config[a]: a setting"},
+		"First":    {reason: "The first by name, each time.", doc: m{"spec": m{"image": 1, "database": 1}}, want: "spec.database: must be a string"},
+		"Unknown":  {reason: "Strict mode knows every field.", doc: m{"spec": m{"images": "x"}}, strict: true, want: "spec.images: unknown field"},
+		"Case":     {reason: "A name is taken as it is written.", doc: m{"spec": m{"Image": "x"}}, strict: true, want: "spec.Image: unknown field"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := decode(toStruct(t, tc.doc), &v1.XMySQL{}, tc.strict)
+			if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
+				t.Errorf("%s want %q, got %v", tc.reason, tc.want, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// excerpt of a file in a README: its name in a comment, and then a code block.
+var excerpt = regexp.MustCompile("(?s)<!-- (\\S+) -->\n```[a-z]*\n(.*?)```")
+
+// target of make, and example, that a README names.
+var (
+	target  = regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)")
+	example = regexp.MustCompile(`EXAMPLE=([a-z-]+)`)
+	link    = regexp.MustCompile(`\]\(([a-z][a-z0-9./-]*)\)`)
+)
+
+// TestReadme: what the README shows is what the files say, and what it names
+// exists.
+func TestReadme(t *testing.T) {
+	makefile := file(t, "../Makefile")
+	for _, readme := range []string{"../README.md", "../examples/README.md"} {
+		text := file(t, readme)
+		for _, m := range excerpt.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(file(t, filepath.Join("..", m[1])), m[2]) {
+				t.Errorf("%s shows something else than %s says:\n%s", readme, m[1], m[2])
+			}
+		}
+		for _, m := range target.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(makefile, "\n"+m[1]+":") {
+				t.Errorf("%s names `make %s`, which does not exist", readme, m[1])
+			}
+		}
+		for _, m := range example.FindAllStringSubmatch(text, -1) {
+			file(t, filepath.Join("..", "examples", m[1], "xr.yaml"))
+		}
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(readme), m[1])); err != nil {
+				t.Errorf("%s: %v", readme, err)
+			}
+		}
+	}
+	if n := len(excerpt.FindAllString(file(t, "../README.md"), -1)); n < 4 {
+		t.Errorf("only %d excerpts were compared", n)
+	}
+	listed := file(t, "../examples/README.md")
+	dirs, err := filepath.Glob("../examples/*/xr.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if closing := fmt.Sprintf("\n%d passed, 0 failed\n", 2*len(dirs)); !strings.Contains(file(t, "../README.md"), closing) {
+		t.Errorf("README.md: make render ends with %q", closing)
+	}
+	for _, d := range dirs {
+		if name := filepath.Base(filepath.Dir(d)); !strings.Contains(listed, "["+name+"]("+name+")") {
+			t.Errorf("examples/README.md does not list %s", name)
+		}
+	}
+}
+
+func file(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
