@@ -2,7 +2,7 @@
 export CGO_ENABLED := 0
 
 VERSION ?= v0.1.0
-RENDER = go run ./test/render $$(go run ./test/tools cli core cli116)
+TOOLS = $$(go run ./test/tools cli core cli116)
 
 .PHONY: help test unit lint render render-update show xpkg xpkg-test bench fuzz generate clean
 
@@ -18,13 +18,13 @@ lint: ## Run golangci-lint, built from its module.
 	lint=$$(go run ./test/tools lint) && $$lint run ./... && cd package/build && $$lint run --config ../../.golangci.yml ./...
 
 render: ## Render every example with today's CLI and with v1.16, and compare.
-	$(RENDER)
+	go run ./test/render $(TOOLS)
 
 render-update: ## Write what both CLIs print as the new golden files.
-	$(RENDER) -update
+	go run ./test/render -update $(TOOLS)
 
 show: ## Print one example as today's CLI renders it: make show EXAMPLE=fresh-instance
-	@go run ./test/render -print $$(go run ./test/tools cli core cli116) $(EXAMPLE)
+	@go run ./test/render -print $(TOOLS) $(EXAMPLE)
 
 xpkg: ## Build the packages into dist/.
 	go run -C package/build . --version $(VERSION) --cli "$$(go run ./test/tools cli)"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,7 +92,7 @@ func TestBadInput(t *testing.T) {
 		"ServiceType":         {change: spec("service", map[string]any{"type": "ExternalName"}), want: []string{"spec.service.type", "ClusterIP", "LoadBalancer"}},
 		"ServiceToHeadless":   {example: "running", change: spec("service", map[string]any{"type": "Headless"}), want: []string{"spec.service.type", "set it back"}},
 		"ServiceFromHeadless": {example: "service-headless", change: spec("service", map[string]any{"type": "ClusterIP"}), want: []string{"spec.service.type", "set it back"}},
-		"ServiceAnnotation":   {change: spec("service", map[string]any{"annotations": map[string]any{"crossplane.io/composition-resource-name": "x"}}), want: []string{"spec.service.annotations", "remove it"}},
+		"ServiceAnnotation":   {change: spec("service", map[string]any{"annotations": map[string]any{"crossplane.io/composition-resource-name": "x"}}), want: []string{"spec.service.annotations", "serviceAnnotations"}},
 		"AnnotationKey":       {change: spec("service", map[string]any{"annotations": map[string]any{"not a key": "x"}}), want: []string{"spec.service.annotations"}},
 		"ConfigKey":           {change: config("max connections", "1"), want: []string{"spec.config[max connections]", "not the name of a setting"}},
 		"ConfigSection":       {change: config("[client]", "1"), want: []string{"spec.config[[client]]", "not the name of a setting"}},
@@ -120,6 +121,10 @@ func TestBadInput(t *testing.T) {
 		"NoNamespace":         {change: spec("claimRef", nil), want: []string{"spec.claimRef", "create a MySQL claim"}},
 		"BadName":             {change: spec("claimRef", map[string]any{"kind": "MySQL", "namespace": "default", "name": "1.db"}), want: []string{"metadata.name", "Service"}},
 		"LongBadName":         {change: spec("claimRef", map[string]any{"kind": "MySQL", "namespace": "default", "name": "a" + strings.Repeat("b", 100) + ".c"}), want: []string{"metadata.name", "Service"}},
+		"BackupName":          {change: spec("claimRef", map[string]any{"kind": "MySQL", "namespace": "default", "name": "backup-db"}), want: []string{"metadata.name", "backup-"}},
+		"DatabaseDollars":     {change: spec("database", "a$$b"), want: []string{"spec.database"}},
+		"DatabaseNotBMP":      {change: spec("database", "a\U00020000"), want: []string{"spec.database"}},
+		"ForeignAnnotation":   {change: spec("service", map[string]any{"annotations": map[string]any{"external-dns.alpha.kubernetes.io/hostname": "bank.example.org"}}), want: []string{"spec.service.annotations", "platform allows"}},
 		"BadNamespace":        {change: spec("claimRef", map[string]any{"kind": "MySQL", "namespace": "../etc", "name": "db"}), want: []string{"metadata.namespace"}},
 		"UnknownKind":         {change: func(c *caller) { c.xr["kind"] = "XPostgres" }, want: []string{"XPostgres", "compositeTypeRef"}},
 		"UnknownVersion":      {change: func(c *caller) { c.xr["apiVersion"] = "otus.homework/v2" }, want: []string{"otus.homework/v2", "compositeTypeRef"}},
@@ -147,6 +152,7 @@ func TestBadInput(t *testing.T) {
 		"InputVolumes":      {change: input("volumes", "NFS"), want: []string{"volumes", "StorageClass", "HostPath"}},
 		"InputRoot":         {change: func(c *caller) { c.input = setIn(setIn(c.input, "HostPath", "volumes"), "/a/../b", "hostPathRoot") }, want: []string{"hostPathRoot", "absolute"}},
 		"InputRootIsRoot":   {change: func(c *caller) { c.input = setIn(setIn(c.input, "HostPath", "volumes"), "/", "hostPathRoot") }, want: []string{"hostPathRoot"}},
+		"InputNode":         {change: input("hostPathNode", "node1"), want: []string{"hostPathNode", "only for"}},
 		"InputRootUnused":   {change: input("hostPathRoot", "/srv"), want: []string{"hostPathRoot", "only for"}},
 		"InputReuse":        {change: input("namespaceReuse", "Maybe"), want: []string{"namespaceReuse", "Refuse"}},
 
@@ -157,7 +163,7 @@ func TestBadInput(t *testing.T) {
 		}, want: []string{"pvc-other", "nothing is changed"}},
 		"LostVolume":        {example: "running", change: func(c *caller) { c.observed = edit(c.observed, "PersistentVolumeClaim", "Lost", "status", "phase") }, want: []string{"has lost its volume"}},
 		"VolumeOfAnother":   {example: "running", change: func(c *caller) { c.cluster = edit(c.cluster, "PersistentVolume", "else", "spec", "claimRef", "name") }, want: []string{"default/else"}},
-		"UnseenVolume":      {example: "volume-claim-vanished", change: func(c *caller) { c.xr = setIn(c.xr, nil, "status", "volume") }, want: []string{"is running but PersistentVolumeClaim"}},
+		"UnseenVolume":      {example: "volume-claim-vanished", change: func(c *caller) { c.xr = setIn(c.xr, nil, "status", "volume") }, want: []string{"has data but PersistentVolumeClaim"}},
 		"OtherClass":        {example: "storage-class-growth", change: spec("storageClassName", "slow"), want: []string{"spec.storageClassName", "set it back"}},
 		"ClassToHostPath":   {example: "running", change: func(c *caller) { c.input = setIn(c.input, "HostPath", "volumes") }, want: []string{"spec.compositionRef"}},
 		"HostPathToClass":   {example: "hostpath", change: hostPathToClass, want: []string{"spec.compositionRef"}},
@@ -200,6 +206,14 @@ func TestRefusedOptions(t *testing.T) {
 	f := &Function{log: logging.NewNopLogger()}
 	values := map[string]string{"log_bin": "/elsewhere/binlog", "innodb_flush_log_at_trx_commit": "2", "innodb_fast_shutdown": "2"}
 	names := append(compose.RefusedOptions(), "log_bin", "innodb_flush_log_at_trx_commit", "innodb_fast_shutdown")
+	for _, must := range []string{
+		"datadir", "innodb_data_home_dir", "innodb_data_file_path", "innodb_log_group_home_dir", "innodb_undo_directory", "innodb_doublewrite_dir",
+		"innodb_directories", "grant_tables", "init_file", "plugin_load", "plugin_load_add", "early_plugin_load", "name_resolve",
+	} {
+		if !slices.Contains(names, must) {
+			t.Errorf("%s must be refused", must)
+		}
+	}
 	for _, name := range names {
 		for _, key := range []string{name, strings.ReplaceAll(name, "_", "-"), "loose-" + name, strings.ToUpper(name), "loose_skip-" + name, name[:len(name)-1]} {
 			value := values[name]

@@ -157,18 +157,20 @@ func mayNotStart(req *fnv1.RunFunctionRequest) string {
 	observed := func(name string) map[string]any {
 		return req.GetObserved().GetResources()[name].GetResource().AsMap()
 	}
-	runs, _ := at(observed("deployment"), "spec", "replicas").(float64)
+	uid, _ := at(xr, "metadata", "uid").(string)
+	started := at(xr, "status", "started") == true || at(observed("deployment"), "metadata", "annotations", "otus.homework/started") == "started-"+uid
+	count, _ := at(observed("deployment"), "spec", "replicas").(float64)
 	latched, _ := at(xr, "status", "volume").(string)
 	_, volumeKnown := req.GetRequiredResources()["volume"]
 	_, volumeSeen := req.GetObserved().GetResources()["data-volume"]
 	switch {
 	case at(xr, "status", "deletion", "fence") == true:
 		return "it is fenced"
-	case runs > 0:
+	case started && count > 0:
 		return ""
 	case latched != "" && !volumeKnown && !volumeSeen:
 		return "its volume was not looked up"
-	case at(xr, "status", "started") == true:
+	case started:
 		return ""
 	}
 	if _, ok := req.GetObserved().GetResources()["restore"]; ok {

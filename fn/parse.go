@@ -7,6 +7,7 @@ import (
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/types/known/structpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
@@ -57,6 +58,9 @@ func checkSettings(s *v1.Settings) error {
 	if hostPath && s.HostPathRoot == "" {
 		s.HostPathRoot = v1.DefaultHostPathRoot
 	}
+	if s.ServiceAnnotations == nil {
+		s.ServiceAnnotations = v1.DefaultServiceAnnotations()
+	}
 	switch {
 	case s.APIVersion != v1.GroupVersion.String() || s.Kind != v1.KindSettings:
 		return invalid("the Composition's input is %s %s, not %s %s", s.APIVersion, s.Kind, v1.GroupVersion, v1.KindSettings)
@@ -68,6 +72,10 @@ func checkSettings(s *v1.Settings) error {
 		return invalid("the Composition's input: namespaceReuse is %q: use %s or %s", s.NamespaceReuse, v1.NamespaceReuseRefuse, v1.NamespaceReuseAllow)
 	case !hostPath && s.HostPathRoot != "":
 		return invalid("the Composition's input: hostPathRoot is only for volumes: %s", v1.VolumesHostPath)
+	case !hostPath && s.HostPathNode != "":
+		return invalid("the Composition's input: hostPathNode is only for volumes: %s", v1.VolumesHostPath)
+	case len(validation.IsValidLabelValue(s.HostPathNode)) > 0:
+		return invalid("the Composition's input: hostPathNode %q is not the name of a node", s.HostPathNode)
 	case hostPath && (!path.IsAbs(s.HostPathRoot) || path.Clean(s.HostPathRoot) != s.HostPathRoot || s.HostPathRoot == "/"):
 		return invalid("the Composition's input: hostPathRoot %q must be an absolute path below /, without '..'", s.HostPathRoot)
 	case hostPath && s.DefaultStorageClassName != nil:
@@ -92,11 +100,11 @@ func parseXR(s *structpb.Struct) (*v1.XMySQL, error) {
 // another kind than we made is a reason to touch nothing.
 func parseObserved(rs map[string]*fnv1.Resource, into *compose.Observed) error {
 	return errors.Join(
-		observed(rs, v1.ResourceDataVolume, "PersistentVolume", &into.DataVolume, "spec.claimRef", "status.phase"),
+		observed(rs, v1.ResourceDataVolume, "PersistentVolume", &into.DataVolume, "spec.claimRef", "spec.hostPath", "status.phase"),
 		observed(rs, v1.ResourceDataClaim, "PersistentVolumeClaim", &into.DataClaim, "metadata.deletionTimestamp", "spec.volumeName", "spec.storageClassName", "spec.resources", "status.phase"),
 		observed(rs, v1.ResourceRootPassword, "Secret", &into.RootPassword, "data."+v1.PasswordKey),
 		observed(rs, v1.ResourceConfig, "ConfigMap", &into.Config, "metadata.name"),
-		observed(rs, v1.ResourceDeployment, "Deployment", &into.Deployment, "metadata.generation", "spec.replicas", "status.observedGeneration", "status.updatedReplicas", "status.readyReplicas"),
+		observed(rs, v1.ResourceDeployment, "Deployment", &into.Deployment, "metadata.generation", "metadata.annotations", "spec.replicas", "status.observedGeneration", "status.updatedReplicas", "status.readyReplicas"),
 		observed(rs, v1.ResourceService, "Service", &into.Service, "spec.type", "spec.clusterIP", "spec.ports", "status.loadBalancer"),
 		observed(rs, v1.ResourceRestore, "Job", &into.Restore, "metadata.annotations", "status.conditions"),
 	)
@@ -137,7 +145,8 @@ func parseAnswers(req *fnv1.RunFunctionRequest, into *compose.Answers) error {
 		answer(get, compose.NeedConnection, &into.Connection, "metadata.labels", "data"),
 		answer(get, compose.NeedPassword, &into.Password, "data"),
 		answer(get, compose.NeedNamespace, &into.Namespace, "metadata.uid"),
-		answer(get, compose.NeedVolume, &into.Volume, "spec.claimRef"),
+		answer(get, compose.NeedClass, &into.Class, "allowVolumeExpansion"),
+		answer(get, compose.NeedVolume, &into.Volume, "spec.claimRef", "spec.storageClassName", "spec.capacity"),
 	)
 }
 

@@ -14,7 +14,8 @@ const (
 	ExitDamaged = 42
 	// ExitMissing: the archive or its manifest is not on the backup volume.
 	ExitMissing = 43
-	// ExitOccupied: the data volume already holds a database.
+	// ExitOccupied: the data volume already holds a database, and not the one that
+	// an earlier run of the same restore finished.
 	ExitOccupied = 44
 	// ExitNoSpace: the data does not fit on the volume.
 	ExitNoSpace = 45

@@ -51,6 +51,10 @@ const (
 	// AnnotationConfigHash of a server's pod changes with its my.cnf, and so
 	// restarts it.
 	AnnotationConfigHash = Group + "/config-hash"
+	// AnnotationStarted of a Deployment, with the XR's UID as its value, says that
+	// the function let the server start. The number of replicas does not: anybody
+	// may scale.
+	AnnotationStarted = Group + "/started"
 	// AnnotationSkipBackup on an XR or claim, with the XR's UID as its value, says
 	// that the instance may go without a backup.
 	AnnotationSkipBackup = Group + "/skip-backup"

@@ -56,7 +56,7 @@ type MySQLSpec struct {
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[\p{L}\p{N}_$-]+$`
+	// +kubebuilder:validation:Pattern=`^[0-9A-Za-z_\x{80}-\x{FFFF}-]+$`
 	// +kubebuilder:validation:XValidation:rule="!(self.lowerAscii() in ['mysql', 'sys', 'information_schema', 'performance_schema'])",message="database is the name of one of MySQL's own schemas; choose another"
 	Database string `json:"database"`
 
@@ -189,7 +189,8 @@ type ServiceSpec struct {
 	// +kubebuilder:validation:Enum=ClusterIP;Headless;NodePort;LoadBalancer
 	Type ServiceType `json:"type,omitempty"`
 
-	// Annotations of the Service, for load balancers that read them.
+	// Annotations of the Service, for load balancers that read them. Only those
+	// of domains that the platform allows.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
@@ -249,144 +250,6 @@ type RestoreSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Backup *string `json:"backup,omitempty"`
-}
-
-// A MySQLStatus reports on an instance. The function writes all of it but
-// previous, credentials and deletion, which are the controller's.
-type MySQLStatus struct {
-	// Message says in a sentence how the instance is, and what to do where
-	// something is wrong.
-	//
-	// +optional
-	Message string `json:"message,omitempty"`
-
-	// Image of the server.
-	//
-	// +optional
-	Image string `json:"image,omitempty"`
-
-	// Endpoint at which clients reach the server.
-	//
-	// +optional
-	Endpoint *Endpoint `json:"endpoint,omitempty"`
-
-	// Volume is the name of the PersistentVolume that holds the data. Once set it
-	// never changes: another volume under this claim is refused.
-	//
-	// +optional
-	Volume string `json:"volume,omitempty"`
-
-	// Started is true once the server was told to start for the first time. From
-	// then on nothing is ever restored into this instance.
-	//
-	// +optional
-	Started bool `json:"started,omitempty"`
-
-	// Restore is the backup that this instance was made from.
-	//
-	// +optional
-	Restore *RestoreStatus `json:"restore,omitempty"`
-
-	// Previous is what the controller found of earlier instances of this name:
-	// None, or the name of the newest proven MySQLBackup. Empty means that it has
-	// not looked yet; no server starts before it has.
-	//
-	// +optional
-	Previous string `json:"previous,omitempty"`
-
-	// Credentials is the state of the password in the running server.
-	//
-	// +optional
-	Credentials *CredentialsStatus `json:"credentials,omitempty"`
-
-	// Deletion is how far the final backup is.
-	//
-	// +optional
-	Deletion *DeletionStatus `json:"deletion,omitempty"`
-}
-
-// PreviousNone is the value of status.previous where the controller found no
-// proven backup of the claim. It cannot be a MySQLBackup's name, which has no
-// capital letter.
-const PreviousNone = "None"
-
-// An Endpoint is where clients reach the server.
-type Endpoint struct {
-	// Host name or address, valid in every namespace of the cluster; for a load
-	// balancer its outside address.
-	Host string `json:"host"`
-	// Port of the server at that host.
-	Port int32 `json:"port"`
-	// NodePort at which every node of the cluster answers, for Services that
-	// have one.
-	//
-	// +optional
-	NodePort int32 `json:"nodePort,omitempty"`
-}
-
-// A RestorePhase is how far a restore is.
-type RestorePhase string
-
-// Phases of a restore. The server starts only after Succeeded.
-const (
-	RestoreRunning   RestorePhase = "Running"
-	RestoreSucceeded RestorePhase = "Succeeded"
-	RestoreFailed    RestorePhase = "Failed"
-)
-
-// A RestoreStatus is the backup that an instance was made from. The choice is
-// made once; whatever becomes of the record later, it is read from here.
-type RestoreStatus struct {
-	// Backup is the name of the MySQLBackup.
-	Backup string `json:"backup"`
-	// Phase of the restore: Running, Succeeded or Failed.
-	Phase RestorePhase `json:"phase"`
-	// Version of the server that wrote the data.
-	Version string `json:"version"`
-	// CleanShutdown is true if that server was shut down cleanly, without which
-	// MySQL does not upgrade a data directory.
-	CleanShutdown bool `json:"cleanShutdown"`
-	// Archive is where the backup lies.
-	Archive Archive `json:"archive"`
-}
-
-// A CredentialsStatus is the state of the password in the running server.
-type CredentialsStatus struct {
-	// State is InSync, Changing or Failed.
-	State string `json:"state"`
-	// Message says what is wrong and what to do.
-	//
-	// +optional
-	Message string `json:"message,omitempty"`
-	// ChangedAt is when the server last accepted a new password.
-	//
-	// +optional
-	ChangedAt *metav1.Time `json:"changedAt,omitempty"`
-}
-
-// A DeletionStatus is how far the final backup is.
-type DeletionStatus struct {
-	// Fence is true while the server must not run although the instance lives:
-	// its data volume claim was deleted, and a backup of it is being taken.
-	//
-	// +optional
-	Fence bool `json:"fence,omitempty"`
-	// Step that is being done.
-	//
-	// +optional
-	Step string `json:"step,omitempty"`
-	// Backup is the name of the MySQLBackup.
-	//
-	// +optional
-	Backup string `json:"backup,omitempty"`
-	// Percent of the data that has been backed up, 0 to 100.
-	//
-	// +optional
-	Percent int32 `json:"percent,omitempty"`
-	// Message says what is wrong and what to do.
-	//
-	// +optional
-	Message string `json:"message,omitempty"`
 }
 
 // Instance is the identity of the instance that an XR stands for: the claim

@@ -49,10 +49,10 @@ func TestNames(t *testing.T) {
 			got: []string{ResourceDataVolume, ResourceDataClaim, ResourceRootPassword, ResourceConfig, ResourceDeployment, ResourceService, ResourceRestore}},
 		"Annotations": {reason: "Volumes carry them for life.", got: []string{
 			AnnotationClaimKind, AnnotationClaimNamespace, AnnotationClaimName, AnnotationImage, AnnotationVersion, AnnotationDeletionPolicy,
-			AnnotationAgentImage, AnnotationRestore, AnnotationConfigHash, AnnotationSkipBackup, Finalizer,
+			AnnotationAgentImage, AnnotationRestore, AnnotationConfigHash, AnnotationStarted, AnnotationSkipBackup, Finalizer,
 		}, want: []string{
 			"otus.homework/claim-kind", "otus.homework/claim-namespace", "otus.homework/claim-name", "otus.homework/image", "otus.homework/version", "otus.homework/deletion-policy",
-			"otus.homework/agent-image", "otus.homework/restore", "otus.homework/config-hash", "otus.homework/skip-backup", "otus.homework/protect-data",
+			"otus.homework/agent-image", "otus.homework/restore", "otus.homework/config-hash", "otus.homework/started", "otus.homework/skip-backup", "otus.homework/protect-data",
 		}},
 		"Conditions": {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing}, want: []string{"Accepted", "Restored", "Serving"}},
 		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "mysql"},

@@ -22,6 +22,15 @@ type Settings struct {
 	// HostPathRoot is the folder of the node below which every instance gets one
 	// of its own. Only for HostPath. Default /var/lib/crossplane-mysql.
 	HostPathRoot string `json:"hostPathRoot,omitempty"`
+	// HostPathNode is the name of the node that holds the folders (its label
+	// kubernetes.io/hostname). Only for HostPath; needed as soon as the cluster
+	// has more than one node, where a server on another node would find an empty
+	// folder.
+	HostPathNode string `json:"hostPathNode,omitempty"`
+	// ServiceAnnotations are the domains of the annotations that a claim may put
+	// on its Service. Default: those of the cloud providers' load balancers. Others
+	// can reach beyond a namespace, such as a DNS controller's.
+	ServiceAnnotations []string `json:"serviceAnnotations,omitempty"`
 	// DefaultImage of the server. Default mysql:8.4.
 	DefaultImage string `json:"defaultImage,omitempty"`
 	// DefaultStorageClassName of data volumes. Unset means the cluster's default
@@ -54,6 +63,11 @@ const (
 	NamespaceReuseRefuse NamespaceReuse = "Refuse"
 	NamespaceReuseAllow  NamespaceReuse = "Allow"
 )
+
+// DefaultServiceAnnotations are the domains of load balancers' annotations.
+func DefaultServiceAnnotations() []string {
+	return []string{"service.beta.kubernetes.io", "service.kubernetes.io", "cloud.google.com", "networking.gke.io"}
+}
 
 // Defaults of Settings.
 const (

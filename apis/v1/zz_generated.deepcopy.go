@@ -399,6 +399,11 @@ func (in *Settings) DeepCopyInto(out *Settings) {
 	*out = *in
 	out.TypeMeta = in.TypeMeta
 	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	if in.ServiceAnnotations != nil {
+		in, out := &in.ServiceAnnotations, &out.ServiceAnnotations
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.DefaultStorageClassName != nil {
 		in, out := &in.DefaultStorageClassName, &out.DefaultStorageClassName
 		*out = new(string)

@@ -39,7 +39,7 @@ func (p *plan) checkSpec() error {
 	errs = append(errs, checkDatabase(spec.Child("database"), p.spec.Database)...)
 	errs = append(errs, p.checkPasswordFields(spec)...)
 	errs = append(errs, p.parseSize(spec)...)
-	errs = append(errs, checkServiceSpec(spec.Child("service"), p.spec.Service)...)
+	errs = append(errs, p.checkServiceSpec(spec.Child("service"))...)
 	errs = append(errs, checkResources(spec.Child("resources"), p.spec.Resources)...)
 	errs = append(errs, checkPolicies(spec, p.spec)...)
 	config, bad := renderConfig(spec.Child("config"), p.spec.Config)
@@ -63,8 +63,15 @@ func (p *plan) checkIdentity() field.ErrorList {
 	if len(validation.IsDNS1035Label(i.ServiceName())) > 0 || strings.Contains(i.Name, ".") {
 		return field.ErrorList{field.Invalid(meta.Child("name"), i.Name, "cannot be the name of a Service: use lower case letters, digits and '-', beginning with a letter and ending with a letter or digit")}
 	}
+	if strings.HasPrefix(i.Name, backupPrefix) {
+		return field.ErrorList{field.Invalid(meta.Child("name"), i.Name, "begins with "+backupPrefix+" as the backup volumes of other claims do: choose another name")}
+	}
 	return nil
 }
+
+// backupPrefix of the names of backup volumes: the data volume of a claim
+// backup-a would have the name of the backup volume of a claim a.
+const backupPrefix = "backup-"
 
 // imagePattern is what a container runtime takes for a reference, roughly; the
 // runtime itself says more about a wrong one.
@@ -90,14 +97,16 @@ func (p *plan) checkImage(path *field.Path) field.ErrorList {
 	return nil
 }
 
-var databasePattern = regexp.MustCompile(`^[\p{L}\p{N}_$-]+$`)
+// databasePattern is what an identifier may have (MySQL manual, 11.2), without
+// what a shell, a container's environment or a quoted name would change.
+var databasePattern = regexp.MustCompile(`^[0-9A-Za-z_\x{80}-\x{FFFF}-]+$`)
 
 func checkDatabase(path *field.Path, name string) field.ErrorList {
 	switch {
 	case name == "":
 		return field.ErrorList{field.Required(path, "name the database that is made at the first start")}
 	case utf8.RuneCountInString(name) > 64 || !databasePattern.MatchString(name):
-		return field.ErrorList{field.Invalid(path, clip(name), "use up to 64 letters, digits, '_', '$' and '-'")}
+		return field.ErrorList{field.Invalid(path, clip(name), "use up to 64 letters, digits, '_' and '-'")}
 	}
 	switch strings.ToLower(name) {
 	case "mysql", "sys", "information_schema", "performance_schema":
@@ -133,8 +142,11 @@ func (p *plan) checkPasswordFields(spec *field.Path) field.ErrorList {
 	return errs
 }
 
-// checkPassword reads the Secret that the spec names.
-func (p *plan) checkPassword() error {
+// checkPassword reads the Secret that the spec names. A server that has started
+// does not need it any more.
+func (p *plan) checkPassword() error { return p.unlessStarted(p.readPassword()) }
+
+func (p *plan) readPassword() error {
 	ref := p.spec.PasswordSecretRef
 	if ref == nil || !p.Answers.Password.Known {
 		return nil
@@ -173,8 +185,9 @@ func (p *plan) parseSize(spec *field.Path) field.ErrorList {
 	return nil
 }
 
-func checkServiceSpec(path *field.Path, s v1.ServiceSpec) field.ErrorList {
+func (p *plan) checkServiceSpec(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	s := p.spec.Service
 	switch s.Type {
 	case v1.ServiceClusterIP, v1.ServiceHeadless, v1.ServiceNodePort, v1.ServiceLoadBalancer:
 	default:
@@ -184,20 +197,14 @@ func checkServiceSpec(path *field.Path, s v1.ServiceSpec) field.ErrorList {
 	at := path.Child("annotations")
 	errs = append(errs, apivalidation.ValidateAnnotations(s.Annotations, at)...)
 	for k, value := range s.Annotations {
-		if reserved(k) {
-			errs = append(errs, field.Forbidden(at.Key(clip(k)), "is not for users: remove it"))
+		if domain, _, _ := strings.Cut(k, "/"); !slices.Contains(p.Settings.ServiceAnnotations, domain) {
+			errs = append(errs, field.Forbidden(at.Key(clip(k)), "is not among those that the platform allows: remove it, or ask the platform team to add its domain to serviceAnnotations in the Composition's input"))
 		}
 		if !utf8.ValidString(value) {
 			errs = append(errs, field.Forbidden(at.Key(clip(k)), "is not UTF-8"))
 		}
 	}
 	return errs
-}
-
-// reserved annotations steer Crossplane, kubectl or this product.
-func reserved(key string) bool {
-	domain, _, _ := strings.Cut(key, "/")
-	return domain == v1.Group || domain == "crossplane.io" || strings.HasSuffix(domain, ".crossplane.io") || domain == "kubectl.kubernetes.io"
 }
 
 func checkPolicies(spec *field.Path, s v1.MySQLSpec) field.ErrorList {

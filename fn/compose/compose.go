@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,9 @@ type plan struct {
 	config   string
 	volume   string
 	start    start
+	// trouble of an instance that has started: what cannot be carried out, where
+	// the rest can.
+	trouble *Refusal
 }
 
 // Compose an instance. An error is a *Refusal: the caller must leave all that
@@ -32,7 +36,7 @@ func Compose(in Input) (*Output, error) {
 	if err := p.checkSpec(); err != nil {
 		return &Output{}, err
 	}
-	for _, step := range []func() error{p.checkStorage, p.checkPassword, p.checkService, p.checkNames, p.decide} {
+	for _, step := range []func() error{p.checkStorage, p.checkGrowth, p.checkPassword, p.checkService, p.checkNames, p.decide} {
 		if err := step(); err != nil {
 			return &Output{Needs: p.needs()}, err
 		}
@@ -71,7 +75,7 @@ func (p *plan) mayMake(name string) bool {
 	if name == v1.ResourceRootPassword && p.password == "" {
 		return false
 	}
-	return p.Answers.Existing[name].Known
+	return p.Answers.Existing[name].Known && p.taken(name) == nil
 }
 
 // wantsJob is true while there is something to restore. A Job that was observed
@@ -81,17 +85,25 @@ func (p *plan) wantsJob() bool {
 		return true
 	}
 	r := p.start.restore
+	if p.fenced() || p.blind() {
+		return false
+	}
 	return r != nil && r.Phase != v1.RestoreSucceeded && p.start.replicas == 0 && !p.started()
 }
 
 // hostPath is true if the data lies in a folder of the node.
 func (p *plan) hostPath() bool { return p.Settings.Volumes == v1.VolumesHostPath }
 
-// started is true once the server was told to start for the first time.
+// started is true once the function let the server start. The Deployment says so
+// too, for a status that was never written. Its replicas do not: whoever scales
+// a Deployment that waits must not start an empty server.
 func (p *plan) started() bool {
 	d := p.Observed.Deployment
-	return p.XR.Status.Started || d != nil && d.Spec.Replicas != nil && *d.Spec.Replicas > 0
+	return p.XR.Status.Started || d != nil && d.Annotations[v1.AnnotationStarted] == p.startedMark()
 }
+
+// startedMark is of this life of the instance alone.
+func (p *plan) startedMark() string { return "started-" + string(p.instance.XR) }
 
 // connection details are those of the Secret that the controller keeps. While
 // it cannot be seen, what was published stays.
@@ -112,6 +124,17 @@ func (p *plan) connectionSecret() *corev1.Secret {
 		return nil
 	}
 	return s
+}
+
+// unlessStarted refuses for an instance that has not started. One that has goes
+// on without what cannot be carried out, and says so: a Secret that somebody
+// deleted must not keep a server from being stopped, or a volume from growing.
+func (p *plan) unlessStarted(err error) error {
+	if r := (*Refusal)(nil); p.started() && errors.As(err, &r) {
+		p.trouble = r
+		return nil
+	}
+	return err
 }
 
 // refuse with a reason.

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -31,7 +32,15 @@ func TestRenderConfig(t *testing.T) {
 		"Datadir":  {reason: "Data stays where it is backed up.", settings: map[string]v1.Setting{"loose-datadir": "/x"}, refused: "backed up"},
 		"Binlog":   {reason: "The binary log too.", settings: map[string]v1.Setting{"log-bin": "/x/y"}, refused: "backed up"},
 		"Volatile": {reason: "Acknowledged means durable.", settings: map[string]v1.Setting{"innodb_flush_log_at_trx_commit": "0"}, refused: "acknowledge"},
-		"Torn":     {reason: "skip_ is a value too.", settings: map[string]v1.Setting{"skip_innodb_doublewrite": ""}, refused: "acknowledge"},
+		"Torn":     {reason: "skip_ is a value too.", settings: map[string]v1.Setting{"skip_innodb_doublewrite": ""}, refused: "turns a setting round"},
+		"Turned":   {reason: "Turned round, 1 is 0.", settings: map[string]v1.Setting{"skip_innodb_flush_log_at_trx_commit": "1"}, refused: "turns a setting round"},
+		"Number":   {reason: "A number is a choice too: 3 is nosync.", settings: map[string]v1.Setting{"innodb_flush_method": "3"}, refused: "acknowledge"},
+		"Begins":   {reason: "So is the beginning of a word.", settings: map[string]v1.Setting{"innodb_doublewrite": "of"}, refused: "acknowledge"},
+		"AfterDot": {reason: "Old servers take what follows a dot for the option.", settings: map[string]v1.Setting{"x.datadir": "/tmp"}, refused: "backed up"},
+		"DotTurns": {reason: "With its modifiers.", settings: map[string]v1.Setting{"x.skip-grant-tables": ""}, refused: "password"},
+		"Binsync":  {reason: "A binary log that lags loses what it lacks.", settings: map[string]v1.Setting{"sync_binlog": "0"}, refused: "acknowledge"},
+		"Raw":      {reason: "No password in a log.", settings: map[string]v1.Setting{"log_raw": "ON"}, refused: "passwords"},
+		"Links":    {reason: "Off is what it is by default.", settings: map[string]v1.Setting{"symbolic_links": "0"}, want: "symbolic_links = 0\n"},
 		"Prefix":   {reason: "mysqld completes unambiguous beginnings.", settings: map[string]v1.Setting{"innodb_flush_log_at_trx": "2"}, refused: "whole name"},
 		"Grants":   {reason: "The password is the only way in.", settings: map[string]v1.Setting{"skip-grant-tables": ""}, refused: "password"},
 	}
@@ -137,9 +146,19 @@ func fromSecret(in *Input) {
 
 // TestStorage: what is observed of a volume stays what it is.
 func TestStorage(t *testing.T) {
+	class := func(expands bool) func(*Input) {
+		return func(in *Input) {
+			in.Answers.Class = Answer[storagev1.StorageClass]{Known: true, Items: []storagev1.StorageClass{{AllowVolumeExpansion: &expands}}}
+		}
+	}
+	remade := func(in *Input) {
+		in.XR.Status.Volume, in.XR.Status.Started = "pv", true
+		in.Answers.Volume.Items = []corev1.PersistentVolume{{Spec: corev1.PersistentVolumeSpec{StorageClassName: "old", Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("512Mi")}}}}
+	}
+	pending := func(in *Input) { in.Observed.DataClaim.Status.Phase = corev1.ClaimPending }
 	claim := func(class *string, size string) func(*Input) {
 		return func(in *Input) {
-			in.Observed.DataClaim = &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
+			in.Observed.DataClaim = &corev1.PersistentVolumeClaim{Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}, Spec: corev1.PersistentVolumeClaimSpec{
 				StorageClassName: class, Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}}}}
 		}
 	}
@@ -158,7 +177,11 @@ func TestStorage(t *testing.T) {
 		"Cluster":      {reason: "The cluster's default class.", in: given(), class: "<nil>", size: "1Gi"},
 		"Platform":     {reason: "The platform's default class.", in: given(platform("fast")), class: "fast", size: "1Gi"},
 		"Observed":     {reason: "A new default does not move what is there.", in: given(platform("new"), claim(new("old"), "1Gi")), class: "old", size: "1Gi"},
-		"Grows":        {reason: "A volume may grow.", in: given(claim(new("old"), "512Mi")), class: "old", size: "1Gi"},
+		"Grows":        {reason: "A volume may grow.", in: given(claim(new("old"), "512Mi"), class(true)), class: "old", size: "1Gi"},
+		"CannotGrow":   {reason: "Not where its class does not let it: every change of the claim would be refused.", in: given(claim(new("old"), "512Mi"), class(false)), class: "old", size: "512Mi"},
+		"MayItGrow":    {reason: "Not before that is known.", in: given(claim(new("old"), "512Mi")), class: "old", size: "512Mi"},
+		"Unbound":      {reason: "Not before it is bound.", in: given(claim(new("old"), "512Mi"), class(true), pending), class: "old", size: "512Mi"},
+		"MadeAgain":    {reason: "A claim that is made again fits its volume, whatever the defaults are now.", in: given(platform("new"), remade), class: "old", size: "512Mi"},
 		"HostPath":     {reason: "A folder of the node has no class.", in: given(hostPath), class: "", size: "1Gi"},
 		"HostPathSize": {reason: "It cannot be resized, and need not be.", in: given(hostPath, claim(new(""), "512Mi")), class: "", size: "512Mi"},
 	}
@@ -208,6 +231,42 @@ func TestOwns(t *testing.T) {
 			_, err := Compose(tc.in)
 			if got := err != nil && strings.Contains(err.Error(), "Service default/db exists"); got != tc.taken {
 				t.Errorf("%s want taken %t, got %v", tc.reason, tc.taken, err)
+			}
+		})
+	}
+}
+
+// TestTrouble: what cannot be carried out does not stop what can, once the
+// server has started.
+func TestTrouble(t *testing.T) {
+	missing := func(in *Input) { fromSecret(in); in.Answers.Password.Known = true }
+	foreign := func(in *Input) {
+		in.Answers.Existing[v1.ResourceService] = Answer[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{}}}
+	}
+	cases := map[string]struct {
+		reason string
+		change func(*Input)
+		want   string
+	}{
+		"Password": {reason: "The Secret of the password was deleted.", change: missing, want: "Secret default/s does not exist"},
+		"Name":     {reason: "The Service was deleted and somebody else has its name.", change: foreign, want: "Service default/db exists"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Compose(given(tc.change)); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s Before the start it must be refused: %v", tc.reason, err)
+			}
+			fence := func(in *Input) { in.XR.Status.Deletion = &v1.DeletionStatus{Fence: true} }
+			out := composed(t, given(tc.change, server(1), fence))
+			d, ok := out.Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment)
+			if !ok || *d.Spec.Replicas != 0 {
+				t.Errorf("%s A fence must hold all the same.", tc.reason)
+			}
+			if c := out.Conditions[0]; c.True || !strings.Contains(c.Message, tc.want) {
+				t.Errorf("%s It must be said: %+v", tc.reason, c)
+			}
+			if _, made := out.Resources[v1.ResourceService]; made && name == "Name" {
+				t.Error("Another's Service must not be taken over.")
 			}
 		})
 	}

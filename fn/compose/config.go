@@ -34,12 +34,12 @@ func renderConfig(path *field.Path, settings map[string]v1.Setting) (string, fie
 	b.WriteString(configHeader)
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		at, value := path.Key(clip(key)), string(settings[key])
-		name := optionName(key)
+		name, modified := optionName(key)
 		if other, ok := seen[name]; ok {
 			errs = append(errs, field.Invalid(at, "", "is the same setting as "+other+": remove one of them"))
 		}
 		seen[name] = key
-		if why := refusedSetting(key, name, value); why != "" {
+		if why := refusedSetting(key, name, value, modified); why != "" {
 			errs = append(errs, field.Forbidden(at, why))
 			continue
 		}
@@ -53,7 +53,7 @@ func renderConfig(path *field.Path, settings map[string]v1.Setting) (string, fie
 }
 
 // refusedSetting says why a setting cannot be taken, or nothing.
-func refusedSetting(key, name, value string) string {
+func refusedSetting(key, name, value string, modified bool) string {
 	switch {
 	case !keyPattern.MatchString(key):
 		return "is not the name of a setting: use letters, digits, '_', '-' and '.'"
@@ -64,7 +64,15 @@ func refusedSetting(key, name, value string) string {
 	case len(value) > maxSettingLength:
 		return "its value is too long for an option file"
 	}
-	return refusedOption(name, value)
+	if why := refusedOption(name, value, modified); why != "" {
+		return why
+	}
+	// Before 8.0, and in MariaDB, mysqld takes what follows a dot for the option.
+	if _, last, dotted := strings.Cut(name, "."); dotted {
+		inner, turned := optionName(last)
+		return refusedSetting(last, inner, value, modified || turned)
+	}
+	return ""
 }
 
 // quoted value of an option file. Quotes keep spaces and '#', which would begin
@@ -80,13 +88,16 @@ func quoted(value string) string {
 var modifiers = []string{"loose_", "skip_", "disable_", "enable_", "maximum_"}
 
 // optionName is what mysqld makes of a key: '-' is '_', and modifiers do not
-// count, so that skip_grant_tables is grant_tables. Upper case is folded, so that no spelling slips through.
-func optionName(key string) string {
-	name := strings.ReplaceAll(strings.ToLower(key), "-", "_")
+// count, so that skip_grant_tables is grant_tables. Upper case is folded, so that
+// no spelling slips through. It also says whether a modifier changes what the
+// value means, as all do but loose_.
+func optionName(key string) (name string, modified bool) {
+	name = strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	for _, m := range modifiers {
 		if rest, ok := strings.CutPrefix(name, m); ok {
-			return optionName(rest)
+			inner, more := optionName(rest)
+			return inner, more || m != "loose_"
 		}
 	}
-	return name
+	return name, false
 }

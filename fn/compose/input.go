@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -94,6 +95,8 @@ type Answers struct {
 	Namespace Answer[metav1.PartialObjectMetadata]
 	// Volume that holds the data.
 	Volume Answer[corev1.PersistentVolume]
+	// Class of storage of a volume that is to grow.
+	Class Answer[storagev1.StorageClass]
 	// Existing objects that have the name of a composed resource, by that
 	// resource's name.
 	Existing map[string]Answer[metav1.PartialObjectMetadata]

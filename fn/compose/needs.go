@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -19,6 +20,7 @@ const (
 	NeedPassword   = "password"
 	NeedNamespace  = "namespace"
 	NeedVolume     = "volume"
+	NeedClass      = "storage-class"
 	// NeedExisting is followed by the name of a composed resource.
 	NeedExisting = "existing-"
 )
@@ -35,6 +37,9 @@ func (p *plan) needs() map[string]Need {
 	}
 	if p.volume != "" && p.Observed.DataVolume == nil {
 		out[NeedVolume] = Need{APIVersion: "v1", Kind: "PersistentVolume", Name: p.volume}
+	}
+	if c := p.growing(); c != nil {
+		out[NeedClass] = Need{APIVersion: storagev1.SchemeGroupVersion.String(), Kind: "StorageClass", Name: *c.Spec.StorageClassName}
 	}
 	for name, n := range p.names() {
 		if !p.Observed.has(name) {
@@ -79,17 +84,27 @@ func (p *plan) names() map[string]Need {
 // checkNames refuses to adopt: Crossplane silently takes over an object without
 // a controller that has the name of a composed one.
 func (p *plan) checkNames() error {
-	names := p.names()
 	for _, name := range ResourceNames() {
-		o := p.Answers.Existing[name].first()
-		n, wanted := names[name]
-		if o == nil || !wanted || p.Observed.has(name) || p.owns(o) {
-			continue
+		if err := p.unlessStarted(p.taken(name)); err != nil {
+			return err
 		}
-		return refuse(v1.ReasonNameTaken, "%s %s exists and does not belong to this %s, which would take it over: rename or delete it, or give the claim another name",
-			n.Kind, qualified(n.Namespace, n.Name), p.instance.Kind)
 	}
 	return nil
+}
+
+// taken says who has the name of a resource that does not exist yet, if somebody
+// does.
+func (p *plan) taken(name string) error {
+	o := p.Answers.Existing[name].first()
+	if o == nil || p.Observed.has(name) || p.owns(o) {
+		return nil
+	}
+	n, wanted := p.names()[name]
+	if !wanted {
+		return nil
+	}
+	return refuse(v1.ReasonNameTaken, "%s %s exists and does not belong to this %s, which would take it over: rename or delete it, or give the claim another name",
+		n.Kind, qualified(n.Namespace, n.Name), p.instance.Kind)
 }
 
 // owns is true if the XR controls the object.

@@ -8,11 +8,12 @@ import (
 
 // Why a setting is refused.
 const (
-	movesData   = "would put data outside the directory that is backed up: remove it"
-	losesWrites = "would let the server acknowledge writes that it can lose: remove it"
-	opensServer = "would let clients or code in past the password: remove it"
-	notYours    = "is set by the platform: remove it"
-	stopsServer = "would keep the server from running: remove it"
+	movesData      = "would put data outside the directory that is backed up: remove it"
+	losesWrites    = "would let the server acknowledge writes that it can lose: remove it"
+	showsPasswords = "would write passwords into the log: remove it"
+	opensServer    = "would let clients or code in past the password: remove it"
+	notYours       = "is set by the platform: remove it"
+	stopsServer    = "would keep the server from running: remove it"
 )
 
 // refusedOptions are those that may not be set at all, without modifiers such as
@@ -59,7 +60,7 @@ var refusedOptions = map[string]string{
 	"rocksdb_datadir":              movesData,
 	"rocksdb_wal_dir":              movesData,
 	"socket":                       notYours,
-	"symbolic_links":               movesData,
+	"tc_heuristic_recover":         losesWrites,
 	"tokudb_data_dir":              movesData,
 	"tokudb_log_dir":               movesData,
 	"user":                         notYours,
@@ -72,15 +73,24 @@ var refusedOptions = map[string]string{
 // An optionCheck says why a value of an option is refused, or nothing.
 type optionCheck func(value string) string
 
-// checkedOptions may be set, but not to everything.
+// checkedOptions may be set, but not to everything. mysqld takes numbers and
+// unique beginnings for the words of a choice, so the values that are fine are
+// listed, not those that are not.
 var checkedOptions = map[string]optionCheck{
-	"default_storage_engine":         anyBut(losesWrites, "memory", "heap", "blackhole"),
-	"innodb_doublewrite":             anyBut(losesWrites, "off", "0", "false", "detect_only"),
+	"default_storage_engine":         only(losesWrites, "innodb"),
+	"general_log_file":               noPath,
+	"innodb_doublewrite":             only(losesWrites, "on", "1", "true", "detect_and_recover"),
 	"innodb_fast_shutdown":           only(losesWrites, "0", "1"),
 	"innodb_flush_log_at_trx_commit": only(losesWrites, "1"),
-	"innodb_flush_method":            anyBut(losesWrites, "nosync", "littlesync", "all_o_direct"),
+	"innodb_flush_method":            only(losesWrites, "fsync", "o_dsync", "o_direct", "o_direct_no_fsync"),
+	"innodb_log_checksums":           only(losesWrites, "on", "1", "true"),
 	"log_bin":                        noPath,
+	"log_error":                      noPath,
+	"log_raw":                        only(showsPasswords, "off", "0", "false"),
 	"relay_log":                      noPath,
+	"slow_query_log_file":            noPath,
+	"symbolic_links":                 only(movesData, "off", "0", "false"),
+	"sync_binlog":                    only(losesWrites, "1"),
 }
 
 func only(why string, values ...string) optionCheck {
@@ -89,15 +99,6 @@ func only(why string, values ...string) optionCheck {
 			return ""
 		}
 		return why
-	}
-}
-
-func anyBut(why string, values ...string) optionCheck {
-	return func(v string) string {
-		if v == "" || slices.Contains(values, strings.ToLower(v)) {
-			return why
-		}
-		return ""
 	}
 }
 
@@ -112,11 +113,14 @@ func noPath(v string) string {
 // takes an unambiguous beginning of a name for the whole (MySQL manual,
 // 6.2.2.4), so what begins a refused name is refused like it, unless it is the
 // name of another setting.
-func refusedOption(name, value string) string {
+func refusedOption(name, value string, modified bool) string {
 	if why, ok := refusedOptions[name]; ok {
 		return why
 	}
 	if check, ok := checkedOptions[name]; ok {
+		if modified && name != "log_bin" {
+			return "turns a setting round that may not be set to everything: write " + name + " and its value"
+		}
 		return check(value)
 	}
 	for _, refused := range slices.Sorted(maps.Keys(refusedOptions)) {

@@ -20,14 +20,21 @@ func (p *plan) report(out *Output) {
 		Started:  p.started() || p.start.replicas > 0,
 		Restore:  p.start.restore,
 	}
-	if c := p.Observed.DataClaim; c != nil && c.Status.Phase == corev1.ClaimBound {
+	if c := p.Observed.DataClaim; c != nil && c.Spec.VolumeName != "" && (c.Status.Phase == corev1.ClaimBound || !p.hostPath()) {
 		out.Status.Volume = c.Spec.VolumeName
 	}
 	out.Conditions = []Condition{
-		{Type: v1.ConditionAccepted, True: true, Reason: v1.ReasonAccepted},
+		p.accepted(),
 		p.restored(),
 		p.serving(serving),
 	}
+}
+
+func (p *plan) accepted() Condition {
+	if p.trouble != nil {
+		return Condition{Type: v1.ConditionAccepted, Reason: p.trouble.Reason, Message: p.trouble.Error()}
+	}
+	return Condition{Type: v1.ConditionAccepted, True: true, Reason: v1.ReasonAccepted}
 }
 
 func allReady(rs map[string]Resource) bool {
@@ -49,6 +56,9 @@ func (p *plan) message(serving bool) string {
 		return p.prefix() + "Starting the server"
 	case p.connectionSecret() == nil:
 		return p.prefix() + "The server is up; waiting for the controller to publish its connection Secret"
+	}
+	if p.trouble != nil {
+		return p.prefix() + "Running, but " + p.trouble.Error()
 	}
 	return p.prefix() + "Running" + p.claimTrouble()
 }

@@ -53,9 +53,11 @@ func (p *plan) configMap() *corev1.ConfigMap {
 	}
 }
 
-// deployment of one server. Recreate: two servers never have the same files.
+// deployment of one server. With Recreate a rollout never has two servers on the
+// same files. A pod that is evicted or deleted may live on beside its
+// successor: then it is InnoDB's own lock on them that keeps the second out.
 func (p *plan) deployment() *appsv1.Deployment {
-	return &appsv1.Deployment{
+	d := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 		ObjectMeta: p.meta(p.instance.DeploymentName(), p.instance.ServerSelector()),
 		Spec: appsv1.DeploymentSpec{
@@ -72,6 +74,10 @@ func (p *plan) deployment() *appsv1.Deployment {
 			},
 		},
 	}
+	if p.start.replicas > 0 || p.started() {
+		d.Annotations = map[string]string{v1.AnnotationStarted: p.startedMark()}
+	}
+	return d
 }
 
 func (p *plan) serverPod() corev1.PodSpec {

@@ -75,7 +75,7 @@ func (p *plan) fenced() bool {
 func (p *plan) blind() bool {
 	d := p.Observed.Deployment
 	runs := d != nil && d.Spec.Replicas != nil && *d.Spec.Replicas > 0
-	return !runs && p.XR.Status.Volume != "" && p.Observed.DataVolume == nil && !p.Answers.Volume.Known
+	return (!runs || !p.started()) && p.XR.Status.Volume != "" && p.Observed.DataVolume == nil && !p.Answers.Volume.Known
 }
 
 // chosen is the backup that was chosen earlier, with the phase that the Job

@@ -81,9 +81,18 @@ func job(conditions ...batchv1.JobCondition) func(*Input) {
 	}
 }
 
-func server(replicas int32) func(*Input) {
+// scaled is a Deployment that was never let start.
+func scaled(replicas int32) func(*Input) {
 	return func(in *Input) {
 		in.Observed.Deployment = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: &replicas}}
+	}
+}
+
+// server is a Deployment that the function let start.
+func server(replicas int32) func(*Input) {
+	return func(in *Input) {
+		scaled(replicas)(in)
+		in.Observed.Deployment.Annotations = map[string]string{v1.AnnotationStarted: "started-" + string(testLife)}
 	}
 }
 
@@ -150,9 +159,17 @@ func TestDecide(t *testing.T) {
 		"SucceededNoJob":    {reason: "A Job that has done its work is not made again.", in: given(chosenBefore(v1.RestoreSucceeded)), want: want{replicas: 1, backup: "chosen", reason: v1.ReasonRestored}},
 		"StartedJobLingers": {reason: "An instance that ever started never restores, whatever the Job says.", in: given(job(failed), server(1)), want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},
 
-		"Started":        {reason: "A running server is not stopped by a record.", in: given(server(1), previous(""), record("b1", 1, v1.BackupRunning)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"StartedLatched": {reason: "A Deployment that vanished is made again, running.", in: given(func(in *Input) { in.XR.Status.Started = true }, record("b1", 1, v1.BackupProven)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"NotYetStarted":  {reason: "A Deployment at 0 has not started.", in: given(server(0), previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
+		"Started":         {reason: "A running server is not stopped by a record.", in: given(server(1), previous(""), record("b1", 1, v1.BackupRunning)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"StartedLatched":  {reason: "A Deployment that vanished is made again, running.", in: given(func(in *Input) { in.XR.Status.Started = true }, record("b1", 1, v1.BackupProven)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"NotYetStarted":   {reason: "A Deployment at 0 has not started.", in: given(scaled(0), previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
+		"Scaled":          {reason: "Whoever scales a Deployment that waits starts nothing.", in: given(scaled(1), previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
+		"ScaledRestoring": {reason: "Nor in the middle of a restore.", in: given(scaled(1), job()), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"EarlierMark": {reason: "A mark of an earlier life counts for nothing.", in: given(scaled(1), previous(""), func(in *Input) {
+			in.Observed.Deployment.Annotations = map[string]string{v1.AnnotationStarted: "started-earlier"}
+		}), want: want{reason: v1.ReasonWaiting, message: "controller"}},
+		"ScaledDown":    {reason: "A started server that was scaled down comes back.", in: given(server(0), previous("")), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"FencedRestore": {reason: "No restore is begun on a volume that is being backed up.", in: given(chosenBefore(v1.RestoreRunning), func(in *Input) { in.XR.Status.Deletion = &v1.DeletionStatus{Fence: true} }), want: want{backup: "chosen", reason: v1.ReasonFenced}},
+		"BlindRestore":  {reason: "Nor on one that was not seen.", in: given(chosenBefore(v1.RestoreRunning), func(in *Input) { in.XR.Status.Volume, in.Answers.Volume.Known = "pv", false }), want: want{backup: "chosen", reason: v1.ReasonWaiting}},
 		"Blind": {reason: "A volume that was not looked up may be gone.", in: given(func(in *Input) {
 			in.XR.Status.Started, in.XR.Status.Volume, in.Answers.Volume.Known = true, "pv", false
 		}), want: want{reason: v1.ReasonWaiting, message: "pv"}},

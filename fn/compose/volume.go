@@ -1,9 +1,11 @@
 package compose
 
 import (
+	"fmt"
 	"path"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -17,7 +19,7 @@ func (p *plan) dataClaim() *corev1.PersistentVolumeClaim {
 		ObjectMeta: p.meta(p.instance.DataClaimName(), map[string]string{v1.LabelApp: p.instance.AppLabel()}),
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: p.size}},
+			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: p.request()}},
 			StorageClassName: p.storageClass(),
 			VolumeName:       p.volume,
 		},
@@ -25,6 +27,46 @@ func (p *plan) dataClaim() *corev1.PersistentVolumeClaim {
 	c.Finalizers = []string{v1.Finalizer}
 	c.Annotations = p.volumeAnnotations()
 	return c
+}
+
+// growing is the observed claim, if it is to grow and can say whether it may.
+func (p *plan) growing() *corev1.PersistentVolumeClaim {
+	c := p.Observed.DataClaim
+	if c == nil || p.hostPath() || c.Spec.StorageClassName == nil || *c.Spec.StorageClassName == "" {
+		return nil
+	}
+	if have, ok := c.Spec.Resources.Requests[corev1.ResourceStorage]; !ok || p.size.Cmp(have) <= 0 {
+		return nil
+	}
+	return c
+}
+
+// request of the data claim. The API server refuses every change of a claim
+// whose class does not let it grow, so what cannot grow keeps what it has.
+func (p *plan) request() resource.Quantity {
+	c := p.growing()
+	if c == nil {
+		return p.size
+	}
+	if class := p.Answers.Class.first(); class != nil && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion {
+		return p.size
+	}
+	return c.Spec.Resources.Requests[corev1.ResourceStorage]
+}
+
+// checkGrowth says that a volume cannot grow. That stops nothing else.
+func (p *plan) checkGrowth() error {
+	c := p.growing()
+	if c == nil || !p.Answers.Class.Known {
+		return nil
+	}
+	want, have := p.size, p.request()
+	if have.Cmp(want) == 0 {
+		return nil
+	}
+	_, field := p.spec.Size()
+	p.trouble = &Refusal{Reason: v1.ReasonInvalid, Err: fmt.Errorf("spec.%s: the volume stays at %s: storage class %q does not let volumes grow (allowVolumeExpansion)", field, have.String(), *c.Spec.StorageClassName)}
+	return nil
 }
 
 // dataVolume is a folder of the node. Its name and its folder are of this life
@@ -48,7 +90,21 @@ func (p *plan) dataVolume() *corev1.PersistentVolume {
 		Path: path.Join(p.Settings.HostPathRoot, name),
 		Type: new(corev1.HostPathDirectoryOrCreate),
 	}
+	if o := p.Observed.DataVolume; o != nil && o.Spec.HostPath != nil {
+		// A volume's folder cannot change, whatever becomes of the platform's root.
+		v.Spec.HostPath = o.Spec.HostPath
+	}
+	if n := p.Settings.HostPathNode; n != "" {
+		v.Spec.NodeAffinity = onNode(n)
+	}
 	return v
+}
+
+// onNode keeps pods that use a volume on its node.
+func onNode(name string) *corev1.VolumeNodeAffinity {
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}},
+	}}}}
 }
 
 // volumeAnnotations say what the controller must know of a volume when claim
@@ -73,7 +129,18 @@ func (p *plan) storageClass() *string {
 	if c := p.Observed.DataClaim; c != nil {
 		return c.Spec.StorageClassName
 	}
+	if v := p.latched(); v != nil {
+		return &v.Spec.StorageClassName
+	}
 	return p.Settings.DefaultStorageClassName
+}
+
+// latched volume that a vanished claim is made again on, or nil.
+func (p *plan) latched() *corev1.PersistentVolume {
+	if p.XR.Status.Volume == "" {
+		return nil
+	}
+	return p.Answers.Volume.first()
 }
 
 // checkStorage refuses what would lose sight of the data: another volume, no
@@ -127,7 +194,8 @@ func (p *plan) checkSize(c *corev1.PersistentVolumeClaim) error {
 		_, field := p.spec.Size()
 		return refuse(v1.ReasonInvalid, "spec.%s: %s is smaller than the volume, which has %s and cannot shrink: set it to %s or more", field, p.size.String(), have.String(), have.String())
 	}
-	if p.hostPath() {
+	if p.hostPath() || c.Status.Phase != corev1.ClaimBound {
+		// Neither can be resized.
 		p.size = have
 	}
 	return nil
@@ -149,6 +217,10 @@ func (p *plan) checkVolume() error {
 	if v == nil {
 		return refuse(v1.ReasonVolumeLost, "PersistentVolume %q, which holds this instance's data, does not exist: bring it back, or delete the claim and create it again to restore the newest backup", latched)
 	}
+	if room, ok := v.Spec.Capacity[corev1.ResourceStorage]; ok && p.Observed.DataClaim == nil && p.size.Cmp(room) > 0 {
+		// A claim that is made again binds its volume first, and grows then.
+		p.size = room
+	}
 	if ref := v.Spec.ClaimRef; ref != nil && (ref.Namespace != p.instance.Namespace || ref.Name != p.instance.DataClaimName()) {
 		return refuse(v1.ReasonVolumeLost, "PersistentVolume %q, which holds this instance's data, is bound to PersistentVolumeClaim %s: nothing is changed until it is free again",
 			latched, qualified(ref.Namespace, ref.Name))
@@ -156,20 +228,23 @@ func (p *plan) checkVolume() error {
 	return nil
 }
 
-// checkUnseen refuses to make a new data claim for a server that has been ready:
-// it has data on a volume whose name was never seen.
+// checkUnseen refuses to make a new data claim for a server that is ready or was
+// restored: it has data on a volume whose name was never seen.
 func (p *plan) checkUnseen() error {
-	if d := p.Observed.Deployment; p.hostPath() || p.Observed.DataClaim != nil || d == nil || d.Status.ReadyReplicas == 0 {
+	d, r := p.Observed.Deployment, p.XR.Status.Restore
+	ready, restored := d != nil && d.Status.ReadyReplicas > 0, r != nil && r.Phase == v1.RestoreSucceeded
+	if p.hostPath() || p.Observed.DataClaim != nil || !ready && !restored {
 		return nil
 	}
-	return refuse(v1.ReasonVolumeLost, "the server is running but PersistentVolumeClaim %s is not there, and the name of its volume is not known: bring the claim back with the volume that the server's pod mounts",
+	return refuse(v1.ReasonVolumeLost, "the server has data but PersistentVolumeClaim %s is not there, and the name of its volume is not known: bring the claim back with the volume that the server's pod mounts",
 		qualified(p.instance.Namespace, p.instance.DataClaimName()))
 }
 
-// fitsRecord refuses a volume that is smaller than the one a backup is from.
+// fitsRecord refuses a volume that is smaller than the one a backup is from. On
+// hostPath the size is the node's.
 func (p *plan) fitsRecord(r *v1.MySQLBackup) error {
 	have, err := v1.ParseSize(r.Spec.StorageSize)
-	if err != nil || p.size.Cmp(have) >= 0 {
+	if err != nil || p.hostPath() || p.size.Cmp(have) >= 0 {
 		return nil //nolint:nilerr // A record without a size sets no bound; the restore Job checks the room itself.
 	}
 	_, field := p.spec.Size()
