@@ -181,7 +181,7 @@ func (p *plan) parseSize(spec *field.Path) field.ErrorList {
 	if err != nil {
 		return field.ErrorList{field.Forbidden(path, clip(err.Error()))}
 	}
-	p.size = size
+	p.asked, p.size = size, size
 	return nil
 }
 

@@ -17,6 +17,8 @@ type plan struct {
 	instance v1.Instance
 	spec     v1.MySQLSpec
 	image    string
+	// asked is the size that the spec asks for, and size what the volume gets.
+	asked    resource.Quantity
 	size     resource.Quantity
 	password string
 	config   string

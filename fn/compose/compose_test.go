@@ -236,6 +236,24 @@ func TestOwns(t *testing.T) {
 	}
 }
 
+// TestLargerBackup: the advice that a refusal gives must help, also where the
+// volume claim was made too small and cannot be resized.
+func TestLargerBackup(t *testing.T) {
+	larger := record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.Spec.StorageSize = "2Gi" })
+	small := func(in *Input) {
+		in.Observed.DataClaim = &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}
+	}
+	follow := func(in *Input) { in.XR.Spec.StorageSize = new("2Gi") }
+	if _, err := Compose(given(previous("b1"), larger, small)); err == nil || !strings.Contains(err.Error(), "set it to 2Gi or more") {
+		t.Errorf("want the refusal that says what to do, got %v", err)
+	}
+	out := composed(t, given(previous("b1"), larger, small, follow))
+	if _, ok := out.Resources[v1.ResourceRestore]; !ok {
+		t.Error("after the advice was followed the restore must begin")
+	}
+}
+
 // TestTrouble: what cannot be carried out does not stop what can, once the
 // server has started.
 func TestTrouble(t *testing.T) {

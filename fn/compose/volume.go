@@ -240,13 +240,13 @@ func (p *plan) checkUnseen() error {
 		qualified(p.instance.Namespace, p.instance.DataClaimName()))
 }
 
-// fitsRecord refuses a volume that is smaller than the one a backup is from. On
+// fitsRecord refuses to ask for less than the volume had that a backup is from. On
 // hostPath the size is the node's.
 func (p *plan) fitsRecord(r *v1.MySQLBackup) error {
 	have, err := v1.ParseSize(r.Spec.StorageSize)
-	if err != nil || p.hostPath() || p.size.Cmp(have) >= 0 {
+	if err != nil || p.hostPath() || p.asked.Cmp(have) >= 0 {
 		return nil //nolint:nilerr // A record without a size sets no bound; the restore Job checks the room itself.
 	}
 	_, field := p.spec.Size()
-	return refuse(v1.ReasonInvalid, "spec.%s: %s is smaller than %s, the volume that backup %q is from: set it to %s or more", field, p.size.String(), have.String(), r.Name, have.String())
+	return refuse(v1.ReasonInvalid, "spec.%s: %s is smaller than %s, the volume that backup %q is from: set it to %s or more", field, p.asked.String(), have.String(), r.Name, have.String())
 }
