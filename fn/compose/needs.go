@@ -1,11 +1,8 @@
 package compose
 
 import (
-	"maps"
-
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -121,65 +118,3 @@ func ResourceNames() []string {
 		v1.ResourceDeployment, v1.ResourceService, v1.ResourceRestore,
 	}
 }
-
-// qualified name of an object.
-func qualified(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
-}
-
-// meta of a composed object.
-func (p *plan) meta(name string, extra map[string]string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: p.instance.Namespace, Name: name, Labels: p.labels(extra)}
-}
-
-// labels of a composed object.
-func (p *plan) labels(extra map[string]string) map[string]string {
-	l := p.instance.Labels()
-	maps.Copy(l, extra)
-	return l
-}
-
-// claimAnnotations say whose data an object holds or handles.
-func (p *plan) claimAnnotations() map[string]string {
-	return map[string]string{
-		v1.AnnotationClaimKind:      p.instance.Kind,
-		v1.AnnotationClaimNamespace: p.instance.Namespace,
-		v1.AnnotationClaimName:      p.instance.Name,
-	}
-}
-
-// podSecurity of the server and of the Jobs that handle its files. On a storage
-// class that is the restricted Pod Security level. In a folder of the node, made
-// by the kubelet for root, a server of uid 999 could not write: there the pod
-// starts as root, with what it takes to hand the folder over and step down.
-func (p *plan) podSecurity() *corev1.PodSecurityContext {
-	seccomp := &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
-	if p.hostPath() {
-		return &corev1.PodSecurityContext{SeccompProfile: seccomp}
-	}
-	return &corev1.PodSecurityContext{
-		RunAsNonRoot:        new(true),
-		RunAsUser:           new(serverUID),
-		RunAsGroup:          new(serverUID),
-		FSGroup:             new(serverUID),
-		FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
-		SeccompProfile:      seccomp,
-	}
-}
-
-func (p *plan) containerSecurity() *corev1.SecurityContext {
-	s := &corev1.SecurityContext{
-		AllowPrivilegeEscalation: new(false),
-		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-	}
-	if p.hostPath() {
-		s.Capabilities.Add = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}
-	}
-	return s
-}
-
-// serverUID is the uid and gid of mysql in the official images.
-const serverUID int64 = 999

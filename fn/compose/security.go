@@ -1,0 +1,36 @@
+package compose
+
+import corev1 "k8s.io/api/core/v1"
+
+// podSecurity of the server and of the Jobs that handle its files. On a storage
+// class that is the restricted Pod Security level. In a folder of the node, made
+// by the kubelet for root, a server of uid 999 could not write: there the pod
+// starts as root, with what it takes to hand the folder over and step down.
+func (p *plan) podSecurity() *corev1.PodSecurityContext {
+	seccomp := &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	if p.hostPath() {
+		return &corev1.PodSecurityContext{SeccompProfile: seccomp}
+	}
+	return &corev1.PodSecurityContext{
+		RunAsNonRoot:        new(true),
+		RunAsUser:           new(serverUID),
+		RunAsGroup:          new(serverUID),
+		FSGroup:             new(serverUID),
+		FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
+		SeccompProfile:      seccomp,
+	}
+}
+
+func (p *plan) containerSecurity() *corev1.SecurityContext {
+	s := &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	if p.hostPath() {
+		s.Capabilities.Add = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}
+	}
+	return s
+}
+
+// serverUID is the uid and gid of mysql in the official images.
+const serverUID int64 = 999
