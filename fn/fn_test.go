@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 var (
@@ -91,6 +92,29 @@ func TestPure(t *testing.T) {
 			}
 			if fatal(first) == "" && one.GetDesired().GetComposite().GetResource().GetFields()["status"].GetStructValue().GetFields()["other"].GetStringValue() != "kept" {
 				t.Error("What an earlier function says in the status must stay.")
+			}
+		})
+	}
+}
+
+// TestEmptyDesired: an earlier function of the pipeline may want an XR without
+// anything in it.
+func TestEmptyDesired(t *testing.T) {
+	f := &Function{log: logging.NewNopLogger()}
+	for name, xr := range map[string]*fnv1.Resource{
+		"Nothing":     {},
+		"Empty":       {Resource: &structpb.Struct{}},
+		"EmptyStatus": {Resource: &structpb.Struct{Fields: map[string]*structpb.Value{"status": structpb.NewStructValue(&structpb.Struct{})}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req, _ := load(t, "running").run(t)
+			req.Desired = &fnv1.State{Composite: xr}
+			rsp, err := f.RunFunction(context.Background(), req)
+			if err != nil || fatal(rsp) != "" {
+				t.Fatal(err, fatal(rsp))
+			}
+			if status := rsp.GetDesired().GetComposite().GetResource().GetFields()["status"].GetStructValue(); status.GetFields()["message"].GetStringValue() == "" {
+				t.Error("The status must be there.")
 			}
 		})
 	}

@@ -68,11 +68,10 @@ func writeXR(rsp *fnv1.RunFunctionResponse, out *compose.Output) error {
 	f := xr.GetResource().GetFields()
 	f["apiVersion"] = structpb.NewStringValue(v1.GroupVersion.String())
 	f["kind"] = structpb.NewStringValue(v1.KindXMySQL)
-	if old := f["status"].GetStructValue(); old != nil {
-		maps.Copy(old.GetFields(), status.GetFields())
-		status = old
-	}
-	f["status"] = structpb.NewStructValue(status)
+	merged := map[string]*structpb.Value{}
+	maps.Copy(merged, f["status"].GetStructValue().GetFields())
+	maps.Copy(merged, status.GetFields())
+	f["status"] = structpb.NewStructValue(&structpb.Struct{Fields: merged})
 	xr.Ready = ready(out.Ready)
 	if out.Connection != nil {
 		xr.ConnectionDetails = out.Connection
