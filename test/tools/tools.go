@@ -51,6 +51,22 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing write
 		help:       "the last CLI that spells it \"crossplane beta render\"; for nothing but that",
 		versionVar: "github.com/crossplane/crossplane/internal/version.version",
 	},
+	"kube": {
+		title:      "kubernetes",
+		module:     "k8s.io/kubernetes",
+		help:       "Kubernetes' programs, kubectl and etcd in one binary, which the test cluster runs",
+		versionVar: "k8s.io/component-base/version.gitVersion",
+	},
+	"coredns": {
+		title:  "coredns",
+		module: "github.com/coredns/coredns",
+		help:   "the test cluster's DNS server",
+	},
+	"helm": {
+		title:  "helm",
+		module: "helm.sh/helm/v3",
+		help:   "installs Crossplane's chart in the test cluster",
+	},
 	"lint": {
 		title:  "golangci-lint",
 		module: "github.com/golangci/golangci-lint/v2",
@@ -63,6 +79,7 @@ func known() []string { return slices.Sorted(maps.Keys(tools)) }
 // A pin is what decides which binary comes out of a build.
 type pin struct {
 	goMod, goSum string
+	sources      string // of the program itself, where it is not a published one
 	goVersion    string
 	args         []string
 }
@@ -71,7 +88,7 @@ type pin struct {
 // moving a line from one file to the next is a change.
 func (p pin) Key() string {
 	var in strings.Builder
-	for _, s := range append([]string{p.goMod, p.goSum, p.goVersion}, p.args...) {
+	for _, s := range append([]string{p.goMod, p.goSum, p.sources, p.goVersion}, p.args...) {
 		fmt.Fprintf(&in, "%d\n%s\n", len(s), s)
 	}
 	sum := sha256.Sum256([]byte(in.String()))
@@ -99,7 +116,27 @@ func readPin(dir string) (pin, error) {
 	if err != nil {
 		return pin{}, fmt.Errorf("cannot read the checksums, run go mod tidy there: %w", err)
 	}
-	return pin{goMod: string(mod), goSum: string(sum)}, nil
+	sources, err := readSources(dir)
+	if err != nil {
+		return pin{}, fmt.Errorf("cannot read what to build: %w", err)
+	}
+	return pin{goMod: string(mod), goSum: string(sum), sources: sources}, nil
+}
+
+func readSources(dir string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return "", err
+	}
+	var all strings.Builder
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&all, "%s %d\n%s", filepath.Base(f), len(b), b)
+	}
+	return all.String(), nil
 }
 
 func findRoot(from string) (string, error) {

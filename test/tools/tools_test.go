@@ -22,6 +22,7 @@ func TestKey(t *testing.T) {
 		"GoSum":    {"So is another checksum.", with(func(p *pin) { p.goSum = "" }), false},
 		"Go":       {"And another Go.", with(func(p *pin) { p.goVersion = "go version go1.26.9 linux/amd64\n" }), false},
 		"Platform": {"A cache on a shared disk must not hand out a binary for another machine.", with(func(p *pin) { p.goVersion = "go version go1.26.8 linux/arm64\n" }), false},
+		"Sources":  {"And another program, where it is ours.", with(func(p *pin) { p.sources = "main.go 1\nx" }), false},
 		"Args":     {"And another way to build it.", with(func(p *pin) { p.args = nil }), false},
 		"Moved":    {"A line that moves from one file to the next is a change.", with(func(p *pin) { p.goMod, p.goSum = "m\ns\n", "" }), false},
 	}
