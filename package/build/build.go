@@ -33,7 +33,7 @@ func (b *builder) Build(ctx context.Context) error {
 	}
 	defer os.RemoveAll(tmp) //nolint:errcheck // A rest of it is hidden, and harmless.
 
-	for _, p := range packages() {
+	for _, p := range b.packages() {
 		if err := b.pack(ctx, p, tmp); err != nil {
 			return err
 		}
@@ -100,14 +100,14 @@ func (b *builder) command(ctx context.Context, name string, args ...string) *exe
 }
 
 func (b *builder) publish(tmp string) error {
-	for _, p := range packages() {
+	for _, p := range b.packages() {
 		to := filepath.Join(b.out, p.file)
 		if err := os.Rename(filepath.Join(tmp, p.file), to); err != nil {
 			return fmt.Errorf("cannot put %s in its place: %w", p.file, err)
 		}
 	}
 	b.sayf("done")
-	for _, p := range packages() {
+	for _, p := range b.packages() {
 		info, err := os.Stat(filepath.Join(b.out, p.file))
 		if err != nil {
 			return fmt.Errorf("cannot find what was just built: %w", err)

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -36,6 +37,7 @@ type options struct {
 	root    string
 	out     string
 	version string
+	arch    string
 }
 
 func main() {
@@ -72,6 +74,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs.StringVar(&o.root, "root", filepath.Join("..", ".."), "the `directory` of the repository, seen from here")
 	fs.StringVar(&o.out, "out", "dist", "the `directory` for the packages")
 	fs.StringVar(&o.version, "version", "v0.1.0", "the `version` that the function says it is")
+	fs.StringVar(&o.arch, "arch", "", "build the function for this `architecture` only, for a cluster on this machine (default: for all)")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		_, _ = fmt.Fprint(out, usage)
 		fs.SetOutput(out)
@@ -94,6 +97,8 @@ func (o *options) check(rest []string) error {
 		return errors.New(`cannot build packages without the crossplane CLI: add --cli "$(go run ./test/tools cli)"`)
 	case !semver.MatchString(o.version):
 		return fmt.Errorf("cannot use the version %q: write it like v1.2.3", o.version)
+	case len(o.packages()) == len(packages())-len(architectures()) && o.arch != "":
+		return fmt.Errorf("cannot build for the architecture %q: choose one of %s", o.arch, strings.Join(architectures(), ", "))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // A pkg is one file in the output directory.
@@ -29,6 +30,22 @@ func packages() []pkg {
 		{file: "configuration-mysql.xpkg", meta: "configuration", objects: []string{"xrd-xmysqls.yaml", "composition-mysql.yaml"}},
 		{file: "configuration-mysql-hostpath.xpkg", meta: "configuration-hostpath", objects: []string{"composition-mysql-hostpath.yaml"}},
 	}
+}
+
+// architectures that the function is built for.
+func architectures() []string {
+	var all []string
+	for _, p := range packages() {
+		if p.arch != "" {
+			all = append(all, p.arch)
+		}
+	}
+	return all
+}
+
+// packages that the command line asks for.
+func (o *options) packages() []pkg {
+	return slices.DeleteFunc(packages(), func(p pkg) bool { return o.arch != "" && p.arch != "" && p.arch != o.arch })
 }
 
 // sources are the files that a package is made of.
