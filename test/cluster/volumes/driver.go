@@ -1,0 +1,145 @@
+package volumes
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
+	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/util"
+)
+
+// A store keeps what is in volumes.
+type store interface {
+	// provision makes a volume that is mounted at the path. One that is there already is not made again.
+	provision(ctx context.Context, name string, size int64) (made, error)
+	// grow makes a volume at least this large while it is in use.
+	grow(ctx context.Context, name string, size int64) error
+	// remove what is in a volume and where it was mounted. It fails while a pod has it.
+	remove(name string) error
+	// has says whether there is such a volume.
+	has(name string) bool
+}
+
+// made is what became of a request for a volume.
+type made struct {
+	path string
+	// plain is why it is a plain folder, "" for a disk.
+	plain string
+}
+
+// A driver is what the library asks about the volumes of this node, as external-provisioner asks a CSI driver.
+type driver struct {
+	client     kubernetes.Interface
+	name, node string
+	store      store
+	log        *slog.Logger
+	classes    storagelisters.StorageClassLister
+	nodes      corelisters.NodeLister
+}
+
+var (
+	_ controller.Provisioner   = &driver{}
+	_ controller.Qualifier     = &driver{}
+	_ controller.DeletionGuard = &driver{}
+)
+
+func newDriver(p *Provisioner, s store, f informers.SharedInformerFactory) *driver {
+	return &driver{
+		client: p.Client, name: p.Name, node: p.Node, store: s, log: p.log(),
+		classes: f.Storage().V1().StorageClasses().Lister(),
+		nodes:   f.Core().V1().Nodes().Lister(),
+	}
+}
+
+// ShouldProvision keeps the nodes' provisioners from each other's claims.
+func (d *driver) ShouldProvision(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
+	switch d.decide(claim) {
+	case provision:
+		return true
+	case take:
+		// The change of the claim brings us back here; a conflict means that somebody else was quicker.
+		if err := d.take(ctx, claim); err != nil {
+			d.log.Info("Cannot take a claim", "claim", claim.Namespace+"/"+claim.Name, "error", err)
+		}
+	case leave:
+	}
+	return false
+}
+
+// Provision is called again after a crash or a failure, until the claim has its volume.
+func (d *driver) Provision(ctx context.Context, o controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
+	if err := refusal(o.PVC); err != nil {
+		return nil, controller.ProvisioningFinished, err
+	}
+	m, err := d.store.provision(ctx, o.PVName, requested(o.PVC))
+	if err != nil {
+		return nil, controller.ProvisioningFinished, fmt.Errorf("cannot make a volume on node %s: %w", d.node, err)
+	}
+	b := blueprint{name: o.PVName, path: m.path, node: d.node, claim: o.PVC, class: o.StorageClass, plain: m.plain}
+	return b.volume(), controller.ProvisioningFinished, nil
+}
+
+// ShouldDelete keeps the nodes' provisioners from each other's volumes.
+func (d *driver) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume) bool {
+	return onNode(pv, d.node)
+}
+
+// Delete removes what is in the volume; the library decides when, and removes the object.
+func (d *driver) Delete(_ context.Context, pv *corev1.PersistentVolume) error {
+	if err := d.store.remove(pv.Name); err != nil {
+		return fmt.Errorf("cannot delete the volume on node %s: %w", d.node, err)
+	}
+	return nil
+}
+
+func (d *driver) decide(claim *corev1.PersistentVolumeClaim) verdict {
+	r := request{claim: claim}
+	// A lister knows one error, that there is no such thing.
+	r.class, _ = d.classes.Get(util.GetPersistentVolumeClaimClass(claim))
+	r.nodes, _ = d.nodes.List(labels.Everything())
+	return r.decide(d.name, d.node)
+}
+
+func (d *driver) take(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	c := claim.DeepCopy()
+	metav1.SetMetaDataAnnotation(&c.ObjectMeta, annotationSelectedNode, d.node)
+	_, err := d.client.CoreV1().PersistentVolumeClaims(c.Namespace).Update(ctx, c, metav1.UpdateOptions{})
+	return err
+}
+
+// watchVolumes tells of what nobody else would notice.
+func (d *driver) watchVolumes(f informers.SharedInformerFactory) error {
+	_, err := f.Core().V1().PersistentVolumes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { d.added(o) },
+		DeleteFunc: func(o any) { d.deleted(o) },
+	})
+	return err
+}
+
+// added warns of a volume whose contents are gone. A new disk in its place would pass for an empty database.
+func (d *driver) added(o any) {
+	pv, ok := o.(*corev1.PersistentVolume)
+	if ok && ours(pv, d.name, d.node) && pv.DeletionTimestamp == nil && !d.store.has(pv.Name) {
+		d.log.Error("A volume has lost what was in it", "volume", pv.Name)
+	}
+}
+
+func (d *driver) deleted(o any) {
+	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = t.Obj
+	}
+	pv, ok := o.(*corev1.PersistentVolume)
+	if ok && ours(pv, d.name, d.node) && d.store.has(pv.Name) {
+		d.log.Info("A volume's object is gone and its contents stay, as with a cloud's disk", "volume", pv.Name,
+			"policy", pv.Spec.PersistentVolumeReclaimPolicy)
+	}
+}

@@ -1,0 +1,85 @@
+package volumes
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A mount is a line of proc_pid_mountinfo(5).
+type mount struct {
+	device string // "7:3"
+	root   string // what of the file system is mounted
+	target string
+	source string
+}
+
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+func parseMounts(mountinfo string) []mount {
+	var ms []mount
+	for line := range strings.Lines(mountinfo) {
+		before, after, ok := strings.Cut(line, " - ")
+		f, g := strings.Fields(before), strings.Fields(after)
+		if !ok || len(f) < 5 || len(g) < 2 {
+			continue
+		}
+		ms = append(ms, mount{device: f[2], root: unescape.Replace(f[3]), target: unescape.Replace(f[4]), source: unescape.Replace(g[1])})
+	}
+	return ms
+}
+
+func readMounts() ([]mount, error) {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("cannot list mounts: %w", err)
+	}
+	return parseMounts(string(b)), nil
+}
+
+// at returns what is mounted there; of several, that which one sees.
+func at(ms []mount, target string) (mount, bool) {
+	for _, m := range slices.Backward(ms) {
+		if m.target == target {
+			return m, true
+		}
+	}
+	return mount{}, false
+}
+
+// below returns the places right below a folder where something is mounted, the last first, as they can be unmounted.
+func below(ms []mount, dir string) []string {
+	var targets []string
+	for _, m := range slices.Backward(ms) {
+		if filepath.Dir(m.target) == dir {
+			targets = append(targets, m.target)
+		}
+	}
+	return targets
+}
+
+// others returns where else the same contents, or a folder in them, are mounted: in pods.
+func others(ms []mount, of mount) []string {
+	var targets []string
+	for _, m := range ms {
+		if m.device == of.device && m.target != of.target && inside(m.root, of.root) {
+			targets = append(targets, m.target)
+		}
+	}
+	return targets
+}
+
+func inside(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+func unmount(target string) error {
+	if err := unix.Unmount(target, 0); err != nil {
+		return fmt.Errorf("cannot unmount %s: %w", target, err)
+	}
+	return nil
+}
