@@ -1,0 +1,179 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"golang.org/x/sys/unix"
+)
+
+// box is the environment variable with which the test binary is the first process of a container.
+const box = "IMAGE_TEST_BOX"
+
+// images that the tests run, unpacked.
+var roots = map[string]string{}
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(box); dir != "" {
+		fmt.Fprintln(os.Stderr, enter(dir))
+		os.Exit(125)
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "image-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // There is nobody left to tell.
+	if err := unpack(dir); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot prepare the images, which needs root and the packages", Packages(), err)
+		return 1
+	}
+	return m.Run()
+}
+
+// unpack makes the servers' images as a cluster would, in the same cache, and lays their files out.
+func unpack(dir string) error {
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		return err
+	}
+	b := newCached(root)
+	if err := b.ensure(context.Background(), b.mysql, b.mariadb); err != nil {
+		return err
+	}
+	index, err := layout.ImageIndexFromPath(b.Layout)
+	if err != nil {
+		return err
+	}
+	m, err := index.IndexManifest()
+	if err != nil {
+		return err
+	}
+	for _, d := range m.Manifests {
+		name := strings.TrimPrefix(d.Annotations[refName], dockerHub)
+		if name != "mysql:9.7" && name != "mariadb:10.11" {
+			continue
+		}
+		img, err := index.Image(d.Digest)
+		if err != nil {
+			return err
+		}
+		layers, err := img.Layers()
+		if err != nil {
+			return err
+		}
+		layer, err := layers[0].Digest()
+		if err != nil {
+			return err
+		}
+		kind, _, _ := strings.Cut(name, ":")
+		roots[kind] = filepath.Join(dir, kind)
+		if err := untar(filepath.Join(b.Layout, "blobs", layer.Algorithm, layer.Hex), roots[kind]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func untar(layer, to string) error {
+	if err := os.Mkdir(to, 0o755); err != nil {
+		return err
+	}
+	_, err := output(exec.CommandContext(context.Background(), "tar", "-C", to, "-xpf", layer, "--numeric-owner"))
+	return err
+}
+
+// enter makes the container around this process, which then becomes the entrypoint.
+func enter(root string) error {
+	if err := errors.Join(
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount(root, root, "", unix.MS_BIND, ""),
+		unix.Mount("", root, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""),
+		unix.Mount("proc", root+"/proc", "proc", 0, ""),
+		unix.Mount("/dev", root+"/dev", "", unix.MS_BIND|unix.MS_REC, ""),
+	); err != nil {
+		return err
+	}
+	uid, err := strconv.Atoi(os.Getenv(box + "_UID"))
+	if err != nil {
+		return err
+	}
+	for _, d := range []string{"/tmp", "/var/lib/mysql", "/var/lib/mysql-files", "/run/mysqld"} {
+		if err := unix.Mount("tmpfs", root+d, "tmpfs", 0, fmt.Sprintf("mode=755,uid=%[1]d,gid=%[1]d", uid)); err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(root+"/tmp", 0o1777|os.ModeSticky); err != nil {
+		return err
+	}
+	if data := os.Getenv(box + "_DATA"); data != "" {
+		if err := unix.Mount(data, root+"/var/lib/mysql", "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
+	// The same files are configuration, scripts and secrets: each reader takes those with its ending.
+	for _, d := range []string{"/etc/mysql/conf.d", "/docker-entrypoint-initdb.d"} {
+		if err := unix.Mount(os.Getenv(box+"_FILES"), root+d, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(loopback(), unix.Chroot(root), unix.Chdir("/")); err != nil {
+		return err
+	}
+	return become(uid)
+}
+
+// become has the privileges that our Deployment leaves a server, and no more.
+func become(uid int) error {
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	kept := []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_SETGID, unix.CAP_SETUID}
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+		if !slices.Contains(kept, c) {
+			_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // An older kernel does not have the newest ones.
+		}
+	}
+	if uid != 0 {
+		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(uid), syscall.Setuid(uid)); err != nil {
+			return err
+		}
+	}
+	var env []string
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, box) {
+			env = append(env, e)
+		}
+	}
+	const entrypoint = "/usr/local/bin/docker-entrypoint.sh"
+	return syscall.Exec(entrypoint, append([]string{entrypoint}, os.Args[1:]...), env)
+}
+
+func loopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	r, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	r.SetUint16(unix.IFF_UP)
+	return errors.Join(unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, r), unix.Close(fd))
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"compress/bzip2"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+const initDir = "/docker-entrypoint-initdb.d"
+
+// initialize makes a database of an empty data directory.
+func initialize(ctx context.Context, s server) error {
+	o, err := readOptions(env{prefixes: s.prefixes, lookup: os.Getenv, readFile: os.ReadFile})
+	if err != nil {
+		return err
+	}
+	logf("Note", "Initializing database files")
+	if err := install(ctx, s); err != nil {
+		return err
+	}
+	logf("Note", "Database files initialized")
+	private, err := os.MkdirTemp("", "init-")
+	if err != nil {
+		return fmt.Errorf("cannot make a folder for the socket: %w", err)
+	}
+	defer os.RemoveAll(private) //nolint:errcheck // It holds nothing by then.
+	logf("Note", "Starting temporary server")
+	r, err := startOffline(ctx, s, o, private)
+	if err != nil {
+		return err
+	}
+	logf("Note", "Temporary server started.")
+	if err := r.setUp(ctx); err != nil {
+		return errors.Join(err, r.stop())
+	}
+	logf("Note", "Stopping temporary server")
+	return r.stop()
+}
+
+func install(ctx context.Context, s server) error {
+	args := s.install(s)
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("cannot make the system tables: %w", err)
+	}
+	return nil
+}
+
+func (r *running) setUp(ctx context.Context) error {
+	if err := r.loadTimeZones(ctx); err != nil {
+		return err
+	}
+	r.opts.choosePassword()
+	if err := r.sql(ctx, false, strings.NewReader(firstSQL(r.flavor, r.opts))); err != nil {
+		return fmt.Errorf("cannot make the accounts and the database: %w", err)
+	}
+	if err := r.runFiles(ctx); err != nil {
+		return err
+	}
+	if !r.opts.oneTime {
+		return nil
+	}
+	return r.sql(ctx, true, strings.NewReader("ALTER USER 'root'@"+literal(r.opts.rootHost)+" PASSWORD EXPIRE;"))
+}
+
+// sql feeds the client. The password goes through its environment, which nobody else can read, before which root has
+// none. Options of the user's are not for this.
+func (r *running) sql(ctx context.Context, login bool, in io.Reader, database ...string) error {
+	args := append([]string{"--no-defaults", "--protocol=socket", "--user=root", "--socket=" + r.socket, "--default-character-set=utf8mb4", "--comments"}, database...)
+	cmd := exec.CommandContext(ctx, r.client, args...)
+	cmd.Env = os.Environ()
+	if login {
+		cmd.Env = append(cmd.Env, "MYSQL_PWD="+r.opts.rootPassword)
+	}
+	cmd.Stdin = in
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// loadTimeZones fills the tables that CONVERT_TZ reads. Images without the program do without.
+func (r *running) loadTimeZones(ctx context.Context) error {
+	if r.opts.skipTimeZones {
+		return nil
+	}
+	program, err := exec.LookPath(r.timeZones)
+	if err != nil {
+		return nil //nolint:nilerr // No program, no time zones.
+	}
+	cmd := exec.CommandContext(ctx, program, "/usr/share/zoneinfo")
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("cannot read the time zones: %w", err)
+	}
+	if err := r.sql(ctx, false, strings.NewReader(string(out)), "mysql"); err != nil {
+		return fmt.Errorf("cannot load the time zones: %w", err)
+	}
+	return nil
+}
+
+// runFiles takes what the user brought, in the order of the names.
+func (r *running) runFiles(ctx context.Context) error {
+	files, err := filepath.Glob(filepath.Join(initDir, "*"))
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		logf("Note", "running %s", f)
+		if err := r.runFile(ctx, f); err != nil {
+			return fmt.Errorf("cannot run %s: %w", f, err)
+		}
+	}
+	return nil
+}
+
+func (r *running) runFile(ctx context.Context, file string) error {
+	if strings.HasSuffix(file, ".sh") {
+		return r.runScript(ctx, file)
+	}
+	open := opener(file)
+	if open == nil {
+		logf("Warn", "ignoring %s", file)
+		return nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // It was only read.
+	sql, err := open(f)
+	if err != nil {
+		return err
+	}
+	if r.opts.database == "" {
+		return r.sql(ctx, true, sql)
+	}
+	return r.sql(ctx, true, sql, r.opts.database)
+}
+
+// runScript runs a program, or what is only a text for the shell.
+func (r *running) runScript(ctx context.Context, file string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "bash", file)
+	if info.Mode()&0o111 != 0 {
+		cmd = exec.CommandContext(ctx, file)
+	}
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = r.opts.environ(r.prefixes[0], r.socket)
+	return cmd.Run()
+}
+
+// opener of a file of SQL, by its name; nil if it is none.
+func opener(file string) func(io.Reader) (io.Reader, error) {
+	_, ext, _ := strings.Cut(filepath.Base(file), ".sql")
+	if !strings.Contains(filepath.Base(file), ".sql") {
+		return nil
+	}
+	switch ext {
+	case "":
+		return func(r io.Reader) (io.Reader, error) { return r, nil }
+	case ".gz":
+		return func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }
+	case ".bz2":
+		return func(r io.Reader) (io.Reader, error) { return bzip2.NewReader(r), nil }
+	case ".zst":
+		return func(r io.Reader) (io.Reader, error) { return zstd.NewReader(r) }
+	}
+	return nil
+}

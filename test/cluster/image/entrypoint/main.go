@@ -1,0 +1,104 @@
+// Package main is the entrypoint of our MySQL and MariaDB images. It keeps the contract of the official images, so that
+// what runs on ours runs on theirs: an empty data directory is made into a database as the environment says, without a
+// TCP port until that is done, and then this process becomes the server.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		logf("ERROR", "%v", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	f := detect()
+	args = command(f, args)
+	if args[0] != f.server && args[0] != "mysqld" || wantsHelp(args[1:]) {
+		return become(args)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	logf("Note", "Entrypoint for %s started.", f.title)
+	s, err := inspect(ctx, f, args)
+	if err != nil {
+		return err
+	}
+	if err := stepDown(s); err != nil {
+		return err
+	}
+	done, err := initialized(s.dataDir)
+	if err != nil {
+		return err
+	}
+	if !done {
+		if err := initialize(ctx, s); err != nil {
+			return err
+		}
+		logf("Note", "%s init process done. Ready for start up.", f.title)
+	}
+	stop()
+	return become(args)
+}
+
+// command is the server's when only options are given, as `docker run IMAGE --option`.
+func command(f flavor, args []string) []string {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return append([]string{f.server}, args...)
+	}
+	return args
+}
+
+// wantsHelp holds for what prints something and ends, for which no database is needed.
+func wantsHelp(args []string) bool {
+	for _, a := range args {
+		switch a {
+		case "-?", "--help", "--print-defaults", "-V", "--version":
+			return true
+		}
+	}
+	return false
+}
+
+// initialized holds when there are system tables. What else is in the directory is the server's to judge.
+func initialized(dataDir string) (bool, error) {
+	_, err := os.Stat(filepath.Join(dataDir, "mysql"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot look into the data directory: %w", err)
+	}
+	return true, nil
+}
+
+// become is the last step: the server is the container's first process and gets its signals.
+func become(args []string) error {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return fmt.Errorf("cannot find the program: %w", err)
+	}
+	if err := syscall.Exec(path, args, os.Environ()); err != nil {
+		return fmt.Errorf("cannot start %s: %w", path, err)
+	}
+	return nil
+}
+
+// logf writes lines in the form of the servers' own logs.
+func logf(level, format string, a ...any) {
+	at := time.Now().UTC().Format(time.RFC3339)
+	_, _ = fmt.Fprintf(os.Stderr, "%s [%s] [Entrypoint]: %s\n", at, level, fmt.Sprintf(format, a...))
+}

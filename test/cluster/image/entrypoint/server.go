@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	pollEvery = 100 * time.Millisecond
+	// stopAfter is how long the server of the initialisation may take to end before it is killed.
+	stopAfter = 10 * time.Minute
+)
+
+// A flavor is where the two servers differ.
+type flavor struct {
+	title    string
+	server   string
+	client   string
+	prefixes []string // Of environment variables.
+	// install makes the system tables; offline are the options of a server that nobody else can reach.
+	install func(s server) []string
+	offline []string
+	// timeZones is the program that turns the system's time zones into SQL.
+	timeZones string
+	cleanUp   string
+}
+
+var mysql = flavor{
+	title: "MySQL Server", server: "mysqld", client: "mysql", prefixes: []string{"MYSQL"},
+	install: func(s server) []string {
+		return append(s.args, "--initialize-insecure", "--default-time-zone=SYSTEM")
+	},
+	offline:   []string{"--skip-networking", "--mysqlx=OFF", "--default-time-zone=SYSTEM"},
+	timeZones: "mysql_tzinfo_to_sql",
+}
+
+var mariadb = flavor{
+	title: "MariaDB Server", server: "mariadbd", client: "mariadb", prefixes: []string{"MARIADB", "MYSQL"},
+	install: func(s server) []string {
+		return append([]string{
+			"mariadb-install-db", "--datadir=" + s.dataDir, "--auth-root-authentication-method=normal",
+			"--skip-test-db", "--rpm", "--default-time-zone=SYSTEM", "--skip-log-bin", "--expire-logs-days=0", "--loose-innodb_buffer_pool_load_at_startup=0",
+		}, s.args[1:]...)
+	},
+	offline:   []string{"--skip-networking", "--default-time-zone=SYSTEM", "--skip-slave-start"},
+	timeZones: "mariadb-tzinfo-to-sql",
+	cleanUp:   "DELETE FROM mysql.global_priv WHERE user = '' OR user = 'root' AND host <> 'localhost'; FLUSH PRIVILEGES",
+}
+
+func detect() flavor {
+	if _, err := exec.LookPath(mariadb.server); err == nil {
+		return mariadb
+	}
+	return mysql
+}
+
+// A server is a flavor with the command line it was given, and what follows from the configuration.
+type server struct {
+	flavor
+
+	args            []string
+	dataDir, socket string
+}
+
+// inspect asks the server what its configuration comes to. A mistake in it ends here, before anything is written.
+func inspect(ctx context.Context, f flavor, args []string) (server, error) {
+	check := append(append([]string{}, args[1:]...), "--verbose", "--help", "--log-bin-index="+filepath.Join(os.TempDir(), "check.index"))
+	cmd := exec.CommandContext(ctx, args[0], check...)
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		return server{}, fmt.Errorf("%s failed while attempting to check config\n    command was: %s\n%s", f.server, strings.Join(cmd.Args, " "), complaint.String())
+	}
+	s := server{flavor: f, args: args, dataDir: variable(string(out), "datadir"), socket: variable(string(out), "socket")}
+	if s.dataDir == "" || s.socket == "" {
+		return server{}, errors.New("cannot find datadir and socket in what the server says of its configuration")
+	}
+	return s, nil
+}
+
+// variable is a value in the table at the end of --verbose --help.
+func variable(help, name string) string {
+	for line := range strings.Lines(help) {
+		// What is indented explains an option.
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// A running server answers on a socket that nobody else knows.
+type running struct {
+	server
+
+	opts   options
+	socket string
+	cmd    *exec.Cmd
+	ended  chan struct{}
+	err    error
+}
+
+// startOffline starts the server for the initialisation and waits for its answer. How long it takes is the disk's
+// affair; it is over when the server ends.
+func startOffline(ctx context.Context, s server, o options, dir string) (*running, error) {
+	r := &running{server: s, opts: o, socket: filepath.Join(dir, "init.sock"), ended: make(chan struct{})}
+	args := append(append(append([]string{}, s.args[1:]...), s.offline...), "--socket="+r.socket)
+	r.cmd = exec.Command(s.args[0], args...) //nolint:noctx // The container's own command; stop ends it in order.
+	r.cmd.Stdout, r.cmd.Stderr = os.Stdout, os.Stderr
+	if err := r.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("cannot start the server: %w", err)
+	}
+	go func() { r.err = r.cmd.Wait(); close(r.ended) }()
+	for {
+		if r.sql(ctx, false, strings.NewReader("SELECT 1;")) == nil {
+			return r, nil
+		}
+		select {
+		case <-r.ended:
+			return nil, errors.Join(errors.New("the server ended before it was ready"), r.err)
+		case <-ctx.Done():
+			return nil, errors.Join(errors.New("interrupted"), r.stop())
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// stop lets the server write everything out.
+func (r *running) stop() error {
+	_ = r.cmd.Process.Signal(syscall.SIGTERM) // It may have ended by itself.
+	select {
+	case <-r.ended:
+	case <-time.After(stopAfter):
+		_ = r.cmd.Process.Kill()
+		return errors.New("cannot stop the server of the initialisation: it does not end")
+	}
+	if r.err != nil {
+		return fmt.Errorf("the server of the initialisation failed: %w", r.err)
+	}
+	return nil
+}

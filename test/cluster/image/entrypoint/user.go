@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// The account that the servers run as, the same in every official image.
+const (
+	serverID   = 999
+	serverHome = "/var/lib/mysql"
+)
+
+// stepDown hands the server's folders over to its account, and goes on as that. A container that was not started as root
+// has to have been given folders that it can write.
+func stepDown(s server) error {
+	dirs := []string{s.dataDir, filepath.Dir(s.socket)}
+	for _, d := range dirs {
+		if err := os.MkdirAll(d, 0o750); err != nil {
+			return fmt.Errorf("cannot make a folder: %w", err)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	for _, d := range dirs {
+		if err := handOver(d); err != nil {
+			return fmt.Errorf("cannot hand %s over to the server's account: %w", d, err)
+		}
+	}
+	logf("Note", "Switching to the account 'mysql'.")
+	if err := syscall.Setgroups(nil); err != nil {
+		return fmt.Errorf("cannot leave root's groups: %w", err)
+	}
+	if err := syscall.Setgid(serverID); err != nil {
+		return fmt.Errorf("cannot leave root's group: %w", err)
+	}
+	if err := syscall.Setuid(serverID); err != nil {
+		return fmt.Errorf("cannot leave root: %w", err)
+	}
+	return os.Setenv("HOME", serverHome)
+}
+
+// handOver leaves alone what is the account's already: changing the owner of a large database's files takes long, and
+// some file systems refuse even that.
+func handOver(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid == serverID {
+			return nil
+		}
+		return os.Lchown(path, serverID, serverID) //nolint:gosec // Nobody else is in the container yet.
+	})
+}

@@ -1,0 +1,89 @@
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+)
+
+// surplusGo is what compiling does not need.
+var surplusGo = regexp.MustCompile(`^(api|doc|misc|test|\.git)(/|$)|_test\.go$|(^|/)testdata(/|$)`)
+
+// golang is this machine's Go on a small Debian, under the name that the Dockerfile builds on.
+func (b *Builder) golang(ctx context.Context) (recipe, error) {
+	if err := needs("mmdebstrap", "unshare"); err != nil {
+		return recipe{}, err
+	}
+	goroot, version, err := goToolchain(ctx)
+	if err != nil {
+		return recipe{}, err
+	}
+	certs, err := readCertificates()
+	if err != nil {
+		return recipe{}, err
+	}
+	return recipe{
+		names:  []string{dockerHub + "golang:1.26"},
+		inputs: []string{version, certs, unneeded.String(), surplusGo.String(), strings.Join(basePackages, " ")},
+		build: func(ctx context.Context, dir string) (mutate.Appendable, error) {
+			if !strings.HasPrefix(version, "go1.26") {
+				return nil, fmt.Errorf("cannot make it of %s", version)
+			}
+			return b.golangImage(ctx, dir, goroot, version, certs)
+		},
+	}, nil
+}
+
+func (b *Builder) golangImage(ctx context.Context, dir, goroot, version, certs string) (v1.Image, error) {
+	root, err := b.bootstrap(ctx, dir, "bookworm", basePackages)
+	if err != nil {
+		return nil, err
+	}
+	w := newLayer(dir)
+	w.text(strings.TrimPrefix(certificates, "/"), certs)
+	for _, d := range []string{"root", "go", "go/bin", "go/src", "go/pkg", "usr/local/go"} {
+		w.dir(d, 0o755, 0)
+	}
+	w.tree(goroot, "usr/local/go", surplusGo.MatchString)
+	debianTree(w, root, func(string) bool { return false })
+	l, err := w.close()
+	if err != nil {
+		return nil, err
+	}
+	return newImage(runtime.GOARCH, v1.Config{
+		Env: []string{
+			"PATH=/go/bin:/usr/local/go/bin" + strings.Replace(searchPath, "PATH=", ":", 1),
+			"GOLANG_VERSION=" + strings.TrimPrefix(version, "go"), "GOTOOLCHAIN=local", "GOPATH=/go",
+		},
+		Cmd: []string{"bash"}, WorkingDir: "/go",
+	}, l)
+}
+
+// goToolchain is where Go is, and its version.
+func goToolchain(ctx context.Context) (goroot, version string, err error) {
+	settings, err := goEnv(ctx, "GOROOT", "GOVERSION")
+	if err != nil {
+		return "", "", err
+	}
+	goroot, err = filepath.EvalSymlinks(settings["GOROOT"])
+	return goroot, settings["GOVERSION"], err
+}
+
+func goEnv(ctx context.Context, names ...string) (map[string]string, error) {
+	out, err := output(command(ctx, "go", append([]string{"env", "-json"}, names...)...))
+	if err != nil {
+		return nil, fmt.Errorf("cannot ask Go for its settings: %w", err)
+	}
+	settings := map[string]string{}
+	if err := json.Unmarshal([]byte(out), &settings); err != nil {
+		return nil, fmt.Errorf("cannot ask Go for its settings: %w", err)
+	}
+	return settings, nil
+}

@@ -1,0 +1,244 @@
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// epoch is the time of everything in an image, so that the same inputs give the same digest.
+func epoch() time.Time { return time.Unix(0, 0).UTC() }
+
+// A blob is a layer in a file. It is not compressed: unpacking is what a cluster waits for, and the way is short.
+type blob struct {
+	file string
+	size int64
+	hash v1.Hash
+}
+
+func (b *blob) Digest() (v1.Hash, error)             { return b.hash, nil }
+func (b *blob) DiffID() (v1.Hash, error)             { return b.hash, nil }
+func (b *blob) Size() (int64, error)                 { return b.size, nil }
+func (b *blob) MediaType() (types.MediaType, error)  { return types.OCIUncompressedLayer, nil }
+func (b *blob) Compressed() (io.ReadCloser, error)   { return os.Open(b.file) }
+func (b *blob) Uncompressed() (io.ReadCloser, error) { return os.Open(b.file) }
+
+func (b *blob) moveTo(file string) error {
+	if b.file == file {
+		return nil
+	}
+	if err := os.Rename(b.file, file); err != nil {
+		return err
+	}
+	b.file = file
+	return nil
+}
+
+// A layerWriter packs a layer. Its methods do nothing after an error, which close returns. Of several entries of one
+// name the first is taken, so that what is special is written before the trees that also have it.
+type layerWriter struct {
+	file  *os.File
+	sum   hash.Hash
+	tar   *tar.Writer
+	links map[uint64]string
+	seen  map[string]bool
+	err   error
+}
+
+func newLayer(dir string) *layerWriter {
+	f, err := os.CreateTemp(dir, "layer-*")
+	w := &layerWriter{file: f, sum: sha256.New(), links: map[uint64]string{}, seen: map[string]bool{}, err: err}
+	w.tar = tar.NewWriter(io.MultiWriter(f, w.sum))
+	return w
+}
+
+func (w *layerWriter) header(h *tar.Header, content io.Reader) {
+	name := strings.TrimSuffix(h.Name, "/")
+	if w.err != nil || w.seen[name] {
+		return
+	}
+	w.seen[name] = true
+	h.ModTime, h.Format = epoch(), tar.FormatPAX
+	if w.err = w.tar.WriteHeader(h); w.err == nil && h.Size > 0 {
+		_, w.err = io.Copy(w.tar, content)
+	}
+}
+
+// dir is a folder of an account, whose group has the same number.
+func (w *layerWriter) dir(name string, mode int64, owner int) {
+	w.header(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode, Uid: owner, Gid: owner}, nil)
+}
+
+func (w *layerWriter) text(name, content string) {
+	w.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content))}, bytes.NewBufferString(content))
+}
+
+func (w *layerWriter) link(name, to string) {
+	w.header(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to, Mode: 0o777}, nil)
+}
+
+// program is a binary that everybody may run.
+func (w *layerWriter) program(name, from string) {
+	w.copy(name, from, 0o755)
+}
+
+func (w *layerWriter) copy(name, from string, mode int64) {
+	if w.err != nil {
+		return
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		w.err = err
+		return
+	}
+	defer f.Close() //nolint:errcheck // It was only read.
+	info, err := f.Stat()
+	if err != nil {
+		w.err = err
+		return
+	}
+	w.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: info.Size()}, f)
+}
+
+// tree packs a folder under another name, "" for the root. What skip says is left out.
+func (w *layerWriter) tree(from, to string, skip func(rel string) bool) {
+	if w.err != nil {
+		return
+	}
+	w.err = filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if rel != "." && skip(rel) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		w.entry(path, filepath.Join(to, rel), d)
+		return w.err
+	})
+}
+
+func (w *layerWriter) entry(path, name string, d fs.DirEntry) {
+	info, err := d.Info()
+	if err != nil {
+		w.err = err
+		return
+	}
+	if name == "." || info.Mode()&(fs.ModeDevice|fs.ModeSocket|fs.ModeNamedPipe) != 0 {
+		return
+	}
+	target := ""
+	if info.Mode()&fs.ModeSymlink != 0 {
+		if target, w.err = os.Readlink(path); w.err != nil {
+			return
+		}
+	}
+	h, err := tar.FileInfoHeader(info, target)
+	if err != nil {
+		w.err = err
+		return
+	}
+	// Folders of the accounts that matter are written by name; names of this machine's accounts mean nothing there.
+	*h = tar.Header{Typeflag: h.Typeflag, Name: name, Linkname: h.Linkname, Mode: h.Mode, Size: h.Size}
+	if d.IsDir() {
+		h.Name += "/"
+	}
+	w.regular(path, h, info)
+}
+
+// regular writes a file once, and then its other names as what they are.
+func (w *layerWriter) regular(path string, h *tar.Header, info fs.FileInfo) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if h.Typeflag != tar.TypeReg || !ok || st.Nlink < 2 {
+		w.content(path, h)
+		return
+	}
+	if first, ok := w.links[st.Ino]; ok {
+		h.Typeflag, h.Linkname, h.Size = tar.TypeLink, first, 0
+		w.header(h, nil)
+		return
+	}
+	w.links[st.Ino] = h.Name
+	w.content(path, h)
+}
+
+func (w *layerWriter) content(path string, h *tar.Header) {
+	if h.Typeflag != tar.TypeReg {
+		w.header(h, nil)
+		return
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		w.err = err
+		return
+	}
+	defer f.Close() //nolint:errcheck // It was only read.
+	w.header(h, f)
+}
+
+func (w *layerWriter) close() (*blob, error) {
+	if w.file == nil {
+		return nil, w.err
+	}
+	if w.err == nil {
+		w.err = w.tar.Close()
+	}
+	info, err := w.file.Stat()
+	if cerr := w.file.Close(); err == nil {
+		err = cerr
+	}
+	if w.err != nil {
+		err = w.err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot pack the layer: %w", err)
+	}
+	return &blob{file: w.file.Name(), size: info.Size(), hash: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(w.sum.Sum(nil))}}, nil
+}
+
+// newImage puts one layer under a configuration.
+func newImage(arch string, c v1.Config, l v1.Layer) (v1.Image, error) {
+	img, err := mutate.ConfigFile(
+		mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON),
+		&v1.ConfigFile{OS: "linux", Architecture: arch, Created: v1.Time{Time: epoch()}, Config: c, RootFS: v1.RootFS{Type: "layers"}})
+	if err != nil {
+		return nil, err
+	}
+	return mutate.Append(img, mutate.Addendum{Layer: l, History: v1.History{CreatedBy: "test/cluster/image", Created: v1.Time{Time: epoch()}}})
+}
+
+// parents writes the folders above a file that are not in made yet.
+func (w *layerWriter) parents(file string, made map[string]bool) {
+	dir := filepath.Dir(file)
+	if dir == "." || made[dir] {
+		return
+	}
+	w.parents(dir, made)
+	w.dir(dir, 0o755, 0)
+	made[dir] = true
+}
+
+func tarFile(name string, size int64) *tar.Header {
+	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: size}
+}

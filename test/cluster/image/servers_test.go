@@ -1,0 +1,280 @@
+package image
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// odd has what trips careless scripts.
+//
+//nolint:gosmopolitan // Passwords come in every script.
+const odd = `q'u"o\te $HOME ` + "`id`" + ` %_; -- #ü漢\n`
+
+// quick settings leave out what only costs time here.
+var quick = []string{"MYSQL_INITDB_SKIP_TZINFO=1"}
+
+// ask runs SQL as an account through TCP, and prints values only.
+func (c *container) ask(user, password, sql string) string {
+	c.t.Helper()
+	out, err := c.inside([]string{"MYSQL_PWD=" + password}, "mysql", "--no-defaults", "-h127.0.0.1", "-u"+user, "-BNr", "--default-character-set=utf8mb4", "-e", sql)
+	if err != nil {
+		c.t.Fatalf("cannot ask as %s: %s\n%s", user, out, c.said)
+	}
+	return out
+}
+
+func TestServers(t *testing.T) {
+	t.Parallel()
+	const show = "SHOW DATABASES"
+	for name, tc := range map[string]struct {
+		reason string
+		setup  setup
+		user   string // root if there is none.
+		pass   string
+		ask    string
+		want   string
+	}{
+		"password": {
+			reason: "The password is root's, from everywhere.",
+			setup:  setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=secret"}},
+			pass:   "secret",
+			ask:    "SELECT VERSION() LIKE '9.7.%', CURRENT_USER()",
+			want:   "1\troot@%",
+		},
+		"password with everything": {
+			reason: "No character of a password means anything to a shell, to SQL or to an option file.",
+			setup:  setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=" + odd}},
+			pass:   odd,
+			ask:    "SELECT 1",
+			want:   "1",
+		},
+		"password in a file, as our Deployment sets it on a storage class": {
+			reason: "A last line break is no part of the password; the account is the one of fsGroup.",
+			setup: setup{
+				image: "mysql", uid: mysqlID, env: []string{"MYSQL_ROOT_PASSWORD_FILE=/etc/mysql/conf.d/password", "MYSQL_DATABASE=otus-database"},
+				files: map[string]string{"password": odd + "\n", "my.cnf": "[mysqld]\nskip_name_resolve = ON\nmax_connections = 77\n"},
+			},
+			pass: odd,
+			ask:  "SELECT @@max_connections; " + show,
+			want: "77\ninformation_schema\nmysql\notus-database\nperformance_schema\nsys",
+		},
+		"sql_mode of the user": {
+			reason: "A backslash of the password stays one when the configuration says that it escapes nothing.",
+			setup: setup{
+				image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=" + odd},
+				files: map[string]string{"my.cnf": "[mysqld]\nsql_mode = NO_BACKSLASH_ESCAPES,ANSI_QUOTES\n"},
+			},
+			pass: odd,
+			ask:  "SELECT 1",
+			want: "1",
+		},
+		"empty password": {
+			reason: "It is allowed to those who say so.",
+			setup:  setup{image: "mysql", env: []string{"MYSQL_ALLOW_EMPTY_PASSWORD=yes"}},
+			ask:    "SELECT 1",
+			want:   "1",
+		},
+		"database and user": {
+			reason: "The user has that database only; an underscore in its name is no wildcard.",
+			setup: setup{
+				image: "mysql", args: []string{"--max-connections=55", "--character-set-server=latin1"},
+				env: []string{"MYSQL_ROOT_PASSWORD=secret", "MYSQL_DATABASE=my_app", "MYSQL_USER=it's", "MYSQL_PASSWORD=" + odd},
+			},
+			user: "it's",
+			pass: odd,
+			ask:  "SELECT DATABASE() IS NULL, @@max_connections, @@character_set_server; SHOW DATABASES LIKE 'my%'; SHOW GRANTS",
+			want: "1\t55\tlatin1\nmy_app\nGRANT USAGE ON *.* TO `it's`@`%`\nGRANT ALL PRIVILEGES ON `my\\_app`.* TO `it's`@`%`",
+		},
+		"scripts": {
+			reason: "They run in the order of their names, on the database, and find the values of files.",
+			setup: setup{
+				image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD_FILE=/etc/mysql/conf.d/password", "MYSQL_DATABASE=app"},
+				files: map[string]string{
+					"password": "secret",
+					"1.sql":    "CREATE TABLE t (i INT);\n",
+					"2.sh":     "mysql -uroot -p\"$MYSQL_ROOT_PASSWORD\" -e 'INSERT INTO app.t VALUES (42)'\n",
+					"3.txt":    "not for us",
+				},
+			},
+			pass: "secret",
+			ask:  "SELECT * FROM app.t",
+			want: "42",
+		},
+		"root's host": {
+			reason: "Root may be kept to this machine.",
+			setup:  setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=secret", "MYSQL_ROOT_HOST=127.0.0.1"}},
+			pass:   "secret",
+			ask:    "SELECT host FROM mysql.user WHERE user = 'root' ORDER BY host",
+			want:   "127.0.0.1\nlocalhost",
+		},
+		"mariadb": {
+			reason: "It has the same contract under its own names.",
+			setup: setup{
+				image: "mariadb", env: []string{"MARIADB_ROOT_PASSWORD=" + odd, "MARIADB_DATABASE=app", "MARIADB_USER=me", "MARIADB_PASSWORD=mine"},
+				files: map[string]string{"1.sql": "CREATE TABLE t (i INT);\n"},
+			},
+			pass: odd,
+			ask:  "SELECT VERSION() LIKE '10.11.%'; SELECT user, host FROM mysql.user WHERE user IN ('', 'me', 'root') ORDER BY 1, 2; SHOW TABLES IN app",
+			want: "1\nme\t%\nroot\t%\nroot\tlocalhost\nt",
+		},
+		"mariadb by the names of mysql": {
+			reason: "What was written for MySQL's image runs on MariaDB's, as the account of the pod.",
+			setup: setup{
+				image: "mariadb", uid: mysqlID, env: []string{"MYSQL_ROOT_PASSWORD_FILE=/etc/mysql/conf.d/password", "MYSQL_DATABASE=app"},
+				args: []string{"--max-connections=55"}, files: map[string]string{"password": "secret\n"},
+			},
+			pass: "secret",
+			ask:  "SELECT @@max_connections; SHOW DATABASES LIKE 'app'",
+			want: "55\napp",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.setup.env = append(tc.setup.env, quick...)
+			c := start(t, tc.setup)
+			if !c.ready() {
+				t.Fatalf("%s\nThe server ended:\n%s", tc.reason, c.said)
+			}
+			user := "root"
+			if tc.user != "" {
+				user = tc.user
+			}
+			if diff := cmp.Diff(tc.want, c.ask(user, tc.pass, tc.ask)); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+			c.stop()
+		})
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		reason string
+		setup  setup
+		want   string
+	}{
+		"no password": {
+			reason: "A server that everybody may enter has to be asked for.",
+			setup:  setup{image: "mysql"},
+			want:   "database is uninitialized and password option is not specified",
+		},
+		"no password, mariadb": {
+			reason: "It is said in the image's own words.",
+			setup:  setup{image: "mariadb"},
+			want:   "- MARIADB_ROOT_PASSWORD",
+		},
+		"twice": {
+			reason: "Nobody knows which one is meant.",
+			setup:  setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=a", "MYSQL_ROOT_PASSWORD_FILE=/etc/hosts"}},
+			want:   "both MYSQL_ROOT_PASSWORD and MYSQL_ROOT_PASSWORD_FILE are set, but are exclusive",
+		},
+		"root as the user": {
+			reason: "Root has a password of its own.",
+			setup:  setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=a", "MYSQL_USER=root", "MYSQL_PASSWORD=b"}},
+			want:   "are for a regular user",
+		},
+		"no such file": {
+			reason: "An unreadable secret is not an empty password.",
+			setup:  setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD_FILE=/none"}},
+			want:   "cannot read MYSQL_ROOT_PASSWORD_FILE",
+		},
+		"wrong configuration": {
+			reason: "It is found out before anything is written.",
+			setup:  setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=a"}, files: map[string]string{"my.cnf": "[mysqld]\nsql_mode = NO_SUCH_MODE\n"}},
+			want:   "Error while setting value 'NO_SUCH_MODE' to 'sql_mode'",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.setup.data = t.TempDir()
+			c := start(t, tc.setup)
+			<-c.done
+			if code := c.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(c.said.String(), tc.want) {
+				t.Errorf("%s\nIt ended with %d instead of 1, or did not say %q:\n%s", tc.reason, code, tc.want, c.said)
+			}
+			left, err := os.ReadDir(tc.setup.data)
+			if err != nil || len(left) > 0 {
+				t.Errorf("%s\nIt left files in the data directory: %v %v", tc.reason, left, err)
+			}
+		})
+	}
+}
+
+// A second start must find what the first one made: whose password the environment names then does not matter.
+func TestSecondStart(t *testing.T) {
+	t.Parallel()
+	for _, image := range []string{"mysql", "mariadb"} {
+		t.Run(image, func(t *testing.T) {
+			t.Parallel()
+			data := t.TempDir()
+			first := start(t, setup{image: image, data: data, env: append([]string{"MYSQL_RANDOM_ROOT_PASSWORD=1", "MYSQL_DATABASE=app"}, quick...)})
+			if !first.ready() {
+				t.Fatalf("The server ended:\n%s", first.said)
+			}
+			password := regexp.MustCompile(`GENERATED ROOT PASSWORD: (\S+)`).FindStringSubmatch(first.said.String())
+			if password == nil {
+				t.Fatalf("No password was said:\n%s", first.said)
+			}
+			first.ask("root", password[1], "CREATE TABLE app.t AS SELECT 42 AS i")
+			first.stop()
+
+			second := start(t, setup{image: image, data: data, env: []string{"MYSQL_ROOT_PASSWORD=other"}})
+			if !second.ready() {
+				t.Fatalf("The server ended:\n%s", second.said)
+			}
+			if got := second.ask("root", password[1], "SELECT i FROM app.t"); got != "42" {
+				t.Errorf("The table has %q instead of 42", got)
+			}
+			second.stop()
+		})
+	}
+}
+
+// A client that connects as soon as there is a port must meet the finished database.
+func TestNoPortBeforeReady(t *testing.T) {
+	c := start(t, setup{
+		image: "mysql", env: append([]string{"MYSQL_ROOT_PASSWORD=secret"}, quick...),
+		files: map[string]string{"1.sh": "sleep 1\necho initialized\n"},
+	})
+	for !strings.Contains(c.said.String(), "\ninitialized\n") {
+		if c.listens(3306) || c.listens(33060) {
+			t.Fatalf("A port was open during the initialisation:\n%s", c.said)
+		}
+		select {
+		case <-c.done:
+			t.Fatalf("The server ended:\n%s", c.said)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	if !c.ready() {
+		t.Fatalf("The server ended:\n%s", c.said)
+	}
+	if got := c.ask("root", "secret", "SELECT 1"); got != "1" {
+		t.Errorf("Root got %q", got)
+	}
+}
+
+func TestTimeZones(t *testing.T) {
+	c := start(t, setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=secret"}})
+	if !c.ready() {
+		t.Fatalf("The server ended:\n%s", c.said)
+	}
+	if got, want := c.ask("root", "secret", "SELECT CONVERT_TZ('2026-07-01 12:00:00', 'UTC', 'Europe/Berlin')"), "2026-07-01 14:00:00"; got != want {
+		t.Errorf("The time is %q instead of %q", got, want)
+	}
+}
+
+// Other programs of the image run as they are.
+func TestOtherCommand(t *testing.T) {
+	c := start(t, setup{image: "mysql", args: []string{"mysqld", "--version"}})
+	<-c.done
+	if !strings.Contains(c.said.String(), "Ver 9.7.") {
+		t.Errorf("mysqld --version said %q", c.said)
+	}
+}

@@ -1,0 +1,141 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A source is a place that this machine installs Debian packages from.
+type source struct {
+	uri        string
+	suites     []string
+	components []string
+	keyring    string // A file, or none.
+}
+
+// parseList reads the one-line form of sources.list(5).
+func parseList(text string) []source {
+	var found []source
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if kind != "deb" {
+			continue
+		}
+		var s source
+		rest = strings.TrimSpace(rest)
+		if options, after, ok := strings.Cut(rest, "]"); ok && strings.HasPrefix(rest, "[") {
+			s.keyring, rest = option(options[1:], "signed-by"), after
+		}
+		f := strings.Fields(rest)
+		if len(f) < 3 {
+			continue
+		}
+		s.uri, s.suites, s.components = f[0], f[1:2], f[2:]
+		found = append(found, s)
+	}
+	return found
+}
+
+func option(options, name string) string {
+	for o := range strings.FieldsSeq(options) {
+		if k, v, _ := strings.Cut(o, "="); strings.EqualFold(k, name) {
+			return v
+		}
+	}
+	return ""
+}
+
+// parseDeb822 reads the form with a field a line.
+func parseDeb822(text string) []source {
+	var found []source
+	for stanza := range strings.SplitSeq(text, "\n\n") {
+		f := fields(stanza)
+		if !slices.Contains(strings.Fields(f["types"]), "deb") || f["enabled"] == "no" {
+			continue
+		}
+		for uri := range strings.FieldsSeq(f["uris"]) {
+			s := source{uri: uri, suites: strings.Fields(f["suites"]), components: strings.Fields(f["components"])}
+			if k := f["signed-by"]; strings.HasPrefix(k, "/") {
+				s.keyring = strings.Fields(k)[0]
+			}
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// fields of a stanza by their lower-case names; a line that begins with a space goes on with the last.
+func fields(stanza string) map[string]string {
+	f := map[string]string{}
+	last := ""
+	for line := range strings.Lines(stanza) {
+		line = strings.TrimRight(line, "\n")
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		if strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") {
+			f[last] = strings.TrimSpace(f[last] + " " + strings.TrimSpace(line))
+			continue
+		}
+		if k, v, ok := strings.Cut(line, ":"); ok {
+			last = strings.ToLower(strings.TrimSpace(k))
+			f[last] = strings.TrimSpace(v)
+		}
+	}
+	return f
+}
+
+// debian is the first source of Debian itself: others have neither its suites' plain names nor the component main.
+func debian(all []source, codename string) (source, error) {
+	for _, s := range all {
+		if slices.Contains(s.suites, codename) && slices.Contains(s.components, "main") {
+			return s, nil
+		}
+	}
+	return source{}, fmt.Errorf("cannot find where this machine gets Debian %q from: its apt sources name no such suite with the component main", codename)
+}
+
+// mirror is where this machine gets Debian from.
+func mirror() (source, error) {
+	codename, err := codename()
+	if err != nil {
+		return source{}, err
+	}
+	var all []source
+	for _, pattern := range []string{"/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			return source{}, err
+		}
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				return source{}, fmt.Errorf("cannot read where Debian comes from: %w", err)
+			}
+			if strings.HasSuffix(f, ".sources") {
+				all = append(all, parseDeb822(string(b))...)
+				continue
+			}
+			all = append(all, parseList(string(b))...)
+		}
+	}
+	return debian(all, codename)
+}
+
+func codename() (string, error) {
+	b, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return "", fmt.Errorf("cannot tell which Debian this is: %w", err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "VERSION_CODENAME="); ok {
+			return strings.Trim(v, `"`), nil
+		}
+	}
+	return "", errors.New("cannot tell which Debian this is: /etc/os-release does not say")
+}

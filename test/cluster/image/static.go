@@ -1,0 +1,240 @@
+package image
+
+import (
+	"archive/zip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+const (
+	searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	nonroot    = 65532
+)
+
+// pause is what a pod's namespaces belong to.
+func (b *Builder) pause(ctx context.Context) (recipe, error) {
+	bin, err := b.compile(ctx, "pause")
+	if err != nil {
+		return recipe{}, err
+	}
+	return program("localhost/pause:1", bin, "pause", v1.Config{Entrypoint: []string{"/pause"}, User: strconv.Itoa(nonroot)})
+}
+
+// coredns runs as root, because it listens on port 53.
+func (b *Builder) coredns(context.Context) (recipe, error) {
+	bin, err := b.tool("coredns")
+	if err != nil {
+		return recipe{}, err
+	}
+	return program("registry.k8s.io/coredns/coredns:v1.12.0", bin, "coredns", v1.Config{Entrypoint: []string{"/coredns"}})
+}
+
+// program is an image of one static binary.
+func program(name, bin, file string, c v1.Config) (recipe, error) {
+	sum, err := fileSum(bin)
+	if err != nil {
+		return recipe{}, err
+	}
+	return recipe{
+		names:  []string{name},
+		inputs: []string{sum, fmt.Sprintf("%q", c.Entrypoint), c.User},
+		build: func(_ context.Context, dir string) (mutate.Appendable, error) {
+			w := newLayer(dir)
+			w.program(file, bin)
+			l, err := w.close()
+			if err != nil {
+				return nil, err
+			}
+			return newImage(runtime.GOARCH, c, l)
+		},
+	}, nil
+}
+
+const crossplaneModule = "github.com/crossplane/crossplane/v2"
+
+// crossplane has the name that its own chart asks for, with the version of its module.
+func (b *Builder) crossplane(ctx context.Context) (recipe, error) {
+	bin, err := b.tool("core")
+	if err != nil {
+		return recipe{}, err
+	}
+	sum, err := fileSum(bin)
+	if err != nil {
+		return recipe{}, err
+	}
+	certs, err := readCertificates()
+	if err != nil {
+		return recipe{}, err
+	}
+	version, dir, err := b.module(ctx, "core", crossplaneModule)
+	if err != nil {
+		return recipe{}, err
+	}
+	return recipe{
+		names:  []string{"xpkg.crossplane.io/crossplane/crossplane:" + version},
+		inputs: []string{version, sum, certs},
+		build: func(_ context.Context, tmp string) (mutate.Appendable, error) {
+			return crossplaneImage(tmp, bin, certs, filepath.Join(dir, "cluster"))
+		},
+	}, nil
+}
+
+func crossplaneImage(tmp, bin, certs, cluster string) (v1.Image, error) {
+	w := newLayer(tmp)
+	staticTree(w, certs)
+	w.program("usr/local/bin/crossplane", bin)
+	for _, d := range []string{"crds", "webhookconfigurations"} {
+		w.dir(d, 0o755, 0)
+		w.manifests(filepath.Join(cluster, d), d)
+	}
+	l, err := w.close()
+	if err != nil {
+		return nil, err
+	}
+	return newImage(runtime.GOARCH, v1.Config{
+		Entrypoint: []string{"crossplane"}, User: strconv.Itoa(nonroot), Env: []string{searchPath}, WorkingDir: "/",
+		ExposedPorts: map[string]struct{}{"8080/tcp": {}},
+	}, l)
+}
+
+// manifests are copied with modes of our own: the module cache is read-only.
+func (w *layerWriter) manifests(from, to string) {
+	files, err := filepath.Glob(filepath.Join(from, "*.yaml"))
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("cannot find manifests in %s", from)
+	}
+	if err != nil {
+		w.err = err
+		return
+	}
+	for _, f := range files {
+		w.copy(filepath.Join(to, filepath.Base(f)), f, 0o644)
+	}
+}
+
+// module finds a module in the version that one of test/tools requires.
+func (b *Builder) module(ctx context.Context, tool, path string) (version, dir string, err error) {
+	cmd := command(ctx, "go", "mod", "download", "-json", path)
+	cmd.Dir = filepath.Join(b.Root, "test", "tools", tool)
+	out, err := output(cmd)
+	if err != nil {
+		return "", "", fmt.Errorf("cannot find %s: %w", path, err)
+	}
+	var m struct {
+		Version string `json:"Version"` //nolint:tagliatelle // As the go command writes it.
+		Dir     string `json:"Dir"`     //nolint:tagliatelle // As the go command writes it.
+	}
+	if err := json.Unmarshal([]byte(out), &m); err != nil {
+		return "", "", fmt.Errorf("cannot find %s: %w", path, err)
+	}
+	return m.Version, m.Dir, nil
+}
+
+// distroless is the base of the product's image, for every architecture: there is no program in it.
+func (b *Builder) distroless(ctx context.Context) (recipe, error) {
+	certs, err := readCertificates()
+	if err != nil {
+		return recipe{}, err
+	}
+	goroot, version, err := goToolchain(ctx)
+	if err != nil {
+		return recipe{}, err
+	}
+	return recipe{
+		names:  []string{"gcr.io/distroless/static:nonroot"},
+		inputs: []string{certs, version},
+		build: func(_ context.Context, dir string) (mutate.Appendable, error) {
+			return distrolessImages(dir, certs, filepath.Join(goroot, "lib", "time", "zoneinfo.zip"))
+		},
+	}, nil
+}
+
+func distrolessImages(dir, certs, zones string) (v1.ImageIndex, error) {
+	w := newLayer(dir)
+	staticTree(w, certs)
+	w.zones(zones)
+	l, err := w.close()
+	if err != nil {
+		return nil, err
+	}
+	images := map[string]v1.Image{}
+	for _, arch := range []string{"amd64", "arm64"} {
+		images[arch], err = newImage(arch, v1.Config{
+			User: strconv.Itoa(nonroot), WorkingDir: "/home/nonroot",
+			Env: []string{searchPath, "SSL_CERT_FILE=" + certificates},
+		}, l)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return newIndex(images), nil
+}
+
+// newIndex of images by their architectures.
+func newIndex(images map[string]v1.Image) v1.ImageIndex {
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, arch := range slices.Sorted(maps.Keys(images)) {
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add: images[arch], Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
+		})
+	}
+	return index
+}
+
+// staticTree is what a static binary may look for.
+func staticTree(w *layerWriter, certs string) {
+	for _, d := range []string{"etc", "etc/ssl", "etc/ssl/certs", "home", "usr", "usr/local", "usr/local/bin"} {
+		w.dir(d, 0o755, 0)
+	}
+	w.dir("tmp", 0o1777, 0)
+	w.dir("home/nonroot", 0o700, nonroot)
+	w.text("etc/passwd", fmt.Sprintf("root:x:0:0:root:/root:/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\nnonroot:x:%[1]d:%[1]d:nonroot:/home/nonroot:/sbin/nologin\n", nonroot))
+	w.text("etc/group", fmt.Sprintf("root:x:0:\nnobody:x:65534:\nnonroot:x:%d:\n", nonroot))
+	w.text(strings.TrimPrefix(certificates, "/"), certs)
+}
+
+// zones are the time zones that come with Go.
+func (w *layerWriter) zones(file string) {
+	z, err := zip.OpenReader(file)
+	if err != nil {
+		w.err = err
+		return
+	}
+	defer z.Close() //nolint:errcheck // It was only read.
+	made := map[string]bool{}
+	for _, f := range z.File {
+		name := filepath.Join("usr/share/zoneinfo", f.Name) //nolint:gosec // Go's own archive, packed and not unpacked.
+		w.parents(name, made)
+		if f.FileInfo().IsDir() {
+			continue
+		}
+		b, err := z.Open(f.Name)
+		if err != nil {
+			w.err = err
+			return
+		}
+		w.header(tarFile(name, f.FileInfo().Size()), b)
+		_ = b.Close() // It was only read.
+	}
+}
+
+func readCertificates() (string, error) {
+	b, err := os.ReadFile(certificates)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the CA certificates, is the package ca-certificates installed: %w", err)
+	}
+	return string(b), nil
+}

@@ -1,0 +1,230 @@
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// Annotations of an image in the layout's index.
+const (
+	refName   = "org.opencontainers.image.ref.name"
+	inputsKey = "io.crossplane-mysql.inputs"
+)
+
+const lockEvery = 300 * time.Millisecond
+
+// A store writes an OCI layout so that no reader ever sees a part of something: every file gets its name when it is
+// whole, the index last. The library's own writer does neither for manifests and the index.
+type store struct {
+	dir  string
+	lock *os.File
+	sayf func(format string, a ...any)
+}
+
+// openStore waits until no other process has the layout, and removes what no image needs.
+func openStore(ctx context.Context, dir string, sayf func(string, ...any)) (*store, error) {
+	if err := os.MkdirAll(filepath.Join(dir, "blobs", "sha256"), 0o750); err != nil {
+		return nil, err
+	}
+	l, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	s := &store{dir: dir, lock: l, sayf: sayf}
+	if err := s.begin(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *store) begin(ctx context.Context) error {
+	if err := s.wait(ctx); err != nil {
+		return err
+	}
+	if err := s.write("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`)); err != nil {
+		return err
+	}
+	// Without an index that can be read there are no images.
+	if _, _, err := s.index(); err != nil {
+		if err := s.writeIndex(nil); err != nil {
+			return err
+		}
+	}
+	return s.collect()
+}
+
+// wait for the lock, which the kernel drops with its process.
+func (s *store) wait(ctx context.Context) error {
+	for said := false; ; said = true {
+		err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err
+		}
+		if !said {
+			s.sayf("waiting for another run that makes images")
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(lockEvery):
+		}
+	}
+}
+
+func (s *store) close() { _ = s.lock.Close() } // Nothing was written to it.
+
+func (s *store) index() (v1.ImageIndex, []v1.Descriptor, error) {
+	i, err := layout.ImageIndexFromPath(s.dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := i.IndexManifest()
+	if err != nil {
+		return nil, nil, err
+	}
+	return i, m.Manifests, nil
+}
+
+// has tells whether all names lead to a whole image with the key.
+func (s *store) has(names []string, key string) bool {
+	i, all, err := s.index()
+	if err != nil {
+		return false
+	}
+	for _, n := range names {
+		at := slices.IndexFunc(all, func(d v1.Descriptor) bool {
+			return d.Annotations[refName] == n && d.Annotations[inputsKey] == key
+		})
+		if at < 0 || s.visit(i, all[at], s.present) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// present is an error if a blob is not there in full.
+func (s *store) present(d v1.Descriptor) error {
+	info, err := os.Stat(s.blob(d.Digest))
+	if err == nil && info.Size() != d.Size {
+		return fmt.Errorf("the blob %s has not its size", d.Digest)
+	}
+	return err
+}
+
+// visit shows every blob that belongs to a descriptor.
+func (s *store) visit(in v1.ImageIndex, d v1.Descriptor, see func(v1.Descriptor) error) error {
+	if err := see(d); err != nil {
+		return err
+	}
+	if d.MediaType.IsIndex() {
+		return s.visitIndex(in, d, see)
+	}
+	if !d.MediaType.IsImage() {
+		return nil
+	}
+	img, err := in.Image(d.Digest)
+	if err != nil {
+		return err
+	}
+	m, err := img.Manifest()
+	if err != nil {
+		return err
+	}
+	for _, child := range append([]v1.Descriptor{m.Config}, m.Layers...) {
+		if err := see(child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *store) visitIndex(in v1.ImageIndex, d v1.Descriptor, see func(v1.Descriptor) error) error {
+	i, err := in.ImageIndex(d.Digest)
+	if err != nil {
+		return err
+	}
+	m, err := i.IndexManifest()
+	if err != nil {
+		return err
+	}
+	for _, child := range m.Manifests {
+		if err := s.visit(i, child, see); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put gives an image, or an index of some, all its names, which other images lose.
+func (s *store) put(names []string, key string, made mutate.Appendable) error {
+	if err := s.writeAll(made); err != nil {
+		return fmt.Errorf("cannot write the image: %w", err)
+	}
+	desc, err := partial.Descriptor(made)
+	if err != nil {
+		return err
+	}
+	_, all, err := s.index()
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(d v1.Descriptor) bool { return slices.Contains(names, d.Annotations[refName]) })
+	for _, n := range names {
+		d := *desc
+		d.Annotations = map[string]string{refName: n, inputsKey: key}
+		all = append(all, d)
+	}
+	if err := s.writeIndex(all); err != nil {
+		return err
+	}
+	return s.collect()
+}
+
+func (s *store) writeIndex(all []v1.Descriptor) error {
+	b, err := json.MarshalIndent(v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: slices.Concat([]v1.Descriptor{}, all)}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return s.write("index.json", b)
+}
+
+// collect removes blobs that no image needs, among them those that a killed run left.
+func (s *store) collect() error {
+	i, all, err := s.index()
+	if err != nil {
+		return err
+	}
+	needed := map[string]bool{}
+	for _, d := range all {
+		// What is broken is no reason to keep its parts; it is made anew.
+		_ = s.visit(i, d, func(d v1.Descriptor) error { needed[d.Digest.Hex] = true; return nil })
+	}
+	blobs := filepath.Join(s.dir, "blobs", "sha256")
+	files, err := os.ReadDir(blobs)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if needed[f.Name()] {
+			continue
+		}
+		if err := os.Remove(filepath.Join(blobs, f.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
