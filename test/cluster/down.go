@@ -1,0 +1,58 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/machine"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
+)
+
+// downCmd ends a cluster.
+type downCmd struct{}
+
+func (d *downCmd) run(ctx context.Context, c state.Cluster) error {
+	p := newProgress()
+	unlock, err := c.Lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := clean(ctx, c); err != nil {
+		return err
+	}
+	p.sayf("cluster %q is down, and nothing of it is left but its last logs", c.Name)
+	return nil
+}
+
+// clean ends what runs of a cluster and removes what is left. It is not interrupted: it is what an interrupt asks for.
+func clean(ctx context.Context, c state.Cluster) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+	defer cancel()
+	if err := c.Kill(ctx); err != nil {
+		return err
+	}
+	if err := machine.RemoveCgroups(ctx, machine.CgroupRoot, c.Cgroup()); err != nil {
+		return err
+	}
+	return removeFiles(c)
+}
+
+// removeFiles keeps the logs: they are what one looks for after a failure. The next boot removes those too.
+func removeFiles(c state.Cluster) error {
+	entries, err := os.ReadDir(c.Dir())
+	if err != nil {
+		return fmt.Errorf("cannot look into the cluster's folder: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if n := e.Name(); n != "lock" && n != "logs" {
+			errs = append(errs, os.RemoveAll(c.File(n)))
+		}
+	}
+	return errors.Join(errs...)
+}

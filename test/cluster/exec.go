@@ -1,0 +1,50 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/inside"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
+)
+
+// execCmd runs a command inside.
+type execCmd struct {
+	Node    int      `help:"Number of the node to run it on; 0 is the control plane."`
+	Command []string `arg:"" help:"The command and its arguments." passthrough:""`
+}
+
+func (e *execCmd) run(ctx context.Context, c state.Cluster) error {
+	p, running := c.Running()
+	if !running {
+		return fmt.Errorf("cluster %q is not running: make cluster-up", c.Name)
+	}
+	pid := p.PID
+	if e.Node != 0 {
+		var err error
+		if pid, err = inside.FindNode(c.Name, e.Node); err != nil {
+			return err
+		}
+	}
+	cmd := inNamespaces(ctx, pid, e.Command...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return &exitError{code: exit.ExitCode()}
+	}
+	return err
+}
+
+// inNamespaces is a command in the namespaces of a process of the cluster.
+func inNamespaces(ctx context.Context, pid int, command ...string) *exec.Cmd {
+	args := append([]string{"--target", strconv.Itoa(pid), "--net", "--mount", "--pid", "--"}, command...)
+	cmd := exec.CommandContext(ctx, "nsenter", args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG=/run/cluster/pki/admin.kubeconfig", "CONTAINERD_ADDRESS=/run/containerd/containerd.sock", "CONTAINERD_NAMESPACE=k8s.io")
+	return cmd
+}

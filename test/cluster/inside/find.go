@@ -1,0 +1,31 @@
+package inside
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// FindNode returns the process of a node, seen from outside.
+func FindNode(cluster string, number int) (pid int, err error) {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue // The process has ended meanwhile.
+		}
+		args := strings.Split(string(b), "\x00")
+		if len(args) < 3 || args[1] != CommandNode {
+			continue
+		}
+		if c, err := ParseConfig(args[2]); err == nil && c.Name == cluster && c.Node == number {
+			return strconv.Atoi(filepath.Base(filepath.Dir(f)))
+		}
+	}
+	return 0, fmt.Errorf("cluster %q has no node %d", cluster, number)
+}

@@ -1,0 +1,251 @@
+package inside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/volumes"
+)
+
+// Folders that programs of a node write to. Each node has its own, also for hostPath volumes below varLib.
+const (
+	varLib     = "/var/lib"
+	varLog     = "/var/log"
+	containerd = "/run/containerd/containerd.sock"
+)
+
+// A node's programs may fail for a while: the API server has much to do while it boots.
+const (
+	nodeRetries = 5
+	startTime   = time.Minute
+)
+
+// provisioner is the name in the storage classes.
+const provisioner = "local.crossplane-mysql.test"
+
+// cgroupRoots are the folders of cgroup v1's hierarchies, and that of v2, whichever the machine has.
+const cgroupRoots = "/sys/fs/cgroup"
+
+// A node is one machine of the cluster, as far as Kubernetes can tell.
+type node struct {
+	Config
+
+	sup *supervisor
+	dir string
+}
+
+// Node runs a node until it is killed. It begins when its standard input ends: its network is there then.
+func Node(c Config) error {
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		return err
+	}
+	n := &node{Config: c, sup: newSupervisor(clusterDir, nodeRetries), dir: filepath.Join(clusterDir, NodeName(c.Node))}
+	ctx := context.Background()
+	if err := n.network(ctx); err != nil {
+		return err
+	}
+	if err := n.mounts(); err != nil {
+		return err
+	}
+	if err := n.cgroups(); err != nil {
+		return err
+	}
+	if err := n.configure(); err != nil {
+		return err
+	}
+	if err := n.start(ctx); err != nil {
+		return err
+	}
+	go func() {
+		if err := n.serveVolumes(ctx); err != nil {
+			n.sup.fail(err)
+		}
+	}()
+	return <-n.sup.failed
+}
+
+func (n *node) name() string { return NodeName(n.Node) }
+
+func (n *node) network(ctx context.Context) error {
+	commands := [][]string{
+		{"ip", "link", "set", "lo", "up"},
+		{"ip", "addr", "add", nodeIP(n.Node) + "/24", "dev", "eth0"},
+		{"ip", "link", "set", "eth0", "up"},
+		{"ip", "route", "add", "default", "via", controlIP},
+	}
+	for i := 1; i <= n.Nodes; i++ {
+		if i != n.Node {
+			commands = append(commands, []string{"ip", "route", "add", podSubnet(i), "via", nodeIP(i)})
+		}
+	}
+	if err := runAll(ctx, commands); err != nil {
+		return err
+	}
+	if err := unix.Sethostname([]byte(n.name())); err != nil {
+		return fmt.Errorf("cannot name the node: %w", err)
+	}
+	return sysctls(map[string]string{
+		"net/ipv4/ip_forward": "1",
+		// A pod's answer to a pod beside it must pass the rules that made the question come from a Service.
+		"net/bridge/bridge-nf-call-iptables": "1",
+	})
+}
+
+func sysctls(values map[string]string) error {
+	for name, value := range values {
+		if err := os.WriteFile(filepath.Join("/proc/sys", name), []byte(value), 0); err != nil {
+			return fmt.Errorf("cannot set %s: %w; is the kernel module br_netfilter loaded", name, err)
+		}
+	}
+	return nil
+}
+
+// mounts gives the node folders of its own where the programs of a node keep their files.
+func (n *node) mounts() error {
+	for from, to := range map[string]string{"lib": varLib, "log": varLog} {
+		dir := filepath.Join(n.dir, from)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if err := bind(dir, to); err != nil {
+			return err
+		}
+	}
+	// A tmpfs for what tells nodes apart: sockets, and the network namespaces of pods.
+	for _, d := range []string{"containerd", "netns", "lock"} {
+		dir := filepath.Join(runDir, d)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount("run", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
+			return fmt.Errorf("cannot mount %s: %w", dir, err)
+		}
+	}
+	// Pods may ask that mounts below a folder be seen by others (mountPropagation), so the kubelet wants this.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
+		return fmt.Errorf("cannot share mounts with pods: %w", err)
+	}
+	return nil
+}
+
+// cgroups makes the folder under which the kubelet keeps its pods; it does not make that one itself.
+func (n *node) cgroups() error {
+	entries, err := os.ReadDir(cgroupRoots)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(cgroupRoots, "cgroup.controllers")); err == nil {
+		return n.cgroup2()
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		dir := filepath.Join(cgroupRoots, e.Name(), n.Cgroup, n.name())
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("cannot make a cgroup: %w", err)
+		}
+		if e.Name() == "cpuset" {
+			if err := inheritCpuset(filepath.Dir(dir), dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// inheritCpuset fills what a new folder of cgroup v1's cpuset has empty; nothing can run in it before.
+func inheritCpuset(dirs ...string) error {
+	for _, dir := range dirs {
+		for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
+			b, err := os.ReadFile(filepath.Join(filepath.Dir(dir), f))
+			if errors.Is(err, os.ErrNotExist) {
+				continue // A hybrid v2 folder by that name.
+			}
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, f), b, 0); err != nil {
+				return fmt.Errorf("cannot fill a cpuset: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// cgroup2 hands the controllers down, level by level, as cgroup v2 wants it.
+func (n *node) cgroup2() error {
+	b, err := os.ReadFile(filepath.Join(cgroupRoots, "cgroup.controllers"))
+	if err != nil {
+		return err
+	}
+	all := "+" + strings.Join(strings.Fields(string(b)), " +")
+	dir := cgroupRoots
+	for _, next := range []string{n.Cgroup, n.name(), ""} {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte(all), 0); err != nil {
+			return fmt.Errorf("cannot hand cgroup controllers down in %s: %w; in a container, move its processes out of the root cgroup first", dir, err)
+		}
+		dir = filepath.Join(dir, next)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("cannot make a cgroup: %w", err)
+		}
+	}
+	return nil
+}
+
+// start the programs of a node. The kubelet ends when it does not find containerd.
+func (n *node) start(ctx context.Context) error {
+	n.sup.run("containerd-"+n.name(), "containerd", "--config="+filepath.Join(n.dir, "containerd.toml"))
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	err := n.sup.until(ctx, "containerd", func(context.Context) error {
+		_, err := os.Stat(containerd)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	n.sup.run("kubelet-"+n.name(), kubeFile, "kubelet",
+		"--kubeconfig="+n.pkiFile(n.name()+".kubeconfig"), "--config="+filepath.Join(n.dir, "kubelet.yaml"),
+		"--hostname-override="+n.name(), "--node-ip="+nodeIP(n.Node))
+	n.sup.run("kube-proxy-"+n.name(), kubeFile, "kube-proxy",
+		"--kubeconfig="+n.pkiFile("kube-proxy.kubeconfig"), "--proxy-mode=nftables",
+		"--cluster-cidr="+podNet, "--hostname-override="+n.name(),
+		// The machine's limits are not ours to change.
+		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0")
+	return nil
+}
+
+func (n *node) pkiFile(name string) string { return filepath.Join(clusterDir, "pki", name) }
+
+// serveVolumes makes the volumes of this node, in the mount namespace that its kubelet is in.
+func (n *node) serveVolumes(ctx context.Context) error {
+	config, err := clientcmd.BuildConfigFromFlags("", n.pkiFile("volumes.kubeconfig"))
+	if err != nil {
+		return fmt.Errorf("cannot serve volumes: %w", err)
+	}
+	c, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("cannot serve volumes: %w", err)
+	}
+	p := &volumes.Provisioner{
+		Client: c,
+		Node:   n.name(),
+		Dir:    filepath.Join(varLib, "volumes"),
+		Images: filepath.Join(n.dir, "volumes"),
+		Name:   provisioner,
+		Log:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	}
+	return p.Run(ctx)
+}

@@ -1,0 +1,154 @@
+package inside
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// validity of the certificates. A cluster is made anew at each boot.
+const validity = 365 * 24 * time.Hour
+
+// A pki is the certificates and tokens of one boot, as files of a folder.
+type pki struct {
+	dir    string
+	ca     *x509.Certificate
+	caKey  *ecdsa.PrivateKey
+	caPEM  []byte
+	tokens strings.Builder
+}
+
+func (p *pki) file(name string) string { return filepath.Join(p.dir, name) }
+
+func (p *pki) write(name, kind string, der []byte) error {
+	return os.WriteFile(p.file(name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
+}
+
+// newPKI makes the certificate authority, the API server's certificate and the key of service account tokens.
+func newPKI(dir string) (*pki, error) {
+	p := &pki{dir: dir}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := p.makeCA(); err != nil {
+		return nil, fmt.Errorf("cannot make the certificate authority: %w", err)
+	}
+	if err := p.makeServer(); err != nil {
+		return nil, fmt.Errorf("cannot make the API server's certificate: %w", err)
+	}
+	if err := p.makeServiceAccountKey(); err != nil {
+		return nil, fmt.Errorf("cannot make the service accounts' key: %w", err)
+	}
+	return p, nil
+}
+
+func (p *pki) makeCA() error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	p.caKey = key
+	p.ca = &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: "cluster"},
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              time.Now().Add(validity),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, p.ca, p.ca, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	p.caPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return os.WriteFile(p.file("ca.crt"), p.caPEM, 0o600)
+}
+
+// makeServer makes one certificate for the API server's two roles: it serves, and it is a client of kubelets.
+func (p *pki) makeServer() error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	cert := &x509.Certificate{
+		SerialNumber: big.NewInt(2),
+		Subject:      pkix.Name{CommonName: apiServerUser},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(validity),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		DNSNames:     []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
+		IPAddresses:  []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(serviceIP), net.ParseIP(controlIP)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, p.ca, key.Public(), p.caKey)
+	if err != nil {
+		return err
+	}
+	if err := p.write("api.crt", "CERTIFICATE", der); err != nil {
+		return err
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	return p.write("api.key", "PRIVATE KEY", keyDER)
+}
+
+func (p *pki) makeServiceAccountKey() error {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return err
+	}
+	if err := p.write("sa.key", "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)); err != nil {
+		return err
+	}
+	pub, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return err
+	}
+	return p.write("sa.pub", "PUBLIC KEY", pub)
+}
+
+// Users of the API server that Kubernetes' own roles are bound to.
+const (
+	apiServerUser = "kube-apiserver"
+	admin         = "admin"
+)
+
+// user makes a user with a token of its own, and returns its kubeconfig.
+func (p *pki) user(name, group, server string) ([]byte, error) {
+	token := make([]byte, 16)
+	_, _ = rand.Read(token) // It never fails.
+	secret := hex.EncodeToString(token)
+	fmt.Fprintf(&p.tokens, "%s,%s,%s,\"%s\"\n", secret, name, name, group)
+	return kubeconfig(server, p.caPEM, secret)
+}
+
+func kubeconfig(server string, ca []byte, token string) ([]byte, error) {
+	const name = "crossplane-mysql"
+	type m = map[string]any
+	return json.MarshalIndent(m{ // JSON is YAML.
+		"apiVersion":      "v1",
+		"kind":            "Config",
+		"current-context": name,
+		"clusters": []m{{"name": name, "cluster": m{
+			"server": server, "certificate-authority-data": base64.StdEncoding.EncodeToString(ca)}}},
+		"users":    []m{{"name": name, "user": m{"token": token}}},
+		"contexts": []m{{"name": name, "context": m{"cluster": name, "user": name}}},
+	}, "", " ")
+}

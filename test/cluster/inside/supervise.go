@@ -1,0 +1,116 @@
+package inside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// restartAfter is how long a component that died stays dead once the cluster is up.
+const restartAfter = time.Second
+
+// logTail is how many bytes of a log are shown when a component dies while booting.
+const logTail = 3000
+
+// quick is how soon a component must end for that to count as a failed start.
+const quick = 10 * time.Second
+
+// A supervisor runs components. While the cluster boots, one that ends too often is a failure; later it is always
+// started again, as a service manager would.
+type supervisor struct {
+	dir string
+	// retries of a component's start while booting.
+	retries int
+	booted  atomic.Bool
+	failed  chan error
+}
+
+func newSupervisor(dir string, retries int) *supervisor {
+	return &supervisor{dir: dir, retries: retries, failed: make(chan error, 1)}
+}
+
+// run starts a component and keeps it running. Its output goes into a log of its own.
+func (s *supervisor) run(name string, args ...string) {
+	go func() {
+		for failures := 0; ; time.Sleep(restartAfter) {
+			start := time.Now()
+			err := s.once(name, args)
+			failures++
+			if time.Since(start) > quick {
+				failures = 0
+			}
+			if !s.booted.Load() && failures > s.retries {
+				s.fail(fmt.Errorf("%s ended while the cluster was booting: %w; its last lines:\n%s", name, err, tail(logFile(s.dir, name))))
+				return
+			}
+		}
+	}()
+}
+
+func (s *supervisor) once(name string, args []string) error {
+	log, err := os.OpenFile(logFile(s.dir, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()                         //nolint:errcheck // What the component wrote is written.
+	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // Components of the cluster; they end with its first process.
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Run(); err != nil {
+		return err
+	}
+	return errors.New("exit status 0")
+}
+
+func (s *supervisor) fail(err error) {
+	select {
+	case s.failed <- err:
+	default: // The first failure is the cause.
+	}
+}
+
+// until tries something again and again. A component that dies ends the wait.
+func (s *supervisor) until(ctx context.Context, what string, try func(context.Context) error) error {
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s takes too long: %w", what, err)
+		case err := <-s.failed:
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func logFile(dir, name string) string { return filepath.Join(dir, "logs", name+".log") }
+
+func tail(file string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	s := string(b)
+	if len(s) > logTail {
+		s = s[len(s)-logTail:]
+		_, s, _ = strings.Cut(s, "\n")
+	}
+	return strings.TrimRight(s, "\n")
+}
+
+// command runs a short program to its end.
+func command(ctx context.Context, name string, args ...string) error {
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w: %s", filepath.Base(name), strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/machine"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
+)
+
+// TestKilled boots a cluster for real, kills it in different ways, and sees each time that the next command cleans up
+// and that nothing is left.
+func TestKilled(t *testing.T) {
+	c := newTestCluster(t, "killed")
+	c.killLauncher(t)
+	c.gone(t)
+	if out := c.mustRun(t, "up", "--nodes=1"); !strings.Contains(out, "ended without cleaning up") {
+		t.Errorf("want to be told of the earlier run, got %s", out)
+	}
+	if out := c.mustRun(t, "status"); !strings.Contains(out, c.Kubeconfig()) {
+		t.Errorf("want to be told of the kubeconfig, got %s", out)
+	}
+	p, running := c.Running()
+	if !running {
+		t.Fatal("want it to run")
+	}
+	if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	c.gone(t)
+	if out := c.mustRun(t, "down"); !strings.Contains(out, "is down") {
+		t.Errorf("want to be told that it is down, got %s", out)
+	}
+	c.nothingLeft(t)
+}
+
+// A testCluster is a cluster and the program that works on it.
+type testCluster struct {
+	state.Cluster
+
+	program string
+}
+
+func newTestCluster(t *testing.T, name string) *testCluster {
+	t.Helper()
+	root, err := state.FindRoot(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := state.New(root, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &testCluster{Cluster: s, program: filepath.Join(t.TempDir(), "cluster")}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", c.program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if err := clean(context.Background(), s); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func (c *testCluster) command(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, c.program, append([]string{"--root=" + c.Root, "--name=" + c.Name}, args...)...)
+}
+
+func (c *testCluster) mustRun(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := c.command(t.Context(), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// killLauncher lets the program die in the middle of a boot, so that it cannot clean up.
+func (c *testCluster) killLauncher(t *testing.T) {
+	t.Helper()
+	cmd := c.command(t.Context(), "up", "--nodes=1")
+	out, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines, reached := bufio.NewScanner(out), false
+	for !reached && lines.Scan() {
+		reached = strings.Contains(lines.Text(), "waiting for the nodes")
+	}
+	if !reached {
+		t.Fatal("the boot never came to the nodes")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, out)
+	if err := cmd.Wait(); err == nil {
+		t.Fatal("want it to be killed")
+	}
+}
+
+// gone waits until no process of the cluster is left, though nobody ended them.
+func (c *testCluster) gone(t *testing.T) {
+	t.Helper()
+	for range 100 {
+		if _, running := c.Running(); !running {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatal("the cluster's first process is still alive")
+}
+
+func (c *testCluster) nothingLeft(t *testing.T) {
+	t.Helper()
+	cgroups, err := filepath.Glob(filepath.Join(machine.CgroupRoot, "*", c.Cgroup()))
+	if err != nil || len(cgroups) > 0 {
+		t.Errorf("cgroups are left: %v, %v", cgroups, err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || strings.Contains(string(mounts), c.Dir()) {
+		t.Errorf("mounts are left: %v", err)
+	}
+	entries, err := os.ReadDir(c.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if n := e.Name(); n != "lock" && n != "logs" {
+			t.Errorf("%s is left in the cluster's folder", n)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/inside"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
+)
+
+// Names of what is loaded, as the packages' own metadata and the Composition have them.
+const (
+	organization = "crossplane-mysql"
+	publicHost   = "ghcr.io"
+	// productVersion is what the Composition asks for; the working tree is loaded under it.
+	productVersion = "v0.1.0"
+)
+
+// loadCmd installs the working tree.
+type loadCmd struct {
+	Timeout time.Duration `default:"3m" help:"How long the packages may take to become Healthy."`
+}
+
+// A loader builds and installs the product.
+type loader struct {
+	client
+
+	cli      string
+	registry string // Seen from outside.
+	nodes    int
+	dist     string
+}
+
+func (l *loadCmd) run(ctx context.Context, c state.Cluster) error {
+	unlock, err := c.Lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	process, running := c.Running()
+	if !running {
+		return fmt.Errorf("cluster %q is not running: make cluster-up", c.Name)
+	}
+	p := newProgress()
+	tools, err := buildTools(ctx, c.Root, p, "kube", "cli")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
+	defer cancel()
+	ld := &loader{
+		client:   client{cluster: c, kube: tools["kube"], out: p},
+		cli:      tools["cli"],
+		registry: fmt.Sprintf("127.0.0.1:%d", process.Registry),
+		nodes:    process.Nodes,
+		dist:     c.File("dist"),
+	}
+	if err := ld.load(ctx); err != nil {
+		return err
+	}
+	p.sayf("the working tree is installed in cluster %q", c.Name)
+	return nil
+}
+
+func (l *loader) load(ctx context.Context) error {
+	if err := l.image(ctx); err != nil {
+		return err
+	}
+	if err := l.packages(ctx); err != nil {
+		return err
+	}
+	if err := l.manifests(ctx); err != nil {
+		return err
+	}
+	return l.install(ctx)
+}
+
+// image builds the product's own image with its Dockerfile.
+func (l *loader) image(ctx context.Context) error {
+	l.out.sayf("building the image from its Dockerfile")
+	b := image.Builder{Root: l.cluster.Root, Layout: l.cluster.Images(), Work: filepath.Join(l.cluster.Root, ".cache", "images-work"), Log: l.out}
+	built, err := b.Product(ctx, productVersion)
+	if err != nil {
+		return err
+	}
+	if err := built.Push(ctx, l.registry); err != nil {
+		return err
+	}
+	return l.forget(ctx, publicHost+"/"+organization+"/"+organization+":"+productVersion)
+}
+
+// forget an image on every node, which would otherwise not look whether its tag has moved.
+func (l *loader) forget(ctx context.Context, name string) error {
+	for i := 1; i <= l.nodes; i++ {
+		pid, err := inside.FindNode(l.cluster.Name, i)
+		if err != nil {
+			return err
+		}
+		ctr := inNamespaces(ctx, pid, "ctr", "images", "rm", name)
+		if _, err := output(ctr); err != nil {
+			return fmt.Errorf("cannot remove the image of before from node %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// packages builds the packages for this machine and pushes them with the CLI that a user would.
+func (l *loader) packages(ctx context.Context) error {
+	l.out.sayf("building and pushing the packages")
+	build := exec.CommandContext(ctx, "go", "run", "-C", "package/build", ".", "--cli", l.cli, "--version", productVersion, "--arch", runtime.GOARCH, "--out", l.dist)
+	build.Dir = l.cluster.Root
+	if _, err := output(build); err != nil {
+		return fmt.Errorf("cannot build the packages: %w", err)
+	}
+	for file, repository := range map[string]string{
+		"function-mysql-" + runtime.GOARCH + ".xpkg": "function-mysql",
+		"configuration-mysql.xpkg":                   "configuration-mysql",
+		"configuration-mysql-hostpath.xpkg":          "configuration-mysql-hostpath",
+	} {
+		push := exec.CommandContext(ctx, l.cli, "xpkg", "push", "--package-files="+filepath.Join(l.dist, file),
+			l.registry+"/"+organization+"/"+repository+":"+productVersion)
+		if _, err := output(push); err != nil {
+			return fmt.Errorf("cannot push %s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// manifests applies what is installed with kubectl: the CRD, access rights, and the controller.
+func (l *loader) manifests(ctx context.Context) error {
+	dir := filepath.Join(l.cluster.Root, "controller", "deploy")
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	l.out.sayf("applying controller/deploy")
+	_, err := l.kubectl(ctx, "", "apply", "--server-side", "--force-conflicts", "-k", dir)
+	return err
+}

@@ -1,0 +1,150 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fit is a machine on which a cluster can run.
+func fit() Facts {
+	return Facts{
+		UID: 0, Capabilities: 1<<41 - 1, DiskPath: "/repo", Disk: 100 << 30, Memory: 16 << 30, Overlay: true,
+		Controllers: []string{"cpuset", "cpu", "io", "memory", "pids"},
+	}
+}
+
+func TestProblems(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		change func(*Facts)
+		want   []string // Words of each problem, in order.
+	}{
+		"Fit":        {reason: "Nothing is wrong.", change: func(*Facts) {}},
+		"NotRoot":    {reason: "Without root nothing else is worth saying.", change: func(f *Facts) { f.UID, f.Capabilities = 1000, 0 }, want: []string{"sudo"}},
+		"Capability": {reason: "The missing one has a name.", change: func(f *Facts) { f.Capabilities &^= 1 << unix.CAP_NET_ADMIN }, want: []string{"CAP_NET_ADMIN"}},
+		"NoResource": {reason: "CAP_SYS_RESOURCE is not needed.", change: func(f *Facts) { f.Capabilities &^= 1 << unix.CAP_SYS_RESOURCE }},
+		"Disk":       {reason: "It says how much there is and where.", change: func(f *Facts) { f.Disk = 1 << 30 }, want: []string{"only 1.0 GiB are free below /repo"}},
+		"Memory":     {reason: "It says how much is needed.", change: func(f *Facts) { f.Memory = 1 << 30 }, want: []string{"4.0 GiB are needed"}},
+		"Overlay":    {reason: "A module may only have to be loaded.", change: func(f *Facts) { f.Overlay = false }, want: []string{"modprobe overlay"}},
+		"Cgroup":     {reason: "Each missing controller is named.", change: func(f *Facts) { f.Controllers = []string{"cpu", "cpuset", "pids"} }, want: []string{"controller memory"}},
+		"Ports":      {reason: "There is a way out.", change: func(f *Facts) { f.Ports = []int{20000} }, want: []string{"port 20000 on 127.0.0.1 is in use"}},
+		"All":        {reason: "All of them are said at once.", change: func(f *Facts) { f.Disk, f.Ports = 0, []int{1, 2} }, want: []string{"free", "port 1 ", "port 2 "}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := fit()
+			tc.change(&f)
+			got := f.Problems()
+			if len(got) != len(tc.want) {
+				t.Fatalf("%s\nwant %d problems, got %q", tc.reason, len(tc.want), got)
+			}
+			for i, w := range tc.want {
+				if !strings.Contains(got[i], w) {
+					t.Errorf("%s\nwant %q in %q", tc.reason, w, got[i])
+				}
+			}
+		})
+	}
+}
+
+// TestLook looks at this machine, on which the other tests of this module run.
+func TestLook(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It is closed at once.
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // Nobody connected.
+	port := l.Addr().(*net.TCPAddr).Port
+	f, err := Look(t.TempDir(), port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Ports) != 1 || f.Ports[0] != port {
+		t.Errorf("want port %d to be in use, got %v", port, f.Ports)
+	}
+	if f.Disk == 0 || f.Memory == 0 || f.Capabilities == 0 || len(f.Controllers) == 0 {
+		t.Errorf("a fact is missing: %+v", f)
+	}
+	f.Ports = nil
+	if p := f.Problems(); len(p) > 0 {
+		t.Errorf("these tests need a machine that can run a cluster: %q", p)
+	}
+}
+
+func TestControllers(t *testing.T) {
+	v2, v1 := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(v2, "cgroup.controllers"), "cpuset cpu io memory pids\n")
+	for _, c := range []string{"cpu", "memory"} {
+		write(t, filepath.Join(v1, c, "cgroup.procs"), "")
+	}
+	for dir, want := range map[string]string{v2: "[cpuset cpu io memory pids]", v1: "[cpu memory]", t.TempDir(): "[]"} {
+		if got := fmt.Sprint(controllers(dir)); got != want {
+			t.Errorf("want %s, got %s", want, got)
+		}
+	}
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRemoveCgroups removes real ones, and leaves alone what has another name.
+func TestRemoveCgroups(t *testing.T) {
+	root := CgroupRoot
+	if _, err := os.Stat(filepath.Join(root, "pids")); err == nil {
+		root = filepath.Join(root, "pids")
+	}
+	name := fmt.Sprintf("crossplane-mysql-test-%d", os.Getpid())
+	other := name + "-other"
+	for _, dir := range []string{filepath.Join(name, "node1", "pod"), other} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer os.Remove(filepath.Join(root, other)) //nolint:errcheck // It is looked for below.
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for range 2 { // The second time there is nothing to do.
+		if err := RemoveCgroups(ctx, CgroupRoot, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(root, name)); !os.IsNotExist(err) {
+		t.Errorf("the cgroup is still there: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(root, other)); err != nil {
+		t.Errorf("the other cgroup is gone: %v", err)
+	}
+}
+
+func TestInstallSaysWhatAptSays(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "apt-get"), "#!/bin/sh\necho E: Unable to locate package >&2\nexit 100\n")
+	if err := os.Chmod(filepath.Join(dir, "apt-get"), 0o700); err != nil { //nolint:gosec // It is run.
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":/bin")
+	err := Install(t.Context(), []string{"containerd"})
+	if err == nil || !strings.Contains(err.Error(), "cannot install containerd") || !strings.Contains(err.Error(), "Unable to locate package") {
+		t.Errorf("want what apt-get said, got %v", err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	err = Install(t.Context(), []string{"containerd", "runc"})
+	if err == nil || !strings.Contains(err.Error(), "install containerd runc by hand") {
+		t.Errorf("want what to do without apt-get, got %v", err)
+	}
+}

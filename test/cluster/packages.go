@@ -1,0 +1,139 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// A pkg is a package as Crossplane has it installed.
+type pkg struct{ kind, name, repository string }
+
+// installed are the packages of the product, under the names that Crossplane gives to dependencies: under another one a
+// package that is also a dependency would be there twice, and neither would become Healthy.
+var installed = []pkg{
+	{"Function", "crossplane-mysql-function-mysql", "function-mysql"},
+	{"Configuration", "crossplane-mysql-configuration-mysql", "configuration-mysql"},
+	{"Configuration", "crossplane-mysql-configuration-mysql-hostpath", "configuration-mysql-hostpath"},
+}
+
+const packageObject = `---
+apiVersion: pkg.crossplane.io/v1
+kind: %s
+metadata:
+  name: %s
+  annotations: {cluster/loaded: %q}
+spec:
+  package: %s/%s/%s:%s
+  packagePullPolicy: Always
+`
+
+// install lets Crossplane install the packages, and waits for the very ones that were just pushed.
+func (l *loader) install(ctx context.Context) error {
+	l.out.sayf("installing the packages")
+	var objects strings.Builder
+	// The time makes Crossplane look at once whether the tag has moved.
+	stamp := time.Now().UTC().Format(time.RFC3339Nano)
+	for _, p := range installed {
+		fmt.Fprintf(&objects, packageObject, p.kind, p.name, stamp, publicHost, organization, p.repository, productVersion)
+	}
+	if _, err := l.kubectl(ctx, objects.String(), "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
+		return fmt.Errorf("cannot install the packages: %w", err)
+	}
+	for _, p := range installed {
+		if err := l.healthy(ctx, p); err != nil {
+			return err
+		}
+		l.out.sayf("%s %s is Healthy", p.kind, p.name)
+	}
+	return nil
+}
+
+func (l *loader) healthy(ctx context.Context, p pkg) error {
+	ref, err := name.NewTag(fmt.Sprintf("%s/%s/%s:%s", l.registry, organization, p.repository, productVersion))
+	if err != nil {
+		return err
+	}
+	pushed, err := remote.Head(ref, remote.WithContext(ctx))
+	if err != nil {
+		return fmt.Errorf("cannot find what was pushed: %w", err)
+	}
+	for {
+		s, err := l.look(ctx, p)
+		if err != nil {
+			return fmt.Errorf("cannot look at %s %s: %w", p.kind, p.name, err)
+		}
+		if s.has(p.name, pushed.Digest.Hex) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s %s does not become Healthy: %s", p.kind, p.name, s.complaint())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// packageState is what Crossplane says of a package.
+type packageState struct {
+	Metadata struct {
+		Generation int64 `json:"generation"`
+	} `json:"metadata"`
+	Status struct {
+		CurrentRevision string `json:"currentRevision"`
+		Conditions      []struct {
+			Type    string `json:"type"`
+			Status  string `json:"status"`
+			Reason  string `json:"reason"`
+			Message string `json:"message"`
+		} `json:"conditions"`
+	} `json:"status"`
+}
+
+func (l *loader) look(ctx context.Context, p pkg) (packageState, error) {
+	var s packageState
+	out, err := l.kubectl(ctx, "", "get", strings.ToLower(p.kind)+".pkg.crossplane.io", p.name, "--output=json")
+	if ctx.Err() != nil {
+		return s, context.Cause(ctx)
+	}
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal([]byte(out), &s)
+}
+
+// has says whether the package with this digest is the one that is installed and healthy. The name of a revision is
+// made of them (packageRevisionID in internal/controller/pkg/manager/reconciler.go of Crossplane).
+func (s packageState) has(name, digest string) bool {
+	sum := sha256.Sum256([]byte(digest + "|" + strconv.FormatInt(s.Metadata.Generation, 10)))
+	if s.Status.CurrentRevision != name+"-"+hex.EncodeToString(sum[:])[:12] {
+		return false
+	}
+	healthy := 0
+	for _, c := range s.Status.Conditions {
+		if (c.Type == "Healthy" || c.Type == "Installed") && c.Status == "True" {
+			healthy++
+		}
+	}
+	return healthy == 2
+}
+
+func (s packageState) complaint() string {
+	var said []string
+	for _, c := range s.Status.Conditions {
+		if c.Status != "True" {
+			said = append(said, fmt.Sprintf("%s is %s (%s) %s", c.Type, c.Status, c.Reason, c.Message))
+		}
+	}
+	return strings.Join(append(said, "revision "+s.Status.CurrentRevision), "; ")
+}

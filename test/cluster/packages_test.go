@@ -1,0 +1,42 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestHas uses what a real Crossplane said of a package.
+func TestHas(t *testing.T) {
+	const said = `{"metadata":{"generation":1},"status":{"currentRevision":"crossplane-mysql-function-mysql-REV","conditions":[
+		{"type":"Installed","status":"True","reason":"ActivePackageRevision"},
+		{"type":"Healthy","status":"HEALTHY","reason":"UnhealthyPackageRevision","message":"cannot pull"}]}}`
+	// printf 'DIGEST|1' | sha256sum
+	const digest, revision = "1a91013bb6d3b7cf36600a076a47bb91a6b4062562ef36c40e2559500101aa84", "4eae4229b551"
+	cases := map[string]struct {
+		reason   string
+		revision string
+		healthy  string
+		want     bool
+	}{
+		"Loaded":    {reason: "It is the one that was pushed, and runs.", revision: revision, healthy: "True", want: true},
+		"Unhealthy": {reason: "It does not run yet.", revision: revision, healthy: "False"},
+		"Earlier":   {reason: "It is the one from before.", revision: "0123456789ab", healthy: "True"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var s packageState
+			if err := json.Unmarshal([]byte(strings.NewReplacer("REV", tc.revision, "HEALTHY", tc.healthy).Replace(said)), &s); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.has("crossplane-mysql-function-mysql", digest); got != tc.want {
+				t.Errorf("%s\nwant %t, got %t", tc.reason, tc.want, got)
+			}
+			if !tc.want && tc.healthy == "False" && !strings.Contains(s.complaint(), "cannot pull") {
+				t.Errorf("want to be told why, got %s", s.complaint())
+			}
+		})
+	}
+}

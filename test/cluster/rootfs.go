@@ -1,0 +1,25 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
+)
+
+// rootfsCmd is for tests that run mysqld without a cluster.
+type rootfsCmd struct {
+	Dir string `arg:"" help:"The folder to unpack it into." type:"path"`
+}
+
+func (r *rootfsCmd) run(ctx context.Context, c state.Cluster) error {
+	p := newProgress()
+	if err := check(ctx, c, p); err != nil {
+		return err
+	}
+	b := image.Builder{Root: c.Root, Layout: c.Images(), Work: filepath.Join(c.Root, ".cache", "images-work"), Log: p}
+	return b.Rootfs(ctx, r.Dir)
+}

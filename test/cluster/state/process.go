@@ -1,0 +1,118 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Process is the first process of a cluster's namespaces. Its start time tells it from a later one with its number.
+type Process struct {
+	PID      int    `json:"pid"`
+	Started  string `json:"started"` // Clock ticks since the machine's boot.
+	Nodes    int    `json:"nodes"`
+	API      int    `json:"api"`
+	Registry int    `json:"registry"`
+}
+
+const processFile = "process.json"
+
+// Save notes the process that was just started.
+func (c Cluster) Save(p Process) error {
+	stat, err := readStat(p.PID)
+	if err != nil {
+		return fmt.Errorf("cannot look at the process that was just started: %w", err)
+	}
+	p.Started = stat.started
+	b, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("cannot write the process down: %w", err)
+	}
+	return WriteFile(c.File(processFile), b)
+}
+
+// Running returns the cluster's first process if it is alive.
+func (c Cluster) Running() (Process, bool) {
+	b, err := os.ReadFile(c.File(processFile))
+	if err != nil {
+		return Process{}, false
+	}
+	var p Process
+	if json.Unmarshal(b, &p) != nil {
+		return Process{}, false
+	}
+	stat, err := readStat(p.PID)
+	return p, err == nil && stat.started == p.Started && stat.state != "Z"
+}
+
+// Used says whether something of an earlier run may still lie here.
+func (c Cluster) Used() bool {
+	_, err := os.Stat(c.File(processFile))
+	return err == nil
+}
+
+// Kill ends the cluster's first process and with it, by the kernel, everything in its namespaces.
+func (c Cluster) Kill(ctx context.Context) error {
+	p, running := c.Running()
+	if !running {
+		return nil
+	}
+	if err := unix.Kill(p.PID, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("cannot end the cluster's first process %d: %w", p.PID, err)
+	}
+	for running {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the cluster's first process %d does not end: %w", p.PID, context.Cause(ctx))
+		case <-time.After(20 * time.Millisecond):
+		}
+		_, running = c.Running()
+	}
+	return nil
+}
+
+// Lock keeps two commands from working on one cluster at the same time. The kernel drops it with the process.
+func (c Cluster) Lock() (unlock func(), err error) {
+	l, err := os.OpenFile(c.File("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot lock the cluster %q: %w", c.Name, err)
+	}
+	if err := unix.Flock(int(l.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = l.Close() // Nothing was written.
+		return nil, fmt.Errorf("cannot lock the cluster %q: another command works on it right now; wait for it, or end it with Ctrl-C", c.Name)
+	}
+	return func() { _ = l.Close() }, nil
+}
+
+// WriteFile gives the file its name only when it is whole.
+func WriteFile(name string, b []byte) error {
+	tmp := name + ".tmp"
+	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+		return fmt.Errorf("cannot write: %w", err)
+	}
+	return os.Rename(tmp, name)
+}
+
+type procStat struct{ state, started string }
+
+// readStat reads fields 3 and 22 of proc_pid_stat(5). The name in field 2 may hold spaces and brackets.
+func readStat(pid int) (procStat, error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return procStat{}, err
+	}
+	_, rest, ok := strings.Cut(string(b[bytes.LastIndexByte(b, ')')+1:]), " ")
+	f := strings.Fields(rest)
+	if !ok || len(f) < 20 {
+		return procStat{}, fmt.Errorf("cannot read the state of process %d", pid)
+	}
+	return procStat{state: f[0], started: f[19]}, nil
+}

@@ -1,0 +1,106 @@
+package state
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+)
+
+func TestNew(t *testing.T) {
+	root := t.TempDir()
+	for name, ok := range map[string]bool{
+		"dev": true, "e2e": true, "a": true, "a-2": true, "twenty-characters-ab": true,
+		"": false, "Dev": false, "2": false, "a-": false, "a/b": false, "..": false, "twenty-one-characters": false,
+	} {
+		if _, err := New(root, name); (err == nil) != ok {
+			t.Errorf("%q: want ok %t, got %v", name, ok, err)
+		}
+	}
+}
+
+// TestNamesKeepClustersApart sees that what one cluster uses no other does.
+func TestNamesKeepClustersApart(t *testing.T) {
+	a, b := Cluster{Name: "dev", Root: "/r"}, Cluster{Name: "e2e", Root: "/r"}
+	clone := Cluster{Name: "dev", Root: "/other"}
+	aAPI, _ := a.Ports()
+	for _, other := range []Cluster{b, clone} {
+		api, registry := other.Ports()
+		if api == aAPI || registry != api+1 || a.Dir() == other.Dir() || a.Cgroup() == other.Cgroup() {
+			t.Errorf("%+v shares something with %+v", other, a)
+		}
+	}
+	if again, _ := a.Ports(); again != aAPI {
+		t.Errorf("want the same port each time, got %d and %d", aAPI, again)
+	}
+}
+
+func TestProcess(t *testing.T) {
+	c, err := New(t.TempDir(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, running := c.Running(); running || c.Used() {
+		t.Fatal("want a new cluster not to run")
+	}
+	cmd := exec.Command("sleep", "60") //nolint:noctx // It is killed below.
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	exited := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(exited) }()
+	if err := c.Save(Process{PID: cmd.Process.Pid, API: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if p, running := c.Running(); !running || p.PID != cmd.Process.Pid || p.API != 1 {
+		t.Errorf("want it to run, got %+v, %t", p, running)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := c.Kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	<-exited
+	if _, running := c.Running(); running || !c.Used() {
+		t.Error("want it not to run, but to be remembered")
+	}
+}
+
+// TestOtherProcess sees that a process that only has the number of an earlier one is not taken for it.
+func TestOtherProcess(t *testing.T) {
+	c, err := New(t.TempDir(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(c.File(processFile), []byte(`{"pid":`+strconv.Itoa(os.Getpid())+`,"started":"1"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, running := c.Running(); running {
+		t.Fatal("want another process not to be taken for the cluster")
+	}
+	if err := c.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLock(t *testing.T) {
+	c, err := New(t.TempDir(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := c.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Lock(); err == nil {
+		t.Error("want a second command to be refused")
+	}
+	unlock()
+	again, err := c.Lock()
+	if err != nil {
+		t.Fatalf("want it to be free again: %v", err)
+	}
+	again()
+}
