@@ -1,0 +1,227 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
+)
+
+// A Backup archives the data directory of a stopped server.
+type Backup struct {
+	Identity
+
+	// Volume is where the data volume is mounted, Directory the folder in its root
+	// that holds the data.
+	Volume, Directory string
+	// Archive is the file to make, in a folder of its own that is made if need be.
+	Archive string
+	// Image of the server, and the Version that it gave as its own; empty where it
+	// never answered.
+	Image, Version string
+	// Stopped says how the server ended, where somebody knows: true for an exit
+	// code of 0. It decides only where the files cannot tell; false always makes
+	// the backup an unclean one.
+	Stopped *bool
+	// Output takes the progress lines.
+	Output io.Writer
+
+	// hook is called after each step, by name. Tests crash there.
+	hook func(step string)
+}
+
+// Steps of backup and restore after which a test crashes.
+const (
+	stepLocked   = "locked"
+	stepBegun    = "begun"
+	stepWritten  = "written"
+	stepSynced   = "synced"
+	stepProven   = "proven"
+	stepManifest = "manifest"
+	stepUnpacked = "unpacked"
+	stepMarked   = "marked"
+	stepRenamed  = "renamed"
+)
+
+// Run the backup. The report is there also with an error, which is an ExitError.
+func (b *Backup) Run(ctx context.Context) (Report, error) {
+	start := time.Now()
+	r := Report{Command: "backup"}
+	err := classify(ctx, b.run(ctx, &r))
+	r.end(time.Since(start).Seconds(), err)
+	return r, err
+}
+
+func (b *Backup) step(name string) {
+	if b.hook != nil {
+		b.hook(name)
+	}
+}
+
+func (b *Backup) run(ctx context.Context, r *Report) error {
+	v, err := openVolume(b.Volume, b.Directory)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	state, err := v.data()
+	if err != nil {
+		return err
+	}
+	finished, err := b.finished()
+	switch {
+	case err != nil:
+		return err
+	case state.empty && finished != nil:
+		return b.proveAgain(ctx, r, finished)
+	case state.empty:
+		err := v.nothing()
+		r.Empty = err == nil
+		return err
+	}
+	return b.archive(ctx, r, v, finished)
+}
+
+// finished archive of an earlier run, or nil. One that is somebody else's, or
+// whose owner cannot be told, is never touched.
+func (b *Backup) finished() (*Manifest, error) {
+	_, base, err := split(b.Archive)
+	if err != nil {
+		return nil, err
+	}
+	f, err := openRegular(b.Archive)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, b.alone()
+	}
+	if err != nil {
+		return nil, err
+	}
+	_ = f.Close() // Nothing was written.
+	m, err := readManifest(b.Archive)
+	if err != nil {
+		return nil, exit(CodeOf(err), "%s is there already, and whose it is cannot be told: %w. Look at it, and move it away", base, err)
+	}
+	if m.Identity != b.Identity {
+		return nil, exit(ExitFailed, "%s is there already, and belongs to backup %q of instance %s/%s with the UID %s", base, m.Record, m.Instance.Namespace, m.Instance.Name, m.Instance.XR)
+	}
+	return m, nil
+}
+
+// alone is nil if no other archive needs the manifest's place.
+func (b *Backup) alone() error {
+	m, err := readManifest(b.Archive)
+	other := new(otherArchiveError)
+	if m != nil || !errors.As(err, &other) {
+		return nil // What cannot be read is replaced.
+	}
+	if _, err := os.Lstat(filepath.Join(filepath.Dir(b.Archive), other.name)); err != nil {
+		return nil //nolint:nilerr // What is not there needs no manifest.
+	}
+	return exit(ExitFailed, "the archive's folder holds %q: each archive needs a folder of its own", other.name)
+}
+
+func (b *Backup) proveAgain(ctx context.Context, r *Report, m *Manifest) error {
+	if err := b.prove(ctx, b.Archive, m.written()); err != nil {
+		return err
+	}
+	r.Already = true
+	r.fill(m)
+	return nil
+}
+
+func (m *Manifest) written() written {
+	return written{Contents: m.Contents, size: m.Size, sum: m.SHA256}
+}
+
+// archive what is in the data directory, under the locks of a server.
+func (b *Backup) archive(ctx context.Context, r *Report, v *volume, finished *Manifest) error {
+	dir, err := v.OpenRoot(b.Directory)
+	if err != nil {
+		return err
+	}
+	defer dir.Close() //nolint:errcheck // Nothing was written.
+	locks, err := datadir.Lock(dir)
+	if err != nil {
+		return err
+	}
+	defer locks.Release()
+	b.step(stepLocked)
+	t := tree{dir}
+	outline, err := t.outline(ctx)
+	if err != nil {
+		return err
+	}
+	// An archive of other contents, or one that was damaged since, is replaced: the
+	// data is still here.
+	if finished != nil && finished.Tree == outline.Tree {
+		err := b.proveAgain(ctx, r, finished)
+		if err == nil || CodeOf(err) != v1.ExitDamaged && CodeOf(err) != v1.ExitMissing {
+			return err
+		}
+		b.sayf("The archive of an earlier run is damaged, and is made again: %v", err)
+	}
+	m, err := b.manifest(dir)
+	if err != nil {
+		return err
+	}
+	if err := b.write(ctx, t, outline, m); err != nil {
+		return err
+	}
+	r.fill(m)
+	return nil
+}
+
+// outline of the tree, without reading its files.
+func (t tree) outline(ctx context.Context) (Contents, error) {
+	l := newListing()
+	err := t.walk(ctx, func(e *entry) error {
+		l.add(e, 0)
+		return nil
+	})
+	return l.sum(), err
+}
+
+// manifest as far as it is known before the archive is.
+func (b *Backup) manifest(dir *os.Root) (*Manifest, error) {
+	stopped, err := datadir.HowStopped(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read how the server stopped: %w", err)
+	}
+	m := &Manifest{
+		Format: FormatVersion, Identity: b.Identity, Image: b.Image, Version: b.Version,
+		Archive: filepath.Base(b.Archive), StartedAt: time.Now().UTC(),
+	}
+	if m.Version == "" {
+		m.Version = datadir.Version(dir)
+	}
+	m.CleanShutdown, m.Shutdown = howStopped(stopped, b.Stopped)
+	b.sayf("Clean shutdown: %t (%s)", m.CleanShutdown, m.Shutdown)
+	return m, nil
+}
+
+// howStopped weighs what the files say against what is known of the server's
+// process: it was clean if nobody contradicts and one of the two says so.
+func howStopped(files datadir.Shutdown, process *bool) (clean bool, why string) {
+	switch {
+	case files.Known && !files.Clean:
+		return false, files.Reason
+	case process != nil && !*process:
+		return false, "the server's process did not end by itself"
+	case files.Known:
+		return true, files.Reason
+	case process != nil:
+		return true, files.Reason + ", and the server's process ended by itself"
+	}
+	return false, files.Reason
+}
+
+func (b *Backup) sayf(format string, args ...any) {
+	fmt.Fprintf(b.Output, format+"\n", args...) //nolint:errcheck // A lost line is no reason to fail.
+}

@@ -1,0 +1,265 @@
+package archive
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
+)
+
+func TestThereAndBack(t *testing.T) {
+	p := newPlace(t)
+	p.socket(t, "odd.socket")
+	attr := filepath.Join(p.data, v1.DataDirectory, "shop", "orders.ibd")
+	if err := unix.Setxattr(attr, "user.note", []byte("a\x00b"), 0); err != nil && err != unix.ENOTSUP {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	b := p.newBackup()
+	b.Output = &out
+	report, err := b.Run(t.Context())
+	must(t, err)
+	if !report.OK || report.Empty || report.Already || report.Version != "9.7.4-2" || report.SHA256 == "" {
+		t.Errorf("the report is %+v", report)
+	}
+	if diff := cmp.Diff([]string{"data.tar.zst", "manifest.json"}, names(t, filepath.Dir(p.archive()))); diff != "" {
+		t.Errorf("beside the archive: -want, +got:\n%s", diff)
+	}
+	if last, ok := lastProgress(out.String()); !ok || last.Phase != PhaseProve || last.Percent != 100 {
+		t.Errorf("the last progress line is %+v", last)
+	}
+
+	r := p.newRestore(t)
+	must(t, os.Mkdir(filepath.Join(r.Volume, v1.DataDirectory), 0o755)) // As the kubelet makes it.
+	report, err = r.Run(t.Context())
+	must(t, err)
+	if !report.OK || report.Already {
+		t.Errorf("the report is %+v", report)
+	}
+	want := snapshot(t, filepath.Join(p.data, v1.DataDirectory))
+	if diff := cmp.Diff(want, snapshot(t, filepath.Join(r.Volume, v1.DataDirectory))); diff != "" {
+		t.Errorf("restored: -want, +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{markerName, v1.DataDirectory}, names(t, r.Volume)); diff != "" {
+		t.Errorf("on the volume: -want, +got:\n%s", diff)
+	}
+
+	report, err = r.Run(t.Context())
+	if err != nil || !report.Already {
+		t.Errorf("a second run: %+v, %v", report, err)
+	}
+}
+
+func lastProgress(text string) (Progress, bool) {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return ParseProgress(lines[len(lines)-1])
+}
+
+// TestEmergency is the restore of somebody who has nothing of ours.
+func TestEmergency(t *testing.T) {
+	for _, tool := range []string{"tar", "zstd"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Fatalf("this test needs the program %s", tool)
+		}
+	}
+	p := newPlace(t)
+	_, err := p.newBackup().Run(t.Context())
+	must(t, err)
+	dir := t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "tar", "--zstd", "-xf", p.archive(), "-C", dir).CombinedOutput()
+	if err != nil {
+		t.Fatalf("tar: %v\n%s", err, out)
+	}
+	if diff := cmp.Diff(snapshot(t, filepath.Join(p.data, v1.DataDirectory)), snapshot(t, dir)); diff != "" {
+		t.Errorf("unpacked: -want, +got:\n%s", diff)
+	}
+}
+
+func TestRerun(t *testing.T) {
+	cases := map[string]struct {
+		reason  string
+		change  func(p place) error
+		code    int
+		already bool
+		empty   bool
+	}{
+		"Same": {already: true},
+		"DataIsGone": {
+			reason: "the release had begun to wipe it", already: true,
+			change: func(p place) error { return os.RemoveAll(filepath.Join(p.data, v1.DataDirectory)) },
+		},
+		"DataChanged": {
+			reason: "the server ran once more: the archive is made again",
+			change: func(p place) error {
+				return os.WriteFile(filepath.Join(p.data, v1.DataDirectory, "shop/orders.ibd"), []byte("new"), 0o600)
+			},
+		},
+		"Damaged": {
+			reason: "the data is still here: the archive is made again",
+			change: func(p place) error { return flip(p.archive(), 1000) },
+		},
+		"CutOff": {change: func(p place) error { return os.Truncate(p.archive(), 1000) }},
+		"DamagedAndDataIsGone": {
+			reason: "nothing can mend that", code: v1.ExitDamaged,
+			change: func(p place) error {
+				return errors.Join(flip(p.archive(), 1000), os.RemoveAll(filepath.Join(p.data, v1.DataDirectory)))
+			},
+		},
+		"ManifestIsGone": {
+			reason: "whose the archive is, nobody can tell", code: ExitFailed,
+			change: func(p place) error {
+				return os.Remove(filepath.Join(filepath.Dir(p.archive()), ManifestName))
+			},
+		},
+		"ManifestIsDamaged": {
+			code: v1.ExitDamaged,
+			change: func(p place) error {
+				return os.WriteFile(filepath.Join(filepath.Dir(p.archive()), ManifestName), []byte("{"), 0o600)
+			},
+		},
+		"ArchiveIsGone": {
+			reason: "it is made again",
+			change: func(p place) error { return os.Remove(p.archive()) },
+		},
+		"PartialOfAnEarlierRun": {
+			already: true,
+			change: func(p place) error {
+				return os.WriteFile(p.archive()+partialSuffix, []byte("half"), 0o600)
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			_, err := p.newBackup().Run(t.Context())
+			must(t, err)
+			if tc.change != nil {
+				must(t, tc.change(p))
+			}
+			report, err := p.newBackup().Run(t.Context())
+			if CodeOf(err) != tc.code || report.Already != tc.already || report.Empty != tc.empty {
+				t.Fatalf("%s: %+v, %v", tc.reason, report, err)
+			}
+			if tc.code == 0 {
+				_, err := p.newRestore(t).Run(t.Context())
+				must(t, err)
+			}
+		})
+	}
+}
+
+func flip(path string, at int64) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	b := make([]byte, 1)
+	_, err = f.ReadAt(b, at)
+	b[0] ^= 1
+	_, werr := f.WriteAt(b, at)
+	return errors.Join(err, werr, f.Close())
+}
+
+func TestOthersArchive(t *testing.T) {
+	p := newPlace(t)
+	_, err := p.newBackup().Run(t.Context())
+	must(t, err)
+	before := snapshot(t, p.backup)
+	cases := map[string]func(b *Backup){
+		"OtherXR":     func(b *Backup) { b.Instance.XR = "uid-2" },
+		"OtherRecord": func(b *Backup) { b.Record = "two" },
+		"OtherName":   func(b *Backup) { b.Instance.Name = "other" },
+		"SameFolder":  func(b *Backup) { b.Archive = filepath.Join(filepath.Dir(b.Archive), "second.tar.zst") },
+	}
+	for name, change := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := p.newBackup()
+			change(b)
+			if _, err := b.Run(t.Context()); CodeOf(err) != ExitFailed {
+				t.Errorf("Run: %v", err)
+			}
+			if diff := cmp.Diff(before, snapshot(t, p.backup)); diff != "" {
+				t.Errorf("the other's backup: -want, +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNothingToLose tells a volume that never held data from one that lost it.
+func TestNothingToLose(t *testing.T) {
+	cases := map[string]struct {
+		files []string
+		bad   bool
+	}{
+		"New":             {},
+		"LostAndFound":    {files: []string{"lost+found/"}},
+		"EmptyFolder":     {files: []string{"data/"}},
+		"HalfARestore":    {files: []string{".restore-0123/ibdata1", "data/"}},
+		"SomethingElse":   {files: []string{"mysql/ibdata1"}, bad: true},
+		"RestoredAndGone": {files: []string{markerName}, bad: true},
+		"FileForFolder":   {files: []string{"data"}, bad: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := place{data: t.TempDir(), backup: t.TempDir()}
+			for _, file := range tc.files {
+				path := filepath.Join(p.data, file)
+				must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+				if strings.HasSuffix(file, "/") {
+					must(t, os.MkdirAll(path, 0o700))
+					continue
+				}
+				must(t, os.WriteFile(path, []byte(`{"inode":1}`), 0o600))
+			}
+			report, err := p.newBackup().Run(t.Context())
+			if (err != nil) != tc.bad || report.Empty == tc.bad {
+				t.Errorf("Run: %+v, %v", report, err)
+			}
+			if got := names(t, p.backup); len(got) > 0 {
+				t.Errorf("it wrote %q", got)
+			}
+		})
+	}
+}
+
+func TestNoVolume(t *testing.T) {
+	b := newPlace(t).newBackup()
+	b.Volume = filepath.Join(t.TempDir(), "none")
+	if report, err := b.Run(t.Context()); err == nil || report.Empty {
+		t.Errorf("a volume that is not there was taken for empty: %+v", report)
+	}
+}
+
+func TestHowStopped(t *testing.T) {
+	yes, no := new(true), new(false)
+	cases := map[string]struct {
+		files   datadir.Shutdown
+		process *bool
+		want    bool
+	}{
+		"FilesSayClean":       {files: datadir.Shutdown{Known: true, Clean: true}, want: true},
+		"BothSayClean":        {files: datadir.Shutdown{Known: true, Clean: true}, process: yes, want: true},
+		"ProcessWasKilled":    {files: datadir.Shutdown{Known: true, Clean: true}, process: no},
+		"FilesSayUnclean":     {files: datadir.Shutdown{Known: true}, process: yes},
+		"OnlyTheProcess":      {process: yes, want: true},
+		"OnlyTheProcessKill":  {process: no},
+		"NobodyKnows":         {},
+		"FilesUncleanNoWords": {files: datadir.Shutdown{Known: true}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got, _ := howStopped(tc.files, tc.process); got != tc.want {
+				t.Errorf("howStopped: %v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package archive
+
+import (
+	"context"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// A compressor writes what it is given as zstd frames.
+type compressor struct {
+	*line
+
+	current *chunk
+	encoder *zstd.Encoder
+	err     chan error
+}
+
+func newCompressor(ctx context.Context, w io.Writer) (*compressor, error) {
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers()), zstd.WithWindowSize(chunkSize))
+	if err != nil {
+		return nil, err
+	}
+	c := &compressor{encoder: encoder, err: make(chan error, 1)}
+	c.line = newLine(ctx, func(k *chunk) error {
+		k.packed = encoder.EncodeAll(k.raw, k.packed)
+		return nil
+	})
+	go func() { c.err <- c.write(w) }()
+	return c, nil
+}
+
+// Write copies p into chunks.
+func (c *compressor) Write(p []byte) (int, error) {
+	done := 0
+	for done < len(p) {
+		room, err := c.room()
+		if err != nil {
+			return done, err
+		}
+		n := copy(room, p[done:])
+		c.advance(n)
+		done += n
+	}
+	return done, nil
+}
+
+// Close after everything was written. It must be called also after an error.
+func (c *compressor) Close() error {
+	if c.current != nil && len(c.current.raw) > 0 {
+		c.give(c.current)
+	}
+	c.current = nil
+	c.end()
+	err := <-c.err
+	c.running.Wait()
+	c.stop(nil)
+	return err
+}
+
+func (c *compressor) write(w io.Writer) error {
+	for {
+		k, err := c.next()
+		if err == io.EOF { //nolint:errorlint // It is next's own.
+			return nil
+		}
+		if err == nil {
+			_, err = w.Write(k.packed)
+		}
+		if err != nil {
+			c.stop(err)
+			return err
+		}
+		c.free <- k
+	}
+}
+
+// room in the current chunk for at least a byte. What is put there is counted by
+// advance.
+func (c *compressor) room() ([]byte, error) {
+	if c.current == nil {
+		k, err := c.take()
+		if err != nil {
+			return nil, err
+		}
+		c.current = k
+	}
+	return c.current.raw[len(c.current.raw):chunkSize], nil
+}
+
+func (c *compressor) advance(n int) {
+	k := c.current
+	k.raw = k.raw[:len(k.raw)+n]
+	if len(k.raw) == chunkSize {
+		c.current = nil
+		c.give(k)
+	}
+}

@@ -1,0 +1,100 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// FuzzManifest looks for manifests that are taken and should not be.
+func FuzzManifest(f *testing.F) {
+	good := Manifest{
+		Format: 1, Archive: "data.tar.zst", SHA256: strings.Repeat("0", 64),
+		Contents: Contents{Entries: 1, Listing: strings.Repeat("0", 64), Tree: strings.Repeat("0", 64)},
+	}
+	raw, err := good.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m, err := parseManifest(raw)
+		if err != nil {
+			return
+		}
+		if filepath.Base(m.Archive) != m.Archive || m.Size < 0 || m.DataBytes < 0 || m.DataBytes > maxData || m.LargestFile > m.DataBytes || m.Entries > maxEntries {
+			t.Errorf("taken: %+v", m)
+		}
+	})
+}
+
+// FuzzFrames gives the reader of zstd frames anything.
+func FuzzFrames(f *testing.F) {
+	f.Add(packed(f, bytes.Repeat([]byte("row "), 100)))
+	f.Fuzz(func(t *testing.T, raw []byte) { unpackAny(t, raw) })
+}
+
+// FuzzArchive gives the reader of tar files anything.
+func FuzzArchive(f *testing.F) {
+	f.Add(crafted{headers: []tar.Header{folder("./"), folder("./shop/"), file("./shop/orders.ibd"), link("shop")}, content: "rows"}.tar(f))
+	f.Add(sparse(nil))
+	f.Fuzz(func(t *testing.T, raw []byte) { unpackAny(t, packed(t, raw)) })
+}
+
+func packed(tb testing.TB, raw []byte) []byte {
+	tb.Helper()
+	var b bytes.Buffer
+	w, err := newCompressor(context.Background(), &b)
+	must(tb, err)
+	_, err = w.Write(raw)
+	must(tb, err)
+	must(tb, w.Close())
+	return b.Bytes()
+}
+
+// unpackAny unpacks an archive whose sums hold into a folder, and looks whether
+// anything came to be beside it, or more than was allowed.
+func unpackAny(t *testing.T, raw []byte) {
+	t.Helper()
+	around := t.TempDir()
+	archive, inside := filepath.Join(around, "archive"), filepath.Join(around, "inside")
+	must(t, os.WriteFile(archive, raw, 0o600))
+	must(t, os.Mkdir(inside, 0o700))
+	root, err := os.OpenRoot(inside)
+	must(t, err)
+	defer root.Close() //nolint:errcheck // It is removed.
+	in, err := openRegular(archive)
+	must(t, err)
+	defer in.Close() //nolint:errcheck // Nothing was written.
+	sum := sha256.Sum256(raw)
+	want := written{size: int64(len(raw)), sum: hex.EncodeToString(sum[:]), Contents: Contents{Entries: 20, DataBytes: 1 << 16, LargestFile: 1 << 15}}
+	u := newUnpacker(root)
+	err = read(t.Context(), in, want, u, nil)
+	u.wait()
+	if err == nil {
+		t.Error("an archive without a listing was taken")
+	}
+	if got := names(t, around); len(got) != 2 {
+		t.Errorf("something came to be outside: %q", got)
+	}
+	if n := size(t, inside); n > 1<<16 {
+		t.Errorf("%d bytes were unpacked", n)
+	}
+}
+
+func size(t *testing.T, dir string) (n int64) {
+	t.Helper()
+	must(t, filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() {
+			n += info.Size()
+		}
+		return nil // A folder that the archive made unreadable is looked at no further.
+	}))
+	return n
+}

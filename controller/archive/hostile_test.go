@@ -1,0 +1,271 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// A crafted archive is one by somebody who can write to the backup volume, and
+// even to the record: every sum of the file holds.
+type crafted struct {
+	headers []tar.Header
+	content string
+	// manifest and raw change what would be right.
+	manifest func(*Manifest)
+	raw      func([]byte) []byte
+}
+
+func folder(name string) tar.Header {
+	return tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o700, ModTime: time.Unix(1, 0)}
+}
+
+func file(name string) tar.Header {
+	return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, ModTime: time.Unix(1, 0)}
+}
+
+func link(to string) tar.Header {
+	return tar.Header{Typeflag: tar.TypeSymlink, Name: "./l", Linkname: to, Mode: 0o777, ModTime: time.Unix(1, 0)}
+}
+
+func with(h tar.Header, change func(*tar.Header)) tar.Header {
+	change(&h)
+	return h
+}
+
+func (c crafted) restore(tb testing.TB) (*Restore, string) {
+	tb.Helper()
+	raw := c.tar(tb)
+	if c.raw != nil {
+		raw = c.raw(raw)
+	}
+	var packed bytes.Buffer
+	w, err := newCompressor(context.Background(), &packed)
+	must(tb, err)
+	_, err = w.Write(raw)
+	must(tb, err)
+	must(tb, w.Close())
+	return c.place(tb, packed.Bytes())
+}
+
+func (c crafted) tar(tb testing.TB) []byte {
+	tb.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range c.headers {
+		if h.Format == tar.FormatUnknown {
+			h.Format = tar.FormatPAX
+		}
+		if h.Typeflag == tar.TypeReg {
+			h.Size = int64(len(c.content))
+		}
+		must(tb, w.WriteHeader(&h))
+		if h.Typeflag == tar.TypeReg {
+			_, err := w.Write([]byte(c.content))
+			must(tb, err)
+		}
+	}
+	must(tb, w.Close())
+	return b.Bytes()
+}
+
+// place an archive with a manifest, and return a restore of it, and the folder
+// around its volume.
+func (c crafted) place(tb testing.TB, packed []byte) (*Restore, string) {
+	tb.Helper()
+	around := tb.TempDir()
+	archive := filepath.Join(around, "backup", "data.tar.zst")
+	must(tb, os.MkdirAll(filepath.Dir(archive), 0o700))
+	must(tb, os.WriteFile(archive, packed, 0o600))
+	sum := sha256.Sum256(packed)
+	m := &Manifest{
+		Format: FormatVersion, Archive: filepath.Base(archive), Size: int64(len(packed)), SHA256: hex.EncodeToString(sum[:]),
+		Contents: Contents{Entries: 100, DataBytes: 1 << 20, LargestFile: 1 << 20, Listing: strings.Repeat("0", 64), Tree: strings.Repeat("0", 64)},
+	}
+	if c.manifest != nil {
+		c.manifest(m)
+	}
+	raw, err := m.encode()
+	must(tb, err)
+	must(tb, os.WriteFile(filepath.Join(filepath.Dir(archive), ManifestName), raw, 0o600))
+	volume := filepath.Join(around, "volume")
+	must(tb, os.Mkdir(volume, 0o700))
+	return &Restore{
+		Archive: archive, SHA256: hex.EncodeToString(sum[:]), Volume: volume, Directory: v1.DataDirectory,
+		Source: "9.7.4", SourceClean: true, Target: targetVersion(tb, "9.7.4"), Output: &bytes.Buffer{},
+	}, around
+}
+
+func TestHostile(t *testing.T) {
+	top := folder("./")
+	cases := map[string]crafted{
+		"Up":             {headers: []tar.Header{top, file("../evil")}},
+		"UpInside":       {headers: []tar.Header{top, folder("./a/"), file("./a/../../evil")}},
+		"UpAndBack":      {headers: []tar.Header{top, file("./a/../evil")}},
+		"Absolute":       {headers: []tar.Header{top, file("/tmp/evil")}},
+		"LinkAbsolute":   {headers: []tar.Header{top, link("/etc")}},
+		"LinkUp":         {headers: []tar.Header{top, link("../..")}},
+		"LinkThrough":    {headers: []tar.Header{top, link(".."), file("./l/evil")}},
+		"LinkEmpty":      {headers: []tar.Header{top, link("")}},
+		"LinkReplaced":   {headers: []tar.Header{top, link("a"), file("./l")}},
+		"HardLink":       {headers: []tar.Header{top, {Typeflag: tar.TypeLink, Name: "./l", Linkname: "/etc/passwd", Mode: 0o600}}},
+		"Device":         {headers: []tar.Header{top, {Typeflag: tar.TypeChar, Name: "./null", Mode: 0o600, Devmajor: 1, Devminor: 3}}},
+		"BlockDevice":    {headers: []tar.Header{top, {Typeflag: tar.TypeBlock, Name: "./sda", Mode: 0o600, Devmajor: 8}}},
+		"Pipe":           {headers: []tar.Header{top, {Typeflag: tar.TypeFifo, Name: "./p", Mode: 0o600}}},
+		"Global":         {headers: []tar.Header{{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"path": "evil"}}}},
+		"SetUID":         {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) { h.Mode = 0o4755 })}},
+		"SetGID":         {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) { h.Mode = 0o2755 })}},
+		"Sticky":         {headers: []tar.Header{top, with(folder("./f/"), func(h *tar.Header) { h.Mode = 0o1777 })}},
+		"Capability":     {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) { h.PAXRecords = map[string]string{"SCHILY.xattr.security.capability": "x"} })}},
+		"Trusted":        {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) { h.PAXRecords = map[string]string{"SCHILY.xattr.trusted.overlay.opaque": "y"} })}},
+		"Time":           {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) { h.ModTime = time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC) })}},
+		"Twice":          {headers: []tar.Header{top, file("./f"), file("./f")}},
+		"FolderTwice":    {headers: []tar.Header{top, folder("./f/"), folder("./f/")}},
+		"TopTwice":       {headers: []tar.Header{top, top}},
+		"NoFolder":       {headers: []tar.Header{top, file("./a/b")}},
+		"NoTop":          {headers: []tar.Header{file("./f")}},
+		"TopIsFile":      {headers: []tar.Header{file(".")}},
+		"LongName":       {headers: []tar.Header{top, file("./" + strings.Repeat("n", 256))}},
+		"LongPath":       {headers: []tar.Header{top, file("./" + strings.Repeat("n/", 1100) + "f")}},
+		"Deep":           {headers: []tar.Header{top, file("./" + strings.Repeat("n/", 40) + "f")}},
+		"LongLink":       {headers: []tar.Header{top, link(strings.Repeat("n", 2000))}},
+		"Empty":          {},
+		"TooMany":        {headers: []tar.Header{top, file("./f")}, manifest: func(m *Manifest) { m.Entries = 1 }},
+		"TooLarge":       {headers: []tar.Header{top, file("./f")}, content: "content", manifest: func(m *Manifest) { m.LargestFile = 6 }},
+		"TooMuch":        {headers: []tar.Header{top, file("./f"), file("./g")}, content: "content", manifest: func(m *Manifest) { m.DataBytes, m.LargestFile = 13, 7 }},
+		"HiddenAfterEnd": {headers: []tar.Header{top}, raw: func(b []byte) []byte { return append(b, "more"...) }},
+		"ListingLies":    {headers: []tar.Header{top, file("./f")}, manifest: func(m *Manifest) { m.Entries, m.DataBytes, m.LargestFile = 2, 0, 0 }},
+		"CutInContent":   {headers: []tar.Header{top, file("./f")}, content: "content", raw: func(b []byte) []byte { return b[:len(b)-1500] }},
+		"NoEnd":          {headers: []tar.Header{top, file("./f")}, content: "content", raw: func(b []byte) []byte { return b[:len(b)-1024] }},
+		"Garbage":        {headers: []tar.Header{top}, raw: func([]byte) []byte { return bytes.Repeat([]byte("garbage "), 1000) }},
+		"Sparse":         {headers: []tar.Header{top, file("./f")}, content: "content", raw: sparse},
+		"OtherArchive":   {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Archive = "other.tar.zst" }},
+		"PathArchive":    {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Archive = "../data.tar.zst" }},
+		"WrongSize":      {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Size++ }},
+		"WrongSum":       {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.SHA256 = strings.Repeat("0", 64) }},
+		"SizesLie":       {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.LargestFile = m.DataBytes + 1 }},
+		"NegativeSize":   {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.DataBytes, m.LargestFile = -1, -2 }},
+		"Endless":        {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.DataBytes = 1 << 62 }},
+		"NoFormat":       {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Format = 0 }},
+		"LargeManifest":  {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Record = strings.Repeat("r", maxManifest) }},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r, around := c.restore(t)
+			before := snapshot(t, around)
+			report, err := r.Run(t.Context())
+			if CodeOf(err) != v1.ExitDamaged || report.OK {
+				t.Errorf("Run: %+v, %v", report, err)
+			}
+			if diff := cmp.Diff(untimed(before), untimed(snapshot(t, around))); diff != "" {
+				t.Errorf("it changed something: -want, +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// untimed snapshot: a folder that something was made in and removed from has
+// another time.
+func untimed(snapshot string) string {
+	lines := strings.Split(snapshot, "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, "drw") {
+			lines[i] = strings.Join(append(strings.Fields(line)[:4:4], strings.Fields(line)[5:]...), " ")
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sparse makes the last file one that GNU tar would fill with 1 TiB of zeros.
+func sparse([]byte) []byte {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "./", Mode: 0o700, Format: tar.FormatPAX})
+	records := "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n31 GNU.sparse.realsize=1099511\n27 GNU.sparse.name=./large\n"
+	_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "x", Size: int64(len(records)), Mode: 0o600, Format: tar.FormatUSTAR})
+	_, _ = w.Write([]byte(records))
+	_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "./f", Size: 512, Mode: 0o600, Format: tar.FormatUSTAR})
+	_, _ = w.Write([]byte("1\n0\n0\n" + strings.Repeat("\x00", 506)))
+	_ = w.Close()
+	out := b.Bytes()
+	at := bytes.Index(out, []byte("x\x00"))
+	header := out[at : at+512]
+	header[156] = 'x'
+	copy(header[148:], "        ")
+	sum := 0
+	for _, c := range header {
+		sum += int(c)
+	}
+	copy(header[148:], fmt.Sprintf("%06o\x00 ", sum))
+	return out
+}
+
+func TestNewerFormat(t *testing.T) {
+	r, _ := crafted{headers: []tar.Header{folder("./")}, manifest: func(m *Manifest) { m.Format = FormatVersion + 1 }}.restore(t)
+	if _, err := r.Run(t.Context()); CodeOf(err) != v1.ExitVersion {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+// TestBackupVolumeLinks are files that are not what they seem: nothing is read
+// through them, and nothing waits for a pipe.
+func TestBackupVolumeLinks(t *testing.T) {
+	r, around := crafted{headers: []tar.Header{folder("./")}}.restore(t)
+	manifest := filepath.Join(filepath.Dir(r.Archive), ManifestName)
+	for _, path := range []string{r.Archive, manifest} {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			moved := filepath.Join(around, "moved")
+			must(t, os.Rename(path, moved))
+			must(t, os.Symlink(moved, path))
+			if _, err := r.Run(t.Context()); CodeOf(err) != v1.ExitDamaged {
+				t.Errorf("Run: %v", err)
+			}
+			must(t, os.Rename(moved, path))
+		})
+	}
+}
+
+// TestDamage changes or cuts a real archive everywhere.
+func TestDamage(t *testing.T) {
+	p := place{data: filepath.Join(t.TempDir(), "v"), backup: t.TempDir()}
+	p.put(t, "ibdata1", bytes.Repeat([]byte("some pages "), 3000))
+	p.put(t, "shop/orders.ibd", []byte("rows"))
+	_, err := p.newBackup().Run(t.Context())
+	must(t, err)
+	whole, err := os.ReadFile(p.archive())
+	must(t, err)
+	r := p.newRestore(t)
+	try := func(what string, at int, packed []byte) {
+		must(t, os.WriteFile(p.archive(), packed, 0o600))
+		if _, err := r.Run(t.Context()); CodeOf(err) != v1.ExitDamaged {
+			t.Errorf("%s at %d of %d: %v", what, at, len(whole), err)
+		}
+		if got := names(t, r.Volume); len(got) > 0 {
+			t.Fatalf("%s at %d: it left %q", what, at, got)
+		}
+	}
+	for at := range whole {
+		packed := bytes.Clone(whole)
+		packed[at] ^= 1 << (at % 8)
+		try("a flipped bit", at, packed)
+		if at%7 == 0 {
+			try("a cut", at, whole[:at])
+		}
+	}
+	try("a byte too many", len(whole), append(bytes.Clone(whole), 0))
+	must(t, os.WriteFile(p.archive(), whole, 0o600))
+	_, err = r.Run(t.Context())
+	must(t, err)
+}

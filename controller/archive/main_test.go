@@ -1,0 +1,167 @@
+package archive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A role is what a second process of this test plays, as the main function of
+// the real program would.
+type role struct {
+	Backup  *Backup  `json:"backup,omitempty"`
+	Restore *Restore `json:"restore,omitempty"`
+	// Hold is a file to lock as a server does, until the process is killed.
+	Hold string `json:"hold,omitempty"`
+	// Crash is the step after which the process kills itself; Pause the one at
+	// which it waits for a signal.
+	Crash string `json:"crash,omitempty"`
+	Pause string `json:"pause,omitempty"`
+	// Mount is a folder on which a small file system is mounted first, that only
+	// this process sees, and Bytes its size.
+	Mount string `json:"mount,omitempty"`
+	Bytes int    `json:"bytes,omitempty"`
+}
+
+const roleVariable = "ARCHIVE_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(roleVariable); text != "" {
+		os.Exit(play(text))
+	}
+	os.Exit(m.Run())
+}
+
+func play(text string) int {
+	r := role{}
+	if err := json.Unmarshal([]byte(text), &r); err != nil { //nolint:musttag // Both sides are this program.
+		panic(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if r.Mount != "" {
+		if err := unix.Mount("tmpfs", r.Mount, "tmpfs", 0, fmt.Sprintf("size=%d", r.Bytes)); err != nil {
+			panic(err)
+		}
+	}
+	report, err := Report{}, error(nil)
+	switch {
+	case r.Hold != "":
+		holdFile(r.Hold)
+	case r.Backup != nil:
+		r.Backup.Output, r.Backup.hook = io.Discard, r.hook(ctx)
+		report, err = r.Backup.Run(ctx)
+	case r.Restore != nil:
+		r.Restore.Output, r.Restore.hook = io.Discard, r.hook(ctx)
+		report, err = r.Restore.Run(ctx)
+	}
+	if r.Mount != "" {
+		tellFiles(r.Mount)
+	}
+	raw, _ := report.Encode()
+	fmt.Printf("%s", raw)
+	return CodeOf(err)
+}
+
+func tellFiles(dir string) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			fmt.Println("left:", d.Name())
+		}
+		return err
+	})
+}
+
+func (r role) hook(ctx context.Context) func(string) {
+	return func(step string) {
+		switch step {
+		case r.Crash:
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		case r.Pause:
+			fmt.Println("paused")
+			<-ctx.Done()
+		}
+	}
+}
+
+func holdFile(path string) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err == nil {
+		err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	}
+	fmt.Println("held:", err)
+	select {}
+}
+
+// start a second process of this test in a role.
+func (r role) start(t *testing.T) (*exec.Cmd, io.Reader) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Backup != nil {
+		r.Backup.Output = nil
+	}
+	if r.Restore != nil {
+		s := *r.Restore
+		s.Output, r.Restore = nil, &s
+	}
+	raw, err := json.Marshal(r) //nolint:musttag // Both sides are this program.
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(os.Environ(), roleVariable+"="+string(raw))
+	cmd.Stderr = os.Stderr
+	if r.Mount != "" {
+		cmd.SysProcAttr = privateMounts()
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, out
+}
+
+// privateMounts that nobody else sees; anybody may have them as root of a user
+// name space.
+func privateMounts() *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if os.Geteuid() != 0 {
+		a.Cloneflags |= syscall.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+	}
+	return a
+}
+
+// run a role to its end.
+func (r role) run(t *testing.T) (code int, output string) {
+	t.Helper()
+	cmd, out := r.start(t)
+	raw, err := io.ReadAll(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failure := new(exec.ExitError)
+	if err := cmd.Wait(); err != nil && !errors.As(err, &failure) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(raw)
+}

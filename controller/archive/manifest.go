@@ -1,0 +1,173 @@
+package archive
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// ManifestName is the file beside an archive. Each archive has a folder of its
+// own.
+const ManifestName = "manifest.json"
+
+// FormatVersion of archive and manifest. A reader refuses what is newer.
+const FormatVersion = 1
+
+// Bounds on what a manifest may say, and on its own size.
+const (
+	maxManifest = 64 << 10
+	maxEntries  = 4 << 20
+	maxData     = 1 << 50
+)
+
+// An Identity says which backup an archive is: which record's, and of which life
+// of which instance.
+type Identity struct {
+	// Record is the name of the MySQLBackup.
+	Record string `json:"record"`
+	// Instance that was backed up.
+	Instance v1.BackedUpInstance `json:"instance"`
+}
+
+// A Manifest describes the archive beside it.
+type Manifest struct {
+	Identity
+	Contents
+
+	// Format is FormatVersion of the program that wrote it.
+	Format int `json:"format"`
+	// Image and Version of the server. Version is empty where nobody knows it.
+	Image   string `json:"image,omitempty"`
+	Version string `json:"version,omitempty"`
+	// CleanShutdown is true if the server stopped cleanly; Shutdown says why it is
+	// thought so.
+	CleanShutdown bool   `json:"cleanShutdown"`
+	Shutdown      string `json:"shutdown"`
+
+	// Archive is the file's name, Size its bytes and SHA256 their sum.
+	Archive string `json:"archive"`
+	Size    int64  `json:"size"`
+	SHA256  string `json:"sha256"`
+
+	StartedAt  time.Time `json:"startedAt"`
+	FinishedAt time.Time `json:"finishedAt"`
+}
+
+// Contents sum a listing up.
+type Contents struct {
+	// Entries are files, folders and links; DataBytes the sizes of the files,
+	// LargestFile that of the largest.
+	Entries     int64 `json:"entries"`
+	DataBytes   int64 `json:"dataBytes"`
+	LargestFile int64 `json:"largestFile"`
+	// Listing is the SHA-256 over a line for each entry, with the CRC-32C of its
+	// content (func line).
+	Listing string `json:"listingSha256"`
+	// Tree is the SHA-256 over the names, sizes and times only, by which a later
+	// run sees whether the data is still what was archived.
+	Tree string `json:"treeSha256"`
+}
+
+var sumPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// errNoManifest is for an archive without one.
+var errNoManifest = errors.New("there is no manifest")
+
+// An otherArchiveError is for a manifest beside an archive that it does not name.
+type otherArchiveError struct{ name string }
+
+func (e *otherArchiveError) Error() string {
+	return fmt.Sprintf("the manifest is that of %.100q", e.name)
+}
+
+// readManifest of an archive. An error that is not errNoManifest or the file
+// system's says that it cannot be one.
+func readManifest(archive string) (*Manifest, error) {
+	f, err := openRegular(filepath.Join(filepath.Dir(archive), ManifestName))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errNoManifest
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	raw, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseManifest(raw)
+	if err != nil {
+		return nil, err
+	}
+	if m.Archive != filepath.Base(archive) {
+		return nil, damaged("%w", &otherArchiveError{m.Archive})
+	}
+	return m, nil
+}
+
+// parseManifest trusts nothing: whoever can write to the backup volume can write
+// one.
+func parseManifest(raw []byte) (*Manifest, error) {
+	m := &Manifest{}
+	if len(raw) > maxManifest {
+		return nil, damaged("the manifest is larger than %d bytes", maxManifest)
+	}
+	if err := json.Unmarshal(raw, m); err != nil {
+		return nil, damaged("cannot read the manifest: %w", err)
+	}
+	switch {
+	case m.Format < 1:
+		return nil, damaged("the manifest has no format version")
+	case m.Format > FormatVersion:
+		return nil, exit(v1.ExitVersion, "the archive's format is version %d, and this program reads up to %d: use a newer one", m.Format, FormatVersion)
+	case m.Archive == "" || filepath.Base(m.Archive) != m.Archive:
+		return nil, damaged("the manifest's archive, %.100q, is not a file's name", m.Archive)
+	case !sumPattern.MatchString(m.SHA256), !sumPattern.MatchString(m.Listing), !sumPattern.MatchString(m.Tree):
+		return nil, damaged("a sum in the manifest is not a SHA-256 sum")
+	case m.Size < 0, m.DataBytes < 0, m.DataBytes > maxData, m.LargestFile < 0, m.LargestFile > m.DataBytes, m.Entries < 1, m.Entries > maxEntries:
+		return nil, damaged("the manifest's sizes cannot be")
+	}
+	return m, nil
+}
+
+// openRegular opens a file that must not be a link, a device or a pipe.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) //nolint:gosec // The caller says which file.
+	if errors.Is(err, unix.ELOOP) {
+		return nil, damaged("%s is a symbolic link, not a file", filepath.Base(path))
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = damaged("%s is not a regular file", filepath.Base(path))
+	}
+	if err != nil {
+		_ = f.Close() // Nothing was written.
+		return nil, err
+	}
+	return f, nil
+}
+
+// encode as people like to read it.
+func (m *Manifest) encode() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(m); err != nil {
+		return nil, fmt.Errorf("cannot write the manifest: %w", err)
+	}
+	return b.Bytes(), nil
+}

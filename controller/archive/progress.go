@@ -1,0 +1,114 @@
+package archive
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Phases of a run, as progress lines name them.
+const (
+	PhaseCopy   = "copy"
+	PhaseProve  = "prove"
+	PhaseUnpack = "unpack"
+)
+
+// tick is how often a line is printed.
+const tick = 2 * time.Second
+
+const mebi = 1 << 20
+
+// A Progress is how far a run is. It is printed as a line that people and the
+// controller read.
+type Progress struct {
+	// Phase is one of the Phase constants.
+	Phase string
+	// Percent of the phase that is done, 0 to 100.
+	Percent int
+	// Done and Total are unpacked bytes, Rate is bytes a second.
+	Done, Total, Rate int64
+}
+
+// String is a line such as
+//
+//	copy: 42% (300 of 715 MiB, 512 MiB/s)
+func (p Progress) String() string {
+	return fmt.Sprintf("%s: %d%% (%d of %d MiB, %d MiB/s)", p.Phase, p.Percent, p.Done/mebi, p.Total/mebi, p.Rate/mebi)
+}
+
+var progressPattern = regexp.MustCompile(`^([a-z]+): (\d{1,3})% \((\d{1,12}) of (\d{1,12}) MiB, (\d{1,12}) MiB/s\)$`)
+
+// ParseProgress reads a line of a Job's log; false for lines that say something
+// else.
+func ParseProgress(text string) (Progress, bool) {
+	m := progressPattern.FindStringSubmatch(text)
+	if m == nil {
+		return Progress{}, false
+	}
+	n := [4]int64{}
+	for i := range n {
+		n[i], _ = strconv.ParseInt(m[i+2], 10, 64) // Digits only, and few.
+	}
+	return Progress{Phase: m[1], Percent: int(n[0]), Done: n[1] * mebi, Total: n[2] * mebi, Rate: n[3] * mebi}, true
+}
+
+// A meter prints a line every few seconds until it is stopped. A nil meter
+// counts nothing.
+type meter struct {
+	phase string
+	total int64
+	done  atomic.Int64
+	out   io.Writer
+	start time.Time
+	quit  chan struct{}
+	wait  sync.WaitGroup
+}
+
+func startMeter(out io.Writer, phase string, total int64) *meter {
+	m := &meter{phase: phase, total: total, out: out, start: time.Now(), quit: make(chan struct{})}
+	m.wait.Go(func() {
+		t := time.NewTicker(tick)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				m.print()
+			case <-m.quit:
+				return
+			}
+		}
+	})
+	return m
+}
+
+func (m *meter) add(n int64) {
+	if m != nil {
+		m.done.Add(n)
+	}
+}
+
+// stop with a last line.
+func (m *meter) stop() {
+	close(m.quit)
+	m.wait.Wait()
+	m.print()
+}
+
+func (m *meter) print() {
+	fmt.Fprintln(m.out, m.now()) //nolint:errcheck // A lost line is no reason to fail.
+}
+
+func (m *meter) now() Progress {
+	p := Progress{Phase: m.phase, Done: m.done.Load(), Total: m.total, Percent: 100}
+	if m.total > 0 {
+		p.Percent = int(min(100*p.Done/m.total, 100))
+	}
+	if s := time.Since(m.start).Seconds(); s > 0 {
+		p.Rate = int64(float64(p.Done) / s)
+	}
+	return p
+}

@@ -1,0 +1,127 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// write the archive beside its place, prove it, and put it there.
+func (b *Backup) write(ctx context.Context, t tree, outline Contents, m *Manifest) (err error) {
+	folder, base, err := split(b.Archive)
+	if err != nil {
+		return err
+	}
+	if err := makeFolder(folder); err != nil {
+		return fmt.Errorf("cannot make the archive's folder: %w", err)
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // What was written was synced.
+	if err := removeStale(root, base+partialSuffix); err != nil {
+		return err
+	}
+	if err := t.fits(ctx, root, outline); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = root.Remove(base + partialSuffix) // The next run removes it otherwise.
+		}
+	}()
+	w, err := b.partial(ctx, t, root, base+partialSuffix, outline)
+	if err != nil {
+		return err
+	}
+	if w.Tree != outline.Tree {
+		return errors.New("the data directory changed while it was copied")
+	}
+	if err := b.prove(ctx, b.Archive+partialSuffix, *w); err != nil {
+		return err
+	}
+	b.step(stepProven)
+	m.Contents, m.Size, m.SHA256, m.FinishedAt = w.Contents, w.size, w.sum, time.Now().UTC()
+	return b.publish(root, base, m)
+}
+
+// removeStale removes what an earlier run left, unless it is still at work.
+func removeStale(root *os.Root, name string) error {
+	f, err := root.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return root.Remove(name) // Not a file of ours, or one that we may not read.
+	}
+	defer f.Close() //nolint:errcheck // It is removed.
+	if err := lockFile(f); err != nil {
+		return err
+	}
+	return root.Remove(name)
+}
+
+func (b *Backup) partial(ctx context.Context, t tree, root *os.Root, name string, outline Contents) (_ *written, err error) {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	if err := lockFile(f); err != nil {
+		return nil, err
+	}
+	b.step(stepBegun)
+	m := startMeter(b.Output, PhaseCopy, outline.DataBytes)
+	defer m.stop()
+	w, err := t.write(ctx, f, m)
+	if err != nil {
+		return nil, err
+	}
+	b.step(stepWritten)
+	if err := f.Sync(); err != nil {
+		return nil, fmt.Errorf("cannot write the archive to disk: %w", err)
+	}
+	b.step(stepSynced)
+	return w, syncFolder(root)
+}
+
+// prove an archive by reading all of it back from disk, not from memory, the way
+// a restore does.
+func (b *Backup) prove(ctx context.Context, path string, w written) error {
+	f, err := openRegular(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	forget(f)
+	m := startMeter(b.Output, PhaseProve, w.DataBytes)
+	defer m.stop()
+	return read(ctx, f, w, drain{}, m)
+}
+
+// publish the manifest first: an archive under its name always has one.
+func (b *Backup) publish(root *os.Root, base string, m *Manifest) error {
+	raw, err := m.encode()
+	if err != nil {
+		return err
+	}
+	if err := writeFile(root, ManifestName, raw); err != nil {
+		return fmt.Errorf("cannot write the manifest: %w", err)
+	}
+	b.step(stepManifest)
+	if err := root.Rename(base+partialSuffix, base); err != nil {
+		return err
+	}
+	b.step(stepRenamed)
+	return syncFolder(root)
+}

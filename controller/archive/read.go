@@ -1,0 +1,168 @@
+package archive
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+)
+
+// A target takes what an archive holds. The proof of an archive has one that
+// drops everything.
+type target interface {
+	// begin an entry. The writer takes a file's content.
+	begin(e *entry) (io.WriteCloser, error)
+}
+
+// read the whole archive, hand its entries to the target, and compare all of it
+// with what it should be. No more is handed over than the contents allow.
+func read(ctx context.Context, archive *os.File, want written, t target, m *meter) error {
+	soon(archive)
+	d, err := newDecompressor(ctx, archive)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	l := newListing()
+	r := &reader{decompressor: d, target: t, listing: l, want: want.Contents, meter: m}
+	if err := r.entries(); err != nil {
+		return err
+	}
+	// What follows the end of the tar file would be hidden from whoever looks.
+	if _, err := d.part(1); !errors.Is(err, io.EOF) {
+		if err == nil {
+			err = damaged("the archive goes on after its end")
+		}
+		return err
+	}
+	switch sum := hex.EncodeToString(d.sum.Sum(nil)); {
+	case sum != want.sum:
+		return damaged("the archive's SHA-256 is %s and should be %s", sum, want.sum)
+	case d.size != want.size:
+		return damaged("the archive has %d bytes and should have %d", d.size, want.size)
+	case l.sum() != want.Contents:
+		return damaged("the archive's content is not what its listing says")
+	}
+	return nil
+}
+
+type reader struct {
+	*decompressor
+
+	target  target
+	listing *listing
+	want    Contents
+	meter   *meter
+}
+
+func (r *reader) entries() error {
+	for {
+		// A reader of its own for each header: it reads no further than that, and
+		// the content is taken from where it is, without a copy.
+		h, err := tar.NewReader(r).Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return readError(err)
+		}
+		e, err := fromHeader(h)
+		if err != nil {
+			return err
+		}
+		if err := r.bound(e); err != nil {
+			return err
+		}
+		sum, err := r.entry(e)
+		if err != nil {
+			return err
+		}
+		r.listing.add(e, sum)
+	}
+}
+
+// bound what is handed over by what the manifest says.
+func (r *reader) bound(e *entry) error {
+	have := &r.listing.Contents
+	switch {
+	case have.Entries == 0 && e.name != ".":
+		return damaged("the archive does not begin with the data directory")
+	case have.Entries+1 > r.want.Entries:
+		return damaged("the archive has more than the %d entries of its manifest", r.want.Entries)
+	case e.size > r.want.LargestFile, have.DataBytes+e.size > r.want.DataBytes:
+		return damaged("the archive's %.100q is larger than its manifest allows", e.name)
+	}
+	return nil
+}
+
+func (r *reader) entry(e *entry) (uint32, error) {
+	w, err := r.target.begin(e)
+	if err != nil {
+		return 0, fmt.Errorf("cannot unpack %.100q: %w", e.name, err)
+	}
+	if w == nil {
+		return 0, nil // A folder or a link has no content.
+	}
+	sum, err := r.content(e, w)
+	if cerr := w.Close(); err == nil && cerr != nil {
+		err = fmt.Errorf("cannot unpack %.100q: %w", e.name, cerr)
+	}
+	return sum, err
+}
+
+func (r *reader) content(e *entry, w io.Writer) (uint32, error) {
+	sum := uint32(0)
+	for left := e.size; left > 0; {
+		part, err := r.part(left)
+		if err != nil {
+			return 0, readError(err)
+		}
+		sum = crc32.Update(sum, castagnoli, part)
+		if _, err := w.Write(part); err != nil {
+			return 0, fmt.Errorf("cannot unpack %.100q: %w", e.name, err)
+		}
+		r.meter.add(int64(len(part)))
+		left -= int64(len(part))
+	}
+	return sum, r.padding(e.size)
+}
+
+// padding up to the next block.
+func (r *reader) padding(size int64) error {
+	for left := (tarBlock - size%tarBlock) % tarBlock; left > 0; {
+		part, err := r.part(left)
+		if err != nil {
+			return readError(err)
+		}
+		left -= int64(len(part))
+	}
+	return nil
+}
+
+// readError of the tar format means that the archive is damaged; others are of
+// the file or the frames, and say what they are.
+func readError(err error) error {
+	if errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrFieldTooLong) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return damaged("cannot read the archive: %w", err)
+	}
+	return err
+}
+
+// A drain takes everything and keeps nothing.
+type drain struct{}
+
+func (drain) Write(p []byte) (int, error) { return len(p), nil }
+
+// Close does nothing.
+func (drain) Close() error { return nil }
+
+func (drain) begin(e *entry) (io.WriteCloser, error) {
+	if !e.mode.IsRegular() {
+		return nil, nil //nolint:nilnil // Nothing to write, and no error.
+	}
+	return drain{}, nil
+}

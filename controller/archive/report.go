@@ -1,0 +1,135 @@
+package archive
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"unicode/utf8"
+)
+
+// TerminationLog is where the kubelet reads a container's last words.
+const TerminationLog = "/dev/termination-log"
+
+// maxError and maxText keep a report below the 4096 bytes that it reads.
+const (
+	maxError = 1024
+	maxText  = 256
+)
+
+// A Report is the last word of a backup or a restore: one JSON object of at most
+// 4096 bytes.
+type Report struct {
+	// Command is backup or restore.
+	Command string `json:"command"`
+	// OK is true if all went well: a proven archive, nothing to archive, or
+	// restored data.
+	OK bool `json:"ok"`
+	// ExitCode of the program, one of apis/v1 or of this package.
+	ExitCode int `json:"exitCode"`
+	// Error says what went wrong, and what to do.
+	Error string `json:"error,omitempty"`
+	// Empty is true if there was nothing to back up: the volume never held data.
+	Empty bool `json:"empty,omitempty"`
+	// Already is true if an earlier run had done it: its archive was proven once
+	// more, or its restored data found in place.
+	Already bool `json:"already,omitempty"`
+
+	// Archive is the file's name within its folder, Size its bytes and SHA256 their
+	// sum. A backup sets them when it is proven.
+	Archive string `json:"archive,omitempty"`
+	Size    int64  `json:"size,omitempty"`
+	SHA256  string `json:"sha256,omitempty"`
+	// DataBytes is the size of the unpacked data, Entries the number of files,
+	// folders and links in it.
+	DataBytes int64 `json:"dataBytes,omitempty"`
+	Entries   int64 `json:"entries,omitempty"`
+
+	// Version of the server that wrote the data: the one that the program was told,
+	// or else the one that the files tell.
+	Version string `json:"version,omitempty"`
+	// CleanShutdown is true if that server stopped cleanly, and Shutdown says why
+	// it is thought so.
+	CleanShutdown bool   `json:"cleanShutdown"`
+	Shutdown      string `json:"shutdown,omitempty"`
+
+	// Seconds that the run took.
+	Seconds float64 `json:"seconds"`
+}
+
+// Encode a report as one line.
+func (r *Report) Encode() ([]byte, error) {
+	short := *r
+	short.Error = cut(r.Error, maxError)
+	short.Archive, short.Version, short.Shutdown = cut(r.Archive, maxText), cut(r.Version, maxText), cut(r.Shutdown, maxText)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(short); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// Save a report to a file. The kubelet makes its own; where there is none,
+// nobody wants to know.
+func (r *Report) Save(path string) error {
+	if path == "" {
+		return nil
+	}
+	raw, err := r.Encode()
+	if err != nil {
+		return err
+	}
+	flags := os.O_WRONLY | os.O_TRUNC
+	if path != TerminationLog {
+		flags |= os.O_CREATE
+	}
+	f, err := os.OpenFile(path, flags, 0o644) //nolint:gosec // The caller says which file, and it holds no secret.
+	if errors.Is(err, fs.ErrNotExist) && path == TerminationLog {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// fill in what a manifest says.
+func (r *Report) fill(m *Manifest) {
+	r.Archive, r.Size, r.SHA256 = m.Archive, m.Size, m.SHA256
+	r.DataBytes, r.Entries = m.DataBytes, m.Entries
+	r.Version, r.CleanShutdown, r.Shutdown = m.Version, m.CleanShutdown, m.Shutdown
+}
+
+// end of a run.
+func (r *Report) end(seconds float64, err error) {
+	r.Seconds = seconds
+	r.OK, r.ExitCode = err == nil, CodeOf(err)
+	if err != nil {
+		r.Error = err.Error()
+	}
+}
+
+// cut a text at a rune's end, and take out what JSON would make longer.
+func cut(text string, n int) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == utf8.RuneError || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, text)
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n] + "…"
+}

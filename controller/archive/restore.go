@@ -1,0 +1,253 @@
+package archive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
+)
+
+// A Restore unpacks an archive onto a data volume that holds no database.
+type Restore struct {
+	// Archive is the file, SHA256 its sum as the MySQLBackup has it. What the
+	// backup volume itself says of the archive is not believed.
+	Archive, SHA256 string
+	// Volume is where the data volume is mounted, Directory the folder in its root
+	// that the data goes to.
+	Volume, Directory string
+	// Source is the version of the server that wrote the data, as it gave it;
+	// SourceClean is true if it stopped cleanly.
+	Source      string
+	SourceClean bool
+	// Target is a version.json of the server that is to take over.
+	Target string
+	// Output takes the progress lines.
+	Output io.Writer
+
+	// hook is called after each step, by name. Tests crash there.
+	hook func(step string)
+}
+
+// Run the restore. The report is there also with an error, which is an
+// ExitError.
+func (s *Restore) Run(ctx context.Context) (Report, error) {
+	start := time.Now()
+	r := Report{Command: "restore"}
+	err := classify(ctx, s.run(ctx, &r))
+	r.end(time.Since(start).Seconds(), err)
+	return r, err
+}
+
+func (s *Restore) step(name string) {
+	if s.hook != nil {
+		s.hook(name)
+	}
+}
+
+func (s *Restore) run(ctx context.Context, r *Report) error {
+	target, err := version.Read(s.Target)
+	if err != nil {
+		return fmt.Errorf("cannot read the version of the server that is to take over: %w", err)
+	}
+	if err := checkVersions(s.Source, s.SourceClean, target); err != nil {
+		return err
+	}
+	if !sumPattern.MatchString(s.SHA256) {
+		return exit(ExitFailed, "%.100q is not a SHA-256 sum", s.SHA256)
+	}
+	v, err := openVolume(s.Volume, s.Directory)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	state, err := v.data()
+	if err != nil {
+		return err
+	}
+	done, err := s.done(v, state)
+	switch {
+	case err != nil:
+		return err
+	case done:
+		r.Already, r.SHA256 = true, s.SHA256
+		r.Archive, r.Version, r.CleanShutdown = filepath.Base(s.Archive), s.Source, s.SourceClean
+		return nil
+	case !state.empty:
+		return exit(v1.ExitOccupied, "the volume already holds data in %q, and not what this restore put there; nothing was written", s.Directory)
+	}
+	return s.restore(ctx, r, v)
+}
+
+// checkVersions against the steps that servers can take.
+func checkVersions(source string, clean bool, target version.Version) error {
+	from, err := version.Parse(source)
+	if err != nil {
+		return exit(v1.ExitVersion, "the version of the server that wrote the backup is not known: %w", err)
+	}
+	step, err := version.Between(from, target)
+	if err != nil {
+		return exit(v1.ExitVersion, "%w; nothing was written", err)
+	}
+	if step != version.None && !clean {
+		return exit(v1.ExitUnclean, "the server that wrote the backup did not stop cleanly: only %s can recover the data, and the image is %s; nothing was written", from, target)
+	}
+	return nil
+}
+
+// done is true if an earlier run put this archive in place: the marker names it,
+// and the folder that it was unpacked into is now the data directory.
+func (s *Restore) done(v *volume, state dataState) (bool, error) {
+	if state.empty {
+		return false, nil
+	}
+	m, err := v.readMarker()
+	if err != nil || m == nil {
+		return false, err
+	}
+	return m.Archive == filepath.Base(s.Archive) && m.SHA256 == s.SHA256 && m.Inode == state.inode, nil
+}
+
+func (s *Restore) restore(ctx context.Context, r *Report, v *volume) error {
+	f, m, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	if err := v.clear(); err != nil {
+		return fmt.Errorf("cannot remove what an earlier run left: %w", err)
+	}
+	if err := v.fits(m); err != nil {
+		return err
+	}
+	half := halfPrefix + s.SHA256[:12]
+	if err := s.unpack(ctx, v, half, f, m); err != nil {
+		_ = v.RemoveAll(half) // The next run removes it otherwise.
+		return err
+	}
+	if err := s.place(v, half); err != nil {
+		return err
+	}
+	r.fill(m)
+	r.Version, r.CleanShutdown = s.Source, s.SourceClean
+	return nil
+}
+
+// open the archive, and hold its manifest against what the record says.
+func (s *Restore) open() (*os.File, *Manifest, error) {
+	f, err := openRegular(s.Archive)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, exit(v1.ExitMissing, "the archive %q is not on the backup volume", s.Archive)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := s.manifest(f)
+	if err != nil {
+		_ = f.Close() // Nothing was written.
+		return nil, nil, err
+	}
+	return f, m, nil
+}
+
+func (s *Restore) manifest(f *os.File) (*Manifest, error) {
+	m, err := readManifest(s.Archive)
+	if errors.Is(err, errNoManifest) {
+		return nil, exit(v1.ExitMissing, "the archive %q has no %s beside it", s.Archive, ManifestName)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case m.SHA256 != s.SHA256:
+		return nil, damaged("the manifest is of an archive with the SHA-256 %s, and the backup's record says %s", m.SHA256, s.SHA256)
+	case info.Size() != m.Size:
+		return nil, damaged("the archive has %d bytes, and its manifest says %d", info.Size(), m.Size)
+	}
+	return m, nil
+}
+
+// clear what an earlier run left: half a restore, and the marker of one that was
+// never put in place.
+func (v *volume) clear() error {
+	names, err := tree{v.Root}.names(".")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name == markerName || name == markerName+partialSuffix || strings.HasPrefix(name, halfPrefix) {
+			if err := v.RemoveAll(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fits fails if the data does not fit on the volume.
+func (v *volume) fits(m *Manifest) error {
+	have, err := free(v.Root)
+	if err != nil {
+		return err
+	}
+	if need := m.DataBytes + m.Entries*entryBytes + slackBytes; need > have {
+		return exit(v1.ExitNoSpace, "the data needs %d MiB, and the volume has %d MiB free; nothing was written", need/mebi+1, have/mebi)
+	}
+	return nil
+}
+
+// unpack into a new folder, where no server looks.
+func (s *Restore) unpack(ctx context.Context, v *volume, half string, f *os.File, manifest *Manifest) error {
+	if err := v.Mkdir(half, 0o700); err != nil {
+		return err
+	}
+	root, err := v.OpenRoot(half)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // What was written was synced.
+	s.step(stepBegun)
+	m := startMeter(s.Output, PhaseUnpack, manifest.DataBytes)
+	defer m.stop()
+	u := newUnpacker(root)
+	defer u.wait()
+	if err := read(ctx, f, manifest.written(), u, m); err != nil {
+		return err
+	}
+	return u.finish()
+}
+
+// place the folder where the server looks. From the rename on, and not before,
+// there is a database.
+func (s *Restore) place(v *volume, half string) error {
+	s.step(stepUnpacked)
+	info, err := v.Lstat(half)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(marker{Archive: filepath.Base(s.Archive), SHA256: s.SHA256, Inode: inodeOf(info)})
+	if err != nil {
+		return err
+	}
+	if err := writeFile(v.Root, markerName, append(raw, '\n')); err != nil {
+		return fmt.Errorf("cannot write %s: %w", markerName, err)
+	}
+	s.step(stepMarked)
+	if err := v.replaceEmpty(half, s.Directory); err != nil {
+		return err
+	}
+	s.step(stepRenamed)
+	return syncFolder(v.Root)
+}

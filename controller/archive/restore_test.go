@@ -1,0 +1,103 @@
+package archive
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// gone makes a path one that is not there.
+const gone = ".none"
+
+func TestRestoreRefuses(t *testing.T) {
+	p := newPlace(t)
+	_, err := p.newBackup().Run(t.Context())
+	must(t, err)
+	older := targetVersion(t, "8.4.6")
+	cases := map[string]struct {
+		change func(r *Restore)
+		code   int
+	}{
+		"OlderServer":      {func(r *Restore) { r.Target = older }, v1.ExitVersion},
+		"TooFarBehind":     {func(r *Restore) { r.Source = "8.0.43" }, v1.ExitVersion},
+		"OtherFlavour":     {func(r *Restore) { r.Source = "10.11.18-MariaDB" }, v1.ExitVersion},
+		"UnknownSource":    {func(r *Restore) { r.Source = "" }, v1.ExitVersion},
+		"Upgrade":          {func(r *Restore) { r.Source = "8.4.6" }, 0},
+		"UncleanSame":      {func(r *Restore) { r.SourceClean = false }, 0},
+		"UncleanUpgrade":   {func(r *Restore) { r.Source, r.SourceClean = "8.4.6", false }, v1.ExitUnclean},
+		"NoTarget":         {func(r *Restore) { r.Target += gone }, ExitFailed},
+		"OtherSum":         {func(r *Restore) { r.SHA256 = "0" + r.SHA256[1:] }, v1.ExitDamaged},
+		"NoSum":            {func(r *Restore) { r.SHA256 = "" }, ExitFailed},
+		"NoArchive":        {func(r *Restore) { r.Archive += gone }, v1.ExitMissing},
+		"NoVolume":         {func(r *Restore) { r.Volume += gone }, ExitFailed},
+		"DirectoryIsRoot":  {func(r *Restore) { r.Directory = "." }, ExitFailed},
+		"DirectoryIsAbove": {func(r *Restore) { r.Directory = ".." }, ExitFailed},
+		"DirectoryIsPath":  {func(r *Restore) { r.Directory = "a/b" }, ExitFailed},
+		"Database":         {func(r *Restore) { occupy(r, "ibdata1") }, v1.ExitOccupied},
+		"AnyFile":          {func(r *Restore) { occupy(r, ".hidden") }, v1.ExitOccupied},
+		"MarkerOfAnother": {func(r *Restore) {
+			occupy(r, "ibdata1")
+			_ = os.WriteFile(filepath.Join(r.Volume, markerName), []byte(`{"archive":"data.tar.zst","sha256":"`+r.SHA256+`","inode":1}`), 0o600)
+		}, v1.ExitOccupied},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := p.newRestore(t)
+			tc.change(r)
+			before := names(t, r.Volume)
+			inside := names(t, filepath.Join(r.Volume, v1.DataDirectory))
+			report, err := r.Run(t.Context())
+			if CodeOf(err) != tc.code || report.ExitCode != tc.code || report.OK != (tc.code == 0) || (report.Error == "") != (tc.code == 0) {
+				t.Errorf("Run: %+v, %v", report, err)
+			}
+			if tc.code == 0 {
+				return
+			}
+			if diff := cmp.Diff(append(before, inside...), append(names(t, r.Volume), names(t, filepath.Join(r.Volume, v1.DataDirectory))...)); diff != "" {
+				t.Errorf("it changed the volume: -want, +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// occupy the data directory. A test that this fails in fails.
+func occupy(r *Restore, name string) {
+	_ = os.Mkdir(filepath.Join(r.Volume, v1.DataDirectory), 0o700)
+	_ = os.WriteFile(filepath.Join(r.Volume, v1.DataDirectory, name), nil, 0o600)
+}
+
+// TestMissingManifest is not damage: the person who removed it can bring it
+// back.
+func TestMissingManifest(t *testing.T) {
+	p := newPlace(t)
+	_, err := p.newBackup().Run(t.Context())
+	must(t, err)
+	r := p.newRestore(t)
+	must(t, os.Remove(filepath.Join(filepath.Dir(p.archive()), ManifestName)))
+	if _, err := r.Run(t.Context()); CodeOf(err) != v1.ExitMissing {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+// TestSecondRestore of the same archive while the first is at work.
+func TestSecondRestore(t *testing.T) {
+	p := newPlace(t)
+	_, err := p.newBackup().Run(t.Context())
+	must(t, err)
+	r := p.newRestore(t)
+	cmd, out := role{Restore: r, Pause: stepBegun}.start(t)
+	said := make([]byte, len("paused\n"))
+	_, err = out.Read(said)
+	must(t, err)
+	if _, err := r.Run(t.Context()); CodeOf(err) != ExitBusy {
+		t.Errorf("Run beside another: %v", err)
+	}
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	_, err = r.Run(t.Context())
+	must(t, err)
+}

@@ -1,0 +1,152 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
+)
+
+// A tree is a data directory that is to be archived.
+type tree struct{ *os.Root }
+
+// walk visits what an archive holds, sorted, each folder before what is in it.
+func (t tree) walk(ctx context.Context, visit func(*entry) error) error {
+	return t.visit(ctx, ".", visit)
+}
+
+func (t tree) visit(ctx context.Context, name string, visit func(*entry) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	e, err := t.look(name)
+	if err != nil || e == nil {
+		return err
+	}
+	if err := visit(e); err != nil || !e.mode.IsDir() {
+		return err
+	}
+	names, err := t.names(name)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if err := t.visit(ctx, path.Join(name, n), visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t tree) names(name string) ([]string, error) {
+	f, err := t.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
+}
+
+// look at an entry; nil is for what is left out.
+func (t tree) look(name string) (*entry, error) {
+	info, err := t.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if datadir.Skip(name, info.Mode()) {
+		return nil, nil //nolint:nilnil // Neither an entry nor an error.
+	}
+	e, err := fromInfo(name, info)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case info.Mode().IsRegular(), info.IsDir():
+		e.attrs, err = t.attributes(name)
+	case e.symlink():
+		e.link, err = t.Readlink(name)
+	default:
+		return nil, fmt.Errorf("%q in the data directory is neither a file nor a folder but %s, which no server puts there: look at it and remove it", name, info.Mode().Type())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := e.check(name); err != nil {
+		return nil, exit(ExitFailed, "%w", errors.Unwrap(err)) // Not the archive is at fault.
+	}
+	return e, nil
+}
+
+func fromInfo(name string, info fs.FileInfo) (*entry, error) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil, fmt.Errorf("cannot read the owner of %q", name)
+	}
+	e := &entry{name: name, mode: info.Mode(), uid: int(stat.Uid), gid: int(stat.Gid), modified: info.ModTime()}
+	if info.Mode().IsRegular() {
+		e.size = info.Size()
+	}
+	if !info.Mode().IsRegular() {
+		e.mode &^= fs.ModeSticky | fs.ModeSetuid
+	}
+	return e, nil
+}
+
+// open a file of the tree for reading, under the server's own lock where there
+// is one, and hold it to what was seen of it.
+func (t tree) open(e *entry) (f *os.File, err error) {
+	if datadir.Locked(e.name) {
+		f, err = t.openLocked(e.name)
+	} else {
+		f, err = t.OpenFile(e.name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := e.unchanged(f); err != nil {
+		_ = f.Close() // Nothing was written.
+		return nil, err
+	}
+	return f, nil
+}
+
+// openLocked does without a second lock on what is locked throughout.
+func (t tree) openLocked(name string) (*os.File, error) {
+	if datadir.Held(name) {
+		return t.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	}
+	return datadir.OpenLocked(t.Root, name)
+}
+
+// unchanged fails if a file is no longer what was seen of it.
+func (e *entry) unchanged(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Size() != e.size || !info.ModTime().Equal(e.modified) {
+		return fmt.Errorf("%q changed while it was copied: something else writes to the data directory", e.name)
+	}
+	return nil
+}
+
+// attributes of the name space user. The file is opened anew: os.Root has no
+// other way to ask.
+func (t tree) attributes(name string) (map[string]string, error) {
+	f, err := t.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	return readAttributes(descriptor(f))
+}

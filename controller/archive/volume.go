@@ -1,0 +1,244 @@
+package archive
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// Names at the root of a data volume, beside the data directory, where no server
+// sees them.
+const (
+	// markerName is the file that says which archive was restored.
+	markerName = ".restored.json"
+	// halfPrefix begins the name of the folder that an archive is unpacked into.
+	halfPrefix = ".restore-"
+	// lostAndFound belongs to the file system.
+	lostAndFound = "lost+found"
+)
+
+// partialSuffix is that of a file that is being written.
+const partialSuffix = ".partial"
+
+// A volume is a data volume that this process has to itself, as far as others of
+// this program go.
+type volume struct {
+	*os.Root
+
+	path, directory string
+	handle          *os.File
+}
+
+func openVolume(path, directory string) (*volume, error) {
+	if directory == "" || directory == "." || directory == lostAndFound || strings.HasPrefix(directory, ".") || strings.ContainsAny(directory, "/\x00") {
+		return nil, exit(ExitFailed, "%q cannot be a data directory's name", directory)
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the data volume: %w", err)
+	}
+	handle, err := root.Open(".")
+	if err != nil {
+		_ = root.Close() // Nothing was written.
+		return nil, fmt.Errorf("cannot open the data volume: %w", err)
+	}
+	v := &volume{Root: root, path: path, directory: directory, handle: handle}
+	// Some network file systems cannot lock a folder. There the Job is alone in
+	// that Kubernetes runs it once at a time.
+	if err := unix.Flock(descriptor(handle), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		v.close()
+		return nil, exit(ExitBusy, "another backup or restore works on this volume")
+	}
+	return v, nil
+}
+
+func (v *volume) close() {
+	_ = v.handle.Close() // What was written was synced.
+	_ = v.Close()
+}
+
+// A marker says which archive was unpacked, and into which folder: a rename
+// keeps its inode. It is written before the rename, so that a finished restore
+// always has one.
+type marker struct {
+	Archive string `json:"archive"`
+	SHA256  string `json:"sha256"`
+	Inode   uint64 `json:"inode"`
+}
+
+func (v *volume) readMarker() (*marker, error) {
+	f, err := v.OpenFile(markerName, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // No marker, and no error.
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	raw, err := io.ReadAll(io.LimitReader(f, maxManifest))
+	if err != nil {
+		return nil, err
+	}
+	m := &marker{}
+	if err := json.Unmarshal(raw, m); err != nil {
+		return nil, fmt.Errorf("cannot read the volume's %s: %w", markerName, err)
+	}
+	return m, nil
+}
+
+// A dataState is what there is of a data directory.
+type dataState struct {
+	exists, empty bool
+	inode         uint64
+}
+
+func (v *volume) data() (dataState, error) {
+	info, err := v.Lstat(v.directory)
+	if errors.Is(err, fs.ErrNotExist) {
+		return dataState{empty: true}, nil
+	}
+	if err != nil {
+		return dataState{}, err
+	}
+	if !info.IsDir() {
+		return dataState{}, fmt.Errorf("%q on the data volume is not a folder", v.directory)
+	}
+	f, err := v.Open(v.directory)
+	if err != nil {
+		return dataState{}, err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	_, err = f.Readdirnames(1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return dataState{}, err
+	}
+	return dataState{exists: true, empty: err != nil, inode: inodeOf(info)}, nil
+}
+
+func inodeOf(info fs.FileInfo) uint64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return stat.Ino
+	}
+	return 0
+}
+
+// nothing is nil if a volume without data never had any. A volume that is not
+// what it should be may be another one, or one that something was taken from:
+// doubt is not absence.
+func (v *volume) nothing() error {
+	names, err := tree{v.Root}.names(".")
+	if err != nil {
+		return err
+	}
+	inodes := []uint64{}
+	for _, name := range names {
+		switch {
+		case name == v.directory, name == lostAndFound, name == markerName, name == markerName+partialSuffix:
+		case strings.HasPrefix(name, halfPrefix):
+			info, err := v.Lstat(name)
+			if err != nil {
+				return err
+			}
+			inodes = append(inodes, inodeOf(info))
+		default:
+			return exit(ExitFailed, "the volume has no data in %q, but it has %q: is it the right volume? Look at it; nothing is taken for empty that may not be", v.directory, name)
+		}
+	}
+	m, err := v.readMarker()
+	if err != nil {
+		return err
+	}
+	if m != nil && !slices.Contains(inodes, m.Inode) {
+		return exit(ExitFailed, "the volume has no data in %q, but %s says that a backup was restored there: somebody removed it. Look at the volume; nothing is taken for empty that may not be", v.directory, markerName)
+	}
+	return nil
+}
+
+// replaceEmpty renames a folder over another at once, if that is empty or not
+// there. os.Root does not replace folders.
+func (v *volume) replaceEmpty(from, to string) error {
+	err := unix.Renameat(descriptor(v.handle), from, descriptor(v.handle), to)
+	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+		return exit(v1.ExitOccupied, "something has put files into %q while the backup was unpacked; they are untouched", to)
+	}
+	return err
+}
+
+// writeFile makes a file appear whole, under its name, or not at all.
+func writeFile(root *os.Root, name string, content []byte) error {
+	partial := name + partialSuffix
+	if err := root.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := root.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if serr := f.Sync(); err == nil {
+		err = serr
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = root.Rename(partial, name)
+	}
+	if err != nil {
+		_ = root.Remove(partial) // It is in the way of nothing.
+		return err
+	}
+	return syncFolder(root)
+}
+
+func syncFolder(root *os.Root) error {
+	f, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // Sync says what there is to say.
+	return f.Sync()
+}
+
+// makeFolder and those above it, so that they are on disk too.
+func makeFolder(path string) error {
+	err := os.Mkdir(path, 0o750)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makeFolder(filepath.Dir(path)); err != nil {
+			return err
+		}
+		err = os.Mkdir(path, 0o750)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	above, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer above.Close() //nolint:errcheck // Nothing was written through it.
+	return syncFolder(above)
+}
+
+// base and folder of an archive.
+func split(archive string) (folder, base string, err error) {
+	folder, base = filepath.Split(archive)
+	if base == "" || strings.HasPrefix(base, ".") || base == ManifestName || strings.HasSuffix(base, partialSuffix) {
+		return "", "", exit(ExitFailed, "%q cannot be an archive's name", archive)
+	}
+	return filepath.Clean(folder), base, nil
+}

@@ -1,0 +1,136 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"os"
+)
+
+// tarBlock is what everything in a tar file is a multiple of; two empty ones end
+// it.
+const tarBlock = 512
+
+// A written archive, not yet proven.
+type written struct {
+	Contents
+
+	size int64
+	sum  string
+}
+
+// write the tree as an archive.
+func (t tree) write(ctx context.Context, out *os.File, m *meter) (*written, error) {
+	s := &sink{file: out, sum: sha256.New()}
+	c, err := newCompressor(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	l := newListing()
+	w := tarWriter{compressor: c, meter: m}
+	err = t.walk(ctx, func(e *entry) error {
+		sum, err := w.add(t, e)
+		if err != nil {
+			return fmt.Errorf("cannot copy %q: %w", e.name, err)
+		}
+		l.add(e, sum)
+		return nil
+	})
+	if err == nil {
+		_, err = c.Write(make([]byte, 2*tarBlock))
+	}
+	// What ended the compressor is the cause of what the walk saw of it.
+	if cerr := c.Close(); cerr != nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &written{Contents: l.sum(), size: s.size, sum: hex.EncodeToString(s.sum.Sum(nil))}, nil
+}
+
+// A tarWriter puts files straight into the compressor's chunks.
+type tarWriter struct {
+	*compressor
+
+	meter *meter
+}
+
+// add an entry, and return the CRC-32C of its content.
+func (w tarWriter) add(t tree, e *entry) (uint32, error) {
+	if err := w.head(e); err != nil || !e.mode.IsRegular() {
+		return 0, err
+	}
+	f, err := t.open(e)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	soon(f)
+	sum, err := w.content(f, e)
+	if err != nil {
+		return 0, err
+	}
+	return sum, e.unchanged(f)
+}
+
+func (w tarWriter) head(e *entry) error {
+	var b bytes.Buffer
+	if err := tar.NewWriter(&b).WriteHeader(e.header()); err != nil {
+		return err
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func (w tarWriter) content(f *os.File, e *entry) (uint32, error) {
+	sum := uint32(0)
+	for left := e.size; left > 0; {
+		room, err := w.room()
+		if err != nil {
+			return 0, err
+		}
+		room = room[:min(int64(len(room)), left)]
+		n, err := f.Read(room)
+		if n == 0 {
+			if err == nil || errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return 0, err
+		}
+		sum = crc32.Update(sum, castagnoli, room[:n])
+		w.advance(n)
+		w.meter.add(int64(n))
+		left -= int64(n)
+	}
+	if over := e.size % tarBlock; over != 0 {
+		_, err := w.Write(make([]byte, tarBlock-over))
+		return sum, err
+	}
+	return sum, nil
+}
+
+// A sink writes to a file, and sums up what it writes.
+type sink struct {
+	file          *os.File
+	sum           hash.Hash
+	size, flushed int64
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	n, err := s.file.Write(p)
+	s.sum.Write(p[:n])
+	s.size += int64(n)
+	if s.size-s.flushed >= flushBytes {
+		flushEarly(s.file, s.flushed, s.size-s.flushed)
+		s.flushed = s.size
+	}
+	return n, err
+}

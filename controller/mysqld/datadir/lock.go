@@ -1,0 +1,135 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// A RunningError says that another process has locked a file of the data
+// directory: a server runs, or another copy is under way.
+type RunningError struct {
+	// File that is locked, relative to the data directory.
+	File string
+	// PID of the process that holds the lock, where the kernel tells; 0 otherwise.
+	// It is often that of another container.
+	PID int
+}
+
+func (e *RunningError) Error() string {
+	by := "another process"
+	if e.PID > 0 {
+		by = fmt.Sprintf("process %d", e.PID)
+	}
+	return fmt.Sprintf("%s has locked %s: a server still runs on this data, or another copy is under way", by, e.File)
+}
+
+// Locks on the files of a data directory, which keep every server out, and which
+// no running server lets anybody have.
+type Locks struct{ files []*os.File }
+
+// Lock every file that a running server holds. What is held is held until
+// Release, or the end of the process.
+func Lock(dir *os.Root) (*Locks, error) {
+	l := &Locks{}
+	for _, folder := range []string{".", redoFolder} {
+		if err := l.lockFolder(dir, folder); err != nil {
+			l.Release()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// Len is the number of files that are locked.
+func (l *Locks) Len() int { return len(l.files) }
+
+// Release the locks.
+func (l *Locks) Release() {
+	for _, f := range l.files {
+		_ = f.Close() // Nothing was written.
+	}
+	l.files = nil
+}
+
+func (l *Locks) lockFolder(dir *os.Root, folder string) error {
+	names, err := list(dir, folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, name := range names {
+		name = path.Join(folder, name)
+		info, lerr := dir.Lstat(name)
+		if lerr != nil {
+			return lerr
+		}
+		if !info.Mode().IsRegular() || !Held(name) {
+			continue
+		}
+		f, lerr := OpenLocked(dir, name)
+		if lerr != nil {
+			return lerr
+		}
+		l.files = append(l.files, f)
+	}
+	return err
+}
+
+func list(dir *os.Root, folder string) ([]string, error) {
+	info, err := dir.Lstat(folder)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, nil
+	}
+	f, err := dir.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	return f.Readdirnames(-1)
+}
+
+// OpenLocked opens a file under the lock that a server would take. It is an open
+// file description lock: unlike the server's own kind it survives that this
+// process closes the file elsewhere, and the two kinds exclude each other. On a
+// read-only volume a read lock does the same to a server.
+func OpenLocked(dir *os.Root, name string) (*os.File, error) {
+	kind := int16(unix.F_WRLCK)
+	f, err := dir.OpenFile(name, os.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, unix.EROFS) {
+		kind = unix.F_RDLCK
+		f, err = dir.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := setLock(f, name, kind); err != nil {
+		_ = f.Close() // Nothing was written.
+		return nil, err
+	}
+	return f, nil
+}
+
+func setLock(f *os.File, name string, kind int16) error {
+	fd := f.Fd()
+	lock := unix.Flock_t{Type: kind}
+	err := unix.FcntlFlock(fd, unix.F_OFD_SETLK, &lock)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("cannot lock %s: %w", name, err)
+	}
+	running := &RunningError{File: name}
+	holder := unix.Flock_t{Type: kind}
+	if unix.FcntlFlock(fd, unix.F_OFD_GETLK, &holder) == nil && holder.Type != unix.F_UNLCK {
+		running.PID = max(int(holder.Pid), 0)
+	}
+	return running
+}

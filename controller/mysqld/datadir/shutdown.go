@@ -1,0 +1,205 @@
+package datadir
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// A Shutdown says how the server that wrote a data directory stopped.
+type Shutdown struct {
+	// Known is false where the files are of a format that this package cannot
+	// read: those of MySQL before 8.0.30, and MariaDB's.
+	Known bool
+	// Clean is true if a server would start without recovery, and so would
+	// upgrade the directory. It is false in doubt.
+	Clean bool
+	// Reason for either, in words.
+	Reason string
+}
+
+// The redo log since MySQL 8.0.30 (storage/innobase/include/log0constants.h).
+const (
+	logFormat      = 6
+	logBlock       = 512
+	logHeader      = 4 * logBlock
+	logChecksum    = logBlock - 4
+	logBlockHeader = 12
+	// logLength masks the bit of the length that says that a block is encrypted.
+	logLength = 0x7fff
+	// logUnsafe are the flags of a log that cannot be recovered from: logging was
+	// off, or the directory never was whole.
+	logUnsafe = 1 | 2 | 4
+	// logNumbers is where the numbers of blocks wrap around; each turn is an epoch.
+	logNumbers = 1 << 30
+	// flushLSN is where the first page of ibdata1 says up to where in the log all
+	// pages had been written when the server stopped. Only a server that stops
+	// cleanly writes it.
+	flushLSN = 26
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// A redoFile is one file of the redo log.
+type redoFile struct {
+	*os.File
+
+	start, end uint64
+	flags      uint32
+	checkpoint uint64
+}
+
+// HowStopped reads from a data directory whether its server stopped cleanly, as
+// a server does that starts on it: all that was logged had been written to the
+// pages when it stopped (ibdata1 and the newest checkpoint name the same place
+// in the log), and nothing was logged after.
+func HowStopped(dir *os.Root) (Shutdown, error) {
+	flushed, err := readFlushed(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return Shutdown{Known: true, Reason: "there is no whole ibdata1: the directory was never initialised"}, nil
+	}
+	if err != nil {
+		return Shutdown{}, err
+	}
+	files, err := redoFiles(dir)
+	defer func() {
+		for _, f := range files {
+			_ = f.Close() // Nothing was written.
+		}
+	}()
+	if err != nil {
+		return Shutdown{}, err
+	}
+	if files == nil {
+		return Shutdown{Reason: "the redo log is of a format that is not known"}, nil
+	}
+	return judge(flushed, files)
+}
+
+func readFlushed(dir *os.Root) (uint64, error) {
+	f, err := dir.Open("ibdata1")
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	raw := make([]byte, 8)
+	if _, err := f.ReadAt(raw, flushLSN); err != nil {
+		return 0, err
+	}
+	return binary.BigEndian.Uint64(raw), nil
+}
+
+// redoFiles are those that hold the log; nil where there are none, or one has a
+// format that is not known. Those in reserve hold nothing.
+func redoFiles(dir *os.Root) ([]*redoFile, error) {
+	names, err := list(dir, redoFolder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	files := []*redoFile{}
+	for _, name := range names {
+		if !strings.HasPrefix(name, "#ib_redo") || strings.HasSuffix(name, "_tmp") {
+			continue
+		}
+		f, err := openRedo(dir, path.Join(redoFolder, name))
+		if err != nil {
+			return files, err
+		}
+		if f == nil {
+			return nil, nil
+		}
+		files = append(files, f)
+	}
+	if len(files) == 0 {
+		return nil, nil
+	}
+	return files, nil
+}
+
+// openRedo returns nil for a file of another format.
+func openRedo(dir *os.Root, name string) (*redoFile, error) {
+	f, err := dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	head := make([]byte, logHeader)
+	info, err := f.Stat()
+	if err == nil {
+		_, err = f.ReadAt(head, 0)
+	}
+	if errors.Is(err, io.EOF) || (err == nil && (binary.BigEndian.Uint32(head) != logFormat || !intact(head[:logBlock]))) {
+		return nil, f.Close()
+	}
+	if err != nil {
+		_ = f.Close() // Nothing was written.
+		return nil, err
+	}
+	r := &redoFile{File: f, start: binary.BigEndian.Uint64(head[8:]), flags: binary.BigEndian.Uint32(head[48:])}
+	r.end = r.start + uint64(max(info.Size()-logHeader, 0))
+	for _, at := range []int{1 * logBlock, 3 * logBlock} {
+		if block := head[at : at+logBlock]; intact(block) {
+			r.checkpoint = max(r.checkpoint, binary.BigEndian.Uint64(block[8:]))
+		}
+	}
+	return r, nil
+}
+
+// intact is true if a block's checksum holds.
+func intact(block []byte) bool {
+	return binary.BigEndian.Uint32(block[logChecksum:]) == crc32.Checksum(block[:logChecksum], castagnoli)
+}
+
+func judge(flushed uint64, files []*redoFile) (Shutdown, error) {
+	unclean := func(format string, args ...any) (Shutdown, error) {
+		return Shutdown{Known: true, Reason: fmt.Sprintf(format, args...)}, nil
+	}
+	checkpoint, flags := uint64(0), uint32(0)
+	for _, f := range files {
+		checkpoint, flags = max(checkpoint, f.checkpoint), flags|f.flags
+	}
+	switch {
+	case flags&logUnsafe != 0:
+		return unclean("the redo log is marked as unfit for recovery (flags %#x)", flags)
+	case checkpoint == 0:
+		return unclean("the redo log has no checkpoint")
+	case flushed != checkpoint:
+		return unclean("ibdata1 was flushed up to %d, and the last checkpoint is at %d", flushed, checkpoint)
+	}
+	for _, f := range files {
+		if f.start <= checkpoint && checkpoint < f.end {
+			return f.endsAt(checkpoint)
+		}
+	}
+	return unclean("no redo log file holds the last checkpoint, %d", checkpoint)
+}
+
+// endsAt is clean if the log ends at the checkpoint. A block is the log's next
+// one only if it has the next number; its length is what was written to it.
+func (f *redoFile) endsAt(checkpoint uint64) (Shutdown, error) {
+	at := checkpoint - checkpoint%logBlock
+	block := make([]byte, logBlock)
+	if _, err := f.ReadAt(block, int64(logHeader+at-f.start)); err != nil { //nolint:gosec // Below the file's size.
+		return Shutdown{}, err
+	}
+	index := at / logBlock
+	fits := uint64(binary.BigEndian.Uint32(block)) == 1+index%logNumbers && uint64(binary.BigEndian.Uint32(block[8:])) == 1+index/logNumbers
+	end := at + uint64(binary.BigEndian.Uint16(block[4:])&logLength)
+	switch {
+	case !fits && checkpoint-at <= logBlockHeader:
+		// The block before was full, and this one was never begun.
+	case !fits || !intact(block):
+		return Shutdown{Known: true, Reason: fmt.Sprintf("the redo log's block at the last checkpoint, %d, is damaged", checkpoint)}, nil
+	case end != checkpoint:
+		return Shutdown{Known: true, Reason: fmt.Sprintf("the redo log goes on after the last checkpoint, %d", checkpoint)}, nil
+	}
+	return Shutdown{Known: true, Clean: true, Reason: fmt.Sprintf("ibdata1, the last checkpoint and the end of the redo log agree on %d", checkpoint)}, nil
+}
