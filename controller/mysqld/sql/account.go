@@ -1,0 +1,175 @@
+package sql
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
+)
+
+// Plugins that log a user in by a password that the server keeps.
+const (
+	cachingSHA2 = "caching_sha2_password"
+	native      = "mysql_native_password"
+)
+
+var passwordPlugins = []string{cachingSHA2, native, "sha256_password", "ed25519", "parsec"}
+
+// An Account is one of root's.
+type Account struct {
+	// Host pattern of the clients that it is for.
+	Host string
+	// Plugin that logs its user in.
+	Plugin string
+	// Loaded is false if the server does not have the plugin, and so nobody can
+	// log in.
+	Loaded bool
+	// Empty is true if the account has no password.
+	Empty bool
+	// Retained is true if an old password works beside the current one.
+	Retained bool
+}
+
+// TakesPassword is false for accounts that are logged in by something else, such
+// as the name of the client's system user. They are left alone.
+func (a Account) TakesPassword() bool { return slices.Contains(passwordPlugins, a.Plugin) }
+
+// retains the current password when it gets a new one. What cannot work now
+// cannot be retained: the server refuses an empty password (3878), and one of a
+// plugin that changes (3894).
+func (a Account) retains() bool { return a.Loaded && !a.Empty }
+
+// KeepsOld is true if a server keeps an old password beside the current one
+// (https://dev.mysql.com/doc/refman/8.0/en/password-management.html#dual-passwords).
+func KeepsOld(v version.Version) bool {
+	if v.Flavour != version.MySQL {
+		return false
+	}
+	return slices.Compare([]int{v.Major, v.Minor, v.Patch}, []int{8, 0, 14}) >= 0
+}
+
+// RootAccounts are the accounts of root, ordered by host.
+func (s *Session) RootAccounts(ctx context.Context) ([]Account, error) {
+	const doing = "read the accounts of root"
+	v, err := s.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := s.plugins(ctx)
+	if err != nil {
+		return nil, wrap(err, doing)
+	}
+	retained := "0"
+	if KeepsOld(v) {
+		retained = "JSON_CONTAINS_PATH(COALESCE(User_attributes, '{}'), 'one', '$.additional_password')"
+	}
+	rows, err := s.conn.QueryContext(ctx, "SELECT Host, plugin, authentication_string = '', "+retained+" FROM mysql.user WHERE User = ? ORDER BY Host", Root)
+	if err != nil {
+		return nil, wrap(err, doing)
+	}
+	defer rows.Close() //nolint:errcheck // Err says what went wrong.
+	out := []Account{}
+	for rows.Next() {
+		a := Account{}
+		if err := rows.Scan(&a.Host, &a.Plugin, &a.Empty, &a.Retained); err != nil {
+			return nil, wrap(err, doing)
+		}
+		a.Loaded = slices.Contains(loaded, a.Plugin)
+		out = append(out, a)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, wrap(err, doing)
+	}
+	return out, nil
+}
+
+// plugins that log users in and work.
+func (s *Session) plugins(ctx context.Context) (out []string, err error) {
+	rows, err := s.conn.QueryContext(ctx, "SELECT PLUGIN_NAME FROM information_schema.PLUGINS WHERE PLUGIN_TYPE = 'AUTHENTICATION' AND PLUGIN_STATUS = 'ACTIVE'")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		name := ""
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		out = append(out, name)
+	}
+	return out, rows.Err()
+}
+
+// SetPassword of all accounts that take one, in one statement, which MySQL does
+// for all of them or for none. With retain the current password goes on to work,
+// and an error is returned if one does so already: the server keeps a single
+// one, and doing the same twice would push out what clients use. Without retain
+// an old password that is kept stays.
+func (s *Session) SetPassword(ctx context.Context, accounts []Account, p Password, retain bool) error {
+	v, err := s.known(ctx)
+	if err != nil {
+		return err
+	}
+	text, args, err := alter(v, accounts, p, retain)
+	if err != nil {
+		return err
+	}
+	if err := s.exec(ctx, text, args...); err != nil {
+		return wrapSecret(err, "change the password of root")
+	}
+	return nil
+}
+
+func alter(v version.Version, accounts []Account, p Password, retain bool) (string, []any, error) {
+	clauses, args := []string{}, []any{}
+	for _, a := range accounts {
+		if !a.TakesPassword() {
+			continue
+		}
+		if retain && a.Retained {
+			return "", nil, ErrRetained
+		}
+		clauses = append(clauses, "?@? "+identified(v, a, retain))
+		args = append(args, Root, a.Host, string(p))
+	}
+	if len(clauses) == 0 {
+		return "", nil, ErrNoAccount
+	}
+	return "ALTER USER " + strings.Join(clauses, ", "), args, nil
+}
+
+// identified names the plugin, or the server would take its default, and change
+// what other clients of the account rely on.
+func identified(v version.Version, a Account, retain bool) string {
+	plugin := a.Plugin
+	if v.Flavour == version.MariaDB {
+		return "IDENTIFIED VIA " + Quote(plugin) + " USING PASSWORD(?)"
+	}
+	if !a.Loaded {
+		plugin = cachingSHA2
+	}
+	out := "IDENTIFIED WITH " + Quote(plugin) + " BY ?"
+	if retain && a.retains() {
+		out += " RETAIN CURRENT PASSWORD"
+	}
+	return out
+}
+
+// DiscardOld passwords of the accounts that keep one.
+func (s *Session) DiscardOld(ctx context.Context, accounts []Account) error {
+	clauses, args := []string{}, []any{}
+	for _, a := range accounts {
+		if a.Retained {
+			clauses, args = append(clauses, "?@? DISCARD OLD PASSWORD"), append(args, Root, a.Host)
+		}
+	}
+	if len(clauses) == 0 {
+		return nil
+	}
+	if err := s.exec(ctx, "ALTER USER "+strings.Join(clauses, ", "), args...); err != nil {
+		return wrap(err, "discard the old password of root")
+	}
+	return nil
+}

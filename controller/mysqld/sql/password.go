@@ -1,0 +1,18 @@
+package sql
+
+import (
+	"fmt"
+	"io"
+)
+
+// A Password prints and marshals as [password], whatever the verb: what has one
+// in an exported field can be logged.
+type Password string
+
+const redacted = "[password]"
+
+// Format implements fmt.Formatter for all verbs.
+func (Password) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, redacted) }
+
+// MarshalText implements encoding.TextMarshaler, for JSON, YAML and slog.
+func (Password) MarshalText() ([]byte, error) { return []byte(redacted), nil }

@@ -1,0 +1,164 @@
+package sql
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
+)
+
+func TestQuote(t *testing.T) {
+	for in, want := range map[string]string{"app": "`app`", "a`b": "`a``b`", "``": "``````", `a'"\`: "`a'\"\\`", "имя": "`имя`", "": "``"} {
+		if got := Quote(in); got != want {
+			t.Errorf("Quote(%q) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestKeepsOld(t *testing.T) {
+	for text, want := range map[string]bool{
+		"5.7.44": false, "8.0.13": false, "8.0.14": true, "8.0.36-28": true, "8.4.6": true, "9.7.4-2": true, "10.11.18-MariaDB": false, "5.5.5-10.4.1-MariaDB": false,
+	} {
+		v, err := version.Parse(text)
+		if err != nil || KeepsOld(v) != want {
+			t.Errorf("KeepsOld(%s) is not %v, %v", text, want, err)
+		}
+	}
+}
+
+func TestAlter(t *testing.T) {
+	account := func(host string) Account { return Account{Host: host, Plugin: cachingSHA2, Loaded: true} }
+	with := func(a Account, change func(*Account)) Account { change(&a); return a }
+	cases := map[string]struct {
+		reason   string
+		version  string
+		accounts []Account
+		retain   bool
+		want     string
+		err      error
+	}{
+		"Retain": {
+			reason: "All accounts in one statement.", version: "8.4.6", retain: true,
+			accounts: []Account{account("%"), account("localhost")},
+			want:     "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD, ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD",
+		},
+		"Plain": {
+			reason: "What is retained stays.", version: "8.4.6",
+			accounts: []Account{with(account("%"), func(a *Account) { a.Retained = true })},
+			want:     "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ?",
+		},
+		"RetainTwice": {
+			reason: "The old one would be pushed out.", version: "8.4.6", retain: true,
+			accounts: []Account{account("%"), with(account("localhost"), func(a *Account) { a.Retained = true })},
+			err:      ErrRetained,
+		},
+		"Empty": {
+			reason: "An empty password cannot be retained (3878).", version: "8.4.6", retain: true,
+			accounts: []Account{account("%"), with(account("localhost"), func(a *Account) { a.Empty = true })},
+			want:     "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD, ?@? IDENTIFIED WITH `caching_sha2_password` BY ?",
+		},
+		"PluginGone": {
+			reason: "The plugin has to change, which retains nothing (3894), and nobody can log in with it anyway.", version: "8.4.6", retain: true,
+			accounts: []Account{account("%"), {Host: "localhost", Plugin: native}},
+			want:     "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD, ?@? IDENTIFIED WITH `caching_sha2_password` BY ?",
+		},
+		"PluginKept": {
+			reason: "The plugin is what old clients rely on.", version: "8.0.36", retain: true,
+			accounts: []Account{{Host: "%", Plugin: native, Loaded: true}},
+			want:     "ALTER USER ?@? IDENTIFIED WITH `mysql_native_password` BY ? RETAIN CURRENT PASSWORD",
+		},
+		"Socket": {
+			reason: "Who needs no password gets none.", version: "8.4.6", retain: true,
+			accounts: []Account{account("%"), {Host: "localhost", Plugin: "auth_socket", Loaded: true}},
+			want:     "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD",
+		},
+		"MariaDB": {
+			reason: "MariaDB says it in another way.", version: "10.11.18-MariaDB",
+			accounts: []Account{{Host: "%", Plugin: native, Loaded: true}},
+			want:     "ALTER USER ?@? IDENTIFIED VIA `mysql_native_password` USING PASSWORD(?)",
+		},
+		"Nobody": {reason: "No account takes a password.", version: "8.4.6", accounts: []Account{{Host: "localhost", Plugin: "auth_socket"}}, err: ErrNoAccount},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			v, err := version.Parse(tc.version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, args, err := alter(v, tc.accounts, "p'q", tc.retain)
+			if diff := cmp.Diff(tc.want, got); diff != "" || !errors.Is(err, tc.err) || len(args) != strings.Count(got, "?") {
+				t.Errorf("%s %v, %d arguments, -want, +got:\n%s", tc.reason, err, len(args), diff)
+			}
+		})
+	}
+}
+
+func TestErrors(t *testing.T) {
+	predicates := map[string]func(error) bool{
+		"AccessDenied": IsAccessDenied, "PasswordExpired": IsPasswordExpired, "Locked": IsLocked, "HostBlocked": IsHostBlocked,
+		"HostNotAllowed": IsHostNotAllowed, "Busy": IsBusy, "ReadOnly": IsReadOnly, "AgainstPolicy": IsAgainstPolicy,
+		"AgainstHistory": IsAgainstHistory, "EmptyNotRetained": IsEmptyNotRetained, "PluginChanged": IsPluginChanged, "Unreachable": IsUnreachable,
+	}
+	number := func(n uint16) error { return wrap(&mysql.MySQLError{Number: n}, "try") }
+	cases := map[string]struct {
+		err  error
+		want string
+	}{
+		"1040": {number(1040), "Busy"}, "1045": {number(1045), "AccessDenied"}, "1053": {number(1053), "Busy"}, "1129": {number(1129), "HostBlocked"},
+		"1130": {number(1130), "HostNotAllowed"}, "1203": {number(1203), "Busy"}, "1290": {number(1290), "ReadOnly"}, "1698": {number(1698), "AccessDenied"},
+		"1819": {number(1819), "AgainstPolicy"}, "1820": {number(1820), "PasswordExpired"}, "1862": {number(1862), "PasswordExpired"}, "3118": {number(3118), "Locked"},
+		"3638": {number(3638), "AgainstHistory"}, "3878": {number(3878), "EmptyNotRetained"}, "3894": {number(3894), "PluginChanged"}, "3955": {number(3955), "Locked"},
+		"1064":    {number(1064), ""},
+		"Refused": {wrap(&net.OpError{Op: "dial", Err: errors.New("connection refused")}, "try"), "Unreachable"},
+		"Forward": {wrap(&dialError{errors.New("no such pod")}, "try"), "Unreachable"},
+		"EOF":     {wrap(io.EOF, "try"), "Unreachable"},
+		"Bad":     {wrap(driver.ErrBadConn, "try"), "Unreachable"},
+		"Invalid": {wrap(mysql.ErrInvalidConn, "try"), "Unreachable"},
+		"Late":    {wrap(context.DeadlineExceeded, "try"), "Unreachable"},
+		"Ours":    {ErrRetained, ""},
+		"None":    {nil, ""},
+	}
+	for name, tc := range cases {
+		for predicate, holds := range predicates {
+			if holds(tc.err) != (predicate == tc.want) {
+				t.Errorf("%s: Is%s is %v", name, predicate, holds(tc.err))
+			}
+		}
+	}
+}
+
+// TestScrub: the server quotes the text that it cannot parse.
+func TestScrub(t *testing.T) {
+	raw := &mysql.MySQLError{Number: 1064, SQLState: [5]byte{'4', '2', '0', '0', '0'}, Message: "You have an error near 'hunter2'"}
+	err := fmt.Errorf("outer: %w", wrapSecret(raw, "change the password of root"))
+	if got := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(got, "hunter2") || !strings.Contains(got, "1064 (42000)") {
+		t.Error(got)
+	}
+	if got := fmt.Sprintf("%+v", errors.Unwrap(err)); strings.Contains(got, "hunter2") {
+		t.Error(got)
+	}
+	if got := wrap(raw, "make the database").Error(); !strings.Contains(got, "near") {
+		t.Errorf("Other statements' errors are told in full: %s", got)
+	}
+}
+
+func TestPassword(t *testing.T) {
+	p := Password("hunter2")
+	raw, err := json.Marshal(map[string]Password{"p": p})
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		raw = fmt.Appendf(raw, verb, struct{ P Password }{p})
+	}
+	if err != nil || strings.Contains(string(raw), "hunter2") || strings.Contains(string(raw), "68756e746572") {
+		t.Errorf("%s %v", raw, err)
+	}
+}

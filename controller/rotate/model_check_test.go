@@ -1,0 +1,185 @@
+package rotate
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A way is how a world was first reached.
+type way struct {
+	from world
+	move string
+}
+
+// explore all worlds that can be reached, up to the first that breaks a promise:
+// its trace is a shortest one.
+func (d design) explore(starts ...world) (seen map[world]way, trace []string) {
+	seen = map[world]way{}
+	queue := slices.Clone(starts)
+	for _, w := range starts {
+		seen[w] = way{}
+	}
+	for len(queue) > 0 {
+		w := queue[0]
+		queue = queue[1:]
+		if why := broken(w); why != "" {
+			return seen, append(traced(seen, w), why)
+		}
+		for _, m := range d.moves(w) {
+			if _, ok := seen[m.to]; !ok {
+				seen[m.to] = way{w, m.name}
+				queue = append(queue, m.to)
+			}
+		}
+	}
+	return seen, nil
+}
+
+func traced(seen map[world]way, w world) []string {
+	out := []string{}
+	for seen[w].move != "" {
+		out = append(out, seen[w].move)
+		w = seen[w].from
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// settle is what becomes of a world when nothing else happens to it; the number
+// of moves is -1 if it does not come to rest.
+func (d design) settle(w world) (world, int) {
+	w.up, w.plan, w.half = true, Step{}, false
+	for n := range 40 {
+		s := d.next(w.state())
+		switch {
+		case s.Do == Rest:
+			return w, n
+		case s.Do == Wait && w.age < old:
+			w.age++
+		case !acts(s):
+			return w, -1
+		}
+		for !w.perform(s) { //nolint:revive // Take has two effects.
+		}
+	}
+	return w, -1
+}
+
+// starts of an instance: a new one, one restored with another password, one
+// restored in the middle of a change, and one whose password was changed by hand.
+func starts(dual bool) []world {
+	base := world{up: true, dual: dual, wanted: "a", changes: 3, outages: 1, deletions: 1, age: old}
+	with := func(change func(*world)) world {
+		w := base
+		change(&w)
+		return w
+	}
+	out := []world{
+		with(func(w *world) { w.primary, w.other = "a", "a" }),
+		with(func(w *world) { w.primary, w.other = "r", "r" }),
+		with(func(w *world) { w.primary, w.connection = "a", "a" }),
+	}
+	if dual {
+		out = append(out,
+			with(func(w *world) { w.primary, w.retained, w.other = "r", "q", "r" }),
+			with(func(w *world) { w.primary, w.retained, w.other = "q", "r", "r" }),
+			with(func(w *world) { w.primary, w.retained, w.other = "a", "r", "r" }),
+			with(func(w *world) { w.primary, w.retained, w.other = "r", "a", "r" }),
+			with(func(w *world) { w.primary, w.retained, w.connection = "a", "h", "a" }),
+			with(func(w *world) { w.primary, w.retained, w.connection = "h", "a", "a" }),
+		)
+	}
+	return out
+}
+
+// TestModel is the proof of the promise, as far as the model is true.
+func TestModel(t *testing.T) {
+	for _, tc := range []struct {
+		design
+
+		name   string
+		starts []world
+	}{
+		{design{next: Next}, "MySQL", starts(true)},
+		{design{next: Next, outsiders: true}, "MySQL, and somebody deletes the pending Secret", starts(true)},
+		{design{next: Next}, "a server without dual passwords", starts(false)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			seen, trace := tc.explore(tc.starts...)
+			if trace != nil {
+				t.Fatalf("after %d states:\n  %s", len(seen), strings.Join(trace, "\n  "))
+			}
+			longest := 0
+			for w := range seen {
+				end, n := tc.settle(w)
+				if n < 0 || end.connection != w.wanted || end.primary != w.wanted || end.retained != "" || end.pending != "" {
+					t.Fatalf("%+v does not come to rest, but to %+v:\n  %s", w, end, strings.Join(traced(seen, w), "\n  "))
+				}
+				longest = max(longest, n)
+			}
+			t.Logf("%d states: the promise holds in each, and each comes to rest in at most %d steps", len(seen), longest)
+		})
+	}
+}
+
+// TestModelFindsBugs: a check that finds nothing proves nothing.
+func TestModelFindsBugs(t *testing.T) {
+	for _, tc := range []struct {
+		design
+
+		reason string
+	}{
+		{reason: "RETAIN is repeated when it is not known whether it was done.", design: design{next: func(s State) Step {
+			s.AcceptsPending = s.AcceptsPending && s.Pending == s.Connection
+			s.Retained = false
+			return Next(s)
+		}}},
+		{reason: "The connection Secret is changed before the server is.", design: design{next: func(s State) Step {
+			if n := Next(s); n.Do != Change {
+				return n
+			}
+			return Step{Do: Promote, Password: s.Wanted}
+		}}},
+		{reason: "The old password is discarded before the new one is promoted.", design: design{next: func(s State) Step {
+			if s.Retained && s.unpromoted() {
+				return Step{Do: Discard}
+			}
+			return Next(s)
+		}}},
+		{reason: "Whatever is wanted and accepted is taken for the newer one.", design: design{next: func(s State) Step {
+			if s.AcceptsWanted && s.Wanted != s.Connection && s.Connection != "" {
+				return Step{Do: Promote, Password: s.Wanted}
+			}
+			if n := Next(s); n.Do != Take {
+				return n
+			}
+			return Step{Do: Discard}
+		}}},
+		{reason: "A second change does not wait for the clients of the first.", design: design{next: func(s State) Step {
+			s.Settle = 0
+			return Next(s)
+		}}},
+		{reason: "The old password is discarded although it is not known to be the older one.", design: design{outsiders: true, next: func(s State) Step {
+			if n := Next(s); n.Do != Take {
+				return n
+			}
+			return Step{Do: Discard}
+		}}},
+		{reason: "What no Secret has is set in a restored server.", design: design{next: func(s State) Step {
+			if s.Connection == "" {
+				s.Pending = s.Wanted
+			}
+			return Next(s)
+		}}},
+		{reason: "No lock: what was sent to the server comes late.", design: design{next: Next, unlocked: true}},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			seen, trace := tc.explore(starts(true)...)
+			if trace == nil {
+				t.Fatalf("not found in %d states", len(seen))
+			}
+			t.Logf("found after %d states:\n  %s", len(seen), strings.Join(trace, "\n  "))
+		})
+	}
+}

@@ -1,0 +1,170 @@
+//go:build mysqld
+
+package rotate
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+)
+
+// rootfsVariable names the root file system of a real server, as mmdebstrap
+// makes it of the packages base-files, mysql-server-core and mysql-client-core,
+// or those of MariaDB. Nothing is installed and nothing is mounted: its programs
+// are run by its own loader.
+const rootfsVariable = "MYSQLD_ROOTFS"
+
+// A server is a real one, on a socket and without a network.
+type server struct {
+	root, dir string
+	mariadb   bool
+	options   []string
+	process   *exec.Cmd
+	ended     chan error
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newServer runs, and its root has the password.
+func newServer(t *testing.T, first sql.Password, options ...string) *server {
+	t.Helper()
+	root := os.Getenv(rootfsVariable)
+	if root == "" {
+		t.Fatalf("%s is not set", rootfsVariable)
+	}
+	dir, err := os.MkdirTemp("", "r") //nolint:usetesting // A socket's path is at most 107 bytes.
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if os.Geteuid() == 0 {
+		must(t, os.Chown(dir, 999, 999))
+	}
+	s := &server{root: root, dir: dir, options: options}
+	_, err = os.Stat(filepath.Join(root, "usr", "sbin", "mariadbd"))
+	s.mariadb = err == nil
+	// What the official image's entrypoint does, without a network.
+	s.create(t, fmt.Sprintf("CREATE USER root@'%%' IDENTIFIED BY '%s';\nGRANT ALL ON *.* TO root@'%%' WITH GRANT OPTION;\nALTER USER root@localhost IDENTIFIED BY '%s';\n", string(first), string(first)))
+	t.Cleanup(s.kill)
+	s.start(t)
+	return s
+}
+
+func (s *server) create(t *testing.T, script string) {
+	t.Helper()
+	must(t, os.WriteFile(filepath.Join(s.dir, "init.sql"), []byte(script), 0o644))
+	if !s.mariadb {
+		out, err := s.mysqld(t, "--initialize-insecure", "--init-file="+filepath.Join(s.dir, "init.sql")).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s%s", err, out, s.log())
+		}
+		return
+	}
+	must(t, os.MkdirAll(filepath.Join(s.dir, "d", "mysql"), 0o750))
+	must(t, exec.CommandContext(t.Context(), "chown", "-R", "999:999", filepath.Join(s.dir, "d")).Run())
+	tables := []byte("use mysql;\n")
+	for _, name := range []string{"mysql_system_tables", "mysql_system_tables_data", "maria_add_gis_sp_bootstrap"} {
+		raw, err := os.ReadFile(filepath.Join(s.root, "usr", "share", "mysql", name+".sql"))
+		must(t, err)
+		tables = append(tables, raw...)
+	}
+	cmd := s.mysqld(t, "--bootstrap")
+	cmd.Stdin = strings.NewReader(string(tables) + "flush privileges;\n" + script)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s%s", err, out, s.log())
+	}
+}
+
+func (s *server) mysqld(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	program := filepath.Join(s.root, "usr", "sbin", "mysqld")
+	loader, err := filepath.Glob(filepath.Join(s.root, "lib*", "ld-linux-*.so.*"))
+	libraries, lerr := filepath.Glob(filepath.Join(s.root, "usr", "lib", "*-linux-gnu"))
+	if err != nil || lerr != nil || len(loader) == 0 || len(libraries) == 0 {
+		t.Fatalf("%s=%s holds no server", rootfsVariable, s.root)
+	}
+	args = append([]string{
+		"--library-path", libraries[0], program, "--no-defaults", "--datadir=" + filepath.Join(s.dir, "d"), "--skip-networking",
+		"--socket=" + filepath.Join(s.dir, "s"), "--pid-file=" + filepath.Join(s.dir, "p"), "--log-error=" + filepath.Join(s.dir, "error.log"),
+		"--lc-messages-dir=" + filepath.Join(s.root, "usr", "share", "mysql"), "--plugin-dir=" + filepath.Join(s.root, "usr", "lib", "mysql", "plugin"),
+		"--general-log=1", "--general-log-file=" + filepath.Join(s.dir, "general"), "--slow-query-log=1", "--slow-query-log-file=" + filepath.Join(s.dir, "slow"), "--long-query-time=0",
+		"--performance-schema=ON",
+	}, append(slices.Clone(s.options), args...)...)
+	if !s.mariadb {
+		args = append(args, "--mysqlx=OFF", "--secure-file-priv=NULL")
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), loader[0], args...)
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 999, Gid: 999}}
+	}
+	return cmd
+}
+
+func (s *server) log() string {
+	raw, _ := os.ReadFile(filepath.Join(s.dir, "error.log"))
+	return string(raw)
+}
+
+// start and wait until somebody answers.
+func (s *server) start(t *testing.T) {
+	t.Helper()
+	s.process, s.ended = s.mysqld(t), make(chan error, 1)
+	must(t, s.process.Start())
+	go func(p *exec.Cmd, ended chan<- error) { ended <- p.Wait() }(s.process, s.ended)
+	for range 600 {
+		if sql.IsAccessDenied(s.ping(t.Context(), "nobody has this")) {
+			return
+		}
+		select {
+		case err := <-s.ended:
+			s.process = nil
+			t.Fatalf("mysqld ended: %v\n%s", err, s.log())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	t.Fatalf("mysqld does not answer\n%s", s.log())
+}
+
+func (s *server) kill() {
+	if s.process == nil {
+		return
+	}
+	_ = s.process.Process.Kill()
+	<-s.ended
+	s.process = nil
+}
+
+// address of the server in this process.
+func (s *server) address() sql.Server {
+	for _, o := range s.options {
+		if port, ok := strings.CutPrefix(o, "--port="); ok {
+			return sql.Server{Address: "127.0.0.1:" + port}
+		}
+	}
+	return sql.Server{Address: "mysql:3306", Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.dir, "s"))
+	}}
+}
+
+func (s *server) ping(ctx context.Context, p sql.Password) error { return s.address().Ping(ctx, p) }
+
+func (s *server) login(t *testing.T, p sql.Password) *sql.Session {
+	t.Helper()
+	out, err := s.address().Login(t.Context(), p)
+	must(t, err)
+	t.Cleanup(out.Close)
+	return out
+}

@@ -1,0 +1,163 @@
+package rotate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/crossplane/crossplane-runtime/v2/pkg/event"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+)
+
+// States of the credentials.
+const (
+	StateInSync   = "InSync"
+	StateChanging = "Changing"
+	StateFailed   = "Failed"
+)
+
+// Reasons of events on the claim.
+const (
+	ReasonPublished event.Reason = "ConnectionPublished"
+	ReasonChanged   event.Reason = "PasswordChanged"
+	ReasonDiscarded event.Reason = "OldPasswordDiscarded"
+	ReasonFailed    event.Reason = "PasswordChangeFailed"
+)
+
+// Pauses before another look.
+const (
+	// away is for a server that does not answer: its pod's events come first.
+	away = 2 * time.Second
+	// stuck is for what somebody has to mend.
+	stuck = 30 * time.Second
+)
+
+// note what was done.
+func (p *pass) note(s Step) {
+	p.result.Done = append(p.result.Done, s.Do)
+	say := func(reason event.Reason, format string, args ...any) {
+		p.result.Events = append(p.result.Events, event.Normal(reason, fmt.Sprintf(format, args...)))
+	}
+	switch {
+	case s.Do == Create:
+		say(ReasonPublished, "The server accepts the password that Secret %s/%s has", p.in.Instance.Namespace, p.in.Instance.ConnectionSecretName())
+	case s.Do == Promote && p.dual && p.Grace > 0:
+		say(ReasonChanged, "The server accepts the new password; the previous one goes on to work for %s", p.Grace)
+	case s.Do == Promote:
+		say(ReasonChanged, "The server accepts the new password")
+	case s.Do == Discard:
+		say(ReasonDiscarded, "The server refuses the previous password now")
+	}
+}
+
+// report on a pass that ended with a step or an error.
+func (p *pass) report(last Step, err error) (Result, error) {
+	out := p.result
+	out.Credentials.ChangedAt = p.changedAt()
+	if err != nil {
+		return p.failed(out, err)
+	}
+	switch {
+	case last.Do == Refused:
+		return p.fail(out, "The server accepts no password that is known for root: somebody changed it there. "+
+			"Set the password of this instance to the one that the server accepts; after that it can be changed again"), nil
+	case last.Do == Wait && password(p.kept.connection) == p.in.Wanted:
+		out.Credentials.State = StateInSync
+		out.Credentials.Message = "The previous password goes on to work until " + p.now().Add(last.After).UTC().Round(time.Second).Format(time.RFC3339)
+	case last.Do == Wait:
+		out.Credentials.State = StateChanging
+		out.Credentials.Message = fmt.Sprintf("The password was changed a moment ago: another change follows when clients have had %s to take the last one in", min(p.Settle, p.Grace))
+	default:
+		out.Credentials.State = StateInSync
+		out.Credentials.Message = p.window()
+	}
+	if last.Do == Wait {
+		out.RequeueAfter = last.After
+	}
+	return out, nil
+}
+
+func (p *pass) changedAt() *metav1.Time {
+	at := stamp(p.kept.connection, annotationChangedAt)
+	if at.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: at.Truncate(time.Second)}
+}
+
+// window in which a server without dual passwords accepted a password that no
+// client could know.
+func (p *pass) window() string {
+	if p.kept.connection == nil || p.kept.connection.Annotations[annotationWindow] == "" {
+		return ""
+	}
+	return "This server keeps no old password: during the last change, the one in the connection Secret was refused for at most " + p.kept.connection.Annotations[annotationWindow]
+}
+
+// failed says what an error means. One that comes and goes with the server is
+// not returned.
+func (p *pass) failed(out Result, err error) (Result, error) {
+	if f, ok := errors.AsType[*foreignError](err); ok && !f.goes {
+		return p.fail(out, f.text), nil
+	} else if ok {
+		return p.wait(out, f.text), nil
+	}
+	_, kube := errors.AsType[*kubeError](err)
+	switch {
+	case kube:
+		return p.wait(out, err.Error()), err
+	case errors.Is(err, errNoPassword):
+		return p.fail(out, "The Secret that holds the password of this instance cannot be read, or its password cannot be used"), nil
+	case sql.IsUnreachable(err), sql.IsBusy(err), errors.Is(err, sql.ErrLocked), errors.Is(err, context.Canceled):
+		return p.wait(out, "Waiting for the server: "+err.Error()), nil
+	}
+	return p.fail(out, advice(err)), err
+}
+
+// wait for what comes by itself.
+func (p *pass) wait(out Result, message string) Result {
+	out.Credentials.State, out.Credentials.Message = StateChanging, message
+	if c := password(p.kept.connection); c != "" && c == p.in.Wanted {
+		out.Credentials.State = StateInSync
+	}
+	out.RequeueAfter = away
+	return out
+}
+
+// fail with a message for the status, and an event.
+func (p *pass) fail(out Result, message string) Result {
+	out.Credentials.State, out.Credentials.Message = StateFailed, message
+	out.Events = append(out.Events, event.Warning(ReasonFailed, errors.New(message)))
+	out.RequeueAfter = stuck
+	return out
+}
+
+// advice says what is wrong, and what to do.
+func advice(err error) string {
+	for _, known := range []struct {
+		is  func(error) bool
+		say string
+	}{
+		{sql.IsPasswordExpired, "the password of root has expired in the server: log in with a client, set it anew (ALTER USER … PASSWORD EXPIRE NEVER), and remove default_password_lifetime from spec.config"},
+		{sql.IsLocked, "the account root is locked in the server: unlock it there (ALTER USER … ACCOUNT UNLOCK)"},
+		{sql.IsHostBlocked, "the server has blocked the controller's address: restart it, or run FLUSH HOSTS"},
+		{sql.IsHostNotAllowed, "root may not log in from the controller's address: allow it in the server (CREATE USER root@'%')"},
+		{sql.IsReadOnly, "the server is read-only: set read_only and super_read_only to OFF"},
+		{sql.IsAgainstPolicy, "the server's rules for passwords do not allow the wanted one (validate_password): choose another"},
+		{sql.IsAgainstHistory, "the server does not allow a password that was used before (password_history): choose another"},
+	} {
+		if known.is(err) {
+			return known.say + " (" + err.Error() + ")"
+		}
+	}
+	return err.Error()
+}
+
+// Initial credentials of an instance whose server was never asked.
+func Initial() v1.CredentialsStatus {
+	return v1.CredentialsStatus{State: StateChanging, Message: "Waiting for the server"}
+}

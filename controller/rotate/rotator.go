@@ -1,0 +1,272 @@
+package rotate
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/crossplane/crossplane-runtime/v2/pkg/event"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
+)
+
+// Defaults of a Rotator.
+const (
+	// DefaultGrace is longer than the kubelet takes to bring a changed Secret into
+	// a running pod.
+	DefaultGrace = 2 * time.Minute
+	// DefaultSettle is longer than a client takes from reading a Secret to logging
+	// in.
+	DefaultSettle = 5 * time.Second
+)
+
+const (
+	// patience with a server, for all steps of a pass.
+	patience = time.Minute
+	// maxSteps of a pass. A change takes four.
+	maxSteps = 16
+)
+
+// A Rotator brings wanted passwords into running servers.
+type Rotator struct {
+	// Kube must read Secrets from the API server, and not from a cache.
+	Kube client.Client
+	// Dial the server; nil for the network's own way.
+	Dial sql.Dial
+	// Now is the clock; nil for the machine's.
+	Now func() time.Time
+	// Grace in which an old password goes on to work.
+	Grace time.Duration
+	// Settle is the same where another change waits for its end.
+	Settle time.Duration
+
+	// rested is the version of each XR's connection Secret with which nothing was
+	// left to do.
+	rested sync.Map
+	// login is the real one where it is nil.
+	login func(ctx context.Context, s sql.Server, p sql.Password) (session, error)
+}
+
+// A session with the server.
+type session interface {
+	Lock(ctx context.Context) error
+	Version(ctx context.Context) (string, version.Version, error)
+	RootAccounts(ctx context.Context) ([]sql.Account, error)
+	SetPassword(ctx context.Context, accounts []sql.Account, p sql.Password, retain bool) error
+	DiscardOld(ctx context.Context, accounts []sql.Account) error
+	EnsureDatabase(ctx context.Context, name string) error
+	Close()
+}
+
+// An Input is what is wanted of an instance, and known of it.
+type Input struct {
+	// Instance whose server it is.
+	Instance v1.Instance
+	// Owner is the XR.
+	Owner metav1.OwnerReference
+	// Wanted password, as v1.Password returns it.
+	Wanted sql.Password
+	// Database that clients are led to, and that is made where it is missing.
+	Database string
+	// Host and Port at which clients reach the server.
+	Host string
+	Port int32
+	// Address at which this program reaches it; the instance's own host and port
+	// where it is empty.
+	Address string
+	// Recorded passwords of the backup that the server was restored from.
+	Recorded []sql.Password
+	// Verify asks the server also where nothing is to be done as far as is known:
+	// after a start of the server, and now and then, in case that somebody changed
+	// the password there.
+	Verify bool
+}
+
+// A Result is how the password is.
+type Result struct {
+	// Credentials for the status; they hold no password.
+	Credentials v1.CredentialsStatus
+	// RequeueAfter this time without an event; zero for never.
+	RequeueAfter time.Duration
+	// Events for the claim.
+	Events []event.Event
+	// Done are the actions that were performed, for metrics.
+	Done []Action
+	// Version that the server gives to clients, or "" where it was not asked.
+	Version string
+}
+
+// A pass is one run of Reconcile.
+type pass struct {
+	*Rotator
+
+	in      Input
+	kept    kept
+	session session
+	// accepted passwords, as far as the server was asked.
+	accepted map[sql.Password]bool
+	dual     bool
+	result   Result
+}
+
+// Reconcile does all steps that can be done now. The Result is right also beside
+// an error, which the caller logs and retries with growing pauses.
+func (r *Rotator) Reconcile(ctx context.Context, in Input) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	p := &pass{Rotator: r, in: in, accepted: map[sql.Password]bool{}}
+	last, err := p.run(ctx)
+	if p.session != nil {
+		p.session.Close()
+	}
+	return p.report(last, err)
+}
+
+func (p *pass) run(ctx context.Context) (Step, error) {
+	if err := p.read(ctx); err != nil {
+		return Step{}, err
+	}
+	if p.in.Wanted == "" {
+		return Step{}, errNoPassword
+	}
+	if !p.in.Verify && p.quiet() {
+		return Step{Do: Rest}, nil
+	}
+	if err := p.enter(ctx); err != nil {
+		return Step{}, err
+	}
+	if p.session == nil {
+		return Next(State{Reachable: true}), nil
+	}
+	for range maxSteps {
+		step, err := p.step(ctx)
+		if step.Do == Rest {
+			p.rested.Store(p.in.Instance.XR, p.kept.connection.ResourceVersion)
+		}
+		if err != nil || !step.acts() {
+			return step, err
+		}
+	}
+	return Step{}, errors.New("the password does not come to rest: somebody else changes it, too")
+}
+
+// quiet is true if the Secrets are as they were when the server was last asked,
+// and nothing was left to do. What a server retains no Secret tells, so that a
+// new program asks each server once.
+func (p *pass) quiet() bool {
+	if p.kept.pending != nil || p.kept.connection == nil || password(p.kept.connection) != p.in.Wanted || !p.in.described(p.kept.connection) {
+		return false
+	}
+	seen, ok := p.rested.Load(p.in.Instance.XR)
+	return ok && seen == p.kept.connection.ResourceVersion
+}
+
+// enter the server with the first password that it accepts, and keep others out.
+// There is no session where it accepts none.
+func (p *pass) enter(ctx context.Context) error {
+	for _, candidate := range p.candidates() {
+		s, err := p.open(ctx, candidate)
+		p.accepted[candidate] = err == nil
+		if sql.IsAccessDenied(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p.session = s
+		if err := s.Lock(ctx); err != nil {
+			return err
+		}
+		text, v, err := s.Version(ctx)
+		p.result.Version, p.dual = text, sql.KeepsOld(v)
+		return err
+	}
+	return nil
+}
+
+func (p *pass) candidates() []sql.Password {
+	out := []sql.Password{}
+	for _, c := range append([]sql.Password{p.in.Wanted, password(p.kept.connection), password(p.kept.pending)}, p.others()...) {
+		if c != "" && !slices.Contains(out, c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// others that the server may have, beside those that a change is about.
+func (p *pass) others() []sql.Password {
+	return append(slices.Clone(p.in.Recorded), password(p.kept.initial))
+}
+
+func (p *pass) open(ctx context.Context, candidate sql.Password) (session, error) {
+	server := sql.Server{Address: p.in.Address, Dial: p.Dial}
+	if server.Address == "" {
+		server.Address = net.JoinHostPort(p.in.Instance.Host(), strconv.Itoa(v1.Port))
+	}
+	if p.login != nil {
+		return p.login(ctx, server, candidate)
+	}
+	s, err := server.Login(ctx, candidate)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// step gathers, decides and acts. What was read before somebody else's write is
+// read again.
+func (p *pass) step(ctx context.Context) (Step, error) {
+	if err := p.read(ctx); err != nil {
+		return Step{}, err
+	}
+	accounts, err := p.session.RootAccounts(ctx)
+	if err != nil {
+		return Step{}, err
+	}
+	state, err := p.gather(ctx, accounts)
+	if err != nil {
+		return Step{}, err
+	}
+	next := Next(state)
+	if !next.acts() {
+		return next, nil
+	}
+	if err := p.perform(ctx, next, accounts); err != nil {
+		if kerrors.IsConflict(err) || kerrors.IsAlreadyExists(err) {
+			return next, nil
+		}
+		return next, err
+	}
+	p.note(next)
+	return next, nil
+}
+
+// acts is true if the step has an effect, after which there is a next one.
+func (s Step) acts() bool {
+	return !slices.Contains([]Action{Rest, Wait, Unreachable, Refused}, s.Do)
+}
+
+func (p *pass) now() time.Time {
+	if p.Now != nil {
+		return p.Now()
+	}
+	return time.Now()
+}
+
+// since the connection Secret got its password. A clock that was set back makes
+// it zero.
+func (p *pass) since() time.Duration {
+	return max(0, p.now().Sub(stamp(p.kept.connection, annotationChangedAt)))
+}
+
+var errNoPassword = errors.New("the wanted password is not known")

@@ -1,0 +1,140 @@
+package rotate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+)
+
+// TestSteps of a change, in their order, with what the status says meanwhile.
+func TestSteps(t *testing.T) {
+	c := newCluster(t, "a", "", root("a"))
+	r := c.rotator()
+	c.mustRest(r, c.input("a"))
+	got, err := r.Reconcile(t.Context(), c.input("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Action{Stage, Change, Promote}, got.Done); diff != "" {
+		t.Errorf("The new password works at once: -want, +got:\n%s", diff)
+	}
+	if got.Credentials.State != StateInSync || !strings.Contains(got.Credentials.Message, "until 2026-01-02T03:") || got.RequeueAfter != time.Minute {
+		t.Errorf("The old one goes on to work: %+v", got)
+	}
+	got, err = r.Reconcile(t.Context(), c.input("c"))
+	if err != nil || got.Credentials.State != StateChanging || got.RequeueAfter != 5*time.Second || len(got.Done) > 0 {
+		t.Errorf("Another change waits a little: %+v, %v", got, err)
+	}
+	c.clock = c.clock.Add(got.RequeueAfter)
+	got, err = r.Reconcile(t.Context(), c.input("c"))
+	if diff := cmp.Diff([]Action{Discard, Stage, Change, Promote}, got.Done); diff != "" || err != nil {
+		t.Errorf("And pushes the oldest out: %v -want, +got:\n%s", err, diff)
+	}
+	got = c.mustRest(r, c.input("c"))
+	if diff := cmp.Diff([]Action{Discard, Forget}, got.Done); diff != "" {
+		t.Errorf("In the end one is left: -want, +got:\n%s", diff)
+	}
+}
+
+// TestQuiet: an instance that rests costs no login.
+func TestQuiet(t *testing.T) {
+	c := newCluster(t, "a", "", root("a"))
+	r := c.rotator()
+	c.mustRest(r, c.input("a"))
+	c.clock = c.clock.Add(time.Hour)
+	before := c.logins
+	got := c.mustRest(r, c.input("a"))
+	if c.logins != before || got.Credentials.State != StateInSync {
+		t.Errorf("%d logins, %+v", c.logins-before, got)
+	}
+	in := c.input("a")
+	in.Verify = true
+	if got := c.mustRest(r, in); c.logins == before || got.Version != "8.4.6" {
+		t.Errorf("Verify asks the server: %d logins, %+v", c.logins-before, got)
+	}
+}
+
+// TestRepair of what somebody else did.
+func TestRepair(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		harm   func(c *cluster)
+		wanted sql.Password
+	}{
+		"ServerChanged": {reason: "The wanted password was set by hand.", wanted: "h", harm: func(c *cluster) { c.accounts[0].primary, c.accounts[1].primary = "h", "h" }},
+		"SecretDeleted": {reason: "The connection Secret is made again.", wanted: "a", harm: func(c *cluster) {
+			if err := c.Delete(c.t.Context(), c.secret("shop-connection")); err != nil {
+				c.t.Fatal(err)
+			}
+		}},
+		"SecretEdited": {reason: "Nobody but the controller says what the server accepts.", wanted: "a", harm: func(c *cluster) {
+			s := c.secret("shop-connection")
+			s.Data[keyPassword] = []byte("evil")
+			if err := c.Update(c.t.Context(), s); err != nil {
+				c.t.Fatal(err)
+			}
+		}},
+		"ByHandWithRetain": {reason: "It is not known which of the two is the older one.", wanted: "a", harm: func(c *cluster) {
+			c.accounts[0].primary, c.accounts[0].retained = "h", "a"
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, "a", "", root("a"))
+			c.mustRest(c.rotator(), c.input("a"))
+			c.clock = c.clock.Add(time.Hour)
+			tc.harm(c)
+			in := c.input(tc.wanted)
+			in.Verify = true
+			got := c.mustRest(c.rotator(), in)
+			if got.Credentials.State != StateInSync || c.connection() != tc.wanted || !c.accepts(tc.wanted) || c.accounts[0].retained != "" {
+				t.Errorf("%s %+v", tc.reason, got)
+			}
+		})
+	}
+}
+
+func TestMessages(t *testing.T) {
+	down := func(err error) func(*cluster) { return func(c *cluster) { c.down = err } }
+	number := func(n uint16) func(*cluster) { return down(&sql.Error{Doing: "log in", Number: n, State: "HY000"}) }
+	cases := map[string]struct {
+		reason string
+		harm   func(c *cluster)
+		wanted sql.Password
+		state  string
+		says   string
+		fails  bool
+	}{
+		"Down":      {reason: "A server comes back.", harm: down(errGone), wanted: "b", state: StateChanging, says: "Waiting for the server"},
+		"Refused":   {reason: "Somebody has to say what root's password is.", harm: func(c *cluster) { c.accounts[0].primary = "x" }, wanted: "b", state: StateFailed, says: "Set the password of this instance to the one that the server accepts"},
+		"Expired":   {reason: "No program can go on.", harm: number(1862), wanted: "b", state: StateFailed, says: "expired", fails: true},
+		"Locked":    {reason: "No program can go on.", harm: number(3118), wanted: "b", state: StateFailed, says: "ACCOUNT UNLOCK", fails: true},
+		"Blocked":   {reason: "Only a restart helps.", harm: number(1129), wanted: "b", state: StateFailed, says: "FLUSH HOSTS", fails: true},
+		"NoAccount": {reason: "root is for localhost only.", harm: number(1130), wanted: "b", state: StateFailed, says: "controller's address", fails: true},
+		"ReadOnly":  {reason: "No change is possible.", harm: number(1290), wanted: "b", state: StateFailed, says: "super_read_only", fails: true},
+		"Policy":    {reason: "Another password helps.", harm: number(1819), wanted: "b", state: StateFailed, says: "choose another", fails: true},
+		"History":   {reason: "Another password helps.", harm: number(3638), wanted: "b", state: StateFailed, says: "choose another", fails: true},
+		"Busy":      {reason: "Connections come free.", harm: number(1040), wanted: "b", state: StateChanging, says: "Waiting for the server"},
+		"Missing":   {reason: "The password's Secret is gone.", harm: func(*cluster) {}, wanted: "", state: StateFailed, says: "cannot be read"},
+		"LockTaken": {reason: "Another controller is at it.", harm: func(c *cluster) { c.locked = true }, wanted: "b", state: StateChanging, says: "another session"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, "a", "", root("a"))
+			c.mustRest(c.rotator(), c.input("a"))
+			effects := len(c.effects)
+			tc.harm(c)
+			got, err := c.rotator().Reconcile(t.Context(), c.input(tc.wanted))
+			if got.Credentials.State != tc.state || !strings.Contains(got.Credentials.Message, tc.says) || (err != nil) != tc.fails || got.RequeueAfter == 0 {
+				t.Errorf("%s got %+v, %v", tc.reason, got, err)
+			}
+			if len(c.effects) != effects {
+				t.Errorf("%s did %q", tc.reason, c.effects[effects:])
+			}
+		})
+	}
+}

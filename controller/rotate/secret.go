@@ -1,0 +1,223 @@
+package rotate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+)
+
+// Keys of the connection Secret. All of them are published to clients, so that
+// nothing else may be in it.
+const (
+	keyUsername = "username"
+	keyPassword = "password"
+	keyHost     = "host"
+	keyPort     = "port"
+	keyDatabase = "database"
+	keyURI      = "uri"
+)
+
+// Annotations of the two Secrets, which are not published.
+const (
+	// annotationChangedAt of the connection Secret is when it got its password.
+	annotationChangedAt = v1.Group + "/password-changed-at"
+	// annotationStagedAt of the pending Secret is when a change began.
+	annotationStagedAt = v1.Group + "/password-staged-at"
+	// annotationWindow of the connection Secret is how long at most its password
+	// was refused during the last change, by a server without dual passwords.
+	annotationWindow = v1.Group + "/password-window"
+)
+
+// PendingSecretName is the name of the Secret that holds a password on its way
+// into the server. It is not a key of the connection Secret, because all of that
+// is published, and no annotation, because those are printed everywhere.
+func PendingSecretName(i v1.Instance) string { return i.ConnectionSecretName() + "-pending" }
+
+// A foreignError says that a Secret has the name of ours.
+type foreignError struct {
+	text string
+	// goes by itself, because what it belonged to is gone.
+	goes bool
+}
+
+func (e *foreignError) Error() string { return e.text }
+
+// A kubeError is the API server's, and not the database server's.
+type kubeError struct{ error }
+
+func (e *kubeError) Unwrap() error { return e.error }
+
+func kubeFailed(err error, doing, namespace, name string) error {
+	return &kubeError{fmt.Errorf("cannot %s Secret %s/%s: %w", doing, namespace, name, err)}
+}
+
+// own Secret of this life of the instance, or nil where there is none. What
+// belongs to somebody else, or to an earlier life, is an error.
+func own(ctx context.Context, kube client.Reader, i v1.Instance, name string) (*corev1.Secret, error) {
+	s := &corev1.Secret{}
+	if err := kube.Get(ctx, types.NamespacedName{Namespace: i.Namespace, Name: name}, s); err != nil {
+		if kerrors.IsNotFound(err) {
+			return nil, nil //nolint:nilnil // There is no such Secret; that is no error.
+		}
+		return nil, kubeFailed(err, "read", i.Namespace, name)
+	}
+	switch of := s.Labels[v1.LabelXR]; {
+	case of == string(i.XR):
+		return s, nil
+	case of != "" && s.Labels[v1.LabelInstance] == i.Key() && len(s.OwnerReferences) > 0:
+		return nil, &foreignError{goes: true, text: fmt.Sprintf("Secret %s/%s is of an earlier %s of this name: waiting until Kubernetes has removed it", i.Namespace, name, i.Kind)}
+	}
+	return nil, &foreignError{text: fmt.Sprintf("Secret %s/%s exists and does not belong to this %s: rename or delete it (kubectl delete secret -n %s %s)", i.Namespace, name, i.Kind, i.Namespace, name)}
+}
+
+// meta of a Secret. It dies with the XR, which owns it and does not control it:
+// Crossplane, which does what that reference means, knows nothing of it.
+func (in Input) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: in.Instance.Namespace, Name: name,
+		Labels: in.Instance.Labels(), Annotations: map[string]string{},
+		OwnerReferences: []metav1.OwnerReference{in.owner()},
+	}
+}
+
+// owner neither controls the Secret nor waits for it to go.
+func (in Input) owner() metav1.OwnerReference {
+	o := in.Owner
+	o.Controller, o.BlockOwnerDeletion = nil, nil
+	return o
+}
+
+// data of the connection Secret with the password and the database.
+func (in Input) data(p sql.Password, database string) map[string][]byte {
+	port := strconv.Itoa(int(in.Port))
+	return map[string][]byte{
+		keyUsername: []byte(sql.Root),
+		keyPassword: []byte(p),
+		keyHost:     []byte(in.Host),
+		keyPort:     []byte(port),
+		keyDatabase: []byte(database),
+		keyURI:      []byte("mysql://" + sql.Root + ":" + escape(string(p)) + "@" + net.JoinHostPort(in.Host, port) + "/" + escape(database)),
+	}
+}
+
+// escape all that is not a letter, a digit or one of -_.~, so that no client's
+// reading of a URI matters: some take + for a space.
+func escape(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
+
+// connectionSecret with the password, from what exists.
+func (in Input) connectionSecret(old *corev1.Secret, p sql.Password, database string) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: in.meta(in.Instance.ConnectionSecretName()), Type: corev1.SecretTypeOpaque}
+	if old != nil {
+		s = old.DeepCopy()
+		in.mark(s)
+	}
+	s.Data = in.data(p, database)
+	return s
+}
+
+// mark the Secret as the instance's.
+func (in Input) mark(s *corev1.Secret) {
+	want := in.meta(s.Name)
+	s.Labels, s.Annotations = merged(s.Labels, want.Labels), merged(s.Annotations, nil)
+	owned := func(o metav1.OwnerReference) bool { return o.UID == in.Owner.UID }
+	if !slices.ContainsFunc(s.OwnerReferences, owned) {
+		s.OwnerReferences = append(s.OwnerReferences, want.OwnerReferences...)
+	}
+}
+
+func merged(into, from map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, into)
+	maps.Copy(out, from)
+	return out
+}
+
+// described is true if all but the password is as it is wanted.
+func (in Input) described(s *corev1.Secret) bool {
+	want := in.connectionSecret(s, sql.Password(s.Data[keyPassword]), in.Database)
+	return equality.Semantic.DeepEqual(want.Data, s.Data) && equality.Semantic.DeepEqual(want.ObjectMeta, s.ObjectMeta)
+}
+
+// password of a Secret that may not be there.
+func password(s *corev1.Secret) sql.Password {
+	if s == nil {
+		return ""
+	}
+	return sql.Password(s.Data[keyPassword])
+}
+
+// stamp of an annotation; the zero time where there is none that can be read.
+func stamp(s *corev1.Secret, annotation string) time.Time {
+	if s == nil {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, s.Annotations[annotation])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// Passwords that the server may have, the likeliest first: what a backup has to
+// record, so that the server that is restored from it can be entered.
+func (r *Rotator) Passwords(ctx context.Context, i v1.Instance) ([]sql.Password, error) {
+	out := []sql.Password{}
+	for _, name := range []string{i.ConnectionSecretName(), PendingSecretName(i), i.RootSecretName()} {
+		s, err := own(ctx, r.Kube, i, name)
+		if err != nil {
+			return nil, err
+		}
+		if p := password(s); p != "" && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// Release deletes the Secrets of this life of the instance. Kubernetes would do
+// it after the XR is gone, unless somebody orphans what the XR owns.
+func (r *Rotator) Release(ctx context.Context, i v1.Instance) error {
+	r.rested.Delete(i.XR)
+	for _, name := range []string{PendingSecretName(i), i.ConnectionSecretName()} {
+		s, err := own(ctx, r.Kube, i, name)
+		if _, foreign := errors.AsType[*foreignError](err); foreign {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := remove(ctx, r.Kube, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove the Secret as it was seen, and no other.
+func remove(ctx context.Context, kube client.Client, s *corev1.Secret) error {
+	if s == nil {
+		return nil
+	}
+	err := kube.Delete(ctx, s, client.Preconditions{UID: &s.UID, ResourceVersion: &s.ResourceVersion})
+	if err != nil && !kerrors.IsNotFound(err) {
+		return kubeFailed(err, "delete", s.Namespace, s.Name)
+	}
+	return nil
+}
