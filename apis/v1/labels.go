@@ -27,6 +27,8 @@ const (
 	ComponentServer  = "server"
 	ComponentRestore = "restore"
 	ComponentBackup  = "backup"
+	ComponentWipe    = "wipe"
+	ComponentPrune   = "prune"
 )
 
 // Annotations of PersistentVolumes, PersistentVolumeClaims, pods and Jobs.
@@ -58,6 +60,17 @@ const (
 	// AnnotationSkipBackup on an XR or claim, with the XR's UID as its value, says
 	// that the instance may go without a backup.
 	AnnotationSkipBackup = Group + "/skip-backup"
+	// AnnotationNothingToLose on an XR, with its own UID as its value, says that
+	// the agent found no database on its volume after the fence. The controller
+	// writes it, so that this word outlives the Job that gave it.
+	AnnotationNothingToLose = Group + "/nothing-to-lose"
+	// AnnotationReclaimPolicy of a data volume is the reclaim policy that it had
+	// before the controller made it Retain. It gets it back at its release.
+	AnnotationReclaimPolicy = Group + "/reclaim-policy"
+	// AnnotationNamespaceUID of a backup volume is the UID of the namespace that
+	// its backups are from. A later namespace of the same name may be another
+	// owner's.
+	AnnotationNamespaceUID = Group + "/namespace-uid"
 )
 
 // Finalizer of XR, claim and data volumes. The controller removes it after the

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // A database outlives any release: what this file returns is frozen by a test.
@@ -73,11 +75,34 @@ func (i Instance) RestoreJobName() string { return derived("restore-", i.Name, "
 // BackupJobName is the name of the backup Job.
 func (i Instance) BackupJobName() string { return derived("backup-", i.Name, "-job") }
 
+// WipeJobName is the name of the Job that empties a hostPath folder.
+func (i Instance) WipeJobName() string { return derived("wipe-", i.Name, "-job") }
+
+// PruneJobName is the name of the Job that removes backups that are too many.
+func (i Instance) PruneJobName() string { return derived("prune-", i.Name, "-job") }
+
+// RecordName is the name of the MySQLBackup of this life of the instance, of its
+// password Secret, and of its folder on the backup volume. An instance has one in
+// its life, so that whoever comes back after a crash finds it.
+func (i Instance) RecordName() string {
+	return derived("", i.place(), "-"+hash(string(i.XR), i.Kind, i.Namespace, i.Name))
+}
+
+// BackupVolumeName is the name of the hostPath PersistentVolume of the backups,
+// and of its folder. All lives of an instance share it, but not those in a later
+// namespace of the same name.
+func (i Instance) BackupVolumeName(namespace types.UID) string {
+	return derived("backup-", i.place(), "-"+hash(string(namespace), i.Kind, i.Namespace, i.Name))
+}
+
+// place of the instance, as a part of the names of cluster-scoped objects.
+func (i Instance) place() string { return i.Namespace + "-" + strings.ReplaceAll(i.Name, ".", "-") }
+
 // DataVolumeName is the name of the hostPath PersistentVolume, and of its
 // folder. It differs for each life of an instance, so that nothing of an earlier
 // one is in the way.
 func (i Instance) DataVolumeName() string {
-	return derived("mysql-", i.Namespace+"-"+strings.ReplaceAll(i.Name, ".", "-"), "-"+hash(string(i.XR), i.Kind, i.Namespace, i.Name))
+	return derived("mysql-", i.place(), "-"+hash(string(i.XR), i.Kind, i.Namespace, i.Name))
 }
 
 // AppLabel is the value of the label app.

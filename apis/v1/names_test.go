@@ -18,6 +18,7 @@ func TestNames(t *testing.T) {
 			"Deployment": i.DeploymentName(), "Service": i.ServiceName(), "DataClaim": i.DataClaimName(), "BackupClaim": i.BackupClaimName(),
 			"RootSecret": i.RootSecretName(), "ConfigMap": i.ConfigMapName(), "ConnectionSecret": i.ConnectionSecretName(),
 			"RestoreJob": i.RestoreJobName(), "BackupJob": i.BackupJobName(), "DataVolume": i.DataVolumeName(), "App": i.AppLabel(), "Key": i.Key(),
+			"WipeJob": i.WipeJobName(), "PruneJob": i.PruneJobName(), "Record": i.RecordName(), "BackupVolume": i.BackupVolumeName("0b7a1d6e"),
 		}
 	}
 	cases := map[string]struct {
@@ -29,7 +30,8 @@ func TestNames(t *testing.T) {
 			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataClaim": "mysql-instance-pvc", "BackupClaim": "backup-mysql-instance-pvc",
 			"RootSecret": "mysql-instance-root", "ConfigMap": "mysql-instance-config", "ConnectionSecret": "mysql-instance-connection",
 			"RestoreJob": "restore-mysql-instance-job", "BackupJob": "backup-mysql-instance-job", "DataVolume": "mysql-default-mysql-instance-507663682d",
-			"App": "mysql-instance", "Key": "a68227f0ee",
+			"App": "mysql-instance", "Key": "a68227f0ee", "WipeJob": "wipe-mysql-instance-job", "PruneJob": "prune-mysql-instance-job",
+			"Record": "default-mysql-instance-507663682d", "BackupVolume": "backup-default-mysql-instance-7ea0a0cb4b",
 		}},
 		"Long": {reason: "Names that are too long are cut and hashed.", got: names(long), want: map[string]string{
 			"Deployment": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5", "Service": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5",
@@ -38,6 +40,8 @@ func TestNames(t *testing.T) {
 			"ConnectionSecret": "very-very-very-very-very-very-very-very-v-817db935f5-connection", "RestoreJob": "restore-very-very-very-very-very-very-very-very-817db935f5-job",
 			"BackupJob": "backup-very-very-very-very-very-very-very-very-v-817db935f5-job", "DataVolume": "mysql-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
 			"App": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5", "Key": "e50da83026",
+			"WipeJob": "wipe-very-very-very-very-very-very-very-very-ver-817db935f5-job", "PruneJob": "prune-very-very-very-very-very-very-very-very-ve-817db935f5-job",
+			"Record": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc", "BackupVolume": "backup-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-d8e9fdeaed",
 		}},
 		"Host": {reason: "The address in the cluster.", got: short.Host(), want: "mysql-instance.default.svc"},
 		"Labels": {reason: "What everything of an instance is found by.", got: short.Labels(), want: map[string]string{
@@ -49,10 +53,12 @@ func TestNames(t *testing.T) {
 			got: []string{ResourceDataVolume, ResourceDataClaim, ResourceRootPassword, ResourceConfig, ResourceDeployment, ResourceService, ResourceRestore}},
 		"Annotations": {reason: "Volumes carry them for life.", got: []string{
 			AnnotationClaimKind, AnnotationClaimNamespace, AnnotationClaimName, AnnotationImage, AnnotationVersion, AnnotationDeletionPolicy,
-			AnnotationAgentImage, AnnotationRestore, AnnotationConfigHash, AnnotationStarted, AnnotationSkipBackup, Finalizer,
+			AnnotationAgentImage, AnnotationRestore, AnnotationConfigHash, AnnotationStarted, AnnotationSkipBackup,
+			AnnotationNothingToLose, AnnotationReclaimPolicy, AnnotationNamespaceUID, Finalizer,
 		}, want: []string{
 			"otus.homework/claim-kind", "otus.homework/claim-namespace", "otus.homework/claim-name", "otus.homework/image", "otus.homework/version", "otus.homework/deletion-policy",
-			"otus.homework/agent-image", "otus.homework/restore", "otus.homework/config-hash", "otus.homework/started", "otus.homework/skip-backup", "otus.homework/protect-data",
+			"otus.homework/agent-image", "otus.homework/restore", "otus.homework/config-hash", "otus.homework/started", "otus.homework/skip-backup",
+			"otus.homework/nothing-to-lose", "otus.homework/reclaim-policy", "otus.homework/namespace-uid", "otus.homework/protect-data",
 		}},
 		"Conditions": {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing}, want: []string{"Accepted", "Restored", "Serving"}},
 		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "mysql"},
@@ -75,7 +81,7 @@ func TestNamesAreValid(t *testing.T) {
 		for _, last := range []string{"a", "b"} {
 			name := strings.Repeat("x", n-1) + last
 			i := Instance{Kind: KindMySQL, Namespace: strings.Repeat("n", 63), Name: name, XR: "uid"}
-			for _, got := range []string{i.ServiceName(), i.DataClaimName(), i.BackupClaimName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.RestoreJobName(), i.BackupJobName()} {
+			for _, got := range []string{i.ServiceName(), i.DataClaimName(), i.BackupClaimName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.RestoreJobName(), i.BackupJobName(), i.WipeJobName(), i.PruneJobName()} {
 				if len(validation.IsDNS1123Label(got)) > 0 {
 					t.Fatalf("%q is no valid name", got)
 				}
@@ -84,8 +90,10 @@ func TestNamesAreValid(t *testing.T) {
 				}
 				seen[got] = name
 			}
-			if v := i.DataVolumeName(); len(validation.IsDNS1123Label(v)) > 0 {
-				t.Fatalf("%q is no valid name", v)
+			for _, v := range []string{i.DataVolumeName(), i.RecordName(), i.BackupVolumeName("uid")} {
+				if len(validation.IsDNS1123Label(v)) > 0 {
+					t.Fatalf("%q is no valid name", v)
+				}
 			}
 		}
 	}

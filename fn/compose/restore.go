@@ -78,7 +78,7 @@ func (p *plan) restorePod() corev1.PodSpec {
 		RestartPolicy:                corev1.RestartPolicyNever,
 		AutomountServiceAccountToken: new(false),
 		EnableServiceLinks:           new(false),
-		SecurityContext:              p.podSecurity(),
+		SecurityContext:              p.jobSecurity(),
 		InitContainers: []corev1.Container{
 			p.jobContainer("tools", p.Settings.AgentImage, []corev1.VolumeMount{tools}, "/controller", "install", "--to="+toolsPath+"/controller"),
 			p.jobContainer("version", p.image, []corev1.VolumeMount{tools}, toolsPath+"/controller", "version-of-server", "--to="+toolsPath+"/version.json"),

@@ -21,6 +21,16 @@ func (p *plan) podSecurity() *corev1.PodSecurityContext {
 	}
 }
 
+// jobSecurity of the restore. The agent's image has a user of its own, who may not
+// read or write what root made.
+func (p *plan) jobSecurity() *corev1.PodSecurityContext {
+	s := p.podSecurity()
+	if p.hostPath() {
+		s.RunAsUser, s.RunAsGroup = new(int64(0)), new(int64(0))
+	}
+	return s
+}
+
 func (p *plan) containerSecurity() *corev1.SecurityContext {
 	s := &corev1.SecurityContext{
 		AllowPrivilegeEscalation: new(false),

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+)
+
+// backupCommand is `controller backup`.
+type backupCommand struct {
+	Volume    string `help:"Where the data volume is mounted." required:"" type:"path"`
+	Directory string `default:"${directory}" help:"Folder in the volume's root that holds the data."`
+	Archive   string `help:"File to make, ending in .tar.zst, in a folder of its own on the backup volume. A manifest.json appears beside it." required:"" type:"path"`
+
+	Record       string `help:"Name of the MySQLBackup. It goes into the manifest, as do the next seven." required:""`
+	XR           string `help:"UID of the composite resource: an archive is taken for an earlier run's only if it has the same." name:"xr" required:""`
+	Kind         string `default:"MySQL" help:"Kind of the claim."`
+	Namespace    string `help:"Namespace of the claim." required:""`
+	NamespaceUID string `help:"UID of that namespace." name:"namespace-uid"`
+	Name         string `help:"Name of the claim." required:""`
+	Image        string `help:"Image of the server."`
+
+	SourceVersion string `help:"Version that the server gave as its own before it stopped, such as 8.4.6. Without it, what the data directory says of it."`
+	CleanShutdown string `default:"auto" enum:"auto,true,false" help:"How the server's process ended: true if it exited with 0, false if it was killed or nobody saw it end well, auto if nobody knows. InnoDB's files decide where they can (MySQL 8.0.30 and newer); false always makes the backup one for the same version only."`
+
+	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
+}
+
+// Run the backup.
+func (c *backupCommand) Run(ctx context.Context) error {
+	tuneMemory()
+	b := archive.Backup{
+		Identity: archive.Identity{
+			Record: c.Record,
+			Instance: v1.BackedUpInstance{
+				Kind: c.Kind, Namespace: c.Namespace, NamespaceUID: types.UID(c.NamespaceUID), Name: c.Name, XR: types.UID(c.XR),
+			},
+		},
+		Volume: c.Volume, Directory: c.Directory, Archive: c.Archive,
+		Image: c.Image, Version: c.SourceVersion, Output: os.Stdout,
+	}
+	if c.CleanShutdown != "auto" {
+		b.Stopped = new(c.CleanShutdown == "true")
+	}
+	r, err := b.Run(ctx)
+	return report(r, c.Report, err)
+}
+
+// restoreCommand is `controller restore`. The function composes its flags.
+type restoreCommand struct {
+	Archive   string `help:"File to unpack, with its manifest.json beside it." required:"" type:"path"`
+	SHA256    string `help:"Its SHA-256 sum, in hexadecimal, as the MySQLBackup has it." name:"sha256" required:""`
+	Volume    string `help:"Where the data volume is mounted." required:"" type:"path"`
+	Directory string `default:"${directory}" help:"Folder in the volume's root that the data goes to. It must be empty or missing."`
+
+	SourceVersion string `help:"Version of the server that wrote the data, such as 8.4.6." required:""`
+	SourceClean   bool   `help:"True if that server stopped cleanly: no server upgrades data that was not." negatable:""`
+	TargetVersion string `help:"File that 'controller version-of-server' wrote in the image of the server that is to take over." required:"" type:"path"`
+
+	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
+}
+
+// Run the restore.
+func (c *restoreCommand) Run(ctx context.Context) error {
+	tuneMemory()
+	s := archive.Restore{
+		Archive: c.Archive, SHA256: c.SHA256, Volume: c.Volume, Directory: c.Directory,
+		Source: c.SourceVersion, SourceClean: c.SourceClean, Target: c.TargetVersion, Output: os.Stdout,
+	}
+	r, err := s.Run(ctx)
+	return report(r, c.Report, err)
+}
+
+// report to the log and to the kubelet. A report that cannot be written is an
+// error only where there is no worse one.
+func report(r archive.Report, path string, err error) error {
+	raw, rerr := r.Encode()
+	if rerr == nil {
+		_, rerr = os.Stdout.Write(raw)
+	}
+	if serr := r.Save(path); rerr == nil && serr != nil {
+		rerr = fmt.Errorf("cannot write the report: %w", serr)
+	}
+	if err == nil {
+		return rerr
+	}
+	return errors.Join(err, rerr)
+}
+
+// memoryLimit in bytes of what Go uses. It is a soft one, and with the rest of
+// the process stays below 128 MiB.
+const memoryLimit = 80 << 20
+
+func tuneMemory() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
+}

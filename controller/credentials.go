@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/crossplane/crossplane-runtime/v2/pkg/event"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/finalize"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
+)
+
+// A Rotator brings wanted passwords into running servers.
+type Rotator interface {
+	Reconcile(ctx context.Context, in rotate.Input) (rotate.Result, error)
+}
+
+// Pauses between looks without an event.
+const (
+	// reread is how soon a changed Secret of a claim is seen. It is not watched:
+	// that would need the right to read all Secrets of the cluster at all times.
+	reread = 10 * time.Second
+	// verify is how soon a password that somebody changed in the server is seen.
+	verify = 10 * time.Minute
+)
+
+// A Credentials reconciler keeps the password of each running server the wanted
+// one, and the connection Secret right.
+type Credentials struct {
+	gather  Gatherer
+	reader  client.Reader
+	kube    client.Client
+	status  *finalize.Performer
+	rotator Rotator
+	events  events.EventRecorder
+	keeper  string
+	clock   func() time.Time
+
+	mu    sync.Mutex
+	asked map[instance.Key]asking
+}
+
+// asking of a server: when, and which start of it.
+type asking struct {
+	at    time.Time
+	start string
+}
+
+// Reconcile the credentials of an instance.
+func (c *Credentials) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	lives, err := c.gather.Gather(ctx, k)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	for _, s := range lives {
+		start, serving := served(s.XR)
+		if !serving || s.XR.Dying() || !s.XR.Protected() {
+			continue
+		}
+		return c.life(ctx, k, s, start)
+	}
+	return reconcile.Result{}, nil
+}
+
+// served is true if the XR's server takes clients, with the time since when.
+func served(xr *instance.Composite) (since string, ok bool) {
+	if xr == nil {
+		return "", false
+	}
+	for _, c := range xr.Conditions {
+		if c.Type == v1.ConditionServing {
+			return c.LastTransitionTime.UTC().Format(time.RFC3339), c.Status == metav1.ConditionTrue
+		}
+	}
+	return "", false
+}
+
+func (c *Credentials) life(ctx context.Context, k instance.Key, s *instance.State, start string) (reconcile.Result, error) {
+	start = string(s.Life.XR) + " " + start
+	c.mu.Lock()
+	last := c.asked[k]
+	c.mu.Unlock()
+	now := c.clock()
+	in, err := c.input(ctx, s)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	in.Verify = last.start != start || now.Sub(last.at) >= verify
+	result, err := c.rotator.Reconcile(ctx, in)
+	if serr := c.show(ctx, s, result); err == nil {
+		err = serr
+	}
+	switch {
+	case kerrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	case err != nil:
+		return reconcile.Result{}, err
+	}
+	if in.Verify && result.Credentials.State == rotate.StateInSync {
+		c.mu.Lock()
+		c.asked[k] = asking{at: now, start: start}
+		c.mu.Unlock()
+	}
+	return reconcile.Result{RequeueAfter: c.after(s, result)}, nil
+}
+
+func (c *Credentials) after(s *instance.State, result rotate.Result) time.Duration {
+	after := verify
+	if s.XR.Spec.PasswordSecretRef != nil {
+		after = reread
+	}
+	if result.RequeueAfter > 0 {
+		after = min(after, result.RequeueAfter)
+	}
+	return after
+}
+
+// input for the Rotator.
+func (c *Credentials) input(ctx context.Context, s *instance.State) (rotate.Input, error) {
+	in := rotate.Input{
+		Instance: s.Life,
+		Owner:    metav1.OwnerReference{APIVersion: s.XR.GetAPIVersion(), Kind: s.XR.GetKind(), Name: s.XR.GetName(), UID: s.XR.GetUID()},
+		Database: s.XR.Spec.Database,
+		Host:     s.Life.Host(),
+		Port:     v1.Port,
+	}
+	if r := s.XR.Status.Restore; r != nil {
+		for _, key := range finalize.PasswordKeys() {
+			p, err := c.secret(ctx, c.keeper, r.Backup, key)
+			if err != nil {
+				return in, err
+			}
+			in.Recorded = append(in.Recorded, sql.Password(p))
+		}
+	}
+	wanted, err := c.wanted(ctx, s)
+	if p, perr := v1.Password(wanted); perr == nil {
+		in.Wanted = sql.Password(p)
+	}
+	return in, err
+}
+
+// wanted password as the spec has it.
+func (c *Credentials) wanted(ctx context.Context, s *instance.State) (string, error) {
+	if p := s.XR.Spec.Password; p != nil {
+		return *p, nil
+	}
+	if ref := s.XR.Spec.PasswordSecretRef; ref != nil {
+		return c.secret(ctx, s.Life.Namespace, ref.Name, ref.Key)
+	}
+	return "", nil
+}
+
+// secret value; empty where there is none.
+func (c *Credentials) secret(ctx context.Context, namespace, name, key string) (string, error) {
+	s := &corev1.Secret{}
+	if err := c.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s); err != nil {
+		if kerrors.IsNotFound(err) {
+			return "", nil
+		}
+		return "", fmt.Errorf("cannot get Secret %s/%s: %w", namespace, name, err)
+	}
+	return string(s.Data[key]), nil
+}
+
+// show how the password is, and keep what the server said of itself for the day
+// of its backup.
+func (c *Credentials) show(ctx context.Context, s *instance.State, r rotate.Result) error {
+	for _, e := range r.Events {
+		kind := corev1.EventTypeNormal
+		if e.Type == event.TypeWarning {
+			kind = corev1.EventTypeWarning
+		}
+		if s.Claim != nil {
+			c.events.Eventf(s.Claim.Unstructured, nil, kind, string(e.Reason), "RotatePassword", "%s", clip(e.Message))
+		}
+	}
+	if was := s.XR.Status.Credentials; r.Credentials.State != "" && (was == nil || !equality.Semantic.DeepEqual(*was, r.Credentials)) {
+		fields := map[string]any{"state": r.Credentials.State, "message": r.Credentials.Message}
+		if r.Credentials.ChangedAt != nil {
+			fields["changedAt"] = r.Credentials.ChangedAt
+		}
+		if err := c.status.Status(ctx, s.XR, map[string]any{"credentials": fields}); err != nil {
+			return err
+		}
+	}
+	return c.version(ctx, s, r.Version)
+}
+
+func (c *Credentials) version(ctx context.Context, s *instance.State, version string) error {
+	pvc := s.DataClaim
+	if version == "" || pvc == nil || pvc.Annotations[v1.AnnotationVersion] == version || !controllerutil.ContainsFinalizer(pvc, v1.Finalizer) {
+		return nil
+	}
+	before := pvc.DeepCopy()
+	metav1.SetMetaDataAnnotation(&pvc.ObjectMeta, v1.AnnotationVersion, version)
+	return c.kube.Patch(ctx, pvc, client.MergeFrom(before))
+}

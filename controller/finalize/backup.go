@@ -1,0 +1,167 @@
+package finalize
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// Retries come sooner at first: a quarter of the time since the deletion, within
+// these bounds.
+const (
+	soonest = 5 * time.Second
+	latest  = 5 * time.Minute
+)
+
+// backup the data of a fenced instance, with a Job.
+func backup(s *instance.State) Step {
+	if step, held := unmountable(s); held {
+		return step
+	}
+	j := s.Backup
+	switch {
+	case s.BackupClaim == nil:
+		return Step{Action: MakeBackupVolume, Phase: PhaseBackingUp, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backup", s.Life.BackupClaimName())}
+	case s.BackupClaim.DeletionTimestamp != nil:
+		return held(s, fmt.Sprintf("PersistentVolumeClaim %s of the backups is being deleted: it is made again on its volume when it is gone", s.BackupClaim.Name))
+	case j == nil:
+		return Step{Action: StartBackup, Phase: PhaseBackingUp, Message: "Backing up the data"}
+	case j.DeletionTimestamp != nil:
+		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: "Backing up the data: trying again"}
+	}
+	if at, ok := j.Finished(); at != nil {
+		return judge(s, at.Time, ok)
+	}
+	if s.Record().Status.Phase != v1.BackupRunning {
+		return Step{Action: MarkRunning, Phase: PhaseBackingUp, Message: "Backing up the data"}
+	}
+	step := Step{Action: Wait, After: time.Second, Phase: PhaseBackingUp}
+	step.Percent, step.Message = progress(j)
+	return step
+}
+
+// unmountable data cannot be backed up by a Job beside it.
+func unmountable(s *instance.State) (Step, bool) {
+	volume := s.XR.Status.Volume
+	if s.DataClaim != nil && s.DataClaim.Spec.VolumeName != "" {
+		volume = s.DataClaim.Spec.VolumeName
+	}
+	switch c := s.DataClaim; {
+	case s.Namespace == nil || s.Namespace.DeletionTimestamp != nil:
+		return held(s, fmt.Sprintf("Namespace %s is being deleted, and nothing can run in it: the data stays on volume %q", s.Life.Namespace, volume)), true
+	case c == nil:
+		return held(s, fmt.Sprintf("PersistentVolumeClaim %s is gone: bring it back on volume %q, which holds the data", s.Life.DataClaimName(), volume)), true
+	case c.DeletionTimestamp != nil:
+		return held(s, fmt.Sprintf("PersistentVolumeClaim %s was deleted, and nothing can mount it any more: the data stays on volume %q", c.Name, volume)), true
+	case c.Status.Phase == corev1.ClaimLost:
+		return held(s, fmt.Sprintf("PersistentVolumeClaim %s has lost its volume %q: bring it back", c.Name, volume)), true
+	}
+	return Step{}, false
+}
+
+// held until a person acts.
+func held(s *instance.State, message string) Step {
+	return Step{Action: Wait, After: patience, Phase: PhaseHeld, Message: message + ". " + skipHint(s)}
+}
+
+func skipHint(s *instance.State) string {
+	return fmt.Sprintf("To lose the data for good instead: kubectl annotate xmysql %s %s=%s", s.XR.GetName(), v1.AnnotationSkipBackup, s.XR.GetUID())
+}
+
+var sumPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// judge a Job that has ended.
+func judge(s *instance.State, at time.Time, succeeded bool) Step {
+	r := s.Backup.Report
+	switch {
+	case !succeeded:
+		return again(s, at, failure(s.Backup))
+	case r == nil:
+		// Its pod is gone, and its word with it. A rerun finds the archive.
+		return Step{Action: Delete, Phase: PhaseBackingUp, Message: "Backing up the data: proving it once more", Targets: []client.Object{s.Backup.Job}}
+	case r.OK && r.Empty && knownData(s):
+		return again(s, at, "the volume is empty, but the server had data: is it the right volume, on the right node?")
+	case r.OK && r.Empty:
+		return Step{Action: MarkEmpty, Phase: PhaseReleasing, Message: "There is no database on the volume: nothing to back up"}
+	case !r.OK || r.Command != "backup" || r.Archive != archiveName || !sumPattern.MatchString(r.SHA256):
+		return again(s, at, "the agent's report is not one of a proven archive")
+	case !kept(s):
+		return Step{Action: LatchBackupVolume, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
+	case !s.PasswordKept:
+		return Step{Action: KeepPassword, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
+	}
+	return Step{Action: Prove, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
+}
+
+// knownData is true if the server answered once or was restored. Then an empty
+// volume is not this instance's.
+func knownData(s *instance.State) bool {
+	r := s.XR.Status.Restore
+	if serverVersion(s) != "" || r != nil && r.Phase == v1.RestoreSucceeded {
+		return true
+	}
+	for _, c := range s.XR.Conditions {
+		if c.Type == v1.ConditionServing && c.Status == metav1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+// again after a failure, not at once.
+func again(s *instance.State, at time.Time, why string) Step {
+	message := fmt.Sprintf("The backup has failed, and is tried again: %s. Nothing is lost: the data stays on its volume. %s", why, skipHint(s))
+	pause := min(max(at.Sub(s.XR.GetDeletionTimestamp().Time)/4, soonest), latest)
+	left := at.Add(pause).Sub(s.Now)
+	step := Step{Phase: PhaseFailed, Message: message}
+	switch r := s.Record(); {
+	case r.Status.Phase != v1.BackupFailed || r.Status.Message != why:
+		step.Action, step.Message = MarkFailed, why
+	case left > 0:
+		step.Action, step.After = Wait, left
+	default:
+		step.Action, step.Targets = Delete, []client.Object{s.Backup.Job}
+	}
+	return step
+}
+
+// failure in words.
+func failure(j *instance.Job) string {
+	switch {
+	case j.Report != nil && j.Report.Error != "":
+		return j.Report.Error
+	case j.Trouble != "":
+		return j.Trouble
+	}
+	for _, c := range j.Status.Conditions {
+		if c.Message != "" {
+			return c.Message
+		}
+	}
+	return "the Job does not say why"
+}
+
+// progress of the copy: the first half is copying, the second is proving.
+func progress(j *instance.Job) (percent int32, message string) {
+	switch p := j.Progress; {
+	case p != nil && p.Phase == archive.PhaseProve:
+		percent = 50 + int32(min(p.Percent, 100))/2 //nolint:gosec // It is at most 100.
+		return percent, fmt.Sprintf("Backing up the data, %d%%: reading it back", percent)
+	case j.Report != nil && j.Report.OK:
+		return 100, "Backing up the data: done" // The Job is a moment behind its pod.
+	case p != nil:
+		percent = int32(min(p.Percent, 100)) / 2 //nolint:gosec // It is at most 100.
+		return percent, fmt.Sprintf("Backing up the data, %d%%", percent)
+	case j.Trouble != "":
+		return 0, fmt.Sprintf("Backing up the data: Job %s does not run (%s)", j.Name, j.Trouble)
+	}
+	return 0, "Backing up the data"
+}

@@ -1,0 +1,256 @@
+package finalize
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+var errCrash = errors.New("crash")
+
+// A world is a cluster in memory, in which a claim has been deleted.
+type world struct {
+	client.WithWatch
+
+	// left writes before the crash; negative for never.
+	left int
+	// after the write or before it.
+	after bool
+	// violated says what went too early.
+	violated string
+}
+
+func (w *world) write(do func() error) error {
+	w.left--
+	if w.left == 0 && !w.after {
+		return errCrash
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	if w.left == 0 {
+		return errCrash
+	}
+	return nil
+}
+
+func newWorld(t *testing.T, crashAt int, after, onNode bool) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	// These groups only: the fake client maps all that the scheme has at each write.
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scheme.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{})
+	metav1.AddToGroupVersion(scheme, v1.GroupVersion)
+	w := &world{left: crashAt, after: after}
+	objects := deleted(onNode)
+	w.WithWatch = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).
+		WithObjects(objects...).WithStatusSubresource(&v1.MySQLBackup{}, &batchv1.Job{}, objects[0], objects[1]).Build(), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			o.SetCreationTimestamp(metav1.NewTime(now))
+			return w.write(func() error { return c.Create(ctx, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return w.write(func() error { return c.Patch(ctx, o, p, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return w.write(func() error { return c.Delete(ctx, o, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			return w.write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
+		},
+	})
+	return w
+}
+
+// deleted claim with all that it consists of, just after Crossplane let go.
+func deleted(onNode bool) []client.Object {
+	at := metav1.NewTime(now)
+	claim := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup", "resourceRef": map[string]any{"name": "db-x"}}}}
+	claim.SetGroupVersionKind(instance.ClaimKind)
+	claim.SetNamespace("default")
+	claim.SetName("db")
+	xr := &unstructured.Unstructured{Object: map[string]any{
+		"spec":   map[string]any{"storageSize": "1Gi", "backup": map[string]any{"keep": int64(1)}, "claimRef": map[string]any{"kind": "MySQL", "namespace": "default", "name": "db"}},
+		"status": map[string]any{"started": true, "volume": volume1, "image": "mysql:8.4"},
+	}}
+	xr.SetGroupVersionKind(instance.XRKind)
+	xr.SetName("db-x")
+	xr.SetUID(xrUID)
+	xr.SetLabels(map[string]string{"crossplane.io/claim-namespace": "default", "crossplane.io/claim-name": "db"})
+	for _, u := range []*unstructured.Unstructured{claim, xr} {
+		u.SetFinalizers([]string{v1.Finalizer})
+		u.SetDeletionTimestamp(&at)
+	}
+	s := running(older(1))
+	s.DataClaim.Labels = s.Life.Labels()
+	s.DataVolume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: s.DataClaim.Name}
+	if onNode {
+		s.DataVolume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/x/y"}
+		s.DataVolume.Spec.NodeAffinity = onNodeAffinity()
+	}
+	s.BackupClaim.Namespace, s.BackupClaim.Annotations = "default", nil
+	old := &s.Records[0]
+	old.Labels, old.CreationTimestamp = map[string]string{v1.LabelInstance: s.Life.Key()}, metav1.NewTime(now.Add(-time.Hour))
+	old.Spec.Instance.Kind, old.Spec.Instance.Namespace, old.Spec.Instance.Name = "MySQL", "default", "db"
+	meta := metav1.ObjectMeta{Namespace: "default", Name: "db", Labels: s.Life.Labels()}
+	root := meta
+	root.Name = s.Life.RootSecretName()
+	return []client.Object{
+		claim, xr, s.DataClaim, s.DataVolume, s.BackupClaim, old, s.Namespace,
+		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2"}},
+		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: new(int32(1))}},
+		&corev1.Service{ObjectMeta: meta},
+		&corev1.Secret{ObjectMeta: root, Data: map[string][]byte{v1.PasswordKey: []byte("secret")}},
+	}
+}
+
+func onNodeAffinity() *corev1.VolumeNodeAffinity { return onNode("node1") }
+
+// turn the world: Jobs that were made have run.
+func (w *world) turn(ctx context.Context, t *testing.T) {
+	t.Helper()
+	l := &batchv1.JobList{}
+	if err := w.List(ctx, l); err != nil {
+		t.Fatal(err)
+	}
+	for i := range l.Items {
+		j := &l.Items[i]
+		if len(j.Status.Conditions) > 0 {
+			continue
+		}
+		done := &instance.Job{Job: j}
+		complete(done)
+		j.Status.StartTime = &metav1.Time{Time: now}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: j.Name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID, Controller: new(true)}}}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			Message: `{"command":"backup","ok":true,"archive":"` + archiveName + `","sha256":"` + strings.Repeat("a", 64) + `","version":"8.4.6"}`,
+		}}}}
+		held := w.left
+		w.left = -1 // The cluster does not crash.
+		if err := w.Status().Update(ctx, j); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Create(ctx, pod); err != nil && !kerrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+		w.left = held
+	}
+}
+
+// check that nothing is gone before the proof is there.
+func (w *world) check(ctx context.Context) {
+	r, pvc := &v1.MySQLBackup{}, &corev1.PersistentVolumeClaim{}
+	life := running().Life
+	proof := w.Get(ctx, client.ObjectKey{Name: life.RecordName()}, r) == nil && r.Status.Phase == v1.BackupProven && r.Spec.Archive != nil
+	held := w.Get(ctx, client.ObjectKey{Namespace: "default", Name: life.DataClaimName()}, pvc) == nil && instance.Holds(pvc) && pvc.DeletionTimestamp == nil
+	kept := w.Get(ctx, client.ObjectKey{Namespace: "system", Name: life.RecordName()}, &corev1.Secret{}) == nil
+	old := w.Get(ctx, client.ObjectKey{Name: "old-a"}, &v1.MySQLBackup{}) == nil
+	switch {
+	case !proof && !held:
+		w.violated = "the data is released before the proof"
+	case proof && !kept:
+		w.violated = "the record is proven before the password is kept"
+	case !proof && !old:
+		w.violated = "the older backup is gone before the newer is proven"
+	}
+}
+
+// run the controller until it rests or crashes.
+func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
+	t.Helper()
+	g := &instance.Gatherer{Reader: w, Keeper: "system", Clock: func() time.Time { return now }}
+	p := &Performer{Client: w, Reader: w, AgentImage: "agent", Keeper: "system"}
+	for range 60 {
+		w.turn(ctx, t)
+		lives, err := g.Gather(ctx, instance.Key{Kind: "MySQL", Namespace: "default", Name: "db"})
+		if err != nil {
+			return false, err
+		}
+		step := Next(lives[0])
+		if step.Action == Rest {
+			return true, nil
+		}
+		if err := p.Show(ctx, lives[0], step); err != nil {
+			return false, err
+		}
+		if step.Action != Wait {
+			err = p.Perform(ctx, lives[0], step)
+		}
+		if w.check(ctx); w.violated != "" || err != nil {
+			return false, err
+		}
+	}
+	return false, errors.New("it comes to no end")
+}
+
+// TestCrash at every write of a deletion, before and after it: the next run ends
+// with a proven backup and nothing else, and nothing goes too early.
+func TestCrash(t *testing.T) {
+	for _, onNode := range []bool{false, true} {
+		for _, after := range []bool{false, true} {
+			for at, crashed := 1, true; crashed; at++ {
+				w := newWorld(t, at, after, onNode)
+				ctx := context.Background()
+				ended, err := w.run(ctx, t)
+				if crashed = errors.Is(err, errCrash); crashed {
+					ended, err = w.run(ctx, t)
+				}
+				if err != nil || !ended || w.violated != "" {
+					t.Fatalf("crash at write %d (after it: %t): ended %t, %s, %v", at, after, ended, w.violated, err)
+				}
+				w.settled(ctx, t, at)
+			}
+		}
+	}
+}
+
+// settled world: what should be there is, and nothing else.
+func (w *world) settled(ctx context.Context, t *testing.T, at int) {
+	t.Helper()
+	records, jobs, claims, services := &v1.MySQLBackupList{}, &batchv1.JobList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{}
+	for _, l := range []client.ObjectList{records, jobs, claims, services} {
+		if err := w.List(ctx, l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ok := len(records.Items) == 1 && records.Items[0].Status.Phase == v1.BackupProven && len(jobs.Items) == 0 && len(services.Items) == 0 &&
+		!slices.ContainsFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool { return c.Name == "db-pvc" })
+	for _, kind := range []struct {
+		of   *unstructured.Unstructured
+		name client.ObjectKey
+	}{{composite("MySQL", "db", "").Unstructured, client.ObjectKey{Namespace: "default", Name: "db"}}, {composite("XMySQL", "db-x", "").Unstructured, client.ObjectKey{Name: "db-x"}}} {
+		kind.of.SetAPIVersion(v1.GroupVersion.String())
+		ok = ok && kerrors.IsNotFound(w.Get(ctx, kind.name, kind.of))
+	}
+	v := &corev1.PersistentVolume{}
+	if err := w.Get(ctx, client.ObjectKey{Name: volume1}, v); err != nil || instance.Holds(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		t.Errorf("crash at write %d: the data volume is not released: %v, %v", at, v.Spec, err)
+	}
+	if err := w.Get(ctx, client.ObjectKey{Name: "pvc-2"}, v); err != nil || !instance.Holds(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		t.Errorf("crash at write %d: the backup volume is not kept: %v, %v", at, v.Spec, err)
+	}
+	if !ok {
+		t.Errorf("crash at write %d: left are %d records, %d Jobs, %d claims", at, len(records.Items), len(jobs.Items), len(claims.Items))
+	}
+}

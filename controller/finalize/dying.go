@@ -1,0 +1,108 @@
+package finalize
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// dying instances are announced, fenced, backed up and released, in this order,
+// whatever happens in between.
+func dying(s *instance.State) Step {
+	if !s.XR.Protected() {
+		return Step{Action: Rest} // It was never held, or has just been let go.
+	}
+	if r := s.Record(); r == nil && atStake(s) {
+		return Step{Action: Announce, Phase: PhaseAnnounced, Message: "A backup of the data is taken before anything goes: " + s.Life.RecordName()}
+	}
+	if s.Node != "" {
+		return pin(s)
+	}
+	if step, open := fence(s); open {
+		return step
+	}
+	switch why := forgone(s); {
+	case proven(s):
+		return release(s, fmt.Sprintf("Backup %q is proven", s.Record().Name))
+	case why != "":
+		return release(s, why)
+	}
+	return backup(s)
+}
+
+// atStake is true if there may be data that only this instance has.
+func atStake(s *instance.State) bool { return !proven(s) && forgone(s) == "" }
+
+// proven is true if a backup of this life of the instance is.
+func proven(s *instance.State) bool {
+	r := s.Record()
+	return r != nil && r.Status.Phase == v1.BackupProven
+}
+
+// forgone says why the instance goes without a backup; empty where it does not.
+func forgone(s *instance.State) string {
+	switch {
+	case s.Policy() == v1.DeletionDiscard:
+		return "The data is discarded, as deletionPolicy says"
+	case s.Skipped():
+		return "The backup is skipped, as the annotation " + v1.AnnotationSkipBackup + " says"
+	case s.XR.GetAnnotations()[v1.AnnotationNothingToLose] == string(s.XR.GetUID()):
+		return "There is no database on the volume: nothing to back up"
+	case s.XR.Status.Volume == "" && !s.XR.Status.Started && s.DataVolume == nil && (s.DataClaim == nil || s.DataClaim.Spec.VolumeName == ""):
+		return "The instance never had a volume: nothing to back up"
+	}
+	return ""
+}
+
+// fence the data: after it no write can be acknowledged. It is looked at before
+// every later step, and holds until the data is released.
+func fence(s *instance.State) (step Step, open bool) {
+	stopping := Step{Action: Wait, After: glance, Phase: PhaseStopping}
+	d := s.Deployment
+	switch {
+	case s.XR.Composing():
+		stopping.Message = "Waiting for Crossplane to finish with the instance"
+		return stopping, true
+	case d != nil && (d.Spec.Replicas == nil || *d.Spec.Replicas > 0):
+		return Step{Action: Stop, Phase: PhaseStopping, Message: "Stopping the server"}, true
+	case s.Restore != nil && s.Restore.DeletionTimestamp == nil:
+		return Step{Action: Delete, Phase: PhaseStopping, Message: "Stopping the restore", Targets: []client.Object{s.Restore.Job}}, true
+	}
+	for i := range s.Pods {
+		if p := &s.Pods[i]; p.DeletionTimestamp == nil && ended(p) && p.Labels[v1.LabelXR] == string(s.XR.GetUID()) {
+			return Step{Action: Delete, Phase: PhaseStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
+		}
+	}
+	switch {
+	case len(s.Pods) > 0:
+		stopping.Message = busy(&s.Pods[0], string(s.XR.GetUID()))
+		return stopping, true
+	case d != nil && d.DeletionTimestamp == nil:
+		// Nobody can scale up what is not there.
+		return Step{Action: Delete, Phase: PhaseStopping, Message: "The server has stopped", Targets: []client.Object{d}}, true
+	case d != nil:
+		stopping.Message = "The server has stopped"
+		return stopping, true
+	}
+	return Step{}, false
+}
+
+// ended is true once no container of a pod runs or will.
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+func busy(p *corev1.Pod, xr string) string {
+	if p.Labels[v1.LabelXR] == xr {
+		return "Waiting for the server to stop"
+	}
+	if owner := metav1.GetControllerOf(p); owner != nil {
+		return fmt.Sprintf("Pod %q of %s %q uses the data volume: the backup is taken when it is gone. Stop it", p.Name, owner.Kind, owner.Name)
+	}
+	return fmt.Sprintf("Pod %q uses the data volume: the backup is taken when it is gone. Delete it", p.Name)
+}

@@ -1,0 +1,141 @@
+package finalize
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// glance is how long to wait for what the cluster does in a moment, patience for
+// what takes a person.
+const (
+	glance   = 500 * time.Millisecond
+	patience = time.Minute
+)
+
+// Next is the one thing to do now.
+func Next(s *instance.State) Step {
+	switch {
+	case s.XR == nil:
+		return without(s)
+	case s.XR.Dying():
+		return dying(s)
+	}
+	return living(s)
+}
+
+// without an XR there is only a name, which is free when nothing holds data
+// under it.
+func without(s *instance.State) Step {
+	switch c := s.DataClaim; {
+	case c != nil && c.DeletionTimestamp != nil && instance.Holds(c) && c.Spec.VolumeName == "":
+		return Step{Action: ReleaseClaim, Message: "The instance never had a volume: nothing to back up"}
+	case c != nil && c.DeletionTimestamp != nil && instance.Holds(c):
+		return Step{Action: Wait, After: patience, Phase: PhaseHeld, Message: fmt.Sprintf(
+			"The composite resource is gone without a backup; volume %q still holds the data. Copy it away, then remove the finalizer %s from PersistentVolumeClaim %s/%s and PersistentVolume %q",
+			c.Spec.VolumeName, v1.Finalizer, c.Namespace, c.Name, c.Spec.VolumeName)}
+	case s.Claim == nil:
+		return Step{Action: Rest}
+	case s.Claim.Dying() && s.Claim.Protected():
+		return Step{Action: FreeName, Message: "All is released, and the name is free"}
+	case !s.Claim.Dying() && !s.Claim.Protected():
+		return Step{Action: Protect}
+	}
+	return Step{Action: Rest}
+}
+
+// living instances are protected before anything starts, and kept so.
+//
+//	finalizers ─▶ backup volume ─▶ previous ─▶ the function starts the server ─▶ Retain
+func living(s *instance.State) Step {
+	switch {
+	case !s.XR.Protected() || s.Claim != nil && !s.Claim.Dying() && !s.Claim.Protected():
+		return Step{Action: Protect, Message: "Nothing of this instance goes before a backup of it is proven"}
+	case s.Claim != nil && s.Claim.Dying():
+		return Step{Action: Rest} // Crossplane deletes the XR next.
+	case s.Namespace == nil || s.Namespace.DeletionTimestamp != nil:
+		return Step{Action: Rest}
+	case s.DataClaim == nil:
+		return Step{Action: Rest} // The function makes it next, or says why not.
+	case s.DataClaim.DeletionTimestamp != nil:
+		return Step{Action: Rest, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted; it stays until the data has a proven backup. Delete the claim to have one taken", s.DataClaim.Name)}
+	}
+	return keep(s)
+}
+
+// keep what outlives the instance in order.
+func keep(s *instance.State) Step {
+	switch {
+	case s.BackupClaim == nil:
+		return Step{Action: MakeBackupVolume, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupClaimName())}
+	case !s.XR.Status.Started && s.XR.Status.Previous != s.Latest():
+		return Step{Action: Look, Message: found(s.Latest())}
+	case s.Node != "":
+		return pin(s)
+	case s.DataVolume != nil && !latched(s):
+		return Step{Action: Latch, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataVolume.Name)}
+	case s.BackupClaim.Spec.VolumeName != "" && !kept(s):
+		return Step{Action: LatchBackupVolume}
+	case grows(s):
+		return Step{Action: GrowBackupVolume}
+	}
+	return Step{Action: Rest}
+}
+
+// pin hostPath volumes before their pod goes away: on another node the folder is
+// empty.
+func pin(s *instance.State) Step {
+	return Step{Action: Pin, Message: fmt.Sprintf("The data is in a folder of node %s, and stays there", s.Node)}
+}
+
+func found(previous string) string {
+	if previous == v1.PreviousNone {
+		return "There is no backup of an earlier instance of this name"
+	}
+	return fmt.Sprintf("Backup %q of an earlier instance of this name is there", previous)
+}
+
+// latched is true if the data volume stays whatever becomes of its claim, and
+// says whose it is.
+func latched(s *instance.State) bool {
+	v := s.DataVolume
+	if v.Status.Phase != corev1.VolumeBound && s.DataClaim.Status.Phase != corev1.ClaimBound {
+		return true // It is latched when it is bound.
+	}
+	if !instance.Holds(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || v.Annotations[v1.AnnotationReclaimPolicy] == "" {
+		return false
+	}
+	for key, want := range identity(s) {
+		if v.Annotations[key] != want {
+			return false
+		}
+	}
+	return v.Labels[v1.LabelXR] == string(s.XR.GetUID())
+}
+
+// kept is true if the backups stay whatever becomes of their claim.
+func kept(s *instance.State) bool {
+	c := s.BackupClaim
+	return c.Spec.VolumeName != "" && c.Annotations[annotationLatched] == c.Spec.VolumeName
+}
+
+// grows is true if the backup claim is to grow with the instance, and can.
+func grows(s *instance.State) bool {
+	size, ok := wantedSize(s)
+	have := s.BackupClaim.Spec.Resources.Requests[corev1.ResourceStorage]
+	class := s.BackupClaim.Spec.StorageClassName
+	return ok && size.Cmp(have) > 0 && s.BackupClaim.Status.Phase == corev1.ClaimBound && class != nil && *class != "" &&
+		s.BackupClaim.Annotations[annotationTried] != size.String()
+}
+
+// wantedSize of the backup volume.
+func wantedSize(s *instance.State) (resource.Quantity, bool) {
+	text, _ := s.XR.Spec.Size()
+	q, err := v1.ParseSize(text)
+	return q, err == nil
+}

@@ -1,0 +1,164 @@
+package finalize
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// TestNext is the specification: what is done in which state, and what people
+// read meanwhile.
+func TestNext(t *testing.T) {
+	own := map[string]string{v1.LabelXR: xrUID}
+	cases := map[string]struct {
+		reason string
+		state  *instance.State
+		want   Action
+		says   string
+	}{
+		// While it lives.
+		"Quiet":         {reason: "All is as it should be.", state: running(), want: Rest},
+		"NoFinalizer":   {reason: "Nothing may start before claim and XR are protected.", state: running(func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: Protect},
+		"ClaimFirst":    {reason: "A claim without an XR is protected, too.", state: running(func(s *instance.State) { s.XR = nil; s.Claim.SetFinalizers(nil) }), want: Protect},
+		"BackupVolume":  {reason: "There must be a place for the backup before there is data.", state: running(func(s *instance.State) { s.BackupClaim = nil; s.XR.Status.Previous = ""; s.XR.Status.Started = false }), want: MakeBackupVolume},
+		"DataClaimNext": {reason: "The backup volume is of the data's class, which is known from its claim.", state: running(func(s *instance.State) { s.BackupClaim, s.DataClaim = nil, nil }), want: Rest},
+		"Look":          {reason: "The function waits for our word.", state: running(func(s *instance.State) { s.XR.Status.Previous = ""; s.XR.Status.Started = false }), want: Look, says: "no backup"},
+		"LookAgain":     {reason: "A backup that was proven meanwhile is seen.", state: running(older(1), func(s *instance.State) { s.XR.Status.Started = false }), want: Look, says: "old-a"},
+		"LookedAt":      {reason: "What has started is never restored: the word stays.", state: running(older(1)), want: Rest},
+		"Latch": {reason: "A bound volume is kept whatever becomes of its claim.", state: running(func(s *instance.State) {
+			s.DataVolume.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+		}), want: Latch},
+		"LatchPolicy": {reason: "The volume says what is wanted, also when claim and XR are gone.", state: running(func(s *instance.State) { s.XR.Spec.DeletionPolicy = v1.DeletionDiscard }), want: Latch},
+		"Pin":         {reason: "On another node a hostPath folder is empty.", state: running(hostPath, func(s *instance.State) { s.Node = "node1" }), want: Pin},
+		"Grow":        {reason: "The backups' volume grows with the data's.", state: running(func(s *instance.State) { s.XR.Spec.StorageSize = new("2Gi") }), want: GrowBackupVolume},
+		"GrowRefused": {reason: "What its class refused is not asked for again.", state: running(func(s *instance.State) {
+			s.XR.Spec.StorageSize = new("2Gi")
+			s.BackupClaim.Annotations[annotationTried] = "2Gi"
+		}), want: Rest},
+		"ClaimDeleted": {reason: "The finalizer holds the claim of the data; people hear what to do.", state: running(func(s *instance.State) { s.DataClaim.DeletionTimestamp = &metav1.Time{Time: now} }), want: Rest, says: "was deleted"},
+
+		// Announce and fence.
+		"Announce":      {reason: "The record is there before anything stops.", state: running(dead, deployment(1)), want: Announce},
+		"Composing":     {reason: "Crossplane may still apply the Deployment.", state: fenced(deployment(1), func(s *instance.State) { s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane}) }), want: Wait, says: "Crossplane"},
+		"Stop":          {reason: "The server stops first.", state: fenced(deployment(1), withPod(own, corev1.PodRunning)), want: Stop},
+		"StopDefault":   {reason: "No number of replicas means one.", state: fenced(deployment(1), func(s *instance.State) { s.Deployment.Spec.Replicas = nil }), want: Stop},
+		"Stopping":      {reason: "No byte is read while its pod is there.", state: fenced(deployment(0), withPod(own, corev1.PodRunning)), want: Wait, says: "server to stop"},
+		"EndedPod":      {reason: "An evicted pod stays for ever if nobody removes it.", state: fenced(deployment(0), withPod(own, corev1.PodFailed)), want: Delete},
+		"Stranger":      {reason: "Nobody else's pod is touched, and none is ignored.", state: fenced(deployment(0), withPod(nil, corev1.PodSucceeded)), want: Wait, says: `Pod "p" uses the data volume`},
+		"StopsRestore":  {reason: "A restore under way mounts the volume.", state: fenced(func(s *instance.State) { s.Restore = &instance.Job{Job: &batchv1.Job{}} }), want: Delete, says: "restore"},
+		"NoScalingUp":   {reason: "A Deployment that is gone cannot be scaled up.", state: fenced(deployment(0)), want: Delete},
+		"FenceHolds":    {reason: "Also after the proof: a server that came back is stopped.", state: provenState(deployment(1)), want: Stop},
+		"DiscardFenced": {reason: "Also what is discarded stops first.", state: fenced(deployment(1), discard), want: Stop},
+
+		// Back up.
+		"StartBackup":   {reason: "The server is gone: its data is copied.", state: fenced(), want: StartBackup},
+		"BackupPlace":   {reason: "A backup claim that was deleted is made again.", state: fenced(func(s *instance.State) { s.BackupClaim = nil }), want: MakeBackupVolume},
+		"Running":       {reason: "The record says that the copy runs.", state: fenced(withJob()), want: MarkRunning},
+		"Progress":      {reason: "People see how far it is.", state: fenced(withJob(func(j *instance.Job) { j.Progress = &archive.Progress{Phase: archive.PhaseCopy, Percent: 84} }), phase(v1.BackupRunning)), want: Wait, says: "42%"},
+		"Trouble":       {reason: "A pod that does not run says why.", state: fenced(withJob(func(j *instance.Job) { j.Trouble = "0/2 nodes are available" }), phase(v1.BackupRunning)), want: Wait, says: "0/2 nodes"},
+		"Failed":        {reason: "The record says what went wrong.", state: fenced(withJob(failedAt(0, "the volume is full")), phase(v1.BackupRunning)), want: MarkFailed, says: "the volume is full"},
+		"FailedWaits":   {reason: "Not at once again, and never without.", state: fenced(withJob(failedAt(0, "full")), failedFor("full")), want: Wait, says: "Nothing is lost"},
+		"FailedHint":    {reason: "The exact command that gives the data up.", state: fenced(withJob(failedAt(0, "full")), failedFor("full")), want: Wait, says: "kubectl annotate xmysql db-x otus.homework/skip-backup=" + xrUID},
+		"FailedAgain":   {reason: "After a while it is tried again.", state: fenced(withJob(failedAt(-20*time.Second, "full")), failedFor("full")), want: Delete},
+		"NoReport":      {reason: "A Job whose pod is gone proves nothing: it runs again.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report = nil })), want: Delete},
+		"ForgedReport":  {reason: "A report without a sum proves nothing.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report.SHA256 = "" }), phase(v1.BackupRunning)), want: MarkFailed},
+		"RestoreReport": {reason: "A report of another command proves nothing.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report.Command = "restore" }), phase(v1.BackupRunning)), want: MarkFailed},
+		"Empty":         {reason: "No database: nothing to lose.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report.Empty = true })), want: MarkEmpty},
+		"EmptyServed": {reason: "A server that answered had data: this is another volume.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report.Empty = true }), phase(v1.BackupRunning), func(s *instance.State) {
+			s.DataClaim.Annotations = map[string]string{v1.AnnotationVersion: "8.4.6"}
+		}), want: MarkFailed, says: "the right volume"},
+		"EmptyRestored": {reason: "So had one that was restored.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report.Empty = true }), phase(v1.BackupRunning), func(s *instance.State) {
+			s.XR.Status.Restore = &v1.RestoreStatus{Phase: v1.RestoreSucceeded}
+		}), want: MarkFailed},
+		"PinDying":       {reason: "Nobody knows the node once the pod is gone.", state: fenced(hostPath, deployment(1), func(s *instance.State) { s.Node = "node1" }), want: Pin},
+		"BackupsKept":    {reason: "A proof on a volume that goes with its claim is none.", state: fenced(withJob(complete), func(s *instance.State) { s.BackupClaim.Annotations = nil }), want: LatchBackupVolume},
+		"Password":       {reason: "The password is kept before the record is proven.", state: fenced(withJob(complete)), want: KeepPassword},
+		"Prove":          {reason: "All is there.", state: fenced(withJob(complete), func(s *instance.State) { s.PasswordKept = true }), want: Prove},
+		"ClaimGone":      {reason: "Doubt is not absence.", state: fenced(func(s *instance.State) { s.DataClaim = nil }), want: Wait, says: "bring it back"},
+		"VolumeGone":     {reason: "Doubt is not absence.", state: fenced(noClaim), want: Wait, says: volume1},
+		"ClaimTerminate": {reason: "No new pod can mount it.", state: fenced(func(s *instance.State) { s.DataClaim.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait, says: "the data stays on volume"},
+		"ClaimLost":      {reason: "Doubt is not absence.", state: fenced(func(s *instance.State) { s.DataClaim.Status.Phase = corev1.ClaimLost }), want: Wait, says: "lost its volume"},
+		"NamespaceDies":  {reason: "Nothing can be created in it.", state: fenced(func(s *instance.State) { s.Namespace.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait, says: "Namespace default is being deleted"},
+
+		// What may go without.
+		"Discard":       {reason: "The claim says so.", state: fenced(discard), want: ReleaseVolume, says: "discarded"},
+		"DiscardStale":  {reason: "The claim's word counts, which the XR has not got.", state: fenced(func(s *instance.State) { s.XR.Spec.DeletionPolicy = v1.DeletionDiscard }), want: StartBackup},
+		"Skip":          {reason: "The annotation names this very life.", state: fenced(skip(xrUID)), want: ReleaseVolume, says: "skipped"},
+		"SkipWrong":     {reason: "Another life's annotation means nothing.", state: fenced(skip("another")), want: StartBackup},
+		"NothingMarked": {reason: "The agent's word outlives its Job.", state: fenced(marked), want: ReleaseVolume, says: "no database"},
+		"NeverBound":    {reason: "What never had a volume has no data.", state: running(dead, neverBound), want: ReleaseClaim, says: "never had a volume"},
+		"NeverSeen":     {reason: "What started has data, wherever its claim is.", state: running(dead, neverBound, func(s *instance.State) { s.XR.Status.Started = true; s.DataClaim = nil }), want: Announce},
+
+		// Release.
+		"Prune":       {reason: "Older backups go after the newer one is proven.", state: provenState(older(3)), want: StartPrune},
+		"PruneKeeps":  {reason: "As many are kept as the spec says.", state: provenState(older(2)), want: ReleaseVolume},
+		"PruneOther":  {reason: "An archive that lies elsewhere is not ours to remove.", state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Archive.Path = "elsewhere/x.tar.zst" }), want: ReleaseVolume},
+		"PruneUnread": {reason: "Nothing is pruned before the proof.", state: fenced(withJob(), older(9), phase(v1.BackupRunning)), want: Wait},
+		"Forget":      {reason: "A record goes after its archive.", state: provenState(older(3), pruned(complete)), want: Forget},
+		"PruneFailed": {reason: "That is no reason to keep the instance.", state: provenState(older(3), pruned(failedAt(0, ""))), want: ReleaseVolume},
+		"Wipe":        {reason: "Nobody else empties a hostPath folder.", state: provenState(hostPath), want: StartWipe},
+		"Wiped":       {reason: "The finalizer goes right after.", state: provenState(hostPath, wiped(complete)), want: ReleaseVolume},
+		"WipeFails":   {reason: "It is tried again.", state: provenState(hostPath, wiped(failedAt(0, "busy"))), want: Wait, says: "busy"},
+		"Unlatch":     {reason: "The volume gets its policy back.", state: provenState(), want: ReleaseVolume, says: "is proven"},
+		"Jobs":        {reason: "A completed pod still holds the volume.", state: provenState(released), want: Delete},
+		"Claim":       {reason: "Then the handle of the data goes.", state: provenState(released, func(s *instance.State) { s.Backup = nil }), want: ReleaseClaim},
+		"ClaimGoes": {reason: "And is waited for.", state: provenState(released, func(s *instance.State) {
+			s.Backup, s.DataClaim.Finalizers, s.DataClaim.DeletionTimestamp = nil, nil, &metav1.Time{Time: now}
+		}), want: Wait},
+		"Rest":         {reason: "An orphaning deletion leaves them.", state: provenState(noClaim, func(s *instance.State) { s.Rest = []client.Object{&corev1.Service{}} }), want: Delete},
+		"Record":       {reason: "An unproven record would keep the next instance from starting.", state: fenced(noClaim, discard), want: Delete},
+		"XR":           {reason: "All is released.", state: provenState(noClaim), want: ReleaseXR},
+		"LetGo":        {reason: "Only Kubernetes is left to act.", state: provenState(noClaim, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: Rest},
+		"Name":         {reason: "The name is free when nothing is left.", state: provenState(noClaim, func(s *instance.State) { s.XR = nil }), want: FreeName},
+		"NameHeld":     {reason: "A volume that nobody backed up keeps the name.", state: provenState(func(s *instance.State) { s.XR = nil; s.DataClaim.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait, says: "still holds the data"},
+		"NothingThere": {reason: "An event of something long gone.", state: &instance.State{}, want: Rest},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Next(tc.state)
+			if diff := cmp.Diff(tc.want, got.Action); diff != "" || !strings.Contains(got.Message, tc.says) {
+				t.Errorf("%s\nmessage %q\n-want, +got:\n%s", tc.reason, got.Message, diff)
+			}
+		})
+	}
+}
+
+// TestNeverReleases: in no state without a proof, a waiver or an empty volume is
+// anything released that holds data.
+func TestNeverReleases(t *testing.T) {
+	releases := []Action{ReleaseVolume, ReleaseClaim, ReleaseXR, StartWipe, StartPrune}
+	states := map[string]change{
+		"pending": phase(v1.BackupPending), "running": phase(v1.BackupRunning), "failed": phase(v1.BackupFailed), "unknown": phase("Later"),
+		"no record": func(s *instance.State) { s.Records = nil },
+		"other": func(s *instance.State) {
+			s.Records[0].Spec.Instance.XR = "another"
+			s.Records[0].Status.Phase = v1.BackupProven
+		},
+	}
+	jobs := map[string]change{
+		"none": func(*instance.State) {}, "runs": withJob(), "complete": withJob(complete), "failed": withJob(failedAt(0, "x")),
+		"silent": withJob(complete, func(j *instance.Job) { j.Report = nil }), "old": withJob(failedAt(-time.Hour, "x")),
+	}
+	for state, one := range states {
+		for job, two := range jobs {
+			for _, three := range []change{func(*instance.State) {}, noClaim, hostPath, func(s *instance.State) { s.DataVolume = nil }, func(s *instance.State) { s.Claim = nil }} {
+				got := Next(fenced(one, two, three))
+				for _, r := range releases {
+					if got.Action == r {
+						t.Errorf("record %s, job %s: %s without a proof (%s)", state, job, r, got.Message)
+					}
+				}
+			}
+		}
+	}
+}

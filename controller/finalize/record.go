@@ -1,0 +1,121 @@
+package finalize
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
+)
+
+// newRecord of the backup that is to be taken.
+func newRecord(s *instance.State) *v1.MySQLBackup {
+	size, _ := s.XR.Spec.Size()
+	return &v1.MySQLBackup{
+		ObjectMeta: metav1.ObjectMeta{Name: s.Life.RecordName(), Labels: s.Life.Labels()},
+		Spec: v1.MySQLBackupSpec{
+			Instance: v1.BackedUpInstance{
+				Kind: s.Life.Kind, Namespace: s.Life.Namespace, NamespaceUID: s.NamespaceUID(), Name: s.Life.Name, XR: s.Life.XR,
+			},
+			Image:       serverImage(s),
+			Version:     serverVersion(s),
+			StorageSize: size,
+		},
+	}
+}
+
+// announce the backup before anything stops.
+func (p *Performer) announce(ctx context.Context, s *instance.State, _ Step) error {
+	r := newRecord(s)
+	if err := p.create(ctx, r); err != nil {
+		return err
+	}
+	if r.UID == "" {
+		return nil // It was there already, and the next look finds it.
+	}
+	return p.phase(ctx, r, func(st *v1.MySQLBackupStatus) { st.Phase = v1.BackupPending })
+}
+
+func (p *Performer) markRunning(ctx context.Context, s *instance.State, _ Step) error {
+	return p.phase(ctx, s.Record(), func(st *v1.MySQLBackupStatus) {
+		st.Phase, st.Message = v1.BackupRunning, ""
+		if st.StartedAt == nil {
+			st.StartedAt = &metav1.Time{Time: s.Now}
+		}
+	})
+}
+
+func (p *Performer) markFailed(ctx context.Context, s *instance.State, step Step) error {
+	return p.phase(ctx, s.Record(), func(st *v1.MySQLBackupStatus) { st.Phase, st.Message = v1.BackupFailed, step.Message })
+}
+
+// prove the record: first what is proven, then that it is. Who reads it in
+// between sees an unfinished one.
+func (p *Performer) prove(ctx context.Context, s *instance.State, _ Step) error {
+	r, report := s.Record(), s.Backup.Report
+	err := p.change(ctx, r, func() {
+		r.Spec.Archive = &v1.Archive{
+			ClaimName: s.Life.BackupClaimName(),
+			Path:      s.Life.RecordName() + "/" + archiveName,
+			SHA256:    report.SHA256,
+			Size:      resource.NewQuantity(report.Size, resource.BinarySI).String(),
+			DataBytes: report.DataBytes,
+		}
+		r.Spec.Version, r.Spec.CleanShutdown = report.Version, report.CleanShutdown
+	})
+	if err != nil {
+		return err
+	}
+	return p.phase(ctx, r, func(st *v1.MySQLBackupStatus) {
+		st.Phase, st.Message, st.ProvenAt = v1.BackupProven, "", &metav1.Time{Time: s.Now}
+	})
+}
+
+func (p *Performer) phase(ctx context.Context, r *v1.MySQLBackup, how func(*v1.MySQLBackupStatus)) error {
+	before := r.DeepCopy()
+	how(&r.Status)
+	return p.Client.Status().Patch(ctx, r, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// Keys of a record's Secret. A change of the password may have been under way: the
+// server accepts one of them.
+const (
+	keyPending = "pending"
+	keyInitial = "initial"
+)
+
+// PasswordKeys of a record's Secret, the likeliest password first.
+func PasswordKeys() []string { return []string{v1.PasswordKey, keyPending, keyInitial} }
+
+// keepPassword of root in the record's Secret: what clients use, what a change
+// was about to bring, and what the server was started with.
+func (p *Performer) keepPassword(ctx context.Context, s *instance.State, _ Step) error {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: p.Keeper, Name: s.Life.RecordName(), Labels: s.Life.Labels(), Annotations: claimAnnotations(s.Life),
+		},
+		Data: map[string][]byte{},
+	}
+	sources := map[string]string{
+		v1.PasswordKey: s.Life.ConnectionSecretName(),
+		keyPending:     rotate.PendingSecretName(s.Life),
+		keyInitial:     s.Life.RootSecretName(),
+	}
+	for key, name := range sources {
+		from := &corev1.Secret{}
+		err := p.Reader.Get(ctx, client.ObjectKey{Namespace: s.Life.Namespace, Name: name}, from)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		ours := from.Labels[v1.LabelXR] == string(s.Life.XR)
+		if password := from.Data[v1.PasswordKey]; err == nil && ours && len(password) > 0 {
+			secret.Data[key] = password
+		}
+	}
+	return p.create(ctx, secret)
+}

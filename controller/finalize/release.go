@@ -1,0 +1,190 @@
+package finalize
+
+import (
+	"encoding/json"
+	"path"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// release what the instance held, the data last but one and the name last. The
+// data volume's finalizer says whether it was wiped: it goes right after.
+func release(s *instance.State, why string) Step {
+	steps := []func(*instance.State) (Step, bool){prune, wipe, unlatch, jobs, claim, rest, record}
+	for _, next := range steps {
+		if step, more := next(s); more {
+			step.Phase, step.Percent = PhaseReleasing, 100
+			if step.Message == "" {
+				step.Message = why + "; releasing the volume"
+			}
+			return step
+		}
+	}
+	return Step{Action: ReleaseXR, Phase: PhaseReleasing, Percent: 100, Message: why}
+}
+
+// usable is true if a Job can still run beside the data.
+func usable(s *instance.State) bool {
+	return s.Namespace != nil && s.Namespace.DeletionTimestamp == nil && s.DataVolume != nil && instance.Holds(s.DataVolume)
+}
+
+// prune backups that are too many. One that cannot be removed is no reason to
+// keep the instance: it is tried again with the next one.
+func prune(s *instance.State) (Step, bool) {
+	if !proven(s) || !usable(s) {
+		return Step{}, false
+	}
+	j := s.Prune
+	if j == nil {
+		old := expired(s)
+		return Step{Action: StartPrune, Targets: old}, len(old) > 0
+	}
+	at, succeeded := j.Finished()
+	if at == nil {
+		return Step{Action: Wait, After: glance, Message: "Removing older backups"}, true
+	}
+	pruned := listed(s)
+	return Step{Action: Forget, Targets: pruned, Message: "Older backups are removed"}, succeeded && len(pruned) > 0
+}
+
+// expired records: the proven ones of this namespace beyond those to keep,
+// without this life's.
+func expired(s *instance.State) []client.Object {
+	keep := v1.DefaultKeep
+	if k := s.XR.Spec.Backup.Keep; k != nil && *k > 0 {
+		keep = int(*k)
+	}
+	var out []client.Object
+	for i, kept := range ownProven(s) {
+		if i >= keep && kept.Spec.Instance.XR != s.XR.GetUID() && removable(s, kept) {
+			out = append(out, kept)
+		}
+	}
+	return out
+}
+
+// ownProven records of this namespace, newest first.
+func ownProven(s *instance.State) []*v1.MySQLBackup {
+	var out []*v1.MySQLBackup
+	for i := range s.Records {
+		if r := &s.Records[i]; r.Status.Phase == v1.BackupProven && r.Spec.Instance.NamespaceUID == s.NamespaceUID() {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// removable is an archive in the folder that we gave it.
+func removable(s *instance.State, r *v1.MySQLBackup) bool {
+	a := r.Spec.Archive
+	return a != nil && a.ClaimName == s.Life.BackupClaimName() && a.Path == path.Join(r.Name, archiveName)
+}
+
+// listed records are those that the prune Job was made for and that are still
+// there.
+func listed(s *instance.State) []client.Object {
+	var names []string
+	if err := json.Unmarshal([]byte(s.Prune.Annotations[annotationPruned]), &names); err != nil {
+		return nil
+	}
+	var out []client.Object
+	for _, name := range names {
+		for i := range s.Records {
+			if r := &s.Records[i]; r.Name == name && r.Spec.Instance.XR != s.XR.GetUID() {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// wipe a hostPath folder, which nobody else empties.
+func wipe(s *instance.State) (Step, bool) {
+	if !usable(s) || !s.HostPath() || s.DataClaim == nil || s.DataClaim.DeletionTimestamp != nil {
+		return Step{}, false
+	}
+	if s.Wipe == nil {
+		return Step{Action: StartWipe}, true
+	}
+	at, succeeded := s.Wipe.Finished()
+	switch {
+	case at == nil:
+		return Step{Action: Wait, After: glance}, true
+	case succeeded:
+		return Step{}, false
+	}
+	pause := max(at.Add(soonest).Sub(s.Now), glance)
+	if at.Add(soonest).Before(s.Now) {
+		return Step{Action: Delete, Targets: []client.Object{s.Wipe.Job}}, true
+	}
+	return Step{Action: Wait, After: pause, Message: "The volume's folder could not be emptied, which is tried again: " + failure(s.Wipe)}, true
+}
+
+// unlatch the data volume.
+func unlatch(s *instance.State) (Step, bool) {
+	step := Step{Action: ReleaseVolume}
+	if j := s.Prune; j != nil {
+		if at, succeeded := j.Finished(); at != nil && !succeeded {
+			step.Message = "Older backups could not be removed, which is tried again with the next one: " + failure(j)
+		}
+	}
+	return step, s.DataVolume != nil && instance.Holds(s.DataVolume)
+}
+
+// jobs go with their pods: also a completed pod keeps its volumes.
+func jobs(s *instance.State) (Step, bool) {
+	var targets []client.Object
+	waits := false
+	for _, j := range []*instance.Job{s.Backup, s.Wipe, s.Prune} {
+		switch {
+		case j == nil:
+		case j.DeletionTimestamp == nil:
+			targets = append(targets, j.Job)
+		default:
+			waits = true
+		}
+	}
+	if len(targets) > 0 {
+		return Step{Action: Delete, Targets: targets}, true
+	}
+	return Step{Action: Wait, After: glance}, waits
+}
+
+// claim of the data.
+func claim(s *instance.State) (Step, bool) {
+	switch c := s.DataClaim; {
+	case c == nil:
+		return Step{}, false
+	case c.DeletionTimestamp == nil || instance.Holds(c):
+		return Step{Action: ReleaseClaim}, true
+	}
+	return Step{Action: Wait, After: glance}, true
+}
+
+// rest of what was made, which the garbage collector would leave to an orphaning
+// deletion.
+func rest(s *instance.State) (Step, bool) {
+	var targets []client.Object
+	for _, o := range s.Rest {
+		if o.GetDeletionTimestamp() == nil {
+			targets = append(targets, o)
+		}
+	}
+	if len(targets) > 0 {
+		return Step{Action: Delete, Targets: targets}, true
+	}
+	return Step{Action: Wait, After: glance}, len(s.Rest) > 0
+}
+
+// record that was announced and will never be proven: it would keep the next
+// instance of this name from starting.
+func record(s *instance.State) (Step, bool) {
+	r := s.Record()
+	if r == nil || proven(s) {
+		return Step{}, false
+	}
+	return Step{Action: Delete, Targets: []client.Object{r}}, true
+}

@@ -1,0 +1,189 @@
+package finalize
+
+import (
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+const (
+	xrUID   = "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11"
+	volume1 = "pvc-1"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// A change makes one thing of a state different.
+type change func(*instance.State)
+
+// running instance: all is protected, and nothing is to be done.
+func running(changes ...change) *instance.State {
+	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
+	s := &instance.State{
+		Life: life, Now: now,
+		Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}},
+		Claim:     composite("MySQL", "db", "claim"),
+		XR:        composite("XMySQL", "db-x", xrUID),
+		DataClaim: &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: life.DataClaimName(), Namespace: "default", Finalizers: []string{v1.Finalizer}},
+			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: volume1, StorageClassName: new("fast")},
+			Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+		},
+		DataVolume: &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: volume1, Finalizers: []string{v1.Finalizer}, Labels: life.Labels()},
+			Spec:       corev1.PersistentVolumeSpec{PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain},
+			Status:     corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+		},
+		BackupClaim: &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: life.BackupClaimName(), Annotations: map[string]string{annotationLatched: "pvc-2"}},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				VolumeName: "pvc-2", StorageClassName: new("fast"),
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			},
+			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+		},
+	}
+	s.XR.Status = v1.MySQLStatus{Started: true, Volume: volume1, Image: "mysql:8.4", Previous: v1.PreviousNone}
+	s.XR.Spec.StorageSize, s.XR.Spec.DeletionPolicy = new("1Gi"), v1.DeletionBackup
+	s.Claim.Spec = s.XR.Spec
+	s.DataVolume.Annotations = identity(s)
+	s.DataVolume.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
+	return apply(s, changes)
+}
+
+// fenced instance: deleted a minute ago, announced, and its server is gone.
+func fenced(changes ...change) *instance.State {
+	s := running(dead)
+	s.Records = []v1.MySQLBackup{*newRecord(s)}
+	s.Records[0].Status.Phase = v1.BackupPending
+	return apply(s, changes)
+}
+
+// proven instance: the backup is, and nothing has been released yet.
+func provenState(changes ...change) *instance.State {
+	return apply(fenced(withJob(complete), phase(v1.BackupProven)), changes)
+}
+
+func apply(s *instance.State, changes []change) *instance.State {
+	for _, c := range changes {
+		c(s)
+	}
+	return s
+}
+
+func composite(kind, name, uid string) *instance.Composite {
+	u := &unstructured.Unstructured{Object: map[string]any{"kind": kind, "metadata": map[string]any{"name": name, "uid": uid}}}
+	u.SetFinalizers([]string{v1.Finalizer})
+	return &instance.Composite{Unstructured: u}
+}
+
+func dead(s *instance.State) {
+	at := metav1.NewTime(now.Add(-time.Minute))
+	s.Claim.SetDeletionTimestamp(&at)
+	s.XR.SetDeletionTimestamp(&at)
+}
+
+func phase(p v1.BackupPhase) change {
+	return func(s *instance.State) { s.Records[0].Status.Phase = p }
+}
+
+func complete(j *instance.Job) {
+	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
+	j.Report = &archive.Report{Command: "backup", OK: true, Archive: archiveName, SHA256: strings.Repeat("a", 64)}
+}
+
+func failedAt(at time.Duration, why string) func(*instance.Job) {
+	return func(j *instance.Job) {
+		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(at))}}
+		j.Report = &archive.Report{Command: "backup", Error: why, ExitCode: v1.ExitNoSpace}
+	}
+}
+
+func withJob(how ...func(*instance.Job)) change {
+	return func(s *instance.State) {
+		s.Backup = &instance.Job{Job: backupJob(s, "agent")}
+		for _, h := range how {
+			h(s.Backup)
+		}
+	}
+}
+
+func withPod(labels map[string]string, phase corev1.PodPhase) change {
+	return func(s *instance.State) {
+		s.Pods = append(s.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: labels}, Status: corev1.PodStatus{Phase: phase}})
+	}
+}
+
+func deployment(replicas int32) change {
+	return func(s *instance.State) {
+		s.Deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.DeploymentSpec{Replicas: &replicas}}
+	}
+}
+
+func older(n int) change {
+	return func(s *instance.State) {
+		for i := range n {
+			name := "old-" + string(rune('a'+i))
+			s.Records = append(s.Records, v1.MySQLBackup{
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: v1.MySQLBackupSpec{
+					Instance: v1.BackedUpInstance{XR: "earlier", NamespaceUID: "ns"},
+					Archive:  &v1.Archive{ClaimName: s.Life.BackupClaimName(), Path: name + "/" + archiveName},
+				},
+				Status: v1.MySQLBackupStatus{Phase: v1.BackupProven},
+			})
+		}
+	}
+}
+
+func hostPath(s *instance.State) {
+	s.DataVolume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/var/lib/x/" + volume1}
+}
+
+func released(s *instance.State) { s.DataVolume.Finalizers = nil }
+
+func noClaim(s *instance.State) { s.DataClaim, s.DataVolume, s.Backup = nil, nil, nil }
+
+func discard(s *instance.State) { s.Claim.Spec.DeletionPolicy = v1.DeletionDiscard }
+
+func skip(uid string) change {
+	return func(s *instance.State) { s.XR.SetAnnotations(map[string]string{v1.AnnotationSkipBackup: uid}) }
+}
+
+func marked(s *instance.State) {
+	s.XR.SetAnnotations(map[string]string{v1.AnnotationNothingToLose: xrUID})
+}
+
+func neverBound(s *instance.State) {
+	s.DataClaim.Spec.VolumeName, s.DataVolume, s.XR.Status = "", nil, v1.MySQLStatus{}
+}
+
+func failedFor(why string) change {
+	return func(s *instance.State) {
+		s.Records[0].Status = v1.MySQLBackupStatus{Phase: v1.BackupFailed, Message: why}
+	}
+}
+
+func pruned(how func(*instance.Job)) change {
+	return func(s *instance.State) {
+		s.Prune = &instance.Job{Job: pruneJob(s, "agent", expired(s))}
+		how(s.Prune)
+	}
+}
+
+func wiped(how func(*instance.Job)) change {
+	return func(s *instance.State) {
+		s.Wipe = &instance.Job{Job: wipeJob(s, "agent")}
+		how(s.Wipe)
+	}
+}

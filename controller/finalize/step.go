@@ -1,0 +1,99 @@
+// Package finalize decides what happens to an instance that outlives its
+// composition: that nothing starts before its data is protected, and that no
+// data goes before a proven backup of it exists.
+//
+// Next is pure and says what is to be done now; a Performer does it. Each step is
+// derived from what is there, so that a crash between any two is harmless.
+package finalize
+
+import (
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// An Action is what a Performer can do.
+type Action string
+
+// Actions while an instance lives.
+const (
+	// Rest does nothing until something changes.
+	Rest Action = "Rest"
+	// Wait does nothing for a while.
+	Wait Action = "Wait"
+	// Protect puts our finalizer on claim and XR.
+	Protect Action = "Protect"
+	// MakeBackupVolume makes the backup claim, and its volume on hostPath.
+	MakeBackupVolume Action = "MakeBackupVolume"
+	// GrowBackupVolume with the instance.
+	GrowBackupVolume Action = "GrowBackupVolume"
+	// LatchBackupVolume keeps the volume that the backup claim is bound to.
+	LatchBackupVolume Action = "LatchBackupVolume"
+	// Look writes status.previous.
+	Look Action = "Look"
+	// Pin hostPath volumes to the node that they were first used on.
+	Pin Action = "Pin"
+	// Latch keeps the data volume whatever becomes of its claim.
+	Latch Action = "Latch"
+)
+
+// Actions of a deletion, in their order.
+const (
+	// Announce the backup: a record, phase Pending.
+	Announce Action = "Announce"
+	// Stop the server.
+	Stop Action = "Stop"
+	// Delete the targets.
+	Delete Action = "Delete"
+	// StartBackup makes the backup Job.
+	StartBackup Action = "StartBackup"
+	// MarkRunning, MarkFailed and Prove write the record's phase.
+	MarkRunning Action = "MarkRunning"
+	MarkFailed  Action = "MarkFailed"
+	// MarkEmpty writes on the XR that there is nothing to lose.
+	MarkEmpty Action = "MarkEmpty"
+	// KeepPassword copies the password of root into the record's Secret.
+	KeepPassword Action = "KeepPassword"
+	Prove        Action = "Prove"
+	// StartPrune makes the Job that removes backups that are too many.
+	StartPrune Action = "StartPrune"
+	// Forget the records whose archives it removed.
+	Forget Action = "Forget"
+	// StartWipe makes the Job that empties a hostPath folder.
+	StartWipe Action = "StartWipe"
+	// ReleaseVolume gives the data volume its reclaim policy back, and
+	// ReleaseClaim deletes the data claim. Both drop our finalizer.
+	ReleaseVolume Action = "ReleaseVolume"
+	ReleaseClaim  Action = "ReleaseClaim"
+	// ReleaseXR and FreeName drop the finalizers of XR and claim.
+	ReleaseXR Action = "ReleaseXR"
+	FreeName  Action = "FreeName"
+)
+
+// A Phase is what status.deletion.step shows.
+type Phase string
+
+// Phases of a deletion.
+const (
+	PhaseAnnounced Phase = "Announced"
+	PhaseStopping  Phase = "Stopping"
+	PhaseBackingUp Phase = "BackingUp"
+	PhaseFailed    Phase = "Failed"
+	PhaseReleasing Phase = "Releasing"
+	// PhaseHeld waits for a person.
+	PhaseHeld Phase = "Held"
+)
+
+// A Step is the one thing to do now, and what to say about it.
+type Step struct {
+	Action Action
+	// Phase of a deletion, how far it is, and what people read. Without a phase the
+	// message is an event only: the function writes the status of what lives.
+	Phase   Phase
+	Percent int32
+	Message string
+	// After is how long a Wait is.
+	After time.Duration
+	// Targets of a Delete, or the records that a Forget is about.
+	Targets []client.Object
+}

@@ -1,0 +1,130 @@
+package finalize
+
+import (
+	"context"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// makeBackupVolume, or the claim of one that lost its own.
+func (p *Performer) makeBackupVolume(ctx context.Context, s *instance.State, _ Step) error {
+	switch v := s.BackupVolume; {
+	case v != nil && v.Spec.ClaimRef.UID != "":
+		if err := p.change(ctx, v, func() { v.Spec.ClaimRef.UID, v.Spec.ClaimRef.ResourceVersion = "", "" }); err != nil {
+			return err
+		}
+	case v == nil && s.HostPath():
+		if err := p.create(ctx, backupVolume(s)); err != nil {
+			return err
+		}
+	}
+	return p.create(ctx, backupClaim(s, p.BackupClass))
+}
+
+// latchBackupVolume makes the volume outlive its claim, and say whose it is.
+func (p *Performer) latchBackupVolume(ctx context.Context, s *instance.State, _ Step) error {
+	v, c := &corev1.PersistentVolume{}, s.BackupClaim
+	if err := p.Reader.Get(ctx, client.ObjectKey{Name: c.Spec.VolumeName}, v); err != nil {
+		return err
+	}
+	err := p.change(ctx, v, func() {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		controllerutil.AddFinalizer(v, v1.Finalizer)
+		mark(v, backupLabels(s.Life), backupAnnotations(s))
+	})
+	if err != nil {
+		return err
+	}
+	return p.change(ctx, c, func() { annotate(c, annotationLatched, v.Name) })
+}
+
+// growBackupVolume where its class lets it. Where it does not, the size is noted,
+// and not asked for again.
+func (p *Performer) growBackupVolume(ctx context.Context, s *instance.State, _ Step) error {
+	c := s.BackupClaim
+	size, _ := wantedSize(s)
+	before := c.DeepCopy()
+	err := p.change(ctx, c, func() { c.Spec.Resources.Requests[corev1.ResourceStorage] = size })
+	if kerrors.IsForbidden(err) || kerrors.IsInvalid(err) {
+		return p.change(ctx, before, func() { annotate(before, annotationTried, size.String()) })
+	}
+	return err
+}
+
+// pin the volumes to the node that the data is on, the data's last: then both
+// are.
+func (p *Performer) pin(ctx context.Context, s *instance.State, _ Step) error {
+	if c := s.BackupClaim; c != nil && c.Spec.VolumeName == s.Life.BackupVolumeName(s.NamespaceUID()) {
+		v := &corev1.PersistentVolume{}
+		if err := p.Reader.Get(ctx, client.ObjectKey{Name: c.Spec.VolumeName}, v); err != nil {
+			return err
+		}
+		if v.Spec.NodeAffinity == nil {
+			if err := p.change(ctx, v, func() { v.Spec.NodeAffinity = onNode(s.Node) }); err != nil {
+				return err
+			}
+		}
+	}
+	return p.change(ctx, s.DataVolume, func() { s.DataVolume.Spec.NodeAffinity = onNode(s.Node) })
+}
+
+// latch the data volume: it stays whatever becomes of its claim.
+func (p *Performer) latch(ctx context.Context, s *instance.State, _ Step) error {
+	v := s.DataVolume
+	return p.change(ctx, v, func() {
+		a := identity(s)
+		if v.Annotations[v1.AnnotationReclaimPolicy] == "" {
+			a[v1.AnnotationReclaimPolicy] = string(v.Spec.PersistentVolumeReclaimPolicy)
+		}
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		controllerutil.AddFinalizer(v, v1.Finalizer)
+		mark(v, s.Life.Labels(), a)
+	})
+}
+
+// releaseVolume to what its class says becomes of it.
+func (p *Performer) releaseVolume(ctx context.Context, s *instance.State, _ Step) error {
+	v := s.DataVolume
+	return p.change(ctx, v, func() {
+		if was := v.Annotations[v1.AnnotationReclaimPolicy]; was != "" {
+			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(was)
+			delete(v.Annotations, v1.AnnotationReclaimPolicy)
+		}
+		controllerutil.RemoveFinalizer(v, v1.Finalizer)
+	})
+}
+
+// releaseClaim of the data. It is deleted first: a crash in between leaves it to
+// the next step, not to Crossplane.
+func (p *Performer) releaseClaim(ctx context.Context, s *instance.State, _ Step) error {
+	c := s.DataClaim
+	if c.DeletionTimestamp == nil {
+		return p.remove(ctx, c, metav1.DeletePropagationBackground)
+	}
+	return p.letGo(ctx, c)
+}
+
+func annotate(o client.Object, key, value string) { mark(o, nil, map[string]string{key: value}) }
+
+// mark an object with labels and annotations.
+func mark(o client.Object, labels, annotations map[string]string) {
+	l, a := maps.Clone(o.GetLabels()), maps.Clone(o.GetAnnotations())
+	if l == nil {
+		l = map[string]string{}
+	}
+	if a == nil {
+		a = map[string]string{}
+	}
+	maps.Copy(l, labels)
+	maps.Copy(a, annotations)
+	o.SetLabels(l)
+	o.SetAnnotations(a)
+}

@@ -1,0 +1,92 @@
+package finalize
+
+import (
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+const (
+	// annotationLatched of a backup claim names the volume that was made to outlive
+	// it.
+	annotationLatched = v1.Group + "/latched"
+	// annotationTried of a backup claim is the size that its class refused.
+	annotationTried = v1.Group + "/refused-size"
+)
+
+// backupClaim is the handle of the volume that holds the backups of all lives of
+// an instance. It has no owner and no XR's label: nothing takes it along.
+func backupClaim(s *instance.State, class *string) *corev1.PersistentVolumeClaim {
+	size, _ := wantedSize(s)
+	c := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Life.Namespace, Name: s.Life.BackupClaimName(), Labels: backupLabels(s.Life), Annotations: claimAnnotations(s.Life),
+		},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+			StorageClassName: class,
+		},
+	}
+	if class == nil {
+		c.Spec.StorageClassName = s.DataClaim.Spec.StorageClassName
+	}
+	if s.HostPath() {
+		c.Spec.StorageClassName, c.Spec.VolumeName = new(""), s.Life.BackupVolumeName(s.NamespaceUID())
+	}
+	if v := s.BackupVolume; v != nil {
+		c.Spec.StorageClassName, c.Spec.VolumeName = &v.Spec.StorageClassName, v.Name
+		if room, ok := v.Spec.Capacity[corev1.ResourceStorage]; ok && size.Cmp(room) > 0 {
+			c.Spec.Resources.Requests[corev1.ResourceStorage] = room // It binds first, and grows then.
+		}
+	}
+	return c
+}
+
+// backupVolume is a folder beside the data's, on the same node.
+func backupVolume(s *instance.State) *corev1.PersistentVolume {
+	size, _ := wantedSize(s)
+	name := s.Life.BackupVolumeName(s.NamespaceUID())
+	v := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: backupLabels(s.Life), Annotations: backupAnnotations(s), Finalizers: []string{v1.Finalizer},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: size},
+			ClaimRef:                      &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: s.Life.Namespace, Name: s.Life.BackupClaimName()},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			NodeAffinity:                  s.DataVolume.Spec.NodeAffinity,
+		},
+	}
+	v.Spec.HostPath = &corev1.HostPathVolumeSource{
+		Path: path.Join(path.Dir(s.DataVolume.Spec.HostPath.Path), name),
+		Type: new(corev1.HostPathDirectoryOrCreate),
+	}
+	return v
+}
+
+// onNode keeps pods that use a volume on its node.
+func onNode(name string) *corev1.VolumeNodeAffinity {
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}},
+	}}}}
+}
+
+// backupLabels lack the XR's: backups are of all lives.
+func backupLabels(i v1.Instance) map[string]string {
+	i.XR = ""
+	l := i.Labels()
+	l[v1.LabelComponent] = v1.ComponentBackup
+	return l
+}
+
+func backupAnnotations(s *instance.State) map[string]string {
+	a := claimAnnotations(s.Life)
+	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())
+	return a
+}

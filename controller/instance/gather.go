@@ -1,0 +1,203 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// A Gatherer reads the state of instances.
+type Gatherer struct {
+	// Reader of the API server itself: a cache may not know yet what is there,
+	// and doubt is not absence.
+	Reader client.Reader
+	// Logs of Jobs.
+	Logs Logs
+	// Keeper is the controller's own namespace, which holds the passwords of
+	// records.
+	Keeper string
+	// Clock, which tests stop.
+	Clock func() time.Time
+}
+
+// Gather all lives of an instance, those that end before the one that goes on.
+// Where there is no XR, it is one State without.
+func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
+	ns, err := get(ctx, g.Reader, &corev1.Namespace{}, "", k.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	claim, err := g.composite(ctx, ClaimKind, k.Namespace, k.Name)
+	if err != nil {
+		return nil, err
+	}
+	xrs, err := g.xrs(ctx, k, claim)
+	if err != nil {
+		return nil, err
+	}
+	if len(xrs) == 0 {
+		s := &State{Life: k.Life(""), Now: g.Clock(), Namespace: ns, Claim: claim}
+		return []*State{s}, g.volumes(ctx, s)
+	}
+	out := make([]*State, 0, len(xrs))
+	for _, xr := range xrs {
+		s := &State{Life: k.Life(xr.GetUID()), Now: g.Clock(), Namespace: ns, XR: xr}
+		if claim != nil && claim.Composite == xr.GetName() {
+			s.Claim = claim
+		}
+		if err := g.life(ctx, s); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// life reads what a decision about this life can depend on.
+func (g *Gatherer) life(ctx context.Context, s *State) error {
+	if err := g.volumes(ctx, s); err != nil {
+		return err
+	}
+	if s.XR.Dying() || !s.XR.Status.Started {
+		if err := g.records(ctx, s); err != nil {
+			return err
+		}
+	}
+	if !s.XR.Dying() {
+		return nil
+	}
+	return g.ending(ctx, s)
+}
+
+// xrs of the claim. Labels are where to look; whose an XR is stands in its spec.
+func (g *Gatherer) xrs(ctx context.Context, k Key, claim *Composite) ([]*Composite, error) {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(XRKind)
+	if err := g.Reader.List(ctx, l, client.MatchingLabels{labelClaimNamespace: k.Namespace, labelClaimName: k.Name}); err != nil {
+		return nil, fmt.Errorf("cannot list composite resources: %w", err)
+	}
+	out := make([]*Composite, 0, len(l.Items))
+	for i := range l.Items {
+		xr, err := decode(&l.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, xr)
+	}
+	if claim != nil && claim.Composite != "" && !slices.ContainsFunc(out, func(x *Composite) bool { return x.GetName() == claim.Composite }) {
+		xr, err := g.composite(ctx, XRKind, "", claim.Composite)
+		if err != nil {
+			return nil, err
+		}
+		if xr != nil {
+			out = append(out, xr)
+		}
+	}
+	out = slices.DeleteFunc(out, func(x *Composite) bool {
+		r := x.Spec.ClaimRef
+		return r == nil || r.Kind != k.Kind || r.Namespace != k.Namespace || r.Name != k.Name
+	})
+	slices.SortStableFunc(out, func(a, b *Composite) int { return order(b.Dying(), a.Dying()) })
+	return out, nil
+}
+
+func order(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+func (g *Gatherer) composite(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*Composite, error) {
+	u, err := get(ctx, g.Reader, newObject(kind), namespace, name)
+	if u == nil || err != nil {
+		return nil, err
+	}
+	return decode(u)
+}
+
+// records of the instance, newest first, in the function's order. Labels are
+// where to look; whose a record is stands in its spec.
+func (g *Gatherer) records(ctx context.Context, s *State) error {
+	l := &v1.MySQLBackupList{}
+	if err := g.Reader.List(ctx, l, client.MatchingLabels{v1.LabelInstance: s.Life.Key()}); err != nil {
+		return fmt.Errorf("cannot list MySQLBackups: %w", err)
+	}
+	s.Records = slices.DeleteFunc(l.Items, func(r v1.MySQLBackup) bool {
+		i := r.Spec.Instance
+		return i.Kind != s.Life.Kind || i.Namespace != s.Life.Namespace || i.Name != s.Life.Name
+	})
+	slices.SortFunc(s.Records, func(a, b v1.MySQLBackup) int {
+		if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+			return order(b.Name > a.Name, a.Name > b.Name)
+		}
+		return order(a.CreationTimestamp.Before(&b.CreationTimestamp), b.CreationTimestamp.Before(&a.CreationTimestamp))
+	})
+	r := s.Record()
+	if r == nil {
+		return nil
+	}
+	secret, err := get(ctx, g.Reader, metadata(corev1.SchemeGroupVersion.WithKind("Secret")), g.Keeper, r.Name)
+	s.PasswordKept = secret != nil
+	return err
+}
+
+// ending reads what a deletion has to deal with.
+func (g *Gatherer) ending(ctx context.Context, s *State) error {
+	d, err := get(ctx, g.Reader, &appsv1.Deployment{}, s.Life.Namespace, s.Life.DeploymentName())
+	if err != nil {
+		return err
+	}
+	if d != nil && s.owns(d) {
+		s.Deployment = d
+	}
+	if err := g.jobs(ctx, s); err != nil {
+		return err
+	}
+	if err := g.pods(ctx, s); err != nil {
+		return err
+	}
+	return g.rest(ctx, s)
+}
+
+// owns is true if an object was made for this life.
+func (s *State) owns(o client.Object) bool {
+	if s.XR == nil {
+		return o.GetLabels()[v1.LabelInstance] == s.Life.Key()
+	}
+	c := metav1.GetControllerOf(o)
+	return o.GetLabels()[v1.LabelXR] == string(s.XR.GetUID()) || c != nil && c.UID == s.XR.GetUID()
+}
+
+// get an object, or nil where there is none.
+func get[T client.Object](ctx context.Context, r client.Reader, o T, namespace, name string) (T, error) {
+	var none T
+	err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
+	switch {
+	case kerrors.IsNotFound(err):
+		return none, nil
+	case err != nil:
+		return none, fmt.Errorf("cannot get %T %s/%s: %w", o, namespace, name, err)
+	}
+	return o, nil
+}
+
+func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	m := &metav1.PartialObjectMetadata{}
+	m.SetGroupVersionKind(kind)
+	return m
+}

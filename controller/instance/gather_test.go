@@ -1,0 +1,242 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+var (
+	key     = Key{Kind: v1.KindMySQL, Namespace: "default", Name: "db"}
+	life    = key.Life("uid-1")
+	errBoom = errors.New("boom")
+)
+
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	s.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{})
+	metav1.AddToGroupVersion(s, v1.GroupVersion)
+	return s
+}
+
+func xr(name, uid, claim string, dying bool) *unstructured.Unstructured {
+	u := newObject(XRKind)
+	u.SetName(name)
+	u.SetUID(types.UID(uid))
+	u.SetLabels(map[string]string{labelClaimNamespace: "default", labelClaimName: "db"})
+	u.SetFinalizers([]string{v1.Finalizer})
+	if dying {
+		u.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+	}
+	u.Object["spec"] = map[string]any{"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": claim}}
+	return u
+}
+
+func boundClaim(to string) *unstructured.Unstructured {
+	u := newObject(ClaimKind)
+	u.SetNamespace("default")
+	u.SetName("db")
+	u.Object["spec"] = map[string]any{"resourceRef": map[string]any{"name": to}}
+	return u
+}
+
+func meta(name string, labels map[string]string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}
+}
+
+func dataClaim(labels map[string]string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: meta("db-pvc", labels), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}}
+}
+
+func volumeOf(claim string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pv"},
+		Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: claim}},
+	}
+}
+
+func mounting(name, claim string, owner metav1.Object) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: meta(name, nil), Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+	}}}}}
+	if owner != nil {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", UID: owner.GetUID(), Controller: new(true)}}
+	}
+	return p
+}
+
+func record(name, of string, at int64) *v1.MySQLBackup {
+	return &v1.MySQLBackup{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelInstance: life.Key()}, CreationTimestamp: metav1.Time{Time: time.Unix(at, 0)}},
+		Spec:       v1.MySQLBackupSpec{Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "default", Name: of}},
+		Status:     v1.MySQLBackupStatus{Phase: v1.BackupProven},
+	}
+}
+
+// summary of a State, as far as a test asks.
+type summary struct {
+	XR, Claim, DataClaim, DataVolume, Deployment, Backup string
+	Pods, Records                                        []string
+}
+
+func summarize(s *State) summary {
+	out := summary{}
+	if s.XR != nil {
+		out.XR = s.XR.GetName()
+	}
+	if s.Claim != nil {
+		out.Claim = s.Claim.GetName()
+	}
+	if s.DataClaim != nil {
+		out.DataClaim = s.DataClaim.Name
+	}
+	if s.DataVolume != nil {
+		out.DataVolume = s.DataVolume.Name
+	}
+	if s.Backup != nil {
+		out.Backup = s.Backup.Name
+	}
+	for _, p := range s.Pods {
+		out.Pods = append(out.Pods, p.Name)
+	}
+	for _, r := range s.Records {
+		out.Records = append(out.Records, r.Name)
+	}
+	return out
+}
+
+func TestGather(t *testing.T) {
+	ours := life.Labels()
+	theirs := key.Life("uid-2").Labels()
+	job := &batchv1.Job{ObjectMeta: meta(life.BackupJobName(), ours)}
+	job.UID = "job"
+	cases := map[string]struct {
+		reason string
+		have   []client.Object
+		want   []summary
+	}{
+		"Nothing": {reason: "An event of something long gone.", want: []summary{{}}},
+		"Claim":   {reason: "A claim without an XR.", have: []client.Object{boundClaim("")}, want: []summary{{Claim: "db"}}},
+		"Lives": {reason: "Both are instances of this name; only one is the claim's. The one that ends comes first.",
+			have: []client.Object{xr("new", "uid-2", "db", false), xr("old", "uid-1", "db", true), boundClaim("new")},
+			want: []summary{{XR: "old"}, {XR: "new", Claim: "db"}}},
+		"Liar": {reason: "A label is where to look, no proof.", have: []client.Object{xr("x", "uid-1", "another", false)}, want: []summary{{}}},
+		"Volumes": {reason: "The claim's, bound to each other.", have: []client.Object{xr("x", "uid-1", "db", false), dataClaim(ours), volumeOf("db-pvc")},
+			want: []summary{{XR: "x", DataClaim: "db-pvc", DataVolume: "pv"}}},
+		"OtherLife": {reason: "Another life's claim is not touched.", have: []client.Object{xr("x", "uid-1", "db", false), dataClaim(theirs)}, want: []summary{{XR: "x"}}},
+		"OtherVolume": {reason: "A volume that another claim has by now is not ours.", have: []client.Object{xr("x", "uid-1", "db", false), dataClaim(ours), volumeOf("other")},
+			want: []summary{{XR: "x", DataClaim: "db-pvc"}}},
+		"Pods": {reason: "Whoever mounts the data counts, but for our own Jobs.",
+			have: []client.Object{xr("x", "uid-1", "db", true), job, mounting("agent", "db-pvc", job), mounting("server", "db-pvc", nil), mounting("other", "else", nil)},
+			want: []summary{{XR: "x", Backup: life.BackupJobName(), Pods: []string{"server"}}}},
+		"Records": {reason: "Those of this name, newest first; what the label says does not count.",
+			have: []client.Object{xr("x", "uid-1", "db", false), record("a", "db", 1), record("c", "db", 3), record("b", "db", 3), record("d", "another", 4)},
+			want: []summary{{XR: "x", Records: []string{"c", "b", "a"}}}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.have...).Build(), Keeper: "system", Clock: time.Now}
+			lives, err := g.Gather(context.Background(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make([]summary, 0, len(lives))
+			for _, s := range lives {
+				got = append(got, summarize(s))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestDoubt: what cannot be read is an error, never an absence.
+func TestDoubt(t *testing.T) {
+	objects := []client.Object{xr("x", "uid-1", "db", true), boundClaim("x"), dataClaim(life.Labels()), volumeOf("db-pvc"), record("a", "db", 1)}
+	for reads := range 15 {
+		left := reads
+		fails := func() error {
+			if left--; left < 0 {
+				return errBoom
+			}
+			return nil
+		}
+		c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if err := fails(); err != nil {
+					return err
+				}
+				return c.Get(ctx, k, o, opts...)
+			},
+			List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+				if err := fails(); err != nil {
+					return err
+				}
+				return c.List(ctx, l, opts...)
+			},
+		}).Build()
+		g := &Gatherer{Reader: c, Keeper: "system", Clock: time.Now}
+		if _, err := g.Gather(context.Background(), key); !errors.Is(err, errBoom) {
+			t.Errorf("read %d failed, and Gather says %v", reads, err)
+		}
+	}
+}
+
+// logs that say one thing.
+type logs string
+
+func (l logs) Tail(context.Context, string, string, string) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader(string(l))), nil
+}
+
+func TestListen(t *testing.T) {
+	pod := func(s corev1.ContainerState) *Job {
+		return &Job{Job: &batchv1.Job{}, Pods: []corev1.Pod{{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: s}}}}}}
+	}
+	cases := map[string]struct {
+		reason string
+		job    *Job
+		want   func(*Job) bool
+	}{
+		"Report": {reason: "The agent's last word.", job: pod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"backup","ok":true}`}}),
+			want: func(j *Job) bool { return j.Report != nil && j.Report.OK }},
+		"NoReport": {reason: "A crash is no report.", job: pod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "panic: …"}}),
+			want: func(j *Job) bool { return j.Report == nil }},
+		"Empty": {reason: "Nor is an empty object.", job: pod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "{}"}}),
+			want: func(j *Job) bool { return j.Report == nil }},
+		"Waiting": {reason: "People read the kubelet's words.", job: pod(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}),
+			want: func(j *Job) bool { return j.Trouble == "ImagePullBackOff: no such image" }},
+		"Progress": {reason: "The last line that is one.", job: pod(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}),
+			want: func(j *Job) bool { return j.Progress != nil && j.Progress.Percent == 42 }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			g := &Gatherer{Logs: logs("copy: 7% (7 of 100 MiB, 9 MiB/s)\ncopy: 42% (42 of 100 MiB, 9 MiB/s)\nother\n")}
+			if g.listen(context.Background(), tc.job); !tc.want(tc.job) {
+				t.Error(tc.reason)
+			}
+		})
+	}
+}

@@ -1,0 +1,65 @@
+// Package instance gathers what there is of an instance: claim, composite
+// resource, volumes, pods, Jobs and records. It changes nothing.
+package instance
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// A Key names an instance for as long as anything of it is left: the claim's
+// kind, namespace and name.
+type Key struct{ Kind, Namespace, Name string }
+
+// String is the key as logs show it.
+func (k Key) String() string { return k.Kind + "/" + k.Namespace + "/" + k.Name }
+
+// Life of the instance that began with an XR. Without one it has the names that
+// all lives share.
+func (k Key) Life(xr types.UID) v1.Instance {
+	return v1.Instance{Kind: k.Kind, Namespace: k.Namespace, Name: k.Name, XR: xr}
+}
+
+// Labels that Crossplane gives an XR.
+const (
+	labelClaimNamespace = "crossplane.io/claim-namespace"
+	labelClaimName      = "crossplane.io/claim-name"
+)
+
+// OfClaim is the key of a claim.
+func OfClaim(o client.Object) []Key {
+	return []Key{{Kind: v1.KindMySQL, Namespace: o.GetNamespace(), Name: o.GetName()}}
+}
+
+// OfXR is the key of an XR's claim; none where it has no claim.
+func OfXR(o client.Object) []Key {
+	l := o.GetLabels()
+	return known(Key{Kind: v1.KindMySQL, Namespace: l[labelClaimNamespace], Name: l[labelClaimName]})
+}
+
+// OfAnnotated is the key that a volume or Job carries in its annotations.
+func OfAnnotated(o client.Object) []Key {
+	a := o.GetAnnotations()
+	return known(Key{Kind: a[v1.AnnotationClaimKind], Namespace: a[v1.AnnotationClaimNamespace], Name: a[v1.AnnotationClaimName]})
+}
+
+// OfRecord is the key of the instance that was backed up.
+func OfRecord(o client.Object) []Key {
+	r, ok := o.(*v1.MySQLBackup)
+	if !ok {
+		return nil
+	}
+	i := r.Spec.Instance
+	return known(Key{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name})
+}
+
+// known keys only: annotations and labels are a hint of what to look at, and
+// whoever writes them can only make us look.
+func known(k Key) []Key {
+	if k.Kind != v1.KindMySQL || k.Namespace == "" || k.Name == "" {
+		return nil
+	}
+	return []Key{k}
+}

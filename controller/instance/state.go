@@ -1,0 +1,142 @@
+package instance
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+)
+
+// A State is all that there is of one life of an instance, read from the API
+// server and never from a cache. What belongs to somebody else is not in it.
+type State struct {
+	// Life of the instance; its XR is empty where there is no XR.
+	Life v1.Instance
+
+	// Now is when it was read.
+	Now time.Time
+
+	// Namespace of the claim; nil where it is gone.
+	Namespace *corev1.Namespace
+	// Claim, if it is there and has bound this life's XR.
+	Claim *Composite
+	// XR; nil where there is none.
+	XR *Composite
+
+	// DataClaim and DataVolume hold the database.
+	DataClaim  *corev1.PersistentVolumeClaim
+	DataVolume *corev1.PersistentVolume
+	// Node whose folder the data is in, as the label that pods select it by; only
+	// where it is a hostPath volume that does not say so itself.
+	Node string
+	// BackupClaim is the handle of the backups' volume. BackupVolume is set where
+	// there is none: the volume that an earlier one was bound to.
+	BackupClaim  *corev1.PersistentVolumeClaim
+	BackupVolume *corev1.PersistentVolume
+
+	// Records of all lives, newest first. Read only before the first start and
+	// during a deletion.
+	Records []v1.MySQLBackup
+
+	// The rest is read only during a deletion.
+
+	// Deployment of the server.
+	Deployment *appsv1.Deployment
+	// Pods that mount the data claim, other than those of our Jobs.
+	Pods []corev1.Pod
+	// Jobs of this life.
+	Restore, Backup, Wipe, Prune *Job
+	// PasswordKept is true if the record has its password Secret.
+	PasswordKept bool
+	// Rest is what else was made for this life.
+	Rest []client.Object
+}
+
+// A Job and what its newest pod says.
+type Job struct {
+	*batchv1.Job
+
+	// Pods of it, in any phase.
+	Pods []corev1.Pod
+	// Report of the agent; nil where there is none.
+	Report *archive.Report
+	// Progress that its log showed last.
+	Progress *archive.Progress
+	// Trouble that keeps the pod from running, in the words of the kubelet or
+	// scheduler.
+	Trouble string
+}
+
+// Finished is the time of the Job's end, with true if it succeeded; nil while it
+// goes on.
+func (j *Job) Finished() (at *metav1.Time, succeeded bool) {
+	for i := range j.Status.Conditions {
+		c := &j.Status.Conditions[i]
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		if c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed {
+			return &c.LastTransitionTime, c.Type == batchv1.JobComplete
+		}
+	}
+	return nil, false
+}
+
+// Record of this life, or nil.
+func (s *State) Record() *v1.MySQLBackup {
+	for i := range s.Records {
+		if r := &s.Records[i]; s.XR != nil && r.Spec.Instance.XR == s.XR.GetUID() {
+			return r
+		}
+	}
+	return nil
+}
+
+// Latest proven backup of any life, as status.previous has it.
+func (s *State) Latest() string {
+	for i := range s.Records {
+		if s.Records[i].Status.Phase == v1.BackupProven {
+			return s.Records[i].Name
+		}
+	}
+	return v1.PreviousNone
+}
+
+// Policy of deletion. While the claim is there it is the claim's word that
+// counts: Crossplane stops bringing it to the XR once the claim is being deleted.
+func (s *State) Policy() v1.DeletionPolicy {
+	if s.Claim != nil {
+		return s.Claim.Spec.DeletionPolicy
+	}
+	return s.XR.Spec.DeletionPolicy
+}
+
+// Skipped is true if somebody said of this very life that it may go without a
+// backup.
+func (s *State) Skipped() bool {
+	uid := string(s.XR.GetUID())
+	return s.XR.GetAnnotations()[v1.AnnotationSkipBackup] == uid ||
+		s.Claim != nil && s.Claim.GetAnnotations()[v1.AnnotationSkipBackup] == uid
+}
+
+// HostPath is true if the data lies in a folder of a node.
+func (s *State) HostPath() bool { return s.DataVolume != nil && s.DataVolume.Spec.HostPath != nil }
+
+// NamespaceUID tells the claim's namespace from a later one of the same name.
+func (s *State) NamespaceUID() types.UID {
+	if s.Namespace == nil {
+		return ""
+	}
+	return s.Namespace.UID
+}
+
+// Holds is true if our finalizer is on an object.
+func Holds(o client.Object) bool { return controllerutil.ContainsFinalizer(o, v1.Finalizer) }

@@ -1,0 +1,171 @@
+package instance
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
+)
+
+// Logs of pods.
+type Logs interface {
+	// Tail of a container's log, its last bytes.
+	Tail(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error)
+}
+
+// jobs of this life, with their pods.
+func (g *Gatherer) jobs(ctx context.Context, s *State) error {
+	for name, to := range map[string]**Job{
+		s.Life.RestoreJobName(): &s.Restore,
+		s.Life.BackupJobName():  &s.Backup,
+		s.Life.WipeJobName():    &s.Wipe,
+		s.Life.PruneJobName():   &s.Prune,
+	} {
+		j, err := get(ctx, g.Reader, &batchv1.Job{}, s.Life.Namespace, name)
+		if err != nil {
+			return err
+		}
+		if j != nil && s.owns(j) {
+			*to = &Job{Job: j}
+		}
+	}
+	return nil
+}
+
+// pods of our Jobs, and those that mount the data claim.
+func (g *Gatherer) pods(ctx context.Context, s *State) error {
+	l := &corev1.PodList{}
+	if err := g.Reader.List(ctx, l, client.InNamespace(s.Life.Namespace)); err != nil {
+		return fmt.Errorf("cannot list pods: %w", err)
+	}
+	jobs := slices.DeleteFunc([]*Job{s.Backup, s.Wipe, s.Prune}, func(j *Job) bool { return j == nil })
+	for i := range l.Items {
+		p := &l.Items[i]
+		n := slices.IndexFunc(jobs, func(j *Job) bool { return metav1.IsControlledBy(p, j.Job) })
+		if n >= 0 {
+			jobs[n].Pods = append(jobs[n].Pods, *p)
+			continue
+		}
+		if mounts(p, s.Life.DataClaimName()) {
+			s.Pods = append(s.Pods, *p)
+		}
+	}
+	for _, j := range jobs {
+		g.listen(ctx, j)
+	}
+	return nil
+}
+
+// mounts is true if a pod may write to the claim's volume.
+func mounts(p *corev1.Pod, claim string) bool {
+	return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
+	})
+}
+
+// listen to what a Job says.
+func (g *Gatherer) listen(ctx context.Context, j *Job) {
+	for i := range j.Pods {
+		p := &j.Pods[i]
+		for k := range p.Status.ContainerStatuses {
+			c := &p.Status.ContainerStatuses[k]
+			switch {
+			case c.State.Terminated != nil:
+				j.hear(c.State.Terminated.Message)
+			case c.State.Waiting != nil && c.State.Waiting.Message != "":
+				j.Trouble = c.State.Waiting.Reason + ": " + c.State.Waiting.Message
+			case c.State.Running != nil:
+				j.Progress = g.progress(ctx, p, c.Name)
+			}
+		}
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				j.Trouble = c.Message
+			}
+		}
+	}
+}
+
+// hear the agent's report. A success is preferred to what another pod says.
+func (j *Job) hear(message string) {
+	r := &archive.Report{}
+	if err := json.Unmarshal([]byte(message), r); err != nil || r.Command == "" {
+		return // Not a report: a program that did not get so far.
+	}
+	if j.Report == nil || r.OK {
+		j.Report = r
+	}
+}
+
+// progress as the log shows it, or nil. It is for people; an error is no reason
+// to stop.
+func (g *Gatherer) progress(ctx context.Context, p *corev1.Pod, container string) *archive.Progress {
+	if g.Logs == nil {
+		return nil
+	}
+	r, err := g.Logs.Tail(ctx, p.Namespace, p.Name, container)
+	if err != nil {
+		return nil
+	}
+	defer r.Close() //nolint:errcheck // Nothing was written.
+	var last *archive.Progress
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		if p, ok := archive.ParseProgress(lines.Text()); ok {
+			last = &p
+		}
+	}
+	return last
+}
+
+// restKinds are those of the objects that an instance consists of, besides its
+// volumes, Jobs and Secrets.
+func restKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		appsv1.SchemeGroupVersion.WithKind("Deployment"),
+		corev1.SchemeGroupVersion.WithKind("Service"),
+		corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+	}
+}
+
+// rest of what was made for this life.
+func (g *Gatherer) rest(ctx context.Context, s *State) error {
+	for _, kind := range restKinds() {
+		l := &metav1.PartialObjectMetadataList{}
+		l.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := g.Reader.List(ctx, l, client.InNamespace(s.Life.Namespace), client.MatchingLabels{v1.LabelXR: string(s.Life.XR)}); err != nil {
+			return fmt.Errorf("cannot list what was made for the instance: %w", err)
+		}
+		for i := range l.Items {
+			l.Items[i].SetGroupVersionKind(kind)
+			s.Rest = append(s.Rest, &l.Items[i])
+		}
+	}
+	return g.secrets(ctx, s)
+}
+
+// secrets by their names: to list them would take the right to read all.
+func (g *Gatherer) secrets(ctx context.Context, s *State) error {
+	for _, name := range []string{s.Life.RootSecretName(), s.Life.ConnectionSecretName(), rotate.PendingSecretName(s.Life)} {
+		secret, err := get(ctx, g.Reader, metadata(corev1.SchemeGroupVersion.WithKind("Secret")), s.Life.Namespace, name)
+		if err != nil {
+			return err
+		}
+		if secret != nil && s.owns(secret) {
+			s.Rest = append(s.Rest, secret)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+// Package main is the companion of the composition function. It runs in the
+// cluster as the controller, and in the Jobs that copy data as the agent.
+package main
+
+import (
+	"context"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+)
+
+// version is set when the program is built.
+var version = "dev" //nolint:gochecknoglobals // The linker sets it.
+
+// cli is the command line.
+type cli struct {
+	Version kong.VersionFlag `help:"Print the version and exit."`
+
+	Start           startCommand   `cmd:"" help:"Watch over the databases of the cluster, or of the current kubeconfig context: keep their data until a backup is proven, and take that backup when a claim is deleted."`
+	Backup          backupCommand  `cmd:"" help:"Archive the data directory of a stopped server, and prove the archive. Run by the backup Job."`
+	Restore         restoreCommand `cmd:"" help:"Unpack an archive onto a data volume that holds no database. Run by the restore Job."`
+	Wipe            wipeCommand    `cmd:"" help:"Empty a data volume. Run by the wipe Job once a backup is proven."`
+	Prune           pruneCommand   `cmd:"" help:"Remove archives that are too many. Run by the prune Job once a newer one is proven."`
+	Install         installCommand `cmd:"" help:"Copy this program to where another image can run it."`
+	VersionOfServer versionCommand `cmd:"" help:"Ask the server program of this image for its version."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	k := kong.Parse(&cli{},
+		kong.Name("controller"),
+		kong.Description("The companion of crossplane-mysql's composition function. It never deletes data that no proven backup holds."),
+		kong.Vars{"version": version, "directory": v1.DataDirectory, "report": archive.TerminationLog},
+		kong.BindTo(ctx, (*context.Context)(nil)))
+	k.FatalIfErrorf(k.Run())
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+)
+
+// mainVariable makes a second process of this test the program itself.
+const mainVariable = "CONTROLLER_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(mainVariable) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// run the program.
+func run(t *testing.T, args ...string) (code int, output string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = append(os.Environ(), mainVariable+"=1")
+	out, err := cmd.CombinedOutput()
+	failure := new(exec.ExitError)
+	if err != nil && !errors.As(err, &failure) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// TestRoundTrip runs the commands with the flags that the Jobs give them.
+func TestRoundTrip(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for name, content := range map[string]string{
+		"volume/data/ibdata1": "pages", "new/.keep": "", "version.json": `{"version":"9.7.4-2","flavour":"mysql"}`, "report": "",
+	} {
+		write(t, path(name), content)
+	}
+	if err := os.Remove(path("new/.keep")); err != nil {
+		t.Fatal(err)
+	}
+	code, out := run(t, "backup", "--volume="+path("volume"), "--directory=data", "--archive="+path("backup/one/data.tar.zst"),
+		"--record=one", "--xr=uid", "--namespace=default", "--name=shop", "--source-version=9.7.4-2", "--report="+path("report"))
+	if code != 0 {
+		t.Fatalf("backup ended with %d: %s", code, out)
+	}
+	r := readReport(t, path("report"))
+	restore := []string{
+		"restore", "--archive=" + path("backup/one/data.tar.zst"), "--sha256=" + r.SHA256, "--volume=" + path("new"), "--directory=data",
+		"--source-version=9.7.4-2", "--source-clean=false", "--target-version=" + path("version.json"), "--report=" + path("report"),
+	}
+	if code, out = run(t, restore...); code != 0 {
+		t.Fatalf("restore ended with %d: %s", code, out)
+	}
+	if raw, err := os.ReadFile(path("new/data/ibdata1")); err != nil || string(raw) != "pages" {
+		t.Errorf("restored: %q, %v", raw, err)
+	}
+	if code, out = run(t, append(restore, "--source-version=")...); code != v1.ExitVersion {
+		t.Errorf("restore of an unknown version ended with %d: %s", code, out)
+	}
+	if err := os.Remove(path("backup/one/data.tar.zst")); err != nil {
+		t.Fatal(err)
+	}
+	if code, out = run(t, append(restore, "--volume="+dir, "--directory=other", "--source-clean=true")...); code != v1.ExitMissing {
+		t.Errorf("restore without an archive ended with %d: %s", code, out)
+	}
+	if r := readReport(t, path("report")); r.OK || r.ExitCode != v1.ExitMissing || r.Error == "" {
+		t.Errorf("the report is %+v", r)
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readReport(t *testing.T, path string) archive.Report {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := archive.Report{}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestInstall(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "controller")
+	for range 2 {
+		if code, out := run(t, "install", "--to="+to); code != 0 {
+			t.Fatalf("it ended with %d: %s", code, out)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(to)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the copy is another: %v", err)
+	}
+	info, err := os.Stat(to)
+	if err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("its mode is %v, %v", info.Mode(), err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(to)); err != nil || len(entries) != 1 {
+		t.Errorf("it left %v, %v", entries, err)
+	}
+}
+
+func TestVersionOfServer(t *testing.T) {
+	dir := t.TempDir()
+	script := "#!/bin/sh\necho 'mariadbd  Ver 10.11.18-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)'\n"
+	if err := os.WriteFile(filepath.Join(dir, "mysqld"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	to := filepath.Join(dir, "version.json")
+	if code, out := run(t, "version-of-server", "--to="+to); code != 0 {
+		t.Fatalf("it ended with %d: %s", code, out)
+	}
+	raw, err := os.ReadFile(to)
+	if err != nil || !strings.Contains(string(raw), `"version":"10.11.18-MariaDB-0+deb12u1","flavour":"mariadb"`) {
+		t.Errorf("it says %s, %v", raw, err)
+	}
+}
+
+// TestHelp has an explanation for every flag.
+func TestHelp(t *testing.T) {
+	for _, command := range []string{"backup", "restore", "install", "version-of-server"} {
+		code, out := run(t, command, "--help")
+		if code != 0 || !strings.Contains(out, "Usage: controller "+command) {
+			t.Errorf("%s --help ended with %d: %s", command, code, out)
+		}
+	}
+	if code, _ := run(t, "backup"); code == 0 {
+		t.Error("backup without flags ended with 0")
+	}
+}

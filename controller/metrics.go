@@ -1,0 +1,120 @@
+package main
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/finalize"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// Results of a backup.
+const (
+	resultProven  = "proven"
+	resultFailed  = "failed"
+	resultEmpty   = "empty"
+	resultSkipped = "skipped"
+)
+
+// A meter counts what was done, and knows how the instances are.
+type meter struct {
+	backups *prometheus.CounterVec
+	bytes   prometheus.Histogram
+	seconds prometheus.Histogram
+
+	mu     sync.Mutex
+	states map[instance.Key]string
+	proven map[instance.Key]time.Time
+	clock  func() time.Time
+
+	instances, age *prometheus.Desc
+}
+
+// newMeter of an instance's life, on a registry.
+func newMeter(r prometheus.Registerer, clock func() time.Time) *meter {
+	m := &meter{
+		backups: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_backups_total", Help: "Backups by result: proven, failed, empty, skipped."}, []string{"result"}),
+		bytes: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "crossplane_mysql_backup_bytes", Help: "Sizes of proven archives.",
+			Buckets: prometheus.ExponentialBuckets(1<<20, 8, 8)}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "crossplane_mysql_backup_seconds", Help: "Seconds that a proven backup took, with its proof.",
+			Buckets: prometheus.ExponentialBuckets(0.5, 2, 14)}),
+		states:    map[instance.Key]string{},
+		proven:    map[instance.Key]time.Time{},
+		clock:     clock,
+		instances: prometheus.NewDesc("crossplane_mysql_instances", "Instances by state: Waiting, Running, or the step of their deletion.", []string{"state"}, nil),
+		age:       prometheus.NewDesc("crossplane_mysql_last_proven_age_seconds", "Seconds since the newest proven backup that the controller has seen of an instance.", []string{"namespace", "name"}, nil),
+	}
+	r.MustRegister(m.backups, m.bytes, m.seconds, m)
+	return m
+}
+
+// Describe the gauges.
+func (m *meter) Describe(ch chan<- *prometheus.Desc) {
+	ch <- m.instances
+	ch <- m.age
+}
+
+// Collect the gauges.
+func (m *meter) Collect(ch chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	count := map[string]int{}
+	for _, state := range m.states {
+		count[state]++
+	}
+	for state, n := range count {
+		ch <- prometheus.MustNewConstMetric(m.instances, prometheus.GaugeValue, float64(n), state)
+	}
+	for k, at := range m.proven {
+		ch <- prometheus.MustNewConstMetric(m.age, prometheus.GaugeValue, m.clock().Sub(at).Seconds(), k.Namespace, k.Name)
+	}
+}
+
+// observe how an instance is.
+func (m *meter) observe(k instance.Key, lives []*instance.State) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.states, k)
+	for _, s := range lives {
+		if s.XR != nil {
+			m.states[k] = stateOf(s.XR)
+		}
+		for i := range s.Records {
+			if r := &s.Records[i]; r.Status.Phase == v1.BackupProven && r.Status.ProvenAt != nil {
+				m.proven[k] = r.Status.ProvenAt.Time
+				break
+			}
+		}
+	}
+}
+
+func stateOf(xr *instance.Composite) string {
+	switch {
+	case xr.Dying() && xr.Status.Deletion != nil && xr.Status.Deletion.Step != "":
+		return xr.Status.Deletion.Step
+	case xr.Dying():
+		return "Deleting"
+	case xr.Status.Started:
+		return "Running"
+	}
+	return "Waiting"
+}
+
+// did a step.
+func (m *meter) did(s *instance.State, step finalize.Step) {
+	switch a := step.Action; {
+	case a == finalize.Prove:
+		m.backups.WithLabelValues(resultProven).Inc()
+		m.bytes.Observe(float64(s.Backup.Report.Size))
+		m.seconds.Observe(s.Backup.Report.Seconds)
+	case a == finalize.MarkFailed:
+		m.backups.WithLabelValues(resultFailed).Inc()
+	case a == finalize.MarkEmpty:
+		m.backups.WithLabelValues(resultEmpty).Inc()
+	case a == finalize.ReleaseXR && s.Record() == nil:
+		m.backups.WithLabelValues(resultSkipped).Inc()
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/finalize"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+var errBoom = errors.New("boom")
+
+type gatherFn func() ([]*instance.State, error)
+
+func (f gatherFn) Gather(context.Context, instance.Key) ([]*instance.State, error) { return f() }
+
+// A performer notes what it was told to do.
+type performer struct {
+	did []finalize.Action
+	err error
+	how func(finalize.Step)
+}
+
+func (p *performer) Perform(_ context.Context, _ *instance.State, step finalize.Step) error {
+	p.did = append(p.did, step.Action)
+	if p.how != nil {
+		p.how(step)
+	}
+	return p.err
+}
+
+func (p *performer) Show(context.Context, *instance.State, finalize.Step) error { return nil }
+
+// claimOf an instance that is being deleted, with or without our finalizer.
+func claimOf(finalizers ...string) *instance.Composite {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetName("db")
+	u.SetFinalizers(finalizers)
+	u.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+	return &instance.Composite{Unstructured: u}
+}
+
+func TestReconcile(t *testing.T) {
+	conflict := kerrors.NewConflict(schema.GroupResource{}, "db", errBoom)
+	cases := map[string]struct {
+		reason string
+		lives  []*instance.State
+		err    error
+		perr   error
+		want   reconcile.Result
+		fails  error
+		did    []finalize.Action
+	}{
+		"Quiet":    {reason: "Nothing to do, and nothing to come back for.", lives: []*instance.State{{}}},
+		"Gather":   {reason: "What cannot be read is tried again, and nothing is done.", err: errBoom, fails: errBoom},
+		"Acts":     {reason: "It looks again after each step, until it rests.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, did: []finalize.Action{finalize.FreeName}},
+		"Conflict": {reason: "Somebody was faster: that is no error.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, perr: conflict, want: reconcile.Result{RequeueAfter: time.Second}, did: []finalize.Action{finalize.FreeName}},
+		"Perform":  {reason: "A step that fails is tried again, with growing pauses.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, perr: errBoom, fails: errBoom, did: []finalize.Action{finalize.FreeName}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := &performer{err: tc.perr}
+			p.how = func(finalize.Step) { tc.lives[0].Claim.SetFinalizers(nil) }
+			r := &Reconciler{
+				gather: gatherFn(func() ([]*instance.State, error) { return tc.lives, tc.err }), perform: p,
+				events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now), said: map[instance.Key]string{},
+			}
+			got, err := r.Reconcile(context.Background(), instance.Key{Name: "db"})
+			if diff := cmp.Diff(tc.want, got); diff != "" || !errors.Is(err, tc.fails) || (err != nil) != (tc.fails != nil) {
+				t.Errorf("%s\nerror %v\n-want, +got:\n%s", tc.reason, err, diff)
+			}
+			if diff := cmp.Diff(tc.did, p.did, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestReconcileEnds although somebody undoes each step.
+func TestReconcileEnds(t *testing.T) {
+	p := &performer{}
+	r := &Reconciler{
+		gather: gatherFn(func() ([]*instance.State, error) {
+			return []*instance.State{{Claim: claimOf(v1.Finalizer)}}, nil
+		}), perform: p,
+		events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now), said: map[instance.Key]string{},
+	}
+	if _, err := r.Reconcile(context.Background(), instance.Key{}); err == nil || len(p.did) != maxSteps {
+		t.Errorf("%d steps, %v", len(p.did), err)
+	}
+	if n := len(r.events.(*events.FakeRecorder).Events); n != 1 {
+		t.Errorf("the same event %d times", n)
+	}
+}

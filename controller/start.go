@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/go-logr/logr"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/finalize"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
+)
+
+// startCommand is `controller start`.
+type startCommand struct {
+	LeaderElection     bool   `help:"Wait until no other controller runs, and only then begin. For more than one replica, and for updates without two at once." negatable:""`
+	MetricsAddress     string `default:"0" help:"Address to serve Prometheus metrics on, such as :8080. 0 serves none."`
+	HealthAddress      string `default:"0" help:"Address to serve /healthz and /readyz on, such as :8081. 0 serves none."`
+	AgentImage         string `default:"ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0" env:"AGENT_IMAGE" help:"Image of the backup Jobs: this product's."`
+	BackupStorageClass string `help:"Storage class of the volumes that hold backups. Without it, that of the data."`
+	Namespace          string `default:"crossplane-mysql-system" env:"POD_NAMESPACE" help:"The controller's own namespace. The passwords of backups are kept there."`
+	MaxConcurrent      int    `default:"10" help:"Number of instances that are looked after at the same time."`
+	Debug              bool   `help:"Log what a developer wants to know, as text." short:"d"`
+}
+
+// Limits on the calls to the API server: twenty-odd of them are a deletion.
+const (
+	qps   = 100
+	burst = 200
+)
+
+// patience with kinds that are not installed yet: the controller may be there
+// before the Configuration.
+const patience = 365 * 24 * time.Hour
+
+// Run the controller until it is told to stop.
+func (c *startCommand) Run(ctx context.Context) error {
+	ctrl.SetLogger(zap.New(zap.UseDevMode(c.Debug)))
+	cfg, err := config.GetConfig()
+	if err != nil {
+		return err
+	}
+	cfg.QPS, cfg.Burst = qps, burst
+	mgr, err := c.manager(cfg)
+	if err != nil {
+		return err
+	}
+	pods, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	p := &finalize.Performer{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), AgentImage: c.AgentImage, Keeper: c.Namespace}
+	if c.BackupStorageClass != "" {
+		p.BackupClass = &c.BackupStorageClass
+	}
+	r := &Reconciler{
+		gather:  &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, Keeper: c.Namespace, Clock: time.Now},
+		perform: p,
+		events:  mgr.GetEventRecorder("crossplane-mysql"),
+		meter:   newMeter(metrics.Registry, time.Now),
+		said:    map[instance.Key]string{},
+	}
+	if err := c.watch(mgr, r); err != nil {
+		return err
+	}
+	k := &Credentials{
+		gather: r.gather, reader: mgr.GetAPIReader(), kube: mgr.GetClient(), status: p, events: r.events, keeper: c.Namespace, clock: time.Now,
+		rotator: &rotate.Rotator{
+			Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dial(cfg, pods),
+			Grace: rotate.DefaultGrace, Settle: rotate.DefaultSettle,
+		},
+		asked: map[instance.Key]asking{},
+	}
+	if err := c.watchCredentials(mgr, k); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func (c *startCommand) manager(cfg *rest.Config) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	scheme.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{})
+	metav1.AddToGroupVersion(scheme, v1.GroupVersion)
+	ours := labels.SelectorFromSet(labels.Set{v1.LabelManagedBy: v1.ManagedBy})
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:                        scheme,
+		Metrics:                       metricsserver.Options{BindAddress: c.MetricsAddress},
+		HealthProbeBindAddress:        c.HealthAddress,
+		LeaderElection:                c.LeaderElection,
+		LeaderElectionID:              "controller." + v1.Group,
+		LeaderElectionNamespace:       c.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		// The cache is a source of events only: what is decided on is read from the
+		// API server.
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.PersistentVolumeClaim{}: {Label: ours},
+				&corev1.PersistentVolume{}:      {Label: ours},
+				&batchv1.Job{}:                  {Label: ours},
+			},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, err
+	}
+	return mgr, mgr.AddReadyzCheck("ping", healthz.Ping)
+}
+
+// watch all that may change what is to be done, by its metadata where that is
+// enough to know whose it is. Deployments and pods are looked at during a
+// deletion only, twice a second.
+func (c *startCommand) watch(mgr ctrl.Manager, r *Reconciler) error {
+	return builder.TypedControllerManagedBy[instance.Key](mgr).
+		Named("instance").
+		WatchesMetadata(kind(v1.GroupVersion.WithKind(v1.KindMySQL)), keyed(instance.OfClaim)).
+		WatchesMetadata(kind(v1.GroupVersion.WithKind(v1.KindXMySQL)), keyed(instance.OfXR)).
+		WatchesMetadata(&corev1.PersistentVolumeClaim{}, keyed(instance.OfAnnotated)).
+		WatchesMetadata(&corev1.PersistentVolume{}, keyed(instance.OfAnnotated)).
+		WatchesMetadata(&batchv1.Job{}, keyed(instance.OfAnnotated)).
+		Watches(&v1.MySQLBackup{}, keyed(instance.OfRecord)).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: c.MaxConcurrent, CacheSyncTimeout: patience}).
+		WithLogConstructor(logFor(mgr)).
+		Complete(r)
+}
+
+// watchCredentials beside the rest, with workers of their own: a server that
+// does not answer holds no deletion up.
+func (c *startCommand) watchCredentials(mgr ctrl.Manager, r *Credentials) error {
+	return builder.TypedControllerManagedBy[instance.Key](mgr).
+		Named("credentials").
+		WatchesMetadata(kind(v1.GroupVersion.WithKind(v1.KindXMySQL)), keyed(instance.OfXR)).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: c.MaxConcurrent, CacheSyncTimeout: patience}).
+		WithLogConstructor(logFor(mgr)).
+		Complete(r)
+}
+
+func logFor(mgr ctrl.Manager) func(*instance.Key) logr.Logger {
+	return func(k *instance.Key) logr.Logger {
+		if k == nil {
+			return mgr.GetLogger()
+		}
+		return mgr.GetLogger().WithValues("instance", k.String())
+	}
+}
+
+// An apiClient reads from the API server, and not from a cache.
+type apiClient struct {
+	client.Client
+
+	live client.Reader
+}
+
+// Get from the API server.
+func (c apiClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return c.live.Get(ctx, key, o, opts...)
+}
+
+// List from the API server.
+func (c apiClient) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	return c.live.List(ctx, l, opts...)
+}
+
+func kind(k schema.GroupVersionKind) client.Object {
+	m := &metav1.PartialObjectMetadata{}
+	m.SetGroupVersionKind(k)
+	return m
+}
+
+func keyed(of func(client.Object) []instance.Key) handler.TypedEventHandler[client.Object, instance.Key] {
+	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []instance.Key { return of(o) })
+}
+
+// podLogs reads the logs of Jobs.
+type podLogs struct{ kubernetes.Interface }
+
+// tail in bytes of a log that progress is looked for in.
+const tail int64 = 1024
+
+// Tail of a container's log.
+func (l podLogs) Tail(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error) {
+	lines := int64(5)
+	limit := tail
+	return l.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container, TailLines: &lines, LimitBytes: &limit}).Stream(ctx)
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+)
+
+// folder of files, each with its own name as content.
+func folder(t *testing.T, files ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, f := range files {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(f)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, f), []byte(f), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]string, 0, len(entries))
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+// TestWipe empties the volume, and follows no link out of it.
+func TestWipe(t *testing.T) {
+	dir, outside := folder(t, "data/ibdata1", ".restored.json"), folder(t, "precious")
+	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&wipeCommand{Volume: dir}).Run(); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, dir); len(got) > 0 {
+		t.Errorf("left: %q", got)
+	}
+	if got := names(t, outside); len(got) != 1 {
+		t.Error("a link was followed")
+	}
+}
+
+func TestPrune(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		folder []string
+		left   []string
+		fails  bool
+	}{
+		"One":    {reason: "Only what is named goes.", folder: []string{"a"}, left: []string{"b", "other"}},
+		"Gone":   {reason: "A rerun finds nothing, and is content.", folder: []string{"a", "z"}, left: []string{"b", "other"}},
+		"Other":  {reason: "A folder without a manifest is no archive's.", folder: []string{"other"}, left: []string{"a", "b", "other"}, fails: true},
+		"Out":    {reason: "Nothing outside.", folder: []string{"../a"}, left: []string{"a", "b", "other"}, fails: true},
+		"All":    {reason: "Nor all.", folder: []string{"."}, left: []string{"a", "b", "other"}, fails: true},
+		"Parent": {reason: "Nor more.", folder: []string{".."}, left: []string{"a", "b", "other"}, fails: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			dir := folder(t, "a/data.tar.zst", "a/"+archive.ManifestName, "b/"+archive.ManifestName, "other/file")
+			err := (&pruneCommand{Volume: dir, Folder: tc.folder}).Run()
+			if diff := cmp.Diff(tc.left, names(t, dir), cmpopts.EquateEmpty()); diff != "" || (err != nil) != tc.fails {
+				t.Errorf("%s\nerror %v\n-want, +got:\n%s", tc.reason, err, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	serverversion "github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
+)
+
+// installCommand is `controller install`.
+type installCommand struct {
+	To string `help:"File to make, such as /tools/controller. One that is there is replaced at once." required:"" type:"path"`
+}
+
+// self is this program, also after its file was replaced.
+const self = "/proc/self/exe"
+
+// Run the copy.
+func (c *installCommand) Run() error {
+	in, err := os.Open(self)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // Nothing was written.
+	return replace(c.To, 0o755, in)
+}
+
+// versionCommand is `controller version-of-server`.
+type versionCommand struct {
+	To string `help:"File to make, such as /tools/version.json." required:"" type:"path"`
+}
+
+// Run the question.
+func (c *versionCommand) Run(ctx context.Context) error {
+	server, err := serverversion.Ask(ctx)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(server)
+	if err != nil {
+		return err
+	}
+	return replace(c.To, 0o644, bytes.NewReader(append(raw, '\n')))
+}
+
+// replace a file by one with this content, all of it or nothing.
+func replace(path string, mode os.FileMode, content io.Reader) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name()) // It is in the way of nothing.
+		}
+	}()
+	_, err = io.Copy(f, content)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
