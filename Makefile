@@ -4,18 +4,24 @@ export CGO_ENABLED := 0
 VERSION ?= v0.1.0
 TOOLS = $$(go run ./test/tools cli core cli116)
 
-.PHONY: help test unit lint render render-update show xpkg xpkg-test bench fuzz generate clean
+# Modules of their own, which `go test ./...` of the root does not see.
+MODULES = package/build test/cluster test/e2e
+
+.PHONY: help test unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
+	cluster-status install cluster-test mysqld-test e2e bench fuzz generate clean
 
 help: ## Show this list.
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-test: lint unit render xpkg-test ## Run everything: lint, unit tests, both CLIs on every example, packages.
+test: lint unit render xpkg-test cluster-test mysqld-test ## Run everything, also on a real cluster of its own.
+	KUBECONFIG= $(MAKE) e2e
 
 unit: ## Run the tests that need nothing but Go.
 	go test ./...
 
 lint: ## Run golangci-lint, built from its module.
-	lint=$$(go run ./test/tools lint) && $$lint run ./... && cd package/build && $$lint run --config ../../.golangci.yml ./...
+	lint=$$(go run ./test/tools lint) && $$lint run ./... && \
+	for m in $(MODULES); do (cd $$m && $$lint run --config ../../.golangci.yml ./...) || exit 1; done
 
 render: ## Render every example with today's CLI and with v1.16, and compare.
 	go run ./test/render $(TOOLS)
@@ -32,6 +38,33 @@ xpkg: ## Build the packages into dist/.
 xpkg-test: xpkg ## Push the packages to a registry on this machine, and pull them back.
 	CROSSPLANE_CLI="$$(go run ./test/tools cli)" DIST="$(CURDIR)/dist" go test -C package/build -count=1 ./...
 
+cluster-up: ## Boot Kubernetes and Crossplane on this machine, as root: CLUSTER=name NODES=1..9.
+	@go run -C test/cluster . up
+
+cluster-load: ## Build the working tree and install it in the cluster.
+	@go run -C test/cluster . load
+
+cluster-status: ## Say how to reach the cluster, and what it uses.
+	@go run -C test/cluster . status
+
+cluster-down: ## End the cluster and remove all that it left.
+	@go run -C test/cluster . down
+
+install: ## Install the controller, its CRD and its access rights on the current context.
+	kubectl apply --server-side -k controller/deploy
+
+cluster-test: ## Test what boots the cluster: disks, images, killed boots.
+	go run -C test/cluster . check
+	go test -C test/cluster -timeout 20m ./...
+
+mysqld-test: ## Test backup, restore and password changes with a real mysqld, without a cluster.
+	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
+	go run -C test/cluster . rootfs $$dir/mysql && \
+	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld -run TestReal -timeout 20m ./controller/...
+
+e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG.
+	go test -C test/e2e -count=1 -timeout 30m -v ./...
+
 bench: ## Measure the function: one call, and its process under load.
 	go test ./fn -run '^$$' -bench . -benchtime 2s -count 3
 
@@ -41,5 +74,6 @@ fuzz: ## Look for requests that break the function's promises, for five minutes.
 generate: ## Write the XRD, the Compositions, the CRD, deep copies and golden responses.
 	go test ./apis/... -update && go test ./fn -update
 
-clean: ## Remove built tools and packages.
+clean: ## End all clusters, and remove built tools, images and packages.
+	for c in $(notdir $(wildcard .cache/cluster/*)); do go run -C test/cluster . --name $$c down || exit 1; done
 	rm -rf .cache dist

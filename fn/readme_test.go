@@ -14,7 +14,7 @@ var excerpt = regexp.MustCompile("(?s)<!-- (\\S+) -->\n```[a-z]*\n(.*?)```")
 
 // target of make, and example, that a README names.
 var (
-	target  = regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)")
+	target  = regexp.MustCompile("(?m)(?:^|`)make ([a-z0-9-]+)")
 	example = regexp.MustCompile(`EXAMPLE=([a-z-]+)`)
 	link    = regexp.MustCompile(`\]\(([a-z][a-z0-9./-]*)\)`)
 )

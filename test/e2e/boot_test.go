@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// agentImage is what the Composition asks for.
+const agentImage = "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
+
+func TestNodesAreReady(t *testing.T) {
+	var nodes corev1.NodeList
+	if err := suite.kube.List(t.Context(), &nodes); err != nil {
+		t.Fatal(err)
+	}
+	if suite.own != nil && len(nodes.Items) != 2 {
+		t.Errorf("want 2 nodes, got %d", len(nodes.Items))
+	}
+	for _, n := range nodes.Items {
+		ready := false
+		for _, c := range n.Status.Conditions {
+			ready = ready || c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}
+		if !ready {
+			t.Errorf("node %s is not Ready", n.Name)
+		}
+	}
+}
+
+func TestNamesAreResolved(t *testing.T) {
+	ns := namespace(t)
+	pod(t, ns, "client", "")
+	eventually(t, "DNS", func(ctx context.Context) error {
+		out, err := in(ctx, ns, "client", "", "getent", "hosts", "kubernetes.default.svc.cluster.local")
+		if err == nil && strings.TrimSpace(out) == "" {
+			return errors.New("it has no address")
+		}
+		return err
+	})
+}
+
+// TestVolumes sees what the product counts on: what a pod wrote is there for the next one, and the volume can grow.
+func TestVolumes(t *testing.T) {
+	ns := namespace(t)
+	pvc := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "data"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}},
+		},
+	}
+	if err := suite.kube.Create(t.Context(), pvc); err != nil {
+		t.Fatal(err)
+	}
+	pod(t, ns, "first", "data")
+	if _, err := in(t.Context(), ns, "first", "", "sh", "-c", "echo here >/data/file && sync"); err != nil {
+		t.Fatal(err)
+	}
+	if err := suite.kube.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "first"}}); err != nil {
+		t.Fatal(err)
+	}
+	pod(t, ns, "second", "data")
+	out, err := in(t.Context(), ns, "second", "", "cat", "/data/file")
+	if err != nil || out != "here\n" {
+		t.Fatalf("want what the first pod wrote, got %q, %v", out, err)
+	}
+	grow(t, pvc, "128Mi")
+}
+
+func grow(t *testing.T, pvc *corev1.PersistentVolumeClaim, size string) {
+	t.Helper()
+	want := resource.MustParse(size)
+	eventually(t, "asking for more", func(ctx context.Context) error {
+		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(pvc), pvc); err != nil {
+			return err
+		}
+		pvc.Spec.Resources.Requests[corev1.ResourceStorage] = want
+		return suite.kube.Update(ctx, pvc)
+	})
+	eventually(t, "growth", func(ctx context.Context) error {
+		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(pvc), pvc); err != nil {
+			return err
+		}
+		if got := pvc.Status.Capacity[corev1.ResourceStorage]; got.Cmp(want) < 0 {
+			return fmt.Errorf("its capacity is %s", got.String())
+		}
+		return nil
+	})
+}
+
+func TestPackagesAreHealthy(t *testing.T) {
+	for kind, names := range map[string][]string{
+		"Function":      {"crossplane-mysql-function-mysql"},
+		"Configuration": {"crossplane-mysql-configuration-mysql", "crossplane-mysql-configuration-mysql-hostpath"},
+	} {
+		for _, name := range names {
+			for _, c := range []string{"Installed", "Healthy"} {
+				if err := condition(t.Context(), object("pkg.crossplane.io/v1", kind, "", name), c); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+	if err := condition(t.Context(), object("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", "xmysqls.otus.homework"), "Offered"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestImageRuns runs the product's own image, as its Dockerfile made it.
+func TestImageRuns(t *testing.T) {
+	ns := namespace(t)
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "agent"},
+		Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever,
+			Containers:    []corev1.Container{{Name: "agent", Image: agentImage, Args: []string{"--help"}}},
+		},
+	}
+	if err := suite.kube.Create(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the image", func(ctx context.Context) error {
+		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+			return err
+		}
+		if p.Status.Phase != corev1.PodSucceeded {
+			return fmt.Errorf("its pod is %s: %+v", p.Status.Phase, p.Status.ContainerStatuses)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,183 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/remotecommand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// toolbox is an image with a shell and a MySQL client.
+const toolbox = "mysql:9.7"
+
+// patience is how long anything may take before it counts as broken. It is no measurement: see make bench.
+const patience = 4 * time.Minute
+
+// eventually waits until a check has no complaint.
+func eventually(t *testing.T, what string, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := poll(ctx, func() error { return check(ctx) }); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// poll returns the last complaint when the time is over.
+func poll(ctx context.Context, check func() error) error {
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// namespace makes one for a test, and removes it afterwards.
+func namespace(t *testing.T) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}
+	if err := suite.kube.Create(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := suite.kube.Delete(context.Background(), ns); err != nil {
+			t.Errorf("cannot remove namespace %s: %v", ns.Name, err)
+		}
+	})
+	return ns.Name
+}
+
+// objects reads a file of YAML documents, and puts them into a namespace.
+func objects(t *testing.T, file, namespace string) []*unstructured.Unstructured {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(repository(), filepath.FromSlash(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*unstructured.Unstructured
+	d := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096)
+	for {
+		u := &unstructured.Unstructured{}
+		err := d.Decode(u)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("cannot read %s: %v", file, err)
+		}
+		u.SetNamespace(namespace)
+		all = append(all, u)
+	}
+}
+
+func object(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion(apiVersion)
+	u.SetKind(kind)
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	return u
+}
+
+// condition returns what is wrong if an object does not have a condition that is True.
+func condition(ctx context.Context, u *unstructured.Unstructured, kind string) error {
+	if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(u), u); err != nil {
+		return err
+	}
+	conditions, _, err := unstructured.NestedSlice(u.Object, "status", "conditions")
+	if err != nil {
+		return err
+	}
+	for _, c := range conditions {
+		m, ok := c.(map[string]any)
+		if !ok || m["type"] != kind {
+			continue
+		}
+		if m["status"] == "True" {
+			return nil
+		}
+		return fmt.Errorf("%s %s: %s is %v: %v %v", u.GetKind(), u.GetName(), kind, m["status"], m["reason"], m["message"])
+	}
+	return fmt.Errorf("%s %s has no condition %s", u.GetKind(), u.GetName(), kind)
+}
+
+// pod starts one of the toolbox that sleeps, with a volume if a claim is named, and waits until it runs.
+func pod(t *testing.T, namespace, name, claim string) {
+	t.Helper()
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: new(int64(0)),
+			Containers:                    []corev1.Container{{Name: "toolbox", Image: toolbox, Command: []string{"sleep", "3600"}}},
+		},
+	}
+	if claim != "" {
+		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
+		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	}
+	if err := suite.kube.Create(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "pod "+name, func(ctx context.Context) error {
+		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+			return err
+		}
+		if p.Status.Phase != corev1.PodRunning {
+			return fmt.Errorf("it is %s: %+v", p.Status.Phase, p.Status.ContainerStatuses)
+		}
+		return nil
+	})
+}
+
+// in runs a command in a pod and returns what it prints.
+func in(ctx context.Context, namespace, pod, stdin string, command ...string) (string, error) {
+	req := suite.typed.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Command: command, Stdin: stdin != "", Stdout: true, Stderr: true}, scheme.ParameterCodec)
+	exec, err := remotecommand.NewWebSocketExecutor(suite.config, "GET", req.URL().String())
+	if err != nil {
+		return "", err
+	}
+	var out, complaint bytes.Buffer
+	o := remotecommand.StreamOptions{Stdout: &out, Stderr: &complaint}
+	if stdin != "" {
+		o.Stdin = strings.NewReader(stdin)
+	}
+	if err := exec.StreamWithContext(ctx, o); err != nil {
+		return out.String(), fmt.Errorf("%v: %w: %s", command, err, complaint.String())
+	}
+	return out.String(), nil
+}
+
+// gone is a complaint as long as an object is there.
+func gone(ctx context.Context, o client.Object) error {
+	err := suite.kube.Get(ctx, client.ObjectKeyFromObject(o), o)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s is still there", o.GetName())
+}

@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// An ownCluster is one that the tests booted, and what the machine looked like before.
+type ownCluster struct {
+	kubeconfig string
+	namespaces []string
+	before     map[string]string
+}
+
+func boot(ctx context.Context) (*ownCluster, error) {
+	own := &ownCluster{}
+	if err := clusterCommand(ctx, "down"); err != nil {
+		return nil, err
+	}
+	own.before = look()
+	if err := clusterCommand(ctx, "up"); err != nil {
+		return own, err
+	}
+	dir := filepath.Join(repository(), ".cache", "cluster", clusterName)
+	own.kubeconfig = filepath.Join(dir, "kubeconfig")
+	var err error
+	if own.namespaces, err = namespaces(filepath.Join(dir, "process.json")); err != nil {
+		return own, err
+	}
+	return own, clusterCommand(ctx, "load")
+}
+
+// down is not interrupted: it is what an interrupt asks for.
+func (o *ownCluster) down(ctx context.Context) error {
+	return clusterCommand(context.WithoutCancel(ctx), "down")
+}
+
+// end takes the cluster down. After a good run it sees that nothing is left of it: no process in its namespaces, no
+// mount, link, cgroup or loop device that was not there before.
+func (o *ownCluster) end(ctx context.Context, good bool) error {
+	if err := o.down(ctx); err != nil || !good {
+		return err
+	}
+	var errs []error
+	for _, ns := range o.namespaces {
+		if who := processesIn(ns); len(who) > 0 {
+			errs = append(errs, fmt.Errorf("processes %v are left in the cluster's namespace %s", who, ns))
+		}
+	}
+	if diff := cmp.Diff(o.before, look()); diff != "" {
+		errs = append(errs, fmt.Errorf("the machine is not as before the cluster (-before, +after):\n%s", diff))
+	}
+	return errors.Join(errs...)
+}
+
+// namespaces of the cluster's first process, and of all processes below it.
+func namespaces(processFile string) ([]string, error) {
+	b, err := os.ReadFile(processFile)
+	if err != nil {
+		return nil, err
+	}
+	var p struct {
+		PID int `json:"pid"`
+	}
+	if err := json.Unmarshal(b, &p); err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, kind := range []string{"pid", "net", "mnt"} {
+		ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", p.PID, kind))
+		if err != nil {
+			return nil, err
+		}
+		mine, err := os.Readlink("/proc/self/ns/" + kind)
+		if err != nil {
+			return nil, err
+		}
+		if ns == mine {
+			return nil, fmt.Errorf("the cluster shares the machine's %s namespace", kind)
+		}
+		found = append(found, ns)
+	}
+	return found, nil
+}
+
+func processesIn(ns string) []string {
+	kind, _, _ := strings.Cut(ns, ":")
+	links, _ := filepath.Glob("/proc/[0-9]*/ns/" + kind) // The pattern is well-formed.
+	var who []string
+	for _, l := range links {
+		if got, err := os.Readlink(l); err == nil && got == ns {
+			who = append(who, strings.Split(l, "/")[2])
+		}
+	}
+	return who
+}
+
+// look at what a cluster could leave behind. Other work on the machine may change other things meanwhile, so that only
+// names that a cluster uses are looked for where there are many.
+func look() map[string]string {
+	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/crossplane-mysql-" + clusterName + "-*") // The pattern is well-formed.
+	v2, _ := filepath.Glob("/sys/fs/cgroup/crossplane-mysql-" + clusterName + "-*")
+	return map[string]string{
+		"mounts":       lines("/proc/self/mountinfo", clusterName),
+		"links":        said("ip", "-brief", "link"),
+		"netns":        said("ip", "netns", "list"),
+		"loop devices": filter(said("losetup", "--all"), filepath.Join("cluster", clusterName)),
+		"cgroups":      strings.Join(append(cgroups, v2...), "\n"),
+	}
+}
+
+func said(name string, args ...string) string {
+	out, err := exec.Command(name, args...).CombinedOutput() //nolint:noctx // It takes milliseconds.
+	if err != nil {
+		return err.Error()
+	}
+	return string(out)
+}
+
+func lines(file, with string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return filter(string(b), filepath.Join("cluster", with))
+}
+
+func filter(s, with string) string {
+	var keep strings.Builder
+	for line := range strings.Lines(s) {
+		if strings.Contains(line, with) {
+			keep.WriteString(line)
+		}
+	}
+	return keep.String()
+}
