@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -51,9 +52,7 @@ func (o *ownCluster) end(ctx context.Context, good bool) error {
 	}
 	var errs []error
 	for _, ns := range o.namespaces {
-		if who := processesIn(ns); len(who) > 0 {
-			errs = append(errs, fmt.Errorf("processes %v are left in the cluster's namespace %s", who, ns))
-		}
+		errs = append(errs, deserted(ctx, ns))
 	}
 	if diff := cmp.Diff(o.before, look()); diff != "" {
 		errs = append(errs, fmt.Errorf("the machine is not as before the cluster (-before, +after):\n%s", diff))
@@ -89,6 +88,18 @@ func namespaces(processFile string) ([]string, error) {
 		found = append(found, ns)
 	}
 	return found, nil
+}
+
+// deserted waits a moment: a process that was killed is there until the machine's own first process has asked for it.
+func deserted(ctx context.Context, ns string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	defer cancel()
+	return poll(ctx, func() error {
+		if who := processesIn(ns); len(who) > 0 {
+			return fmt.Errorf("processes %v are left in the cluster's namespace %s", who, ns)
+		}
+		return nil
+	})
 }
 
 func processesIn(ns string) []string {
