@@ -4,18 +4,16 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/inside"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
-
-const crossplaneModule = "github.com/crossplane/crossplane/v2"
 
 // A client calls kubectl and helm on a cluster.
 type client struct {
@@ -51,12 +49,12 @@ func installCrossplane(ctx context.Context, c state.Cluster, p *progress) error 
 	if k.crossplaneReady(ctx) {
 		return nil
 	}
-	m, err := module(ctx, filepath.Join(c.Root, "test", "tools", "core"), crossplaneModule)
+	version, module, err := image.CrossplaneModule(ctx, c.Root)
 	if err != nil {
 		return err
 	}
-	p.sayf("installing Crossplane %s", m.Version)
-	if err := k.install(ctx, m); err != nil {
+	p.sayf("installing Crossplane %s", version)
+	if err := k.install(ctx, version, filepath.Join(module, "cluster", "charts", "crossplane")); err != nil {
 		return fmt.Errorf("cannot install Crossplane: %w", err)
 	}
 	if _, err := k.kubectl(ctx, imageConfig, "apply", "--server-side", "-f", "-"); err != nil {
@@ -83,10 +81,10 @@ func (k *client) crossplaneReady(ctx context.Context) bool {
 	return err == nil
 }
 
-func (k *client) install(ctx context.Context, m goModule) error {
-	cmd := exec.CommandContext(ctx, k.helm, "upgrade", "--install", "crossplane", filepath.Join(m.Dir, "cluster", "charts", "crossplane"),
+func (k *client) install(ctx context.Context, version, chart string) error {
+	cmd := exec.CommandContext(ctx, k.helm, "upgrade", "--install", "crossplane", chart,
 		"--kubeconfig", k.cluster.Kubeconfig(), "--namespace", "crossplane-system", "--create-namespace",
-		"--set", "image.tag="+m.Version,
+		"--set", "image.tag="+version,
 		// Requests of a core that has one CPU core for itself would leave little of two.
 		"--set", "resourcesCrossplane.requests.cpu=10m", "--set", "resourcesRBACManager.requests.cpu=10m",
 		"--set", "resourcesCrossplane.limits.cpu=null", "--set", "resourcesRBACManager.limits.cpu=null",
@@ -95,25 +93,4 @@ func (k *client) install(ctx context.Context, m goModule) error {
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+k.cluster.File("helm"), "HELM_CONFIG_HOME="+k.cluster.File("helm"), "HELM_DATA_HOME="+k.cluster.File("helm"))
 	_, err := output(cmd)
 	return err
-}
-
-// A goModule is what the go command says of one.
-type goModule struct {
-	Version string `json:"Version"` //nolint:tagliatelle // As the go command writes it.
-	Dir     string `json:"Dir"`     //nolint:tagliatelle // As the go command writes it.
-}
-
-// module finds a module in the version that the go.mod in dir requires.
-func module(ctx context.Context, dir, path string) (goModule, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", path)
-	cmd.Dir = dir
-	out, err := output(cmd)
-	if err != nil {
-		return goModule{}, fmt.Errorf("cannot find %s: %w", path, err)
-	}
-	var m goModule
-	if err := json.Unmarshal([]byte(out), &m); err != nil {
-		return goModule{}, fmt.Errorf("cannot find %s: %w", path, err)
-	}
-	return m, nil
 }

@@ -42,7 +42,7 @@ func clean(ctx context.Context, c state.Cluster) error {
 	return removeFiles(c)
 }
 
-// removeFiles keeps the logs: they are what one looks for after a failure. The next boot removes those too.
+// removeFiles keeps the logs: they are what one looks for after a failure. The next boot goes on in them.
 func removeFiles(c state.Cluster) error {
 	entries, err := os.ReadDir(c.Dir())
 	if err != nil {

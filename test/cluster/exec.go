@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -21,20 +20,19 @@ type execCmd struct {
 }
 
 func (e *execCmd) run(ctx context.Context, c state.Cluster) error {
-	p, running := c.Running()
-	if !running {
-		return fmt.Errorf("cluster %q is not running: make cluster-up", c.Name)
+	p, err := running(c)
+	if err != nil {
+		return err
 	}
 	pid := p.PID
 	if e.Node != 0 {
-		var err error
-		if pid, err = inside.FindNode(c.Name, e.Node); err != nil {
+		if pid, err = inside.FindNode(c.Cgroup(), e.Node); err != nil {
 			return err
 		}
 	}
 	cmd := inNamespaces(ctx, pid, e.Command...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	err := cmd.Run()
+	err = cmd.Run()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return &exitError{code: exit.ExitCode()}
 	}

@@ -4,16 +4,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"time"
 
-	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/inside"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
@@ -28,7 +24,7 @@ const (
 
 // loadCmd installs the working tree.
 type loadCmd struct {
-	Timeout time.Duration `default:"3m" help:"How long the packages may take to become Healthy."`
+	Timeout time.Duration `default:"3m" help:"How long building and installing may take."`
 }
 
 // A loader builds and installs the product.
@@ -47,9 +43,9 @@ func (l *loadCmd) run(ctx context.Context, c state.Cluster) error {
 		return err
 	}
 	defer unlock()
-	process, running := c.Running()
-	if !running {
-		return fmt.Errorf("cluster %q is not running: make cluster-up", c.Name)
+	process, err := running(c)
+	if err != nil {
+		return err
 	}
 	p := newProgress()
 	tools, err := buildTools(ctx, c.Root, p, "kube", "cli")
@@ -88,8 +84,7 @@ func (l *loader) load(ctx context.Context) error {
 // image builds the product's own image with its Dockerfile.
 func (l *loader) image(ctx context.Context) error {
 	l.out.sayf("building the image from its Dockerfile")
-	b := image.Builder{Root: l.cluster.Root, Layout: l.cluster.Images(), Work: filepath.Join(l.cluster.Root, ".cache", "images-work"), Log: l.out}
-	built, err := b.Product(ctx, productVersion)
+	built, err := imageBuilder(l.cluster, l.out).Product(ctx, productVersion)
 	if err != nil {
 		return err
 	}
@@ -102,7 +97,7 @@ func (l *loader) image(ctx context.Context) error {
 // forget an image on every node, which would otherwise not look whether its tag has moved.
 func (l *loader) forget(ctx context.Context, name string) error {
 	for i := 1; i <= l.nodes; i++ {
-		pid, err := inside.FindNode(l.cluster.Name, i)
+		pid, err := inside.FindNode(l.cluster.Cgroup(), i)
 		if err != nil {
 			return err
 		}
@@ -139,9 +134,6 @@ func (l *loader) packages(ctx context.Context) error {
 // manifests applies what is installed with kubectl: the CRD, access rights, and the controller.
 func (l *loader) manifests(ctx context.Context) error {
 	dir := filepath.Join(l.cluster.Root, "controller", "deploy")
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	l.out.sayf("applying controller/deploy")
 	_, err := l.kubectl(ctx, "", "apply", "--server-side", "--force-conflicts", "-k", dir)
 	return err

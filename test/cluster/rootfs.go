@@ -4,9 +4,7 @@ package main
 
 import (
 	"context"
-	"path/filepath"
 
-	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
@@ -20,6 +18,5 @@ func (r *rootfsCmd) run(ctx context.Context, c state.Cluster) error {
 	if err := check(ctx, c, p); err != nil {
 		return err
 	}
-	b := image.Builder{Root: c.Root, Layout: c.Images(), Work: filepath.Join(c.Root, ".cache", "images-work"), Log: p}
-	return b.Rootfs(ctx, r.Dir)
+	return imageBuilder(c, p).Rootfs(ctx, r.Dir)
 }

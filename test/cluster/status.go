@@ -14,9 +14,9 @@ import (
 type statusCmd struct{}
 
 func (s *statusCmd) run(c state.Cluster) error {
-	p, running := c.Running()
-	if !running {
-		return fmt.Errorf("cluster %q is not running: make cluster-up", c.Name)
+	p, err := running(c)
+	if err != nil {
+		return err
 	}
 	if err := sayHow(os.Stdout, c); err != nil {
 		return err
@@ -27,6 +27,15 @@ func (s *statusCmd) run(c state.Cluster) error {
 	}
 	_, err = fmt.Printf("# %d nodes, %d processes, %d MiB of memory\n", p.Nodes, processes, bytes>>20)
 	return err
+}
+
+// running returns the cluster's first process, or what to do without one.
+func running(c state.Cluster) (state.Process, error) {
+	p, ok := c.Running()
+	if !ok {
+		return p, fmt.Errorf("cluster %q is not running: make cluster-up", c.Name)
+	}
+	return p, nil
 }
 
 func sayHow(out io.Writer, c state.Cluster) error {

@@ -26,7 +26,7 @@ const cleanTime = time.Minute
 // upCmd boots a cluster.
 type upCmd struct {
 	Nodes int `default:"2" env:"NODES" help:"Number of nodes, 1 to 9."`
-	Port  int `help:"Port of the API server on 127.0.0.1; the registry's is the next one (default: derived from the name)."`
+	Port  int `help:"Port of the API server on 127.0.0.1; the registry's is the next one (default: derived from the name and the clone)."`
 }
 
 func (u *upCmd) run(ctx context.Context, c state.Cluster) error {
@@ -70,7 +70,8 @@ func (u *upCmd) start(ctx context.Context, c state.Cluster, p *progress) error {
 	if err != nil {
 		return err
 	}
-	images := image.Builder{Root: c.Root, Layout: c.Images(), Work: filepath.Join(c.Root, ".cache", "images-work"), Log: p, Tools: tools}
+	images := imageBuilder(c, p)
+	images.Tools = tools
 	if err := images.Ensure(ctx); err != nil {
 		return err
 	}
@@ -78,6 +79,11 @@ func (u *upCmd) start(ctx context.Context, c state.Cluster, p *progress) error {
 		return errors.Join(err, clean(ctx, c))
 	}
 	return nil
+}
+
+// imageBuilder works on the images that all clusters of the repository share.
+func imageBuilder(c state.Cluster, p *progress) *image.Builder {
+	return &image.Builder{Root: c.Root, Layout: c.Images(), Work: filepath.Join(c.Root, ".cache", "images-work"), Log: p}
 }
 
 // buildTools returns the paths of built tools by their names.

@@ -138,7 +138,7 @@ func (r *buildahRun) bud(tag, arch, version string) []string {
 	args := []string{
 		"bud", "--isolation", "chroot", "--layers=false", "--signature-policy", r.file("policy.json"), "--format", "oci",
 		"--platform", "linux/" + arch, "--tag", tag, "--timestamp", "0",
-		"--volume", r.goEnv["GOMODCACHE"] + ":/go/pkg/mod", "--volume", r.goEnv["GOCACHE"] + ":/root/.cache/go-build",
+		"--volume", r.goEnv["GOMODCACHE"] + ":/go/pkg/mod", "--volume", r.goEnv["GOCACHE"] + ":" + goCache,
 		"--build-arg", "VERSION=" + version,
 	}
 	for _, k := range []string{"GOPROXY", "GOSUMDB", "GOFLAGS"} {

@@ -19,7 +19,7 @@ import (
 )
 
 // format changes whenever the same inputs make other images, so that those of before are replaced.
-const format = "2"
+const format = "3"
 
 // A Builder keeps an OCI layout filled with images.
 type Builder struct {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,49 +51,22 @@ func unpack(dir string) error {
 		return err
 	}
 	b := newCached(root)
-	if err := b.ensure(context.Background(), b.mysql, b.mariadb); err != nil {
-		return err
-	}
-	index, err := layout.ImageIndexFromPath(b.Layout)
+	ctx := context.Background()
+	store, err := b.open(ctx)
 	if err != nil {
 		return err
 	}
-	m, err := index.IndexManifest()
-	if err != nil {
+	defer store.close()
+	if err := b.ensureIn(ctx, store, b.mysql, b.mariadb); err != nil {
 		return err
 	}
-	for _, d := range m.Manifests {
-		name := strings.TrimPrefix(d.Annotations[refName], dockerHub)
-		if name != "mysql:9.7" && name != "mariadb:10.11" {
-			continue
-		}
-		img, err := index.Image(d.Digest)
-		if err != nil {
-			return err
-		}
-		layers, err := img.Layers()
-		if err != nil {
-			return err
-		}
-		layer, err := layers[0].Digest()
-		if err != nil {
-			return err
-		}
-		kind, _, _ := strings.Cut(name, ":")
+	for kind, name := range map[string]string{"mysql": MySQL, "mariadb": dockerHub + "mariadb:10.11"} {
 		roots[kind] = filepath.Join(dir, kind)
-		if err := untar(filepath.Join(b.Layout, "blobs", layer.Algorithm, layer.Hex), roots[kind]); err != nil {
+		if err := store.unpack(ctx, name, roots[kind]); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func untar(layer, to string) error {
-	if err := os.Mkdir(to, 0o755); err != nil {
-		return err
-	}
-	_, err := output(exec.CommandContext(context.Background(), "tar", "-C", to, "-xpf", layer, "--numeric-owner"))
-	return err
 }
 
 // enter makes the container around this process, which then becomes the entrypoint.

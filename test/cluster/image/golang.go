@@ -16,6 +16,9 @@ import (
 // surplusGo is what compiling does not need.
 var surplusGo = regexp.MustCompile(`^(api|doc|misc|test|\.git)(/|$)|_test\.go$|(^|/)testdata(/|$)`)
 
+// goCache is where Go keeps what it compiled, in the image.
+const goCache = "/go/cache"
+
 // golang is this machine's Go on a small Debian, under the name that the Dockerfile builds on.
 func (b *Builder) golang(ctx context.Context) (recipe, error) {
 	if err := needs("mmdebstrap", "unshare"); err != nil {
@@ -60,7 +63,7 @@ func (b *Builder) golangImage(ctx context.Context, dir, goroot, version, certs s
 	return newImage(runtime.GOARCH, v1.Config{
 		Env: []string{
 			"PATH=/go/bin:/usr/local/go/bin" + strings.Replace(searchPath, "PATH=", ":", 1),
-			"GOLANG_VERSION=" + strings.TrimPrefix(version, "go"), "GOTOOLCHAIN=local", "GOPATH=/go",
+			"GOLANG_VERSION=" + strings.TrimPrefix(version, "go"), "GOTOOLCHAIN=local", "GOPATH=/go", "GOCACHE=" + goCache,
 		},
 		Cmd: []string{"bash"}, WorkingDir: "/go",
 	}, l)

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -65,14 +64,12 @@ func (b *Builder) product(s *store, version string) (recipe, error) {
 	if err != nil {
 		return recipe{}, err
 	}
-	_, all, err := s.index()
-	if err != nil {
-		return recipe{}, err
-	}
-	for _, d := range all {
-		if slices.Contains(productBases, d.Annotations[refName]) {
-			inputs = append(inputs, d.Digest.String())
+	for _, base := range productBases {
+		_, d, err := s.find(base)
+		if err != nil {
+			return recipe{}, err
 		}
+		inputs = append(inputs, d.Digest.String())
 	}
 	return recipe{
 		names:  []string{productName + ":" + version},
@@ -135,17 +132,12 @@ func sumTree(sum io.Writer, root, name string) error {
 }
 
 func (s *store) built(name string) (Built, error) {
-	i, all, err := s.index()
+	i, d, err := s.find(name)
 	if err != nil {
 		return Built{}, err
 	}
-	for _, d := range all {
-		if d.Annotations[refName] == name {
-			index, err := i.ImageIndex(d.Digest)
-			return Built{Name: name, index: index}, err
-		}
-	}
-	return Built{}, fmt.Errorf("cannot find %s among the images", name)
+	index, err := i.ImageIndex(d.Digest)
+	return Built{Name: name, index: index}, err
 }
 
 // onlyImage of a layout that has no other.

@@ -79,7 +79,7 @@ func (b *Builder) crossplane(ctx context.Context) (recipe, error) {
 	if err != nil {
 		return recipe{}, err
 	}
-	version, dir, err := b.module(ctx, "core", crossplaneModule)
+	version, dir, err := CrossplaneModule(ctx, b.Root)
 	if err != nil {
 		return recipe{}, err
 	}
@@ -125,20 +125,20 @@ func (w *layerWriter) manifests(from, to string) {
 	}
 }
 
-// module finds a module in the version that one of test/tools requires.
-func (b *Builder) module(ctx context.Context, tool, path string) (version, dir string, err error) {
-	cmd := command(ctx, "go", "mod", "download", "-json", path)
-	cmd.Dir = filepath.Join(b.Root, "test", "tools", tool)
+// CrossplaneModule finds the module that the image is made of, whose chart installs it.
+func CrossplaneModule(ctx context.Context, root string) (version, dir string, err error) {
+	cmd := command(ctx, "go", "mod", "download", "-json", crossplaneModule)
+	cmd.Dir = filepath.Join(root, "test", "tools", "core")
 	out, err := output(cmd)
 	if err != nil {
-		return "", "", fmt.Errorf("cannot find %s: %w", path, err)
+		return "", "", fmt.Errorf("cannot find %s: %w", crossplaneModule, err)
 	}
 	var m struct {
 		Version string `json:"Version"` //nolint:tagliatelle // As the go command writes it.
 		Dir     string `json:"Dir"`     //nolint:tagliatelle // As the go command writes it.
 	}
 	if err := json.Unmarshal([]byte(out), &m); err != nil {
-		return "", "", fmt.Errorf("cannot find %s: %w", path, err)
+		return "", "", fmt.Errorf("cannot find %s: %w", crossplaneModule, err)
 	}
 	return m.Version, m.Dir, nil
 }

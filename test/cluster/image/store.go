@@ -99,6 +99,19 @@ func (s *store) index() (v1.ImageIndex, []v1.Descriptor, error) {
 	return i, m.Manifests, nil
 }
 
+// find an image by its name.
+func (s *store) find(name string) (in v1.ImageIndex, d v1.Descriptor, err error) {
+	in, all, err := s.index()
+	if err != nil {
+		return nil, d, err
+	}
+	at := slices.IndexFunc(all, func(d v1.Descriptor) bool { return d.Annotations[refName] == name })
+	if at < 0 {
+		return nil, d, fmt.Errorf("cannot find %s among the images", name)
+	}
+	return in, all[at], nil
+}
+
 // has tells whether all names lead to a whole image with the key.
 func (s *store) has(names []string, key string) bool {
 	i, all, err := s.index()

@@ -122,7 +122,11 @@ func (k *control) ready(ctx context.Context) error {
 }
 
 func (k *control) kubectl(ctx context.Context, args ...string) error {
-	return command(ctx, kubeFile, append([]string{"kubectl", "--kubeconfig=" + k.pki.file("admin.kubeconfig"), "--cache-dir=" + filepath.Join(clusterDir, "kubectl")}, args...)...)
+	return command(ctx, kubeFile, k.kubectlArgs(args...)...)
+}
+
+func (k *control) kubectlArgs(args ...string) []string {
+	return append([]string{"kubectl", "--kubeconfig=" + k.pki.file("admin.kubeconfig"), "--cache-dir=" + filepath.Join(clusterDir, "kubectl")}, args...)
 }
 
 func (k *control) storageClasses(ctx context.Context) error {
@@ -150,8 +154,7 @@ func (k *control) apply(ctx context.Context, file string) error {
 }
 
 func (k *control) applyObject(ctx context.Context, b []byte) error {
-	cmd := exec.CommandContext(ctx, kubeFile, "kubectl", "--kubeconfig="+k.pki.file("admin.kubeconfig"), "--cache-dir="+filepath.Join(clusterDir, "kubectl"),
-		"apply", "--server-side", "--force-conflicts", "-f", "-")
+	cmd := exec.CommandContext(ctx, kubeFile, k.kubectlArgs("apply", "--server-side", "--force-conflicts", "-f", "-")...)
 	cmd.Stdin = bytes.NewReader(b)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("kubectl apply: %w: %s", err, out)

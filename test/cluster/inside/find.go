@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// FindNode returns the process of a node, seen from outside.
-func FindNode(cluster string, number int) (pid int, err error) {
+// FindNode returns the process of a node, seen from outside. The cgroup tells clusters apart that have one name in two
+// clones.
+func FindNode(cgroup string, number int) (pid int, err error) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		return 0, err
@@ -23,9 +24,9 @@ func FindNode(cluster string, number int) (pid int, err error) {
 		if len(args) < 3 || args[1] != CommandNode {
 			continue
 		}
-		if c, err := ParseConfig(args[2]); err == nil && c.Name == cluster && c.Node == number {
+		if c, err := ParseConfig(args[2]); err == nil && c.Cgroup == cgroup && c.Node == number {
 			return strconv.Atoi(filepath.Base(filepath.Dir(f)))
 		}
 	}
-	return 0, fmt.Errorf("cluster %q has no node %d", cluster, number)
+	return 0, fmt.Errorf("there is no node %d in the cluster", number)
 }

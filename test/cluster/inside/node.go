@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/machine"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/volumes"
 )
 
@@ -33,9 +34,6 @@ const (
 
 // provisioner is the name in the storage classes.
 const provisioner = "local.crossplane-mysql.test"
-
-// cgroupRoots are the folders of cgroup v1's hierarchies, and that of v2, whichever the machine has.
-const cgroupRoots = "/sys/fs/cgroup"
 
 // A node is one machine of the cluster, as far as Kubernetes can tell.
 type node struct {
@@ -141,18 +139,18 @@ func (n *node) mounts() error {
 
 // cgroups makes the folder under which the kubelet keeps its pods; it does not make that one itself.
 func (n *node) cgroups() error {
-	entries, err := os.ReadDir(cgroupRoots)
+	entries, err := os.ReadDir(machine.CgroupRoot)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(cgroupRoots, "cgroup.controllers")); err == nil {
+	if _, err := os.Stat(filepath.Join(machine.CgroupRoot, "cgroup.controllers")); err == nil {
 		return n.cgroup2()
 	}
 	for _, e := range entries {
 		if !e.IsDir() {
 			continue
 		}
-		dir := filepath.Join(cgroupRoots, e.Name(), n.Cgroup, n.name())
+		dir := filepath.Join(machine.CgroupRoot, e.Name(), n.Cgroup, n.name())
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("cannot make a cgroup: %w", err)
 		}
@@ -186,12 +184,12 @@ func inheritCpuset(dirs ...string) error {
 
 // cgroup2 hands the controllers down, level by level, as cgroup v2 wants it.
 func (n *node) cgroup2() error {
-	b, err := os.ReadFile(filepath.Join(cgroupRoots, "cgroup.controllers"))
+	b, err := os.ReadFile(filepath.Join(machine.CgroupRoot, "cgroup.controllers"))
 	if err != nil {
 		return err
 	}
 	all := "+" + strings.Join(strings.Fields(string(b)), " +")
-	dir := cgroupRoots
+	dir := machine.CgroupRoot
 	for _, next := range []string{n.Cgroup, n.name(), ""} {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte(all), 0); err != nil {
 			return fmt.Errorf("cannot hand cgroup controllers down in %s: %w; in a container, move its processes out of the root cgroup first", dir, err)

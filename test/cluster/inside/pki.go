@@ -124,11 +124,8 @@ func (p *pki) makeServiceAccountKey() error {
 	return p.write("sa.pub", "PUBLIC KEY", pub)
 }
 
-// Users of the API server that Kubernetes' own roles are bound to.
-const (
-	apiServerUser = "kube-apiserver"
-	admin         = "admin"
-)
+// apiServerUser is bound to the role that lets the API server call kubelets.
+const apiServerUser = "kube-apiserver"
 
 // user makes a user with a token of its own, and returns its kubeconfig.
 func (p *pki) user(name, group, server string) ([]byte, error) {

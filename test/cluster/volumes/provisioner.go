@@ -44,9 +44,6 @@ type Provisioner struct {
 	Log *slog.Logger
 }
 
-// Packages are the Debian packages whose programs this needs in PATH.
-func Packages() []string { return []string{"e2fsprogs", "xfsprogs"} }
-
 // Mount brings back the volumes of an earlier run, also after a change of mount namespace. Call it before the kubelet
 // starts: it takes a folder that waits for its disk for the volume itself. It is part of Run.
 func (p *Provisioner) Mount() error {
