@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -180,4 +181,17 @@ func gone(ctx context.Context, o client.Object) error {
 		return err
 	}
 	return fmt.Errorf("%s is still there", o.GetName())
+}
+
+// kubectl is the one that the repository builds.
+func kubectl(ctx context.Context, args ...string) (string, error) {
+	tool := exec.CommandContext(ctx, "go", "run", "./test/tools", "kube")
+	tool.Dir = repository()
+	path, err := tool.Output()
+	if err != nil {
+		return "", fmt.Errorf("cannot build kubectl: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, strings.TrimSpace(string(path)), append([]string{"kubectl", "--kubeconfig=" + suite.kubeconfig}, args...)...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }

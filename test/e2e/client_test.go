@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// query the server as a client of its Service would. The password goes in by a file, never on a command line.
+func (s *server) query(ctx context.Context, password, statement string) (string, error) {
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(password)
+	options := fmt.Sprintf("[client]\nhost=%s\nuser=root\npassword=\"%s\"\n", s.name, quoted)
+	return in(ctx, s.namespace, "client", options, "mysql", "--defaults-file=/dev/stdin", "--connect-timeout=2",
+		"--batch", "--skip-column-names", "--execute="+statement, s.database)
+}
+
+func (s *server) mustQuery(t *testing.T, statement string) string {
+	t.Helper()
+	out, err := s.query(t.Context(), s.password, statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// unreachable are the errors of a client whose server does not answer, or whose Service has no pod yet.
+var unreachable = []string{"ERROR 2002", "ERROR 2003", "ERROR 2005", "ERROR 2013"}
+
+// firstAnswer waits until the server answers at all. Whatever it answers then must be right: nobody may see a server
+// that is not restored yet.
+func (s *server) firstAnswer(t *testing.T, statement string) string {
+	t.Helper()
+	var out string
+	var wrong error
+	eventually(t, "the server", func(ctx context.Context) error {
+		var err error
+		out, err = s.query(ctx, s.password, statement)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w; the claim says %s", err, s.message(context.WithoutCancel(ctx)))
+		}
+		for _, number := range unreachable {
+			if strings.Contains(err.Error(), number) {
+				return fmt.Errorf("%w; the claim says %s", err, s.message(ctx))
+			}
+		}
+		wrong = err
+		return nil
+	})
+	if wrong != nil {
+		t.Fatalf("the first answer is an error: %v", wrong)
+	}
+	return out
+}
+
+func (s *server) version(t *testing.T) {
+	t.Helper()
+	if got := s.firstAnswer(t, "SELECT VERSION()"); !strings.HasPrefix(got, "9.7.") && suite.own != nil {
+		t.Errorf("want MySQL 9.7, got %q", got)
+	}
+	eventually(t, "the claim", func(ctx context.Context) error { return condition(ctx, s.claim, "Ready") })
+}
+
+// session types what the original operators' users typed.
+func (s *server) session(t *testing.T) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(repository(), "examples", "original-claim", "session.sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.mustQuery(t, string(b)); got != "1\tsome data\n2\tsome data-2\n" {
+		t.Errorf("want two rows, got %q", got)
+	}
+}
+
+// changePassword in the claim, and see that the running server takes the new one and, in the end, only that.
+func (s *server) changePassword(t *testing.T, password string) {
+	t.Helper()
+	s.set(t, map[string]any{"password": password})
+	eventually(t, "the new password", func(ctx context.Context) error {
+		_, err := s.query(ctx, password, "SELECT 1")
+		return err
+	})
+	s.refused(t, s.password)
+	s.password = password
+}
+
+// refused is the password, in the end.
+func (s *server) refused(t *testing.T, password string) {
+	t.Helper()
+	eventually(t, "the old password's end", func(ctx context.Context) error {
+		_, err := s.query(ctx, password, "SELECT 1")
+		if err == nil {
+			return errors.New("it is still accepted")
+		}
+		if !strings.Contains(err.Error(), "ERROR 1045") {
+			return err
+		}
+		return nil
+	})
+}

@@ -1,0 +1,248 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// classComposition puts data into volumes of a StorageClass.
+const classComposition = "mysql"
+
+// hostPathComposition is the one of the package with the name of a node, as a platform team with several nodes has it.
+func hostPathComposition(t *testing.T) string {
+	t.Helper()
+	var nodes corev1.NodeList
+	if err := suite.kube.List(t.Context(), &nodes); err != nil || len(nodes.Items) == 0 {
+		t.Fatalf("cannot find a node: %v", err)
+	}
+	packaged := object("apiextensions.crossplane.io/v1", "Composition", "", "mysql-hostpath")
+	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(packaged), packaged); err != nil {
+		t.Fatal(err)
+	}
+	c := object("apiextensions.crossplane.io/v1", "Composition", "", "")
+	c.SetGenerateName("e2e-hostpath-")
+	c.Object["spec"] = packaged.Object["spec"]
+	steps, _, err := unstructured.NestedSlice(c.Object, "spec", "pipeline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps[0].(map[string]any)["input"].(map[string]any)["hostPathNode"] = nodes.Items[0].Name
+	if err := unstructured.SetNestedSlice(c.Object, steps, "spec", "pipeline"); err != nil {
+		t.Fatal(err)
+	}
+	if err := suite.kube.Create(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := suite.kube.Delete(context.WithoutCancel(t.Context()), c); err != nil {
+			t.Error(err)
+		}
+	})
+	return c.GetName()
+}
+
+// A server is a claim, and a pod from which it is asked.
+type server struct {
+	namespace, name, database, password string
+
+	// spec of the claim when it is created next.
+	spec  map[string]any
+	claim *unstructured.Unstructured
+}
+
+// newServer in a namespace of its own. Its claim is the original one, but for the Composition.
+func newServer(t *testing.T, composition string) *server {
+	t.Helper()
+	return newServerIn(t, namespace(t), composition)
+}
+
+// newServerIn a namespace that has no other.
+func newServerIn(t *testing.T, ns, composition string) *server {
+	t.Helper()
+	claim := objects(t, "examples/original-claim/claim.yaml", ns)[0]
+	s := &server{namespace: ns, name: claim.GetName(), claim: claim}
+	s.spec, _, _ = unstructured.NestedMap(claim.Object, "spec")
+	s.spec["compositionRef"] = map[string]any{"name": composition}
+	s.database, _, _ = unstructured.NestedString(s.spec, "database")
+	s.password, _, _ = unstructured.NestedString(s.spec, "password")
+	t.Cleanup(func() { s.discard(t) })
+	pod(t, ns, "client", "")
+	return s
+}
+
+// create the claim.
+func (s *server) create(t *testing.T) {
+	t.Helper()
+	s.claim = object(s.claim.GetAPIVersion(), s.claim.GetKind(), s.namespace, s.name)
+	s.claim.Object["spec"] = s.spec
+	s.claim = s.claim.DeepCopy()
+	if err := suite.kube.Create(t.Context(), s.claim); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// set fields of the claim's spec.
+func (s *server) set(t *testing.T, fields map[string]any) {
+	t.Helper()
+	if err := s.trySet(t.Context(), fields); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *server) trySet(ctx context.Context, fields map[string]any) error {
+	eventual := s.claim.DeepCopy()
+	patch := client.MergeFrom(s.claim.DeepCopy())
+	for k, v := range fields {
+		if err := unstructured.SetNestedField(eventual.Object, v, "spec", k); err != nil {
+			return err
+		}
+	}
+	if err := suite.kube.Patch(ctx, eventual, patch); err != nil {
+		return err
+	}
+	s.claim = eventual
+	return nil
+}
+
+func (s *server) message(ctx context.Context) string {
+	claim := s.claim.DeepCopy()
+	if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+		return err.Error()
+	}
+	message, _, _ := unstructured.NestedString(claim.Object, "status", "message")
+	return message
+}
+
+// says waits until the claim's message has a text in it.
+func (s *server) says(t *testing.T, text string) {
+	t.Helper()
+	eventually(t, "the message", func(ctx context.Context) error {
+		if got := s.message(ctx); !strings.Contains(got, text) {
+			return fmt.Errorf("want %q in it, got %q", text, got)
+		}
+		return nil
+	})
+}
+
+// eventOf waits for an event of the claim that has a text in it.
+func (s *server) eventOf(t *testing.T, text string) {
+	t.Helper()
+	eventually(t, "an event", func(ctx context.Context) error {
+		list := &corev1.EventList{}
+		if err := suite.kube.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if e := &list.Items[i]; e.InvolvedObject.Name == s.name && strings.Contains(e.Message, text) {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d has %q in it", len(list.Items), text)
+	})
+}
+
+// delete the claim and wait until it is gone, and all that it stood for.
+func (s *server) delete(t *testing.T) {
+	t.Helper()
+	s.startDelete(t)
+	s.gone(t)
+}
+
+// startDelete does not wait.
+func (s *server) startDelete(t *testing.T) {
+	t.Helper()
+	if err := suite.kube.Delete(t.Context(), s.claim); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gone waits until the claim is, and all that it stood for.
+func (s *server) gone(t *testing.T) {
+	t.Helper()
+	eventually(t, "the claim's end", func(ctx context.Context) error {
+		if err := gone(ctx, s.claim); err != nil {
+			return fmt.Errorf("%w: %s", err, s.message(ctx))
+		}
+		return nil
+	})
+	for _, o := range []*unstructured.Unstructured{
+		object("apps/v1", "Deployment", s.namespace, s.name),
+		object("v1", "PersistentVolumeClaim", s.namespace, s.name+"-pvc"),
+		object("v1", "Service", s.namespace, s.name),
+	} {
+		eventually(t, "its "+o.GetKind(), func(ctx context.Context) error { return gone(ctx, o) })
+	}
+}
+
+// records of this instance's backups.
+func (s *server) records(ctx context.Context) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("otus.homework/v1")
+	list.SetKind("MySQLBackupList")
+	if err := suite.kube.List(ctx, list); err != nil {
+		return nil, err
+	}
+	var mine []unstructured.Unstructured
+	for _, r := range list.Items {
+		if ns, _, _ := unstructured.NestedString(r.Object, "spec", "instance", "namespace"); ns == s.namespace {
+			mine = append(mine, r)
+		}
+	}
+	return mine, nil
+}
+
+func (s *server) proven(t *testing.T, want int) {
+	t.Helper()
+	records, err := s.records(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(records) != want {
+		t.Errorf("want %d backups, got %d", want, len(records))
+	}
+	for _, r := range records {
+		if phase, _, _ := unstructured.NestedString(r.Object, "status", "phase"); phase != "Proven" {
+			t.Errorf("want backup %s to be Proven, it is %s", r.GetName(), phase)
+		}
+	}
+}
+
+// discard lets go of a server whose data nobody wants any more.
+func (s *server) discard(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	if t.Failed() {
+		s.dump(ctx, t)
+	}
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"deletionPolicy":"Discard"}}`))
+	if err := client.IgnoreNotFound(suite.kube.Patch(ctx, s.claim, patch)); err != nil {
+		t.Errorf("cannot discard the data: %v", err)
+	}
+	if err := client.IgnoreNotFound(suite.kube.Delete(ctx, s.claim)); err != nil {
+		t.Errorf("cannot delete the claim: %v", err)
+	}
+	if err := poll(ctx, func() error { return gone(ctx, s.claim) }); err != nil {
+		t.Errorf("%v: %s", err, s.message(ctx))
+	}
+}
+
+// dump says what a person would look at first when a test has failed.
+func (s *server) dump(ctx context.Context, t *testing.T) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"get", "mysql,pvc,job,pod,deployment,events", "--namespace", s.namespace, "--output", "wide"},
+		{"get", "mysql", s.name, "--namespace", s.namespace, "--output", "yaml"},
+		{"get", "xmysql,mysqlbackup,pv", "--output", "wide"},
+		{"logs", "--namespace", "crossplane-mysql-system", "deployment/crossplane-mysql", "--tail", "60"},
+	} {
+		out, err := kubectl(ctx, args...)
+		t.Logf("kubectl %s (%v)\n%s", strings.Join(args, " "), err, out)
+	}
+}
