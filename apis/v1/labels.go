@@ -73,6 +73,20 @@ const (
 	AnnotationNamespaceUID = Group + "/namespace-uid"
 )
 
+// Annotations of the connection Secret and of the pending one. They are not
+// published to clients, as the keys are.
+const (
+	// AnnotationPasswordChangedAt of the connection Secret is when it got its
+	// password.
+	AnnotationPasswordChangedAt = Group + "/password-changed-at"
+	// AnnotationPasswordStagedAt of the pending Secret is when a change began.
+	AnnotationPasswordStagedAt = Group + "/password-staged-at"
+	// AnnotationPasswordWindow of the connection Secret is how long at most its
+	// password was refused during the last change, by a server without dual
+	// passwords.
+	AnnotationPasswordWindow = Group + "/password-window"
+)
+
 // Finalizer of XR, claim and data volumes. The controller removes it after the
 // proof of a backup, and nobody else does.
 const Finalizer = Group + "/protect-data"

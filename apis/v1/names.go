@@ -69,6 +69,11 @@ func (i Instance) ConfigMapName() string { return derived("", i.Name, "-config")
 // accepts now.
 func (i Instance) ConnectionSecretName() string { return derived("", i.Name, "-connection") }
 
+// PendingSecretName is the name of the Secret that holds a password on its way
+// into the server. It is not a key of the connection Secret, because all of that
+// is published, and no annotation, because those are printed everywhere.
+func (i Instance) PendingSecretName() string { return i.ConnectionSecretName() + "-pending" }
+
 // RestoreJobName is the name of the restore Job.
 func (i Instance) RestoreJobName() string { return derived("restore-", i.Name, "-job") }
 

@@ -10,7 +10,6 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
 )
 
 // newRecord of the backup that is to be taken.
@@ -103,7 +102,7 @@ func (p *Performer) keepPassword(ctx context.Context, s *instance.State, _ Step)
 	}
 	sources := map[string]string{
 		v1.PasswordKey: s.Life.ConnectionSecretName(),
-		keyPending:     rotate.PendingSecretName(s.Life),
+		keyPending:     s.Life.PendingSecretName(),
 		keyInitial:     s.Life.RootSecretName(),
 	}
 	for key, name := range sources {

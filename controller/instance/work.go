@@ -17,7 +17,6 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
 )
 
 // Logs of pods.
@@ -158,7 +157,7 @@ func (g *Gatherer) rest(ctx context.Context, s *State) error {
 
 // secrets by their names: to list them would take the right to read all.
 func (g *Gatherer) secrets(ctx context.Context, s *State) error {
-	for _, name := range []string{s.Life.RootSecretName(), s.Life.ConnectionSecretName(), rotate.PendingSecretName(s.Life)} {
+	for _, name := range []string{s.Life.RootSecretName(), s.Life.ConnectionSecretName(), s.Life.PendingSecretName()} {
 		secret, err := get(ctx, g.Reader, metadata(corev1.SchemeGroupVersion.WithKind("Secret")), s.Life.Namespace, name)
 		if err != nil {
 			return err

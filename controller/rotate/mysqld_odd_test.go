@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
@@ -74,7 +75,7 @@ func TestRealAccounts(t *testing.T) {
 		}
 	}
 	got = c.mustRest(s.rotator(c), c.input("r"))
-	if got.Credentials.State != StateInSync || c.connection() != "r" {
+	if got.Credentials.State != v1.CredentialsInSync || c.connection() != "r" {
 		t.Errorf("the next change: %+v", got)
 	}
 }

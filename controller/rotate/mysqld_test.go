@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
@@ -143,7 +144,7 @@ func TestRealCrash(t *testing.T) {
 			c.failAt = 0
 			in.Verify = true
 			got := c.mustRest(s.rotator(c), in)
-			if got.Credentials.State != StateInSync || c.connection() != in.Wanted || s.ping(t.Context(), in.Wanted) != nil {
+			if got.Credentials.State != v1.CredentialsInSync || c.connection() != in.Wanted || s.ping(t.Context(), in.Wanted) != nil {
 				t.Errorf("after a crash at %d (after it: %v, server killed: %v): %+v", n, after, killed, got)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
@@ -20,7 +21,7 @@ func (p *pass) read(ctx context.Context) (err error) {
 	if p.kept.connection, err = own(ctx, p.Kube, i, i.ConnectionSecretName()); err != nil {
 		return err
 	}
-	if p.kept.pending, err = own(ctx, p.Kube, i, PendingSecretName(i)); err != nil {
+	if p.kept.pending, err = own(ctx, p.Kube, i, i.PendingSecretName()); err != nil {
 		return err
 	}
 	p.kept.initial, err = own(ctx, p.Kube, i, i.RootSecretName())
@@ -106,7 +107,7 @@ func (p *pass) create(ctx context.Context, to sql.Password) error {
 		return err
 	}
 	s := p.in.connectionSecret(nil, to, p.in.Database)
-	s.Annotations[annotationChangedAt] = p.timestamp()
+	s.Annotations[v1.AnnotationPasswordChangedAt] = p.timestamp()
 	if err := p.Kube.Create(ctx, s); err != nil {
 		return kubeFailed(err, "create", s.Namespace, s.Name)
 	}
@@ -114,7 +115,7 @@ func (p *pass) create(ctx context.Context, to sql.Password) error {
 }
 
 func (p *pass) stage(ctx context.Context, wanted sql.Password) error {
-	s := &corev1.Secret{ObjectMeta: p.in.meta(PendingSecretName(p.in.Instance)), Type: corev1.SecretTypeOpaque}
+	s := &corev1.Secret{ObjectMeta: p.in.meta(p.in.Instance.PendingSecretName()), Type: corev1.SecretTypeOpaque}
 	write := func() error { return p.Kube.Create(ctx, s) }
 	if old := p.kept.pending; old != nil {
 		s = old.DeepCopy()
@@ -122,7 +123,7 @@ func (p *pass) stage(ctx context.Context, wanted sql.Password) error {
 		write = func() error { return p.Kube.Update(ctx, s) }
 	}
 	s.Data = map[string][]byte{keyPassword: []byte(wanted)}
-	s.Annotations[annotationStagedAt] = p.timestamp()
+	s.Annotations[v1.AnnotationPasswordStagedAt] = p.timestamp()
 	if err := write(); err != nil {
 		return kubeFailed(err, "write", s.Namespace, s.Name)
 	}
@@ -134,10 +135,10 @@ func (p *pass) stage(ctx context.Context, wanted sql.Password) error {
 func (p *pass) promote(ctx context.Context, to sql.Password) error {
 	old := p.kept.connection
 	s := p.in.connectionSecret(old, to, string(old.Data[keyDatabase]))
-	s.Annotations[annotationChangedAt] = p.timestamp()
-	delete(s.Annotations, annotationWindow)
-	if staged := stamp(p.kept.pending, annotationStagedAt); !p.dual && !staged.IsZero() {
-		s.Annotations[annotationWindow] = p.now().Sub(staged).Round(time.Millisecond).String()
+	s.Annotations[v1.AnnotationPasswordChangedAt] = p.timestamp()
+	delete(s.Annotations, v1.AnnotationPasswordWindow)
+	if staged := stamp(p.kept.pending, v1.AnnotationPasswordStagedAt); !p.dual && !staged.IsZero() {
+		s.Annotations[v1.AnnotationPasswordWindow] = p.now().Sub(staged).Round(time.Millisecond).String()
 	}
 	return p.update(ctx, s)
 }

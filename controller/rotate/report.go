@@ -13,13 +13,6 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
-// States of the credentials.
-const (
-	StateInSync   = "InSync"
-	StateChanging = "Changing"
-	StateFailed   = "Failed"
-)
-
 // Reasons of events on the claim.
 const (
 	ReasonPublished event.Reason = "ConnectionPublished"
@@ -66,13 +59,13 @@ func (p *pass) report(last Step, err error) (Result, error) {
 		return p.fail(out, "The server accepts no password that is known for root: somebody changed it there. "+
 			"Set the password of this instance to the one that the server accepts; after that it can be changed again"), nil
 	case last.Do == Wait && password(p.kept.connection) == p.in.Wanted:
-		out.Credentials.State = StateInSync
+		out.Credentials.State = v1.CredentialsInSync
 		out.Credentials.Message = "The previous password goes on to work until " + p.now().Add(last.After).UTC().Round(time.Second).Format(time.RFC3339)
 	case last.Do == Wait:
-		out.Credentials.State = StateChanging
+		out.Credentials.State = v1.CredentialsChanging
 		out.Credentials.Message = fmt.Sprintf("The password was changed a moment ago: another change follows when clients have had %s to take the last one in", min(p.Settle, p.Grace))
 	default:
-		out.Credentials.State = StateInSync
+		out.Credentials.State = v1.CredentialsInSync
 		out.Credentials.Message = p.window()
 	}
 	if last.Do == Wait {
@@ -82,7 +75,7 @@ func (p *pass) report(last Step, err error) (Result, error) {
 }
 
 func (p *pass) changedAt() *metav1.Time {
-	at := stamp(p.kept.connection, annotationChangedAt)
+	at := stamp(p.kept.connection, v1.AnnotationPasswordChangedAt)
 	if at.IsZero() {
 		return nil
 	}
@@ -92,10 +85,10 @@ func (p *pass) changedAt() *metav1.Time {
 // window in which a server without dual passwords accepted a password that no
 // client could know.
 func (p *pass) window() string {
-	if p.kept.connection == nil || p.kept.connection.Annotations[annotationWindow] == "" {
+	if p.kept.connection == nil || p.kept.connection.Annotations[v1.AnnotationPasswordWindow] == "" {
 		return ""
 	}
-	return "This server keeps no old password: during the last change, the one in the connection Secret was refused for at most " + p.kept.connection.Annotations[annotationWindow]
+	return "This server keeps no old password: during the last change, the one in the connection Secret was refused for at most " + p.kept.connection.Annotations[v1.AnnotationPasswordWindow]
 }
 
 // failed says what an error means. One that comes and goes with the server is
@@ -120,9 +113,9 @@ func (p *pass) failed(out Result, err error) (Result, error) {
 
 // wait for what comes by itself.
 func (p *pass) wait(out Result, message string) Result {
-	out.Credentials.State, out.Credentials.Message = StateChanging, message
+	out.Credentials.State, out.Credentials.Message = v1.CredentialsChanging, message
 	if c := password(p.kept.connection); c != "" && c == p.in.Wanted {
-		out.Credentials.State = StateInSync
+		out.Credentials.State = v1.CredentialsInSync
 	}
 	out.RequeueAfter = away
 	return out
@@ -130,7 +123,7 @@ func (p *pass) wait(out Result, message string) Result {
 
 // fail with a message for the status, and an event.
 func (p *pass) fail(out Result, message string) Result {
-	out.Credentials.State, out.Credentials.Message = StateFailed, message
+	out.Credentials.State, out.Credentials.Message = v1.CredentialsFailed, message
 	out.Events = append(out.Events, event.Warning(ReasonFailed, errors.New(message)))
 	out.RequeueAfter = stuck
 	return out
@@ -159,5 +152,5 @@ func advice(err error) string {
 
 // Initial credentials of an instance whose server was never asked.
 func Initial() v1.CredentialsStatus {
-	return v1.CredentialsStatus{State: StateChanging, Message: "Waiting for the server"}
+	return v1.CredentialsStatus{State: v1.CredentialsChanging, Message: "Waiting for the server"}
 }

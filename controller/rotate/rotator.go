@@ -266,7 +266,7 @@ func (p *pass) now() time.Time {
 // since the connection Secret got its password. A clock that was set back makes
 // it zero.
 func (p *pass) since() time.Duration {
-	return max(0, p.now().Sub(stamp(p.kept.connection, annotationChangedAt)))
+	return max(0, p.now().Sub(stamp(p.kept.connection, v1.AnnotationPasswordChangedAt)))
 }
 
 var errNoPassword = errors.New("the wanted password is not known")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
@@ -22,11 +23,11 @@ func TestSteps(t *testing.T) {
 	if diff := cmp.Diff([]Action{Stage, Change, Promote}, got.Done); diff != "" {
 		t.Errorf("The new password works at once: -want, +got:\n%s", diff)
 	}
-	if got.Credentials.State != StateInSync || !strings.Contains(got.Credentials.Message, "until 2026-01-02T03:") || got.RequeueAfter != time.Minute {
+	if got.Credentials.State != v1.CredentialsInSync || !strings.Contains(got.Credentials.Message, "until 2026-01-02T03:") || got.RequeueAfter != time.Minute {
 		t.Errorf("The old one goes on to work: %+v", got)
 	}
 	got, err = r.Reconcile(t.Context(), c.input("c"))
-	if err != nil || got.Credentials.State != StateChanging || got.RequeueAfter != 5*time.Second || len(got.Done) > 0 {
+	if err != nil || got.Credentials.State != v1.CredentialsChanging || got.RequeueAfter != 5*time.Second || len(got.Done) > 0 {
 		t.Errorf("Another change waits a little: %+v, %v", got, err)
 	}
 	c.clock = c.clock.Add(got.RequeueAfter)
@@ -48,7 +49,7 @@ func TestQuiet(t *testing.T) {
 	c.clock = c.clock.Add(time.Hour)
 	before := c.logins
 	got := c.mustRest(r, c.input("a"))
-	if c.logins != before || got.Credentials.State != StateInSync {
+	if c.logins != before || got.Credentials.State != v1.CredentialsInSync {
 		t.Errorf("%d logins, %+v", c.logins-before, got)
 	}
 	in := c.input("a")
@@ -91,7 +92,7 @@ func TestRepair(t *testing.T) {
 			in := c.input(tc.wanted)
 			in.Verify = true
 			got := c.mustRest(c.rotator(), in)
-			if got.Credentials.State != StateInSync || c.connection() != tc.wanted || !c.accepts(tc.wanted) || c.accounts[0].retained != "" {
+			if got.Credentials.State != v1.CredentialsInSync || c.connection() != tc.wanted || !c.accepts(tc.wanted) || c.accounts[0].retained != "" {
 				t.Errorf("%s %+v", tc.reason, got)
 			}
 		})
@@ -109,18 +110,18 @@ func TestMessages(t *testing.T) {
 		says   string
 		fails  bool
 	}{
-		"Down":      {reason: "A server comes back.", harm: down(errGone), wanted: "b", state: StateChanging, says: "Waiting for the server"},
-		"Refused":   {reason: "Somebody has to say what root's password is.", harm: func(c *cluster) { c.accounts[0].primary = "x" }, wanted: "b", state: StateFailed, says: "Set the password of this instance to the one that the server accepts"},
-		"Expired":   {reason: "No program can go on.", harm: number(1862), wanted: "b", state: StateFailed, says: "expired", fails: true},
-		"Locked":    {reason: "No program can go on.", harm: number(3118), wanted: "b", state: StateFailed, says: "ACCOUNT UNLOCK", fails: true},
-		"Blocked":   {reason: "Only a restart helps.", harm: number(1129), wanted: "b", state: StateFailed, says: "FLUSH HOSTS", fails: true},
-		"NoAccount": {reason: "root is for localhost only.", harm: number(1130), wanted: "b", state: StateFailed, says: "controller's address", fails: true},
-		"ReadOnly":  {reason: "No change is possible.", harm: number(1290), wanted: "b", state: StateFailed, says: "super_read_only", fails: true},
-		"Policy":    {reason: "Another password helps.", harm: number(1819), wanted: "b", state: StateFailed, says: "choose another", fails: true},
-		"History":   {reason: "Another password helps.", harm: number(3638), wanted: "b", state: StateFailed, says: "choose another", fails: true},
-		"Busy":      {reason: "Connections come free.", harm: number(1040), wanted: "b", state: StateChanging, says: "Waiting for the server"},
-		"Missing":   {reason: "The password's Secret is gone.", harm: func(*cluster) {}, wanted: "", state: StateFailed, says: "cannot be read"},
-		"LockTaken": {reason: "Another controller is at it.", harm: func(c *cluster) { c.locked = true }, wanted: "b", state: StateChanging, says: "another session"},
+		"Down":      {reason: "A server comes back.", harm: down(errGone), wanted: "b", state: v1.CredentialsChanging, says: "Waiting for the server"},
+		"Refused":   {reason: "Somebody has to say what root's password is.", harm: func(c *cluster) { c.accounts[0].primary = "x" }, wanted: "b", state: v1.CredentialsFailed, says: "Set the password of this instance to the one that the server accepts"},
+		"Expired":   {reason: "No program can go on.", harm: number(1862), wanted: "b", state: v1.CredentialsFailed, says: "expired", fails: true},
+		"Locked":    {reason: "No program can go on.", harm: number(3118), wanted: "b", state: v1.CredentialsFailed, says: "ACCOUNT UNLOCK", fails: true},
+		"Blocked":   {reason: "Only a restart helps.", harm: number(1129), wanted: "b", state: v1.CredentialsFailed, says: "FLUSH HOSTS", fails: true},
+		"NoAccount": {reason: "root is for localhost only.", harm: number(1130), wanted: "b", state: v1.CredentialsFailed, says: "controller's address", fails: true},
+		"ReadOnly":  {reason: "No change is possible.", harm: number(1290), wanted: "b", state: v1.CredentialsFailed, says: "super_read_only", fails: true},
+		"Policy":    {reason: "Another password helps.", harm: number(1819), wanted: "b", state: v1.CredentialsFailed, says: "choose another", fails: true},
+		"History":   {reason: "Another password helps.", harm: number(3638), wanted: "b", state: v1.CredentialsFailed, says: "choose another", fails: true},
+		"Busy":      {reason: "Connections come free.", harm: number(1040), wanted: "b", state: v1.CredentialsChanging, says: "Waiting for the server"},
+		"Missing":   {reason: "The password's Secret is gone.", harm: func(*cluster) {}, wanted: "", state: v1.CredentialsFailed, says: "cannot be read"},
+		"LockTaken": {reason: "Another controller is at it.", harm: func(c *cluster) { c.locked = true }, wanted: "b", state: v1.CredentialsChanging, says: "another session"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -34,22 +34,6 @@ const (
 	keyURI      = "uri"
 )
 
-// Annotations of the two Secrets, which are not published.
-const (
-	// annotationChangedAt of the connection Secret is when it got its password.
-	annotationChangedAt = v1.Group + "/password-changed-at"
-	// annotationStagedAt of the pending Secret is when a change began.
-	annotationStagedAt = v1.Group + "/password-staged-at"
-	// annotationWindow of the connection Secret is how long at most its password
-	// was refused during the last change, by a server without dual passwords.
-	annotationWindow = v1.Group + "/password-window"
-)
-
-// PendingSecretName is the name of the Secret that holds a password on its way
-// into the server. It is not a key of the connection Secret, because all of that
-// is published, and no annotation, because those are printed everywhere.
-func PendingSecretName(i v1.Instance) string { return i.ConnectionSecretName() + "-pending" }
-
 // A foreignError says that a Secret has the name of ours.
 type foreignError struct {
 	text string
@@ -179,7 +163,7 @@ func stamp(s *corev1.Secret, annotation string) time.Time {
 // record, so that the server that is restored from it can be entered.
 func (r *Rotator) Passwords(ctx context.Context, i v1.Instance) ([]sql.Password, error) {
 	out := []sql.Password{}
-	for _, name := range []string{i.ConnectionSecretName(), PendingSecretName(i), i.RootSecretName()} {
+	for _, name := range []string{i.ConnectionSecretName(), i.PendingSecretName(), i.RootSecretName()} {
 		s, err := own(ctx, r.Kube, i, name)
 		if err != nil {
 			return nil, err
@@ -195,7 +179,7 @@ func (r *Rotator) Passwords(ctx context.Context, i v1.Instance) ([]sql.Password,
 // it after the XR is gone, unless somebody orphans what the XR owns.
 func (r *Rotator) Release(ctx context.Context, i v1.Instance) error {
 	r.rested.Delete(i.XR)
-	for _, name := range []string{PendingSecretName(i), i.ConnectionSecretName()} {
+	for _, name := range []string{i.PendingSecretName(), i.ConnectionSecretName()} {
 		s, err := own(ctx, r.Kube, i, name)
 		if _, foreign := errors.AsType[*foreignError](err); foreign {
 			continue

@@ -27,12 +27,12 @@ func TestForeign(t *testing.T) {
 		state  string
 		says   string
 	}{
-		"Stranger": {reason: "Somebody's own Secret.", state: StateFailed, says: "does not belong to this MySQL"},
-		"Earlier":  {reason: "The garbage collector has not come yet.", labels: earlier.Labels(), owners: []metav1.OwnerReference{{APIVersion: "a/v1", Kind: "X", Name: "x", UID: "older"}}, state: StateChanging, says: "earlier MySQL of this name"},
-		"Orphan":   {reason: "Nobody comes for it.", labels: earlier.Labels(), state: StateFailed, says: "kubectl delete secret -n team shop-connection"},
+		"Stranger": {reason: "Somebody's own Secret.", state: v1.CredentialsFailed, says: "does not belong to this MySQL"},
+		"Earlier":  {reason: "The garbage collector has not come yet.", labels: earlier.Labels(), owners: []metav1.OwnerReference{{APIVersion: "a/v1", Kind: "X", Name: "x", UID: "older"}}, state: v1.CredentialsChanging, says: "earlier MySQL of this name"},
+		"Orphan":   {reason: "Nobody comes for it.", labels: earlier.Labels(), state: v1.CredentialsFailed, says: "kubectl delete secret -n team shop-connection"},
 	}
 	for name, tc := range cases {
-		for _, secret := range []string{testInstance().ConnectionSecretName(), PendingSecretName(testInstance())} {
+		for _, secret := range []string{testInstance().ConnectionSecretName(), testInstance().PendingSecretName()} {
 			t.Run(name+" "+secret, func(t *testing.T) {
 				theirs := &corev1.Secret{
 					ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: secret, Labels: tc.labels, OwnerReferences: tc.owners},
@@ -99,7 +99,7 @@ func TestSecrecy(t *testing.T) {
 					got, err := c.rotator().Reconcile(t.Context(), in)
 					raw, jerr := json.Marshal(got) //nolint:musttag // Nobody reads it.
 					_, _ = fmt.Fprintf(&said, "%v %+v %#v %s %v %+v %#v %v", got, got, got, raw, err, in, in, jerr)
-					for _, secret := range []string{"shop-connection", PendingSecretName(testInstance())} {
+					for _, secret := range []string{"shop-connection", testInstance().PendingSecretName()} {
 						if s := c.secret(secret); s != nil {
 							_, _ = fmt.Fprintf(&said, "%v", s.ObjectMeta)
 						}
@@ -129,7 +129,7 @@ func TestPasswordsAndRelease(t *testing.T) {
 	if err := c.rotator().Release(t.Context(), testInstance()); err != nil {
 		t.Fatal(err)
 	}
-	if c.secret("shop-connection") != nil || c.secret(PendingSecretName(testInstance())) != nil || c.secret("shop-root") == nil {
+	if c.secret("shop-connection") != nil || c.secret(testInstance().PendingSecretName()) != nil || c.secret("shop-root") == nil {
 		t.Error("The two Secrets go, and no other.")
 	}
 }
