@@ -26,6 +26,10 @@ type Backup struct {
 	// Image of the server, and the Version that it gave as its own; empty where it
 	// never answered.
 	Image, Version string
+	// NeverServed is true if no client ever reached the server. Then files without
+	// a database are what a first start left that was cut short, and nothing to
+	// back up: no server could be entered that was restored from them.
+	NeverServed bool
 	// Stopped says how the server ended, where somebody knows: true for an exit
 	// code of 0. It decides only where the files cannot tell; false always makes
 	// the backup an unclean one.
@@ -153,6 +157,12 @@ func (b *Backup) archive(ctx context.Context, r *Report, v *volume, finished *Ma
 	}
 	defer locks.Release()
 	b.step(stepLocked)
+	if b.NeverServed && finished == nil {
+		if has, err := datadir.HasDatabase(dir); err != nil || !has {
+			r.Empty = err == nil
+			return err
+		}
+	}
 	t := tree{dir}
 	outline, err := t.outline(ctx)
 	if err != nil {

@@ -263,3 +263,28 @@ func TestHowStopped(t *testing.T) {
 		})
 	}
 }
+
+// TestNeverServed: what a first start left that was cut short is nothing to back
+// up, but for a database, or for a backup that there is already.
+func TestNeverServed(t *testing.T) {
+	p := newPlace(t)
+	b := p.newBackup()
+	b.NeverServed = true
+	if r, err := b.Run(t.Context()); err != nil || r.Empty || r.SHA256 == "" {
+		t.Fatalf("want an archive of the database, got %+v, %v", r, err)
+	}
+	for _, folder := range []string{"shop", "void"} {
+		must(t, os.RemoveAll(filepath.Join(p.data, v1.DataDirectory, folder)))
+	}
+	if r, err := b.Run(t.Context()); err != nil || r.Empty {
+		t.Errorf("want what there is to replace the backup that there was, got %+v, %v", r, err)
+	}
+	must(t, os.RemoveAll(p.backup))
+	if r, err := b.Run(t.Context()); err != nil || !r.Empty || r.SHA256 != "" {
+		t.Errorf("want nothing to back up, got %+v, %v", r, err)
+	}
+	b.NeverServed = false
+	if r, err := b.Run(t.Context()); err != nil || r.Empty {
+		t.Errorf("want an archive of what a server left that served, got %+v, %v", r, err)
+	}
+}

@@ -49,6 +49,9 @@ func backupJob(s *instance.State, image string) *batchv1.Job {
 	if v := serverVersion(s); v != "" {
 		command = append(command, "--source-version="+v)
 	}
+	if !knownData(s) {
+		command = append(command, "--never-served")
+	}
 	return job(s, image, s.Life.BackupJobName(), v1.ComponentBackup, command, data(s), backups(s))
 }
 

@@ -25,6 +25,7 @@ func TestManifests(t *testing.T) {
 	const agent = "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
 	cases := map[string]any{
 		"backup-job":            backupJob(versioned, agent),
+		"backup-job-silent":     backupJob(running(silent), agent),
 		"backup-job-hostpath":   backupJob(onNode, agent),
 		"wipe-job":              wipeJob(onNode, agent),
 		"prune-job":             pruneJob(running(), agent, []client.Object{&v1.MySQLBackup{}}),

@@ -80,8 +80,13 @@ func (p *plan) deployment() *appsv1.Deployment {
 	return d
 }
 
+// serverPod shares its processes' namespace: as the first process of its own,
+// the image's entrypoint would not hear the signal to stop before the server has
+// taken its place, and a deletion in that minute would wait for the whole grace
+// period.
 func (p *plan) serverPod() corev1.PodSpec {
 	return corev1.PodSpec{
+		ShareProcessNamespace:         new(true),
 		AutomountServiceAccountToken:  new(false),
 		EnableServiceLinks:            new(false),
 		TerminationGracePeriodSeconds: new(gracePeriod),

@@ -3,7 +3,9 @@ package datadir
 import (
 	"encoding/json"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +33,22 @@ func Version(dir *os.Root) string {
 		}
 	}
 	return ""
+}
+
+// own schemas of the servers: they are there before anybody's.
+var own = []string{"mysql", "performance_schema", "sys"}
+
+// HasDatabase is true if somebody's database is in a data directory: a folder
+// that is not the server's own. An official image makes the accounts of root
+// first and the database after them; without one, a first start never ended.
+func HasDatabase(dir *os.Root) (bool, error) {
+	entries, err := fs.ReadDir(dir.FS(), ".")
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return e.IsDir() && !strings.HasPrefix(e.Name(), "#") && !strings.HasPrefix(e.Name(), ".") && !slices.Contains(own, e.Name())
+	}), nil
 }
 
 func note(dir *os.Root, name string) []byte {

@@ -50,7 +50,11 @@ func run(args []string) error {
 		}
 		logf("Note", "%s init process done. Ready for start up.", f.title)
 	}
-	stop()
+	// What was asked of us so far is for us to obey, and what comes from here on for the server: none is lost between.
+	signal.Reset(syscall.SIGINT, syscall.SIGTERM)
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
 	return become(args)
 }
 
