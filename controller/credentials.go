@@ -48,6 +48,7 @@ type Credentials struct {
 	events  events.EventRecorder
 	keeper  string
 	clock   func() time.Time
+	meter   *meter
 
 	mu    sync.Mutex
 	asked map[instance.Key]asking
@@ -100,6 +101,7 @@ func (c *Credentials) life(ctx context.Context, k instance.Key, s *instance.Stat
 	}
 	in.Verify = last.start != start || now.Sub(last.at) >= verify
 	result, err := c.rotator.Reconcile(ctx, in)
+	c.meter.rotated(result)
 	if serr := c.show(ctx, s, result); err == nil {
 		err = serr
 	}
@@ -109,7 +111,7 @@ func (c *Credentials) life(ctx context.Context, k instance.Key, s *instance.Stat
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	if in.Verify && result.Credentials.State == rotate.StateInSync {
+	if in.Verify && result.Credentials.State == v1.CredentialsInSync {
 		c.mu.Lock()
 		c.asked[k] = asking{at: now, start: start}
 		c.mu.Unlock()

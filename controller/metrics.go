@@ -9,6 +9,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/finalize"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
 )
 
 // Results of a backup.
@@ -24,6 +25,8 @@ type meter struct {
 	backups *prometheus.CounterVec
 	bytes   prometheus.Histogram
 	seconds prometheus.Histogram
+	// rotations of passwords.
+	rotations *prometheus.CounterVec
 
 	mu     sync.Mutex
 	states map[instance.Key]string
@@ -41,13 +44,14 @@ func newMeter(r prometheus.Registerer, clock func() time.Time) *meter {
 			Buckets: prometheus.ExponentialBuckets(1<<20, 8, 8)}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "crossplane_mysql_backup_seconds", Help: "Seconds that a proven backup took, with its proof.",
 			Buckets: prometheus.ExponentialBuckets(0.5, 2, 14)}),
+		rotations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_password_changes_total", Help: "Changes of passwords in running servers, by result: changed, or failed for each try that must be looked at."}, []string{"result"}),
 		states:    map[instance.Key]string{},
 		proven:    map[instance.Key]time.Time{},
 		clock:     clock,
 		instances: prometheus.NewDesc("crossplane_mysql_instances", "Instances by state: Waiting, Running, or the step of their deletion.", []string{"state"}, nil),
 		age:       prometheus.NewDesc("crossplane_mysql_last_proven_age_seconds", "Seconds since the newest proven backup that the controller has seen of an instance.", []string{"namespace", "name"}, nil),
 	}
-	r.MustRegister(m.backups, m.bytes, m.seconds, m)
+	r.MustRegister(m.backups, m.bytes, m.seconds, m.rotations, m)
 	return m
 }
 
@@ -101,6 +105,24 @@ func stateOf(xr *instance.Composite) string {
 		return "Running"
 	}
 	return "Waiting"
+}
+
+// Results of a change of a password.
+const (
+	resultChanged = "changed"
+	resultRefused = "failed"
+)
+
+// rotated counts what became of a password.
+func (m *meter) rotated(r rotate.Result) {
+	for _, did := range r.Done {
+		if did == rotate.Promote {
+			m.rotations.WithLabelValues(resultChanged).Inc()
+		}
+	}
+	if r.Credentials.State == v1.CredentialsFailed {
+		m.rotations.WithLabelValues(resultRefused).Inc()
+	}
 }
 
 // did a step.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -39,8 +40,12 @@ type Reconciler struct {
 	meter   *meter
 
 	mu   sync.Mutex
-	said map[instance.Key]string
+	said map[instance.Key]map[types.UID]said
 }
+
+// said last of a life, in the log and in an event. What repeats is not said
+// again.
+type said struct{ log, event string }
 
 // Reconcile an instance.
 func (r *Reconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
@@ -66,6 +71,7 @@ func (r *Reconciler) pass(ctx context.Context, k instance.Key) (after time.Durat
 		return 0, false, err
 	}
 	r.meter.observe(k, lives)
+	r.forget(k, lives)
 	for _, s := range lives {
 		step := finalize.Next(s)
 		r.say(ctx, k, s, step)
@@ -87,36 +93,57 @@ func (r *Reconciler) pass(ctx context.Context, k instance.Key) (after time.Durat
 	return after, acted, nil
 }
 
-// say what is done, once.
+// forget what was said of lives that are over.
+func (r *Reconciler) forget(k instance.Key, lives []*instance.State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := map[types.UID]said{}
+	for _, s := range lives {
+		if last, ok := r.said[k][s.Life.XR]; ok && (s.XR != nil || s.Claim != nil) {
+			now[s.Life.XR] = last
+		}
+	}
+	r.said[k] = now
+	if len(now) == 0 {
+		delete(r.said, k)
+	}
+}
+
+// say what is done, once: to the log each step, to people each news.
 func (r *Reconciler) say(ctx context.Context, k instance.Key, s *instance.State, step finalize.Step) {
 	if step.Message == "" && (step.Action == finalize.Rest || step.Action == finalize.Wait) {
 		return
 	}
-	// Percentages are for the status.
-	now := string(step.Action) + string(step.Phase) + step.Message
-	if step.Action == finalize.Wait && step.Percent > 0 {
-		now = string(step.Action) + string(step.Phase)
+	news := said{log: string(step.Action) + string(step.Phase) + step.Message, event: string(step.Phase) + step.Message}
+	if step.Action == finalize.Wait && step.Percent > 0 { // Percentages are for the status.
+		news = said{log: string(step.Action) + string(step.Phase), event: string(step.Phase)}
 	}
 	r.mu.Lock()
-	again := r.said[k] == now
-	r.said[k] = now
+	if r.said[k] == nil {
+		r.said[k] = map[types.UID]said{}
+	}
+	last := r.said[k][s.Life.XR]
+	r.said[k][s.Life.XR] = news
 	r.mu.Unlock()
-	if again {
-		return
+	if news.log != last.log {
+		log.FromContext(ctx).Info(string(step.Action), "phase", step.Phase, "message", step.Message, "xr", s.Life.XR)
 	}
-	log.FromContext(ctx).Info(string(step.Action), "phase", step.Phase, "message", step.Message, "xr", s.Life.XR)
-	if step.Message == "" || s.Claim == nil {
-		return
+	if news.event != last.event && step.Message != "" && s.Claim != nil {
+		kind, reason := eventOf(step)
+		r.events.Eventf(s.Claim.Unstructured, nil, kind, reason, string(step.Action), "%s", clip(step.Message))
 	}
-	kind := corev1.EventTypeNormal
-	if step.Phase == finalize.PhaseHeld || step.Phase == finalize.PhaseFailed || step.Action == finalize.Rest {
-		kind = corev1.EventTypeWarning
-	}
-	reason := string(step.Action)
+}
+
+// eventOf a step: its kind and reason.
+func eventOf(step finalize.Step) (kind, reason string) {
+	kind, reason = corev1.EventTypeNormal, string(step.Action)
 	if step.Phase != "" {
 		reason = string(step.Phase)
 	}
-	r.events.Eventf(s.Claim.Unstructured, nil, kind, reason, string(step.Action), "%s", clip(step.Message))
+	if step.Phase == finalize.PhaseHeld || step.Phase == finalize.PhaseFailed || step.Action == finalize.Rest || step.Action == finalize.Tell {
+		kind = corev1.EventTypeWarning
+	}
+	return kind, reason
 }
 
 // maxNote in bytes of an event.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -76,7 +77,7 @@ func TestReconcile(t *testing.T) {
 			p.how = func(finalize.Step) { tc.lives[0].Claim.SetFinalizers(nil) }
 			r := &Reconciler{
 				gather: gatherFn(func() ([]*instance.State, error) { return tc.lives, tc.err }), perform: p,
-				events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now), said: map[instance.Key]string{},
+				events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now), said: map[instance.Key]map[types.UID]said{},
 			}
 			got, err := r.Reconcile(context.Background(), instance.Key{Name: "db"})
 			if diff := cmp.Diff(tc.want, got); diff != "" || !errors.Is(err, tc.fails) || (err != nil) != (tc.fails != nil) {
@@ -96,12 +97,43 @@ func TestReconcileEnds(t *testing.T) {
 		gather: gatherFn(func() ([]*instance.State, error) {
 			return []*instance.State{{Claim: claimOf(v1.Finalizer)}}, nil
 		}), perform: p,
-		events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now), said: map[instance.Key]string{},
+		events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now), said: map[instance.Key]map[types.UID]said{},
 	}
 	if _, err := r.Reconcile(context.Background(), instance.Key{}); err == nil || len(p.did) != maxSteps {
 		t.Errorf("%d steps, %v", len(p.did), err)
 	}
 	if n := len(r.events.(*events.FakeRecorder).Events); n != 1 {
 		t.Errorf("the same event %d times", n)
+	}
+}
+
+// TestSay: people hear news once, however many steps and lives there are.
+func TestSay(t *testing.T) {
+	k := instance.Key{Name: "db"}
+	lives := []*instance.State{{Claim: claimOf(), Life: k.Life("one")}, {Claim: claimOf(), Life: k.Life("two")}}
+	heard := events.NewFakeRecorder(10)
+	r := &Reconciler{events: heard, said: map[instance.Key]map[types.UID]said{}}
+	for _, step := range []finalize.Step{
+		{Action: finalize.StartBackup, Phase: finalize.PhaseBackingUp, Message: "Backing up the data"},
+		{Action: finalize.MarkRunning, Phase: finalize.PhaseBackingUp, Message: "Backing up the data"},
+		{Action: finalize.Wait, Phase: finalize.PhaseHeld, Message: "Held"},
+		{Action: finalize.Wait, Phase: finalize.PhaseHeld, Message: "Held"},
+		{Action: finalize.Rest},
+	} {
+		for _, s := range lives {
+			r.say(t.Context(), k, s, step)
+		}
+	}
+	close(heard.Events)
+	got := []string{}
+	for e := range heard.Events {
+		got = append(got, e)
+	}
+	want := []string{"Normal BackingUp Backing up the data", "Normal BackingUp Backing up the data", "Warning Held Held", "Warning Held Held"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if r.forget(k, nil); len(r.said) != 0 {
+		t.Errorf("what was said of lives that are over is kept: %v", r.said)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -80,7 +81,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 		perform: p,
 		events:  mgr.GetEventRecorder("crossplane-mysql"),
 		meter:   newMeter(metrics.Registry, time.Now),
-		said:    map[instance.Key]string{},
+		said:    map[instance.Key]map[types.UID]said{},
 	}
 	if err := c.watch(mgr, r); err != nil {
 		return err
@@ -91,7 +92,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 			Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dial(cfg, pods),
 			Grace: rotate.DefaultGrace, Settle: rotate.DefaultSettle,
 		},
-		asked: map[instance.Key]asking{},
+		asked: map[instance.Key]asking{}, meter: r.meter,
 	}
 	if err := c.watchCredentials(mgr, k); err != nil {
 		return err

@@ -3,7 +3,7 @@ package v1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // A MySQLStatus reports on an instance. The function writes all of it but
-// previous, credentials and deletion, which are the controller's.
+// previous, trouble, credentials and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
 	// something is wrong.
@@ -44,6 +44,12 @@ type MySQLStatus struct {
 	//
 	// +optional
 	Previous string `json:"previous,omitempty"`
+
+	// Trouble that keeps the server's pod, or that of its restore, from running, in
+	// the words of the kubelet or the scheduler. The controller writes it.
+	//
+	// +optional
+	Trouble string `json:"trouble,omitempty"`
 
 	// Credentials is the state of the password in the running server.
 	//
@@ -100,6 +106,13 @@ type RestoreStatus struct {
 	// Archive is where the backup lies.
 	Archive Archive `json:"archive"`
 }
+
+// States of the credentials.
+const (
+	CredentialsInSync   = "InSync"
+	CredentialsChanging = "Changing"
+	CredentialsFailed   = "Failed"
+)
 
 // A CredentialsStatus is the state of the password in the running server.
 type CredentialsStatus struct {

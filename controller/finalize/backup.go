@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -105,15 +104,7 @@ func judge(s *instance.State, at time.Time, succeeded bool) Step {
 // volume is not this instance's.
 func knownData(s *instance.State) bool {
 	r := s.XR.Status.Restore
-	if serverVersion(s) != "" || r != nil && r.Phase == v1.RestoreSucceeded {
-		return true
-	}
-	for _, c := range s.XR.Conditions {
-		if c.Type == v1.ConditionServing && c.Status == metav1.ConditionTrue {
-			return true
-		}
-	}
-	return false
+	return serverVersion(s) != "" || r != nil && r.Phase == v1.RestoreSucceeded || s.XR.Serving()
 }
 
 // again after a failure, not at once.

@@ -2,6 +2,7 @@ package finalize
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,10 +12,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// glance is how long to wait for what the cluster does in a moment, patience for
-// what takes a person.
+// glance is how long to wait for what the cluster does in a moment, watch for what
+// it takes a while for, patience for what takes a person.
 const (
 	glance   = 500 * time.Millisecond
+	watch    = 5 * time.Second
 	patience = time.Minute
 )
 
@@ -83,8 +85,20 @@ func keep(s *instance.State) Step {
 		return Step{Action: LatchBackupVolume}
 	case grows(s):
 		return Step{Action: GrowBackupVolume}
+	case s.XR.Status.Trouble != s.Trouble:
+		return Step{Action: Tell, Message: sentence(s.Trouble)}
+	case s.XR.Beginning():
+		return Step{Action: Wait, After: watch} // Its pods are not a source of events.
 	}
 	return Step{Action: Rest}
+}
+
+// sentence begins with a capital letter.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // pin hostPath volumes before their pod goes away: on another node the folder is

@@ -45,6 +45,10 @@ func TestNext(t *testing.T) {
 			s.XR.Spec.StorageSize = new("2Gi")
 			s.BackupClaim.Annotations[annotationTried] = "2Gi"
 		}), want: Rest},
+		"Beginning":    {reason: "Its pods are looked at until it takes clients.", state: running(silent), want: Wait},
+		"Tell":         {reason: "A composition cannot see what keeps a pod from running.", state: running(silent, func(s *instance.State) { s.Trouble = "pod p: ErrImagePull: none" }), want: Tell, says: "Pod p: ErrImagePull"},
+		"Told":         {reason: "And says it once.", state: running(silent, func(s *instance.State) { s.Trouble, s.XR.Status.Trouble = "x", "x" }), want: Wait},
+		"Over":         {reason: "What is over is not shown.", state: running(func(s *instance.State) { s.XR.Status.Trouble = "x" }), want: Tell},
 		"ClaimDeleted": {reason: "The finalizer holds the claim of the data; people hear what to do.", state: running(func(s *instance.State) { s.DataClaim.DeletionTimestamp = &metav1.Time{Time: now} }), want: Rest, says: "was deleted"},
 
 		// Announce and fence.
@@ -73,11 +77,11 @@ func TestNext(t *testing.T) {
 		"NoReport":      {reason: "A Job whose pod is gone proves nothing: it runs again.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report = nil })), want: Delete},
 		"ForgedReport":  {reason: "A report without a sum proves nothing.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report.SHA256 = "" }), phase(v1.BackupRunning)), want: MarkFailed},
 		"RestoreReport": {reason: "A report of another command proves nothing.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report.Command = "restore" }), phase(v1.BackupRunning)), want: MarkFailed},
-		"Empty":         {reason: "No database: nothing to lose.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report.Empty = true })), want: MarkEmpty},
-		"EmptyServed": {reason: "A server that answered had data: this is another volume.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report.Empty = true }), phase(v1.BackupRunning), func(s *instance.State) {
+		"Empty":         {reason: "No database: nothing to lose.", state: fenced(silent, withJob(complete, func(j *instance.Job) { j.Report.Empty = true })), want: MarkEmpty},
+		"EmptyServed": {reason: "A server that answered had data: this is another volume.", state: fenced(silent, withJob(complete, func(j *instance.Job) { j.Report.Empty = true }), phase(v1.BackupRunning), func(s *instance.State) {
 			s.DataClaim.Annotations = map[string]string{v1.AnnotationVersion: "8.4.6"}
 		}), want: MarkFailed, says: "the right volume"},
-		"EmptyRestored": {reason: "So had one that was restored.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report.Empty = true }), phase(v1.BackupRunning), func(s *instance.State) {
+		"EmptyRestored": {reason: "So had one that was restored.", state: fenced(silent, withJob(complete, func(j *instance.Job) { j.Report.Empty = true }), phase(v1.BackupRunning), func(s *instance.State) {
 			s.XR.Status.Restore = &v1.RestoreStatus{Phase: v1.RestoreSucceeded}
 		}), want: MarkFailed},
 		"PinDying":       {reason: "Nobody knows the node once the pod is gone.", state: fenced(hostPath, deployment(1), func(s *instance.State) { s.Node = "node1" }), want: Pin},

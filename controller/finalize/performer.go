@@ -67,6 +67,7 @@ func (p *Performer) actions() map[Action]action {
 		LatchBackupVolume: p.latchBackupVolume,
 		GrowBackupVolume:  p.growBackupVolume,
 		Look:              p.look,
+		Tell:              p.tell,
 		Latch:             p.latch,
 		Pin:               p.pin,
 		Announce:          p.announce,
@@ -130,6 +131,11 @@ func (p *Performer) protect(ctx context.Context, s *instance.State, _ Step) erro
 // XR and of no later one of its name.
 func (p *Performer) look(ctx context.Context, s *instance.State, _ Step) error {
 	return p.Status(ctx, s.XR, map[string]any{"previous": s.Latest()})
+}
+
+// tell writes what the function adds to its message.
+func (p *Performer) tell(ctx context.Context, s *instance.State, _ Step) error {
+	return p.Status(ctx, s.XR, map[string]any{"trouble": s.Trouble})
 }
 
 func (p *Performer) delete(ctx context.Context, _ *instance.State, step Step) error {

@@ -54,6 +54,7 @@ func running(changes ...change) *instance.State {
 		},
 	}
 	s.XR.Status = v1.MySQLStatus{Started: true, Volume: volume1, Image: "mysql:8.4", Previous: v1.PreviousNone}
+	s.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
 	s.XR.Spec.StorageSize, s.XR.Spec.DeletionPolicy = new("1Gi"), v1.DeletionBackup
 	s.Claim.Spec = s.XR.Spec
 	s.DataVolume.Annotations = identity(s)
@@ -92,6 +93,9 @@ func dead(s *instance.State) {
 	s.Claim.SetDeletionTimestamp(&at)
 	s.XR.SetDeletionTimestamp(&at)
 }
+
+// silent server: nobody ever reached it.
+func silent(s *instance.State) { s.XR.Conditions = nil }
 
 func phase(p v1.BackupPhase) change {
 	return func(s *instance.State) { s.Records[0].Status.Phase = p }

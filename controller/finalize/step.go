@@ -31,6 +31,8 @@ const (
 	LatchBackupVolume Action = "LatchBackupVolume"
 	// Look writes status.previous.
 	Look Action = "Look"
+	// Tell writes status.trouble.
+	Tell Action = "ServerTrouble"
 	// Pin hostPath volumes to the node that they were first used on.
 	Pin Action = "Pin"
 	// Latch keeps the data volume whatever becomes of its claim.

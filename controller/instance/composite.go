@@ -3,6 +3,7 @@ package instance
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -72,3 +73,17 @@ func (c *Composite) Composing() bool {
 
 // Dying is true once it is being deleted.
 func (c *Composite) Dying() bool { return c.GetDeletionTimestamp() != nil }
+
+// Serving is true while the server takes clients, as the function says.
+func (c *Composite) Serving() bool {
+	return slices.ContainsFunc(c.Conditions, func(x metav1.Condition) bool {
+		return x.Type == v1.ConditionServing && x.Status == metav1.ConditionTrue
+	})
+}
+
+// Beginning is true while pods of a living instance are to run and its server
+// takes no clients.
+func (c *Composite) Beginning() bool {
+	r := c.Status.Restore
+	return !c.Dying() && !c.Serving() && (c.Status.Started || r != nil && r.Phase == v1.RestoreRunning)
+}

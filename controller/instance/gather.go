@@ -75,7 +75,7 @@ func (g *Gatherer) life(ctx context.Context, s *State) error {
 		}
 	}
 	if !s.XR.Dying() {
-		return nil
+		return g.trouble(ctx, s)
 	}
 	return g.ending(ctx, s)
 }

@@ -46,6 +46,10 @@ type State struct {
 	// during a deletion.
 	Records []v1.MySQLBackup
 
+	// Trouble that keeps a pod of a living instance from running; empty where there
+	// is none. Read only while the server does not take clients.
+	Trouble string
+
 	// The rest is read only during a deletion.
 
 	// Deployment of the server.

@@ -3,6 +3,7 @@ package compose
 import (
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -51,16 +52,47 @@ func allReady(rs map[string]Resource) bool {
 func (p *plan) message(serving bool) string {
 	switch {
 	case p.start.replicas == 0:
-		return p.start.message
+		return p.start.message + p.podTrouble()
 	case !serving:
-		return p.prefix() + "Starting the server"
+		return p.prefix() + "Starting the server" + p.podTrouble()
 	case p.connectionSecret() == nil:
 		return p.prefix() + "The server is up; waiting for the controller to publish its connection Secret"
 	}
 	if p.trouble != nil {
 		return p.prefix() + "Running, but " + p.trouble.Error()
 	}
-	return p.prefix() + "Running" + p.claimTrouble()
+	return p.prefix() + "Running" + p.passwordTrouble() + p.claimTrouble()
+}
+
+// podTrouble is what keeps a pod from running: what Kubernetes says to the
+// Deployment, or what the controller heard of the pod.
+func (p *plan) podTrouble() string {
+	trouble := p.XR.Status.Trouble
+	if d := p.Observed.Deployment; d != nil && trouble == "" {
+		for _, c := range d.Status.Conditions {
+			if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+				trouble = c.Message
+			}
+		}
+	}
+	if trouble == "" {
+		return ""
+	}
+	return " (" + trouble + ")"
+}
+
+// passwordTrouble is what the controller says of the password in the running
+// server, where it is not the wanted one.
+func (p *plan) passwordTrouble() string {
+	switch c := p.XR.Status.Credentials; {
+	case c == nil:
+		return ""
+	case c.State == v1.CredentialsFailed:
+		return ", but its password could not be changed: " + c.Message
+	case c.State == v1.CredentialsChanging:
+		return ". Changing the password: " + c.Message
+	}
+	return ""
 }
 
 // claimTrouble says what became of the handle of the data volume, if anything.
@@ -99,7 +131,7 @@ func (p *plan) serving(serving bool) Condition {
 	case p.start.replicas == 0:
 		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonHeld, Message: p.start.message}
 	case !serving:
-		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonStarting, Message: "The server does not take clients yet"}
+		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonStarting, Message: "The server does not take clients yet" + p.podTrouble()}
 	}
 	return Condition{Type: v1.ConditionServing, True: true, Reason: v1.ReasonRunning}
 }

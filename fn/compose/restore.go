@@ -24,6 +24,10 @@ const (
 // pass, such as a node that goes away.
 const restoreRetries int32 = 6
 
+// restoreKept in seconds is how long a restore Job that has ended can be looked
+// at: a day. One that failed is then tried again.
+const restoreKept int32 = 24 * 60 * 60
+
 // restoreJob brings the data back before the server's first start. A Job cannot
 // change: the spec of one that is observed is wanted as it is.
 func (p *plan) restoreJob() *batchv1.Job {
@@ -39,9 +43,10 @@ func (p *plan) restoreJob() *batchv1.Job {
 	choice, _ := json.Marshal(p.start.restore) //nolint:errchkjson // Strings, numbers and booleans only.
 	j.Annotations[v1.AnnotationRestore] = string(choice)
 	j.Spec = batchv1.JobSpec{
-		BackoffLimit:         new(restoreRetries),
-		PodReplacementPolicy: new(batchv1.Failed),
-		PodFailurePolicy:     restoreFailurePolicy(),
+		BackoffLimit:            new(restoreRetries),
+		TTLSecondsAfterFinished: new(restoreKept),
+		PodReplacementPolicy:    new(batchv1.Failed),
+		PodFailurePolicy:        restoreFailurePolicy(),
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: p.labels(map[string]string{v1.LabelComponent: v1.ComponentRestore})},
 			Spec:       p.restorePod(),

@@ -1,0 +1,68 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// trouble of the pods of an instance that begins. A composition cannot see it.
+func (g *Gatherer) trouble(ctx context.Context, s *State) error {
+	if !s.XR.Beginning() {
+		return nil
+	}
+	l := &corev1.PodList{}
+	if err := g.Reader.List(ctx, l, client.InNamespace(s.Life.Namespace), client.MatchingLabels{v1.LabelXR: string(s.Life.XR)}); err != nil {
+		return fmt.Errorf("cannot list pods: %w", err)
+	}
+	for i := range l.Items {
+		if s.Trouble = troubleOf(&l.Items[i]); s.Trouble != "" {
+			return nil
+		}
+	}
+	return nil
+}
+
+// crashLoop is the kubelet's word for a container that does not stay.
+const crashLoop = "CrashLoopBackOff"
+
+// passing reasons of a container that waits say nothing that a person could
+// mend.
+var passing = []string{"", "ContainerCreating", "PodInitializing"}
+
+// troubleOf a pod in the words of the scheduler or the kubelet; empty where there
+// is none, or where it goes.
+func troubleOf(p *corev1.Pod) string {
+	if p.DeletionTimestamp != nil {
+		return ""
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return fmt.Sprintf("pod %s finds no node: %s", p.Name, c.Message)
+		}
+	}
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		w := c.State.Waiting
+		switch {
+		case w == nil || slices.Contains(passing, w.Reason):
+		case w.Reason == crashLoop:
+			return fmt.Sprintf("container %s of pod %s ends as soon as it starts%s; its log says why: kubectl logs -n %s %s --previous",
+				c.Name, p.Name, lastExit(c), p.Namespace, p.Name)
+		default:
+			return fmt.Sprintf("pod %s: %s: %s", p.Name, w.Reason, w.Message)
+		}
+	}
+	return ""
+}
+
+func lastExit(c corev1.ContainerStatus) string {
+	if t := c.LastTerminationState.Terminated; t != nil {
+		return fmt.Sprintf(" (exit code %d)", t.ExitCode)
+	}
+	return ""
+}

@@ -1,0 +1,53 @@
+package compose
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// TestTroubleIsShown: what keeps a server from serving stands in its message.
+func TestTroubleIsShown(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		given  func(in *Input)
+		says   string
+	}{
+		"Pod": {reason: "The controller heard it of the kubelet.", given: func(in *Input) { in.XR.Status.Trouble = "pod p: ErrImagePull: none" }, says: "Starting the server (pod p: ErrImagePull: none)"},
+		"Deployment": {reason: "Without a pod it is the Deployment that knows.", says: "Starting the server (quota exceeded)", given: func(in *Input) {
+			in.Observed.Deployment = &appsv1.Deployment{Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{
+				{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "quota exceeded"},
+			}}}
+		}},
+		"Fine": {reason: "Nothing is made up.", given: func(*Input) {}, says: "Starting the server"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			out := composed(t, given(tc.given))
+			if got := out.Status.Message; !strings.HasSuffix(got, tc.says) {
+				t.Errorf("%s want %q at its end, got %q", tc.reason, tc.says, got)
+			}
+		})
+	}
+}
+
+func TestPasswordTrouble(t *testing.T) {
+	for state, want := range map[string]string{
+		v1.CredentialsInSync:   "",
+		v1.CredentialsChanging: ". Changing the password: why",
+		v1.CredentialsFailed:   ", but its password could not be changed: why",
+	} {
+		p := &plan{Input: Input{XR: &v1.XMySQL{}}}
+		p.XR.Status.Credentials = &v1.CredentialsStatus{State: state, Message: "why"}
+		if got := p.passwordTrouble(); got != want {
+			t.Errorf("%s: want %q, got %q", state, want, got)
+		}
+	}
+	if got := (&plan{Input: Input{XR: &v1.XMySQL{}}}).passwordTrouble(); got != "" {
+		t.Errorf("nothing is known yet: got %q", got)
+	}
+}
