@@ -102,6 +102,11 @@ func (c *Credentials) life(ctx context.Context, k instance.Key, s *instance.Stat
 	in.Verify = last.start != start || now.Sub(last.at) >= verify
 	result, err := c.rotator.Reconcile(ctx, in)
 	c.meter.rotated(result)
+	if in.Verify || len(result.Done) > 0 {
+		if kerr := c.status.KeepPassword(ctx, s); err == nil {
+			err = kerr
+		}
+	}
 	if serr := c.show(ctx, s, result); err == nil {
 		err = serr
 	}

@@ -67,11 +67,15 @@ const (
 	// AnnotationReclaimPolicy of a data volume is the reclaim policy that it had
 	// before the controller made it Retain. It gets it back at its release.
 	AnnotationReclaimPolicy = Group + "/reclaim-policy"
-	// AnnotationNamespaceUID of a backup volume is the UID of the namespace that
-	// its backups are from. A later namespace of the same name may be another
+	// AnnotationNamespaceUID of a volume is the UID of the namespace that its data
+	// or its backups are from. A later namespace of the same name may be another
 	// owner's.
 	AnnotationNamespaceUID = Group + "/namespace-uid"
 )
+
+// AnnotationFinal of a record's password Secret, with the XR's UID as its value,
+// says that it was written after the fence: no change of the password came later.
+const AnnotationFinal = Group + "/final"
 
 // Annotations of the connection Secret and of the pending one. They are not
 // published to clients, as the keys are.

@@ -93,6 +93,16 @@ func (i Instance) RecordName() string {
 	return derived("", i.place(), "-"+hash(string(i.XR), i.Kind, i.Namespace, i.Name))
 }
 
+// RescueNamespace is where data is backed up whose own namespace is going, or
+// gone. It is part of the controller's installation, and nobody else's.
+const RescueNamespace = "crossplane-mysql-rescue"
+
+// RescueName is the name of what is made to back up a life of the instance that
+// lost its XR or its namespace. It differs for each life and in each namespace.
+func (i Instance) RescueName(component string) string {
+	return derived(component+"-", i.place(), "-"+hash(string(i.XR), i.Kind, i.Namespace, i.Name))
+}
+
 // BackupVolumeName is the name of the hostPath PersistentVolume of the backups,
 // and of its folder. All lives of an instance share it, but not those in a later
 // namespace of the same name.

@@ -19,7 +19,7 @@ func TestNames(t *testing.T) {
 			"RootSecret": i.RootSecretName(), "ConfigMap": i.ConfigMapName(), "ConnectionSecret": i.ConnectionSecretName(),
 			"RestoreJob": i.RestoreJobName(), "BackupJob": i.BackupJobName(), "DataVolume": i.DataVolumeName(), "App": i.AppLabel(), "Key": i.Key(),
 			"WipeJob": i.WipeJobName(), "PruneJob": i.PruneJobName(), "Record": i.RecordName(), "BackupVolume": i.BackupVolumeName("0b7a1d6e"),
-			"PendingSecret": i.PendingSecretName(),
+			"PendingSecret": i.PendingSecretName(), "Rescue": i.RescueName("data"),
 		}
 	}
 	cases := map[string]struct {
@@ -33,7 +33,7 @@ func TestNames(t *testing.T) {
 			"RestoreJob": "restore-mysql-instance-job", "BackupJob": "backup-mysql-instance-job", "DataVolume": "mysql-default-mysql-instance-507663682d",
 			"App": "mysql-instance", "Key": "a68227f0ee", "WipeJob": "wipe-mysql-instance-job", "PruneJob": "prune-mysql-instance-job",
 			"Record": "default-mysql-instance-507663682d", "BackupVolume": "backup-default-mysql-instance-7ea0a0cb4b",
-			"PendingSecret": "mysql-instance-connection-pending",
+			"PendingSecret": "mysql-instance-connection-pending", "Rescue": "data-default-mysql-instance-507663682d",
 		}},
 		"Long": {reason: "Names that are too long are cut and hashed.", got: names(long), want: map[string]string{
 			"Deployment": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5", "Service": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5",
@@ -44,7 +44,7 @@ func TestNames(t *testing.T) {
 			"App": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5", "Key": "e50da83026",
 			"WipeJob": "wipe-very-very-very-very-very-very-very-very-ver-817db935f5-job", "PruneJob": "prune-very-very-very-very-very-very-very-very-ve-817db935f5-job",
 			"Record": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc", "BackupVolume": "backup-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-d8e9fdeaed",
-			"PendingSecret": "very-very-very-very-very-very-very-very-v-817db935f5-connection-pending",
+			"PendingSecret": "very-very-very-very-very-very-very-very-v-817db935f5-connection-pending", "Rescue": "data-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
 		}},
 		"Host": {reason: "The address in the cluster.", got: short.Host(), want: "mysql-instance.default.svc"},
 		"Labels": {reason: "What everything of an instance is found by.", got: short.Labels(), want: map[string]string{
@@ -58,12 +58,12 @@ func TestNames(t *testing.T) {
 			AnnotationClaimKind, AnnotationClaimNamespace, AnnotationClaimName, AnnotationImage, AnnotationVersion, AnnotationDeletionPolicy,
 			AnnotationAgentImage, AnnotationRestore, AnnotationConfigHash, AnnotationStarted, AnnotationSkipBackup,
 			AnnotationNothingToLose, AnnotationReclaimPolicy, AnnotationNamespaceUID, Finalizer,
-			AnnotationPasswordChangedAt, AnnotationPasswordStagedAt, AnnotationPasswordWindow,
+			AnnotationPasswordChangedAt, AnnotationPasswordStagedAt, AnnotationPasswordWindow, AnnotationFinal, RescueNamespace,
 		}, want: []string{
 			"otus.homework/claim-kind", "otus.homework/claim-namespace", "otus.homework/claim-name", "otus.homework/image", "otus.homework/version", "otus.homework/deletion-policy",
 			"otus.homework/agent-image", "otus.homework/restore", "otus.homework/config-hash", "otus.homework/started", "otus.homework/skip-backup",
 			"otus.homework/nothing-to-lose", "otus.homework/reclaim-policy", "otus.homework/namespace-uid", "otus.homework/protect-data",
-			"otus.homework/password-changed-at", "otus.homework/password-staged-at", "otus.homework/password-window",
+			"otus.homework/password-changed-at", "otus.homework/password-staged-at", "otus.homework/password-window", "otus.homework/final", "crossplane-mysql-rescue",
 		}},
 		"Conditions":  {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing}, want: []string{"Accepted", "Restored", "Serving"}},
 		"Credentials": {reason: "The states that controller and function speak of.", got: []string{CredentialsInSync, CredentialsChanging, CredentialsFailed}, want: []string{"InSync", "Changing", "Failed"}},

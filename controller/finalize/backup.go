@@ -27,8 +27,10 @@ func backup(s *instance.State) Step {
 	}
 	j := s.Backup
 	switch {
+	case s.BackupClaim == nil && s.BackupBusy:
+		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: fmt.Sprintf("Waiting for volume %q of the backups, which is still mounted elsewhere", s.BackupVolume.Name)}
 	case s.BackupClaim == nil:
-		return Step{Action: MakeBackupVolume, Phase: PhaseBackingUp, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backup", s.Life.BackupClaimName())}
+		return Step{Action: MakeBackupVolume, Phase: PhaseBackingUp, Message: fmt.Sprintf("Making PersistentVolumeClaim %s/%s for the backup", s.Place().Namespace, s.Place().Backup)}
 	case s.BackupClaim.DeletionTimestamp != nil:
 		return held(s, fmt.Sprintf("PersistentVolumeClaim %s of the backups is being deleted: it is made again on its volume when it is gone", s.BackupClaim.Name))
 	case j == nil:
@@ -47,21 +49,22 @@ func backup(s *instance.State) Step {
 	return step
 }
 
-// unmountable data cannot be backed up by a Job beside it.
+// unmountable data cannot be backed up by a Job beside it. What can be made
+// reachable again is.
 func unmountable(s *instance.State) (Step, bool) {
-	volume := s.XR.Status.Volume
-	if s.DataClaim != nil && s.DataClaim.Spec.VolumeName != "" {
-		volume = s.DataClaim.Spec.VolumeName
+	if step, open := reach(s); open {
+		return step, true
 	}
+	volume, name := volumeName(s), s.Place().Namespace+"/"+s.Place().Data
 	switch c := s.DataClaim; {
-	case s.Namespace == nil || s.Namespace.DeletionTimestamp != nil:
-		return held(s, fmt.Sprintf("Namespace %s is being deleted, and nothing can run in it: the data stays on volume %q", s.Life.Namespace, volume)), true
+	case s.Taken:
+		return held(s, fmt.Sprintf("PersistentVolumeClaim %s is somebody else's, and the data on volume %q needs one of that name: rename or delete it", name, volume)), true
 	case c == nil:
-		return held(s, fmt.Sprintf("PersistentVolumeClaim %s is gone: bring it back on volume %q, which holds the data", s.Life.DataClaimName(), volume)), true
+		return held(s, fmt.Sprintf("PersistentVolumeClaim %s is gone, and so is volume %q, which holds the data: bring it back", name, volume)), true
 	case c.DeletionTimestamp != nil:
-		return held(s, fmt.Sprintf("PersistentVolumeClaim %s was deleted, and nothing can mount it any more: the data stays on volume %q", c.Name, volume)), true
+		return held(s, fmt.Sprintf("PersistentVolumeClaim %s was deleted, and its volume %q, which holds the data, cannot be found: bring it back", name, volume)), true
 	case c.Status.Phase == corev1.ClaimLost:
-		return held(s, fmt.Sprintf("PersistentVolumeClaim %s has lost its volume %q: bring it back", c.Name, volume)), true
+		return held(s, fmt.Sprintf("PersistentVolumeClaim %s has lost its volume %q: bring it back", name, volume)), true
 	}
 	return Step{}, false
 }
@@ -72,6 +75,9 @@ func held(s *instance.State, message string) Step {
 }
 
 func skipHint(s *instance.State) string {
+	if s.Lost {
+		return fmt.Sprintf("To lose the data for good instead: kubectl annotate pv %s %s=%s", volumeName(s), v1.AnnotationSkipBackup, s.XR.GetUID())
+	}
 	return fmt.Sprintf("To lose the data for good instead: kubectl annotate xmysql %s %s=%s", s.XR.GetName(), v1.AnnotationSkipBackup, s.XR.GetUID())
 }
 

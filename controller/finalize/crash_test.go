@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -51,7 +52,7 @@ func (w *world) write(do func() error) error {
 	return nil
 }
 
-func newWorld(t *testing.T, crashAt int, after, onNode bool) *world {
+func newWorld(t *testing.T, crashAt int, after bool, way way) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	// These groups only: the fake client maps all that the scheme has at each write.
@@ -63,9 +64,9 @@ func newWorld(t *testing.T, crashAt int, after, onNode bool) *world {
 	scheme.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{})
 	metav1.AddToGroupVersion(scheme, v1.GroupVersion)
 	w := &world{left: crashAt, after: after}
-	objects := deleted(onNode)
+	objects := deleted(way)
 	w.WithWatch = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).
-		WithObjects(objects...).WithStatusSubresource(&v1.MySQLBackup{}, &batchv1.Job{}, objects[0], objects[1]).Build(), interceptor.Funcs{
+		WithObjects(objects...).WithStatusSubresource(&v1.MySQLBackup{}, &batchv1.Job{}, ofKind(instance.ClaimKind), ofKind(instance.XRKind)).Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			o.SetCreationTimestamp(metav1.NewTime(now))
 			return w.write(func() error { return c.Create(ctx, o, opts...) })
@@ -83,8 +84,27 @@ func newWorld(t *testing.T, crashAt int, after, onNode bool) *world {
 	return w
 }
 
-// deleted claim with all that it consists of, just after Crossplane let go.
-func deleted(onNode bool) []client.Object {
+// A way in which the instance was deleted.
+type way string
+
+// Ways round the deletion of a claim, and the two kinds of volumes.
+const (
+	byClaim     way = "claim"
+	onANode     way = "claim, hostPath"
+	noDataClaim way = "data claim"
+	noNamespace way = "namespace"
+	noXR        way = "finalizers of claim and XR"
+)
+
+func ofKind(kind schema.GroupVersionKind) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kind)
+	return u
+}
+
+// deleted instance with all that it consists of, just after Crossplane let go.
+func deleted(way way) []client.Object {
+	onNode := way == onANode
 	at := metav1.NewTime(now)
 	claim := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup", "resourceRef": map[string]any{"name": "db-x"}}}}
 	claim.SetGroupVersionKind(instance.ClaimKind)
@@ -104,7 +124,7 @@ func deleted(onNode bool) []client.Object {
 	}
 	s := running(older(1))
 	s.DataClaim.Labels = s.Life.Labels()
-	s.DataVolume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: s.DataClaim.Name}
+	s.DataClaim.Annotations = claimAnnotations(s.Life)
 	if onNode {
 		s.DataVolume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/x/y"}
 		s.DataVolume.Spec.NodeAffinity = onNodeAffinity()
@@ -116,13 +136,27 @@ func deleted(onNode bool) []client.Object {
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "db", Labels: s.Life.Labels()}
 	root := meta
 	root.Name = s.Life.RootSecretName()
-	return []client.Object{
-		claim, xr, s.DataClaim, s.DataVolume, s.BackupClaim, old, s.Namespace,
-		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2"}},
+	backups := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: backupLabels(s.Life), Annotations: backupAnnotations(s)}}
+	data := []client.Object{s.DataVolume, backups, old}
+	switch way {
+	case noDataClaim:
+		s.DataClaim.DeletionTimestamp = &at
+	case noNamespace:
+		s.DataClaim.DeletionTimestamp = &at
+		s.Namespace.DeletionTimestamp, s.Namespace.Finalizers = &at, []string{"kubernetes"}
+		claim.SetFinalizers([]string{v1.Finalizer})
+		// All else is gone, but for what was kept of its password.
+		kept := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: s.Life.RecordName()}, Data: map[string][]byte{v1.PasswordKey: []byte("secret")}}
+		return append(data, claim, xr, s.DataClaim, s.Namespace, kept)
+	case noXR:
+		return append(data, s.DataClaim, s.BackupClaim, s.Namespace)
+	case byClaim, onANode:
+	}
+	return append(data, claim, xr, s.DataClaim, s.BackupClaim, s.Namespace,
 		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: new(int32(1))}},
 		&corev1.Service{ObjectMeta: meta},
 		&corev1.Secret{ObjectMeta: root, Data: map[string][]byte{v1.PasswordKey: []byte("secret")}},
-	}
+	)
 }
 
 func onNodeAffinity() *corev1.VolumeNodeAffinity { return onNode("node1") }
@@ -142,7 +176,7 @@ func (w *world) turn(ctx context.Context, t *testing.T) {
 		done := &instance.Job{Job: j}
 		complete(done)
 		j.Status.StartTime = &metav1.Time{Time: now}
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: j.Name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID, Controller: new(true)}}}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: j.Name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID, Controller: new(true)}}}}
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			Message: `{"command":"backup","ok":true,"archive":"` + archiveName + `","sha256":"` + strings.Repeat("a", 64) + `","version":"8.4.6"}`,
 		}}}}
@@ -160,10 +194,10 @@ func (w *world) turn(ctx context.Context, t *testing.T) {
 
 // check that nothing is gone before the proof is there.
 func (w *world) check(ctx context.Context) {
-	r, pvc := &v1.MySQLBackup{}, &corev1.PersistentVolumeClaim{}
+	r, volume := &v1.MySQLBackup{}, &corev1.PersistentVolume{}
 	life := running().Life
 	proof := w.Get(ctx, client.ObjectKey{Name: life.RecordName()}, r) == nil && r.Status.Phase == v1.BackupProven && r.Spec.Archive != nil
-	held := w.Get(ctx, client.ObjectKey{Namespace: "default", Name: life.DataClaimName()}, pvc) == nil && instance.Holds(pvc) && pvc.DeletionTimestamp == nil
+	held := w.Get(ctx, client.ObjectKey{Name: volume1}, volume) == nil && instance.Holds(volume) && volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
 	kept := w.Get(ctx, client.ObjectKey{Namespace: "system", Name: life.RecordName()}, &corev1.Secret{}) == nil
 	old := w.Get(ctx, client.ObjectKey{Name: "old-a"}, &v1.MySQLBackup{}) == nil
 	switch {
@@ -181,7 +215,7 @@ func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 	t.Helper()
 	g := &instance.Gatherer{Reader: w, Keeper: "system", Clock: func() time.Time { return now }}
 	p := &Performer{Client: w, Reader: w, AgentImage: "agent", Keeper: "system"}
-	for range 60 {
+	for range 80 {
 		w.turn(ctx, t)
 		lives, err := g.Gather(ctx, instance.Key{Kind: "MySQL", Namespace: "default", Name: "db"})
 		if err != nil {
@@ -190,6 +224,9 @@ func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 		step := Next(lives[0])
 		if step.Action == Rest {
 			return true, nil
+		}
+		if step.Phase == PhaseHeld {
+			return false, errors.New(step.Message)
 		}
 		if err := p.Show(ctx, lives[0], step); err != nil {
 			return false, err
@@ -207,26 +244,28 @@ func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 // TestCrash at every write of a deletion, before and after it: the next run ends
 // with a proven backup and nothing else, and nothing goes too early.
 func TestCrash(t *testing.T) {
-	for _, onNode := range []bool{false, true} {
-		for _, after := range []bool{false, true} {
-			for at, crashed := 1, true; crashed; at++ {
-				w := newWorld(t, at, after, onNode)
-				ctx := context.Background()
-				ended, err := w.run(ctx, t)
-				if crashed = errors.Is(err, errCrash); crashed {
-					ended, err = w.run(ctx, t)
+	for _, way := range []way{byClaim, onANode, noDataClaim, noNamespace, noXR} {
+		t.Run(string(way), func(t *testing.T) {
+			for _, after := range []bool{false, true} {
+				for at, crashed := 1, true; crashed; at++ {
+					w := newWorld(t, at, after, way)
+					ctx := context.Background()
+					ended, err := w.run(ctx, t)
+					if crashed = errors.Is(err, errCrash); crashed {
+						ended, err = w.run(ctx, t)
+					}
+					if err != nil || !ended || w.violated != "" {
+						t.Fatalf("crash at write %d (after it: %t): ended %t, %s, %v", at, after, ended, w.violated, err)
+					}
+					w.settled(ctx, t, at, way)
 				}
-				if err != nil || !ended || w.violated != "" {
-					t.Fatalf("crash at write %d (after it: %t): ended %t, %s, %v", at, after, ended, w.violated, err)
-				}
-				w.settled(ctx, t, at)
 			}
-		}
+		})
 	}
 }
 
 // settled world: what should be there is, and nothing else.
-func (w *world) settled(ctx context.Context, t *testing.T, at int) {
+func (w *world) settled(ctx context.Context, t *testing.T, at int, way way) {
 	t.Helper()
 	records, jobs, claims, services := &v1.MySQLBackupList{}, &batchv1.JobList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{}
 	for _, l := range []client.ObjectList{records, jobs, claims, services} {
@@ -234,8 +273,12 @@ func (w *world) settled(ctx context.Context, t *testing.T, at int) {
 			t.Fatal(err)
 		}
 	}
-	ok := len(records.Items) == 1 && records.Items[0].Status.Phase == v1.BackupProven && len(jobs.Items) == 0 && len(services.Items) == 0 &&
-		!slices.ContainsFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool { return c.Name == "db-pvc" })
+	keep := 1
+	if way == noXR {
+		keep = 2 // How many are to be kept, nobody knows any more.
+	}
+	ok := len(records.Items) == keep && !slices.ContainsFunc(records.Items, func(r v1.MySQLBackup) bool { return r.Status.Phase != v1.BackupProven }) && len(jobs.Items) == 0 && len(services.Items) == 0 &&
+		!slices.ContainsFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool { return c.Name != "backup-db-pvc" || way == noNamespace })
 	for _, kind := range []struct {
 		of   *unstructured.Unstructured
 		name client.ObjectKey

@@ -23,6 +23,9 @@ func dying(s *instance.State) Step {
 	if s.Node != "" {
 		return pin(s)
 	}
+	if v := s.DataVolume; v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && atStake(s) && !s.Kept() {
+		return Step{Action: Latch, Phase: PhaseAnnounced, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", v.Name)}
+	}
 	if step, open := fence(s); open {
 		return step
 	}
@@ -73,6 +76,9 @@ func fence(s *instance.State) (step Step, open bool) {
 	case s.Restore != nil && s.Restore.DeletionTimestamp == nil:
 		return Step{Action: Delete, Phase: PhaseStopping, Message: "Stopping the restore", Targets: []client.Object{s.Restore.Job}}, true
 	}
+	if targets := alive(s.Strays); len(targets) > 0 {
+		return Step{Action: Delete, Phase: PhaseStopping, Message: "Stopping what ran where nothing can run any more", Targets: targets}, true
+	}
 	for i := range s.Pods {
 		if p := &s.Pods[i]; p.DeletionTimestamp == nil && ended(p) && p.Labels[v1.LabelXR] == string(s.XR.GetUID()) {
 			return Step{Action: Delete, Phase: PhaseStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
@@ -90,6 +96,17 @@ func fence(s *instance.State) (step Step, open bool) {
 		return stopping, true
 	}
 	return Step{}, false
+}
+
+// alive are the objects that are not being deleted yet.
+func alive(objects []client.Object) []client.Object {
+	var out []client.Object
+	for _, o := range objects {
+		if o.GetDeletionTimestamp() == nil {
+			out = append(out, o)
+		}
+	}
+	return out
 }
 
 // ended is true once no container of a pod runs or will.

@@ -49,15 +49,15 @@ func backupJob(s *instance.State, image string) *batchv1.Job {
 	if v := serverVersion(s); v != "" {
 		command = append(command, "--source-version="+v)
 	}
-	if !knownData(s) {
+	if !s.Lost && !knownData(s) {
 		command = append(command, "--never-served")
 	}
-	return job(s, image, s.Life.BackupJobName(), v1.ComponentBackup, command, data(s), backups(s))
+	return job(s, image, s.Place().BackupJob, v1.ComponentBackup, command, data(s), backups(s))
 }
 
 // wipeJob empties the folder of a hostPath volume.
 func wipeJob(s *instance.State, image string) *batchv1.Job {
-	return job(s, image, s.Life.WipeJobName(), v1.ComponentWipe, []string{program, "wipe", "--volume=" + dataPath}, data(s))
+	return job(s, image, s.Place().WipeJob, v1.ComponentWipe, []string{program, "wipe", "--volume=" + dataPath}, data(s))
 }
 
 // pruneJob removes the folders of records.
@@ -68,7 +68,7 @@ func pruneJob(s *instance.State, image string, records []client.Object) *batchv1
 		names = append(names, r.GetName())
 		command = append(command, "--folder="+r.GetName())
 	}
-	j := job(s, image, s.Life.PruneJobName(), v1.ComponentPrune, command, backups(s))
+	j := job(s, image, s.Place().PruneJob, v1.ComponentPrune, command, backups(s))
 	list, _ := json.Marshal(names) //nolint:errchkjson // Strings only.
 	j.Annotations[annotationPruned] = string(list)
 	return j
@@ -81,7 +81,7 @@ func job(s *instance.State, image, name, component string, command []string, vol
 	return &batchv1.Job{
 		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.Life.Namespace, Name: name, Labels: labels, Annotations: claimAnnotations(s.Life),
+			Namespace: s.Place().Namespace, Name: name, Labels: labels, Annotations: claimAnnotations(s.Life),
 		},
 		Spec: batchv1.JobSpec{
 			BackoffLimit:         new(int32(0)),
@@ -119,9 +119,9 @@ func pod(s *instance.State, image, component string, command []string, volumes [
 	}
 }
 
-func data(s *instance.State) corev1.Volume { return volume("data", s.Life.DataClaimName()) }
+func data(s *instance.State) corev1.Volume { return volume("data", s.Place().Data) }
 
-func backups(s *instance.State) corev1.Volume { return volume("backup", s.Life.BackupClaimName()) }
+func backups(s *instance.State) corev1.Volume { return volume("backup", s.Place().Backup) }
 
 func volume(name, claim string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
@@ -193,6 +193,7 @@ func annotation(s *instance.State, key string) string {
 func identity(s *instance.State) map[string]string {
 	a := claimAnnotations(s.Life)
 	a[v1.AnnotationImage] = serverImage(s)
+	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())
 	a[v1.AnnotationDeletionPolicy] = string(s.XR.Spec.DeletionPolicy)
 	if v := serverVersion(s); v != "" {
 		a[v1.AnnotationVersion] = v

@@ -62,10 +62,14 @@ func living(s *instance.State) Step {
 		return Step{Action: Rest} // Crossplane deletes the XR next.
 	case s.Namespace == nil || s.Namespace.DeletionTimestamp != nil:
 		return Step{Action: Rest}
+	case s.Stale():
+		return Step{Action: Rebind}
 	case s.DataClaim == nil:
 		return Step{Action: Rest} // The function makes it next, or says why not.
 	case s.DataClaim.DeletionTimestamp != nil:
-		return Step{Action: Rest, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted; it stays until the data has a proven backup. Delete the claim to have one taken", s.DataClaim.Name)}
+		return heal(s)
+	case s.Fenced() && s.DataClaim.Status.Phase == corev1.ClaimBound:
+		return Step{Action: Unfence, Message: fmt.Sprintf("PersistentVolumeClaim %s is back on its volume %q: the server starts again", s.DataClaim.Name, s.DataClaim.Spec.VolumeName)}
 	}
 	return keep(s)
 }
@@ -73,6 +77,10 @@ func living(s *instance.State) Step {
 // keep what outlives the instance in order.
 func keep(s *instance.State) Step {
 	switch {
+	case s.Earlier:
+		return Step{Action: Wait, After: watch} // What it leaves decides what this one starts from.
+	case s.BackupClaim == nil && s.BackupBusy:
+		return Step{Action: Wait, After: watch}
 	case s.BackupClaim == nil:
 		return Step{Action: MakeBackupVolume, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupClaimName())}
 	case !s.XR.Status.Started && s.XR.Status.Previous != s.Latest():

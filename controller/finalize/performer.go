@@ -69,6 +69,11 @@ func (p *Performer) actions() map[Action]action {
 		Look:              p.look,
 		Tell:              p.tell,
 		Latch:             p.latch,
+		Fence:             p.fence,
+		Unfence:           p.unfence,
+		ReleaseHandle:     p.releaseHandle,
+		Rebind:            p.rebind,
+		MakeHandle:        p.makeHandle,
 		Pin:               p.pin,
 		Announce:          p.announce,
 		Stop:              p.stop,
@@ -153,9 +158,11 @@ func (p *Performer) stop(ctx context.Context, s *instance.State, _ Step) error {
 }
 
 func (p *Performer) markEmpty(ctx context.Context, s *instance.State, _ Step) error {
-	return p.change(ctx, s.XR.Unstructured, func() {
-		annotate(s.XR, v1.AnnotationNothingToLose, string(s.XR.GetUID()))
-	})
+	var on client.Object = s.XR.Unstructured
+	if s.Lost {
+		on = s.DataVolume // What is made up cannot be written to.
+	}
+	return p.change(ctx, on, func() { annotate(on, v1.AnnotationNothingToLose, string(s.XR.GetUID())) })
 }
 
 func (p *Performer) startBackup(ctx context.Context, s *instance.State, _ Step) error {
@@ -171,6 +178,9 @@ func (p *Performer) startWipe(ctx context.Context, s *instance.State, _ Step) er
 }
 
 func (p *Performer) releaseXR(ctx context.Context, s *instance.State, _ Step) error {
+	if s.Lost {
+		return nil
+	}
 	return p.letGo(ctx, s.XR.Unstructured)
 }
 

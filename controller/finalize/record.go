@@ -2,8 +2,11 @@ package finalize
 
 import (
 	"context"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -91,15 +94,57 @@ const (
 // PasswordKeys of a record's Secret, the likeliest password first.
 func PasswordKeys() []string { return []string{v1.PasswordKey, keyPending, keyInitial} }
 
-// keepPassword of root in the record's Secret: what clients use, what a change
-// was about to bring, and what the server was started with.
+// keepPassword of root in the record's Secret, after the fence: no change comes
+// later.
 func (p *Performer) keepPassword(ctx context.Context, s *instance.State, _ Step) error {
+	return p.keep(ctx, s, map[string]string{v1.AnnotationFinal: string(s.Life.XR)})
+}
+
+// KeepPassword of root while the instance lives. Its own Secrets go with the XR
+// and with the namespace, by whatever way those go.
+func (p *Performer) KeepPassword(ctx context.Context, s *instance.State) error {
+	return p.keep(ctx, s, nil)
+}
+
+// keep what clients use, what a change is about to bring, and what the server was
+// started with. What cannot be read any more stays as it was kept earlier.
+func (p *Performer) keep(ctx context.Context, s *instance.State, annotations map[string]string) error {
+	found, err := p.passwords(ctx, s)
+	if err != nil {
+		return err
+	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.Keeper, Name: s.Life.RecordName(), Labels: s.Life.Labels(), Annotations: claimAnnotations(s.Life),
 		},
-		Data: map[string][]byte{},
+		Data: found,
 	}
+	maps.Copy(secret.Annotations, annotations)
+	err = p.Client.Create(ctx, secret.DeepCopy())
+	if !kerrors.IsAlreadyExists(err) {
+		return err
+	}
+	old := &corev1.Secret{}
+	if err := p.Reader.Get(ctx, client.ObjectKeyFromObject(secret), old); err != nil {
+		return err
+	}
+	for key, password := range old.Data {
+		if _, newer := found[key]; !newer {
+			found[key] = password
+		}
+	}
+	if equality.Semantic.DeepEqual(old.Data, found) && old.Annotations[v1.AnnotationFinal] == annotations[v1.AnnotationFinal] {
+		return nil
+	}
+	return p.change(ctx, old, func() {
+		old.Data = found
+		mark(old, nil, annotations)
+	})
+}
+
+// passwords that the server may have.
+func (p *Performer) passwords(ctx context.Context, s *instance.State) (map[string][]byte, error) {
+	out := map[string][]byte{}
 	sources := map[string]string{
 		v1.PasswordKey: s.Life.ConnectionSecretName(),
 		keyPending:     s.Life.PendingSecretName(),
@@ -109,12 +154,12 @@ func (p *Performer) keepPassword(ctx context.Context, s *instance.State, _ Step)
 		from := &corev1.Secret{}
 		err := p.Reader.Get(ctx, client.ObjectKey{Namespace: s.Life.Namespace, Name: name}, from)
 		if client.IgnoreNotFound(err) != nil {
-			return err
+			return nil, err
 		}
 		ours := from.Labels[v1.LabelXR] == string(s.Life.XR)
 		if password := from.Data[v1.PasswordKey]; err == nil && ours && len(password) > 0 {
-			secret.Data[key] = password
+			out[key] = password
 		}
 	}
-	return p.create(ctx, secret)
+	return out, nil
 }

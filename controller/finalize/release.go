@@ -13,7 +13,11 @@ import (
 // release what the instance held, the data last but one and the name last. The
 // data volume's finalizer says whether it was wiped: it goes right after.
 func release(s *instance.State, why string) Step {
-	steps := []func(*instance.State) (Step, bool){prune, wipe, unlatch, jobs, claim, rest, record}
+	steps := []func(*instance.State) (Step, bool){prune, wipe, unlatch, jobs, claim, giveBack, rest, record, password}
+	if s.Lost {
+		// What is left of it is found by the claim.
+		steps = []func(*instance.State) (Step, bool){prune, wipe, unlatch, jobs, giveBack, rest, record, password, claim}
+	}
 	for _, next := range steps {
 		if step, more := next(s); more {
 			step.Phase, step.Percent = PhaseReleasing, 100
@@ -28,7 +32,7 @@ func release(s *instance.State, why string) Step {
 
 // usable is true if a Job can still run beside the data.
 func usable(s *instance.State) bool {
-	return s.Namespace != nil && s.Namespace.DeletionTimestamp == nil && s.DataVolume != nil && instance.Holds(s.DataVolume)
+	return s.DataVolume != nil && instance.Holds(s.DataVolume)
 }
 
 // prune backups that are too many. One that cannot be removed is no reason to
@@ -103,7 +107,13 @@ func listed(s *instance.State) []client.Object {
 
 // wipe a hostPath folder, which nobody else empties.
 func wipe(s *instance.State) (Step, bool) {
-	if !usable(s) || !s.HostPath() || s.DataClaim == nil || s.DataClaim.DeletionTimestamp != nil {
+	if !usable(s) || !s.HostPath() {
+		return Step{}, false
+	}
+	if step, open := reach(s); open {
+		return step, true
+	}
+	if s.DataClaim == nil || s.DataClaim.DeletionTimestamp != nil {
 		return Step{}, false
 	}
 	if s.Wipe == nil {
@@ -153,8 +163,11 @@ func jobs(s *instance.State) (Step, bool) {
 	return Step{Action: Wait, After: glance}, waits
 }
 
-// claim of the data.
+// claim of the data, and the one that it had before.
 func claim(s *instance.State) (Step, bool) {
+	if s.Origin != nil {
+		return letHandleGo(s.Origin, Step{}), true
+	}
 	switch c := s.DataClaim; {
 	case c == nil:
 		return Step{}, false
@@ -164,19 +177,25 @@ func claim(s *instance.State) (Step, bool) {
 	return Step{Action: Wait, After: glance}, true
 }
 
+// giveBack the volume of the backups: the claim that a rescue had goes.
+func giveBack(s *instance.State) (Step, bool) {
+	c := s.BackupClaim
+	if c == nil || c.Namespace == s.Life.Namespace {
+		return Step{}, false
+	}
+	return goes([]client.Object{c})
+}
+
 // rest of what was made, which the garbage collector would leave to an orphaning
 // deletion.
-func rest(s *instance.State) (Step, bool) {
-	var targets []client.Object
-	for _, o := range s.Rest {
-		if o.GetDeletionTimestamp() == nil {
-			targets = append(targets, o)
-		}
-	}
-	if len(targets) > 0 {
+func rest(s *instance.State) (Step, bool) { return goes(s.Rest) }
+
+// goes deletes what is not being deleted yet, and waits for all of it.
+func goes(objects []client.Object) (Step, bool) {
+	if targets := alive(objects); len(targets) > 0 {
 		return Step{Action: Delete, Targets: targets}, true
 	}
-	return Step{Action: Wait, After: glance}, len(s.Rest) > 0
+	return Step{Action: Wait, After: glance}, len(objects) > 0
 }
 
 // record that was announced and will never be proven: it would keep the next
@@ -187,4 +206,12 @@ func record(s *instance.State) (Step, bool) {
 		return Step{}, false
 	}
 	return Step{Action: Delete, Targets: []client.Object{r}}, true
+}
+
+// password of a backup that is not there.
+func password(s *instance.State) (Step, bool) {
+	if s.Password == nil || proven(s) {
+		return Step{}, false
+	}
+	return goes([]client.Object{s.Password})
 }

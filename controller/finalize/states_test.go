@@ -35,17 +35,20 @@ func running(changes ...change) *instance.State {
 		Claim:     composite("MySQL", "db", "claim"),
 		XR:        composite("XMySQL", "db-x", xrUID),
 		DataClaim: &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: life.DataClaimName(), Namespace: "default", Finalizers: []string{v1.Finalizer}},
+			ObjectMeta: metav1.ObjectMeta{Name: life.DataClaimName(), Namespace: "default", UID: "claim", Finalizers: []string{v1.Finalizer}},
 			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: volume1, StorageClassName: new("fast")},
 			Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 		},
 		DataVolume: &corev1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: volume1, Finalizers: []string{v1.Finalizer}, Labels: life.Labels()},
-			Spec:       corev1.PersistentVolumeSpec{PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain},
-			Status:     corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+			Spec: corev1.PersistentVolumeSpec{
+				PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+				ClaimRef:                      &corev1.ObjectReference{Namespace: "default", Name: life.DataClaimName(), UID: "claim"},
+			},
+			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 		},
 		BackupClaim: &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: life.BackupClaimName(), Annotations: map[string]string{annotationLatched: "pvc-2"}},
+			ObjectMeta: metav1.ObjectMeta{Name: life.BackupClaimName(), Namespace: "default", Annotations: map[string]string{annotationLatched: "pvc-2"}},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				VolumeName: "pvc-2", StorageClassName: new("fast"),
 				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
@@ -93,6 +96,44 @@ func dead(s *instance.State) {
 	s.Claim.SetDeletionTimestamp(&at)
 	s.XR.SetDeletionTimestamp(&at)
 }
+
+// claimDies while our finalizer is on it.
+func claimDies(s *instance.State) { s.DataClaim.DeletionTimestamp = &metav1.Time{Time: now} }
+
+// claimGone is one that somebody took the finalizer from.
+func claimGone(s *instance.State) { s.DataClaim = nil }
+
+// unbound volume can be had by a claim of its name.
+func unbound(s *instance.State) { s.DataVolume.Spec.ClaimRef.UID = "" }
+
+// atPlace is a volume that is reserved for the place of the rescue.
+func atPlace(s *instance.State) {
+	s.DataVolume.Spec.ClaimRef = reserved(s.Place().Namespace, s.Place().Data)
+}
+
+// mounted at the place of the rescue.
+func mounted(s *instance.State) {
+	atPlace(s)
+	s.DataClaim = handle(s)
+}
+
+// homeless life: its namespace goes, and its claims go with it.
+func homeless(s *instance.State) {
+	s.Namespace.DeletionTimestamp = &metav1.Time{Time: now}
+	s.Origin, s.DataClaim, s.BackupClaim = s.DataClaim, nil, nil
+	s.Origin.DeletionTimestamp = &metav1.Time{Time: now}
+}
+
+// orphaned life: its XR was let go by somebody else.
+func orphaned(s *instance.State) {
+	s.Lost, s.Claim = true, nil
+	s.Origin, s.DataClaim = s.DataClaim, nil
+}
+
+func originGone(s *instance.State) { s.Origin = nil }
+
+// stopped server of an instance that lives.
+func stopped(s *instance.State) { s.XR.Status.Deletion = &v1.DeletionStatus{Fence: true} }
 
 // silent server: nobody ever reached it.
 func silent(s *instance.State) { s.XR.Conditions = nil }

@@ -37,6 +37,15 @@ const (
 	Pin Action = "Pin"
 	// Latch keeps the data volume whatever becomes of its claim.
 	Latch Action = "Latch"
+	// Fence stops the server of a living instance, and Unfence lets it run again.
+	Fence   Action = "Fence"
+	Unfence Action = "Unfence"
+	// ReleaseHandle lets a data claim go that is being deleted, while its volume is
+	// kept. Rebind makes the volume bindable for the next claim of that name, and
+	// MakeHandle makes that claim where no function does.
+	ReleaseHandle Action = "ReleaseHandle"
+	Rebind        Action = "Rebind"
+	MakeHandle    Action = "MakeHandle"
 )
 
 // Actions of a deletion, in their order.

@@ -17,8 +17,8 @@ import (
 // makeBackupVolume, or the claim of one that lost its own.
 func (p *Performer) makeBackupVolume(ctx context.Context, s *instance.State, _ Step) error {
 	switch v := s.BackupVolume; {
-	case v != nil && v.Spec.ClaimRef.UID != "":
-		if err := p.change(ctx, v, func() { v.Spec.ClaimRef.UID, v.Spec.ClaimRef.ResourceVersion = "", "" }); err != nil {
+	case v != nil:
+		if err := p.change(ctx, v, func() { v.Spec.ClaimRef = reserved(s.Place().Namespace, s.Place().Backup) }); err != nil {
 			return err
 		}
 	case v == nil && s.HostPath():

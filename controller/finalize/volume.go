@@ -24,7 +24,7 @@ func backupClaim(s *instance.State, class *string) *corev1.PersistentVolumeClaim
 	size, _ := wantedSize(s)
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.Life.Namespace, Name: s.Life.BackupClaimName(), Labels: backupLabels(s.Life), Annotations: claimAnnotations(s.Life),
+			Namespace: s.Place().Namespace, Name: s.Place().Backup, Labels: backupLabels(s.Life), Annotations: claimAnnotations(s.Life),
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -58,7 +58,7 @@ func backupVolume(s *instance.State) *corev1.PersistentVolume {
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: size},
-			ClaimRef:                      &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: s.Life.Namespace, Name: s.Life.BackupClaimName()},
+			ClaimRef:                      reserved(s.Place().Namespace, s.Place().Backup),
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			NodeAffinity:                  s.DataVolume.Spec.NodeAffinity,
 		},

@@ -46,13 +46,18 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	if err != nil {
 		return nil, err
 	}
+	ghosts, err := g.lost(ctx, k, xrs)
+	if err != nil {
+		return nil, err
+	}
+	xrs = append(ghosts, xrs...)
 	if len(xrs) == 0 {
 		s := &State{Life: k.Life(""), Now: g.Clock(), Namespace: ns, Claim: claim}
 		return []*State{s}, g.volumes(ctx, s)
 	}
 	out := make([]*State, 0, len(xrs))
-	for _, xr := range xrs {
-		s := &State{Life: k.Life(xr.GetUID()), Now: g.Clock(), Namespace: ns, XR: xr}
+	for i, xr := range xrs {
+		s := &State{Life: k.Life(xr.GetUID()), Now: g.Clock(), Namespace: ns, XR: xr, Lost: i < len(ghosts), Earlier: i > 0 && xrs[0].Dying()}
 		if claim != nil && claim.Composite == xr.GetName() {
 			s.Claim = claim
 		}
@@ -74,10 +79,13 @@ func (g *Gatherer) life(ctx context.Context, s *State) error {
 			return err
 		}
 	}
-	if !s.XR.Dying() {
-		return g.trouble(ctx, s)
+	switch {
+	case s.XR.Dying():
+		return g.ending(ctx, s)
+	case s.DataClaim != nil && s.DataClaim.DeletionTimestamp != nil:
+		return g.pods(ctx, s)
 	}
-	return g.ending(ctx, s)
+	return g.trouble(ctx, s)
 }
 
 // xrs of the claim. Labels are where to look; whose an XR is stands in its spec.
@@ -147,12 +155,12 @@ func (g *Gatherer) records(ctx context.Context, s *State) error {
 		}
 		return order(a.CreationTimestamp.Before(&b.CreationTimestamp), b.CreationTimestamp.Before(&a.CreationTimestamp))
 	})
-	r := s.Record()
-	if r == nil {
+	if !s.XR.Dying() {
 		return nil
 	}
-	secret, err := get(ctx, g.Reader, metadata(corev1.SchemeGroupVersion.WithKind("Secret")), g.Keeper, r.Name)
-	s.PasswordKept = secret != nil
+	var err error
+	s.Password, err = get(ctx, g.Reader, metadata(corev1.SchemeGroupVersion.WithKind("Secret")), g.Keeper, s.Life.RecordName())
+	s.PasswordKept = s.Password != nil && s.Password.Annotations[v1.AnnotationFinal] == string(s.Life.XR)
 	return err
 }
 

@@ -76,6 +76,41 @@ func volumeOf(claim string) *corev1.PersistentVolume {
 	}
 }
 
+// heldVolume has our finalizer, and says whose data it has.
+func heldVolume(uid types.UID, namespace string) *corev1.PersistentVolume {
+	v := volumeOf("db-pvc")
+	v.Labels, v.Finalizers = key.Life(uid).Labels(), []string{v1.Finalizer}
+	v.Annotations = map[string]string{v1.AnnotationClaimKind: v1.KindMySQL, v1.AnnotationClaimNamespace: namespace, v1.AnnotationClaimName: "db", v1.AnnotationNamespaceUID: "ns"}
+	return v
+}
+
+func released(v *corev1.PersistentVolume) *corev1.PersistentVolume {
+	v.Finalizers = nil
+	return v
+}
+
+func onVolume(u *unstructured.Unstructured) *unstructured.Unstructured {
+	u.Object["status"] = map[string]any{"volume": "pv"}
+	return u
+}
+
+func hidden(u *unstructured.Unstructured) *unstructured.Unstructured {
+	u.SetLabels(nil)
+	return u
+}
+
+func claimAt(namespace, name string, uid types.UID) *corev1.PersistentVolumeClaim {
+	c := dataClaim(key.Life(uid).Labels())
+	c.Namespace, c.Name = namespace, name
+	return c
+}
+
+func jobAt(namespace, name string, uid types.UID) *batchv1.Job {
+	j := &batchv1.Job{ObjectMeta: meta(name, key.Life(uid).Labels())}
+	j.Namespace, j.UID = namespace, types.UID(name)
+	return j
+}
+
 func mounting(name, claim string, owner metav1.Object) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: meta(name, nil), Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
@@ -96,12 +131,20 @@ func record(name, of string, at int64) *v1.MySQLBackup {
 
 // summary of a State, as far as a test asks.
 type summary struct {
-	XR, Claim, DataClaim, DataVolume, Deployment, Backup string
-	Pods, Records                                        []string
+	XR, Claim, DataClaim, Origin, DataVolume, Deployment, Backup string
+
+	Lost, Earlier         bool
+	Pods, Records, Strays []string
 }
 
 func summarize(s *State) summary {
-	out := summary{}
+	out := summary{Lost: s.Lost, Earlier: s.Earlier}
+	if s.Origin != nil {
+		out.Origin = s.Origin.Namespace + "/" + s.Origin.Name
+	}
+	for _, j := range s.Strays {
+		out.Strays = append(out.Strays, j.GetName())
+	}
 	if s.XR != nil {
 		out.XR = s.XR.GetName()
 	}
@@ -132,15 +175,29 @@ func TestGather(t *testing.T) {
 	job := &batchv1.Job{ObjectMeta: meta(life.BackupJobName(), ours)}
 	job.UID = "job"
 	cases := map[string]struct {
-		reason string
-		have   []client.Object
-		want   []summary
+		reason      string
+		noNamespace bool
+		have        []client.Object
+		want        []summary
 	}{
+		"Lost": {reason: "Its XR is gone, and its volume holds the data: that is a life that ends.",
+			have: []client.Object{heldVolume("uid-1", "default"), claimAt("default", "db-pvc", "uid-1"), jobAt("default", life.RescueName("backup"), "uid-1"), jobAt("default", "backup-db-job", "uid-1")},
+			want: []summary{{Lost: true, Origin: "default/db-pvc", DataVolume: "pv", Backup: life.RescueName("backup"), Strays: []string{"backup-db-job"}}}},
+		"LostAndNew": {reason: "What it leaves decides what the next one starts from, which has the usual claim.",
+			have: []client.Object{heldVolume("uid-0", "default"), xr("new", "uid-1", "db", false), boundClaim("new"), dataClaim(ours)},
+			want: []summary{{Lost: true, DataVolume: "pv"}, {XR: "new", Claim: "db", DataClaim: "db-pvc", Earlier: true}}},
+		"LostByLabel": {reason: "An XR whose labels somebody took is not lost.",
+			have: []client.Object{heldVolume("uid-1", "default"), hidden(xr("x", "uid-1", "db", false))}, want: []summary{{}}},
+		"NotHeld":  {reason: "A volume that was released holds nothing.", have: []client.Object{released(heldVolume("uid-1", "default"))}, want: []summary{{}}},
+		"NotKnown": {reason: "A volume that is not this instance's by its own word is not its.", have: []client.Object{heldVolume("uid-1", "other")}, want: []summary{{}}},
+		"NamespaceGone": {reason: "What is to be mounted is in the controller's namespace for it.", noNamespace: true,
+			have: []client.Object{onVolume(xr("x", "uid-1", "db", true)), heldVolume("uid-1", "default"), claimAt(v1.RescueNamespace, life.RescueName("data"), "uid-1"), jobAt(v1.RescueNamespace, life.RescueName("backup"), "uid-1")},
+			want: []summary{{XR: "x", DataClaim: life.RescueName("data"), DataVolume: "pv", Backup: life.RescueName("backup")}}},
 		"Nothing": {reason: "An event of something long gone.", want: []summary{{}}},
 		"Claim":   {reason: "A claim without an XR.", have: []client.Object{boundClaim("")}, want: []summary{{Claim: "db"}}},
 		"Lives": {reason: "Both are instances of this name; only one is the claim's. The one that ends comes first.",
 			have: []client.Object{xr("new", "uid-2", "db", false), xr("old", "uid-1", "db", true), boundClaim("new")},
-			want: []summary{{XR: "old"}, {XR: "new", Claim: "db"}}},
+			want: []summary{{XR: "old"}, {XR: "new", Claim: "db", Earlier: true}}},
 		"Liar": {reason: "A label is where to look, no proof.", have: []client.Object{xr("x", "uid-1", "another", false)}, want: []summary{{}}},
 		"Volumes": {reason: "The claim's, bound to each other.", have: []client.Object{xr("x", "uid-1", "db", false), dataClaim(ours), volumeOf("db-pvc")},
 			want: []summary{{XR: "x", DataClaim: "db-pvc", DataVolume: "pv"}}},
@@ -156,6 +213,9 @@ func TestGather(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			if !tc.noNamespace {
+				tc.have = append(tc.have, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
+			}
 			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.have...).Build(), Keeper: "system", Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			if err != nil {

@@ -28,12 +28,20 @@ type State struct {
 	Namespace *corev1.Namespace
 	// Claim, if it is there and has bound this life's XR.
 	Claim *Composite
-	// XR; nil where there is none.
-	XR *Composite
+	// XR; nil where there is none. One that is Lost is made up from what the volume
+	// says of it.
+	XR   *Composite
+	Lost bool
+	// Earlier is true if another life of the instance has not ended.
+	Earlier bool
 
-	// DataClaim and DataVolume hold the database.
+	// DataClaim and DataVolume hold the database. Origin is the claim that clients'
+	// server mounted, where the DataClaim is another one at the life's Place.
 	DataClaim  *corev1.PersistentVolumeClaim
 	DataVolume *corev1.PersistentVolume
+	Origin     *corev1.PersistentVolumeClaim
+	// Taken is true if somebody else's claim has the name of DataClaim.
+	Taken bool
 	// Node whose folder the data is in, as the label that pods select it by; only
 	// where it is a hostPath volume that does not say so itself.
 	Node string
@@ -41,6 +49,8 @@ type State struct {
 	// there is none: the volume that an earlier one was bound to.
 	BackupClaim  *corev1.PersistentVolumeClaim
 	BackupVolume *corev1.PersistentVolume
+	// BackupBusy is true while an earlier claim is still on BackupVolume.
+	BackupBusy bool
 
 	// Records of all lives, newest first. Read only before the first start and
 	// during a deletion.
@@ -50,7 +60,8 @@ type State struct {
 	// is none. Read only while the server does not take clients.
 	Trouble string
 
-	// The rest is read only during a deletion.
+	// The rest is read only during a deletion, pods also while the data claim is
+	// being deleted.
 
 	// Deployment of the server.
 	Deployment *appsv1.Deployment
@@ -58,7 +69,12 @@ type State struct {
 	Pods []corev1.Pod
 	// Jobs of this life.
 	Restore, Backup, Wipe, Prune *Job
-	// PasswordKept is true if the record has its password Secret.
+	// Strays are Jobs of this life at another place than the one where Jobs are to
+	// run now.
+	Strays []client.Object
+	// Password is the Secret of the record's name; nil where there is none.
+	// PasswordKept is true if it was written after the fence.
+	Password     *metav1.PartialObjectMetadata
 	PasswordKept bool
 	// Rest is what else was made for this life.
 	Rest []client.Object
@@ -134,12 +150,41 @@ func (s *State) Skipped() bool {
 // HostPath is true if the data lies in a folder of a node.
 func (s *State) HostPath() bool { return s.DataVolume != nil && s.DataVolume.Spec.HostPath != nil }
 
-// NamespaceUID tells the claim's namespace from a later one of the same name.
+// NamespaceUID tells the namespace that the data is from from a later one of the
+// same name. Its volume knows it longest.
 func (s *State) NamespaceUID() types.UID {
+	if v := s.DataVolume; v != nil && v.Annotations[v1.AnnotationNamespaceUID] != "" {
+		return types.UID(v.Annotations[v1.AnnotationNamespaceUID])
+	}
 	if s.Namespace == nil {
 		return ""
 	}
 	return s.Namespace.UID
+}
+
+// Stale is true if the data volume names a claim that is gone, or one at another
+// place, so that the claim that is wanted cannot bind it.
+func (s *State) Stale() bool {
+	if s.DataVolume == nil || s.DataVolume.Spec.ClaimRef == nil {
+		return false
+	}
+	ref, p := s.DataVolume.Spec.ClaimRef, s.Place()
+	if ref.Namespace != p.Namespace || ref.Name != p.Data {
+		return true
+	}
+	return ref.UID != "" && (s.DataClaim == nil || s.DataClaim.UID != ref.UID)
+}
+
+// Kept is true if the data volume stays whatever becomes of its claim.
+func (s *State) Kept() bool {
+	v := s.DataVolume
+	return v != nil && Holds(v) && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+}
+
+// Fenced is true if a living instance's server must not run.
+func (s *State) Fenced() bool {
+	d := s.XR.Status.Deletion
+	return d != nil && d.Fence
 }
 
 // Holds is true if our finalizer is on an object.

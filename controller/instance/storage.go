@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -12,23 +13,42 @@ import (
 
 // volumes of the data and of the backups.
 func (g *Gatherer) volumes(ctx context.Context, s *State) error {
-	c, err := get(ctx, g.Reader, &corev1.PersistentVolumeClaim{}, s.Life.Namespace, s.Life.DataClaimName())
+	claim, err := g.claim(ctx, s.Life.Namespace, s.Life.DataClaimName())
 	if err != nil {
 		return err
 	}
-	if c != nil && s.owns(c) {
-		s.DataClaim = c
+	if claim != nil && s.owns(claim) {
+		s.DataClaim = claim
 	}
 	if s.DataVolume, err = g.dataVolume(ctx, s); err != nil {
 		return err
 	}
+	s.Taken = claim != nil && s.DataClaim == nil && !s.Rescued()
+	if s.Rescued() {
+		if err := g.handle(ctx, s); err != nil {
+			return err
+		}
+	}
 	if s.Node, err = g.node(ctx, s); err != nil {
 		return err
 	}
-	if s.BackupClaim, err = get(ctx, g.Reader, &corev1.PersistentVolumeClaim{}, s.Life.Namespace, s.Life.BackupClaimName()); err != nil || s.BackupClaim != nil {
-		return err
+	return g.backups(ctx, s)
+}
+
+func (g *Gatherer) claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	return get(ctx, g.Reader, &corev1.PersistentVolumeClaim{}, namespace, name)
+}
+
+// handle of the data at another place than its own.
+func (g *Gatherer) handle(ctx context.Context, s *State) error {
+	c, err := g.claim(ctx, s.Place().Namespace, s.Place().Data)
+	s.Origin, s.DataClaim = s.DataClaim, nil
+	switch {
+	case c != nil && s.owns(c):
+		s.DataClaim = c
+	case c != nil:
+		s.Taken = true
 	}
-	s.BackupVolume, err = g.backupVolume(ctx, s)
 	return err
 }
 
@@ -74,15 +94,46 @@ func (g *Gatherer) dataVolume(ctx context.Context, s *State) (*corev1.Persistent
 	if v == nil || err != nil {
 		return nil, err
 	}
-	ref := v.Spec.ClaimRef
-	if ref == nil || ref.Namespace != s.Life.Namespace || ref.Name != s.Life.DataClaimName() || s.DataClaim != nil && ref.UID != "" && ref.UID != s.DataClaim.UID {
+	if !s.ownsVolume(v) {
 		return nil, nil //nolint:nilnil // Somebody else's.
 	}
 	return v, nil
 }
 
-// backupVolume that waits for a claim: what an earlier backup claim of the same
-// namespace was bound to.
+// ownsVolume is true if a volume is bound to this life's claim, or was and is
+// marked as this life's.
+func (s *State) ownsVolume(v *corev1.PersistentVolume) bool {
+	ref := v.Spec.ClaimRef
+	marked := s.XR != nil && v.Labels[v1.LabelXR] == string(s.XR.GetUID()) && Holds(v)
+	switch {
+	case !marked && s.XR != nil && v.Labels[v1.LabelXR] != "" && Holds(v):
+		return false // It is another life's.
+	case ref == nil:
+		return marked
+	case marked && ref.Name == s.Life.RescueName("data") && (ref.Namespace == v1.RescueNamespace || ref.Namespace == s.Life.Namespace):
+		return true
+	case ref.Namespace != s.Life.Namespace || ref.Name != s.Life.DataClaimName():
+		return false
+	}
+	return marked || s.DataClaim == nil || ref.UID == "" || ref.UID == s.DataClaim.UID
+}
+
+// backups have a claim, or a volume that an earlier claim was bound to.
+func (g *Gatherer) backups(ctx context.Context, s *State) error {
+	var err error
+	if s.BackupClaim, err = g.claim(ctx, s.Place().Namespace, s.Place().Backup); err != nil || s.BackupClaim != nil {
+		return err
+	}
+	if s.BackupVolume, err = g.backupVolume(ctx, s); err != nil || s.BackupVolume == nil || s.BackupVolume.Spec.ClaimRef == nil {
+		return err
+	}
+	ref := s.BackupVolume.Spec.ClaimRef
+	c, err := g.claim(ctx, ref.Namespace, ref.Name)
+	s.BackupBusy = c != nil && ref.UID != "" && c.UID == ref.UID
+	return err
+}
+
+// backupVolume of the instance in this very namespace.
 func (g *Gatherer) backupVolume(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
 	l := &corev1.PersistentVolumeList{}
 	if err := g.Reader.List(ctx, l, client.MatchingLabels{v1.LabelInstance: s.Life.Key(), v1.LabelComponent: v1.ComponentBackup}); err != nil {
@@ -90,10 +141,16 @@ func (g *Gatherer) backupVolume(ctx context.Context, s *State) (*corev1.Persiste
 	}
 	for i := range l.Items {
 		v := &l.Items[i]
-		ref := v.Spec.ClaimRef
-		if v.Annotations[v1.AnnotationNamespaceUID] == string(s.NamespaceUID()) && ref != nil && ref.Namespace == s.Life.Namespace && ref.Name == s.Life.BackupClaimName() {
+		if types.UID(v.Annotations[v1.AnnotationNamespaceUID]) == s.NamespaceUID() && s.backupsOf(v) {
 			return v, nil
 		}
 	}
 	return nil, nil //nolint:nilnil // No volume, and no error.
+}
+
+// backupsOf is true if a volume is, or was, bound to a claim that this instance
+// has for its backups: the usual one, or one of a rescue.
+func (s *State) backupsOf(v *corev1.PersistentVolume) bool {
+	ref := v.Spec.ClaimRef
+	return ref == nil || ref.Namespace == v1.RescueNamespace || ref.Namespace == s.Life.Namespace && ref.Name == s.Life.BackupClaimName()
 }

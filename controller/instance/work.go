@@ -27,45 +27,81 @@ type Logs interface {
 
 // jobs of this life, with their pods.
 func (g *Gatherer) jobs(ctx context.Context, s *State) error {
-	for name, to := range map[string]**Job{
-		s.Life.RestoreJobName(): &s.Restore,
-		s.Life.BackupJobName():  &s.Backup,
-		s.Life.WipeJobName():    &s.Wipe,
-		s.Life.PruneJobName():   &s.Prune,
-	} {
-		j, err := get(ctx, g.Reader, &batchv1.Job{}, s.Life.Namespace, name)
-		if err != nil {
+	place, err := s.Place(), error(nil)
+	if s.Restore, err = g.job(ctx, s, s.Life.Namespace, s.Life.RestoreJobName()); err != nil {
+		return err
+	}
+	for name, to := range map[string]**Job{place.BackupJob: &s.Backup, place.WipeJob: &s.Wipe, place.PruneJob: &s.Prune} {
+		if *to, err = g.job(ctx, s, place.Namespace, name); err != nil {
 			return err
 		}
-		if j != nil && s.owns(j) {
-			*to = &Job{Job: j}
+	}
+	if !s.Rescued() {
+		return nil
+	}
+	for _, namespace := range []string{s.Life.Namespace, v1.RescueNamespace} {
+		if err := g.strays(ctx, s, namespace); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// pods of our Jobs, and those that mount the data claim.
-func (g *Gatherer) pods(ctx context.Context, s *State) error {
-	l := &corev1.PodList{}
-	if err := g.Reader.List(ctx, l, client.InNamespace(s.Life.Namespace)); err != nil {
-		return fmt.Errorf("cannot list pods: %w", err)
+func (g *Gatherer) job(ctx context.Context, s *State, namespace, name string) (*Job, error) {
+	j, err := get(ctx, g.Reader, &batchv1.Job{}, namespace, name)
+	if j == nil || err != nil || !s.owns(j) {
+		return nil, err
 	}
-	jobs := slices.DeleteFunc([]*Job{s.Backup, s.Wipe, s.Prune}, func(j *Job) bool { return j == nil })
+	return &Job{Job: j}, nil
+}
+
+// strays are Jobs that ran where this life was before.
+func (g *Gatherer) strays(ctx context.Context, s *State, namespace string) error {
+	l := &batchv1.JobList{}
+	if err := g.Reader.List(ctx, l, client.InNamespace(namespace), client.MatchingLabels{v1.LabelXR: string(s.Life.XR)}); err != nil {
+		return fmt.Errorf("cannot list Jobs: %w", err)
+	}
+	place := s.Place()
 	for i := range l.Items {
-		p := &l.Items[i]
-		n := slices.IndexFunc(jobs, func(j *Job) bool { return metav1.IsControlledBy(p, j.Job) })
-		if n >= 0 {
-			jobs[n].Pods = append(jobs[n].Pods, *p)
-			continue
+		j := &l.Items[i]
+		here := namespace == place.Namespace && slices.Contains([]string{place.BackupJob, place.WipeJob, place.PruneJob}, j.Name)
+		if !here && (s.Restore == nil || j.UID != s.Restore.UID) {
+			s.Strays = append(s.Strays, j)
 		}
-		if mounts(p, s.Life.DataClaimName()) {
-			s.Pods = append(s.Pods, *p)
+	}
+	return nil
+}
+
+// pods of our Jobs, and those that mount a claim of the data.
+func (g *Gatherer) pods(ctx context.Context, s *State) error {
+	place := s.Place()
+	jobs := slices.DeleteFunc([]*Job{s.Backup, s.Wipe, s.Prune}, func(j *Job) bool { return j == nil })
+	for _, namespace := range slices.Compact([]string{s.Life.Namespace, place.Namespace}) {
+		l := &corev1.PodList{}
+		if err := g.Reader.List(ctx, l, client.InNamespace(namespace)); err != nil {
+			return fmt.Errorf("cannot list pods: %w", err)
+		}
+		for i := range l.Items {
+			p := &l.Items[i]
+			n := slices.IndexFunc(jobs, func(j *Job) bool { return metav1.IsControlledBy(p, j.Job) })
+			switch {
+			case n >= 0:
+				jobs[n].Pods = append(jobs[n].Pods, *p)
+			case namespace == s.Life.Namespace && mounts(p, s.Life.DataClaimName()) && s.ownPod(p), namespace == place.Namespace && mounts(p, place.Data):
+				s.Pods = append(s.Pods, *p)
+			}
 		}
 	}
 	for _, j := range jobs {
 		g.listen(ctx, j)
 	}
 	return nil
+}
+
+// ownPod is true if a pod that mounts the usual claim mounts this life's data. A
+// life that lost its XR may have left that name to a later one.
+func (s *State) ownPod(p *corev1.Pod) bool {
+	return !s.Lost || s.Origin != nil || p.Labels[v1.LabelXR] == string(s.Life.XR)
 }
 
 // mounts is true if a pod may write to the claim's volume.

@@ -45,7 +45,7 @@ func (p *plan) decide() error {
 	}
 	switch {
 	case p.fenced():
-		p.start = hold(v1.ReasonFenced, "The data volume claim was deleted: the server is stopped while its backup is taken")
+		p.start = hold(v1.ReasonFenced, "PersistentVolumeClaim %s was deleted: the server is stopped until it is back on its volume", qualified(p.instance.Namespace, p.instance.DataClaimName()))
 	case p.blind():
 		p.start = hold(v1.ReasonWaiting, "Looking for volume %q, which holds this instance's data", p.XR.Status.Volume)
 	case p.started():

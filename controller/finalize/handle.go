@@ -1,0 +1,142 @@
+package finalize
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// A PersistentVolume is the identity of the data, and a PersistentVolumeClaim is
+// a handle. One that is being deleted cannot be mounted by a new pod and cannot be
+// brought back: it is let go when nothing uses it, and made again on its volume.
+
+// heal a living instance whose data claim is being deleted. The server stops for
+// it; the function makes the claim again.
+func heal(s *instance.State) Step {
+	c := s.DataClaim
+	switch {
+	case c.Spec.VolumeName == "":
+		return letHandleGo(c, Step{Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted before it had a volume: it is made again", c.Name)})
+	case s.DataVolume == nil:
+		return Step{Action: Rest, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted, and its volume %q cannot be found: it stays as it is. Bring the volume back", c.Name, c.Spec.VolumeName)}
+	case !s.Kept() || !latched(s):
+		return Step{Action: Latch, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataVolume.Name)}
+	case !s.Fenced():
+		return Step{Action: Fence, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted: the server stops until it is back on its volume %q", c.Name, c.Spec.VolumeName)}
+	case len(s.Pods) > 0:
+		return Step{Action: Wait, After: glance}
+	}
+	return letHandleGo(c, Step{})
+}
+
+// reach data whose claim is not fit for a Job, or is where no Job can run: its
+// volume gets another claim.
+func reach(s *instance.State) (step Step, open bool) {
+	step = Step{Phase: PhaseBackingUp, Message: fmt.Sprintf("Volume %q gets a claim at %s/%s, to be backed up", volumeName(s), s.Place().Namespace, s.Place().Data)}
+	switch c := s.DataClaim; {
+	case !s.Kept() || s.Taken:
+		return Step{}, false
+	case s.Origin != nil:
+		return letHandleGo(s.Origin, step), true
+	case c != nil && c.DeletionTimestamp != nil:
+		return letHandleGo(c, step), true
+	case s.Stale():
+		step.Action = Rebind
+	case c == nil:
+		step.Action = MakeHandle
+	default:
+		return Step{}, false
+	}
+	return step, true
+}
+
+// letHandleGo deletes a claim, drops its finalizer, and waits until it is gone.
+func letHandleGo(c *corev1.PersistentVolumeClaim, step Step) Step {
+	step.Action, step.Targets = ReleaseHandle, []client.Object{c}
+	if c.DeletionTimestamp != nil && !instance.Holds(c) {
+		step.Action, step.After = Wait, glance
+	}
+	return step
+}
+
+// volumeName of the data, as far as anybody knows.
+func volumeName(s *instance.State) string {
+	switch {
+	case s.DataVolume != nil:
+		return s.DataVolume.Name
+	case s.DataClaim != nil && s.DataClaim.Spec.VolumeName != "":
+		return s.DataClaim.Spec.VolumeName
+	}
+	return s.XR.Status.Volume
+}
+
+// fence writes what the function obeys.
+func (p *Performer) fence(ctx context.Context, s *instance.State, _ Step) error {
+	return p.Status(ctx, s.XR, map[string]any{"deletion": map[string]any{"fence": true}})
+}
+
+func (p *Performer) unfence(ctx context.Context, s *instance.State, _ Step) error {
+	return p.Status(ctx, s.XR, map[string]any{"deletion": nil})
+}
+
+// releaseHandle of a volume that is kept, or of none. It is deleted first: a
+// crash in between leaves it to the next step.
+func (p *Performer) releaseHandle(ctx context.Context, _ *instance.State, step Step) error {
+	for _, c := range step.Targets {
+		if c.GetDeletionTimestamp() == nil {
+			return p.remove(ctx, c, metav1.DeletePropagationBackground)
+		}
+		if err := p.letGo(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rebind makes the volume one for the claim that is wanted now, and for no other.
+func (p *Performer) rebind(ctx context.Context, s *instance.State, _ Step) error {
+	return p.change(ctx, s.DataVolume, func() { s.DataVolume.Spec.ClaimRef = reserved(s.Place().Namespace, s.Place().Data) })
+}
+
+// reserved for a claim that is not there yet.
+func reserved(namespace, name string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: namespace, Name: name}
+}
+
+func (p *Performer) makeHandle(ctx context.Context, s *instance.State, _ Step) error {
+	return p.create(ctx, handle(s))
+}
+
+// handle of the data volume, with what must be known of it.
+func handle(s *instance.State) *corev1.PersistentVolumeClaim {
+	v := s.DataVolume
+	annotations := claimAnnotations(s.Life)
+	for _, key := range []string{v1.AnnotationImage, v1.AnnotationVersion, v1.AnnotationAgentImage, v1.AnnotationDeletionPolicy} {
+		maps.Copy(annotations, present(v.Annotations, key))
+	}
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Place().Namespace, Name: s.Place().Data, Labels: s.Life.Labels(), Annotations: annotations, Finalizers: []string{v1.Finalizer},
+		},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      v.Spec.AccessModes,
+			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: v.Spec.Capacity[corev1.ResourceStorage]}},
+			StorageClassName: &v.Spec.StorageClassName,
+			VolumeName:       v.Name,
+		},
+	}
+}
+
+func present(from map[string]string, key string) map[string]string {
+	if value, ok := from[key]; ok {
+		return map[string]string{key: value}
+	}
+	return nil
+}
