@@ -102,7 +102,7 @@ func (p *plan) claimTrouble() string {
 	case c == nil:
 		return fmt.Sprintf(". PersistentVolumeClaim %s was deleted: it is made again on volume %q", name, p.volume)
 	case c.DeletionTimestamp != nil:
-		return fmt.Sprintf(". PersistentVolumeClaim %s was deleted: it stays until a backup of its data is proven", name)
+		return fmt.Sprintf(". PersistentVolumeClaim %s was deleted: the server stops until it is back on its volume", name)
 	}
 	return ""
 }

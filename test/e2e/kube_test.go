@@ -62,7 +62,7 @@ func namespace(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := suite.kube.Delete(context.Background(), ns); err != nil {
+		if err := client.IgnoreNotFound(suite.kube.Delete(context.Background(), ns)); err != nil {
 			t.Errorf("cannot remove namespace %s: %v", ns.Name, err)
 		}
 	})

@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// rescueNamespace is where data is backed up that lost its own.
+const rescueNamespace = "crossplane-mysql-rescue"
+
+// TestDeletedVolumeClaim: a data claim that somebody deletes comes back on its volume, while the instance lives.
+func TestDeletedVolumeClaim(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, classComposition)
+	s.create(t)
+	s.version(t)
+	s.session(t)
+	before := s.mustQuery(t, rows)
+	claim := object("v1", "PersistentVolumeClaim", s.namespace, s.name+"-pvc")
+	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+		t.Fatal(err)
+	}
+	was := claim.GetUID()
+	if err := suite.kube.Delete(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the claim's return", func(ctx context.Context) error {
+		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+			return err
+		}
+		if claim.GetUID() == was {
+			return errors.New("it is the one that was deleted")
+		}
+		return nil
+	})
+	if got := s.firstAnswer(t, rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+	s.delete(t)
+	s.proven(t, 1)
+}
+
+// TestTakenFinalizers: somebody takes the finalizers off claim and XR, and all that Crossplane made goes. The data does
+// not, and the next claim of the name has it.
+func TestTakenFinalizers(t *testing.T) {
+	t.Parallel()
+	t.Run("StorageClass", func(t *testing.T) {
+		t.Parallel()
+		takenFinalizers(t, classComposition)
+	})
+	t.Run("HostPath", func(t *testing.T) {
+		t.Parallel()
+		takenFinalizers(t, hostPathComposition(t))
+	})
+}
+
+func takenFinalizers(t *testing.T, composition string) {
+	t.Helper()
+	s := newServer(t, composition)
+	s.create(t)
+	s.version(t)
+	s.session(t)
+	before := s.mustQuery(t, rows)
+	xr := s.xr(t)
+	s.startDelete(t)
+	none := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+	for _, o := range []client.Object{xr, s.claim} {
+		if err := client.IgnoreNotFound(suite.kube.Patch(t.Context(), o, none)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the claim's end", func(ctx context.Context) error { return gone(ctx, s.claim) })
+	s.create(t)
+	if got := s.firstAnswer(t, rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+	s.proven(t, 1)
+	s.nothingRescued(t)
+}
+
+// TestDeletedNamespace: nothing can run in a namespace that is being deleted. The data is backed up elsewhere.
+func TestDeletedNamespace(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, classComposition)
+	s.create(t)
+	s.version(t)
+	s.session(t)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	if err := suite.kube.Delete(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the proof", func(ctx context.Context) error {
+		records, err := s.records(ctx)
+		if err != nil {
+			return err
+		}
+		if len(records) != 1 {
+			return fmt.Errorf("there are %d backups", len(records))
+		}
+		if phase, _, _ := unstructured.NestedString(records[0].Object, "status", "phase"); phase != "Proven" {
+			message, _, _ := unstructured.NestedString(records[0].Object, "status", "message")
+			return fmt.Errorf("it is %s: %s", phase, message)
+		}
+		return nil
+	})
+	eventually(t, "the namespace's end", func(ctx context.Context) error { return gone(ctx, ns) })
+	s.nothingRescued(t)
+}
+
+// xr that the claim has bound.
+func (s *server) xr(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(s.claim), s.claim); err != nil {
+		t.Fatal(err)
+	}
+	name, _, _ := unstructured.NestedString(s.claim.Object, "spec", "resourceRef", "name")
+	return object("otus.homework/v1", "XMySQL", "", name)
+}
+
+// nothingRescued is left where data was backed up that lost its namespace.
+func (s *server) nothingRescued(t *testing.T) {
+	t.Helper()
+	eventually(t, "the end of the rescue", func(ctx context.Context) error {
+		for _, kind := range []string{"PersistentVolumeClaim", "Job", "Pod"} {
+			list := &unstructured.UnstructuredList{}
+			list.SetKind(kind + "List")
+			list.SetAPIVersion("v1")
+			if kind == "Job" {
+				list.SetAPIVersion("batch/v1")
+			}
+			if err := suite.kube.List(ctx, list, client.InNamespace(rescueNamespace)); err != nil {
+				return err
+			}
+			for _, o := range list.Items {
+				if o.GetAnnotations()["otus.homework/claim-namespace"] == s.namespace {
+					return fmt.Errorf("%s %s is left", kind, o.GetName())
+				}
+			}
+		}
+		return nil
+	})
+}
