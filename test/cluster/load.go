@@ -24,7 +24,7 @@ const (
 
 // loadCmd installs the working tree.
 type loadCmd struct {
-	Timeout time.Duration `default:"3m" help:"How long building and installing may take."`
+	Timeout time.Duration `default:"15m" help:"How long building and installing may take."`
 }
 
 // A loader builds and installs the product.

@@ -27,7 +27,7 @@ import (
 const toolbox = "mysql:9.7"
 
 // patience is how long anything may take before it counts as broken. It is no measurement: see make bench.
-const patience = 4 * time.Minute
+const patience = 8 * time.Minute
 
 // eventually waits until a check has no complaint.
 func eventually(t *testing.T, what string, check func(context.Context) error) {
