@@ -22,10 +22,13 @@ const (
 
 // backup the data of a fenced instance, with a Job.
 func backup(s *instance.State) Step {
+	j := s.Backup
+	if at, ok := succeeded(j); ok && s.BackupClaim != nil && s.BackupClaim.DeletionTimestamp == nil {
+		return judge(s, at, true) // Whatever has become of the data's claim since.
+	}
 	if step, held := unmountable(s); held {
 		return step
 	}
-	j := s.Backup
 	switch {
 	case s.BackupClaim == nil && s.BackupBusy:
 		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: fmt.Sprintf("Waiting for volume %q of the backups, which is still mounted elsewhere", s.BackupVolume.Name)}
@@ -47,6 +50,18 @@ func backup(s *instance.State) Step {
 	step := Step{Action: Wait, After: time.Second, Phase: PhaseBackingUp}
 	step.Percent, step.Message = progress(j)
 	return step
+}
+
+// succeeded is a Job that nobody removes, with the time of its end.
+func succeeded(j *instance.Job) (at time.Time, ok bool) {
+	if j == nil || j.DeletionTimestamp != nil {
+		return time.Time{}, false
+	}
+	end, ok := j.Finished()
+	if end == nil || !ok {
+		return time.Time{}, false
+	}
+	return end.Time, true
 }
 
 // unmountable data cannot be backed up by a Job beside it. What can be made

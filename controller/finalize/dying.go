@@ -30,6 +30,9 @@ func dying(s *instance.State) Step {
 		return step
 	}
 	switch why := forgone(s); {
+	case s.XR.Status.Started && !s.Lost && neverBound(s) && !nothingToLose(s):
+		// Its claim knows, and goes.
+		return Step{Action: MarkEmpty, Phase: PhaseReleasing, Message: why}
 	case proven(s):
 		return release(s, fmt.Sprintf("Backup %q is proven", s.Record().Name))
 	case why != "":
@@ -54,12 +57,30 @@ func forgone(s *instance.State) string {
 		return "The data is discarded, as deletionPolicy says"
 	case s.Skipped():
 		return "The backup is skipped, as the annotation " + v1.AnnotationSkipBackup + " says"
-	case s.XR.GetAnnotations()[v1.AnnotationNothingToLose] == string(s.XR.GetUID()):
+	case nothingToLose(s):
 		return "There is no database on the volume: nothing to back up"
-	case s.XR.Status.Volume == "" && !s.XR.Status.Started && s.DataVolume == nil && (s.DataClaim == nil || s.DataClaim.Spec.VolumeName == ""):
+	case neverBound(s):
 		return "The instance never had a volume: nothing to back up"
 	}
 	return ""
+}
+
+// nothingToLose is true if it was found out after the fence.
+func nothingToLose(s *instance.State) bool {
+	return s.XR.GetAnnotations()[v1.AnnotationNothingToLose] == string(s.XR.GetUID())
+}
+
+// neverBound is true if there never was a volume. A claim that waits for one says
+// so; without a claim, it is an instance that never started.
+func neverBound(s *instance.State) bool {
+	c := s.DataClaim
+	if s.Origin != nil {
+		c = s.Origin
+	}
+	if s.XR.Status.Volume != "" || s.DataVolume != nil {
+		return false
+	}
+	return c != nil && c.Spec.VolumeName == "" || c == nil && !s.XR.Status.Started
 }
 
 // fence the data: after it no write can be acknowledged. It is looked at before

@@ -43,6 +43,10 @@ func reach(s *instance.State) (step Step, open bool) {
 	switch c := s.DataClaim; {
 	case !s.Kept() || s.Taken:
 		return Step{}, false
+	case c != nil && c.DeletionTimestamp != nil && len(made(s)) > 0:
+		// Their pods hold the claim, or wait for it in vain.
+		step, _ = goes(made(s))
+		step.Phase, step.Message = PhaseBackingUp, "Backing up the data: trying again"
 	case s.Origin != nil:
 		return letHandleGo(s.Origin, step), true
 	case c != nil && c.DeletionTimestamp != nil:
@@ -55,6 +59,17 @@ func reach(s *instance.State) (step Step, open bool) {
 		return Step{}, false
 	}
 	return step, true
+}
+
+// made are the Jobs of this life that mount the data claim.
+func made(s *instance.State) []client.Object {
+	var out []client.Object
+	for _, j := range []*instance.Job{s.Backup, s.Wipe, s.Prune} {
+		if j != nil {
+			out = append(out, j.Job)
+		}
+	}
+	return out
 }
 
 // letHandleGo deletes a claim, drops its finalizer, and waits until it is gone.

@@ -132,13 +132,14 @@ func TestNext(t *testing.T) {
 		"ClaimLost":   {reason: "Doubt is not absence.", state: fenced(func(s *instance.State) { s.DataClaim.Status.Phase = corev1.ClaimLost }), want: Wait, says: "lost its volume"},
 
 		// What may go without.
-		"Discard":       {reason: "The claim says so.", state: fenced(discard), want: ReleaseVolume, says: "discarded"},
-		"DiscardStale":  {reason: "The claim's word counts, which the XR has not got.", state: fenced(func(s *instance.State) { s.XR.Spec.DeletionPolicy = v1.DeletionDiscard }), want: StartBackup},
-		"Skip":          {reason: "The annotation names this very life.", state: fenced(skip(xrUID)), want: ReleaseVolume, says: "skipped"},
-		"SkipWrong":     {reason: "Another life's annotation means nothing.", state: fenced(skip("another")), want: StartBackup},
-		"NothingMarked": {reason: "The agent's word outlives its Job.", state: fenced(marked), want: ReleaseVolume, says: "no database"},
-		"NeverBound":    {reason: "What never had a volume has no data.", state: running(dead, neverBound), want: ReleaseClaim, says: "never had a volume"},
-		"NeverSeen":     {reason: "What started has data, wherever its claim is.", state: running(dead, neverBound, func(s *instance.State) { s.XR.Status.Started = true; s.DataClaim = nil }), want: Announce},
+		"Discard":           {reason: "The claim says so.", state: fenced(discard), want: ReleaseVolume, says: "discarded"},
+		"DiscardStale":      {reason: "The claim's word counts, which the XR has not got.", state: fenced(func(s *instance.State) { s.XR.Spec.DeletionPolicy = v1.DeletionDiscard }), want: StartBackup},
+		"Skip":              {reason: "The annotation names this very life.", state: fenced(skip(xrUID)), want: ReleaseVolume, says: "skipped"},
+		"SkipWrong":         {reason: "Another life's annotation means nothing.", state: fenced(skip("another")), want: StartBackup},
+		"NothingMarked":     {reason: "The agent's word outlives its Job.", state: fenced(marked), want: ReleaseVolume, says: "no database"},
+		"NeverBoundStarted": {reason: "What its claim says outlives the claim.", state: running(dead, neverHadVolume, func(s *instance.State) { s.XR.Status.Started = true }), want: MarkEmpty, says: "never had a volume"},
+		"NeverBound":        {reason: "What never had a volume has no data.", state: running(dead, neverHadVolume), want: ReleaseClaim, says: "never had a volume"},
+		"NeverSeen":         {reason: "What started has data, wherever its claim is.", state: running(dead, neverHadVolume, func(s *instance.State) { s.XR.Status.Started = true; s.DataClaim = nil }), want: Announce},
 
 		// Release.
 		"Prune":       {reason: "Older backups go after the newer one is proven.", state: provenState(older(3)), want: StartPrune},

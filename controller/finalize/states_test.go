@@ -209,7 +209,7 @@ func marked(s *instance.State) {
 	s.XR.SetAnnotations(map[string]string{v1.AnnotationNothingToLose: xrUID})
 }
 
-func neverBound(s *instance.State) {
+func neverHadVolume(s *instance.State) {
 	s.DataClaim.Spec.VolumeName, s.DataVolume, s.XR.Status = "", nil, v1.MySQLStatus{}
 }
 

@@ -80,7 +80,7 @@ func (g *Gatherer) ghost(k Key, holders []client.Object, uid types.UID) *Composi
 	u.SetUID(uid)
 	u.SetFinalizers([]string{v1.Finalizer})
 	u.SetDeletionTimestamp(&metav1.Time{Time: g.Clock()})
-	c := &Composite{Unstructured: u, Status: v1.MySQLStatus{Started: true}}
+	c := &Composite{Unstructured: u}
 	c.Spec.ClaimRef = &v1.ClaimReference{Kind: k.Kind, Namespace: k.Namespace, Name: k.Name}
 	annotations := map[string]string{}
 	for _, o := range holders {
@@ -107,6 +107,8 @@ func (g *Gatherer) ghost(k Key, holders []client.Object, uid types.UID) *Composi
 		}
 	}
 	u.SetAnnotations(annotations)
+	// A claim that never had a volume has no data.
+	c.Status.Started = c.Status.Volume != ""
 	c.Status.Image = annotations[v1.AnnotationImage]
 	c.Spec.DeletionPolicy = v1.DeletionPolicy(annotations[v1.AnnotationDeletionPolicy])
 	return c

@@ -81,23 +81,44 @@ func (g *Gatherer) node(ctx context.Context, s *State) (string, error) {
 func (g *Gatherer) dataVolume(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
 	var name string
 	switch {
+	case s.XR == nil && (s.DataClaim == nil || s.DataClaim.Spec.VolumeName == ""):
+		return nil, nil //nolint:nilnil // No volume, and no error.
 	case s.DataClaim != nil && s.DataClaim.Spec.VolumeName != "":
 		name = s.DataClaim.Spec.VolumeName
-	case s.XR != nil && s.XR.Status.Volume != "":
+	case s.XR.Status.Volume != "":
 		name = s.XR.Status.Volume
-	case s.XR != nil:
-		name = s.Life.DataVolumeName() // On hostPath it is made before it is bound.
 	default:
-		return nil, nil //nolint:nilnil // No volume, and no error.
+		name = s.Life.DataVolumeName() // On hostPath it is made before it is bound.
 	}
 	v, err := get(ctx, g.Reader, &corev1.PersistentVolume{}, "", name)
-	if v == nil || err != nil {
+	if err != nil {
 		return nil, err
+	}
+	if v == nil {
+		return g.markedVolume(ctx, s)
 	}
 	if !s.ownsVolume(v) {
 		return nil, nil //nolint:nilnil // Somebody else's.
 	}
 	return v, nil
+}
+
+// markedVolume is one that is kept for this life, where claim and status do not
+// name it any more, or not yet.
+func (g *Gatherer) markedVolume(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
+	if s.XR == nil || !s.XR.Dying() || s.XR.Status.Volume != "" {
+		return nil, nil //nolint:nilnil // Nobody asks.
+	}
+	l := &corev1.PersistentVolumeList{}
+	if err := g.Reader.List(ctx, l, client.MatchingLabels{v1.LabelXR: string(s.XR.GetUID())}); err != nil {
+		return nil, fmt.Errorf("cannot list PersistentVolumes: %w", err)
+	}
+	for i := range l.Items {
+		if v := &l.Items[i]; Holds(v) && s.ownsVolume(v) {
+			return v, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // No volume, and no error.
 }
 
 // ownsVolume is true if a volume is bound to this life's claim, or was and is

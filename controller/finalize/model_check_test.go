@@ -1,0 +1,289 @@
+package finalize
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// A decision is Next, or Next with a bug.
+type decision func(*instance.State) Step
+
+// controller's moves: a step of each life. A crash is a step that comes later.
+func (m model) controller(t *testing.T, next decision) (out []move, held bool) {
+	t.Helper()
+	lives, err := m.gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range lives {
+		step := next(s)
+		held = held || step.Phase == PhaseHeld && step.Message != ""
+		if step.Action == Wait || step.Action == Rest || step.Action == Tell {
+			continue
+		}
+		out = append(out, move{name: "the controller does " + string(step.Action), to: m.with(func(w *model) { w.perform(s, step) })})
+	}
+	return out, held
+}
+
+func placeOf(s *instance.State) int8 {
+	switch {
+	case s.Place().Namespace == v1.RescueNamespace:
+		return atRescue
+	case s.Rescued():
+		return besideHome
+	}
+	return atHome
+}
+
+// perform a step, as the Performer does it to the objects.
+func (m *model) perform(s *instance.State, step Step) {
+	n := max(slices.IndexFunc([]string{uidOf(0), uidOf(1)}, func(uid string) bool { return uid == string(s.Life.XR) }), 0)
+	l := &m.lives[n]
+	switch step.Action {
+	case Protect:
+		m.claimOurs = m.claimOurs || s.Claim != nil && !s.Claim.Dying()
+		l.ours = l.ours || s.XR != nil && !s.XR.Dying()
+	case MakeBackupVolume:
+		m.backup, m.backupAt, m.backupPV, m.backupFree, m.latched = alive1, min(placeOf(s), 2), true, false, false
+		if m.backupAt == besideHome {
+			m.backupAt = atHome
+		}
+	case LatchBackupVolume:
+		m.latched = true
+	case Look:
+		l.looked, l.previous = true, 0
+		for i := range m.lives {
+			if s.Latest() == lifeOf(i).RecordName() {
+				l.previous = int8(i + 1) //nolint:gosec // There are two.
+			}
+		}
+	case Latch:
+		l.held, l.retain, l.latched = true, true, true
+	case Fence, Unfence:
+		l.fenced = step.Action == Fence
+	case ReleaseHandle:
+		m.letGo(l, step.Targets[0].GetName())
+	case ReleaseClaim:
+		m.letGo(l, s.DataClaim.Name)
+	case Rebind:
+		l.ref, l.refPlace = refFree, placeOf(s)
+	case MakeHandle:
+		if placeOf(s) == atHome {
+			m.pvc, m.pvcHeld, m.pvcLife = alive1, true, int8(n+1) //nolint:gosec // There are two.
+			return
+		}
+		l.handle, l.handleHeld, l.handlePlace = alive1, true, placeOf(s)
+	case Delete:
+		m.remove(l, step)
+	default:
+		m.ending(l, s, step)
+	}
+}
+
+func (m *model) ending(l *modelLife, s *instance.State, step Step) {
+	switch step.Action {
+	case Announce:
+		l.record = recordPending
+	case Stop:
+		l.deployment = 1
+	case StartBackup:
+		l.job, l.jobPlace, l.jobDone, l.jobFailed = alive1, placeOf(s), false, false
+	case MarkRunning:
+		l.record = recordRunning
+	case MarkFailed:
+		l.record = recordFailed
+	case KeepPassword:
+		l.password = 2
+	case Prove:
+		l.record = recordProven
+		if l.password != 2 {
+			m.broken = "a record is proven before the password is kept"
+		}
+	case MarkEmpty:
+		l.marked = true
+	case ReleaseVolume:
+		l.held, l.retain = false, false
+	case ReleaseXR:
+		l.ours = false
+	case FreeName:
+		m.claimOurs = false
+	default:
+		m.broken = "the model does not know " + string(step.Action)
+	}
+}
+
+// letGo of a claim: it is deleted first.
+func (m *model) letGo(l *modelLife, name string) {
+	state, held := &m.pvc, &m.pvcHeld
+	if name != lifeOf(0).DataClaimName() {
+		state, held = &l.handle, &l.handleHeld
+	}
+	if *state == alive1 {
+		*state = dying1
+		return
+	}
+	*held = false
+}
+
+func (m *model) remove(l *modelLife, step Step) {
+	for _, o := range step.Targets {
+		switch o := o.(type) {
+		case *batchv1.Job:
+			l.job = dying1
+		case *appsv1.Deployment:
+			l.deployment = none
+		case *v1.MySQLBackup:
+			l.record = recordNone
+		case *corev1.PersistentVolumeClaim:
+			m.backup = dying1
+		default:
+			switch kindOf(o) {
+			case "Secret":
+				l.password = 0
+			case "Deployment":
+				l.deployment = none
+			default:
+				m.broken = "the model does not know how to delete a " + kindOf(o)
+			}
+		}
+	}
+}
+
+// explore all that can happen, until a promise is broken. The trace is a shortest
+// one.
+func explore(t *testing.T, next decision, start model) (states, held int, trace []string) {
+	t.Helper()
+	type way struct {
+		from model
+		name string
+	}
+	seen := map[model]way{start: {}}
+	queue := []model{start}
+	told := func(m model, why string) []string {
+		out := []string{why}
+		for ; seen[m].name != ""; m = seen[m].from {
+			out = append(out, seen[m].name)
+		}
+		slices.Reverse(out)
+		return out
+	}
+	for len(queue) > 0 {
+		m := queue[0]
+		queue = queue[1:]
+		if why := m.check(); why != "" {
+			return len(seen), held, told(m, why)
+		}
+		ours, waits := m.controller(t, next)
+		moves := append(m.moves(), ours...)
+		if why := m.stuck(); why != "" && !slices.ContainsFunc(moves, func(x move) bool { return !x.user }) {
+			if !waits {
+				return len(seen), held, told(m, why)
+			}
+			held++
+		}
+		for _, x := range moves {
+			if _, ok := seen[x.to]; !ok && x.to != m {
+				seen[x.to] = way{m, x.name}
+				queue = append(queue, x.to)
+			}
+		}
+	}
+	return len(seen), held, nil
+}
+
+// starts of the model: two lives, and one thing that goes wrong.
+func modelStarts() map[string]model {
+	base := model{namespace: alive1, creates: 2, deletes: 1, writes: 1}
+	return map[string]model{
+		"delete":         base,
+		"two deletes":    base.with(func(m *model) { m.deletes, m.writes = 2, 2 }),
+		"failed backup":  base.with(func(m *model) { m.failures = 1 }),
+		"data claim":     base.with(func(m *model) { m.claims = 1 }),
+		"namespace":      base.with(func(m *model) { m.namespaces = 1; m.creates = 1 }),
+		"finalizers":     base.with(func(m *model) { m.strips = 1 }),
+		"claim and more": base.with(func(m *model) { m.claims, m.strips = 1, 1; m.creates = 1 }),
+	}
+}
+
+// TestModel: whatever happens in whatever order, no row that was acknowledged is
+// lost, no server starts without it, and what was begun comes to its end, or says
+// what a person has to do.
+func TestModel(t *testing.T) {
+	total := 0
+	for name, start := range modelStarts() {
+		t.Run(name, func(t *testing.T) {
+			states, held, trace := explore(t, Next, start)
+			if total += states; trace != nil {
+				t.Errorf("after %d states:\n%s", states, strings.Join(trace, "\n"))
+			}
+			if held > 0 && start.claims == 0 {
+				t.Errorf("%d states wait for a person, who has done nothing wrong", held)
+			}
+			t.Logf("%d states, of which %d wait for a person", states, held)
+		})
+	}
+	t.Logf("%d states in all", total)
+}
+
+// TestModelFindsBugs that were put into Next on purpose.
+func TestModelFindsBugs(t *testing.T) {
+	bugs := map[string]struct {
+		reason string
+		start  string
+		next   decision
+	}{
+		"no proof": {reason: "It releases what has no proven backup.", start: "delete", next: func(s *instance.State) Step {
+			if r := s.Record(); r != nil && r.Status.Phase == v1.BackupPending {
+				r.Status.Phase = v1.BackupProven
+			}
+			return Next(s)
+		}},
+		"no fence": {reason: "It copies beside a running server.", start: "delete", next: func(s *instance.State) Step {
+			if s.XR != nil && s.XR.Dying() && s.Record() != nil {
+				s.Deployment, s.Pods = nil, nil
+			}
+			return Next(s)
+		}},
+		"no password": {reason: "It proves what nobody could enter.", start: "delete", next: func(s *instance.State) Step {
+			s.PasswordKept = true
+			return Next(s)
+		}},
+		"no announcement": {reason: "The next life starts empty.", start: "finalizers", next: func(s *instance.State) Step {
+			if s.Lost {
+				return Step{Action: Rest}
+			}
+			s.Earlier = false
+			return Next(s)
+		}},
+		"name first": {reason: "It never lets the claim go.", start: "delete", next: func(s *instance.State) Step {
+			if step := Next(s); step.Action != FreeName {
+				return step
+			}
+			return Step{Action: Rest}
+		}},
+		"volume not kept": {reason: "It lets a claim go whose volume goes with it.", start: "data claim", next: func(s *instance.State) Step {
+			step := Next(s)
+			if step.Action == Latch && s.DataClaim != nil && s.DataClaim.DeletionTimestamp != nil {
+				return letHandleGo(s.DataClaim, Step{})
+			}
+			return step
+		}},
+	}
+	for name, bug := range bugs {
+		t.Run(name, func(t *testing.T) {
+			states, _, trace := explore(t, bug.next, modelStarts()[bug.start])
+			if trace == nil {
+				t.Errorf("%s It is not found in %d states", bug.reason, states)
+			}
+		})
+	}
+}

@@ -1,0 +1,374 @@
+package finalize
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+func key() instance.Key { return instance.Key{Kind: v1.KindMySQL, Namespace: "default", Name: "db"} }
+
+func uidType(s string) types.UID { return types.UID(s) }
+
+// A modelReader answers the real Gatherer with the objects of a model.
+type modelReader struct{ objects []client.Object }
+
+// Get an object as it is, without a copy: nobody changes it.
+func (r modelReader) Get(_ context.Context, k client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	kind := kindOf(into)
+	for _, o := range r.objects {
+		if kindOf(o) == kind && o.GetNamespace() == k.Namespace && o.GetName() == k.Name {
+			fill(into, o)
+			return nil
+		}
+	}
+	return kerrors.NewNotFound(schema.GroupResource{Resource: kind}, k.Name)
+}
+
+// List objects by namespace and labels.
+func (r modelReader) List(_ context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	o := client.ListOptions{}
+	o.ApplyOptions(opts)
+	kind := strings.TrimSuffix(listKind(l), "List")
+	for _, have := range r.objects {
+		if kindOf(have) != kind || o.Namespace != "" && o.Namespace != have.GetNamespace() || o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(have.GetLabels())) {
+			continue
+		}
+		switch l := l.(type) {
+		case *corev1.PersistentVolumeList:
+			l.Items = append(l.Items, *as[*corev1.PersistentVolume](have))
+		case *corev1.PersistentVolumeClaimList:
+			l.Items = append(l.Items, *as[*corev1.PersistentVolumeClaim](have))
+		case *corev1.PodList:
+			l.Items = append(l.Items, *as[*corev1.Pod](have))
+		case *batchv1.JobList:
+			l.Items = append(l.Items, *as[*batchv1.Job](have))
+		case *v1.MySQLBackupList:
+			l.Items = append(l.Items, *as[*v1.MySQLBackup](have))
+		case *unstructured.UnstructuredList:
+			l.Items = append(l.Items, *as[*unstructured.Unstructured](have))
+		case *metav1.PartialObjectMetadataList:
+			m := metav1.PartialObjectMetadata{}
+			fill(&m, have)
+			l.Items = append(l.Items, m)
+		}
+	}
+	return nil
+}
+
+func as[T client.Object](o client.Object) T {
+	t, ok := o.(T)
+	if !ok {
+		panic(fmt.Sprintf("the model has a %T", o))
+	}
+	return t
+}
+
+func kindOf(o client.Object) string {
+	if k := o.GetObjectKind().GroupVersionKind().Kind; k != "" {
+		return k
+	}
+	name := fmt.Sprintf("%T", o)
+	return name[strings.LastIndex(name, ".")+1:]
+}
+
+func listKind(l client.ObjectList) string {
+	if k := l.GetObjectKind().GroupVersionKind().Kind; k != "" {
+		return k
+	}
+	name := fmt.Sprintf("%T", l)
+	return name[strings.LastIndex(name, ".")+1:]
+}
+
+// fill what was asked for.
+func fill(into, from client.Object) {
+	switch into := into.(type) {
+	case *metav1.PartialObjectMetadata:
+		into.Name, into.Namespace, into.UID = from.GetName(), from.GetNamespace(), from.GetUID()
+		into.Labels, into.Annotations, into.Finalizers = from.GetLabels(), from.GetAnnotations(), from.GetFinalizers()
+		into.DeletionTimestamp = from.GetDeletionTimestamp()
+	case *unstructured.Unstructured:
+		into.Object = as[*unstructured.Unstructured](from).Object
+	case *corev1.PersistentVolume:
+		*into = *as[*corev1.PersistentVolume](from)
+	case *corev1.PersistentVolumeClaim:
+		*into = *as[*corev1.PersistentVolumeClaim](from)
+	case *corev1.Namespace:
+		*into = *as[*corev1.Namespace](from)
+	case *appsv1.Deployment:
+		*into = *as[*appsv1.Deployment](from)
+	case *batchv1.Job:
+		*into = *as[*batchv1.Job](from)
+	default:
+		panic(fmt.Sprintf("nobody asked for a %T before", into))
+	}
+}
+
+// lives of the model, as the real Gatherer sees them.
+func (m model) gather() ([]*instance.State, error) {
+	g := &instance.Gatherer{Reader: modelReader{m.objects()}, Keeper: "system", Clock: func() time.Time { return now }}
+	return g.Gather(context.Background(), key())
+}
+
+func deletedAt(state int8) *metav1.Time {
+	if state != dying1 {
+		return nil
+	}
+	at := metav1.NewTime(now.Add(-time.Hour))
+	return &at
+}
+
+func ourFinalizer(has bool) []string {
+	if !has {
+		return nil
+	}
+	return []string{v1.Finalizer}
+}
+
+// objects of a model.
+func (m model) objects() []client.Object {
+	var out []client.Object
+	if m.namespace != none {
+		out = append(out, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns", DeletionTimestamp: deletedAt(m.namespace)}})
+	}
+	if m.claim != none {
+		out = append(out, m.claimObject())
+	}
+	if m.pvc != none {
+		l := lifeOf(int(m.pvcLife) - 1)
+		out = append(out, m.claimOf(int(m.pvcLife)-1, "default", l.DataClaimName(), "home", m.pvc, m.pvcHeld))
+	}
+	if m.backupPV {
+		out = append(out, m.backupVolume())
+	}
+	if m.backup != none {
+		out = append(out, m.backupClaim())
+	}
+	for n := range m.lives {
+		out = append(out, m.lives[n].objects(n)...)
+		if l := m.lives[n]; l.handle != none {
+			out = append(out, m.claimOf(n, placeName(l.handlePlace), lifeOf(n).RescueName("data"), "handle", l.handle, l.handleHeld))
+		}
+	}
+	return out
+}
+
+func placeName(place int8) string {
+	if place == atRescue {
+		return v1.RescueNamespace
+	}
+	return "default"
+}
+
+func (m model) claimObject() client.Object {
+	u := ofKind(instance.ClaimKind)
+	u.SetNamespace("default")
+	u.SetName("db")
+	u.SetFinalizers(ourFinalizer(m.claimOurs))
+	u.SetDeletionTimestamp(deletedAt(m.claim))
+	spec := map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup"}
+	if m.claimXR > 0 {
+		spec["resourceRef"] = map[string]any{"name": "x" + strconv.Itoa(int(m.claimXR))}
+	}
+	u.Object["spec"] = spec
+	return u
+}
+
+func (m model) claimOf(n int, namespace, name, uid string, state int8, held bool) client.Object {
+	life, l := lifeOf(n), m.lives[n]
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, UID: types.UID(uid), Labels: life.Labels(), Annotations: claimAnnotations(life),
+		Finalizers: ourFinalizer(held), DeletionTimestamp: deletedAt(state),
+	}}
+	c.Spec.StorageClassName = new("fast")
+	c.Status.Phase = corev1.ClaimPending
+	if l.pv {
+		c.Spec.VolumeName = volumeNames[n]
+	}
+	at := atHome
+	if uid == "handle" {
+		at = l.handlePlace
+	}
+	if l.pv && l.ref == refBound && l.refPlace == at {
+		c.Status.Phase = corev1.ClaimBound
+	}
+	return c
+}
+
+var volumeNames = []string{"pv-1", "pv-2"}
+
+func (m model) backupVolume() client.Object {
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-b", Labels: backupLabels(lifeOf(0)), Finalizers: ourFinalizer(true), Annotations: map[string]string{v1.AnnotationNamespaceUID: "ns"}}}
+	v.Spec.ClaimRef = reserved(placeName(m.backupAt), m.backupName())
+	if !m.backupFree {
+		v.Spec.ClaimRef.UID = "backups"
+	}
+	return v
+}
+
+func (m model) backupName() string {
+	if m.backupAt == atRescue {
+		return m.rescuing().RescueName("backups")
+	}
+	return lifeOf(0).BackupClaimName()
+}
+
+// rescuing is the life that is backed up elsewhere.
+func (m model) rescuing() v1.Instance {
+	n := slices.IndexFunc(m.lives[:], func(l modelLife) bool { return l.handlePlace == atRescue && l.handle != none })
+	return lifeOf(max(n, 0))
+}
+
+func (m model) backupClaim() client.Object {
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(m.backupAt), Name: m.backupName(), UID: "backups", DeletionTimestamp: deletedAt(m.backup)}}
+	c.Spec.VolumeName, c.Spec.StorageClassName, c.Status.Phase = "pv-b", new("fast"), corev1.ClaimBound
+	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	if m.latched {
+		c.Annotations = map[string]string{annotationLatched: "pv-b"}
+	}
+	return c
+}
+
+// objects of one life.
+func (l modelLife) objects(n int) []client.Object {
+	life := lifeOf(n)
+	meta := metav1.ObjectMeta{Namespace: "default", Name: "db", Labels: life.Labels()}
+	var out []client.Object
+	if l.xr != none {
+		out = append(out, l.xrObject(n))
+	}
+	if l.deployment != none {
+		out = append(out, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: new(int32(l.deployment - 1))}})
+	}
+	if l.pod {
+		p := &corev1.Pod{ObjectMeta: meta, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+		p.Spec.Volumes = []corev1.Volume{volume("data", life.DataClaimName())}
+		out = append(out, p)
+	}
+	if l.pv {
+		out = append(out, l.volumeObject(n))
+	}
+	if l.record != recordNone {
+		r := newRecord(&instance.State{Life: life, XR: composite("XMySQL", "x", uidOf(n)), Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: "ns"}}})
+		r.CreationTimestamp = metav1.NewTime(now.Add(time.Duration(n) * time.Minute))
+		r.Status.Phase = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupProven}[l.record]
+		r.Status.Message = modelFailure
+		out = append(out, r)
+	}
+	if l.password > 0 {
+		s := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: life.RecordName()}}
+		s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		if l.password > 1 {
+			s.Annotations = map[string]string{v1.AnnotationFinal: uidOf(n)}
+		}
+		out = append(out, s)
+	}
+	return append(out, l.jobObjects(n)...)
+}
+
+func (l modelLife) xrObject(n int) client.Object {
+	u := ofKind(instance.XRKind)
+	u.SetName("x" + strconv.Itoa(n+1))
+	u.SetUID(types.UID(uidOf(n)))
+	u.SetLabels(map[string]string{"crossplane.io/claim-namespace": "default", "crossplane.io/claim-name": "db"})
+	finalizers := ourFinalizer(l.ours)
+	if l.cross {
+		finalizers = append(finalizers, instance.FinalizerCrossplane)
+	}
+	u.SetFinalizers(finalizers)
+	u.SetDeletionTimestamp(deletedAt(l.xr))
+	status := map[string]any{"started": l.started, "deletion": map[string]any{"fence": l.fenced}}
+	if l.volume {
+		status["volume"] = volumeNames[n]
+	}
+	if l.looked {
+		status["previous"] = v1.PreviousNone
+		if l.previous > 0 {
+			status["previous"] = lifeOf(int(l.previous - 1)).RecordName()
+		}
+	}
+	if l.restored {
+		status["restore"] = map[string]any{"backup": lifeOf(int(l.restore - 1)).RecordName(), "phase": "Succeeded"}
+	}
+	if l.marked {
+		u.SetAnnotations(map[string]string{v1.AnnotationNothingToLose: uidOf(n)})
+	}
+	u.Object["spec"] = map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup", "claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": "db"}}
+	u.Object["status"] = status
+	return u
+}
+
+func (l modelLife) volumeObject(n int) client.Object {
+	life := lifeOf(n)
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volumeNames[n], Finalizers: ourFinalizer(l.held)}}
+	v.Spec.PersistentVolumeReclaimPolicy, v.Status.Phase = corev1.PersistentVolumeReclaimDelete, corev1.VolumeBound
+	if l.retain {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	}
+	if l.latched {
+		v.Labels = life.Labels()
+		v.Annotations = claimAnnotations(life)
+		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationDeletionPolicy] = "ns", "Backup"
+		v.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
+	}
+	name, uid := life.DataClaimName(), "home"
+	if l.refPlace != atHome {
+		name, uid = life.RescueName("data"), "handle"
+	}
+	v.Spec.ClaimRef = reserved(placeName(l.refPlace), name)
+	switch l.ref {
+	case refBound:
+		v.Spec.ClaimRef.UID = types.UID(uid)
+	case refStale:
+		v.Spec.ClaimRef.UID = "gone"
+	}
+	return v
+}
+
+// modelFailure is what a Job says that fails.
+const modelFailure = "the volume is full"
+
+func (l modelLife) jobObjects(n int) []client.Object {
+	if l.job == none {
+		return nil
+	}
+	name := lifeOf(n).BackupJobName()
+	if l.jobPlace != atHome {
+		name = lifeOf(n).RescueName(v1.ComponentBackup)
+	}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(l.jobPlace), Name: name, UID: types.UID("job-" + uidOf(n)), Labels: lifeOf(n).Labels(), DeletionTimestamp: deletedAt(l.job)}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: "agent-" + uidOf(n), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
+	mounts := lifeOf(n).DataClaimName()
+	if l.jobPlace != atHome {
+		mounts = lifeOf(n).RescueName("data")
+	}
+	p.Spec.Volumes = []corev1.Volume{volume("data", mounts)}
+	if !l.jobDone {
+		return []client.Object{j, p}
+	}
+	kind, message := batchv1.JobComplete, `{"command":"backup","ok":true,"archive":"`+archiveName+`","sha256":"`+strings.Repeat("a", 64)+`"}`
+	if l.jobFailed {
+		kind, message = batchv1.JobFailed, `{"command":"backup","ok":false,"error":"`+modelFailure+`"}`
+	}
+	j.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}}}
+	return []client.Object{j, p}
+}

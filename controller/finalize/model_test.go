@@ -1,0 +1,320 @@
+package finalize
+
+import (
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// States of an object in the model.
+const (
+	none int8 = iota
+	alive1
+	dying1
+)
+
+// Places of claims and Jobs in the model.
+const (
+	atHome int8 = iota
+	// besideHome is the namespace of the instance, under names of this life alone.
+	besideHome
+	atRescue
+)
+
+// What a volume says of its claim.
+const (
+	refFree int8 = iota
+	refBound
+	refStale
+)
+
+// Phases of a record.
+const (
+	recordNone int8 = iota
+	recordPending
+	recordRunning
+	recordFailed
+	recordProven
+)
+
+// A modelLife is what there is of one life of the instance. Rows are counted, not
+// kept: that is enough to see one missing.
+type modelLife struct {
+	xr                              int8
+	ours, cross                     bool
+	started, fenced, marked, volume bool
+	looked                          bool
+	previous, restore               int8 // The record's life, counted from one.
+	restored                        bool
+	deployment                      int8 // One means no replica, two one.
+	pod                             bool
+	pv, held, retain, latched       bool
+	refPlace, ref                   int8
+	rows                            int8
+	record                          int8
+	archived                        int8 // Rows, counted from one.
+	job, jobPlace                   int8
+	jobDone, jobFailed              bool
+	password                        int8
+	handle, handlePlace             int8
+	handleHeld                      bool
+}
+
+// A model of a cluster in which an instance lives, dies and lives again.
+type model struct {
+	claim      int8
+	claimOurs  bool
+	claimXR    int8
+	namespace  int8
+	pvc        int8
+	pvcHeld    bool
+	pvcLife    int8
+	backup     int8
+	latched    bool
+	backupAt   int8
+	backupPV   bool
+	backupFree bool
+	truth      int8
+	born       int8
+	lives      [2]modelLife
+
+	// What may still happen.
+	writes, creates, deletes, strips, claims, namespaces, failures int8
+
+	broken string
+}
+
+// A move of somebody, and the world after it. A user's is one that need not
+// happen.
+type move struct {
+	name string
+	user bool
+	to   model
+}
+
+func (m model) with(how func(*model)) model {
+	how(&m)
+	return m
+}
+
+func uidOf(n int) string { return []string{"uid-1", "uid-2"}[n] }
+
+func lifeOf(n int) v1.Instance { return key().Life(uidType(uidOf(n))) }
+
+// moves of users, Kubernetes and Crossplane. Those of the controller are Next's.
+func (m model) moves() []move {
+	var out []move
+	add := func(name string, user, possible bool, how func(*model)) {
+		if possible {
+			out = append(out, move{name, user, m.with(how)})
+		}
+	}
+	m.users(add)
+	m.crossplane(add)
+	for n := range m.lives {
+		m.function(n, add)
+		m.kubernetes(n, add)
+		m.jobs(n, add)
+	}
+	m.garbage(add)
+	return out
+}
+
+type adder func(name string, user, possible bool, how func(*model))
+
+func (m model) users(add adder) {
+	add("a claim is created", true, m.creates > 0 && m.claim == none && m.namespace == alive1, func(w *model) {
+		w.creates--
+		w.claim, w.claimOurs, w.claimXR = alive1, false, 0
+	})
+	add("the claim is deleted", true, m.deletes > 0 && m.claim == alive1, func(w *model) { w.deletes--; w.claim = dying1 })
+	add("the data claim is deleted", true, m.claims > 0 && m.pvc == alive1, func(w *model) { w.claims--; w.pvc = dying1 })
+	add("the namespace is deleted", true, m.namespaces > 0 && m.namespace == alive1, func(w *model) { w.namespaces--; w.namespace = dying1 })
+	for n := range m.lives {
+		l := m.lives[n]
+		add("a row is written", true, m.writes > 0 && l.pod, func(w *model) {
+			w.writes--
+			w.lives[n].rows++
+			w.truth++
+		})
+		add("the finalizers are taken off", true, m.strips > 0 && l.xr == dying1 && l.ours, func(w *model) {
+			w.strips--
+			w.lives[n].ours, w.lives[n].cross, w.claimOurs = false, false, false
+		})
+	}
+}
+
+func (m model) crossplane(add adder) {
+	bound := int(m.claimXR) - 1
+	add("Crossplane makes an XR", false, m.claim == alive1 && m.claimXR == 0 && int(m.born) < len(m.lives), func(w *model) {
+		w.lives[w.born] = modelLife{xr: alive1, cross: true}
+		w.born++
+		w.claimXR = w.born
+	})
+	add("Crossplane deletes the XR", false, m.claim == dying1 && bound >= 0 && m.lives[max(bound, 0)].xr == alive1, func(w *model) { w.lives[bound].xr = dying1 })
+	add("the claim is gone", false, m.claim == dying1 && !m.claimOurs && (bound < 0 || m.lives[max(bound, 0)].xr != alive1), func(w *model) { w.claim, w.claimXR = none, 0 })
+	for n := range m.lives {
+		l := m.lives[n]
+		add("Crossplane lets the XR go", false, l.xr == dying1 && l.cross, func(w *model) { w.lives[n].cross = false })
+		add("the XR is gone", false, l.xr == dying1 && !l.cross && !l.ours, func(w *model) { w.lives[n].xr = none })
+	}
+}
+
+// function composes what one life wants.
+func (m model) function(n int, add adder) {
+	l := m.lives[n]
+	if l.xr == none || !l.cross || m.namespace != alive1 {
+		return
+	}
+	mine := m.pvc != none && int(m.pvcLife) == n+1
+	add("the function makes the data claim", false, m.pvc == none && (!l.volume || l.pv), func(w *model) {
+		w.pvc, w.pvcHeld, w.pvcLife = alive1, true, int8(n+1) //nolint:gosec // There are two.
+	})
+	add("the function sees the volume", false, mine && l.pv && !l.volume, func(w *model) { w.lives[n].volume = true })
+	add("the function makes the Deployment", false, m.lives[0].deployment == none && m.lives[1].deployment == none, func(w *model) { w.lives[n].deployment = 1 })
+	add("the function stops the server", false, l.deployment == 2 && l.fenced, func(w *model) { w.lives[n].deployment = 1 })
+	add("the function starts the server", false, l.deployment == 1 && !l.fenced && (l.started || l.restored || l.looked && l.restore == 0 && l.previous == 0 && m.settled(n) && m.newest(n) == 0), func(w *model) {
+		w.lives[n].deployment, w.lives[n].started = 2, true
+	})
+	add("the function chooses a backup", false, l.looked && !l.started && l.restore == 0 && m.settled(n) && l.previous > 0 && m.newest(n) == l.previous, func(w *model) {
+		w.lives[n].restore = l.previous
+	})
+}
+
+// settled is true if no record of another life is unfinished, or failed.
+func (m model) settled(n int) bool {
+	for i := range m.lives {
+		if r := m.lives[i].record; i != n && r != recordNone && r != recordProven {
+			return false
+		}
+	}
+	return true
+}
+
+// newest proven record of another life.
+func (m model) newest(n int) int8 {
+	newest := int8(0)
+	for i := range m.lives {
+		if i != n && m.lives[i].record == recordProven {
+			newest = int8(i + 1) //nolint:gosec // There are two.
+		}
+	}
+	return newest
+}
+
+func (m model) kubernetes(n int, add adder) {
+	l := m.lives[n]
+	mine := m.pvc != none && int(m.pvcLife) == n+1
+	add("a volume is made", false, mine && m.pvc == alive1 && !l.pv && !l.volume, func(w *model) {
+		w.lives[n].pv, w.lives[n].refPlace, w.lives[n].ref = true, atHome, refBound
+	})
+	add("the data claim is bound", false, mine && l.pv && l.refPlace == atHome && l.ref == refFree, func(w *model) { w.lives[n].ref = refBound })
+	add("the handle is bound", false, l.handle != none && l.pv && l.refPlace == l.handlePlace && l.ref == refFree, func(w *model) { w.lives[n].ref = refBound })
+	add("the server starts", false, l.deployment == 2 && !l.pod && mine && m.pvc == alive1 && m.namespace == alive1 && l.pv && l.refPlace == atHome && l.ref == refBound, func(w *model) {
+		w.lives[n].pod = true
+		if l.rows != m.truth {
+			w.broken = "a server takes clients without rows that were acknowledged"
+		}
+	})
+	add("the server stops", false, l.pod && (l.deployment != 2 || m.namespace != alive1), func(w *model) { w.lives[n].pod = false })
+	add("the password is kept", false, l.pod && l.password == 0 && l.ours, func(w *model) { w.lives[n].password = 1 })
+	add("the volume is removed", false, l.pv && !l.held && !l.retain && l.ref == refStale, func(w *model) { w.lives[n].pv, w.lives[n].rows = false, 0 })
+	idle := l.job == none || l.jobDone || l.jobPlace != l.handlePlace
+	add("the handle is gone", false, l.handle == dying1 && !l.handleHeld && idle, func(w *model) {
+		w.lives[n].handle = none
+		if l.refPlace == l.handlePlace && l.ref == refBound {
+			w.lives[n].ref = refStale
+		}
+	})
+}
+
+func (m model) jobs(n int, add adder) {
+	l := m.lives[n]
+	add("the restore is done", false, l.restore > 0 && !l.restored && !l.started && l.xr == alive1 && m.pvc == alive1 && int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome &&
+		m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1, func(w *model) {
+		w.lives[n].restored, w.lives[n].rows = true, m.lives[l.restore-1].archived-1
+	})
+	mountable := l.jobPlace == atHome && m.pvc == alive1 && int(m.pvcLife) == n+1 || l.jobPlace != atHome && l.handle == alive1
+	mountable = mountable && l.ref == refBound && l.refPlace == l.jobPlace && m.backup == alive1 && (m.backupAt == atRescue) == (l.jobPlace == atRescue)
+	runs := l.job == alive1 && !l.jobDone && mountable && (l.jobPlace == atRescue || m.namespace == alive1)
+	add("the backup is done", false, runs, func(w *model) {
+		w.lives[n].jobDone, w.lives[n].archived = true, l.rows+1
+		if l.pod {
+			w.broken = "a backup is taken while the server runs"
+		}
+	})
+	add("the backup fails", true, runs && m.failures > 0, func(w *model) {
+		w.failures--
+		w.lives[n].jobDone, w.lives[n].jobFailed = true, true
+	})
+	add("the Job is gone", false, l.job == dying1 || l.job != none && l.jobPlace != atRescue && m.namespace == none, func(w *model) {
+		w.lives[n].job, w.lives[n].jobDone, w.lives[n].jobFailed = none, false, false
+	})
+}
+
+// garbage is what Kubernetes removes by itself.
+func (m model) garbage(add adder) {
+	for n := range m.lives {
+		l := m.lives[n]
+		add("the Deployment is collected", false, l.deployment != none && (l.xr == none || m.namespace != alive1), func(w *model) { w.lives[n].deployment = none })
+		add("the data claim is collected", false, m.pvc == alive1 && int(m.pvcLife) == n+1 && l.xr == none, func(w *model) { w.pvc = dying1 })
+		used := l.pod || l.job != none && !l.jobDone && l.jobPlace == atHome
+		add("the data claim is gone", false, m.pvc == dying1 && int(m.pvcLife) == n+1 && !m.pvcHeld && !used, func(w *model) {
+			w.pvc, w.pvcLife = none, 0
+			if l.refPlace == atHome && l.ref == refBound {
+				w.lives[n].ref = refStale
+			}
+		})
+		dies := m.namespace == dying1
+		add("the Jobs of the namespace go", false, dies && l.job == alive1 && l.jobPlace != atRescue, func(w *model) { w.lives[n].job = dying1 })
+		add("the handle of the namespace goes", false, dies && l.handle == alive1 && l.handlePlace == besideHome, func(w *model) { w.lives[n].handle = dying1 })
+	}
+	dies := m.namespace == dying1
+	add("the claim of the namespace is deleted", false, dies && m.claim == alive1, func(w *model) { w.claim = dying1 })
+	add("the data claim of the namespace is deleted", false, dies && m.pvc == alive1, func(w *model) { w.pvc = dying1 })
+	add("the backup claim of the namespace is gone", false, dies && m.backup != none && m.backupAt == atHome && !m.mounted(), func(w *model) { w.backup, w.latched, w.backupFree = none, false, true })
+	add("the backup claim is gone", false, m.backup == dying1 && !m.mounted(), func(w *model) { w.backup, w.latched, w.backupFree = none, false, true })
+	add("the namespace is gone", false, dies && m.claim == none && m.pvc == none && (m.backup == none || m.backupAt != atHome), func(w *model) { w.namespace = none })
+}
+
+// mounted is true while a Job uses the backups' volume.
+func (m model) mounted() bool {
+	for _, l := range m.lives {
+		if l.job == alive1 && !l.jobDone {
+			return true
+		}
+	}
+	return false
+}
+
+// check the promise: what was acknowledged lies on a volume that stays, or in a
+// proven backup.
+func (m model) check() string {
+	if m.broken != "" || m.truth == 0 {
+		return m.broken
+	}
+	for _, l := range m.lives {
+		if l.pv && l.rows == m.truth || l.record == recordProven && l.archived == m.truth+1 && m.backupPV {
+			return ""
+		}
+	}
+	return "rows that were acknowledged are nowhere"
+}
+
+// stuck is what is left to do where nobody has a move.
+func (m model) stuck() string {
+	if m.claim == dying1 {
+		return "the claim is never gone"
+	}
+	for _, l := range m.lives {
+		switch {
+		case l.xr == dying1:
+			return "the XR is never gone"
+		case l.xr == none && l.held:
+			return "the volume is never released"
+		case l.handle != none:
+			return "the handle is never gone"
+		case l.xr == alive1 && m.claim == alive1 && !l.pod && m.namespace == alive1:
+			return "the server never starts"
+		}
+	}
+	return ""
+}
