@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
 )
 
 // version is set when the program is built.
@@ -35,7 +36,10 @@ func main() {
 	k := kong.Parse(&cli{},
 		kong.Name("controller"),
 		kong.Description("The companion of crossplane-mysql's composition function. It never deletes data that no proven backup holds."),
-		kong.Vars{"version": version, "directory": v1.DataDirectory, "report": archive.TerminationLog},
+		kong.Vars{
+			"version": version, "directory": v1.DataDirectory, "report": archive.TerminationLog,
+			"grace": rotate.DefaultGrace.String(), "settle": rotate.DefaultSettle.String(),
+		},
 		kong.BindTo(ctx, (*context.Context)(nil)))
 	k.FatalIfErrorf(k.Run())
 }

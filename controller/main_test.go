@@ -154,7 +154,7 @@ func TestVersionOfServer(t *testing.T) {
 
 // TestHelp has an explanation for every flag.
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"backup", "restore", "install", "version-of-server"} {
+	for _, command := range []string{"start", "backup", "restore", "install", "version-of-server"} {
 		code, out := run(t, command, "--help")
 		if code != 0 || !strings.Contains(out, "Usage: controller "+command) {
 			t.Errorf("%s --help ended with %d: %s", command, code, out)
@@ -162,5 +162,19 @@ func TestHelp(t *testing.T) {
 	}
 	if code, _ := run(t, "backup"); code == 0 {
 		t.Error("backup without flags ended with 0")
+	}
+}
+
+// TestPasswordGrace refuses what would let a client fail that read the Secret a moment ago.
+func TestPasswordGrace(t *testing.T) {
+	for _, bad := range []string{"0s", "4s", "-1m", "2"} {
+		if code, out := run(t, "start", "--password-grace="+bad); code == 0 || !strings.Contains(out, "password-grace") {
+			t.Errorf("--password-grace=%s ended with %d: %s", bad, code, out)
+		}
+	}
+	// It got as far as looking for a cluster.
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	if code, out := run(t, "start", "--password-grace=5s"); code == 0 || strings.Contains(out, "password-grace") {
+		t.Errorf("--password-grace=5s ended with %d: %s", code, out)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"time"
 
@@ -44,6 +45,16 @@ type startCommand struct {
 	Namespace          string `default:"crossplane-mysql-system" env:"POD_NAMESPACE" help:"The controller's own namespace. The passwords of backups are kept there."`
 	MaxConcurrent      int    `default:"10" help:"Number of instances that are looked after at the same time."`
 	Debug              bool   `help:"Log what a developer wants to know, as text." short:"d"`
+
+	PasswordGrace time.Duration `default:"${grace}" env:"PASSWORD_GRACE" help:"How long an old password goes on to work after a change, for clients that do not have the new one yet, such as 10m. At least ${settle}; ${default} is longer than a Secret takes into a running pod."`
+}
+
+// Validate the flags.
+func (c *startCommand) Validate() error {
+	if c.PasswordGrace < rotate.DefaultSettle {
+		return fmt.Errorf("--password-grace=%s is too short: a client takes up to %s from reading the Secret to logging in; say at least that", c.PasswordGrace, rotate.DefaultSettle)
+	}
+	return nil
 }
 
 // Limits on the calls to the API server: twenty-odd of them are a deletion.
@@ -90,7 +101,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 		gather: r.gather, reader: mgr.GetAPIReader(), kube: mgr.GetClient(), status: p, events: r.events, keeper: c.Namespace, clock: time.Now,
 		rotator: &rotate.Rotator{
 			Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dial(cfg, pods),
-			Grace: rotate.DefaultGrace, Settle: rotate.DefaultSettle,
+			Grace: c.PasswordGrace, Settle: rotate.DefaultSettle,
 		},
 		asked: map[instance.Key]asking{}, meter: r.meter,
 	}
