@@ -10,6 +10,10 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/inside"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
@@ -78,7 +82,10 @@ func (l *loader) load(ctx context.Context) error {
 	if err := l.manifests(ctx); err != nil {
 		return err
 	}
-	return l.install(ctx)
+	if err := l.install(ctx); err != nil {
+		return err
+	}
+	return l.rolledOut(ctx)
 }
 
 // image builds the product's own image with its Dockerfile.
@@ -131,10 +138,47 @@ func (l *loader) packages(ctx context.Context) error {
 	return nil
 }
 
-// manifests applies what is installed with kubectl: the CRD, access rights, and the controller.
+// controllerNamespace and controllerName are those of controller/deploy.
+const (
+	controllerNamespace = "crossplane-mysql-system"
+	controllerName      = "deployment/crossplane-mysql"
+)
+
+// manifests applies what is installed with kubectl: the CRD, access rights, and the controller. Its pod has the digest of
+// its image, so that it is made anew when what is behind the tag has changed.
 func (l *loader) manifests(ctx context.Context) error {
 	dir := filepath.Join(l.cluster.Root, "controller", "deploy")
 	l.out.sayf("applying controller/deploy")
-	_, err := l.kubectl(ctx, "", "apply", "--server-side", "--force-conflicts", "-k", dir)
+	if _, err := l.kubectl(ctx, "", "apply", "--server-side", "--force-conflicts", "-k", dir); err != nil {
+		return err
+	}
+	digest, err := l.pushed(ctx, organization)
+	if err != nil {
+		return err
+	}
+	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"cluster/image":%q}}}}}`, digest)
+	_, err = l.kubectl(ctx, "", "patch", controllerName, "--namespace="+controllerNamespace, "--type=merge", "--patch="+patch)
 	return err
+}
+
+// pushed is the digest of what is in the registry under the product's version.
+func (l *loader) pushed(ctx context.Context, repository string) (v1.Hash, error) {
+	ref, err := name.NewTag(fmt.Sprintf("%s/%s/%s:%s", l.registry, organization, repository, productVersion))
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	d, err := remote.Head(ref, remote.WithContext(ctx))
+	if err != nil {
+		return v1.Hash{}, fmt.Errorf("cannot find what was pushed: %w", err)
+	}
+	return d.Digest, nil
+}
+
+// rolledOut waits until the controller of the working tree has taken over.
+func (l *loader) rolledOut(ctx context.Context) error {
+	if _, err := l.kubectl(ctx, "", "rollout", "status", controllerName, "--namespace="+controllerNamespace); err != nil {
+		return fmt.Errorf("the controller does not start: %w", err)
+	}
+	l.out.sayf("the controller is Ready")
+	return nil
 }

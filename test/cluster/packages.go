@@ -11,9 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
 // A pkg is a package as Crossplane has it installed.
@@ -60,20 +57,16 @@ func (l *loader) install(ctx context.Context) error {
 }
 
 func (l *loader) healthy(ctx context.Context, p pkg) error {
-	ref, err := name.NewTag(fmt.Sprintf("%s/%s/%s:%s", l.registry, organization, p.repository, productVersion))
+	digest, err := l.pushed(ctx, p.repository)
 	if err != nil {
 		return err
-	}
-	pushed, err := remote.Head(ref, remote.WithContext(ctx))
-	if err != nil {
-		return fmt.Errorf("cannot find what was pushed: %w", err)
 	}
 	for {
 		s, err := l.look(ctx, p)
 		if err != nil {
 			return fmt.Errorf("cannot look at %s %s: %w", p.kind, p.name, err)
 		}
-		if s.has(p.name, pushed.Digest.Hex) {
+		if s.has(p.name, digest.Hex) {
 			return nil
 		}
 		select {
