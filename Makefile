@@ -7,11 +7,14 @@ TOOLS = $$(go run ./test/tools cli core cli116)
 # Modules of their own, which `go test ./...` of the root does not see.
 MODULES = package/build test/cluster test/e2e
 
-.PHONY: help test unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
+.PHONY: help demo test unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
 	cluster-status install cluster-test mysqld-test e2e bench fuzz generate clean
 
 help: ## Show this list.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: ## Show what it does on a real cluster: one of its own, as root, or the one of KUBECONFIG.
+	@go run ./test/demo
 
 test: lint unit render xpkg-test cluster-test mysqld-test ## Run everything, also on a real cluster of its own.
 	KUBECONFIG= $(MAKE) e2e

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// What the demo applies and types: the original's.
+const (
+	claimFile   = "examples/original-claim/claim.yaml"
+	sessionFile = "examples/original-claim/session.sql"
+)
+
+// resource is what claims are called at a prompt.
+const resource = "mysql"
+
+// A claim as far as it matters here.
+type claim struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec   v1.MySQLSpec `json:"spec"`
+	Status struct {
+		v1.MySQLStatus `json:",inline"`
+
+		Conditions []metav1.Condition `json:"conditions"`
+	} `json:"status"`
+}
+
+func readClaim() (claim, error) {
+	var c claim
+	b, err := os.ReadFile(claimFile)
+	if err != nil {
+		return c, err
+	}
+	if err := yaml.UnmarshalStrict(b, &c); err != nil {
+		return c, fmt.Errorf("cannot read %s: %w", claimFile, err)
+	}
+	if c.Spec.Password == nil {
+		return c, fmt.Errorf("%s has no password", claimFile)
+	}
+	return c, nil
+}
+
+// line that says how the claim is. A deletion has a step, and how far it is.
+func (c claim) line() string {
+	d := c.Status.Deletion
+	if c.DeletionTimestamp == nil || d == nil || d.Step == "" {
+		return c.Status.Message
+	}
+	return fmt.Sprintf("%-10s %3d%%  %s", d.Step, d.Percent, d.Message)
+}
+
+// ready is true if Crossplane says so.
+func (c claim) ready() bool {
+	for _, k := range c.Status.Conditions {
+		if k.Type == "Ready" {
+			return k.Status == metav1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// An event is what `kubectl get --watch` prints.
+type event struct {
+	Type   string `json:"type"`
+	Object claim  `json:"object"`
+}
+
+// errGone is what became of a claim that somebody waits for.
+var errGone = errors.New("the claim is gone")
+
+// follow the claim until it is as it should be, and say each new line of its status.
+func (d *demo) follow(ctx context.Context, done func(claim) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, d.patience)
+	defer cancel()
+	for {
+		finished, err := d.watch(ctx, done)
+		if finished || err != nil {
+			return err
+		}
+		// The API server ends a watch now and then.
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("the claim is not as it should be after %s: %w", d.patience, err)
+		}
+	}
+}
+
+func (d *demo) watch(ctx context.Context, done func(claim) bool) (finished bool, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	cmd := d.kube.process(ctx, command{args: []string{"get", resource, d.name, "--watch", "--output-watch-events", "--output=json"}})
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return false, err
+	}
+	if err := cmd.Start(); err != nil {
+		return false, err
+	}
+	finished, err = d.read(out, done)
+	stop()
+	_ = cmd.Wait() // It was stopped, or said why not.
+	if strings.Contains(complaint.String(), "(NotFound)") {
+		return true, errGone
+	}
+	return finished, err
+}
+
+func (d *demo) read(events io.Reader, done func(claim) bool) (finished bool, err error) {
+	in := json.NewDecoder(events)
+	for {
+		var e event
+		if in.Decode(&e) != nil {
+			return false, nil // The watch was ended.
+		}
+		if e.Type == "DELETED" {
+			return true, errGone
+		}
+		if line := e.Object.line(); line != "" && line != d.last {
+			d.last = line
+			d.screen.sayf("%s", line)
+		}
+		if done(e.Object) {
+			return true, nil
+		}
+	}
+}
+
+// pause between two looks.
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(500 * time.Millisecond):
+		return nil
+	}
+}

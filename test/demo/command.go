@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// goodbye is how long a program may take to clean up when it is interrupted.
+const goodbye = 90 * time.Second
+
+// program to run. It is in a process group of its own, so that Ctrl-C reaches it once, and all that it has started.
+func program(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = goodbye
+	return cmd
+}
+
+// A command is what is typed behind kubectl.
+type command struct {
+	args  []string
+	stdin string
+	// text that does the same in a shell, where it is not kubectl with the arguments.
+	text string
+}
+
+// quote a word for a shell, if it needs to be.
+func quote(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:,@%+", r)
+	}
+	if word != "" && strings.TrimFunc(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// A kubectl is typed at.
+type kubectl struct {
+	// path of the program, and what comes before its arguments.
+	path  string
+	first []string
+	env   []string
+	// namespace of what is typed, unless it is the context's own.
+	namespace string
+
+	screen *screen
+}
+
+// findKubectl takes the user's own, or else the one that the repository can build.
+func findKubectl(ctx context.Context, s *screen, kubeconfig, cache string) (*kubectl, error) {
+	k := &kubectl{screen: s, env: append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBECACHEDIR="+cache)}
+	path, err := exec.LookPath("kubectl")
+	if err == nil {
+		k.path = path
+		return k, nil
+	}
+	s.sayf("there is no kubectl on this machine: taking the one that is built from Kubernetes' modules")
+	build := program(ctx, "go", "run", "./test/tools", "kube")
+	build.Stderr = &stamper{screen: s}
+	out, err := build.Output()
+	if err != nil {
+		return nil, fmt.Errorf("cannot build kubectl: %w", err)
+	}
+	k.path, k.first = strings.TrimSpace(string(out)), []string{"kubectl"}
+	return k, nil
+}
+
+// alias for people whose machine has no kubectl.
+func (k *kubectl) alias() string {
+	if len(k.first) == 0 {
+		return ""
+	}
+	return "alias kubectl=" + quote(k.path+" "+strings.Join(k.first, " "))
+}
+
+// words of a command behind kubectl.
+func (k *kubectl) words(c command) []string {
+	if k.namespace == "" {
+		return c.args
+	}
+	return append([]string{"-n", k.namespace}, c.args...)
+}
+
+// shell text that does what the command does.
+func (k *kubectl) shell(c command) string {
+	if c.text != "" {
+		return c.text
+	}
+	words := []string{"kubectl"}
+	for _, w := range k.words(c) {
+		words = append(words, quote(w))
+	}
+	return strings.Join(words, " ")
+}
+
+// say a command, and what it printed.
+func (k *kubectl) say(c command, printed string) {
+	k.screen.print("$ " + k.shell(c) + "\n" + printed)
+}
+
+// enter a command, and show what it prints while it does.
+func (k *kubectl) enter(ctx context.Context, args ...string) error {
+	return k.enterCommand(ctx, command{args: args})
+}
+
+func (k *kubectl) enterCommand(ctx context.Context, c command) error {
+	k.say(c, "")
+	return k.run(ctx, c, k.screen, k.screen)
+}
+
+// ask without showing it.
+func (k *kubectl) ask(ctx context.Context, args ...string) (string, error) {
+	return k.answer(ctx, command{args: args})
+}
+
+// answer to a command. What it complains about is the error.
+func (k *kubectl) answer(ctx context.Context, c command) (string, error) {
+	var out, complaint bytes.Buffer
+	err := k.run(ctx, c, &out, &complaint)
+	if err != nil && complaint.Len() > 0 {
+		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(complaint.String()))
+	}
+	return out.String(), err
+}
+
+// show a command when it has ended, and return what it printed and complained about.
+func (k *kubectl) show(ctx context.Context, c command) (string, error) {
+	var printed bytes.Buffer
+	err := k.run(ctx, c, &printed, &printed)
+	k.say(c, printed.String())
+	return printed.String(), err
+}
+
+func (k *kubectl) run(ctx context.Context, c command, out, complaint io.Writer) error {
+	cmd := k.process(ctx, c)
+	cmd.Stdout, cmd.Stderr = out, complaint
+	// Its arguments may hold what nobody should read twice.
+	return ended(ctx, "kubectl "+c.args[0], cmd.Run())
+}
+
+// ended says why a program did. One that was interrupted did not fail by itself.
+func ended(ctx context.Context, name string, err error) error {
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (k *kubectl) process(ctx context.Context, c command) *exec.Cmd {
+	cmd := program(ctx, k.path, slices.Concat(k.first, k.words(c))...)
+	cmd.Env = k.env
+	if c.stdin != "" {
+		cmd.Stdin = strings.NewReader(c.stdin)
+	}
+	return cmd
+}
+
+// goRun runs a program of this repository, and shows what it says.
+func goRun(ctx context.Context, s *screen, env []string, args ...string) error {
+	cmd := program(ctx, "go", append([]string{"run"}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stderr = &stamper{screen: s}
+	return ended(ctx, "go run "+strings.Join(args, " "), cmd.Run())
+}

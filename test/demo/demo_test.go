@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// TestShownIsDone types what is shown into a real shell, and compares what kubectl is called with.
+func TestShownIsDone(t *testing.T) {
+	for _, namespace := range []string{"default", "other"} {
+		t.Run(namespace, func(t *testing.T) {
+			log := fake(t)
+			t.Chdir("../..")
+			d := &demo{
+				screen: newScreen(io.Discard), namespace: namespace, name: "mysql-instance", database: "otus-database", was: "otuspassword",
+				patience: time.Minute,
+			}
+			d.kube = &kubectl{path: "kubectl", env: os.Environ(), screen: d.screen}
+			if namespace != "default" {
+				d.kube.namespace = namespace
+			}
+			session, err := d.sessionCommand()
+			if err != nil {
+				t.Fatal(err)
+			}
+			apply, err := d.applyCommand()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range []command{
+				apply, session, d.sql("it's", `SELECT "a b" FROM test`), d.patchCommand(),
+				{args: []string{"get", "mysql", "-o", "jsonpath={.status}", ""}},
+			} {
+				compareWithShell(t, d, c, log)
+			}
+		})
+	}
+}
+
+func compareWithShell(t *testing.T, d *demo, c command, log string) {
+	t.Helper()
+	if err := d.kube.run(t.Context(), c, io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	done := calls(t, log)
+	bash := exec.CommandContext(t.Context(), "bash", "-e")
+	bash.Stdin = strings.NewReader(strings.TrimPrefix(d.sqlFunction(), "$ ") + d.kube.shell(c) + " </dev/null\n")
+	if c.stdin != "" {
+		bash.Stdin = strings.NewReader(strings.TrimPrefix(d.sqlFunction(), "$ ") + d.kube.shell(c) + "\n")
+	}
+	if out, err := bash.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", d.kube.shell(c), err, out)
+	}
+	shown := calls(t, log)
+	for i := range shown {
+		// A here-string ends its line.
+		shown[i].Stdin, done[i].Stdin = strings.TrimSpace(shown[i].Stdin), strings.TrimSpace(done[i].Stdin)
+		// A shell drops the last end of line of what it puts in.
+		shown[i].Args, done[i].Args = trimmed(shown[i].Args), trimmed(done[i].Args)
+	}
+	if diff := cmp.Diff(done, shown); diff != "" {
+		t.Errorf("%s is not what is done (-done, +shown):\n%s", d.kube.shell(c), diff)
+	}
+}
+
+func trimmed(args []string) []string {
+	out := make([]string, len(args))
+	for i, a := range args {
+		out[i] = strings.TrimSuffix(a, "\n")
+	}
+	return out
+}
+
+// TestFailure says which step failed, and what of.
+func TestFailure(t *testing.T) {
+	fake(t)
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "kubeconfig"))
+	t.Setenv(failVariable, "get")
+	out, err := self(t).CombinedOutput()
+	if code := exitCode(t, err); code != 1 {
+		t.Errorf("want exit code 1, got %d", code)
+	}
+	for _, want := range []string{"$ kubectl get nodes\n", "The connection was refused", "FAILED in step 1/7", "Nothing of it is left."} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("want %q in\n%s", want, out)
+		}
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	log := fake(t)
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "kubeconfig"))
+	t.Setenv(hangVariable, "get")
+	cmd := self(t)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for b, err := os.ReadFile(log); err != nil || len(b) == 0; b, err = os.ReadFile(log) {
+		if pause(ctx) != nil {
+			t.Fatal("it does not call kubectl")
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(t, cmd.Wait()); code != interrupted {
+		t.Errorf("want exit code %d, got %d", interrupted, code)
+	}
+	if !strings.Contains(out.String(), "Interrupted in step 1/7") {
+		t.Errorf("want the step in\n%s", &out)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	if out, err := self(t, "--help").CombinedOutput(); err != nil || !strings.Contains(string(out), "--namespace") {
+		t.Errorf("--help: %v: %s", err, out)
+	}
+	if out, err := self(t, "--patience=0s").CombinedOutput(); exitCode(t, err) == 0 || !strings.Contains(string(out), "--patience") {
+		t.Errorf("--patience=0s: %v: %s", err, out)
+	}
+}
+
+func TestLine(t *testing.T) {
+	dying := func(step string, percent int32, message string) claim {
+		var c claim
+		c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		c.Status.Message = "Deleting. " + message
+		c.Status.Deletion = &v1.DeletionStatus{Step: step, Percent: percent, Message: message}
+		return c
+	}
+	var living claim
+	living.Status.Message = "Running"
+	for name, tc := range map[string]struct {
+		reason string
+		claim  claim
+		want   string
+	}{
+		"Living":   {"The function's own words.", living, "Running"},
+		"Deleting": {"How far it is.", dying("BackingUp", 42, "Backing up the data"), "BackingUp   42%  Backing up the data"},
+		"NoStep":   {"Deleted, and nobody has begun.", dying("", 0, "x"), "Deleting. x"},
+		"Nothing":  {"Nothing is known yet.", claim{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.claim.line(); got != tc.want {
+				t.Errorf("\n%s\nline(): want %q, got %q", tc.reason, tc.want, got)
+			}
+		})
+	}
+}
+
+// TestStamper: another program's lines have our time, whole.
+func TestStamper(t *testing.T) {
+	var out bytes.Buffer
+	s := newScreen(&out)
+	s.start = time.Now().Add(-time.Hour)
+	p := &stamper{screen: s}
+	for _, part := range []string{"[  1.2s] boo", "ting\n[ 13.0s] up\nplain\n"} {
+		if _, err := io.WriteString(p, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		_, text, _ := strings.Cut(line, "] ")
+		got = append(got, text)
+	}
+	if diff := cmp.Diff([]string{"booting\n", "up\n", "plain\n"}, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestInstall: the packages have the names that the Composition and Crossplane know them by, and one version.
+func TestInstall(t *testing.T) {
+	t.Chdir("../..")
+	b, err := os.ReadFile(packagesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	composition, err := os.ReadFile("apis/composition-mysql.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for part := range strings.SplitSeq(string(b), "\n---\n") {
+		var p struct {
+			Kind     string
+			Metadata struct{ Name string }
+			Spec     struct{ Package string }
+		}
+		if err := yaml.Unmarshal([]byte(part), &p); err != nil {
+			t.Fatal(err)
+		}
+		found[strings.ToLower(p.Kind)+".pkg.crossplane.io/"+p.Metadata.Name] = p.Spec.Package
+	}
+	want := map[string]string{
+		functionName:      "ghcr.io/crossplane-mysql/function-mysql:v0.1.0",
+		configurationName: "ghcr.io/crossplane-mysql/configuration-mysql:v0.1.0",
+	}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("%s (-want, +got):\n%s", packagesFile, diff)
+	}
+	_, name, _ := strings.Cut(functionName, "/")
+	if !strings.Contains(string(composition), "name: "+name+"\n") {
+		t.Errorf("the Composition does not call %s", name)
+	}
+}

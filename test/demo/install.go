@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// grace that old passwords have in a cluster of our own, where nobody waits for them but the reader.
+const grace = 10 * time.Second
+
+// Where the product's parts are.
+const (
+	controllerNamespace = "crossplane-mysql-system"
+	controllerName      = "deployment/crossplane-mysql"
+	functionName        = "function.pkg.crossplane.io/crossplane-mysql-function-mysql"
+	configurationName   = "configuration.pkg.crossplane.io/crossplane-mysql-configuration-mysql"
+	xrdName             = "xrd/xmysqls.otus.homework"
+	packagesFile        = "package/install.yaml"
+	controllerFolder    = "controller/deploy"
+)
+
+// boot a cluster on this machine, or see that somebody else's is there.
+func (d *demo) boot(ctx context.Context) error {
+	if d.own {
+		d.left = append(d.left, d.make("cluster-down")+"   # ends the cluster and leaves nothing")
+		if err := goRun(ctx, d.screen, d.clusterEnv(), "-C", "test/cluster", ".", "up"); err != nil {
+			return err
+		}
+	}
+	var err error
+	if d.kube, err = findKubectl(ctx, d.screen, d.kubeconfig, d.cache); err != nil {
+		return err
+	}
+	if d.own {
+		d.screen.print("$ export KUBECONFIG=" + quote(d.kubeconfig) + "\n")
+	}
+	err = d.kube.enter(ctx, "get", "nodes")
+	if err != nil && !d.own {
+		err = fmt.Errorf("%w: does the cluster of KUBECONFIG run? Without KUBECONFIG, one is booted", err)
+	}
+	return err
+}
+
+// install the product where it is not installed yet.
+func (d *demo) install(ctx context.Context) error {
+	if d.own {
+		return d.load(ctx)
+	}
+	if err := d.ensure(ctx, "crd/compositions.apiextensions.crossplane.io", nil); err != nil {
+		return fmt.Errorf("%w: this cluster needs Crossplane 2.0 or newer", err)
+	}
+	controller := []string{"apply", "--server-side", "-k", controllerFolder}
+	if err := d.ensure(ctx, controllerName, controller, "--namespace="+controllerNamespace); err != nil {
+		return err
+	}
+	packages := []string{"apply", "--server-side", "-f", packagesFile}
+	if err := d.ensure(ctx, configurationName, packages); err != nil {
+		return err
+	}
+	return d.installed(ctx)
+}
+
+// ensure that an object is there, by a command if it is not.
+func (d *demo) ensure(ctx context.Context, name string, apply []string, flags ...string) error {
+	out, err := d.kube.ask(ctx, append([]string{"get", name, "--ignore-not-found", "--output=name"}, flags...)...)
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(out) != "" {
+		d.screen.sayf("%s is there", name)
+		return nil
+	}
+	if apply == nil {
+		return fmt.Errorf("%s is not there", name)
+	}
+	d.stays("kubectl delete " + strings.Join(apply[2:], " ") + "   # was not there before; end all claims first")
+	return d.kube.enter(ctx, apply...)
+}
+
+// load the working tree into our own cluster.
+func (d *demo) load(ctx context.Context) error {
+	if err := goRun(ctx, d.screen, d.clusterEnv(), "-C", "test/cluster", ".", "load", "--timeout="+d.patience.String()); err != nil {
+		return err
+	}
+	d.screen.sayf("An old password goes on to work for 2m after a change. Here it does for %s, so that nobody has to wait:", grace)
+	if err := d.kube.enter(ctx, "set", "env", controllerName, "PASSWORD_GRACE="+grace.String(), "--namespace="+controllerNamespace); err != nil {
+		return err
+	}
+	return d.installed(ctx)
+}
+
+// installed waits until all parts work.
+func (d *demo) installed(ctx context.Context) error {
+	timeout := "--timeout=" + d.patience.String()
+	for _, c := range [][]string{
+		{"wait", "--for=condition=Healthy", configurationName, functionName, timeout},
+		{"wait", "--for=condition=Offered", xrdName, timeout},
+		{"rollout", "status", controllerName, "--namespace=" + controllerNamespace, timeout},
+	} {
+		if err := d.kube.enter(ctx, c...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *demo) clusterEnv() []string { return []string{"CLUSTER=" + d.cluster} }
+
+// make is how to call the Makefile for our cluster.
+func (d *demo) make(target string) string {
+	if d.cluster == "dev" {
+		return "make " + target
+	}
+	return "CLUSTER=" + d.cluster + " make " + target
+}
+
+// ownKubeconfig is where the cluster's program writes it.
+func ownKubeconfig(cluster string) (string, error) {
+	root, err := os.Getwd()
+	return filepath.Join(root, ".cache", "cluster", cluster, "kubeconfig"), err
+}

@@ -1,0 +1,96 @@
+// Package main shows on a real cluster what the product is for: a MySQL claim is created, deleted and created again, and
+// every row is there; then its password changes. It types what a person would, and shows what it types.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+const description = `Shows the product on a real cluster: boots Kubernetes and Crossplane on this machine, or takes the cluster of
+KUBECONFIG; installs the product; applies the original claim, types the original SQL session, deletes the claim, creates it
+again, and changes the password. What it shows behind a $ is what it does. It stops at the first thing that is not as
+promised, and says which. The server stays at the end, and the last lines say how to end it.`
+
+// interrupted is the exit code of a program that SIGINT ended.
+const interrupted = 130
+
+// cli is the command line.
+type cli struct {
+	Kubeconfig string        `env:"KUBECONFIG" help:"Cluster to use. Without it, one is booted on this machine, which needs Linux and root." placeholder:"FILE"`
+	Cluster    string        `default:"dev" env:"CLUSTER" help:"Name of the cluster that is booted."`
+	Namespace  string        `help:"Namespace of the claim, which is made if it is not there. By default it is \"default\", or demo-2, demo-3 … where an earlier run has left its server or its backups."`
+	Patience   time.Duration `default:"10m" help:"How long to wait for any one thing before it counts as broken."`
+}
+
+// Validate the flags.
+func (c *cli) Validate() error {
+	if c.Patience <= 0 {
+		return fmt.Errorf("--patience=%s leaves no time for anything; say 10m, for example", c.Patience)
+	}
+	return nil
+}
+
+func main() {
+	var c cli
+	kong.Parse(&c, kong.Name("demo"), kong.Description(description))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := c.run(ctx)
+	stopped := ctx.Err() != nil
+	stop()
+	switch {
+	case err == nil:
+	case stopped:
+		os.Exit(interrupted)
+	default:
+		os.Exit(1)
+	}
+}
+
+// run the demo from the top of the repository, wherever it was started.
+func (c *cli) run(ctx context.Context) error {
+	s := newScreen(os.Stdout)
+	d, err := newDemo(c, s)
+	if err != nil {
+		s.sayf("%v", err)
+		return err
+	}
+	return d.play(ctx)
+}
+
+// enterRepository looks for its top from here upwards.
+func enterRepository() error {
+	for range 32 {
+		if _, err := os.Stat(claimFile); err == nil {
+			return nil
+		}
+		if err := os.Chdir(".."); err != nil {
+			return err
+		}
+	}
+	return errors.New("cannot find the repository: run this inside it")
+}
+
+// absolute makes the files of a KUBECONFIG right from everywhere.
+func absolute(kubeconfig string) (string, error) {
+	if kubeconfig == "" {
+		return "", nil
+	}
+	files := filepath.SplitList(kubeconfig)
+	for i, f := range files {
+		var err error
+		if files[i], err = filepath.Abs(f); err != nil {
+			return "", err
+		}
+	}
+	return strings.Join(files, string(filepath.ListSeparator)), nil
+}

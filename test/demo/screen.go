@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A screen shows what is done, with the seconds since the beginning.
+type screen struct {
+	mu    sync.Mutex
+	out   io.Writer
+	start time.Time
+}
+
+func newScreen(out io.Writer) *screen { return &screen{out: out, start: time.Now()} }
+
+// sayf a line. That nobody reads it must not stop the work.
+func (s *screen) sayf(format string, a ...any) {
+	s.print(fmt.Sprintf("[%5.1fs] %s\n", s.elapsed().Seconds(), fmt.Sprintf(format, a...)))
+}
+
+func (s *screen) elapsed() time.Duration { return time.Since(s.start) }
+
+func (s *screen) print(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = io.WriteString(s.out, text)
+}
+
+// Write shows what a command prints.
+func (s *screen) Write(b []byte) (int, error) {
+	s.print(string(b))
+	return len(b), nil
+}
+
+// stamp of a program that has its own clock.
+var stamp = regexp.MustCompile(`^\[ *[0-9.]+s\] `)
+
+// A stamper shows the lines of another program by our clock.
+type stamper struct {
+	screen *screen
+	rest   []byte
+}
+
+// Write shows the lines that are whole.
+func (p *stamper) Write(b []byte) (int, error) {
+	p.rest = append(p.rest, b...)
+	for {
+		line, rest, whole := bytes.Cut(p.rest, []byte("\n"))
+		if !whole {
+			return len(b), nil
+		}
+		p.rest = rest
+		p.screen.sayf("%s", stamp.ReplaceAllString(strings.TrimRight(string(line), "\r"), ""))
+	}
+}
