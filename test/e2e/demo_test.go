@@ -1,0 +1,44 @@
+package e2e
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestDemo types `make demo` on this cluster, in a namespace of its own, and sees that it shows what it is for.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	claim := objects(t, "examples/original-claim/claim.yaml", ns)[0]
+	s := &server{namespace: ns, name: claim.GetName(), claim: claim}
+	t.Cleanup(func() { s.discard(t) })
+
+	var printed bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./test/demo", "--namespace="+ns)
+	cmd.Dir = repository()
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+suite.kubeconfig)
+	cmd.Stdout = io.MultiWriter(&printed, os.Stdout)
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("the demo failed: %v", err)
+	}
+	const rows = "|  1 | some data   |\n|  2 | some data-2 |\n"
+	rest := printed.String()
+	for _, want := range []string{
+		"== 4/7 ", rows,
+		"== 5/7 ", " BackingUp", "The claim is gone", "Proven",
+		"== 6/7 ", "Restoring DB have succeed", "$ sql otuspassword ", rows,
+		"== 7/7 ", "The new password is accepted", "The old password is refused", "ERROR 1045", "$ sql n3w-password ", rows,
+		"Done: ", "Go on by hand:", "End it:",
+	} {
+		_, after, found := strings.Cut(rest, want)
+		if !found {
+			t.Fatalf("want %q, and in this order, in\n%s", want, &printed)
+		}
+		rest = after
+	}
+}
