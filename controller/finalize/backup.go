@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -34,6 +35,10 @@ func backup(s *instance.State) Step {
 		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: fmt.Sprintf("Waiting for volume %q of the backups, which is still mounted elsewhere", s.BackupVolume.Name)}
 	case s.BackupClaim == nil:
 		return Step{Action: MakeBackupVolume, Phase: PhaseBackingUp, Message: fmt.Sprintf("Making PersistentVolumeClaim %s/%s for the backup", s.Place().Namespace, s.Place().Backup)}
+	case j == nil && outgrown(s):
+		return Step{Action: DropBackupClaim, Phase: PhaseBackingUp, Message: dropped(s)}
+	case s.BackupClaim.DeletionTimestamp != nil && s.BackupClaim.Spec.VolumeName == "":
+		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: dropped(s)}
 	case s.BackupClaim.DeletionTimestamp != nil:
 		return held(s, fmt.Sprintf("PersistentVolumeClaim %s of the backups is being deleted: it is made again on its volume when it is gone", s.BackupClaim.Name))
 	case j == nil:
@@ -103,7 +108,7 @@ func judge(s *instance.State, at time.Time, succeeded bool) Step {
 	r := s.Backup.Report
 	switch {
 	case !succeeded:
-		return again(s, at, failure(s.Backup))
+		return again(s, at, roomless(s))
 	case r == nil:
 		// Its pod is gone, and its word with it. A rerun finds the archive.
 		return Step{Action: Delete, Phase: PhaseBackingUp, Message: "Backing up the data: proving it once more", Targets: []client.Object{s.Backup.Job}}
@@ -143,6 +148,21 @@ func again(s *instance.State, at time.Time, why string) Step {
 		step.Action, step.Targets = Delete, []client.Object{s.Backup.Job}
 	}
 	return step
+}
+
+// roomless is a failure in words, with what to do if it was the volume's room.
+func roomless(s *instance.State) string {
+	why, j, c := failure(s.Backup), s.Backup, s.BackupClaim
+	switch {
+	case j.Report == nil || j.Report.ExitCode != v1.ExitNoSpace:
+		return why
+	case s.HostPath():
+		return why + ". Make room on the node's disk"
+	}
+	have := c.Spec.Resources.Requests[corev1.ResourceStorage]
+	more := resource.NewQuantity(2*have.Value(), have.Format)
+	return fmt.Sprintf(`%s. Remove from PersistentVolumeClaim %s what is not needed, or let it grow: kubectl patch pvc --namespace %s %s --patch '{"spec":{"resources":{"requests":{"storage":"%s"}}}}'`,
+		why, c.Name, c.Namespace, c.Name, more.String())
 }
 
 // failure in words.

@@ -91,6 +91,8 @@ func keep(s *instance.State) Step {
 		return Step{Action: Latch, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataVolume.Name)}
 	case s.BackupClaim.Spec.VolumeName != "" && !kept(s):
 		return Step{Action: LatchBackupVolume}
+	case outgrown(s):
+		return Step{Action: DropBackupClaim, Message: dropped(s)}
 	case grows(s):
 		return Step{Action: GrowBackupVolume}
 	case s.XR.Status.Trouble != s.Trouble:
@@ -144,6 +146,20 @@ func latched(s *instance.State) bool {
 func kept(s *instance.State) bool {
 	c := s.BackupClaim
 	return c.Spec.VolumeName != "" && c.Annotations[annotationLatched] == c.Spec.VolumeName
+}
+
+// outgrown is true if a backup claim of ours asks for too little and has no
+// volume. It cannot grow, and nothing lies on it yet: it is made again.
+func outgrown(s *instance.State) bool {
+	size, ok := wantedSize(s)
+	c := s.BackupClaim
+	have := c.Spec.Resources.Requests[corev1.ResourceStorage]
+	return ok && size.Cmp(have) > 0 && c.Spec.VolumeName == "" && c.DeletionTimestamp == nil && c.Labels[v1.LabelInstance] == s.Life.Key()
+}
+
+func dropped(s *instance.State) string {
+	size, _ := wantedSize(s)
+	return fmt.Sprintf("PersistentVolumeClaim %s of the backups has no volume yet and is made again with %s", s.BackupClaim.Name, size.String())
 }
 
 // grows is true if the backup claim is to grow with the instance, and can.

@@ -66,6 +66,7 @@ func (p *Performer) actions() map[Action]action {
 		MakeBackupVolume:  p.makeBackupVolume,
 		LatchBackupVolume: p.latchBackupVolume,
 		GrowBackupVolume:  p.growBackupVolume,
+		DropBackupClaim:   p.dropBackupClaim,
 		Look:              p.look,
 		Tell:              p.tell,
 		Latch:             p.latch,

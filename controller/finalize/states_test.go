@@ -48,7 +48,7 @@ func running(changes ...change) *instance.State {
 			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 		},
 		BackupClaim: &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: life.BackupClaimName(), Namespace: "default", Annotations: map[string]string{annotationLatched: "pvc-2"}},
+			ObjectMeta: metav1.ObjectMeta{Name: life.BackupClaimName(), Namespace: "default", Labels: backupLabels(life), Annotations: map[string]string{annotationLatched: "pvc-2"}},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				VolumeName: "pvc-2", StorageClassName: new("fast"),
 				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
@@ -196,6 +196,18 @@ func hostPath(s *instance.State) {
 }
 
 func released(s *instance.State) { s.DataVolume.Finalizers = nil }
+
+// broken Job, of something that has nothing to do with room.
+func broken(s *instance.State) { s.Backup.Report.ExitCode = archive.ExitFailed }
+
+// backupUnbound is a claim of the backups that nothing has used yet.
+func backupUnbound(s *instance.State) {
+	s.BackupClaim.Spec.VolumeName, s.BackupClaim.Status.Phase, s.BackupClaim.Annotations = "", corev1.ClaimPending, nil
+}
+
+func larger(s *instance.State) { s.XR.Spec.StorageSize = new("2Gi") }
+
+func going(s *instance.State) { s.BackupClaim.DeletionTimestamp = &metav1.Time{Time: now} }
 
 func noClaim(s *instance.State) { s.DataClaim, s.DataVolume, s.Backup = nil, nil, nil }
 

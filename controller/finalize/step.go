@@ -27,6 +27,8 @@ const (
 	MakeBackupVolume Action = "MakeBackupVolume"
 	// GrowBackupVolume with the instance.
 	GrowBackupVolume Action = "GrowBackupVolume"
+	// DropBackupClaim deletes a backup claim that is too small and has no volume.
+	DropBackupClaim Action = "DropBackupClaim"
 	// LatchBackupVolume keeps the volume that the backup claim is bound to.
 	LatchBackupVolume Action = "LatchBackupVolume"
 	// Look writes status.previous.

@@ -59,6 +59,14 @@ func (p *Performer) growBackupVolume(ctx context.Context, s *instance.State, _ S
 	return err
 }
 
+// dropBackupClaim as it was read: as soon as it has a volume, there may be
+// something on that.
+func (p *Performer) dropBackupClaim(ctx context.Context, s *instance.State, _ Step) error {
+	c := s.BackupClaim
+	asRead := client.Preconditions{UID: &c.UID, ResourceVersion: &c.ResourceVersion}
+	return client.IgnoreNotFound(p.Client.Delete(ctx, c.DeepCopy(), asRead))
+}
+
 // pin the volumes to the node that the data is on, the data's last: then both
 // are.
 func (p *Performer) pin(ctx context.Context, s *instance.State, _ Step) error {
