@@ -73,7 +73,8 @@ func refused(req *fnv1.RunFunctionRequest, out *compose.Output, err error) *fnv1
 	rsp.Conditions = append(rsp.Conditions, condition(v1.ConditionAccepted, fnv1.Status_STATUS_CONDITION_FALSE, reason, message))
 	rsp.Conditions = append(rsp.Conditions, kept(req)...)
 	rsp.Requirements = requirements(req, out.Needs)
-	rsp.Results = append(rsp.Results, &fnv1.Result{Severity: fnv1.Severity_SEVERITY_FATAL, Message: message, Target: fnv1.Target_TARGET_COMPOSITE.Enum()})
+	// A Fatal result is an event of the XR alone, and ends the list.
+	rsp.Results = append(rsp.Results, warning(reason, message), &fnv1.Result{Severity: fnv1.Severity_SEVERITY_FATAL, Message: message, Target: fnv1.Target_TARGET_COMPOSITE.Enum()})
 	return rsp
 }
 

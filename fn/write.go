@@ -42,6 +42,9 @@ func write(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *com
 			state = fnv1.Status_STATUS_CONDITION_TRUE
 		}
 		rsp.Conditions = append(rsp.Conditions, condition(c.Type, state, c.Reason, c.Message))
+		if c.Type == v1.ConditionAccepted && !c.True || c.Reason == v1.ReasonRestoreFailed {
+			rsp.Results = append(rsp.Results, warning(c.Reason, c.Message))
+		}
 	}
 	rsp.Requirements = requirements(req, out.Needs)
 	return writeXR(rsp, out)
@@ -113,6 +116,11 @@ func condition(t string, state fnv1.Status, reason, message string) *fnv1.Condit
 		c.Message = &message
 	}
 	return c
+}
+
+// warning of what somebody has to mend: an event of XR and claim.
+func warning(reason, message string) *fnv1.Result {
+	return &fnv1.Result{Severity: fnv1.Severity_SEVERITY_WARNING, Reason: &reason, Message: message, Target: fnv1.Target_TARGET_COMPOSITE_AND_CLAIM.Enum()}
 }
 
 func ready(r bool) fnv1.Ready {

@@ -152,7 +152,7 @@ func restoreFailure(j *batchv1.Job, backup string) string {
 	case v1.ExitDamaged:
 		return fmt.Sprintf("The archive of backup %q is damaged: its checksum does not hold; nothing was restored. Bring the file back, %s; or create the claim again with spec.restore.backup set to an older one", backup, again)
 	case v1.ExitMissing:
-		return fmt.Sprintf("The archive of backup %q is not on its volume. Bring it back, %s; or create the claim again with spec.restore.backup set to another one", backup, again)
+		return fmt.Sprintf("The archive of backup %q or its manifest.json is not on its volume. Bring it back, %s; or create the claim again with spec.restore.backup set to another one", backup, again)
 	case v1.ExitOccupied:
 		return fmt.Sprintf("The data volume already holds a database, so backup %q was not restored over it. Look at the volume, %s", backup, again)
 	case v1.ExitNoSpace:
