@@ -126,6 +126,10 @@ func condition(ctx context.Context, u *unstructured.Unstructured, kind string) e
 // pod starts one of the toolbox that sleeps, with a volume if a claim is named, and waits until it runs.
 func pod(t *testing.T, namespace, name, claim string) {
 	t.Helper()
+	start(t, toolboxPod(namespace, name, claim))
+}
+
+func toolboxPod(namespace, name, claim string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1.PodSpec{
@@ -138,10 +142,16 @@ func pod(t *testing.T, namespace, name, claim string) {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
 		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 	}
+	return p
+}
+
+// start a pod and wait until it runs.
+func start(t *testing.T, p *corev1.Pod) {
+	t.Helper()
 	if err := suite.kube.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "pod "+name, func(ctx context.Context) error {
+	eventually(t, "pod "+p.Name, func(ctx context.Context) error {
 		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 			return err
 		}

@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestControllerOutside runs the controller as a developer does, against the current context, and nothing in the cluster.
+// It shares the cluster with no other test.
+func TestControllerOutside(t *testing.T) {
+	controllers(t, 0)
+	t.Cleanup(func() { controllers(t, 1) })
+	startController(t)
+	s := newServer(t, classComposition)
+	s.create(t)
+	s.version(t)
+	s.session(t)
+	before := s.mustQuery(t, rows)
+	s.set(t, map[string]any{"password": oddPasswords[0]})
+	s.connects(t, oddPasswords[0])
+	s.delete(t)
+	s.proven(t, 1)
+	s.spec["password"] = oddPasswords[0]
+	s.create(t)
+	if got := s.firstAnswer(t, rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+	s.connects(t, oddPasswords[0])
+}
+
+// controllers that run in the cluster.
+func controllers(t *testing.T, want int32) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "crossplane-mysql-system", Name: "crossplane-mysql"}}
+	if err := suite.kube.Patch(ctx, d, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, want))); err != nil {
+		t.Fatal(err)
+	}
+	err := poll(ctx, func() error {
+		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
+			return err
+		}
+		if d.Status.ObservedGeneration < d.Generation || d.Status.Replicas != want || d.Status.ReadyReplicas != want {
+			return fmt.Errorf("want %d controllers, there are %d, %d of them ready", want, d.Status.Replicas, d.Status.ReadyReplicas)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startController on this machine until the test is over.
+func startController(t *testing.T) {
+	t.Helper()
+	var log bytes.Buffer
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "go", "run", "./controller", "start")
+	cmd.Dir = repository()
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+suite.kubeconfig, "CGO_ENABLED=0")
+	cmd.Stdout, cmd.Stderr = &log, &log
+	// An interrupt of the terminal reaches both go and what it runs.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		err := errors.Join(syscall.Kill(-cmd.Process.Pid, syscall.SIGINT), cmd.Wait())
+		if err != nil || t.Failed() {
+			t.Errorf("the controller ended with %v:\n%s", err, log.String())
+		}
+	})
+}
