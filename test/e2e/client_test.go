@@ -12,10 +12,14 @@ import (
 
 // query the server as a client of its Service would. The password goes in by a file, never on a command line.
 func (s *server) query(ctx context.Context, password, statement string) (string, error) {
-	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(password)
-	options := fmt.Sprintf("[client]\nhost=%s\nuser=root\npassword=\"%s\"\n", s.name, quoted)
-	return in(ctx, s.namespace, "client", options, "mysql", "--defaults-file=/dev/stdin", "--connect-timeout=2",
+	return in(ctx, s.namespace, "client", s.options(password), "mysql", "--defaults-file=/dev/stdin", "--connect-timeout=2",
 		"--batch", "--skip-column-names", "--execute="+statement, s.database)
+}
+
+// options of the client: which server, and who asks it.
+func (s *server) options(password string) string {
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(password)
+	return fmt.Sprintf("[client]\nhost=%s\nuser=%s\npassword=\"%s\"\n", s.name, s.user, quoted)
 }
 
 func (s *server) mustQuery(t *testing.T, statement string) string {

@@ -213,7 +213,7 @@ func (s *server) hand(t *testing.T, name, claim string) {
 			t.Error(err)
 		}
 	})
-	start(t, p)
+	startPod(t, p)
 }
 
 func (s *server) hostname(t *testing.T, node string) string {

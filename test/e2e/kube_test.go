@@ -126,7 +126,7 @@ func condition(ctx context.Context, u *unstructured.Unstructured, kind string) e
 // pod starts one of the toolbox that sleeps, with a volume if a claim is named, and waits until it runs.
 func pod(t *testing.T, namespace, name, claim string) {
 	t.Helper()
-	start(t, toolboxPod(namespace, name, claim))
+	startPod(t, toolboxPod(namespace, name, claim))
 }
 
 func toolboxPod(namespace, name, claim string) *corev1.Pod {
@@ -145,8 +145,8 @@ func toolboxPod(namespace, name, claim string) *corev1.Pod {
 	return p
 }
 
-// start a pod and wait until it runs.
-func start(t *testing.T, p *corev1.Pod) {
+// startPod and wait until it runs.
+func startPod(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	if err := suite.kube.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -164,21 +164,29 @@ func start(t *testing.T, p *corev1.Pod) {
 
 // in runs a command in a pod and returns what it prints.
 func in(ctx context.Context, namespace, pod, stdin string, command ...string) (string, error) {
+	var out bytes.Buffer
+	var input io.Reader
+	if stdin != "" {
+		input = strings.NewReader(stdin)
+	}
+	err := stream(ctx, namespace, pod, input, &out, command...)
+	return out.String(), err
+}
+
+// stream runs a command in a pod, with its input and output as they come.
+func stream(ctx context.Context, namespace, pod string, stdin io.Reader, stdout io.Writer, command ...string) error {
 	req := suite.typed.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Command: command, Stdin: stdin != "", Stdout: true, Stderr: true}, scheme.ParameterCodec)
+		VersionedParams(&corev1.PodExecOptions{Command: command, Stdin: stdin != nil, Stdout: true, Stderr: true}, scheme.ParameterCodec)
 	exec, err := remotecommand.NewWebSocketExecutor(suite.config, "GET", req.URL().String())
 	if err != nil {
-		return "", err
+		return err
 	}
-	var out, complaint bytes.Buffer
-	o := remotecommand.StreamOptions{Stdout: &out, Stderr: &complaint}
-	if stdin != "" {
-		o.Stdin = strings.NewReader(stdin)
+	var complaint bytes.Buffer
+	err = exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: stdin, Stdout: stdout, Stderr: &complaint})
+	if err != nil {
+		return fmt.Errorf("%v: %w: %s", command, err, complaint.String())
 	}
-	if err := exec.StreamWithContext(ctx, o); err != nil {
-		return out.String(), fmt.Errorf("%v: %w: %s", command, err, complaint.String())
-	}
-	return out.String(), nil
+	return nil
 }
 
 // gone is a complaint as long as an object is there.

@@ -68,7 +68,10 @@ func takenFinalizers(t *testing.T, composition string) {
 	s.version(t)
 	s.session(t)
 	before := s.mustQuery(t, rows)
-	xr := s.xr(t)
+	xr, err := s.xr(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.startDelete(t)
 	none := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
 	for _, o := range []client.Object{xr, s.claim} {
@@ -112,16 +115,6 @@ func TestDeletedNamespace(t *testing.T) {
 	})
 	eventually(t, "the namespace's end", func(ctx context.Context) error { return gone(ctx, ns) })
 	s.nothingRescued(t)
-}
-
-// xr that the claim has bound.
-func (s *server) xr(t *testing.T) *unstructured.Unstructured {
-	t.Helper()
-	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(s.claim), s.claim); err != nil {
-		t.Fatal(err)
-	}
-	name, _, _ := unstructured.NestedString(s.claim.Object, "spec", "resourceRef", "name")
-	return object("otus.homework/v1", "XMySQL", "", name)
 }
 
 // nothingRescued is left where data was backed up that lost its namespace.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -49,7 +50,9 @@ func hostPathComposition(t *testing.T) string {
 
 // A server is a claim, and a pod from which it is asked.
 type server struct {
-	namespace, name, database, password string
+	namespace, name, database string
+	// user of the queries, and its password.
+	user, password string
 
 	// spec of the claim when it is created next.
 	spec  map[string]any
@@ -62,11 +65,21 @@ func newServer(t *testing.T, composition string) *server {
 	return newServerIn(t, namespace(t), composition)
 }
 
+// neighbour is another server, by another name, in the same namespace.
+func (s *server) neighbour(t *testing.T, name string) *server {
+	t.Helper()
+	n := *s
+	n.name, n.spec = name, runtime.DeepCopyJSON(s.spec)
+	n.claim = object(s.claim.GetAPIVersion(), s.claim.GetKind(), s.namespace, name)
+	t.Cleanup(func() { n.discard(t) })
+	return &n
+}
+
 // newServerIn a namespace that has no other.
 func newServerIn(t *testing.T, ns, composition string) *server {
 	t.Helper()
 	claim := objects(t, "examples/original-claim/claim.yaml", ns)[0]
-	s := &server{namespace: ns, name: claim.GetName(), claim: claim}
+	s := &server{namespace: ns, name: claim.GetName(), user: "root", claim: claim}
 	s.spec, _, _ = unstructured.NestedMap(claim.Object, "spec")
 	s.spec["compositionRef"] = map[string]any{"name": composition}
 	s.database, _, _ = unstructured.NestedString(s.spec, "database")
@@ -182,19 +195,23 @@ func (s *server) gone(t *testing.T) {
 
 // records of this instance's backups.
 func (s *server) records(ctx context.Context) ([]unstructured.Unstructured, error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion("otus.homework/v1")
-	list.SetKind("MySQLBackupList")
+	list := listOf("otus.homework/v1/MySQLBackup")
 	if err := suite.kube.List(ctx, list); err != nil {
 		return nil, err
 	}
 	var mine []unstructured.Unstructured
 	for _, r := range list.Items {
-		if ns, _, _ := unstructured.NestedString(r.Object, "spec", "instance", "namespace"); ns == s.namespace {
+		if s.isOf(&r) {
 			mine = append(mine, r)
 		}
 	}
 	return mine, nil
+}
+
+// isOf is true if a record is of this instance.
+func (s *server) isOf(record *unstructured.Unstructured) bool {
+	of, _, _ := unstructured.NestedStringMap(record.Object, "spec", "instance")
+	return of["namespace"] == s.namespace && of["name"] == s.name
 }
 
 func (s *server) proven(t *testing.T, want int) {

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A moment is one change of an object, at the API server's own count of all changes.
+type moment struct {
+	at     uint64
+	change watch.EventType
+	object *unstructured.Unstructured
+}
+
+// A history is every change of the backups and Jobs of one instance.
+type history struct {
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	mu      sync.Mutex
+	moments []moment
+	faults  []string
+}
+
+func (s *server) startHistory(t *testing.T) *history {
+	t.Helper()
+	c, err := client.NewWithWatch(suite.config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	h := &history{stop: stop}
+	for kind, mine := range map[string]func(*unstructured.Unstructured) bool{
+		"otus.homework/v1/MySQLBackup": s.isOf,
+		"batch/v1/Job":                 func(o *unstructured.Unstructured) bool { return o.GetNamespace() == s.namespace },
+	} {
+		w, err := c.Watch(ctx, listOf(kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.done.Go(func() { h.follow(ctx, w, kind, mine) })
+	}
+	t.Cleanup(func() { h.end(t) })
+	return h
+}
+
+func (h *history) follow(ctx context.Context, w watch.Interface, kind string, mine func(*unstructured.Unstructured) bool) {
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		o, ok := e.Object.(*unstructured.Unstructured)
+		if !ok || e.Type == watch.Error {
+			h.fault("the watch of " + kind + " failed")
+			return
+		}
+		if !mine(o) {
+			continue
+		}
+		at, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+		if err != nil {
+			h.fault(err.Error())
+			return
+		}
+		h.mu.Lock()
+		h.moments = append(h.moments, moment{at, e.Type, o})
+		h.mu.Unlock()
+	}
+	if ctx.Err() == nil {
+		h.fault("the watch of " + kind + " ended")
+	}
+}
+
+func (h *history) fault(text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faults = append(h.faults, text)
+}
+
+// end of the history. The result is in its order.
+func (h *history) end(t *testing.T) []moment {
+	t.Helper()
+	h.stop()
+	h.done.Wait()
+	for _, f := range h.faults {
+		t.Error(f)
+	}
+	slices.SortStableFunc(h.moments, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
+	return h.moments
+}
