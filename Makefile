@@ -75,7 +75,7 @@ fuzz: ## Look for requests that break the function's promises, for five minutes.
 	go test ./fn -run '^$$' -fuzz FuzzRunFunction -fuzztime 5m -fuzzminimizetime 10x
 
 generate: ## Write the XRD, the Compositions, the CRD, deep copies and golden responses.
-	go test ./apis/... -update && go test ./fn -update
+	go test ./apis -update && go test ./fn -update
 
 clean: ## End all clusters, and remove built tools, images and packages.
 	for c in $(notdir $(wildcard .cache/cluster/*)); do go run -C test/cluster . --name $$c down || exit 1; done

@@ -1,5 +1,5 @@
 // Package apis_test writes and checks the files that are made from the Go types
-// of package v1: the XRD, the Compositions, the CRD and the deep copy methods.
+// of package v1: the XRDs, the Compositions, the CRD and the deep copy methods.
 package apis_test
 
 import (
@@ -24,7 +24,7 @@ import (
 )
 
 // header of every golden file in YAML.
-const header = "# Made from the Go types in apis/v1 by `go test ./apis/... -update`. Do not edit.\n"
+const header = "# Made from the Go types in apis/v1 by `go test ./apis -update`. Do not edit.\n"
 
 func update() bool { return flag.Lookup("update").Value.String() == "true" }
 
@@ -41,6 +41,8 @@ func TestGolden(t *testing.T) {
 	}{
 		"xrd-xmysqls.yaml":                {reason: "The XRD must have the schema of MySQLSpec and MySQLStatus.", want: xrd},
 		"crd-mysqlbackups.yaml":           {reason: "The CRD must have the schema of MySQLBackup.", want: crdBackup},
+		"xrd-xdatabases.yaml":             {reason: "The XRD must have the schema of DatabaseSpec and MySQLStatus.", want: g.xrdDatabase(t)},
+		"composition-database.yaml":       {reason: "The Database's Composition must call the function.", want: compositionDatabase()},
 		"composition-mysql.yaml":          {reason: "The StorageClass Composition must call the function.", want: composition("mysql", v1.VolumesStorageClass)},
 		"composition-mysql-hostpath.yaml": {reason: "The hostPath Composition must call the function.", want: composition("mysql-hostpath", v1.VolumesHostPath)},
 	}
@@ -67,7 +69,7 @@ func golden(t *testing.T, path, reason string, got []byte) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("\n%s\nIf the change is wanted: go test ./apis/... -update\n%s: -want, +got:\n%s", reason, path, diff)
+		t.Errorf("\n%s\nIf the change is wanted: go test ./apis -update\n%s: -want, +got:\n%s", reason, path, diff)
 	}
 }
 

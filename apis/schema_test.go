@@ -2,6 +2,7 @@ package apis_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,6 +20,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// Files of the two APIs.
+const (
+	xrdMySQL    = "xrd-xmysqls.yaml"
+	xrdDatabase = "xrd-xdatabases.yaml"
 )
 
 // A validator holds objects against a schema with the API server's own code:
@@ -29,20 +38,21 @@ type validator struct {
 	rules      *cel.Validator
 }
 
-// claimCRD is the CRD that Crossplane makes of the XRD for the claim, without
+// claimCRD is the CRD that Crossplane makes of an XRD for the claim, without
 // Crossplane's own fields.
-func claimCRD(t *testing.T) *extv1.CustomResourceDefinition {
+func claimCRD(t *testing.T, file string) *extv1.CustomResourceDefinition {
 	t.Helper()
 	xrd := map[string]any{}
-	read(t, "xrd-xmysqls.yaml", &xrd)
+	read(t, file, &xrd)
 	spec, _ := xrd["spec"].(map[string]any)
 	version, _ := spec["versions"].([]any)[0].(map[string]any)
 	delete(version, "referenceable")
 	version["storage"] = true
+	names, _ := spec["claimNames"].(map[string]any)
 	crd := map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": "mysqls.otus.homework"},
-		"spec":     map[string]any{"group": spec["group"], "names": spec["claimNames"], "scope": "Namespaced", "versions": []any{version}},
+		"metadata": map[string]any{"name": fmt.Sprintf("%s.%s", names["plural"], spec["group"])},
+		"spec":     map[string]any{"group": spec["group"], "names": names, "scope": "Namespaced", "versions": []any{version}},
 	}
 	out := &extv1.CustomResourceDefinition{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(crd, out); err != nil {
@@ -78,17 +88,18 @@ func established(t *testing.T, crd *extv1.CustomResourceDefinition) *apiextensio
 	return internal
 }
 
-// TestEstablish: the API server accepts both CRDs, with the cost of their rules.
+// TestEstablish: the API server accepts all CRDs, with the cost of their rules.
 func TestEstablish(t *testing.T) {
-	established(t, claimCRD(t))
+	established(t, claimCRD(t, xrdMySQL))
+	established(t, claimCRD(t, xrdDatabase))
 	backup := &extv1.CustomResourceDefinition{}
 	read(t, "crd-mysqlbackups.yaml", backup)
 	established(t, backup)
 }
 
-func newValidator(t *testing.T) *validator {
+func newValidator(t *testing.T, file string) *validator {
 	t.Helper()
-	crd := established(t, claimCRD(t))
+	crd := established(t, claimCRD(t, file))
 	props := crd.Spec.Validation.OpenAPIV3Schema
 	structural, err := schema.NewStructural(props)
 	if err != nil {
@@ -133,7 +144,7 @@ func claim(changes map[string]any) map[string]any {
 // TestSchema: what the API server accepts of a new claim and of a change.
 func TestSchema(t *testing.T) {
 	type m = map[string]any
-	v := newValidator(t)
+	v := newValidator(t, xrdMySQL)
 	cases := map[string]struct {
 		reason string
 		spec   m
@@ -206,7 +217,7 @@ func TestSchema(t *testing.T) {
 // TestManifests: every example's claim, and the manifests that the original
 // operators' users wrote, are accepted as they are.
 func TestManifests(t *testing.T) {
-	v := newValidator(t)
+	validators := map[string]*validator{v1.KindMySQL: newValidator(t, xrdMySQL), v1.KindDatabase: newValidator(t, xrdDatabase)}
 	files, err := filepath.Glob("../examples/*/claim.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no example found", err)
@@ -214,6 +225,11 @@ func TestManifests(t *testing.T) {
 	for _, f := range files {
 		object, xr := map[string]any{}, map[string]any{}
 		read(t, f, &object)
+		kind, _ := object["kind"].(string)
+		v := validators[kind]
+		if v == nil {
+			t.Fatalf("%s is a claim of an unknown kind, %q", f, kind)
+		}
 		if got := v.validate(integers(object), nil); got != "" {
 			t.Errorf("%s: %s", f, got)
 		}

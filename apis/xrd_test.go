@@ -69,6 +69,40 @@ func (g *generator) xrSchema(t *testing.T) *xapiextv1.CompositeResourceValidatio
 	return &xapiextv1.CompositeResourceValidation{OpenAPIV3Schema: raw(t, root)}
 }
 
+// xrdDatabase of the second API.
+func (g *generator) xrdDatabase(t *testing.T) *xapiextv1.CompositeResourceDefinition {
+	t.Helper()
+	xrd := g.xrd(t)
+	xrd.Name = "xdatabases." + v1.GroupDatabase
+	s := &xrd.Spec
+	s.Group = v1.GroupDatabase
+	s.Names = extv1.CustomResourceDefinitionNames{Kind: v1.KindXDatabase, ListKind: "XDatabaseList", Plural: "xdatabases", Singular: "xdatabase"}
+	s.ClaimNames = &extv1.CustomResourceDefinitionNames{Kind: v1.KindDatabase, ListKind: "DatabaseList", Plural: "databases", Singular: "database", ShortNames: []string{"db", "dbs"}}
+	s.DefaultCompositionRef = &xapiextv1.CompositionReference{Name: "database"}
+	s.Versions[0].Schema = &xapiextv1.CompositeResourceValidation{OpenAPIV3Schema: raw(t, extv1.JSONSchemaProps{
+		Type:        "object",
+		Description: "A MongoDB or MySQL server behind a port of every node. With storageSize its data outlives it.",
+		Required:    []string{"spec"},
+		Properties:  map[string]extv1.JSONSchemaProps{"spec": g.schema(t, "DatabaseSpec"), "status": g.schema(t, "MySQLStatus")},
+	})}
+	s.Versions[0].AdditionalPrinterColumns = []extv1.CustomResourceColumnDefinition{
+		{Name: "TYPE", Type: "string", JSONPath: ".spec.type"},
+		{Name: "ENDPOINT", Type: "string", JSONPath: ".status.endpoint.host"},
+		{Name: "NODEPORT", Type: "integer", JSONPath: ".status.endpoint.nodePort"},
+		{Name: "MESSAGE", Type: "string", JSONPath: ".status.message"},
+	}
+	return xrd
+}
+
+// compositionDatabase has no hostPath: its volumes are of a StorageClass, or go
+// with the pod.
+func compositionDatabase() *xapiextv1.Composition {
+	c := composition("database", v1.VolumesStorageClass)
+	c.Spec.CompositeTypeRef = xapiextv1.TypeReference{APIVersion: v1.GroupVersionDatabase.String(), Kind: v1.KindXDatabase}
+	c.Spec.Pipeline[0].Step = "database"
+	return c
+}
+
 // composition that calls the function with the settings of a volume mode.
 func composition(name string, mode v1.VolumeMode) *xapiextv1.Composition {
 	namespace := "crossplane-system"

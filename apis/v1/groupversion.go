@@ -2,23 +2,33 @@ package v1
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// Group and version of every type in this package.
+// Groups and version of the types in this package. The Database has the group of
+// the operator that it comes from; all others, and all labels and annotations,
+// have ours.
 const (
-	Group   = "otus.homework"
-	Version = "v1"
+	Group         = "otus.homework"
+	GroupDatabase = "zalando.org"
+	Version       = "v1"
 )
 
-// Kinds of this group.
+// Kinds of these groups.
 const (
 	// KindXMySQL is the composite resource that the function composes.
 	KindXMySQL = "XMySQL"
 	// KindMySQL is the claim that a developer writes.
 	KindMySQL = "MySQL"
+	// KindXDatabase and KindDatabase are composite resource and claim of the
+	// second API.
+	KindXDatabase = "XDatabase"
+	KindDatabase  = "Database"
 	// KindMySQLBackup is the record of a backup.
 	KindMySQLBackup = "MySQLBackup"
 	// KindSettings is the input of the function's pipeline step.
 	KindSettings = "Settings"
 )
 
-// GroupVersion of every type in this package.
-var GroupVersion = schema.GroupVersion{Group: Group, Version: Version}
+// Groups with their version.
+var (
+	GroupVersion         = schema.GroupVersion{Group: Group, Version: Version}
+	GroupVersionDatabase = schema.GroupVersion{Group: GroupDatabase, Version: Version}
+)

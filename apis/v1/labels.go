@@ -6,7 +6,7 @@ const (
 	LabelApp = "app"
 	// LabelComponent is the role of a pod or Job: one of the Component constants.
 	LabelComponent = "app.kubernetes.io/component"
-	// LabelName is the name of the application: mysql.
+	// LabelName is the name of the application: mysql, or database.
 	LabelName = "app.kubernetes.io/name"
 	// LabelManagedBy is this product's name, ManagedBy.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
@@ -29,6 +29,9 @@ const (
 	ComponentBackup  = "backup"
 	ComponentWipe    = "wipe"
 	ComponentPrune   = "prune"
+	// ComponentDatabase is the server of a Database: the Service of a MySQL of the
+	// same name must not lead to it, nor the other way round.
+	ComponentDatabase = "database"
 )
 
 // Annotations of PersistentVolumes, PersistentVolumeClaims, pods and Jobs.
@@ -100,8 +103,12 @@ func (i Instance) Key() string { return hash(i.Kind, i.Namespace, i.Name) }
 
 // Labels of everything that is made for the instance.
 func (i Instance) Labels() map[string]string {
+	name := "mysql"
+	if i.database() {
+		name = "database"
+	}
 	l := map[string]string{
-		LabelName:      "mysql",
+		LabelName:      name,
 		LabelManagedBy: ManagedBy,
 		LabelInstance:  i.Key(),
 	}
@@ -114,5 +121,9 @@ func (i Instance) Labels() map[string]string {
 // ServerSelector selects the server's pods. A Deployment's selector cannot
 // change, so neither may this.
 func (i Instance) ServerSelector() map[string]string {
-	return map[string]string{LabelApp: i.AppLabel(), LabelComponent: ComponentServer}
+	component := ComponentServer
+	if i.database() {
+		component = ComponentDatabase
+	}
+	return map[string]string{LabelApp: i.AppLabel(), LabelComponent: component}
 }

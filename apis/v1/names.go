@@ -34,8 +34,10 @@ const (
 const (
 	// Port of the server, and the name that the container and the Service give
 	// it.
-	Port     = 3306
-	PortName = "mysql"
+	Port          = 3306
+	PortName      = "mysql"
+	PortMongo     = 27017
+	PortNameMongo = "mongo"
 	// DataDirectory is the folder of the data volume that holds the database. It
 	// is never the volume's root: that has lost+found on some file systems, and
 	// a restore is renamed into place.
@@ -44,7 +46,23 @@ const (
 	PasswordKey = "password"
 	// ConfigKey of the ConfigMap that holds my.cnf.
 	ConfigKey = "my.cnf"
+	// VersionFile in the root of the data volume says which server runs on the
+	// data, where the server cannot be asked.
+	VersionFile = "server-version.json"
 )
+
+// database is true for an instance of the second API.
+func (i Instance) database() bool { return i.Kind == KindDatabase || i.Kind == KindXDatabase }
+
+// mark of the kind in the names of what holds data or passwords. Its dot cannot
+// be in the name of a claim, which is that of a Service: no MySQL, whatever its
+// name, has a volume or Secret in common with a Database.
+func (i Instance) mark() string {
+	if i.database() {
+		return ".database"
+	}
+	return ""
+}
 
 // DeploymentName is the claim's own name, as a user expects it.
 func (i Instance) DeploymentName() string { return derived("", i.Name, "") }
@@ -53,21 +71,21 @@ func (i Instance) DeploymentName() string { return derived("", i.Name, "") }
 func (i Instance) ServiceName() string { return derived("", i.Name, "") }
 
 // DataClaimName is the name of the PersistentVolumeClaim of the data volume.
-func (i Instance) DataClaimName() string { return derived("", i.Name, "-pvc") }
+func (i Instance) DataClaimName() string { return derived("", i.Name, i.mark()+"-pvc") }
 
 // BackupClaimName is the name of the PersistentVolumeClaim of the backups.
-func (i Instance) BackupClaimName() string { return derived("backup-", i.Name, "-pvc") }
+func (i Instance) BackupClaimName() string { return derived("backup-", i.Name, i.mark()+"-pvc") }
 
 // RootSecretName is the name of the Secret that the server reads at its first
 // start.
-func (i Instance) RootSecretName() string { return derived("", i.Name, "-root") }
+func (i Instance) RootSecretName() string { return derived("", i.Name, i.mark()+"-root") }
 
 // ConfigMapName is the name of the ConfigMap that holds my.cnf.
-func (i Instance) ConfigMapName() string { return derived("", i.Name, "-config") }
+func (i Instance) ConfigMapName() string { return derived("", i.Name, i.mark()+"-config") }
 
 // ConnectionSecretName is the name of the Secret that holds what the server
 // accepts now.
-func (i Instance) ConnectionSecretName() string { return derived("", i.Name, "-connection") }
+func (i Instance) ConnectionSecretName() string { return derived("", i.Name, i.mark()+"-connection") }
 
 // PendingSecretName is the name of the Secret that holds a password on its way
 // into the server. It is not a key of the connection Secret, because all of that
@@ -75,16 +93,16 @@ func (i Instance) ConnectionSecretName() string { return derived("", i.Name, "-c
 func (i Instance) PendingSecretName() string { return i.ConnectionSecretName() + "-pending" }
 
 // RestoreJobName is the name of the restore Job.
-func (i Instance) RestoreJobName() string { return derived("restore-", i.Name, "-job") }
+func (i Instance) RestoreJobName() string { return derived("restore-", i.Name, i.mark()+"-job") }
 
 // BackupJobName is the name of the backup Job.
-func (i Instance) BackupJobName() string { return derived("backup-", i.Name, "-job") }
+func (i Instance) BackupJobName() string { return derived("backup-", i.Name, i.mark()+"-job") }
 
 // WipeJobName is the name of the Job that empties a hostPath folder.
-func (i Instance) WipeJobName() string { return derived("wipe-", i.Name, "-job") }
+func (i Instance) WipeJobName() string { return derived("wipe-", i.Name, i.mark()+"-job") }
 
 // PruneJobName is the name of the Job that removes backups that are too many.
-func (i Instance) PruneJobName() string { return derived("prune-", i.Name, "-job") }
+func (i Instance) PruneJobName() string { return derived("prune-", i.Name, i.mark()+"-job") }
 
 // RecordName is the name of the MySQLBackup of this life of the instance, of its
 // password Secret, and of its folder on the backup volume. An instance has one in
@@ -117,7 +135,11 @@ func (i Instance) place() string { return i.Namespace + "-" + strings.ReplaceAll
 // folder. It differs for each life of an instance, so that nothing of an earlier
 // one is in the way.
 func (i Instance) DataVolumeName() string {
-	return derived("mysql-", i.place(), "-"+hash(string(i.XR), i.Kind, i.Namespace, i.Name))
+	prefix := "mysql-"
+	if i.database() {
+		prefix = "database-"
+	}
+	return derived(prefix, i.place(), "-"+hash(string(i.XR), i.Kind, i.Namespace, i.Name))
 }
 
 // AppLabel is the value of the label app.

@@ -13,6 +13,7 @@ import (
 func TestNames(t *testing.T) {
 	short := Instance{Kind: KindMySQL, Namespace: "default", Name: "mysql-instance", XR: "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11"}
 	long := Instance{Kind: KindMySQL, Namespace: strings.Repeat("n", 63), Name: strings.Repeat("very-", 30) + "long", XR: short.XR}
+	database := Instance{Kind: KindDatabase, Namespace: short.Namespace, Name: short.Name, XR: short.XR}
 	names := func(i Instance) map[string]string {
 		return map[string]string{
 			"Deployment": i.DeploymentName(), "Service": i.ServiceName(), "DataClaim": i.DataClaimName(), "BackupClaim": i.BackupClaimName(),
@@ -46,7 +47,20 @@ func TestNames(t *testing.T) {
 			"Record": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc", "BackupVolume": "backup-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-d8e9fdeaed",
 			"PendingSecret": "very-very-very-very-very-very-very-very-v-817db935f5-connection-pending", "Rescue": "data-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
 		}},
-		"Host": {reason: "The address in the cluster.", got: short.Host(), want: "mysql-instance.default.svc"},
+		"Database": {reason: "Row 14: Deployment and Service have the names that users type; what holds data or passwords shares none with a MySQL.", got: names(database), want: map[string]string{
+			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataClaim": "mysql-instance.database-pvc", "BackupClaim": "backup-mysql-instance.database-pvc",
+			"RootSecret": "mysql-instance.database-root", "ConfigMap": "mysql-instance.database-config", "ConnectionSecret": "mysql-instance.database-connection",
+			"RestoreJob": "restore-mysql-instance.database-job", "BackupJob": "backup-mysql-instance.database-job", "DataVolume": "database-default-mysql-instance-95f16838b4",
+			"App": "mysql-instance", "Key": "08b363ac79", "WipeJob": "wipe-mysql-instance.database-job", "PruneJob": "prune-mysql-instance.database-job",
+			"Record": "default-mysql-instance-95f16838b4", "BackupVolume": "backup-default-mysql-instance-79737816bd",
+			"PendingSecret": "mysql-instance.database-connection-pending",
+		}},
+		"DatabaseLabels": {reason: "What everything of a Database is found by.", got: database.Labels(), want: map[string]string{
+			"app.kubernetes.io/name": "database", "app.kubernetes.io/managed-by": "crossplane-mysql",
+			"otus.homework/instance": "08b363ac79", "otus.homework/xr": "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11",
+		}},
+		"DatabaseSelector": {reason: "Neither selector is met by the other's pods.", got: database.ServerSelector(), want: map[string]string{"app": "mysql-instance", "app.kubernetes.io/component": "database"}},
+		"Host":             {reason: "The address in the cluster.", got: short.Host(), want: "mysql-instance.default.svc"},
 		"Labels": {reason: "What everything of an instance is found by.", got: short.Labels(), want: map[string]string{
 			"app.kubernetes.io/name": "mysql", "app.kubernetes.io/managed-by": "crossplane-mysql",
 			"otus.homework/instance": "a68227f0ee", "otus.homework/xr": "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11",
@@ -67,8 +81,8 @@ func TestNames(t *testing.T) {
 		}},
 		"Conditions":  {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing}, want: []string{"Accepted", "Restored", "Serving"}},
 		"Credentials": {reason: "The states that controller and function speak of.", got: []string{CredentialsInSync, CredentialsChanging, CredentialsFailed}, want: []string{"InSync", "Changing", "Failed"}},
-		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "mysql"},
-			got: []string{DataDirectory, PasswordKey, ConfigKey, PortName}},
+		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "mysql", "mongo", "server-version.json"},
+			got: []string{DataDirectory, PasswordKey, ConfigKey, PortName, PortNameMongo, VersionFile}},
 		"Exits": {reason: "The agent of one release answers the function of another.", got: PermanentExits(), want: []int32{40, 41, 42, 43, 44, 45}},
 	}
 	for name, tc := range cases {
@@ -81,14 +95,24 @@ func TestNames(t *testing.T) {
 }
 
 // TestNamesAreValid for claims of every length, and differ where the claims do.
+// The names of a Database have a dot in them, which a Service may not have.
 func TestNamesAreValid(t *testing.T) {
+	t.Run(KindMySQL, func(t *testing.T) { namesAreValid(t, KindMySQL, validation.IsDNS1123Label) })
+	t.Run(KindDatabase, func(t *testing.T) { namesAreValid(t, KindDatabase, validation.IsDNS1123Subdomain) })
+}
+
+func namesAreValid(t *testing.T, kind string, valid func(string) []string) {
+	t.Helper()
 	seen := map[string]string{}
 	for n := 1; n <= 253; n++ {
 		for _, last := range []string{"a", "b"} {
 			name := strings.Repeat("x", n-1) + last
-			i := Instance{Kind: KindMySQL, Namespace: strings.Repeat("n", 63), Name: name, XR: "uid"}
+			i := Instance{Kind: kind, Namespace: strings.Repeat("n", 63), Name: name, XR: "uid"}
+			if len(validation.IsDNS1123Label(i.ServiceName())) > 0 {
+				t.Fatalf("%q is no valid name of a Service", i.ServiceName())
+			}
 			for _, got := range []string{i.ServiceName(), i.DataClaimName(), i.BackupClaimName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.RestoreJobName(), i.BackupJobName(), i.WipeJobName(), i.PruneJobName()} {
-				if len(validation.IsDNS1123Label(got)) > 0 {
+				if len(valid(got)) > 0 || len(got) > MaxNameLength {
 					t.Fatalf("%q is no valid name", got)
 				}
 				if other, ok := seen[got]; ok && other != name {
@@ -117,6 +141,19 @@ func TestLives(t *testing.T) {
 	}
 	if other := (Instance{Kind: "Database", Namespace: "a", Name: "b", XR: "1"}); other.Key() == one.Key() || other.DataVolumeName() == one.DataVolumeName() {
 		t.Error("two kinds share a key or a volume")
+	}
+}
+
+// TestKindsShareNothing: no name of what holds data or passwords can be both a
+// MySQL's and a Database's, whatever they are called.
+func TestKindsShareNothing(t *testing.T) {
+	for _, name := range []string{"a", "a-database", "backup-a", strings.Repeat("x", 60)} {
+		i := Instance{Kind: KindDatabase, Namespace: "n", Name: name}
+		for _, got := range []string{i.DataClaimName(), i.BackupClaimName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.RestoreJobName(), i.BackupJobName(), i.WipeJobName(), i.PruneJobName()} {
+			if !strings.Contains(got, ".database-") {
+				t.Errorf("%q could be a MySQL's: its claim's name has no dot", got)
+			}
+		}
 	}
 }
 

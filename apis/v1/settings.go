@@ -31,8 +31,10 @@ type Settings struct {
 	// on its Service. Default: those of the cloud providers' load balancers. Others
 	// can reach beyond a namespace, such as a DNS controller's.
 	ServiceAnnotations []string `json:"serviceAnnotations,omitempty"`
-	// DefaultImage of the server. Default mysql:8.4.
+	// DefaultImage of a MySQL server. Default mysql:8.4.
 	DefaultImage string `json:"defaultImage,omitempty"`
+	// DefaultMongoImage of a Database of type mongo. Default mongo:8.0.
+	DefaultMongoImage string `json:"defaultMongoImage,omitempty"`
 	// DefaultStorageClassName of data volumes. Unset means the cluster's default
 	// class. Only for StorageClass.
 	DefaultStorageClassName *string `json:"defaultStorageClassName,omitempty"`
@@ -72,5 +74,6 @@ func DefaultServiceAnnotations() []string {
 // Defaults of Settings.
 const (
 	DefaultImage        = "mysql:8.4"
+	DefaultMongoImage   = "mongo:8.0"
 	DefaultHostPathRoot = "/var/lib/crossplane-mysql"
 )

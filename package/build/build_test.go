@@ -50,6 +50,9 @@ func newRoot(t *testing.T) string {
 		"package/function/crossplane.yaml":      "function",
 		"package/configuration/crossplane.yaml": "configuration",
 		"package/configuration-hostpath/crossplane.yaml": "hostpath",
+		"package/configuration-database/crossplane.yaml": "database",
+		"apis/xrd-xdatabases.yaml":                       "xrd-database",
+		"apis/composition-database.yaml":                 "composition-database",
 		"apis/xrd-xmysqls.yaml":                          "xrd",
 		"apis/composition-mysql.yaml":                    "composition",
 		"apis/composition-mysql-hostpath.yaml":           "composition-hostpath",
@@ -70,6 +73,10 @@ func TestStage(t *testing.T) {
 		"configuration-mysql.xpkg": {
 			reason: "The Configuration has the API and the default Composition, and no CRD, which Crossplane would refuse.",
 			want:   map[string]string{"crossplane.yaml": "configuration", "xrd-xmysqls.yaml": "xrd", "composition-mysql.yaml": "composition"},
+		},
+		"configuration-database.xpkg": {
+			reason: "The second API is installed by those who want it.",
+			want:   map[string]string{"crossplane.yaml": "database", "xrd-xdatabases.yaml": "xrd-database", "composition-database.yaml": "composition-database"},
 		},
 		"configuration-mysql-hostpath.xpkg": {
 			reason: "hostPath comes alone: two packages may not own the same XRD.",

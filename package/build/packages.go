@@ -28,6 +28,7 @@ func packages() []pkg {
 		{file: "function-mysql-amd64.xpkg", meta: "function", arch: "amd64"},
 		{file: "function-mysql-arm64.xpkg", meta: "function", arch: "arm64"},
 		{file: "configuration-mysql.xpkg", meta: "configuration", objects: []string{"xrd-xmysqls.yaml", "composition-mysql.yaml"}},
+		{file: "configuration-database.xpkg", meta: "configuration-database", objects: []string{"xrd-xdatabases.yaml", "composition-database.yaml"}},
 		{file: "configuration-mysql-hostpath.xpkg", meta: "configuration-hostpath", objects: []string{"composition-mysql-hostpath.yaml"}},
 	}
 }
@@ -66,7 +67,7 @@ func (p pkg) stage(root, dir string) error {
 	for _, src := range p.sources(root) {
 		b, err := os.ReadFile(src)
 		if err != nil {
-			return fmt.Errorf("cannot read a part of %s; files in apis are made by go test ./apis/... -update: %w", p.file, err)
+			return fmt.Errorf("cannot read a part of %s; files in apis are made by go test ./apis -update: %w", p.file, err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, filepath.Base(src)), b, 0o600); err != nil {
 			return fmt.Errorf("cannot stage a part of %s: %w", p.file, err)

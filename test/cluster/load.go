@@ -128,6 +128,7 @@ func (l *loader) packages(ctx context.Context) error {
 		"function-mysql-" + runtime.GOARCH + ".xpkg": "function-mysql",
 		"configuration-mysql.xpkg":                   "configuration-mysql",
 		"configuration-mysql-hostpath.xpkg":          "configuration-mysql-hostpath",
+		"configuration-database.xpkg":                "configuration-database",
 	} {
 		push := exec.CommandContext(ctx, l.cli, "xpkg", "push", "--package-files="+filepath.Join(l.dist, file),
 			l.registry+"/"+organization+"/"+repository+":"+productVersion)

@@ -22,6 +22,7 @@ var installed = []pkg{
 	{"Function", "crossplane-mysql-function-mysql", "function-mysql"},
 	{"Configuration", "crossplane-mysql-configuration-mysql", "configuration-mysql"},
 	{"Configuration", "crossplane-mysql-configuration-mysql-hostpath", "configuration-mysql-hostpath"},
+	{"Configuration", "crossplane-mysql-configuration-database", "configuration-database"},
 }
 
 const packageObject = `---

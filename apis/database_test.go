@@ -1,0 +1,73 @@
+package apis_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+)
+
+// database of a spec over the original one; nil removes a field.
+func database(changes map[string]any) map[string]any {
+	spec := map[string]any{"type": "mongo"}
+	maps.Copy(spec, changes)
+	maps.DeleteFunc(spec, func(_ string, v any) bool { return v == nil })
+	return map[string]any{"apiVersion": "zalando.org/v1", "kind": "Database", "metadata": map[string]any{"name": "db", "namespace": "default"}, "spec": spec}
+}
+
+// TestDatabaseSchema: what the API server accepts of a new Database and of a
+// change.
+func TestDatabaseSchema(t *testing.T) {
+	type m = map[string]any
+	v := newValidator(t, xrdDatabase)
+	secret := m{"name": "a", "key": "b"}
+	cases := map[string]struct {
+		reason string
+		spec   m
+		old    m
+		update bool
+		want   []string
+	}{
+		"Mongo":           {reason: "Row 14: as the original operator's users wrote it."},
+		"MySQL":           {reason: "Row 14: as the original operator's users wrote it.", spec: m{"type": "mysql"}},
+		"NoType":          {reason: "Row 14: an error, which says what can be chosen.", spec: m{"type": nil}, want: []string{"type is missing", "mongo", "mysql"}},
+		"UnknownType":     {reason: "Row 14: an error, which says what can be chosen.", spec: m{"type": "oracle"}, want: []string{"spec.type", `"oracle"`, `"mongo", "mysql"`}},
+		"EmptyType":       {reason: "An empty type is none.", spec: m{"type": ""}, want: []string{"spec.type", `"mongo", "mysql"`}},
+		"OtherType":       {reason: "The data is of one type.", old: m{}, spec: m{"type": "mysql"}, update: true, want: []string{"type cannot change"}},
+		"TypeUnset":       {reason: "Null first and another next would be a way round.", old: m{}, spec: m{"type": nil}, update: true, want: []string{"type is missing"}},
+		"Password":        {reason: "Better than what everybody knows.", spec: m{"type": "mysql", "passwordSecretRef": secret}},
+		"MongoPassword":   {reason: "A password that nobody asks for is a false comfort.", spec: m{"passwordSecretRef": secret}, want: []string{"asks for no password"}},
+		"Kept":            {reason: "The promise of a MySQL.", spec: m{"storageSize": "1Gi", "deletionPolicy": "Discard", "backup": m{"keep": int64(2)}, "restore": m{"policy": "Never"}}},
+		"NothingToKeep":   {reason: "Without a volume there is no backup.", spec: m{"deletionPolicy": "Backup"}, want: []string{"without it nothing is kept"}},
+		"NothingToBring":  {reason: "Nor a restore.", spec: m{"restore": m{"backup": "b"}}, want: []string{"without it nothing is kept"}},
+		"RestoreBoth":     {reason: "They contradict each other.", spec: m{"storageSize": "1Gi", "restore": m{"policy": "Never", "backup": "b"}}, want: []string{"policy Never forbids it"}},
+		"NotAQuantity":    {reason: "A size is a quantity.", spec: m{"storageSize": "big"}, want: []string{"must be a quantity"}},
+		"EndlessNumber":   {reason: "Reading this as a quantity would take seconds.", spec: m{"storageSize": "1e-9999999"}, want: []string{"must be a quantity"}},
+		"Grows":           {reason: "A volume may grow.", old: m{"storageSize": "1Gi"}, spec: m{"storageSize": "2Gi"}, update: true},
+		"Shrinks":         {reason: "It may not shrink.", old: m{"storageSize": "2Gi"}, spec: m{"storageSize": "1Gi"}, update: true, want: []string{"cannot shrink"}},
+		"StorageComes":    {reason: "What the pod had would be lost.", old: m{}, spec: m{"storageSize": "1Gi"}, update: true, want: []string{"cannot come or go"}},
+		"StorageGoes":     {reason: "What the volume has would be lost.", old: m{"storageSize": "1Gi"}, spec: m{}, update: true, want: []string{"cannot come or go"}},
+		"BadStoredSize":   {reason: "One bad stored size must not make every later patch fail.", old: m{"storageSize": "big"}, spec: m{"storageSize": "1Gi"}, update: true},
+		"Image":           {reason: "Another image is an upgrade.", old: m{}, spec: m{"image": "mongo:8.2"}, update: true},
+		"EmptyImage":      {reason: "An empty image is a mistake.", spec: m{"image": ""}, want: []string{"image"}},
+		"Foreground":      {reason: "Everything would go before the backup.", spec: m{"compositeDeletePolicy": "Foreground"}, want: []string{"must be Background"}},
+		"DeletionPolicy":  {reason: "Backup or Discard.", spec: m{"storageSize": "1Gi", "deletionPolicy": "Keep"}, want: []string{"deletionPolicy"}},
+		"NoServiceToPick": {reason: "It is a NodePort; an unknown field is dropped by the API server, as everywhere.", spec: m{"service": m{"type": "ClusterIP"}}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var old m
+			if tc.update {
+				old = database(tc.old)
+			}
+			got := v.validate(database(tc.spec), old)
+			if len(tc.want) == 0 && got != "" || len(tc.want) > 0 && got == "" {
+				t.Errorf("%s\nwant %q, got %q", tc.reason, tc.want, got)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("%s\nwant %q, got %q", tc.reason, want, got)
+				}
+			}
+		})
+	}
+}
