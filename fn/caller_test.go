@@ -17,6 +17,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // A caller does what Crossplane does: it calls the function again and again with
@@ -40,6 +42,9 @@ func load(tb testing.TB, example string) *caller {
 	c := &caller{observed: documents(tb, filepath.Join(dir, "observed.yaml")), cluster: documents(tb, filepath.Join(dir, "required.yaml"))}
 	c.xr = documents(tb, filepath.Join(dir, "xr.yaml"))[0]
 	name := "mysql"
+	if c.xr["kind"] == v1.KindXDatabase {
+		name = "database"
+	}
 	if ref, ok := at(c.xr, "spec", "compositionRef", "name").(string); ok {
 		name = ref
 	}

@@ -19,11 +19,11 @@ func parse(req *fnv1.RunFunctionRequest) (*compose.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	xr, err := parseXR(req.GetObserved().GetComposite().GetResource())
+	xr, kind, err := parseXR(req.GetObserved().GetComposite().GetResource())
 	if err != nil {
 		return nil, err
 	}
-	in := &compose.Input{XR: xr, Settings: *settings, Published: req.GetObserved().GetComposite().GetConnectionDetails()}
+	in := &compose.Input{XR: xr, Type: kind, Settings: *settings, Published: req.GetObserved().GetComposite().GetConnectionDetails()}
 	if err := parseObserved(req.GetObserved().GetResources(), &in.Observed); err != nil {
 		return nil, err
 	}
@@ -51,6 +51,9 @@ func checkSettings(s *v1.Settings) error {
 	}
 	if s.DefaultImage == "" {
 		s.DefaultImage = v1.DefaultImage
+	}
+	if s.DefaultMongoImage == "" {
+		s.DefaultMongoImage = v1.DefaultMongoImage
 	}
 	if s.NamespaceReuse == "" {
 		s.NamespaceReuse = v1.NamespaceReuseRefuse
@@ -84,16 +87,25 @@ func checkSettings(s *v1.Settings) error {
 	return nil
 }
 
-func parseXR(s *structpb.Struct) (*v1.XMySQL, error) {
+// parseXR of either API. An XDatabase is an XMySQL of that kind from here on.
+func parseXR(s *structpb.Struct) (*v1.XMySQL, v1.DatabaseType, error) {
 	kind, apiVersion := s.GetFields()["kind"].GetStringValue(), s.GetFields()["apiVersion"].GetStringValue()
-	if kind != v1.KindXMySQL || apiVersion != v1.GroupVersion.String() {
-		return nil, &compose.Refusal{Reason: v1.ReasonNotSupported, Err: errors.Errorf("this function composes %s of %s, not %q of %q: fix the Composition's compositeTypeRef", v1.KindXMySQL, v1.GroupVersion, kind, apiVersion)}
+	switch {
+	case kind == v1.KindXMySQL && apiVersion == v1.GroupVersion.String():
+		xr := &v1.XMySQL{}
+		if err := decode(s, xr, false); err != nil {
+			return nil, "", invalid("%v", err)
+		}
+		return xr, v1.TypeMySQL, nil
+	case kind == v1.KindXDatabase && apiVersion == v1.GroupVersionDatabase.String():
+		xr := &v1.XDatabase{}
+		if err := decode(s, xr, false); err != nil {
+			return nil, "", invalid("%v", err)
+		}
+		return xr.AsMySQL(), xr.Spec.Type, nil
 	}
-	xr := &v1.XMySQL{}
-	if err := decode(s, xr, false); err != nil {
-		return nil, invalid("%v", err)
-	}
-	return xr, nil
+	return nil, "", &compose.Refusal{Reason: v1.ReasonNotSupported, Err: errors.Errorf("this function composes %s of %s and %s of %s, not %q of %q: fix the Composition's compositeTypeRef",
+		v1.KindXMySQL, v1.GroupVersion, v1.KindXDatabase, v1.GroupVersionDatabase, kind, apiVersion)}
 }
 
 // parseObserved resources, and of each only what a decision reads. One of

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
@@ -47,12 +46,12 @@ func write(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *com
 		}
 	}
 	rsp.Requirements = requirements(req, out.Needs)
-	return writeXR(rsp, out)
+	return writeXR(rsp, req, out)
 }
 
 // writeXR sets the function's part of the status. The controller's part is left
 // out: what a function does not say, it does not own.
-func writeXR(rsp *fnv1.RunFunctionResponse, out *compose.Output) error {
+func writeXR(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *compose.Output) error {
 	status, err := encode(&out.Status)
 	if err != nil {
 		return errors.Wrap(err, "cannot write the status")
@@ -69,8 +68,9 @@ func writeXR(rsp *fnv1.RunFunctionResponse, out *compose.Output) error {
 		xr.Resource.Fields = map[string]*structpb.Value{}
 	}
 	f := xr.GetResource().GetFields()
-	f["apiVersion"] = structpb.NewStringValue(v1.GroupVersion.String())
-	f["kind"] = structpb.NewStringValue(v1.KindXMySQL)
+	for _, name := range []string{"apiVersion", "kind"} {
+		f[name] = structpb.NewStringValue(req.GetObserved().GetComposite().GetResource().GetFields()[name].GetStringValue())
+	}
 	merged := map[string]*structpb.Value{}
 	maps.Copy(merged, f["status"].GetStructValue().GetFields())
 	maps.Copy(merged, status.GetFields())

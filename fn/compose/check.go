@@ -36,7 +36,7 @@ func (p *plan) checkSpec() error {
 	spec := field.NewPath("spec")
 	errs := p.checkIdentity()
 	errs = append(errs, p.checkImage(spec.Child("image"))...)
-	errs = append(errs, checkDatabase(spec.Child("database"), p.spec.Database)...)
+	errs = append(errs, p.checkKind(spec)...)
 	errs = append(errs, p.checkPasswordFields(spec)...)
 	errs = append(errs, p.parseSize(spec)...)
 	errs = append(errs, p.checkServiceSpec(spec.Child("service"))...)
@@ -55,7 +55,7 @@ func (p *plan) checkSpec() error {
 func (p *plan) checkIdentity() field.ErrorList {
 	i, meta := p.instance, field.NewPath("metadata")
 	if i.Namespace == "" {
-		return field.ErrorList{field.Required(field.NewPath("spec", "claimRef"), "this XR has no claim and no namespace, so nothing says where the server should run: create a MySQL claim in a namespace instead")}
+		return field.ErrorList{field.Required(field.NewPath("spec", "claimRef"), "this XR has no claim and no namespace, so nothing says where the server should run: create a "+strings.TrimPrefix(p.XR.Kind, "X")+" claim in a namespace instead")}
 	}
 	if len(validation.IsDNS1123Label(i.Namespace)) > 0 {
 		return field.ErrorList{field.Invalid(meta.Child("namespace"), i.Namespace, "is not the name of a namespace")}
@@ -86,13 +86,13 @@ func (p *plan) checkImage(path *field.Path) field.ErrorList {
 	case p.XR.Status.Image != "":
 		p.image = p.XR.Status.Image
 	default:
-		p.image = p.Settings.DefaultImage
+		p.image = p.defaultImage()
 	}
 	if p.image == "" {
-		return field.ErrorList{field.Required(path, "is empty: name an image such as "+v1.DefaultImage+", or remove the field for the platform's default")}
+		return field.ErrorList{field.Required(path, "is empty: name an image such as "+p.engine.example+", or remove the field for the platform's default")}
 	}
 	if len(p.image) > 512 || !imagePattern.MatchString(p.image) {
-		return field.ErrorList{field.Invalid(path, clip(p.image), "is not the name of an image, such as "+v1.DefaultImage)}
+		return field.ErrorList{field.Invalid(path, clip(p.image), "is not the name of an image, such as "+p.engine.example)}
 	}
 	return nil
 }
@@ -119,6 +119,8 @@ func checkDatabase(path *field.Path, name string) field.ErrorList {
 func (p *plan) checkPasswordFields(spec *field.Path) field.ErrorList {
 	password, ref := p.spec.Password, p.spec.PasswordSecretRef
 	switch {
+	case !p.engine.password:
+		return nil
 	case password == nil && ref == nil:
 		return field.ErrorList{field.Required(spec.Child("password"), "set it, or better passwordSecretRef, to the password of root")}
 	case password != nil && ref != nil:
@@ -174,6 +176,9 @@ func (p *plan) parseSize(spec *field.Path) field.ErrorList {
 	}
 	text, name := p.spec.Size()
 	path := spec.Child(name)
+	if p.ephemeral() {
+		return nil
+	}
 	if text == "" {
 		return field.ErrorList{field.Required(path, "set it to the size of the data volume, such as 1Gi")}
 	}

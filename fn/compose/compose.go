@@ -14,6 +14,7 @@ import (
 type plan struct {
 	Input
 
+	engine   engine
 	instance v1.Instance
 	spec     v1.MySQLSpec
 	image    string
@@ -34,7 +35,7 @@ type plan struct {
 // it. While an answer is still unknown nothing is added that is not observed
 // already.
 func Compose(in Input) (*Output, error) {
-	p := &plan{Input: in, instance: in.XR.Instance(), spec: withDefaults(in.XR.Spec.MySQLSpec)}
+	p := &plan{Input: in, engine: engineOf(in), instance: in.XR.Instance(), spec: withDefaults(in.XR.Spec.MySQLSpec)}
 	if err := p.checkSpec(); err != nil {
 		return &Output{}, err
 	}
@@ -74,7 +75,7 @@ func (p *plan) resources() map[string]Resource {
 // mayMake is true once the resource's name is known to be free. A gate delays
 // creation, it never takes away.
 func (p *plan) mayMake(name string) bool {
-	if name == v1.ResourceRootPassword && p.password == "" {
+	if !p.wants(name) || name == v1.ResourceRootPassword && p.password == "" {
 		return false
 	}
 	return p.Answers.Existing[name].Known && p.taken(name) == nil
@@ -94,7 +95,7 @@ func (p *plan) wantsJob() bool {
 }
 
 // hostPath is true if the data lies in a folder of the node.
-func (p *plan) hostPath() bool { return p.Settings.Volumes == v1.VolumesHostPath }
+func (p *plan) hostPath() bool { return p.Settings.Volumes == v1.VolumesHostPath && !p.ephemeral() }
 
 // started is true once the function let the server start. The Deployment says so
 // too, for a status that was never written. Its replicas do not: whoever scales

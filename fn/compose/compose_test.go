@@ -289,3 +289,30 @@ func TestTrouble(t *testing.T) {
 		})
 	}
 }
+
+// TestEphemeralPassword: where the data goes with the pod, the next pod starts
+// with the wanted password; on a volume it stays what the server was started with.
+func TestEphemeralPassword(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		spec   v1.XDatabaseSpec
+		want   string
+	}{
+		"Ephemeral": {reason: "Each start is a first one.", spec: v1.XDatabaseSpec{DatabaseSpec: v1.DatabaseSpec{Type: v1.TypeMySQL}}, want: v1.DefaultDatabasePassword},
+		"Stored":    {reason: "The controller brings a change into the server.", spec: v1.XDatabaseSpec{DatabaseSpec: v1.DatabaseSpec{Type: v1.TypeMySQL, StorageSize: new("1Gi")}}, want: "earlier"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			xr := (&v1.XDatabase{Spec: tc.spec}).AsMySQL()
+			xr.Kind, xr.Name, xr.Namespace, xr.UID, xr.Status.Started = v1.KindXDatabase, "db", "default", "uid", true
+			out := composed(t, Input{
+				XR: xr, Type: tc.spec.Type, Settings: v1.Settings{Volumes: v1.VolumesStorageClass, DefaultImage: v1.DefaultImage},
+				Observed: Observed{RootPassword: &corev1.Secret{Data: map[string][]byte{v1.PasswordKey: []byte("earlier")}}},
+			})
+			got, ok := out.Resources[v1.ResourceRootPassword].Object.(*corev1.Secret)
+			if !ok || string(got.Data[v1.PasswordKey]) != tc.want {
+				t.Errorf("%s\nwant %q, got %v", tc.reason, tc.want, got)
+			}
+		})
+	}
+}

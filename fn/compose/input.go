@@ -1,4 +1,4 @@
-// Package compose decides what a MySQL instance consists of. It is pure: the
+// Package compose decides what a database instance consists of. It is pure: the
 // same Input makes the same Output, whatever the clock, the network and the
 // files of the machine say.
 //
@@ -20,8 +20,10 @@ import (
 
 // An Input is all that an instance depends on.
 type Input struct {
-	// XR that is composed.
-	XR *v1.XMySQL
+	// XR that is composed. An XDatabase is here as an XMySQL of that kind, with its
+	// Type.
+	XR   *v1.XMySQL
+	Type v1.DatabaseType
 	// Settings of the platform.
 	Settings v1.Settings
 	// Observed composed resources.

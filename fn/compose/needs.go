@@ -1,6 +1,8 @@
 package compose
 
 import (
+	"maps"
+
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -26,8 +28,9 @@ const (
 // two passes are enough.
 func (p *plan) needs() map[string]Need {
 	ns := p.instance.Namespace
-	out := map[string]Need{
-		NeedConnection: {APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: p.instance.ConnectionSecretName()},
+	out := map[string]Need{}
+	if p.engine.password {
+		out[NeedConnection] = Need{APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: p.instance.ConnectionSecretName()}
 	}
 	if ref := p.spec.PasswordSecretRef; ref != nil {
 		out[NeedPassword] = Need{APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: ref.Name}
@@ -43,7 +46,7 @@ func (p *plan) needs() map[string]Need {
 			out[NeedExisting+name] = n
 		}
 	}
-	if !p.started() {
+	if !p.started() && !p.ephemeral() {
 		p.historyNeeds(out)
 	}
 	return out
@@ -68,13 +71,10 @@ func (p *plan) names() map[string]Need {
 		v1.ResourceConfig:       {APIVersion: "v1", Kind: "ConfigMap", Namespace: ns, Name: i.ConfigMapName()},
 		v1.ResourceDeployment:   {APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Namespace: ns, Name: i.DeploymentName()},
 		v1.ResourceService:      {APIVersion: "v1", Kind: "Service", Namespace: ns, Name: i.ServiceName()},
+		v1.ResourceDataVolume:   {APIVersion: "v1", Kind: "PersistentVolume", Name: i.DataVolumeName()},
+		v1.ResourceRestore:      {APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: ns, Name: i.RestoreJobName()},
 	}
-	if p.hostPath() {
-		out[v1.ResourceDataVolume] = Need{APIVersion: "v1", Kind: "PersistentVolume", Name: i.DataVolumeName()}
-	}
-	if !p.started() {
-		out[v1.ResourceRestore] = Need{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: ns, Name: i.RestoreJobName()}
-	}
+	maps.DeleteFunc(out, func(name string, _ Need) bool { return !p.wants(name) })
 	return out
 }
 

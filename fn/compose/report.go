@@ -12,7 +12,7 @@ import (
 // report on the instance: status, conditions and readiness.
 func (p *plan) report(out *Output) {
 	serving := p.start.replicas > 0 && deploymentReady(p.Observed.Deployment) && serviceReady(p.Observed.Service)
-	out.Ready = serving && p.connectionSecret() != nil && allReady(out.Resources)
+	out.Ready = serving && p.connected() && allReady(out.Resources)
 	out.Status = v1.MySQLStatus{
 		Message:  p.message(serving),
 		Image:    p.image,
@@ -55,13 +55,13 @@ func (p *plan) message(serving bool) string {
 		return p.start.message + p.podTrouble()
 	case !serving:
 		return p.prefix() + "Starting the server" + p.podTrouble()
-	case p.connectionSecret() == nil:
+	case !p.connected():
 		return p.prefix() + "The server is up; waiting for the controller to publish its connection Secret"
 	}
 	if p.trouble != nil {
 		return p.prefix() + "Running, but " + p.trouble.Error()
 	}
-	return p.prefix() + "Running" + p.passwordTrouble() + p.claimTrouble()
+	return p.prefix() + "Running" + p.reached() + p.passwordTrouble() + p.claimTrouble()
 }
 
 // podTrouble is what keeps a pod from running: what Kubernetes says to the
@@ -99,6 +99,7 @@ func (p *plan) passwordTrouble() string {
 func (p *plan) claimTrouble() string {
 	c, name := p.Observed.DataClaim, qualified(p.instance.Namespace, p.instance.DataClaimName())
 	switch {
+	case p.ephemeral():
 	case c == nil:
 		return fmt.Sprintf(". PersistentVolumeClaim %s was deleted: it is made again on volume %q", name, p.volume)
 	case c.DeletionTimestamp != nil:
@@ -142,7 +143,7 @@ func (p *plan) endpoint() *v1.Endpoint {
 	if s == nil {
 		return nil
 	}
-	e := &v1.Endpoint{Host: p.instance.Host(), Port: v1.Port}
+	e := &v1.Endpoint{Host: p.instance.Host(), Port: p.engine.port}
 	if len(s.Spec.Ports) > 0 {
 		e.NodePort = s.Spec.Ports[0].NodePort
 	}

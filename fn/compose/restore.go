@@ -78,19 +78,15 @@ func restoreFailurePolicy() *batchv1.PodFailurePolicy {
 // into it, and then restores. It has no API credentials and no password.
 func (p *plan) restorePod() corev1.PodSpec {
 	r := p.start.restore
-	tools := corev1.VolumeMount{Name: "tools", MountPath: toolsPath}
 	return corev1.PodSpec{
 		RestartPolicy:                corev1.RestartPolicyNever,
 		AutomountServiceAccountToken: new(false),
 		EnableServiceLinks:           new(false),
 		SecurityContext:              p.jobSecurity(),
-		InitContainers: []corev1.Container{
-			p.jobContainer("tools", p.Settings.AgentImage, []corev1.VolumeMount{tools}, "/controller", "install", "--to="+toolsPath+"/controller"),
-			p.jobContainer("version", p.image, []corev1.VolumeMount{tools}, toolsPath+"/controller", "version-of-server", "--to="+toolsPath+"/version.json"),
-		},
+		InitContainers:               []corev1.Container{p.toolsContainer(), p.versionContainer(toolsPath + "/version.json")},
 		Containers: []corev1.Container{
 			p.jobContainer(v1.ComponentRestore, p.Settings.AgentImage, []corev1.VolumeMount{
-				tools,
+				toolsMount(),
 				{Name: "data", MountPath: dataPath},
 				{Name: "backup", MountPath: archivePath, ReadOnly: true},
 			}, "/controller", "restore",
@@ -103,11 +99,24 @@ func (p *plan) restorePod() corev1.PodSpec {
 				"--target-version="+toolsPath+"/version.json"),
 		},
 		Volumes: []corev1.Volume{
-			{Name: "tools", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+			emptyVolume("tools"),
 			claimVolume("data", p.instance.DataClaimName(), false),
 			claimVolume("backup", r.Archive.ClaimName, true),
 		},
 	}
+}
+
+func toolsMount() corev1.VolumeMount { return corev1.VolumeMount{Name: "tools", MountPath: toolsPath} }
+
+// toolsContainer brings our binary to where the server's image can run it.
+func (p *plan) toolsContainer() corev1.Container {
+	return p.jobContainer("tools", p.Settings.AgentImage, []corev1.VolumeMount{toolsMount()}, "/controller", "install", "--to="+toolsPath+"/controller")
+}
+
+// versionContainer asks the server's image for its version.
+func (p *plan) versionContainer(to string, more ...corev1.VolumeMount) corev1.Container {
+	mounts := append([]corev1.VolumeMount{toolsMount()}, more...)
+	return p.jobContainer("version", p.image, mounts, toolsPath+"/controller", "version-of-server", "--to="+to)
 }
 
 func (p *plan) jobContainer(name, image string, mounts []corev1.VolumeMount, command ...string) corev1.Container {

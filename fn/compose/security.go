@@ -13,9 +13,9 @@ func (p *plan) podSecurity() *corev1.PodSecurityContext {
 	}
 	return &corev1.PodSecurityContext{
 		RunAsNonRoot:        new(true),
-		RunAsUser:           new(serverUID),
-		RunAsGroup:          new(serverUID),
-		FSGroup:             new(serverUID),
+		RunAsUser:           &p.engine.uid,
+		RunAsGroup:          &p.engine.uid,
+		FSGroup:             &p.engine.uid,
 		FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 		SeccompProfile:      seccomp,
 	}
@@ -41,6 +41,3 @@ func (p *plan) containerSecurity() *corev1.SecurityContext {
 	}
 	return s
 }
-
-// serverUID is the uid and gid of mysql in the official images.
-const serverUID int64 = 999

@@ -12,12 +12,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Places inside the server's container, as the official image has them.
-const (
-	serverDataPath   = "/var/lib/mysql"
-	serverConfigPath = "/etc/mysql/conf.d"
-	passwordPath     = "/etc/mysql-root"
-)
+// passwordPath is the folder of the password inside the server's container.
+const passwordPath = "/etc/mysql-root"
 
 const (
 	// gracePeriod in seconds in which InnoDB writes its buffer pool out. A server
@@ -31,10 +27,11 @@ const (
 
 // rootPassword is what the server reads at its first start, and ignores later.
 // What it was started with stays, so that somebody always knows what the server
-// was given: the controller brings later changes into the running server.
+// was given: the controller brings later changes into the running server. Where
+// the data goes with the pod, the next pod's start is a first one again.
 func (p *plan) rootPassword() *corev1.Secret {
 	password := []byte(p.password)
-	if o := p.Observed.RootPassword; o != nil && len(o.Data[v1.PasswordKey]) > 0 && (p.started() || p.password == "") {
+	if o := p.Observed.RootPassword; o != nil && len(o.Data[v1.PasswordKey]) > 0 && (p.started() && !p.ephemeral() || p.password == "") {
 		password = o.Data[v1.PasswordKey]
 	}
 	return &corev1.Secret{
@@ -66,13 +63,13 @@ func (p *plan) deployment() *appsv1.Deployment {
 			Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 			Selector:             &metav1.LabelSelector{MatchLabels: p.instance.ServerSelector()},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{
-					Labels:      p.labels(p.instance.ServerSelector()),
-					Annotations: map[string]string{v1.AnnotationConfigHash: digest(p.config)},
-				},
-				Spec: p.serverPod(),
+				ObjectMeta: metav1.ObjectMeta{Labels: p.labels(p.instance.ServerSelector())},
+				Spec:       p.serverPod(),
 			},
 		},
+	}
+	if p.engine.config != "" {
+		d.Spec.Template.Annotations = map[string]string{v1.AnnotationConfigHash: digest(p.config)}
 	}
 	if p.start.replicas > 0 || p.started() {
 		d.Annotations = map[string]string{v1.AnnotationStarted: p.startedMark()}
@@ -85,23 +82,22 @@ func (p *plan) deployment() *appsv1.Deployment {
 // taken its place, and a deletion in that minute would wait for the whole grace
 // period.
 func (p *plan) serverPod() corev1.PodSpec {
-	return corev1.PodSpec{
+	pod := corev1.PodSpec{
 		ShareProcessNamespace:         new(true),
 		AutomountServiceAccountToken:  new(false),
 		EnableServiceLinks:            new(false),
 		TerminationGracePeriodSeconds: new(gracePeriod),
 		SecurityContext:               p.podSecurity(),
 		Containers:                    []corev1.Container{p.serverContainer()},
-		Volumes: []corev1.Volume{
-			claimVolume("data", p.instance.DataClaimName(), false),
-			{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-				LocalObjectReference: corev1.LocalObjectReference{Name: p.instance.ConfigMapName()},
-			}}},
-			{Name: "root-password", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-				SecretName: p.instance.RootSecretName(),
-			}}},
-		},
 	}
+	for _, v := range p.volumes() {
+		pod.Volumes = append(pod.Volumes, v.Volume)
+	}
+	if !p.engine.password && !p.ephemeral() {
+		pod.InitContainers = p.versionContainers()
+		pod.Volumes = append(pod.Volumes, emptyVolume("tools"))
+	}
+	return pod
 }
 
 // serverContainer has no liveness probe: the kubelet restarts a server that
@@ -109,23 +105,19 @@ func (p *plan) serverPod() corev1.PodSpec {
 // The probes open a TCP connection, which needs no shell in the image and no
 // password; my.cnf has skip_name_resolve so that they do not block their host.
 func (p *plan) serverContainer() corev1.Container {
-	tcp := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(v1.PortName)}}
+	tcp := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(p.engine.portName)}}
 	c := corev1.Container{
-		Name:  "mysql",
-		Image: p.image,
-		Env: []corev1.EnvVar{
-			{Name: "MYSQL_ROOT_PASSWORD_FILE", Value: passwordPath + "/" + v1.PasswordKey},
-			{Name: "MYSQL_DATABASE", Value: p.spec.Database},
-		},
-		Ports:           []corev1.ContainerPort{{Name: v1.PortName, ContainerPort: v1.Port, Protocol: corev1.ProtocolTCP}},
+		Name:            p.engine.name,
+		Image:           p.image,
+		Env:             p.environment(),
+		Ports:           []corev1.ContainerPort{{Name: p.engine.portName, ContainerPort: p.engine.port, Protocol: corev1.ProtocolTCP}},
 		StartupProbe:    &corev1.Probe{ProbeHandler: tcp, PeriodSeconds: 1, FailureThreshold: startupProbes},
 		ReadinessProbe:  &corev1.Probe{ProbeHandler: tcp, PeriodSeconds: 5, FailureThreshold: 3},
 		SecurityContext: p.containerSecurity(),
-		VolumeMounts: []corev1.VolumeMount{
-			{Name: "data", MountPath: serverDataPath, SubPath: v1.DataDirectory},
-			{Name: "config", MountPath: serverConfigPath, ReadOnly: true},
-			{Name: "root-password", MountPath: passwordPath, ReadOnly: true},
-		},
+	}
+	for _, v := range p.volumes() {
+		v.mount.Name = v.Name
+		c.VolumeMounts = append(c.VolumeMounts, v.mount)
 	}
 	if r := p.spec.Resources; r != nil {
 		c.Resources = *r
@@ -144,7 +136,7 @@ func (p *plan) service() *corev1.Service {
 			Type:     corev1.ServiceType(p.spec.Service.Type),
 			Selector: p.instance.ServerSelector(),
 			Ports: []corev1.ServicePort{{
-				Name: v1.PortName, Port: v1.Port, TargetPort: intstr.FromString(v1.PortName), Protocol: corev1.ProtocolTCP,
+				Name: p.engine.portName, Port: p.engine.port, TargetPort: intstr.FromString(p.engine.portName), Protocol: corev1.ProtocolTCP,
 			}},
 		},
 	}

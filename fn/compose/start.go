@@ -130,6 +130,9 @@ func restoring(p *plan, r *v1.RestoreStatus) start {
 
 // choose what a new instance starts from.
 func (p *plan) choose() (start, error) {
+	if p.ephemeral() {
+		return p.chooseNothing(), nil
+	}
 	if s, ok := p.waits(); ok {
 		return s, nil
 	}
@@ -146,6 +149,14 @@ func (p *plan) choose() (start, error) {
 	return p.chooseLatest(own)
 }
 
+// chooseNothing for an instance that keeps nothing: it needs no controller's word.
+func (p *plan) chooseNothing() start {
+	if p.engine.password && p.password == "" {
+		return hold(v1.ReasonWaiting, "Looking for the Secret that holds the password")
+	}
+	return start{replicas: 1, reason: v1.ReasonNothingToRestore}
+}
+
 // waits is true while what the choice depends on is not known.
 func (p *plan) waits() (start, bool) {
 	switch {
@@ -153,7 +164,7 @@ func (p *plan) waits() (start, bool) {
 		return hold(v1.ReasonWaiting, "Waiting for the controller to look for backups of an earlier %s of this name (status.previous); is it running?", p.instance.Kind), true
 	case !p.Answers.Records.Known || !p.Answers.Namespace.Known || p.spec.Restore.Backup != nil && !p.Answers.Named.Known:
 		return hold(v1.ReasonWaiting, "Looking for backups of an earlier %s of this name", p.instance.Kind), true
-	case p.password == "":
+	case p.engine.password && p.password == "":
 		return hold(v1.ReasonWaiting, "Looking for the Secret that holds the password"), true
 	}
 	return start{}, false
@@ -169,6 +180,8 @@ func (p *plan) chooseNamed(name string) (start, error) {
 		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q does not exist: name one of those that `kubectl get mysqlbackups` shows for this namespace, or remove the field", field, name)
 	case r.Spec.Instance.Namespace != p.instance.Namespace:
 		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q belongs to another namespace: name one of this namespace's, or remove the field", field, name)
+	case (r.Spec.Instance.Kind == v1.KindDatabase) != p.database():
+		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q is a %s's, which has other files than a %s: name another one, or remove the field", field, name, r.Spec.Instance.Kind, p.instance.Kind)
 	case !proven(r):
 		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q is not proven (%s): name one that is, or remove the field", field, name, phaseOf(r))
 	case r.DeletionTimestamp != nil:

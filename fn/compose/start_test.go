@@ -183,7 +183,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := &plan{Input: tc.in, instance: tc.in.XR.Instance(), spec: withDefaults(tc.in.XR.Spec.MySQLSpec)}
+			p := &plan{engine: engines[v1.TypeMySQL], Input: tc.in, instance: tc.in.XR.Instance(), spec: withDefaults(tc.in.XR.Spec.MySQLSpec)}
 			for _, check := range []func() error{p.checkSpec, p.checkPassword} {
 				if err := check(); err != nil {
 					t.Fatal(err)

@@ -146,6 +146,9 @@ func (p *plan) latched() *corev1.PersistentVolume {
 // checkStorage refuses what would lose sight of the data: another volume, no
 // volume, a smaller one, another class or another kind of volume.
 func (p *plan) checkStorage() error {
+	if p.ephemeral() {
+		return nil
+	}
 	p.volume = p.XR.Status.Volume
 	if p.hostPath() && p.volume == "" {
 		p.volume = p.instance.DataVolumeName()

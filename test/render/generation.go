@@ -105,6 +105,7 @@ func (g generation) args(example string) ([]string, error) {
 		return nil, err
 	}
 	xr := &struct {
+		Kind string `json:"kind"`
 		Spec struct {
 			CompositionRef struct{ Name string } `json:"compositionRef"`
 			ClaimRef       *v1.ClaimReference    `json:"claimRef"`
@@ -113,9 +114,12 @@ func (g generation) args(example string) ([]string, error) {
 	if err := yaml.Unmarshal(b, xr); err != nil {
 		return nil, errors.Wrap(err, "cannot read the XR")
 	}
-	name := xr.Spec.CompositionRef.Name
-	if name == "" {
-		name = "mysql"
+	xrd, name := "xrd-xmysqls.yaml", "mysql"
+	if xr.Kind == v1.KindXDatabase {
+		xrd, name = "xrd-xdatabases.yaml", "database"
+	}
+	if ref := xr.Spec.CompositionRef.Name; ref != "" {
+		name = ref
 	}
 	args := append([]string{}, g.command...)
 	args = append(args, filepath.Join(example, "xr.yaml"), filepath.Join("apis", "composition-"+name+".yaml"), g.functions)
@@ -123,7 +127,7 @@ func (g generation) args(example string) ([]string, error) {
 		args = append(args, "--crossplane-binary", g.core)
 	}
 	if g.xrd && xr.Spec.ClaimRef != nil {
-		args = append(args, "--xrd", filepath.Join("apis", "xrd-xmysqls.yaml"))
+		args = append(args, "--xrd", filepath.Join("apis", xrd))
 	}
 	for flag, file := range map[string]string{g.required: "required.yaml", "--observed-resources": "observed.yaml"} {
 		if path := filepath.Join(example, file); exists(path) {

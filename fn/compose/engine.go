@@ -1,0 +1,178 @@
+package compose
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// An engine is a kind of database server: what the official image of it wants,
+// and what the rest of the product can do with it.
+type engine struct {
+	// name of the container.
+	name string
+	// example of an image.
+	example string
+	// port of the server, and its name.
+	port     int32
+	portName string
+	// uid and gid of the server.
+	uid int64
+	// data is where the server keeps it.
+	data string
+	// config is the folder that my.cnf goes to; empty for a server without.
+	config string
+	// password is true if the server asks for one, which the controller brings into
+	// it. Such a server also tells the controller its version.
+	password bool
+}
+
+var engines = map[v1.DatabaseType]engine{
+	v1.TypeMySQL: {
+		name: "mysql", example: v1.DefaultImage, port: v1.Port, portName: v1.PortName, uid: 999,
+		data: "/var/lib/mysql", config: "/etc/mysql/conf.d", password: true,
+	},
+	v1.TypeMongo: {
+		name: "mongo", example: v1.DefaultMongoImage, port: v1.PortMongo, portName: v1.PortNameMongo, uid: 999,
+		data: "/data/db",
+	},
+}
+
+// engineOf an Input. What has no type, or a wrong one, is refused later; until
+// then it is as good as a MySQL.
+func engineOf(in Input) engine {
+	if e, ok := engines[in.Type]; ok && isDatabase(in.XR) {
+		return e
+	}
+	return engines[v1.TypeMySQL]
+}
+
+func isDatabase(xr *v1.XMySQL) bool { return xr.Kind == v1.KindXDatabase }
+
+// database is true for an instance of the second API.
+func (p *plan) database() bool { return isDatabase(p.XR) }
+
+// ephemeral instances have no volume: their data goes with their pod. One that
+// has a volume is none, whatever its spec says.
+func (p *plan) ephemeral() bool {
+	return p.database() && p.spec.StorageSize == nil && p.XR.Status.Volume == "" && p.Observed.DataClaim == nil
+}
+
+// checkKind checks what only one of the two APIs has.
+func (p *plan) checkKind(spec *field.Path) field.ErrorList {
+	path := spec.Child("type")
+	_, known := engines[p.Type]
+	switch {
+	case !p.database():
+		return checkDatabase(spec.Child("database"), p.spec.Database)
+	case p.Type == "":
+		return field.ErrorList{field.Required(path, fmt.Sprintf("set it to one of %q", v1.DatabaseTypes()))}
+	case !known:
+		return field.ErrorList{field.NotSupported(path, v1.DatabaseType(clip(string(p.Type))), v1.DatabaseTypes())}
+	case !p.engine.password && p.spec.PasswordSecretRef != nil:
+		return field.ErrorList{field.Forbidden(spec.Child("passwordSecretRef"), fmt.Sprintf("a server of type %s asks for no password: remove it", p.Type))}
+	}
+	return nil
+}
+
+// defaultImage is the platform's.
+func (p *plan) defaultImage() string {
+	if p.engine == engines[v1.TypeMongo] {
+		return p.Settings.DefaultMongoImage
+	}
+	return p.Settings.DefaultImage
+}
+
+// wants is true for a resource that this kind of instance may have.
+func (p *plan) wants(name string) bool {
+	switch name {
+	case v1.ResourceDataVolume:
+		return p.hostPath()
+	case v1.ResourceDataClaim:
+		return !p.ephemeral()
+	case v1.ResourceRootPassword:
+		return p.engine.password
+	case v1.ResourceConfig:
+		return p.engine.config != ""
+	case v1.ResourceRestore:
+		return !p.ephemeral() && !p.started()
+	}
+	return true
+}
+
+// connected is true once clients can know how to log in.
+func (p *plan) connected() bool { return !p.engine.password || p.connectionSecret() != nil }
+
+// environment of the server's container.
+func (p *plan) environment() []corev1.EnvVar {
+	var env []corev1.EnvVar
+	if p.engine.password {
+		env = append(env, corev1.EnvVar{Name: "MYSQL_ROOT_PASSWORD_FILE", Value: passwordPath + "/" + v1.PasswordKey})
+	}
+	if p.spec.Database != "" {
+		env = append(env, corev1.EnvVar{Name: "MYSQL_DATABASE", Value: p.spec.Database})
+	}
+	return env
+}
+
+// A mounted volume of the server's pod, and where it is.
+type mounted struct {
+	corev1.Volume
+
+	mount corev1.VolumeMount
+}
+
+// volumes of the server's pod, the data first.
+func (p *plan) volumes() []mounted {
+	data := mounted{claimVolume("data", p.instance.DataClaimName(), false), corev1.VolumeMount{MountPath: p.engine.data, SubPath: v1.DataDirectory}}
+	if p.ephemeral() {
+		data = mounted{emptyVolume("data"), corev1.VolumeMount{MountPath: p.engine.data}}
+	}
+	out := []mounted{data}
+	if p.engine.config != "" {
+		out = append(out, mounted{
+			corev1.Volume{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: p.instance.ConfigMapName()},
+			}}},
+			corev1.VolumeMount{MountPath: p.engine.config, ReadOnly: true},
+		})
+	}
+	if p.engine.password {
+		out = append(out, mounted{
+			corev1.Volume{Name: "root-password", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+				SecretName: p.instance.RootSecretName(),
+			}}},
+			corev1.VolumeMount{MountPath: passwordPath, ReadOnly: true},
+		})
+	}
+	return out
+}
+
+// versionContainers note in the root of the data volume which server runs on the
+// data, for one that the controller cannot ask.
+func (p *plan) versionContainers() []corev1.Container {
+	return []corev1.Container{
+		p.toolsContainer(),
+		p.versionContainer(dataPath+"/"+v1.VersionFile, corev1.VolumeMount{Name: "data", MountPath: dataPath}),
+	}
+}
+
+func emptyVolume(name string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
+}
+
+// reached says at which port, for those who asked for nothing but a server.
+func (p *plan) reached() string {
+	e := p.endpoint()
+	if !p.database() || e == nil || e.NodePort == 0 {
+		return ""
+	}
+	text := fmt.Sprintf(": %s on port %d of every node", p.engine.name, e.NodePort)
+	if p.ephemeral() {
+		text += "; without storageSize the data goes with the pod"
+	}
+	return text
+}
