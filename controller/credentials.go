@@ -68,7 +68,7 @@ func (c *Credentials) Reconcile(ctx context.Context, k instance.Key) (reconcile.
 	}
 	for _, s := range lives {
 		start, serving := served(s.XR)
-		if !serving || s.XR.Dying() || !s.XR.Protected() {
+		if !serving || s.XR.Dying() || s.XR.Type != v1.TypeMySQL || !s.XR.Protected() && !s.Ephemeral() {
 			continue
 		}
 		return c.life(ctx, k, s, start)
@@ -102,7 +102,7 @@ func (c *Credentials) life(ctx context.Context, k instance.Key, s *instance.Stat
 	in.Verify = last.start != start || now.Sub(last.at) >= verify
 	result, err := c.rotator.Reconcile(ctx, in)
 	c.meter.rotated(result)
-	if in.Verify || len(result.Done) > 0 {
+	if (in.Verify || len(result.Done) > 0) && !s.Ephemeral() {
 		if kerr := c.status.KeepPassword(ctx, s); err == nil {
 			err = kerr
 		}

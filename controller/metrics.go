@@ -49,7 +49,7 @@ func newMeter(r prometheus.Registerer, clock func() time.Time) *meter {
 		proven:    map[instance.Key]time.Time{},
 		clock:     clock,
 		instances: prometheus.NewDesc("crossplane_mysql_instances", "Instances by state: Waiting, Running, or the step of their deletion.", []string{"state"}, nil),
-		age:       prometheus.NewDesc("crossplane_mysql_last_proven_age_seconds", "Seconds since the newest proven backup that the controller has seen of an instance.", []string{"namespace", "name"}, nil),
+		age:       prometheus.NewDesc("crossplane_mysql_last_proven_age_seconds", "Seconds since the newest proven backup that the controller has seen of an instance.", []string{"kind", "namespace", "name"}, nil),
 	}
 	r.MustRegister(m.backups, m.bytes, m.seconds, m.rotations, m)
 	return m
@@ -73,7 +73,7 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(m.instances, prometheus.GaugeValue, float64(n), state)
 	}
 	for k, at := range m.proven {
-		ch <- prometheus.MustNewConstMetric(m.age, prometheus.GaugeValue, m.clock().Sub(at).Seconds(), k.Namespace, k.Name)
+		ch <- prometheus.MustNewConstMetric(m.age, prometheus.GaugeValue, m.clock().Sub(at).Seconds(), k.Kind, k.Namespace, k.Name)
 	}
 }
 

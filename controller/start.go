@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -94,9 +96,6 @@ func (c *startCommand) Run(ctx context.Context) error {
 		meter:   newMeter(metrics.Registry, time.Now),
 		said:    map[instance.Key]map[types.UID]said{},
 	}
-	if err := c.watch(mgr, r); err != nil {
-		return err
-	}
 	k := &Credentials{
 		gather: r.gather, reader: mgr.GetAPIReader(), kube: mgr.GetClient(), status: p, events: r.events, keeper: c.Namespace, clock: time.Now,
 		rotator: &rotate.Rotator{
@@ -105,8 +104,10 @@ func (c *startCommand) Run(ctx context.Context) error {
 		},
 		asked: map[instance.Key]asking{}, meter: r.meter,
 	}
-	if err := c.watchCredentials(mgr, k); err != nil {
-		return err
+	for _, of := range instance.Kinds() {
+		if err := errors.Join(c.watch(mgr, of, r), c.watchCredentials(mgr, of, k)); err != nil {
+			return err
+		}
 	}
 	return mgr.Start(ctx)
 }
@@ -149,16 +150,17 @@ func (c *startCommand) manager(cfg *rest.Config) (ctrl.Manager, error) {
 
 // watch all that may change what is to be done, by its metadata where that is
 // enough to know whose it is. Deployments and pods are looked at during a
-// deletion only, twice a second.
-func (c *startCommand) watch(mgr ctrl.Manager, r *Reconciler) error {
+// deletion only, twice a second. Each kind has a controller of its own: it waits
+// until its kind is installed, and that may be never.
+func (c *startCommand) watch(mgr ctrl.Manager, of instance.Kind, r *Reconciler) error {
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
-		Named("instance").
-		WatchesMetadata(kind(v1.GroupVersion.WithKind(v1.KindMySQL)), keyed(instance.OfClaim)).
-		WatchesMetadata(kind(v1.GroupVersion.WithKind(v1.KindXMySQL)), keyed(instance.OfXR)).
-		WatchesMetadata(&corev1.PersistentVolumeClaim{}, keyed(instance.OfAnnotated)).
-		WatchesMetadata(&corev1.PersistentVolume{}, keyed(instance.OfAnnotated)).
-		WatchesMetadata(&batchv1.Job{}, keyed(instance.OfAnnotated)).
-		Watches(&v1.MySQLBackup{}, keyed(instance.OfRecord)).
+		Named(strings.ToLower(of.Claim.Kind)).
+		WatchesMetadata(kind(of.Claim), keyed(of.OfClaim)).
+		WatchesMetadata(kind(of.XR), keyed(of.OfXR)).
+		WatchesMetadata(&corev1.PersistentVolumeClaim{}, keyed(of.OfAnnotated)).
+		WatchesMetadata(&corev1.PersistentVolume{}, keyed(of.OfAnnotated)).
+		WatchesMetadata(&batchv1.Job{}, keyed(of.OfAnnotated)).
+		Watches(&v1.MySQLBackup{}, keyed(of.OfRecord)).
 		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: c.MaxConcurrent, CacheSyncTimeout: patience}).
 		WithLogConstructor(logFor(mgr)).
 		Complete(r)
@@ -166,10 +168,10 @@ func (c *startCommand) watch(mgr ctrl.Manager, r *Reconciler) error {
 
 // watchCredentials beside the rest, with workers of their own: a server that
 // does not answer holds no deletion up.
-func (c *startCommand) watchCredentials(mgr ctrl.Manager, r *Credentials) error {
+func (c *startCommand) watchCredentials(mgr ctrl.Manager, of instance.Kind, r *Credentials) error {
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
-		Named("credentials").
-		WatchesMetadata(kind(v1.GroupVersion.WithKind(v1.KindXMySQL)), keyed(instance.OfXR)).
+		Named(strings.ToLower(of.Claim.Kind)+"-credentials").
+		WatchesMetadata(kind(of.XR), keyed(of.OfXR)).
 		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: c.MaxConcurrent, CacheSyncTimeout: patience}).
 		WithLogConstructor(logFor(mgr)).
 		Complete(r)

@@ -288,3 +288,30 @@ func TestNeverServed(t *testing.T) {
 		t.Errorf("want an archive of what a server left that served, got %+v, %v", r, err)
 	}
 }
+
+// TestNotedVersion: a server that cannot be asked has its version noted beside
+// its data, and the note is no sign of a stranger.
+func TestNotedVersion(t *testing.T) {
+	cases := map[string]struct {
+		reason, note, want string
+	}{
+		"Noted":   {reason: "What its program said before it started.", note: `{"version":"8.0.4-MongoDB","flavour":"mongodb"}`, want: "8.0.4-MongoDB"},
+		"Garbled": {reason: "A note that cannot be read is none; a restore says that the version is not known.", note: "8.0.4"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			must(t, os.WriteFile(filepath.Join(p.data, v1.VersionFile), []byte(tc.note), 0o600))
+			b := p.newBackup()
+			b.Version = ""
+			if r, err := b.Run(t.Context()); err != nil || r.Version != tc.want {
+				t.Errorf("%s want %q, got %+v, %v", tc.reason, tc.want, r, err)
+			}
+			must(t, os.RemoveAll(filepath.Join(p.data, v1.DataDirectory)))
+			must(t, os.RemoveAll(p.backup))
+			if r, err := b.Run(t.Context()); err != nil || !r.Empty {
+				t.Errorf("want nothing to back up, got %+v, %v", r, err)
+			}
+		})
+	}
+}

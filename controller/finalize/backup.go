@@ -3,6 +3,7 @@ package finalize
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,7 +99,7 @@ func skipHint(s *instance.State) string {
 	if s.Lost {
 		return fmt.Sprintf("To lose the data for good instead: kubectl annotate pv %s %s=%s", volumeName(s), v1.AnnotationSkipBackup, s.XR.GetUID())
 	}
-	return fmt.Sprintf("To lose the data for good instead: kubectl annotate xmysql %s %s=%s", s.XR.GetName(), v1.AnnotationSkipBackup, s.XR.GetUID())
+	return fmt.Sprintf("To lose the data for good instead: kubectl annotate x%s %s %s=%s", strings.ToLower(s.Life.Kind), s.XR.GetName(), v1.AnnotationSkipBackup, s.XR.GetUID())
 }
 
 var sumPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)

@@ -28,7 +28,8 @@ const (
 	backupPath = "/backup"
 )
 
-// serverUID is the uid and gid of mysql in the official images.
+// serverUID is the uid and gid of the server in the official images of MySQL and
+// of MongoDB.
 const serverUID int64 = 999
 
 // backupJob archives the data of a stopped server.
@@ -49,7 +50,7 @@ func backupJob(s *instance.State, image string) *batchv1.Job {
 	if v := serverVersion(s); v != "" {
 		command = append(command, "--source-version="+v)
 	}
-	if !s.Lost && !knownData(s) {
+	if !s.Lost && !knownData(s) && s.Life.Kind == v1.KindMySQL { // Only there the first start's end leaves a trace.
 		command = append(command, "--never-served")
 	}
 	return job(s, image, s.Place().BackupJob, v1.ComponentBackup, command, data(s), backups(s))

@@ -26,6 +26,7 @@ func TestManifests(t *testing.T) {
 	cases := map[string]any{
 		"backup-job":            backupJob(versioned, agent),
 		"backup-job-silent":     backupJob(running(silent), agent),
+		"backup-job-database":   backupJob(running(silent, asDatabase), agent),
 		"backup-job-hostpath":   backupJob(onNode, agent),
 		"wipe-job":              wipeJob(onNode, agent),
 		"prune-job":             pruneJob(running(), agent, []client.Object{&v1.MySQLBackup{}}),

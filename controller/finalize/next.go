@@ -43,6 +43,8 @@ func without(s *instance.State) Step {
 			c.Spec.VolumeName, v1.Finalizer, c.Namespace, c.Name, c.Spec.VolumeName)}
 	case s.Claim == nil:
 		return Step{Action: Rest}
+	case s.Ephemeral() && !s.Claim.Protected():
+		return Step{Action: Rest} // There will be nothing to keep.
 	case s.Claim.Dying() && s.Claim.Protected():
 		return Step{Action: FreeName, Message: "All is released, and the name is free"}
 	case !s.Claim.Dying() && !s.Claim.Protected():
@@ -56,6 +58,8 @@ func without(s *instance.State) Step {
 //	finalizers ─▶ backup volume ─▶ previous ─▶ the function starts the server ─▶ Retain
 func living(s *instance.State) Step {
 	switch {
+	case s.Ephemeral() && !s.XR.Protected():
+		return begin(s) // It just goes.
 	case !s.XR.Protected() || s.Claim != nil && !s.Claim.Dying() && !s.Claim.Protected():
 		return Step{Action: Protect, Message: "Nothing of this instance goes before a backup of it is proven"}
 	case s.Claim != nil && s.Claim.Dying():
@@ -95,6 +99,13 @@ func keep(s *instance.State) Step {
 		return Step{Action: DropBackupClaim, Message: dropped(s)}
 	case grows(s):
 		return Step{Action: GrowBackupVolume}
+	}
+	return begin(s)
+}
+
+// begin says what keeps a server from taking clients.
+func begin(s *instance.State) Step {
+	switch {
 	case s.XR.Status.Trouble != s.Trouble:
 		return Step{Action: Tell, Message: sentence(s.Trouble)}
 	case s.XR.Beginning():

@@ -55,6 +55,18 @@ func TestNext(t *testing.T) {
 		"OutgrownForeign": {reason: "Nobody else's claim is deleted.", state: running(backupUnbound, larger, func(s *instance.State) { s.BackupClaim.Labels = nil }), want: Rest},
 		"OutgrownNever":   {reason: "A larger place for the backups does no harm.", state: running(backupUnbound), want: Rest},
 
+		// A Database.
+		"Ephemeral":        {reason: "Without storageSize there is nothing to keep.", state: running(ephemeral), want: Rest},
+		"EphemeralClaim":   {reason: "There will be nothing to keep.", state: running(ephemeral, func(s *instance.State) { s.XR = nil }), want: Rest},
+		"EphemeralDies":    {reason: "It just goes.", state: running(ephemeral, dead), want: Rest},
+		"EphemeralTrouble": {reason: "People hear what keeps it from running all the same.", state: running(ephemeral, func(s *instance.State) { s.Trouble = "no such image" }), want: Tell, says: "No such image"},
+		"EphemeralVolume":  {reason: "What has a volume is none, whatever its spec says.", state: running(ephemeral, func(s *instance.State) { s.XR.Status.Volume = volume1 }), want: Protect},
+		"EphemeralMySQL":   {reason: "A MySQL without a size is an error, and no reason to let go.", state: running(ephemeral, func(s *instance.State) { s.Life.Kind = v1.KindMySQL }), want: Protect},
+		"Stored":           {reason: "With storageSize it is kept as a MySQL is.", state: running(asDatabase, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: Protect},
+		"StoredClaim":      {reason: "Its claim first.", state: running(asDatabase, func(s *instance.State) { s.XR = nil; s.Claim.SetFinalizers(nil) }), want: Protect},
+		"StoredDies":       {reason: "Its backup is announced.", state: running(asDatabase, dead, deployment(1)), want: Announce},
+		"StoredHint":       {reason: "The exact command that gives the data up.", state: fenced(withJob(failedAt(0, "full")), failedFor("full"), broken, asDatabase), want: Wait, says: "kubectl annotate xdatabase db-x otus.homework/skip-backup=" + xrUID},
+
 		// Announce and fence.
 		"Announce":      {reason: "The record is there before anything stops.", state: running(dead, deployment(1)), want: Announce},
 		"Composing":     {reason: "Crossplane may still apply the Deployment.", state: fenced(deployment(1), func(s *instance.State) { s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane}) }), want: Wait, says: "Crossplane"},

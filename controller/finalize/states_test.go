@@ -211,6 +211,21 @@ func going(s *instance.State) { s.BackupClaim.DeletionTimestamp = &metav1.Time{T
 
 func noClaim(s *instance.State) { s.DataClaim, s.DataVolume, s.Backup = nil, nil, nil }
 
+// ephemeral Database: nothing of it outlives its pod, and nothing is protected.
+func ephemeral(s *instance.State) {
+	s.Life.Kind = v1.KindDatabase
+	s.DataClaim, s.DataVolume, s.BackupClaim = nil, nil, nil
+	s.XR.Spec.StorageSize, s.XR.Status.Volume = nil, ""
+	s.Claim.Spec = s.XR.Spec
+	s.XR.SetFinalizers(nil)
+	s.Claim.SetFinalizers(nil)
+}
+
+func asDatabase(s *instance.State) {
+	s.Life.Kind = v1.KindDatabase
+	s.DataVolume.Spec.ClaimRef.Name = s.Life.DataClaimName()
+}
+
 func discard(s *instance.State) { s.Claim.Spec.DeletionPolicy = v1.DeletionDiscard }
 
 func skip(uid string) change {

@@ -2,6 +2,7 @@ package instance
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,12 +14,34 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Kinds that are read and patched without a type of their own: writing an XR
-// back through ours would erase Crossplane's fields.
+// A Kind of claim that is looked after, and of the XR that stands for it. Both
+// are read and patched without a type of their own: writing an XR back through
+// ours would erase Crossplane's fields.
+type Kind struct{ Claim, XR schema.GroupVersionKind }
+
+// Kinds that are looked after.
+func Kinds() []Kind {
+	return []Kind{
+		{Claim: ClaimKind, XR: XRKind},
+		{Claim: v1.GroupVersionDatabase.WithKind(v1.KindDatabase), XR: v1.GroupVersionDatabase.WithKind(v1.KindXDatabase)},
+	}
+}
+
+// Kinds of the first API.
 var (
 	ClaimKind = v1.GroupVersion.WithKind(v1.KindMySQL)
 	XRKind    = v1.GroupVersion.WithKind(v1.KindXMySQL)
 )
+
+// kindOf claims of this name; false for one that is not looked after.
+func kindOf(claim string) (Kind, bool) {
+	all := Kinds()
+	n := slices.IndexFunc(all, func(k Kind) bool { return k.Claim.Kind == claim })
+	if n < 0 {
+		return Kind{}, false
+	}
+	return all[n], true
+}
 
 // FinalizerCrossplane is on an XR for as long as Crossplane may still apply what
 // the function composed.
@@ -28,7 +51,10 @@ const FinalizerCrossplane = "composite.apiextensions.crossplane.io"
 type Composite struct {
 	*unstructured.Unstructured
 
-	Spec   v1.XMySQLSpec
+	// Spec of a Database is as that of a MySQL, but for its Type.
+	Spec v1.XMySQLSpec
+	// Type of server.
+	Type   v1.DatabaseType
 	Status v1.MySQLStatus
 	// Conditions of the status.
 	Conditions []metav1.Condition
@@ -43,24 +69,37 @@ func newObject(kind schema.GroupVersionKind) *unstructured.Unstructured {
 }
 
 func decode(u *unstructured.Unstructured) (*Composite, error) {
-	raw, err := json.Marshal(map[string]any{"spec": u.Object["spec"], "status": u.Object["status"]})
-	if err != nil {
-		return nil, err
-	}
-	known := struct {
-		Spec   v1.XMySQLSpec `json:"spec"`
-		Status struct {
-			v1.MySQLStatus `json:",inline"`
+	c := &Composite{Unstructured: u, Type: v1.TypeMySQL}
+	status := struct {
+		v1.MySQLStatus `json:",inline"`
 
-			Conditions []metav1.Condition `json:"conditions"`
-		} `json:"status"`
+		Conditions []metav1.Condition `json:"conditions"`
 	}{}
-	if err := json.Unmarshal(raw, &known); err != nil {
+	if err := errors.Join(c.decodeSpec(), convert(u.Object["status"], &status)); err != nil {
 		return nil, fmt.Errorf("cannot read %s %q: %w", u.GetKind(), u.GetName(), err)
 	}
-	c := &Composite{Unstructured: u, Spec: known.Spec, Status: known.Status.MySQLStatus, Conditions: known.Status.Conditions}
+	c.Status, c.Conditions = status.MySQLStatus, status.Conditions
 	c.Composite, _, _ = unstructured.NestedString(u.Object, "spec", "resourceRef", "name")
 	return c, nil
+}
+
+// decodeSpec of either API.
+func (c *Composite) decodeSpec() error {
+	if c.GroupVersionKind().Group != v1.GroupDatabase {
+		return convert(c.Object["spec"], &c.Spec)
+	}
+	spec := v1.XDatabaseSpec{}
+	err := convert(c.Object["spec"], &spec)
+	c.Spec, c.Type = spec.AsMySQL(), spec.Type
+	return err
+}
+
+func convert(from, into any) error {
+	raw, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, into)
 }
 
 // Protected is true if our finalizer is on it.

@@ -34,19 +34,23 @@ type Gatherer struct {
 // Gather all lives of an instance, those that end before the one that goes on.
 // Where there is no XR, it is one State without.
 func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
+	kind, ok := kindOf(k.Kind)
+	if !ok {
+		return nil, fmt.Errorf("%s is of a kind that is not looked after", k)
+	}
 	ns, err := get(ctx, g.Reader, &corev1.Namespace{}, "", k.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	claim, err := g.composite(ctx, ClaimKind, k.Namespace, k.Name)
+	claim, err := g.composite(ctx, kind.Claim, k.Namespace, k.Name)
 	if err != nil {
 		return nil, err
 	}
-	xrs, err := g.xrs(ctx, k, claim)
+	xrs, err := g.xrs(ctx, k, kind, claim)
 	if err != nil {
 		return nil, err
 	}
-	ghosts, err := g.lost(ctx, k, xrs)
+	ghosts, err := g.lost(ctx, k, kind, xrs)
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +93,9 @@ func (g *Gatherer) life(ctx context.Context, s *State) error {
 }
 
 // xrs of the claim. Labels are where to look; whose an XR is stands in its spec.
-func (g *Gatherer) xrs(ctx context.Context, k Key, claim *Composite) ([]*Composite, error) {
+func (g *Gatherer) xrs(ctx context.Context, k Key, kind Kind, claim *Composite) ([]*Composite, error) {
 	l := &unstructured.UnstructuredList{}
-	l.SetGroupVersionKind(XRKind)
+	l.SetGroupVersionKind(kind.XR)
 	if err := g.Reader.List(ctx, l, client.MatchingLabels{labelClaimNamespace: k.Namespace, labelClaimName: k.Name}); err != nil {
 		return nil, fmt.Errorf("cannot list composite resources: %w", err)
 	}
@@ -104,7 +108,7 @@ func (g *Gatherer) xrs(ctx context.Context, k Key, claim *Composite) ([]*Composi
 		out = append(out, xr)
 	}
 	if claim != nil && claim.Composite != "" && !slices.ContainsFunc(out, func(x *Composite) bool { return x.GetName() == claim.Composite }) {
-		xr, err := g.composite(ctx, XRKind, "", claim.Composite)
+		xr, err := g.composite(ctx, kind.XR, "", claim.Composite)
 		if err != nil {
 			return nil, err
 		}

@@ -232,6 +232,66 @@ func TestGather(t *testing.T) {
 	}
 }
 
+// TestGatherKinds: a Database and a MySQL of one name know nothing of each other.
+func TestGatherKinds(t *testing.T) {
+	databases, _ := kindOf(v1.KindDatabase)
+	claim := newObject(databases.Claim)
+	claim.SetNamespace("default")
+	claim.SetName("db")
+	claim.Object["spec"] = map[string]any{"type": "mysql", "storageSize": "2Gi", "resourceRef": map[string]any{"name": "y"}}
+	database := newObject(databases.XR)
+	database.SetName("y")
+	database.SetUID("uid-y")
+	database.SetLabels(map[string]string{labelClaimNamespace: "default", labelClaimName: "db"})
+	database.Object["spec"] = map[string]any{"type": "mysql", "storageSize": "2Gi", "claimRef": map[string]any{"kind": v1.KindDatabase, "namespace": "default", "name": "db"}}
+	pvc := dataClaim(Key{Kind: v1.KindDatabase, Namespace: "default", Name: "db"}.Life("uid-y").Labels())
+	pvc.Name = "db.database-pvc"
+	have := []client.Object{boundClaim("x"), xr("x", "uid-1", "db", false), dataClaim(life.Labels()), claim, database, pvc, record("a", "db", 1)}
+	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), Keeper: "system", Clock: time.Now}
+	for kind, want := range map[string]summary{
+		v1.KindMySQL:    {XR: "x", Claim: "db", DataClaim: "db-pvc", Records: []string{"a"}},
+		v1.KindDatabase: {XR: "y", Claim: "db", DataClaim: "db.database-pvc"},
+	} {
+		lives, err := g.Gather(context.Background(), Key{Kind: kind, Namespace: "default", Name: "db"})
+		if err != nil || len(lives) != 1 {
+			t.Fatalf("%d lives of the %s, %v", len(lives), kind, err)
+		}
+		if diff := cmp.Diff(want, summarize(lives[0])); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", kind, diff)
+		}
+		size, _ := lives[0].XR.Spec.Size()
+		password := lives[0].XR.Spec.Password
+		if kind == v1.KindDatabase && (size != "2Gi" || password == nil || *password != v1.DefaultDatabasePassword || lives[0].XR.Type != v1.TypeMySQL) {
+			t.Errorf("the Database is read as %+v", lives[0].XR.Spec)
+		}
+	}
+	if _, err := g.Gather(context.Background(), Key{Kind: "Postgres", Namespace: "default", Name: "db"}); err == nil {
+		t.Error("want an error for a kind that nobody knows")
+	}
+}
+
+// TestKeys: each kind's controller looks at what is its own.
+func TestKeys(t *testing.T) {
+	pvc := &corev1.PersistentVolumeClaim{}
+	pvc.Annotations = map[string]string{v1.AnnotationClaimKind: v1.KindDatabase, v1.AnnotationClaimNamespace: "default", v1.AnnotationClaimName: "db"}
+	r := record("a", "db", 1)
+	for _, k := range Kinds() {
+		want := []Key{{Kind: k.Claim.Kind, Namespace: "default", Name: "db"}}
+		if diff := cmp.Diff(want, k.OfXR(xr("x", "uid-1", "db", false))); diff != "" {
+			t.Errorf("OfXR: -want, +got:\n%s", diff)
+		}
+		if diff := cmp.Diff(want, k.OfClaim(boundClaim("x"))); diff != "" {
+			t.Errorf("OfClaim: -want, +got:\n%s", diff)
+		}
+		if got := k.OfAnnotated(pvc); (len(got) == 1) != (k.Claim.Kind == v1.KindDatabase) {
+			t.Errorf("%s: OfAnnotated a Database's volume: %v", k.Claim.Kind, got)
+		}
+		if got := k.OfRecord(r); (len(got) == 1) != (k.Claim.Kind == v1.KindMySQL) {
+			t.Errorf("%s: OfRecord of a MySQL: %v", k.Claim.Kind, got)
+		}
+	}
+}
+
 // TestDoubt: what cannot be read is an error, never an absence.
 func TestDoubt(t *testing.T) {
 	objects := []client.Object{xr("x", "uid-1", "db", true), boundClaim("x"), dataClaim(life.Labels()), volumeOf("db-pvc"), record("a", "db", 1)}

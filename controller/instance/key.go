@@ -29,37 +29,37 @@ const (
 )
 
 // OfClaim is the key of a claim.
-func OfClaim(o client.Object) []Key {
-	return []Key{{Kind: v1.KindMySQL, Namespace: o.GetNamespace(), Name: o.GetName()}}
+func (k Kind) OfClaim(o client.Object) []Key {
+	return []Key{{Kind: k.Claim.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}}
 }
 
 // OfXR is the key of an XR's claim; none where it has no claim.
-func OfXR(o client.Object) []Key {
+func (k Kind) OfXR(o client.Object) []Key {
 	l := o.GetLabels()
-	return known(Key{Kind: v1.KindMySQL, Namespace: l[labelClaimNamespace], Name: l[labelClaimName]})
+	return k.known(Key{Kind: k.Claim.Kind, Namespace: l[labelClaimNamespace], Name: l[labelClaimName]})
 }
 
 // OfAnnotated is the key that a volume or Job carries in its annotations.
-func OfAnnotated(o client.Object) []Key {
+func (k Kind) OfAnnotated(o client.Object) []Key {
 	a := o.GetAnnotations()
-	return known(Key{Kind: a[v1.AnnotationClaimKind], Namespace: a[v1.AnnotationClaimNamespace], Name: a[v1.AnnotationClaimName]})
+	return k.known(Key{Kind: a[v1.AnnotationClaimKind], Namespace: a[v1.AnnotationClaimNamespace], Name: a[v1.AnnotationClaimName]})
 }
 
 // OfRecord is the key of the instance that was backed up.
-func OfRecord(o client.Object) []Key {
+func (k Kind) OfRecord(o client.Object) []Key {
 	r, ok := o.(*v1.MySQLBackup)
 	if !ok {
 		return nil
 	}
 	i := r.Spec.Instance
-	return known(Key{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name})
+	return k.known(Key{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name})
 }
 
-// known keys only: annotations and labels are a hint of what to look at, and
+// known keys of this kind only: annotations and labels are a hint of what to look at, and
 // whoever writes them can only make us look.
-func known(k Key) []Key {
-	if k.Kind != v1.KindMySQL || k.Namespace == "" || k.Name == "" {
+func (k Kind) known(key Key) []Key {
+	if key.Kind != k.Claim.Kind || key.Namespace == "" || key.Name == "" {
 		return nil
 	}
-	return []Key{k}
+	return []Key{key}
 }

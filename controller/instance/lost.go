@@ -16,8 +16,8 @@ import (
 // lost lives of an instance: their XR is gone, by whatever way, and a volume or a
 // claim that has our finalizer still holds their data. Each is as if its XR were
 // there and being deleted.
-func (g *Gatherer) lost(ctx context.Context, k Key, xrs []*Composite) ([]*Composite, error) {
-	holders, err := g.holders(ctx, k)
+func (g *Gatherer) lost(ctx context.Context, k Key, kind Kind, xrs []*Composite) ([]*Composite, error) {
+	holders, err := g.holders(ctx, k, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (g *Gatherer) lost(ctx context.Context, k Key, xrs []*Composite) ([]*Compos
 	}
 	// Labels are where to look. That there is no such XR must be certain.
 	all := &metav1.PartialObjectMetadataList{}
-	all.SetGroupVersionKind(XRKind.GroupVersion().WithKind(XRKind.Kind + "List"))
+	all.SetGroupVersionKind(kind.XR.GroupVersion().WithKind(kind.XR.Kind + "List"))
 	if err := g.Reader.List(ctx, all); err != nil {
 		return nil, fmt.Errorf("cannot list composite resources: %w", err)
 	}
@@ -41,7 +41,7 @@ func (g *Gatherer) lost(ctx context.Context, k Key, xrs []*Composite) ([]*Compos
 			slices.ContainsFunc(out, func(x *Composite) bool { return x.GetUID() == uid }) {
 			continue
 		}
-		out = append(out, g.ghost(k, holders, uid))
+		out = append(out, g.ghost(k, kind, holders, uid))
 	}
 	return out, nil
 }
@@ -50,7 +50,7 @@ func xrOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1.LabelXR
 
 // holders of data of the instance, volumes first: those have our finalizer, say
 // whose they are, and name an XR.
-func (g *Gatherer) holders(ctx context.Context, k Key) ([]client.Object, error) {
+func (g *Gatherer) holders(ctx context.Context, k Key, kind Kind) ([]client.Object, error) {
 	ours := client.MatchingLabels{v1.LabelInstance: k.Life("").Key()}
 	volumes := &corev1.PersistentVolumeList{}
 	if err := g.Reader.List(ctx, volumes, ours); err != nil {
@@ -70,13 +70,13 @@ func (g *Gatherer) holders(ctx context.Context, k Key) ([]client.Object, error) 
 		}
 	}
 	return slices.DeleteFunc(out, func(o client.Object) bool {
-		return !Holds(o) || xrOf(o) == "" || !slices.Contains(OfAnnotated(o), k) || o.GetLabels()[v1.LabelComponent] == v1.ComponentBackup
+		return !Holds(o) || xrOf(o) == "" || !slices.Contains(kind.OfAnnotated(o), k) || o.GetLabels()[v1.LabelComponent] == v1.ComponentBackup
 	}), nil
 }
 
 // ghost of an XR, from what its volume and its claims say.
-func (g *Gatherer) ghost(k Key, holders []client.Object, uid types.UID) *Composite {
-	u := newObject(XRKind)
+func (g *Gatherer) ghost(k Key, kind Kind, holders []client.Object, uid types.UID) *Composite {
+	u := newObject(kind.XR)
 	u.SetUID(uid)
 	u.SetFinalizers([]string{v1.Finalizer})
 	u.SetDeletionTimestamp(&metav1.Time{Time: g.Clock()})

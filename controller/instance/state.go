@@ -147,6 +147,23 @@ func (s *State) Skipped() bool {
 		s.Claim != nil && s.Claim.GetAnnotations()[v1.AnnotationSkipBackup] == uid
 }
 
+// Ephemeral instances have nothing that outlives their pod: a Database without
+// storageSize. One that has a volume, or had one, is none.
+func (s *State) Ephemeral() bool {
+	if s.Life.Kind != v1.KindDatabase || s.DataClaim != nil || s.DataVolume != nil {
+		return false
+	}
+	for _, c := range []*Composite{s.XR, s.Claim} {
+		if c == nil {
+			continue
+		}
+		if size, _ := c.Spec.Size(); size != "" || c.Status.Volume != "" {
+			return false
+		}
+	}
+	return true
+}
+
 // HostPath is true if the data lies in a folder of a node.
 func (s *State) HostPath() bool { return s.DataVolume != nil && s.DataVolume.Spec.HostPath != nil }
 

@@ -69,8 +69,11 @@ func (s *Session) Version(ctx context.Context) (string, version.Version, error) 
 	return text, v, nil
 }
 
-// EnsureDatabase makes the database unless it is there.
+// EnsureDatabase makes the database unless it is there. No name is none.
 func (s *Session) EnsureDatabase(ctx context.Context, name string) error {
+	if name == "" {
+		return nil
+	}
 	if err := s.exec(ctx, "CREATE DATABASE IF NOT EXISTS "+Quote(name)); err != nil {
 		return wrap(err, fmt.Sprintf("make the database %q", name))
 	}

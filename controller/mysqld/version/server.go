@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,11 +16,11 @@ import (
 // A Server is what a server's program says of itself, as the file version.json.
 type Server struct {
 	// Version as the server gives it to clients, such as 9.7.4 or
-	// 10.11.18-MariaDB.
+	// 10.11.18-MariaDB; MongoDB's is marked in the same way.
 	Version string `json:"version"`
-	// Flavour is mysql or mariadb.
+	// Flavour is mysql, mariadb or mongodb.
 	Flavour Flavour `json:"flavour"`
-	// Banner is the whole line.
+	// Banner is the whole first line.
 	Banner string `json:"banner"`
 }
 
@@ -29,37 +30,38 @@ const patience = time.Minute
 // maxAnswer in bytes of a server's answer, and of version.json.
 const maxAnswer = 64 << 10
 
-// programs by which a server is found, and the folders besides those of PATH.
+// programs by which a server is found, with what keeps it from reading its
+// settings, and the folders besides those of PATH.
 var (
-	programs = []string{"mysqld", "mariadbd"}
+	programs = [][]string{{"mysqld", "--no-defaults"}, {"mariadbd", "--no-defaults"}, {"mongod"}}
 	folders  = []string{"/usr/sbin/", "/usr/libexec/", "/usr/local/mysql/bin/", "/usr/local/sbin/"}
 )
 
 // Ask the server program of this image for its version, without any of its
 // settings.
 func Ask(ctx context.Context) (Server, error) {
-	program, err := find()
+	program, args, err := find()
 	if err != nil {
 		return Server{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, program, "--no-defaults", "--version").Output() //nolint:gosec // One of the two programs above.
+	out, err := exec.CommandContext(ctx, program, append(args, "--version")...).Output() //nolint:gosec // One of the programs above.
 	if err != nil {
 		return Server{}, fmt.Errorf("cannot ask %s for its version: %w", program, err)
 	}
 	return FromBanner(string(out[:min(len(out), maxAnswer)]))
 }
 
-func find() (string, error) {
-	for _, name := range programs {
+func find() (program string, args []string, err error) {
+	for _, p := range programs {
 		for _, folder := range append([]string{""}, folders...) {
-			if program, err := exec.LookPath(folder + name); err == nil {
-				return program, nil
+			if program, err := exec.LookPath(folder + p[0]); err == nil {
+				return program, slices.Clone(p[1:]), nil
 			}
 		}
 	}
-	return "", errors.New("this image has neither mysqld nor mariadbd: it is not a MySQL server's")
+	return "", nil, errors.New("this image has neither mysqld, mariadbd nor mongod: it is not a database server's")
 }
 
 // FromBanner reads what a server prints when it is asked for its version.
@@ -73,7 +75,8 @@ func FromBanner(text string) (Server, error) {
 	if err != nil {
 		return Server{}, err
 	}
-	return Server{Version: n, Flavour: v.Flavour, Banner: text}, nil
+	line, _, _ := strings.Cut(text, "\n")
+	return Server{Version: n, Flavour: v.Flavour, Banner: line}, nil
 }
 
 // Read a version.json.
@@ -83,20 +86,29 @@ func Read(path string) (Version, error) {
 		return Version{}, err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
-	raw, err := io.ReadAll(io.LimitReader(f, maxAnswer))
+	s, err := Decode(f)
 	if err != nil {
-		return Version{}, err
+		return Version{}, fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	return Parse(s.Version)
+}
+
+// Decode what is in a version.json.
+func Decode(r io.Reader) (Server, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, maxAnswer))
+	if err != nil {
+		return Server{}, err
 	}
 	s := Server{}
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return Version{}, fmt.Errorf("cannot read %s: %w", path, err)
+		return Server{}, err
 	}
 	v, err := Parse(s.Version)
 	if err != nil {
-		return Version{}, err
+		return Server{}, err
 	}
 	if v.Flavour != s.Flavour {
-		return Version{}, fmt.Errorf("%s contradicts itself: flavour %q, version %q", path, s.Flavour, s.Version)
+		return Server{}, fmt.Errorf("it contradicts itself: flavour %q, version %q", s.Flavour, s.Version)
 	}
-	return v, nil
+	return s, nil
 }

@@ -17,6 +17,7 @@ type Flavour string
 const (
 	MySQL   Flavour = "mysql"
 	MariaDB Flavour = "mariadb"
+	MongoDB Flavour = "mongodb"
 )
 
 // A Version of a server, without what its packager added. The zero value is no
@@ -33,18 +34,27 @@ var (
 	plain = regexp.MustCompile(`^(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:[-+~. ].*)?$`)
 	// banner is what a server prints when it is asked for its version.
 	banner = regexp.MustCompile(`\bVer (\S+)`)
+	// mongoBanner is what mongod prints.
+	mongoBanner = regexp.MustCompile(`^db version v(\S+)`)
 )
+
+// mongoSuffix tells MongoDB's versions from MySQL's, which have the same numbers.
+const mongoSuffix = "-MongoDB"
 
 // replicationPrefix is what MariaDB puts before its version for clients that
 // cannot read a major version of two digits.
 const replicationPrefix = "5.5.5-"
 
-// Parse what SELECT VERSION() returns, such as 8.4.6 or 10.11.18-MariaDB.
+// Parse what SELECT VERSION() returns, such as 8.4.6 or 10.11.18-MariaDB, or what
+// Ask makes of mongod's version, such as 8.0.4-MongoDB.
 func Parse(text string) (Version, error) {
 	flavour := MySQL
 	number := text
 	if strings.Contains(text, "MariaDB") {
 		flavour, number = MariaDB, strings.TrimPrefix(text, replicationPrefix)
+	}
+	if strings.HasSuffix(text, mongoSuffix) {
+		flavour, number = MongoDB, strings.TrimSuffix(text, mongoSuffix)
 	}
 	m := plain.FindStringSubmatch(number)
 	if m == nil || len(text) > maxLength {
@@ -59,6 +69,9 @@ func Parse(text string) (Version, error) {
 
 // number that a server gives as its version in its banner.
 func number(text string) (string, error) {
+	if m := mongoBanner.FindStringSubmatch(text); m != nil {
+		return m[1] + mongoSuffix, nil
+	}
 	m := banner.FindStringSubmatch(text)
 	if m == nil {
 		return "", fmt.Errorf("cannot find a version in what the server prints: %.200q", text)
@@ -68,9 +81,6 @@ func number(text string) (string, error) {
 
 // String is the version as people write it.
 func (v Version) String() string {
-	name := "MySQL"
-	if v.Flavour == MariaDB {
-		name = "MariaDB"
-	}
-	return fmt.Sprintf("%s %d.%d.%d", name, v.Major, v.Minor, v.Patch)
+	names := map[Flavour]string{MySQL: "MySQL", MariaDB: "MariaDB", MongoDB: "MongoDB"}
+	return fmt.Sprintf("%s %d.%d.%d", names[v.Flavour], v.Major, v.Minor, v.Patch)
 }
