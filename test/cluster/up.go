@@ -66,7 +66,7 @@ func (u *upCmd) start(ctx context.Context, c state.Cluster, p *progress) error {
 	if err := check(ctx, c, p, api, registry); err != nil {
 		return err
 	}
-	tools, err := buildTools(ctx, c.Root, p, "kube", "core", "coredns", "helm")
+	tools, err := buildTools(ctx, c.Root, p, "kube", "core", "coredns", "helm", "mongod")
 	if err != nil {
 		return err
 	}

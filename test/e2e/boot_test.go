@@ -99,7 +99,7 @@ func grow(t *testing.T, pvc *corev1.PersistentVolumeClaim, size string) {
 func TestPackagesAreHealthy(t *testing.T) {
 	for kind, names := range map[string][]string{
 		"Function":      {"crossplane-mysql-function-mysql"},
-		"Configuration": {"crossplane-mysql-configuration-mysql", "crossplane-mysql-configuration-mysql-hostpath"},
+		"Configuration": {"crossplane-mysql-configuration-mysql", "crossplane-mysql-configuration-mysql-hostpath", "crossplane-mysql-configuration-database"},
 	} {
 		for _, name := range names {
 			for _, c := range []string{"Installed", "Healthy"} {
@@ -109,8 +109,10 @@ func TestPackagesAreHealthy(t *testing.T) {
 			}
 		}
 	}
-	if err := condition(t.Context(), object("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", "xmysqls.otus.homework"), "Offered"); err != nil {
-		t.Error(err)
+	for _, name := range []string{"xmysqls.otus.homework", "xdatabases.zalando.org"} {
+		if err := condition(t.Context(), object("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", name), "Offered"); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -62,6 +62,11 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing write
 		module: "github.com/coredns/coredns",
 		help:   "the test cluster's DNS server",
 	},
+	"mongod": {
+		title:  "ferretdb",
+		module: "github.com/FerretDB/FerretDB",
+		help:   "FerretDB, which the test cluster runs as MongoDB",
+	},
 	"helm": {
 		title:  "helm",
 		module: "helm.sh/helm/v3",

@@ -32,7 +32,7 @@ type Builder struct {
 	Work string
 	// Log takes a line for each step.
 	Log io.Writer
-	// Tools are paths of programs: core and coredns.
+	// Tools are paths of programs: core, coredns and mongod.
 	Tools map[string]string
 	// Architectures that Product builds for, this machine's if there are none.
 	Architectures []string
@@ -60,7 +60,7 @@ func (r recipe) key() string {
 
 // Ensure makes all images of a cluster but the product's, and removes what was replaced.
 func (b *Builder) Ensure(ctx context.Context) error {
-	return b.ensure(ctx, b.pause, b.coredns, b.crossplane, b.mysql, b.mariadb, b.golang, b.distroless)
+	return b.ensure(ctx, b.pause, b.coredns, b.crossplane, b.mysql, b.mariadb, b.mongo, b.golang, b.distroless)
 }
 
 func (b *Builder) ensure(ctx context.Context, recipes ...func(context.Context) (recipe, error)) error {

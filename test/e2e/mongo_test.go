@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/bson"
+	"go.mongodb.org/mongo-driver/mongo"
+	"go.mongodb.org/mongo-driver/mongo/options"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/remotecommand"
+)
+
+// A mongoClient is MongoDB's own driver, whose connections begin in a pod.
+type mongoClient struct {
+	*mongo.Collection
+
+	client *mongo.Client
+}
+
+func (s *server) mongo(t *testing.T, host string, port int64) *mongoClient {
+	t.Helper()
+	o := options.Client().ApplyURI(fmt.Sprintf("mongodb://%s:%d/?directConnection=true", host, port)).
+		SetDialer(&podDialer{ctx: context.WithoutCancel(t.Context()), namespace: s.namespace, pod: "client"}).SetServerSelectionTimeout(patience)
+	c, err := mongo.Connect(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &mongoClient{Collection: c.Database("shop").Collection("orders"), client: c}
+}
+
+// leave the server, which may wait for that when it is told to stop.
+func (c *mongoClient) leave(t *testing.T) {
+	t.Helper()
+	if err := c.client.Disconnect(t.Context()); err != nil {
+		t.Errorf("cannot end the client: %v", err)
+	}
+}
+
+// insert a document.
+func (c *mongoClient) insert(t *testing.T, name string) {
+	t.Helper()
+	if _, err := c.InsertOne(t.Context(), bson.D{{Key: "name", Value: name}, {Key: "price", Value: 42}}); err != nil {
+		t.Fatalf("cannot write a document: %v", err)
+	}
+}
+
+// want the document, whole, and no other.
+func (c *mongoClient) want(t *testing.T, name string) {
+	t.Helper()
+	cursor, err := c.Find(t.Context(), bson.D{})
+	if err != nil {
+		t.Fatalf("cannot read: %v", err)
+	}
+	var got []struct {
+		Name  string `bson:"name"`
+		Price int    `bson:"price"`
+	}
+	if err := cursor.All(t.Context(), &got); err != nil {
+		t.Fatalf("cannot read: %v", err)
+	}
+	if len(got) != 1 || got[0].Name != name || got[0].Price != 42 {
+		t.Errorf("want the document %q, got %v", name, got)
+	}
+}
+
+// A podDialer makes connections from a pod: the ports of a cluster's nodes need not be open to this machine.
+type podDialer struct {
+	ctx            context.Context //nolint:containedctx // That of all connections; a dial's own ends with the dial.
+	namespace, pod string
+}
+
+// relay is what runs in the pod for a connection.
+const relay = `exec 3<>"/dev/tcp/$0/$1" || exit; cat <&3 & cat >&3; kill $!`
+
+// DialContext opens a connection. One that is refused ends at its first use.
+func (d *podDialer) DialContext(_ context.Context, _, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	req := suite.typed.CoreV1().RESTClient().Post().Resource("pods").Namespace(d.namespace).Name(d.pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Command: []string{"bash", "-c", relay, host, port}, Stdin: true, Stdout: true}, scheme.ParameterCodec)
+	exec, err := remotecommand.NewWebSocketExecutor(suite.config, "GET", req.URL().String())
+	if err != nil {
+		return nil, err
+	}
+	near, far := net.Pipe()
+	ctx, cancel := context.WithCancel(d.ctx)
+	go func() {
+		// Whatever ends it, the driver sees the connection end.
+		_ = exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: far, Stdout: far})
+		_ = far.Close()
+	}()
+	return &podConn{Conn: near, cancel: cancel}, nil
+}
+
+// A podConn ends what runs in the pod when it is closed.
+type podConn struct {
+	net.Conn
+
+	cancel context.CancelFunc
+}
+
+// Close the connection.
+func (c *podConn) Close() error {
+	defer c.cancel()
+	return c.Conn.Close()
+}

@@ -1,0 +1,58 @@
+// Command mongod stands for MongoDB's own, of which there is no package: FerretDB, which speaks MongoDB's protocol and keeps
+// its data in SQLite. It keeps the contract of the official image: the name of the program, its port, its data directory,
+// what it answers when it is asked for its version, and that it writes everything down when it is told to stop.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"syscall"
+
+	"github.com/FerretDB/FerretDB/ferretdb"
+)
+
+const (
+	module  = "github.com/FerretDB/FerretDB"
+	address = ":27017"
+	data    = "file:/data/db/"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "mongod:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if slices.Contains(args, "--version") {
+		return version()
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	db, err := ferretdb.New(&ferretdb.Config{Handler: "sqlite", SQLiteURL: data, Listener: ferretdb.ListenerConfig{TCP: address}})
+	if err != nil {
+		return err
+	}
+	return db.Run(ctx)
+}
+
+// version as mongod prints it, with FerretDB's number.
+func version() error {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return errors.New("cannot tell what it was built of")
+	}
+	for _, d := range info.Deps {
+		if d.Path == module {
+			_, err := fmt.Printf("db version %s\nBuild Info: FerretDB\n", d.Version)
+			return err
+		}
+	}
+	return errors.New("cannot tell FerretDB's version")
+}
