@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -28,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -65,9 +67,13 @@ const (
 	burst = 200
 )
 
-// patience with kinds that are not installed yet: the controller may be there
-// before the Configuration.
-const patience = 365 * 24 * time.Hour
+const (
+	// lookout for kinds that are not installed yet: the controller may be there
+	// before the Configuration.
+	lookout = 5 * time.Second
+	// patience with a kind that is taken away again while it is looked at first.
+	patience = 365 * 24 * time.Hour
+)
 
 // Run the controller until it is told to stop.
 func (c *startCommand) Run(ctx context.Context) error {
@@ -105,11 +111,34 @@ func (c *startCommand) Run(ctx context.Context) error {
 		asked: map[instance.Key]asking{}, meter: r.meter,
 	}
 	for _, of := range instance.Kinds() {
-		if err := errors.Join(c.watch(mgr, of, r), c.watchCredentials(mgr, of, k)); err != nil {
+		err := mgr.Add(whenInstalled(mgr, of, func() error {
+			return errors.Join(c.watch(mgr, of, r), c.watchCredentials(mgr, of, k))
+		}))
+		if err != nil {
 			return err
 		}
 	}
 	return mgr.Start(ctx)
+}
+
+// whenInstalled watches a kind as soon as it is there. That may be never: a
+// platform need not offer both APIs.
+func whenInstalled(mgr ctrl.Manager, of instance.Kind, watch func() error) manager.RunnableFunc {
+	return func(ctx context.Context) error {
+		err := wait.PollUntilContextCancel(ctx, lookout, true, func(context.Context) (bool, error) {
+			for _, k := range []schema.GroupVersionKind{of.Claim, of.XR} {
+				if _, err := mgr.GetRESTMapper().RESTMapping(k.GroupKind(), k.Version); err != nil {
+					mgr.GetLogger().V(1).Info("Waiting for a kind that is not installed", "kind", k.Kind, "error", err.Error())
+					return false, nil //nolint:nilerr // It is looked for again, whatever it was.
+				}
+			}
+			return true, watch()
+		})
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // The controller was told to stop.
+		}
+		return err
+	}
 }
 
 func (c *startCommand) manager(cfg *rest.Config) (ctrl.Manager, error) {
@@ -150,8 +179,7 @@ func (c *startCommand) manager(cfg *rest.Config) (ctrl.Manager, error) {
 
 // watch all that may change what is to be done, by its metadata where that is
 // enough to know whose it is. Deployments and pods are looked at during a
-// deletion only, twice a second. Each kind has a controller of its own: it waits
-// until its kind is installed, and that may be never.
+// deletion only, twice a second. Each kind has a controller of its own.
 func (c *startCommand) watch(mgr ctrl.Manager, of instance.Kind, r *Reconciler) error {
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
 		Named(strings.ToLower(of.Claim.Kind)).

@@ -52,7 +52,7 @@ func TestNames(t *testing.T) {
 			"RootSecret": "mysql-instance.database-root", "ConfigMap": "mysql-instance.database-config", "ConnectionSecret": "mysql-instance.database-connection",
 			"RestoreJob": "restore-mysql-instance.database-job", "BackupJob": "backup-mysql-instance.database-job", "DataVolume": "database-default-mysql-instance-95f16838b4",
 			"App": "mysql-instance", "Key": "08b363ac79", "WipeJob": "wipe-mysql-instance.database-job", "PruneJob": "prune-mysql-instance.database-job",
-			"Record": "default-mysql-instance-95f16838b4", "BackupVolume": "backup-default-mysql-instance-79737816bd",
+			"Record": "default-mysql-instance-95f16838b4", "Rescue": "data-default-mysql-instance-95f16838b4", "BackupVolume": "backup-default-mysql-instance-79737816bd",
 			"PendingSecret": "mysql-instance.database-connection-pending",
 		}},
 		"DatabaseLabels": {reason: "What everything of a Database is found by.", got: database.Labels(), want: map[string]string{
