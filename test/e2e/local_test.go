@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -76,9 +77,10 @@ func startController(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		// Go's own exit code is 1 after an interrupt, whatever that of the program is.
 		err := errors.Join(syscall.Kill(-cmd.Process.Pid, syscall.SIGINT), cmd.Wait())
-		if err != nil || t.Failed() {
-			t.Errorf("the controller ended with %v:\n%s", err, log.String())
+		if !strings.Contains(log.String(), "Wait completed, proceeding to shutdown the manager") || t.Failed() {
+			t.Errorf("the controller did not end in order (%v):\n%s", err, log.String())
 		}
 	})
 }
