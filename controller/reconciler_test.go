@@ -116,8 +116,8 @@ func TestSay(t *testing.T) {
 	for _, step := range []finalize.Step{
 		{Action: finalize.StartBackup, Phase: finalize.PhaseBackingUp, Message: "Backing up the data"},
 		{Action: finalize.MarkRunning, Phase: finalize.PhaseBackingUp, Message: "Backing up the data"},
-		{Action: finalize.Wait, Phase: finalize.PhaseHeld, Message: "Held"},
-		{Action: finalize.Wait, Phase: finalize.PhaseHeld, Message: "Held"},
+		{Action: finalize.Wait, Phase: finalize.PhaseHeld, Message: "It waits"},
+		{Action: finalize.Wait, Phase: finalize.PhaseHeld, Message: "It waits"},
 		{Action: finalize.Rest},
 	} {
 		for _, s := range lives {
@@ -129,7 +129,7 @@ func TestSay(t *testing.T) {
 	for e := range heard.Events {
 		got = append(got, e)
 	}
-	want := []string{"Normal BackingUp Backing up the data", "Normal BackingUp Backing up the data", "Warning Held Held", "Warning Held Held"}
+	want := []string{"Normal BackingUp Backing up the data", "Normal BackingUp Backing up the data", "Warning Held It waits", "Warning Held It waits"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

@@ -87,6 +87,9 @@ func newWorld(t *testing.T, crashAt int, after bool, way way) *world {
 // A way in which the instance was deleted.
 type way string
 
+// home is the namespace of the instance.
+const home = "default"
+
 // Ways round the deletion of a claim, and the two kinds of volumes.
 const (
 	byClaim     way = "claim"
@@ -108,16 +111,16 @@ func deleted(way way) []client.Object {
 	at := metav1.NewTime(now)
 	claim := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup", "resourceRef": map[string]any{"name": "db-x"}}}}
 	claim.SetGroupVersionKind(instance.ClaimKind)
-	claim.SetNamespace("default")
+	claim.SetNamespace(home)
 	claim.SetName("db")
 	xr := &unstructured.Unstructured{Object: map[string]any{
-		"spec":   map[string]any{"storageSize": "1Gi", "backup": map[string]any{"keep": int64(1)}, "claimRef": map[string]any{"kind": "MySQL", "namespace": "default", "name": "db"}},
+		"spec":   map[string]any{"storageSize": "1Gi", "backup": map[string]any{"keep": int64(1)}, "claimRef": map[string]any{"kind": "MySQL", "namespace": home, "name": "db"}},
 		"status": map[string]any{"started": true, "volume": volume1, "image": "mysql:8.4"},
 	}}
 	xr.SetGroupVersionKind(instance.XRKind)
 	xr.SetName("db-x")
 	xr.SetUID(xrUID)
-	xr.SetLabels(map[string]string{"crossplane.io/claim-namespace": "default", "crossplane.io/claim-name": "db"})
+	xr.SetLabels(map[string]string{"crossplane.io/claim-namespace": home, "crossplane.io/claim-name": "db"})
 	for _, u := range []*unstructured.Unstructured{claim, xr} {
 		u.SetFinalizers([]string{v1.Finalizer})
 		u.SetDeletionTimestamp(&at)
@@ -129,11 +132,11 @@ func deleted(way way) []client.Object {
 		s.DataVolume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/x/y"}
 		s.DataVolume.Spec.NodeAffinity = onNodeAffinity()
 	}
-	s.BackupClaim.Namespace, s.BackupClaim.Annotations = "default", nil
+	s.BackupClaim.Namespace, s.BackupClaim.Annotations = home, nil
 	old := &s.Records[0]
 	old.Labels, old.CreationTimestamp = map[string]string{v1.LabelInstance: s.Life.Key()}, metav1.NewTime(now.Add(-time.Hour))
-	old.Spec.Instance.Kind, old.Spec.Instance.Namespace, old.Spec.Instance.Name = "MySQL", "default", "db"
-	meta := metav1.ObjectMeta{Namespace: "default", Name: "db", Labels: s.Life.Labels()}
+	old.Spec.Instance.Kind, old.Spec.Instance.Namespace, old.Spec.Instance.Name = "MySQL", home, "db"
+	meta := metav1.ObjectMeta{Namespace: home, Name: "db", Labels: s.Life.Labels()}
 	root := meta
 	root.Name = s.Life.RootSecretName()
 	backups := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: backupLabels(s.Life), Annotations: backupAnnotations(s)}}
@@ -217,7 +220,7 @@ func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 	p := &Performer{Client: w, Reader: w, AgentImage: "agent", Keeper: "system"}
 	for range 80 {
 		w.turn(ctx, t)
-		lives, err := g.Gather(ctx, instance.Key{Kind: "MySQL", Namespace: "default", Name: "db"})
+		lives, err := g.Gather(ctx, instance.Key{Kind: "MySQL", Namespace: home, Name: "db"})
 		if err != nil {
 			return false, err
 		}
@@ -282,7 +285,7 @@ func (w *world) settled(ctx context.Context, t *testing.T, at int, way way) {
 	for _, kind := range []struct {
 		of   *unstructured.Unstructured
 		name client.ObjectKey
-	}{{composite("MySQL", "db", "").Unstructured, client.ObjectKey{Namespace: "default", Name: "db"}}, {composite("XMySQL", "db-x", "").Unstructured, client.ObjectKey{Name: "db-x"}}} {
+	}{{composite("MySQL", "db", "").Unstructured, client.ObjectKey{Namespace: home, Name: "db"}}, {composite("XMySQL", "db-x", "").Unstructured, client.ObjectKey{Name: "db-x"}}} {
 		kind.of.SetAPIVersion(v1.GroupVersion.String())
 		ok = ok && kerrors.IsNotFound(w.Get(ctx, kind.name, kind.of))
 	}

@@ -48,7 +48,7 @@ func placeOf(s *instance.State) int8 {
 func (m *model) perform(s *instance.State, step Step) {
 	n := max(slices.IndexFunc([]string{uidOf(0), uidOf(1)}, func(uid string) bool { return uid == string(s.Life.XR) }), 0)
 	l := &m.lives[n]
-	switch step.Action {
+	switch step.Action { //nolint:exhaustive // The others are those of the ending.
 	case Protect:
 		m.claimOurs = m.claimOurs || s.Claim != nil && !s.Claim.Dying()
 		l.ours = l.ours || s.XR != nil && !s.XR.Dying()
@@ -63,7 +63,7 @@ func (m *model) perform(s *instance.State, step Step) {
 		l.looked, l.previous = true, 0
 		for i := range m.lives {
 			if s.Latest() == lifeOf(i).RecordName() {
-				l.previous = int8(i + 1) //nolint:gosec // There are two.
+				l.previous = int8(i + 1)
 			}
 		}
 	case Latch:
@@ -90,7 +90,7 @@ func (m *model) perform(s *instance.State, step Step) {
 }
 
 func (m *model) ending(l *modelLife, s *instance.State, step Step) {
-	switch step.Action {
+	switch step.Action { //nolint:exhaustive // What the model does not know breaks it.
 	case Announce:
 		l.record = recordPending
 	case Stop:

@@ -59,7 +59,7 @@ type modelLife struct {
 }
 
 // A model of a cluster in which an instance lives, dies and lives again.
-type model struct {
+type model struct { //nolint:recvcheck // A value is a state; what performs a step changes one.
 	claim      int8
 	claimOurs  bool
 	claimXR    int8
@@ -194,13 +194,13 @@ func (m model) newest(n int) int8 {
 	newest := int8(0)
 	for i := range m.lives {
 		if i != n && m.lives[i].record == recordProven {
-			newest = int8(i + 1) //nolint:gosec // There are two.
+			newest = int8(i + 1)
 		}
 	}
 	return newest
 }
 
-func (m model) kubernetes(n int, add adder) {
+func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
 	l := m.lives[n]
 	mine := m.pvc != none && int(m.pvcLife) == n+1
 	add("a volume is made", false, mine && m.pvc == alive1 && !l.pv && !l.volume, func(w *model) {

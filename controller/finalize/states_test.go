@@ -240,10 +240,9 @@ func neverHadVolume(s *instance.State) {
 	s.DataClaim.Spec.VolumeName, s.DataVolume, s.XR.Status = "", nil, v1.MySQLStatus{}
 }
 
-func failedFor(why string) change {
-	return func(s *instance.State) {
-		s.Records[0].Status = v1.MySQLBackupStatus{Phase: v1.BackupFailed, Message: why}
-	}
+// failedForRoom is a record that says already what the Job says: full.
+func failedForRoom(s *instance.State) {
+	s.Records[0].Status = v1.MySQLBackupStatus{Phase: v1.BackupFailed, Message: "full"}
 }
 
 func pruned(how func(*instance.Job)) change {

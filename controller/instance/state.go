@@ -167,8 +167,8 @@ func (s *State) Ephemeral() bool {
 // HostPath is true if the data lies in a folder of a node.
 func (s *State) HostPath() bool { return s.DataVolume != nil && s.DataVolume.Spec.HostPath != nil }
 
-// NamespaceUID tells the namespace that the data is from from a later one of the
-// same name. Its volume knows it longest.
+// NamespaceUID is that of the namespace in which the data was written, which a
+// later one of the same name has not. The data volume knows it longest.
 func (s *State) NamespaceUID() types.UID {
 	if v := s.DataVolume; v != nil && v.Annotations[v1.AnnotationNamespaceUID] != "" {
 		return types.UID(v.Annotations[v1.AnnotationNamespaceUID])

@@ -27,7 +27,8 @@ type Logs interface {
 
 // jobs of this life, with their pods.
 func (g *Gatherer) jobs(ctx context.Context, s *State) error {
-	place, err := s.Place(), error(nil)
+	place := s.Place()
+	var err error
 	if s.Restore, err = g.job(ctx, s, s.Life.Namespace, s.Life.RestoreJobName()); err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ func (d *demo) read(events io.Reader, done func(claim) bool) (finished bool, err
 	for {
 		var e event
 		if in.Decode(&e) != nil {
-			return false, nil // The watch was ended.
+			return false, nil //nolint:nilerr // The watch was ended.
 		}
 		if e.Type == "DELETED" {
 			return true, errGone

@@ -105,7 +105,7 @@ func (k *kubectl) shell(c command) string {
 
 // say a command, and what it printed.
 func (k *kubectl) say(c command, printed string) {
-	k.screen.print("$ " + k.shell(c) + "\n" + printed)
+	k.screen.show("$ " + k.shell(c) + "\n" + printed)
 }
 
 // enter a command, and show what it prints while it does.

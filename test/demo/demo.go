@@ -89,7 +89,7 @@ func (d *demo) play(ctx context.Context) (err error) {
 	steps := d.steps()
 	for i, s := range steps {
 		where := fmt.Sprintf("%d/%d", i+1, len(steps))
-		d.screen.print("\n")
+		d.screen.show("\n")
 		d.screen.sayf("== %s %s ==", where, s.title)
 		if err := s.do(ctx); err != nil {
 			d.failed(ctx, where, s.title, err)
@@ -102,7 +102,7 @@ func (d *demo) play(ctx context.Context) (err error) {
 
 // failed says what is wrong, and what is left.
 func (d *demo) failed(ctx context.Context, where, title string, err error) {
-	d.screen.print("\n")
+	d.screen.show("\n")
 	if ctx.Err() != nil {
 		d.screen.sayf("Interrupted in step %s (%s).", where, title)
 	} else {
@@ -126,7 +126,7 @@ func (d *demo) message(ctx context.Context) string {
 }
 
 func (d *demo) end() {
-	d.screen.print("\n")
+	d.screen.show("\n")
 	d.screen.sayf("Done: no row was lost, and all went as promised.")
 	d.goOn()
 }
@@ -167,7 +167,7 @@ func (d *demo) goOn() {
 	if len(lines) == 0 {
 		lines = append(lines, "Nothing of it is left.")
 	}
-	d.screen.print(strings.Join(lines, "\n") + "\n")
+	d.screen.show(strings.Join(lines, "\n") + "\n")
 }
 
 // poll until a check has no complaint. The last one is the error when the time is over.

@@ -21,7 +21,7 @@ import (
 
 // TestShownIsDone types what is shown into a real shell, and compares what kubectl is called with.
 func TestShownIsDone(t *testing.T) {
-	for _, namespace := range []string{"default", "other"} {
+	for _, namespace := range []string{defaultNamespace, "other"} {
 		t.Run(namespace, func(t *testing.T) {
 			log := fake(t)
 			t.Chdir("../..")
@@ -30,7 +30,7 @@ func TestShownIsDone(t *testing.T) {
 				patience: time.Minute,
 			}
 			d.kube = &kubectl{path: "kubectl", env: os.Environ(), screen: d.screen}
-			if namespace != "default" {
+			if namespace != defaultNamespace {
 				d.kube.namespace = namespace
 			}
 			session, err := d.sessionCommand()

@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 
 // A call of the fake.
 type call struct {
-	Args  []string
-	Stdin string
+	Args  []string `json:"args"`
+	Stdin string   `json:"stdin"`
 }
 
 func fakeKubectl(args []string) int {

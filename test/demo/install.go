@@ -36,7 +36,7 @@ func (d *demo) boot(ctx context.Context) error {
 		return err
 	}
 	if d.own {
-		d.screen.print("$ export KUBECONFIG=" + quote(d.kubeconfig) + "\n")
+		d.screen.show("$ export KUBECONFIG=" + quote(d.kubeconfig) + "\n")
 	}
 	err = d.kube.enter(ctx, "get", "nodes")
 	if err != nil && !d.own {

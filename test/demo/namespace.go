@@ -9,6 +9,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
+// defaultNamespace is kubectl's, where nobody says which.
+const defaultNamespace = "default"
+
 // choose a namespace in which there is no claim of this name, and no backup of one.
 func (d *demo) choose(ctx context.Context) error {
 	home, err := d.kube.ask(ctx, "config", "view", "--minify", "--output=jsonpath={..namespace}")
@@ -16,7 +19,7 @@ func (d *demo) choose(ctx context.Context) error {
 		return err
 	}
 	if home = strings.TrimSpace(home); home == "" {
-		home = "default"
+		home = defaultNamespace
 	}
 	for n := 1; ; n++ {
 		d.namespace = candidate(d.asked, n)
@@ -44,7 +47,7 @@ func candidate(asked string, n int) string {
 	case asked != "":
 		return asked
 	case n == 1:
-		return "default"
+		return defaultNamespace
 	}
 	return fmt.Sprintf("demo-%d", n)
 }

@@ -19,23 +19,23 @@ type screen struct {
 
 func newScreen(out io.Writer) *screen { return &screen{out: out, start: time.Now()} }
 
+// Write shows what a command prints.
+func (s *screen) Write(b []byte) (int, error) {
+	s.show(string(b))
+	return len(b), nil
+}
+
 // sayf a line. That nobody reads it must not stop the work.
 func (s *screen) sayf(format string, a ...any) {
-	s.print(fmt.Sprintf("[%5.1fs] %s\n", s.elapsed().Seconds(), fmt.Sprintf(format, a...)))
+	s.show(fmt.Sprintf("[%5.1fs] %s\n", s.elapsed().Seconds(), fmt.Sprintf(format, a...)))
 }
 
 func (s *screen) elapsed() time.Duration { return time.Since(s.start) }
 
-func (s *screen) print(text string) {
+func (s *screen) show(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, _ = io.WriteString(s.out, text)
-}
-
-// Write shows what a command prints.
-func (s *screen) Write(b []byte) (int, error) {
-	s.print(string(b))
-	return len(b), nil
 }
 
 // stamp of a program that has its own clock.

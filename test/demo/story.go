@@ -12,7 +12,7 @@ import (
 )
 
 // selectRows is what is asked before and after.
-const selectRows = "SELECT * FROM test"
+const selectRows = "SELECT id, name FROM test"
 
 // accessDenied is what the client says then.
 const accessDenied = "ERROR 1045"
@@ -30,7 +30,7 @@ func (d *demo) create(ctx context.Context) error {
 
 // applyCommand takes the original claim as it is, but for its namespace.
 func (d *demo) applyCommand() (command, error) {
-	if d.namespace == "default" {
+	if d.namespace == defaultNamespace {
 		return command{args: []string{"apply", "-f", claimFile}}, nil
 	}
 	b, err := os.ReadFile(claimFile)
@@ -73,7 +73,7 @@ func (d *demo) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.screen.print(d.sqlFunction())
+	d.screen.show(d.sqlFunction())
 	if err := d.kube.enterCommand(ctx, c); err != nil {
 		return err
 	}
