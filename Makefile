@@ -68,8 +68,12 @@ mysqld-test: ## Test backup, restore and password changes with a real mysqld, wi
 e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG.
 	go test -C test/e2e -count=1 -timeout 60m -parallel 4 -v ./...
 
-bench: ## Measure the function: one call, and its process under load.
+bench: ## Measure the function, the agent beside dumps and tar, and what people wait for on a cluster.
 	go test ./fn -run '^$$' -bench . -benchtime 2s -count 3
+	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
+	go run -C test/cluster . rootfs $$dir/mysql && \
+	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld,bench -run TestSpeed -count=1 -timeout 90m -v ./controller/archive
+	KUBECONFIG= go test -C test/e2e -tags bench -run 'TestSpeed|TestThousand' -count=1 -timeout 90m -v .
 
 fuzz: ## Look for requests that break the function's promises, for five minutes.
 	go test ./fn -run '^$$' -fuzz FuzzRunFunction -fuzztime 5m -fuzzminimizetime 10x

@@ -27,7 +27,7 @@ func TestBackupVolumeFull(t *testing.T) {
 	before := s.mustQuery(t, rows)
 	backups := "backup-" + s.name + "-pvc"
 	s.hand(t, "hand", backups)
-	if _, err := s.by(t.Context(), "hand", "fallocate --length $(df --output=avail --block-size=1 /data | tail --lines=1) /data/full"); err != nil {
+	if _, err := s.by(t.Context(), "hand", "cat /dev/zero >/data/full || sync"); err != nil {
 		t.Fatal(err)
 	}
 	s.startDelete(t)

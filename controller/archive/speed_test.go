@@ -1,0 +1,265 @@
+//go:build mysqld && bench
+
+package archive
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// speedRounds is how often each way is tried; the middle one counts.
+const speedRounds = 3
+
+// firstQuery is one that needs a table and its pages.
+const firstQuery = "select count(*) from shop.orders where id < 1000"
+
+// A way to copy or to bring back the data, as it was measured.
+type way struct {
+	name    string
+	seconds []float64
+	// bytes that it wrote, and its own memory at its largest.
+	bytes, resident int64
+}
+
+func (w *way) middle() float64 {
+	slices.Sort(w.seconds)
+	return w.seconds[len(w.seconds)/2]
+}
+
+func (w *way) took(since time.Time) { w.seconds = append(w.seconds, time.Since(since).Seconds()) }
+
+// A speedTest has one server, and a folder for what is made of its data.
+type speedTest struct {
+	*server
+	*testing.T
+
+	agent, folder string
+	report        Report
+
+	backup, tar, tarProved, dump, gzip way
+	restore, load                      way
+}
+
+// TestSpeed measures the agent as its users run it, as a process, and the
+// usual ways beside it, in turn, on the same data of the same server. It asserts
+// nothing: the machine's load is in all of it.
+func TestSpeed(t *testing.T) {
+	s := &speedTest{
+		server: newServer(t), T: t, folder: t.TempDir(),
+		backup:    way{name: "backup, written to disk, proved"},
+		tar:       way{name: "tar | zstd -1 -T0"},
+		tarProved: way{name: "tar | zstd -1 -T0, then sync and zstd -t"},
+		dump:      way{name: "mysqldump | zstd -1"},
+		gzip:      way{name: "mysqldump | gzip"},
+		restore:   way{name: "restore, written to disk; server start"},
+		load:      way{name: "zstd -d | mysql, into a running server"},
+	}
+	s.agent = filepath.Join(s.folder, "controller")
+	s.pipe(nil, exec.CommandContext(t.Context(), "go", "build", "-o", s.agent, "github.com/crossplane-mysql/crossplane-mysql/controller"))
+	s.initialise(t)
+	s.start(t)
+	s.fill(t)
+	s.stop(t)
+	for range speedRounds {
+		s.round()
+	}
+	s.print()
+}
+
+func (s *speedTest) round() {
+	s.start(s.T)
+	s.measure(&s.gzip, "gz", s.mysqldump(), exec.CommandContext(s.Context(), "gzip"))
+	s.measure(&s.dump, "sql.zst", s.mysqldump(), exec.CommandContext(s.Context(), "zstd", "-1"))
+	s.stop(s.T)
+	s.cold()
+	s.measure(&s.tar, "tar.zst", s.tarCommand(), exec.CommandContext(s.Context(), "zstd", "-1", "-T0"))
+	s.cold()
+	s.copied()
+	s.cold()
+	s.proved()
+	s.restored()
+	s.loaded()
+}
+
+// cold files are not in memory. A server that has just stopped leaves them so, as
+// it reads and writes past the kernel's cache.
+func (s *speedTest) cold() {
+	must(s.T, filepath.WalkDir(s.volume, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		f, err := os.Open(path) //nolint:gosec // Its own folder.
+		if err == nil {
+			forget(f)
+			err = f.Close()
+		}
+		return err
+	}))
+}
+
+func (s *speedTest) file(suffix string) string { return filepath.Join(s.folder, "shop."+suffix) }
+
+func (s *speedTest) archive() string { return filepath.Join(s.folder, "backup", "data.tar.zst") }
+
+func (s *speedTest) mysqldump() *exec.Cmd {
+	return s.client(s.T, "mysqldump", "--single-transaction", "--routines", "--events", "--databases", "shop")
+}
+
+func (s *speedTest) tarCommand() *exec.Cmd {
+	return exec.CommandContext(s.Context(), "tar", "--create", "--directory="+filepath.Join(s.volume, v1.DataDirectory), ".")
+}
+
+// measure a pipe into a new file.
+func (s *speedTest) measure(w *way, suffix string, commands ...*exec.Cmd) {
+	f, err := os.Create(s.file(suffix))
+	must(s.T, err)
+	start := time.Now()
+	s.pipe(f, commands...)
+	w.took(start)
+	info, err := f.Stat()
+	must(s.T, err)
+	w.bytes = info.Size()
+	must(s.T, f.Sync()) // It is not to burden what is measured next.
+	must(s.T, f.Close())
+}
+
+// pipe runs commands, each of which reads what the one before writes.
+func (s *speedTest) pipe(out io.Writer, commands ...*exec.Cmd) {
+	for i, c := range commands[1:] {
+		from, err := commands[i].StdoutPipe()
+		must(s.T, err)
+		c.Stdin = from
+	}
+	commands[len(commands)-1].Stdout = out
+	complaints := make([]strings.Builder, len(commands))
+	for i, c := range commands {
+		c.Stderr = &complaints[i]
+		must(s.T, c.Start())
+	}
+	for i, c := range slices.Backward(commands) {
+		if err := c.Wait(); err != nil {
+			s.Fatalf("%s: %v\n%s", c, err, complaints[i].String())
+		}
+	}
+}
+
+// proved is what tar and zstd need to do the same: the archive on disk, and read
+// back.
+func (s *speedTest) proved() {
+	start := time.Now()
+	f, err := os.Create(s.file("tar.zst"))
+	must(s.T, err)
+	s.pipe(f, s.tarCommand(), exec.CommandContext(s.Context(), "zstd", "-1", "-T0"))
+	must(s.T, f.Sync())
+	s.pipe(nil, exec.CommandContext(s.Context(), "zstd", "-t", f.Name()))
+	s.tarProved.took(start)
+	info, err := f.Stat()
+	must(s.T, err)
+	s.tarProved.bytes = info.Size()
+	must(s.T, f.Close())
+}
+
+// run the agent, and note its memory.
+func (s *speedTest) run(w *way, args ...string) Report {
+	file := filepath.Join(s.folder, "report.json")
+	cmd := exec.CommandContext(s.Context(), s.agent, append(args, "--directory="+v1.DataDirectory, "--report="+file)...)
+	start := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.Fatalf("%v\n%s", err, out)
+	}
+	w.took(start)
+	w.resident = max(w.resident, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss<<10)
+	raw, err := os.ReadFile(file)
+	must(s.T, err)
+	r := Report{}
+	must(s.T, json.Unmarshal(raw, &r))
+	return r
+}
+
+func (s *speedTest) copied() {
+	must(s.T, os.RemoveAll(filepath.Dir(s.archive())))
+	s.report = s.run(&s.backup, "backup", "--volume="+s.volume, "--archive="+s.archive(), "--record=one", "--xr=uid", "--namespace=default", "--name=shop")
+	s.backup.bytes = s.report.Size
+}
+
+// restored is a server on a new volume that answers.
+func (s *speedTest) restored() {
+	next := newServer(s.T)
+	w := way{}
+	start := time.Now()
+	s.run(&w, "restore", "--volume="+next.volume, "--archive="+s.archive(), "--sha256="+s.report.SHA256,
+		"--source-version="+s.report.Version, "--source-clean", "--target-version="+targetVersion(s.T, s.version))
+	next.start(s.T)
+	next.must(s.T, firstQuery)
+	s.restore.took(start)
+	s.restore.resident = max(s.restore.resident, w.resident)
+	next.stop(s.T)
+	must(s.T, os.RemoveAll(next.volume))
+}
+
+// loaded is the same from the dump, for which a new server is up already.
+func (s *speedTest) loaded() {
+	next := newServer(s.T)
+	next.initialise(s.T)
+	next.start(s.T)
+	start := time.Now()
+	s.pipe(nil, exec.CommandContext(s.Context(), "zstd", "-dc", s.file("sql.zst")),
+		next.client(s.T, "mysql", "--init-command=set sql_log_bin=0"))
+	next.must(s.T, firstQuery)
+	s.load.took(start)
+	next.stop(s.T)
+	must(s.T, os.RemoveAll(next.volume))
+}
+
+// client of the server, which reads and writes what the caller says.
+func (s *server) client(t *testing.T, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	return s.command(t, "usr/bin/"+program, append([]string{"--no-defaults", "--user=root", "--socket=" + s.socket}, args...)...)
+}
+
+// size of all files of the data directory.
+func (s *server) size(t *testing.T) int64 {
+	t.Helper()
+	total := int64(0)
+	must(t, filepath.WalkDir(filepath.Join(s.volume, v1.DataDirectory), func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			total += info.Size()
+		}
+		return err
+	}))
+	return total
+}
+
+func (s *speedTest) print() {
+	fmt.Printf("%d MiB of InnoDB data of MySQL %s, compressed %.1f:1; the middle of %d\n", s.size(s.T)>>20, s.version, float64(s.report.DataBytes)/float64(s.report.Size), speedRounds)
+	fmt.Printf("%-42s %8s %8s %10s %12s\n", "", "seconds", "ratio", "size MiB", "memory MiB")
+	for _, group := range [][]way{{s.backup, s.tar, s.tarProved, s.dump, s.gzip}, {s.restore, s.load}} {
+		for _, w := range group {
+			fmt.Printf("%-42s %8.2f %8.2f %10s %12s  %.2f\n", w.name, w.middle(), w.middle()/group[0].middle(), mebis(w.bytes), mebis(w.resident), w.seconds)
+		}
+	}
+}
+
+func mebis(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n>>20, 10)
+}
