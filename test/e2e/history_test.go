@@ -56,6 +56,9 @@ func (h *history) follow(ctx context.Context, w watch.Interface, kind string, mi
 	defer w.Stop()
 	for e := range w.ResultChan() {
 		o, ok := e.Object.(*unstructured.Unstructured)
+		if ctx.Err() != nil {
+			return // It was told to stop, which the watch takes for an error.
+		}
 		if !ok || e.Type == watch.Error {
 			h.fault("the watch of " + kind + " failed")
 			return
