@@ -129,7 +129,7 @@ func whenInstalled(mgr ctrl.Manager, of instance.Kind, watch func() error) manag
 			for _, k := range []schema.GroupVersionKind{of.Claim, of.XR} {
 				if _, err := mgr.GetRESTMapper().RESTMapping(k.GroupKind(), k.Version); err != nil {
 					mgr.GetLogger().V(1).Info("Waiting for a kind that is not installed", "kind", k.Kind, "error", err.Error())
-					return false, nil //nolint:nilerr // It is looked for again, whatever it was.
+					return false, nil // It is looked for again, whatever it was.
 				}
 			}
 			return true, watch()

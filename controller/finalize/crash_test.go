@@ -34,6 +34,8 @@ type world struct {
 	left int
 	// after the write or before it.
 	after bool
+	// empty is true if there is no database on the volume.
+	empty bool
 	// violated says what went too early.
 	violated string
 }
@@ -63,7 +65,7 @@ func newWorld(t *testing.T, crashAt int, after bool, way way) *world {
 	}
 	scheme.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{})
 	metav1.AddToGroupVersion(scheme, v1.GroupVersion)
-	w := &world{left: crashAt, after: after}
+	w := &world{left: crashAt, after: after, empty: way == noXREmpty}
 	objects := deleted(way)
 	w.WithWatch = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).
 		WithObjects(objects...).WithStatusSubresource(&v1.MySQLBackup{}, &batchv1.Job{}, ofKind(instance.ClaimKind), ofKind(instance.XRKind)).Build(), interceptor.Funcs{
@@ -97,6 +99,7 @@ const (
 	noDataClaim way = "data claim"
 	noNamespace way = "namespace"
 	noXR        way = "finalizers of claim and XR"
+	noXREmpty   way = "finalizers, before the first start"
 )
 
 func ofKind(kind schema.GroupVersionKind) *unstructured.Unstructured {
@@ -151,6 +154,10 @@ func deleted(way way) []client.Object {
 		// All else is gone, but for what was kept of its password.
 		kept := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: s.Life.RecordName()}, Data: map[string][]byte{v1.PasswordKey: []byte("secret")}}
 		return append(data, claim, xr, s.DataClaim, s.Namespace, kept)
+	case noXREmpty:
+		// It goes as soon as we let it, as a volume that Crossplane made.
+		s.DataVolume.DeletionTimestamp = &at
+		return append(data, s.DataClaim, s.BackupClaim, s.Namespace)
 	case noXR:
 		return append(data, s.DataClaim, s.BackupClaim, s.Namespace)
 	case byClaim, onANode:
@@ -179,9 +186,13 @@ func (w *world) turn(ctx context.Context, t *testing.T) {
 		done := &instance.Job{Job: j}
 		complete(done)
 		j.Status.StartTime = &metav1.Time{Time: now}
+		message := `{"command":"backup","ok":true,"archive":"` + archiveName + `","sha256":"` + strings.Repeat("a", 64) + `","version":"8.4.6"}`
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: j.Name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID, Controller: new(true)}}}}
+		if w.empty {
+			message = `{"command":"backup","ok":true,"empty":true}`
+		}
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			Message: `{"command":"backup","ok":true,"archive":"` + archiveName + `","sha256":"` + strings.Repeat("a", 64) + `","version":"8.4.6"}`,
+			Message: message,
 		}}}}
 		held := w.left
 		w.left = -1 // The cluster does not crash.
@@ -204,6 +215,7 @@ func (w *world) check(ctx context.Context) {
 	kept := w.Get(ctx, client.ObjectKey{Namespace: "system", Name: life.RecordName()}, &corev1.Secret{}) == nil
 	old := w.Get(ctx, client.ObjectKey{Name: "old-a"}, &v1.MySQLBackup{}) == nil
 	switch {
+	case w.empty:
 	case !proof && !held:
 		w.violated = "the data is released before the proof"
 	case proof && !kept:
@@ -247,7 +259,7 @@ func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 // TestCrash at every write of a deletion, before and after it: the next run ends
 // with a proven backup and nothing else, and nothing goes too early.
 func TestCrash(t *testing.T) {
-	for _, way := range []way{byClaim, onANode, noDataClaim, noNamespace, noXR} {
+	for _, way := range []way{byClaim, onANode, noDataClaim, noNamespace, noXR, noXREmpty} {
 		t.Run(string(way), func(t *testing.T) {
 			for _, after := range []bool{false, true} {
 				for at, crashed := 1, true; crashed; at++ {
@@ -290,10 +302,12 @@ func (w *world) settled(ctx context.Context, t *testing.T, at int, way way) {
 		ok = ok && kerrors.IsNotFound(w.Get(ctx, kind.name, kind.of))
 	}
 	v := &corev1.PersistentVolume{}
-	if err := w.Get(ctx, client.ObjectKey{Name: volume1}, v); err != nil || instance.Holds(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+	if err := w.Get(ctx, client.ObjectKey{Name: volume1}, v); way == noXREmpty {
+		ok = ok && kerrors.IsNotFound(err)
+	} else if err != nil || instance.Holds(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		t.Errorf("crash at write %d: the data volume is not released: %v, %v", at, v.Spec, err)
 	}
-	if err := w.Get(ctx, client.ObjectKey{Name: "pvc-2"}, v); err != nil || !instance.Holds(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+	if err := w.Get(ctx, client.ObjectKey{Name: "pvc-2"}, v); way != noXREmpty && (err != nil || !instance.Holds(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain) {
 		t.Errorf("crash at write %d: the backup volume is not kept: %v, %v", at, v.Spec, err)
 	}
 	if !ok {

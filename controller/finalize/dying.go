@@ -30,8 +30,7 @@ func dying(s *instance.State) Step {
 		return step
 	}
 	switch why := forgone(s); {
-	case s.XR.Status.Started && !s.Lost && neverBound(s) && !nothingToLose(s):
-		// Its claim knows, and goes.
+	case !proven(s) && why != "" && forgetful(s) && !nothingToLose(s):
 		return Step{Action: MarkEmpty, Phase: PhaseReleasing, Message: why}
 	case proven(s):
 		return release(s, fmt.Sprintf("Backup %q is proven", s.Record().Name))
@@ -63,6 +62,12 @@ func forgone(s *instance.State) string {
 		return "The instance never had a volume: nothing to back up"
 	}
 	return ""
+}
+
+// forgetful is true if what says that the data may go, goes before the rest: the
+// claim that never had a volume, or the volume of a life that lost its XR.
+func forgetful(s *instance.State) bool {
+	return s.Lost && (s.DataClaim != nil || s.Origin != nil) || s.XR.Status.Started && !s.Lost && neverBound(s)
 }
 
 // nothingToLose is true if it was found out after the fence.

@@ -136,6 +136,9 @@ func handle(s *instance.State) *corev1.PersistentVolumeClaim {
 	for _, key := range []string{v1.AnnotationImage, v1.AnnotationVersion, v1.AnnotationAgentImage, v1.AnnotationDeletionPolicy} {
 		maps.Copy(annotations, present(v.Annotations, key))
 	}
+	if s.Lost {
+		maps.Copy(annotations, present(s.XR.GetAnnotations(), v1.AnnotationNothingToLose))
+	}
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.Place().Namespace, Name: s.Place().Data, Labels: s.Life.Labels(), Annotations: annotations, Finalizers: []string{v1.Finalizer},

@@ -160,8 +160,11 @@ func (p *Performer) stop(ctx context.Context, s *instance.State, _ Step) error {
 
 func (p *Performer) markEmpty(ctx context.Context, s *instance.State, _ Step) error {
 	var on client.Object = s.XR.Unstructured
-	if s.Lost {
-		on = s.DataVolume // What is made up cannot be written to.
+	switch {
+	case s.Lost && s.Origin != nil: // What is made up cannot be written to.
+		on = s.Origin
+	case s.Lost:
+		on = s.DataClaim
 	}
 	return p.change(ctx, on, func() { annotate(on, v1.AnnotationNothingToLose, string(s.XR.GetUID())) })
 }

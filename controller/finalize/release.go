@@ -14,9 +14,13 @@ import (
 // data volume's finalizer says whether it was wiped: it goes right after.
 func release(s *instance.State, why string) Step {
 	steps := []func(*instance.State) (Step, bool){prune, wipe, unlatch, jobs, claim, giveBack, rest, record, password}
-	if s.Lost {
+	switch {
+	case s.Lost && (s.DataClaim != nil || s.Origin != nil):
 		// What is left of it is found by the claim.
 		steps = []func(*instance.State) (Step, bool){prune, wipe, unlatch, jobs, giveBack, rest, record, password, claim}
+	case s.Lost:
+		// Or by the volume.
+		steps = []func(*instance.State) (Step, bool){prune, wipe, jobs, giveBack, rest, record, password, unlatch}
 	}
 	for _, next := range steps {
 		if step, more := next(s); more {

@@ -130,6 +130,9 @@ func orphaned(s *instance.State) {
 	s.Origin, s.DataClaim = s.DataClaim, nil
 }
 
+// lostSkip is the annotation of the volume, as the life has it.
+func lostSkip(s *instance.State) { annotate(s.XR, v1.AnnotationSkipBackup, xrUID) }
+
 func originGone(s *instance.State) { s.Origin = nil }
 
 // stopped server of an instance that lives.

@@ -83,17 +83,6 @@ func decode(u *unstructured.Unstructured) (*Composite, error) {
 	return c, nil
 }
 
-// decodeSpec of either API.
-func (c *Composite) decodeSpec() error {
-	if c.GroupVersionKind().Group != v1.GroupDatabase {
-		return convert(c.Object["spec"], &c.Spec)
-	}
-	spec := v1.XDatabaseSpec{}
-	err := convert(c.Object["spec"], &spec)
-	c.Spec, c.Type = spec.AsMySQL(), spec.Type
-	return err
-}
-
 func convert(from, into any) error {
 	raw, err := json.Marshal(from)
 	if err != nil {
@@ -125,4 +114,15 @@ func (c *Composite) Serving() bool {
 func (c *Composite) Beginning() bool {
 	r := c.Status.Restore
 	return !c.Dying() && !c.Serving() && (c.Status.Started || r != nil && r.Phase == v1.RestoreRunning)
+}
+
+// decodeSpec of either API.
+func (c *Composite) decodeSpec() error {
+	if c.GroupVersionKind().Group != v1.GroupDatabase {
+		return convert(c.Object["spec"], &c.Spec)
+	}
+	spec := v1.XDatabaseSpec{}
+	err := convert(c.Object["spec"], &spec)
+	c.Spec, c.Type = spec.AsMySQL(), spec.Type
+	return err
 }

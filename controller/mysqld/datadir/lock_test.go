@@ -152,7 +152,7 @@ func TestLockMongo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer f.Close()
+			defer f.Close() //nolint:errcheck // Nothing was written.
 			if err := locks[kind](f); err == nil {
 				t.Error("a server could start beside the copy")
 			}

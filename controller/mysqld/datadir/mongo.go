@@ -25,7 +25,7 @@ func flocked(f *os.File, name string) error {
 	if path.Base(name) != mongoLock {
 		return nil
 	}
-	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err { //nolint:errorlint,gosec // A number of the kernel's, and a small one.
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err { //nolint:gosec // A number of the kernel's, and a small one.
 	case nil:
 		return nil
 	case unix.EWOULDBLOCK:

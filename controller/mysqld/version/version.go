@@ -53,8 +53,8 @@ func Parse(text string) (Version, error) {
 	if strings.Contains(text, "MariaDB") {
 		flavour, number = MariaDB, strings.TrimPrefix(text, replicationPrefix)
 	}
-	if strings.HasSuffix(text, mongoSuffix) {
-		flavour, number = MongoDB, strings.TrimSuffix(text, mongoSuffix)
+	if before, ok := strings.CutSuffix(text, mongoSuffix); ok {
+		flavour, number = MongoDB, before
 	}
 	m := plain.FindStringSubmatch(number)
 	if m == nil || len(text) > maxLength {
