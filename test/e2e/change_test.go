@@ -61,8 +61,8 @@ func TestCreateAgainDifferently(t *testing.T) {
 	if got := s.mustQuery(t, strings.ReplaceAll(rows, " test ", " `"+firstDatabase+"`.test ")); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
-	s.size(t, s.name+"-pvc", "2Gi")
-	s.size(t, "backup-"+s.name+"-pvc", "2Gi")
+	s.grown(t, s.name+"-pvc")
+	s.grown(t, "backup-"+s.name+"-pvc")
 }
 
 // TestChangeInPlace: another image, another database and a larger volume for a server that runs; a smaller one is refused.
@@ -75,7 +75,7 @@ func TestChangeInPlace(t *testing.T) {
 	before := s.mustQuery(t, rows)
 
 	s.set(t, map[string]any{"storage_size": "2Gi"})
-	s.size(t, s.name+"-pvc", "2Gi")
+	s.grown(t, s.name+"-pvc")
 	eventually(t, "the server's disk", s.seesRoom)
 	eventually(t, "the backups' claim, which nothing has used yet", func(ctx context.Context) error {
 		return s.asks(ctx, "backup-"+s.name+"-pvc", "2Gi")
@@ -108,7 +108,7 @@ func TestChangeInPlace(t *testing.T) {
 	})
 	s.delete(t)
 	s.proven(t, 1)
-	s.size(t, "backup-"+s.name+"-pvc", "2Gi")
+	s.grown(t, "backup-"+s.name+"-pvc")
 }
 
 // fails creates the claim, waits for its restore to fail with a text, and deletes it. Nothing came of it.
@@ -168,16 +168,19 @@ func (s *server) wrote(t *testing.T, version string) {
 	}
 }
 
-// size waits until a volume has it.
-func (s *server) size(t *testing.T, claim, want string) {
+// larger is the size that volumes grow to.
+const larger = "2Gi"
+
+// grown waits until a volume is larger.
+func (s *server) grown(t *testing.T, claim string) {
 	t.Helper()
 	eventually(t, "the size of "+claim, func(ctx context.Context) error {
 		c := &corev1.PersistentVolumeClaim{}
 		if err := suite.kube.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: claim}, c); err != nil {
 			return err
 		}
-		if got := c.Status.Capacity[corev1.ResourceStorage]; got.Cmp(resource.MustParse(want)) < 0 {
-			return fmt.Errorf("want %s, it has %s and asks for %s", want, got.String(), c.Spec.Resources.Requests.Storage())
+		if got := c.Status.Capacity[corev1.ResourceStorage]; got.Cmp(resource.MustParse(larger)) < 0 {
+			return fmt.Errorf("want %s, it has %s and asks for %s", larger, got.String(), c.Spec.Resources.Requests.Storage())
 		}
 		return nil
 	})
@@ -239,7 +242,7 @@ func (s *server) unreleased(t *testing.T) {
 		t.Errorf("want the XR held, got %v, %v", xr, err)
 	}
 	for _, r := range s.mustRecords(t) {
-		if phase, _, _ := unstructured.NestedString(r.Object, "status", "phase"); phase == "Proven" {
+		if phase, _, _ := unstructured.NestedString(r.Object, "status", "phase"); phase == phaseProven {
 			t.Errorf("want no proof, backup %s is %s", r.GetName(), phase)
 		}
 	}

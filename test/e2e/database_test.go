@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 // TestRow14Database is the second API: a server behind a port of every node, both gone with the resource.
 func TestRow14Database(t *testing.T) {
+	t.Parallel()
 	for name, run := range map[string]func(*testing.T){
 		"Refused": typeRefused, "Mongo": mongoDatabase, "MySQL": mysqlDatabase, "MongoStored": mongoStored, "MySQLStored": mysqlStored,
 	} {
@@ -25,6 +27,7 @@ func TestRow14Database(t *testing.T) {
 
 // typeRefused: what has no type, or an unknown one, is an error that lists them.
 func typeRefused(t *testing.T) {
+	t.Helper()
 	ns := namespace(t)
 	for _, spec := range []map[string]any{{}, {"type": "oracle"}} {
 		claim := object("zalando.org/v1", "Database", ns, "db")
@@ -43,9 +46,7 @@ func newDatabase(t *testing.T, example string, fields map[string]any) *server {
 	claim := objects(t, "examples/"+example+"/claim.yaml", ns)[0]
 	s := &server{namespace: ns, name: claim.GetName(), claim: claim, password: "my_passwd"}
 	s.spec, _, _ = unstructured.NestedMap(claim.Object, "spec")
-	for k, v := range fields {
-		s.spec[k] = v
-	}
+	maps.Copy(s.spec, fields)
 	t.Cleanup(func() { s.letGo(t) })
 	pod(t, ns, "client", "")
 	return s
@@ -107,6 +108,7 @@ func anyNode(t *testing.T) string {
 }
 
 func mongoDatabase(t *testing.T) {
+	t.Helper()
 	s := newDatabase(t, "database-mongo", nil)
 	s.create(t)
 	host, port := s.ready(t)
@@ -153,6 +155,7 @@ func (s *server) throughPort(ctx context.Context, host string, port int64, passw
 }
 
 func mysqlDatabase(t *testing.T) {
+	t.Helper()
 	s := newDatabase(t, "database-mysql", nil)
 	s.create(t)
 	host, port := s.ready(t)
@@ -172,6 +175,7 @@ func mysqlDatabase(t *testing.T) {
 }
 
 func mongoStored(t *testing.T) {
+	t.Helper()
 	s := newDatabase(t, "database-mongo", map[string]any{"storageSize": "64Mi"})
 	s.create(t)
 	host, port := s.ready(t)
@@ -189,6 +193,7 @@ func mongoStored(t *testing.T) {
 }
 
 func mysqlStored(t *testing.T) {
+	t.Helper()
 	const password = "better than my_passwd"
 	s := newDatabase(t, "database-mysql", map[string]any{
 		"storageSize": "1Gi", "passwordSecretRef": map[string]any{"name": "password", "key": "root"},

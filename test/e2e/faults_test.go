@@ -85,7 +85,7 @@ func TestDamagedBackup(t *testing.T) {
 	}
 	s.restoreFails(t, last, "The data volume already holds a database")
 	out, err := s.by(t.Context(), "other", "cat /data/file /data/folder/file /data/data/file && rm /data/data/file")
-	if err != nil || out != "mine\nmine\nmine\n" {
+	if err != nil || out != "mine\nmine\nmine\n" { //nolint:dupword // One for each file.
 		t.Errorf("want nobody's files touched, got %q, %v", out, err)
 	}
 	s.tryAgain(t)

@@ -71,7 +71,7 @@ func neverTooFew(t *testing.T, moments []moment) {
 		case kind == "MySQLBackup":
 			phase, _, _ := unstructured.NestedString(m.object.Object, "status", "phase")
 			delete(proven, name)
-			if phase == "Proven" && m.change != watch.Deleted {
+			if phase == phaseProven && m.change != watch.Deleted {
 				proven[name] = true
 			}
 		case m.change == watch.Added && strings.HasPrefix(name, "prune-"):

@@ -2,8 +2,8 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"net"
+	"strconv"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/bson"
@@ -23,7 +23,7 @@ type mongoClient struct {
 
 func (s *server) mongo(t *testing.T, host string, port int64) *mongoClient {
 	t.Helper()
-	o := options.Client().ApplyURI(fmt.Sprintf("mongodb://%s:%d/?directConnection=true", host, port)).
+	o := options.Client().ApplyURI("mongodb://" + net.JoinHostPort(host, strconv.FormatInt(port, 10)) + "/?directConnection=true").
 		SetDialer(&podDialer{ctx: context.WithoutCancel(t.Context()), namespace: s.namespace, pod: "client"}).SetServerSelectionTimeout(patience)
 	c, err := mongo.Connect(t.Context(), o)
 	if err != nil {
@@ -77,7 +77,7 @@ type podDialer struct {
 const relay = `exec 3<>"/dev/tcp/$0/$1" || exit; cat <&3 & cat >&3; kill $!`
 
 // DialContext opens a connection. One that is refused ends at its first use.
-func (d *podDialer) DialContext(_ context.Context, _, address string) (net.Conn, error) {
+func (d *podDialer) DialContext(_ context.Context, _, address string) (net.Conn, error) { //nolint:contextcheck // The connection outlives the dial.
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ var oddPasswords = []string{
 	"semi;colon -- # /* no comment */",
 	"$HOME `id` $(id) ${x}",
 	" spaces at both ends ",
-	"пароль-密码-😀",
+	"пароль-密码-😀", //nolint:gosmopolitan // That is what is tried.
 	`{"json": ["a", 1]}`,
 	"a=b&c=d?e#f@g:h/i+j",
 	"'; DROP USER root; --",
@@ -75,13 +75,13 @@ const (
 // visit until the test is over, or the returned function is called, which waits for the last login.
 func (v *visitor) visit(t *testing.T) (end func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context()) //nolint:gosec // Whoever called it calls that.
 	var all sync.WaitGroup
 	all.Go(func() {
 		tick := time.NewTicker(visits)
 		defer tick.Stop()
 		for ctx.Err() == nil {
-			all.Go(func() { v.once(t.Context()) })
+			all.Go(func() { v.once(t.Context()) }) //nolint:contextcheck // A login that has begun comes to its end.
 			select {
 			case <-tick.C:
 			case <-ctx.Done():

@@ -107,7 +107,7 @@ func TestDeletedNamespace(t *testing.T) {
 		if len(records) != 1 {
 			return fmt.Errorf("there are %d backups", len(records))
 		}
-		if phase, _, _ := unstructured.NestedString(records[0].Object, "status", "phase"); phase != "Proven" {
+		if phase, _, _ := unstructured.NestedString(records[0].Object, "status", "phase"); phase != phaseProven {
 			message, _, _ := unstructured.NestedString(records[0].Object, "status", "message")
 			return fmt.Errorf("it is %s: %s", phase, message)
 		}

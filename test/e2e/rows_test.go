@@ -14,7 +14,7 @@ import (
 
 // TestRows is what the original operators did, row by row of the README's table, on one instance in one go. Row 14 is
 // TestRow14Database.
-func TestRows(t *testing.T) {
+func TestRows(t *testing.T) { //nolint:tparallel // One instance, in the order of its life.
 	t.Parallel()
 	s := newServer(t, hostPathComposition(t))
 	t.Run("Row02Required", s.required)

@@ -12,6 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// phaseProven of a backup.
+const phaseProven = "Proven"
+
 // classComposition puts data into volumes of a StorageClass.
 const classComposition = "mysql"
 
@@ -224,7 +227,7 @@ func (s *server) proven(t *testing.T, want int) {
 		t.Errorf("want %d backups, got %d", want, len(records))
 	}
 	for _, r := range records {
-		if phase, _, _ := unstructured.NestedString(r.Object, "status", "phase"); phase != "Proven" {
+		if phase, _, _ := unstructured.NestedString(r.Object, "status", "phase"); phase != phaseProven {
 			t.Errorf("want backup %s to be Proven, it is %s", r.GetName(), phase)
 		}
 	}

@@ -10,6 +10,7 @@ const rows = "SELECT id, name FROM test ORDER BY id"
 
 // TestStory is what the product is for: the session that the original operators' users typed, on both Compositions.
 func TestStory(t *testing.T) {
+	t.Parallel()
 	t.Run("StorageClass", func(t *testing.T) {
 		t.Parallel()
 		story(t, classComposition)
