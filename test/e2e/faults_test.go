@@ -205,6 +205,8 @@ func (s *server) crowd(t *testing.T, address string) []driver.Conn {
 func (s *server) hand(t *testing.T, name, claim string) {
 	t.Helper()
 	p := toolboxPod(s.namespace, name, claim)
+	// The group of the first pod on a volume is that of all that are on it together.
+	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(999)), FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch)}
 	if server, err := s.serverPod(t.Context()); err == nil {
 		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: s.hostname(t, server.Spec.NodeName)}
 	}
