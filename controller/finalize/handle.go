@@ -101,8 +101,8 @@ func (p *Performer) unfence(ctx context.Context, s *instance.State, _ Step) erro
 	return p.Status(ctx, s.XR, map[string]any{"deletion": nil})
 }
 
-// releaseHandle of a volume that is kept, or of none. It is deleted first: a
-// crash in between leaves it to the next step.
+// releaseHandle of a volume. It is deleted first: a crash in between leaves it to
+// the next step, not to Crossplane.
 func (p *Performer) releaseHandle(ctx context.Context, _ *instance.State, step Step) error {
 	for _, c := range step.Targets {
 		if c.GetDeletionTimestamp() == nil {

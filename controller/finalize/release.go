@@ -149,23 +149,7 @@ func unlatch(s *instance.State) (Step, bool) {
 }
 
 // jobs go with their pods: also a completed pod keeps its volumes.
-func jobs(s *instance.State) (Step, bool) {
-	var targets []client.Object
-	waits := false
-	for _, j := range []*instance.Job{s.Backup, s.Wipe, s.Prune} {
-		switch {
-		case j == nil:
-		case j.DeletionTimestamp == nil:
-			targets = append(targets, j.Job)
-		default:
-			waits = true
-		}
-	}
-	if len(targets) > 0 {
-		return Step{Action: Delete, Targets: targets}, true
-	}
-	return Step{Action: Wait, After: glance}, waits
-}
+func jobs(s *instance.State) (Step, bool) { return goes(made(s)) }
 
 // claim of the data, and the one that it had before.
 func claim(s *instance.State) (Step, bool) {

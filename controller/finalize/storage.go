@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -110,14 +109,9 @@ func (p *Performer) releaseVolume(ctx context.Context, s *instance.State, _ Step
 	})
 }
 
-// releaseClaim of the data. It is deleted first: a crash in between leaves it to
-// the next step, not to Crossplane.
+// releaseClaim of the data.
 func (p *Performer) releaseClaim(ctx context.Context, s *instance.State, _ Step) error {
-	c := s.DataClaim
-	if c.DeletionTimestamp == nil {
-		return p.remove(ctx, c, metav1.DeletePropagationBackground)
-	}
-	return p.letGo(ctx, c)
+	return p.releaseHandle(ctx, s, Step{Targets: []client.Object{s.DataClaim}})
 }
 
 func annotate(o client.Object, key, value string) { mark(o, nil, map[string]string{key: value}) }
