@@ -69,10 +69,7 @@ func TestCreateAgainDifferently(t *testing.T) {
 func TestChangeInPlace(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, classComposition)
-	s.create(t)
-	s.version(t)
-	s.session(t)
-	before := s.mustQuery(t, rows)
+	before := s.begin(t)
 
 	s.set(t, map[string]any{"storage_size": "2Gi"})
 	s.grown(t, s.name+"-pvc")

@@ -71,6 +71,15 @@ func (s *server) version(t *testing.T) {
 	eventually(t, "the claim", func(ctx context.Context) error { return condition(ctx, s.claim, "Ready") })
 }
 
+// begin with the session, and return the rows that it leaves.
+func (s *server) begin(t *testing.T) string {
+	t.Helper()
+	s.create(t)
+	s.version(t)
+	s.session(t)
+	return s.mustQuery(t, rows)
+}
+
 // session types what the original operators' users typed.
 func (s *server) session(t *testing.T) {
 	t.Helper()

@@ -19,14 +19,7 @@ import (
 // itself.
 func TestEverythingComesBack(t *testing.T) {
 	t.Parallel()
-	t.Run("StorageClass", func(t *testing.T) {
-		t.Parallel()
-		everythingComesBack(t, classComposition)
-	})
-	t.Run("HostPath", func(t *testing.T) {
-		t.Parallel()
-		everythingComesBack(t, hostPathComposition(t))
-	})
+	onBoth(t, everythingComesBack)
 }
 
 func everythingComesBack(t *testing.T, composition string) {

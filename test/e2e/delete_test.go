@@ -107,10 +107,7 @@ func (s *server) startsEmpty(t *testing.T) {
 func TestDeleteOfACrashLoop(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, classComposition)
-	s.create(t)
-	s.version(t)
-	s.session(t)
-	before := s.mustQuery(t, rows)
+	before := s.begin(t)
 	s.set(t, map[string]any{"config": map[string]any{"no_such_setting": "1"}})
 	s.pods(t, "server", func(p *corev1.Pod) bool { return waits(p, "CrashLoopBackOff") })
 	s.delete(t)
@@ -163,10 +160,7 @@ func TestDeleteDuringARestore(t *testing.T) {
 func TestCreateRightAfterDelete(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, classComposition)
-	s.create(t)
-	s.version(t)
-	s.session(t)
-	before := s.mustQuery(t, rows)
+	before := s.begin(t)
 	s.startDelete(t)
 	eventually(t, "the name", func(ctx context.Context) error {
 		again := object(s.claim.GetAPIVersion(), s.claim.GetKind(), s.namespace, s.name)
@@ -192,10 +186,7 @@ func TestCreateRightAfterDelete(t *testing.T) {
 func TestDeleteOfAKilledServer(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, classComposition)
-	s.create(t)
-	s.version(t)
-	s.session(t)
-	before := s.mustQuery(t, rows)
+	before := s.begin(t)
 	kill := s.hang(t)
 	s.startDelete(t)
 	s.pods(t, "server", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }) // Nobody starts it again.

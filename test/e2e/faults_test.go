@@ -21,10 +21,7 @@ import (
 func TestBackupVolumeFull(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, classComposition)
-	s.create(t)
-	s.version(t)
-	s.session(t)
-	before := s.mustQuery(t, rows)
+	before := s.begin(t)
 	backups := "backup-" + s.name + "-pvc"
 	s.hand(t, "hand", backups)
 	if _, err := s.by(t.Context(), "hand", "cat /dev/zero >/data/full || sync"); err != nil {
@@ -52,10 +49,7 @@ func TestBackupVolumeFull(t *testing.T) {
 func TestDamagedBackup(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, classComposition)
-	s.create(t)
-	s.version(t)
-	s.session(t)
-	before := s.mustQuery(t, rows)
+	before := s.begin(t)
 	s.delete(t)
 	s.proven(t, 1)
 	file, _, _ := unstructured.NestedString(s.mustRecords(t)[0].Object, "spec", "archive", "path")
@@ -134,10 +128,7 @@ func TestPasswordSecretIsWrong(t *testing.T) {
 func TestServerRefuses(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, classComposition)
-	s.create(t)
-	s.version(t)
-	s.session(t)
-	before := s.mustQuery(t, rows)
+	before := s.begin(t)
 	s.connects(t, s.password)
 	address := s.forward(t)
 

@@ -155,10 +155,7 @@ func TestDiscard(t *testing.T) {
 func TestSkippedBackup(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, classComposition)
-	s.create(t)
-	s.version(t)
-	s.session(t)
-	before := s.mustQuery(t, rows)
+	before := s.begin(t)
 	s.annotate(t, skipBackup, string(s.claim.GetUID())) // The claim's UID is not its composite's.
 	s.delete(t)
 	s.proven(t, 1)

@@ -167,10 +167,7 @@ func TestPasswordSources(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, classComposition)
 	s.spec["password"], s.password = oddPasswords[0], oddPasswords[0]
-	s.create(t)
-	s.version(t)
-	s.session(t)
-	before := s.mustQuery(t, rows)
+	before := s.begin(t)
 	s.set(t, map[string]any{"password": "by field"})
 	s.connects(t, "by field")
 

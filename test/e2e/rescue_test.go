@@ -19,10 +19,7 @@ const rescueNamespace = "crossplane-mysql-rescue"
 func TestDeletedVolumeClaim(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, classComposition)
-	s.create(t)
-	s.version(t)
-	s.session(t)
-	before := s.mustQuery(t, rows)
+	before := s.begin(t)
 	claim := object("v1", "PersistentVolumeClaim", s.namespace, s.name+"-pvc")
 	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
 		t.Fatal(err)
@@ -51,23 +48,13 @@ func TestDeletedVolumeClaim(t *testing.T) {
 // not, and the next claim of the name has it.
 func TestTakenFinalizers(t *testing.T) {
 	t.Parallel()
-	t.Run("StorageClass", func(t *testing.T) {
-		t.Parallel()
-		takenFinalizers(t, classComposition)
-	})
-	t.Run("HostPath", func(t *testing.T) {
-		t.Parallel()
-		takenFinalizers(t, hostPathComposition(t))
-	})
+	onBoth(t, takenFinalizers)
 }
 
 func takenFinalizers(t *testing.T, composition string) {
 	t.Helper()
 	s := newServer(t, composition)
-	s.create(t)
-	s.version(t)
-	s.session(t)
-	before := s.mustQuery(t, rows)
+	before := s.begin(t)
 	xr, err := s.xr(t.Context())
 	if err != nil {
 		t.Fatal(err)

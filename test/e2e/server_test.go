@@ -51,6 +51,19 @@ func hostPathComposition(t *testing.T) string {
 	return c.GetName()
 }
 
+// onBoth Compositions, side by side.
+func onBoth(t *testing.T, run func(t *testing.T, composition string)) {
+	t.Helper()
+	t.Run("StorageClass", func(t *testing.T) {
+		t.Parallel()
+		run(t, classComposition)
+	})
+	t.Run("HostPath", func(t *testing.T) {
+		t.Parallel()
+		run(t, hostPathComposition(t))
+	})
+}
+
 // A server is a claim, and a pod from which it is asked.
 type server struct {
 	namespace, name, database string

@@ -11,23 +11,13 @@ const rows = "SELECT id, name FROM test ORDER BY id"
 // TestStory is what the product is for: the session that the original operators' users typed, on both Compositions.
 func TestStory(t *testing.T) {
 	t.Parallel()
-	t.Run("StorageClass", func(t *testing.T) {
-		t.Parallel()
-		story(t, classComposition)
-	})
-	t.Run("HostPath", func(t *testing.T) {
-		t.Parallel()
-		story(t, hostPathComposition(t))
-	})
+	onBoth(t, story)
 }
 
 func story(t *testing.T, composition string) {
 	t.Helper()
 	s := newServer(t, composition)
-	s.create(t)
-	s.version(t)
-	s.session(t)
-	before := s.mustQuery(t, rows)
+	before := s.begin(t)
 	for round := 1; round <= 2; round++ {
 		s.delete(t)
 		s.proven(t, round)
