@@ -52,6 +52,8 @@ func (m *model) perform(s *instance.State, step Step) {
 	case Protect:
 		m.claimOurs = m.claimOurs || s.Claim != nil && !s.Claim.Dying()
 		l.ours = l.ours || s.XR != nil && !s.XR.Dying()
+	case Supersede:
+		l.xr = dying1
 	case MakeBackupVolume:
 		m.backup, m.backupAt, m.backupPV, m.backupFree, m.latched = alive1, min(placeOf(s), 2), true, false, false
 		if m.backupAt == besideHome {
@@ -262,6 +264,10 @@ func TestModelFindsBugs(t *testing.T) {
 				return Step{Action: Rest}
 			}
 			s.Earlier = false
+			return Next(s)
+		}},
+		"superseded": {reason: "Nobody deletes an XR whose claim was taken from it, and the next one waits for ever.", start: "finalizers", next: func(s *instance.State) Step {
+			s.Superseded = false
 			return Next(s)
 		}},
 		"name first": {reason: "It never lets the claim go.", start: "delete", next: func(s *instance.State) Step {

@@ -126,6 +126,10 @@ func (m model) users(add adder) {
 		w.claim, w.claimOurs, w.claimXR = alive1, false, 0
 	})
 	add("the claim is deleted", true, m.deletes > 0 && m.claim == alive1, func(w *model) { w.deletes--; w.claim = dying1 })
+	add("the claim's finalizers are taken off", true, m.strips > 0 && m.claim == dying1, func(w *model) {
+		w.strips--
+		w.claim, w.claimOurs, w.claimXR = none, false, 0
+	})
 	add("the data claim is deleted", true, m.claims > 0 && m.pvc == alive1, func(w *model) { w.claims--; w.pvc = dying1 })
 	add("the namespace is deleted", true, m.namespaces > 0 && m.namespace == alive1, func(w *model) { w.namespaces--; w.namespace = dying1 })
 	for n := range m.lives {

@@ -58,6 +58,8 @@ func without(s *instance.State) Step {
 //	finalizers ─▶ backup volume ─▶ previous ─▶ the function starts the server ─▶ Retain
 func living(s *instance.State) Step {
 	switch {
+	case s.Superseded && (s.Ephemeral() || s.XR.Protected()):
+		return Step{Action: Supersede, Message: fmt.Sprintf("The claim has another composite resource than %q by now: that one is deleted, and its data backed up before", s.XR.GetName())}
 	case s.Ephemeral() && !s.XR.Protected():
 		return begin(s) // It just goes.
 	case !s.XR.Protected() || s.Claim != nil && !s.Claim.Dying() && !s.Claim.Protected():

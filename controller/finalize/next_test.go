@@ -140,6 +140,8 @@ func TestNext(t *testing.T) {
 		"LostVolume":   {reason: "Where there is no claim, by its volume what is left of it is found.", state: fenced(orphaned, originGone, lostSkip), want: Delete, says: "skipped"},
 		"LostClaim":    {reason: "By its claim what is left of it is found: it goes last.", state: provenState(orphaned, originGone, mounted, released, func(s *instance.State) { s.Backup = nil }), want: ReleaseClaim},
 		"LostJobs":     {reason: "After all else.", state: provenState(orphaned, originGone, mounted, released), want: Delete},
+		"Superseded":   {reason: "Nobody else will delete it, and its data is the next one's.", state: running(superseded), want: Supersede, says: "backed up"},
+		"SupersededUp": {reason: "Not before it is protected: deleting it is what Crossplane does with all it made.", state: running(superseded, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: Protect},
 		"Earlier":      {reason: "What an earlier life leaves decides what this one starts from.", state: running(func(s *instance.State) { s.Earlier, s.XR.Status.Started, s.XR.Status.Previous = true, false, "" }), want: Wait},
 
 		// The data claim is deleted while the instance lives.

@@ -63,6 +63,7 @@ type action func(context.Context, *instance.State, Step) error
 func (p *Performer) actions() map[Action]action {
 	return map[Action]action{
 		Protect:           p.protect,
+		Supersede:         p.supersede,
 		MakeBackupVolume:  p.makeBackupVolume,
 		LatchBackupVolume: p.latchBackupVolume,
 		GrowBackupVolume:  p.growBackupVolume,
@@ -131,6 +132,11 @@ func (p *Performer) protect(ctx context.Context, s *instance.State, _ Step) erro
 		}
 	}
 	return nil
+}
+
+// supersede an XR, as a person would delete it.
+func (p *Performer) supersede(ctx context.Context, s *instance.State, _ Step) error {
+	return p.remove(ctx, s.XR.Unstructured, metav1.DeletePropagationBackground)
 }
 
 // look writes what the function waits for. The UID makes the patch one of this

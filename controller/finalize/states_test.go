@@ -124,6 +124,9 @@ func homeless(s *instance.State) {
 	s.Origin.DeletionTimestamp = &metav1.Time{Time: now}
 }
 
+// superseded life: the claim has another XR by now.
+func superseded(s *instance.State) { s.Superseded, s.Claim = true, nil }
+
 // orphaned life: its XR was let go by somebody else.
 func orphaned(s *instance.State) {
 	s.Lost, s.Claim = true, nil

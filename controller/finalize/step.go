@@ -23,6 +23,8 @@ const (
 	Wait Action = "Wait"
 	// Protect puts our finalizer on claim and XR.
 	Protect Action = "Protect"
+	// Supersede deletes an XR whose claim has bound another one.
+	Supersede Action = "Supersede"
 	// MakeBackupVolume makes the backup claim, and its volume on hostPath.
 	MakeBackupVolume Action = "MakeBackupVolume"
 	// GrowBackupVolume with the instance.

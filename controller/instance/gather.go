@@ -61,7 +61,7 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	}
 	out := make([]*State, 0, len(xrs))
 	for i, xr := range xrs {
-		s := &State{Life: k.Life(xr.GetUID()), Now: g.Clock(), Namespace: ns, XR: xr, Lost: i < len(ghosts), Earlier: i > 0 && xrs[0].Dying()}
+		s := &State{Life: k.Life(xr.GetUID()), Now: g.Clock(), Namespace: ns, XR: xr, Lost: i < len(ghosts), Earlier: i > 0 && ends(xrs[0], claim), Superseded: superseded(xr, claim)}
 		if claim != nil && claim.Composite == xr.GetName() {
 			s.Claim = claim
 		}
@@ -120,8 +120,17 @@ func (g *Gatherer) xrs(ctx context.Context, k Key, kind Kind, claim *Composite) 
 		r := x.Spec.ClaimRef
 		return r == nil || r.Kind != k.Kind || r.Namespace != k.Namespace || r.Name != k.Name
 	})
-	slices.SortStableFunc(out, func(a, b *Composite) int { return order(b.Dying(), a.Dying()) })
+	slices.SortStableFunc(out, func(a, b *Composite) int { return order(ends(b, claim), ends(a, claim)) })
 	return out, nil
+}
+
+// ends is true if an XR is being deleted, or is to be.
+func ends(xr, claim *Composite) bool { return xr.Dying() || superseded(xr, claim) }
+
+// superseded is true if the claim that an XR is of has bound another one, which
+// is for good. Crossplane leaves it as it is.
+func superseded(xr, claim *Composite) bool {
+	return !xr.Dying() && claim != nil && claim.Composite != "" && claim.Composite != xr.GetName()
 }
 
 func order(a, b bool) int {

@@ -134,11 +134,12 @@ type summary struct {
 	XR, Claim, DataClaim, Origin, DataVolume, Deployment, Backup string
 
 	Lost, Earlier         bool
+	Superseded            bool
 	Pods, Records, Strays []string
 }
 
 func summarize(s *State) summary {
-	out := summary{Lost: s.Lost, Earlier: s.Earlier}
+	out := summary{Lost: s.Lost, Earlier: s.Earlier, Superseded: s.Superseded}
 	if s.Origin != nil {
 		out.Origin = s.Origin.Namespace + "/" + s.Origin.Name
 	}
@@ -198,7 +199,11 @@ func TestGather(t *testing.T) {
 		"Lives": {reason: "Both are instances of this name; only one is the claim's. The one that ends comes first.",
 			have: []client.Object{xr("new", "uid-2", "db", false), xr("old", "uid-1", "db", true), boundClaim("new")},
 			want: []summary{{XR: "old"}, {XR: "new", Claim: "db", Earlier: true}}},
-		"Liar": {reason: "A label is where to look, no proof.", have: []client.Object{xr("x", "uid-1", "another", false)}, want: []summary{{}}},
+		"Superseded": {reason: "The claim was taken from its XR before Crossplane deleted that: it ends before the one that the claim has now.",
+			have: []client.Object{xr("new", "uid-2", "db", false), xr("old", "uid-1", "db", false), boundClaim("new")},
+			want: []summary{{XR: "old", Superseded: true}, {XR: "new", Claim: "db", Earlier: true}}},
+		"Unbound": {reason: "A claim that has bound none yet, or is not there, supersedes nothing.", have: []client.Object{xr("x", "uid-1", "db", false), boundClaim("")}, want: []summary{{XR: "x"}}},
+		"Liar":    {reason: "A label is where to look, no proof.", have: []client.Object{xr("x", "uid-1", "another", false)}, want: []summary{{}}},
 		"Volumes": {reason: "The claim's, bound to each other.", have: []client.Object{xr("x", "uid-1", "db", false), dataClaim(ours), volumeOf("db-pvc")},
 			want: []summary{{XR: "x", DataClaim: "db-pvc", DataVolume: "pv"}}},
 		"OtherLife": {reason: "Another life's claim is not touched.", have: []client.Object{xr("x", "uid-1", "db", false), dataClaim(theirs)}, want: []summary{{XR: "x"}}},

@@ -34,6 +34,9 @@ type State struct {
 	Lost bool
 	// Earlier is true if another life of the instance has not ended.
 	Earlier bool
+	// Superseded is true if the claim has bound another XR, and nobody has deleted
+	// this one.
+	Superseded bool
 
 	// DataClaim and DataVolume hold the database. Origin is the claim that clients'
 	// server mounted, where the DataClaim is another one at the life's Place.
