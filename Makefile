@@ -7,7 +7,7 @@ TOOLS = $$(go run ./test/tools cli core cli116)
 # Modules of their own, which `go test ./...` of the root does not see.
 MODULES = package/build test/cluster test/e2e
 
-.PHONY: help demo test unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
+.PHONY: help demo matrix test unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
 	cluster-status install cluster-test mysqld-test e2e bench fuzz generate clean
 
 help: ## Show this list.
@@ -67,6 +67,9 @@ mysqld-test: ## Test backup, restore and password changes with a real mysqld, wi
 
 e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG.
 	go test -C test/e2e -count=1 -timeout 60m -parallel 4 -v ./...
+
+matrix: ## Delete servers in each way, with each fault; for hours, and from where it was stopped. Results: .cache/matrix.
+	MATRIX=$(CURDIR)/.cache/matrix go test -C test/e2e -count=1 -timeout 12h -v -run 'TestMatrix$$' .
 
 bench: ## Measure the function, the agent beside dumps and tar, and what people wait for on a cluster.
 	go test ./fn -run '^$$' -bench . -benchtime 2s -count 3

@@ -86,7 +86,7 @@ func TestNoAcknowledgedRowIsLost(t *testing.T) {
 	s.create(t)
 	s.version(t)
 	s.mustQuery(t, "CREATE TABLE written (session INT, n INT, PRIMARY KEY (session, n))")
-	w := s.startWriter(t)
+	w := s.startWriter(t, 0)
 	eventually(t, "the writer", func(context.Context) error { return w.wrote(100) })
 	s.delete(t)
 	sessions := w.end()
@@ -108,21 +108,23 @@ func TestNoAcknowledgedRowIsLost(t *testing.T) {
 // the server.
 type writer struct {
 	stop context.CancelFunc
-	done sync.WaitGroup
+	// pause after each row.
+	pause time.Duration
+	done  sync.WaitGroup
 
 	mu sync.Mutex
 	// acknowledged rows of each session.
 	acknowledged []int
 }
 
-func (s *server) startWriter(t *testing.T) *writer {
+func (s *server) startWriter(t *testing.T, pause time.Duration) *writer {
 	t.Helper()
 	client, err := s.logIn(t.Context(), "--unbuffered", "--verbose", "--verbose", "--verbose")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	w := &writer{stop: stop}
+	w := &writer{stop: stop, pause: pause}
 	w.done.Go(func() {
 		for ctx.Err() == nil {
 			w.session(ctx, s, client)
@@ -145,7 +147,7 @@ func (w *writer) session(ctx context.Context, s *server, client []string) {
 			w.mu.Unlock()
 		}
 	}}
-	err := stream(ctx, s.namespace, "client", &inserts{session: session}, answers, client...)
+	err := stream(ctx, s.namespace, "client", &inserts{session: session, pause: w.pause}, answers, client...)
 	if err != nil {
 		select {
 		case <-ctx.Done():
@@ -186,6 +188,7 @@ func (w *writer) end() map[int]int {
 // inserts reads as statements without an end.
 type inserts struct {
 	session, n int
+	pause      time.Duration
 	rest       string
 }
 
@@ -194,6 +197,7 @@ var _ io.Reader = &inserts{}
 // Read never fails.
 func (i *inserts) Read(p []byte) (int, error) {
 	if i.rest == "" {
+		time.Sleep(i.pause)
 		i.n++
 		i.rest = fmt.Sprintf("INSERT INTO written VALUES (%d, %d);\n", i.session, i.n)
 	}

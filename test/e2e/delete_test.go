@@ -38,7 +38,7 @@ func TestDeleteBeforeTheServerStarted(t *testing.T) {
 			t.Parallel()
 			composition := classComposition
 			if c.hostPath {
-				composition = hostPathComposition(t)
+				composition = hostPathComposition(t, nil)
 			}
 			s := newServer(t, composition)
 			good := s.spec["image"]
@@ -162,6 +162,16 @@ func TestCreateRightAfterDelete(t *testing.T) {
 	s := newServer(t, classComposition)
 	before := s.begin(t)
 	s.startDelete(t)
+	s.createWhenFree(t)
+	if got := s.firstAnswer(t, rows); got != before {
+		t.Errorf("want every row, got %q", got)
+	}
+	s.proven(t, 1)
+}
+
+// createWhenFree the claim whose name may still be taken.
+func (s *server) createWhenFree(t *testing.T) {
+	t.Helper()
 	eventually(t, "the name", func(ctx context.Context) error {
 		again := object(s.claim.GetAPIVersion(), s.claim.GetKind(), s.namespace, s.name)
 		again.Object["spec"] = s.spec
@@ -175,10 +185,6 @@ func TestCreateRightAfterDelete(t *testing.T) {
 		}
 		return err
 	})
-	if got := s.firstAnswer(t, rows); got != before {
-		t.Errorf("want every row, got %q", got)
-	}
-	s.proven(t, 1)
 }
 
 // TestDeleteOfAKilledServer deletes one that hangs, so that nothing but SIGKILL ends it. What it acknowledged is in its

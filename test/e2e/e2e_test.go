@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -74,6 +75,7 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 
 func connect() error {
 	ctrllog.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard()) // Of connections to servers that are killed.
 	config, err := clientcmd.BuildConfigFromFlags("", suite.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("cannot use the kubeconfig: %w", err)

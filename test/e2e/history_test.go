@@ -86,6 +86,13 @@ func (h *history) fault(text string) {
 	h.faults = append(h.faults, text)
 }
 
+// soFar is what has happened until now, in any order.
+func (h *history) soFar() []moment {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.moments)
+}
+
 // end of the history. The result is in its order.
 func (h *history) end(t *testing.T) []moment {
 	t.Helper()

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -32,7 +31,7 @@ const patience = 8 * time.Minute
 // eventually waits until a check has no complaint.
 func eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience) // It also serves cleanups.
 	defer cancel()
 	if err := poll(ctx, func() error { return check(ctx) }); err != nil {
 		t.Fatalf("%s: %v", what, err)
@@ -192,7 +191,7 @@ func stream(ctx context.Context, namespace, pod string, stdin io.Reader, stdout 
 // gone is a complaint as long as an object is there.
 func gone(ctx context.Context, o client.Object) error {
 	err := suite.kube.Get(ctx, client.ObjectKeyFromObject(o), o)
-	if apierrors.IsNotFound(err) {
+	if unknown(err) {
 		return nil
 	}
 	if err != nil {

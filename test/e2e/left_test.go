@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,8 +64,14 @@ func (s *server) backupClaim() string { return "backup-" + s.name + "-pvc" }
 func (s *server) listed(ctx context.Context, kind, namespace string) ([]unstructured.Unstructured, error) {
 	list := listOf(kind)
 	err := suite.kube.List(ctx, list, client.InNamespace(namespace))
+	if unknown(err) {
+		return nil, nil
+	}
 	return list.Items, err
 }
+
+// unknown is the error of a kind that the API server does not have, or does not have any more.
+func unknown(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
 func listOf(kind string) *unstructured.UnstructuredList {
 	at := strings.LastIndex(kind, "/")

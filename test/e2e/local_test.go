@@ -40,9 +40,15 @@ func TestControllerOutside(t *testing.T) {
 // controllers that run in the cluster.
 func controllers(t *testing.T, want int32) {
 	t.Helper()
+	scale(t, keeper, "crossplane-mysql", want)
+}
+
+// scale a Deployment, and wait until it is so.
+func scale(t *testing.T, namespace, name string, want int32) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "crossplane-mysql-system", Name: "crossplane-mysql"}}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	if err := suite.kube.Patch(ctx, d, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, want))); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +57,7 @@ func controllers(t *testing.T, want int32) {
 			return err
 		}
 		if d.Status.ObservedGeneration < d.Generation || d.Status.Replicas != want || d.Status.ReadyReplicas != want {
-			return fmt.Errorf("want %d controllers, there are %d, %d of them ready", want, d.Status.Replicas, d.Status.ReadyReplicas)
+			return fmt.Errorf("want %d pods of %s, there are %d, %d of them ready", want, name, d.Status.Replicas, d.Status.ReadyReplicas)
 		}
 		return nil
 	})

@@ -16,7 +16,7 @@ import (
 // TestRow14Database.
 func TestRows(t *testing.T) { //nolint:tparallel // One instance, in the order of its life.
 	t.Parallel()
-	s := newServer(t, hostPathComposition(t))
+	s := newServer(t, hostPathComposition(t, nil))
 	t.Run("Row02Required", s.required)
 	s.create(t)
 	s.version(t)

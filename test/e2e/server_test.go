@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -18,25 +19,34 @@ const phaseProven = "Proven"
 // classComposition puts data into volumes of a StorageClass.
 const classComposition = "mysql"
 
-// hostPathComposition is the one of the package with the name of a node, as a platform team with several nodes has it.
-func hostPathComposition(t *testing.T) string {
+// hostPathComposition is the one of the package with the name of a node, as a platform team with several nodes has it,
+// and with more input if there is any.
+func hostPathComposition(t *testing.T, input map[string]any) string {
 	t.Helper()
 	var nodes corev1.NodeList
 	if err := suite.kube.List(t.Context(), &nodes); err != nil || len(nodes.Items) == 0 {
 		t.Fatalf("cannot find a node: %v", err)
 	}
-	packaged := object("apiextensions.crossplane.io/v1", "Composition", "", "mysql-hostpath")
+	all := map[string]any{"hostPathNode": nodes.Items[0].Name}
+	maps.Copy(all, input)
+	return copyOfComposition(t, "mysql-hostpath", all)
+}
+
+// copyOfComposition of the package with other input.
+func copyOfComposition(t *testing.T, name string, input map[string]any) string {
+	t.Helper()
+	packaged := object("apiextensions.crossplane.io/v1", "Composition", "", name)
 	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(packaged), packaged); err != nil {
 		t.Fatal(err)
 	}
 	c := object("apiextensions.crossplane.io/v1", "Composition", "", "")
-	c.SetGenerateName("e2e-hostpath-")
+	c.SetGenerateName("e2e-" + name + "-")
 	c.Object["spec"] = packaged.Object["spec"]
 	steps, _, err := unstructured.NestedSlice(c.Object, "spec", "pipeline")
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps[0].(map[string]any)["input"].(map[string]any)["hostPathNode"] = nodes.Items[0].Name
+	maps.Copy(steps[0].(map[string]any)["input"].(map[string]any), input)
 	if err := unstructured.SetNestedSlice(c.Object, steps, "spec", "pipeline"); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +70,7 @@ func onBoth(t *testing.T, run func(t *testing.T, composition string)) {
 	})
 	t.Run("HostPath", func(t *testing.T) {
 		t.Parallel()
-		run(t, hostPathComposition(t))
+		run(t, hostPathComposition(t, nil))
 	})
 }
 
@@ -269,6 +279,12 @@ func (s *server) discard(t *testing.T) {
 // dump says what a person would look at first when a test has failed.
 func (s *server) dump(ctx context.Context, t *testing.T) {
 	t.Helper()
+	t.Log(s.look(ctx))
+}
+
+// look at what there is.
+func (s *server) look(ctx context.Context) string {
+	var b strings.Builder
 	for _, args := range [][]string{
 		{"get", "mysql,pvc,job,pod,deployment,events", "--namespace", s.namespace, "--output", "wide"},
 		{"get", "mysql", s.name, "--namespace", s.namespace, "--output", "yaml"},
@@ -276,6 +292,7 @@ func (s *server) dump(ctx context.Context, t *testing.T) {
 		{"logs", "--namespace", "crossplane-mysql-system", "deployment/crossplane-mysql", "--tail", "60"},
 	} {
 		out, err := kubectl(ctx, args...)
-		t.Logf("kubectl %s (%v)\n%s", strings.Join(args, " "), err, out)
+		fmt.Fprintf(&b, "kubectl %s (%v)\n%s\n", strings.Join(args, " "), err, out)
 	}
+	return b.String()
 }

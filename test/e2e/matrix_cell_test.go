@@ -1,0 +1,283 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A cell of the matrix is a server that is deleted in one way, while one thing goes wrong.
+type cell struct {
+	*server
+
+	way   *way
+	fault *fault
+
+	host    *host
+	meeting *meeting
+
+	// life is the UID of the composite that is deleted, and node the server's.
+	life, node string
+	// handle is the UID of a data PVC that is deleted.
+	handle types.UID
+	// process of a server that hangs, and the backups' volume.
+	process, backups string
+	// before are the rows of the original session.
+	before  string
+	history *history
+	writer  *writer
+	// damaged waits for the damage of an archive.
+	damaged func(*testing.T)
+}
+
+func (c *cell) title() string { return c.way.name + " / " + c.fault.name }
+
+// shares says what a cell does to the whole cluster; empty where it does nothing to it.
+func (c *cell) shares() string {
+	shares := ""
+	if c.way.uninstall != nil {
+		shares = c.way.name
+	}
+	if c.fault.everywhere {
+		shares += "/" + c.fault.name
+	}
+	return shares
+}
+
+// senseless says why there is no such cell; empty where there is.
+func (c *cell) senseless() string {
+	switch {
+	case c.fault.senseless != "":
+		return c.fault.senseless
+	case c.way.heals && c.fault.ofBackup:
+		return "nothing is backed up"
+	case c.way == byFunction && c.fault == faultFunction:
+		return "they are one"
+	}
+	return ""
+}
+
+// every cell there is.
+func every() []*cell {
+	var all []*cell
+	for _, f := range faults {
+		for _, w := range ways {
+			all = append(all, &cell{way: w, fault: f})
+		}
+	}
+	return all
+}
+
+// pairs are the cells of a short run.
+func pairs(t *testing.T) []*cell {
+	t.Helper()
+	var all []*cell
+	seen := map[any]bool{}
+	for _, p := range []struct {
+		fault *fault
+		ways  []*way
+	}{
+		{noFault, []*way{byDeployment, byPackage, byFunction}},
+		{faultKilled, []*way{byClaim, byXR}},
+		{faultAbsent, []*way{byNamespace, byFinalizers}},
+		{faultKubelet, []*way{byClaim, byVolumeClaim}},
+		{faultAPIServer, []*way{byReplace, byDeployment}},
+		{faultCore, []*way{byXROrphan, byClaim}},
+		{faultFunction, []*way{byClaimForeground, byVolumeClaim}},
+		{faultPod, []*way{byReplace}},
+		{faultJob, []*way{byClaimForeground}},
+		{faultCrashLoop, []*way{byClaimOrphan}},
+		{faultPassword, []*way{byXR}},
+		{faultBackupClaim, []*way{byXRForeground}},
+		{faultDamage, []*way{byXROrphan}},
+		{faultFull, []*way{byNamespace}},
+		{faultHang, []*way{byFinalizers}},
+	} {
+		for _, w := range p.ways {
+			all = append(all, &cell{way: w, fault: p.fault})
+			seen[w], seen[p.fault] = true, true
+		}
+	}
+	for _, w := range ways {
+		if !seen[w] {
+			t.Errorf("no cell of a short run is about: %s", w.name)
+		}
+	}
+	for _, f := range faults {
+		if !seen[f] && f.senseless == "" {
+			t.Errorf("no cell of a short run is about: %s", f.name)
+		}
+	}
+	return all
+}
+
+// run from the first start to the end of the second life. Whatever fails is looked at before it is cleaned up.
+func (c *cell) run(t *testing.T, folder string) {
+	t.Helper()
+	c.server = newServer(t, c.composition(t))
+	t.Cleanup(func() {
+		if t.Failed() && folder != "" {
+			c.log(t, filepath.Join(folder, logName(c.title())))
+		}
+	})
+	c.start(t)
+	c.step(t, c.fault.everywhere, c.fault.before)
+	c.step(t, true, c.way.uninstall)
+	c.way.delete(t, c)
+	c.step(t, c.fault.everywhere, c.fault.during)
+	c.step(t, true, func(t *testing.T, c *cell) { t.Helper(); c.meeting.end(t) })
+	if c.fault.after != nil {
+		c.fault.after(t, c)
+	}
+	c.way.over(t, c)
+	c.step(t, true, c.way.install)
+	c.way.again(t, c)
+	c.everyRow(t)
+	c.end(t)
+}
+
+// step of a way or a fault. What is done to the whole cluster is done once for all cells of the meeting.
+func (c *cell) step(t *testing.T, everywhere bool, do func(*testing.T, *cell)) {
+	t.Helper()
+	switch {
+	case do == nil:
+	case everywhere:
+		c.meeting.once(t, func() { do(t, c) })
+	default:
+		do(t, c)
+	}
+}
+
+// later is what ends a fault of the whole cluster, also when the cell fails before.
+func (c *cell) later(t *testing.T, undo func(*testing.T)) {
+	t.Helper()
+	c.meeting.undo = undo
+	t.Cleanup(func() { undo(t) })
+}
+
+// start the server, and a client that writes row after row.
+func (c *cell) start(t *testing.T) {
+	t.Helper()
+	c.before = c.begin(t)
+	c.mustQuery(t, "CREATE TABLE written (session INT, n INT, PRIMARY KEY (session, n))")
+	xr, err := c.xr(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.life, c.node = string(xr.GetUID()), c.mustServerPod(t).Spec.NodeName
+	c.history = c.startHistory(t)
+	c.writer = c.startWriter(t, 20*time.Millisecond)
+	eventually(t, "the writer", func(context.Context) error { return c.writer.wrote(10) })
+}
+
+// composition of the cell: hostPath in every other one.
+func (c *cell) composition(t *testing.T) string {
+	t.Helper()
+	onHost := !c.fault.ofClass && c.number()%2 == 1
+	input := map[string]any{}
+	if c.way == byNamespace {
+		input["namespaceReuse"] = "Allow"
+	}
+	switch {
+	case onHost:
+		return hostPathComposition(t, input)
+	case len(input) > 0:
+		return copyOfComposition(t, classComposition, input)
+	}
+	return classComposition
+}
+
+// number of the cell.
+func (c *cell) number() int {
+	n := 0
+	for i, w := range ways {
+		if w == c.way {
+			n += i
+		}
+	}
+	for i, f := range faults {
+		if f == c.fault {
+			n += i
+		}
+	}
+	return n
+}
+
+// everyRow that was acknowledged is there.
+func (c *cell) everyRow(t *testing.T) {
+	t.Helper()
+	sessions := c.writer.end()
+	if got := c.firstAnswer(t, rows); got != c.before {
+		t.Errorf("want every row\n%s\ngot\n%s", c.before, got)
+	}
+	total := 0
+	for session, acknowledged := range sessions {
+		got := c.mustQuery(t, fmt.Sprintf("SELECT COUNT(*) FROM written WHERE session = %d AND n <= %d", session, acknowledged))
+		if want := fmt.Sprintln(acknowledged); got != want {
+			t.Errorf("session %d: want %s rows, each of which was acknowledged, got %s", session, want, got)
+		}
+		total += acknowledged
+	}
+	t.Logf("%d rows were acknowledged in %d sessions", total, len(sessions))
+}
+
+// end the second life, and see what is left.
+func (c *cell) end(t *testing.T) {
+	t.Helper()
+	c.history.end(t)
+	want := 1
+	if c.way.heals {
+		want = 0
+	}
+	c.proven(t, want)
+	c.discard(t)
+	c.nothingLeft(t)
+	c.nothingRescued(t)
+}
+
+// lifesRecord is that of the life that was deleted.
+func (c *cell) lifesRecord(ctx context.Context) (*unstructured.Unstructured, error) {
+	records, err := c.records(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range records {
+		if uid, _, _ := unstructured.NestedString(records[i].Object, "spec", "instance", "xr"); uid == c.life {
+			return &records[i], nil
+		}
+	}
+	return nil, fmt.Errorf("there is no record of life %s among %d", c.life, len(records))
+}
+
+// proof of the life that was deleted.
+func (c *cell) proof(t *testing.T) {
+	t.Helper()
+	eventually(t, "the proof", func(ctx context.Context) error {
+		r, err := c.lifesRecord(ctx)
+		if err != nil {
+			return err
+		}
+		phase, _, _ := unstructured.NestedString(r.Object, "status", "phase")
+		if phase != phaseProven {
+			message, _, _ := unstructured.NestedString(r.Object, "status", "message")
+			return fmt.Errorf("the backup is %s: %s", phase, message)
+		}
+		return nil
+	})
+}
+
+// log what there is when a cell has failed.
+func (c *cell) log(t *testing.T, file string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	if err := os.WriteFile(file, []byte(c.look(ctx)), 0o644); err != nil {
+		t.Error(err)
+	}
+}

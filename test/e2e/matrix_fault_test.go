@@ -1,0 +1,420 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A fault goes wrong while a server is deleted.
+type fault struct {
+	name string
+	// everywhere is true if it hits the whole cluster.
+	everywhere bool
+	// ofBackup is true if it hits what only a backup has, and ofClass if only volumes of a StorageClass have it.
+	ofBackup, ofClass bool
+	// senseless says why no cell has it.
+	senseless string
+
+	// before the deletion, and during it.
+	before, during func(*testing.T, *cell)
+	// after it ended, for each server.
+	after func(*testing.T, *cell)
+}
+
+// The faults.
+var (
+	noFault          = &fault{name: "none"}
+	faultKilled      = &fault{name: "controller killed at each step", everywhere: true, during: killsController}
+	faultAbsent      = &fault{name: "controller not running for a minute", everywhere: true, before: stopsController, during: aMinute}
+	faultPod         = &fault{name: "backup Job's pod deleted", ofBackup: true, during: deletesJobsPod}
+	faultJob         = &fault{name: "backup Job deleted", ofBackup: true, during: deletesJob}
+	faultKubelet     = &fault{name: "kubelet stopped for a while", everywhere: true, during: stopsKubelet}
+	faultCrashLoop   = &fault{name: "mysqld crash-looping", before: crashLoops, after: mendsConfig}
+	faultHang        = &fault{name: "mysqld hanging until SIGKILL", before: hangs, during: killsServer}
+	faultPassword    = &fault{name: "root's password changed behind our back", before: changesPassword, after: saysPassword}
+	faultFull        = &fault{name: "backup volume full, then grown", ofBackup: true, ofClass: true, before: fillsBackupVolume, during: waitsForComplaint, after: growsBackupVolume}
+	faultBackupClaim = &fault{name: "backup PVC deleted", ofBackup: true, before: deletesBackupClaim}
+	faultDamage      = &fault{name: "archive damaged before its proof", ofBackup: true, before: damagesArchive, after: sawDamage}
+	faultAPIServer   = &fault{name: "API server killed twice", everywhere: true, during: killsAPIServer}
+	faultCore        = &fault{name: "Crossplane not running for a while", everywhere: true, before: stopsCore, during: aWhile}
+	faultFunction    = &fault{name: "function not running for a while", everywhere: true, before: stopsFunction, during: aWhile}
+	faultClock       = &fault{name: "controller's clock an hour off", senseless: "the machine has one clock; TestCrash has it"}
+
+	faults = []*fault{
+		noFault, faultKilled, faultAbsent, faultPod, faultJob, faultKubelet, faultCrashLoop, faultHang, faultPassword,
+		faultFull, faultBackupClaim, faultDamage, faultAPIServer, faultCore, faultFunction, faultClock,
+	}
+)
+
+// digits of a percentage or time.
+var digits = regexp.MustCompile(`\d+`)
+
+// killsController whenever the deletion has come further.
+func killsController(t *testing.T, c *cell) {
+	t.Helper()
+	seen := map[string]bool{}
+	kills := 0
+	first := c.meeting.first()
+	eventually(t, "the deletion", func(ctx context.Context) error {
+		step := first.progress(ctx)
+		if strings.Contains(step, "over") {
+			return nil
+		}
+		if !seen[step] {
+			seen[step] = true
+			kills++
+			c.host.run(t, 0, `pkill -KILL -f '^/controller start' || true`)
+			if err := deletePods(ctx, keeper, client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil {
+				return err // A container that is killed again and again is not started again at once.
+			}
+		}
+		return fmt.Errorf("it is at %s", step)
+	})
+	if kills < 2 {
+		t.Errorf("want the controller killed at each step, it was %d times", kills)
+	}
+	t.Logf("the controller was killed %d times", kills)
+}
+
+// progress of the deletion, for what can be seen of it.
+func (c *cell) progress(ctx context.Context) string {
+	step := ""
+	if c.way.heals {
+		pvc := object("v1", "PersistentVolumeClaim", c.namespace, c.server.name+"-pvc")
+		err := suite.kube.Get(ctx, client.ObjectKeyFromObject(pvc), pvc)
+		if err == nil && pvc.GetUID() != c.handle && condition(ctx, c.claim.DeepCopy(), "Ready") == nil {
+			return "over"
+		}
+		step = fmt.Sprint(err == nil && pvc.GetUID() == c.handle)
+	} else if r, err := c.lifesRecord(ctx); err == nil {
+		phase, _, _ := unstructured.NestedString(r.Object, "status", "phase")
+		xr, err := c.xrOfLife(ctx)
+		if phase == phaseProven && err == nil && xr == nil {
+			return "over"
+		}
+		step = phase
+	}
+	return digits.ReplaceAllString(step+" "+c.message(ctx), "")
+}
+
+// xrOfLife that is deleted; nil where it is gone.
+func (c *cell) xrOfLife(ctx context.Context) (*unstructured.Unstructured, error) {
+	all, err := c.listed(ctx, "otus.homework/v1/XMySQL", "")
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if string(all[i].GetUID()) == c.life {
+			return &all[i], nil
+		}
+	}
+	return nil, nil //nolint:nilnil // None, and no error.
+}
+
+func deletePods(ctx context.Context, namespace string, labels client.MatchingLabels) error {
+	return suite.kube.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), labels, client.GracePeriodSeconds(0))
+}
+
+func aMinute(*testing.T, *cell) { time.Sleep(time.Minute) }
+
+func aWhile(*testing.T, *cell) { time.Sleep(30 * time.Second) }
+
+// stopsController before the deletion, and for a minute of it.
+func stopsController(t *testing.T, c *cell) {
+	t.Helper()
+	controllers(t, 0)
+	c.later(t, func(t *testing.T) { t.Helper(); controllers(t, 1) })
+}
+
+// ofBackup are the Job of the backup and its pod of the life, wherever they run.
+func (c *cell) ofBackup() client.ListOption {
+	return client.MatchingLabels{"app.kubernetes.io/component": "backup", "otus.homework/xr": c.life}
+}
+
+func deletesJobsPod(t *testing.T, c *cell) {
+	t.Helper()
+	eventually(t, "the backup Job's pod", func(ctx context.Context) error {
+		var pods corev1.PodList
+		if err := suite.kube.List(ctx, &pods, c.ofBackup()); err != nil {
+			return err
+		}
+		if len(pods.Items) == 0 {
+			return fmt.Errorf("there is none: %s", c.message(ctx))
+		}
+		return client.IgnoreNotFound(suite.kube.Delete(ctx, &pods.Items[0], client.GracePeriodSeconds(0)))
+	})
+}
+
+func deletesJob(t *testing.T, c *cell) {
+	t.Helper()
+	eventually(t, "the backup Job", func(ctx context.Context) error {
+		jobs := listOf("batch/v1/Job")
+		if err := suite.kube.List(ctx, jobs, c.ofBackup()); err != nil {
+			return err
+		}
+		if len(jobs.Items) == 0 {
+			return fmt.Errorf("there is none: %s", c.message(ctx))
+		}
+		return client.IgnoreNotFound(suite.kube.Delete(ctx, &jobs.Items[0], propagation("Background")))
+	})
+}
+
+// stopsKubelet of the server's node. It does not notice.
+func stopsKubelet(t *testing.T, c *cell) {
+	t.Helper()
+	line := fmt.Sprintf("pkill -%%s -f '^/run/kube kubelet .*--hostname-override=%s '", c.node)
+	c.later(t, func(t *testing.T) { t.Helper(); c.host.run(t, 0, fmt.Sprintf(line, "CONT")) })
+	c.host.run(t, 0, fmt.Sprintf(line, "STOP"))
+	time.Sleep(30 * time.Second)
+}
+
+func crashLoops(t *testing.T, c *cell) {
+	t.Helper()
+	c.set(t, map[string]any{"config": map[string]any{"no_such_setting": "1"}})
+	c.pods(t, "server", func(p *corev1.Pod) bool { return waits(p, "CrashLoopBackOff") })
+}
+
+// mendsConfig where the claim goes on.
+func mendsConfig(t *testing.T, c *cell) {
+	t.Helper()
+	c.amend(t, `{"spec":{"config":null}}`)
+}
+
+// amend the claim, if it is one that goes on.
+func (c *cell) amend(t *testing.T, patch string) {
+	t.Helper()
+	if !c.way.heals && c.way != byXR && c.way != byXRForeground && c.way != byXROrphan {
+		return
+	}
+	if err := suite.kube.Patch(t.Context(), c.claim.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hangs as on a disk that does not answer.
+func hangs(t *testing.T, c *cell) {
+	t.Helper()
+	uid := strings.ReplaceAll(string(c.mustServerPod(t).UID), "-", "[-_]") // Names of cgroups have either.
+	out := c.host.run(t, 0, fmt.Sprintf(`for d in $(grep -ls '%s' /proc/[0-9]*/cgroup | cut -d/ -f3); do test "$(cat /proc/$d/comm)" != mysqld || echo $d; done`, uid))
+	servers := strings.Fields(out)
+	if len(servers) != 1 {
+		t.Fatalf("want one server, found %q", out)
+	}
+	c.process = servers[0]
+	c.host.run(t, 0, "kill -STOP "+c.process)
+}
+
+func killsServer(t *testing.T, c *cell) {
+	t.Helper()
+	eventually(t, "the server's end", func(ctx context.Context) error {
+		pods, err := c.podsOf(ctx, "server")
+		for i := range pods {
+			if pods[i].DeletionTimestamp == nil {
+				return errors.New("nobody ends it")
+			}
+		}
+		return err
+	})
+	c.host.run(t, 0, "kill -KILL "+c.process+" || true")
+}
+
+// behindOurBack is a password that no claim and no Secret has.
+const behindOurBack = "behind our back"
+
+func changesPassword(t *testing.T, c *cell) {
+	t.Helper()
+	c.mustQuery(t, "ALTER USER root@'%' IDENTIFIED BY '"+behindOurBack+"'; ALTER USER root@'%' DISCARD OLD PASSWORD")
+	c.password, c.spec["password"] = behindOurBack, behindOurBack
+}
+
+// saysPassword where the claim goes on.
+func saysPassword(t *testing.T, c *cell) {
+	t.Helper()
+	c.amend(t, `{"spec":{"password":"`+behindOurBack+`"}}`)
+}
+
+// fillsBackupVolume to the last byte.
+func fillsBackupVolume(t *testing.T, c *cell) {
+	t.Helper()
+	c.hand(t, "hand", c.backupClaim())
+	if _, err := c.by(t.Context(), "hand", "cat /dev/zero >/data/full || sync"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitsForComplaint of the backup.
+func waitsForComplaint(t *testing.T, c *cell) {
+	t.Helper()
+	eventually(t, "the complaint", func(ctx context.Context) error {
+		r, err := c.lifesRecord(ctx)
+		if err != nil {
+			return err
+		}
+		phase, _, _ := unstructured.NestedString(r.Object, "status", "phase")
+		message, _, _ := unstructured.NestedString(r.Object, "status", "message")
+		if phase != "Failed" || !strings.Contains(message, "room") && !strings.Contains(message, "full") && !strings.Contains(message, "space") {
+			return fmt.Errorf("it is %s: %s", phase, message)
+		}
+		return nil
+	})
+}
+
+// growsBackupVolume by whatever claim it has.
+func growsBackupVolume(t *testing.T, c *cell) {
+	t.Helper()
+	eventually(t, "room for the backup", func(ctx context.Context) error {
+		v, err := c.volumeOfBackups(ctx)
+		if err != nil {
+			return err
+		}
+		pvc := object("v1", "PersistentVolumeClaim", v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name)
+		return suite.kube.Patch(ctx, pvc, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)))
+	})
+}
+
+// volumeOfBackups of the instance, whatever claim it has.
+func (c *cell) volumeOfBackups(ctx context.Context) (*corev1.PersistentVolume, error) {
+	if c.backups == "" {
+		v, err := c.volumeOf(ctx, c.backupClaim())
+		if err == nil && v == nil {
+			err = errors.New("the backups have no volume")
+		}
+		if err != nil {
+			return nil, err
+		}
+		c.backups = v.Name
+	}
+	v := &corev1.PersistentVolume{}
+	return v, suite.kube.Get(ctx, client.ObjectKey{Name: c.backups}, v)
+}
+
+// bindBackups to their volume, as the first backup would, and return it.
+func (c *cell) bindBackups(t *testing.T) *corev1.PersistentVolume {
+	t.Helper()
+	c.hand(t, "hand", c.backupClaim())
+	c.dismiss(t, "hand")
+	v, err := c.volumeOfBackups(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// deletesBackupClaim of a volume that is kept.
+func deletesBackupClaim(t *testing.T, c *cell) {
+	t.Helper()
+	c.bindBackups(t)
+	eventually(t, "the latch", func(ctx context.Context) error {
+		v, err := c.volumeOfBackups(ctx)
+		if err == nil && len(v.Finalizers) < 2 {
+			err = fmt.Errorf("its volume has the finalizers %v", v.Finalizers)
+		}
+		return err
+	})
+	if err := suite.kube.Delete(t.Context(), object("v1", "PersistentVolumeClaim", c.namespace, c.backupClaim())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// damagesArchive as soon as some of it is written. There is enough of it for a while until its proof.
+func damagesArchive(t *testing.T, c *cell) {
+	t.Helper()
+	c.mustQuery(t, big)
+	v := c.bindBackups(t)
+	folder := ""
+	switch {
+	case v.Spec.HostPath != nil:
+		folder = v.Spec.HostPath.Path
+	case v.Spec.Local != nil:
+		folder = v.Spec.Local.Path
+	default:
+		t.Fatal("the backups' volume is of no kind that can be reached from its node")
+	}
+	damaged := c.host.start(t, c.host.number(t, c.node), fmt.Sprintf(`for i in $(seq 20000); do
+		for f in %s/*/data.tar.zst.partial; do
+			if test -e "$f" && test $(stat --format=%%s "$f") -gt 1000000; then
+				printf 'not what was written' | dd of="$f" bs=1 seek=500000 conv=notrunc status=none && echo damaged && exit 0
+			fi
+		done
+		sleep 0.02
+	done; exit 1`, folder))
+	c.damaged = damaged
+}
+
+// sawDamage is a record that failed before it was proven.
+func sawDamage(t *testing.T, c *cell) {
+	t.Helper()
+	c.damaged(t)
+	c.proof(t)
+	for _, m := range c.history.soFar() {
+		if phase, _, _ := unstructured.NestedString(m.object.Object, "status", "phase"); m.object.GetKind() == "MySQLBackup" && phase == "Failed" {
+			return
+		}
+	}
+	t.Error("want the damage found, no backup failed")
+}
+
+// killsAPIServer at once and in the middle. It is started again.
+func killsAPIServer(t *testing.T, c *cell) {
+	t.Helper()
+	for range 2 {
+		time.Sleep(4 * time.Second)
+		c.host.run(t, 0, "pkill -KILL -f '^/run/kube kube-apiserver '")
+	}
+	time.Sleep(2 * time.Second)
+	eventually(t, "the API server", func(ctx context.Context) error {
+		return suite.kube.List(ctx, listOf("otus.homework/v1/MySQLBackup"))
+	})
+}
+
+// stopsCore before the deletion, and for a while of it.
+func stopsCore(t *testing.T, c *cell) {
+	t.Helper()
+	scale(t, "crossplane-system", "crossplane", 0)
+	c.later(t, func(t *testing.T) { t.Helper(); scale(t, "crossplane-system", "crossplane", 1) })
+}
+
+// stopsFunction before the deletion, and for a while of it. Crossplane would start it again.
+func stopsFunction(t *testing.T, c *cell) {
+	t.Helper()
+	revisions := listOf("pkg.crossplane.io/v1/FunctionRevision")
+	if err := suite.kube.List(t.Context(), revisions); err != nil || len(revisions.Items) == 0 {
+		t.Fatalf("cannot find the function's revision: %v", err)
+	}
+	revision := &revisions.Items[0]
+	paused := func(t *testing.T, how string) {
+		t.Helper()
+		raw := fmt.Appendf(nil, `{"metadata":{"annotations":{"crossplane.io/paused":%q}}}`, how)
+		if err := suite.kube.Patch(context.WithoutCancel(t.Context()), revision.DeepCopy(), client.RawPatch(types.MergePatchType, raw)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paused(t, "true")
+	var all appsv1.DeploymentList
+	if err := suite.kube.List(t.Context(), &all, client.InNamespace("crossplane-system")); err != nil {
+		t.Fatal(err)
+	}
+	name := ""
+	for _, d := range all.Items {
+		if strings.HasPrefix(d.Name, function) {
+			name = d.Name
+		}
+	}
+	scale(t, "crossplane-system", name, 0)
+	c.later(t, func(t *testing.T) {
+		t.Helper()
+		scale(t, "crossplane-system", name, 1)
+		paused(t, "false")
+	})
+}

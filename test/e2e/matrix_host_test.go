@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A host is the machine that the cluster runs on: one of `make cluster-up`, whose processes can be stopped and killed.
+type host struct {
+	program, cluster string
+}
+
+func findHost(t *testing.T) *host {
+	t.Helper()
+	folder := filepath.Dir(suite.kubeconfig)
+	if _, err := os.Stat(filepath.Join(folder, "process.json")); err != nil {
+		t.Fatalf("the matrix stops kubelets and kills API servers: it needs a cluster of `make cluster-up` (%v)", err)
+	}
+	h := &host{program: filepath.Join(t.TempDir(), "cluster"), cluster: filepath.Base(folder)}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", h.program, ".")
+	build.Dir = filepath.Join(repository(), "test", "cluster")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("cannot build the cluster's program: %v: %s", err, out)
+	}
+	return h
+}
+
+// command is a script on a node, or beside the control plane where the number is 0.
+func (h *host) command(ctx context.Context, node int, script string) *exec.Cmd {
+	args := []string{"--root", repository(), "--name", h.cluster, "exec", "--node", strconv.Itoa(node), "bash", "-c", script}
+	return exec.CommandContext(ctx, h.program, args...)
+}
+
+// run a script, and return what it prints.
+func (h *host) run(t *testing.T, node int, script string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	out, err := h.command(ctx, node, script).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", script, err, out)
+	}
+	return string(out)
+}
+
+// start a script that ends by itself. What it returns waits for its end.
+func (h *host) start(t *testing.T, node int, script string) func(*testing.T) {
+	t.Helper()
+	var out strings.Builder
+	cmd := h.command(t.Context(), node, script)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return func(t *testing.T) {
+		t.Helper()
+		if err := cmd.Wait(); err != nil {
+			t.Fatalf("%v: %s", err, out.String())
+		}
+	}
+}
+
+// number of a node.
+func (h *host) number(t *testing.T, node string) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimPrefix(node, "node"))
+	if err != nil {
+		t.Fatalf("node %s has no number: %v", node, err)
+	}
+	return n
+}

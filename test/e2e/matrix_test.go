@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// atOnce is how many cells run beside each other that have only to do with themselves.
+const atOnce = 4
+
+// TestMatrix deletes servers in each way there is, with something going wrong in the middle, and sees that every row that
+// was acknowledged comes back. It runs a few cells, which have each way and each fault in them; all of them where MATRIX
+// names a folder, which has their results and logs, and from which a run that was stopped goes on.
+//
+// It shares the cluster with no other test: some of it is done to the whole cluster.
+func TestMatrix(t *testing.T) {
+	m := &matrix{notes: notes{folder: os.Getenv("MATRIX")}, host: findHost(t)}
+	cells := pairs(t)
+	if m.folder != "" {
+		cells = every()
+		m.read(t)
+	}
+	t.Cleanup(func() { t.Log(m.summary()) })
+	foregroundIsAllowed(t)
+	cells = slices.DeleteFunc(cells, func(c *cell) bool {
+		if why := c.senseless(); why != "" {
+			m.senseless(t, c, why)
+			return true
+		}
+		return m.passed(c)
+	})
+	m.run(t, cells)
+}
+
+// A matrix of ways to delete and faults.
+type matrix struct {
+	notes
+
+	host *host
+}
+
+// run cells: those that do a thing to the whole cluster with those that do the same, the others as they come.
+func (m *matrix) run(t *testing.T, cells []*cell) {
+	t.Helper()
+	var alone []*cell
+	for len(cells) > 0 {
+		shares := cells[0].shares()
+		same := func(c *cell) bool { return c.shares() == shares }
+		group := slices.DeleteFunc(slices.Clone(cells), func(c *cell) bool { return !same(c) })
+		cells = slices.DeleteFunc(cells, same)
+		if shares == "" {
+			alone = group
+			continue
+		}
+		for some := range slices.Chunk(group, 2*atOnce) {
+			m.beside(t, len(some), some, newMeeting(some))
+		}
+	}
+	m.beside(t, atOnce, alone, nil)
+}
+
+// beside each other run so many of the cells. Without a meeting each has its own.
+func (m *matrix) beside(t *testing.T, most int, cells []*cell, shared *meeting) {
+	t.Helper()
+	slots := make(chan struct{}, most)
+	var all sync.WaitGroup
+	for _, c := range cells {
+		c.host, c.meeting = m.host, shared
+		if shared == nil {
+			c.meeting = newMeeting([]*cell{c})
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			m.cell(t, c)
+		})
+	}
+	all.Wait()
+}
+
+func (m *matrix) cell(t *testing.T, c *cell) {
+	t.Helper()
+	defer c.meeting.leave(c)
+	began, ran := time.Now(), false
+	passed := t.Run(c.way.name+"/"+c.fault.name, func(t *testing.T) {
+		defer c.meeting.leave(c)
+		ran = true
+		c.run(t, m.folder)
+	})
+	if ran { // And was not left out by go test's -run.
+		m.ended(t, c, passed, time.Since(began))
+	}
+}
+
+// A meeting is where cells wait for each other, so that one of them does something to the whole cluster for all.
+type meeting struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+
+	members        []*cell
+	arrived, round int
+	busy, failed   bool
+
+	// undo what was done to the whole cluster.
+	undo func(*testing.T)
+}
+
+func newMeeting(members []*cell) *meeting {
+	m := &meeting{members: slices.Clone(members)}
+	m.changed = sync.NewCond(&m.mu)
+	return m
+}
+
+// once all members have come, one of them does it, and then they go on.
+func (m *meeting) once(t *testing.T, do func()) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.arrived++
+	for round := m.round; m.round == round; {
+		if m.busy || m.arrived < len(m.members) {
+			m.changed.Wait()
+			continue
+		}
+		m.perform(do)
+	}
+	if m.failed {
+		t.Fatal("what is done to the whole cluster failed")
+	}
+}
+
+// perform without the lock. A test that fails does not come back from it.
+func (m *meeting) perform(do func()) {
+	m.busy = true
+	m.mu.Unlock()
+	ended := false
+	defer func() {
+		m.mu.Lock()
+		m.busy, m.arrived, m.failed = false, 0, m.failed || !ended
+		m.round++
+		m.changed.Broadcast()
+	}()
+	do()
+	ended = true
+}
+
+// leave for good.
+func (m *meeting) leave(c *cell) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.members = slices.DeleteFunc(m.members, func(o *cell) bool { return o == c })
+	m.changed.Broadcast()
+}
+
+// first of the members that are left.
+func (m *meeting) first() *cell {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.members[0]
+}
+
+// end what was done to the whole cluster.
+func (m *meeting) end(t *testing.T) {
+	t.Helper()
+	if m.undo != nil {
+		m.undo(t)
+	}
+}

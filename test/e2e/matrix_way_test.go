@@ -1,0 +1,288 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A way to delete a server.
+type way struct {
+	name string
+	// heals is true if nothing is backed up, because the server goes on.
+	heals bool
+
+	// uninstall is done once, to the whole cluster.
+	uninstall func(*testing.T, *cell)
+	// delete is done to each server.
+	delete func(*testing.T, *cell)
+	// over waits until the deletion is.
+	over func(*testing.T, *cell)
+	// install again what was uninstalled.
+	install func(*testing.T, *cell)
+	// again has the server back, restored.
+	again func(*testing.T, *cell)
+}
+
+// The ways, in words of kubectl.
+var (
+	byClaim           = &way{name: "claim", delete: deletes("Background"), over: isGone, again: createsAgain}
+	byClaimForeground = &way{name: "claim, --cascade=foreground", delete: deletes("Foreground"), over: isGone, again: createsAgain}
+	byClaimOrphan     = &way{name: "claim, --cascade=orphan", delete: deletes("Orphan"), over: isGone, again: createsAgain}
+	byXR              = &way{name: "XR", delete: deletesXR("Background"), over: hasAnotherXR, again: comesBack}
+	byXRForeground    = &way{name: "XR, --cascade=foreground with its policy off", delete: deletesXR("Foreground"), over: hasAnotherXR, again: comesBack}
+	byXROrphan        = &way{name: "XR, --cascade=orphan", delete: deletesXR("Orphan"), over: hasAnotherXR, again: comesBack}
+	byNamespace       = &way{name: "namespace", delete: deletesNamespace, over: namespaceIsGone, again: createsNamespaceAgain}
+	byFinalizers      = &way{name: "claim, finalizers of it and its XR taken off", delete: takesFinalizers, over: claimIsGone, again: createsAgain}
+	byVolumeClaim     = &way{name: "data PVC", heals: true, delete: deletesVolumeClaim, over: volumeClaimIsBack, again: nothingMore}
+	byDeployment      = &way{name: "Deployment, then claim", delete: deletesDeployment, over: isGone, again: createsAgain}
+	byPackage         = &way{name: "XRD, with its Configuration", uninstall: uninstallsConfigurations, delete: nothingMore, over: isGone, install: installsPackages, again: createsAgain}
+	byFunction        = &way{name: "Function, then claim", uninstall: uninstallsFunction, delete: deletes("Background"), over: isGone, install: installsPackages, again: createsAgain}
+	byReplace         = &way{name: "claim, created again at once", delete: deletes("Background"), over: nothingMore, again: createsAtOnce}
+
+	ways = []*way{
+		byClaim, byClaimForeground, byClaimOrphan, byXR, byXRForeground, byXROrphan,
+		byNamespace, byFinalizers, byVolumeClaim, byDeployment, byPackage, byFunction, byReplace,
+	}
+)
+
+func nothingMore(*testing.T, *cell) {}
+
+func propagation(policy string) client.DeleteOption {
+	return client.PropagationPolicy(metav1.DeletionPropagation(policy))
+}
+
+func deletes(policy string) func(*testing.T, *cell) {
+	return func(t *testing.T, c *cell) {
+		t.Helper()
+		if err := suite.kube.Delete(t.Context(), c.claim, propagation(policy)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func deletesXR(policy string) func(*testing.T, *cell) {
+	return func(t *testing.T, c *cell) {
+		t.Helper()
+		xr, err := c.xr(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := suite.kube.Delete(t.Context(), xr, propagation(policy)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// isGone with all that it stood for, and with a proof.
+func isGone(t *testing.T, c *cell) {
+	t.Helper()
+	c.gone(t)
+	c.proof(t)
+	c.nothingLeft(t)
+}
+
+// claimIsGone, and the rest goes in the background.
+func claimIsGone(t *testing.T, c *cell) {
+	t.Helper()
+	eventually(t, "the claim's end", func(ctx context.Context) error { return gone(ctx, c.claim) })
+}
+
+// createsAgain, and wait until it was restored.
+func createsAgain(t *testing.T, c *cell) {
+	t.Helper()
+	c.create(t)
+	c.restored(t)
+	c.proof(t)
+}
+
+// createsAtOnce does not wait until the name is free.
+func createsAtOnce(t *testing.T, c *cell) {
+	t.Helper()
+	c.createWhenFree(t)
+	c.restored(t)
+	c.proof(t)
+}
+
+// hasAnotherXR composite, which Crossplane makes because the claim is still there.
+func hasAnotherXR(t *testing.T, c *cell) {
+	t.Helper()
+	c.proof(t)
+	eventually(t, "another composite", func(ctx context.Context) error {
+		xr, err := c.xr(ctx)
+		if err == nil && string(xr.GetUID()) == c.life {
+			err = fmt.Errorf("%s is still there: %s", xr.GetName(), c.message(ctx))
+		}
+		return err
+	})
+}
+
+func comesBack(t *testing.T, c *cell) {
+	t.Helper()
+	c.restored(t)
+}
+
+func deletesNamespace(t *testing.T, c *cell) {
+	t.Helper()
+	if err := suite.kube.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func namespaceIsGone(t *testing.T, c *cell) {
+	t.Helper()
+	c.proof(t)
+	eventually(t, "the namespace's end", func(ctx context.Context) error {
+		return gone(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}})
+	})
+	c.nothingRescued(t)
+}
+
+func createsNamespaceAgain(t *testing.T, c *cell) {
+	t.Helper()
+	c.writer.end() // Its client is gone.
+	if err := suite.kube.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	pod(t, c.namespace, "client", "")
+	createsAgain(t, c)
+}
+
+func takesFinalizers(t *testing.T, c *cell) {
+	t.Helper()
+	xr, err := c.xr(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.startDelete(t)
+	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	for _, o := range []client.Object{xr, c.claim} {
+		if err := client.IgnoreNotFound(suite.kube.Patch(t.Context(), o, none)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func deletesVolumeClaim(t *testing.T, c *cell) {
+	t.Helper()
+	claim := object("v1", "PersistentVolumeClaim", c.namespace, c.name+"-pvc")
+	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+		t.Fatal(err)
+	}
+	c.handle = claim.GetUID()
+	if err := suite.kube.Delete(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func volumeClaimIsBack(t *testing.T, c *cell) {
+	t.Helper()
+	eventually(t, "the claim's return", func(ctx context.Context) error {
+		claim := object("v1", "PersistentVolumeClaim", c.namespace, c.name+"-pvc")
+		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+			return err
+		}
+		if claim.GetUID() == c.handle {
+			return errors.New("it is the one that was deleted")
+		}
+		return nil
+	})
+	eventually(t, "the claim", func(ctx context.Context) error { return condition(ctx, c.claim.DeepCopy(), "Ready") })
+}
+
+func deletesDeployment(t *testing.T, c *cell) {
+	t.Helper()
+	if err := suite.kube.Delete(t.Context(), object("apps/v1", "Deployment", c.namespace, c.name)); err != nil {
+		t.Fatal(err)
+	}
+	c.startDelete(t)
+}
+
+// Packages that are uninstalled, those that need others first.
+var (
+	configurations = []string{"crossplane-mysql-configuration-mysql-hostpath", "crossplane-mysql-configuration-mysql"}
+	function       = "crossplane-mysql-function-mysql"
+)
+
+// uninstallsConfigurations that hold the XRD and its Compositions: Crossplane deletes all claims and composites with them.
+func uninstallsConfigurations(t *testing.T, c *cell) {
+	t.Helper()
+	t.Cleanup(func() { installsPackages(t, c) })
+	for _, name := range configurations {
+		if err := suite.kube.Delete(t.Context(), object("pkg.crossplane.io/v1", "Configuration", "", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// uninstallsFunction, and the claims while there is none.
+func uninstallsFunction(t *testing.T, c *cell) {
+	t.Helper()
+	t.Cleanup(func() { installsPackages(t, c) })
+	if err := suite.kube.Delete(t.Context(), object("pkg.crossplane.io/v1", "Function", "", function)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its pod's end", func(ctx context.Context) error {
+		var pods corev1.PodList
+		err := suite.kube.List(ctx, &pods, client.InNamespace("crossplane-system"), client.MatchingLabels{"pkg.crossplane.io/function": function})
+		if err == nil && len(pods.Items) > 0 {
+			err = fmt.Errorf("%s is there", pods.Items[0].Name)
+		}
+		return err
+	})
+}
+
+// installsPackages again, and wait until claims can be made.
+func installsPackages(t *testing.T, _ *cell) {
+	t.Helper()
+	for name, image := range map[string]string{function: "function-mysql", configurations[1]: "configuration-mysql", configurations[0]: "configuration-mysql-hostpath"} {
+		kind := "Configuration"
+		if name == function {
+			kind = "Function"
+		}
+		eventually(t, "package "+name, func(ctx context.Context) error {
+			p := object("pkg.crossplane.io/v1", kind, "", name)
+			p.Object["spec"] = map[string]any{"package": "ghcr.io/crossplane-mysql/" + image + ":v0.1.0"}
+			if err := suite.kube.Create(ctx, p); err != nil && !apierrors.IsAlreadyExists(err) {
+				return err
+			}
+			if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+				return err
+			}
+			if p.GetDeletionTimestamp() != nil {
+				return errors.New("the old one is there")
+			}
+			return condition(ctx, p, "Healthy")
+		})
+	}
+	eventually(t, "the XRD", func(ctx context.Context) error {
+		return condition(ctx, object("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", "xmysqls.otus.homework"), "Offered")
+	})
+	eventually(t, "the claims' kind", func(ctx context.Context) error { return suite.kube.List(ctx, listOf("otus.homework/v1/MySQL")) })
+}
+
+// foregroundIsAllowed for XRs, until the test is over.
+func foregroundIsAllowed(t *testing.T) {
+	t.Helper()
+	binding := object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "", "crossplane-mysql-no-foreground")
+	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
+		t.Fatal(err)
+	}
+	if err := suite.kube.Delete(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		b := object(binding.GetAPIVersion(), binding.GetKind(), "", binding.GetName())
+		b.Object["spec"] = binding.Object["spec"]
+		if err := suite.kube.Create(context.WithoutCancel(t.Context()), b); err != nil {
+			t.Error(err)
+		}
+	})
+}
