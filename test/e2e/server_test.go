@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -25,18 +26,24 @@ func hostPathComposition(t *testing.T) string {
 	if err := suite.kube.List(t.Context(), &nodes); err != nil || len(nodes.Items) == 0 {
 		t.Fatalf("cannot find a node: %v", err)
 	}
-	packaged := object("apiextensions.crossplane.io/v1", "Composition", "", "mysql-hostpath")
-	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(packaged), packaged); err != nil {
+	return compositionWith(t, "mysql-hostpath", map[string]any{"hostPathNode": nodes.Items[0].Name})
+}
+
+// compositionWith settings of the platform team, which is a copy of another one.
+func compositionWith(t *testing.T, of string, settings map[string]any) string {
+	t.Helper()
+	other := object("apiextensions.crossplane.io/v1", "Composition", "", of)
+	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil {
 		t.Fatal(err)
 	}
 	c := object("apiextensions.crossplane.io/v1", "Composition", "", "")
-	c.SetGenerateName("e2e-hostpath-")
-	c.Object["spec"] = packaged.Object["spec"]
+	c.SetGenerateName("e2e-")
+	c.Object["spec"] = other.Object["spec"]
 	steps, _, err := unstructured.NestedSlice(c.Object, "spec", "pipeline")
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps[0].(map[string]any)["input"].(map[string]any)["hostPathNode"] = nodes.Items[0].Name
+	maps.Copy(steps[0].(map[string]any)["input"].(map[string]any), settings)
 	if err := unstructured.SetNestedSlice(c.Object, steps, "spec", "pipeline"); err != nil {
 		t.Fatal(err)
 	}
