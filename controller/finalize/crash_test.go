@@ -149,6 +149,7 @@ func deleted(way way) []client.Object {
 	root := meta
 	root.Name = s.Life.RootSecretName()
 	backups := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: backupLabels(s.Life), Annotations: backupAnnotations(s)}}
+	backups.Spec.ClaimRef = reserved(home, s.Life.BackupClaimName())
 	data := []client.Object{s.DataVolume, backups, old}
 	switch way {
 	case noDataClaim:

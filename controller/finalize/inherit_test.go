@@ -84,6 +84,7 @@ func (w *world) live(ctx context.Context, t *testing.T) error {
 	g := &instance.Gatherer{Reader: w, Keeper: "system", Clock: func() time.Time { return now }}
 	p := &Performer{Client: w, Reader: w, AgentImage: "agent", Keeper: "system"}
 	for range 40 {
+		w.bind(ctx, t)
 		lives, err := g.Gather(ctx, instance.Key{Kind: "MySQL", Namespace: home, Name: "db"})
 		if err != nil {
 			return err
@@ -101,6 +102,19 @@ func (w *world) live(ctx context.Context, t *testing.T) error {
 		}
 	}
 	return errors.New("it comes to no end")
+}
+
+// bind the claim of the backups to the volume that is reserved for it.
+func (w *world) bind(ctx context.Context, t *testing.T) {
+	t.Helper()
+	c := &corev1.PersistentVolumeClaim{}
+	if err := w.Get(ctx, client.ObjectKey{Namespace: home, Name: running().Life.BackupClaimName()}, c); err != nil || c.Status.Phase == corev1.ClaimBound {
+		return
+	}
+	c.Status.Phase = corev1.ClaimBound
+	if err := w.Status().Update(ctx, c); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestCrashReborn at every write in a later namespace of the same name: with the

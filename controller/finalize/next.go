@@ -103,7 +103,7 @@ func keep(s *instance.State) Step {
 		return Step{Action: Latch, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataVolume.Name)}
 	case s.BackupClaim == nil:
 		return begin(s) // The function chooses first, or a person brings the volume back.
-	case s.BackupClaim.Spec.VolumeName != "" && !kept(s):
+	case s.BackupClaim.Status.Phase == corev1.ClaimBound && !kept(s):
 		return Step{Action: LatchBackupVolume}
 	case outgrown(s):
 		return Step{Action: DropBackupClaim, Message: dropped(s)}

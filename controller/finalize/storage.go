@@ -2,6 +2,7 @@ package finalize
 
 import (
 	"context"
+	"fmt"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,9 @@ func (p *Performer) latchBackupVolume(ctx context.Context, s *instance.State, _ 
 	v, c := &corev1.PersistentVolume{}, s.BackupClaim
 	if err := p.Reader.Get(ctx, client.ObjectKey{Name: c.Spec.VolumeName}, v); err != nil {
 		return err
+	}
+	if !instance.Bound(v, c) {
+		return fmt.Errorf("volume %q is not bound to PersistentVolumeClaim %s/%s, which names it", v.Name, c.Namespace, c.Name)
 	}
 	err := p.change(ctx, v, func() {
 		retain(v)
@@ -73,7 +77,7 @@ func (p *Performer) pin(ctx context.Context, s *instance.State, _ Step) error {
 		if err := p.Reader.Get(ctx, client.ObjectKey{Name: c.Spec.VolumeName}, v); err != nil {
 			return err
 		}
-		if v.Spec.HostPath != nil && v.Spec.NodeAffinity == nil && v.Labels[v1.LabelInstance] == s.Life.Key() {
+		if v.Spec.HostPath != nil && v.Spec.NodeAffinity == nil && v.Labels[v1.LabelInstance] == s.Life.Key() && instance.Bound(v, c) {
 			if err := p.change(ctx, v, func() { v.Spec.NodeAffinity = onNode(s.Node) }); err != nil {
 				return err
 			}

@@ -56,7 +56,18 @@ func (g *Gatherer) backupVolume(ctx context.Context, s *State) (*corev1.Persiste
 	case c.Spec.VolumeName == "" || !s.historic():
 		return nil, nil //nolint:nilnil // No volume, or nobody asks.
 	}
-	return get(ctx, g.Reader, &corev1.PersistentVolume{}, "", s.BackupClaim.Spec.VolumeName)
+	v, err := get(ctx, g.Reader, &corev1.PersistentVolume{}, "", s.BackupClaim.Spec.VolumeName)
+	if err != nil || v == nil || !Bound(v, s.BackupClaim) {
+		return nil, err
+	}
+	return v, nil
+}
+
+// Bound is true if a volume says that it is a claim's. A claim may name any volume:
+// whoever may make claims must not get at another's.
+func Bound(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
+	ref := v.Spec.ClaimRef
+	return ref != nil && ref.Namespace == c.Namespace && ref.Name == c.Name && ref.UID == c.UID
 }
 
 // findBackups is a volume for backups of the instance that is as it is wanted.
@@ -88,7 +99,7 @@ func (g *Gatherer) inheritance(ctx context.Context, s *State) (*corev1.Persisten
 		return nil, nil //nolint:nilnil // There is nothing to inherit.
 	}
 	return g.findBackups(ctx, s, func(v *corev1.PersistentVolume) bool {
-		here := NamespaceOf(v) == s.NamespaceUID() || s.BackupClaim != nil && s.BackupClaim.Spec.VolumeName == v.Name
+		here := NamespaceOf(v) == s.NamespaceUID() || s.BackupClaim != nil && Bound(v, s.BackupClaim)
 		return !here && Holds(v) && HasBackupsOf(v, r.Spec.Instance.NamespaceUID)
 	})
 }
