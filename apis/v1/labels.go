@@ -67,13 +67,16 @@ const (
 	// the agent found no database on its volume after the fence. The controller
 	// writes it, so that this word outlives the Job that gave it.
 	AnnotationNothingToLose = Group + "/nothing-to-lose"
-	// AnnotationReclaimPolicy of a data volume is the reclaim policy that it had
-	// before the controller made it Retain. It gets it back at its release.
+	// AnnotationReclaimPolicy of a volume is the reclaim policy that it had before
+	// the controller made it Retain. It gets it back at its release.
 	AnnotationReclaimPolicy = Group + "/reclaim-policy"
 	// AnnotationNamespaceUID of a volume is the UID of the namespace that its data
 	// or its backups are from. A later namespace of the same name may be another
 	// owner's.
 	AnnotationNamespaceUID = Group + "/namespace-uid"
+	// AnnotationEarlierNamespaces of a backup volume are the UIDs, with commas
+	// between, of earlier namespaces of the same name whose backups lie on it, too.
+	AnnotationEarlierNamespaces = Group + "/earlier-namespace-uids"
 )
 
 // AnnotationFinal of a record's password Secret, with the XR's UID as its value,

@@ -44,7 +44,8 @@ type Settings struct {
 	JobResources *corev1.ResourceRequirements `json:"jobResources,omitempty"`
 	// NamespaceReuse says whether an instance may restore a backup that was taken
 	// in an earlier namespace of the same name, which may have had another owner:
-	// Refuse or Allow. Default Refuse.
+	// Refuse or Allow. Where it may, the controller gives the instance the volume of
+	// that backup. Default Refuse.
 	NamespaceReuse NamespaceReuse `json:"namespaceReuse,omitempty"`
 }
 

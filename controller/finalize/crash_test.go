@@ -56,6 +56,13 @@ func (w *world) write(do func() error) error {
 
 func newWorld(t *testing.T, crashAt int, after bool, way way) *world {
 	t.Helper()
+	w := newWorldOf(t, crashAt, after, deleted(way))
+	w.empty = way == noXREmpty
+	return w
+}
+
+func newWorldOf(t *testing.T, crashAt int, after bool, objects []client.Object) *world {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	// These groups only: the fake client maps all that the scheme has at each write.
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme} {
@@ -65,8 +72,7 @@ func newWorld(t *testing.T, crashAt int, after bool, way way) *world {
 	}
 	scheme.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{})
 	metav1.AddToGroupVersion(scheme, v1.GroupVersion)
-	w := &world{left: crashAt, after: after, empty: way == noXREmpty}
-	objects := deleted(way)
+	w := &world{left: crashAt, after: after}
 	w.WithWatch = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).
 		WithObjects(objects...).WithStatusSubresource(&v1.MySQLBackup{}, &batchv1.Job{}, ofKind(instance.ClaimKind), ofKind(instance.XRKind)).Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
@@ -143,6 +149,7 @@ func deleted(way way) []client.Object {
 	root := meta
 	root.Name = s.Life.RootSecretName()
 	backups := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: backupLabels(s.Life), Annotations: backupAnnotations(s)}}
+	backups.Spec.ClaimRef = reserved(home, s.Life.BackupClaimName())
 	data := []client.Object{s.DataVolume, backups, old}
 	switch way {
 	case noDataClaim:

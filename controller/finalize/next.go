@@ -56,6 +56,10 @@ func without(s *instance.State) Step {
 // living instances are protected before anything starts, and kept so.
 //
 //	finalizers ─▶ backup volume ─▶ previous ─▶ the function starts the server ─▶ Retain
+//
+// Where there is a backup of an earlier namespace, the function chooses first:
+//
+//	finalizers ─▶ previous ─▶ the function chooses ─▶ that backup's volume, or a new one
 func living(s *instance.State) Step {
 	switch {
 	case s.Superseded && (s.Ephemeral() || s.XR.Protected()):
@@ -82,12 +86,16 @@ func living(s *instance.State) Step {
 
 // keep what outlives the instance in order.
 func keep(s *instance.State) Step {
-	switch {
-	case s.Earlier:
+	if s.Earlier {
 		return Step{Action: Wait, After: watch} // What it leaves decides what this one starts from.
+	}
+	if step, open := inherit(s); open {
+		return step
+	}
+	switch {
 	case s.BackupClaim == nil && s.BackupBusy:
 		return Step{Action: Wait, After: watch}
-	case s.BackupClaim == nil:
+	case s.BackupClaim == nil && !undecided(s) && !s.Disinherited():
 		return Step{Action: MakeBackupVolume, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupClaimName())}
 	case !s.XR.Status.Started && s.XR.Status.Previous != s.Latest():
 		return Step{Action: Look, Message: found(s.Latest())}
@@ -95,7 +103,9 @@ func keep(s *instance.State) Step {
 		return pin(s)
 	case s.DataVolume != nil && !latched(s):
 		return Step{Action: Latch, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataVolume.Name)}
-	case s.BackupClaim.Spec.VolumeName != "" && !kept(s):
+	case s.BackupClaim == nil:
+		return begin(s) // The function chooses first, or a person brings the volume back.
+	case s.BackupClaim.Status.Phase == corev1.ClaimBound && !kept(s):
 		return Step{Action: LatchBackupVolume}
 	case outgrown(s):
 		return Step{Action: DropBackupClaim, Message: dropped(s)}

@@ -55,6 +55,36 @@ func TestNext(t *testing.T) {
 		"OutgrownForeign": {reason: "Nobody else's claim is deleted.", state: running(backupUnbound, larger, func(s *instance.State) { s.BackupClaim.Labels = nil }), want: Rest},
 		"OutgrownNever":   {reason: "A larger place for the backups does no harm.", state: running(backupUnbound), want: Rest},
 
+		// A later namespace of the same name.
+		"RebornLooks":    {reason: "The function chooses by what is there.", state: running(reborn, func(s *instance.State) { s.XR.Status.Previous = "" }), want: Look, says: "old-a"},
+		"RebornWaits":    {reason: "The backup that it chooses has a volume of its own; one that it refuses is nobody's here.", state: running(reborn), want: Rest},
+		"RebornLatches":  {reason: "The data's volume is kept all the same.", state: running(reborn, func(s *instance.State) { s.DataVolume.Finalizers = nil }), want: Latch},
+		"RebornNever":    {reason: "An empty server was wanted.", state: running(reborn, func(s *instance.State) { s.XR.Status.Started = true }), want: MakeBackupVolume},
+		"RebornAgain":    {reason: "What is this namespace's is found again.", state: running(reborn, func(s *instance.State) { s.BackupVolume = backupsOn("pvc-2", "ns") }), want: MakeBackupVolume},
+		"RebornUnproven": {reason: "Nobody chooses a backup that is not proven.", state: running(reborn, phase(v1.BackupFailed), func(s *instance.State) { s.XR.Status.Previous = v1.PreviousNone }), want: MakeBackupVolume},
+		"RebornOther":    {reason: "What was chosen is another claim's backup.", state: running(reborn, chosen, func(s *instance.State) { s.XR.Status.Restore.Backup = "other" }), want: MakeBackupVolume},
+		"Inherit":        {reason: "The function chose it: the platform allows it.", state: running(reborn, left), want: Inherit, says: "earlier namespace"},
+		"InheritBusy":    {reason: "Not while another claim is on it.", state: running(reborn, left, func(s *instance.State) { s.BackupBusy = true }), want: Wait},
+		"InheritFailed":  {reason: "A restore that had no archive is made again.", state: running(reborn, left, restoring(0, failedAt(0, ""))), want: Delete},
+		"InheritFails":   {reason: "When it is gone.", state: running(reborn, left, restoring(0, failedAt(0, ""), func(j *instance.Job) { j.DeletionTimestamp = &metav1.Time{Time: now} })), want: Wait},
+		"InheritRuns":    {reason: "One that waits for its claim goes on to wait.", state: running(reborn, left, restoring(0)), want: Inherit},
+		"InheritLost":    {reason: "Doubt is not absence: there is no new volume, and people hear of it.", state: running(reborn, chosen, func(s *instance.State) { s.Trouble = "no PersistentVolume" }), want: Tell},
+		"InheritDone":    {reason: "Then it is like any volume that lost its claim.", state: running(reborn, chosen, func(s *instance.State) { s.BackupVolume = backupsOn("pvc-0", "ns") }), want: MakeBackupVolume},
+
+		// An empty volume is in its place.
+		"GiveWay":        {reason: "Nothing was ever written there: its class says what becomes of it.", state: running(reborn, left, inTheWay), want: ReleaseBackupVolume, says: `"pvc-0"`},
+		"GiveWayAlone":   {reason: "Also where its claim is gone.", state: running(reborn, left, inTheWay, claimOfBackupsGone), want: ReleaseBackupVolume},
+		"GiveWayClaim":   {reason: "Then its claim goes.", state: running(reborn, left, inTheWay, letGone), want: DropBackupClaim},
+		"GiveWayUnbound": {reason: "One without a volume goes at once.", state: running(reborn, left, inTheWay, backupUnbound, func(s *instance.State) { s.BackupVolume = nil }), want: DropBackupClaim},
+		"GiveWayRestore": {reason: "The restore that mounts it would find nothing.", state: running(reborn, left, inTheWay, letGone, going, restoring(0)), want: Delete},
+		"GiveWayNext":    {reason: "One that came later waits for the next claim.", state: running(reborn, left, inTheWay, letGone, going, restoring(1)), want: Wait},
+		"GiveWayNot":     {reason: "Nothing goes that has a backup.", state: running(reborn, left, inTheWay, older(1), func(s *instance.State) { s.Records[1].Status.Phase = v1.BackupFailed }), want: Wait},
+		"GiveWayOld": {reason: "Nor one that was inherited before.", state: running(reborn, left, inTheWay, older(1), func(s *instance.State) {
+			s.Records[1].Spec.Instance.NamespaceUID = "first"
+			annotate(s.BackupVolume, v1.AnnotationEarlierNamespaces, "zero,first")
+		}), want: Wait},
+		"GiveWayForeign": {reason: "Nor somebody else's.", state: running(reborn, left, inTheWay, func(s *instance.State) { s.BackupClaim.Labels = nil }), want: Wait},
+
 		// A Database.
 		"Ephemeral":        {reason: "Without storageSize there is nothing to keep.", state: running(ephemeral), want: Rest},
 		"EphemeralClaim":   {reason: "There will be nothing to keep.", state: running(ephemeral, func(s *instance.State) { s.XR = nil }), want: Rest},
@@ -168,18 +198,24 @@ func TestNext(t *testing.T) {
 		"NeverSeen":         {reason: "What started has data, wherever its claim is.", state: running(dead, neverHadVolume, func(s *instance.State) { s.XR.Status.Started = true; s.DataClaim = nil }), want: Announce},
 
 		// Release.
-		"Prune":       {reason: "Older backups go after the newer one is proven.", state: provenState(older(3)), want: StartPrune},
-		"PruneKeeps":  {reason: "As many are kept as the spec says.", state: provenState(older(2)), want: ReleaseVolume},
-		"PruneOther":  {reason: "An archive that lies elsewhere is not ours to remove.", state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Archive.Path = "elsewhere/x.tar.zst" }), want: ReleaseVolume},
-		"PruneUnread": {reason: "Nothing is pruned before the proof.", state: fenced(withJob(), older(9), phase(v1.BackupRunning)), want: Wait},
-		"Forget":      {reason: "A record goes after its archive.", state: provenState(older(3), pruned(complete)), want: Forget},
-		"PruneFailed": {reason: "That is no reason to keep the instance.", state: provenState(older(3), pruned(failedAt(0, ""))), want: ReleaseVolume},
-		"Wipe":        {reason: "Nobody else empties a hostPath folder.", state: provenState(hostPath), want: StartWipe},
-		"Wiped":       {reason: "The finalizer goes right after.", state: provenState(hostPath, wiped(complete)), want: ReleaseVolume},
-		"WipeFails":   {reason: "It is tried again.", state: provenState(hostPath, wiped(failedAt(0, "busy"))), want: Wait, says: "busy"},
-		"Unlatch":     {reason: "The volume gets its policy back.", state: provenState(), want: ReleaseVolume, says: "is proven"},
-		"Jobs":        {reason: "A completed pod still holds the volume.", state: provenState(released), want: Delete},
-		"Claim":       {reason: "Then the handle of the data goes.", state: provenState(released, func(s *instance.State) { s.Backup = nil }), want: ReleaseClaim},
+		"Prune":      {reason: "Older backups go after the newer one is proven.", state: provenState(older(3)), want: StartPrune},
+		"PruneKeeps": {reason: "As many are kept as the spec says.", state: provenState(older(2)), want: ReleaseVolume},
+		"PruneOther": {reason: "An archive that lies elsewhere is not ours to remove.", state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Archive.Path = "elsewhere/x.tar.zst" }), want: ReleaseVolume},
+		"PruneInherited": {reason: "What was inherited counts.", state: provenState(older(3), func(s *instance.State) {
+			s.BackupVolume = backupsOn("pvc-2", "ns")
+			annotate(s.BackupVolume, v1.AnnotationEarlierNamespaces, "earlier")
+			s.Records[3].Spec.Instance.NamespaceUID = "earlier"
+		}), want: StartPrune},
+		"PruneElsewhere": {reason: "What lies on another volume does not.", state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Instance.NamespaceUID = "earlier" }), want: ReleaseVolume},
+		"PruneUnread":    {reason: "Nothing is pruned before the proof.", state: fenced(withJob(), older(9), phase(v1.BackupRunning)), want: Wait},
+		"Forget":         {reason: "A record goes after its archive.", state: provenState(older(3), pruned(complete)), want: Forget},
+		"PruneFailed":    {reason: "That is no reason to keep the instance.", state: provenState(older(3), pruned(failedAt(0, ""))), want: ReleaseVolume},
+		"Wipe":           {reason: "Nobody else empties a hostPath folder.", state: provenState(hostPath), want: StartWipe},
+		"Wiped":          {reason: "The finalizer goes right after.", state: provenState(hostPath, wiped(complete)), want: ReleaseVolume},
+		"WipeFails":      {reason: "It is tried again.", state: provenState(hostPath, wiped(failedAt(0, "busy"))), want: Wait, says: "busy"},
+		"Unlatch":        {reason: "The volume gets its policy back.", state: provenState(), want: ReleaseVolume, says: "is proven"},
+		"Jobs":           {reason: "A completed pod still holds the volume.", state: provenState(released), want: Delete},
+		"Claim":          {reason: "Then the handle of the data goes.", state: provenState(released, func(s *instance.State) { s.Backup = nil }), want: ReleaseClaim},
 		"ClaimGoes": {reason: "And is waited for.", state: provenState(released, func(s *instance.State) {
 			s.Backup, s.DataClaim.Finalizers, s.DataClaim.DeletionTimestamp = nil, nil, &metav1.Time{Time: now}
 		}), want: Wait},

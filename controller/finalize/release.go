@@ -58,15 +58,15 @@ func prune(s *instance.State) (Step, bool) {
 	return Step{Action: Forget, Targets: pruned, Message: "Older backups are removed"}, succeeded && len(pruned) > 0
 }
 
-// expired records: the proven ones of this namespace beyond those to keep,
-// without this life's.
+// expired records: the proven ones on this volume beyond those to keep, without
+// this life's.
 func expired(s *instance.State) []client.Object {
 	keep := v1.DefaultKeep
 	if k := s.XR.Spec.Backup.Keep; k != nil && *k > 0 {
 		keep = int(*k)
 	}
 	var out []client.Object
-	for i, kept := range ownProven(s) {
+	for i, kept := range provenHere(s) {
 		if i >= keep && kept.Spec.Instance.XR != s.XR.GetUID() && removable(s, kept) {
 			out = append(out, kept)
 		}
@@ -74,11 +74,13 @@ func expired(s *instance.State) []client.Object {
 	return out
 }
 
-// ownProven records of this namespace, newest first.
-func ownProven(s *instance.State) []*v1.MySQLBackup {
+// provenHere are the proven records whose archives lie on this life's backup
+// volume, newest first: those of this namespace, and of those that it inherited
+// from.
+func provenHere(s *instance.State) []*v1.MySQLBackup {
 	var out []*v1.MySQLBackup
 	for i := range s.Records {
-		if r := &s.Records[i]; r.Status.Phase == v1.BackupProven && r.Spec.Instance.NamespaceUID == s.NamespaceUID() {
+		if r := &s.Records[i]; r.Status.Phase == v1.BackupProven && s.Here(r) {
 			out = append(out, r)
 		}
 	}

@@ -197,6 +197,53 @@ func older(n int) change {
 	}
 }
 
+// reborn life, before its first start, in a later namespace of the same name: the
+// newest backup is of the earlier one.
+func reborn(s *instance.State) {
+	older(1)(s)
+	s.Records[0].Spec.Instance.NamespaceUID = "earlier"
+	s.XR.Status.Started, s.XR.Status.Previous, s.XR.Conditions = false, s.Records[0].Name, nil
+	s.BackupClaim = nil
+}
+
+// chosen backup, by the function.
+func chosen(s *instance.State) {
+	s.XR.Status.Restore = &v1.RestoreStatus{Backup: s.Records[0].Name, Phase: v1.RestoreRunning}
+}
+
+// left by the earlier namespace.
+func left(s *instance.State) {
+	chosen(s)
+	s.Inheritance = backupsOn("pvc-0", "earlier")
+}
+
+// backupsOn a volume that is kept for a namespace.
+func backupsOn(name, namespace string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Finalizers: []string{v1.Finalizer}, Annotations: map[string]string{v1.AnnotationNamespaceUID: namespace},
+	}}
+}
+
+// inTheWay is what an earlier life in this namespace left, which had no data.
+func inTheWay(s *instance.State) {
+	s.BackupClaim, s.BackupVolume = running().BackupClaim, backupsOn("pvc-2", "ns")
+}
+
+func claimOfBackupsGone(s *instance.State) { s.BackupClaim = nil }
+
+// letGone is a volume that our finalizer is off.
+func letGone(s *instance.State) { s.BackupVolume.Finalizers = nil }
+
+// restoring since that many seconds after the backup claim's deletion.
+func restoring(seconds int, how ...func(*instance.Job)) change {
+	return func(s *instance.State) {
+		s.Restore = &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(time.Duration(seconds) * time.Second))}}}
+		for _, h := range how {
+			h(s.Restore)
+		}
+	}
+}
+
 func hostPath(s *instance.State) {
 	s.DataVolume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/var/lib/x/" + volume1}
 }

@@ -29,8 +29,14 @@ const (
 	MakeBackupVolume Action = "MakeBackupVolume"
 	// GrowBackupVolume with the instance.
 	GrowBackupVolume Action = "GrowBackupVolume"
-	// DropBackupClaim deletes a backup claim that is too small and has no volume.
+	// DropBackupClaim deletes a backup claim that is too small and has no volume, or
+	// that is in the way of an earlier namespace's volume.
 	DropBackupClaim Action = "DropBackupClaim"
+	// ReleaseBackupVolume gives an empty volume that is in that way its reclaim
+	// policy back, and drops our finalizer.
+	ReleaseBackupVolume Action = "ReleaseBackupVolume"
+	// Inherit makes the backup volume of an earlier namespace this namespace's.
+	Inherit Action = "Inherit"
 	// LatchBackupVolume keeps the volume that the backup claim is bound to.
 	LatchBackupVolume Action = "LatchBackupVolume"
 	// Look writes status.previous.

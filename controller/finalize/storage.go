@@ -2,6 +2,7 @@ package finalize
 
 import (
 	"context"
+	"fmt"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,9 +35,11 @@ func (p *Performer) latchBackupVolume(ctx context.Context, s *instance.State, _ 
 	if err := p.Reader.Get(ctx, client.ObjectKey{Name: c.Spec.VolumeName}, v); err != nil {
 		return err
 	}
+	if !instance.Bound(v, c) {
+		return fmt.Errorf("volume %q is not bound to PersistentVolumeClaim %s/%s, which names it", v.Name, c.Namespace, c.Name)
+	}
 	err := p.change(ctx, v, func() {
-		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-		controllerutil.AddFinalizer(v, v1.Finalizer)
+		retain(v)
 		mark(v, backupLabels(s.Life), backupAnnotations(s))
 	})
 	if err != nil {
@@ -69,12 +72,12 @@ func (p *Performer) dropBackupClaim(ctx context.Context, s *instance.State, _ St
 // pin the volumes to the node that the data is on, the data's last: then both
 // are.
 func (p *Performer) pin(ctx context.Context, s *instance.State, _ Step) error {
-	if c := s.BackupClaim; c != nil && c.Spec.VolumeName == s.Life.BackupVolumeName(s.NamespaceUID()) {
+	if c := s.BackupClaim; c != nil && c.Spec.VolumeName != "" {
 		v := &corev1.PersistentVolume{}
 		if err := p.Reader.Get(ctx, client.ObjectKey{Name: c.Spec.VolumeName}, v); err != nil {
 			return err
 		}
-		if v.Spec.NodeAffinity == nil {
+		if v.Spec.HostPath != nil && v.Spec.NodeAffinity == nil && v.Labels[v1.LabelInstance] == s.Life.Key() && instance.Bound(v, c) {
 			if err := p.change(ctx, v, func() { v.Spec.NodeAffinity = onNode(s.Node) }); err != nil {
 				return err
 			}
@@ -87,26 +90,33 @@ func (p *Performer) pin(ctx context.Context, s *instance.State, _ Step) error {
 func (p *Performer) latch(ctx context.Context, s *instance.State, _ Step) error {
 	v := s.DataVolume
 	return p.change(ctx, v, func() {
-		a := identity(s)
-		if v.Annotations[v1.AnnotationReclaimPolicy] == "" {
-			a[v1.AnnotationReclaimPolicy] = string(v.Spec.PersistentVolumeReclaimPolicy)
-		}
-		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-		controllerutil.AddFinalizer(v, v1.Finalizer)
-		mark(v, s.Life.Labels(), a)
+		retain(v)
+		mark(v, s.Life.Labels(), identity(s))
 	})
+}
+
+// retain a volume whatever becomes of its claim. It remembers the policy that it
+// had.
+func retain(v *corev1.PersistentVolume) {
+	if v.Annotations[v1.AnnotationReclaimPolicy] == "" {
+		annotate(v, v1.AnnotationReclaimPolicy, string(v.Spec.PersistentVolumeReclaimPolicy))
+	}
+	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	controllerutil.AddFinalizer(v, v1.Finalizer)
+}
+
+// unretain a volume: what its class says becomes of it.
+func unretain(v *corev1.PersistentVolume) {
+	if was := v.Annotations[v1.AnnotationReclaimPolicy]; was != "" {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(was)
+		delete(v.Annotations, v1.AnnotationReclaimPolicy)
+	}
+	controllerutil.RemoveFinalizer(v, v1.Finalizer)
 }
 
 // releaseVolume to what its class says becomes of it.
 func (p *Performer) releaseVolume(ctx context.Context, s *instance.State, _ Step) error {
-	v := s.DataVolume
-	return p.change(ctx, v, func() {
-		if was := v.Annotations[v1.AnnotationReclaimPolicy]; was != "" {
-			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(was)
-			delete(v.Annotations, v1.AnnotationReclaimPolicy)
-		}
-		controllerutil.RemoveFinalizer(v, v1.Finalizer)
-	})
+	return p.change(ctx, s.DataVolume, func() { unretain(s.DataVolume) })
 }
 
 // releaseClaim of the data.

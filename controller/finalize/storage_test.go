@@ -46,3 +46,32 @@ func TestDropBackupClaim(t *testing.T) {
 		})
 	}
 }
+
+// TestLatchBackupVolume: whoever may make a claim may name any volume in it, and
+// gets none by that.
+func TestLatchBackupVolume(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ref     *corev1.ObjectReference
+		refused bool
+	}{
+		"Bound":     {ref: reserved(home, "backup-db-pvc")},
+		"Another's": {ref: reserved("another", "backup-db-pvc"), refused: true},
+		"Earlier":   {ref: &corev1.ObjectReference{Namespace: home, Name: "backup-db-pvc", UID: "earlier"}, refused: true},
+		"Nobody's":  {refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			v := leftBehind("pvc-2", "earlier")
+			v.Spec.ClaimRef = tc.ref
+			c := running().BackupClaim
+			w := newWorldOf(t, -1, false, []client.Object{v, c})
+			err := (&Performer{Client: w, Reader: w}).Perform(ctx, running(func(s *instance.State) { s.BackupClaim = c.DeepCopy() }), Step{Action: LatchBackupVolume})
+			if (err != nil) != tc.refused {
+				t.Errorf("want it refused: %t, got %v", tc.refused, err)
+			}
+			if err := w.Get(ctx, client.ObjectKeyFromObject(v), v); err != nil || (instance.NamespaceOf(v) == "earlier") != tc.refused {
+				t.Errorf("the volume is of namespace %q, %v", instance.NamespaceOf(v), err)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -57,7 +58,7 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	xrs = append(ghosts, xrs...)
 	if len(xrs) == 0 {
 		s := &State{Life: k.Life(""), Now: g.Clock(), Namespace: ns, Claim: claim}
-		return []*State{s}, g.volumes(ctx, s)
+		return []*State{s}, errors.Join(g.volumes(ctx, s), g.backups(ctx, s))
 	}
 	out := make([]*State, 0, len(xrs))
 	for i, xr := range xrs {
@@ -78,10 +79,13 @@ func (g *Gatherer) life(ctx context.Context, s *State) error {
 	if err := g.volumes(ctx, s); err != nil {
 		return err
 	}
-	if s.XR.Dying() || !s.XR.Status.Started {
+	if s.historic() {
 		if err := g.records(ctx, s); err != nil {
 			return err
 		}
+	}
+	if err := g.backups(ctx, s); err != nil {
+		return err
 	}
 	switch {
 	case s.XR.Dying():
@@ -91,6 +95,9 @@ func (g *Gatherer) life(ctx context.Context, s *State) error {
 	}
 	return g.trouble(ctx, s)
 }
+
+// historic is true while a decision depends on the backups of all lives.
+func (s *State) historic() bool { return s.XR != nil && (s.XR.Dying() || !s.XR.Status.Started) }
 
 // xrs of the claim. Labels are where to look; whose an XR is stands in its spec.
 func (g *Gatherer) xrs(ctx context.Context, k Key, kind Kind, claim *Composite) ([]*Composite, error) {

@@ -48,11 +48,17 @@ type State struct {
 	// Node whose folder the data is in, as the label that pods select it by; only
 	// where it is a hostPath volume that does not say so itself.
 	Node string
-	// BackupClaim is the handle of the backups' volume. BackupVolume is set where
-	// there is none: the volume that an earlier one was bound to.
+	// BackupClaim is the handle of the backups' volume. BackupVolume is the one that
+	// it has, read only when Records are; where there is no claim, the one that an
+	// earlier claim was bound to.
 	BackupClaim  *corev1.PersistentVolumeClaim
 	BackupVolume *corev1.PersistentVolume
-	// BackupBusy is true while an earlier claim is still on BackupVolume.
+	// Inheritance is the backup volume of an earlier namespace of the same name,
+	// with the backup on it that the function chose. It is none any more once it is
+	// this namespace's.
+	Inheritance *corev1.PersistentVolume
+	// BackupBusy is true while an earlier claim is still on Inheritance or, where
+	// there is none, on BackupVolume.
 	BackupBusy bool
 
 	// Records of all lives, newest first. Read only before the first start and
@@ -64,7 +70,7 @@ type State struct {
 	Trouble string
 
 	// The rest is read only during a deletion, pods also while the data claim is
-	// being deleted.
+	// being deleted, and Restore also while there is an Inheritance.
 
 	// Deployment of the server.
 	Deployment *appsv1.Deployment

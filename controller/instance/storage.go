@@ -5,13 +5,12 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// volumes of the data and of the backups.
+// volumes of the data.
 func (g *Gatherer) volumes(ctx context.Context, s *State) error {
 	claim, err := g.claim(ctx, s.Life.Namespace, s.Life.DataClaimName())
 	if err != nil {
@@ -29,10 +28,8 @@ func (g *Gatherer) volumes(ctx context.Context, s *State) error {
 			return err
 		}
 	}
-	if s.Node, err = g.node(ctx, s); err != nil {
-		return err
-	}
-	return g.backups(ctx, s)
+	s.Node, err = g.node(ctx, s)
+	return err
 }
 
 func (g *Gatherer) claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
@@ -137,41 +134,4 @@ func (s *State) ownsVolume(v *corev1.PersistentVolume) bool {
 		return false
 	}
 	return marked || s.DataClaim == nil || ref.UID == "" || ref.UID == s.DataClaim.UID
-}
-
-// backups have a claim, or a volume that an earlier claim was bound to.
-func (g *Gatherer) backups(ctx context.Context, s *State) error {
-	var err error
-	if s.BackupClaim, err = g.claim(ctx, s.Place().Namespace, s.Place().Backup); err != nil || s.BackupClaim != nil {
-		return err
-	}
-	if s.BackupVolume, err = g.backupVolume(ctx, s); err != nil || s.BackupVolume == nil || s.BackupVolume.Spec.ClaimRef == nil {
-		return err
-	}
-	ref := s.BackupVolume.Spec.ClaimRef
-	c, err := g.claim(ctx, ref.Namespace, ref.Name)
-	s.BackupBusy = c != nil && ref.UID != "" && c.UID == ref.UID
-	return err
-}
-
-// backupVolume of the instance in this very namespace.
-func (g *Gatherer) backupVolume(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
-	l := &corev1.PersistentVolumeList{}
-	if err := g.Reader.List(ctx, l, client.MatchingLabels{v1.LabelInstance: s.Life.Key(), v1.LabelComponent: v1.ComponentBackup}); err != nil {
-		return nil, fmt.Errorf("cannot list PersistentVolumes: %w", err)
-	}
-	for i := range l.Items {
-		v := &l.Items[i]
-		if types.UID(v.Annotations[v1.AnnotationNamespaceUID]) == s.NamespaceUID() && s.backupsOf(v) {
-			return v, nil
-		}
-	}
-	return nil, nil //nolint:nilnil // No volume, and no error.
-}
-
-// backupsOf is true if a volume is, or was, bound to a claim that this instance
-// has for its backups: the usual one, or one of a rescue.
-func (s *State) backupsOf(v *corev1.PersistentVolume) bool {
-	ref := v.Spec.ClaimRef
-	return ref == nil || ref.Namespace == v1.RescueNamespace || ref.Namespace == s.Life.Namespace && ref.Name == s.Life.BackupClaimName()
 }

@@ -16,6 +16,10 @@ func (g *Gatherer) trouble(ctx context.Context, s *State) error {
 	if !s.XR.Beginning() {
 		return nil
 	}
+	if s.Disinherited() {
+		s.Trouble = fmt.Sprintf("no PersistentVolume with the backups of the earlier namespace is there for PersistentVolumeClaim %s: bring it back, or create the claim again with spec.restore.backup set to a backup whose volume is there", s.Life.BackupClaimName())
+		return nil
+	}
 	l := &corev1.PodList{}
 	if err := g.Reader.List(ctx, l, client.InNamespace(s.Life.Namespace), client.MatchingLabels{v1.LabelXR: string(s.Life.XR)}); err != nil {
 		return fmt.Errorf("cannot list pods: %w", err)

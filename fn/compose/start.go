@@ -3,6 +3,7 @@ package compose
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 
@@ -81,22 +82,58 @@ func (p *plan) blind() bool {
 // chosen is the backup that was chosen earlier, with the phase that the Job
 // shows; nil where none was.
 func (p *plan) chosen() (*v1.RestoreStatus, error) {
-	r := p.XR.Status.Restore.DeepCopy()
-	if j := p.Observed.Restore; j != nil {
-		r = &v1.RestoreStatus{}
-		if err := json.Unmarshal([]byte(j.Annotations[v1.AnnotationRestore]), r); err != nil || r.Backup == "" {
-			return nil, refuse(v1.ReasonNotSupported, "Job %s: its annotation %s does not say which backup it restores: delete the Job, and it is made again",
-				qualified(j.Namespace, j.Name), v1.AnnotationRestore)
+	r, j := p.XR.Status.Restore.DeepCopy(), p.Observed.Restore
+	if j != nil {
+		said, err := p.chosenByJob(j)
+		if err != nil {
+			return nil, err
 		}
-		r.Phase = jobPhase(j)
+		if r == nil {
+			r = said
+		}
 	}
 	if r == nil {
 		return nil, nil //nolint:nilnil // No choice has been made yet; that is no error.
+	}
+	if j != nil {
+		r.Phase = jobPhase(j)
 	}
 	if p.started() {
 		r.Phase = v1.RestoreSucceeded
 	}
 	return r, checkArchive(r.Backup, &r.Archive)
+}
+
+// chosenByJob is the choice as the Job has it, which counts where the status could
+// not be written; nil where it is not known whether it may have been made. The Job
+// is in the claim's namespace, where others may write: what it says is believed of
+// this namespace's backups only.
+func (p *plan) chosenByJob(j *batchv1.Job) (*v1.RestoreStatus, error) {
+	r, job := &v1.RestoreStatus{}, qualified(j.Namespace, j.Name)
+	if err := json.Unmarshal([]byte(j.Annotations[v1.AnnotationRestore]), r); err != nil || r.Backup == "" {
+		return nil, refuse(v1.ReasonNotSupported, "Job %s: its annotation %s does not say which backup it restores: delete the Job, and it is made again",
+			job, v1.AnnotationRestore)
+	}
+	if p.started() || p.XR.Status.Restore != nil {
+		return r, nil
+	}
+	if !p.Answers.Records.Known || !p.Answers.Namespace.Known {
+		return nil, nil //nolint:nilnil // The Job stays, and is read again when they are.
+	}
+	for _, of := range slices.Concat(p.Answers.Records.Items, p.Answers.Named.Items) {
+		if of.Name == r.Backup && !p.mayRestore(&of) {
+			return nil, refuse(v1.ReasonNotSupported, "Job %s: its annotation %s names backup %q, which is from an earlier namespace %q: delete the Job, and it is made again",
+				job, v1.AnnotationRestore, r.Backup, p.instance.Namespace)
+		}
+	}
+	return r, nil
+}
+
+// mayRestore is true if a record is of this very namespace, or the platform
+// allows others.
+func (p *plan) mayRestore(r *v1.MySQLBackup) bool {
+	ns := p.Answers.Namespace.first()
+	return p.Settings.NamespaceReuse == v1.NamespaceReuseAllow || ns != nil && ns.UID != "" && ns.UID == r.Spec.Instance.NamespaceUID
 }
 
 func jobPhase(j *batchv1.Job) v1.RestorePhase {
@@ -214,8 +251,7 @@ func (p *plan) chooseLatest(own []v1.MySQLBackup) (start, error) {
 
 // restore the record, if it is fit for this instance.
 func (p *plan) restore(r *v1.MySQLBackup) (start, error) {
-	ns := p.Answers.Namespace.first()
-	if p.Settings.NamespaceReuse != v1.NamespaceReuseAllow && (ns == nil || ns.UID == "" || ns.UID != r.Spec.Instance.NamespaceUID) {
+	if !p.mayRestore(r) {
 		return hold(v1.ReasonWaiting, "Backup %q is from an earlier namespace %q, which may have had another owner: ask the platform team to allow it (namespaceReuse: Allow in the Composition's input), or set spec.restore.policy to Never for an empty server",
 			r.Name, p.instance.Namespace), nil
 	}

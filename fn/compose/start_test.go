@@ -70,6 +70,20 @@ func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.MySQ
 	}
 }
 
+// named is a record that the spec names.
+func named(name string, changes ...func(*v1.MySQLBackup)) func(*Input) {
+	return func(in *Input) {
+		one := Input{}
+		record(name, 1, v1.BackupProven, changes...)(&one)
+		in.XR.Spec.Restore.Backup = &name
+		in.Answers.Named = Answer[v1.MySQLBackup]{Known: true, Items: one.Answers.Records.Items}
+	}
+}
+
+func ofEarlier(r *v1.MySQLBackup) { r.Spec.Instance.NamespaceUID = "earlier" }
+
+func allowed(in *Input) { in.Settings.NamespaceReuse = v1.NamespaceReuseAllow }
+
 func job(conditions ...batchv1.JobCondition) func(*Input) {
 	return func(in *Input) {
 		in.Observed.Restore = &batchv1.Job{
@@ -141,19 +155,26 @@ func TestDecide(t *testing.T) {
 		"Deleting":            {reason: "A backup on its way out is not restored.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })), want: want{reason: v1.ReasonWaiting, message: "being deleted"}},
 		"OtherInstance":       {reason: "A label is never believed: this record is of another claim.", in: given(record("b1", 1, v1.BackupRunning, func(r *v1.MySQLBackup) { r.Spec.Instance.Name = "other" })), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"OtherKind":           {reason: "Nor of another kind.", in: given(record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.Spec.Instance.Kind = "Database" })), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"EarlierNamespace":    {reason: "A namespace can change hands.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.Spec.Instance.NamespaceUID = "earlier" })), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
+		"EarlierNamespace":    {reason: "A namespace can change hands.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, ofEarlier)), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
+		"EarlierNamed":        {reason: "Nor by its name.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier)), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
+		"EarlierNamedAllowed": {reason: "But for the same word of the platform.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier), allowed), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 		"UnknownNamespace":    {reason: "A namespace that cannot be seen is not the same one.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), func(in *Input) { in.Answers.Namespace.Items = nil }), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
-		"EarlierAllowed": {reason: "The platform may allow it.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.Spec.Instance.NamespaceUID = "earlier" }),
-			func(in *Input) { in.Settings.NamespaceReuse = v1.NamespaceReuseAllow }), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
-		"Never":        {reason: "Never means an empty server.", in: given(never, previous("b1"), record("b1", 1, v1.BackupProven)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"NeverFailed":  {reason: "Also past a failed backup: it is the way out that the message names.", in: given(never, record("b1", 1, v1.BackupFailed)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"NeverRunning": {reason: "But not while an earlier life is still being put away.", in: given(never, record("b1", 1, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
-		"NeverUnheard": {reason: "Nor before the controller has looked.", in: given(never, previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
+		"EarlierAllowed":      {reason: "The platform may allow it.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, ofEarlier), allowed), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"Never":               {reason: "Never means an empty server.", in: given(never, previous("b1"), record("b1", 1, v1.BackupProven)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"NeverFailed":         {reason: "Also past a failed backup: it is the way out that the message names.", in: given(never, record("b1", 1, v1.BackupFailed)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"NeverRunning":        {reason: "But not while an earlier life is still being put away.", in: given(never, record("b1", 1, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
+		"NeverUnheard":        {reason: "Nor before the controller has looked.", in: given(never, previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
 
 		"JobRuns":           {reason: "The server waits for the Job.", in: given(previous("b1"), job()), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
 		"JobComplete":       {reason: "After the Job it starts.", in: given(previous("b1"), job(complete)), want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},
 		"JobFailed":         {reason: "After a failed Job it does not.", in: given(previous("b1"), job(failed)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoreFailed, message: "has failed"}},
 		"ChoiceIsKept":      {reason: "The choice is made once: a newer record does not change it.", in: given(previous("b2"), job(), record("b2", 2, v1.BackupProven)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"ChoiceOfStatus":    {reason: "Nobody but the function writes the status, and a Job can be changed by others.", in: given(chosenBefore(v1.RestoreRunning), job(), func(in *Input) { in.XR.Status.Restore.Backup = "first" }), want: want{backup: "first", job: true, reason: v1.ReasonRestoring}},
+		"ChoiceOfOurs":      {reason: "Where the status was not written, the Job says it.", in: given(job(), record("chosen", 1, v1.BackupProven)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"ChoiceOfEarlier":   {reason: "But nobody gets an earlier namespace's backup by changing a Job.", in: given(job(), record("chosen", 1, v1.BackupProven, ofEarlier)), want: want{refusal: "earlier namespace"}},
+		"ChoiceOfNamed":     {reason: "Nor by naming it, too.", in: given(job(), named("chosen", ofEarlier)), want: want{refusal: "earlier namespace"}},
+		"ChoiceAllowed":     {reason: "Unless the platform allows it.", in: given(job(), record("chosen", 1, v1.BackupProven, ofEarlier), allowed), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"ChoiceUnknown":     {reason: "Not known is not ours.", in: given(job(), previous("b1"), func(in *Input) { in.Answers.Records.Known = false }), want: want{job: true, reason: v1.ReasonWaiting, message: "Looking"}},
 		"ChoiceWithoutJob":  {reason: "A Job that vanished is made again, from the status.", in: given(chosenBefore(v1.RestoreRunning)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
 		"FailedJobDeleted":  {reason: "Deleting the failed Job asks for another try.", in: given(chosenBefore(v1.RestoreFailed)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
 		"SucceededNoJob":    {reason: "A Job that has done its work is not made again.", in: given(chosenBefore(v1.RestoreSucceeded)), want: want{replicas: 1, backup: "chosen", reason: v1.ReasonRestored}},

@@ -80,9 +80,13 @@ func takenFinalizers(t *testing.T, composition string) {
 func TestDeletedNamespace(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, classComposition)
-	s.create(t)
-	s.version(t)
-	s.session(t)
+	s.begin(t)
+	s.loseNamespace(t, 1)
+}
+
+// loseNamespace of the server, and wait until nothing of it is left but so many backups.
+func (s *server) loseNamespace(t *testing.T, backups int) {
+	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
 	if err := suite.kube.Delete(t.Context(), ns); err != nil {
 		t.Fatal(err)
@@ -92,17 +96,73 @@ func TestDeletedNamespace(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(records) != 1 {
+		if len(records) != backups {
 			return fmt.Errorf("there are %d backups", len(records))
 		}
-		if phase, _, _ := unstructured.NestedString(records[0].Object, "status", "phase"); phase != phaseProven {
-			message, _, _ := unstructured.NestedString(records[0].Object, "status", "message")
-			return fmt.Errorf("it is %s: %s", phase, message)
+		for _, r := range records {
+			if phase, _, _ := unstructured.NestedString(r.Object, "status", "phase"); phase != phaseProven {
+				message, _, _ := unstructured.NestedString(r.Object, "status", "message")
+				return fmt.Errorf("%s is %s: %s", r.GetName(), phase, message)
+			}
 		}
 		return nil
 	})
 	eventually(t, "the namespace's end", func(ctx context.Context) error { return gone(ctx, ns) })
 	s.nothingRescued(t)
+}
+
+// findNamespace makes one of the same name again.
+func (s *server) findNamespace(t *testing.T) {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	if err := suite.kube.Create(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	pod(t, s.namespace, "client", "")
+}
+
+// TestNamespaceComesBack: a later namespace of the same name gets nothing that an earlier one left, unless the platform
+// team says that it may. Then everything comes back, on the very volume, as if the namespace had never been gone.
+func TestNamespaceComesBack(t *testing.T) {
+	t.Parallel()
+	onBoth(t, namespaceComesBack)
+}
+
+func namespaceComesBack(t *testing.T, composition string) {
+	t.Helper()
+	allowing := copyOfComposition(t, composition, map[string]any{"namespaceReuse": "Allow"})
+	s := newServer(t, composition)
+	before := s.begin(t)
+	s.loseNamespace(t, 1)
+	s.findNamespace(t)
+	s.create(t)
+	s.says(t, "ask the platform team to allow it (namespaceReuse: Allow in the Composition's input)")
+	s.held(t)
+	s.delete(t) // Which may leave an empty volume in the way.
+	s.proven(t, 1)
+
+	s.spec["compositionRef"] = map[string]any{"name": allowing}
+	s.create(t)
+	if got := s.firstAnswer(t, rows); got != before {
+		t.Fatalf("want every row\n%s\ngot\n%s", before, got)
+	}
+	for backups, goes := range []func(){
+		func() { s.delete(t); s.proven(t, 2) },
+		func() { s.loseNamespace(t, 3); s.findNamespace(t) },
+	} {
+		s.mustQuery(t, fmt.Sprintf("INSERT INTO test (name) VALUES ('with %d backups')", backups+1))
+		before = s.mustQuery(t, rows)
+		goes()
+		s.create(t)
+		if got := s.firstAnswer(t, rows); got != before {
+			t.Fatalf("want every row\n%s\ngot\n%s", before, got)
+		}
+	}
+	var names []string
+	for _, r := range s.mustRecords(t) {
+		names = append(names, r.GetName())
+	}
+	s.archives(t, names)
 }
 
 // nothingRescued is left where data was backed up that lost its namespace.

@@ -1,0 +1,107 @@
+package finalize
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// undecided is true while the function may still choose a backup of an earlier
+// namespace. That lies on a volume of its own, and a new one would be in its way.
+func undecided(s *instance.State) bool {
+	return !s.XR.Status.Started && s.XR.Status.Restore == nil && s.BackupVolume == nil &&
+		slices.ContainsFunc(s.Records, func(r v1.MySQLBackup) bool { return s.Foreign(&r) })
+}
+
+// inherit the backup volume of an earlier namespace, if the function chose a
+// backup on it. An empty volume that is in its place gives way:
+//
+//	the empty volume is released ─▶ its claim goes ─▶ so does the restore that ran on it ─▶ the other volume is this namespace's
+func inherit(s *instance.State) (step Step, open bool) {
+	c, v := s.BackupClaim, s.Inheritance
+	if v == nil || filled(s) {
+		return Step{}, false
+	}
+	switch {
+	case s.BackupVolume != nil && instance.Holds(s.BackupVolume):
+		return Step{Action: ReleaseBackupVolume, Message: fmt.Sprintf("Volume %q for backups is empty, and gives way to volume %q with backup %q", s.BackupVolume.Name, v.Name, s.XR.Status.Restore.Backup)}, true
+	case c != nil && c.DeletionTimestamp == nil:
+		return Step{Action: DropBackupClaim, Message: fmt.Sprintf("PersistentVolumeClaim %s of the backups is made again on volume %q, which has backup %q", c.Name, v.Name, s.XR.Status.Restore.Backup)}, true
+	case vain(s):
+		return goes([]client.Object{s.Restore.Job})
+	case c != nil || s.BackupBusy:
+		return Step{Action: Wait, After: glance}, true
+	}
+	return Step{Action: Inherit, Message: fmt.Sprintf("Volume %q with the backups of an earlier namespace %q is this one's now", v.Name, s.Life.Namespace)}, true
+}
+
+// filled is true if what is in the way is somebody else's, or has backups.
+func filled(s *instance.State) bool {
+	c := s.BackupClaim
+	switch {
+	case c == nil && s.BackupVolume == nil:
+		return false
+	case c != nil && c.Labels[v1.LabelInstance] != s.Life.Key():
+		return true
+	}
+	return slices.ContainsFunc(s.Records, func(r v1.MySQLBackup) bool { return s.Here(&r) })
+}
+
+// vain is a restore that looks for its archive on the volume that is in the way.
+// The function makes it again when it is gone.
+func vain(s *instance.State) bool {
+	switch j := s.Restore; {
+	case j == nil:
+		return false
+	case s.BackupClaim == nil:
+		return failed(j.Job)
+	default:
+		return !j.CreationTimestamp.After(s.BackupClaim.DeletionTimestamp.Time)
+	}
+}
+
+func failed(j *batchv1.Job) bool {
+	at, succeeded := (&instance.Job{Job: j}).Finished()
+	return at != nil && !succeeded
+}
+
+// releaseBackupVolume that nothing was ever written to. Its claim forgets it
+// first, so that it is kept again if the way is not gone to its end. A folder has
+// no class that would remove its volume.
+func (p *Performer) releaseBackupVolume(ctx context.Context, s *instance.State, _ Step) error {
+	c, v := s.BackupClaim, s.BackupVolume
+	if c != nil && c.Annotations[annotationLatched] != "" {
+		if err := p.change(ctx, c, func() { delete(c.Annotations, annotationLatched) }); err != nil {
+			return err
+		}
+	}
+	if v.Name == s.Life.BackupVolumeName(s.NamespaceUID()) && v.DeletionTimestamp == nil {
+		return p.remove(ctx, v, metav1.DeletePropagationBackground)
+	}
+	return p.change(ctx, v, func() {
+		unretain(v)
+		delete(v.Annotations, v1.AnnotationNamespaceUID)
+	})
+}
+
+// inherit is one write: before it the volume is the earlier namespace's, after it
+// this one's, with nothing left to do but what any volume without a claim needs.
+func (p *Performer) inherit(ctx context.Context, s *instance.State, _ Step) error {
+	v := s.Inheritance
+	return p.change(ctx, v, func() {
+		before := append(instance.EarlierNamespaces(v), string(instance.NamespaceOf(v)))
+		v.Spec.ClaimRef = reserved(s.Life.Namespace, s.Life.BackupClaimName())
+		mark(v, nil, map[string]string{
+			v1.AnnotationEarlierNamespaces: strings.Join(before, ","),
+			v1.AnnotationNamespaceUID:      string(s.NamespaceUID()),
+		})
+	})
+}

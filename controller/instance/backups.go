@@ -1,0 +1,161 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// backups have a claim, or a volume that an earlier claim was bound to.
+func (g *Gatherer) backups(ctx context.Context, s *State) error {
+	var err error
+	if s.BackupClaim, err = g.claim(ctx, s.Place().Namespace, s.Place().Backup); err != nil {
+		return err
+	}
+	if s.BackupVolume, err = g.backupVolume(ctx, s); err != nil {
+		return err
+	}
+	if s.Inheritance, err = g.inheritance(ctx, s); err != nil {
+		return err
+	}
+	next := s.Inheritance
+	if next == nil && s.BackupClaim == nil {
+		next = s.BackupVolume
+	}
+	if s.BackupBusy, err = g.busy(ctx, next); err != nil || s.Inheritance == nil {
+		return err
+	}
+	s.Restore, err = g.job(ctx, s, s.Life.Namespace, s.Life.RestoreJobName())
+	return err
+}
+
+// busy is true while the claim that a volume names is there.
+func (g *Gatherer) busy(ctx context.Context, v *corev1.PersistentVolume) (bool, error) {
+	if v == nil || v.Spec.ClaimRef == nil || v.Spec.ClaimRef.UID == "" {
+		return false, nil
+	}
+	ref := v.Spec.ClaimRef
+	c, err := g.claim(ctx, ref.Namespace, ref.Name)
+	return c != nil && c.UID == ref.UID, err
+}
+
+// backupVolume of the claim, or of the instance in this very namespace.
+func (g *Gatherer) backupVolume(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
+	switch c := s.BackupClaim; {
+	case c == nil:
+		return g.findBackups(ctx, s, func(v *corev1.PersistentVolume) bool {
+			return NamespaceOf(v) != "" && NamespaceOf(v) == s.NamespaceUID()
+		})
+	case c.Spec.VolumeName == "" || !s.historic():
+		return nil, nil //nolint:nilnil // No volume, or nobody asks.
+	}
+	v, err := get(ctx, g.Reader, &corev1.PersistentVolume{}, "", s.BackupClaim.Spec.VolumeName)
+	if err != nil || v == nil || !Bound(v, s.BackupClaim) {
+		return nil, err
+	}
+	return v, nil
+}
+
+// Bound is true if a volume says that it is a claim's. A claim may name any volume:
+// whoever may make claims must not get at another's.
+func Bound(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
+	ref := v.Spec.ClaimRef
+	return ref != nil && ref.Namespace == c.Namespace && ref.Name == c.Name && ref.UID == c.UID
+}
+
+// findBackups is a volume for backups of the instance that is as it is wanted.
+func (g *Gatherer) findBackups(ctx context.Context, s *State, wanted func(*corev1.PersistentVolume) bool) (*corev1.PersistentVolume, error) {
+	l := &corev1.PersistentVolumeList{}
+	if err := g.Reader.List(ctx, l, client.MatchingLabels{v1.LabelInstance: s.Life.Key(), v1.LabelComponent: v1.ComponentBackup}); err != nil {
+		return nil, fmt.Errorf("cannot list PersistentVolumes: %w", err)
+	}
+	for i := range l.Items {
+		if v := &l.Items[i]; s.backupsOf(v) && wanted(v) {
+			return v, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // No volume, and no error.
+}
+
+// backupsOf is true if a volume is, or was, bound to a claim that this instance
+// has for its backups: the usual one, or one of a rescue.
+func (s *State) backupsOf(v *corev1.PersistentVolume) bool {
+	ref := v.Spec.ClaimRef
+	return ref == nil || ref.Namespace == v1.RescueNamespace || ref.Namespace == s.Life.Namespace && ref.Name == s.Life.BackupClaimName()
+}
+
+// inheritance is the volume of the backup that the function chose, where an
+// earlier namespace left it.
+func (g *Gatherer) inheritance(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
+	r := s.Inherited()
+	if r == nil {
+		return nil, nil //nolint:nilnil // There is nothing to inherit.
+	}
+	return g.findBackups(ctx, s, func(v *corev1.PersistentVolume) bool {
+		here := NamespaceOf(v) == s.NamespaceUID() || s.BackupClaim != nil && Bound(v, s.BackupClaim)
+		return !here && Holds(v) && HasBackupsOf(v, r.Spec.Instance.NamespaceUID)
+	})
+}
+
+// Inherited is the backup of an earlier namespace that this life is to be
+// restored from, or nil. Only the function writes status.restore, and it chooses
+// such a backup only where the platform allows it.
+func (s *State) Inherited() *v1.MySQLBackup {
+	if s.XR == nil || s.XR.Dying() || s.XR.Status.Started || !s.Home() {
+		return nil
+	}
+	chosen := s.XR.Status.Restore
+	if chosen == nil || chosen.Phase == v1.RestoreSucceeded {
+		return nil
+	}
+	n := slices.IndexFunc(s.Records, func(r v1.MySQLBackup) bool { return r.Name == chosen.Backup })
+	if n < 0 || !s.Foreign(&s.Records[n]) {
+		return nil
+	}
+	return &s.Records[n]
+}
+
+// Disinherited is true if the volume of such a backup cannot be found. A new one
+// would be in its way when it comes back.
+func (s *State) Disinherited() bool {
+	return s.Inherited() != nil && s.Inheritance == nil && s.BackupClaim == nil && s.BackupVolume == nil
+}
+
+// Foreign is true if a proven backup is from an earlier namespace of the same
+// name, which may have had another owner.
+func (s *State) Foreign(r *v1.MySQLBackup) bool {
+	uid := r.Spec.Instance.NamespaceUID
+	return r.Status.Phase == v1.BackupProven && uid != "" && uid != s.NamespaceUID()
+}
+
+// Here is true if the archive of a backup lies, or would lie, on the volume that
+// the backups of this life lie on.
+func (s *State) Here(r *v1.MySQLBackup) bool {
+	uid := r.Spec.Instance.NamespaceUID
+	return uid == s.NamespaceUID() || s.BackupVolume != nil && HasBackupsOf(s.BackupVolume, uid)
+}
+
+// NamespaceOf is the UID of the namespace that a volume is for.
+func NamespaceOf(v *corev1.PersistentVolume) types.UID {
+	return types.UID(v.Annotations[v1.AnnotationNamespaceUID])
+}
+
+// HasBackupsOf is true if a volume has backups that were taken in a namespace.
+func HasBackupsOf(v *corev1.PersistentVolume, namespace types.UID) bool {
+	return namespace != "" && (NamespaceOf(v) == namespace || slices.Contains(EarlierNamespaces(v), string(namespace)))
+}
+
+// EarlierNamespaces whose backups lie on a volume, too.
+func EarlierNamespaces(v *corev1.PersistentVolume) []string {
+	if list := v.Annotations[v1.AnnotationEarlierNamespaces]; list != "" {
+		return strings.Split(list, ",")
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package instance
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// choosing XR, which has not started.
+func choosing(backup, phase string) *unstructured.Unstructured {
+	u := xr("x", "uid-1", "db", false)
+	u.Object["status"] = map[string]any{"restore": map[string]any{"backup": backup, "phase": phase}}
+	return u
+}
+
+// recordOf a namespace.
+func recordOf(name string, namespace types.UID) *v1.MySQLBackup {
+	r := record(name, "db", 1)
+	r.Spec.Instance.NamespaceUID = namespace
+	return r
+}
+
+// backupsAt is a volume with the backups of a namespace, reserved for a claim.
+func backupsAt(name, namespace string, ref *corev1.ObjectReference) *corev1.PersistentVolume {
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Finalizers: []string{v1.Finalizer}, Labels: key.Life("").Labels(), Annotations: map[string]string{v1.AnnotationNamespaceUID: namespace},
+	}}
+	v.Labels[v1.LabelComponent] = v1.ComponentBackup
+	v.Spec.ClaimRef = ref
+	return v
+}
+
+func inherited(v *corev1.PersistentVolume, from string) *corev1.PersistentVolume {
+	v.Annotations[v1.AnnotationEarlierNamespaces] = from
+	return v
+}
+
+func at(namespace, name string, uid types.UID) *corev1.ObjectReference {
+	return &corev1.ObjectReference{Namespace: namespace, Name: name, UID: uid}
+}
+
+func backupClaimOn(volume string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: meta(life.BackupClaimName(), nil), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
+}
+
+// TestGatherBackups: an earlier namespace's volume is inherited with the
+// function's choice, and never without.
+func TestGatherBackups(t *testing.T) {
+	type want struct {
+		Claim, Volume, Inheritance string
+		Busy, Restore              bool
+		Trouble                    bool
+	}
+	old, usual := recordOf("b", "earlier"), life.BackupClaimName()
+	left := func() *corev1.PersistentVolume { return backupsAt("pv-0", "earlier", at("default", usual, "gone")) }
+	started := choosing("b", "Running")
+	started.Object["status"].(map[string]any)["started"] = true //nolint:forcetypeassert // It was made above.
+	other := left()
+	other.Labels[v1.LabelInstance] = "other"
+	rescue := claimAt(v1.RescueNamespace, "backups-0", "")
+	rescue.UID = "rescue"
+	cases := map[string]struct {
+		reason string
+		have   []client.Object
+		want   want
+	}{
+		"Chosen":    {reason: "The platform allows it: otherwise the function does not choose it.", have: []client.Object{choosing("b", "Running"), old, left()}, want: want{Inheritance: "pv-0"}},
+		"Refused":   {reason: "What was not chosen is not touched.", have: []client.Object{xr("x", "uid-1", "db", false), old, left()}},
+		"Restored":  {reason: "Nothing is moved any more.", have: []client.Object{choosing("b", "Succeeded"), old, left()}},
+		"Started":   {reason: "Nothing is restored into it.", have: []client.Object{started, old, left()}},
+		"Dying":     {reason: "It restores nothing any more.", have: []client.Object{onVolume(xr("x", "uid-1", "db", true)), old, left()}},
+		"Own":       {reason: "What was chosen is this namespace's.", have: []client.Object{choosing("b", "Running"), recordOf("b", "ns"), left()}},
+		"Unproven":  {reason: "The function chooses nothing of this kind.", have: []client.Object{choosing("b", "Running"), unproven(recordOf("b", "earlier")), left()}},
+		"Nameless":  {reason: "A record that says no namespace is nobody's.", have: []client.Object{choosing("b", "Running"), recordOf("b", ""), backupsAt("pv-0", "", nil)}},
+		"Another":   {reason: "A backup of another claim lies on that one's volume.", have: []client.Object{choosing("c", "Running"), old, record("c", "another", 1), left()}},
+		"TheRight":  {reason: "Each namespace had its own.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-a", "first", nil), left(), backupsAt("pv-z", "last", nil)}, want: want{Inheritance: "pv-0"}},
+		"Inherited": {reason: "It has the backups of those before, too.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-2", "second", nil), "zero,earlier")}, want: want{Inheritance: "pv-2"}},
+		"Done":      {reason: "It is this namespace's, and its claim is made.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-0", "ns", at("default", usual, "")), "earlier")}, want: want{Volume: "pv-0"}},
+		"DoneClaim": {reason: "And bound.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-0", "ns", at("default", usual, "")), "earlier"), backupClaimOn("pv-0")}, want: want{Claim: "pv-0", Volume: "pv-0"}},
+		"ByHand":    {reason: "A person may bind it as well.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", usual, "")), backupClaimOn("pv-0")}, want: want{Claim: "pv-0", Volume: "pv-0"}},
+		"Forged":    {reason: "A claim that names a volume does not have it.", have: []client.Object{choosing("b", "Running"), recordOf("b", "ns"), left(), backupClaimOn("pv-0")}, want: want{Claim: "pv-0"}},
+		"InTheWay": {reason: "An empty one is in its place, and a restore that looks on it.",
+			have: []client.Object{choosing("b", "Running"), old, left(), backupClaimOn("pv-2"), backupsAt("pv-2", "ns", at("default", usual, "")), jobAt("default", life.RestoreJobName(), "uid-1")}, want: want{Claim: "pv-2", Volume: "pv-2", Inheritance: "pv-0", Restore: true}},
+		"Busy":     {reason: "The rescue has not given it back.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at(v1.RescueNamespace, "backups-0", "rescue")), rescue}, want: want{Inheritance: "pv-0", Busy: true}},
+		"Lent":     {reason: "A person gave it to another claim.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", "mine", "x"))}, want: want{Trouble: true}},
+		"Released": {reason: "What nothing keeps may go at any time.", have: []client.Object{choosing("b", "Running"), old, released(left())}, want: want{Trouble: true}},
+		"Label":    {reason: "Another instance's is not this one's.", have: []client.Object{choosing("b", "Running"), old, other}, want: want{Trouble: true}},
+		"Nowhere":  {reason: "Doubt is not absence: people hear of it.", have: []client.Object{choosing("b", "Running"), old}, want: want{Trouble: true}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			have := append(tc.have, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), Keeper: "system", Clock: time.Now}
+			lives, err := g.Gather(context.Background(), key)
+			if err != nil || len(lives) != 1 {
+				t.Fatalf("%d lives, %v", len(lives), err)
+			}
+			s := lives[0]
+			got := want{Busy: s.BackupBusy, Restore: s.Restore != nil, Trouble: strings.Contains(s.Trouble, usual)}
+			if s.BackupClaim != nil {
+				got.Claim = s.BackupClaim.Spec.VolumeName
+			}
+			if s.BackupVolume != nil {
+				got.Volume = s.BackupVolume.Name
+			}
+			if s.Inheritance != nil {
+				got.Inheritance = s.Inheritance.Name
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func unproven(r *v1.MySQLBackup) *v1.MySQLBackup {
+	r.Status.Phase = v1.BackupRunning
+	return r
+}
