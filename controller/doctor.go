@@ -47,6 +47,11 @@ func (c *doctorCommand) Run(ctx context.Context) error {
 	if err := write(os.Stdout); err != nil {
 		return &archive.ExitError{Code: exitBlind, Err: err}
 	}
+	return verdict(r)
+}
+
+// verdict is the exit code. Notes are no reason for one.
+func verdict(r *doctor.Report) error {
 	if n := r.Count(doctor.Wrong); n > 0 {
 		return &archive.ExitError{Code: exitWrong, Err: fmt.Errorf("findings that are wrong: %d", n)}
 	}

@@ -81,12 +81,37 @@ func (x *exam) backupVolumes(p *patient) []Finding {
 		}
 		out = append(out, x.kept(v, "the backups")...)
 	}
-	if len(p.backups) > 1 {
-		names := x.backups(p).Volumes
-		out = append(out, note("kubectl get pv --selector "+v1.LabelInstance+"="+p.key.Life("").Key()+" --output yaml shows the namespace of each, in the annotation "+v1.AnnotationNamespaceUID,
-			"there are %d volumes of backups, of earlier namespaces of that name: %s; a claim is restored from those of its own namespace", len(names), strings.Join(names, ", ")))
+	return append(out, x.earlier(p)...)
+}
+
+// earlier namespaces of the same name may have been another owner's.
+func (x *exam) earlier(p *patient) []Finding {
+	today, known := x.namespaceUID(p.key.Namespace)
+	advice := "kubectl get pv --selector " + v1.LabelInstance + "=" + p.key.Life("").Key() + " --output yaml shows the namespace of each, in the annotation " + v1.AnnotationNamespaceUID
+	var names []string
+	for _, v := range p.backups {
+		name := v.Name
+		if known && origin(v) != today {
+			name += " (of an earlier namespace)"
+		}
+		names = append(names, name)
 	}
-	return out
+	switch {
+	case len(names) > 1:
+		return []Finding{note(advice, "there are %d volumes of backups, each of another namespace of that name: %s; a claim is restored from those of its own", len(names), strings.Join(names, ", "))}
+	case len(names) == 1 && known && origin(p.backups[0]) != today:
+		return []Finding{note(advice, "the backups on %s are of an earlier namespace of that name: a claim in today's is not restored from them", p.backups[0].Name)}
+	}
+	return nil
+}
+
+func (x *exam) namespaceUID(name string) (uid types.UID, known bool) {
+	for i := range x.Namespaces {
+		if n := &x.Namespaces[i]; n.Name == name {
+			return n.UID, true
+		}
+	}
+	return "", false
 }
 
 // has a record of a namespace.

@@ -417,7 +417,27 @@ func TestExamine(t *testing.T) {
 				c.Volumes = append(c.Volumes, volume("pv-earlier", backupLabels()))
 				c.Volumes[2].Annotations[v1.AnnotationNamespaceUID] = "ns-0"
 			},
-			want: []string{"note: there are 2 volumes of backups, of earlier namespaces of that name: pv-backup, pv-earlier; … | kubectl get pv --selector otus.homework/instance="},
+			want: []string{"note: there are 2 volumes of backups, each of another namespace of that name: pv-backup, pv-earlier; … | kubectl get pv --selector otus.homework/instance="},
+		},
+		"SeveralBackupVolumesAndTodays": {
+			change: func(c *Cluster) {
+				c.Namespaces = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "ns-1"}}}
+				c.Volumes = append(c.Volumes, volume("pv-earlier", backupLabels()))
+				c.Volumes[2].Annotations[v1.AnnotationNamespaceUID] = "ns-0"
+			},
+			want: []string{"note: there are 2 volumes … pv-backup, pv-earlier (of an earlier namespace); a claim"},
+		},
+		"EarlierNamespace": {
+			change: func(c *Cluster) {
+				gone(c)
+				c.Namespaces = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "ns-2"}}}
+			},
+			want: []string{"note: the backups on pv-backup are of an earlier namespace of that name"},
+		},
+		"TodaysNamespace": {
+			change: func(c *Cluster) {
+				c.Namespaces = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "else", UID: "ns-2"}}, {ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "ns-1"}}}
+			},
 		},
 		"XRWithoutClaim": {
 			change: func(c *Cluster) {

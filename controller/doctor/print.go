@@ -55,14 +55,16 @@ func (d *Data) text() string {
 }
 
 func (b Backups) text() string {
-	text := "backups: none yet"
-	if b.Proven > 0 {
-		text = fmt.Sprintf("backups: %d proven, newest %s old", b.Proven, b.Newest)
+	volumes := strings.Join(b.Volumes, " and ")
+	switch {
+	case b.Proven == 0 && volumes == "":
+		return "backups: none yet"
+	case b.Proven == 0:
+		return "backups: none yet, volume " + volumes
+	case volumes == "":
+		volumes = "no volume"
 	}
-	if len(b.Volumes) > 0 {
-		text += ", on " + strings.Join(b.Volumes, " and ")
-	}
-	return text
+	return fmt.Sprintf("backups: %d proven, newest %s old, on %s", b.Proven, b.Newest, volumes)
 }
 
 func widest(rows [][]string) []int {
