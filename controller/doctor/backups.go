@@ -43,7 +43,7 @@ func (x *exam) recordsOf(p *patient) []Finding {
 		case x.living[uid]:
 			out = append(out, x.unfinished(r))
 		case !x.lost[uid]:
-			f := wrong(fmt.Sprintf("if that data is lost for good: kubectl delete mysqlbackup %s", r.Name),
+			f := wrong("if that data is lost for good: kubectl delete mysqlbackup "+r.Name,
 				"%s; neither its composite resource nor its volume is there, so nobody finishes it, and the next claim of this name waits for it", x.unfinished(r).Text)
 			out = append(out, f)
 		}
@@ -55,7 +55,7 @@ func (x *exam) recordsOf(p *patient) []Finding {
 func (x *exam) proven(p *patient, r *v1.MySQLBackup) []Finding {
 	var out []Finding
 	if !slices.ContainsFunc(p.backups, func(v *corev1.PersistentVolume) bool { return origin(v) == r.Spec.Instance.NamespaceUID }) {
-		out = append(out, wrong(fmt.Sprintf("bring the volume back; if it is lost for good: kubectl delete mysqlbackup %s", r.Name),
+		out = append(out, wrong("bring the volume back; if it is lost for good: kubectl delete mysqlbackup "+r.Name,
 			"backup %s is proven, and no volume says that it holds backups of namespace %s (%s): it cannot be restored", r.Name, p.key.Namespace, r.Spec.Instance.NamespaceUID))
 	}
 	if x.Unread[kindSecret] == "" && !slices.ContainsFunc(x.Passwords, func(s metav1.PartialObjectMetadata) bool { return s.Name == r.Name }) {
@@ -88,7 +88,7 @@ func (x *exam) backupVolumes(p *patient) []Finding {
 func (x *exam) earlier(p *patient) []Finding {
 	today, known := x.namespaceUID(p.key.Namespace)
 	advice := "kubectl get pv --selector " + v1.LabelInstance + "=" + p.key.Life("").Key() + " --output yaml shows the namespace of each, in the annotation " + v1.AnnotationNamespaceUID
-	var names []string
+	names := make([]string, 0, len(p.backups))
 	for _, v := range p.backups {
 		name := v.Name
 		if known && origin(v) != today {

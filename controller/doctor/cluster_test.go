@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -150,10 +151,7 @@ func TestLook(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := map[string][]string{}
-			for kind, names := range all {
-				want[kind] = names
-			}
+			want := maps.Clone(all)
 			for _, kind := range tc.without {
 				delete(want, kind)
 			}

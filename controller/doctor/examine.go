@@ -122,7 +122,7 @@ func (x *exam) patient(k instance.Key) *patient {
 }
 
 func (x *exam) inOrder() []*patient {
-	var out []*patient
+	out := make([]*patient, 0, len(x.patients))
 	for _, p := range x.patients {
 		out = append(out, p)
 	}

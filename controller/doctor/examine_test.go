@@ -142,11 +142,11 @@ func dying(c *Cluster, step string) {
 
 // said are the findings in a line each, and the advice behind it.
 func said(r *Report) []string {
-	out := []string{}
 	all := append(slices.Clone(r.Cluster), r.Rest...)
 	for i := range r.Instances {
 		all = append(all, r.Instances[i].Findings...)
 	}
+	out := make([]string, 0, len(all))
 	for _, f := range all {
 		out = append(out, string(f.Severity)+": "+f.Text+" | "+f.Advice)
 	}
@@ -511,7 +511,7 @@ func TestExamine(t *testing.T) {
 
 // contains the parts, in their order.
 func contains(text, parts string) bool {
-	for _, part := range strings.Split(parts, "…") {
+	for part := range strings.SplitSeq(parts, "…") {
 		_, rest, found := strings.Cut(text, strings.TrimSpace(part))
 		if !found {
 			return false

@@ -67,8 +67,9 @@ func (b Backups) text() string {
 	return fmt.Sprintf("backups: %d proven, newest %s old, on %s", b.Proven, b.Newest, volumes)
 }
 
+// widest cell of each column, of which the first has severities.
 func widest(rows [][]string) []int {
-	var widths []int
+	widths := []int{len(Wrong)}
 	for _, row := range rows {
 		for i, cell := range row {
 			if i == len(widths) {
@@ -80,13 +81,13 @@ func widest(rows [][]string) []int {
 	return widths
 }
 
-// line of cells, of which the first is as wide as a severity.
+// line of cells.
 func line(b *strings.Builder, row []string, widths []int) {
-	text := fmt.Sprintf("%-5s", row[0])
-	for i, cell := range row[1:] {
-		text += fmt.Sprintf("  %-*s", widths[i+1], cell)
+	padded := make([]string, len(row))
+	for i, cell := range row {
+		padded[i] = fmt.Sprintf("%-*s", widths[i], cell)
 	}
-	b.WriteString(strings.TrimRight(text, " ") + "\n")
+	b.WriteString(strings.TrimRight(strings.Join(padded, "  "), " ") + "\n")
 }
 
 func findings(b *strings.Builder, indent string, all []Finding) {
