@@ -22,6 +22,7 @@ type cli struct {
 	Version kong.VersionFlag `help:"Print the version and exit."`
 
 	Start           startCommand   `cmd:"" help:"Watch over the databases of the cluster, or of the current kubeconfig context: keep their data until a backup is proven, and take that backup when a claim is deleted."`
+	Doctor          doctorCommand  `cmd:"" help:"List every instance, volume and backup of the cluster: what protects each, what is wrong with it, and what to do. Changes nothing."`
 	Backup          backupCommand  `cmd:"" help:"Archive the data directory of a stopped server, and prove the archive. Run by the backup Job."`
 	Restore         restoreCommand `cmd:"" help:"Unpack an archive onto a data volume that holds no database. Run by the restore Job."`
 	Wipe            wipeCommand    `cmd:"" help:"Empty a data volume. Run by the wipe Job once a backup is proven."`

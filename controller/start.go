@@ -34,6 +34,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/finalize"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
@@ -142,19 +143,17 @@ func whenInstalled(mgr ctrl.Manager, of instance.Kind, watch func() error) manag
 }
 
 func (c *startCommand) manager(cfg *rest.Config) (ctrl.Manager, error) {
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+	scheme, err := newScheme()
+	if err != nil {
 		return nil, err
 	}
-	scheme.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{})
-	metav1.AddToGroupVersion(scheme, v1.GroupVersion)
 	ours := labels.SelectorFromSet(labels.Set{v1.LabelManagedBy: v1.ManagedBy})
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
 		Metrics:                       metricsserver.Options{BindAddress: c.MetricsAddress},
 		HealthProbeBindAddress:        c.HealthAddress,
 		LeaderElection:                c.LeaderElection,
-		LeaderElectionID:              "controller." + v1.Group,
+		LeaderElectionID:              doctor.Lease,
 		LeaderElectionNamespace:       c.Namespace,
 		LeaderElectionReleaseOnCancel: true,
 		// The cache is a source of events only: what is decided on is read from the
@@ -175,6 +174,17 @@ func (c *startCommand) manager(cfg *rest.Config) (ctrl.Manager, error) {
 		return nil, err
 	}
 	return mgr, mgr.AddReadyzCheck("ping", healthz.Ping)
+}
+
+// newScheme has the types that are read and written as what they are.
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	scheme.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{})
+	metav1.AddToGroupVersion(scheme, v1.GroupVersion)
+	return scheme, nil
 }
 
 // watch all that may change what is to be done, by its metadata where that is

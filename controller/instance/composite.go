@@ -68,7 +68,8 @@ func newObject(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	return u
 }
 
-func decode(u *unstructured.Unstructured) (*Composite, error) {
+// Decode a claim or XR of a kind that is looked after.
+func Decode(u *unstructured.Unstructured) (*Composite, error) {
 	c := &Composite{Unstructured: u, Type: v1.TypeMySQL}
 	status := struct {
 		v1.MySQLStatus `json:",inline"`

@@ -108,7 +108,7 @@ func (g *Gatherer) xrs(ctx context.Context, k Key, kind Kind, claim *Composite) 
 	}
 	out := make([]*Composite, 0, len(l.Items))
 	for i := range l.Items {
-		xr, err := decode(&l.Items[i])
+		xr, err := Decode(&l.Items[i])
 		if err != nil {
 			return nil, err
 		}
@@ -155,7 +155,7 @@ func (g *Gatherer) composite(ctx context.Context, kind schema.GroupVersionKind, 
 	if u == nil || err != nil {
 		return nil, err
 	}
-	return decode(u)
+	return Decode(u)
 }
 
 // records of the instance, newest first, in the function's order. Labels are

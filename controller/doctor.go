@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
+)
+
+// Exit codes of the doctor.
+const (
+	exitWrong = 1
+	exitBlind = 2
+)
+
+// doctorCommand is `controller doctor`.
+type doctorCommand struct {
+	Namespace string `default:"crossplane-mysql-system" help:"The controller's own namespace, which has its lease and the passwords of backups."`
+	Output    string `default:"text" enum:"text,json" help:"What to print: text for people, json for programs."                                         short:"o"`
+}
+
+// Help that follows the flags.
+func (*doctorCommand) Help() string {
+	return "It needs the right to list claims, composite resources, PersistentVolumes, PersistentVolumeClaims and MySQLBackups in the whole cluster, and says what else it may not see. Of Secrets it reads names only.\n\n" +
+		"Exit codes: 0 nothing is wrong, although there may be notes; 1 something is wrong; 2 it could not look."
+}
+
+// Run looks, and prints what it saw.
+func (c *doctorCommand) Run(ctx context.Context) error {
+	ctrl.SetLogger(logr.Discard())
+	r, err := c.examine(ctx)
+	if err != nil {
+		return &archive.ExitError{Code: exitBlind, Err: fmt.Errorf("cannot look at the cluster: %w", err)}
+	}
+	write := r.WriteText
+	if c.Output == "json" {
+		write = r.WriteJSON
+	}
+	if err := write(os.Stdout); err != nil {
+		return &archive.ExitError{Code: exitBlind, Err: err}
+	}
+	return verdict(r)
+}
+
+// verdict is the exit code. Notes are no reason for one.
+func verdict(r *doctor.Report) error {
+	if n := r.Count(doctor.Wrong); n > 0 {
+		return &archive.ExitError{Code: exitWrong, Err: fmt.Errorf("findings that are wrong: %d", n)}
+	}
+	return nil
+}
+
+func (c *doctorCommand) examine(ctx context.Context) (*doctor.Report, error) {
+	cfg, err := config.GetConfig()
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	kube, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := doctor.Look(ctx, kube, c.Namespace, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return doctor.Examine(cluster), nil
+}

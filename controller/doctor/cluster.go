@@ -1,0 +1,189 @@
+// Package doctor says what protects the data of each instance, what is wrong with
+// it, and what to do about it. It changes nothing.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// Lease that the running controller renews, in its own namespace.
+const Lease = "controller." + v1.Group
+
+// Kinds that one can do without.
+const (
+	kindSecret    = "Secret"
+	kindJob       = "Job"
+	kindNamespace = "Namespace"
+	kindLease     = "Lease"
+)
+
+// A Cluster is what there was of ours in one, at one time.
+type Cluster struct {
+	// Now is when it was read.
+	Now time.Time
+	// Keeper is the controller's own namespace.
+	Keeper string
+
+	// Claims and XRs of all kinds that are installed.
+	Claims, XRs []*instance.Composite
+	// Volumes and VolumeClaims are all of them: one of ours may have lost its
+	// labels.
+	Volumes      []corev1.PersistentVolume
+	VolumeClaims []corev1.PersistentVolumeClaim
+	Records      []v1.MySQLBackup
+	// Jobs of ours, Passwords of records and all Namespaces. Nothing but metadata is
+	// read of them.
+	Jobs, Passwords, Namespaces []metav1.PartialObjectMetadata
+	// Lease of the controller; nil where there is none.
+	Lease *coordinationv1.Lease
+
+	// Absent kinds are not installed.
+	Absent []string
+	// Unread kinds may not be read, with the reason.
+	Unread map[string]string
+}
+
+// A look at a cluster.
+type look struct {
+	client.Reader
+
+	at *Cluster
+}
+
+// Look at a cluster. What holds data is read before the XRs: one that is made in
+// between lacks a volume, and no volume lacks its XR.
+func Look(ctx context.Context, r client.Reader, keeper string, now time.Time) (*Cluster, error) {
+	l := &look{Reader: r, at: &Cluster{Now: now, Keeper: keeper, Unread: map[string]string{}}}
+	for _, read := range []func(context.Context) error{l.volumes, l.records, l.rest, l.composites, l.lease} {
+		if err := read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return l.at, nil
+}
+
+func (l *look) volumes(ctx context.Context) error {
+	volumes := &corev1.PersistentVolumeList{}
+	if err := l.List(ctx, volumes); err != nil {
+		return fmt.Errorf("cannot list PersistentVolumes: %w", err)
+	}
+	claims := &corev1.PersistentVolumeClaimList{}
+	if err := l.List(ctx, claims); err != nil {
+		return fmt.Errorf("cannot list PersistentVolumeClaims: %w", err)
+	}
+	l.at.Volumes, l.at.VolumeClaims = volumes.Items, claims.Items
+	return nil
+}
+
+func (l *look) records(ctx context.Context) error {
+	records := &v1.MySQLBackupList{}
+	err := l.List(ctx, records)
+	l.at.Records = records.Items
+	return l.installed(v1.KindMySQLBackup, err)
+}
+
+// installed turns the error of a kind that is not into a word about it.
+func (l *look) installed(kind string, err error) error {
+	switch {
+	case meta.IsNoMatchError(err), kerrors.IsNotFound(err):
+		l.at.Absent = append(l.at.Absent, kind)
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot list kind %s: %w", kind, err)
+	}
+	return nil
+}
+
+// rest of what an instance has or leaves.
+func (l *look) rest(ctx context.Context) error {
+	ours := client.MatchingLabels{v1.LabelManagedBy: v1.ManagedBy}
+	for _, list := range []struct {
+		kind schema.GroupVersionKind
+		into *[]metav1.PartialObjectMetadata
+		only []client.ListOption
+	}{
+		{corev1.SchemeGroupVersion.WithKind(kindSecret), &l.at.Passwords, []client.ListOption{client.InNamespace(l.at.Keeper), ours}},
+		{batchv1.SchemeGroupVersion.WithKind(kindJob), &l.at.Jobs, []client.ListOption{ours}},
+		{corev1.SchemeGroupVersion.WithKind(kindNamespace), &l.at.Namespaces, nil},
+	} {
+		found := &metav1.PartialObjectMetadataList{}
+		found.SetGroupVersionKind(list.kind.GroupVersion().WithKind(list.kind.Kind + "List"))
+		if err := l.allowed(list.kind.Kind, l.List(ctx, found, list.only...)); err != nil {
+			return err
+		}
+		*list.into = found.Items
+	}
+	return nil
+}
+
+// allowed turns a refusal into a word about it.
+func (l *look) allowed(kind string, err error) error {
+	switch {
+	case kerrors.IsForbidden(err):
+		l.at.Unread[kind] = err.Error()
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot read kind %s: %w", kind, err)
+	}
+	return nil
+}
+
+func (l *look) composites(ctx context.Context) error {
+	for _, kind := range instance.Kinds() {
+		var err error
+		claims, err := l.decoded(ctx, kind.Claim)
+		if err != nil {
+			return err
+		}
+		xrs, err := l.decoded(ctx, kind.XR)
+		if err != nil {
+			return err
+		}
+		l.at.Claims, l.at.XRs = append(l.at.Claims, claims...), append(l.at.XRs, xrs...)
+	}
+	return nil
+}
+
+func (l *look) decoded(ctx context.Context, kind schema.GroupVersionKind) ([]*instance.Composite, error) {
+	found := &unstructured.UnstructuredList{}
+	found.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := l.installed(kind.Kind, l.List(ctx, found)); err != nil {
+		return nil, err
+	}
+	out := make([]*instance.Composite, 0, len(found.Items))
+	for i := range found.Items {
+		c, err := instance.Decode(&found.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func (l *look) lease(ctx context.Context) error {
+	lease := &coordinationv1.Lease{}
+	err := l.Get(ctx, client.ObjectKey{Namespace: l.at.Keeper, Name: Lease}, lease)
+	if kerrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		l.at.Lease = lease
+	}
+	return l.allowed(kindLease, err)
+}

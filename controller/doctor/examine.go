@@ -1,0 +1,191 @@
+package doctor
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+const (
+	// soon is how long the controller may take for what it does within seconds.
+	soon = time.Minute
+	// long is more than what takes a while should take.
+	long = 10 * time.Minute
+)
+
+// An exam of a cluster.
+type exam struct {
+	*Cluster
+
+	volumes  map[string]*corev1.PersistentVolume
+	handles  map[client.ObjectKey]*corev1.PersistentVolumeClaim
+	patients map[instance.Key]*patient
+	// living are the UIDs of all XRs, lost those whose XR is gone and whose data is
+	// not.
+	living, lost map[types.UID]bool
+}
+
+// A patient is all that there is of one instance.
+type patient struct {
+	key   instance.Key
+	claim *instance.Composite
+	xrs   []*instance.Composite
+	// data are volumes, and handles claims of volumes, that have our finalizer and
+	// name an XR.
+	data    []*corev1.PersistentVolume
+	handles []*corev1.PersistentVolumeClaim
+	// backups are volumes.
+	backups []*corev1.PersistentVolume
+	// records, newest first.
+	records []*v1.MySQLBackup
+}
+
+// Examine what there is of ours in a cluster.
+func Examine(c *Cluster) *Report {
+	x := &exam{
+		Cluster: c, volumes: map[string]*corev1.PersistentVolume{}, handles: map[client.ObjectKey]*corev1.PersistentVolumeClaim{},
+		patients: map[instance.Key]*patient{}, living: map[types.UID]bool{}, lost: map[types.UID]bool{},
+	}
+	x.admit()
+	r := &Report{Cluster: x.general(), Instances: []Instance{}, Rest: x.rest()}
+	for _, p := range x.inOrder() {
+		r.Instances = append(r.Instances, x.instance(p))
+	}
+	return r
+}
+
+// admit what belongs to an instance.
+func (x *exam) admit() {
+	for _, c := range x.Claims {
+		x.patient(instance.Key{Kind: c.GetKind(), Namespace: c.GetNamespace(), Name: c.GetName()}).claim = c
+	}
+	for _, xr := range x.XRs {
+		x.living[xr.GetUID()] = true
+		if ref := xr.Spec.ClaimRef; ref != nil {
+			p := x.patient(instance.Key{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name})
+			p.xrs = append(p.xrs, xr)
+		}
+	}
+	for i := range x.Records {
+		r := &x.Records[i]
+		of := r.Spec.Instance
+		p := x.patient(instance.Key{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name})
+		p.records = append(p.records, r)
+	}
+	x.admitVolumes()
+	for _, p := range x.patients {
+		slices.SortFunc(p.records, func(a, b *v1.MySQLBackup) int {
+			return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
+		})
+	}
+}
+
+func (x *exam) admitVolumes() {
+	for i := range x.Volumes {
+		v := &x.Volumes[i]
+		x.volumes[v.Name] = v
+		switch k, ok := keyOf(v); {
+		case ok && isBackup(v):
+			p := x.patient(k)
+			p.backups = append(p.backups, v)
+		case ok && holdsData(v):
+			p := x.patient(k)
+			p.data = append(p.data, v)
+			x.lost[xrOf(v)] = !x.living[xrOf(v)]
+		}
+	}
+	for i := range x.VolumeClaims {
+		c := &x.VolumeClaims[i]
+		x.handles[client.ObjectKeyFromObject(c)] = c
+		if k, ok := keyOf(c); ok && holdsData(c) && !isBackup(c) {
+			p := x.patient(k)
+			p.handles = append(p.handles, c)
+			x.lost[xrOf(c)] = !x.living[xrOf(c)]
+		}
+	}
+}
+
+func (x *exam) patient(k instance.Key) *patient {
+	if x.patients[k] == nil {
+		x.patients[k] = &patient{key: k}
+	}
+	return x.patients[k]
+}
+
+func (x *exam) inOrder() []*patient {
+	out := make([]*patient, 0, len(x.patients))
+	for _, p := range x.patients {
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b *patient) int {
+		return cmp.Or(cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name, b.key.Name), cmp.Compare(a.key.Kind, b.key.Kind))
+	})
+	return out
+}
+
+// keyOf the instance that an object says it belongs to.
+func keyOf(o client.Object) (instance.Key, bool) {
+	for _, kind := range instance.Kinds() {
+		if keys := kind.OfAnnotated(o); len(keys) > 0 {
+			return keys[0], true
+		}
+	}
+	return instance.Key{}, false
+}
+
+func xrOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1.LabelXR]) }
+
+func isBackup(o client.Object) bool { return o.GetLabels()[v1.LabelComponent] == v1.ComponentBackup }
+
+// holdsData is true if our finalizer is on it, and it names its XR.
+func holdsData(o client.Object) bool { return instance.Holds(o) && xrOf(o) != "" }
+
+// life of an instance, as far as a finding can depend on it.
+func (x *exam) life(p *patient, xr *instance.Composite) *instance.State {
+	s := &instance.State{Life: p.key.Life(xr.GetUID()), Now: x.Now, XR: xr}
+	if p.claim != nil && p.claim.Composite == xr.GetName() {
+		s.Claim = p.claim
+	}
+	for _, r := range p.records {
+		s.Records = append(s.Records, *r)
+	}
+	s.DataClaim = x.handles[client.ObjectKey{Namespace: p.key.Namespace, Name: s.Life.DataClaimName()}]
+	if s.DataClaim != nil && xrOf(s.DataClaim) != "" && xrOf(s.DataClaim) != xr.GetUID() {
+		s.DataClaim = nil // It is another life's.
+	}
+	s.DataVolume = x.dataVolume(p, s)
+	return s
+}
+
+// dataVolume that the claim is bound to, or was.
+func (x *exam) dataVolume(p *patient, s *instance.State) *corev1.PersistentVolume {
+	switch {
+	case s.DataClaim != nil && s.DataClaim.Spec.VolumeName != "":
+		return x.volumes[s.DataClaim.Spec.VolumeName]
+	case s.XR.Status.Volume != "":
+		return x.volumes[s.XR.Status.Volume]
+	}
+	for _, v := range p.data {
+		if xrOf(v) == s.XR.GetUID() {
+			return v
+		}
+	}
+	return nil
+}
+
+// age of an object.
+func (x *exam) age(at metav1.Time) string { return x.since(at.Time) }
+
+// since a time, as kubectl writes it.
+func (x *exam) since(at time.Time) string { return duration.HumanDuration(x.Now.Sub(at)) }
+
+func (x *exam) older(at metav1.Time, than time.Duration) bool { return x.Now.Sub(at.Time) > than }

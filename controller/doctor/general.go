@@ -1,0 +1,40 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// general findings are about all instances.
+func (x *exam) general() []Finding {
+	out := x.running()
+	if len(x.Absent) > 0 {
+		out = append(out, note("make install and the packages bring them; a platform need not offer both APIs",
+			"not installed, so there can be none of them: %s", strings.Join(x.Absent, ", ")))
+	}
+	for _, kind := range slices.Sorted(maps.Keys(x.Unread)) {
+		out = append(out, note("ask for the right to list them, to have them looked at", "kind %s was not looked at: %s", kind, x.Unread[kind]))
+	}
+	return out
+}
+
+// running controllers renew their lease every few seconds.
+func (x *exam) running() []Finding {
+	if x.Unread[kindLease] != "" {
+		return nil
+	}
+	advice := fmt.Sprintf("kubectl get pods --namespace %s; one that runs without --leader-election, such as on a developer's machine, has no lease and is not seen here", x.Keeper)
+	const nothing = "no controller is running: nothing is backed up until one is"
+	l := x.Lease
+	switch {
+	case l == nil:
+		return []Finding{wrong(advice, "%s (there is no lease %s/%s)", nothing, x.Keeper, Lease)}
+	case l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" || l.Spec.RenewTime == nil:
+		return []Finding{wrong(advice, "%s (nobody holds the lease %s/%s)", nothing, x.Keeper, Lease)}
+	case x.Now.Sub(l.Spec.RenewTime.Time) > soon:
+		return []Finding{wrong(advice, "%s (the lease %s/%s was renewed %s ago)", nothing, x.Keeper, Lease, x.since(l.Spec.RenewTime.Time))}
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// lostLives are those whose XR is gone and whose data is not. The controller
+// takes the backup that was not taken.
+func (x *exam) lostLives(p *patient) []Finding {
+	var out []Finding
+	var seen []types.UID
+	for _, v := range p.data {
+		if uid := xrOf(v); x.lost[uid] && !slices.Contains(seen, uid) {
+			seen = append(seen, uid)
+			out = append(out, x.rescue(p, "PersistentVolume "+v.Name, uid))
+			if r := p.recordOf(uid); r == nil || r.Status.Phase != v1.BackupProven {
+				out = append(out, x.kept(v, "the data")...)
+			}
+		}
+	}
+	for _, c := range p.handles {
+		if uid := xrOf(c); x.lost[uid] && !slices.Contains(seen, uid) {
+			seen = append(seen, uid)
+			out = append(out, x.rescue(p, fmt.Sprintf("PersistentVolumeClaim %s/%s", c.Namespace, c.Name), uid))
+		}
+	}
+	return out
+}
+
+// rescue of what a holder has.
+func (x *exam) rescue(p *patient, holder string, uid types.UID) Finding {
+	r := p.recordOf(uid)
+	if r == nil {
+		return wrong(x.askController("announces a backup of it"),
+			"%s has data of a composite resource that is gone (%s), and no backup of it is announced", holder, uid)
+	}
+	if r.Status.Phase == v1.BackupProven {
+		return note("", "%s lost its composite resource; its backup %s is proven, and it is being released", holder, r.Name)
+	}
+	f := x.unfinished(r)
+	f.Text = fmt.Sprintf("%s lost its composite resource and is being rescued; %s", holder, f.Text)
+	return f
+}
+
+func (p *patient) recordOf(uid types.UID) *v1.MySQLBackup {
+	for _, r := range p.records {
+		if r.Spec.Instance.XR == uid {
+			return r
+		}
+	}
+	return nil
+}
+
+// strayVolumes say that they are a living instance's, which has another one.
+func (x *exam) strayVolumes(p *patient) []Finding {
+	var out []Finding
+	for _, v := range p.data {
+		for _, xr := range p.xrs {
+			if xr.GetUID() != xrOf(v) {
+				continue
+			}
+			if used := x.life(p, xr).DataVolume; used != v {
+				out = append(out, wrong("see what is on it before you touch it: kubectl describe pv "+v.Name,
+					"PersistentVolume %s says that it has the data of %s, which uses %s", v.Name, named(xr), volumeName(used)))
+			}
+		}
+	}
+	return out
+}
+
+func volumeName(v *corev1.PersistentVolume) string {
+	if v == nil {
+		return "none"
+	}
+	return v.Name
+}
+
+// unfinished record, by how long it is.
+func (x *exam) unfinished(r *v1.MySQLBackup) Finding {
+	phase := r.Status.Phase
+	if phase == "" {
+		phase = v1.BackupPending
+	}
+	text := fmt.Sprintf("backup %s is %s, %s after it was announced", r.Name, phase, x.age(r.CreationTimestamp))
+	if r.Status.Message != "" {
+		text += ": " + r.Status.Message
+	}
+	f := Finding{Severity: Note, Text: text}
+	switch {
+	case phase == v1.BackupFailed:
+		f.Severity, f.Advice = Wrong, "it is tried again by itself, and succeeds when the cause is gone"
+	case x.older(r.CreationTimestamp, long):
+		f.Severity, f.Advice = Wrong, "see what it waits for: kubectl get pods --all-namespaces --selector "+v1.LabelXR+"="+string(r.Spec.Instance.XR)
+	}
+	return f
+}
+
+// rest is what belongs to no instance.
+func (x *exam) rest() []Finding {
+	out := x.claimless()
+	for i := range x.Volumes {
+		if v := &x.Volumes[i]; instance.Holds(v) && !x.known(v) {
+			out = append(out, wrong("see what it is: kubectl get pv "+v.Name+" --output yaml",
+				"PersistentVolume %s has our finalizer and does not say whose it is: nobody looks after it", v.Name))
+		}
+	}
+	for i := range x.VolumeClaims {
+		if c := &x.VolumeClaims[i]; instance.Holds(c) && !x.knownHandle(c) {
+			out = append(out, wrong(fmt.Sprintf("see what it is: kubectl get pvc --namespace %s %s --output yaml", c.Namespace, c.Name),
+				"PersistentVolumeClaim %s/%s has our finalizer and does not say whose it is: nobody looks after it", c.Namespace, c.Name))
+		}
+	}
+	return append(append(out, x.passwords()...), x.jobs()...)
+}
+
+// claimless XRs are not looked after.
+func (x *exam) claimless() []Finding {
+	var out []Finding
+	for _, xr := range x.XRs {
+		if xr.Spec.ClaimRef == nil {
+			out = append(out, wrong(fmt.Sprintf("create a claim in a namespace instead; see this one: kubectl describe %s %s", resource(xr), xr.GetName()),
+				"%s was made without a claim: the controller does not look after it, and no backup is taken of it", named(xr)))
+		}
+	}
+	return out
+}
+
+// known volumes are some instance's, by what they say or by who uses them.
+func (x *exam) known(v *corev1.PersistentVolume) bool {
+	_, ok := keyOf(v)
+	return ok && (isBackup(v) || xrOf(v) != "") || x.used(v.Name)
+}
+
+func (x *exam) knownHandle(c *corev1.PersistentVolumeClaim) bool {
+	_, ok := keyOf(c)
+	return ok && (isBackup(c) || xrOf(c) != "")
+}
+
+// used volumes have the data of an instance that is there.
+func (x *exam) used(volume string) bool {
+	for _, p := range x.patients {
+		for _, xr := range p.xrs {
+			if v := x.life(p, xr).DataVolume; v != nil && v.Name == volume {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// alive is true if there is something left of a life that its Jobs and its
+// password are for.
+func (x *exam) alive(uid types.UID) bool { return x.living[uid] || x.lost[uid] }
+
+// passwords whose backup is gone. That of a life is kept from its first start.
+func (x *exam) passwords() []Finding {
+	var out []Finding
+	for i := range x.Passwords {
+		s := &x.Passwords[i]
+		recorded := slices.ContainsFunc(x.Records, func(r v1.MySQLBackup) bool { return r.Name == s.Name })
+		if !recorded && !x.alive(xrOf(s)) {
+			out = append(out, note(fmt.Sprintf("kubectl delete secret --namespace %s %s", s.Namespace, s.Name),
+				"Secret %s/%s has the password of a backup whose record is gone", s.Namespace, s.Name))
+		}
+	}
+	return out
+}
+
+// jobs of lives that have ended.
+func (x *exam) jobs() []Finding {
+	var out []Finding
+	for i := range x.Jobs {
+		j := &x.Jobs[i]
+		if uid := xrOf(j); uid != "" && !x.alive(uid) {
+			out = append(out, note(fmt.Sprintf("kubectl delete job --namespace %s %s", j.Namespace, j.Name),
+				"Job %s/%s was made for a composite resource that is gone (%s)", j.Namespace, j.Name, uid))
+		}
+	}
+	return out
+}

@@ -1,0 +1,100 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteJSON prints a report for programs.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// WriteText prints a report for people: a line for each instance, and below it
+// what is to be known of it.
+func (r *Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	findings(&b, "", r.Cluster)
+	rows := make([][]string, 0, len(r.Instances))
+	for i := range r.Instances {
+		rows = append(rows, r.Instances[i].columns())
+	}
+	widths := widest(rows)
+	for i := range r.Instances {
+		line(&b, rows[i], widths)
+		findings(&b, "       ", r.Instances[i].Findings)
+	}
+	if len(r.Rest) > 0 {
+		b.WriteString("Of no instance:\n")
+		findings(&b, "", r.Rest)
+	}
+	fmt.Fprintf(&b, "instances: %d, wrong: %d, notes: %d\n", len(r.Instances), r.Count(Wrong), r.Count(Note))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// columns of an instance's line.
+func (i *Instance) columns() []string {
+	return []string{string(i.Severity), i.Kind + " " + i.Namespace + "/" + i.Name, i.State, i.Data.text(), i.Backups.text()}
+}
+
+func (d *Data) text() string {
+	if d == nil {
+		return "no data volume"
+	}
+	finalizer := "no finalizer"
+	if d.Finalizer {
+		finalizer = "finalizer"
+	}
+	return fmt.Sprintf("data %s (%s, %s)", d.Volume, d.ReclaimPolicy, finalizer)
+}
+
+func (b Backups) text() string {
+	volumes := strings.Join(b.Volumes, " and ")
+	switch {
+	case b.Proven == 0 && volumes == "":
+		return "backups: none yet"
+	case b.Proven == 0:
+		return "backups: none yet, volume " + volumes
+	case volumes == "":
+		volumes = "no volume"
+	}
+	return fmt.Sprintf("backups: %d proven, newest %s old, on %s", b.Proven, b.Newest, volumes)
+}
+
+// widest cell of each column, of which the first has severities.
+func widest(rows [][]string) []int {
+	widths := []int{len(Wrong)}
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], len(cell))
+		}
+	}
+	return widths
+}
+
+// line of cells.
+func line(b *strings.Builder, row []string, widths []int) {
+	padded := make([]string, len(row))
+	for i, cell := range row {
+		padded[i] = fmt.Sprintf("%-*s", widths[i], cell)
+	}
+	b.WriteString(strings.TrimRight(strings.Join(padded, "  "), " ") + "\n")
+}
+
+func findings(b *strings.Builder, indent string, all []Finding) {
+	for _, f := range all {
+		fmt.Fprintf(b, "%s%-5s  %s\n", indent, f.Severity, f.Text)
+		if f.Advice != "" {
+			fmt.Fprintf(b, "%s       do: %s\n", indent, f.Advice)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package doctor
+
+import "fmt"
+
+// A Severity says how bad a finding is.
+type Severity string
+
+// Severities, the mildest first. A note is something to know, and no reason to
+// act.
+const (
+	OK    Severity = "ok"
+	Note  Severity = "note"
+	Wrong Severity = "wrong"
+)
+
+// A Finding is one thing to know, and what to do about it.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	Text     string   `json:"text"`
+	Advice   string   `json:"advice,omitempty"`
+}
+
+// A Report is what was found.
+type Report struct {
+	// Cluster is what concerns all instances.
+	Cluster   []Finding  `json:"cluster,omitempty"`
+	Instances []Instance `json:"instances"`
+	// Rest belongs to no instance.
+	Rest []Finding `json:"rest,omitempty"`
+}
+
+// An Instance is a claim, or what one has left.
+type Instance struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Severity is that of its worst finding.
+	Severity Severity `json:"severity"`
+	// State in a word or two.
+	State string `json:"state"`
+	// Data of the life that goes on; nil where no volume holds any.
+	Data     *Data     `json:"data,omitempty"`
+	Backups  Backups   `json:"backups"`
+	Findings []Finding `json:"findings,omitempty"`
+}
+
+// Data is a volume, and what keeps it.
+type Data struct {
+	Volume        string `json:"volume"`
+	ReclaimPolicy string `json:"reclaimPolicy"`
+	Finalizer     bool   `json:"finalizer"`
+}
+
+// Backups that are proven, and the volumes that they lie on.
+type Backups struct {
+	Proven int `json:"proven"`
+	// Newest is the age of the newest, such as 3h.
+	Newest  string   `json:"newest,omitempty"`
+	Volumes []string `json:"volumes,omitempty"`
+}
+
+// Count the findings of a severity.
+func (r *Report) Count(of Severity) int {
+	all := append(append([]Finding{}, r.Cluster...), r.Rest...)
+	for i := range r.Instances {
+		all = append(all, r.Instances[i].Findings...)
+	}
+	n := 0
+	for _, f := range all {
+		if f.Severity == of {
+			n++
+		}
+	}
+	return n
+}
+
+// worst severity of the findings.
+func worst(findings []Finding) Severity {
+	out := OK
+	for _, f := range findings {
+		if f.Severity == Wrong || out == OK {
+			out = f.Severity
+		}
+	}
+	return out
+}
+
+func note(advice, text string, args ...any) Finding {
+	return Finding{Severity: Note, Text: fmt.Sprintf(text, args...), Advice: advice}
+}
+
+func wrong(advice, text string, args ...any) Finding {
+	return Finding{Severity: Wrong, Text: fmt.Sprintf(text, args...), Advice: advice}
+}

@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// A finding of `controller doctor`.
+type finding struct{ Severity, Text, Advice string }
+
+// A diagnosis is what `controller doctor --output json` prints.
+type diagnosis struct {
+	Cluster, Rest []finding
+	Instances     []patient
+}
+
+// A patient is an instance of it.
+type patient struct {
+	Kind, Namespace, Name, Severity, State string
+
+	Findings []finding
+	Backups  struct{ Proven int }
+}
+
+// TestDoctor: an instance that is well is said to be, and a volume that lost its finalizer is named. The controller would
+// put it back at once, so it is stopped for that. It shares the cluster with no other test.
+func TestDoctor(t *testing.T) {
+	s := newServer(t, classComposition)
+	s.begin(t)
+	s.latched(t)
+	if got := s.examined(t); got.Severity != "ok" || got.State != "running" || len(got.Findings) > 0 {
+		t.Errorf("want it to be ok and running, got %+v", got)
+	}
+	controllers(t, 0)
+	t.Cleanup(func() { controllers(t, 1) })
+	stopped := func(f finding) bool { return strings.HasPrefix(f.Text, "no controller is running") }
+	if got := examination(t).Cluster; !slices.ContainsFunc(got, stopped) {
+		t.Errorf("want it to say that no controller is running, got %+v", got)
+	}
+	volume := s.takenFinalizer(t)
+	named := func(f finding) bool {
+		return f.Severity == "wrong" && strings.Contains(f.Text, volume) && strings.Contains(f.Text, "has no finalizer")
+	}
+	if got := s.examined(t); got.Severity != "wrong" || !slices.ContainsFunc(got.Findings, named) {
+		t.Errorf("want volume %s to be named, got %+v", volume, got)
+	}
+	controllers(t, 1)
+	s.latched(t)
+	s.delete(t)
+	s.proven(t, 1)
+	if got := s.examined(t); got.Severity != "ok" || got.State != "deleted" || got.Backups.Proven != 1 {
+		t.Errorf("want one backup and nothing wrong, got %+v", got)
+	}
+}
+
+// latched waits until the controller keeps the data volume.
+func (s *server) latched(t *testing.T) {
+	t.Helper()
+	eventually(t, "the finalizer of the data volume", func(ctx context.Context) error {
+		v, err := s.volumeOf(ctx, s.name+"-pvc")
+		switch {
+		case err != nil:
+			return err
+		case v == nil:
+			return errors.New("there is no volume")
+		case !controllerutil.ContainsFinalizer(v, "otus.homework/protect-data"):
+			return fmt.Errorf("volume %s has %v", v.Name, v.Finalizers)
+		}
+		return nil
+	})
+}
+
+// takenFinalizer off the data volume, whose name it returns.
+func (s *server) takenFinalizer(t *testing.T) string {
+	t.Helper()
+	v, err := s.volumeOf(t.Context(), s.name+"-pvc")
+	if err != nil || v == nil {
+		t.Fatalf("cannot find the data volume: %v", err)
+	}
+	before := v.DeepCopy()
+	controllerutil.RemoveFinalizer(v, "otus.homework/protect-data")
+	if err := suite.kube.Patch(t.Context(), v, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	return v.Name
+}
+
+// examined instance.
+func (s *server) examined(t *testing.T) patient {
+	t.Helper()
+	all := examination(t)
+	n := slices.IndexFunc(all.Instances, func(p patient) bool { return p.Kind == "MySQL" && p.Namespace == s.namespace && p.Name == s.name })
+	if n < 0 {
+		t.Fatalf("there is no %s/%s in %+v", s.namespace, s.name, all)
+	}
+	return all.Instances[n]
+}
+
+// examination of the whole cluster, as a person asks for it. It ends with 0 if nothing is wrong.
+func examination(t *testing.T) diagnosis {
+	t.Helper()
+	var log bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./controller", "doctor", "--output=json")
+	cmd.Dir = repository()
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+suite.kubeconfig, "CGO_ENABLED=0")
+	cmd.Stderr = &log
+	out, err := cmd.Output()
+	var got diagnosis
+	if jerr := json.Unmarshal(out, &got); jerr != nil {
+		t.Fatalf("controller doctor (%v): %v\n%s%s", err, jerr, out, log.String())
+	}
+	if isWrong := got.wrong() > 0; isWrong != (err != nil) {
+		t.Errorf("controller doctor ended with %v:\n%s%s", err, out, log.String())
+	}
+	return got
+}
+
+// wrong findings.
+func (d *diagnosis) wrong() int {
+	all := slices.Concat(d.Cluster, d.Rest)
+	for _, p := range d.Instances {
+		all = append(all, p.Findings...)
+	}
+	return len(slices.DeleteFunc(all, func(f finding) bool { return f.Severity != "wrong" }))
+}
