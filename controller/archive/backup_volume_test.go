@@ -128,36 +128,45 @@ func TestFolderLink(t *testing.T) {
 	}
 }
 
-// TestHostileManifest: none of these is taken, by whatever reads it.
+// TestHostileManifest: each is refused for what it is. Where good is changed,
+// nothing else would keep it from being taken.
 func TestHostileManifest(t *testing.T) {
-	cases := map[string]string{
-		"Empty":       "",
-		"Space":       " \n",
-		"NotJSON":     "<manifest/>",
-		"Cut":         `{"format":1,"archive":"data.tar.zst"`,
-		"More":        `{} {}`,
-		"List":        `[]`,
-		"Null":        `null`,
-		"Number":      `1e999999999`,
-		"Nested":      strings.Repeat("[", maxManifest),
-		"NestedDeep":  `{"instance":` + strings.Repeat(`{"kind":`, 7000) + "1" + strings.Repeat("}", 7001),
-		"Huge":        `{"record":"` + strings.Repeat("r", 1<<20) + `"}`,
-		"HugeNumber":  `{"format":1,"dataBytes":` + strings.Repeat("9", 60000) + "}",
-		"Fraction":    `{"format":1.5}`,
-		"TextForSize": `{"format":1,"size":"1"}`,
-		"Zeros":       strings.Repeat("\x00", 100),
-		"NotUTF8":     "{\"archive\":\"\xff\xfe\"}",
-		"UpperSum":    `{"format":1,"archive":"data.tar.zst","sha256":"` + strings.Repeat("A", 64) + `"}`,
-		"NameOfPath":  `{"format":1,"archive":"/etc/passwd"}`,
-		"NameUp":      `{"format":1,"archive":".."}`,
-		"NameInside":  `{"format":1,"archive":"a/data.tar.zst"}`,
+	other := func(from, to string) func(string) string {
+		return func(good string) string { return strings.Replace(good, from, to, 1) }
 	}
-	for name, raw := range cases {
+	cases := map[string]struct {
+		change func(good string) string
+		want   string
+	}{
+		"Empty":       {change: func(string) string { return "" }, want: "cannot read the manifest"},
+		"NotJSON":     {change: func(string) string { return "<manifest/>" }, want: "cannot read the manifest"},
+		"Cut":         {change: func(good string) string { return good[:len(good)-3] }, want: "cannot read the manifest"},
+		"More":        {change: func(good string) string { return good + good }, want: "cannot read the manifest"},
+		"List":        {change: func(good string) string { return "[" + good + "]" }, want: "cannot read the manifest"},
+		"Null":        {change: func(string) string { return "null" }, want: "no format version"},
+		"Nested":      {change: func(string) string { return strings.Repeat("[", maxManifest) }, want: "cannot read the manifest"},
+		"NestedDeep":  {change: other("{", `{"deep":`+strings.Repeat("[", 20000)+strings.Repeat("]", 20000)+","), want: "exceeded max depth"},
+		"Huge":        {change: func(good string) string { return good + strings.Repeat(" ", maxManifest) }, want: "larger than"},
+		"HugeNumber":  {change: other(`"format": 1`, `"format": 1`+strings.Repeat("0", 60000)), want: "cannot read the manifest"},
+		"Fraction":    {change: other(`"format": 1`, `"format": 1.5`), want: "cannot read the manifest"},
+		"UpperSum":    {change: other(`"treeSha256": "`, `"treeSha256": "`+strings.Repeat("A", 64)+`","x": "`), want: "not a SHA-256 sum"},
+		"NameOfPath":  {change: other(`"data.tar.zst"`, `"/etc/passwd"`), want: "is not a file's name"},
+		"NameInside":  {change: other(`"data.tar.zst"`, `"../one/data.tar.zst"`), want: "is not a file's name"},
+		"NameOfOther": {change: other(`"data.tar.zst"`, `"other.tar.zst"`), want: "the manifest is that of"},
+		"Entries":     {change: other(`"entries": 2`, `"entries": 3`), want: "not what its listing says"},
+		"DataBytes":   {change: other(`"dataBytes": 5`, `"dataBytes": 6`), want: "not what its listing says"},
+		"LargestFile": {change: other(`"largestFile": 5`, `"largestFile": 4`), want: "larger than its manifest allows"},
+		"LargestLess": {change: other(`"largestFile": 5`, `"largestFile": 6`), want: "sizes cannot be"},
+	}
+	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := backedUp(t)
-			must(t, os.WriteFile(filepath.Join(filepath.Dir(r.Archive), ManifestName), []byte(raw), 0o600))
-			if _, err := r.Run(t.Context()); CodeOf(err) != v1.ExitDamaged {
-				t.Errorf("Run: %v", err)
+			path := filepath.Join(filepath.Dir(r.Archive), ManifestName)
+			good, err := os.ReadFile(path)
+			must(t, err)
+			must(t, os.WriteFile(path, []byte(tc.change(string(good))), 0o600))
+			if _, err := r.Run(t.Context()); CodeOf(err) != v1.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Run must say %q: %v", tc.want, err)
 			}
 			if got := names(t, r.Volume); len(got) > 0 {
 				t.Errorf("it made %q", got)
