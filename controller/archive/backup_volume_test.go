@@ -179,13 +179,13 @@ func TestHostileManifest(t *testing.T) {
 // manifest admits it is refused before anything is written; one whose manifest
 // does not gets no further than that says.
 func TestBomb(t *testing.T) {
-	const real = 64 << 20
-	bomb := crafted{headers: []tar.Header{folder("./"), file("./f")}, content: strings.Repeat("\x00", real)}
+	const inside = 64 << 20
+	bomb := crafted{headers: []tar.Header{folder("./"), file("./f")}, content: strings.Repeat("\x00", inside)}
 	cases := map[string]struct {
 		manifest func(*Manifest)
 		code     int
 	}{
-		"Admitted": {manifest: func(m *Manifest) { m.DataBytes, m.LargestFile = real, real }, code: v1.ExitNoSpace},
+		"Admitted": {manifest: func(m *Manifest) { m.DataBytes, m.LargestFile = inside, inside }, code: v1.ExitNoSpace},
 		"Absurd":   {manifest: func(m *Manifest) { m.DataBytes, m.LargestFile = maxData, maxData }, code: v1.ExitNoSpace},
 		"Entries":  {manifest: func(m *Manifest) { m.Entries = maxEntries }, code: v1.ExitNoSpace},
 		"Denied":   {manifest: func(m *Manifest) { m.DataBytes, m.LargestFile = 1<<20, 1<<20 }, code: v1.ExitDamaged},
@@ -194,7 +194,7 @@ func TestBomb(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bomb.manifest = tc.manifest
 			r, _ := bomb.restore(t)
-			if info, err := os.Stat(r.Archive); err != nil || info.Size() > real/1000 {
+			if info, err := os.Stat(r.Archive); err != nil || info.Size() > inside/1000 {
 				t.Fatalf("the archive is no bomb: %v, %v", info, err)
 			}
 			code, said := role{Restore: r, Mount: r.Volume, Bytes: 8 << 20}.run(t)

@@ -49,11 +49,8 @@ func checkAmounts(path *field.Path, amounts corev1.ResourceList) field.ErrorList
 // ordinary resources are those of every node. Others give a container what a
 // device plugin has, such as /dev/kvm.
 func ordinary(name corev1.ResourceName) bool {
-	switch name {
-	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
-		return true
-	}
-	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+	everywhere := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
+	return slices.Contains(everywhere, name) || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
 func sortedNames(l corev1.ResourceList) []corev1.ResourceName {
