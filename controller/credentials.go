@@ -144,20 +144,34 @@ func (c *Credentials) input(ctx context.Context, s *instance.State) (rotate.Inpu
 		Host:     s.Life.Host(),
 		Port:     v1.Port,
 	}
-	if r := s.XR.Status.Restore; r != nil {
-		for _, key := range finalize.PasswordKeys() {
-			p, err := c.secret(ctx, c.keeper, r.Backup, key)
-			if err != nil {
-				return in, err
-			}
-			in.Recorded = append(in.Recorded, sql.Password(p))
-		}
+	var err error
+	if in.Recorded, err = c.recorded(ctx, s); err != nil {
+		return in, err
 	}
 	wanted, err := c.wanted(ctx, s)
 	if p, perr := v1.Password(wanted); perr == nil {
 		in.Wanted = sql.Password(p)
 	}
 	return in, err
+}
+
+// recorded passwords of the backup that the instance was restored from. Its name
+// comes from an annotation of the restore Job, which whoever may edit Jobs can
+// change: passwords of another namespace are offered to no server of this one.
+func (c *Credentials) recorded(ctx context.Context, s *instance.State) ([]sql.Password, error) {
+	r := s.XR.Status.Restore
+	if r == nil {
+		return nil, nil
+	}
+	kept, err := c.get(ctx, c.keeper, r.Backup)
+	if err != nil || kept.Annotations[v1.AnnotationClaimNamespace] != s.Life.Namespace {
+		return nil, err
+	}
+	var out []sql.Password
+	for _, key := range finalize.PasswordKeys() {
+		out = append(out, sql.Password(kept.Data[key]))
+	}
+	return out, nil
 }
 
 // wanted password as the spec has it.
@@ -173,14 +187,20 @@ func (c *Credentials) wanted(ctx context.Context, s *instance.State) (string, er
 
 // secret value; empty where there is none.
 func (c *Credentials) secret(ctx context.Context, namespace, name, key string) (string, error) {
+	s, err := c.get(ctx, namespace, name)
+	return string(s.Data[key]), err
+}
+
+// get a Secret; an empty one where there is none.
+func (c *Credentials) get(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	s := &corev1.Secret{}
 	if err := c.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s); err != nil {
 		if kerrors.IsNotFound(err) {
-			return "", nil
+			return &corev1.Secret{}, nil
 		}
-		return "", fmt.Errorf("cannot get Secret %s/%s: %w", namespace, name, err)
+		return &corev1.Secret{}, fmt.Errorf("cannot get Secret %s/%s: %w", namespace, name, err)
 	}
-	return string(s.Data[key]), nil
+	return s, nil
 }
 
 // show how the password is, and keep what the server said of itself for the day

@@ -117,6 +117,7 @@ func TestBadInput(t *testing.T) {
 		"NegativeMemory":      {change: spec("resources", map[string]any{"limits": map[string]any{"memory": "-1Gi"}}), want: []string{"spec.resources.limits[memory]", "below zero"}},
 		"RequestOverLimit":    {change: spec("resources", map[string]any{"limits": map[string]any{"memory": "1Gi"}, "requests": map[string]any{"memory": "2Gi"}}), want: []string{"spec.resources.requests[memory]", "limit"}},
 		"MemoryNotAQuantity":  {change: spec("resources", map[string]any{"limits": map[string]any{"memory": "lots"}}), want: []string{"spec.resources"}},
+		"Device":              {change: spec("resources", map[string]any{"limits": map[string]any{"devices.kubevirt.io/kvm": "1"}}), want: []string{"spec.resources.limits[devices.kubevirt.io/kvm]", "device", "memory"}},
 		"ResourceClaims":      {change: spec("resources", map[string]any{"claims": []any{map[string]any{"name": "gpu"}}}), want: []string{"spec.resources.claims", "remove"}},
 		"NoNamespace":         {change: spec("claimRef", nil), want: []string{"spec.claimRef", "create a MySQL claim"}},
 		"BadName":             {change: spec("claimRef", map[string]any{"kind": "MySQL", "namespace": "default", "name": "1.db"}), want: []string{"metadata.name", "Service"}},

@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -158,13 +159,19 @@ func checkName(name, written string) error {
 	return nil
 }
 
-// staysInside is true for a relative link that names a place within the tree.
+// staysInside is true for a relative link that names a place within the tree,
+// whatever other links are on its way: it goes up first, and only there. After a
+// link to ".", each further ".." would lead out.
 func staysInside(name, link string) bool {
 	if link == "" || len(link) > maxLinkBytes || path.IsAbs(link) || strings.ContainsRune(link, 0) {
 		return false
 	}
-	target := path.Join(path.Dir(name), link)
-	return target == "." || fs.ValidPath(target)
+	up := 0
+	for rest := link; strings.HasPrefix(rest+"/", "../"); up++ {
+		_, rest, _ = strings.Cut(rest, "/")
+		link = rest
+	}
+	return up <= strings.Count(name, "/") && !slices.Contains(strings.Split(link, "/"), "..")
 }
 
 // line of an entry in the listing, with the CRC-32C of its content. Names are

@@ -6,10 +6,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // FuzzManifest looks for manifests that are taken and should not be.
@@ -45,6 +50,53 @@ func FuzzArchive(f *testing.F) {
 	f.Add(crafted{headers: []tar.Header{folder("./"), folder("./shop/"), file("./shop/orders.ibd"), link("shop")}, content: "rows"}.tar(f))
 	f.Add(sparse(nil))
 	f.Fuzz(func(t *testing.T, raw []byte) { unpackAny(t, packed(t, raw)) })
+}
+
+// FuzzUnpack restores anything with any manifest beside it, whose sum and size of
+// the file are made right: a restore that says it is done put all of it in place,
+// and one that is refused left nothing, neither on the volume nor elsewhere.
+func FuzzUnpack(f *testing.F) {
+	p := place{data: filepath.Join(f.TempDir(), "v"), backup: f.TempDir()}
+	p.put(f, "shop/orders.ibd", []byte("rows"))
+	_, err := p.newBackup().Run(f.Context())
+	must(f, err)
+	manifest, err := os.ReadFile(filepath.Join(filepath.Dir(p.archive()), ManifestName))
+	must(f, err)
+	f.Add(manifest, unzipped(f, p.archive()))
+	f.Add(manifest, crafted{headers: []tar.Header{folder("./"), link("../.."), file("./l/evil")}, content: "rows"}.tar(f))
+	f.Fuzz(func(t *testing.T, manifest, raw []byte) {
+		c := crafted{manifest: func(m *Manifest) {
+			archive, size, sum := m.Archive, m.Size, m.SHA256
+			if json.Unmarshal(manifest, m) == nil {
+				m.Archive, m.Size, m.SHA256 = archive, size, sum
+			}
+		}}
+		r, around := c.place(t, packed(t, raw))
+		report, err := r.Run(t.Context())
+		if report.OK != (err == nil) || CodeOf(err) == ExitFailed {
+			t.Errorf("Run: %+v, %v", report, err)
+		}
+		if got := names(t, around); !slices.Equal(got, []string{"backup", "volume"}) {
+			t.Errorf("something came to be outside: %q", got)
+		}
+		if got := names(t, r.Volume); err != nil && len(got) > 0 || err == nil && !slices.Equal(got, []string{markerName, v1.DataDirectory}) {
+			t.Errorf("after %v the volume has %q", err, got)
+		}
+	})
+}
+
+// unzipped content of an archive.
+func unzipped(tb testing.TB, archive string) []byte {
+	tb.Helper()
+	in, err := os.Open(archive)
+	must(tb, err)
+	defer in.Close() //nolint:errcheck // Nothing was written.
+	d, err := newDecompressor(tb.Context(), in)
+	must(tb, err)
+	defer d.Close()
+	raw, err := io.ReadAll(d)
+	must(tb, err)
+	return raw
 }
 
 func packed(tb testing.TB, raw []byte) []byte {

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,6 +122,8 @@ func TestHostile(t *testing.T) {
 		"LinkEmpty":      {headers: []tar.Header{top, link("")}},
 		"LinkReplaced":   {headers: []tar.Header{top, link("a"), file("./l")}},
 		"HardLink":       {headers: []tar.Header{top, {Typeflag: tar.TypeLink, Name: "./l", Linkname: "/etc/passwd", Mode: 0o600}}},
+		"HardLinkInside": {headers: []tar.Header{top, file("./f"), {Typeflag: tar.TypeLink, Name: "./l", Linkname: "./f", Mode: 0o600}}},
+		"LinkToItself":   {headers: []tar.Header{top, link("l"), file("./l/evil")}},
 		"Device":         {headers: []tar.Header{top, {Typeflag: tar.TypeChar, Name: "./null", Mode: 0o600, Devmajor: 1, Devminor: 3}}},
 		"BlockDevice":    {headers: []tar.Header{top, {Typeflag: tar.TypeBlock, Name: "./sda", Mode: 0o600, Devmajor: 8}}},
 		"Pipe":           {headers: []tar.Header{top, {Typeflag: tar.TypeFifo, Name: "./p", Mode: 0o600}}},
@@ -139,6 +142,10 @@ func TestHostile(t *testing.T) {
 		"TopIsFile":      {headers: []tar.Header{file(".")}},
 		"LongName":       {headers: []tar.Header{top, file("./" + strings.Repeat("n", 256))}},
 		"LongPath":       {headers: []tar.Header{top, file("./" + strings.Repeat("n/", 1100) + "f")}},
+		"HugeAttribute": {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) {
+			h.PAXRecords = map[string]string{"SCHILY.xattr.user.x": strings.Repeat("x", maxAttrBytes+1)}
+		})}},
+		"SetUIDFolder":   {headers: []tar.Header{top, with(folder("./f/"), func(h *tar.Header) { h.Mode = 0o4755 })}},
 		"Deep":           {headers: []tar.Header{top, file("./" + strings.Repeat("n/", 40) + "f")}},
 		"LongLink":       {headers: []tar.Header{top, link(strings.Repeat("n", 2000))}},
 		"Empty":          {},
@@ -155,6 +162,10 @@ func TestHostile(t *testing.T) {
 		"PathArchive":    {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Archive = "../data.tar.zst" }},
 		"WrongSize":      {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Size++ }},
 		"WrongSum":       {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.SHA256 = strings.Repeat("0", 64) }},
+		"EntriesLie":     {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Entries = 0 }},
+		"EntriesAbsurd":  {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Entries = maxEntries + 1 }},
+		"TreeLies":       {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Tree = "../../../etc" }},
+		"NegativeFile":   {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Size = -1 }},
 		"SizesLie":       {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.LargestFile = m.DataBytes + 1 }},
 		"NegativeSize":   {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.DataBytes, m.LargestFile = -1, -2 }},
 		"Endless":        {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.DataBytes = 1 << 62 }},
@@ -171,6 +182,68 @@ func TestHostile(t *testing.T) {
 			}
 			if diff := cmp.Diff(untimed(before), untimed(snapshot(t, around))); diff != "" {
 				t.Errorf("it changed something: -want, +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestHostileReasons are archives that lie about nothing else: they are refused
+// for what they are, before anything that follows is unpacked, and so they are
+// when a backup is proved.
+func TestHostileReasons(t *testing.T) {
+	top := folder("./")
+	cases := map[string]struct {
+		headers []tar.Header
+		want    string
+	}{
+		"LinkThroughDot":   {headers: []tar.Header{top, link("."), with(link("l/l/../.."), func(h *tar.Header) { h.Name = "./m" })}, want: `"./m" is a symbolic link out of`},
+		"FileThroughLink":  {headers: []tar.Header{top, folder("./a/"), link("a"), file("./l/evil")}, want: `"l/evil" does not come after its folder`},
+		"LinkThroughLink":  {headers: []tar.Header{top, folder("./a/"), folder("./a/b/"), with(link("../.."), func(h *tar.Header) { h.Name = "./a/b/l" }), with(link("../../.."), func(h *tar.Header) { h.Name = "./a/b/l/m" })}, want: `"a/b/l/m" does not come after its folder`},
+		"FileInFile":       {headers: []tar.Header{top, file("./f"), file("./f/evil")}, want: `"f/evil" does not come after its folder`},
+		"FolderCameBefore": {headers: []tar.Header{top, folder("./a/"), folder("./b/"), file("./a/late")}, want: `"a/late" does not come after its folder`},
+		"HugeName":         {headers: []tar.Header{top, file("./" + strings.Repeat("n", 900<<10))}, want: "is not a name within the data directory"},
+		"HardLink":         {headers: []tar.Header{top, {Typeflag: tar.TypeLink, Name: "./l", Linkname: "../../target", Mode: 0o600}}, want: "which no backup holds"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r, _ := crafted{headers: tc.headers}.restore(t)
+			if _, err := r.Run(t.Context()); CodeOf(err) != v1.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Restore must say %q: %v", tc.want, err)
+			}
+			m, err := readManifest(r.Archive)
+			must(t, err)
+			if err := (&Backup{Output: io.Discard}).prove(t.Context(), r.Archive, m.written()); CodeOf(err) != v1.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Backup must say %q: %v", tc.want, err)
+			}
+		})
+	}
+}
+
+func TestStaysInside(t *testing.T) {
+	cases := map[string]struct {
+		name, link string
+		want       bool
+	}{
+		"Beside":       {name: "l", link: "f", want: true},
+		"Below":        {name: "l", link: "a/b/f", want: true},
+		"Itself":       {name: "l", link: ".", want: true},
+		"Slash":        {name: "l", link: "a//b/", want: true},
+		"UpAndDown":    {name: "a/b/l", link: "../../c/f", want: true},
+		"UpToTop":      {name: "a/l", link: "..", want: true},
+		"DotsInName":   {name: "l", link: "..f/f..", want: true},
+		"Up":           {name: "l", link: ".."},
+		"UpTooFar":     {name: "a/l", link: "../../f"},
+		"UpLater":      {name: "l", link: "a/../f"},
+		"UpAfterDot":   {name: "a/l", link: "./.."},
+		"UpAfterSlash": {name: "a/b/l", link: "..//.."},
+		"Absolute":     {name: "l", link: "/f"},
+		"Nothing":      {name: "l", link: ""},
+		"Zero":         {name: "l", link: "a\x00b"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := staysInside(tc.name, tc.link); got != tc.want {
+				t.Errorf("staysInside(%q, %q) = %t", tc.name, tc.link, got)
 			}
 		})
 	}

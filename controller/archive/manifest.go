@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -142,7 +143,12 @@ func parseManifest(raw []byte) (*Manifest, error) {
 
 // openRegular opens a file that must not be a link, a device or a pipe.
 func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) //nolint:gosec // The caller says which file.
+	folder, err := openFolder(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close() //nolint:errcheck // Nothing was written through it.
+	f, err := openIn(folder, filepath.Base(path))
 	if errors.Is(err, unix.ELOOP) {
 		return nil, damaged("%s is a symbolic link, not a file", filepath.Base(path))
 	}
@@ -158,6 +164,38 @@ func openRegular(path string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// openIn a folder, and through no link: os.Root follows those that stay inside.
+func openIn(folder *os.Root, name string) (*os.File, error) {
+	at, err := folder.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer at.Close() //nolint:errcheck // Nothing was written.
+	fd, err := unix.Openat(descriptor(at), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// openFolder of an archive. A link in its place would lead out of the backup
+// volume, to where nobody said that anything may be read or written.
+func openFolder(path string) (*os.Root, error) {
+	above, name := filepath.Dir(path), filepath.Base(path)
+	if above == path {
+		return os.OpenRoot(path) // The root of all.
+	}
+	volume, err := os.OpenRoot(above)
+	if err != nil {
+		return nil, err
+	}
+	defer volume.Close() //nolint:errcheck // Nothing was written through it.
+	if info, err := volume.Lstat(name); err == nil && info.Mode().Type() == fs.ModeSymlink {
+		return nil, damaged("%s is a symbolic link, not the folder of an archive", name)
+	}
+	return volume.OpenRoot(name)
 }
 
 // encode as people like to read it.

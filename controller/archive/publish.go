@@ -20,7 +20,7 @@ func (b *Backup) write(ctx context.Context, t tree, outline Contents, m *Manifes
 	if err := makeFolder(folder); err != nil {
 		return fmt.Errorf("cannot make the archive's folder: %w", err)
 	}
-	root, err := os.OpenRoot(folder)
+	root, err := openFolder(folder)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"path"
 )
 
 // A target takes what an archive holds. The proof of an archive has one that
@@ -57,6 +58,8 @@ type reader struct {
 	listing *listing
 	want    Contents
 	meter   *meter
+	// folders that the current entry may be in, the innermost last.
+	folders []string
 }
 
 func (r *reader) entries() error {
@@ -77,6 +80,9 @@ func (r *reader) entries() error {
 		if err := r.bound(e); err != nil {
 			return err
 		}
+		if err := r.enter(e); err != nil {
+			return err
+		}
 		sum, err := r.entry(e)
 		if err != nil {
 			return err
@@ -95,6 +101,21 @@ func (r *reader) bound(e *entry) error {
 		return damaged("the archive has more than the %d entries of its manifest", r.want.Entries)
 	case e.size > r.want.LargestFile, have.DataBytes+e.size > r.want.DataBytes:
 		return damaged("the archive's %.100q is larger than its manifest allows", e.name)
+	}
+	return nil
+}
+
+// enter the entry's folder, which comes before what is in it, as they do in what
+// write makes: nothing is unpacked through a link.
+func (r *reader) enter(e *entry) error {
+	for e.name != "." && r.folders[len(r.folders)-1] != path.Dir(e.name) {
+		r.folders = r.folders[:len(r.folders)-1]
+		if len(r.folders) == 0 {
+			return damaged("the archive's %.100q does not come after its folder", e.name)
+		}
+	}
+	if e.mode.IsDir() {
+		r.folders = append(r.folders, e.name)
 	}
 	return nil
 }

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// TestOthersRecord: a record that has our label, and that even the status says is
+// the one to restore, is not ours if its spec says so.
+func TestOthersRecord(t *testing.T) {
+	c := load(t, "restore-before")
+	c.cluster = append(c.cluster, strangers()...)
+	c.xr = setIn(c.xr, "theirs-with-our-label", "status", "previous")
+	_, rsp := c.run(t)
+	if _, ok := rsp.GetDesired().GetResources()[v1.ResourceRestore]; ok || replicas(rsp) != 0 {
+		t.Errorf("another namespace's backup is restored, or the server starts without any:\n%s", yamlOf(t, rsp))
+	}
+}
+
+// TestNamesStayApart: claims of hostile names, of both kinds and in namespaces
+// whose names run together with theirs, have no object in common, but for the
+// Deployment and the Service of a MySQL and a Database of one name, and leave the
+// volumes and Secrets that others make for their instances alone.
+func TestNamesStayApart(t *testing.T) {
+	long := strings.Repeat("a", 52)
+	names := []string{
+		"a", "a-pvc", "a-root", "a-config", "a-connection", "a-connection-pending", "a-job", "restore-a", "restore-a-job", "wipe-a", "prune-a-job", "mysql-a", "database-a", "a-b", "b-a",
+		"backup-a", "a.database", "x.database", "a.database-pvc", long + "-a", long + "-b", strings.Repeat("a", 63), strings.Repeat("a", 252) + "b", strings.Repeat("a", 253), strings.Repeat("a", 300), "a/b", "..", "A", "-a", "a-",
+	}
+	owner, accepted := map[string]string{}, map[string]bool{}
+	for _, namespace := range []string{"team", "team-a", "a", "team-backup"} {
+		for _, name := range names {
+			for kind, example := range map[string]string{v1.KindMySQL: "fresh-instance", v1.KindDatabase: "database-storage"} {
+				c := load(t, example)
+				onHostPath(c)
+				c.xr = setIn(c.xr, map[string]any{"kind": kind, "namespace": namespace, "name": name}, "spec", "claimRef")
+				claim := kind + " " + namespace + "/" + name
+				c.xr = setIn(c.xr, claim, "metadata", "uid")
+				_, rsp := c.run(t)
+				_, again := c.run(t)
+				if yamlOf(t, rsp) != yamlOf(t, again) {
+					t.Errorf("%s is not composed twice in the same way", claim)
+				}
+				if fatal(rsp) != "" {
+					continue
+				}
+				accepted[name] = true
+				for _, o := range objectsOf(t, c, kind, namespace, name) {
+					shared := strings.HasPrefix(o, "Deployment") || strings.HasPrefix(o, "Service")
+					if was, taken := owner[o]; taken && was != claim && (!shared || strings.HasPrefix(was, kind+" ")) {
+						t.Errorf("%s is of both %s and %s", o, was, claim)
+					}
+					owner[o] = claim
+				}
+			}
+		}
+	}
+	for name, want := range map[string]bool{"a": true, "restore-a-job": true, strings.Repeat("a", 253): true, "backup-a": false, "x.database": false, "a/b": false, "..": false} {
+		if accepted[name] != want {
+			t.Errorf("%.70q is accepted: %t", name, accepted[name])
+		}
+	}
+}
+
+// objectsOf a claim: those that are composed for it, and those that the
+// controller makes.
+func objectsOf(t *testing.T, c *caller, kind, namespace, name string) []string {
+	t.Helper()
+	i := v1.Instance{Kind: kind, Namespace: namespace, Name: name, XR: "uid"}
+	out := []string{
+		"PersistentVolumeClaim " + namespace + "/" + i.BackupClaimName(), "PersistentVolume /" + i.BackupVolumeName("uid"), "MySQLBackup /" + i.RecordName(),
+		"Secret " + namespace + "/" + i.ConnectionSecretName(), "Secret " + namespace + "/" + i.PendingSecretName(),
+		"Job " + namespace + "/" + i.BackupJobName(), "Job " + namespace + "/" + i.WipeJobName(), "Job " + namespace + "/" + i.PruneJobName(), "Job " + namespace + "/" + i.RestoreJobName(),
+		"Key /" + i.Key(),
+	}
+	_, rsp := c.run(t)
+	for _, r := range rsp.GetDesired().GetResources() {
+		o := r.GetResource().AsMap()
+		at, _ := at(o, "metadata", "namespace").(string)
+		name, _ := o["metadata"].(map[string]any)["name"].(string)
+		if len(validation.IsDNS1123Subdomain(name)) > 0 || len(name) > v1.MaxNameLength {
+			t.Errorf("%s %q cannot be a name", kindOf(o), name)
+		}
+		out = append(out, kindOf(o)+" "+at+"/"+name)
+	}
+	return out
+}

@@ -1,0 +1,488 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"github.com/google/go-cmp/cmp"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
+)
+
+// A claim is written by somebody who may only create claims, in one namespace.
+
+// odd values for every field that takes text.
+var odd = []any{
+	"", ".", "..", "../x", "../../kube-system/token", "/etc/shadow", "other/x", "other:x", "-x", "--help", "a b", "a\nb", "a\x00b", "$(HOME)", "${HOME}", "$(id)", "`id`",
+	"a,b", "a=b", "a: b", "*", "%2e%2e%2f", "x.database", "backup-x", "crossplane-mysql-system", "\u202ex", strings.Repeat("a", 253), strings.Repeat("../", 80), 7, true, nil,
+	[]any{"x"}, map[string]any{"namespace": "other", "name": "x"},
+}
+
+// What a field can reach, and values that would reach further.
+type reach struct {
+	// to says it for people.
+	to string
+	// odd values that belong to this field only.
+	odd []any
+	// keys of a map; those of the odd values otherwise.
+	keys []string
+}
+
+// reaches of every field that a claim of either kind has. Who adds a field says
+// here what it can reach.
+var reaches = map[string]reach{
+	"backup.keep":            {to: "the number of this instance's backups", odd: []any{-1, 0, 1 << 40}},
+	"compositeDeletePolicy":  {to: "how Crossplane deletes the XR", odd: []any{"Foreground", "Orphan"}},
+	"config[]":               {to: "my.cnf of the server, without files, plugins and includes", keys: []string{"plugin_load", "plugin-load-add", "init_file", "datadir", "!includedir", "[client]", "loose_plugin_dir", "skip-grant-tables", "max_connections", "a.plugin_load", "sql_mode"}},
+	"database":               {to: "the name of a schema in the server, and an environment variable of it"},
+	"deletionPolicy":         {to: "this instance's data", odd: []any{"Discard", "Orphan"}},
+	"image":                  {to: "what runs in the server's container, and which image's version is asked", odd: []any{"registry.example/x@sha256:1", "docker://x", "file:///x", "x --privileged", "x\tb", "-v", "..", "a/../../b"}},
+	"password":               {to: "root of this server"},
+	"passwordSecretRef.key":  {to: "a key of a Secret of the claim's namespace"},
+	"passwordSecretRef.name": {to: "a Secret of the claim's namespace", odd: []any{"theirs", "kube-system/theirs"}},
+	"resources.claims[].name": {
+		to: "nothing: it is refused", odd: []any{"gpu"},
+	},
+	"resources.claims[].request": {to: "nothing: it is refused", odd: []any{"gpu"}},
+	"resources.limits[]":         {to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "cpu", "nvidia.com/gpu", "devices.kubevirt.io/kvm", "../x", "hugepages-2Mi"}},
+	"resources.requests[]":       {to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "smarter-devices/fuse", "storage", "x y"}},
+	"restore.backup":             {to: "backups of the claim's namespace, of any claim in it", odd: []any{"theirs", "theirs-with-our-label", "default-mysql-instance-27f037cefa"}},
+	"restore.policy":             {to: "whether this instance's backups are used", odd: []any{"Never"}},
+	"service.annotations[]": {
+		to: "what cloud controllers do for this Service, in the domains that the platform allows",
+		keys: []string{
+			"service.beta.kubernetes.io/aws-load-balancer-internal", "external-dns.alpha.kubernetes.io/hostname", "metallb.io/allow-shared-ip", "crossplane.io/external-name",
+			"crossplane.io/composition-resource-name", "otus.homework/claim-namespace", "kubectl.kubernetes.io/last-applied-configuration", "service.beta.kubernetes.io.evil/x", "evil/service.beta.kubernetes.io", "/x", "",
+		},
+	},
+	"service.type":     {to: "a port of the nodes, or a load balancer", odd: []any{"NodePort", "LoadBalancer", "ExternalName", "Headless"}},
+	"storageClassName": {to: "a storage class, as in any PersistentVolumeClaim"},
+	"storageSize":      {to: "room on a storage class", odd: []any{"1Gi", "-1Gi", "1e99", "1e-9999999"}},
+	"storage_size":     {to: "room on a storage class", odd: []any{"1Gi", "-1Gi", "1e99", "1e-9999999"}},
+	"type":             {to: "which of two servers it is", odd: []any{"mongo", "mysql", "postgres"}},
+}
+
+// fieldsOf a schema, by their paths: [] is any key or any item.
+func fieldsOf(at string, schema map[string]any) []string {
+	if properties, ok := schema["properties"].(map[string]any); ok {
+		var out []string
+		for name, child := range properties {
+			out = append(out, fieldsOf(strings.TrimPrefix(at+"."+name, "."), child.(map[string]any))...)
+		}
+		return out
+	}
+	for _, of := range []string{"items", "additionalProperties"} {
+		if child, ok := schema[of].(map[string]any); ok {
+			return fieldsOf(at+"[]", child)
+		}
+	}
+	return []string{at}
+}
+
+// claimFields of the XRD of a kind.
+func claimFields(t *testing.T, xrd string) []string {
+	t.Helper()
+	d := documents(t, filepath.Join("..", "apis", xrd))[0]
+	version, _ := at(d, "spec", "versions").([]any)[0].(map[string]any)
+	spec, _ := at(version, "schema", "openAPIV3Schema", "properties", "spec").(map[string]any)
+	return fieldsOf("", spec)
+}
+
+// TestEveryFieldHasAReach: somebody has said of each field of a claim what it
+// can reach.
+func TestEveryFieldHasAReach(t *testing.T) {
+	fields := append(claimFields(t, "xrd-xmysqls.yaml"), claimFields(t, "xrd-xdatabases.yaml")...)
+	slices.Sort(fields)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(reaches)), slices.Compact(fields)); diff != "" {
+		t.Errorf("say in reaches what each field of a claim can reach, and of no other. -reaches, +XRDs:\n%s", diff)
+	}
+}
+
+// with a value at a field's path.
+func (c *caller) with(field, key string, value any) *caller {
+	for _, rival := range [][]string{{"password", "passwordSecretRef"}, {"storage_size", "storageSize"}} {
+		for i, name := range rival {
+			if strings.HasPrefix(field, name) && at(c.xr, "spec", rival[1-i]) != nil {
+				c.set(rival[1-i], nil)
+			}
+		}
+	}
+	steps := strings.Split(field, ".")
+	if before, after, ok := strings.Cut(field, "[]"); ok {
+		if after != "" {
+			value = []any{map[string]any{strings.TrimPrefix(after, "."): value}}
+		} else {
+			value = map[string]any{key: value}
+		}
+		steps = strings.Split(before, ".")
+	}
+	if field == "passwordSecretRef.name" {
+		c.xr = setIn(c.xr, v1.PasswordKey, "spec", "passwordSecretRef", "key")
+	}
+	c.xr = setIn(c.xr, value, append([]string{"spec"}, steps...)...)
+	return c
+}
+
+// strangers are objects of others that a claim must not reach: they are there for
+// whoever asks for them.
+func strangers() []map[string]any {
+	record := func(name, namespace, label string) map[string]any {
+		return map[string]any{
+			"apiVersion": "otus.homework/v1", "kind": "MySQLBackup",
+			"metadata": map[string]any{"name": name, "creationTimestamp": "2026-05-01T10:00:00Z", "labels": map[string]any{v1.LabelInstance: label}},
+			"spec": map[string]any{
+				"instance": map[string]any{"kind": "MySQL", "namespace": namespace, "namespaceUID": "0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d", "name": "mysql-instance", "xr": "x"},
+				"version":  "8.4.0", "cleanShutdown": true, "storageSize": "1Gi",
+				"archive": map[string]any{"claimName": "backup-theirs-pvc", "path": "theirs/data.tar.zst", "sha256": strings.Repeat("0", 64)},
+			},
+			"status": map[string]any{"phase": "Proven"},
+		}
+	}
+	ours := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "mysql-instance"}.Key()
+	theirs := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "other", "name": "theirs"}, "data": map[string]any{"password": "c2VjcmV0"}}
+	return []map[string]any{record("theirs", "other", "x"), record("theirs-with-our-label", "other", ours), theirs}
+}
+
+// TestNoFieldReachesFurther gives each field of a claim hostile values: what is
+// composed and asked for stays in the claim's namespace, and what runs has no
+// more rights than with any other value.
+func TestNoFieldReachesFurther(t *testing.T) {
+	bases := map[string]func(*caller){"StorageClass": func(*caller) {}, "HostPath": onHostPath}
+	examples := map[string]string{
+		"fresh-instance": "xrd-xmysqls.yaml", "restore-before": "xrd-xmysqls.yaml", "restore-named": "xrd-xmysqls.yaml",
+		"database-mysql": "xrd-xdatabases.yaml", "database-restore": "xrd-xdatabases.yaml",
+	}
+	composed := map[string]int{}
+	for example, xrd := range examples {
+		for base, prepare := range bases {
+			for _, field := range append(claimFields(t, xrd), "") {
+				t.Run(example+"/"+base+"/"+field, func(t *testing.T) {
+					for _, h := range hostile(field) {
+						c := load(t, example)
+						prepare(c)
+						c.cluster = append(c.cluster, strangers()...)
+						if field != "" {
+							c.with(field, h.key, h.value)
+						}
+						_, rsp := c.run(t)
+						for name := range rsp.GetDesired().GetResources() {
+							composed[base+" "+name]++
+						}
+						for _, complaint := range beyond(c, rsp) {
+							t.Errorf("spec.%s %q: %.100q: %s", field, h.key, fmt.Sprint(h.value), complaint)
+						}
+					}
+				})
+			}
+		}
+	}
+	for base := range bases {
+		for _, name := range compose.ResourceNames() {
+			if n := composed[base+" "+name]; n < 100 && (base != "StorageClass" || name != v1.ResourceDataVolume) {
+				t.Errorf("%s: only %d of %s were looked at", base, n, name)
+			}
+		}
+	}
+}
+
+func onHostPath(c *caller) { c.input = setIn(c.input, "HostPath", "volumes") }
+
+// A hostile value of a field, under a key where the field is a map.
+type hostileValue struct {
+	key   string
+	value any
+}
+
+func hostile(field string) []hostileValue {
+	if field == "" {
+		return []hostileValue{{}} // The example as it is.
+	}
+	r := reaches[field]
+	var out []hostileValue
+	if !strings.HasSuffix(field, "[]") {
+		for _, v := range append(slices.Clone(odd), r.odd...) {
+			out = append(out, hostileValue{value: v})
+		}
+		return out
+	}
+	for _, key := range r.keys {
+		for _, v := range append([]any{"/x/evil.so", "a\nplugin_load=x", "0.0.0.0/0", 1}, r.odd...) {
+			out = append(out, hostileValue{key: key, value: v})
+		}
+	}
+	return out
+}
+
+// beyond says what a response has that reaches further than its claim may.
+func beyond(c *caller, rsp *fnv1.RunFunctionResponse) []string {
+	g := &guard{caller: c, hostPath: at(c.input, "volumes") == "HostPath"}
+	ref := at(c.xr, "spec", "claimRef").(map[string]any)
+	g.instance = v1.Instance{Kind: ref["kind"].(string), Namespace: ref["namespace"].(string), Name: ref["name"].(string), XR: ""}
+	for name, r := range rsp.GetDesired().GetResources() {
+		g.object(name, r.GetResource().AsMap())
+	}
+	for key, s := range rsp.GetRequirements().GetResources() {
+		g.need(key, s)
+	}
+	return g.complaints
+}
+
+// A guard looks at what is composed for an instance.
+type guard struct {
+	*caller
+
+	instance   v1.Instance
+	hostPath   bool
+	complaints []string
+}
+
+func (g *guard) complain(format string, args ...any) {
+	g.complaints = append(g.complaints, fmt.Sprintf(format, args...))
+}
+
+// need is what the function asks Crossplane's core to read for it.
+func (g *guard) need(key string, s *fnv1.ResourceSelector) {
+	cluster := []string{"PersistentVolume", "StorageClass", "Namespace", v1.KindMySQLBackup}
+	switch {
+	case s.GetMatchLabels() == nil && (s.GetMatchName() == "" || strings.Contains(s.GetMatchName(), "/")):
+		g.complain("it asks for %s: %v", key, s)
+	case s.GetMatchLabels() != nil && s.GetMatchLabels().GetLabels()[v1.LabelInstance] != g.instance.Key():
+		g.complain("it asks for the records of others: %v", s)
+	case s.GetKind() == "Namespace" && s.GetMatchName() != g.instance.Namespace:
+		g.complain("it asks for another namespace: %v", s)
+	case s.GetNamespace() != g.instance.Namespace && !slices.Contains(cluster, s.GetKind()):
+		g.complain("it asks for %s of namespace %q: %v", key, s.GetNamespace(), s)
+	}
+}
+
+// kinds that may be composed.
+var kinds = []string{"PersistentVolume", "PersistentVolumeClaim", "Secret", "ConfigMap", "Deployment", "Service", "Job"}
+
+func (g *guard) object(name string, o map[string]any) {
+	kind := kindOf(o)
+	if !slices.Contains(kinds, kind) {
+		g.complain("a %s is composed", kind)
+	}
+	meta, _ := o["metadata"].(map[string]any)
+	if kind == "PersistentVolume" {
+		g.volume(o)
+	} else if meta["namespace"] != g.instance.Namespace {
+		g.complain("%s is in namespace %v", name, meta["namespace"])
+	}
+	if f, ok := meta["finalizers"].([]any); ok && !cmp.Equal(f, []any{v1.Finalizer}) {
+		g.complain("%s has the finalizers %v", name, f)
+	}
+	g.annotations(name, meta)
+	g.labels(name, o)
+	g.walk(name, "", o)
+	switch kind {
+	case "Deployment", "Job":
+		if pod, ok := at(o, "spec", "template", "spec").(map[string]any); ok {
+			g.pod(name, pod)
+		}
+	case "PersistentVolumeClaim":
+		if keys := slices.Sorted(maps.Keys(o["spec"].(map[string]any))); slices.Contains(keys, "dataSource") || slices.Contains(keys, "dataSourceRef") {
+			g.complain("%s is filled from elsewhere", name)
+		}
+	}
+}
+
+// volume on a node: in a folder of its own below the platform's, for this claim
+// and no other.
+func (g *guard) volume(o map[string]any) {
+	name, _ := at(o, "metadata", "name").(string)
+	root, _ := g.input["hostPathRoot"].(string)
+	if root == "" {
+		root = v1.DefaultHostPathRoot
+	}
+	if !g.hostPath || at(o, "spec", "hostPath", "path") != root+"/"+name || path.Base(root+"/"+name) != name {
+		g.complain("the volume %s lies at %v", name, at(o, "spec", "hostPath", "path"))
+	}
+	if at(o, "spec", "claimRef", "namespace") != g.instance.Namespace || at(o, "spec", "claimRef", "name") != g.instance.DataClaimName() {
+		g.complain("the volume %s is for %v", name, at(o, "spec", "claimRef"))
+	}
+}
+
+// annotations of ours, and on a Service those that the platform allows.
+func (g *guard) annotations(name string, meta map[string]any) {
+	all, _ := meta["annotations"].(map[string]any)
+	for key := range all {
+		domain, _, _ := strings.Cut(key, "/")
+		allowed := name == v1.ResourceService && slices.Contains(v1.DefaultServiceAnnotations(), domain)
+		if !allowed && (name == v1.ResourceService || domain != v1.Group) {
+			g.complain("%s has the annotation %q", name, key)
+		}
+	}
+}
+
+// labels are the instance's, whatever its spec says.
+func (g *guard) labels(name string, o map[string]any) {
+	for _, of := range [][]string{{"metadata", "labels"}, {"spec", "template", "metadata", "labels"}, {"spec", "selector"}, {"spec", "selector", "matchLabels"}} {
+		all, _ := at(o, of...).(map[string]any)
+		for key, value := range all {
+			want, known := g.instance.Labels()[key]
+			if app, ok := g.instance.ServerSelector()[key]; ok {
+				want, known = app, true
+			}
+			if key == v1.LabelXR {
+				want, known = at(g.xr, "metadata", "uid").(string), true
+			}
+			if key == v1.LabelComponent && value == v1.ComponentRestore && name == v1.ResourceRestore || key == "matchLabels" {
+				continue
+			}
+			if !known || value != want {
+				g.complain("%s has the label %q: %v at %v", name, key, value, of)
+			}
+		}
+	}
+}
+
+// forbidden keys of any object, wherever they are.
+var forbidden = []string{
+	"hostPID", "hostIPC", "hostNetwork", "hostUsers", "hostPort", "privileged", "procMount", "nodeName", "serviceAccountName", "serviceAccount", "externalIPs", "externalName",
+	"ownerReferences", "imagePullSecrets", "volumeDevices", "ephemeralContainers", "lifecycle", "sysctls", "seLinuxOptions", "windowsOptions", "csi", "nfs", "projected", "envFrom", "valueFrom",
+	"tolerations", "priorityClassName", "runtimeClassName", "hostAliases", "hostname", "generateName", "livenessProbe",
+}
+
+// walk all of an object.
+func (g *guard) walk(name, key string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for k, child := range v {
+			if key == "data" || key == "annotations" || key == "labels" {
+				continue // Text, which is looked at elsewhere.
+			}
+			if slices.Contains(forbidden, k) {
+				g.complain("%s has %s: %v", name, k, child)
+			}
+			if k == "namespace" && child != g.instance.Namespace {
+				g.complain("%s names namespace %v", name, child)
+			}
+			if k == "hostPath" && (name != v1.ResourceDataVolume || key != "spec") {
+				g.complain("%s has a hostPath in %s", name, key)
+			}
+			g.walk(name, k, child)
+		}
+	case []any:
+		for _, child := range v {
+			g.walk(name, key, child)
+		}
+	}
+}
+
+// pod of the server or of a Job.
+func (g *guard) pod(name string, pod map[string]any) {
+	onNode := g.hostPath && hasVolume(pod)
+	security, _ := pod["securityContext"].(map[string]any)
+	switch {
+	case onNode && name == v1.ResourceRestore:
+		if security["runAsUser"] != 0.0 {
+			g.complain("the Job on hostPath runs as %v: say so in security.go and here", security["runAsUser"])
+		}
+	case onNode:
+		if security["runAsUser"] != nil {
+			g.complain("the server on hostPath runs as %v", security["runAsUser"])
+		}
+	case security["runAsNonRoot"] != true || security["runAsUser"] == 0.0:
+		g.complain("%s may run as root: %v", name, security)
+	}
+	if at(security, "seccompProfile", "type") != "RuntimeDefault" {
+		g.complain("%s has no seccomp profile", name)
+	}
+	if pod["automountServiceAccountToken"] != false {
+		g.complain("%s gets a token of the API server", name)
+	}
+	containers, _ := pod["containers"].([]any)
+	first, _ := pod["initContainers"].([]any)
+	for _, c := range append(slices.Clone(first), containers...) {
+		g.container(name, c.(map[string]any), onNode)
+	}
+	volumes, _ := pod["volumes"].([]any)
+	for _, v := range volumes {
+		g.mounted(name, v.(map[string]any))
+	}
+}
+
+func hasVolume(pod map[string]any) bool {
+	volumes, _ := pod["volumes"].([]any)
+	return slices.ContainsFunc(volumes, func(v any) bool { return at(v.(map[string]any), "persistentVolumeClaim") != nil })
+}
+
+func (g *guard) container(name string, c map[string]any, onNode bool) {
+	security, _ := c["securityContext"].(map[string]any)
+	added, _ := at(security, "capabilities", "add").([]any)
+	if onNode {
+		added = slices.DeleteFunc(slices.Clone(added), func(c any) bool {
+			return slices.Contains([]any{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}, c)
+		})
+	}
+	dropped, _ := at(security, "capabilities", "drop").([]any)
+	if len(added) > 0 || security["allowPrivilegeEscalation"] != false || !cmp.Equal(dropped, []any{"ALL"}) || security["runAsUser"] != nil {
+		g.complain("container %v of %s has %v", c["name"], name, security)
+	}
+	// Whatever the server's image is, what runs with the backup is the agent.
+	if n := c["name"]; name == v1.ResourceRestore && n != "version" && c["image"] != g.input["agentImage"] {
+		g.complain("container %v of %s is %v", n, name, c["image"])
+	}
+	command, _ := c["command"].([]any)
+	if name == v1.ResourceRestore && (len(command) == 0 || command[0] != "/controller" && command[0] != "/tools/controller") {
+		g.complain("container %v of %s runs %v", c["name"], name, command)
+	}
+	for _, of := range []string{"limits", "requests"} {
+		for kind := range mapAt(c, "resources", of) {
+			g.resource(name, kind)
+		}
+	}
+	mounts, _ := c["volumeMounts"].([]any)
+	for _, m := range mounts {
+		mount := m.(map[string]any)
+		if sub := mount["subPath"]; sub != nil && sub != v1.DataDirectory {
+			g.complain("container %v of %s mounts %v", c["name"], name, mount)
+		}
+		if mount["name"] == "backup" && (mount["readOnly"] != true || c["name"] == "version") {
+			g.complain("container %v of %s may write to the backups", c["name"], name)
+		}
+	}
+}
+
+func mapAt(m map[string]any, path ...string) map[string]any {
+	out, _ := at(m, path...).(map[string]any)
+	return out
+}
+
+func (g *guard) resource(name, kind string) {
+	if !slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, kind) && !strings.HasPrefix(kind, "hugepages-") {
+		g.complain("%s asks for %s of a node", name, kind)
+	}
+}
+
+// mounted volumes are this instance's, and the backups that it is made from.
+func (g *guard) mounted(name string, v map[string]any) {
+	delete(v, "name")
+	kind := slices.Sorted(maps.Keys(v))
+	i := g.instance
+	allowed := []any{i.DataClaimName(), i.RootSecretName(), i.ConfigMapName()}
+	if name == v1.ResourceRestore {
+		for _, r := range g.cluster {
+			if kindOf(r) == v1.KindMySQLBackup && at(r, "spec", "instance", "namespace") == i.Namespace {
+				allowed = append(allowed, at(r, "spec", "archive", "claimName"))
+			}
+		}
+	}
+	of := mapAt(v, kind[0])
+	for _, what := range []string{"claimName", "secretName", "name"} {
+		if n, ok := of[what]; ok && !slices.Contains(allowed, n) {
+			g.complain("%s mounts %v", name, v)
+		}
+	}
+	if len(kind) != 1 || !slices.Contains([]string{"persistentVolumeClaim", "secret", "configMap", "emptyDir"}, kind[0]) {
+		g.complain("%s mounts %v", name, v)
+	}
+}
