@@ -95,6 +95,8 @@ func keep(s *instance.State) Step {
 	switch {
 	case s.BackupClaim == nil && s.BackupBusy:
 		return Step{Action: Wait, After: watch}
+	case s.BackupClaim == nil && unseen(s):
+		return Step{Action: Wait, After: glance}
 	case s.BackupClaim == nil && !undecided(s) && !s.Disinherited():
 		return Step{Action: MakeBackupVolume, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupClaimName())}
 	case !s.XR.Status.Started && s.XR.Status.Previous != s.Latest():
@@ -171,13 +173,21 @@ func kept(s *instance.State) bool {
 	return c.Spec.VolumeName != "" && c.Annotations[annotationLatched] == c.Spec.VolumeName
 }
 
-// outgrown is true if a backup claim of ours asks for too little and has no
-// volume. It cannot grow, and nothing lies on it yet: it is made again.
+// unseen is true while nobody knows what the data's volume is: it is of no class,
+// and on hostPath the one of the backups is made beside it.
+func unseen(s *instance.State) bool {
+	class := s.DataClaim.Spec.StorageClassName
+	return s.DataVolume == nil && class != nil && *class == ""
+}
+
+// outgrown is true if a backup claim of ours asks for too little, or for anything
+// where a folder is to be its volume, and has no volume. It cannot grow, and
+// nothing lies on it yet: it is made again.
 func outgrown(s *instance.State) bool {
 	size, ok := wantedSize(s)
 	c := s.BackupClaim
 	have := c.Spec.Resources.Requests[corev1.ResourceStorage]
-	return ok && size.Cmp(have) > 0 && c.Spec.VolumeName == "" && c.DeletionTimestamp == nil && c.Labels[v1.LabelInstance] == s.Life.Key()
+	return (ok && size.Cmp(have) > 0 || s.HostPath()) && c.Spec.VolumeName == "" && c.DeletionTimestamp == nil && c.Labels[v1.LabelInstance] == s.Life.Key()
 }
 
 func dropped(s *instance.State) string {

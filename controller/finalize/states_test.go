@@ -248,6 +248,9 @@ func hostPath(s *instance.State) {
 	s.DataVolume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/var/lib/x/" + volume1}
 }
 
+// classless is a data claim that waits for a volume of its name.
+func classless(s *instance.State) { s.DataClaim.Spec.StorageClassName = new("") }
+
 func released(s *instance.State) { s.DataVolume.Finalizers = nil }
 
 // broken Job, of something that has nothing to do with room.
