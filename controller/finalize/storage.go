@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -114,9 +115,15 @@ func unretain(v *corev1.PersistentVolume) {
 	controllerutil.RemoveFinalizer(v, v1.Finalizer)
 }
 
-// releaseVolume to what its class says becomes of it.
+// releaseVolume to what its class says becomes of it. A folder has none, and its
+// volume no owner either where an orphaning deletion has passed: it is deleted
+// before it is let go.
 func (p *Performer) releaseVolume(ctx context.Context, s *instance.State, _ Step) error {
-	return p.change(ctx, s.DataVolume, func() { unretain(s.DataVolume) })
+	v := s.DataVolume
+	if s.HostPath() && v.Name == s.Life.DataVolumeName() && v.DeletionTimestamp == nil {
+		return p.remove(ctx, v, metav1.DeletePropagationBackground)
+	}
+	return p.change(ctx, v, func() { unretain(v) })
 }
 
 // releaseClaim of the data.
