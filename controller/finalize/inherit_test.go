@@ -60,7 +60,7 @@ func (b rebirth) objects() []client.Object {
 	}
 	empty := leftBehind(b.inTheWay, "ns")
 	empty.Spec.ClaimRef = reserved(home, s.Life.BackupClaimName())
-	empty.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
+	empty.Annotations[v1.AnnotationReclaimPolicy] = string(corev1.PersistentVolumeReclaimDelete)
 	place := running().BackupClaim
 	place.Spec.VolumeName, place.Annotations = b.inTheWay, map[string]string{annotationLatched: b.inTheWay}
 	job := &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: s.Life.RestoreJobName(), Labels: s.Life.Labels()}}}
