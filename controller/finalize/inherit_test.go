@@ -60,7 +60,7 @@ func (b rebirth) objects() []client.Object {
 	}
 	empty := leftBehind(b.inTheWay, "ns")
 	empty.Spec.ClaimRef = reserved(home, s.Life.BackupClaimName())
-	empty.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
+	empty.Annotations[v1.AnnotationReclaimPolicy] = string(corev1.PersistentVolumeReclaimDelete)
 	place := running().BackupClaim
 	place.Spec.VolumeName, place.Annotations = b.inTheWay, map[string]string{annotationLatched: b.inTheWay}
 	job := &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: s.Life.RestoreJobName(), Labels: s.Life.Labels()}}}
@@ -228,5 +228,30 @@ func TestInheritTwice(t *testing.T) {
 	}
 	if diff := cmp.Diff("first,earlier", v.Annotations[v1.AnnotationEarlierNamespaces]); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestReleaseBackupVolume: where the way is not gone to its end, the claim's
+// volume is kept again.
+func TestReleaseBackupVolume(t *testing.T) {
+	ctx := context.Background()
+	w := newWorldOf(t, -1, false, rebirth{inTheWay: "pvc-2"}.objects())
+	s := running()
+	for _, o := range []client.Object{s.BackupClaim, backupsOn("pvc-2", "ns")} {
+		if err := w.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+			t.Fatal(err)
+		}
+		if v, ok := o.(*corev1.PersistentVolume); ok {
+			s.BackupVolume = v
+		}
+	}
+	if !kept(s) {
+		t.Fatal("the volume is not kept")
+	}
+	if err := (&Performer{Client: w, Reader: w}).Perform(ctx, s, Step{Action: ReleaseBackupVolume}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Get(ctx, client.ObjectKeyFromObject(s.BackupClaim), s.BackupClaim); err != nil || kept(s) {
+		t.Errorf("the claim says that its volume is kept, %v", err)
 	}
 }

@@ -55,10 +55,10 @@ func (m *model) perform(s *instance.State, step Step) {
 	case Supersede:
 		l.xr = dying1
 	case MakeBackupVolume:
-		m.backup, m.backupAt, m.backupPV, m.backupFree, m.latched = alive1, min(placeOf(s), 2), true, false, false
-		if m.backupAt == besideHome {
-			m.backupAt = atHome
-		}
+		m.makeBackups(s, l)
+	case Inherit:
+		v := &m.volumes[volumeNumber(s.Inheritance.Name)]
+		v.of, v.from, v.at, v.free = m.current, v.of, atHome, true
 	case LatchBackupVolume:
 		m.latched = true
 	case Look:
@@ -88,6 +88,25 @@ func (m *model) perform(s *instance.State, step Step) {
 		m.remove(l, step)
 	default:
 		m.ending(l, s, step)
+	}
+}
+
+// makeBackups is a claim, and a volume where there was none.
+func (m *model) makeBackups(s *instance.State, l *modelLife) {
+	m.backup, m.backupAt, m.latched = alive1, placeOf(s), false
+	if m.backupAt == besideHome {
+		m.backupAt = atHome
+	}
+	m.backupOn = 0
+	switch {
+	case s.BackupVolume != nil:
+		m.backupOn = volumeNumber(s.BackupVolume.Name)
+	case m.volumes[0].made > 0:
+		m.backupOn = 1
+	}
+	v := &m.volumes[m.backupOn]
+	if v.at, v.free = m.backupAt, false; v.made == 0 {
+		v.made, v.of = l.born, l.born
 	}
 }
 
@@ -204,15 +223,17 @@ func explore(t *testing.T, next decision, start model) (states, held int, trace 
 
 // starts of the model: two lives, and one thing that goes wrong.
 func modelStarts() map[string]model {
-	base := model{namespace: alive1, creates: 2, deletes: 1, writes: 1}
+	base := model{namespace: alive1, current: 1, creates: 2, deletes: 1, writes: 1}
 	return map[string]model{
-		"delete":         base,
-		"two deletes":    base.with(func(m *model) { m.deletes, m.writes = 2, 2 }),
-		"failed backup":  base.with(func(m *model) { m.failures = 1 }),
-		"data claim":     base.with(func(m *model) { m.claims = 1 }),
-		"namespace":      base.with(func(m *model) { m.namespaces = 1; m.creates = 1 }),
-		"finalizers":     base.with(func(m *model) { m.strips = 1 }),
-		"claim and more": base.with(func(m *model) { m.claims, m.strips = 1, 1; m.creates = 1 }),
+		"delete":                   base,
+		"two deletes":              base.with(func(m *model) { m.deletes, m.writes = 2, 2 }),
+		"failed backup":            base.with(func(m *model) { m.failures = 1 }),
+		"data claim":               base.with(func(m *model) { m.claims = 1 }),
+		"namespace":                base.with(func(m *model) { m.namespaces = 1; m.creates = 1 }),
+		"namespace again, refused": base.with(func(m *model) { m.namespaces, m.remakes, m.deletes = 1, 1, 0 }),
+		"namespace again, allowed": base.with(func(m *model) { m.namespaces, m.remakes, m.deletes, m.allow = 1, 1, 0, true }),
+		"finalizers":               base.with(func(m *model) { m.strips = 1 }),
+		"claim and more":           base.with(func(m *model) { m.claims, m.strips = 1, 1; m.creates = 1 }),
 	}
 }
 
@@ -275,6 +296,20 @@ func TestModelFindsBugs(t *testing.T) {
 				return step
 			}
 			return Step{Action: Rest}
+		}},
+		"no word": {reason: "It gives a namespace what an earlier one left.", start: "namespace again, refused", next: func(s *instance.State) Step {
+			step := Next(s)
+			if s.XR != nil && !s.XR.Dying() && s.BackupClaim == nil && undecided(s) {
+				s.Inheritance = backupsOn(backupVolumeNames[0], "ns-1")
+				step, _ = inherit(s)
+			}
+			return step
+		}},
+		"in the way": {reason: "It makes a volume before the function has chosen, and the restore finds nothing there.", start: "namespace again, allowed", next: func(s *instance.State) Step {
+			if step := Next(s); s.XR == nil || s.XR.Dying() || s.BackupClaim != nil || !undecided(s) {
+				return step
+			}
+			return Step{Action: MakeBackupVolume}
 		}},
 		"volume not kept": {reason: "It lets a claim go whose volume goes with it.", start: "data claim", next: func(s *instance.State) Step {
 			step := Next(s)

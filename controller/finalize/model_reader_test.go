@@ -147,7 +147,7 @@ func ourFinalizer(has bool) []string {
 func (m model) objects() []client.Object {
 	var out []client.Object
 	if m.namespace != none {
-		out = append(out, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns", DeletionTimestamp: deletedAt(m.namespace)}})
+		out = append(out, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: namespaceUID(m.current), DeletionTimestamp: deletedAt(m.namespace)}})
 	}
 	if m.claim != none {
 		out = append(out, m.claimObject())
@@ -156,8 +156,10 @@ func (m model) objects() []client.Object {
 		l := lifeOf(int(m.pvcLife) - 1)
 		out = append(out, m.claimOf(int(m.pvcLife)-1, "default", l.DataClaimName(), "home", m.pvc, m.pvcHeld))
 	}
-	if m.backupPV {
-		out = append(out, m.backupVolume())
+	for i, v := range m.volumes {
+		if v.made > 0 {
+			out = append(out, m.backupVolume(i))
+		}
 	}
 	if m.backup != none {
 		out = append(out, m.backupClaim())
@@ -215,17 +217,29 @@ func (m model) claimOf(n int, namespace, name, uid string, state int8, held bool
 
 var volumeNames = []string{"pv-1", "pv-2"}
 
-func (m model) backupVolume() client.Object {
-	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-b", Labels: backupLabels(lifeOf(0)), Finalizers: ourFinalizer(true), Annotations: map[string]string{v1.AnnotationNamespaceUID: "ns"}}}
-	v.Spec.ClaimRef = reserved(placeName(m.backupAt), m.backupName())
-	if !m.backupFree {
+func namespaceUID(n int8) types.UID { return types.UID("ns-" + strconv.Itoa(int(n))) }
+
+var backupVolumeNames = []string{"pv-b", "pv-c"}
+
+func volumeNumber(name string) int8 { return int8(slices.Index(backupVolumeNames, name)) } //nolint:gosec // There are two.
+
+func (m model) backupVolume(n int) client.Object {
+	have := m.volumes[n]
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
+		Name: backupVolumeNames[n], Labels: backupLabels(lifeOf(0)), Finalizers: ourFinalizer(true), Annotations: map[string]string{v1.AnnotationNamespaceUID: string(namespaceUID(have.of))},
+	}}
+	if have.from > 0 {
+		v.Annotations[v1.AnnotationEarlierNamespaces] = string(namespaceUID(have.from))
+	}
+	v.Spec.ClaimRef = reserved(placeName(have.at), m.backupName(have.at))
+	if !have.free {
 		v.Spec.ClaimRef.UID = "backups"
 	}
 	return v
 }
 
-func (m model) backupName() string {
-	if m.backupAt == atRescue {
+func (m model) backupName(at int8) string {
+	if at == atRescue {
 		return m.rescuing().RescueName("backups")
 	}
 	return lifeOf(0).BackupClaimName()
@@ -238,11 +252,11 @@ func (m model) rescuing() v1.Instance {
 }
 
 func (m model) backupClaim() client.Object {
-	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(m.backupAt), Name: m.backupName(), UID: "backups", DeletionTimestamp: deletedAt(m.backup)}}
-	c.Spec.VolumeName, c.Spec.StorageClassName, c.Status.Phase = "pv-b", new("fast"), corev1.ClaimBound
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(m.backupAt), Name: m.backupName(m.backupAt), UID: "backups", DeletionTimestamp: deletedAt(m.backup)}}
+	c.Spec.VolumeName, c.Spec.StorageClassName, c.Status.Phase = backupVolumeNames[m.backupOn], new("fast"), corev1.ClaimBound
 	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	if m.latched {
-		c.Annotations = map[string]string{annotationLatched: "pv-b"}
+		c.Annotations = map[string]string{annotationLatched: c.Spec.VolumeName}
 	}
 	return c
 }
@@ -267,7 +281,7 @@ func (l modelLife) objects(n int) []client.Object {
 		out = append(out, l.volumeObject(n))
 	}
 	if l.record != recordNone {
-		r := newRecord(&instance.State{Life: life, XR: composite("XMySQL", "x", uidOf(n)), Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: "ns"}}})
+		r := newRecord(&instance.State{Life: life, XR: composite("XMySQL", "x", uidOf(n)), Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: namespaceUID(l.born)}}})
 		r.CreationTimestamp = metav1.NewTime(now.Add(time.Duration(n) * time.Minute))
 		r.Status.Phase = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupProven}[l.record]
 		r.Status.Message = modelFailure
@@ -305,8 +319,12 @@ func (l modelLife) xrObject(n int) client.Object {
 			status["previous"] = lifeOf(int(l.previous - 1)).RecordName()
 		}
 	}
-	if l.restored {
-		status["restore"] = map[string]any{"backup": lifeOf(int(l.restore - 1)).RecordName(), "phase": "Succeeded"}
+	if l.restore > 0 {
+		phase := v1.RestoreRunning
+		if l.restored {
+			phase = v1.RestoreSucceeded
+		}
+		status["restore"] = map[string]any{"backup": lifeOf(int(l.restore - 1)).RecordName(), "phase": string(phase)}
 	}
 	if l.marked {
 		u.SetAnnotations(map[string]string{v1.AnnotationNothingToLose: uidOf(n)})
@@ -326,7 +344,7 @@ func (l modelLife) volumeObject(n int) client.Object {
 	if l.latched {
 		v.Labels = life.Labels()
 		v.Annotations = claimAnnotations(life)
-		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationDeletionPolicy] = "ns", "Backup"
+		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationDeletionPolicy] = string(namespaceUID(l.born)), "Backup"
 		v.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
 	}
 	name, uid := life.DataClaimName(), "home"

@@ -1,6 +1,8 @@
 package finalize
 
 import (
+	"slices"
+
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -39,6 +41,7 @@ const (
 // kept: that is enough to see one missing.
 type modelLife struct {
 	xr                              int8
+	born                            int8 // The namespace, counted from one.
 	ours, cross                     bool
 	started, fenced, marked, volume bool
 	looked                          bool
@@ -51,6 +54,7 @@ type modelLife struct {
 	rows                            int8
 	record                          int8
 	archived                        int8 // Rows, counted from one.
+	archivedOn                      int8 // Of the volumes for backups.
 	job, jobPlace                   int8
 	jobDone, jobFailed              bool
 	password                        int8
@@ -58,26 +62,35 @@ type modelLife struct {
 	handleHeld                      bool
 }
 
+// A modelVolume is one for backups. Namespaces are counted from one.
+type modelVolume struct {
+	made, of, from int8
+	at             int8
+	free           bool
+}
+
 // A model of a cluster in which an instance lives, dies and lives again.
 type model struct { //nolint:recvcheck // A value is a state; what performs a step changes one.
-	claim      int8
-	claimOurs  bool
-	claimXR    int8
-	namespace  int8
-	pvc        int8
-	pvcHeld    bool
-	pvcLife    int8
-	backup     int8
-	latched    bool
-	backupAt   int8
-	backupPV   bool
-	backupFree bool
-	truth      int8
-	born       int8
-	lives      [2]modelLife
+	claim     int8
+	claimOurs bool
+	claimXR   int8
+	namespace int8
+	current   int8 // Of the namespaces of this name, counted from one.
+	allow     bool
+	pvc       int8
+	pvcHeld   bool
+	pvcLife   int8
+	backup    int8
+	latched   bool
+	backupAt  int8
+	backupOn  int8 // The volume that the claim has.
+	volumes   [2]modelVolume
+	truth     int8
+	born      int8
+	lives     [2]modelLife
 
 	// What may still happen.
-	writes, creates, deletes, strips, claims, namespaces, failures int8
+	writes, creates, deletes, strips, claims, namespaces, remakes, failures int8
 
 	broken string
 }
@@ -132,6 +145,11 @@ func (m model) users(add adder) {
 	})
 	add("the data claim is deleted", true, m.claims > 0 && m.pvc == alive1, func(w *model) { w.claims--; w.pvc = dying1 })
 	add("the namespace is deleted", true, m.namespaces > 0 && m.namespace == alive1, func(w *model) { w.namespaces--; w.namespace = dying1 })
+	add("the namespace is made again", true, m.remakes > 0 && m.namespace == none && m.cleared(), func(w *model) {
+		w.remakes--
+		w.namespace = alive1
+		w.current++
+	})
 	for n := range m.lives {
 		l := m.lives[n]
 		add("a row is written", true, m.writes > 0 && l.pod, func(w *model) {
@@ -146,10 +164,17 @@ func (m model) users(add adder) {
 	}
 }
 
+// cleared of what was in the namespace that is gone.
+func (m model) cleared() bool {
+	return !slices.ContainsFunc(m.lives[:], func(l modelLife) bool {
+		return l.deployment != none || l.pod || l.job != none && l.jobPlace != atRescue || l.handle != none && l.handlePlace != atRescue
+	})
+}
+
 func (m model) crossplane(add adder) {
 	bound := int(m.claimXR) - 1
 	add("Crossplane makes an XR", false, m.claim == alive1 && m.claimXR == 0 && int(m.born) < len(m.lives), func(w *model) {
-		w.lives[w.born] = modelLife{xr: alive1, cross: true}
+		w.lives[w.born] = modelLife{xr: alive1, cross: true, born: m.current}
 		w.born++
 		w.claimXR = w.born
 	})
@@ -165,7 +190,7 @@ func (m model) crossplane(add adder) {
 // function composes what one life wants.
 func (m model) function(n int, add adder) {
 	l := m.lives[n]
-	if l.xr == none || !l.cross || m.namespace != alive1 {
+	if l.xr == none || !l.cross || m.namespace != alive1 || l.born != m.current {
 		return
 	}
 	mine := m.pvc != none && int(m.pvcLife) == n+1
@@ -178,7 +203,7 @@ func (m model) function(n int, add adder) {
 	add("the function starts the server", false, l.deployment == 1 && !l.fenced && (l.started || l.restored || l.looked && l.restore == 0 && l.previous == 0 && m.settled(n) && m.newest(n) == 0), func(w *model) {
 		w.lives[n].deployment, w.lives[n].started = 2, true
 	})
-	add("the function chooses a backup", false, l.looked && !l.started && l.restore == 0 && m.settled(n) && l.previous > 0 && m.newest(n) == l.previous, func(w *model) {
+	add("the function chooses a backup", false, l.looked && !l.started && l.restore == 0 && m.settled(n) && l.previous > 0 && m.newest(n) == l.previous && m.allowed(n), func(w *model) {
 		w.lives[n].restore = l.previous
 	})
 }
@@ -202,6 +227,13 @@ func (m model) newest(n int) int8 {
 		}
 	}
 	return newest
+}
+
+// allowed is true if the newest backup is of the life's own namespace, or the
+// platform says that it may be another's.
+func (m model) allowed(n int) bool {
+	r := m.newest(n)
+	return r == 0 || m.allow || m.lives[r-1].born == m.lives[n].born
 }
 
 func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
@@ -233,14 +265,14 @@ func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for e
 func (m model) jobs(n int, add adder) {
 	l := m.lives[n]
 	add("the restore is done", false, l.restore > 0 && !l.restored && !l.started && l.xr == alive1 && m.pvc == alive1 && int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome &&
-		m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1, func(w *model) {
+		m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1 && m.lives[max(l.restore, 1)-1].archivedOn == m.backupOn, func(w *model) {
 		w.lives[n].restored, w.lives[n].rows = true, m.lives[l.restore-1].archived-1
 	})
 	mountable := l.jobPlace == atHome && m.pvc == alive1 && int(m.pvcLife) == n+1 || l.jobPlace != atHome && l.handle == alive1
 	mountable = mountable && l.ref == refBound && l.refPlace == l.jobPlace && m.backup == alive1 && (m.backupAt == atRescue) == (l.jobPlace == atRescue)
 	runs := l.job == alive1 && !l.jobDone && mountable && (l.jobPlace == atRescue || m.namespace == alive1)
 	add("the backup is done", false, runs, func(w *model) {
-		w.lives[n].jobDone, w.lives[n].archived = true, l.rows+1
+		w.lives[n].jobDone, w.lives[n].archived, w.lives[n].archivedOn = true, l.rows+1, m.backupOn
 		if l.pod {
 			w.broken = "a backup is taken while the server runs"
 		}
@@ -274,9 +306,14 @@ func (m model) garbage(add adder) {
 	dies := m.namespace == dying1
 	add("the claim of the namespace is deleted", false, dies && m.claim == alive1, func(w *model) { w.claim = dying1 })
 	add("the data claim of the namespace is deleted", false, dies && m.pvc == alive1, func(w *model) { w.pvc = dying1 })
-	add("the backup claim of the namespace is gone", false, dies && m.backup != none && m.backupAt == atHome && !m.mounted(), func(w *model) { w.backup, w.latched, w.backupFree = none, false, true })
-	add("the backup claim is gone", false, m.backup == dying1 && !m.mounted(), func(w *model) { w.backup, w.latched, w.backupFree = none, false, true })
+	add("the backup claim of the namespace is gone", false, dies && m.backup != none && m.backupAt == atHome && !m.mounted(), (*model).loseBackupClaim)
+	add("the backup claim is gone", false, m.backup == dying1 && !m.mounted(), (*model).loseBackupClaim)
 	add("the namespace is gone", false, dies && m.claim == none && m.pvc == none && (m.backup == none || m.backupAt != atHome), func(w *model) { w.namespace = none })
+}
+
+func (m *model) loseBackupClaim() {
+	m.backup, m.latched = none, false
+	m.volumes[m.backupOn].free = true
 }
 
 // mounted is true while a Job uses the backups' volume.
@@ -292,11 +329,17 @@ func (m model) mounted() bool {
 // check the promise: what was acknowledged lies on a volume that stays, or in a
 // proven backup.
 func (m model) check() string {
+	for i, v := range m.volumes {
+		bound := m.backup != none && int(m.backupOn) == i && m.backupAt == atHome && m.namespace == alive1
+		if !m.allow && v.made > 0 && (v.of != v.made || bound && v.made != m.current) {
+			return "a later namespace has the backups of an earlier one, which nobody allowed"
+		}
+	}
 	if m.broken != "" || m.truth == 0 {
 		return m.broken
 	}
 	for _, l := range m.lives {
-		if l.pv && l.rows == m.truth || l.record == recordProven && l.archived == m.truth+1 && m.backupPV {
+		if l.pv && l.rows == m.truth || l.record == recordProven && l.archived == m.truth+1 && m.volumes[l.archivedOn].made > 0 {
 			return ""
 		}
 	}
@@ -308,7 +351,7 @@ func (m model) stuck() string {
 	if m.claim == dying1 {
 		return "the claim is never gone"
 	}
-	for _, l := range m.lives {
+	for n, l := range m.lives {
 		switch {
 		case l.xr == dying1:
 			return "the XR is never gone"
@@ -316,7 +359,7 @@ func (m model) stuck() string {
 			return "the volume is never released"
 		case l.handle != none:
 			return "the handle is never gone"
-		case l.xr == alive1 && m.claim == alive1 && !l.pod && m.namespace == alive1:
+		case l.xr == alive1 && m.claim == alive1 && !l.pod && m.namespace == alive1 && m.allowed(n):
 			return "the server never starts"
 		}
 	}

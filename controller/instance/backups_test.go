@@ -65,7 +65,7 @@ func TestGatherBackups(t *testing.T) {
 	old, usual := recordOf("b", "earlier"), life.BackupClaimName()
 	left := func() *corev1.PersistentVolume { return backupsAt("pv-0", "earlier", at("default", usual, "gone")) }
 	started := choosing("b", "Running")
-	started.Object["status"].(map[string]any)["started"] = true //nolint:forcetypeassert // It was made above.
+	started.Object["status"].(map[string]any)["started"] = true
 	other := left()
 	other.Labels[v1.LabelInstance] = "other"
 	rescue := claimAt(v1.RescueNamespace, "backups-0", "")
@@ -100,8 +100,8 @@ func TestGatherBackups(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			have := append(tc.have, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), Keeper: "system", Clock: time.Now}
+			tc.have = append(tc.have, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.have...).Build(), Keeper: "system", Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			if err != nil || len(lives) != 1 {
 				t.Fatalf("%d lives, %v", len(lives), err)

@@ -76,13 +76,13 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 
 // life reads what a decision about this life can depend on.
 func (g *Gatherer) life(ctx context.Context, s *State) error {
-	if err := g.volumes(ctx, s); err != nil {
-		return err
-	}
-	if s.historic() {
+	if s.historic() { // First: the record knows the namespace when the volume is gone.
 		if err := g.records(ctx, s); err != nil {
 			return err
 		}
+	}
+	if err := g.volumes(ctx, s); err != nil {
+		return err
 	}
 	if err := g.backups(ctx, s); err != nil {
 		return err

@@ -177,10 +177,14 @@ func (s *State) Ephemeral() bool {
 func (s *State) HostPath() bool { return s.DataVolume != nil && s.DataVolume.Spec.HostPath != nil }
 
 // NamespaceUID is that of the namespace in which the data was written, which a
-// later one of the same name has not. The data volume knows it longest.
+// later one of the same name has not. The data volume knows it first, and the
+// record longest.
 func (s *State) NamespaceUID() types.UID {
 	if v := s.DataVolume; v != nil && v.Annotations[v1.AnnotationNamespaceUID] != "" {
 		return types.UID(v.Annotations[v1.AnnotationNamespaceUID])
+	}
+	if r := s.Record(); r != nil && r.Spec.Instance.NamespaceUID != "" {
+		return r.Spec.Instance.NamespaceUID
 	}
 	if s.Namespace == nil {
 		return ""
