@@ -71,13 +71,13 @@ func TestNamesStayApart(t *testing.T) {
 func objectsOf(t *testing.T, c *caller, kind, namespace, name string) []string {
 	t.Helper()
 	i := v1.Instance{Kind: kind, Namespace: namespace, Name: name, XR: "uid"}
-	out := []string{
-		"PersistentVolumeClaim " + namespace + "/" + i.BackupClaimName(), "PersistentVolume /" + i.BackupVolumeName("uid"), "MySQLBackup /" + i.RecordName(),
-		"Secret " + namespace + "/" + i.ConnectionSecretName(), "Secret " + namespace + "/" + i.PendingSecretName(),
-		"Job " + namespace + "/" + i.BackupJobName(), "Job " + namespace + "/" + i.WipeJobName(), "Job " + namespace + "/" + i.PruneJobName(), "Job " + namespace + "/" + i.RestoreJobName(),
-		"Key /" + i.Key(),
-	}
 	_, rsp := c.run(t)
+	out := append(make([]string, 0, 10+len(rsp.GetDesired().GetResources())),
+		"PersistentVolumeClaim "+namespace+"/"+i.BackupClaimName(), "PersistentVolume /"+i.BackupVolumeName("uid"), "MySQLBackup /"+i.RecordName(),
+		"Secret "+namespace+"/"+i.ConnectionSecretName(), "Secret "+namespace+"/"+i.PendingSecretName(),
+		"Job "+namespace+"/"+i.BackupJobName(), "Job "+namespace+"/"+i.WipeJobName(), "Job "+namespace+"/"+i.PruneJobName(), "Job "+namespace+"/"+i.RestoreJobName(),
+		"Key /"+i.Key(),
+	)
 	for _, r := range rsp.GetDesired().GetResources() {
 		o := r.GetResource().AsMap()
 		at, _ := at(o, "metadata", "namespace").(string)

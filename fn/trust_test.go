@@ -72,7 +72,7 @@ var reaches = map[string]reach{
 // fieldsOf a schema, by their paths: [] is any key or any item.
 func fieldsOf(at string, schema map[string]any) []string {
 	if properties, ok := schema["properties"].(map[string]any); ok {
-		var out []string
+		out := make([]string, 0, len(properties))
 		for name, child := range properties {
 			out = append(out, fieldsOf(strings.TrimPrefix(at+"."+name, "."), child.(map[string]any))...)
 		}
@@ -243,7 +243,7 @@ type guard struct {
 	complaints []string
 }
 
-func (g *guard) complain(format string, args ...any) {
+func (g *guard) complainf(format string, args ...any) {
 	g.complaints = append(g.complaints, fmt.Sprintf(format, args...))
 }
 
@@ -252,13 +252,13 @@ func (g *guard) need(key string, s *fnv1.ResourceSelector) {
 	cluster := []string{"PersistentVolume", "StorageClass", "Namespace", v1.KindMySQLBackup}
 	switch {
 	case s.GetMatchLabels() == nil && (s.GetMatchName() == "" || strings.Contains(s.GetMatchName(), "/")):
-		g.complain("it asks for %s: %v", key, s)
+		g.complainf("it asks for %s: %v", key, s)
 	case s.GetMatchLabels() != nil && s.GetMatchLabels().GetLabels()[v1.LabelInstance] != g.instance.Key():
-		g.complain("it asks for the records of others: %v", s)
+		g.complainf("it asks for the records of others: %v", s)
 	case s.GetKind() == "Namespace" && s.GetMatchName() != g.instance.Namespace:
-		g.complain("it asks for another namespace: %v", s)
+		g.complainf("it asks for another namespace: %v", s)
 	case s.GetNamespace() != g.instance.Namespace && !slices.Contains(cluster, s.GetKind()):
-		g.complain("it asks for %s of namespace %q: %v", key, s.GetNamespace(), s)
+		g.complainf("it asks for %s of namespace %q: %v", key, s.GetNamespace(), s)
 	}
 }
 
@@ -268,16 +268,16 @@ var kinds = []string{"PersistentVolume", "PersistentVolumeClaim", "Secret", "Con
 func (g *guard) object(name string, o map[string]any) {
 	kind := kindOf(o)
 	if !slices.Contains(kinds, kind) {
-		g.complain("a %s is composed", kind)
+		g.complainf("a %s is composed", kind)
 	}
 	meta, _ := o["metadata"].(map[string]any)
 	if kind == "PersistentVolume" {
 		g.volume(o)
 	} else if meta["namespace"] != g.instance.Namespace {
-		g.complain("%s is in namespace %v", name, meta["namespace"])
+		g.complainf("%s is in namespace %v", name, meta["namespace"])
 	}
 	if f, ok := meta["finalizers"].([]any); ok && !cmp.Equal(f, []any{v1.Finalizer}) {
-		g.complain("%s has the finalizers %v", name, f)
+		g.complainf("%s has the finalizers %v", name, f)
 	}
 	g.annotations(name, meta)
 	g.labels(name, o)
@@ -289,7 +289,7 @@ func (g *guard) object(name string, o map[string]any) {
 		}
 	case "PersistentVolumeClaim":
 		if keys := slices.Sorted(maps.Keys(o["spec"].(map[string]any))); slices.Contains(keys, "dataSource") || slices.Contains(keys, "dataSourceRef") {
-			g.complain("%s is filled from elsewhere", name)
+			g.complainf("%s is filled from elsewhere", name)
 		}
 	}
 }
@@ -303,10 +303,10 @@ func (g *guard) volume(o map[string]any) {
 		root = v1.DefaultHostPathRoot
 	}
 	if !g.hostPath || at(o, "spec", "hostPath", "path") != root+"/"+name || path.Base(root+"/"+name) != name {
-		g.complain("the volume %s lies at %v", name, at(o, "spec", "hostPath", "path"))
+		g.complainf("the volume %s lies at %v", name, at(o, "spec", "hostPath", "path"))
 	}
 	if at(o, "spec", "claimRef", "namespace") != g.instance.Namespace || at(o, "spec", "claimRef", "name") != g.instance.DataClaimName() {
-		g.complain("the volume %s is for %v", name, at(o, "spec", "claimRef"))
+		g.complainf("the volume %s is for %v", name, at(o, "spec", "claimRef"))
 	}
 }
 
@@ -317,7 +317,7 @@ func (g *guard) annotations(name string, meta map[string]any) {
 		domain, _, _ := strings.Cut(key, "/")
 		allowed := name == v1.ResourceService && slices.Contains(v1.DefaultServiceAnnotations(), domain)
 		if !allowed && (name == v1.ResourceService || domain != v1.Group) {
-			g.complain("%s has the annotation %q", name, key)
+			g.complainf("%s has the annotation %q", name, key)
 		}
 	}
 }
@@ -338,7 +338,7 @@ func (g *guard) labels(name string, o map[string]any) {
 				continue
 			}
 			if !known || value != want {
-				g.complain("%s has the label %q: %v at %v", name, key, value, of)
+				g.complainf("%s has the label %q: %v at %v", name, key, value, of)
 			}
 		}
 	}
@@ -360,13 +360,13 @@ func (g *guard) walk(name, key string, value any) {
 				continue // Text, which is looked at elsewhere.
 			}
 			if slices.Contains(forbidden, k) {
-				g.complain("%s has %s: %v", name, k, child)
+				g.complainf("%s has %s: %v", name, k, child)
 			}
 			if k == "namespace" && child != g.instance.Namespace {
-				g.complain("%s names namespace %v", name, child)
+				g.complainf("%s names namespace %v", name, child)
 			}
 			if k == "hostPath" && (name != v1.ResourceDataVolume || key != "spec") {
-				g.complain("%s has a hostPath in %s", name, key)
+				g.complainf("%s has a hostPath in %s", name, key)
 			}
 			g.walk(name, k, child)
 		}
@@ -384,20 +384,20 @@ func (g *guard) pod(name string, pod map[string]any) {
 	switch {
 	case onNode && name == v1.ResourceRestore:
 		if security["runAsUser"] != 0.0 {
-			g.complain("the Job on hostPath runs as %v: say so in security.go and here", security["runAsUser"])
+			g.complainf("the Job on hostPath runs as %v: say so in security.go and here", security["runAsUser"])
 		}
 	case onNode:
 		if security["runAsUser"] != nil {
-			g.complain("the server on hostPath runs as %v", security["runAsUser"])
+			g.complainf("the server on hostPath runs as %v", security["runAsUser"])
 		}
 	case security["runAsNonRoot"] != true || security["runAsUser"] == 0.0:
-		g.complain("%s may run as root: %v", name, security)
+		g.complainf("%s may run as root: %v", name, security)
 	}
 	if at(security, "seccompProfile", "type") != "RuntimeDefault" {
-		g.complain("%s has no seccomp profile", name)
+		g.complainf("%s has no seccomp profile", name)
 	}
 	if pod["automountServiceAccountToken"] != false {
-		g.complain("%s gets a token of the API server", name)
+		g.complainf("%s gets a token of the API server", name)
 	}
 	containers, _ := pod["containers"].([]any)
 	first, _ := pod["initContainers"].([]any)
@@ -425,15 +425,15 @@ func (g *guard) container(name string, c map[string]any, onNode bool) {
 	}
 	dropped, _ := at(security, "capabilities", "drop").([]any)
 	if len(added) > 0 || security["allowPrivilegeEscalation"] != false || !cmp.Equal(dropped, []any{"ALL"}) || security["runAsUser"] != nil {
-		g.complain("container %v of %s has %v", c["name"], name, security)
+		g.complainf("container %v of %s has %v", c["name"], name, security)
 	}
 	// Whatever the server's image is, what runs with the backup is the agent.
 	if n := c["name"]; name == v1.ResourceRestore && n != "version" && c["image"] != g.input["agentImage"] {
-		g.complain("container %v of %s is %v", n, name, c["image"])
+		g.complainf("container %v of %s is %v", n, name, c["image"])
 	}
 	command, _ := c["command"].([]any)
 	if name == v1.ResourceRestore && (len(command) == 0 || command[0] != "/controller" && command[0] != "/tools/controller") {
-		g.complain("container %v of %s runs %v", c["name"], name, command)
+		g.complainf("container %v of %s runs %v", c["name"], name, command)
 	}
 	for _, of := range []string{"limits", "requests"} {
 		for kind := range mapAt(c, "resources", of) {
@@ -444,10 +444,10 @@ func (g *guard) container(name string, c map[string]any, onNode bool) {
 	for _, m := range mounts {
 		mount := m.(map[string]any)
 		if sub := mount["subPath"]; sub != nil && sub != v1.DataDirectory {
-			g.complain("container %v of %s mounts %v", c["name"], name, mount)
+			g.complainf("container %v of %s mounts %v", c["name"], name, mount)
 		}
 		if mount["name"] == "backup" && (mount["readOnly"] != true || c["name"] == "version") {
-			g.complain("container %v of %s may write to the backups", c["name"], name)
+			g.complainf("container %v of %s may write to the backups", c["name"], name)
 		}
 	}
 }
@@ -459,7 +459,7 @@ func mapAt(m map[string]any, path ...string) map[string]any {
 
 func (g *guard) resource(name, kind string) {
 	if !slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, kind) && !strings.HasPrefix(kind, "hugepages-") {
-		g.complain("%s asks for %s of a node", name, kind)
+		g.complainf("%s asks for %s of a node", name, kind)
 	}
 }
 
@@ -479,10 +479,10 @@ func (g *guard) mounted(name string, v map[string]any) {
 	of := mapAt(v, kind[0])
 	for _, what := range []string{"claimName", "secretName", "name"} {
 		if n, ok := of[what]; ok && !slices.Contains(allowed, n) {
-			g.complain("%s mounts %v", name, v)
+			g.complainf("%s mounts %v", name, v)
 		}
 	}
 	if len(kind) != 1 || !slices.Contains([]string{"persistentVolumeClaim", "secret", "configMap", "emptyDir"}, kind[0]) {
-		g.complain("%s mounts %v", name, v)
+		g.complainf("%s mounts %v", name, v)
 	}
 }

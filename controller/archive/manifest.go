@@ -177,7 +177,7 @@ func openIn(folder *os.Root, name string) (*os.File, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
-	return os.NewFile(uintptr(fd), name), nil
+	return os.NewFile(uintptr(fd), name), nil //nolint:gosec // A file descriptor is a small number.
 }
 
 // openFolder of an archive. A link in its place would lead out of the backup

@@ -54,7 +54,7 @@ func (b rebirth) objects() []client.Object {
 	old := &s.Records[0]
 	old.Labels, old.CreationTimestamp = map[string]string{v1.LabelInstance: s.Life.Key()}, metav1.NewTime(now.Add(-time.Hour))
 	old.Spec.Instance.Kind, old.Spec.Instance.Namespace, old.Spec.Instance.Name = "MySQL", home, "db"
-	out := []client.Object{claim, xr, s.Namespace, s.DataClaim, s.DataVolume, old, leftBehind("pvc-0", "earlier"), leftBehind("pvc-other", "other")}
+	out := append(make([]client.Object, 0, 11), claim, xr, s.Namespace, s.DataClaim, s.DataVolume, old, leftBehind("pvc-0", earlierUID), leftBehind("pvc-other", "other"))
 	if b.inTheWay == "" {
 		return out
 	}
@@ -185,7 +185,7 @@ func (b rebirth) settled(ctx context.Context, t *testing.T, w *world) {
 	}
 	get(v, "", "pvc-0")
 	got := []any{c.Spec.VolumeName, c.Annotations[annotationLatched], v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name, v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationEarlierNamespaces]}
-	if diff := cmp.Diff([]any{"pvc-0", "pvc-0", home, c.Name, "ns", "earlier"}, got); diff != "" {
+	if diff := cmp.Diff([]any{"pvc-0", "pvc-0", home, c.Name, "ns", earlierUID}, got); diff != "" {
 		t.Errorf("the volume of the backup is not this namespace's: -want, +got:\n%s", diff)
 	}
 	if get(&batchv1.Job{}, home, running().Life.RestoreJobName()) {

@@ -206,10 +206,10 @@ func TestNext(t *testing.T) {
 		"PruneOther": {reason: "An archive that lies elsewhere is not ours to remove.", state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Archive.Path = "elsewhere/x.tar.zst" }), want: ReleaseVolume},
 		"PruneInherited": {reason: "What was inherited counts.", state: provenState(older(3), func(s *instance.State) {
 			s.BackupVolume = backupsOn("pvc-2", "ns")
-			annotate(s.BackupVolume, v1.AnnotationEarlierNamespaces, "earlier")
-			s.Records[3].Spec.Instance.NamespaceUID = "earlier"
+			annotate(s.BackupVolume, v1.AnnotationEarlierNamespaces, earlierUID)
+			s.Records[3].Spec.Instance.NamespaceUID = earlierUID
 		}), want: StartPrune},
-		"PruneElsewhere": {reason: "What lies on another volume does not.", state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Instance.NamespaceUID = "earlier" }), want: ReleaseVolume},
+		"PruneElsewhere": {reason: "What lies on another volume does not.", state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Instance.NamespaceUID = earlierUID }), want: ReleaseVolume},
 		"PruneUnread":    {reason: "Nothing is pruned before the proof.", state: fenced(withJob(), older(9), phase(v1.BackupRunning)), want: Wait},
 		"Forget":         {reason: "A record goes after its archive.", state: provenState(older(3), pruned(complete)), want: Forget},
 		"PruneFailed":    {reason: "That is no reason to keep the instance.", state: provenState(older(3), pruned(failedAt(0, ""))), want: ReleaseVolume},

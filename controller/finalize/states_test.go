@@ -19,6 +19,8 @@ import (
 const (
 	xrUID   = "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11"
 	volume1 = "pvc-1"
+	// earlierUID is that of a namespace that had the same name.
+	earlierUID = "earlier"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -201,7 +203,7 @@ func older(n int) change {
 // newest backup is of the earlier one.
 func reborn(s *instance.State) {
 	older(1)(s)
-	s.Records[0].Spec.Instance.NamespaceUID = "earlier"
+	s.Records[0].Spec.Instance.NamespaceUID = earlierUID
 	s.XR.Status.Started, s.XR.Status.Previous, s.XR.Conditions = false, s.Records[0].Name, nil
 	s.BackupClaim = nil
 }
@@ -214,7 +216,7 @@ func chosen(s *instance.State) {
 // left by the earlier namespace.
 func left(s *instance.State) {
 	chosen(s)
-	s.Inheritance = backupsOn("pvc-0", "earlier")
+	s.Inheritance = backupsOn("pvc-0", earlierUID)
 }
 
 // backupsOn a volume that is kept for a namespace.

@@ -61,7 +61,7 @@ func TestLatchBackupVolume(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
-			v := leftBehind("pvc-2", "earlier")
+			v := leftBehind("pvc-2", earlierUID)
 			v.Spec.ClaimRef = tc.ref
 			c := running().BackupClaim
 			w := newWorldOf(t, -1, false, []client.Object{v, c})

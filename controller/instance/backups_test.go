@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,8 +26,8 @@ func choosing(backup, phase string) *unstructured.Unstructured {
 }
 
 // recordOf a namespace.
-func recordOf(name string, namespace types.UID) *v1.MySQLBackup {
-	r := record(name, "db", 1)
+func recordOf(namespace types.UID) *v1.MySQLBackup {
+	r := record("b", "db", 1)
 	r.Spec.Instance.NamespaceUID = namespace
 	return r
 }
@@ -62,7 +63,7 @@ func TestGatherBackups(t *testing.T) {
 		Busy, Restore              bool
 		Trouble                    bool
 	}
-	old, usual := recordOf("b", "earlier"), life.BackupClaimName()
+	old, usual := recordOf("earlier"), life.BackupClaimName()
 	left := func() *corev1.PersistentVolume { return backupsAt("pv-0", "earlier", at("default", usual, "gone")) }
 	started := choosing("b", "Running")
 	started.Object["status"].(map[string]any)["started"] = true
@@ -80,18 +81,18 @@ func TestGatherBackups(t *testing.T) {
 		"Restored":  {reason: "Nothing is moved any more.", have: []client.Object{choosing("b", "Succeeded"), old, left()}},
 		"Started":   {reason: "Nothing is restored into it.", have: []client.Object{started, old, left()}},
 		"Dying":     {reason: "It restores nothing any more.", have: []client.Object{onVolume(xr("x", "uid-1", "db", true)), old, left()}},
-		"Own":       {reason: "What was chosen is this namespace's.", have: []client.Object{choosing("b", "Running"), recordOf("b", "ns"), left()}},
-		"Unproven":  {reason: "The function chooses nothing of this kind.", have: []client.Object{choosing("b", "Running"), unproven(recordOf("b", "earlier")), left()}},
-		"Nameless":  {reason: "A record that says no namespace is nobody's.", have: []client.Object{choosing("b", "Running"), recordOf("b", ""), backupsAt("pv-0", "", nil)}},
+		"Own":       {reason: "What was chosen is this namespace's.", have: []client.Object{choosing("b", "Running"), recordOf("ns"), left()}},
+		"Unproven":  {reason: "The function chooses nothing of this kind.", have: []client.Object{choosing("b", "Running"), unproven(recordOf("earlier")), left()}},
+		"Nameless":  {reason: "A record that says no namespace is nobody's.", have: []client.Object{choosing("b", "Running"), recordOf(""), backupsAt("pv-0", "", nil)}},
 		"Another":   {reason: "A backup of another claim lies on that one's volume.", have: []client.Object{choosing("c", "Running"), old, record("c", "another", 1), left()}},
 		"TheRight":  {reason: "Each namespace had its own.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-a", "first", nil), left(), backupsAt("pv-z", "last", nil)}, want: want{Inheritance: "pv-0"}},
 		"Inherited": {reason: "It has the backups of those before, too.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-2", "second", nil), "zero,earlier")}, want: want{Inheritance: "pv-2"}},
 		"Done":      {reason: "It is this namespace's, and its claim is made.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-0", "ns", at("default", usual, "")), "earlier")}, want: want{Volume: "pv-0"}},
 		"DoneClaim": {reason: "And bound.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-0", "ns", at("default", usual, "")), "earlier"), backupClaimOn("pv-0")}, want: want{Claim: "pv-0", Volume: "pv-0"}},
 		"ByHand":    {reason: "A person may bind it as well.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", usual, "")), backupClaimOn("pv-0")}, want: want{Claim: "pv-0", Volume: "pv-0"}},
-		"Forged":    {reason: "A claim that names a volume does not have it.", have: []client.Object{choosing("b", "Running"), recordOf("b", "ns"), left(), backupClaimOn("pv-0")}, want: want{Claim: "pv-0"}},
+		"Forged":    {reason: "A claim that names a volume does not have it.", have: []client.Object{choosing("b", "Running"), recordOf("ns"), left(), backupClaimOn("pv-0")}, want: want{Claim: "pv-0"}},
 		"InTheWay": {reason: "An empty one is in its place, and a restore that looks on it.",
-			have: []client.Object{choosing("b", "Running"), old, left(), backupClaimOn("pv-2"), backupsAt("pv-2", "ns", at("default", usual, "")), jobAt("default", life.RestoreJobName(), "uid-1")}, want: want{Claim: "pv-2", Volume: "pv-2", Inheritance: "pv-0", Restore: true}},
+			have: []client.Object{choosing("b", "Running"), old, left(), backupClaimOn("pv-2"), backupsAt("pv-2", "ns", at("default", usual, "")), jobAt("default", life.RestoreJobName())}, want: want{Claim: "pv-2", Volume: "pv-2", Inheritance: "pv-0", Restore: true}},
 		"Busy":     {reason: "The rescue has not given it back.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at(v1.RescueNamespace, "backups-0", "rescue")), rescue}, want: want{Inheritance: "pv-0", Busy: true}},
 		"Lent":     {reason: "A person gave it to another claim.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", "mine", "x"))}, want: want{Trouble: true}},
 		"Released": {reason: "What nothing keeps may go at any time.", have: []client.Object{choosing("b", "Running"), old, released(left())}, want: want{Trouble: true}},
@@ -100,8 +101,8 @@ func TestGatherBackups(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			tc.have = append(tc.have, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.have...).Build(), Keeper: "system", Clock: time.Now}
+			have := append(slices.Clone(tc.have), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), Keeper: "system", Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			if err != nil || len(lives) != 1 {
 				t.Fatalf("%d lives, %v", len(lives), err)

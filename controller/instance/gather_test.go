@@ -105,8 +105,8 @@ func claimAt(namespace, name string, uid types.UID) *corev1.PersistentVolumeClai
 	return c
 }
 
-func jobAt(namespace, name string, uid types.UID) *batchv1.Job {
-	j := &batchv1.Job{ObjectMeta: meta(name, key.Life(uid).Labels())}
+func jobAt(namespace, name string) *batchv1.Job {
+	j := &batchv1.Job{ObjectMeta: meta(name, life.Labels())}
 	j.Namespace, j.UID = namespace, types.UID(name)
 	return j
 }
@@ -182,7 +182,7 @@ func TestGather(t *testing.T) {
 		want        []summary
 	}{
 		"Lost": {reason: "Its XR is gone, and its volume holds the data: that is a life that ends.",
-			have: []client.Object{heldVolume("uid-1", "default"), claimAt("default", "db-pvc", "uid-1"), jobAt("default", life.RescueName("backup"), "uid-1"), jobAt("default", "backup-db-job", "uid-1")},
+			have: []client.Object{heldVolume("uid-1", "default"), claimAt("default", "db-pvc", "uid-1"), jobAt("default", life.RescueName("backup")), jobAt("default", "backup-db-job")},
 			want: []summary{{Lost: true, Origin: "default/db-pvc", DataVolume: "pv", Backup: life.RescueName("backup"), Strays: []string{"backup-db-job"}}}},
 		"LostAndNew": {reason: "What it leaves decides what the next one starts from, which has the usual claim.",
 			have: []client.Object{heldVolume("uid-0", "default"), xr("new", "uid-1", "db", false), boundClaim("new"), dataClaim(ours)},
@@ -192,7 +192,7 @@ func TestGather(t *testing.T) {
 		"NotHeld":  {reason: "A volume that was released holds nothing.", have: []client.Object{released(heldVolume("uid-1", "default"))}, want: []summary{{}}},
 		"NotKnown": {reason: "A volume that is not this instance's by its own word is not its.", have: []client.Object{heldVolume("uid-1", "other")}, want: []summary{{}}},
 		"NamespaceGone": {reason: "What is to be mounted is in the controller's namespace for it.", noNamespace: true,
-			have: []client.Object{onVolume(xr("x", "uid-1", "db", true)), heldVolume("uid-1", "default"), claimAt(v1.RescueNamespace, life.RescueName("data"), "uid-1"), jobAt(v1.RescueNamespace, life.RescueName("backup"), "uid-1")},
+			have: []client.Object{onVolume(xr("x", "uid-1", "db", true)), heldVolume("uid-1", "default"), claimAt(v1.RescueNamespace, life.RescueName("data"), "uid-1"), jobAt(v1.RescueNamespace, life.RescueName("backup"))},
 			want: []summary{{XR: "x", DataClaim: life.RescueName("data"), DataVolume: "pv", Backup: life.RescueName("backup")}}},
 		"Nothing": {reason: "An event of something long gone.", want: []summary{{}}},
 		"Claim":   {reason: "A claim without an XR.", have: []client.Object{boundClaim("")}, want: []summary{{Claim: "db"}}},

@@ -21,16 +21,25 @@ type finding struct{ Severity, Text, Advice string }
 
 // A diagnosis is what `controller doctor --output json` prints.
 type diagnosis struct {
-	Cluster, Rest []finding
-	Instances     []patient
+	Cluster   []finding `json:"cluster"`
+	Rest      []finding `json:"rest"`
+	Instances []patient `json:"instances"`
 }
+
+// wrong is the severity of a finding that asks for something.
+const wrong = "wrong"
 
 // A patient is an instance of it.
 type patient struct {
-	Kind, Namespace, Name, Severity, State string
-
-	Findings []finding
-	Backups  struct{ Proven int }
+	Kind      string    `json:"kind"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	Severity  string    `json:"severity"`
+	State     string    `json:"state"`
+	Findings  []finding `json:"findings"`
+	Backups   struct {
+		Proven int `json:"proven"`
+	} `json:"backups"`
 }
 
 // TestDoctor: an instance that is well is said to be, and a volume that lost its finalizer is named. The controller would
@@ -50,9 +59,9 @@ func TestDoctor(t *testing.T) {
 	}
 	volume := s.takenFinalizer(t)
 	named := func(f finding) bool {
-		return f.Severity == "wrong" && strings.Contains(f.Text, volume) && strings.Contains(f.Text, "has no finalizer")
+		return f.Severity == wrong && strings.Contains(f.Text, volume) && strings.Contains(f.Text, "has no finalizer")
 	}
-	if got := s.examined(t); got.Severity != "wrong" || !slices.ContainsFunc(got.Findings, named) {
+	if got := s.examined(t); got.Severity != wrong || !slices.ContainsFunc(got.Findings, named) {
 		t.Errorf("want volume %s to be named, got %+v", volume, got)
 	}
 	controllers(t, 1)
@@ -132,5 +141,5 @@ func (d *diagnosis) wrong() int {
 	for _, p := range d.Instances {
 		all = append(all, p.Findings...)
 	}
-	return len(slices.DeleteFunc(all, func(f finding) bool { return f.Severity != "wrong" }))
+	return len(slices.DeleteFunc(all, func(f finding) bool { return f.Severity != wrong }))
 }

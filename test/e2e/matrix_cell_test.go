@@ -65,7 +65,7 @@ func (c *cell) senseless() string {
 
 // every cell there is.
 func every() []*cell {
-	var all []*cell
+	all := make([]*cell, 0, len(ways)*len(faults))
 	for _, f := range faults {
 		for _, w := range ways {
 			all = append(all, &cell{way: w, fault: f})

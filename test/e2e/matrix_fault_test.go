@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -74,7 +75,7 @@ func killsController(t *testing.T, c *cell) {
 		if !seen[step] {
 			seen[step] = true
 			kills++
-			c.host.run(t, 0, `pkill -KILL -f '^/controller start' || true`)
+			c.host.run(t, `pkill -KILL -f '^/controller start' || true`)
 			if err := deletePods(ctx, keeper, client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil {
 				return err // A container that is killed again and again is not started again at once.
 			}
@@ -91,12 +92,12 @@ func killsController(t *testing.T, c *cell) {
 func (c *cell) progress(ctx context.Context) string {
 	step := ""
 	if c.way.heals {
-		pvc := object("v1", "PersistentVolumeClaim", c.namespace, c.server.name+"-pvc")
+		pvc := object("v1", "PersistentVolumeClaim", c.namespace, c.name+"-pvc")
 		err := suite.kube.Get(ctx, client.ObjectKeyFromObject(pvc), pvc)
 		if err == nil && pvc.GetUID() != c.handle && condition(ctx, c.claim.DeepCopy(), "Ready") == nil {
 			return "over"
 		}
-		step = fmt.Sprint(err == nil && pvc.GetUID() == c.handle)
+		step = strconv.FormatBool(err == nil && pvc.GetUID() == c.handle)
 	} else if r, err := c.lifesRecord(ctx); err == nil {
 		phase, _, _ := unstructured.NestedString(r.Object, "status", "phase")
 		xr, err := c.xrOfLife(ctx)
@@ -174,8 +175,8 @@ func deletesJob(t *testing.T, c *cell) {
 func stopsKubelet(t *testing.T, c *cell) {
 	t.Helper()
 	line := fmt.Sprintf("pkill -%%s -f '^/run/kube kubelet .*--hostname-override=%s '", c.node)
-	c.later(t, func(t *testing.T) { t.Helper(); c.host.run(t, 0, fmt.Sprintf(line, "CONT")) })
-	c.host.run(t, 0, fmt.Sprintf(line, "STOP"))
+	c.later(t, func(t *testing.T) { t.Helper(); c.host.run(t, fmt.Sprintf(line, "CONT")) })
+	c.host.run(t, fmt.Sprintf(line, "STOP"))
 	time.Sleep(30 * time.Second)
 }
 
@@ -206,13 +207,13 @@ func (c *cell) amend(t *testing.T, patch string) {
 func hangs(t *testing.T, c *cell) {
 	t.Helper()
 	uid := strings.ReplaceAll(string(c.mustServerPod(t).UID), "-", "[-_]") // Names of cgroups have either.
-	out := c.host.run(t, 0, fmt.Sprintf(`for d in $(grep -ls '%s' /proc/[0-9]*/cgroup | cut -d/ -f3); do test "$(cat /proc/$d/comm)" != mysqld || echo $d; done`, uid))
+	out := c.host.run(t, fmt.Sprintf(`for d in $(grep -ls '%s' /proc/[0-9]*/cgroup | cut -d/ -f3); do test "$(cat /proc/$d/comm)" != mysqld || echo $d; done`, uid))
 	servers := strings.Fields(out)
 	if len(servers) != 1 {
 		t.Fatalf("want one server, found %q", out)
 	}
 	c.process = servers[0]
-	c.host.run(t, 0, "kill -STOP "+c.process)
+	c.host.run(t, "kill -STOP "+c.process)
 }
 
 func killsServer(t *testing.T, c *cell) {
@@ -226,7 +227,7 @@ func killsServer(t *testing.T, c *cell) {
 		}
 		return err
 	})
-	c.host.run(t, 0, "kill -KILL "+c.process+" || true")
+	c.host.run(t, "kill -KILL "+c.process+" || true")
 }
 
 // behindOurBack is a password that no claim and no Secret has.
@@ -370,7 +371,7 @@ func killsAPIServer(t *testing.T, c *cell) {
 	t.Helper()
 	for range 2 {
 		time.Sleep(4 * time.Second)
-		c.host.run(t, 0, "pkill -KILL -f '^/run/kube kube-apiserver '")
+		c.host.run(t, "pkill -KILL -f '^/run/kube kube-apiserver '")
 	}
 	time.Sleep(2 * time.Second)
 	eventually(t, "the API server", func(ctx context.Context) error {

@@ -37,12 +37,12 @@ func (h *host) command(ctx context.Context, node int, script string) *exec.Cmd {
 	return exec.CommandContext(ctx, h.program, args...)
 }
 
-// run a script, and return what it prints.
-func (h *host) run(t *testing.T, node int, script string) string {
+// run a script beside the control plane, and return what it prints. It also serves cleanups.
+func (h *host) run(t *testing.T, script string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
-	out, err := h.command(ctx, node, script).CombinedOutput()
+	out, err := h.command(ctx, 0, script).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v: %s", script, err, out)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,12 +26,13 @@ type notes struct {
 // A result of a cell.
 type result struct {
 	// Passed and Failed are how often it did.
-	Passed, Failed int
+	Passed int `json:"passed"`
+	Failed int `json:"failed"`
 	// Last is whether it passed the last time.
-	Last bool
+	Last bool `json:"last"`
 	// Senseless says why the cell is none.
-	Senseless string `json:",omitempty"`
-	Seconds   int    `json:",omitempty"`
+	Senseless string `json:"senseless,omitempty"`
+	Seconds   int    `json:"seconds,omitempty"`
 }
 
 // read what an earlier run noted.
@@ -206,5 +208,5 @@ func mark(r *result) string {
 	case !r.Last:
 		return "FAILED"
 	}
-	return fmt.Sprint(r.Passed)
+	return strconv.Itoa(r.Passed)
 }

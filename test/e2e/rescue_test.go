@@ -158,8 +158,9 @@ func namespaceComesBack(t *testing.T, composition string) {
 			t.Fatalf("want every row\n%s\ngot\n%s", before, got)
 		}
 	}
-	var names []string
-	for _, r := range s.mustRecords(t) {
+	records := s.mustRecords(t)
+	names := make([]string, 0, len(records))
+	for _, r := range records {
 		names = append(names, r.GetName())
 	}
 	s.archives(t, names)
