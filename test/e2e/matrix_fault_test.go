@@ -75,7 +75,9 @@ func killsController(t *testing.T, c *cell) {
 		if !seen[step] {
 			seen[step] = true
 			kills++
-			c.host.run(t, `pkill -KILL -f '^/controller start' || true`)
+			if _, err := c.host.try(ctx, `pkill -KILL -f '^/controller start' || true`); err != nil {
+				return err
+			}
 			if err := deletePods(ctx, keeper, client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil {
 				return err // A container that is killed again and again is not started again at once.
 			}

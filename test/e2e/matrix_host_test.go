@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,13 +41,21 @@ func (h *host) command(ctx context.Context, node int, script string) *exec.Cmd {
 // run a script beside the control plane, and return what it prints. It also serves cleanups.
 func (h *host) run(t *testing.T, script string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	out, err := h.try(context.WithoutCancel(t.Context()), script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (h *host) try(ctx context.Context, script string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	out, err := h.command(ctx, 0, script).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s: %v: %s", script, err, out)
+		return "", fmt.Errorf("%s: %w: %s", script, err, out)
 	}
-	return string(out)
+	return string(out), nil
 }
 
 // start a script that ends by itself. What it returns waits for its end.
