@@ -29,11 +29,11 @@ type cell struct {
 	// process of a server that hangs, and the backups' volume.
 	process, backups string
 	// before are the rows of the original session.
-	before  string
-	history *history
-	writer  *writer
-	// damaged waits for the damage of an archive.
+	before string
+	writer *writer
+	// damaged waits for the damage of an archive, and history has what is said of it.
 	damaged func(*testing.T)
+	history *history
 }
 
 func (c *cell) title() string { return c.way.name + " / " + c.fault.name }
@@ -171,7 +171,6 @@ func (c *cell) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.life, c.node = string(xr.GetUID()), c.mustServerPod(t).Spec.NodeName
-	c.history = c.startHistory(t)
 	c.writer = c.startWriter(t, 20*time.Millisecond)
 	eventually(t, "the writer", func(context.Context) error { return c.writer.wrote(10) })
 }
@@ -230,7 +229,6 @@ func (c *cell) everyRow(t *testing.T) {
 // end the second life, and see what is left.
 func (c *cell) end(t *testing.T) {
 	t.Helper()
-	c.history.end(t)
 	want := 1
 	if c.way.heals {
 		want = 0

@@ -333,6 +333,7 @@ func deletesBackupClaim(t *testing.T, c *cell) {
 // damagesArchive as soon as some of it is written. There is enough of it for a while until its proof.
 func damagesArchive(t *testing.T, c *cell) {
 	t.Helper()
+	c.history = c.startHistory(t)
 	c.mustQuery(t, big)
 	v := c.bindBackups(t)
 	folder := ""
