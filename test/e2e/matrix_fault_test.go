@@ -251,6 +251,9 @@ func saysPassword(t *testing.T, c *cell) {
 func fillsBackupVolume(t *testing.T, c *cell) {
 	t.Helper()
 	c.hand(t, "hand", c.backupClaim())
+	if _, err := c.volumeOfBackups(t.Context()); err != nil { // Its claim will be another one where the namespace goes.
+		t.Fatal(err)
+	}
 	if _, err := c.by(t.Context(), "hand", "cat /dev/zero >/data/full || sync"); err != nil {
 		t.Fatal(err)
 	}
