@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -74,8 +73,8 @@ func failed(j *batchv1.Job) bool {
 }
 
 // releaseBackupVolume that nothing was ever written to. Its claim forgets it
-// first, so that it is kept again if the way is not gone to its end. A folder has
-// no class that would remove its volume.
+// first, so that it is kept again if the way is not gone to its end. One in a
+// folder has no class that would remove it, and goes with the XR.
 func (p *Performer) releaseBackupVolume(ctx context.Context, s *instance.State, _ Step) error {
 	c, v := s.BackupClaim, s.BackupVolume
 	if c != nil && c.Annotations[annotationLatched] != "" {
@@ -83,10 +82,10 @@ func (p *Performer) releaseBackupVolume(ctx context.Context, s *instance.State, 
 			return err
 		}
 	}
-	if v.Name == s.Life.BackupVolumeName(s.NamespaceUID()) && v.DeletionTimestamp == nil {
-		return p.remove(ctx, v, metav1.DeletePropagationBackground)
-	}
 	return p.change(ctx, v, func() {
+		if v.Name == s.Life.BackupVolumeName(s.NamespaceUID()) {
+			goesWith(v, s.XR)
+		}
 		unretain(v)
 		delete(v.Annotations, v1.AnnotationNamespaceUID)
 	})

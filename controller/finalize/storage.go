@@ -1,9 +1,11 @@
 package finalize
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -115,15 +117,27 @@ func unretain(v *corev1.PersistentVolume) {
 	controllerutil.RemoveFinalizer(v, v1.Finalizer)
 }
 
-// releaseVolume to what its class says becomes of it. A folder has none, and its
-// volume no owner either where an orphaning deletion has passed: it is deleted
-// before it is let go.
+// releaseVolume to what its class says becomes of it. One in a folder has none,
+// and goes with the XR.
 func (p *Performer) releaseVolume(ctx context.Context, s *instance.State, _ Step) error {
 	v := s.DataVolume
-	if s.HostPath() && v.Name == s.Life.DataVolumeName() && v.DeletionTimestamp == nil {
-		return p.remove(ctx, v, metav1.DeletePropagationBackground)
+	return p.change(ctx, v, func() {
+		unretain(v)
+		if s.HostPath() && v.Name == s.Life.DataVolumeName() {
+			goesWith(v, s.XR)
+		}
+	})
+}
+
+// goesWith an XR, by the garbage collector, also if that is gone already. An
+// orphaning deletion has taken what said so.
+func goesWith(v *corev1.PersistentVolume, xr *instance.Composite) {
+	if slices.ContainsFunc(v.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == xr.GetUID() }) {
+		return
 	}
-	return p.change(ctx, v, func() { unretain(v) })
+	v.OwnerReferences = append(v.OwnerReferences, metav1.OwnerReference{
+		APIVersion: xr.GetAPIVersion(), Kind: xr.GetKind(), Name: cmp.Or(xr.GetName(), "gone"), UID: xr.GetUID(),
+	})
 }
 
 // releaseClaim of the data.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
@@ -71,6 +73,39 @@ func TestLatchBackupVolume(t *testing.T) {
 			}
 			if err := w.Get(ctx, client.ObjectKeyFromObject(v), v); err != nil || (instance.NamespaceOf(v) == "earlier") != tc.refused {
 				t.Errorf("the volume is of namespace %q, %v", instance.NamespaceOf(v), err)
+			}
+		})
+	}
+}
+
+// TestGoesWith: the volume of a folder is the garbage collector's when its XR is gone, whatever a deletion has orphaned.
+func TestGoesWith(t *testing.T) {
+	other := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "n"}
+	mine := func(name string) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: "otus.homework/v1", Kind: "XMySQL", Name: name, UID: xrUID}
+	}
+	composed := mine("db-x")
+	composed.Controller = new(true)
+	cases := map[string]struct {
+		reason     string
+		nameless   bool
+		have, want []metav1.OwnerReference
+	}{
+		"Composed": {reason: "Crossplane said so.", have: []metav1.OwnerReference{composed}, want: []metav1.OwnerReference{composed}},
+		"Orphaned": {reason: "The deletion of the XR took it off.", have: []metav1.OwnerReference{other}, want: []metav1.OwnerReference{other, mine("db-x")}},
+		"Lost":     {reason: "Of an XR that is gone only the UID is known. A reference without a name is refused.", nameless: true, want: []metav1.OwnerReference{mine("gone")}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := fenced(hostPath)
+			s.XR.SetAPIVersion("otus.homework/v1")
+			if tc.nameless {
+				s.XR.SetName("")
+			}
+			s.DataVolume.OwnerReferences = tc.have
+			goesWith(s.DataVolume, s.XR)
+			if diff := cmp.Diff(tc.want, s.DataVolume.OwnerReferences); diff != "" {
+				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
 			}
 		})
 	}
