@@ -36,6 +36,8 @@ type world struct {
 	after bool
 	// empty is true if there is no database on the volume.
 	empty bool
+	// off is how far the controller's clock is from the cluster's.
+	off time.Duration
 	// violated says what went too early.
 	violated string
 }
@@ -235,7 +237,7 @@ func (w *world) check(ctx context.Context) {
 // run the controller until it rests or crashes.
 func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 	t.Helper()
-	g := &instance.Gatherer{Reader: w, Keeper: "system", Clock: func() time.Time { return now }}
+	g := &instance.Gatherer{Reader: w, Keeper: "system", Clock: func() time.Time { return now.Add(w.off) }}
 	p := &Performer{Client: w, Reader: w, AgentImage: "agent", Keeper: "system"}
 	for range 80 {
 		w.turn(ctx, t)
@@ -283,6 +285,23 @@ func TestCrash(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestClockIsOff: the controller's clock decides nothing but when to try again what has failed.
+func TestClockIsOff(t *testing.T) {
+	for _, way := range []way{byClaim, onANode, noDataClaim, noNamespace, noXR, noXREmpty} {
+		for _, off := range []time.Duration{-time.Hour, time.Hour} {
+			t.Run(string(way)+" "+off.String(), func(t *testing.T) {
+				w := newWorld(t, -1, false, way)
+				w.off = off
+				ended, err := w.run(context.Background(), t)
+				if err != nil || !ended || w.violated != "" {
+					t.Fatalf("ended %t, %s, %v", ended, w.violated, err)
+				}
+				w.settled(context.Background(), t, 0, way)
+			})
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ var (
 	faultAPIServer   = &fault{name: "API server killed twice", everywhere: true, during: killsAPIServer}
 	faultCore        = &fault{name: "Crossplane not running for a while", everywhere: true, before: stopsCore, during: aWhile}
 	faultFunction    = &fault{name: "function not running for a while", everywhere: true, before: stopsFunction, during: aWhile}
-	faultClock       = &fault{name: "controller's clock an hour off", senseless: "the machine has one clock; TestCrash has it"}
+	faultClock       = &fault{name: "controller's clock an hour off", senseless: "the machine has one clock; TestClockIsOff is about it"}
 
 	faults = []*fault{
 		noFault, faultKilled, faultAbsent, faultPod, faultJob, faultKubelet, faultCrashLoop, faultHang, faultPassword,
