@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,6 +75,40 @@ func takenFinalizers(t *testing.T, composition string) {
 	}
 	s.proven(t, 1)
 	s.nothingRescued(t)
+}
+
+// TestSupersededComposite: somebody takes the finalizers off a claim before Crossplane has deleted its XR, which it never
+// does then. The next claim of the name gets the data all the same.
+func TestSupersededComposite(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, classComposition)
+	before := s.begin(t)
+	xr, err := s.xr(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.annotate(t, "crossplane.io/paused", "true")
+	eventually(t, "the pause", func(ctx context.Context) error {
+		if err := condition(ctx, s.claim.DeepCopy(), "Synced"); err == nil || !strings.Contains(err.Error(), "ReconcilePaused") {
+			return fmt.Errorf("Crossplane goes on: %w", err)
+		}
+		return nil
+	})
+	s.startDelete(t)
+	none := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+	if err := client.IgnoreNotFound(suite.kube.Patch(t.Context(), s.claim, none)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the claim's end", func(ctx context.Context) error { return gone(ctx, s.claim) })
+	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(xr), xr); err != nil || xr.GetDeletionTimestamp() != nil {
+		t.Fatalf("want an XR that nobody deletes: %v, %v", xr.GetDeletionTimestamp(), err)
+	}
+	s.create(t)
+	s.restored(t)
+	if got := s.firstAnswer(t, rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+	s.proven(t, 1)
 }
 
 // TestDeletedNamespace: nothing can run in a namespace that is being deleted. The data is backed up elsewhere.
