@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
 // backups of an instance in short.
@@ -54,7 +55,7 @@ func (x *exam) recordsOf(p *patient) []Finding {
 // proven backups need their volume and their password.
 func (x *exam) proven(p *patient, r *v1.MySQLBackup) []Finding {
 	var out []Finding
-	if !slices.ContainsFunc(p.backups, func(v *corev1.PersistentVolume) bool { return origin(v) == r.Spec.Instance.NamespaceUID }) {
+	if !slices.ContainsFunc(p.backups, func(v *corev1.PersistentVolume) bool { return hasBackupsOf(v, r.Spec.Instance.NamespaceUID) }) {
 		out = append(out, wrong("bring the volume back; if it is lost for good: kubectl delete mysqlbackup "+r.Name,
 			"backup %s is proven, and no volume says that it holds backups of namespace %s (%s): it cannot be restored", r.Name, p.key.Namespace, r.Spec.Instance.NamespaceUID))
 	}
@@ -65,9 +66,10 @@ func (x *exam) proven(p *patient, r *v1.MySQLBackup) []Finding {
 	return out
 }
 
-// origin is the UID of the namespace that a volume's backups are from.
-func origin(v *corev1.PersistentVolume) types.UID {
-	return types.UID(v.Annotations[v1.AnnotationNamespaceUID])
+// hasBackupsOf a namespace, or is where they would go. Nothing that may lie on a
+// volume is called lost, or idle.
+func hasBackupsOf(v *corev1.PersistentVolume, namespace types.UID) bool {
+	return instance.NamespaceOf(v) == namespace || instance.HasBackupsOf(v, namespace)
 }
 
 // backupVolumes of an instance: kept, one for each namespace of that name, and
@@ -91,7 +93,7 @@ func (x *exam) earlier(p *patient) []Finding {
 	names := make([]string, 0, len(p.backups))
 	for _, v := range p.backups {
 		name := v.Name
-		if known && origin(v) != today {
+		if known && instance.NamespaceOf(v) != today {
 			name += " (of an earlier namespace)"
 		}
 		names = append(names, name)
@@ -99,7 +101,7 @@ func (x *exam) earlier(p *patient) []Finding {
 	switch {
 	case len(names) > 1:
 		return []Finding{note(advice, "there are %d volumes of backups, each of another namespace of that name: %s; a claim is restored from those of its own", len(names), strings.Join(names, ", "))}
-	case len(names) == 1 && known && origin(p.backups[0]) != today:
+	case len(names) == 1 && known && instance.NamespaceOf(p.backups[0]) != today:
 		return []Finding{note(advice, "the backups on %s are of an earlier namespace of that name: a claim in today's is not restored from them", p.backups[0].Name)}
 	}
 	return nil
@@ -114,16 +116,16 @@ func (x *exam) namespaceUID(name string) (uid types.UID, known bool) {
 	return "", false
 }
 
-// has a record of a namespace.
-func (p *patient) has(namespace types.UID) bool {
-	return slices.ContainsFunc(p.records, func(r *v1.MySQLBackup) bool { return r.Spec.Instance.NamespaceUID == namespace })
+// hasRecordOn a volume.
+func (p *patient) hasRecordOn(v *corev1.PersistentVolume) bool {
+	return slices.ContainsFunc(p.records, func(r *v1.MySQLBackup) bool { return hasBackupsOf(v, r.Spec.Instance.NamespaceUID) })
 }
 
 // idle volumes hold no backup that has a record, and nobody is about to write
 // one.
 func (x *exam) idle(p *patient, v *corev1.PersistentVolume) bool {
 	inUse := p.claim != nil || len(p.xrs)+len(p.data)+len(p.handles) > 0
-	return !inUse && !p.has(origin(v)) && !slices.Contains(x.Absent, v1.KindMySQLBackup)
+	return !inUse && !p.hasRecordOn(v) && !slices.Contains(x.Absent, v1.KindMySQLBackup)
 }
 
 // removal of a volume: our finalizer only, and not those of others.

@@ -153,6 +153,11 @@ func said(r *Report) []string {
 	return out
 }
 
+// inherited volume of the backups, by namespace ns-2.
+func inherited(v *corev1.PersistentVolume) {
+	v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationEarlierNamespaces] = "ns-2", "ns-1"
+}
+
 // TestExamine: each fault is named once, and nothing else is.
 func TestExamine(t *testing.T) {
 	old := key.Life("uid-0").RecordName()
@@ -370,6 +375,15 @@ func TestExamine(t *testing.T) {
 		"BackupVolumeOfAnotherNamespace": {
 			change: func(c *Cluster) { c.Volumes[1].Annotations[v1.AnnotationNamespaceUID] = "ns-2" },
 			want:   []string{"wrong: backup " + old + " is proven, and no volume says"},
+		},
+		"BackupVolumeInherited": { // By a later namespace of the same name.
+			change: func(c *Cluster) { inherited(&c.Volumes[1]) },
+		},
+		"BackupVolumeInheritedAndGone": { // The only backups on it are the earlier namespace's.
+			change: func(c *Cluster) {
+				gone(c)
+				inherited(&c.Volumes[0])
+			},
 		},
 		"BackupVolumeNotKept": {
 			change: func(c *Cluster) {
