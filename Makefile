@@ -25,6 +25,7 @@ unit: ## Run the tests that need nothing but Go.
 lint: ## Run golangci-lint, built from its module.
 	lint=$$(go run ./test/tools lint) && $$lint run ./... && \
 	for m in $(MODULES); do (cd $$m && $$lint run --config ../../.golangci.yml ./...) || exit 1; done
+	go vet -tags mysqld,bench ./controller/... && go vet -C test/e2e -tags bench ./...
 
 render: ## Render every example with today's CLI and with v1.16, and compare.
 	go run ./test/render $(TOOLS)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,7 +44,7 @@ func controllers(t *testing.T, want int32) {
 	scale(t, keeper, "crossplane-mysql", want)
 }
 
-// scale a Deployment, and wait until it is so.
+// scale a Deployment, and wait until it is so and no other pod of it is there.
 func scale(t *testing.T, namespace, name string, want int32) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
@@ -59,7 +60,12 @@ func scale(t *testing.T, namespace, name string, want int32) {
 		if d.Status.ObservedGeneration < d.Generation || d.Status.Replicas != want || d.Status.ReadyReplicas != want {
 			return fmt.Errorf("want %d pods of %s, there are %d, %d of them ready", want, name, d.Status.Replicas, d.Status.ReadyReplicas)
 		}
-		return nil
+		var pods corev1.PodList
+		err := suite.kube.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels(d.Spec.Selector.MatchLabels))
+		if err == nil && len(pods.Items) != int(want) {
+			err = fmt.Errorf("want %d pods of %s, %d are there", want, name, len(pods.Items))
+		}
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func TestThousand(t *testing.T) {
 		t.Skip("it spoils the cluster, and this one is somebody else's: with SPOIL=1 it does")
 	}
 	o := prototype(t)
-	scale(t, "crossplane-system", "crossplane")
+	scale(t, "crossplane-system", "crossplane", 0)
 	before := atRest(t)
 	o.copies(t)
 	must(t, "the controller", o.done)
@@ -214,24 +214,6 @@ func (o *instanceObjects) done(ctx context.Context) error {
 		return fmt.Errorf("%d of %d connection Secrets are there", connections, many+1)
 	}
 	return nil
-}
-
-func scale(t *testing.T, namespace, deployment string) {
-	t.Helper()
-	d := object("apps/v1", "Deployment", namespace, deployment)
-	if err := suite.kube.Patch(t.Context(), d, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`))); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the end of "+deployment, func(ctx context.Context) error {
-		pods := &corev1.PodList{}
-		if err := suite.kube.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"app": deployment}); err != nil {
-			return err
-		}
-		if len(pods.Items) > 0 {
-			return fmt.Errorf("%d pods are there", len(pods.Items))
-		}
-		return nil
-	})
 }
 
 // must be so in the end: a thousand takes longer than one.
