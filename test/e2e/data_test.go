@@ -93,6 +93,12 @@ func TestNoAcknowledgedRowIsLost(t *testing.T) {
 	s.proven(t, 1)
 	s.create(t)
 	s.firstAnswer(t, "SELECT COUNT(*) FROM written")
+	s.hasAcknowledged(t, sessions)
+}
+
+// hasAcknowledged rows of a writer's sessions, each of them.
+func (s *server) hasAcknowledged(t *testing.T, sessions map[int]int) {
+	t.Helper()
 	total := 0
 	for session, acknowledged := range sessions {
 		got := s.mustQuery(t, fmt.Sprintf("SELECT COUNT(*) FROM written WHERE session = %d AND n <= %d", session, acknowledged))

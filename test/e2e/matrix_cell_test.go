@@ -215,15 +215,7 @@ func (c *cell) everyRow(t *testing.T) {
 	if got := c.firstAnswer(t, rows); got != c.before {
 		t.Errorf("want every row\n%s\ngot\n%s", c.before, got)
 	}
-	total := 0
-	for session, acknowledged := range sessions {
-		got := c.mustQuery(t, fmt.Sprintf("SELECT COUNT(*) FROM written WHERE session = %d AND n <= %d", session, acknowledged))
-		if want := fmt.Sprintln(acknowledged); got != want {
-			t.Errorf("session %d: want %s rows, each of which was acknowledged, got %s", session, want, got)
-		}
-		total += acknowledged
-	}
-	t.Logf("%d rows were acknowledged in %d sessions", total, len(sessions))
+	c.hasAcknowledged(t, sessions)
 }
 
 // end the second life, and see what is left.
@@ -261,12 +253,7 @@ func (c *cell) proof(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		phase, _, _ := unstructured.NestedString(r.Object, "status", "phase")
-		if phase != phaseProven {
-			message, _, _ := unstructured.NestedString(r.Object, "status", "message")
-			return fmt.Errorf("the backup is %s: %s", phase, message)
-		}
-		return nil
+		return provenRecord(r)
 	})
 }
 

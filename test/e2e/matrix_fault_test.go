@@ -69,7 +69,7 @@ func killsController(t *testing.T, c *cell) {
 	first := c.meeting.first()
 	eventually(t, "the deletion", func(ctx context.Context) error {
 		step := first.progress(ctx)
-		if strings.Contains(step, "over") {
+		if step == isOver {
 			return nil
 		}
 		if !seen[step] {
@@ -90,6 +90,9 @@ func killsController(t *testing.T, c *cell) {
 	t.Logf("the controller was killed %d times", kills)
 }
 
+// isOver is the progress of a deletion that came to its end.
+const isOver = "over"
+
 // progress of the deletion, for what can be seen of it.
 func (c *cell) progress(ctx context.Context) string {
 	step := ""
@@ -97,14 +100,14 @@ func (c *cell) progress(ctx context.Context) string {
 		pvc := object("v1", "PersistentVolumeClaim", c.namespace, c.name+"-pvc")
 		err := suite.kube.Get(ctx, client.ObjectKeyFromObject(pvc), pvc)
 		if err == nil && pvc.GetUID() != c.handle && condition(ctx, c.claim.DeepCopy(), "Ready") == nil {
-			return "over"
+			return isOver
 		}
 		step = strconv.FormatBool(err == nil && pvc.GetUID() == c.handle)
 	} else if r, err := c.lifesRecord(ctx); err == nil {
 		phase, _, _ := unstructured.NestedString(r.Object, "status", "phase")
 		xr, err := c.xrOfLife(ctx)
 		if phase == phaseProven && err == nil && xr == nil {
-			return "over"
+			return isOver
 		}
 		step = phase
 	}

@@ -180,9 +180,8 @@ func logName(cell string) string {
 func (n *notes) table() string {
 	var b strings.Builder
 	b.WriteString("| |")
-	for i, w := range ways {
+	for i := range ways {
 		fmt.Fprintf(&b, " %c |", 'A'+i)
-		_ = w
 	}
 	b.WriteString("\n|---|" + strings.Repeat("---|", len(ways)) + "\n")
 	for _, f := range faults {

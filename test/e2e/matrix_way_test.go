@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -93,7 +92,7 @@ func isGone(t *testing.T, c *cell) {
 // claimIsGone, and the rest goes in the background.
 func claimIsGone(t *testing.T, c *cell) {
 	t.Helper()
-	eventually(t, "the claim's end", func(ctx context.Context) error { return gone(ctx, c.claim) })
+	c.claimGone(t)
 }
 
 // createsAgain, and wait until it was restored.
@@ -132,27 +131,19 @@ func comesBack(t *testing.T, c *cell) {
 
 func deletesNamespace(t *testing.T, c *cell) {
 	t.Helper()
-	if err := suite.kube.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}); err != nil {
-		t.Fatal(err)
-	}
+	c.deleteNamespace(t)
 }
 
 func namespaceIsGone(t *testing.T, c *cell) {
 	t.Helper()
 	c.proof(t)
-	eventually(t, "the namespace's end", func(ctx context.Context) error {
-		return gone(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}})
-	})
-	c.nothingRescued(t)
+	c.namespaceGone(t)
 }
 
 func createsNamespaceAgain(t *testing.T, c *cell) {
 	t.Helper()
 	c.writer.end() // Its client is gone.
-	if err := suite.kube.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}); err != nil {
-		t.Fatal(err)
-	}
-	pod(t, c.namespace, "client", "")
+	c.findNamespace(t)
 	createsAgain(t, c)
 }
 
@@ -163,38 +154,17 @@ func takesFinalizers(t *testing.T, c *cell) {
 		t.Fatal(err)
 	}
 	c.startDelete(t)
-	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-	for _, o := range []client.Object{xr, c.claim} {
-		if err := client.IgnoreNotFound(suite.kube.Patch(t.Context(), o, none)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	takeFinalizers(t, xr, c.claim)
 }
 
 func deletesVolumeClaim(t *testing.T, c *cell) {
 	t.Helper()
-	claim := object("v1", "PersistentVolumeClaim", c.namespace, c.name+"-pvc")
-	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
-		t.Fatal(err)
-	}
-	c.handle = claim.GetUID()
-	if err := suite.kube.Delete(t.Context(), claim); err != nil {
-		t.Fatal(err)
-	}
+	c.handle = c.deleteVolumeClaim(t)
 }
 
 func volumeClaimIsBack(t *testing.T, c *cell) {
 	t.Helper()
-	eventually(t, "the claim's return", func(ctx context.Context) error {
-		claim := object("v1", "PersistentVolumeClaim", c.namespace, c.name+"-pvc")
-		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
-			return err
-		}
-		if claim.GetUID() == c.handle {
-			return errors.New("it is the one that was deleted")
-		}
-		return nil
-	})
+	c.volumeClaimReturns(t, c.handle)
 	eventually(t, "the claim", func(ctx context.Context) error { return condition(ctx, c.claim.DeepCopy(), "Ready") })
 }
 

@@ -225,10 +225,7 @@ func (s *server) scaled(t *testing.T, meanwhile func()) {
 		if err != nil {
 			return err
 		}
-		if err := condition(ctx, xr, "Synced"); err == nil || !strings.Contains(err.Error(), "ReconcilePaused") {
-			return fmt.Errorf("Crossplane goes on: %w", err)
-		}
-		return nil
+		return paused(ctx, xr)
 	})
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name}}
 	if err := suite.kube.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))); err != nil {
@@ -256,6 +253,14 @@ func (s *server) scaled(t *testing.T, meanwhile func()) {
 		}
 		return condition(ctx, xr, "Synced")
 	})
+}
+
+// paused complains as long as Crossplane goes on with a claim or an XR.
+func paused(ctx context.Context, u *unstructured.Unstructured) error {
+	if err := condition(ctx, u, "Synced"); err == nil || !strings.Contains(err.Error(), "ReconcilePaused") {
+		return fmt.Errorf("Crossplane goes on: %w", err)
+	}
+	return nil
 }
 
 func (s *server) pause(ctx context.Context, how string) error {

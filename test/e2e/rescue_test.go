@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -21,15 +21,33 @@ func TestDeletedVolumeClaim(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, classComposition)
 	before := s.begin(t)
+	was := s.deleteVolumeClaim(t)
+	s.volumeClaimReturns(t, was)
+	if got := s.firstAnswer(t, rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+	s.delete(t)
+	s.proven(t, 1)
+}
+
+// deleteVolumeClaim of the data, whose UID it returns.
+func (s *server) deleteVolumeClaim(t *testing.T) types.UID {
+	t.Helper()
 	claim := object("v1", "PersistentVolumeClaim", s.namespace, s.name+"-pvc")
 	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
 		t.Fatal(err)
 	}
-	was := claim.GetUID()
 	if err := suite.kube.Delete(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
+	return claim.GetUID()
+}
+
+// volumeClaimReturns as another one than it was.
+func (s *server) volumeClaimReturns(t *testing.T, was types.UID) {
+	t.Helper()
 	eventually(t, "the claim's return", func(ctx context.Context) error {
+		claim := object("v1", "PersistentVolumeClaim", s.namespace, s.name+"-pvc")
 		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
 			return err
 		}
@@ -38,11 +56,6 @@ func TestDeletedVolumeClaim(t *testing.T) {
 		}
 		return nil
 	})
-	if got := s.firstAnswer(t, rows); got != before {
-		t.Errorf("want every row\n%s\ngot\n%s", before, got)
-	}
-	s.delete(t)
-	s.proven(t, 1)
 }
 
 // TestTakenFinalizers: somebody takes the finalizers off claim and XR, and all that Crossplane made goes. The data does
@@ -61,13 +74,8 @@ func takenFinalizers(t *testing.T, composition string) {
 		t.Fatal(err)
 	}
 	s.startDelete(t)
-	none := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-	for _, o := range []client.Object{xr, s.claim} {
-		if err := client.IgnoreNotFound(suite.kube.Patch(t.Context(), o, none)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, "the claim's end", func(ctx context.Context) error { return gone(ctx, s.claim) })
+	takeFinalizers(t, xr, s.claim)
+	s.claimGone(t)
 	s.create(t)
 	s.restored(t) // The server of the earlier life may go on answering for a while.
 	if got := s.firstAnswer(t, rows); got != before {
@@ -75,6 +83,17 @@ func takenFinalizers(t *testing.T, composition string) {
 	}
 	s.proven(t, 1)
 	s.nothingRescued(t)
+}
+
+// takeFinalizers off objects, if they are still there.
+func takeFinalizers(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	for _, o := range objects {
+		if err := client.IgnoreNotFound(suite.kube.Patch(t.Context(), o, none)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestSupersededComposite: somebody takes the finalizers off a claim before Crossplane has deleted its XR, which it never
@@ -88,18 +107,10 @@ func TestSupersededComposite(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.annotate(t, "crossplane.io/paused", "true")
-	eventually(t, "the pause", func(ctx context.Context) error {
-		if err := condition(ctx, s.claim.DeepCopy(), "Synced"); err == nil || !strings.Contains(err.Error(), "ReconcilePaused") {
-			return fmt.Errorf("Crossplane goes on: %w", err)
-		}
-		return nil
-	})
+	eventually(t, "the pause", func(ctx context.Context) error { return paused(ctx, s.claim.DeepCopy()) })
 	s.startDelete(t)
-	none := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-	if err := client.IgnoreNotFound(suite.kube.Patch(t.Context(), s.claim, none)); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the claim's end", func(ctx context.Context) error { return gone(ctx, s.claim) })
+	takeFinalizers(t, s.claim)
+	s.claimGone(t)
 	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(xr), xr); err != nil || xr.GetDeletionTimestamp() != nil {
 		t.Fatalf("want an XR that nobody deletes: %v, %v", xr.GetDeletionTimestamp(), err)
 	}
@@ -122,10 +133,7 @@ func TestDeletedNamespace(t *testing.T) {
 // loseNamespace of the server, and wait until nothing of it is left but so many backups.
 func (s *server) loseNamespace(t *testing.T, backups int) {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
-	if err := suite.kube.Delete(t.Context(), ns); err != nil {
-		t.Fatal(err)
-	}
+	s.deleteNamespace(t)
 	eventually(t, "the proof", func(ctx context.Context) error {
 		records, err := s.records(ctx)
 		if err != nil {
@@ -134,15 +142,29 @@ func (s *server) loseNamespace(t *testing.T, backups int) {
 		if len(records) != backups {
 			return fmt.Errorf("there are %d backups", len(records))
 		}
-		for _, r := range records {
-			if phase, _, _ := unstructured.NestedString(r.Object, "status", "phase"); phase != phaseProven {
-				message, _, _ := unstructured.NestedString(r.Object, "status", "message")
-				return fmt.Errorf("%s is %s: %s", r.GetName(), phase, message)
+		for i := range records {
+			if err := provenRecord(&records[i]); err != nil {
+				return err
 			}
 		}
 		return nil
 	})
-	eventually(t, "the namespace's end", func(ctx context.Context) error { return gone(ctx, ns) })
+	s.namespaceGone(t)
+}
+
+func (s *server) deleteNamespace(t *testing.T) {
+	t.Helper()
+	if err := suite.kube.Delete(t.Context(), object("v1", "Namespace", "", s.namespace)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// namespaceGone waits until it is, and nothing of the rescue is left.
+func (s *server) namespaceGone(t *testing.T) {
+	t.Helper()
+	eventually(t, "the namespace's end", func(ctx context.Context) error {
+		return gone(ctx, object("v1", "Namespace", "", s.namespace))
+	})
 	s.nothingRescued(t)
 }
 

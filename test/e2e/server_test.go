@@ -201,8 +201,8 @@ func (s *server) startDelete(t *testing.T) {
 	}
 }
 
-// gone waits until the claim is, and all that it stood for.
-func (s *server) gone(t *testing.T) {
+// claimGone waits until the claim is, whatever becomes of the rest.
+func (s *server) claimGone(t *testing.T) {
 	t.Helper()
 	eventually(t, "the claim's end", func(ctx context.Context) error {
 		if err := gone(ctx, s.claim); err != nil {
@@ -210,6 +210,12 @@ func (s *server) gone(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// gone waits until the claim is, and all that it stood for.
+func (s *server) gone(t *testing.T) {
+	t.Helper()
+	s.claimGone(t)
 	for _, o := range []*unstructured.Unstructured{
 		object("apps/v1", "Deployment", s.namespace, s.name),
 		object("v1", "PersistentVolumeClaim", s.namespace, s.name+"-pvc"),
@@ -240,6 +246,16 @@ func (s *server) isOf(record *unstructured.Unstructured) bool {
 	return of["namespace"] == s.namespace && of["name"] == s.name
 }
 
+// provenRecord complains of one that is not.
+func provenRecord(r *unstructured.Unstructured) error {
+	phase, _, _ := unstructured.NestedString(r.Object, "status", "phase")
+	if phase == phaseProven {
+		return nil
+	}
+	message, _, _ := unstructured.NestedString(r.Object, "status", "message")
+	return fmt.Errorf("%s is %s: %s", r.GetName(), phase, message)
+}
+
 func (s *server) proven(t *testing.T, want int) {
 	t.Helper()
 	records, err := s.records(t.Context())
@@ -250,8 +266,8 @@ func (s *server) proven(t *testing.T, want int) {
 		t.Errorf("want %d backups, got %d", want, len(records))
 	}
 	for _, r := range records {
-		if phase, _, _ := unstructured.NestedString(r.Object, "status", "phase"); phase != phaseProven {
-			t.Errorf("want backup %s to be Proven, it is %s", r.GetName(), phase)
+		if err := provenRecord(&r); err != nil {
+			t.Errorf("want each backup to be Proven: %v", err)
 		}
 	}
 }
