@@ -79,6 +79,31 @@ func (c *restoreCommand) Run(ctx context.Context) error {
 	return report(r, c.Report, err)
 }
 
+// unpackCommand is `controller unpack`. Its archive is on the volume that it
+// unpacks to.
+type unpackCommand struct {
+	Archive string `help:"File to unpack, with its manifest.json beside it." required:"" type:"path"`
+	SHA256  string `help:"Its SHA-256 sum, in hexadecimal, as the MySQLBackup has it." name:"sha256" required:""`
+	Volume  string `help:"Where the backup volume is mounted. The copy goes to ${verify}/${directory} in its root; what an earlier run left there is removed. It must fit, and leave a tenth of the file system free." required:"" type:"path"`
+
+	SourceVersion string `help:"Version of the server that wrote the data, such as 8.4.6." required:""`
+	SourceClean   bool   `help:"True if that server stopped cleanly: no server upgrades data that was not." negatable:""`
+	TargetVersion string `help:"File that 'controller version-of-server' wrote in the image of the server that is to be tried on the copy." required:"" type:"path"`
+
+	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
+}
+
+// Run the unpacking.
+func (c *unpackCommand) Run(ctx context.Context) error {
+	tuneMemory()
+	u := archive.Unpack{Restore: archive.Restore{
+		Archive: c.Archive, SHA256: c.SHA256, Volume: c.Volume,
+		Source: c.SourceVersion, SourceClean: c.SourceClean, Target: c.TargetVersion, Output: os.Stdout,
+	}}
+	r, err := u.Run(ctx)
+	return report(r, c.Report, err)
+}
+
 // report to the log and to the kubelet. A report that cannot be written is an
 // error only where there is no worse one.
 func report(r archive.Report, path string, err error) error {

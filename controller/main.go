@@ -25,6 +25,7 @@ type cli struct {
 	Doctor          doctorCommand  `cmd:"" help:"List every instance, volume and backup of the cluster: what protects each, what is wrong with it, and what to do. Changes nothing."`
 	Backup          backupCommand  `cmd:"" help:"Archive the data directory of a stopped server, and prove the archive. Run by the backup Job."`
 	Restore         restoreCommand `cmd:"" help:"Unpack an archive onto a data volume that holds no database. Run by the restore Job."`
+	Unpack          unpackCommand  `cmd:"" help:"Unpack an archive beside it, on the backup volume, for a server to be tried on. Run by the verification Job."`
 	Wipe            wipeCommand    `cmd:"" help:"Empty a data volume. Run by the wipe Job once a backup is proven."`
 	Prune           pruneCommand   `cmd:"" help:"Remove archives that are too many. Run by the prune Job once a newer one is proven."`
 	Install         installCommand `cmd:"" help:"Copy this program to where another image can run it."`
@@ -38,7 +39,7 @@ func main() {
 		kong.Name("controller"),
 		kong.Description("The companion of crossplane-mysql's composition function. It never deletes data that no proven backup holds."),
 		kong.Vars{
-			"version": version, "directory": v1.DataDirectory, "report": archive.TerminationLog,
+			"version": version, "directory": v1.DataDirectory, "verify": v1.VerifyFolder, "report": archive.TerminationLog,
 			"grace": rotate.DefaultGrace.String(), "settle": rotate.DefaultSettle.String(),
 		},
 		kong.BindTo(ctx, (*context.Context)(nil)))

@@ -1,6 +1,6 @@
 package v1
 
-// Exit codes of `controller backup` and `controller restore`. A Job's pod
+// Exit codes of the agent's commands, such as `controller backup`. A Job's pod
 // failure policy ends the Job at once on those that no retry can mend, and the
 // Job's condition carries the code, so that the function can say what happened
 // without reading pods or logs.
@@ -19,9 +19,13 @@ const (
 	ExitOccupied = 44
 	// ExitNoSpace: the data does not fit on the volume.
 	ExitNoSpace = 45
+	// ExitBroken: a server does not start from the backup, or finds a table broken.
+	// Only the report of `controller verify` has it: no process ends with it.
+	ExitBroken = 46
 )
 
-// PermanentExits are the exit codes that no retry can mend, ascending.
+// PermanentExits are the exit codes of a restore that no retry can mend,
+// ascending.
 func PermanentExits() []int32 {
 	return []int32{ExitVersion, ExitUnclean, ExitDamaged, ExitMissing, ExitOccupied, ExitNoSpace}
 }

@@ -42,6 +42,9 @@ const (
 	// is never the volume's root: that has lost+found on some file systems, and
 	// a restore is renamed into place.
 	DataDirectory = "data"
+	// VerifyFolder in the root of the backup volume holds, in its DataDirectory,
+	// the copy of a backup that a server is tried on. It is not worth keeping.
+	VerifyFolder = ".crossplane-mysql-verify"
 	// PasswordKey of the root password Secret.
 	PasswordKey = "password"
 	// ConfigKey of the ConfigMap that holds my.cnf.

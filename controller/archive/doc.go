@@ -9,3 +9,6 @@ package archive
 //
 //	backup  NAME.partial ─ fsync ─ read back ─ manifest.json ─ NAME
 //	restore .restore-SUM/ ─ sums hold ─ fsync ─ .restored.json ─ data/
+//
+// An Unpack is a restore to a folder of the backup volume, which a server is
+// tried on and which goes before the next backup.

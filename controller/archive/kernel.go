@@ -52,17 +52,26 @@ func lockFile(f *os.File) error {
 
 // free bytes that this process may use of a volume.
 func free(root *os.Root) (int64, error) {
+	have, _, err := space(root)
+	return have, err
+}
+
+// space of a volume in bytes: what this process may use of it, and all of its
+// file system.
+func space(root *os.Root) (have, total int64, err error) {
 	f, err := root.Open(".")
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
 	s := unix.Statfs_t{}
 	if err := unix.Fstatfs(descriptor(f), &s); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	blocks := min(s.Bavail, maxData/uint64(max(s.Bsize, 1)))
-	return int64(blocks) * s.Bsize, nil //nolint:gosec // Bounded above.
+	bytes := func(blocks uint64) int64 {
+		return int64(min(blocks, maxData/uint64(max(s.Bsize, 1)))) * s.Bsize //nolint:gosec // Bounded.
+	}
+	return bytes(s.Bavail), bytes(s.Blocks), nil
 }
 
 func readAttributes(fd int) (map[string]string, error) {

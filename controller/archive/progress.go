@@ -15,6 +15,7 @@ const (
 	PhaseCopy   = "copy"
 	PhaseProve  = "prove"
 	PhaseUnpack = "unpack"
+	PhaseCheck  = "check"
 )
 
 // tick is how often a line is printed.
@@ -29,7 +30,7 @@ type Progress struct {
 	Phase string
 	// Percent of the phase that is done, 0 to 100.
 	Percent int
-	// Done and Total are unpacked bytes, Rate is bytes a second.
+	// Done and Total are unpacked bytes, or those of tables, Rate is bytes a second.
 	Done, Total, Rate int64
 }
 
@@ -58,7 +59,7 @@ func ParseProgress(text string) (Progress, bool) {
 
 // A meter prints a line every few seconds until it is stopped. A nil meter
 // counts nothing.
-type meter struct {
+type Meter struct {
 	phase string
 	total int64
 	done  atomic.Int64
@@ -68,8 +69,9 @@ type meter struct {
 	wait  sync.WaitGroup
 }
 
-func startMeter(out io.Writer, phase string, total int64) *meter {
-	m := &meter{phase: phase, total: total, out: out, start: time.Now(), quit: make(chan struct{})}
+// StartMeter of a phase whose end is total bytes away.
+func StartMeter(out io.Writer, phase string, total int64) *Meter {
+	m := &Meter{phase: phase, total: total, out: out, start: time.Now(), quit: make(chan struct{})}
 	m.wait.Go(func() {
 		t := time.NewTicker(tick)
 		defer t.Stop()
@@ -85,24 +87,25 @@ func startMeter(out io.Writer, phase string, total int64) *meter {
 	return m
 }
 
-func (m *meter) add(n int64) {
+// Add bytes that are done.
+func (m *Meter) Add(n int64) {
 	if m != nil {
 		m.done.Add(n)
 	}
 }
 
-// stop with a last line.
-func (m *meter) stop() {
+// Stop with a last line.
+func (m *Meter) Stop() {
 	close(m.quit)
 	m.wait.Wait()
 	m.print()
 }
 
-func (m *meter) print() {
+func (m *Meter) print() {
 	fmt.Fprintln(m.out, m.now()) //nolint:errcheck // A lost line is no reason to fail.
 }
 
-func (m *meter) now() Progress {
+func (m *Meter) now() Progress {
 	p := Progress{Phase: m.phase, Done: m.done.Load(), Total: m.total, Percent: 100}
 	if m.total > 0 {
 		p.Percent = int(min(100*p.Done/m.total, 100))

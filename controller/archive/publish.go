@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,10 @@ func (b *Backup) write(ctx context.Context, t tree, outline Contents, m *Manifes
 	folder, base, err := split(b.Archive)
 	if err != nil {
 		return err
+	}
+	// Where it cannot be removed there may be room all the same.
+	if err := removeCopy(filepath.Dir(folder)); err != nil {
+		b.sayf("What a verification left on the backup volume cannot be removed: %v", err)
 	}
 	if err := makeFolder(folder); err != nil {
 		return fmt.Errorf("cannot make the archive's folder: %w", err)
@@ -81,8 +86,8 @@ func (b *Backup) partial(ctx context.Context, t tree, root *os.Root, name string
 		return nil, err
 	}
 	b.step(stepBegun)
-	m := startMeter(b.Output, PhaseCopy, outline.DataBytes)
-	defer m.stop()
+	m := StartMeter(b.Output, PhaseCopy, outline.DataBytes)
+	defer m.Stop()
 	w, err := t.write(ctx, f, m)
 	if err != nil {
 		return nil, err
@@ -104,8 +109,8 @@ func (b *Backup) prove(ctx context.Context, path string, w written) error {
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
 	forget(f)
-	m := startMeter(b.Output, PhaseProve, w.DataBytes)
-	defer m.stop()
+	m := StartMeter(b.Output, PhaseProve, w.DataBytes)
+	defer m.Stop()
 	return read(ctx, f, w, drain{}, m)
 }
 

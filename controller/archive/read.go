@@ -21,7 +21,7 @@ type target interface {
 
 // read the whole archive, hand its entries to the target, and compare all of it
 // with what it should be. No more is handed over than the contents allow.
-func read(ctx context.Context, archive *os.File, want written, t target, m *meter) error {
+func read(ctx context.Context, archive *os.File, want written, t target, m *Meter) error {
 	soon(archive)
 	d, err := newDecompressor(ctx, archive)
 	if err != nil {
@@ -57,7 +57,7 @@ type reader struct {
 	target  target
 	listing *listing
 	want    Contents
-	meter   *meter
+	meter   *Meter
 	// folders that the current entry may be in, the innermost last.
 	folders []string
 }
@@ -146,7 +146,7 @@ func (r *reader) content(e *entry, w io.Writer) (uint32, error) {
 		if _, err := w.Write(part); err != nil {
 			return 0, fmt.Errorf("cannot unpack %.100q: %w", e.name, err)
 		}
-		r.meter.add(int64(len(part)))
+		r.meter.Add(int64(len(part)))
 		left -= int64(len(part))
 	}
 	return sum, r.padding(e.size)

@@ -19,13 +19,13 @@ const (
 	maxText  = 256
 )
 
-// A Report is the last word of a backup or a restore: one JSON object of at most
-// 4096 bytes.
+// A Report is the last word of a command of the agent: one JSON object of at
+// most 4096 bytes.
 type Report struct {
-	// Command is backup or restore.
+	// Command is backup, restore, unpack or verify.
 	Command string `json:"command"`
-	// OK is true if all went well: a proven archive, nothing to archive, or
-	// restored data.
+	// OK is true if all went well: a proven archive, nothing to archive, restored
+	// data, or a server that runs on it and finds all tables whole.
 	OK bool `json:"ok"`
 	// ExitCode of the program, one of apis/v1 or of this package.
 	ExitCode int `json:"exitCode"`
@@ -46,9 +46,12 @@ type Report struct {
 	// folders and links in it.
 	DataBytes int64 `json:"dataBytes,omitempty"`
 	Entries   int64 `json:"entries,omitempty"`
+	// Tables that a server found whole. A verification sets it.
+	Tables int64 `json:"tables,omitempty"`
 
 	// Version of the server that wrote the data: the one that the program was told,
-	// or else the one that the files tell.
+	// or else the one that the files tell. For a verification it is that of the
+	// server that ran on the data.
 	Version string `json:"version,omitempty"`
 	// CleanShutdown is true if that server stopped cleanly, and Shutdown says why
 	// it is thought so.

@@ -33,6 +33,8 @@ type Restore struct {
 	// Output takes the progress lines.
 	Output io.Writer
 
+	// inside takes the place of Volume, where that is not to be found by its path.
+	inside *os.Root
 	// hook is called after each step, by name. Tests crash there.
 	hook func(step string)
 }
@@ -64,7 +66,7 @@ func (s *Restore) run(ctx context.Context, r *Report) error {
 	if !sumPattern.MatchString(s.SHA256) {
 		return exit(ExitFailed, "%.100q is not a SHA-256 sum", s.SHA256)
 	}
-	v, err := openVolume(s.Volume, s.Directory)
+	v, err := s.open()
 	if err != nil {
 		return err
 	}
@@ -85,6 +87,17 @@ func (s *Restore) run(ctx context.Context, r *Report) error {
 		return exit(v1.ExitOccupied, "the volume already holds data in %q, and not what this restore put there; nothing was written", s.Directory)
 	}
 	return s.restore(ctx, r, v)
+}
+
+func (s *Restore) open() (*volume, error) {
+	if s.inside == nil {
+		return openVolume(s.Volume, s.Directory)
+	}
+	root, err := s.inside.OpenRoot(".")
+	if err != nil {
+		return nil, err
+	}
+	return newVolume(root, s.Directory)
 }
 
 // checkVersions against the steps that servers can take.
@@ -117,7 +130,7 @@ func (s *Restore) done(v *volume, state dataState) (bool, error) {
 }
 
 func (s *Restore) restore(ctx context.Context, r *Report, v *volume) error {
-	f, m, err := s.open()
+	f, m, err := s.archive()
 	if err != nil {
 		return err
 	}
@@ -141,8 +154,8 @@ func (s *Restore) restore(ctx context.Context, r *Report, v *volume) error {
 	return nil
 }
 
-// open the archive, and hold its manifest against what the record says.
-func (s *Restore) open() (*os.File, *Manifest, error) {
+// archive with its manifest, which is held against what the record says.
+func (s *Restore) archive() (*os.File, *Manifest, error) {
 	f, err := openRegular(s.Archive)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, exit(v1.ExitMissing, "the archive %q is not on the backup volume", s.Archive)
@@ -219,8 +232,8 @@ func (s *Restore) unpack(ctx context.Context, v *volume, half string, f *os.File
 	}
 	defer root.Close() //nolint:errcheck // What was written was synced.
 	s.step(stepBegun)
-	m := startMeter(s.Output, PhaseUnpack, manifest.DataBytes)
-	defer m.stop()
+	m := StartMeter(s.Output, PhaseUnpack, manifest.DataBytes)
+	defer m.Stop()
 	u := newUnpacker(root)
 	defer u.wait()
 	if err := read(ctx, f, manifest.written(), u, m); err != nil {

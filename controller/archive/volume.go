@@ -37,24 +37,30 @@ const partialSuffix = ".partial"
 type volume struct {
 	*os.Root
 
-	path, directory string
-	handle          *os.File
+	directory string
+	handle    *os.File
 }
 
 func openVolume(path, directory string) (*volume, error) {
-	if directory == "" || directory == "." || directory == lostAndFound || strings.HasPrefix(directory, ".") || strings.ContainsAny(directory, "/\x00") {
-		return nil, exit(ExitFailed, "%q cannot be a data directory's name", directory)
-	}
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the data volume: %w", err)
+	}
+	return newVolume(root, directory)
+}
+
+// newVolume takes the root over: it is closed with the volume, or here.
+func newVolume(root *os.Root, directory string) (*volume, error) {
+	if directory == "" || directory == "." || directory == lostAndFound || strings.HasPrefix(directory, ".") || strings.ContainsAny(directory, "/\x00") {
+		_ = root.Close() // Nothing was written.
+		return nil, exit(ExitFailed, "%q cannot be a data directory's name", directory)
 	}
 	handle, err := root.Open(".")
 	if err != nil {
 		_ = root.Close() // Nothing was written.
 		return nil, fmt.Errorf("cannot open the data volume: %w", err)
 	}
-	v := &volume{Root: root, path: path, directory: directory, handle: handle}
+	v := &volume{Root: root, directory: directory, handle: handle}
 	// Some network file systems cannot lock a folder. There the Job is alone in
 	// that Kubernetes runs it once at a time.
 	if err := unix.Flock(descriptor(handle), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {

@@ -27,7 +27,7 @@ type written struct {
 }
 
 // write the tree as an archive.
-func (t tree) write(ctx context.Context, out *os.File, m *meter) (*written, error) {
+func (t tree) write(ctx context.Context, out *os.File, m *Meter) (*written, error) {
 	s := &sink{file: out, sum: sha256.New()}
 	c, err := newCompressor(ctx, s)
 	if err != nil {
@@ -60,7 +60,7 @@ func (t tree) write(ctx context.Context, out *os.File, m *meter) (*written, erro
 type tarWriter struct {
 	*compressor
 
-	meter *meter
+	meter *Meter
 }
 
 // add an entry, and return the CRC-32C of its content.
@@ -107,7 +107,7 @@ func (w tarWriter) content(f *os.File, e *entry) (uint32, error) {
 		}
 		sum = crc32.Update(sum, castagnoli, room[:n])
 		w.advance(n)
-		w.meter.add(int64(n))
+		w.meter.Add(int64(n))
 		left -= int64(n)
 	}
 	if over := e.size % tarBlock; over != 0 {
