@@ -40,7 +40,7 @@ var (
 // Ask the server program of this image for its version, without any of its
 // settings.
 func Ask(ctx context.Context) (Server, error) {
-	program, args, err := find()
+	program, args, err := Find()
 	if err != nil {
 		return Server{}, err
 	}
@@ -53,7 +53,9 @@ func Ask(ctx context.Context) (Server, error) {
 	return FromBanner(string(out[:min(len(out), maxAnswer)]))
 }
 
-func find() (program string, args []string, err error) {
+// Find the server program of this image, and the arguments that keep it from
+// reading its settings.
+func Find() (program string, args []string, err error) {
 	for _, p := range programs {
 		for _, folder := range append([]string{""}, folders...) {
 			if program, err := exec.LookPath(folder + p[0]); err == nil {

@@ -1,0 +1,71 @@
+package trial
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+)
+
+// maxSocket in bytes is what the kernel takes as a socket's path.
+const maxSocket = 107
+
+// arguments of the server's program.
+type arguments struct {
+	// folder and directory are a Trial's.
+	folder, directory string
+	// pageSize of the copy in bytes; 0 for the server's own.
+	pageSize int
+	// lowerCase is the copy's lower_case_table_names; "" for the server's own.
+	lowerCase string
+	// root is true if this process is root's, whom a server refuses otherwise.
+	root bool
+}
+
+func (a arguments) socket() string { return filepath.Join(a.folder, "s") }
+
+func (a arguments) temporary() string { return filepath.Join(a.folder, "tmp") }
+
+// check what the kernel would refuse, which a server says of itself at length.
+func (a arguments) check() error {
+	if n := len(a.socket()); n > maxSocket {
+		return fmt.Errorf("the path of the server's socket, %s, has %d bytes, and at most %d are possible", a.socket(), n, maxSocket)
+	}
+	return nil
+}
+
+// list what the server is told. Nobody but this program reaches it, it writes to
+// nowhere else, and it is small. Settings that not all servers know are loose. It
+// does not use the kernel's asynchronous I/O, of which a node has a fixed amount
+// for all.
+func (a arguments) list() []string {
+	list := []string{
+		"--no-defaults", "--loose-persisted-globals-load=OFF",
+		"--datadir=" + filepath.Join(a.folder, a.directory), "--tmpdir=" + a.temporary(),
+		"--socket=" + a.socket(), "--pid-file=" + a.socket() + ".pid",
+		"--skip-networking", "--skip-grant-tables", "--loose-mysqlx=OFF", "--secure-file-priv=NULL", "--local-infile=OFF",
+		"--skip-log-bin", "--loose-skip-replica-start", "--loose-skip-slave-start", "--event-scheduler=DISABLED",
+		"--performance-schema=OFF", "--innodb-buffer-pool-size=64M", "--max-connections=16", "--loose-innodb-use-native-aio=OFF",
+	}
+	if a.pageSize > 0 {
+		list = append(list, "--innodb-page-size="+strconv.Itoa(a.pageSize))
+	}
+	if a.lowerCase != "" {
+		list = append(list, "--lower-case-table-names="+a.lowerCase)
+	}
+	if a.root {
+		list = append(list, "--user=root")
+	}
+	return list
+}
+
+var otherCase = regexp.MustCompile(`Different lower_case_table_names settings for server \('\d'\) and data dictionary \('(\d)'\)`)
+
+// lowerCase that a server found in the copy's dictionary when it refused to run
+// with another setting; "" if it said nothing of the kind.
+func lowerCase(said string) string {
+	if m := otherCase.FindStringSubmatch(said); m != nil {
+		return m[1]
+	}
+	return ""
+}

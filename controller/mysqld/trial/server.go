@@ -1,0 +1,169 @@
+package trial
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	mysqldsql "github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+)
+
+// Times of a server: between two attempts to reach it, until it has ended after
+// it broke off a connection, and until its log is closed once it has ended.
+const (
+	pause     = 100 * time.Millisecond
+	patience  = 30 * time.Second
+	logClosed = 5 * time.Second
+)
+
+// A server is a process of the program.
+type server struct {
+	arguments
+
+	process *exec.Cmd
+	log     *log
+	// done is closed when the process has ended.
+	done chan struct{}
+}
+
+// start the server, and wait until it answers. One that recovers a large log
+// takes its time: there is no other end to that than the context's.
+func (t *Trial) start(ctx context.Context, program string, a arguments) (*server, error) {
+	if err := a.check(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(a.temporary(), 0o700); err != nil {
+		return nil, err
+	}
+	command := t.command
+	if command == nil {
+		command = exec.Command
+	}
+	s := &server{arguments: a, process: command(program, a.list()...), log: &log{out: t.Output}, done: make(chan struct{})}
+	if err := s.run(); err != nil {
+		return nil, fmt.Errorf("cannot run %s: %w", program, err)
+	}
+	if err := s.answer(ctx); err != nil {
+		s.kill()
+		return nil, err
+	}
+	return s, nil
+}
+
+// run the process. It must not outlive this one, and the kernel means by that the
+// thread that started it: hence one that does nothing else.
+func (s *server) run() error {
+	s.process.Stdout, s.process.Stderr, s.process.WaitDelay = s.log, s.log, logClosed
+	if s.process.SysProcAttr == nil {
+		s.process.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	s.process.SysProcAttr.Setpgid, s.process.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(s.done)
+		err := s.process.Start()
+		started <- err
+		if err == nil {
+			_ = s.process.Wait() // The state of the process says how it ended.
+		}
+	}()
+	return <-started
+}
+
+// kill the server with all that it started: nobody needs what it wrote.
+func (s *server) kill() {
+	_ = syscall.Kill(-s.process.Process.Pid, syscall.SIGKILL) // It may have ended.
+	<-s.done
+}
+
+// lockPatience in seconds with a transaction of the copy that was prepared and
+// waits for somebody to end it (XA).
+const lockPatience = "60"
+
+func (s *server) open() (*sql.DB, error) {
+	c := mysql.NewConfig()
+	c.User, c.Net, c.Addr, c.Logger = "root", "unix", s.socket(), &mysql.NopLogger{}
+	c.Params = map[string]string{"lock_wait_timeout": lockPatience}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+func (s *server) answer(ctx context.Context) error {
+	db, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer db.Close() //nolint:errcheck // It said nothing of importance.
+	for {
+		err := db.PingContext(ctx)
+		if err == nil {
+			return nil
+		}
+		if refused, ok := errors.AsType[*mysql.MySQLError](err); ok {
+			return fmt.Errorf("the server does not let anybody in: %w", refused)
+		}
+		select {
+		case <-s.done:
+			return s.ended("does not start on the data")
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// cause of an error of something that the server was asked: it has ended, or
+// only that answer was bad.
+func (s *server) cause(ctx context.Context, err error) error {
+	if err == nil || !mysqldsql.IsUnreachable(err) {
+		return err
+	}
+	doing := "ended while it was asked for its tables"
+	if c, ok := errors.AsType[*checkError](err); ok {
+		doing = "ended while it checked " + c.tables()
+	}
+	select {
+	case <-s.done:
+		return s.ended(doing)
+	case <-ctx.Done():
+		return err
+	case <-time.After(patience):
+		return err
+	}
+}
+
+func isBroken(err error) bool {
+	_, ok := errors.AsType[*BrokenError](err)
+	return ok
+}
+
+// ended is what it says of the copy that the server ended, which it was not told
+// to.
+func (s *server) ended(doing string) error {
+	return judgeEnd(doing, s.process.ProcessState.Sys().(syscall.WaitStatus), s.process.ProcessState.String(), s.log.complaints())
+}
+
+// judgeEnd of a server. Who kills is the kernel, for want of memory, or somebody
+// who wants the pod to end; and for some complaints the copy is not to blame.
+func judgeEnd(doing string, status syscall.WaitStatus, how, complaints string) error {
+	if status.Signaled() && status.Signal() == syscall.SIGKILL {
+		return fmt.Errorf("the server was killed, as the kernel does where memory runs out, and %s: %s", doing, complaints)
+	}
+	if notTheCopy.MatchString(complaints) {
+		return fmt.Errorf("the server %s (%s), for which the backup is not to blame: %s", doing, how, complaints)
+	}
+	return broken("the server %s (%s): %s", doing, how, complaints)
+}

@@ -1,0 +1,136 @@
+// Package trial finds out whether a server starts on a copy of a data directory,
+// and finds every table in it whole.
+package trial
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
+)
+
+// A Trial is one of a copy that nobody needs: the server changes it, and is
+// killed in the end.
+type Trial struct {
+	// Folder holds the copy. What else the server needs is put beside that.
+	Folder string
+	// Directory is the copy's name in it.
+	Directory string
+	// Output takes progress lines, and what the server complains of.
+	Output io.Writer
+
+	// command runs a server's program. Tests have another way to.
+	command func(program string, args ...string) *exec.Cmd
+}
+
+// A Result is what there is to say of a backup that a server can use.
+type Result struct {
+	// Tables that were checked, also those of the server itself.
+	Tables int
+	// Version of the server, as it gives it to clients.
+	Version string
+}
+
+// A BrokenError says that no server can use the copy, or not all of it. Every
+// other error of a Trial says nothing about the copy.
+type BrokenError struct{ reason string }
+
+func (e *BrokenError) Error() string { return e.reason }
+
+func broken(format string, args ...any) error {
+	return &BrokenError{fmt.Sprintf(format, args...)}
+}
+
+// mongod is the program that is no MySQL's.
+const mongod = "mongod"
+
+// Run the trial, with the server of this image. Its error is a BrokenError, or
+// says why it could not be found out whether the copy is broken.
+func (t *Trial) Run(ctx context.Context) (Result, error) {
+	program, _, err := version.Find()
+	if err != nil {
+		return Result{}, err
+	}
+	if filepath.Base(program) == mongod {
+		return Result{}, errors.New("only MySQL's backups can be verified")
+	}
+	shared := *t
+	shared.Output = &output{Writer: t.Output}
+	r, err := shared.run(ctx, program)
+	if err != nil && ctx.Err() != nil {
+		return Result{}, fmt.Errorf("told to stop before the end: %w", ctx.Err()) // Whatever it looked like.
+	}
+	return r, err
+}
+
+func (t *Trial) run(ctx context.Context, program string) (Result, error) {
+	dir, err := os.OpenRoot(filepath.Join(t.Folder, t.Directory))
+	if err != nil {
+		return Result{}, fmt.Errorf("cannot open the copy of the data: %w", err)
+	}
+	defer dir.Close() //nolint:errcheck // Nothing was written through it.
+	before, err := tablespaces(dir)
+	if err != nil {
+		return Result{}, fmt.Errorf("cannot list the files of the copy: %w", err)
+	}
+	s, err := t.boot(ctx, program, dir)
+	if err != nil {
+		return Result{}, err
+	}
+	defer s.kill()
+	db, err := s.open()
+	if err != nil {
+		return Result{}, err
+	}
+	defer db.Close() //nolint:errcheck // The server is killed anyway.
+	r, err := t.examine(ctx, db, dir, before)
+	return r, s.cause(ctx, err)
+}
+
+// examine a server that answers.
+func (t *Trial) examine(ctx context.Context, db *sql.DB, dir *os.Root, before []string) (Result, error) {
+	r := Result{}
+	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&r.Version); err != nil {
+		return Result{}, fmt.Errorf("cannot ask the server for its version: %w", err)
+	}
+	v, err := version.Parse(r.Version)
+	if err != nil {
+		return Result{}, err
+	}
+	if hasDictionary(v) {
+		if err := compareFiles(ctx, db, dir, before); err != nil {
+			return Result{}, err
+		}
+	}
+	tables, err := listTables(ctx, db)
+	if err != nil {
+		return Result{}, err
+	}
+	r.Tables = len(tables)
+	return r, checkTables(ctx, db, tables, t.Output)
+}
+
+// boot the server, once more if only the copy could say how its names are
+// spelled.
+func (t *Trial) boot(ctx context.Context, program string, dir *os.Root) (*server, error) {
+	page, err := datadir.PageSize(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the copy's page size: %w", err)
+	}
+	a := arguments{folder: t.Folder, directory: t.Directory, pageSize: page, root: os.Geteuid() == 0}
+	s, err := t.start(ctx, program, a)
+	if err == nil {
+		return s, nil
+	}
+	if a.lowerCase = lowerCase(err.Error()); a.lowerCase == "" {
+		return nil, err
+	}
+	return t.start(ctx, program, a)
+}
