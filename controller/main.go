@@ -26,7 +26,8 @@ type cli struct {
 	Backup          backupCommand  `cmd:"" help:"Archive the data directory of a stopped server, and prove the archive. Run by the backup Job."`
 	Restore         restoreCommand `cmd:"" help:"Unpack an archive onto a data volume that holds no database. Run by the restore Job."`
 	Unpack          unpackCommand  `cmd:"" help:"Unpack an archive beside it, on the backup volume, for a server to be tried on. Run by the verification Job."`
-	Wipe            wipeCommand    `cmd:"" help:"Empty a data volume. Run by the wipe Job once a backup is proven."`
+	Verify          verifyCommand  `cmd:"" help:"Start a throwaway server of this image on an unpacked backup, and check every table. Run by the verification Job. It ends with 0 whenever it could write its report, whatever that says: the Job goes on to remove the copy."`
+	Wipe            wipeCommand    `cmd:"" help:"Empty a volume. Run by the wipe Job once a backup is proven, and by the verification Job on the copy."`
 	Prune           pruneCommand   `cmd:"" help:"Remove archives that are too many. Run by the prune Job once a newer one is proven."`
 	Install         installCommand `cmd:"" help:"Copy this program to where another image can run it."`
 	VersionOfServer versionCommand `cmd:"" help:"Ask the server program of this image for its version."`

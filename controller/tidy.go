@@ -14,7 +14,7 @@ import (
 
 // wipeCommand is `controller wipe`.
 type wipeCommand struct {
-	Volume string `help:"Where the data volume is mounted." required:"" type:"path"`
+	Volume string `help:"Where the volume is mounted, or the folder of it that is to be emptied." required:"" type:"path"`
 }
 
 // Run removes all that lies on the volume. Nothing outside can be reached: what

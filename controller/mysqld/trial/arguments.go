@@ -45,7 +45,7 @@ func (a arguments) list() []string {
 		"--socket=" + a.socket(), "--pid-file=" + a.socket() + ".pid",
 		"--skip-networking", "--skip-grant-tables", "--loose-mysqlx=OFF", "--secure-file-priv=NULL", "--local-infile=OFF",
 		"--skip-log-bin", "--loose-skip-replica-start", "--loose-skip-slave-start", "--event-scheduler=DISABLED",
-		"--performance-schema=OFF", "--innodb-buffer-pool-size=64M", "--max-connections=16", "--loose-innodb-use-native-aio=OFF",
+		"--performance-schema=OFF", "--innodb-buffer-pool-size=64M", "--innodb-log-buffer-size=8M", "--max-connections=16", "--loose-innodb-use-native-aio=OFF",
 	}
 	if a.pageSize > 0 {
 		list = append(list, "--innodb-page-size="+strconv.Itoa(a.pageSize))

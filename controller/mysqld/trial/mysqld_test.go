@@ -63,13 +63,6 @@ func one(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // own all of a folder: mysqld does not run as root.
 func own(t *testing.T, dir string) {
 	t.Helper()

@@ -113,8 +113,11 @@ func (t *Trial) examine(ctx context.Context, db *sql.DB, dir *os.Root, before []
 	if err != nil {
 		return Result{}, err
 	}
+	if err := checkTables(ctx, db, tables, t.Output); err != nil {
+		return Result{}, err
+	}
 	r.Tables = len(tables)
-	return r, checkTables(ctx, db, tables, t.Output)
+	return r, nil
 }
 
 // boot the server, once more if only the copy could say how its names are

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/trial"
+)
+
+// verifyCommand is `controller verify`.
+type verifyCommand struct {
+	Folder    string `help:"Where the folder ${verify} of the backup volume is mounted, with the copy that 'controller unpack' made. The server's socket goes there too: its path must be short." required:"" type:"path"`
+	Directory string `default:"${directory}" help:"The copy's name in that folder."`
+
+	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there. Its exitCode tells a broken backup (46) from a verification that came to nothing."`
+}
+
+// Run the verification. Its verdict is in the report: an error is only that there
+// is no report.
+func (c *verifyCommand) Run(ctx context.Context) error {
+	tuneMemory()
+	start := time.Now()
+	t := trial.Trial{Folder: c.Folder, Directory: c.Directory, Output: os.Stdout}
+	result, err := t.Run(ctx)
+	if err != nil && archive.CopyGone(c.Folder) {
+		err = &archive.ExitError{Code: archive.ExitBusy, Err: fmt.Errorf("the copy was never made, or removed while it was tried, as a backup does that needs the room: %s", err.Error())} //nolint:errorlint // It no longer says that anything is broken.
+	}
+	r := verified(result, verifyCode(ctx, err), err)
+	r.Seconds = time.Since(start).Seconds()
+	fmt.Println(sentence(r)) //nolint:forbidigo // A line for people.
+	return report(r, c.Report, nil)
+}
+
+// verifyCode is an exit code that the process of a verification would have.
+func verifyCode(ctx context.Context, err error) int {
+	_, broken := errors.AsType[*trial.BrokenError](err)
+	switch {
+	case err == nil:
+		return 0
+	case ctx.Err() != nil:
+		return archive.ExitStopped
+	case broken:
+		return v1.ExitBroken
+	}
+	return archive.CodeOf(err)
+}
+
+// verified is a verdict as a report.
+func verified(result trial.Result, code int, err error) archive.Report {
+	r := archive.Report{Command: "verify", OK: err == nil, ExitCode: code, Tables: int64(result.Tables), Version: result.Version}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	return r
+}
+
+// sentence that says the same to people.
+func sentence(r archive.Report) string {
+	switch r.ExitCode {
+	case 0:
+		return fmt.Sprintf("The backup restores: a server of version %s runs on it, and finds all of its %d tables whole.", r.Version, r.Tables)
+	case v1.ExitBroken:
+		return "The backup does not restore: " + r.Error + "."
+	}
+	return "It could not be found out whether the backup restores: " + r.Error + "."
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+)
+
+// tried is a folder with a copy of nothing, beside a server program that is this
+// script.
+func tried(t *testing.T, program, script string) (dir, report string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "v") //nolint:usetesting // A socket's path is at most 107 bytes.
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	write(t, filepath.Join(dir, "verify", ".copy"), "")
+	write(t, filepath.Join(dir, "verify", "data", "ibdata1"), "")
+	write(t, filepath.Join(dir, "bin", program), "#!/bin/sh\n"+script)
+	if err := os.Chmod(filepath.Join(dir, "bin", program), 0o700); err != nil { //nolint:gosec // A program.
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Join(dir, "bin")+":/usr/bin:/bin")
+	return filepath.Join(dir, "verify"), filepath.Join(dir, "report")
+}
+
+// TestVerify ends with 0 whatever it finds, and says it in the report.
+func TestVerify(t *testing.T) {
+	const corrupt = "echo '2026-01-01T00:00:00Z 1 [ERROR] [MY-011971] [InnoDB] Page 7 is corrupt.' >&2; "
+	cases := map[string]struct {
+		program, script string
+		code            int
+		want            string
+	}{
+		"Broken":  {"mysqld", corrupt + "exit 1", v1.ExitBroken, "does not start on the data (exit status 1): [MY-011971] [InnoDB] Page 7 is corrupt."},
+		"Aborted": {"mysqld", corrupt + "kill -6 $$", v1.ExitBroken, "(signal: aborted"},
+		"Silent":  {"mysqld", "exit 1", v1.ExitBroken, "it said nothing"},
+		"Killed":  {"mysqld", corrupt + "kill -9 $$", archive.ExitFailed, "the server was killed, as the kernel does where memory runs out"},
+		"Full":    {"mysqld", corrupt + "echo '[ERROR] [InnoDB] Error number 28 means No space left on device'; exit 1", archive.ExitFailed, "the backup is not to blame"},
+		"Mongo":   {"mongod", "", archive.ExitFailed, "only MySQL's backups can be verified"},
+		"Removed": {"mysqld", corrupt + "rm $(dirname $0)/../verify/.copy; exit 1", archive.ExitBusy, "removed while it was tried"},
+		"Gone":    {"mysqld", "rm -r $(dirname $0)/../verify; exit 1", archive.ExitBusy, "removed while it was tried"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			folder, report := tried(t, tc.program, tc.script)
+			code, out := run(t, "verify", "--folder="+folder, "--report="+report)
+			if code != 0 {
+				t.Fatalf("it ended with %d: %s", code, out)
+			}
+			r := readReport(t, report)
+			if r.Command != "verify" || r.OK || r.ExitCode != tc.code || !strings.Contains(r.Error, tc.want) || !strings.Contains(out, tc.want) {
+				t.Errorf("the report is %+v, want %d: %s\n%s", r, tc.code, tc.want, out)
+			}
+		})
+	}
+	folder, _ := tried(t, "mysqld", "exit 1")
+	if code, out := run(t, "verify", "--folder="+folder, "--report=/proc/none"); code == 0 {
+		t.Errorf("without a report it ended with 0: %s", out)
+	}
+}
+
+// TestVerifyEnds with its server, however it ends.
+func TestVerifyEnds(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		t.Run(signal.String(), func(t *testing.T) {
+			folder, report := tried(t, "mysqld", "echo $$ >$(dirname $0)/pid; exec sleep 600")
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), self, "verify", "--folder="+folder, "--report="+report)
+			cmd.Env = append(os.Environ(), mainVariable+"=1")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			server := 0
+			soon(t, "the server starts", func() bool {
+				raw, _ := os.ReadFile(filepath.Join(filepath.Dir(folder), "bin", "pid"))
+				server, _ = strconv.Atoi(strings.TrimSpace(string(raw)))
+				return server > 0
+			})
+			if err := cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			soon(t, "the server ends", func() bool { return !runs(server) })
+			if signal == syscall.SIGTERM {
+				if r := readReport(t, report); r.ExitCode != archive.ExitStopped || cmd.ProcessState.ExitCode() != 0 {
+					t.Errorf("it ended with %v, and its report is %+v", cmd.ProcessState, r)
+				}
+			}
+		})
+	}
+}
+
+// runs is false for a process that has ended, also if nobody waited for it.
+func runs(pid int) bool {
+	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	return err == nil && !strings.Contains(string(raw), ") Z ")
+}
+
+func soon(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for range 600 {
+		if done() {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("not true within half a minute: %s", what)
+}
