@@ -28,11 +28,12 @@ func (c *verifyCommand) Run(ctx context.Context) error {
 	t := trial.Trial{Folder: c.Folder, Directory: c.Directory, Output: os.Stdout}
 	result, err := t.Run(ctx)
 	if err != nil && archive.CopyGone(c.Folder) {
-		err = &archive.ExitError{Code: archive.ExitBusy, Err: fmt.Errorf("the copy was never made, or removed while it was tried, as a backup does that needs the room: %s", err.Error())} //nolint:errorlint // It no longer says that anything is broken.
+		// Then it is no BrokenError any more.
+		err = &archive.ExitError{Code: archive.ExitBusy, Err: fmt.Errorf("the copy was never made, or removed while it was tried, as a backup does that needs the room: %s", err.Error())}
 	}
 	r := verified(result, verifyCode(ctx, err), err)
 	r.Seconds = time.Since(start).Seconds()
-	fmt.Println(sentence(r)) //nolint:forbidigo // A line for people.
+	fmt.Println(sentence(r))
 	return report(r, c.Report, nil)
 }
 

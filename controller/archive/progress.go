@@ -57,7 +57,7 @@ func ParseProgress(text string) (Progress, bool) {
 	return Progress{Phase: m[1], Percent: int(n[0]), Done: n[1] * mebi, Total: n[2] * mebi, Rate: n[3] * mebi}, true
 }
 
-// A meter prints a line every few seconds until it is stopped. A nil meter
+// A Meter prints a line every few seconds until it is stopped. A nil Meter
 // counts nothing.
 type Meter struct {
 	phase string

@@ -93,6 +93,7 @@ func TestUnpackRemoved(t *testing.T) {
 func TestUnpackStops(t *testing.T) {
 	_, u := copied(t)
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	u.hook = func(string) { cancel() }
 	if _, err := u.Run(ctx); CodeOf(err) != ExitStopped {
 		t.Errorf("Run: %v", err)

@@ -62,7 +62,7 @@ func (e *checkError) Error() string { return fmt.Sprintf("cannot check %s: %v", 
 func (e *checkError) Unwrap() error { return e.cause }
 
 func (e *checkError) tables() string {
-	names := []string{}
+	names := make([]string, 0, len(e.at))
 	for _, t := range e.at {
 		names = append(names, t.String())
 	}

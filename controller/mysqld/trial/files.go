@@ -108,7 +108,7 @@ func judgeFiles(before, known []string, there func(name string) bool) error {
 // few of many names.
 func few(names []string) string {
 	slices.Sort(names)
-	quoted := []string{}
+	quoted := make([]string, 0, maxNames)
 	for _, name := range names[:min(len(names), maxNames)] {
 		quoted = append(quoted, fmt.Sprintf("%.150q", name))
 	}

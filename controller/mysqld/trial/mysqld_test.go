@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,8 +31,8 @@ const rootfsVariable = "MYSQLD_ROOTFS"
 // mysqldID is the user that a server runs as where the test is root's.
 const mysqldID = 999
 
-// real runs a program of the root file system.
-func real(t *testing.T) func(string, ...string) *exec.Cmd {
+// rootfs runs a program of the root file system.
+func rootfs(t *testing.T) func(string, ...string) *exec.Cmd {
 	t.Helper()
 	root := os.Getenv(rootfsVariable)
 	if root == "" {
@@ -40,11 +41,11 @@ func real(t *testing.T) func(string, ...string) *exec.Cmd {
 	loader := one(t, filepath.Join(root, "lib*", "ld-linux-*.so.*"))
 	libraries := one(t, filepath.Join(root, "usr", "lib", "*-linux-gnu"))
 	return func(_ string, args ...string) *exec.Cmd {
-		start := []string{"--library-path", libraries, filepath.Join(root, "usr/sbin/mysqld"), args[0]}
-		args = append(start, append([]string{
+		args = slices.Concat([]string{
+			"--library-path", libraries, filepath.Join(root, "usr/sbin/mysqld"), args[0],
 			"--lc-messages-dir=" + filepath.Join(root, "usr/share/mysql"), "--character-sets-dir=" + filepath.Join(root, "usr/share/mysql/charsets"),
 			"--plugin-dir=" + filepath.Join(root, "usr/lib/mysql/plugin"),
-		}, args[1:]...)...)
+		}, args[1:])
 		cmd := exec.Command(loader, args...) //nolint:noctx // The caller ends it.
 		if os.Geteuid() == 0 {
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: mysqldID, Gid: mysqldID}}
@@ -102,7 +103,7 @@ func newSource(t *testing.T, settings ...string) *source {
 	s := &source{volume: short(t), backup: short(t), settings: settings}
 	must(t, os.Mkdir(filepath.Join(s.volume, "tmp"), 0o700))
 	own(t, s.volume)
-	out, err := real(t)("", "--no-defaults", "--version").Output()
+	out, err := rootfs(t)("", "--no-defaults", "--version").Output()
 	must(t, err)
 	v, err := version.FromBanner(string(out))
 	must(t, err)
@@ -118,7 +119,7 @@ func (s *source) command(t *testing.T, more ...string) *exec.Cmd {
 	t.Helper()
 	args := append([]string{"--no-defaults", "--datadir=" + filepath.Join(s.volume, v1.DataDirectory), "--socket=" + filepath.Join(s.volume, "s"),
 		"--pid-file=" + filepath.Join(s.volume, "pid"), "--skip-networking", "--mysqlx=OFF", "--secure-file-priv=NULL"}, s.settings...)
-	return real(t)("", append(args, more...)...)
+	return rootfs(t)("", append(args, more...)...)
 }
 
 func (s *source) start(t *testing.T) {
@@ -205,7 +206,7 @@ func (s *source) unpack(t *testing.T) *Trial {
 	must(t, err)
 	folder := filepath.Join(s.backup, v1.VerifyFolder)
 	own(t, folder)
-	run := real(t)
+	run := rootfs(t)
 	return &Trial{Folder: folder, Directory: v1.DataDirectory, command: func(program string, args ...string) *exec.Cmd {
 		own(t, folder)
 		return run(program, args...)

@@ -153,13 +153,16 @@ func isBroken(err error) bool {
 // ended is what it says of the copy that the server ended, which it was not told
 // to.
 func (s *server) ended(doing string) error {
-	return judgeEnd(doing, s.process.ProcessState.Sys().(syscall.WaitStatus), s.process.ProcessState.String(), s.log.complaints())
+	return judgeEnd(doing, s.process.ProcessState.String(), s.log.complaints())
 }
+
+// killed is how a process ended that was killed, as os.ProcessState says it.
+const killed = "signal: killed"
 
 // judgeEnd of a server. Who kills is the kernel, for want of memory, or somebody
 // who wants the pod to end; and for some complaints the copy is not to blame.
-func judgeEnd(doing string, status syscall.WaitStatus, how, complaints string) error {
-	if status.Signaled() && status.Signal() == syscall.SIGKILL {
+func judgeEnd(doing, how, complaints string) error {
+	if how == killed {
 		return fmt.Errorf("the server was killed, as the kernel does where memory runs out, and %s: %s", doing, complaints)
 	}
 	if notTheCopy.MatchString(complaints) {
