@@ -22,6 +22,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
 )
 
 var errCrash = errors.New("crash")
@@ -138,7 +139,7 @@ func deleted(way way) []client.Object {
 	}
 	s := running(older(1))
 	s.DataClaim.Labels = s.Life.Labels()
-	s.DataClaim.Annotations = claimAnnotations(s.Life)
+	s.DataClaim.Annotations = job.Annotations(s.Life)
 	if onNode {
 		s.DataVolume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/x/y"}
 		s.DataVolume.Spec.NodeAffinity = onNodeAffinity()

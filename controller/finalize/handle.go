@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
 )
 
 // A PersistentVolume is the identity of the data, and a PersistentVolumeClaim is
@@ -132,7 +133,7 @@ func (p *Performer) makeHandle(ctx context.Context, s *instance.State, _ Step) e
 // handle of the data volume, with what must be known of it.
 func handle(s *instance.State) *corev1.PersistentVolumeClaim {
 	v := s.DataVolume
-	annotations := claimAnnotations(s.Life)
+	annotations := job.Annotations(s.Life)
 	for _, key := range []string{v1.AnnotationImage, v1.AnnotationVersion, v1.AnnotationAgentImage, v1.AnnotationDeletionPolicy} {
 		maps.Copy(annotations, present(v.Annotations, key))
 	}

@@ -22,6 +22,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
 )
 
 func key() instance.Key { return instance.Key{Kind: v1.KindMySQL, Namespace: "default", Name: "db"} }
@@ -197,7 +198,7 @@ func (m model) claimObject() client.Object {
 func (m model) claimOf(n int, namespace, name, uid string, state int8, held bool) client.Object {
 	life, l := lifeOf(n), m.lives[n]
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name, UID: types.UID(uid), Labels: life.Labels(), Annotations: claimAnnotations(life),
+		Namespace: namespace, Name: name, UID: types.UID(uid), Labels: life.Labels(), Annotations: job.Annotations(life),
 		Finalizers: ourFinalizer(held), DeletionTimestamp: deletedAt(state),
 	}}
 	c.Spec.StorageClassName = new("fast")
@@ -274,7 +275,7 @@ func (l modelLife) objects(n int) []client.Object {
 	}
 	if l.pod {
 		p := &corev1.Pod{ObjectMeta: meta, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-		p.Spec.Volumes = []corev1.Volume{volume("data", life.DataClaimName())}
+		p.Spec.Volumes = []corev1.Volume{job.ClaimVolume("data", life.DataClaimName())}
 		out = append(out, p)
 	}
 	if l.pv {
@@ -343,7 +344,7 @@ func (l modelLife) volumeObject(n int) client.Object {
 	}
 	if l.latched {
 		v.Labels = life.Labels()
-		v.Annotations = claimAnnotations(life)
+		v.Annotations = job.Annotations(life)
 		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationDeletionPolicy] = string(namespaceUID(l.born)), "Backup"
 		v.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
 	}
@@ -378,7 +379,7 @@ func (l modelLife) jobObjects(n int) []client.Object {
 	if l.jobPlace != atHome {
 		mounts = lifeOf(n).RescueName("data")
 	}
-	p.Spec.Volumes = []corev1.Volume{volume("data", mounts)}
+	p.Spec.Volumes = []corev1.Volume{job.ClaimVolume("data", mounts)}
 	if !l.jobDone {
 		return []client.Object{j, p}
 	}

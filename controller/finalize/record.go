@@ -13,6 +13,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
 )
 
 // newRecord of the backup that is to be taken.
@@ -115,7 +116,7 @@ func (p *Performer) keep(ctx context.Context, s *instance.State, annotations map
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: p.Keeper, Name: s.Life.RecordName(), Labels: s.Life.Labels(), Annotations: claimAnnotations(s.Life),
+			Namespace: p.Keeper, Name: s.Life.RecordName(), Labels: s.Life.Labels(), Annotations: job.Annotations(s.Life),
 		},
 		Data: found,
 	}

@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
 )
 
 const (
@@ -24,7 +25,7 @@ func backupClaim(s *instance.State, class *string) *corev1.PersistentVolumeClaim
 	size, _ := wantedSize(s)
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.Place().Namespace, Name: s.Place().Backup, Labels: backupLabels(s.Life), Annotations: claimAnnotations(s.Life),
+			Namespace: s.Place().Namespace, Name: s.Place().Backup, Labels: backupLabels(s.Life), Annotations: job.Annotations(s.Life),
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -86,7 +87,7 @@ func backupLabels(i v1.Instance) map[string]string {
 }
 
 func backupAnnotations(s *instance.State) map[string]string {
-	a := claimAnnotations(s.Life)
+	a := job.Annotations(s.Life)
 	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())
 	return a
 }
