@@ -33,8 +33,8 @@ const (
 	// reread is how soon a changed Secret of a claim is seen. It is not watched:
 	// that would need the right to read all Secrets of the cluster at all times.
 	reread = 10 * time.Second
-	// verify is how soon a password that somebody changed in the server is seen.
-	verify = 10 * time.Minute
+	// recheck is how soon a password that somebody changed in the server is seen.
+	recheck = 10 * time.Minute
 )
 
 // A Credentials reconciler keeps the password of each running server the wanted
@@ -99,7 +99,7 @@ func (c *Credentials) life(ctx context.Context, k instance.Key, s *instance.Stat
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	in.Verify = last.start != start || now.Sub(last.at) >= verify
+	in.Verify = last.start != start || now.Sub(last.at) >= recheck
 	result, err := c.rotator.Reconcile(ctx, in)
 	c.meter.rotated(result)
 	if (in.Verify || len(result.Done) > 0) && !s.Ephemeral() {
@@ -125,7 +125,7 @@ func (c *Credentials) life(ctx context.Context, k instance.Key, s *instance.Stat
 }
 
 func (c *Credentials) after(s *instance.State, result rotate.Result) time.Duration {
-	after := verify
+	after := recheck
 	if s.XR.Spec.PasswordSecretRef != nil {
 		after = reread
 	}

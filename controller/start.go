@@ -38,6 +38,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/finalize"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/verify"
 )
 
 // startCommand is `controller start`.
@@ -49,6 +50,7 @@ type startCommand struct {
 	BackupStorageClass string `help:"Storage class of the volumes that hold backups. Without it, that of the data."`
 	Namespace          string `default:"crossplane-mysql-system" env:"POD_NAMESPACE" help:"The controller's own namespace. The passwords of backups are kept there."`
 	MaxConcurrent      int    `default:"10" help:"Number of instances that are looked after at the same time."`
+	VerifyAtOnce       int    `default:"2" help:"Number of backups that a server is started from at the same time, to see that they restore. With 0 this is only done where backup.requireRestorable says so."`
 	Debug              bool   `help:"Log what a developer wants to know, as text." short:"d"`
 
 	PasswordGrace time.Duration `default:"${grace}" env:"PASSWORD_GRACE" help:"How long an old password goes on to work after a change, for clients that do not have the new one yet, such as 10m. At least ${settle}; ${default} is longer than a Secret takes into a running pod."`
@@ -56,6 +58,9 @@ type startCommand struct {
 
 // Validate the flags.
 func (c *startCommand) Validate() error {
+	if c.VerifyAtOnce < 0 {
+		return fmt.Errorf("--verify-at-once=%d cannot be: say 0 for none, or how many", c.VerifyAtOnce)
+	}
 	if c.PasswordGrace < rotate.DefaultSettle {
 		return fmt.Errorf("--password-grace=%s is too short: a client takes up to %s from reading the Secret to logging in; say at least that", c.PasswordGrace, rotate.DefaultSettle)
 	}
@@ -96,8 +101,9 @@ func (c *startCommand) Run(ctx context.Context) error {
 	if c.BackupStorageClass != "" {
 		p.BackupClass = &c.BackupStorageClass
 	}
+	g := &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, Keeper: c.Namespace, Clock: time.Now}
 	r := &Reconciler{
-		gather:  &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, Keeper: c.Namespace, Clock: time.Now},
+		gather:  g,
 		perform: p,
 		events:  mgr.GetEventRecorder("crossplane-mysql"),
 		meter:   newMeter(metrics.Registry, time.Now),
@@ -111,9 +117,15 @@ func (c *startCommand) Run(ctx context.Context) error {
 		},
 		asked: map[instance.Key]asking{}, meter: r.meter,
 	}
+	b := Verifications{
+		gather: g, perform: &verify.Performer{Client: mgr.GetClient(), AgentImage: c.AgentImage},
+		cache: mgr.GetClient(), reader: mgr.GetAPIReader(), events: r.events, atOnce: c.VerifyAtOnce, clock: time.Now,
+	}
 	for _, of := range instance.Kinds() {
 		err := mgr.Add(whenInstalled(mgr, of, func() error {
-			return errors.Join(c.watch(mgr, of, r), c.watchCredentials(mgr, of, k))
+			b := b // Each has a kind of its own.
+			b.xr = of.XR
+			return errors.Join(c.watch(mgr, of, r), c.watchCredentials(mgr, of, k), c.watchBackups(mgr, of, &b))
 		}))
 		if err != nil {
 			return err
@@ -211,6 +223,19 @@ func (c *startCommand) watchCredentials(mgr ctrl.Manager, of instance.Kind, r *C
 		Named(strings.ToLower(of.Claim.Kind)+"-credentials").
 		WatchesMetadata(kind(of.XR), keyed(of.OfXR)).
 		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: c.MaxConcurrent, CacheSyncTimeout: patience}).
+		WithLogConstructor(logFor(mgr)).
+		Complete(r)
+}
+
+// watchBackups with one worker: it only sees that Jobs run, and not too many.
+func (c *startCommand) watchBackups(mgr ctrl.Manager, of instance.Kind, r *Verifications) error {
+	return builder.TypedControllerManagedBy[instance.Key](mgr).
+		Named(strings.ToLower(of.Claim.Kind)+"-backups").
+		WatchesMetadata(kind(of.Claim), keyed(of.OfClaim)).
+		WatchesMetadata(kind(of.XR), keyed(of.OfXR)).
+		WatchesMetadata(&batchv1.Job{}, keyed(of.OfAnnotated)).
+		Watches(&v1.MySQLBackup{}, keyed(of.OfRecord)).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: 1, CacheSyncTimeout: patience}).
 		WithLogConstructor(logFor(mgr)).
 		Complete(r)
 }

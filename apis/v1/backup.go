@@ -14,6 +14,7 @@ import (
 // +kubebuilder:printcolumn:name="NAMESPACE",type=string,JSONPath=`.spec.instance.namespace`
 // +kubebuilder:printcolumn:name="INSTANCE",type=string,JSONPath=`.spec.instance.name`
 // +kubebuilder:printcolumn:name="PHASE",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="RESTORABLE",type=string,JSONPath=`.status.conditions[?(@.type=='Restorable')].status`
 // +kubebuilder:printcolumn:name="VERSION",type=string,JSONPath=`.spec.version`
 // +kubebuilder:printcolumn:name="SIZE",type=string,JSONPath=`.spec.archive.size`
 // +kubebuilder:printcolumn:name="MESSAGE",type=string,JSONPath=`.status.message`,priority=1
@@ -125,4 +126,10 @@ type MySQLBackupStatus struct {
 	//
 	// +optional
 	ProvenAt *metav1.Time `json:"provenAt,omitempty"`
+	// Conditions of the backup: Restorable, once it is known.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

@@ -11,6 +11,18 @@ const (
 	ConditionServing = "Serving"
 )
 
+// ConditionRestorable of a MySQLBackup says whether a server has started from a
+// copy of it, and found its tables whole. Unknown means that it could not be
+// tried; without the condition it has not been tried yet.
+const ConditionRestorable = "Restorable"
+
+// Reasons of ConditionRestorable.
+const (
+	ReasonServerStarted = "ServerStarted"
+	ReasonBroken        = "Broken"
+	ReasonNotVerified   = "NotVerified"
+)
+
 // Reasons of ConditionAccepted.
 const (
 	ReasonAccepted     = "Accepted"

@@ -97,7 +97,8 @@ type DatabaseSpec struct {
 	// +kubebuilder:validation:Enum=Backup;Discard
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// Backup says how backups are kept.
+	// Backup says how backups are kept. Only those of type mysql can be required to
+	// be restorable.
 	//
 	// +optional
 	Backup *BackupSpec `json:"backup,omitempty"`

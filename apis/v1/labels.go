@@ -29,6 +29,7 @@ const (
 	ComponentBackup  = "backup"
 	ComponentWipe    = "wipe"
 	ComponentPrune   = "prune"
+	ComponentVerify  = "verify"
 	// ComponentDatabase is the server of a Database: the Service of a MySQL of the
 	// same name must not lead to it, nor the other way round.
 	ComponentDatabase = "database"

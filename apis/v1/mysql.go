@@ -216,6 +216,14 @@ type BackupSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Keep *int32 `json:"keep,omitempty"`
+
+	// RequireRestorable is true if the data volume is not released before a server
+	// has started from a copy of the backup and found its tables whole. Where that
+	// cannot be tried, the deletion waits for a person. Without it the same is
+	// tried after the release, where the backup volume has room for it.
+	//
+	// +optional
+	RequireRestorable *bool `json:"requireRestorable,omitempty"`
 }
 
 // DefaultKeep is the number of proven backups that are kept.

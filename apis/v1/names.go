@@ -107,6 +107,9 @@ func (i Instance) WipeJobName() string { return derived("wipe-", i.Name, i.mark(
 // PruneJobName is the name of the Job that removes backups that are too many.
 func (i Instance) PruneJobName() string { return derived("prune-", i.Name, i.mark()+"-job") }
 
+// VerifyJobName is the name of the Job that starts a server from a backup.
+func (i Instance) VerifyJobName() string { return derived("verify-", i.Name, i.mark()+"-job") }
+
 // RecordName is the name of the MySQLBackup of this life of the instance, of its
 // password Secret, and of its folder on the backup volume. An instance has one in
 // its life, so that whoever comes back after a crash finds it.

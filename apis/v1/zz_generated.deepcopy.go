@@ -6,6 +6,7 @@ package v1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -45,6 +46,11 @@ func (in *BackupSpec) DeepCopyInto(out *BackupSpec) {
 	if in.Keep != nil {
 		in, out := &in.Keep, &out.Keep
 		*out = new(int32)
+		**out = **in
+	}
+	if in.RequireRestorable != nil {
+		in, out := &in.RequireRestorable, &out.RequireRestorable
+		*out = new(bool)
 		**out = **in
 	}
 }
@@ -258,6 +264,13 @@ func (in *MySQLBackupStatus) DeepCopyInto(out *MySQLBackupStatus) {
 	if in.ProvenAt != nil {
 		in, out := &in.ProvenAt, &out.ProvenAt
 		*out = (*in).DeepCopy()
+	}
+	if in.Conditions != nil {
+		in, out := &in.Conditions, &out.Conditions
+		*out = make([]metav1.Condition, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
 	}
 }
 

@@ -32,6 +32,8 @@ func dying(s *instance.State) Step {
 	switch why := forgone(s); {
 	case !proven(s) && why != "" && forgetful(s) && !nothingToLose(s):
 		return Step{Action: MarkEmpty, Phase: PhaseReleasing, Message: why}
+	case proven(s) && unverified(s):
+		return verify(s)
 	case proven(s):
 		return release(s, fmt.Sprintf("Backup %q is proven", s.Record().Name))
 	case why != "":

@@ -201,9 +201,21 @@ func TestNext(t *testing.T) {
 		"NeverSeen":         {reason: "What started has data, wherever its claim is.", state: running(dead, neverHadVolume, func(s *instance.State) { s.XR.Status.Started = true; s.DataClaim = nil }), want: Announce},
 
 		// Release.
-		"Prune":      {reason: "Older backups go after the newer one is proven.", state: provenState(older(3)), want: StartPrune},
-		"PruneKeeps": {reason: "As many are kept as the spec says.", state: provenState(older(2)), want: ReleaseVolume},
-		"PruneOther": {reason: "An archive that lies elsewhere is not ours to remove.", state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Archive.Path = "elsewhere/x.tar.zst" }), want: ReleaseVolume},
+		"Prune":            {reason: "Older backups go after the newer one is proven.", state: provenState(older(3)), want: StartPrune},
+		"PruneKeeps":       {reason: "As many are kept as the spec says.", state: provenState(older(2)), want: ReleaseVolume},
+		"PruneOther":       {reason: "An archive that lies elsewhere is not ours to remove.", state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Archive.Path = "elsewhere/x.tar.zst" }), want: ReleaseVolume},
+		"PruneRestorable":  {reason: "The newest that a server has started from stays until a newer one is as good.", state: provenState(older(3), restorable(3, metav1.ConditionTrue)), want: ReleaseVolume},
+		"PruneRestorables": {reason: "One of them is enough.", state: provenState(older(4), restorable(1, metav1.ConditionTrue), restorable(4, metav1.ConditionTrue)), want: StartPrune},
+		"Unrequired":       {reason: "Nobody waits for what nobody asked for.", state: provenState(restorable(0, metav1.ConditionFalse)), want: ReleaseVolume},
+		"Required":         {reason: "The data stays until a server has run on its backup.", state: provenState(requireRestorable), want: Wait, says: "a server is started"},
+		"RequiredOfXR":     {reason: "Also where the claim is gone.", state: provenState(requireRestorable, func(s *instance.State) { s.Claim = nil }), want: Wait},
+		"RequiredBroken":   {reason: "A person decides.", state: provenState(requireRestorable, restorable(0, metav1.ConditionFalse)), want: Wait, says: `kubectl patch mysql --namespace default db --type=merge --patch '{"spec":{"backup":{"requireRestorable":false}}}'`},
+		"RequiredUnknown":  {reason: "Doubt is not proof.", state: provenState(requireRestorable, restorable(0, metav1.ConditionUnknown)), want: Wait, says: "no server has run on it"},
+		"RequiredWhole":    {reason: "It has.", state: provenState(requireRestorable, restorable(0, metav1.ConditionTrue)), want: ReleaseVolume},
+		"RequiredNoMore":   {reason: "The claim's word counts.", state: provenState(requireRestorable, func(s *instance.State) { s.Claim.Spec.Backup.RequireRestorable = new(false) }), want: ReleaseVolume},
+		"RequiredSkip":     {reason: "Who gives the data up needs no server.", state: provenState(requireRestorable, skip(xrUID)), want: ReleaseVolume},
+		"RequiredReleased": {reason: "What is gone is not waited for.", state: provenState(requireRestorable, released), want: Delete},
+		"RequiredFence":    {reason: "The fence holds meanwhile.", state: provenState(requireRestorable, deployment(1)), want: Stop},
 		"PruneInherited": {reason: "What was inherited counts.", state: provenState(older(3), func(s *instance.State) {
 			s.BackupVolume = backupsOn("pvc-2", "ns")
 			annotate(s.BackupVolume, v1.AnnotationEarlierNamespaces, earlierUID)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -59,14 +60,19 @@ func prune(s *instance.State) (Step, bool) {
 }
 
 // expired records: the proven ones on this volume beyond those to keep, without
-// this life's.
+// this life's, and without the newest that a server has started from.
 func expired(s *instance.State) []client.Object {
 	keep := v1.DefaultKeep
 	if k := s.XR.Spec.Backup.Keep; k != nil && *k > 0 {
 		keep = int(*k)
 	}
 	var out []client.Object
+	restorable := false
 	for i, kept := range provenHere(s) {
+		if !restorable && meta.IsStatusConditionTrue(kept.Status.Conditions, v1.ConditionRestorable) {
+			restorable = true
+			continue
+		}
 		if i >= keep && kept.Spec.Instance.XR != s.XR.GetUID() && removable(s, kept) {
 			out = append(out, kept)
 		}

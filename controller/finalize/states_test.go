@@ -316,3 +316,15 @@ func wiped(how func(*instance.Job)) change {
 		how(s.Wipe)
 	}
 }
+
+// requireRestorable says that a server must start from the backup.
+func requireRestorable(s *instance.State) {
+	s.XR.Spec.Backup.RequireRestorable, s.Claim.Spec.Backup.RequireRestorable = new(true), new(true)
+}
+
+// restorable is the verdict on the nth record.
+func restorable(n int, status metav1.ConditionStatus) change {
+	return func(s *instance.State) {
+		s.Records[n].Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: status, Message: "why"}}
+	}
+}

@@ -99,6 +99,7 @@ const (
 	PhaseAnnounced Phase = "Announced"
 	PhaseStopping  Phase = "Stopping"
 	PhaseBackingUp Phase = "BackingUp"
+	PhaseVerifying Phase = "Verifying"
 	PhaseFailed    Phase = "Failed"
 	PhaseReleasing Phase = "Releasing"
 	// PhaseHeld waits for a person.

@@ -103,7 +103,7 @@ func (s *State) historic() bool { return s.XR != nil && (s.XR.Dying() || !s.XR.S
 func (g *Gatherer) xrs(ctx context.Context, k Key, kind Kind, claim *Composite) ([]*Composite, error) {
 	l := &unstructured.UnstructuredList{}
 	l.SetGroupVersionKind(kind.XR)
-	if err := g.Reader.List(ctx, l, client.MatchingLabels{labelClaimNamespace: k.Namespace, labelClaimName: k.Name}); err != nil {
+	if err := g.Reader.List(ctx, l, XRsOf(k)); err != nil {
 		return nil, fmt.Errorf("cannot list composite resources: %w", err)
 	}
 	out := make([]*Composite, 0, len(l.Items))

@@ -28,6 +28,11 @@ const (
 	labelClaimName      = "crossplane.io/claim-name"
 )
 
+// XRsOf selects the XRs of a claim, as Crossplane labels them.
+func XRsOf(k Key) client.MatchingLabels {
+	return client.MatchingLabels{labelClaimNamespace: k.Namespace, labelClaimName: k.Name}
+}
+
 // OfClaim is the key of a claim.
 func (k Kind) OfClaim(o client.Object) []Key {
 	return []Key{{Kind: k.Claim.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}}

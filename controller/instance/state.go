@@ -156,6 +156,16 @@ func (s *State) Skipped() bool {
 		s.Claim != nil && s.Claim.GetAnnotations()[v1.AnnotationSkipBackup] == uid
 }
 
+// RequiresRestorable is true if a server must have started from the backup
+// before the data goes. The claim's word counts, as for the Policy.
+func (s *State) RequiresRestorable() bool {
+	spec := s.XR.Spec.Backup
+	if s.Claim != nil {
+		spec = s.Claim.Spec.Backup
+	}
+	return spec.RequireRestorable != nil && *spec.RequireRestorable
+}
+
 // Ephemeral instances have nothing that outlives their pod: a Database without
 // storageSize. One that has a volume, or had one, is none.
 func (s *State) Ephemeral() bool {

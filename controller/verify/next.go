@@ -1,0 +1,209 @@
+// Package verify decides when a server is started from a copy of a proven
+// backup, and what is to be thought of the backup then.
+//
+// It is no part of a deletion: that waits for the verdict only where the claim
+// says so. Whatever else wants the backup volume goes first.
+package verify
+
+import (
+	"fmt"
+	"path"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+const (
+	// soon is how long to wait for a turn.
+	soon = 5 * time.Second
+	// again is how long to wait before a verification that a deletion waits for is
+	// tried once more.
+	again = 5 * time.Minute
+)
+
+// An Action is what a Performer can do.
+type Action string
+
+// Actions.
+const (
+	// Rest does nothing until something changes, and Wait for a while.
+	Rest Action = "Rest"
+	Wait Action = "Wait"
+	// Start makes the Job, and Remove deletes it.
+	Start  Action = "StartVerification"
+	Remove Action = "RemoveVerification"
+	// Conclude writes the verdict.
+	Conclude Action = "Conclude"
+)
+
+// A State is all that a decision depends on.
+type State struct {
+	*instance.Verification
+
+	// Now is when it was read.
+	Now time.Time
+	// Record of the newest proven backup, which is the one to verify; nil where
+	// there is none.
+	Record *v1.MySQLBackup
+	// Elsewhere is the number of Jobs for other instances, and AtOnce how many there
+	// may be. 0 leaves only what a deletion waits for, one at a time.
+	Elsewhere, AtOnce int
+}
+
+// A Step is the one thing to do now.
+type Step struct {
+	Action Action
+	After  time.Duration
+	// Verdict of a Conclude.
+	Verdict metav1.Condition
+}
+
+// Next is the one thing to do now.
+func Next(s *State) Step {
+	switch {
+	case s.Job != nil && s.Job.DeletionTimestamp != nil:
+		return Step{Action: Wait, After: soon}
+	case s.Job != nil && (!s.open() || !s.own()):
+		return Step{Action: Remove}
+	case !s.open():
+		return s.later()
+	case s.Home == nil:
+		return conclude(metav1.ConditionUnknown, v1.ReasonNotVerified, "an instance of this name is there again, and needs the volume")
+	case s.Home.XR != nil && !s.Home.RequiresRestorable():
+		return Step{Action: Rest} // It is being released: that goes first.
+	case s.Job != nil:
+		return judge(s)
+	}
+	return begin(s)
+}
+
+// open is true while there is a verdict to find.
+func (s *State) open() bool {
+	if s.Record == nil {
+		return false
+	}
+	c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable)
+	return c == nil || s.awaited(c) && !s.Now.Before(c.LastTransitionTime.Add(again))
+}
+
+// awaited is true if a deletion waits for a better verdict.
+func (s *State) awaited(c *metav1.Condition) bool {
+	return c.Status != metav1.ConditionTrue && s.Verification != nil && s.Home != nil && s.Home.XR != nil && s.Home.RequiresRestorable()
+}
+
+// later is when it is tried again.
+func (s *State) later() Step {
+	if s.Record == nil {
+		return Step{Action: Rest}
+	}
+	if c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable); s.awaited(c) {
+		return Step{Action: Wait, After: max(c.LastTransitionTime.Add(again).Sub(s.Now), time.Second)}
+	}
+	return Step{Action: Rest}
+}
+
+// own is true if the Job was made for the record, and not for an earlier life's.
+// One that ended before the last verdict has had its say.
+func (s *State) own() bool {
+	if s.Job.Labels[v1.LabelXR] != string(s.Record.Spec.Instance.XR) {
+		return false
+	}
+	c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable)
+	return c == nil || s.Job.CreationTimestamp.After(c.LastTransitionTime.Time)
+}
+
+// begin, if it can be tried and it is its turn.
+func begin(s *State) Step {
+	if why := impossible(s); why != "" {
+		return conclude(metav1.ConditionUnknown, v1.ReasonNotVerified, why)
+	}
+	most := s.AtOnce
+	if s.Home.XR != nil {
+		most = max(most, 1)
+	}
+	switch {
+	case most == 0:
+		return Step{Action: Rest} // The platform does not want it.
+	case s.Elsewhere >= most:
+		return Step{Action: Wait, After: soon}
+	}
+	return Step{Action: Start}
+}
+
+// impossible says why it cannot be tried; empty where it can.
+func impossible(s *State) string {
+	h, c, a := s.Home, s.Home.BackupClaim, s.Record.Spec.Archive
+	i := s.Record.Spec.Instance
+	switch {
+	case i.Kind != v1.KindMySQL || s.Record.Spec.Version == "" || s.Record.Spec.Image == "":
+		return "the backup is none of a MySQL server whose version is known"
+	case h.Namespace == nil || h.Namespace.DeletionTimestamp != nil || h.Namespace.UID != i.NamespaceUID:
+		return fmt.Sprintf("namespace %q is gone, or going", i.Namespace)
+	case c == nil || c.DeletionTimestamp != nil || c.Status.Phase != corev1.ClaimBound || s.Volume == nil:
+		return "the backup volume is not there, or not bound"
+	case a == nil || a.ClaimName != c.Name || a.Path != path.Join(s.Record.Name, path.Base(a.Path)):
+		return "the archive is not where the controller puts it"
+	}
+	return ""
+}
+
+// judge a Job.
+func judge(s *State) Step {
+	at, _ := s.Job.Finished()
+	verify, tried := s.Reports[containerVerify]
+	unpack := s.Reports[containerUnpack]
+	switch {
+	case at == nil:
+		return Step{Action: Rest} // Its end is an event.
+	case tried && verify.OK:
+		return conclude(metav1.ConditionTrue, v1.ReasonServerStarted, fmt.Sprintf("a server of version %s has run on a copy of it, and found its %d tables whole", verify.Version, verify.Tables))
+	case tried && verify.ExitCode == v1.ExitBroken:
+		return conclude(metav1.ConditionFalse, v1.ReasonBroken, verify.Error)
+	case tried:
+		return conclude(metav1.ConditionUnknown, v1.ReasonNotVerified, verify.Error)
+	case unpack.ExitCode == v1.ExitDamaged || unpack.ExitCode == v1.ExitMissing:
+		return conclude(metav1.ConditionFalse, v1.ReasonBroken, unpack.Error)
+	case unpack.Error != "":
+		return conclude(metav1.ConditionUnknown, v1.ReasonNotVerified, unpack.Error)
+	}
+	return conclude(metav1.ConditionUnknown, v1.ReasonNotVerified, silent(s.Job))
+}
+
+// silent is what there is to say of a Job without a report.
+func silent(j *instance.Job) string {
+	why := j.Trouble
+	for _, c := range j.Status.Conditions {
+		if why == "" && c.Status == corev1.ConditionTrue {
+			why = c.Message
+		}
+	}
+	return fmt.Sprintf("Job %s has ended without a report: %s", j.Name, why)
+}
+
+func conclude(status metav1.ConditionStatus, reason, message string) Step {
+	return Step{Action: Conclude, Verdict: metav1.Condition{Type: v1.ConditionRestorable, Status: status, Reason: reason, Message: message}}
+}
+
+// Newest proven backup, or nil.
+func Newest(records []v1.MySQLBackup) *v1.MySQLBackup {
+	var out *v1.MySQLBackup
+	for i := range records {
+		r := &records[i]
+		if r.Status.Phase == v1.BackupProven && (out == nil || out.CreationTimestamp.Before(&r.CreationTimestamp)) {
+			out = r
+		}
+	}
+	return out
+}
+
+// Decided is true if nobody need look closer at a backup: there is a verdict, and
+// no deletion that may want a better one.
+func Decided(r *v1.MySQLBackup, ends bool) bool {
+	c := meta.FindStatusCondition(r.Status.Conditions, v1.ConditionRestorable)
+	return c != nil && (c.Status == metav1.ConditionTrue || !ends)
+}

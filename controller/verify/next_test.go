@@ -1,0 +1,163 @@
+package verify
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+const (
+	xrUID = "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11"
+	nsUID = "ns"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+type change func(*State)
+
+// proven is a state whose backup nobody has looked at yet, and whose instance is
+// gone.
+func proven(changes ...change) *State {
+	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
+	record := life.RecordName()
+	s := &State{Now: now, AtOnce: 2, Record: &v1.MySQLBackup{
+		ObjectMeta: metav1.ObjectMeta{Name: record, CreationTimestamp: metav1.Time{Time: now.Add(-time.Hour)}},
+		Spec: v1.MySQLBackupSpec{
+			Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: "default", NamespaceUID: nsUID, Name: "db", XR: xrUID},
+			Image:    "mysql:8.4", Version: "8.4.6", CleanShutdown: true,
+			Archive: &v1.Archive{ClaimName: life.BackupClaimName(), Path: record + "/data.tar.zst", SHA256: strings.Repeat("a", 64), DataBytes: 1 << 30},
+		},
+		Status: v1.MySQLBackupStatus{Phase: v1.BackupProven},
+	}}
+	s.Verification = &instance.Verification{
+		Home: &instance.State{
+			Now: now, Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: nsUID}},
+			BackupClaim: &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.BackupClaimName()},
+				Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+			},
+		},
+		Volume: &corev1.PersistentVolume{}, Reports: map[string]archive.Report{},
+	}
+	for _, c := range changes {
+		c(s)
+	}
+	return s
+}
+
+// dying is a state whose instance waits for its backup's release.
+func dying(s *State) {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetUID(types.UID(xrUID))
+	u.SetDeletionTimestamp(&metav1.Time{Time: now})
+	s.Home.XR = &instance.Composite{Unstructured: u}
+}
+
+func required(s *State) { s.Home.XR.Spec.Backup.RequireRestorable = new(true) }
+
+func verdict(status metav1.ConditionStatus, ago time.Duration) change {
+	return func(s *State) {
+		s.Record.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: status, LastTransitionTime: metav1.Time{Time: now.Add(-ago)}}}
+	}
+}
+
+// jobFrom so long ago.
+func jobFrom(ago time.Duration) change {
+	return func(s *State) {
+		s.Job = &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "verify-db-job", Labels: map[string]string{v1.LabelXR: xrUID}, CreationTimestamp: metav1.Time{Time: now.Add(-ago)}}}}
+	}
+}
+
+func ended(s *State) {
+	jobFrom(time.Minute)(s)
+	s.Job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "it took too long"}}
+}
+
+func report(container string, r archive.Report) change {
+	return func(s *State) {
+		ended(s)
+		s.Reports[container] = r
+	}
+}
+
+// TestNext is the specification.
+func TestNext(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		state  *State
+		want   Action
+		status metav1.ConditionStatus
+		says   string
+	}{
+		"Start":        {reason: "The instance is gone: nobody needs the volume.", state: proven(), want: Start},
+		"NoRecord":     {reason: "There is nothing to verify.", state: proven(func(s *State) { s.Record = nil }), want: Rest},
+		"Leftover":     {reason: "A Job of a record that is gone keeps the volume.", state: proven(jobFrom(0), func(s *State) { s.Record = nil }), want: Remove},
+		"Turn":         {reason: "A machine full of servers helps nobody.", state: proven(func(s *State) { s.Elsewhere = 2 }), want: Wait},
+		"Off":          {reason: "The platform may not want it.", state: proven(func(s *State) { s.AtOnce = 0 }), want: Rest},
+		"OffRequired":  {reason: "Who requires it gets it.", state: proven(dying, required, func(s *State) { s.AtOnce = 0 }), want: Start},
+		"Releasing":    {reason: "A deletion waits for nothing that it need not wait for.", state: proven(dying), want: Rest},
+		"Required":     {reason: "This one does.", state: proven(dying, required), want: Start},
+		"Back":         {reason: "The restore needs the volume.", state: proven(func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "there again"},
+		"BackRunning":  {reason: "Also while a server runs on the copy.", state: proven(jobFrom(0), func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown},
+		"BackDecided":  {reason: "Then the Job goes.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionUnknown, 0), func(s *State) { s.Home = nil }), want: Remove},
+		"Running":      {reason: "Its end is an event.", state: proven(jobFrom(time.Minute)), want: Rest},
+		"Going":        {reason: "Its name must be free first.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait},
+		"OtherLife":    {reason: "A Job of an earlier life says nothing of this one.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.Labels[v1.LabelXR] = "other" }), want: Remove},
+		"Whole":        {reason: "A server ran on it.", state: proven(report(containerVerify, archive.Report{OK: true, Tables: 7, Version: "8.4.6"})), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
+		"Broken":       {reason: "None did.", state: proven(report(containerVerify, archive.Report{ExitCode: v1.ExitBroken, Error: "table `a`.`b`: Corrupt"})), want: Conclude, status: metav1.ConditionFalse, says: "Corrupt"},
+		"NotKnown":     {reason: "What could not be found out is not called broken.", state: proven(report(containerVerify, archive.Report{ExitCode: 1, Error: "killed"})), want: Conclude, status: metav1.ConditionUnknown, says: "killed"},
+		"Damaged":      {reason: "The archive has changed since its proof.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitDamaged, Error: "checksum"})), want: Conclude, status: metav1.ConditionFalse, says: "checksum"},
+		"Missing":      {reason: "Or is gone.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitMissing, Error: "not there"})), want: Conclude, status: metav1.ConditionFalse},
+		"NoRoom":       {reason: "The volume need not have room for a copy.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitNoSpace, Error: "no room"})), want: Conclude, status: metav1.ConditionUnknown, says: "no room"},
+		"Silent":       {reason: "A Job that took too long has no report.", state: proven(ended), want: Conclude, status: metav1.ConditionUnknown, says: "it took too long"},
+		"SilentImage":  {reason: "The kubelet may know more.", state: proven(ended, func(s *State) { s.Job.Trouble = "ErrImagePull: none" }), want: Conclude, status: metav1.ConditionUnknown, says: "ErrImagePull"},
+		"Decided":      {reason: "Once is enough.", state: proven(verdict(metav1.ConditionUnknown, time.Hour)), want: Rest},
+		"CleanUp":      {reason: "The Job goes after the verdict.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: Remove},
+		"AgainLater":   {reason: "A deletion waits for it: what was in the way may pass.", state: proven(dying, required, verdict(metav1.ConditionUnknown, time.Minute)), want: Wait},
+		"Again":        {reason: "Now.", state: proven(dying, required, verdict(metav1.ConditionFalse, time.Hour)), want: Start},
+		"AgainOldJob":  {reason: "The earlier Job has had its say.", state: proven(dying, required, jobFrom(2*time.Hour), verdict(metav1.ConditionFalse, time.Hour)), want: Remove},
+		"AgainRunning": {reason: "And the new one gets its time.", state: proven(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, time.Hour)), want: Rest},
+		"Mongo":        {reason: "Only mysqld is understood.", state: proven(func(s *State) { s.Record.Spec.Instance.Kind = v1.KindDatabase }), want: Conclude, status: metav1.ConditionUnknown, says: "none of a MySQL"},
+		"NamespaceGoes": {reason: "Nothing can be made there.", state: proven(func(s *State) {
+			s.Home.Namespace.DeletionTimestamp = &metav1.Time{Time: now}
+		}), want: Conclude, status: metav1.ConditionUnknown, says: "namespace"},
+		"LaterNamespace": {reason: "It may be another owner's.", state: proven(func(s *State) { s.Home.Namespace.UID = "other" }), want: Conclude, status: metav1.ConditionUnknown, says: "namespace"},
+		"NoVolume":       {reason: "Somebody else's volume is not mounted.", state: proven(func(s *State) { s.Volume = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "volume"},
+		"OddArchive":     {reason: "A path leads nowhere else.", state: proven(func(s *State) { s.Record.Spec.Archive.Path = "../x/data.tar.zst" }), want: Conclude, status: metav1.ConditionUnknown, says: "archive"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Next(tc.state)
+			if got.Action != tc.want || got.Verdict.Status != tc.status || !strings.Contains(got.Verdict.Message, tc.says) {
+				t.Errorf("%s\ngot %+v, want %s %s %q", tc.reason, got, tc.want, tc.status, tc.says)
+			}
+			if got.Action == Wait && got.After <= 0 {
+				t.Error("it waits for no time")
+			}
+		})
+	}
+}
+
+// TestNewest does not go by the order of a list.
+func TestNewest(t *testing.T) {
+	at := func(name string, phase v1.BackupPhase, hours int) v1.MySQLBackup {
+		return v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Time{Time: now.Add(time.Duration(hours) * time.Hour)}}, Status: v1.MySQLBackupStatus{Phase: phase}}
+	}
+	got := Newest([]v1.MySQLBackup{at("a", v1.BackupProven, 1), at("b", v1.BackupProven, 3), at("c", v1.BackupProven, 2), at("d", v1.BackupFailed, 4)})
+	if got == nil || got.Name != "b" {
+		t.Errorf("got %v, want b", got)
+	}
+	if Newest([]v1.MySQLBackup{at("d", v1.BackupRunning, 4)}) != nil {
+		t.Error("an unfinished backup is none to verify")
+	}
+}

@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestRestorable looks at a backup after its claim is gone: a server has run on a copy of it, and nothing of that is left.
+func TestRestorable(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, composition string) {
+		s := newServer(t, composition)
+		before := s.begin(t)
+		s.delete(t)
+		s.proven(t, 1)
+		if message := s.verdict(t, "True"); !strings.Contains(message, "tables whole") {
+			t.Errorf("want the tables that were checked, got %q", message)
+		}
+		s.nothingLeft(t)
+		s.noCopy(t)
+		s.create(t)
+		if got := s.firstAnswer(t, rows); got != before {
+			t.Errorf("want every row, got %q", got)
+		}
+	})
+}
+
+// TestRequireRestorable backs up a database that has been damaged on its disk. The archive is as good as the data, so the
+// backup is proven; but no server finds its tables whole, and the data stays until a person says otherwise.
+func TestRequireRestorable(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, classComposition)
+	s.spec["backup"] = map[string]any{"requireRestorable": true}
+	s.begin(t)
+	s.delete(t)
+	s.verdict(t, "True")
+	s.nothingLeft(t)
+
+	s.create(t)
+	s.restored(t)
+	s.damage(t)
+	s.startDelete(t)
+	if message := s.verdict(t, "False"); !strings.Contains(message, "victim") {
+		t.Errorf("want the table by its name, got %q", message)
+	}
+	s.says(t, "no server has run on it")
+	if _, err := s.volumeOf(t.Context(), s.name+"-pvc"); err != nil {
+		t.Errorf("want the data kept: %v", err)
+	}
+	if out, err := kubectl(t.Context(), "patch", "mysql", s.name, "--namespace", s.namespace, "--type=merge", "--patch", `{"spec":{"backup":{"requireRestorable":false}}}`); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s.gone(t)
+	s.proven(t, 2)
+	s.nothingLeft(t)
+}
+
+// verdict waits for that of the newest backup, and returns what it says.
+func (s *server) verdict(t *testing.T, want string) (message string) {
+	t.Helper()
+	eventually(t, "the verdict on the backup", func(ctx context.Context) error {
+		records, err := s.records(ctx)
+		if err != nil {
+			return err
+		}
+		if len(records) == 0 {
+			return errors.New("there is no record")
+		}
+		newest := records[0]
+		for _, r := range records {
+			created, last := r.GetCreationTimestamp(), newest.GetCreationTimestamp()
+			if last.Before(&created) {
+				newest = r
+			}
+		}
+		conditions, _, err := unstructured.NestedSlice(newest.Object, "status", "conditions")
+		if err != nil || len(conditions) != 1 {
+			return fmt.Errorf("%s: want one condition, got %v, %w", newest.GetName(), conditions, err)
+		}
+		c, _ := conditions[0].(map[string]any)
+		if message = fmt.Sprint(c["message"]); c["type"] != "Restorable" || c["status"] != want {
+			return fmt.Errorf("%s: want Restorable %s, got %v", newest.GetName(), want, c)
+		}
+		return nil
+	})
+	return message
+}
+
+// noCopy of the backup is left on its volume.
+func (s *server) noCopy(t *testing.T) {
+	t.Helper()
+	pod(t, s.namespace, "copies", s.backupClaim())
+	out, err := in(t.Context(), s.namespace, "copies", "", "find", "/data", "-path", "*/.crossplane-mysql-verify/*")
+	if err != nil || out != "" {
+		t.Errorf("want no copy, got %q, %v", out, err)
+	}
+	if err := suite.kube.Delete(t.Context(), toolboxPod(s.namespace, "copies", s.backupClaim())); client.IgnoreNotFound(err) != nil {
+		t.Error(err)
+	}
+}
+
+// damage some pages of a table on the disk of a running server, which does not look at them any more.
+func (s *server) damage(t *testing.T) {
+	t.Helper()
+	s.mustQuery(t, "CREATE TABLE victim (id INT AUTO_INCREMENT PRIMARY KEY, t CHAR(200)); INSERT INTO victim (t) SELECT REPEAT('x', 200) FROM information_schema.COLUMNS LIMIT 3000; SET GLOBAL innodb_max_dirty_pages_pct = 0; FLUSH TABLES victim; DO SLEEP(2)")
+	p := toolboxPod(s.namespace, "vandal", s.name+"-pvc")
+	startPod(t, p)
+	out, err := in(t.Context(), s.namespace, "vandal", "", "sh", "-c", `dd if=/dev/zero of="$(find /data -name victim.ibd)" bs=16384 seek=6 count=8 conv=notrunc,fsync`)
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := suite.kube.Delete(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the pod", func(ctx context.Context) error { return gone(ctx, p) })
+}
