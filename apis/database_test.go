@@ -35,6 +35,7 @@ func TestDatabaseSchema(t *testing.T) {
 		"OtherType":       {reason: "The data is of one type.", old: m{}, spec: m{"type": "mysql"}, update: true, want: []string{"type cannot change"}},
 		"TypeUnset":       {reason: "Null first and another next would be a way round.", old: m{}, spec: m{"type": nil}, update: true, want: []string{"type is missing"}},
 		"Password":        {reason: "Better than what everybody knows.", spec: m{"type": "mysql", "passwordSecretRef": secret}},
+		"MongoRestorable": {reason: "It would wait for ever.", spec: m{"backup": m{"requireRestorable": true}}, want: []string{"requireRestorable is for type mysql"}},
 		"MongoPassword":   {reason: "A password that nobody asks for is a false comfort.", spec: m{"passwordSecretRef": secret}, want: []string{"asks for no password"}},
 		"Kept":            {reason: "The promise of a MySQL.", spec: m{"storageSize": "1Gi", "deletionPolicy": "Discard", "backup": m{"keep": int64(2)}, "restore": m{"policy": "Never"}}},
 		"NothingToKeep":   {reason: "Without a volume there is no backup.", spec: m{"deletionPolicy": "Backup"}, want: []string{"without it nothing is kept"}},

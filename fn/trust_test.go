@@ -38,15 +38,16 @@ type reach struct {
 // reaches of every field that a claim of either kind has. Who adds a field says
 // here what it can reach.
 var reaches = map[string]reach{
-	"backup.keep":            {to: "the number of this instance's backups", odd: []any{-1, 0, 1 << 40}},
-	"compositeDeletePolicy":  {to: "how Crossplane deletes the XR", odd: []any{"Foreground", "Orphan"}},
-	"config[]":               {to: "my.cnf of the server, without files, plugins and includes", keys: []string{"plugin_load", "plugin-load-add", "init_file", "datadir", "!includedir", "[client]", "loose_plugin_dir", "skip-grant-tables", "max_connections", "a.plugin_load", "sql_mode"}},
-	"database":               {to: "the name of a schema in the server, and an environment variable of it"},
-	"deletionPolicy":         {to: "this instance's data", odd: []any{"Discard", "Orphan"}},
-	"image":                  {to: "what runs in the server's container, and which image's version is asked", odd: []any{"registry.example/x@sha256:1", "docker://x", "file:///x", "x --privileged", "x\tb", "-v", "..", "a/../../b"}},
-	"password":               {to: "root of this server"},
-	"passwordSecretRef.key":  {to: "a key of a Secret of the claim's namespace"},
-	"passwordSecretRef.name": {to: "a Secret of the claim's namespace", odd: []any{"theirs", "kube-system/theirs"}},
+	"backup.keep":              {to: "the number of this instance's backups", odd: []any{-1, 0, 1 << 40}},
+	"backup.requireRestorable": {to: "how long this instance's data stays after its backup", odd: []any{"true", 1}},
+	"compositeDeletePolicy":    {to: "how Crossplane deletes the XR", odd: []any{"Foreground", "Orphan"}},
+	"config[]":                 {to: "my.cnf of the server, without files, plugins and includes", keys: []string{"plugin_load", "plugin-load-add", "init_file", "datadir", "!includedir", "[client]", "loose_plugin_dir", "skip-grant-tables", "max_connections", "a.plugin_load", "sql_mode"}},
+	"database":                 {to: "the name of a schema in the server, and an environment variable of it"},
+	"deletionPolicy":           {to: "this instance's data", odd: []any{"Discard", "Orphan"}},
+	"image":                    {to: "what runs in the server's container, and which image's version is asked", odd: []any{"registry.example/x@sha256:1", "docker://x", "file:///x", "x --privileged", "x\tb", "-v", "..", "a/../../b"}},
+	"password":                 {to: "root of this server"},
+	"passwordSecretRef.key":    {to: "a key of a Secret of the claim's namespace"},
+	"passwordSecretRef.name":   {to: "a Secret of the claim's namespace", odd: []any{"theirs", "kube-system/theirs"}},
 	"resources.claims[].name": {
 		to: "nothing: it is refused", odd: []any{"gpu"},
 	},

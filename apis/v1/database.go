@@ -44,6 +44,7 @@ const DefaultDatabasePassword = "my_passwd"
 //
 // +kubebuilder:validation:XValidation:rule="has(self.type)",message="type is missing: set it to mongo or mysql"
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || !has(oldSelf.type) || self.type == oldSelf.type",message="type cannot change: mongo and mysql do not read each other's data; create another Database"
+// +kubebuilder:validation:XValidation:rule="!has(self.backup) || !has(self.backup.requireRestorable) || !self.backup.requireRestorable || !has(self.type) || self.type == 'mysql'",message="backup.requireRestorable is for type mysql: no other server is started from a copy of its backup"
 // +kubebuilder:validation:XValidation:rule="!has(self.passwordSecretRef) || !has(self.type) || self.type == 'mysql'",message="passwordSecretRef is for type mysql: a server of type mongo asks for no password"
 // +kubebuilder:validation:XValidation:rule="has(self.storageSize) == has(oldSelf.storageSize)",message="storageSize cannot come or go: without it the data is gone with the pod; create another Database"
 // +kubebuilder:validation:XValidation:rule="!has(self.storageSize) || !has(oldSelf.storageSize) || !isQuantity(self.storageSize) || !isQuantity(oldSelf.storageSize) || quantity(self.storageSize).compareTo(quantity(oldSelf.storageSize)) >= 0",message="the storage size may grow, it cannot shrink"

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -58,6 +59,10 @@ func (x *exam) proven(p *patient, r *v1.MySQLBackup) []Finding {
 	if !slices.ContainsFunc(p.backups, func(v *corev1.PersistentVolume) bool { return hasBackupsOf(v, r.Spec.Instance.NamespaceUID) }) {
 		out = append(out, wrong("bring the volume back; if it is lost for good: kubectl delete mysqlbackup "+r.Name,
 			"backup %s is proven, and no volume says that it holds backups of namespace %s (%s): it cannot be restored", r.Name, p.key.Namespace, r.Spec.Instance.NamespaceUID))
+	}
+	if c := meta.FindStatusCondition(r.Status.Conditions, v1.ConditionRestorable); c != nil && c.Status == metav1.ConditionFalse {
+		out = append(out, wrong("create the claim with spec.restore.backup set to an older one, and keep this one for whoever repairs the data",
+			"backup %s is what was on the disk, but no server runs on it: %s", r.Name, c.Message))
 	}
 	if x.Unread[kindSecret] == "" && !slices.ContainsFunc(x.Passwords, func(s metav1.PartialObjectMetadata) bool { return s.Name == r.Name }) {
 		out = append(out, wrong("when it is restored, give the claim the password of that time and change it afterwards",

@@ -393,6 +393,12 @@ func TestExamine(t *testing.T) {
 			},
 			want: []string{"wrong: PersistentVolume pv-backup with the backups has the reclaim policy Delete", "wrong: PersistentVolume pv-backup with the backups has no finalizer"},
 		},
+		"NotRestorable": {
+			change: func(c *Cluster) {
+				c.Records[0].Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: metav1.ConditionFalse, Message: "table a.b is corrupt"}}
+			},
+			want: []string{"no server runs on it: table a.b is corrupt"},
+		},
 		"PasswordGone": {
 			change: func(c *Cluster) { c.Passwords = nil },
 			want:   []string{"wrong: Secret crossplane-mysql-system/" + old + " with the password of backup " + old + " is gone"},

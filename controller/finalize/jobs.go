@@ -74,7 +74,7 @@ const agentMemory = "128Mi"
 
 // agentJob runs the agent beside the volumes, each mounted under its name.
 func agentJob(s *instance.State, image, name, component string, command []string, volumes ...corev1.Volume) *batchv1.Job {
-	var mounts []corev1.VolumeMount
+	mounts := make([]corev1.VolumeMount, 0, len(volumes))
 	for _, v := range volumes {
 		mounts = append(mounts, corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
 	}

@@ -16,6 +16,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
 
 const (
@@ -140,7 +141,7 @@ func impossible(s *State) string {
 	h, c, a := s.Home, s.Home.BackupClaim, s.Record.Spec.Archive
 	i := s.Record.Spec.Instance
 	switch {
-	case i.Kind != v1.KindMySQL || s.Record.Spec.Version == "" || s.Record.Spec.Image == "":
+	case !tryable(s.Record):
 		return "the backup is none of a MySQL server whose version is known"
 	case h.Namespace == nil || h.Namespace.DeletionTimestamp != nil || h.Namespace.UID != i.NamespaceUID:
 		return fmt.Sprintf("namespace %q is gone, or going", i.Namespace)
@@ -150,6 +151,12 @@ func impossible(s *State) string {
 		return "the archive is not where the controller puts it"
 	}
 	return ""
+}
+
+// tryable backups are of a server that can be started without a claim.
+func tryable(r *v1.MySQLBackup) bool {
+	v, err := version.Parse(r.Spec.Version)
+	return err == nil && v.Flavour != version.MongoDB && r.Spec.Image != ""
 }
 
 // judge a Job.

@@ -127,7 +127,8 @@ func TestNext(t *testing.T) {
 		"Again":        {reason: "Now.", state: proven(dying, required, verdict(metav1.ConditionFalse, time.Hour)), want: Start},
 		"AgainOldJob":  {reason: "The earlier Job has had its say.", state: proven(dying, required, jobFrom(2*time.Hour), verdict(metav1.ConditionFalse, time.Hour)), want: Remove},
 		"AgainRunning": {reason: "And the new one gets its time.", state: proven(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, time.Hour)), want: Rest},
-		"Mongo":        {reason: "Only mysqld is understood.", state: proven(func(s *State) { s.Record.Spec.Instance.Kind = v1.KindDatabase }), want: Conclude, status: metav1.ConditionUnknown, says: "none of a MySQL"},
+		"Mongo":        {reason: "Only mysqld is understood.", state: proven(func(s *State) { s.Record.Spec.Version = "8.0.4-MongoDB" }), want: Conclude, status: metav1.ConditionUnknown, says: "none of a MySQL"},
+		"NoVersion":    {reason: "A server that never answered has none.", state: proven(func(s *State) { s.Record.Spec.Version = "" }), want: Conclude, status: metav1.ConditionUnknown, says: "version"},
 		"NamespaceGoes": {reason: "Nothing can be made there.", state: proven(func(s *State) {
 			s.Home.Namespace.DeletionTimestamp = &metav1.Time{Time: now}
 		}), want: Conclude, status: metav1.ConditionUnknown, says: "namespace"},

@@ -74,6 +74,8 @@ func (p *plan) checkKind(spec *field.Path) field.ErrorList {
 		return field.ErrorList{field.NotSupported(path, v1.DatabaseType(clip(string(p.Type))), v1.DatabaseTypes())}
 	case !p.engine.password && p.spec.PasswordSecretRef != nil:
 		return field.ErrorList{field.Forbidden(spec.Child("passwordSecretRef"), fmt.Sprintf("a server of type %s asks for no password: remove it", p.Type))}
+	case !p.engine.password && p.spec.Backup.RequireRestorable != nil && *p.spec.Backup.RequireRestorable:
+		return field.ErrorList{field.Forbidden(spec.Child("backup", "requireRestorable"), fmt.Sprintf("no server of type %s is started from a copy of its backup, and the deletion would wait for ever: remove it", p.Type))}
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 func TestRestorable(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, composition string) {
+		t.Helper()
 		s := newServer(t, composition)
 		before := s.begin(t)
 		s.delete(t)
