@@ -57,8 +57,7 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	}
 	xrs = append(ghosts, xrs...)
 	if len(xrs) == 0 {
-		s := &State{Life: k.Life(""), Now: g.Clock(), Namespace: ns, Claim: claim}
-		return []*State{s}, errors.Join(g.volumes(ctx, s), g.backups(ctx, s))
+		return g.nobody(ctx, k, ns, claim)
 	}
 	out := make([]*State, 0, len(xrs))
 	for i, xr := range xrs {
@@ -72,6 +71,12 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// nobody lives under the name: there may be volumes all the same.
+func (g *Gatherer) nobody(ctx context.Context, k Key, ns *corev1.Namespace, claim *Composite) ([]*State, error) {
+	s := &State{Life: k.Life(""), Now: g.Clock(), Namespace: ns, Claim: claim}
+	return []*State{s}, errors.Join(g.volumes(ctx, s), g.backups(ctx, s))
 }
 
 // life reads what a decision about this life can depend on.

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,6 +33,10 @@ type Verification struct {
 // Verification of a backup of the instance.
 func (g *Gatherer) Verification(ctx context.Context, k Key, record *v1.MySQLBackup) (*Verification, error) {
 	lives, err := g.Gather(ctx, k)
+	if kerrors.IsNotFound(err) || apimeta.IsNoMatchError(err) {
+		// The XRD was uninstalled, and all instances with it: their backups are there.
+		lives, err = g.uninstalled(ctx, k)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +61,15 @@ func (g *Gatherer) Verification(ctx context.Context, k Key, record *v1.MySQLBack
 	}
 	out.Volume = v
 	return out, nil
+}
+
+// uninstalled is the name of an instance whose kind is not there any more.
+func (g *Gatherer) uninstalled(ctx context.Context, k Key) ([]*State, error) {
+	ns, err := get(ctx, g.Reader, &corev1.Namespace{}, "", k.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return g.nobody(ctx, k, ns, nil)
 }
 
 // home of a life that was backed up: its own as long as it has not ended, and

@@ -305,6 +305,7 @@ func (s *server) look(ctx context.Context) string {
 		{"get", "mysql,pvc,job,pod,deployment,events", "--namespace", s.namespace, "--output", "wide"},
 		{"get", "mysql", s.name, "--namespace", s.namespace, "--output", "yaml"},
 		{"get", "xmysql,mysqlbackup,pv", "--output", "wide"},
+		{"get", "xmysql", "--selector", "crossplane.io/claim-namespace=" + s.namespace, "--output", "yaml"},
 		{"logs", "--namespace", "crossplane-mysql-system", "deployment/crossplane-mysql", "--tail", "60"},
 	} {
 		out, err := kubectl(ctx, args...)
