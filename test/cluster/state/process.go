@@ -50,7 +50,7 @@ func (c Cluster) Running() (Process, bool) {
 		return Process{}, false
 	}
 	stat, err := readStat(p.PID)
-	return p, err == nil && stat.started == p.Started && stat.state != "Z"
+	return p, err == nil && stat.started == p.Started && !stat.ended()
 }
 
 // Used says whether something of an earlier run may still lie here.
@@ -101,9 +101,13 @@ func WriteFile(name string, b []byte) error {
 	return os.Rename(tmp, name)
 }
 
-type procStat struct{ state, started string }
+type procStat struct{ state, threads, started string }
 
-// readStat reads fields 3 and 22 of proc_pid_stat(5). The name in field 2 may hold spaces and brackets.
+// ended says whether nothing of the process runs any more. A process whose first thread is a zombie may still have
+// others on their way out, and until the last one is gone its files are open: also the ports that it listens on.
+func (s procStat) ended() bool { return s.state == "Z" && s.threads == "1" }
+
+// readStat reads fields 3, 20 and 22 of proc_pid_stat(5). The name in field 2 may hold spaces and brackets.
 func readStat(pid int) (procStat, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -114,5 +118,5 @@ func readStat(pid int) (procStat, error) {
 	if !ok || len(f) < 20 {
 		return procStat{}, fmt.Errorf("cannot read the state of process %d", pid)
 	}
-	return procStat{state: f[0], started: f[19]}, nil
+	return procStat{state: f[0], threads: f[17], started: f[19]}, nil
 }

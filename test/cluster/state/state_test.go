@@ -4,9 +4,12 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestNew(t *testing.T) {
@@ -65,6 +68,62 @@ func TestProcess(t *testing.T) {
 	<-exited
 	if _, running := c.Running(); running || !c.Used() {
 		t.Error("want it not to run, but to be remembered")
+	}
+}
+
+// thread lets this program be a process whose first thread has ended while another still holds its files.
+const thread = "STATE_TEST_THREAD"
+
+func init() {
+	if os.Getenv(thread) == "" {
+		return
+	}
+	runtime.LockOSThread() // It is the first one: that is where functions of this name run.
+	go func() {
+		time.Sleep(time.Minute)
+		os.Exit(1)
+	}()
+	_, _, _ = unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0)
+}
+
+// TestFirstThreadEnded sees that a process runs until its last thread is gone.
+func TestFirstThreadEnded(t *testing.T) {
+	c, err := New(t.TempDir(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0]) //nolint:noctx,gosec // This program itself; it is killed below.
+	cmd.Env = append(os.Environ(), thread+"=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	var stat procStat
+	for range 1000 {
+		if stat, err = readStat(cmd.Process.Pid); err != nil {
+			t.Fatal(err)
+		}
+		if stat.state == "Z" {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if stat.state != "Z" || stat.threads == "1" {
+		t.Fatalf("want a process whose first thread alone has ended, got %+v", stat)
+	}
+	if err := c.Save(Process{PID: cmd.Process.Pid}); err != nil {
+		t.Fatal(err)
+	}
+	if _, running := c.Running(); !running {
+		t.Error("want it to run as long as one of its threads does")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := c.Kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, running := c.Running(); running {
+		t.Error("want it not to run")
 	}
 }
 
