@@ -54,16 +54,26 @@ func (c *backupCommand) Run(ctx context.Context) error {
 	return report(r, c.Report, err)
 }
 
-// restoreCommand is `controller restore`. The function composes its flags.
-type restoreCommand struct {
-	Archive   string `help:"File to unpack, with its manifest.json beside it." required:"" type:"path"`
-	SHA256    string `help:"Its SHA-256 sum, in hexadecimal, as the MySQLBackup has it." name:"sha256" required:""`
-	Volume    string `help:"Where the data volume is mounted." required:"" type:"path"`
-	Directory string `default:"${directory}" help:"Folder in the volume's root that the data goes to. It must be empty or missing."`
+// unpacking is what the commands that unpack an archive are told of it.
+type unpacking struct {
+	Archive string `help:"File to unpack, with its manifest.json beside it." required:"" type:"path"`
+	SHA256  string `help:"Its SHA-256 sum, in hexadecimal, as the MySQLBackup has it." name:"sha256" required:""`
 
 	SourceVersion string `help:"Version of the server that wrote the data, such as 8.4.6." required:""`
 	SourceClean   bool   `help:"True if that server stopped cleanly: no server upgrades data that was not." negatable:""`
-	TargetVersion string `help:"File that 'controller version-of-server' wrote in the image of the server that is to take over." required:"" type:"path"`
+	TargetVersion string `help:"File that 'controller version-of-server' wrote in the image of the server that is to run on the data." required:"" type:"path"`
+}
+
+func (u *unpacking) restore() archive.Restore {
+	return archive.Restore{Archive: u.Archive, SHA256: u.SHA256, Source: u.SourceVersion, SourceClean: u.SourceClean, Target: u.TargetVersion, Output: os.Stdout}
+}
+
+// restoreCommand is `controller restore`. The function composes its flags.
+type restoreCommand struct {
+	unpacking
+
+	Volume    string `help:"Where the data volume is mounted." required:"" type:"path"`
+	Directory string `default:"${directory}" help:"Folder in the volume's root that the data goes to. It must be empty or missing."`
 
 	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
 }
@@ -71,10 +81,8 @@ type restoreCommand struct {
 // Run the restore.
 func (c *restoreCommand) Run(ctx context.Context) error {
 	tuneMemory()
-	s := archive.Restore{
-		Archive: c.Archive, SHA256: c.SHA256, Volume: c.Volume, Directory: c.Directory,
-		Source: c.SourceVersion, SourceClean: c.SourceClean, Target: c.TargetVersion, Output: os.Stdout,
-	}
+	s := c.restore()
+	s.Volume, s.Directory = c.Volume, c.Directory
 	r, err := s.Run(ctx)
 	return report(r, c.Report, err)
 }
@@ -82,13 +90,9 @@ func (c *restoreCommand) Run(ctx context.Context) error {
 // unpackCommand is `controller unpack`. Its archive is on the volume that it
 // unpacks to.
 type unpackCommand struct {
-	Archive string `help:"File to unpack, with its manifest.json beside it." required:"" type:"path"`
-	SHA256  string `help:"Its SHA-256 sum, in hexadecimal, as the MySQLBackup has it." name:"sha256" required:""`
-	Volume  string `help:"Where the backup volume is mounted. The copy goes to ${verify}/${directory} in its root; what an earlier run left there is removed. It must fit, and leave a tenth of the file system free." required:"" type:"path"`
+	unpacking
 
-	SourceVersion string `help:"Version of the server that wrote the data, such as 8.4.6." required:""`
-	SourceClean   bool   `help:"True if that server stopped cleanly: no server upgrades data that was not." negatable:""`
-	TargetVersion string `help:"File that 'controller version-of-server' wrote in the image of the server that is to be tried on the copy." required:"" type:"path"`
+	Volume string `help:"Where the backup volume is mounted. The copy goes to ${verify}/${directory} in its root; what an earlier run left there is removed. It must fit, and leave a tenth of the file system free." required:"" type:"path"`
 
 	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
 }
@@ -96,10 +100,8 @@ type unpackCommand struct {
 // Run the unpacking.
 func (c *unpackCommand) Run(ctx context.Context) error {
 	tuneMemory()
-	u := archive.Unpack{Restore: archive.Restore{
-		Archive: c.Archive, SHA256: c.SHA256, Volume: c.Volume,
-		Source: c.SourceVersion, SourceClean: c.SourceClean, Target: c.TargetVersion, Output: os.Stdout,
-	}}
+	u := archive.Unpack{Restore: c.restore()}
+	u.Volume = c.Volume
 	r, err := u.Run(ctx)
 	return report(r, c.Report, err)
 }

@@ -38,35 +38,25 @@ type Verifications struct {
 // Reconcile the newest backup of an instance. Jobs and records are sources of its
 // events.
 func (r *Verifications) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
-	jobs := &metav1.PartialObjectMetadataList{}
-	jobs.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("JobList"))
-	if err := r.cache.List(ctx, jobs, client.MatchingLabels{v1.LabelComponent: v1.ComponentVerify}); err != nil {
+	mine, elsewhere, err := r.jobs(ctx, k)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
-	mine := 0
-	for i := range jobs.Items {
-		if jobs.Items[i].Labels[v1.LabelInstance] == k.Life("").Key() {
-			mine++
+	if mine == 0 {
+		if idle, err := r.idle(ctx, k); err != nil || idle {
+			return reconcile.Result{}, err
 		}
 	}
-	newest, err := r.newest(ctx, r.cache, k)
-	if err != nil || newest == nil {
+	s := &verify.State{Now: r.clock(), Elsewhere: elsewhere, AtOnce: r.atOnce}
+	if s.Record, err = r.newest(ctx, r.reader, k); err != nil {
 		return reconcile.Result{}, err
 	}
-	ends, err := r.ends(ctx, k)
-	if err != nil || mine == 0 && verify.Decided(newest, ends) {
-		return reconcile.Result{}, err
-	}
-	if newest, err = r.newest(ctx, r.reader, k); err != nil || newest == nil {
-		return reconcile.Result{}, err
-	}
-	s := &verify.State{Now: r.clock(), Record: newest, Elsewhere: len(jobs.Items) - mine, AtOnce: r.atOnce}
-	if s.Verification, err = r.gather.Verification(ctx, k, newest); err != nil {
+	if s.Verification, err = r.gather.Verification(ctx, k, s.XR()); err != nil {
 		return reconcile.Result{}, err
 	}
 	step := verify.Next(s)
 	if step.Action != verify.Rest && step.Action != verify.Wait {
-		log.FromContext(ctx).Info(string(step.Action), "backup", newest.Name, "restorable", step.Verdict.Status, "message", step.Verdict.Message)
+		log.FromContext(ctx).Info(string(step.Action), "xr", s.XR(), "restorable", step.Verdict.Status, "message", step.Verdict.Message)
 	}
 	switch err := r.perform.Perform(ctx, s, step); {
 	case kerrors.IsConflict(err), kerrors.IsNotFound(err):
@@ -75,9 +65,34 @@ func (r *Verifications) Reconcile(ctx context.Context, k instance.Key) (reconcil
 		return reconcile.Result{}, err
 	}
 	if step.Action == verify.Conclude {
-		r.say(newest, step)
+		r.say(s.Record, step)
 	}
 	return reconcile.Result{RequeueAfter: step.After}, nil
+}
+
+// jobs that verify: the instance's, and those of others.
+func (r *Verifications) jobs(ctx context.Context, k instance.Key) (mine, elsewhere int, err error) {
+	l := &metav1.PartialObjectMetadataList{}
+	l.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("JobList"))
+	if err := r.cache.List(ctx, l, client.MatchingLabels{v1.LabelComponent: v1.ComponentVerify}); err != nil {
+		return 0, 0, err
+	}
+	for i := range l.Items {
+		if l.Items[i].Labels[v1.LabelInstance] == k.Life("").Key() {
+			mine++
+		}
+	}
+	return mine, len(l.Items) - mine, nil
+}
+
+// idle is true where there is nothing to verify.
+func (r *Verifications) idle(ctx context.Context, k instance.Key) (bool, error) {
+	newest, err := r.newest(ctx, r.cache, k)
+	if err != nil || newest == nil {
+		return true, err
+	}
+	ends, err := r.ends(ctx, k)
+	return verify.Decided(newest, ends), err
 }
 
 // ends is true if a life of the instance is being deleted.
@@ -92,17 +107,8 @@ func (r *Verifications) ends(ctx context.Context, k instance.Key) (bool, error) 
 
 // newest proven backup of the instance.
 func (r *Verifications) newest(ctx context.Context, from client.Reader, k instance.Key) (*v1.MySQLBackup, error) {
-	l := &v1.MySQLBackupList{}
-	if err := from.List(ctx, l, client.MatchingLabels{v1.LabelInstance: k.Life("").Key()}); err != nil {
-		return nil, err
-	}
-	var ours []v1.MySQLBackup
-	for i := range l.Items {
-		if b := &l.Items[i]; b.Spec.Instance.Kind == k.Kind && b.Spec.Instance.Namespace == k.Namespace && b.Spec.Instance.Name == k.Name {
-			ours = append(ours, *b)
-		}
-	}
-	return verify.Newest(ours), nil
+	records, err := instance.Records(ctx, from, k.Life(""))
+	return verify.Newest(records), err
 }
 
 // say it beside the record: the claim may be gone.

@@ -31,8 +31,11 @@ func (c *verifyCommand) Run(ctx context.Context) error {
 		// Then it is no BrokenError any more.
 		err = &archive.ExitError{Code: archive.ExitBusy, Err: fmt.Errorf("the copy was never made, or removed while it was tried, as a backup does that needs the room: %s", err.Error())}
 	}
-	r := verified(result, verifyCode(ctx, err), err)
-	r.Seconds = time.Since(start).Seconds()
+	if err != nil {
+		err = &archive.ExitError{Code: verifyCode(ctx, err), Err: err}
+	}
+	r := archive.Report{Command: "verify", Tables: int64(result.Tables), Version: result.Version}
+	r.End(time.Since(start).Seconds(), err)
 	fmt.Println(sentence(r))
 	return report(r, c.Report, nil)
 }
@@ -41,23 +44,12 @@ func (c *verifyCommand) Run(ctx context.Context) error {
 func verifyCode(ctx context.Context, err error) int {
 	_, broken := errors.AsType[*trial.BrokenError](err)
 	switch {
-	case err == nil:
-		return 0
 	case ctx.Err() != nil:
 		return archive.ExitStopped
 	case broken:
 		return v1.ExitBroken
 	}
 	return archive.CodeOf(err)
-}
-
-// verified is a verdict as a report.
-func verified(result trial.Result, code int, err error) archive.Report {
-	r := archive.Report{Command: "verify", OK: err == nil, ExitCode: code, Tables: int64(result.Tables), Version: result.Version}
-	if err != nil {
-		r.Error = err.Error()
-	}
-	return r
 }
 
 // sentence that says the same to people.

@@ -59,7 +59,7 @@ func (b *Backup) Run(ctx context.Context) (Report, error) {
 	start := time.Now()
 	r := Report{Command: "backup"}
 	err := classify(ctx, b.run(ctx, &r))
-	r.end(time.Since(start).Seconds(), err)
+	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
 

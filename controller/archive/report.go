@@ -104,20 +104,20 @@ func (r *Report) Save(path string) error {
 	return err
 }
 
-// fill in what a manifest says.
-func (r *Report) fill(m *Manifest) {
-	r.Archive, r.Size, r.SHA256 = m.Archive, m.Size, m.SHA256
-	r.DataBytes, r.Entries = m.DataBytes, m.Entries
-	r.Version, r.CleanShutdown, r.Shutdown = m.Version, m.CleanShutdown, m.Shutdown
-}
-
-// end of a run.
-func (r *Report) end(seconds float64, err error) {
+// End of a run: how long it took, and its error, if any.
+func (r *Report) End(seconds float64, err error) {
 	r.Seconds = seconds
 	r.OK, r.ExitCode = err == nil, CodeOf(err)
 	if err != nil {
 		r.Error = err.Error()
 	}
+}
+
+// fill in what a manifest says.
+func (r *Report) fill(m *Manifest) {
+	r.Archive, r.Size, r.SHA256 = m.Archive, m.Size, m.SHA256
+	r.DataBytes, r.Entries = m.DataBytes, m.Entries
+	r.Version, r.CleanShutdown, r.Shutdown = m.Version, m.CleanShutdown, m.Shutdown
 }
 
 // cut a text at a rune's end, and take out what JSON would make longer.

@@ -45,7 +45,7 @@ func (s *Restore) Run(ctx context.Context) (Report, error) {
 	start := time.Now()
 	r := Report{Command: "restore"}
 	err := classify(ctx, s.run(ctx, &r))
-	r.end(time.Since(start).Seconds(), err)
+	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
 

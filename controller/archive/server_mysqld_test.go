@@ -4,7 +4,6 @@ package archive
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,37 +14,29 @@ import (
 	"time"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/rootfs"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
 
-// rootfsVariable names the root file system of a real MySQL server, as
-// mmdebstrap makes it of the packages mysql-server-core and mysql-client-core.
-// Nothing is installed and nothing is mounted: its programs are run by its own
-// loader.
-const rootfsVariable = "MYSQLD_ROOTFS"
-
 // A server is a real one, on a socket and without a network.
 type server struct {
-	root, volume, socket string
-	version              string
-	process              *exec.Cmd
-	ended                chan error
+	root           rootfs.Root
+	volume, socket string
+	version        string
+	process        *exec.Cmd
+	ended          chan error
 }
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	root := os.Getenv(rootfsVariable)
-	if root == "" {
-		t.Fatalf("%s is not set", rootfsVariable)
-	}
 	short, err := os.MkdirTemp("", "m") //nolint:usetesting // A socket's path is at most 107 bytes.
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
-	s := &server{root: root, socket: filepath.Join(short, "s"), volume: filepath.Join(short, "v")}
+	s := &server{root: rootfs.Find(t), socket: filepath.Join(short, "s"), volume: filepath.Join(short, "v")}
 	must(t, os.Mkdir(s.volume, 0o750))
 	s.own(t, short)
 	s.own(t, s.volume)
-	out, err := s.command(t, "usr/sbin/mysqld", "--no-defaults", "--version").Output()
+	out, err := s.root.Command("usr/sbin/mysqld", "--no-defaults", "--version").Output()
 	must(t, err)
 	v, err := version.FromBanner(string(out))
 	must(t, err)
@@ -62,38 +53,17 @@ func newServer(t *testing.T) *server {
 func (s *server) own(t *testing.T, dir string) {
 	t.Helper()
 	if os.Geteuid() == 0 {
-		must(t, os.Chown(dir, 999, 999))
+		must(t, os.Chown(dir, rootfs.User, rootfs.User))
 	}
-}
-
-func (s *server) command(t *testing.T, program string, args ...string) *exec.Cmd {
-	t.Helper()
-	loader := one(t, filepath.Join(s.root, "lib*", "ld-linux-*.so.*"))
-	libraries := one(t, filepath.Join(s.root, "usr", "lib", "*-linux-gnu"))
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), loader, append([]string{"--library-path", libraries, filepath.Join(s.root, program)}, args...)...)
-	if os.Geteuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 999, Gid: 999}}
-	}
-	return cmd
-}
-
-func one(t *testing.T, pattern string) string {
-	t.Helper()
-	found, err := filepath.Glob(pattern)
-	must(t, err)
-	if len(found) == 0 {
-		t.Fatalf("there is no %s", pattern)
-	}
-	return found[0]
 }
 
 func (s *server) mysqld(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	return s.command(t, "usr/sbin/mysqld", append([]string{
+	return s.root.Command("usr/sbin/mysqld", append([]string{
 		"--no-defaults", "--datadir=" + filepath.Join(s.volume, v1.DataDirectory), "--skip-networking", "--mysqlx=OFF",
 		"--socket=" + s.socket, "--pid-file=" + s.socket + ".pid", "--log-error=" + s.socket + ".err",
-		"--lc-messages-dir=" + filepath.Join(s.root, "usr", "share", "mysql"),
-		"--plugin-dir=" + filepath.Join(s.root, "usr", "lib", "mysql", "plugin"), "--secure-file-priv=NULL",
+		"--lc-messages-dir=" + filepath.Join(s.root.Path, "usr", "share", "mysql"),
+		"--plugin-dir=" + filepath.Join(s.root.Path, "usr", "lib", "mysql", "plugin"), "--secure-file-priv=NULL",
 	}, args...)...)
 }
 
@@ -147,10 +117,7 @@ func (s *server) kill(t *testing.T) {
 }
 
 func (s *server) query(sql string) (string, error) {
-	loader, _ := filepath.Glob(filepath.Join(s.root, "lib*", "ld-linux-*.so.*"))
-	libraries, _ := filepath.Glob(filepath.Join(s.root, "usr", "lib", "*-linux-gnu"))
-	cmd := exec.Command(loader[0], "--library-path", libraries[0], filepath.Join(s.root, "usr", "bin", "mysql"), //nolint:noctx // It ends with the server.
-		"--no-defaults", "--user=root", "--socket="+s.socket, "--batch", "--skip-column-names")
+	cmd := s.root.Client("usr/bin/mysql", "--no-defaults", "--user=root", "--socket="+s.socket, "--batch", "--skip-column-names")
 	cmd.Stdin = strings.NewReader(sql)
 	var failure bytes.Buffer
 	cmd.Stderr = &failure

@@ -227,7 +227,7 @@ func (s *speedTest) loaded() {
 // client of the server, which reads and writes what the caller says.
 func (s *server) client(t *testing.T, program string, args ...string) *exec.Cmd {
 	t.Helper()
-	return s.command(t, "usr/bin/"+program, append([]string{"--no-defaults", "--user=root", "--socket=" + s.socket}, args...)...)
+	return s.root.Command("usr/bin/"+program, append([]string{"--no-defaults", "--user=root", "--socket=" + s.socket}, args...)...)
 }
 
 // size of all files of the data directory.

@@ -37,7 +37,7 @@ func (u *Unpack) Run(ctx context.Context) (Report, error) {
 	start := time.Now()
 	r := Report{Command: "unpack"}
 	err := classify(ctx, u.run(ctx, &r))
-	r.end(time.Since(start).Seconds(), err)
+	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
 

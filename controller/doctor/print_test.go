@@ -2,9 +2,6 @@ package doctor
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,9 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // onVolumes has other volumes than the others.
 func onVolumes(c *Cluster, data, backup string) {
@@ -64,24 +60,8 @@ func TestWriteText(t *testing.T) {
 			if err := r.WriteText(&b); err != nil {
 				t.Fatal(err)
 			}
-			compare(t, filepath.Join("testdata", file), b.String())
+			golden.Text(t, file, b.String())
 		})
-	}
-}
-
-func compare(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("-want, +got:\n%s", diff)
 	}
 }
 
@@ -92,7 +72,7 @@ func TestWriteJSON(t *testing.T) {
 	if err := want.WriteJSON(&b); err != nil {
 		t.Fatal(err)
 	}
-	compare(t, filepath.Join("testdata", "sample.json"), b.String())
+	golden.Text(t, "sample.json", b.String())
 	got := &Report{}
 	if err := json.Unmarshal([]byte(b.String()), got); err != nil {
 		t.Fatal(err)

@@ -2,21 +2,15 @@ package finalize
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/golden"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // TestManifests holds what is made against its golden file.
 func TestManifests(t *testing.T) {
@@ -42,23 +36,7 @@ func TestManifests(t *testing.T) {
 	}
 	for name, got := range cases {
 		t.Run(name, func(t *testing.T) {
-			raw, err := yaml.Marshal(got)
-			if err != nil {
-				t.Fatal(err)
-			}
-			file := filepath.Join("testdata", name+".yaml")
-			if *update {
-				if err := os.WriteFile(file, raw, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(raw)); diff != "" {
-				t.Errorf("-want, +got:\n%s", diff)
-			}
+			raw := golden.Manifest(t, name, got)
 			for _, secret := range []string{"password", "MYSQL_ROOT"} {
 				if bytes.Contains(raw, []byte(secret)) {
 					t.Errorf("a manifest speaks of a %s", secret)

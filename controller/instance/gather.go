@@ -163,17 +163,25 @@ func (g *Gatherer) composite(ctx context.Context, kind schema.GroupVersionKind, 
 	return Decode(u)
 }
 
-// records of the instance, newest first, in the function's order. Labels are
-// where to look; whose a record is stands in its spec.
-func (g *Gatherer) records(ctx context.Context, s *State) error {
+// Records of an instance. Labels are where to look; whose a record is stands in
+// its spec.
+func Records(ctx context.Context, from client.Reader, of v1.Instance) ([]v1.MySQLBackup, error) {
 	l := &v1.MySQLBackupList{}
-	if err := g.Reader.List(ctx, l, client.MatchingLabels{v1.LabelInstance: s.Life.Key()}); err != nil {
-		return fmt.Errorf("cannot list MySQLBackups: %w", err)
+	if err := from.List(ctx, l, client.MatchingLabels{v1.LabelInstance: of.Key()}); err != nil {
+		return nil, fmt.Errorf("cannot list MySQLBackups: %w", err)
 	}
-	s.Records = slices.DeleteFunc(l.Items, func(r v1.MySQLBackup) bool {
+	return slices.DeleteFunc(l.Items, func(r v1.MySQLBackup) bool {
 		i := r.Spec.Instance
-		return i.Kind != s.Life.Kind || i.Namespace != s.Life.Namespace || i.Name != s.Life.Name
-	})
+		return i.Kind != of.Kind || i.Namespace != of.Namespace || i.Name != of.Name
+	}), nil
+}
+
+// records of the instance, newest first, in the function's order.
+func (g *Gatherer) records(ctx context.Context, s *State) error {
+	var err error
+	if s.Records, err = Records(ctx, g.Reader, s.Life); err != nil {
+		return err
+	}
 	slices.SortFunc(s.Records, func(a, b v1.MySQLBackup) int {
 		if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 			return order(b.Name > a.Name, a.Name > b.Name)
@@ -183,7 +191,6 @@ func (g *Gatherer) records(ctx context.Context, s *State) error {
 	if !s.XR.Dying() {
 		return nil
 	}
-	var err error
 	s.Password, err = get(ctx, g.Reader, metadata(corev1.SchemeGroupVersion.WithKind("Secret")), g.Keeper, s.Life.RecordName())
 	s.PasswordKept = s.Password != nil && s.Password.Annotations[v1.AnnotationFinal] == string(s.Life.XR)
 	return err

@@ -2,7 +2,6 @@ package instance
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -30,8 +29,9 @@ type Verification struct {
 	Reports map[string]archive.Report
 }
 
-// Verification of a backup of the instance.
-func (g *Gatherer) Verification(ctx context.Context, k Key, record *v1.MySQLBackup) (*Verification, error) {
+// Verification of the backup of a life of the instance; of no life where there is
+// only what one left.
+func (g *Gatherer) Verification(ctx context.Context, k Key, xr types.UID) (*Verification, error) {
 	lives, err := g.Gather(ctx, k)
 	if kerrors.IsNotFound(err) || apimeta.IsNoMatchError(err) {
 		// The XRD was uninstalled, and all instances with it: their backups are there.
@@ -40,17 +40,13 @@ func (g *Gatherer) Verification(ctx context.Context, k Key, record *v1.MySQLBack
 	if err != nil {
 		return nil, err
 	}
-	xr := record.Spec.Instance.XR
 	out := &Verification{Home: home(lives, xr), Reports: map[string]archive.Report{}}
-	life := k.Life(xr)
-	j, err := g.job(ctx, &State{Life: k.Life("")}, life.Namespace, life.VerifyJobName())
-	if err != nil {
+	life := k.Life("")
+	if out.Job, err = g.job(ctx, &State{Life: life}, life.Namespace, life.VerifyJobName()); err != nil {
 		return nil, err
 	}
-	if j != nil {
-		if err := g.hearings(ctx, out, j); err != nil {
-			return nil, err
-		}
+	if err := g.hearings(ctx, out); err != nil {
+		return nil, err
 	}
 	if out.Home == nil || out.Home.BackupClaim == nil || out.Home.BackupClaim.Spec.VolumeName == "" {
 		return out, nil
@@ -86,28 +82,23 @@ func home(lives []*State, xr types.UID) *State {
 	return nil
 }
 
-// hearings of a Job's containers.
-func (g *Gatherer) hearings(ctx context.Context, out *Verification, j *Job) error {
-	out.Job = j
+// hearings of the Job's containers.
+func (g *Gatherer) hearings(ctx context.Context, v *Verification) error {
+	j := v.Job
+	if j == nil {
+		return nil
+	}
 	l := &corev1.PodList{}
 	if err := g.Reader.List(ctx, l, client.InNamespace(j.Namespace), client.MatchingLabels{v1.LabelXR: j.Labels[v1.LabelXR], v1.LabelComponent: v1.ComponentVerify}); err != nil {
 		return fmt.Errorf("cannot list pods: %w", err)
 	}
-	for i := range l.Items {
-		p := &l.Items[i]
-		j.Pods = append(j.Pods, *p)
-		for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-			r := archive.Report{}
-			switch t, w := c.State.Terminated, c.State.Waiting; {
-			case t != nil && json.Unmarshal([]byte(t.Message), &r) == nil && r.Command != "":
-				out.Reports[c.Name] = r
-			case w != nil && w.Message != "":
-				j.Trouble = w.Reason + ": " + w.Message
-			}
-		}
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				j.Trouble = c.Message
+	j.Pods = l.Items
+	for i := range j.Pods {
+		p := &j.Pods[i].Status
+		j.troubled(p)
+		for _, c := range slices.Concat(p.InitContainerStatuses, p.ContainerStatuses) {
+			if r := reportOf(&c); r != nil {
+				v.Reports[c.Name] = *r
 			}
 		}
 	}

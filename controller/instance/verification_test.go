@@ -70,9 +70,7 @@ func TestVerification(t *testing.T) {
 				},
 			}).Build()
 			g := &Gatherer{Reader: c, Keeper: "system", Clock: time.Now}
-			r := record("a", "db", 1)
-			r.Spec.Instance.XR = "uid-1"
-			v, err := g.Verification(t.Context(), key, r)
+			v, err := g.Verification(t.Context(), key, "uid-1")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -116,34 +116,42 @@ func mounts(p *corev1.Pod, claim string) bool {
 func (g *Gatherer) listen(ctx context.Context, j *Job) {
 	for i := range j.Pods {
 		p := &j.Pods[i]
+		j.troubled(&p.Status)
 		for k := range p.Status.ContainerStatuses {
 			c := &p.Status.ContainerStatuses[k]
-			switch {
-			case c.State.Terminated != nil:
-				j.hear(c.State.Terminated.Message)
-			case c.State.Waiting != nil && c.State.Waiting.Message != "":
-				j.Trouble = c.State.Waiting.Reason + ": " + c.State.Waiting.Message
-			case c.State.Running != nil:
-				j.Progress = g.progress(ctx, p, c.Name)
+			// A success is preferred to what another pod says.
+			if r := reportOf(c); r != nil && (j.Report == nil || r.OK) {
+				j.Report = r
 			}
-		}
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				j.Trouble = c.Message
+			if c.State.Running != nil {
+				j.Progress = g.progress(ctx, p, c.Name)
 			}
 		}
 	}
 }
 
-// hear the agent's report. A success is preferred to what another pod says.
-func (j *Job) hear(message string) {
+// troubled by what keeps a pod from running.
+func (j *Job) troubled(p *corev1.PodStatus) {
+	for _, c := range slices.Concat(p.InitContainerStatuses, p.ContainerStatuses) {
+		if w := c.State.Waiting; w != nil && w.Message != "" {
+			j.Trouble = w.Reason + ": " + w.Message
+		}
+	}
+	for _, c := range p.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			j.Trouble = c.Message
+		}
+	}
+}
+
+// reportOf a container that ended; nil if it has not, or did not get so far as to
+// write one.
+func reportOf(c *corev1.ContainerStatus) *archive.Report {
 	r := &archive.Report{}
-	if err := json.Unmarshal([]byte(message), r); err != nil || r.Command == "" {
-		return // Not a report: a program that did not get so far.
+	if t := c.State.Terminated; t == nil || json.Unmarshal([]byte(t.Message), r) != nil || r.Command == "" {
+		return nil
 	}
-	if j.Report == nil || r.OK {
-		j.Report = r
-	}
+	return r
 }
 
 // progress as the log shows it, or nil. It is for people; an error is no reason

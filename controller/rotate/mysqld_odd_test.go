@@ -83,8 +83,7 @@ func TestRealAccounts(t *testing.T) {
 // run a statement with the image's own client, while the password is p.
 func (s *server) run(t *testing.T, statement string) {
 	t.Helper()
-	cmd := s.mysqld(t)
-	cmd.Args = append(cmd.Args[:3:3], filepath.Join(s.root, "usr", "bin", "mysql"), "--no-defaults", "--user=root", "--socket="+filepath.Join(s.dir, "s"), "--execute="+statement)
+	cmd := s.root.Command("usr/bin/mysql", "--no-defaults", "--user=root", "--socket="+filepath.Join(s.dir, "s"), "--execute="+statement)
 	cmd.Env = append(os.Environ(), "MYSQL_PWD=p")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", statement, err, out)

@@ -11,26 +11,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/rootfs"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
-// rootfsVariable names the root file system of a real server, as mmdebstrap
-// makes it of the packages base-files, mysql-server-core and mysql-client-core,
-// or those of MariaDB. Nothing is installed and nothing is mounted: its programs
-// are run by its own loader.
-const rootfsVariable = "MYSQLD_ROOTFS"
-
 // A server is a real one, on a socket and without a network.
 type server struct {
-	root, dir string
-	mariadb   bool
-	options   []string
-	process   *exec.Cmd
-	ended     chan error
+	root    rootfs.Root
+	dir     string
+	mariadb bool
+	options []string
+	process *exec.Cmd
+	ended   chan error
 }
 
 func must(t *testing.T, err error) {
@@ -43,18 +38,15 @@ func must(t *testing.T, err error) {
 // newServer runs, and its root has the password.
 func newServer(t *testing.T, first sql.Password, options ...string) *server {
 	t.Helper()
-	root := os.Getenv(rootfsVariable)
-	if root == "" {
-		t.Fatalf("%s is not set", rootfsVariable)
-	}
+	root := rootfs.Find(t)
 	dir, err := os.MkdirTemp("", "r") //nolint:usetesting // A socket's path is at most 107 bytes.
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if os.Geteuid() == 0 {
-		must(t, os.Chown(dir, 999, 999))
+		must(t, os.Chown(dir, rootfs.User, rootfs.User))
 	}
 	s := &server{root: root, dir: dir, options: options}
-	_, err = os.Stat(filepath.Join(root, "usr", "sbin", "mariadbd"))
+	_, err = os.Stat(filepath.Join(root.Path, "usr", "sbin", "mariadbd"))
 	s.mariadb = err == nil
 	// What the official image's entrypoint does, without a network.
 	s.create(t, fmt.Sprintf("CREATE USER root@'%%' IDENTIFIED BY '%s';\nGRANT ALL ON *.* TO root@'%%' WITH GRANT OPTION;\nALTER USER root@localhost IDENTIFIED BY '%s';\n", string(first), string(first)))
@@ -77,7 +69,7 @@ func (s *server) create(t *testing.T, script string) {
 	must(t, exec.CommandContext(t.Context(), "chown", "-R", "999:999", filepath.Join(s.dir, "d")).Run())
 	tables := []byte("use mysql;\n")
 	for _, name := range []string{"mysql_system_tables", "mysql_system_tables_data", "maria_add_gis_sp_bootstrap"} {
-		raw, err := os.ReadFile(filepath.Join(s.root, "usr", "share", "mysql", name+".sql"))
+		raw, err := os.ReadFile(filepath.Join(s.root.Path, "usr", "share", "mysql", name+".sql"))
 		must(t, err)
 		tables = append(tables, raw...)
 	}
@@ -90,27 +82,17 @@ func (s *server) create(t *testing.T, script string) {
 
 func (s *server) mysqld(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	program := filepath.Join(s.root, "usr", "sbin", "mysqld")
-	loader, err := filepath.Glob(filepath.Join(s.root, "lib*", "ld-linux-*.so.*"))
-	libraries, lerr := filepath.Glob(filepath.Join(s.root, "usr", "lib", "*-linux-gnu"))
-	if err != nil || lerr != nil || len(loader) == 0 || len(libraries) == 0 {
-		t.Fatalf("%s=%s holds no server", rootfsVariable, s.root)
-	}
 	args = append([]string{
-		"--library-path", libraries[0], program, "--no-defaults", "--datadir=" + filepath.Join(s.dir, "d"), "--skip-networking",
+		"--no-defaults", "--datadir=" + filepath.Join(s.dir, "d"), "--skip-networking",
 		"--socket=" + filepath.Join(s.dir, "s"), "--pid-file=" + filepath.Join(s.dir, "p"), "--log-error=" + filepath.Join(s.dir, "error.log"),
-		"--lc-messages-dir=" + filepath.Join(s.root, "usr", "share", "mysql"), "--plugin-dir=" + filepath.Join(s.root, "usr", "lib", "mysql", "plugin"),
+		"--lc-messages-dir=" + filepath.Join(s.root.Path, "usr", "share", "mysql"), "--plugin-dir=" + filepath.Join(s.root.Path, "usr", "lib", "mysql", "plugin"),
 		"--general-log=1", "--general-log-file=" + filepath.Join(s.dir, "general"), "--slow-query-log=1", "--slow-query-log-file=" + filepath.Join(s.dir, "slow"), "--long-query-time=0",
 		"--performance-schema=ON",
 	}, append(slices.Clone(s.options), args...)...)
 	if !s.mariadb {
 		args = append(args, "--mysqlx=OFF", "--secure-file-priv=NULL")
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), loader[0], args...)
-	if os.Geteuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 999, Gid: 999}}
-	}
-	return cmd
+	return s.root.Command("usr/sbin/mysqld", args...)
 }
 
 func (s *server) log() string {

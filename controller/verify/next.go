@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
@@ -64,6 +65,14 @@ type Step struct {
 	Verdict metav1.Condition
 }
 
+// XR of the life that was backed up; empty without a record.
+func (s *State) XR() types.UID {
+	if s.Record == nil {
+		return ""
+	}
+	return s.Record.Spec.Instance.XR
+}
+
 // Next is the one thing to do now.
 func Next(s *State) Step {
 	switch {
@@ -111,7 +120,7 @@ func (s *State) later() Step {
 // own is true if the Job was made for the record, and not for an earlier life's.
 // One that ended before the last verdict has had its say.
 func (s *State) own() bool {
-	if s.Job.Labels[v1.LabelXR] != string(s.Record.Spec.Instance.XR) {
+	if s.Job.Labels[v1.LabelXR] != string(s.XR()) {
 		return false
 	}
 	c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable)

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // TestRestorable looks at a backup after its claim is gone: a server has run on a copy of it, and nothing of that is left.
@@ -101,23 +100,17 @@ func (s *server) noCopy(t *testing.T) {
 	if err != nil || out != "" {
 		t.Errorf("want no copy, got %q, %v", out, err)
 	}
-	if err := suite.kube.Delete(t.Context(), toolboxPod(s.namespace, "copies", s.backupClaim())); client.IgnoreNotFound(err) != nil {
-		t.Error(err)
-	}
+	s.dismiss(t, "copies")
 }
 
 // damage some pages of a table on the disk of a running server, which does not look at them any more.
 func (s *server) damage(t *testing.T) {
 	t.Helper()
 	s.mustQuery(t, "CREATE TABLE victim (id INT AUTO_INCREMENT PRIMARY KEY, t CHAR(200)); INSERT INTO victim (t) SELECT REPEAT('x', 200) FROM information_schema.COLUMNS LIMIT 3000; SET GLOBAL innodb_max_dirty_pages_pct = 0; FLUSH TABLES victim; DO SLEEP(2)")
-	p := toolboxPod(s.namespace, "vandal", s.name+"-pvc")
-	startPod(t, p)
+	pod(t, s.namespace, "vandal", s.name+"-pvc")
 	out, err := in(t.Context(), s.namespace, "vandal", "", "sh", "-c", `dd if=/dev/zero of="$(find /data -name victim.ibd)" bs=16384 seek=6 count=8 conv=notrunc,fsync`)
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if err := suite.kube.Delete(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the end of the pod", func(ctx context.Context) error { return gone(ctx, p) })
+	s.dismiss(t, "vandal")
 }

@@ -21,47 +21,17 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/rootfs"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
 
-// rootfsVariable names the root file system of a real MySQL server, whose
-// programs are run by its own loader.
-const rootfsVariable = "MYSQLD_ROOTFS"
-
-// mysqldID is the user that a server runs as where the test is root's.
-const mysqldID = 999
-
-// rootfs runs a program of the root file system.
-func rootfs(t *testing.T) func(string, ...string) *exec.Cmd {
-	t.Helper()
-	root := os.Getenv(rootfsVariable)
-	if root == "" {
-		t.Fatalf("%s is not set", rootfsVariable)
-	}
-	loader := one(t, filepath.Join(root, "lib*", "ld-linux-*.so.*"))
-	libraries := one(t, filepath.Join(root, "usr", "lib", "*-linux-gnu"))
-	return func(_ string, args ...string) *exec.Cmd {
-		args = slices.Concat([]string{
-			"--library-path", libraries, filepath.Join(root, "usr/sbin/mysqld"), args[0],
-			"--lc-messages-dir=" + filepath.Join(root, "usr/share/mysql"), "--character-sets-dir=" + filepath.Join(root, "usr/share/mysql/charsets"),
-			"--plugin-dir=" + filepath.Join(root, "usr/lib/mysql/plugin"),
-		}, args[1:])
-		cmd := exec.Command(loader, args...) //nolint:noctx // The caller ends it.
-		if os.Geteuid() == 0 {
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: mysqldID, Gid: mysqldID}}
-		}
-		return cmd
-	}
-}
-
-func one(t *testing.T, pattern string) string {
-	t.Helper()
-	found, err := filepath.Glob(pattern)
-	must(t, err)
-	if len(found) == 0 {
-		t.Fatalf("there is no %s", pattern)
-	}
-	return found[0]
+// mysqld of a root file system, with what it finds there where it is installed.
+func mysqld(root rootfs.Root, args ...string) *exec.Cmd {
+	share := filepath.Join(root.Path, "usr/share/mysql")
+	return root.Command("usr/sbin/mysqld", slices.Concat(args[:1], []string{
+		"--lc-messages-dir=" + share, "--character-sets-dir=" + filepath.Join(share, "charsets"),
+		"--plugin-dir=" + filepath.Join(root.Path, "usr/lib/mysql/plugin"),
+	}, args[1:])...)
 }
 
 // own all of a folder: mysqld does not run as root.
@@ -74,7 +44,7 @@ func own(t *testing.T, dir string) {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(path, mysqldID, mysqldID)
+		return os.Lchown(path, rootfs.User, rootfs.User)
 	}))
 }
 
@@ -91,6 +61,7 @@ func short(t *testing.T) string {
 type source struct {
 	*server
 
+	root                   rootfs.Root
 	volume, backup, banner string
 	settings               []string
 	db                     *sql.DB
@@ -100,31 +71,30 @@ type source struct {
 // newSource has such settings from its first start on.
 func newSource(t *testing.T, settings ...string) *source {
 	t.Helper()
-	s := &source{volume: short(t), backup: short(t), settings: settings}
+	s := &source{root: rootfs.Find(t), volume: short(t), backup: short(t), settings: settings}
 	must(t, os.Mkdir(filepath.Join(s.volume, "tmp"), 0o700))
 	own(t, s.volume)
-	out, err := rootfs(t)("", "--no-defaults", "--version").Output()
+	out, err := mysqld(s.root, "--no-defaults", "--version").Output()
 	must(t, err)
 	v, err := version.FromBanner(string(out))
 	must(t, err)
 	s.banner = v.Version
-	if out, err := s.command(t, "--initialize-insecure").CombinedOutput(); err != nil {
+	if out, err := s.command("--initialize-insecure").CombinedOutput(); err != nil {
 		t.Fatalf("mysqld --initialize-insecure: %v\n%s", err, out)
 	}
 	s.start(t)
 	return s
 }
 
-func (s *source) command(t *testing.T, more ...string) *exec.Cmd {
-	t.Helper()
+func (s *source) command(more ...string) *exec.Cmd {
 	args := append([]string{"--no-defaults", "--datadir=" + filepath.Join(s.volume, v1.DataDirectory), "--socket=" + filepath.Join(s.volume, "s"),
 		"--pid-file=" + filepath.Join(s.volume, "pid"), "--skip-networking", "--mysqlx=OFF", "--secure-file-priv=NULL"}, s.settings...)
-	return rootfs(t)("", append(args, more...)...)
+	return mysqld(s.root, append(args, more...)...)
 }
 
 func (s *source) start(t *testing.T) {
 	t.Helper()
-	s.server = &server{arguments: arguments{folder: s.volume}, process: s.command(t), log: &log{out: io.Discard}, done: make(chan struct{})}
+	s.server = &server{arguments: arguments{folder: s.volume}, process: s.command(), log: &log{out: io.Discard}, done: make(chan struct{})}
 	must(t, s.run())
 	must(t, s.answer(t.Context()))
 	c := mysql.NewConfig()
@@ -206,10 +176,9 @@ func (s *source) unpack(t *testing.T) *Trial {
 	must(t, err)
 	folder := filepath.Join(s.backup, v1.VerifyFolder)
 	own(t, folder)
-	run := rootfs(t)
-	return &Trial{Folder: folder, Directory: v1.DataDirectory, command: func(program string, args ...string) *exec.Cmd {
+	return &Trial{Folder: folder, Directory: v1.DataDirectory, command: func(_ string, args ...string) *exec.Cmd {
 		own(t, folder)
-		return run(program, args...)
+		return mysqld(s.root, args...)
 	}}
 }
 

@@ -74,16 +74,18 @@ func TestProcess(t *testing.T) {
 // thread lets this program be a process whose first thread has ended while another still holds its files.
 const thread = "STATE_TEST_THREAD"
 
-func init() {
+func init() { //nolint:gochecknoinits // Only here does a function surely run in the first thread.
 	if os.Getenv(thread) == "" {
 		return
 	}
-	runtime.LockOSThread() // It is the first one: that is where functions of this name run.
+	runtime.LockOSThread()
 	go func() {
 		time.Sleep(time.Minute)
 		os.Exit(1)
 	}()
-	_, _, _ = unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0)
+	if _, _, err := unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0); err != 0 {
+		os.Exit(1)
+	}
 }
 
 // TestFirstThreadEnded sees that a process runs until its last thread is gone.
@@ -92,7 +94,7 @@ func TestFirstThreadEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0]) //nolint:noctx,gosec // This program itself; it is killed below.
+	cmd := exec.Command(os.Args[0]) //nolint:noctx // This program itself; it is killed below.
 	cmd.Env = append(os.Environ(), thread+"=1")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,68 @@
+//go:build mysqld
+
+// Package rootfs runs a real server in tests, from a root file system as
+// mmdebstrap makes it of the packages base-files, mysql-server-core and
+// mysql-client-core, or those of MariaDB. Nothing is installed and nothing is
+// mounted: its programs are run by its own loader.
+package rootfs
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// Variable names the root file system.
+const Variable = "MYSQLD_ROOTFS"
+
+// User that a server runs as where the test is root's, and its group.
+const User = 999
+
+// A Root is the root file system of a server.
+type Root struct {
+	Path string
+
+	loader, libraries string
+}
+
+// Find the root file system.
+func Find(t *testing.T) Root {
+	t.Helper()
+	path := os.Getenv(Variable)
+	if path == "" {
+		t.Fatalf("%s is not set", Variable)
+	}
+	return Root{
+		Path:      path,
+		loader:    one(t, filepath.Join(path, "lib*", "ld-linux-*.so.*")),
+		libraries: one(t, filepath.Join(path, "usr", "lib", "*-linux-gnu")),
+	}
+}
+
+// Client is the command of a program. It ends by itself or its caller ends it.
+func (r Root) Client(program string, args ...string) *exec.Cmd {
+	return exec.Command(r.loader, append([]string{"--library-path", r.libraries, filepath.Join(r.Path, program)}, args...)...) //nolint:gosec,noctx // Test data, and the caller ends it.
+}
+
+// Command is the same as the User: a server does not run as root.
+func (r Root) Command(program string, args ...string) *exec.Cmd {
+	cmd := r.Client(program, args...)
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: User, Gid: User}}
+	}
+	return cmd
+}
+
+func one(t *testing.T, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) == 0 {
+		t.Fatalf("there is no %s", pattern)
+	}
+	return found[0]
+}
