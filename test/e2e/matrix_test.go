@@ -3,21 +3,30 @@ package e2e
 import (
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 )
 
-// atOnce is how many cells run beside each other that have only to do with themselves.
-const atOnce = 4
+// usually is how many cells run beside each other that have only to do with themselves, where AT_ONCE does not say it:
+// as many as two processors bear. Twice as many do where one thing is done to the whole cluster for all of them.
+const usually = 4
 
 // TestMatrix deletes servers in each way there is, with something going wrong in the middle, and sees that every row that
 // was acknowledged comes back. It runs a few cells, which have each way and each fault in them; all of them where MATRIX
-// names a folder, which has their results and logs, and from which a run that was stopped goes on.
+// names a folder, which has their results and logs, and from which a run that was stopped goes on. AT_ONCE is the number of
+// them that run beside each other.
 //
 // It shares the cluster with no other test: some of it is done to the whole cluster.
 func TestMatrix(t *testing.T) {
-	m := &matrix{notes: notes{folder: os.Getenv("MATRIX")}, host: findHost(t)}
+	m := &matrix{notes: notes{folder: os.Getenv("MATRIX")}, atOnce: usually, host: findHost(t)}
+	if n := os.Getenv("AT_ONCE"); n != "" {
+		var err error
+		if m.atOnce, err = strconv.Atoi(n); err != nil || m.atOnce < 1 {
+			t.Fatalf("cannot run %q cells at once: AT_ONCE is a number above 0", n)
+		}
+	}
 	cells := pairs(t)
 	if m.folder != "" {
 		cells = every()
@@ -39,7 +48,8 @@ func TestMatrix(t *testing.T) {
 type matrix struct {
 	notes
 
-	host *host
+	atOnce int
+	host   *host
 }
 
 // run cells: those that do a thing to the whole cluster with those that do the same, the others as they come.
@@ -55,11 +65,11 @@ func (m *matrix) run(t *testing.T, cells []*cell) {
 			alone = group
 			continue
 		}
-		for some := range slices.Chunk(group, 2*atOnce) {
+		for some := range slices.Chunk(group, 2*m.atOnce) {
 			m.beside(t, len(some), some, newMeeting(some))
 		}
 	}
-	m.beside(t, atOnce, alone, nil)
+	m.beside(t, m.atOnce, alone, nil)
 }
 
 // beside each other run so many of the cells. Without a meeting each has its own.
