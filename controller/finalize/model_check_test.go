@@ -8,16 +8,21 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	verification "github.com/crossplane-mysql/crossplane-mysql/controller/verify"
 )
 
 // A decision is Next, or Next with a bug.
 type decision func(*instance.State) Step
 
+// A second decision is that of package verify, or it with a bug.
+type second func(*verification.State) verification.Step
+
 // controller's moves: a step of each life. A crash is a step that comes later.
-func (m model) controller(t *testing.T, next decision) (out []move, held bool) {
+func (m model) controller(t *testing.T, next decision, then second) (out []move, held bool) {
 	t.Helper()
 	lives, err := m.gather()
 	if err != nil {
@@ -31,7 +36,30 @@ func (m model) controller(t *testing.T, next decision) (out []move, held bool) {
 		}
 		out = append(out, move{name: "the controller does " + string(step.Action), to: m.with(func(w *model) { w.perform(s, step) })})
 	}
+	if !m.verifies {
+		return out, held
+	}
+	s, err := m.verificationState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if step := then(s); step.Action != verification.Wait && step.Action != verification.Rest {
+		out = append(out, move{name: "the controller does " + string(step.Action), to: m.with(func(w *model) { w.verify(s, step) })})
+	}
 	return out, held
+}
+
+// verify as that package's Performer does it to the objects.
+func (m *model) verify(s *verification.State, step verification.Step) {
+	n := int8(slices.Index([]string{uidOf(0), uidOf(1)}, string(s.XR()))) //nolint:gosec // There are two.
+	switch step.Action {                                                  //nolint:exhaustive // The others do nothing.
+	case verification.Start:
+		m.trial = modelTrial{job: alive1, of: n + 1}
+	case verification.Remove:
+		m.trial.job = dying1
+	case verification.Conclude:
+		m.lives[n].verdict, m.trial.stale = verdictOf(step.Verdict.Status), m.trial.job != none
+	}
 }
 
 func placeOf(s *instance.State) int8 {
@@ -130,9 +158,16 @@ func (m *model) ending(l *modelLife, s *instance.State, step Step) {
 			m.broken = "a record is proven before the password is kept"
 		}
 	case MarkEmpty:
-		l.marked = true
+		if s.Lost {
+			l.claimMarked = true
+		} else {
+			l.marked = true
+		}
 	case ReleaseVolume:
 		l.held, l.retain = false, false
+		if m.required && !s.Lost && l.record == recordProven && !l.ran {
+			m.broken = "the data goes before a server has run on its backup"
+		}
 	case ReleaseXR:
 		l.ours = false
 	case FreeName:
@@ -181,7 +216,7 @@ func (m *model) remove(l *modelLife, step Step) {
 
 // explore all that can happen, until a promise is broken. The trace is a shortest
 // one.
-func explore(t *testing.T, next decision, start model) (states, held int, trace []string) {
+func explore(t *testing.T, next decision, then second, start model) (states, held int, trace []string) {
 	t.Helper()
 	type way struct {
 		from model
@@ -203,8 +238,8 @@ func explore(t *testing.T, next decision, start model) (states, held int, trace 
 		if why := m.check(); why != "" {
 			return len(seen), held, told(m, why)
 		}
-		ours, waits := m.controller(t, next)
-		moves := append(m.moves(), ours...)
+		ours, waits := m.controller(t, next, then)
+		moves := slices.DeleteFunc(append(m.moves(), ours...), func(x move) bool { return x.to == m })
 		if why := m.stuck(); why != "" && !slices.ContainsFunc(moves, func(x move) bool { return !x.user }) {
 			if !waits {
 				return len(seen), held, told(m, why)
@@ -212,7 +247,7 @@ func explore(t *testing.T, next decision, start model) (states, held int, trace 
 			held++
 		}
 		for _, x := range moves {
-			if _, ok := seen[x.to]; !ok && x.to != m {
+			if _, ok := seen[x.to]; !ok {
 				seen[x.to] = way{m, x.name}
 				queue = append(queue, x.to)
 			}
@@ -233,9 +268,19 @@ func modelStarts() map[string]model {
 		"namespace again, refused": base.with(func(m *model) { m.namespaces, m.remakes, m.deletes = 1, 1, 0 }),
 		"namespace again, allowed": base.with(func(m *model) { m.namespaces, m.remakes, m.deletes, m.allow = 1, 1, 0, true }),
 		"finalizers":               base.with(func(m *model) { m.strips = 1 }),
-		"claim and more":           base.with(func(m *model) { m.claims, m.strips = 1, 1; m.creates = 1 }),
+		"finalizers, namespace":    base.with(func(m *model) { m.strips, m.namespaces, m.creates = 1, 1, 1 }),
+		"verified":                 base.with(func(m *model) { m.verifies, m.failures = true, 1 }),
+		"required":                 base.with(func(m *model) { m.verifies, m.required, m.failures, m.relents, m.creates = true, true, 1, 1, 1 }),
+		"required, namespace": base.with(func(m *model) {
+			m.verifies, m.required, m.relents, m.namespaces, m.deletes, m.creates = true, true, 1, 1, 0, 1
+		}),
+		"claim and more": base.with(func(m *model) { m.claims, m.strips = 1, 1; m.creates = 1 }),
 	}
 }
+
+// mayWait for a person: somebody deleted a claim that had data, or requires what
+// cannot be found out where the namespace is going.
+func (m model) mayWait() bool { return m.claims > 0 || m.required && m.namespaces > 0 }
 
 // TestModel: whatever happens in whatever order, no row that was acknowledged is
 // lost, no server starts without it, and what was begun comes to its end, or says
@@ -244,11 +289,11 @@ func TestModel(t *testing.T) {
 	total := 0
 	for name, start := range modelStarts() {
 		t.Run(name, func(t *testing.T) {
-			states, held, trace := explore(t, Next, start)
+			states, held, trace := explore(t, Next, verification.Next, start)
 			if total += states; trace != nil {
 				t.Errorf("after %d states:\n%s", states, strings.Join(trace, "\n"))
 			}
-			if held > 0 && start.claims == 0 {
+			if held > 0 && !start.mayWait() {
 				t.Errorf("%d states wait for a person, who has done nothing wrong", held)
 			}
 			t.Logf("%d states, of which %d wait for a person", states, held)
@@ -263,6 +308,7 @@ func TestModelFindsBugs(t *testing.T) {
 		reason string
 		start  string
 		next   decision
+		then   second
 	}{
 		"no proof": {reason: "It releases what has no proven backup.", start: "delete", next: func(s *instance.State) Step {
 			if r := s.Record(); r != nil && r.Status.Phase == v1.BackupPending {
@@ -311,6 +357,37 @@ func TestModelFindsBugs(t *testing.T) {
 			}
 			return Step{Action: MakeBackupVolume}
 		}},
+		"not required": {reason: "It releases data whose backup no server has run on.", start: "required", next: func(s *instance.State) Step {
+			if r := s.Record(); r != nil {
+				r.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: metav1.ConditionTrue}}
+			}
+			return Next(s)
+		}},
+		"doubt": {reason: "It takes a verification that came to nothing for one that went well.", start: "required", then: func(s *verification.State) verification.Step {
+			step := verification.Next(s)
+			if step.Verdict.Status == metav1.ConditionUnknown {
+				step.Verdict.Status = metav1.ConditionTrue
+			}
+			return step
+		}},
+		"no other try": {reason: "One failure of a verification holds the data for ever.", start: "required", then: func(s *verification.State) verification.Step {
+			if s.Record != nil && len(s.Record.Status.Conditions) > 0 && s.Job == nil {
+				return verification.Step{Action: verification.Rest}
+			}
+			return verification.Next(s)
+		}},
+		"verification first": {reason: "A verification keeps the volume from a life that is to be restored.", start: "verified", then: func(s *verification.State) verification.Step {
+			if step := verification.Next(s); s.Home != nil || step.Action == verification.Start {
+				return step
+			}
+			return verification.Step{Action: verification.Rest}
+		}},
+		"Job left": {reason: "A Job that was heard stays.", start: "verified", then: func(s *verification.State) verification.Step {
+			if step := verification.Next(s); step.Action != verification.Remove {
+				return step
+			}
+			return verification.Step{Action: verification.Rest}
+		}},
 		"volume not kept": {reason: "It lets a claim go whose volume goes with it.", start: "data claim", next: func(s *instance.State) Step {
 			step := Next(s)
 			if step.Action == Latch && s.DataClaim != nil && s.DataClaim.DeletionTimestamp != nil {
@@ -321,8 +398,15 @@ func TestModelFindsBugs(t *testing.T) {
 	}
 	for name, bug := range bugs {
 		t.Run(name, func(t *testing.T) {
-			states, _, trace := explore(t, bug.next, modelStarts()[bug.start])
-			if trace == nil {
+			if bug.next == nil {
+				bug.next = Next
+			}
+			if bug.then == nil {
+				bug.then = verification.Next
+			}
+			start := modelStarts()[bug.start]
+			states, held, trace := explore(t, bug.next, bug.then, start)
+			if trace == nil && (held == 0 || start.mayWait()) {
 				t.Errorf("%s It is not found in %d states", bug.reason, states)
 			}
 		})

@@ -23,6 +23,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
+	verification "github.com/crossplane-mysql/crossplane-mysql/controller/verify"
 )
 
 func key() instance.Key { return instance.Key{Kind: v1.KindMySQL, Namespace: "default", Name: "db"} }
@@ -129,6 +130,50 @@ func (m model) gather() ([]*instance.State, error) {
 	return g.Gather(context.Background(), key())
 }
 
+// verificationState is what package verify decides on.
+func (m model) verificationState() (*verification.State, error) {
+	r := modelReader{m.objects()}
+	records, err := instance.Records(context.Background(), r, lifeOf(0))
+	if err != nil {
+		return nil, err
+	}
+	s := &verification.State{Now: now, Record: verification.Newest(records), AtOnce: 1}
+	g := &instance.Gatherer{Reader: r, Keeper: "system", Clock: func() time.Time { return now }}
+	s.Verification, err = g.Verification(context.Background(), key(), s.XR())
+	return s, err
+}
+
+var verdicts = []metav1.ConditionStatus{verdictUnknown: metav1.ConditionUnknown, verdictFalse: metav1.ConditionFalse, verdictTrue: metav1.ConditionTrue}
+
+func verdictOf(s metav1.ConditionStatus) int8 { return int8(slices.Index(verdicts, s)) } //nolint:gosec // There are three.
+
+// trialObjects are the verification's Job and its pod.
+func (m model) trialObjects() []client.Object {
+	if m.trial.job == none {
+		return nil
+	}
+	life := lifeOf(int(m.trial.of) - 1)
+	labels := life.Labels()
+	labels[v1.LabelComponent] = v1.ComponentVerify
+	made := now
+	if m.trial.stale {
+		made = now.Add(-2 * time.Hour)
+	}
+	meta := metav1.ObjectMeta{Namespace: "default", Name: life.VerifyJobName(), UID: "trial", Labels: labels, CreationTimestamp: metav1.NewTime(made), DeletionTimestamp: deletedAt(m.trial.job)}
+	j := &batchv1.Job{ObjectMeta: meta}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "trial", Labels: labels}}
+	if m.trial.says == verdictNone {
+		return []client.Object{j, p}
+	}
+	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
+	message := map[int8]string{
+		verdictTrue: `{"command":"verify","ok":true}`, verdictUnknown: `{"command":"verify","exitCode":1,"error":"killed"}`,
+		verdictFalse: fmt.Sprintf(`{"command":"verify","exitCode":%d,"error":"corrupt"}`, v1.ExitBroken),
+	}[m.trial.says]
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: v1.ComponentVerify, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}}}
+	return []client.Object{j, p}
+}
+
 func deletedAt(state int8) *metav1.Time {
 	if state != dying1 {
 		return nil
@@ -165,8 +210,9 @@ func (m model) objects() []client.Object {
 	if m.backup != none {
 		out = append(out, m.backupClaim())
 	}
+	out = append(out, m.trialObjects()...)
 	for n := range m.lives {
-		out = append(out, m.lives[n].objects(n)...)
+		out = append(out, m.lives[n].objects(n, m.required)...)
 		if l := m.lives[n]; l.handle != none {
 			out = append(out, m.claimOf(n, placeName(l.handlePlace), lifeOf(n).RescueName("data"), "handle", l.handle, l.handleHeld))
 		}
@@ -187,7 +233,7 @@ func (m model) claimObject() client.Object {
 	u.SetName("db")
 	u.SetFinalizers(ourFinalizer(m.claimOurs))
 	u.SetDeletionTimestamp(deletedAt(m.claim))
-	spec := map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup"}
+	spec := map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup", "backup": map[string]any{"requireRestorable": m.required}}
 	if m.claimXR > 0 {
 		spec["resourceRef"] = map[string]any{"name": "x" + strconv.Itoa(int(m.claimXR))}
 	}
@@ -201,6 +247,9 @@ func (m model) claimOf(n int, namespace, name, uid string, state int8, held bool
 		Namespace: namespace, Name: name, UID: types.UID(uid), Labels: life.Labels(), Annotations: job.Annotations(life),
 		Finalizers: ourFinalizer(held), DeletionTimestamp: deletedAt(state),
 	}}
+	if l.claimMarked {
+		c.Annotations[v1.AnnotationNothingToLose] = uidOf(n)
+	}
 	c.Spec.StorageClassName = new("fast")
 	c.Status.Phase = corev1.ClaimPending
 	if l.pv {
@@ -263,12 +312,12 @@ func (m model) backupClaim() client.Object {
 }
 
 // objects of one life.
-func (l modelLife) objects(n int) []client.Object {
+func (l modelLife) objects(n int, required bool) []client.Object {
 	life := lifeOf(n)
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "db", Labels: life.Labels()}
 	var out []client.Object
 	if l.xr != none {
-		out = append(out, l.xrObject(n))
+		out = append(out, l.xrObject(n, required))
 	}
 	if l.deployment != none {
 		out = append(out, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: new(int32(l.deployment - 1))}})
@@ -286,6 +335,11 @@ func (l modelLife) objects(n int) []client.Object {
 		r.CreationTimestamp = metav1.NewTime(now.Add(time.Duration(n) * time.Minute))
 		r.Status.Phase = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupProven}[l.record]
 		r.Status.Message = modelFailure
+		r.Spec.Image, r.Spec.Version = "mysql:8.4", "8.4.6"
+		r.Spec.Archive = &v1.Archive{ClaimName: life.BackupClaimName(), Path: r.Name + "/" + archiveName}
+		if l.verdict != verdictNone {
+			r.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: verdicts[l.verdict], LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+		}
 		out = append(out, r)
 	}
 	if l.password > 0 {
@@ -299,7 +353,7 @@ func (l modelLife) objects(n int) []client.Object {
 	return append(out, l.jobObjects(n)...)
 }
 
-func (l modelLife) xrObject(n int) client.Object {
+func (l modelLife) xrObject(n int, required bool) client.Object {
 	u := ofKind(instance.XRKind)
 	u.SetName("x" + strconv.Itoa(n+1))
 	u.SetUID(types.UID(uidOf(n)))
@@ -330,7 +384,7 @@ func (l modelLife) xrObject(n int) client.Object {
 	if l.marked {
 		u.SetAnnotations(map[string]string{v1.AnnotationNothingToLose: uidOf(n)})
 	}
-	u.Object["spec"] = map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup", "claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": "db"}}
+	u.Object["spec"] = map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup", "backup": map[string]any{"requireRestorable": required}, "claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": "db"}}
 	u.Object["status"] = status
 	return u
 }

@@ -37,12 +37,21 @@ const (
 	recordProven
 )
 
+// Verdicts on a proven backup.
+const (
+	verdictNone int8 = iota
+	verdictUnknown
+	verdictFalse
+	verdictTrue
+)
+
 // A modelLife is what there is of one life of the instance. Rows are counted, not
 // kept: that is enough to see one missing.
 type modelLife struct {
 	xr                              int8
 	born                            int8 // The namespace, counted from one.
 	ours, cross                     bool
+	claimMarked                     bool // Its claim, where there was no XR to mark.
 	started, fenced, marked, volume bool
 	looked                          bool
 	previous, restore               int8 // The record's life, counted from one.
@@ -57,6 +66,8 @@ type modelLife struct {
 	archivedOn                      int8 // Of the volumes for backups.
 	job, jobPlace                   int8
 	jobDone, jobFailed              bool
+	ran                             bool // A server, on its backup.
+	verdict                         int8
 	password                        int8
 	handle, handlePlace             int8
 	handleHeld                      bool
@@ -67,6 +78,13 @@ type modelVolume struct {
 	made, of, from int8
 	at             int8
 	free           bool
+}
+
+// A modelTrial is the Job that starts a server from a life's backup.
+type modelTrial struct {
+	job, of int8
+	says    int8 // A verdict, once it has ended.
+	stale   bool // It was heard.
 }
 
 // A model of a cluster in which an instance lives, dies and lives again.
@@ -89,8 +107,13 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 	born      int8
 	lives     [2]modelLife
 
+	// verifies is true where backups are looked at, and required where the data waits
+	// for it.
+	verifies, required bool
+	trial              modelTrial
+
 	// What may still happen.
-	writes, creates, deletes, strips, claims, namespaces, remakes, failures int8
+	writes, creates, deletes, strips, claims, namespaces, remakes, failures, relents int8
 
 	broken string
 }
@@ -127,6 +150,7 @@ func (m model) moves() []move {
 		m.kubernetes(n, add)
 		m.jobs(n, add)
 	}
+	m.verification(add)
 	m.garbage(add)
 	return out
 }
@@ -150,6 +174,10 @@ func (m model) users(add adder) {
 		w.namespace = alive1
 		w.current++
 	})
+	add("the claim no longer requires a restorable backup", true, m.relents > 0 && m.required, func(w *model) {
+		w.relents--
+		w.required = false
+	})
 	for n := range m.lives {
 		l := m.lives[n]
 		add("a row is written", true, m.writes > 0 && l.pod, func(w *model) {
@@ -167,7 +195,7 @@ func (m model) users(add adder) {
 // cleared of what was in the namespace that is gone.
 func (m model) cleared() bool {
 	return !slices.ContainsFunc(m.lives[:], func(l modelLife) bool {
-		return l.deployment != none || l.pod || l.job != none && l.jobPlace != atRescue || l.handle != none && l.handlePlace != atRescue
+		return m.trial.job != none || l.deployment != none || l.pod || l.job != none && l.jobPlace != atRescue
 	})
 }
 
@@ -265,12 +293,12 @@ func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for e
 func (m model) jobs(n int, add adder) {
 	l := m.lives[n]
 	add("the restore is done", false, l.restore > 0 && !l.restored && !l.started && l.xr == alive1 && m.pvc == alive1 && int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome &&
-		m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1 && m.lives[max(l.restore, 1)-1].archivedOn == m.backupOn, func(w *model) {
+		m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1 && !m.tries() && m.lives[max(l.restore, 1)-1].archivedOn == m.backupOn, func(w *model) {
 		w.lives[n].restored, w.lives[n].rows = true, m.lives[l.restore-1].archived-1
 	})
 	mountable := l.jobPlace == atHome && m.pvc == alive1 && int(m.pvcLife) == n+1 || l.jobPlace != atHome && l.handle == alive1
 	mountable = mountable && l.ref == refBound && l.refPlace == l.jobPlace && m.backup == alive1 && (m.backupAt == atRescue) == (l.jobPlace == atRescue)
-	runs := l.job == alive1 && !l.jobDone && mountable && (l.jobPlace == atRescue || m.namespace == alive1)
+	runs := l.job == alive1 && !l.jobDone && mountable && !m.tries() && (l.jobPlace == atRescue || m.namespace == alive1)
 	add("the backup is done", false, runs, func(w *model) {
 		w.lives[n].jobDone, w.lives[n].archived, w.lives[n].archivedOn = true, l.rows+1, m.backupOn
 		if l.pod {
@@ -285,6 +313,28 @@ func (m model) jobs(n int, add adder) {
 		w.lives[n].job, w.lives[n].jobDone, w.lives[n].jobFailed = none, false, false
 	})
 }
+
+// verification runs, for as long as it likes where nobody waits for it. While it
+// does, the backup volume is mounted on its node.
+func (m model) verification(add adder) {
+	runs := m.tries() && m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1
+	n := max(m.trial.of, 1) - 1
+	says := func(verdict int8) func(*model) {
+		return func(w *model) { w.trial.says, w.lives[n].ran = verdict, w.lives[n].ran || verdict == verdictTrue }
+	}
+	add("a server has run on the backup", !m.required, runs && m.lives[n].archivedOn == m.backupOn, says(verdictTrue))
+	for name, verdict := range map[string]int8{"no server runs on the backup": verdictFalse, "the verification comes to nothing": verdictUnknown} {
+		add(name, true, runs && m.failures > 0, func(w *model) {
+			w.failures--
+			says(verdict)(w)
+		})
+	}
+	add("the verification's Job is gone", false, m.trial.job == dying1 || m.trial.job != none && m.namespace == none, func(w *model) { w.trial = modelTrial{} })
+	add("the verification of the namespace goes", false, m.namespace == dying1 && m.trial.job == alive1, func(w *model) { w.trial.job = dying1 })
+}
+
+// tries is true while a verification has the backup volume.
+func (m model) tries() bool { return m.trial.job == alive1 && m.trial.says == verdictNone }
 
 // garbage is what Kubernetes removes by itself.
 func (m model) garbage(add adder) {
@@ -308,12 +358,17 @@ func (m model) garbage(add adder) {
 	add("the data claim of the namespace is deleted", false, dies && m.pvc == alive1, func(w *model) { w.pvc = dying1 })
 	add("the backup claim of the namespace is gone", false, dies && m.backup != none && m.backupAt == atHome && !m.mounted(), (*model).loseBackupClaim)
 	add("the backup claim is gone", false, m.backup == dying1 && !m.mounted(), (*model).loseBackupClaim)
-	add("the namespace is gone", false, dies && m.claim == none && m.pvc == none && (m.backup == none || m.backupAt != atHome), func(w *model) { w.namespace = none })
+	add("the namespace is gone", false, dies && m.claim == none && m.pvc == none && (m.backup == none || m.backupAt != atHome) && !m.handled(besideHome), func(w *model) { w.namespace = none })
 }
 
 func (m *model) loseBackupClaim() {
 	m.backup, m.latched = none, false
 	m.volumes[m.backupOn].free = true
+}
+
+// handled is true while a handle is in such a place.
+func (m model) handled(place int8) bool {
+	return slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.handle != none && l.handlePlace == place })
 }
 
 // mounted is true while a Job uses the backups' volume.
@@ -323,7 +378,7 @@ func (m model) mounted() bool {
 			return true
 		}
 	}
-	return false
+	return m.tries()
 }
 
 // check the promise: what was acknowledged lies on a volume that stays, or in a
@@ -350,6 +405,9 @@ func (m model) check() string {
 func (m model) stuck() string {
 	if m.claim == dying1 {
 		return "the claim is never gone"
+	}
+	if m.trial.says != verdictNone {
+		return "the verification's Job is never gone"
 	}
 	for n, l := range m.lives {
 		switch {

@@ -38,8 +38,9 @@ type State struct {
 	// this one.
 	Superseded bool
 
-	// DataClaim and DataVolume hold the database. Origin is the claim that clients'
-	// server mounted, where the DataClaim is another one at the life's Place.
+	// DataClaim and DataVolume hold the database. Origin is the claim before
+	// it, where the DataClaim is another one at the life's Place: the server's, or
+	// one that a Job had beside it.
 	DataClaim  *corev1.PersistentVolumeClaim
 	DataVolume *corev1.PersistentVolume
 	Origin     *corev1.PersistentVolumeClaim

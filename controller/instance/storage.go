@@ -38,13 +38,21 @@ func (g *Gatherer) claim(ctx context.Context, namespace, name string) (*corev1.P
 
 // handle of the data at another place than its own.
 func (g *Gatherer) handle(ctx context.Context, s *State) error {
-	c, err := g.claim(ctx, s.Place().Namespace, s.Place().Data)
+	place := s.Place()
+	c, err := g.claim(ctx, place.Namespace, place.Data)
 	s.Origin, s.DataClaim = s.DataClaim, nil
 	switch {
 	case c != nil && s.owns(c):
 		s.DataClaim = c
 	case c != nil:
 		s.Taken = true
+	}
+	if err != nil || s.Origin != nil || place.Namespace == s.Life.Namespace {
+		return err
+	}
+	// A life that lost its XR first had a handle beside its home.
+	if c, err = g.claim(ctx, s.Life.Namespace, place.Data); c != nil && s.owns(c) {
+		s.Origin = c
 	}
 	return err
 }

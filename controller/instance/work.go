@@ -102,7 +102,7 @@ func (g *Gatherer) pods(ctx context.Context, s *State) error {
 // ownPod is true if a pod that mounts the usual claim mounts this life's data. A
 // life that lost its XR may have left that name to a later one.
 func (s *State) ownPod(p *corev1.Pod) bool {
-	return !s.Lost || s.Origin != nil || p.Labels[v1.LabelXR] == string(s.Life.XR)
+	return !s.Lost || s.Origin != nil && s.Origin.Name == s.Life.DataClaimName() || p.Labels[v1.LabelXR] == string(s.Life.XR)
 }
 
 // mounts is true if a pod may write to the claim's volume.
