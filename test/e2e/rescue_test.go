@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -127,6 +129,33 @@ func TestDeletedNamespace(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, classComposition)
 	s.begin(t)
+	s.loseNamespace(t, 1)
+}
+
+// TestNamespaceDeletedInRescue: data that lost its XR is being backed up beside its home when the namespace goes too. What
+// was made there does not keep it.
+func TestNamespaceDeletedInRescue(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, classComposition)
+	s.begin(t)
+	xr, err := s.xr(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.startDelete(t)
+	takeFinalizers(t, xr, s.claim)
+	eventually(t, "the claim of the rescue", func(ctx context.Context) error {
+		claims := &corev1.PersistentVolumeClaimList{}
+		if err := suite.kube.List(ctx, claims, client.InNamespace(s.namespace)); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
+			return strings.HasPrefix(c.Name, "data-"+s.namespace)
+		}) {
+			return errors.New("it is not there")
+		}
+		return nil
+	})
 	s.loseNamespace(t, 1)
 }
 
