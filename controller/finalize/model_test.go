@@ -406,6 +406,9 @@ func (m model) stuck() string {
 	if m.claim == dying1 {
 		return "the claim is never gone"
 	}
+	if m.namespace == dying1 {
+		return "the namespace is never gone"
+	}
 	if m.trial.says != verdictNone {
 		return "the verification's Job is never gone"
 	}

@@ -63,7 +63,7 @@ func without(s *instance.State) Step {
 func living(s *instance.State) Step {
 	switch {
 	case s.Superseded && (s.Ephemeral() || s.XR.Protected()):
-		return Step{Action: Supersede, Message: fmt.Sprintf("The claim has another composite resource than %q by now: that one is deleted, and its data backed up before", s.XR.GetName())}
+		return Step{Action: Supersede, Message: fmt.Sprintf("No claim has composite resource %q any more, nor will one have it: it is deleted, and its data backed up before", s.XR.GetName())}
 	case s.Ephemeral() && !s.XR.Protected():
 		return begin(s) // It just goes.
 	case !s.XR.Protected() || s.Claim != nil && !s.Claim.Dying() && !s.Claim.Protected():

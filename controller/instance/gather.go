@@ -47,7 +47,7 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	xrs, err := g.xrs(ctx, k, kind, claim)
+	xrs, err := g.xrs(ctx, k, kind, claim, ns)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	}
 	out := make([]*State, 0, len(xrs))
 	for i, xr := range xrs {
-		s := &State{Life: k.Life(xr.GetUID()), Now: g.Clock(), Namespace: ns, XR: xr, Lost: i < len(ghosts), Earlier: i > 0 && ends(xrs[0], claim), Superseded: superseded(xr, claim)}
+		s := &State{Life: k.Life(xr.GetUID()), Now: g.Clock(), Namespace: ns, XR: xr, Lost: i < len(ghosts), Earlier: i > 0 && ends(xrs[0], claim, ns), Superseded: superseded(xr, claim, ns)}
 		if claim != nil && claim.Composite == xr.GetName() {
 			s.Claim = claim
 		}
@@ -105,7 +105,7 @@ func (g *Gatherer) life(ctx context.Context, s *State) error {
 func (s *State) historic() bool { return s.XR != nil && (s.XR.Dying() || !s.XR.Status.Started) }
 
 // xrs of the claim. Labels are where to look; whose an XR is stands in its spec.
-func (g *Gatherer) xrs(ctx context.Context, k Key, kind Kind, claim *Composite) ([]*Composite, error) {
+func (g *Gatherer) xrs(ctx context.Context, k Key, kind Kind, claim *Composite, ns *corev1.Namespace) ([]*Composite, error) {
 	l := &unstructured.UnstructuredList{}
 	l.SetGroupVersionKind(kind.XR)
 	if err := g.Reader.List(ctx, l, XRsOf(k)); err != nil {
@@ -132,17 +132,26 @@ func (g *Gatherer) xrs(ctx context.Context, k Key, kind Kind, claim *Composite) 
 		r := x.Spec.ClaimRef
 		return r == nil || r.Kind != k.Kind || r.Namespace != k.Namespace || r.Name != k.Name
 	})
-	slices.SortStableFunc(out, func(a, b *Composite) int { return order(ends(b, claim), ends(a, claim)) })
+	slices.SortStableFunc(out, func(a, b *Composite) int { return order(ends(b, claim, ns), ends(a, claim, ns)) })
 	return out, nil
 }
 
 // ends is true if an XR is being deleted, or is to be.
-func ends(xr, claim *Composite) bool { return xr.Dying() || superseded(xr, claim) }
+func ends(xr, claim *Composite, ns *corev1.Namespace) bool {
+	return xr.Dying() || superseded(xr, claim, ns)
+}
 
 // superseded is true if the claim that an XR is of has bound another one, which
-// is for good. Crossplane leaves it as it is.
-func superseded(xr, claim *Composite) bool {
-	return !xr.Dying() && claim != nil && claim.Composite != "" && claim.Composite != xr.GetName()
+// is for good, or was taken from it and cannot come back because its namespace
+// goes. Crossplane leaves such an XR as it is.
+func superseded(xr, claim *Composite, ns *corev1.Namespace) bool {
+	switch {
+	case xr.Dying():
+		return false
+	case claim == nil:
+		return ns == nil || ns.DeletionTimestamp != nil
+	}
+	return claim.Composite != "" && claim.Composite != xr.GetName()
 }
 
 func order(a, b bool) int {

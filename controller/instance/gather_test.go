@@ -205,6 +205,8 @@ func TestGather(t *testing.T) {
 		"Superseded": {reason: "The claim was taken from its XR before Crossplane deleted that: it ends before the one that the claim has now.",
 			have: []client.Object{xr("new", "uid-2", "db", false), xr("old", "uid-1", "db", false), boundClaim("new")},
 			want: []summary{{XR: "old", Superseded: true}, {XR: "new", Claim: "db", Earlier: true}}},
+		"Bereft": {reason: "Its claim was taken from it, and none can be made in a namespace that goes.", noNamespace: true,
+			have: []client.Object{xr("x", "uid-1", "db", false)}, want: []summary{{XR: "x", Superseded: true}}},
 		"Unbound": {reason: "A claim that has bound none yet, or is not there, supersedes nothing.", have: []client.Object{xr("x", "uid-1", "db", false), boundClaim("")}, want: []summary{{XR: "x"}}},
 		"Liar":    {reason: "A label is where to look, no proof.", have: []client.Object{xr("x", "uid-1", "another", false)}, want: []summary{{}}},
 		"Volumes": {reason: "The claim's, bound to each other.", have: []client.Object{xr("x", "uid-1", "db", false), dataClaim(ours), volumeOf("db-pvc")},

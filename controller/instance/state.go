@@ -34,8 +34,8 @@ type State struct {
 	Lost bool
 	// Earlier is true if another life of the instance has not ended.
 	Earlier bool
-	// Superseded is true if the claim has bound another XR, and nobody has deleted
-	// this one.
+	// Superseded is true if the claim has bound another XR, or is gone and its
+	// namespace goes, and nobody has deleted this one.
 	Superseded bool
 
 	// DataClaim and DataVolume hold the database. Origin is the claim before

@@ -104,6 +104,18 @@ func TestSupersededComposite(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, classComposition)
 	before := s.begin(t)
+	s.takeClaim(t)
+	s.create(t)
+	s.restored(t)
+	if got := s.firstAnswer(t, rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+	s.proven(t, 1)
+}
+
+// takeClaim from its XR, which goes on without.
+func (s *server) takeClaim(t *testing.T) {
+	t.Helper()
 	xr, err := s.xr(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -116,12 +128,15 @@ func TestSupersededComposite(t *testing.T) {
 	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(xr), xr); err != nil || xr.GetDeletionTimestamp() != nil {
 		t.Fatalf("want an XR that nobody deletes: %v, %v", xr.GetDeletionTimestamp(), err)
 	}
-	s.create(t)
-	s.restored(t)
-	if got := s.firstAnswer(t, rows); got != before {
-		t.Errorf("want every row\n%s\ngot\n%s", before, got)
-	}
-	s.proven(t, 1)
+}
+
+// TestDeletedNamespaceOfComposite: an XR whose claim somebody took from it does not keep a namespace that is deleted.
+func TestDeletedNamespaceOfComposite(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, classComposition)
+	s.begin(t)
+	s.takeClaim(t)
+	s.loseNamespace(t, 1)
 }
 
 // TestDeletedNamespace: nothing can run in a namespace that is being deleted. The data is backed up elsewhere.
@@ -143,6 +158,12 @@ func TestNamespaceDeletedInRescue(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.startDelete(t)
+	eventually(t, "the deletion of the XR", func(ctx context.Context) error {
+		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(xr), xr); err != nil || xr.GetDeletionTimestamp() != nil {
+			return err
+		}
+		return errors.New("nobody deletes it")
+	})
 	takeFinalizers(t, xr, s.claim)
 	eventually(t, "the claim of the rescue", func(ctx context.Context) error {
 		claims := &corev1.PersistentVolumeClaimList{}
