@@ -44,8 +44,8 @@ func (s *server) mustQuery(t *testing.T, statement string) string {
 // notConnected is true for an error of a client that found no server, or whose Service has no pod yet, before it could
 // say anything.
 func notConnected(err error) bool {
-	for _, number := range []string{"ERROR 2002", "ERROR 2003", "ERROR 2005"} {
-		if strings.Contains(err.Error(), number) {
+	for _, sign := range []string{"ERROR 2002", "ERROR 2003", "ERROR 2005", "initial communication packet"} {
+		if strings.Contains(err.Error(), sign) {
 			return true
 		}
 	}
