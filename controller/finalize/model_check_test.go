@@ -1,6 +1,7 @@
 package finalize
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -302,14 +303,48 @@ func TestModel(t *testing.T) {
 	t.Logf("%d states in all", total)
 }
 
-// TestModelFindsBugs that were put into Next on purpose.
+// A bug that was put into a decision on purpose.
+type bug struct {
+	reason string
+	start  string
+	next   decision
+	then   second
+}
+
+// bugsOfVerification are those of package verify.
+func bugsOfVerification() map[string]bug {
+	return map[string]bug{
+		"doubt": {reason: "It takes a verification that came to nothing for one that went well.", start: "required", then: func(s *verification.State) verification.Step {
+			step := verification.Next(s)
+			if step.Verdict.Status == metav1.ConditionUnknown {
+				step.Verdict.Status = metav1.ConditionTrue
+			}
+			return step
+		}},
+		"no other try": {reason: "One failure of a verification holds the data for ever.", start: "required", then: func(s *verification.State) verification.Step {
+			if s.Record != nil && len(s.Record.Status.Conditions) > 0 && s.Job == nil {
+				return verification.Step{Action: verification.Rest}
+			}
+			return verification.Next(s)
+		}},
+		"verification first": {reason: "A verification keeps the volume from a life that is to be restored.", start: "verified", then: func(s *verification.State) verification.Step {
+			if step := verification.Next(s); s.Home != nil || step.Action == verification.Start {
+				return step
+			}
+			return verification.Step{Action: verification.Rest}
+		}},
+		"Job left": {reason: "A Job that was heard stays.", start: "verified", then: func(s *verification.State) verification.Step {
+			if step := verification.Next(s); step.Action != verification.Remove {
+				return step
+			}
+			return verification.Step{Action: verification.Rest}
+		}},
+	}
+}
+
+// TestModelFindsBugs in both decisions.
 func TestModelFindsBugs(t *testing.T) {
-	bugs := map[string]struct {
-		reason string
-		start  string
-		next   decision
-		then   second
-	}{
+	bugs := map[string]bug{
 		"no proof": {reason: "It releases what has no proven backup.", start: "delete", next: func(s *instance.State) Step {
 			if r := s.Record(); r != nil && r.Status.Phase == v1.BackupPending {
 				r.Status.Phase = v1.BackupProven
@@ -363,31 +398,6 @@ func TestModelFindsBugs(t *testing.T) {
 			}
 			return Next(s)
 		}},
-		"doubt": {reason: "It takes a verification that came to nothing for one that went well.", start: "required", then: func(s *verification.State) verification.Step {
-			step := verification.Next(s)
-			if step.Verdict.Status == metav1.ConditionUnknown {
-				step.Verdict.Status = metav1.ConditionTrue
-			}
-			return step
-		}},
-		"no other try": {reason: "One failure of a verification holds the data for ever.", start: "required", then: func(s *verification.State) verification.Step {
-			if s.Record != nil && len(s.Record.Status.Conditions) > 0 && s.Job == nil {
-				return verification.Step{Action: verification.Rest}
-			}
-			return verification.Next(s)
-		}},
-		"verification first": {reason: "A verification keeps the volume from a life that is to be restored.", start: "verified", then: func(s *verification.State) verification.Step {
-			if step := verification.Next(s); s.Home != nil || step.Action == verification.Start {
-				return step
-			}
-			return verification.Step{Action: verification.Rest}
-		}},
-		"Job left": {reason: "A Job that was heard stays.", start: "verified", then: func(s *verification.State) verification.Step {
-			if step := verification.Next(s); step.Action != verification.Remove {
-				return step
-			}
-			return verification.Step{Action: verification.Rest}
-		}},
 		"volume not kept": {reason: "It lets a claim go whose volume goes with it.", start: "data claim", next: func(s *instance.State) Step {
 			step := Next(s)
 			if step.Action == Latch && s.DataClaim != nil && s.DataClaim.DeletionTimestamp != nil {
@@ -396,6 +406,7 @@ func TestModelFindsBugs(t *testing.T) {
 			return step
 		}},
 	}
+	maps.Copy(bugs, bugsOfVerification())
 	for name, bug := range bugs {
 		t.Run(name, func(t *testing.T) {
 			if bug.next == nil {

@@ -290,7 +290,7 @@ func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for e
 	})
 }
 
-func (m model) jobs(n int, add adder) {
+func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
 	l := m.lives[n]
 	add("the restore is done", false, l.restore > 0 && !l.restored && !l.started && l.xr == alive1 && m.pvc == alive1 && int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome &&
 		m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1 && !m.tries() && m.lives[max(l.restore, 1)-1].archivedOn == m.backupOn, func(w *model) {
