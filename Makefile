@@ -69,7 +69,7 @@ mysqld-test: ## Test backup, restore and password changes with a real mysqld, wi
 e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG.
 	go test -C test/e2e -count=1 -timeout 60m -parallel 4 -v ./...
 
-matrix: ## Delete servers in each way, with each fault; for hours, and from where it was stopped: AT_ONCE=4. Results: .cache/matrix.
+matrix: ## Delete servers in each way, with each fault; for hours, and from where it was stopped. Results: .cache/matrix. AT_ONCE=6 runs so many beside each other.
 	MATRIX=$(CURDIR)/.cache/matrix go test -C test/e2e -count=1 -timeout 12h -v -run 'TestMatrix$$' .
 
 bench: ## Measure the function, the agent beside dumps and tar, and what people wait for on a cluster.

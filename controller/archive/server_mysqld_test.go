@@ -34,8 +34,7 @@ func newServer(t *testing.T) *server {
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
 	s := &server{root: rootfs.Find(t), socket: filepath.Join(short, "s"), volume: filepath.Join(short, "v")}
 	must(t, os.Mkdir(s.volume, 0o750))
-	s.own(t, short)
-	s.own(t, s.volume)
+	rootfs.Own(t, short)
 	out, err := s.root.Command("usr/sbin/mysqld", "--no-defaults", "--version").Output()
 	must(t, err)
 	v, err := version.FromBanner(string(out))
@@ -47,14 +46,6 @@ func newServer(t *testing.T) *server {
 		}
 	})
 	return s
-}
-
-// own a folder: mysqld does not run as root.
-func (s *server) own(t *testing.T, dir string) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		must(t, os.Chown(dir, rootfs.User, rootfs.User))
-	}
 }
 
 func (s *server) mysqld(t *testing.T, args ...string) *exec.Cmd {

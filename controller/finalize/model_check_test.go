@@ -52,10 +52,10 @@ func (m model) controller(t *testing.T, next decision, then second) (out []move,
 
 // verify as that package's Performer does it to the objects.
 func (m *model) verify(s *verification.State, step verification.Step) {
-	n := int8(slices.Index([]string{uidOf(0), uidOf(1)}, string(s.XR()))) //nolint:gosec // There are two.
-	switch step.Action {                                                  //nolint:exhaustive // The others do nothing.
+	n := numberOf(s.XR())
+	switch step.Action { //nolint:exhaustive // The others do nothing.
 	case verification.Start:
-		m.trial = modelTrial{job: alive1, of: n + 1}
+		m.trial = modelTrial{job: alive1, of: int8(n + 1)} //nolint:gosec // There are two.
 	case verification.Remove:
 		m.trial.job = dying1
 	case verification.Conclude:
@@ -75,7 +75,7 @@ func placeOf(s *instance.State) int8 {
 
 // perform a step, as the Performer does it to the objects.
 func (m *model) perform(s *instance.State, step Step) {
-	n := max(slices.IndexFunc([]string{uidOf(0), uidOf(1)}, func(uid string) bool { return uid == string(s.Life.XR) }), 0)
+	n := max(numberOf(s.Life.XR), 0)
 	l := &m.lives[n]
 	switch step.Action { //nolint:exhaustive // The others are those of the ending.
 	case Protect:

@@ -126,19 +126,21 @@ func fill(into, from client.Object) {
 
 // lives of the model, as the real Gatherer sees them.
 func (m model) gather() ([]*instance.State, error) {
-	g := &instance.Gatherer{Reader: modelReader{m.objects()}, Keeper: "system", Clock: func() time.Time { return now }}
-	return g.Gather(context.Background(), key())
+	return m.gatherer().Gather(context.Background(), key())
+}
+
+func (m model) gatherer() *instance.Gatherer {
+	return &instance.Gatherer{Reader: modelReader{m.objects()}, Keeper: "system", Clock: func() time.Time { return now }}
 }
 
 // verificationState is what package verify decides on.
 func (m model) verificationState() (*verification.State, error) {
-	r := modelReader{m.objects()}
-	records, err := instance.Records(context.Background(), r, lifeOf(0))
+	g := m.gatherer()
+	records, err := instance.Records(context.Background(), g.Reader, lifeOf(0))
 	if err != nil {
 		return nil, err
 	}
 	s := &verification.State{Now: now, Record: verification.Newest(records), AtOnce: 1}
-	g := &instance.Gatherer{Reader: r, Keeper: "system", Clock: func() time.Time { return now }}
 	s.Verification, err = g.Verification(context.Background(), key(), s.XR())
 	return s, err
 }

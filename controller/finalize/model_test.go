@@ -3,6 +3,8 @@ package finalize
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -131,7 +133,12 @@ func (m model) with(how func(*model)) model {
 	return m
 }
 
-func uidOf(n int) string { return []string{"uid-1", "uid-2"}[n] }
+var uids = []string{"uid-1", "uid-2"}
+
+func uidOf(n int) string { return uids[n] }
+
+// numberOf is the life that has a UID, and -1 for none.
+func numberOf(uid types.UID) int { return slices.Index(uids, string(uid)) }
 
 func lifeOf(n int) v1.Instance { return key().Life(uidType(uidOf(n))) }
 

@@ -42,9 +42,7 @@ func newServer(t *testing.T, first sql.Password, options ...string) *server {
 	dir, err := os.MkdirTemp("", "r") //nolint:usetesting // A socket's path is at most 107 bytes.
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if os.Geteuid() == 0 {
-		must(t, os.Chown(dir, rootfs.User, rootfs.User))
-	}
+	rootfs.Own(t, dir)
 	s := &server{root: root, dir: dir, options: options}
 	_, err = os.Stat(filepath.Join(root.Path, "usr", "sbin", "mariadbd"))
 	s.mariadb = err == nil
@@ -66,7 +64,7 @@ func (s *server) create(t *testing.T, script string) {
 		return
 	}
 	must(t, os.MkdirAll(filepath.Join(s.dir, "d", "mysql"), 0o750))
-	must(t, exec.CommandContext(t.Context(), "chown", "-R", "999:999", filepath.Join(s.dir, "d")).Run())
+	rootfs.Own(t, filepath.Join(s.dir, "d"))
 	tables := []byte("use mysql;\n")
 	for _, name := range []string{"mysql_system_tables", "mysql_system_tables_data", "maria_add_gis_sp_bootstrap"} {
 		raw, err := os.ReadFile(filepath.Join(s.root.Path, "usr", "share", "mysql", name+".sql"))

@@ -55,6 +55,23 @@ func (r Root) Command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// Own gives a folder and all in it to the User, where the test is root's.
+func Own(t *testing.T, dir string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return
+	}
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, User, User)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func one(t *testing.T, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(pattern)

@@ -34,20 +34,6 @@ func mysqld(root rootfs.Root, args ...string) *exec.Cmd {
 	}, args[1:])...)
 }
 
-// own all of a folder: mysqld does not run as root.
-func own(t *testing.T, dir string) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		return
-	}
-	must(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Lchown(path, rootfs.User, rootfs.User)
-	}))
-}
-
 func short(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "m") //nolint:usetesting // A socket's path is at most 107 bytes.
@@ -73,7 +59,7 @@ func newSource(t *testing.T, settings ...string) *source {
 	t.Helper()
 	s := &source{root: rootfs.Find(t), volume: short(t), backup: short(t), settings: settings}
 	must(t, os.Mkdir(filepath.Join(s.volume, "tmp"), 0o700))
-	own(t, s.volume)
+	rootfs.Own(t, s.volume)
 	out, err := mysqld(s.root, "--no-defaults", "--version").Output()
 	must(t, err)
 	v, err := version.FromBanner(string(out))
@@ -175,9 +161,9 @@ func (s *source) unpack(t *testing.T) *Trial {
 	_, err := u.Run(t.Context())
 	must(t, err)
 	folder := filepath.Join(s.backup, v1.VerifyFolder)
-	own(t, folder)
+	rootfs.Own(t, folder)
 	return &Trial{Folder: folder, Directory: v1.DataDirectory, command: func(_ string, args ...string) *exec.Cmd {
-		own(t, folder)
+		rootfs.Own(t, folder)
 		return mysqld(s.root, args...)
 	}}
 }
