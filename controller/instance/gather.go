@@ -43,11 +43,7 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	claim, err := g.composite(ctx, kind.Claim, k.Namespace, k.Name)
-	if err != nil {
-		return nil, err
-	}
-	xrs, err := g.xrs(ctx, k, kind, claim, ns)
+	claim, xrs, err := g.composites(ctx, k, kind, ns)
 	if err != nil {
 		return nil, err
 	}
@@ -104,25 +100,31 @@ func (g *Gatherer) life(ctx context.Context, s *State) error {
 // historic is true while a decision depends on the backups of all lives.
 func (s *State) historic() bool { return s.XR != nil && (s.XR.Dying() || !s.XR.Status.Started) }
 
-// xrs of the claim. Labels are where to look; whose an XR is stands in its spec.
-func (g *Gatherer) xrs(ctx context.Context, k Key, kind Kind, claim *Composite, ns *corev1.Namespace) ([]*Composite, error) {
+// composites are the claim and its XRs. Labels are where to look; whose an XR is
+// stands in its spec. The claim is read after the list, so that one made in between
+// disowns no XR.
+func (g *Gatherer) composites(ctx context.Context, k Key, kind Kind, ns *corev1.Namespace) (*Composite, []*Composite, error) {
 	l := &unstructured.UnstructuredList{}
 	l.SetGroupVersionKind(kind.XR)
 	if err := g.Reader.List(ctx, l, XRsOf(k)); err != nil {
-		return nil, fmt.Errorf("cannot list composite resources: %w", err)
+		return nil, nil, fmt.Errorf("cannot list composite resources: %w", err)
 	}
 	out := make([]*Composite, 0, len(l.Items))
 	for i := range l.Items {
 		xr, err := Decode(&l.Items[i])
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		out = append(out, xr)
+	}
+	claim, err := g.composite(ctx, kind.Claim, k.Namespace, k.Name)
+	if err != nil {
+		return nil, nil, err
 	}
 	if claim != nil && claim.Composite != "" && !slices.ContainsFunc(out, func(x *Composite) bool { return x.GetName() == claim.Composite }) {
 		xr, err := g.composite(ctx, kind.XR, "", claim.Composite)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if xr != nil {
 			out = append(out, xr)
@@ -133,7 +135,7 @@ func (g *Gatherer) xrs(ctx context.Context, k Key, kind Kind, claim *Composite, 
 		return r == nil || r.Kind != k.Kind || r.Namespace != k.Namespace || r.Name != k.Name
 	})
 	slices.SortStableFunc(out, func(a, b *Composite) int { return order(ends(b, claim, ns), ends(a, claim, ns)) })
-	return out, nil
+	return claim, out, nil
 }
 
 // ends is true if an XR is being deleted, or is to be.

@@ -5,21 +5,29 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// volumes of the data.
+// volumes of the data. What a volume says of its claim is true of claims that are
+// looked for after it was read: one that was bound in between would look gone.
 func (g *Gatherer) volumes(ctx context.Context, s *State) error {
 	claim, err := g.claim(ctx, s.Life.Namespace, s.Life.DataClaimName())
+	for err == nil {
+		if s.DataClaim = nil; claim != nil && s.owns(claim) {
+			s.DataClaim = claim
+		}
+		if s.DataVolume, err = g.dataVolume(ctx, s); err != nil || !s.Stale() {
+			break
+		}
+		before := claim
+		if claim, err = g.claim(ctx, s.Life.Namespace, s.Life.DataClaimName()); uidOf(claim) == uidOf(before) {
+			break
+		}
+	}
 	if err != nil {
-		return err
-	}
-	if claim != nil && s.owns(claim) {
-		s.DataClaim = claim
-	}
-	if s.DataVolume, err = g.dataVolume(ctx, s); err != nil {
 		return err
 	}
 	s.Taken = claim != nil && s.DataClaim == nil && !s.Rescued()
@@ -30,6 +38,13 @@ func (g *Gatherer) volumes(ctx context.Context, s *State) error {
 	}
 	s.Node, err = g.node(ctx, s)
 	return err
+}
+
+func uidOf(c *corev1.PersistentVolumeClaim) types.UID {
+	if c == nil {
+		return ""
+	}
+	return c.UID
 }
 
 func (g *Gatherer) claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
