@@ -106,6 +106,9 @@ func (m *model) perform(s *instance.State, step Step) {
 	case ReleaseClaim:
 		m.letGo(l, s.DataClaim.Name)
 	case Rebind:
+		if m.binds(n) {
+			m.broken = "a claim loses the volume that it is bound to"
+		}
 		l.ref, l.refPlace = refFree, placeOf(s)
 	case MakeHandle:
 		if placeOf(s) == atHome {

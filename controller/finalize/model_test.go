@@ -373,6 +373,16 @@ func (m *model) loseBackupClaim() {
 	m.volumes[m.backupOn].free = true
 }
 
+// binds is true while the claim that a life's volume names is there. A volume that
+// is taken from it is lost to it for good.
+func (m model) binds(n int) bool {
+	l := m.lives[n]
+	if l.refPlace == atHome {
+		return l.ref == refBound && m.pvc != none && int(m.pvcLife) == n+1
+	}
+	return l.ref == refBound && l.handle != none && l.handlePlace == l.refPlace
+}
+
 // handled is true while a handle is in such a place.
 func (m model) handled(place int8) bool {
 	return slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.handle != none && l.handlePlace == place })

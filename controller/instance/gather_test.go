@@ -334,6 +334,80 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
+// TestMeanwhile: what came between two reads is not taken for what went.
+func TestMeanwhile(t *testing.T) {
+	named := volumeOf("db-pvc")
+	named.Spec.ClaimRef.UID = "bound"
+	bound := dataClaim(life.Labels())
+	bound.UID = "bound"
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
+	cases := map[string]struct {
+		reason           string
+		have, gone, come []client.Object
+		want             summary
+		stale            bool
+	}{
+		"Bound": {reason: "The claim was made and bound after it was looked for.",
+			have: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{bound, named}, want: summary{XR: "x", DataClaim: "db-pvc", DataVolume: "pv"}},
+		"Unbound": {reason: "The claim that the volume names was gone before and is gone after.",
+			have: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{named}, want: summary{XR: "x", DataVolume: "pv"}, stale: true},
+		"Named": {reason: "The claim is another by now, and names a new XR.",
+			have: []client.Object{boundClaim("w")}, gone: []client.Object{boundClaim("w")}, come: []client.Object{xr("x", "uid-1", "db", false), boundClaim("x")}, want: summary{XR: "x", Claim: "db"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			// The world turns after the first look for a claim of data; where the claim of
+			// the instance goes, before the XRs are listed.
+			turned := false
+			turn := func(ctx context.Context, c client.Client) {
+				for _, o := range tc.gone {
+					if err := c.Delete(ctx, o); err != nil {
+						t.Error(err)
+					}
+				}
+				for _, o := range tc.come {
+					if err := c.Create(ctx, copyOf(t, o)); err != nil {
+						t.Error(err)
+					}
+				}
+				turned = true
+			}
+			c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.have, namespace)...).WithInterceptorFuncs(interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					err := c.Get(ctx, k, o, opts...)
+					if _, ok := o.(*corev1.PersistentVolumeClaim); ok && !turned && tc.gone == nil {
+						turn(ctx, c)
+					}
+					return err
+				},
+				List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+					if _, ok := l.(*unstructured.UnstructuredList); ok && !turned && tc.gone != nil {
+						turn(ctx, c)
+					}
+					return c.List(ctx, l, opts...)
+				},
+			}).Build()
+			g := &Gatherer{Reader: c, Keeper: "system", Clock: time.Now}
+			lives, err := g.Gather(context.Background(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, summarize(lives[0])); diff != "" || lives[0].Stale() != tc.stale {
+				t.Errorf("%s Stale: %t\n-want, +got:\n%s", tc.reason, lives[0].Stale(), diff)
+			}
+		})
+	}
+}
+
+func copyOf(t *testing.T, o client.Object) client.Object {
+	t.Helper()
+	c, ok := o.DeepCopyObject().(client.Object)
+	if !ok {
+		t.Fatalf("%T is no object", o)
+	}
+	return c
+}
+
 // logs that say one thing.
 type logs string
 

@@ -1,0 +1,294 @@
+package finalize
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	verification "github.com/crossplane-mysql/crossplane-mysql/controller/verify"
+)
+
+// A walk through the model. TestModel reads a state at once; in truth the world
+// goes on between one read and the next. Too many ways lead through that to take
+// all of them: a walk takes one by chance, which its number alone decides.
+type walk struct {
+	rand  *rand.Rand
+	world model
+	trace []string
+	// patience of users: one in so many moves may be theirs.
+	patience int
+	// lags is a bug that was put in on purpose: data claims come from a cache.
+	lags bool
+	// held is true if a step of the last pass waits for a person.
+	held bool
+
+	// seen are the objects of seenOf.
+	seen   modelReader
+	seenOf model
+}
+
+// walks that one start is worth.
+const walks = 1000
+
+func newWalk(number int, start model) *walk {
+	return &walk{rand: rand.New(rand.NewPCG(uint64(number), 0)), world: start, patience: 1 << (number % 4)} //nolint:gosec // Each run is to be the same.
+}
+
+func (w *walk) objects(of model) modelReader {
+	if w.seen.objects == nil || w.seenOf != of {
+		w.seen, w.seenOf = modelReader{of.objects()}, of
+	}
+	return w.seen
+}
+
+// A tornReader answers one gathering, and lets the world go on before one of the
+// answers.
+type tornReader struct {
+	of *walk
+	// before the gathering.
+	before model
+	// at so many reads from now the world goes on.
+	at int
+}
+
+func (w *walk) torn() *tornReader {
+	return &tornReader{of: w, before: w.world, at: 1 + w.rand.IntN(16)}
+}
+
+func (r *tornReader) Get(ctx context.Context, k client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	r.meanwhile()
+	from := r.of.world
+	if _, ok := into.(*corev1.PersistentVolumeClaim); ok && r.of.lags && k.Name == lifeOf(0).DataClaimName() {
+		from = r.before
+	}
+	return r.of.objects(from).Get(ctx, k, into, opts...)
+}
+
+func (r *tornReader) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	r.meanwhile()
+	return r.of.objects(r.of.world).List(ctx, l, opts...)
+}
+
+// meanwhile much happens at one moment of a gathering, and nothing at the others.
+func (r *tornReader) meanwhile() {
+	if r.at--; r.at != 0 {
+		return
+	}
+	for range 1 + r.of.rand.IntN(10) {
+		r.of.others(true)
+	}
+}
+
+// others than the controller do something; false if they do not.
+func (w *walk) others(users bool) bool {
+	users = users && w.rand.IntN(w.patience) == 0
+	moves := slices.DeleteFunc(w.world.moves(), func(x move) bool { return x.to == w.world || x.user && !users })
+	if len(moves) == 0 {
+		return false
+	}
+	x := moves[w.rand.IntN(len(moves))]
+	w.take(x.name, x.to)
+	return true
+}
+
+func (w *walk) take(name string, to model) {
+	if to != w.world {
+		w.trace, w.world = append(w.trace, name), to
+	}
+}
+
+var errBroken = errors.New("a promise is broken")
+
+// pass of the controller: a step of one life, and one of its verification.
+func (w *walk) pass(r client.Reader) error {
+	began := len(w.trace)
+	g := &instance.Gatherer{Reader: r, Keeper: "system", Clock: func() time.Time { return now }}
+	lives, err := g.Gather(context.Background(), key())
+	if err != nil {
+		return err
+	}
+	if began < len(w.trace) {
+		w.trace = slices.Insert(w.trace, began, "the controller begins to read")
+	}
+	w.held = false
+	steps := map[int]Step{}
+	for n, s := range lives {
+		step := Next(s)
+		w.held = w.held || step.Phase == PhaseHeld && step.Message != ""
+		if step.Action != Wait && step.Action != Rest && step.Action != Tell {
+			steps[n] = step
+		}
+	}
+	if len(steps) > 0 {
+		n := slices.Sorted(maps.Keys(steps))[w.rand.IntN(len(steps))]
+		if s, step := lives[n], steps[n]; !w.world.refuses(s, step) {
+			w.take("the controller does "+string(step.Action), w.world.with(func(m *model) { m.perform(s, step) }))
+		}
+	}
+	if w.world.verifies {
+		s, err := w.world.verificationState()
+		if err != nil {
+			return err
+		}
+		if step := verification.Next(s); step.Action != verification.Wait && step.Action != verification.Rest {
+			w.take("the controller does "+string(step.Action), w.world.with(func(m *model) { m.verify(s, step) }))
+		}
+	}
+	if w.world.check() != "" {
+		return errBroken
+	}
+	return nil
+}
+
+// refuses what comes too late: a write to an object that is no longer as it was
+// read, or to one that is gone, and another object of a name that is taken.
+func (m model) refuses(s *instance.State, step Step) bool {
+	there := m.objects()
+	find := func(o client.Object) client.Object {
+		n := slices.IndexFunc(there, func(have client.Object) bool {
+			return kindOf(have) == kindOf(o) && have.GetNamespace() == o.GetNamespace() && have.GetName() == o.GetName()
+		})
+		if n < 0 {
+			return nil
+		}
+		return there[n]
+	}
+	locked, named := written(s, step)
+	switch {
+	case step.Action == MakeBackupVolume && m.backup != none, step.Action == MakeHandle && placeOf(s) == atHome && m.pvc != none:
+		return true
+	case slices.ContainsFunc(locked, func(o client.Object) bool { return !reflect.DeepEqual(find(o), o) }):
+		return true
+	}
+	return slices.ContainsFunc(named, func(o client.Object) bool {
+		have := find(o)
+		return have == nil || !maps.Equal(have.GetLabels(), o.GetLabels())
+	})
+}
+
+// written are the objects that a step writes to: those that must be as they were
+// read, and those that must be there. The model gives all claims of a name one UID,
+// so they are of the first sort.
+func written(s *instance.State, step Step) (locked, named []client.Object) {
+	var xr []client.Object
+	if !s.Lost && s.XR != nil {
+		xr = []client.Object{s.XR.Unstructured}
+	}
+	switch step.Action { //nolint:exhaustive // The others write to the XR, or to what nobody else writes to.
+	case Delete, Forget:
+		return nil, step.Targets
+	case ReleaseHandle:
+		return step.Targets, nil
+	case ReleaseClaim:
+		return []client.Object{s.DataClaim}, nil
+	case Rebind, Latch, ReleaseVolume:
+		return []client.Object{s.DataVolume}, nil
+	case LatchBackupVolume:
+		return []client.Object{s.BackupClaim}, nil
+	case Inherit:
+		return []client.Object{s.Inheritance}, nil
+	case Stop:
+		return []client.Object{s.Deployment}, nil
+	case FreeName:
+		return []client.Object{s.Claim.Unstructured}, nil
+	case MakeBackupVolume:
+		if s.BackupVolume != nil {
+			locked = append(locked, s.BackupVolume)
+		}
+		return locked, nil
+	case Protect:
+		if s.Claim != nil {
+			locked = append(locked, s.Claim.Unstructured)
+		}
+		return append(locked, xr...), nil
+	case ReleaseXR, MarkEmpty:
+		return xr, nil
+	}
+	return nil, xr
+}
+
+// stroll while users do what they may, and then to the end.
+func (w *walk) stroll() error {
+	for range 200 {
+		before := w.world
+		if w.rand.IntN(3) > 0 || !w.others(true) {
+			if err := w.pass(w.torn()); err != nil {
+				return err
+			}
+		}
+		if w.world.check() != "" {
+			return errBroken
+		}
+		if w.world == before && len(w.world.moves()) == 0 {
+			break
+		}
+	}
+	for range 2000 {
+		before := w.world
+		if err := w.pass(w.objects(w.world)); err != nil {
+			return err
+		}
+		if !w.others(false) && w.world == before {
+			return nil
+		}
+		if w.world.check() != "" {
+			return errBroken
+		}
+	}
+	return errors.New("it comes to no end")
+}
+
+// why a walk ended badly; empty if it did not.
+func (w *walk) why(mayWait bool) string {
+	err := w.stroll()
+	switch {
+	case errors.Is(err, errBroken):
+		return w.world.check()
+	case err != nil:
+		return err.Error()
+	case w.held && !mayWait:
+		return "it waits for a person, who has done nothing wrong"
+	case w.held:
+		return ""
+	}
+	return w.world.stuck()
+}
+
+// TestModelTorn: the promises of TestModel, while the world does not wait until
+// the controller has read all of it.
+func TestModelTorn(t *testing.T) {
+	for name, start := range modelStarts() {
+		t.Run(name, func(t *testing.T) {
+			for number := range walks {
+				w := newWalk(number, start)
+				if why := w.why(start.mayWait()); why != "" {
+					t.Fatalf("walk %d: %s:\n%s", number, why, strings.Join(w.trace, "\n"))
+				}
+			}
+		})
+	}
+}
+
+// TestModelTornFindsBugs: with a data claim from a cache, a volume looks as if its
+// claim were gone.
+func TestModelTornFindsBugs(t *testing.T) {
+	for number := range walks {
+		w := newWalk(number, modelStarts()["data claim"])
+		w.lags = true
+		if why := w.why(true); why != "" {
+			t.Logf("walk %d: %s", number, why)
+			return
+		}
+	}
+	t.Errorf("it is not found in %d walks", walks)
+}
