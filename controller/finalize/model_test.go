@@ -330,10 +330,13 @@ func (m model) verification(add adder) {
 		return func(w *model) { w.trial.says, w.lives[n].ran = verdict, w.lives[n].ran || verdict == verdictTrue }
 	}
 	add("a server has run on the backup", !m.required, runs && m.lives[n].archivedOn == m.backupOn, says(verdictTrue))
-	for name, verdict := range map[string]int8{"no server runs on the backup": verdictFalse, "the verification comes to nothing": verdictUnknown} {
-		add(name, true, runs && m.failures > 0, func(w *model) {
+	for _, end := range []struct {
+		name    string
+		verdict int8
+	}{{"no server runs on the backup", verdictFalse}, {"the verification comes to nothing", verdictUnknown}} {
+		add(end.name, true, runs && m.failures > 0, func(w *model) {
 			w.failures--
-			says(verdict)(w)
+			says(end.verdict)(w)
 		})
 	}
 	add("the verification's Job is gone", false, m.trial.job == dying1 || m.trial.job != none && m.namespace == none, func(w *model) { w.trial = modelTrial{} })
