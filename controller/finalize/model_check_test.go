@@ -32,22 +32,38 @@ func (m model) controller(t *testing.T, next decision, then second) (out []move,
 	for _, s := range lives {
 		step := next(s)
 		held = held || step.Phase == PhaseHeld && step.Message != ""
-		if step.Action == Wait || step.Action == Rest || step.Action == Tell {
-			continue
+		if !idle(step) {
+			out = append(out, m.performed(s, step))
 		}
-		out = append(out, move{name: "the controller does " + string(step.Action), to: m.with(func(w *model) { w.perform(s, step) })})
 	}
-	if !m.verifies {
-		return out, held
-	}
-	s, err := m.verificationState()
+	verified, err := m.verified(then)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if step := then(s); step.Action != verification.Wait && step.Action != verification.Rest {
-		out = append(out, move{name: "the controller does " + string(step.Action), to: m.with(func(w *model) { w.verify(s, step) })})
+	return append(out, verified...), held
+}
+
+// idle is true if a step writes nothing that the model knows.
+func idle(step Step) bool { return step.Action == Wait || step.Action == Rest || step.Action == Tell }
+
+func (m model) performed(s *instance.State, step Step) move {
+	return move{name: "the controller does " + string(step.Action), to: m.with(func(w *model) { w.perform(s, step) })}
+}
+
+// verified is the step of a verification, if there is one to do.
+func (m model) verified(then second) ([]move, error) {
+	if !m.verifies {
+		return nil, nil
 	}
-	return out, held
+	s, err := m.verificationState()
+	if err != nil {
+		return nil, err
+	}
+	step := then(s)
+	if step.Action == verification.Wait || step.Action == verification.Rest {
+		return nil, nil
+	}
+	return []move{{name: "the controller does " + string(step.Action), to: m.with(func(w *model) { w.verify(s, step) })}}, nil
 }
 
 // verify as that package's Performer does it to the objects.

@@ -129,8 +129,10 @@ func (m model) gather() ([]*instance.State, error) {
 	return m.gatherer().Gather(context.Background(), key())
 }
 
-func (m model) gatherer() *instance.Gatherer {
-	return &instance.Gatherer{Reader: modelReader{m.objects()}, Keeper: "system", Clock: func() time.Time { return now }}
+func (m model) gatherer() *instance.Gatherer { return gathererFrom(modelReader{m.objects()}) }
+
+func gathererFrom(r client.Reader) *instance.Gatherer {
+	return &instance.Gatherer{Reader: r, Keeper: "system", Clock: func() time.Time { return now }}
 }
 
 // verificationState is what package verify decides on.

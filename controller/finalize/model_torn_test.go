@@ -2,14 +2,12 @@ package finalize
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,24 +94,20 @@ func (w *walk) others(users bool) bool {
 	if len(moves) == 0 {
 		return false
 	}
-	x := moves[w.rand.IntN(len(moves))]
-	w.take(x.name, x.to)
+	w.take(moves[w.rand.IntN(len(moves))])
 	return true
 }
 
-func (w *walk) take(name string, to model) {
-	if to != w.world {
-		w.trace, w.world = append(w.trace, name), to
+func (w *walk) take(x move) {
+	if x.to != w.world {
+		w.trace, w.world = append(w.trace, x.name), x.to
 	}
 }
-
-var errBroken = errors.New("a promise is broken")
 
 // pass of the controller: a step of one life, and one of its verification.
 func (w *walk) pass(r client.Reader) error {
 	began := len(w.trace)
-	g := &instance.Gatherer{Reader: r, Keeper: "system", Clock: func() time.Time { return now }}
-	lives, err := g.Gather(context.Background(), key())
+	lives, err := gathererFrom(r).Gather(context.Background(), key())
 	if err != nil {
 		return err
 	}
@@ -125,29 +119,21 @@ func (w *walk) pass(r client.Reader) error {
 	for n, s := range lives {
 		step := Next(s)
 		w.held = w.held || step.Phase == PhaseHeld && step.Message != ""
-		if step.Action != Wait && step.Action != Rest && step.Action != Tell {
+		if !idle(step) {
 			steps[n] = step
 		}
 	}
 	if len(steps) > 0 {
 		n := slices.Sorted(maps.Keys(steps))[w.rand.IntN(len(steps))]
 		if s, step := lives[n], steps[n]; !w.world.refuses(s, step) {
-			w.take("the controller does "+string(step.Action), w.world.with(func(m *model) { m.perform(s, step) }))
+			w.take(w.world.performed(s, step))
 		}
 	}
-	if w.world.verifies {
-		s, err := w.world.verificationState()
-		if err != nil {
-			return err
-		}
-		if step := verification.Next(s); step.Action != verification.Wait && step.Action != verification.Rest {
-			w.take("the controller does "+string(step.Action), w.world.with(func(m *model) { m.verify(s, step) }))
-		}
+	verified, err := w.world.verified(verification.Next)
+	for _, x := range verified {
+		w.take(x)
 	}
-	if w.world.check() != "" {
-		return errBroken
-	}
-	return nil
+	return err
 }
 
 // refuses what comes too late: a write to an object that is no longer as it was
@@ -217,17 +203,18 @@ func written(s *instance.State, step Step) (locked, named []client.Object) {
 	return nil, xr
 }
 
-// stroll while users do what they may, and then to the end.
-func (w *walk) stroll() error {
+// why a walk ended badly; empty if it did not. Users do what they may, and then it
+// goes on to the end.
+func (w *walk) why(mayWait bool) string {
 	for range 200 {
 		before := w.world
 		if w.rand.IntN(3) > 0 || !w.others(true) {
 			if err := w.pass(w.torn()); err != nil {
-				return err
+				return err.Error()
 			}
 		}
-		if w.world.check() != "" {
-			return errBroken
+		if why := w.world.check(); why != "" {
+			return why
 		}
 		if w.world == before && len(w.world.moves()) == 0 {
 			break
@@ -236,32 +223,21 @@ func (w *walk) stroll() error {
 	for range 2000 {
 		before := w.world
 		if err := w.pass(w.objects(w.world)); err != nil {
-			return err
+			return err.Error()
 		}
-		if !w.others(false) && w.world == before {
-			return nil
-		}
-		if w.world.check() != "" {
-			return errBroken
+		rests := !w.others(false) && w.world == before
+		switch why := w.world.check(); {
+		case why != "":
+			return why
+		case rests && w.held && mayWait:
+			return ""
+		case rests && w.held:
+			return "it waits for a person, who has done nothing wrong"
+		case rests:
+			return w.world.stuck()
 		}
 	}
-	return errors.New("it comes to no end")
-}
-
-// why a walk ended badly; empty if it did not.
-func (w *walk) why(mayWait bool) string {
-	err := w.stroll()
-	switch {
-	case errors.Is(err, errBroken):
-		return w.world.check()
-	case err != nil:
-		return err.Error()
-	case w.held && !mayWait:
-		return "it waits for a person, who has done nothing wrong"
-	case w.held:
-		return ""
-	}
-	return w.world.stuck()
+	return "it comes to no end"
 }
 
 // TestModelTorn: the promises of TestModel, while the world does not wait until

@@ -336,8 +336,11 @@ func TestDoubt(t *testing.T) {
 
 // TestMeanwhile: what came between two reads is not taken for what went.
 func TestMeanwhile(t *testing.T) {
-	named := volumeOf("db-pvc")
-	named.Spec.ClaimRef.UID = "bound"
+	naming := func() *corev1.PersistentVolume {
+		v := volumeOf("db-pvc")
+		v.Spec.ClaimRef.UID = "bound"
+		return v
+	}
 	bound := dataClaim(life.Labels())
 	bound.UID = "bound"
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
@@ -348,9 +351,9 @@ func TestMeanwhile(t *testing.T) {
 		stale            bool
 	}{
 		"Bound": {reason: "The claim was made and bound after it was looked for.",
-			have: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{bound, named}, want: summary{XR: "x", DataClaim: "db-pvc", DataVolume: "pv"}},
+			have: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{bound, naming()}, want: summary{XR: "x", DataClaim: "db-pvc", DataVolume: "pv"}},
 		"Unbound": {reason: "The claim that the volume names was gone before and is gone after.",
-			have: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{named}, want: summary{XR: "x", DataVolume: "pv"}, stale: true},
+			have: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{naming()}, want: summary{XR: "x", DataVolume: "pv"}, stale: true},
 		"Named": {reason: "The claim is another by now, and names a new XR.",
 			have: []client.Object{boundClaim("w")}, gone: []client.Object{boundClaim("w")}, come: []client.Object{xr("x", "uid-1", "db", false), boundClaim("x")}, want: summary{XR: "x", Claim: "db"}},
 	}
@@ -366,7 +369,7 @@ func TestMeanwhile(t *testing.T) {
 					}
 				}
 				for _, o := range tc.come {
-					if err := c.Create(ctx, copyOf(t, o)); err != nil {
+					if err := c.Create(ctx, o); err != nil {
 						t.Error(err)
 					}
 				}
@@ -397,15 +400,6 @@ func TestMeanwhile(t *testing.T) {
 			}
 		})
 	}
-}
-
-func copyOf(t *testing.T, o client.Object) client.Object {
-	t.Helper()
-	c, ok := o.DeepCopyObject().(client.Object)
-	if !ok {
-		t.Fatalf("%T is no object", o)
-	}
-	return c
 }
 
 // logs that say one thing.
