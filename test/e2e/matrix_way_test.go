@@ -154,6 +154,9 @@ func takesFinalizers(t *testing.T, c *cell) {
 		t.Fatal(err)
 	}
 	c.startDelete(t)
+	if c.fault != faultCore { // Without Crossplane nobody deletes the XR, and it lives on until the claim is created again.
+		beingDeleted(t, xr)
+	}
 	takeFinalizers(t, xr, c.claim)
 }
 

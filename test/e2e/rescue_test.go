@@ -87,6 +87,18 @@ func takenFinalizers(t *testing.T, composition string) {
 	s.nothingRescued(t)
 }
 
+// beingDeleted waits until somebody has deleted the object, whether it is still there or not.
+func beingDeleted(t *testing.T, o client.Object) {
+	t.Helper()
+	eventually(t, "the deletion of "+o.GetName(), func(ctx context.Context) error {
+		err := suite.kube.Get(ctx, client.ObjectKeyFromObject(o), o)
+		if err == nil && o.GetDeletionTimestamp() == nil {
+			return errors.New("nobody deletes it")
+		}
+		return client.IgnoreNotFound(err)
+	})
+}
+
 // takeFinalizers off objects, if they are still there.
 func takeFinalizers(t *testing.T, objects ...client.Object) {
 	t.Helper()
@@ -158,12 +170,7 @@ func TestNamespaceDeletedInRescue(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.startDelete(t)
-	eventually(t, "the deletion of the XR", func(ctx context.Context) error {
-		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(xr), xr); err != nil || xr.GetDeletionTimestamp() != nil {
-			return err
-		}
-		return errors.New("nobody deletes it")
-	})
+	beingDeleted(t, xr)
 	takeFinalizers(t, xr, s.claim)
 	eventually(t, "the claim of the rescue", func(ctx context.Context) error {
 		claims := &corev1.PersistentVolumeClaimList{}
