@@ -24,8 +24,6 @@ type fault struct {
 	everywhere bool
 	// ofBackup is true if it hits what only a backup has, and ofClass if only volumes of a StorageClass have it.
 	ofBackup, ofClass bool
-	// senseless says why no cell has it.
-	senseless string
 
 	// before the deletion, and during it.
 	before, during func(*testing.T, *cell)
@@ -50,7 +48,7 @@ var (
 	faultAPIServer   = &fault{name: "API server killed twice", everywhere: true, during: killsAPIServer}
 	faultCore        = &fault{name: "Crossplane not running for a while", everywhere: true, before: stopsCore, during: aWhile}
 	faultFunction    = &fault{name: "function not running for a while", everywhere: true, before: stopsFunction, during: aWhile}
-	faultClock       = &fault{name: "controller's clock an hour off", senseless: "the machine has one clock; TestClockIsOff is about it"}
+	faultClock       = &fault{name: "controller's clock an hour off", everywhere: true, before: setsClock, during: deletionsAreOver}
 
 	faults = []*fault{
 		noFault, faultKilled, faultAbsent, faultPod, faultJob, faultKubelet, faultCrashLoop, faultHang, faultPassword,

@@ -172,6 +172,13 @@ func (m *meeting) first() *cell {
 	return m.members[0]
 }
 
+// all members that are left.
+func (m *meeting) all() []*cell {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.members)
+}
+
 // end what was done to the whole cluster.
 func (m *meeting) end(t *testing.T) {
 	t.Helper()

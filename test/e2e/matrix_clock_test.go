@@ -1,0 +1,199 @@
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// fast is how much the controller's clock is ahead.
+const fast = time.Hour
+
+// fastController is an image.
+const fastController = "ghcr.io/crossplane-mysql/crossplane-mysql:fast"
+
+// setsClock of the controller, from before the deletion until it is over. All machines of the cluster have one clock, so
+// the controller is built with a time.Now that is fast.
+func setsClock(t *testing.T, c *cell) {
+	t.Helper()
+	c.host.load(t, controllerWithFastClock(t))
+	installed := &appsv1.Deployment{}
+	if err := suite.kube.Get(t.Context(), client.ObjectKey{Namespace: keeper, Name: "crossplane-mysql"}, installed); err != nil {
+		t.Fatal(err)
+	}
+	c.later(t, func(t *testing.T) { t.Helper(); runsController(t, installed.Spec.Template.Spec.Containers[0].Image) })
+	runsController(t, fastController)
+	eventually(t, "a clock that is fast", func(ctx context.Context) error {
+		var lease coordinationv1.Lease
+		if err := suite.kube.Get(ctx, client.ObjectKey{Namespace: keeper, Name: "controller.otus.homework"}, &lease); err != nil {
+			return err
+		}
+		if at := lease.Spec.RenewTime; at == nil || time.Until(at.Time) < fast/2 {
+			return fmt.Errorf("the controller says that it is %s", at)
+		}
+		return nil
+	})
+}
+
+// deletionsAreOver waits for those of all cells that have come here.
+func deletionsAreOver(t *testing.T, c *cell) {
+	t.Helper()
+	for _, m := range c.meeting.all() {
+		eventually(t, "the deletion of "+m.title(), func(ctx context.Context) error {
+			if step := m.progress(ctx); step != isOver {
+				return fmt.Errorf("it is at %s", step)
+			}
+			return nil
+		})
+	}
+}
+
+// runsController of an image.
+func runsController(t *testing.T, image string) {
+	t.Helper()
+	controllers(t, 0)
+	patch := fmt.Appendf(nil, `{"spec":{"template":{"spec":{"containers":[{"name":"controller","image":%q}]}}}}`, image)
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: keeper, Name: "crossplane-mysql"}}
+	if err := suite.kube.Patch(context.WithoutCancel(t.Context()), d, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
+		t.Fatal(err)
+	}
+	controllers(t, 1)
+}
+
+// controllerWithFastClock is the file of an image that has nothing but such a controller.
+func controllerWithFastClock(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "controller")
+	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", fastClock(t, dir), "-o", binary, "./controller")
+	build.Dir = repository()
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("cannot build a controller whose clock is fast: %v: %s", err, out)
+	}
+	img, err := imageOf(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "image.tar")
+	tag, err := name.NewTag(fastController)
+	if err == nil {
+		err = tarball.WriteToFile(file, tag, img)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// fastClock replaces a file of Go's own package time, as `go help build` says of -overlay.
+func fastClock(t *testing.T, dir string) string {
+	t.Helper()
+	root := exec.CommandContext(t.Context(), "go", "env", "GOROOT")
+	root.Dir = repository()
+	out, err := root.Output()
+	if err != nil {
+		t.Fatalf("cannot find Go's own sources: %v", err)
+	}
+	source := filepath.Join(strings.TrimSpace(string(out)), "src", "time", "time.go")
+	now, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const asked = "sec, nsec, mono := runtimeNow()\n"
+	if n := bytes.Count(now, []byte(asked)); n != 1 {
+		t.Fatalf("want one place in %s that asks for the time, there are %d", source, n)
+	}
+	changed := filepath.Join(dir, "time.go")
+	ahead := fmt.Sprintf("%s\tsec += %d\n", asked, int(fast.Seconds()))
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "overlay.json")
+	for name, content := range map[string][]byte{changed: bytes.Replace(now, []byte(asked), []byte(ahead), 1), file: overlay} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return file
+}
+
+// imageOf a static binary.
+func imageOf(binary string) (v1.Image, error) {
+	b, err := os.ReadFile(binary)
+	if err != nil {
+		return nil, err
+	}
+	var files bytes.Buffer
+	w := tar.NewWriter(&files)
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "controller", Mode: 0o755, Size: int64(len(b))}); err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(b); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files.Bytes())), nil })
+	if err != nil {
+		return nil, err
+	}
+	img, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.Config = v1.Config{Entrypoint: []string{"/controller"}}
+	return mutate.ConfigFile(img, config)
+}
+
+// load the file of an image into all nodes.
+func (h *host) load(t *testing.T, file string) {
+	t.Helper()
+	var nodes corev1.NodeList
+	if err := suite.kube.List(t.Context(), &nodes); err != nil {
+		t.Fatal(err)
+	}
+	for i := range nodes.Items {
+		image, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := h.command(t.Context(), h.number(t, nodes.Items[i].Name), "ctr images import -")
+		cmd.Stdin = image
+		out, err := cmd.CombinedOutput()
+		_ = image.Close() // It was only read.
+		if err != nil {
+			t.Fatalf("cannot load an image into %s: %v: %s", nodes.Items[i].Name, err, strings.TrimSpace(string(out)))
+		}
+	}
+}
