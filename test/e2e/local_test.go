@@ -44,21 +44,28 @@ func controllers(t *testing.T, want int32) {
 	scale(t, keeper, "crossplane-mysql", want)
 }
 
-// scale a Deployment, and wait until it is so and no other pod of it is there.
+// scale a Deployment.
 func scale(t *testing.T, namespace, name string, want int32) {
+	t.Helper()
+	rollOut(t, namespace, name, fmt.Sprintf(`{"spec":{"replicas":%d}}`, want))
+}
+
+// rollOut a change of a Deployment, and wait until it is so and no other pod of it is there. It also serves cleanups.
+func rollOut(t *testing.T, namespace, name, change string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	if err := suite.kube.Patch(ctx, d, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, want))); err != nil {
+	if err := suite.kube.Patch(ctx, d, client.RawPatch(types.StrategicMergePatchType, []byte(change))); err != nil {
 		t.Fatal(err)
 	}
 	err := poll(ctx, func() error {
 		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
 			return err
 		}
-		if d.Status.ObservedGeneration < d.Generation || d.Status.Replicas != want || d.Status.ReadyReplicas != want {
-			return fmt.Errorf("want %d pods of %s, there are %d, %d of them ready", want, name, d.Status.Replicas, d.Status.ReadyReplicas)
+		want, s := *d.Spec.Replicas, d.Status
+		if s.ObservedGeneration < d.Generation || s.Replicas != want || s.UpdatedReplicas != want || s.ReadyReplicas != want {
+			return fmt.Errorf("want %d pods of %s, there are %d, %d of them as wanted, and %d ready", want, name, s.Replicas, s.UpdatedReplicas, s.ReadyReplicas)
 		}
 		var pods corev1.PodList
 		err := suite.kube.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels(d.Spec.Selector.MatchLabels))

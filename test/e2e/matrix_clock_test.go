@@ -23,8 +23,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -70,16 +68,9 @@ func deletionsAreOver(t *testing.T, c *cell) {
 	}
 }
 
-// runsController of an image.
 func runsController(t *testing.T, image string) {
 	t.Helper()
-	controllers(t, 0)
-	patch := fmt.Appendf(nil, `{"spec":{"template":{"spec":{"containers":[{"name":"controller","image":%q}]}}}}`, image)
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: keeper, Name: "crossplane-mysql"}}
-	if err := suite.kube.Patch(context.WithoutCancel(t.Context()), d, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
-		t.Fatal(err)
-	}
-	controllers(t, 1)
+	rollOut(t, keeper, "crossplane-mysql", fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"controller","image":%q}]}}}}`, image))
 }
 
 // controllerWithFastClock is the file of an image that has nothing but such a controller.
@@ -162,18 +153,15 @@ func imageOf(binary string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	img, err := mutate.AppendLayers(empty.Image, layer)
+	img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
+		OS: "linux", Architecture: runtime.GOARCH,
+		Config: v1.Config{Entrypoint: []string{"/controller"}},
+		RootFS: v1.RootFS{Type: "layers"},
+	})
 	if err != nil {
 		return nil, err
 	}
-	config, err := img.ConfigFile()
-	if err != nil {
-		return nil, err
-	}
-	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
-	config.Config = v1.Config{Entrypoint: []string{"/controller"}}
-	return mutate.ConfigFile(img, config)
+	return mutate.AppendLayers(img, layer)
 }
 
 // load the file of an image into all nodes.

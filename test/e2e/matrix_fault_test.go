@@ -64,7 +64,7 @@ func killsController(t *testing.T, c *cell) {
 	t.Helper()
 	seen := map[string]bool{}
 	kills := 0
-	first := c.meeting.first()
+	first := c.meeting.all()[0]
 	eventually(t, "the deletion", func(ctx context.Context) error {
 		step := first.progress(ctx)
 		if step == isOver {

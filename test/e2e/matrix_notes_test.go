@@ -87,7 +87,7 @@ func (n *notes) senseless(t *testing.T, c *cell, why string) {
 func (n *notes) ended(t *testing.T, c *cell, passed bool, took time.Duration) {
 	t.Helper()
 	n.note(t, c, func(r *result) {
-		r.Last, r.Seconds = passed, int(took.Seconds())
+		r.Last, r.Seconds, r.Senseless = passed, int(took.Seconds()), "" // It may have had no sense when an earlier run noted it.
 		if passed {
 			r.Passed++
 		} else {

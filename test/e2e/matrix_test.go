@@ -165,13 +165,6 @@ func (m *meeting) leave(c *cell) {
 	m.changed.Broadcast()
 }
 
-// first of the members that are left.
-func (m *meeting) first() *cell {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.members[0]
-}
-
 // all members that are left.
 func (m *meeting) all() []*cell {
 	m.mu.Lock()
