@@ -21,7 +21,7 @@ import (
 // Names at the root of a data volume, beside the data directory, where no server
 // sees them.
 const (
-	// markerName is the file that says which archive was restored.
+	// markerName is the file that says which archive was restored, if any.
 	markerName = ".restored.json"
 	// halfPrefix begins the name of the folder that an archive is unpacked into.
 	halfPrefix = ".restore-"
@@ -75,12 +75,12 @@ func (v *volume) close() {
 	_ = v.Close()
 }
 
-// A marker says which archive was unpacked, and into which folder: a rename
-// keeps its inode. It is written before the rename, so that a finished restore
-// always has one.
+// A marker says which archive was unpacked, or none for a new database, and into
+// which folder: a rename keeps its inode. It is written before the rename, so that
+// a finished restore, or first start, always has one.
 type marker struct {
-	Archive string `json:"archive"`
-	SHA256  string `json:"sha256"`
+	Archive string `json:"archive,omitempty"`
+	SHA256  string `json:"sha256,omitempty"`
 	Inode   uint64 `json:"inode"`
 }
 
@@ -167,7 +167,7 @@ func (v *volume) nothing() error {
 	for _, name := range names {
 		switch {
 		case name == v.directory, name == lostAndFound, name == markerName, name == markerName+partialSuffix, name == v1.VersionFile:
-		case strings.HasPrefix(name, halfPrefix):
+		case strings.HasPrefix(name, halfPrefix), name == v.directory+initialSuffix:
 			info, err := v.Lstat(name)
 			if err != nil {
 				return err
@@ -182,7 +182,7 @@ func (v *volume) nothing() error {
 		return err
 	}
 	if m != nil && !slices.Contains(inodes, m.Inode) {
-		return exit(ExitFailed, "the volume has no data in %q, but %s says that a backup was restored there: somebody removed it. Look at the volume; nothing is taken for empty that may not be", v.directory, markerName)
+		return exit(ExitFailed, "the volume has no data in %q, but %s says that a database was put there: somebody removed it. Look at the volume; nothing is taken for empty that may not be", v.directory, markerName)
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/process"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/rootfs"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
@@ -80,8 +81,9 @@ func (s *source) command(more ...string) *exec.Cmd {
 
 func (s *source) start(t *testing.T) {
 	t.Helper()
-	s.server = &server{arguments: arguments{folder: s.volume}, process: s.command(), log: &log{out: io.Discard}, done: make(chan struct{})}
-	must(t, s.run())
+	p, err := process.Start(s.command(), &process.Log{Out: io.Discard})
+	must(t, err)
+	s.server = &server{Process: p, arguments: arguments{folder: s.volume}}
 	must(t, s.answer(t.Context()))
 	c := mysql.NewConfig()
 	c.User, c.Net, c.Addr, c.MultiStatements, c.Logger = "root", "unix", s.socket(), true, &mysql.NopLogger{}
@@ -99,8 +101,8 @@ func (s *source) exec(t *testing.T, statements string) {
 
 func (s *source) stop(t *testing.T) {
 	t.Helper()
-	must(t, s.process.Process.Signal(syscall.SIGTERM))
-	<-s.done
+	must(t, s.Cmd.Process.Signal(syscall.SIGTERM))
+	<-s.Done
 }
 
 // load is a table of each kind. The names of some are odd.
@@ -287,7 +289,7 @@ func TestRealTrialUnclean(t *testing.T) {
 		}()
 	}
 	time.Sleep(3 * time.Second)
-	s.kill()
+	s.Kill()
 	for range 3 {
 		<-done
 	}

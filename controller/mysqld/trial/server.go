@@ -7,31 +7,25 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/process"
 	mysqldsql "github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
-// Times of a server: between two attempts to reach it, until it has ended after
-// it broke off a connection, and until its log is closed once it has ended.
+// Times of a server: between two attempts to reach it, and until it has ended
+// after it broke off a connection.
 const (
-	pause     = 100 * time.Millisecond
-	patience  = 30 * time.Second
-	logClosed = 5 * time.Second
+	pause    = 100 * time.Millisecond
+	patience = 30 * time.Second
 )
 
 // A server is a process of the program.
 type server struct {
+	*process.Process
 	arguments
-
-	process *exec.Cmd
-	log     *log
-	// done is closed when the process has ended.
-	done chan struct{}
 }
 
 // start the server, and wait until it answers. One that recovers a large log
@@ -47,43 +41,16 @@ func (t *Trial) start(ctx context.Context, program string, a arguments) (*server
 	if command == nil {
 		command = exec.Command
 	}
-	s := &server{arguments: a, process: command(program, a.list()...), log: &log{out: t.Output}, done: make(chan struct{})}
-	if err := s.run(); err != nil {
+	p, err := process.Start(command(program, a.list()...), &process.Log{Out: t.Output})
+	if err != nil {
 		return nil, fmt.Errorf("cannot run %s: %w", program, err)
 	}
+	s := &server{Process: p, arguments: a}
 	if err := s.answer(ctx); err != nil {
-		s.kill()
+		s.Kill()
 		return nil, err
 	}
 	return s, nil
-}
-
-// run the process. It must not outlive this one, and the kernel means by that the
-// thread that started it: hence one that does nothing else.
-func (s *server) run() error {
-	s.process.Stdout, s.process.Stderr, s.process.WaitDelay = s.log, s.log, logClosed
-	if s.process.SysProcAttr == nil {
-		s.process.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	s.process.SysProcAttr.Setpgid, s.process.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(s.done)
-		err := s.process.Start()
-		started <- err
-		if err == nil {
-			_ = s.process.Wait() // The state of the process says how it ended.
-		}
-	}()
-	return <-started
-}
-
-// kill the server with all that it started: nobody needs what it wrote.
-func (s *server) kill() {
-	_ = syscall.Kill(-s.process.Process.Pid, syscall.SIGKILL) // It may have ended.
-	<-s.done
 }
 
 // lockPatience in seconds with a transaction of the copy that was prepared and
@@ -116,7 +83,7 @@ func (s *server) answer(ctx context.Context) error {
 			return fmt.Errorf("the server does not let anybody in: %w", refused)
 		}
 		select {
-		case <-s.done:
+		case <-s.Done:
 			return s.ended("does not start on the data")
 		case <-ctx.Done():
 			return ctx.Err()
@@ -136,7 +103,7 @@ func (s *server) cause(ctx context.Context, err error) error {
 		doing = "ended while it checked " + c.tables()
 	}
 	select {
-	case <-s.done:
+	case <-s.Done:
 		return s.ended(doing)
 	case <-ctx.Done():
 		return err
@@ -153,7 +120,7 @@ func isBroken(err error) bool {
 // ended is what it says of the copy that the server ended, which it was not told
 // to.
 func (s *server) ended(doing string) error {
-	return judgeEnd(doing, s.process.ProcessState.String(), s.log.complaints())
+	return judgeEnd(doing, s.ProcessState.String(), s.Log.Complaints())
 }
 
 // killed is how a process ended that was killed, as os.ProcessState says it.

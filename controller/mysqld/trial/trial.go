@@ -84,7 +84,7 @@ func (t *Trial) run(ctx context.Context, program string) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer s.kill()
+	defer s.Kill()
 	db, err := s.open()
 	if err != nil {
 		return Result{}, err

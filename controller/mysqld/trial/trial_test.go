@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -182,38 +181,6 @@ func TestJudgeEnd(t *testing.T) {
 			err := judgeEnd("does not start", tc.how, tc.complaints)
 			if isBroken(err) != tc.broken || !strings.Contains(err.Error(), tc.complaints) {
 				t.Errorf("judgeEnd: %T %v", err, err)
-			}
-		})
-	}
-}
-
-func TestLog(t *testing.T) {
-	cases := map[string]struct {
-		pieces     []string
-		want, said string
-	}{
-		"Nothing": {want: "it said nothing"},
-		"Errors": {
-			pieces: []string{"t 0 [Note] a\nt 0 [Warn", "ing] b\nt 1 [ERROR] [MY-1] [InnoDB] bad\nt 0 [ERROR] [MY-2] [Server] worse\nt 0 [ERROR] [MY-010119] [Server] Aborting\nlast\n"},
-			want:   "[MY-1] [InnoDB] bad; [MY-2] [Server] worse",
-			said:   "server: t 0 [Warning] b\nserver: t 1 [ERROR] [MY-1] [InnoDB] bad\nserver: t 0 [ERROR] [MY-2] [Server] worse\n",
-		},
-		"LastWords": {pieces: []string{"one\n", "\n", "two\nhalf"}, want: "one; two"},
-		"Many":      {pieces: []string{"a\nb\nc\nd\ne\nf\ng\n"}, want: "c; d; e; f; g"},
-		"Long":      {pieces: slices.Repeat([]string{strings.Repeat("y", 10_000), "\n"}, 10), want: strings.Repeat("y", 300) + "; " + strings.Repeat("y", 298) + "…"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			var out bytes.Buffer
-			l := &log{out: &out}
-			for _, p := range tc.pieces {
-				n, err := l.Write([]byte(p))
-				if n != len(p) || err != nil {
-					t.Errorf("Write: %d, %v", n, err)
-				}
-			}
-			if got := l.complaints(); got != tc.want || out.String() != tc.said {
-				t.Errorf("complaints: %q\nwant: %q\nsaid: %q\nwant: %q", got, tc.want, out.String(), tc.said)
 			}
 		})
 	}

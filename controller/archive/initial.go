@@ -1,0 +1,140 @@
+package archive
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
+)
+
+// initialSuffix is that of the folder in which a server makes a new database,
+// beside the data directory.
+const initialSuffix = ".init"
+
+// An Initial is a data volume on which a database is made for the first time: in
+// a folder of its own, which becomes the data directory when it is whole.
+type Initial struct {
+	volume *volume
+	path   string
+}
+
+// OpenInitial opens the volume that is mounted at a path, whose data belongs into
+// a folder of its root. One process at a time can have it.
+func OpenInitial(path, directory string) (*Initial, error) {
+	v, err := openVolume(path, directory)
+	if err != nil {
+		return nil, err
+	}
+	return &Initial{volume: v, path: path}, nil
+}
+
+// Close the volume.
+func (i *Initial) Close() { i.volume.close() }
+
+// Folder in which the database is made.
+func (i *Initial) Folder() string { return filepath.Join(i.path, i.name()) }
+
+func (i *Initial) name() string { return i.volume.directory + initialSuffix }
+
+// HasData is true if there is a data directory with something in it. What is
+// there is the server's to judge: nothing is ever made over it.
+func (i *Initial) HasData() (bool, error) {
+	state, err := i.volume.data()
+	return err == nil && !state.empty, err
+}
+
+// Nothing is nil if the volume never held data. An error is an ExitError that
+// says why that is in doubt.
+func (i *Initial) Nothing() error { return i.volume.nothing() }
+
+// Clear what an earlier run left. Its server may be a moment behind it: it is
+// waited for, since two of them in one folder would be none.
+func (i *Initial) Clear(patience time.Duration) error {
+	for end := time.Now().Add(patience); ; time.Sleep(patience / 100) {
+		err := i.unused()
+		if err == nil {
+			break
+		}
+		running := new(datadir.RunningError)
+		if !errors.As(err, &running) || time.Now().After(end) {
+			return fmt.Errorf("cannot remove what an earlier first start left: %w", err)
+		}
+	}
+	if err := i.volume.RemoveAll(i.name()); err != nil {
+		return fmt.Errorf("cannot remove what an earlier first start left: %w", err)
+	}
+	return nil
+}
+
+// unused is nil if no server runs in the folder.
+func (i *Initial) unused() error {
+	dir, err := i.volume.OpenRoot(i.name())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close() //nolint:errcheck // Nothing was written.
+	locks, err := datadir.Lock(dir)
+	if err != nil {
+		return err
+	}
+	locks.Release()
+	return nil
+}
+
+// Publish the folder as the data directory, once its server has stopped cleanly.
+// From the rename on, and not before, there is a database.
+func (i *Initial) Publish() error {
+	if err := i.stopped(); err != nil {
+		return err
+	}
+	info, err := i.volume.Lstat(i.name())
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(marker{Inode: inodeOf(info)})
+	if err != nil {
+		return err
+	}
+	if err := writeFile(i.volume.Root, markerName, append(raw, '\n')); err != nil {
+		return fmt.Errorf("cannot write %s: %w", markerName, err)
+	}
+	if err := unix.Syncfs(descriptor(i.volume.handle)); err != nil {
+		return fmt.Errorf("cannot write the new database to disk: %w", err)
+	}
+	if err := i.volume.replaceEmpty(i.name(), i.volume.directory); err != nil {
+		return err
+	}
+	return syncFolder(i.volume.Root)
+}
+
+// stopped is nil if the server has stopped, and its files do not say that it was
+// cut off.
+func (i *Initial) stopped() error {
+	dir, err := i.volume.OpenRoot(i.name())
+	if err != nil {
+		return err
+	}
+	defer dir.Close() //nolint:errcheck // Nothing was written.
+	locks, err := datadir.Lock(dir)
+	if err != nil {
+		return err
+	}
+	defer locks.Release()
+	how, err := datadir.HowStopped(dir)
+	if err != nil {
+		return fmt.Errorf("cannot read how the server stopped: %w", err)
+	}
+	if how.Known && !how.Clean {
+		return exit(ExitFailed, "the server of the first start did not stop cleanly: %s", how.Reason)
+	}
+	return nil
+}

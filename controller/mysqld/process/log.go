@@ -1,0 +1,81 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+// Bounds on what is kept of a server's log: lines of complaints, bytes of a line,
+// and bytes of all complaints in an error.
+const (
+	maxLines      = 5
+	maxLine       = 300
+	maxComplaints = 600
+)
+
+// A Log takes a server's log, passes on what it complains of, and remembers that.
+type Log struct {
+	// Out takes the complaints.
+	Out io.Writer
+
+	mu      sync.Mutex
+	partial []byte
+	// errors are the last lines that are marked so, and others the last of all.
+	errors, others []string
+}
+
+// Write a piece of the log.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for rest := p; len(rest) > 0; {
+		line, after, whole := bytes.Cut(rest, []byte{'\n'})
+		l.partial = append(l.partial, line[:min(len(line), maxLine-len(l.partial))]...)
+		if whole {
+			l.line(strings.TrimSpace(string(l.partial)))
+			l.partial = l.partial[:0]
+		}
+		rest = after
+	}
+	return len(p), nil
+}
+
+func (l *Log) line(text string) {
+	_, said, isError := strings.Cut(text, "[ERROR] ")
+	switch {
+	case isError && strings.HasSuffix(text, "Aborting"): // What every server says at last.
+		return
+	case isError:
+		l.errors = last(append(l.errors, said))
+	case strings.Contains(text, "[Warning] "):
+	case text != "":
+		l.others = last(append(l.others, text))
+		return
+	default:
+		return
+	}
+	fmt.Fprintln(l.Out, "server:", text) //nolint:errcheck // A lost line is no reason to fail.
+}
+
+func last(lines []string) []string { return lines[max(len(lines)-maxLines, 0):] }
+
+// Complaints are the last of a server, or its last words if it had none.
+func (l *Log) Complaints() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lines := l.errors
+	if len(lines) == 0 {
+		lines = l.others
+	}
+	if len(lines) == 0 {
+		return "it said nothing"
+	}
+	text := strings.Join(lines, "; ")
+	if len(text) > maxComplaints {
+		text = strings.ToValidUTF8(text[:maxComplaints], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,64 @@
+// Package process runs a server's program, which ends with this one.
+package process
+
+import (
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// logClosed is how long a log may stay open once its process has ended.
+const logClosed = 5 * time.Second
+
+// A Process is a server's, or that of a program which becomes a server.
+type Process struct {
+	*exec.Cmd
+
+	// Log of it, both of its outputs.
+	Log *Log
+	// Done is closed when it has ended; its ProcessState says how.
+	Done chan struct{}
+}
+
+// Start a command. It must not outlive this process, and the kernel means by that
+// the thread that started it: hence one that does nothing else.
+func Start(command *exec.Cmd, log *Log) (*Process, error) {
+	p := &Process{Cmd: command, Log: log, Done: make(chan struct{})}
+	p.Stdout, p.Stderr, p.WaitDelay = log, log, logClosed
+	if p.SysProcAttr == nil {
+		p.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	p.SysProcAttr.Setpgid, p.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(p.Done)
+		err := p.Cmd.Start()
+		started <- err
+		if err == nil {
+			_ = p.Wait() // The state of the process says how it ended.
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Kill the process with all that it started in its group, and wait for its end.
+func (p *Process) Kill() {
+	_ = syscall.Kill(-p.Cmd.Process.Pid, syscall.SIGKILL) // It may have ended.
+	<-p.Done
+}
+
+// Ended is true once it has.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.Done:
+		return true
+	default:
+		return false
+	}
+}
