@@ -54,7 +54,7 @@ func (b *Builder) mysql(ctx context.Context) (recipe, error) {
 		version:  "9.7",
 		env:      []string{"MYSQL_MAJOR=9.7"},
 		config:   fmt.Sprintf(serverConfig, "mysqld", "secure-file-priv=/var/lib/mysql-files\n"),
-		surplus: `^usr/bin/(my_print_defaults|myisam.*|mysqlslap|mysqlshow|mysqlimport|mysqldumpslow|mysqld_multi|mysqld_safe|mysql_migrate_keyring|mysql_secure_installation|mysql_config_editor|perror|innochecksum|ibd2sdi)$|` +
+		surplus: `^usr/bin/(my_print_defaults|mysqlbinlog|mysqlcheck|myisam.*|mysqlslap|mysqlshow|mysqlimport|mysqldumpslow|mysqld_multi|mysqld_safe|mysql_migrate_keyring|mysql_secure_installation|mysql_config_editor|perror|innochecksum|ibd2sdi)$|` +
 			`^usr/lib/mysql/plugin/(.*_client|telemetry.*|component_telemetry|group_replication|component_group_replication.*)\.so$`,
 		ports: []string{"3306/tcp", "33060/tcp"},
 	})

@@ -93,20 +93,42 @@ func TestReadOptions(t *testing.T) {
 }
 
 func TestFirstSQL(t *testing.T) {
-	want := "SET SESSION sql_log_bin = 0, SESSION sql_mode = '';\n" +
-		"DROP DATABASE IF EXISTS test;\n" +
-		"CREATE DATABASE IF NOT EXISTS `my_``d`;\n" +
-		"CREATE USER 'it\\'s'@'%' IDENTIFIED BY 'q';\n" +
-		"GRANT ALL ON `my\\_``d`.* TO 'it\\'s'@'%';\n" +
-		"CREATE USER IF NOT EXISTS 'root'@'%';\n" +
-		"ALTER USER 'root'@'%' IDENTIFIED BY 'a\\'\\\\\\nb\"';\n" +
-		"GRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION;\n" +
-		"CREATE USER IF NOT EXISTS 'root'@'localhost';\n" +
-		"ALTER USER 'root'@'localhost' IDENTIFIED BY 'a\\'\\\\\\nb\"';\n" +
-		"GRANT ALL ON *.* TO 'root'@'localhost' WITH GRANT OPTION;\n"
-	got := firstSQL(mysql, options{rootPassword: "a'\\\nb\"", rootHost: "%", database: "my_`d", user: "it's", password: "q"})
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Whatever is in a name or a password stays in it.\n-want, +got:\n%s", diff)
+	o := options{rootPassword: "a'\\b\"", rootHost: "%", database: "my_d", user: "it's", password: "q"}
+	for name, tc := range map[string]struct {
+		reason string
+		flavor flavor
+		want   []string
+	}{
+		"mysql": {
+			reason: "MySQL's own image puts values into SQL as they are.",
+			flavor: mysql,
+			want: []string{
+				"SET autocommit = 1;\nSET SESSION sql_log_bin = 0;\n" +
+					"ALTER USER 'root'@'localhost' IDENTIFIED BY 'a'\\b\"';\nGRANT ALL ON *.* TO 'root'@'localhost' WITH GRANT OPTION;\n" +
+					"CREATE USER IF NOT EXISTS 'root'@'%';\nALTER USER 'root'@'%' IDENTIFIED BY 'a'\\b\"';\nGRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION;\n" +
+					"DROP DATABASE IF EXISTS test;\n",
+				"CREATE DATABASE IF NOT EXISTS `my_d`;\n",
+				"CREATE USER 'it's'@'%' IDENTIFIED BY 'q';\n",
+				"GRANT ALL ON `my\\_d`.* TO 'it's'@'%';\n",
+			},
+		},
+		"mariadb": {
+			reason: "Whatever is in a name or a password stays in it.",
+			flavor: mariadb,
+			want: []string{
+				"SET autocommit = 1;\nSET SESSION sql_log_bin = 0;\n" + mariadb.cleanUp + ";\n" +
+					"CREATE USER IF NOT EXISTS 'root'@'localhost';\nALTER USER 'root'@'localhost' IDENTIFIED BY 'a\\'\\\\b\"';\nGRANT ALL ON *.* TO 'root'@'localhost' WITH GRANT OPTION;\n" +
+					"CREATE USER IF NOT EXISTS 'root'@'%';\nALTER USER 'root'@'%' IDENTIFIED BY 'a\\'\\\\b\"';\nGRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION;\n" +
+					"DROP DATABASE IF EXISTS test;\n",
+				"CREATE DATABASE IF NOT EXISTS `my_d`;\n",
+				"CREATE USER 'it\\'s'@'%' IDENTIFIED BY 'q';\n",
+				"GRANT ALL ON `my\\_d`.* TO 'it\\'s'@'%';\n",
+			},
+		},
+	} {
+		if diff := cmp.Diff(tc.want, firstSQL(tc.flavor, o)); diff != "" {
+			t.Errorf("%s: %s\n-want, +got:\n%s", name, tc.reason, diff)
+		}
 	}
 }
 

@@ -28,22 +28,18 @@ func initialize(ctx context.Context, s server) error {
 		return err
 	}
 	logf("Note", "Database files initialized")
-	private, err := os.MkdirTemp("", "init-")
-	if err != nil {
-		return fmt.Errorf("cannot make a folder for the socket: %w", err)
-	}
-	defer os.RemoveAll(private) //nolint:errcheck // It holds nothing by then.
 	logf("Note", "Starting temporary server")
-	r, err := startOffline(ctx, s, o, private)
+	r, err := startOffline(ctx, s, o)
 	if err != nil {
 		return err
 	}
 	logf("Note", "Temporary server started.")
+	// Where this fails the server goes with the container, as it does in the official images.
 	if err := r.setUp(ctx); err != nil {
-		return errors.Join(err, r.stop())
+		return err
 	}
 	logf("Note", "Stopping temporary server")
-	return r.stop()
+	return r.stop(ctx)
 }
 
 func install(ctx context.Context, s server) error {
@@ -61,8 +57,12 @@ func (r *running) setUp(ctx context.Context) error {
 		return err
 	}
 	r.opts.choosePassword()
-	if err := r.sql(ctx, false, strings.NewReader(firstSQL(r.flavor, r.opts))); err != nil {
-		return fmt.Errorf("cannot make the accounts and the database: %w", err)
+	login := false
+	for _, text := range firstSQL(r.flavor, r.opts) {
+		if err := r.sql(ctx, login, strings.NewReader(text), "mysql"); err != nil {
+			return fmt.Errorf("cannot make the accounts and the database: %w", err)
+		}
+		login = true // The first of them sets the password.
 	}
 	if err := r.runFiles(ctx); err != nil {
 		return err
@@ -73,13 +73,27 @@ func (r *running) setUp(ctx context.Context) error {
 	return r.sql(ctx, true, strings.NewReader("ALTER USER 'root'@"+literal(r.opts.rootHost)+" PASSWORD EXPIRE;"))
 }
 
-// sql feeds the client. The password goes through its environment, which nobody else can read, before which root has
-// none. Options of the user's are not for this.
+// sql feeds the client.
 func (r *running) sql(ctx context.Context, login bool, in io.Reader, database ...string) error {
-	args := append([]string{"--no-defaults", "--protocol=socket", "--user=root", "--socket=" + r.socket, "--default-character-set=utf8mb4", "--comments"}, database...)
-	cmd := exec.CommandContext(ctx, r.client, args...)
+	return r.runClient(ctx, r.client, login, in, append([]string{"--comments"}, database...)...)
+}
+
+// runClient runs a program that talks to the server as root. MySQL's own image hands it the password between double quotes in
+// a file of options, where a backslash escapes; MariaDB's in its environment.
+func (r *running) runClient(ctx context.Context, program string, login bool, in io.Reader, args ...string) error {
+	options := ""
+	if login && r.passFile != nil && r.opts.rootPassword != "" {
+		options = r.passFile(r.opts.rootPassword)
+	}
+	file, err := pipe(options)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // It was only read.
+	cmd := exec.CommandContext(ctx, program, append([]string{"--defaults-extra-file=/dev/fd/3", "--protocol=socket", "--user=root", "--host=localhost", "--socket=" + r.socket}, args...)...)
+	cmd.ExtraFiles = []*os.File{file}
 	cmd.Env = os.Environ()
-	if login {
+	if login && r.passFile == nil {
 		cmd.Env = append(cmd.Env, "MYSQL_PWD="+r.opts.rootPassword)
 	}
 	cmd.Stdin = in
@@ -88,6 +102,19 @@ func (r *running) sql(ctx context.Context, login bool, in io.Reader, database ..
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
+}
+
+// pipe that a short text can be read from.
+func pipe(text string) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.WriteString(text)
+	if err = errors.Join(err, w.Close()); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
 }
 
 // loadTimeZones fills the tables that CONVERT_TZ reads. Images without the program do without.

@@ -31,6 +31,11 @@ type flavor struct {
 	// timeZones is the program that turns the system's time zones into SQL.
 	timeZones string
 	cleanUp   string
+	// literal and name of SQL, and the file of options with a password.
+	literal, name func(string) string
+	passFile      func(password string) string
+	// shutDown is the program that stops the server; none is a signal.
+	shutDown string
 }
 
 var mysql = flavor{
@@ -40,6 +45,9 @@ var mysql = flavor{
 	},
 	offline:   []string{"--skip-networking", "--mysqlx=OFF", "--default-time-zone=SYSTEM"},
 	timeZones: "mysql_tzinfo_to_sql",
+	literal:   plain("'"), name: plain("`"),
+	passFile: func(password string) string { return "[client]\npassword=\"" + password + "\"\n" },
+	shutDown: "mysqladmin",
 }
 
 var mariadb = flavor{
@@ -53,6 +61,7 @@ var mariadb = flavor{
 	offline:   []string{"--skip-networking", "--default-time-zone=SYSTEM", "--skip-slave-start"},
 	timeZones: "mariadb-tzinfo-to-sql",
 	cleanUp:   "DELETE FROM mysql.global_priv WHERE user = '' OR user = 'root' AND host <> 'localhost'; FLUSH PRIVILEGES",
+	literal:   literal, name: name,
 }
 
 func detect() flavor {
@@ -98,21 +107,20 @@ func variable(help, name string) string {
 	return ""
 }
 
-// A running server answers on a socket that nobody else knows.
+// A running server answers on the socket that it will have later, too.
 type running struct {
 	server
 
-	opts   options
-	socket string
-	cmd    *exec.Cmd
-	ended  chan struct{}
-	err    error
+	opts  options
+	cmd   *exec.Cmd
+	ended chan struct{}
+	err   error
 }
 
 // startOffline starts the server for the initialisation and waits for its answer. How long it takes is the disk's
 // affair; it is over when the server ends.
-func startOffline(ctx context.Context, s server, o options, dir string) (*running, error) {
-	r := &running{server: s, opts: o, socket: filepath.Join(dir, "init.sock"), ended: make(chan struct{})}
+func startOffline(ctx context.Context, s server, o options) (*running, error) {
+	r := &running{server: s, opts: o, ended: make(chan struct{})}
 	args := append(append(append([]string{}, s.args[1:]...), s.offline...), "--socket="+r.socket)
 	r.cmd = exec.Command(s.args[0], args...) //nolint:noctx // The container's own command; stop ends it in order.
 	r.cmd.Stdout, r.cmd.Stderr = os.Stdout, os.Stderr
@@ -128,15 +136,19 @@ func startOffline(ctx context.Context, s server, o options, dir string) (*runnin
 		case <-r.ended:
 			return nil, errors.Join(errors.New("the server ended before it was ready"), r.err)
 		case <-ctx.Done():
-			return nil, errors.Join(errors.New("interrupted"), r.stop())
+			return nil, errors.New("interrupted")
 		case <-time.After(pollEvery):
 		}
 	}
 }
 
-// stop lets the server write everything out.
-func (r *running) stop() error {
-	_ = r.cmd.Process.Signal(syscall.SIGTERM) // It may have ended by itself.
+// stop lets the server write everything out. MySQL's own image asks it to with the password that it has by now.
+func (r *running) stop(ctx context.Context) error {
+	if r.shutDown == "" {
+		_ = r.cmd.Process.Signal(syscall.SIGTERM) // It may have ended by itself.
+	} else if err := r.runClient(ctx, r.shutDown, true, nil, "shutdown"); err != nil {
+		return fmt.Errorf("unable to shut down server: %w", err)
+	}
 	select {
 	case <-r.ended:
 	case <-time.After(stopAfter):

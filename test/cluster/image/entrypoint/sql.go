@@ -2,47 +2,51 @@ package main
 
 import "strings"
 
-// firstSQL is what makes root's accounts, the database and its user. Nothing of it may depend on the user's sql_mode or
-// go to replicas.
-func firstSQL(f flavor, o options) string {
-	var b strings.Builder
-	say := func(parts ...string) {
-		for _, p := range parts {
-			b.WriteString(p)
-		}
-		b.WriteString(";\n")
-	}
-	password := literal(o.rootPassword)
-	say("SET SESSION sql_log_bin = 0, SESSION sql_mode = ''")
+// firstSQL is what makes root's accounts, the database and its user. MySQL's own image puts every value into it as it is
+// (docker_setup_db in docker-library/mysql), so that a password with a quote is a syntax error after which the folder of
+// the system tables is there and the accounts are not; MariaDB's escapes them. Whoever relies on better must see it fail
+// here.
+func firstSQL(f flavor, o options) []string {
+	literal, name := f.literal, f.name
+	accounts := "SET autocommit = 1;\nSET SESSION sql_log_bin = 0;\n"
 	if f.cleanUp != "" {
-		say(f.cleanUp)
-	}
-	say("DROP DATABASE IF EXISTS test")
-	if o.database != "" {
-		say("CREATE DATABASE IF NOT EXISTS ", name(o.database))
-	}
-	if o.user != "" && o.password != "" {
-		account := literal(o.user) + "@'%'"
-		say("CREATE USER ", account, " IDENTIFIED BY ", literal(o.password))
-		if o.database != "" {
-			say("GRANT ALL ON ", name(noWildcards(o.database)), ".* TO ", account)
-		}
+		accounts += f.cleanUp + ";\n"
 	}
 	for _, host := range rootHosts(o) {
 		account := "'root'@" + literal(host)
-		say("CREATE USER IF NOT EXISTS ", account)
-		say("ALTER USER ", account, " IDENTIFIED BY ", password)
-		say("GRANT ALL ON *.* TO ", account, " WITH GRANT OPTION")
+		if host != localhost || f.cleanUp != "" {
+			accounts += "CREATE USER IF NOT EXISTS " + account + ";\n"
+		}
+		accounts += "ALTER USER " + account + " IDENTIFIED BY " + literal(o.rootPassword) + ";\n" +
+			"GRANT ALL ON *.* TO " + account + " WITH GRANT OPTION;\n"
 	}
-	return b.String()
+	out := []string{accounts + "DROP DATABASE IF EXISTS test;\n"}
+	if o.database != "" {
+		out = append(out, "CREATE DATABASE IF NOT EXISTS "+name(o.database)+";\n")
+	}
+	if o.user != "" && o.password != "" {
+		account := literal(o.user) + "@'%'"
+		out = append(out, "CREATE USER "+account+" IDENTIFIED BY "+literal(o.password)+";\n")
+		if o.database != "" {
+			out = append(out, "GRANT ALL ON "+name(strings.ReplaceAll(o.database, "_", `\_`))+".* TO "+account+";\n")
+		}
+	}
+	return out
 }
 
-// rootHosts ends with localhost, whose password the session that says all this needs no more by then.
+const localhost = "localhost"
+
+// rootHosts begins with localhost, which is there already.
 func rootHosts(o options) []string {
-	if o.rootHost == "localhost" {
-		return []string{"localhost"}
+	if o.rootHost == localhost {
+		return []string{localhost}
 	}
-	return []string{o.rootHost, "localhost"}
+	return []string{localhost, o.rootHost}
+}
+
+// plain is a value between quotes, whatever is in it.
+func plain(quote string) func(string) string {
+	return func(s string) string { return quote + s + quote }
 }
 
 // literal is a string of SQL. Line breaks are escaped for the client, which reads line by line.
@@ -53,8 +57,3 @@ func literal(s string) string {
 }
 
 func name(s string) string { return "`" + strings.ReplaceAll(s, "`", "``") + "`" }
-
-// noWildcards of a database's name, which GRANT takes for a pattern.
-func noWildcards(s string) string {
-	return strings.NewReplacer(`\`, `\\`, "_", `\_`, "%", `\%`).Replace(s)
-}
