@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/initialize"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
 // backupCommand is `controller backup`.
@@ -103,6 +107,33 @@ func (c *unpackCommand) Run(ctx context.Context) error {
 	u := archive.Unpack{Restore: c.restore()}
 	u.Volume = c.Volume
 	r, err := u.Run(ctx)
+	return report(r, c.Report, err)
+}
+
+// initializeCommand is `controller initialize`. It runs in the server's image.
+type initializeCommand struct {
+	Volume    string `help:"Where the data volume is mounted." required:"" type:"path"`
+	Directory string `default:"${directory}" help:"Folder in the volume's root that holds the data, or is to hold it."`
+	Secret    string `help:"Folder with the file 'password', which is wanted of root, and the file 'initialize' where a new database may be made." required:"" type:"path"`
+	Sockets   string `help:"Folder to make for the socket of the server that makes the database. Its path must be short." required:"" type:"path"`
+
+	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
+}
+
+// Run the first start.
+func (c *initializeCommand) Run(ctx context.Context) error {
+	i := initialize.Initialization{Volume: c.Volume, Directory: c.Directory, Sockets: c.Sockets, Output: os.Stdout}
+	raw, err := os.ReadFile(filepath.Join(c.Secret, v1.PasswordKey))
+	if err != nil {
+		return fmt.Errorf("cannot read the wanted password: %w", err)
+	}
+	i.Password = sql.Password(raw)
+	_, err = os.Stat(filepath.Join(c.Secret, v1.InitializeKey))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	i.Allowed = err == nil
+	r, err := i.Run(ctx)
 	return report(r, c.Report, err)
 }
 

@@ -76,14 +76,15 @@ func (c *Credentials) Reconcile(ctx context.Context, k instance.Key) (reconcile.
 	return reconcile.Result{}, nil
 }
 
-// served is true if the XR's server takes clients, with the time since when.
+// served is true if the XR's server is up, with the time since when: it takes
+// clients, or waits for the first login, which is ours.
 func served(xr *instance.Composite) (since string, ok bool) {
 	if xr == nil {
 		return "", false
 	}
 	for _, c := range xr.Conditions {
 		if c.Type == v1.ConditionServing {
-			return c.LastTransitionTime.UTC().Format(time.RFC3339), c.Status == metav1.ConditionTrue
+			return c.LastTransitionTime.UTC().Format(time.RFC3339), c.Status == metav1.ConditionTrue || c.Reason == v1.ReasonLoginPending
 		}
 	}
 	return "", false

@@ -7,7 +7,8 @@ const (
 	// ConditionRestored is true when the data is as it should be at the first
 	// start: restored, or known to be nothing.
 	ConditionRestored = "Restored"
-	// ConditionServing is true when the server takes clients.
+	// ConditionServing is true when the server takes clients: it is up, and a login
+	// with the published password has worked.
 	ConditionServing = "Serving"
 )
 
@@ -45,6 +46,8 @@ const (
 const (
 	ReasonRunning  = "Running"
 	ReasonStarting = "Starting"
-	ReasonHeld     = "Held"
-	ReasonFenced   = "Fenced"
+	// ReasonLoginPending: the server is up, and nobody has logged in yet.
+	ReasonLoginPending = "LoginPending"
+	ReasonHeld         = "Held"
+	ReasonFenced       = "Fenced"
 )

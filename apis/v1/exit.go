@@ -22,6 +22,8 @@ const (
 	// ExitBroken: a server does not start from the backup, or finds a table broken.
 	// Only the report of `controller verify` has it: no process ends with it.
 	ExitBroken = 46
+	// ExitNoData: a volume holds no data where an instance has had some.
+	ExitNoData = 47
 )
 
 // PermanentExits are the exit codes of a restore that no retry can mend,

@@ -47,6 +47,9 @@ const (
 	VerifyFolder = ".crossplane-mysql-verify"
 	// PasswordKey of the root password Secret.
 	PasswordKey = "password"
+	// InitializeKey of the root password Secret is there while a new database may
+	// be made: until somebody has logged in to the server for the first time.
+	InitializeKey = "initialize"
 	// ConfigKey of the ConfigMap that holds my.cnf.
 	ConfigKey = "my.cnf"
 	// VersionFile in the root of the data volume says which server runs on the

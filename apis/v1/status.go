@@ -33,6 +33,13 @@ type MySQLStatus struct {
 	// +optional
 	Started bool `json:"started,omitempty"`
 
+	// Initialized is true once somebody has logged in to the server for the first
+	// time, or its data was restored. From then on no database is made for this
+	// instance: a volume without one is the wrong volume.
+	//
+	// +optional
+	Initialized bool `json:"initialized,omitempty"`
+
 	// Restore is the backup that this instance was made from.
 	//
 	// +optional

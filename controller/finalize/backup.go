@@ -131,7 +131,7 @@ func judge(s *instance.State, at time.Time, succeeded bool) Step {
 // volume is not this instance's.
 func knownData(s *instance.State) bool {
 	r := s.XR.Status.Restore
-	return serverVersion(s) != "" || r != nil && r.Phase == v1.RestoreSucceeded || s.XR.Serving()
+	return serverVersion(s) != "" || r != nil && r.Phase == v1.RestoreSucceeded || s.XR.Status.Initialized || s.XR.Serving()
 }
 
 // again after a failure, not at once.

@@ -54,12 +54,23 @@ func troubleOf(p *corev1.Pod) string {
 		w := c.State.Waiting
 		switch {
 		case w == nil || slices.Contains(passing, w.Reason):
+		case w.Reason == crashLoop && agentError(c) != "":
+			return fmt.Sprintf("container %s of pod %s: %s", c.Name, p.Name, agentError(c))
 		case w.Reason == crashLoop:
 			return fmt.Sprintf("container %s of pod %s ends as soon as it starts%s; its log says why: kubectl logs -n %s %s --previous",
 				c.Name, p.Name, lastExit(c), p.Namespace, p.Name)
 		default:
 			return fmt.Sprintf("pod %s: %s: %s", p.Name, w.Reason, w.Message)
 		}
+	}
+	return ""
+}
+
+// agentError is what our own program said in a container before it ended; empty
+// where another one did.
+func agentError(c corev1.ContainerStatus) string {
+	if r := reportOf(&corev1.ContainerStatus{State: c.LastTerminationState}); r != nil {
+		return r.Error
 	}
 	return ""
 }

@@ -31,6 +31,9 @@ func TestTroubleOf(t *testing.T) {
 		"Image":       {reason: "The kubelet says why.", status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{pull}}, says: "ErrImagePull: not found"},
 		"Init":        {reason: "Also before the container of a restore.", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{pull}, ContainerStatuses: []corev1.ContainerStatus{waits("PodInitializing", "", nil)}}, says: "ErrImagePull"},
 		"Crash":       {reason: "Its log says more than the kubelet.", status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waits("CrashLoopBackOff", "back-off 10s", &corev1.ContainerStateTerminated{ExitCode: 7})}}, says: "(exit code 7); its log says why: kubectl logs -n default p --previous"},
+		"Agent": {reason: "Our own program says it best.", says: "container mysql of pod p: the volume holds no data", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{
+			waits("CrashLoopBackOff", "back-off 10s", &corev1.ContainerStateTerminated{ExitCode: 47, Message: `{"command":"initialize","error":"the volume holds no data"}`}),
+		}}},
 		"Dying":       {reason: "A pod that goes is no trouble.", status: unscheduled, dying: true},
 	}
 	for name, tc := range cases {

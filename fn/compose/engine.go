@@ -108,14 +108,19 @@ func (p *plan) wants(name string) bool {
 // connected is true once clients can know how to log in.
 func (p *plan) connected() bool { return !p.engine.password || p.connectionSecret() != nil }
 
-// environment of the server's container.
+// environment of the server's container. Nothing in it says how a new database is to
+// be made, so that the image's entrypoint makes none: one that finds its folder empty
+// ends with an error. What the image itself says of it is taken back.
 func (p *plan) environment() []corev1.EnvVar {
-	var env []corev1.EnvVar
-	if p.engine.password {
-		env = append(env, corev1.EnvVar{Name: "MYSQL_ROOT_PASSWORD_FILE", Value: passwordPath + "/" + v1.PasswordKey})
+	if !p.engine.password {
+		return nil
 	}
-	if p.spec.Database != "" {
-		env = append(env, corev1.EnvVar{Name: "MYSQL_DATABASE", Value: p.spec.Database})
+	var env []corev1.EnvVar
+	for _, name := range []string{
+		"MYSQL_ROOT_PASSWORD", "MYSQL_ALLOW_EMPTY_PASSWORD", "MYSQL_RANDOM_ROOT_PASSWORD",
+		"MARIADB_ROOT_PASSWORD", "MARIADB_ROOT_PASSWORD_HASH", "MARIADB_ALLOW_EMPTY_ROOT_PASSWORD", "MARIADB_RANDOM_ROOT_PASSWORD",
+	} {
+		env = append(env, corev1.EnvVar{Name: name})
 	}
 	return env
 }
@@ -127,13 +132,9 @@ type mounted struct {
 	mount corev1.VolumeMount
 }
 
-// volumes of the server's pod, the data first.
+// volumes that the server's container mounts, the data first.
 func (p *plan) volumes() []mounted {
-	data := mounted{claimVolume("data", p.instance.DataClaimName(), false), corev1.VolumeMount{MountPath: p.engine.data, SubPath: v1.DataDirectory}}
-	if p.ephemeral() {
-		data = mounted{emptyVolume("data"), corev1.VolumeMount{MountPath: p.engine.data}}
-	}
-	out := []mounted{data}
+	out := []mounted{p.dataMount()}
 	if p.engine.config != "" {
 		out = append(out, mounted{
 			corev1.Volume{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
@@ -142,15 +143,20 @@ func (p *plan) volumes() []mounted {
 			corev1.VolumeMount{MountPath: p.engine.config, ReadOnly: true},
 		})
 	}
-	if p.engine.password {
-		out = append(out, mounted{
-			corev1.Volume{Name: "root-password", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-				SecretName: p.instance.RootSecretName(),
-			}}},
-			corev1.VolumeMount{MountPath: passwordPath, ReadOnly: true},
-		})
-	}
 	return out
+}
+
+// dataMount is the data directory, and not the root of its volume. What goes with
+// the pod has the same layout where a database is made in it.
+func (p *plan) dataMount() mounted {
+	mount := corev1.VolumeMount{MountPath: p.engine.data, SubPath: v1.DataDirectory}
+	switch {
+	case !p.ephemeral():
+		return mounted{claimVolume("data", p.instance.DataClaimName(), false), mount}
+	case !p.engine.password:
+		mount.SubPath = ""
+	}
+	return mounted{emptyVolume("data"), mount}
 }
 
 // versionContainers note in the root of the data volume which server runs on the

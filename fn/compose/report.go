@@ -11,15 +11,16 @@ import (
 
 // report on the instance: status, conditions and readiness.
 func (p *plan) report(out *Output) {
-	serving := p.start.replicas > 0 && deploymentReady(p.Observed.Deployment) && serviceReady(p.Observed.Service)
-	out.Ready = serving && p.connected() && allReady(out.Resources)
+	up := p.start.replicas > 0 && deploymentReady(p.Observed.Deployment) && serviceReady(p.Observed.Service)
+	out.Ready = up && p.connected() && allReady(out.Resources)
 	out.Status = v1.MySQLStatus{
-		Message:  p.message(serving),
-		Image:    p.image,
-		Endpoint: p.endpoint(),
-		Volume:   p.XR.Status.Volume,
-		Started:  p.started() || p.start.replicas > 0,
-		Restore:  p.start.restore,
+		Message:     p.message(up),
+		Image:       p.image,
+		Endpoint:    p.endpoint(),
+		Volume:      p.XR.Status.Volume,
+		Started:     p.started() || p.start.replicas > 0,
+		Initialized: p.engine.password && p.initialized(),
+		Restore:     p.start.restore,
 	}
 	if c := p.Observed.DataClaim; c != nil && c.Spec.VolumeName != "" && (c.Status.Phase == corev1.ClaimBound || !p.hostPath()) {
 		out.Status.Volume = c.Spec.VolumeName
@@ -27,7 +28,7 @@ func (p *plan) report(out *Output) {
 	out.Conditions = []Condition{
 		p.accepted(),
 		p.restored(),
-		p.serving(serving),
+		p.serving(up),
 	}
 }
 
@@ -49,19 +50,28 @@ func allReady(rs map[string]Resource) bool {
 
 // message for people, in a sentence or two. What the original operators said
 // after a restore, it says too.
-func (p *plan) message(serving bool) string {
+func (p *plan) message(up bool) string {
 	switch {
 	case p.start.replicas == 0:
 		return p.start.message + p.podTrouble()
-	case !serving:
+	case !up:
 		return p.prefix() + "Starting the server" + p.podTrouble()
 	case !p.connected():
-		return p.prefix() + "The server is up; waiting for the controller to publish its connection Secret"
+		return p.prefix() + p.loginPending()
 	}
 	if p.trouble != nil {
 		return p.prefix() + "Running, but " + p.trouble.Error()
 	}
 	return p.prefix() + "Running" + p.reached() + p.passwordTrouble() + p.claimTrouble()
+}
+
+// loginPending says what keeps a server that is up from being served: nobody has
+// logged in with the password that clients would get.
+func (p *plan) loginPending() string {
+	if c := p.XR.Status.Credentials; c != nil && c.State == v1.CredentialsFailed {
+		return "The server is up, but nobody can log in: " + c.Message
+	}
+	return "The server is up; waiting for the controller to log in and publish the connection Secret"
 }
 
 // podTrouble is what keeps a pod from running: what Kubernetes says to the
@@ -125,14 +135,16 @@ func (p *plan) restored() Condition {
 	return Condition{Type: v1.ConditionRestored, Reason: p.start.reason, Message: p.start.message}
 }
 
-func (p *plan) serving(serving bool) Condition {
+func (p *plan) serving(up bool) Condition {
 	switch {
 	case p.fenced():
 		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonFenced, Message: p.start.message}
 	case p.start.replicas == 0:
 		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonHeld, Message: p.start.message}
-	case !serving:
+	case !up:
 		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonStarting, Message: "The server does not take clients yet" + p.podTrouble()}
+	case !p.connected():
+		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonLoginPending, Message: p.loginPending()}
 	}
 	return Condition{Type: v1.ConditionServing, True: true, Reason: v1.ReasonRunning}
 }

@@ -12,9 +12,6 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// passwordPath is the folder of the password inside the server's container.
-const passwordPath = "/etc/mysql-root"
-
 const (
 	// gracePeriod in seconds in which InnoDB writes its buffer pool out. A server
 	// that is killed cannot be upgraded from its backup.
@@ -25,7 +22,8 @@ const (
 	startupProbes int32 = 86400
 )
 
-// rootPassword is what the server reads at its first start, and ignores later.
+// rootPassword is what the first start brings into the server, and whether there may
+// be one. It is ignored later.
 // What it was started with stays, so that somebody always knows what the server
 // was given: the controller brings later changes into the running server. Where
 // the data goes with the pod, the next pod's start is a first one again.
@@ -34,12 +32,16 @@ func (p *plan) rootPassword() *corev1.Secret {
 	if o := p.Observed.RootPassword; o != nil && len(o.Data[v1.PasswordKey]) > 0 && (p.started() && !p.ephemeral() || p.password == "") {
 		password = o.Data[v1.PasswordKey]
 	}
-	return &corev1.Secret{
+	s := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: p.meta(p.instance.RootSecretName(), nil),
 		Data:       map[string][]byte{v1.PasswordKey: password},
 		Type:       corev1.SecretTypeOpaque,
 	}
+	if !p.initialized() {
+		s.Data[v1.InitializeKey] = []byte("true")
+	}
+	return s
 }
 
 func (p *plan) configMap() *corev1.ConfigMap {
@@ -93,7 +95,11 @@ func (p *plan) serverPod() corev1.PodSpec {
 	for _, v := range p.volumes() {
 		pod.Volumes = append(pod.Volumes, v.Volume)
 	}
-	if !p.engine.password && !p.ephemeral() {
+	switch {
+	case p.engine.password:
+		pod.InitContainers = p.initContainers()
+		pod.Volumes = append(pod.Volumes, p.initVolumes()...)
+	case !p.ephemeral():
 		pod.InitContainers = p.versionContainers()
 		pod.Volumes = append(pod.Volumes, emptyVolume("tools"))
 	}
@@ -119,12 +125,19 @@ func (p *plan) serverContainer() corev1.Container {
 		v.mount.Name = v.Name
 		c.VolumeMounts = append(c.VolumeMounts, v.mount)
 	}
-	if r := p.spec.Resources; r != nil {
-		c.Resources = *r
-	} else if r := p.Settings.DefaultResources; r != nil {
-		c.Resources = *r
-	}
+	c.Resources = p.serverResources()
 	return c
+}
+
+// serverResources are the claim's, or the platform's.
+func (p *plan) serverResources() corev1.ResourceRequirements {
+	switch {
+	case p.spec.Resources != nil:
+		return *p.spec.Resources
+	case p.Settings.DefaultResources != nil:
+		return *p.Settings.DefaultResources
+	}
+	return corev1.ResourceRequirements{}
 }
 
 // service is the one address of the server in all its lives.

@@ -18,8 +18,9 @@ const (
 
 // A Log takes a server's log, passes on what it complains of, and remembers that.
 type Log struct {
-	// Out takes the complaints.
+	// Out takes the complaints, or All that is said.
 	Out io.Writer
+	All bool
 
 	mu      sync.Mutex
 	partial []byte
@@ -44,6 +45,9 @@ func (l *Log) Write(p []byte) (int, error) {
 }
 
 func (l *Log) line(text string) {
+	if l.All {
+		fmt.Fprintln(l.Out, text) //nolint:errcheck // A lost line is no reason to fail.
+	}
 	_, said, isError := strings.Cut(text, "[ERROR] ")
 	switch {
 	case isError && strings.HasSuffix(text, "Aborting"): // What every server says at last.
@@ -57,7 +61,9 @@ func (l *Log) line(text string) {
 	default:
 		return
 	}
-	fmt.Fprintln(l.Out, "server:", text) //nolint:errcheck // A lost line is no reason to fail.
+	if !l.All {
+		fmt.Fprintln(l.Out, "server:", text) //nolint:errcheck // A lost line is no reason to fail.
+	}
 }
 
 func last(lines []string) []string { return lines[max(len(lines)-maxLines, 0):] }

@@ -1,0 +1,139 @@
+// Package initialize makes a new database, all of it or nothing. The entrypoint of
+// the server's own image does the work, in a folder where no server looks, and with
+// a password that means nothing to SQL, to a shell or to an option file: official
+// images put it into all of them as it is, and take a folder named mysql for a
+// database that is done. The wanted password is brought in afterwards.
+//
+//	data.init ── entrypoint ─▶ server without network ── ALTER USER, SHUTDOWN ─▶ fsync ── rename ─▶ data
+//
+// Whatever dies on the way, there is no data directory, and the next run begins
+// anew.
+package initialize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+)
+
+// An Initialization is the first start of a server.
+type Initialization struct {
+	// Volume is where the data volume is mounted, and Directory the folder in its
+	// root that the data belongs into.
+	Volume, Directory string
+	// Allowed is true for an instance that nobody has used yet. Without it a volume
+	// that has no data is the wrong one, or was emptied.
+	Allowed bool
+	// Password that is wanted of root.
+	Password sql.Password
+	// Sockets is a folder that is made for the server's socket, on a file system
+	// that has such; its path must be short.
+	Sockets string
+	// Output takes the log of the entrypoint and progress lines.
+	Output io.Writer
+
+	// command of the entrypoint. Tests have another one.
+	command func(args ...string) (*exec.Cmd, error)
+}
+
+// clearPatience with the server of an earlier run, which the container runtime
+// ends a moment after it.
+const clearPatience = 30 * time.Second
+
+// Run the first start, unless the volume has data. The Report is there also with
+// an error.
+func (i *Initialization) Run(ctx context.Context) (archive.Report, error) {
+	start := time.Now()
+	r := archive.Report{Command: "initialize"}
+	err := i.run(ctx, &r)
+	r.End(time.Since(start).Seconds(), err)
+	return r, err
+}
+
+func (i *Initialization) run(ctx context.Context, r *archive.Report) error {
+	v, err := archive.OpenInitial(i.Volume, i.Directory)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	has, err := v.HasData()
+	if err != nil {
+		return err
+	}
+	r.Already = has
+	step, err := decide(has, i.Allowed, v.Nothing)
+	if err != nil || step == leave {
+		return err
+	}
+	if err := v.Clear(clearPatience); err != nil {
+		return err
+	}
+	i.sayf("Making a new database")
+	if err := i.makeDatabase(ctx, r, v.Folder()); err != nil {
+		return err
+	}
+	if err := v.Publish(); err != nil {
+		return err
+	}
+	i.sayf("The database is made")
+	return nil
+}
+
+// A step is what is to be done with a volume.
+type step int
+
+const (
+	leave step = iota
+	create
+)
+
+// decide what is to be done. Nothing is ever made over data, and no database where
+// there should be one: doubt is not absence.
+func decide(has, allowed bool, nothing func() error) (step, error) {
+	switch {
+	case has:
+		return leave, nil
+	case !allowed:
+		return leave, &archive.ExitError{Code: v1.ExitNoData, Err: errors.New("the volume holds no data, but this instance has had some: is it the right volume, or folder, on the right node? Bring it back. Nothing is made in its place; to restore the newest backup delete the claim and create it again")}
+	}
+	if err := nothing(); err != nil {
+		return leave, err
+	}
+	return create, nil
+}
+
+// makeDatabase in a folder.
+func (i *Initialization) makeDatabase(ctx context.Context, r *archive.Report, folder string) error {
+	if err := os.RemoveAll(i.Sockets); err != nil {
+		return err
+	}
+	// The entrypoint hands it over to the server's account, where it is root.
+	if err := os.Mkdir(i.Sockets, 0o755); err != nil { //nolint:gosec // There are no others in the container.
+		return fmt.Errorf("cannot make a folder for the socket: %w", err)
+	}
+	s, err := i.start(folder, filepath.Join(i.Sockets, "s"))
+	if err != nil {
+		return err
+	}
+	defer s.Kill() // What it started besides ends with the container.
+	if err := s.awaitServer(ctx); err != nil {
+		return err
+	}
+	if r.Version, err = s.takeOver(ctx, i.Password); err != nil {
+		return err
+	}
+	return s.awaitEnd(ctx)
+}
+
+func (i *Initialization) sayf(format string, args ...any) {
+	fmt.Fprintf(i.Output, format+"\n", args...) //nolint:errcheck // A lost line is no reason to fail.
+}

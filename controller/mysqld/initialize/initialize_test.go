@@ -1,0 +1,69 @@
+package initialize
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+)
+
+func TestDecide(t *testing.T) {
+	errDoubt := errors.New("doubt")
+	cases := map[string]struct {
+		reason       string
+		has, allowed bool
+		nothing      error
+		want         step
+		err          error
+	}{
+		"New":      {reason: "There is nothing, and never was.", allowed: true, want: create},
+		"Data":     {reason: "Nothing is made over data.", has: true, allowed: true, nothing: errDoubt, want: leave},
+		"Restart":  {reason: "An instance that has its data goes on.", has: true, want: leave},
+		"Emptied":  {reason: "An instance that had data gets no new database.", err: &archive.ExitError{}},
+		"Doubtful": {reason: "What may have been emptied is not new.", allowed: true, nothing: errDoubt, err: errDoubt},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := decide(tc.has, tc.allowed, func() error { return tc.nothing })
+			if coded := new(archive.ExitError); errors.As(tc.err, &coded) {
+				if archive.CodeOf(err) != v1.ExitNoData {
+					t.Errorf("%s got %v", tc.reason, err)
+				}
+				return
+			}
+			if diff := cmp.Diff(tc.err, err, cmpopts.EquateErrors()); diff != "" || got != tc.want {
+				t.Errorf("%s want %v, got %v\n%s", tc.reason, tc.want, got, diff)
+			}
+		})
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	own := []string{
+		"PATH=/bin", "MYSQL_DATABASE=app", "MYSQL_ROOT_HOST=localhost", "MYSQL_USER=me", "MYSQL_ROOT_PASSWORD=image", "MYSQL_ROOT_PASSWORD_FILE=/x",
+		"MYSQL_ALLOW_EMPTY_PASSWORD=1", "MARIADB_ROOT_PASSWORD_HASH=x", "MARIADB_RANDOM_ROOT_PASSWORD=1",
+	}
+	want := []string{"PATH=/bin", "MYSQL_DATABASE=app", "MYSQL_ROOT_HOST=localhost", "MYSQL_USER=me", "MYSQL_ROOT_PASSWORD=generated"}
+	if diff := cmp.Diff(want, environment(own, "generated")); diff != "" {
+		t.Errorf("The entrypoint takes one choice of a password, and it is ours.\n-want, +got:\n%s", diff)
+	}
+}
+
+func TestGenerate(t *testing.T) {
+	one, other := string(generate()), string(generate())
+	if one == other {
+		t.Error("It is the same twice.")
+	}
+	harmless := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_'
+	}
+	if strings.ContainsFunc(one, func(r rune) bool { return !harmless(r) }) || !slices.ContainsFunc([]rune(one), func(r rune) bool { return r == '_' }) {
+		t.Error("It has a character that may mean something, or breaks the usual rules.")
+	}
+}

@@ -1,0 +1,113 @@
+//go:build mysqld
+
+package initialize
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/rootfs"
+)
+
+// quick leaves out what only costs time.
+const quick = "MYSQL_INITDB_SKIP_TZINFO=1"
+
+// TestRealInitialize has passwords that the official entrypoint breaks on.
+func TestRealInitialize(t *testing.T) {
+	for name, password := range map[string]string{
+		"Quote":      `it's`,
+		"Backslash":  `"at the end\`,
+		"Everything": "'\"\\`$%#; -- $(id) `id` ${HOME} %s ;DROP DATABASE mysql;ü漢\\",
+		"Spaces":     " # spaces ",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			b.Env = []string{quick, "MYSQL_DATABASE=app"}
+			b.Scripts = t.TempDir()
+			must(t, os.WriteFile(filepath.Join(b.Scripts, "1.sql"), []byte("CREATE TABLE t AS SELECT 42 AS i;\n"), 0o644))
+			b.initialize(t, password)
+			if out := b.serve(t, password, "SELECT i FROM app.t"); out != "42" {
+				t.Errorf("The script's table has %q", out)
+			}
+		})
+	}
+}
+
+func (b box) initialize(t *testing.T, password string) {
+	t.Helper()
+	b.Initialize = &initialization{Allowed: true, Password: password}
+	if out, err := b.begin(t).end(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func (b box) serve(t *testing.T, password, query string) string {
+	t.Helper()
+	b.Serve = &passwords{Wanted: password, Query: query}
+	out, err := b.begin(t).end()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return strings.TrimSpace(out)
+}
+
+// TestRealKilledAtEachMoment kills a first start with all its processes after
+// 100 ms, the next one after 200 ms, and so on for as long as one takes; each goes
+// on from what the one before left.
+func TestRealKilledAtEachMoment(t *testing.T) {
+	t.Parallel()
+	const password = `it's "\`
+	b := newBox(t)
+	b.Env = []string{"MYSQL_DATABASE=app"}
+	first := b
+	first.Initialize = &initialization{Allowed: true, Password: password}
+	moments := 0
+	for after := 100 * time.Millisecond; first.begin(t).killAfter(after); after += 100 * time.Millisecond {
+		moments++
+		if _, err := os.Stat(filepath.Join(b.Volume, v1.DataDirectory)); err == nil {
+			break // It was whole already.
+		}
+	}
+	t.Logf("killed at %d moments", moments)
+	if moments < 20 {
+		t.Errorf("It was killed at %d moments only", moments)
+	}
+	b.initialize(t, password)
+	if out := b.serve(t, password, "SELECT CONVERT_TZ('2026-07-01 12:00:00', 'UTC', 'Europe/Berlin'); SHOW DATABASES LIKE 'app'"); out != "2026-07-01 14:00:00\napp" {
+		t.Errorf("The server has %q", out)
+	}
+}
+
+// TestRealNothingInItsPlace has a volume without data that should have some.
+func TestRealNothingInItsPlace(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.Initialize = &initialization{Password: "secret"}
+	out, err := b.begin(t).end()
+	if err == nil || !strings.Contains(out, "this instance has had some") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if entries, err := os.ReadDir(b.Volume); err != nil || len(entries) != 0 {
+		t.Errorf("There is %v, %v", entries, err)
+	}
+}
+
+// TestRealDataMoved has a volume whose data somebody moved away.
+func TestRealDataMoved(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.Env = []string{quick}
+	b.initialize(t, "secret")
+	must(t, os.Rename(filepath.Join(b.Volume, v1.DataDirectory), filepath.Join(t.TempDir(), "moved")))
+	rootfs.Own(t, b.Volume)
+	b.Initialize = &initialization{Allowed: true, Password: "secret"}
+	out, err := b.begin(t).end()
+	if err == nil || !strings.Contains(out, "somebody removed it") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

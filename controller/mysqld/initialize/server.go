@@ -1,0 +1,202 @@
+package initialize
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/process"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+)
+
+// entrypoints of images, first those of the official ones.
+var entrypoints = []string{"docker-entrypoint.sh", "/usr/local/bin/docker-entrypoint.sh", "/entrypoint.sh"}
+
+const (
+	// pollInterval is the time between two looks whether the server is up.
+	pollInterval = 100 * time.Millisecond
+	// answerTime of a server that nobody else asks.
+	answerTime = time.Minute
+	// stopTime is how long the server may take to write everything out.
+	stopTime = 10 * time.Minute
+)
+
+// A server is the entrypoint, which becomes the server in the end.
+type server struct {
+	*process.Process
+
+	socket    string
+	generated sql.Password
+}
+
+// start the entrypoint in a new folder. How long it takes is the disk's affair, and
+// that of the scripts in /docker-entrypoint-initdb.d.
+func (i *Initialization) start(folder, socket string) (*server, error) {
+	command := i.command
+	if command == nil {
+		command = entrypoint
+	}
+	// What begins with an option is taken for one of the server's, whatever its
+	// program is called.
+	cmd, err := command("--datadir="+folder, "--skip-networking", "--socket="+socket, "--loose-mysqlx=OFF")
+	if err != nil {
+		return nil, err
+	}
+	s := &server{socket: socket, generated: generate()}
+	cmd.Env = environment(cmd.Environ(), s.generated)
+	if s.Process, err = process.Start(cmd, &process.Log{Out: i.Output, All: true}); err != nil {
+		return nil, fmt.Errorf("cannot run the image's entrypoint: %w", err)
+	}
+	return s, nil
+}
+
+// entrypoint of this image.
+func entrypoint(args ...string) (*exec.Cmd, error) {
+	for _, name := range entrypoints {
+		if path, err := exec.LookPath(name); err == nil {
+			return exec.Command(path, args...), nil //nolint:gosec,noctx // One of the programs above; it is killed in the end.
+		}
+	}
+	return nil, fmt.Errorf("this image has none of %s, by which an official image makes a database: choose an image that has", strings.Join(entrypoints, ", "))
+}
+
+// generate a password that means nothing to anybody, and that the usual rules for
+// passwords accept.
+func generate() sql.Password { return sql.Password(rand.Text() + "_Aa1") }
+
+// choices of a password that the image itself may have made. The entrypoint takes
+// one only.
+var choices = []string{
+	"ROOT_PASSWORD", "ROOT_PASSWORD_FILE", "ROOT_PASSWORD_HASH", "ROOT_PASSWORD_HASH_FILE", "RANDOM_ROOT_PASSWORD",
+	"ALLOW_EMPTY_PASSWORD", "ALLOW_EMPTY_ROOT_PASSWORD", "ONETIME_PASSWORD",
+}
+
+// environment of the entrypoint, with the generated password for root.
+func environment(own []string, generated sql.Password) []string {
+	out := slices.DeleteFunc(slices.Clone(own), func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		for _, prefix := range []string{"MYSQL_", "MARIADB_"} {
+			if choice, ok := strings.CutPrefix(name, prefix); ok && slices.Contains(choices, choice) {
+				return true
+			}
+		}
+		return false
+	})
+	return append(out, "MYSQL_ROOT_PASSWORD="+string(generated))
+}
+
+// awaitServer until the entrypoint has become the server. The one that it starts for
+// its own work answers at the same socket, but is another process.
+func (s *server) awaitServer(ctx context.Context) error {
+	for {
+		if pid, ok := s.listener(ctx); ok && pid == s.Cmd.Process.Pid {
+			return nil
+		}
+		select {
+		case <-s.Done:
+			return fmt.Errorf("the image's entrypoint ended before there was a server (%s): %s", s.ProcessState, s.Log.Complaints())
+		case <-ctx.Done():
+			return fmt.Errorf("told to stop before the end; the next run begins anew: %w", ctx.Err())
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// listener is the process that made the socket.
+func (s *server) listener(ctx context.Context) (pid int, ok bool) {
+	c, err := s.dial(ctx, "", "")
+	if err != nil {
+		return 0, false
+	}
+	defer c.Close() //nolint:errcheck // Nothing was said.
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return 0, false
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	err = raw.Control(func(fd uintptr) {
+		cred, cerr := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if ok = cerr == nil; ok {
+			pid = int(cred.Pid)
+		}
+	})
+	return pid, ok && err == nil
+}
+
+func (s *server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "unix", s.socket)
+}
+
+func (s *server) sql() sql.Server { return sql.Server{Address: "localhost", Dial: s.dial} }
+
+// takeOver the server: the wanted password becomes the only one, and the server is
+// told to stop, with a statement: this process may not have the right to signal it,
+// since the entrypoint may have changed its account. It returns the version.
+func (s *server) takeOver(ctx context.Context, wanted sql.Password) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	session, err := s.sql().Login(ctx, s.generated)
+	if err != nil {
+		return "", fmt.Errorf("cannot enter the new server with the password that its entrypoint was given; does a script in /docker-entrypoint-initdb.d change it? %w", err)
+	}
+	defer session.Close()
+	version, _, err := session.Version(ctx)
+	if err != nil {
+		return "", err
+	}
+	accounts, err := session.RootAccounts(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := session.SetPassword(ctx, accounts, wanted, false); err != nil {
+		return "", err
+	}
+	if err := s.checkPassword(ctx, wanted); err != nil {
+		return "", err
+	}
+	return version, session.ShutDown(ctx)
+}
+
+// checkPassword that the wanted one is accepted, and that no password and the
+// generated one are not.
+func (s *server) checkPassword(ctx context.Context, wanted sql.Password) error {
+	if err := s.sql().Ping(ctx, wanted); err != nil {
+		return fmt.Errorf("the new server does not accept the password that it was just given: %w", err)
+	}
+	for what, wrong := range map[string]sql.Password{"no password": "", "the password of its first start": s.generated} {
+		err := s.sql().Ping(ctx, wrong)
+		if err == nil {
+			return fmt.Errorf("the new server lets root in with %s: choose an image that does not", what)
+		}
+		if !sql.IsAccessDenied(err) {
+			return fmt.Errorf("cannot find out whether the new server lets root in with %s: %w", what, err)
+		}
+	}
+	return nil
+}
+
+// awaitEnd of the server.
+func (s *server) awaitEnd(ctx context.Context) error {
+	select {
+	case <-s.Done:
+	case <-ctx.Done():
+		return fmt.Errorf("told to stop before the end; the next run begins anew: %w", ctx.Err())
+	case <-time.After(stopTime):
+		return errors.New("the new server does not end")
+	}
+	if !s.ProcessState.Success() {
+		return fmt.Errorf("the new server did not stop cleanly (%s): %s", s.ProcessState, s.Log.Complaints())
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package compose
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+func connected(in *Input) {
+	in.Answers.Connection.Items = []corev1.Secret{{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelXR: string(testLife)}},
+		Data:       map[string][]byte{v1.PasswordKey: []byte("secret")},
+	}}
+}
+
+// TestInitialize: a new database may be made until somebody has logged in to it,
+// and never where a backup is restored.
+func TestInitialize(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		in     Input
+		want   bool
+	}{
+		"Fresh":    {reason: "There is nothing yet.", in: given(), want: true},
+		"Starting": {reason: "Its first start may be killed at any moment.", in: given(server(1)), want: true},
+		"Used":     {reason: "A volume without data is the wrong one from now on.", in: given(server(1), connected)},
+		"Latched":  {reason: "So it is where the connection Secret was deleted.", in: given(server(1), func(in *Input) { in.XR.Status.Initialized = true })},
+		"Restored": {reason: "The data comes from the backup.", in: given(record("b", 1, v1.BackupProven), previous("b"))},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			out := composed(t, tc.in)
+			s, ok := out.Resources[v1.ResourceRootPassword].Object.(*corev1.Secret)
+			if !ok {
+				t.Fatal("no Secret")
+			}
+			if _, got := s.Data[v1.InitializeKey]; got != tc.want || out.Status.Initialized == tc.want {
+				t.Errorf("%s want %t, got %t, and status.initialized %t", tc.reason, tc.want, got, out.Status.Initialized)
+			}
+		})
+	}
+}
+
+// TestServerNeverInitializes: the entrypoint in the server's own container is told
+// nothing of how a database is made, so that an empty folder stays one.
+func TestServerNeverInitializes(t *testing.T) {
+	c := container(t, composed(t, given(server(1))))
+	for _, e := range c.Env {
+		if e.Value != "" || e.ValueFrom != nil {
+			t.Errorf("The server's container has %s", e.Name)
+		}
+	}
+	for _, m := range c.VolumeMounts {
+		if m.Name == "root-password" {
+			t.Error("The server's container has root's password.")
+		}
+	}
+}
+
+// TestServing: a server takes clients once a login has worked.
+func TestServing(t *testing.T) {
+	up := func(in *Input) {
+		server(1)(in)
+		in.Observed.Deployment.Status.UpdatedReplicas, in.Observed.Deployment.Status.ReadyReplicas = 1, 1
+		in.Observed.Service = &corev1.Service{}
+		in.Observed.DataClaim = &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}}
+	}
+	failed := func(in *Input) {
+		in.XR.Status.Credentials = &v1.CredentialsStatus{State: v1.CredentialsFailed, Message: "no password is accepted"}
+	}
+	cases := map[string]struct {
+		reason       string
+		in           Input
+		want, says   string
+		wantsServing bool
+	}{
+		"Starting": {reason: "It has no pod.", in: given(server(1)), want: v1.ReasonStarting, says: "Starting the server"},
+		"Up":       {reason: "Nobody has logged in yet.", in: given(up), want: v1.ReasonLoginPending, says: "The server is up; waiting for the controller to log in and publish the connection Secret"},
+		"Refused":  {reason: "Nobody can.", in: given(up, failed), want: v1.ReasonLoginPending, says: "The server is up, but nobody can log in: no password is accepted"},
+		"LoggedIn": {reason: "The published password has worked.", in: given(up, connected), want: v1.ReasonRunning, says: "Running", wantsServing: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			out := composed(t, tc.in)
+			if out.Status.Message != tc.says {
+				t.Errorf("%s want %q, got %q", tc.reason, tc.says, out.Status.Message)
+			}
+			for _, c := range out.Conditions {
+				if c.Type == v1.ConditionServing && (c.Reason != tc.want || c.True != tc.wantsServing) {
+					t.Errorf("%s want %s, got %+v", tc.reason, tc.want, c)
+				}
+			}
+		})
+	}
+}
