@@ -34,7 +34,7 @@ func TestTroubleOf(t *testing.T) {
 		"Agent": {reason: "Our own program says it best.", says: "container mysql of pod p: the volume holds no data", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{
 			waits("CrashLoopBackOff", "back-off 10s", &corev1.ContainerStateTerminated{ExitCode: 47, Message: `{"command":"initialize","error":"the volume holds no data"}`}),
 		}}},
-		"Dying":       {reason: "A pod that goes is no trouble.", status: unscheduled, dying: true},
+		"Dying": {reason: "A pod that goes is no trouble.", status: unscheduled, dying: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -3,8 +3,10 @@
 package initialize
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +42,7 @@ func TestRealInitialize(t *testing.T) {
 
 func (b box) initialize(t *testing.T, password string) {
 	t.Helper()
-	b.Initialize = &initialization{Allowed: true, Password: password}
+	b.Serve, b.Initialize = nil, &initialization{Allowed: true, Password: password}
 	if out, err := b.begin(t).end(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -48,7 +50,7 @@ func (b box) initialize(t *testing.T, password string) {
 
 func (b box) serve(t *testing.T, password, query string) string {
 	t.Helper()
-	b.Serve = &passwords{Wanted: password, Query: query}
+	b.Initialize, b.Serve = nil, &passwords{Wanted: password, Query: query}
 	out, err := b.begin(t).end()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -56,28 +58,50 @@ func (b box) serve(t *testing.T, password, query string) string {
 	return strings.TrimSpace(out)
 }
 
-// TestRealKilledAtEachMoment kills a first start with all its processes after
-// 100 ms, the next one after 200 ms, and so on for as long as one takes; each goes
-// on from what the one before left.
+// momentsVariable says at how many moments a first start is killed.
+const momentsVariable = "MOMENTS"
+
+// TestRealKilledAtEachMoment kills a first start with all its processes, later each
+// time, at moments spread over as long as one takes; each goes on from what the one
+// before left. However it is killed, there is a whole database or none.
 func TestRealKilledAtEachMoment(t *testing.T) {
-	t.Parallel()
 	const password = `it's "\`
+	moments := 8
+	if text := os.Getenv(momentsVariable); text != "" {
+		var err error
+		moments, err = strconv.Atoi(text)
+		must(t, err)
+	}
 	b := newBox(t)
 	b.Env = []string{"MYSQL_DATABASE=app"}
-	first := b
-	first.Initialize = &initialization{Allowed: true, Password: password}
-	moments := 0
-	for after := 100 * time.Millisecond; first.begin(t).killAfter(after); after += 100 * time.Millisecond {
-		moments++
-		if _, err := os.Stat(filepath.Join(b.Volume, v1.DataDirectory)); err == nil {
-			break // It was whole already.
+	begin := time.Now()
+	b.initialize(t, password)
+	whole := time.Since(begin)
+	data := filepath.Join(b.Volume, v1.DataDirectory)
+	killed, finished := 0, 0
+	for n := range moments {
+		b.Initialize = &initialization{Allowed: true, Password: password}
+		if _, err := os.Stat(data); err == nil {
+			must(t, errors.Join(os.RemoveAll(data), os.Remove(filepath.Join(b.Volume, ".restored.json"))))
+		}
+		if b.begin(t).killAfter(whole * time.Duration(n+1) / time.Duration(moments)) {
+			killed++
+		}
+		if _, err := os.Stat(data); err == nil {
+			finished++
+			b.isWhole(t, password)
 		}
 	}
-	t.Logf("killed at %d moments", moments)
-	if moments < 20 {
-		t.Errorf("It was killed at %d moments only", moments)
+	t.Logf("one takes %v; killed at %d moments, %d of them found a whole database, or were too late", whole, killed, finished)
+	if killed < moments/2 {
+		t.Errorf("It was killed at %d moments of %d only", killed, moments)
 	}
 	b.initialize(t, password)
+	b.isWhole(t, password)
+}
+
+func (b box) isWhole(t *testing.T, password string) {
+	t.Helper()
 	if out := b.serve(t, password, "SELECT CONVERT_TZ('2026-07-01 12:00:00', 'UTC', 'Europe/Berlin'); SHOW DATABASES LIKE 'app'"); out != "2026-07-01 14:00:00\napp" {
 		t.Errorf("The server has %q", out)
 	}
