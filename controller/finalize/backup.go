@@ -25,6 +25,9 @@ const (
 // backup the data of a fenced instance, with a Job.
 func backup(s *instance.State) Step {
 	j := s.Backup
+	if c := s.BackupClaim; c != nil && c.Status.Phase == corev1.ClaimBound && !kept(s) {
+		return Step{Action: LatchBackupVolume, Phase: PhaseBackingUp, Message: fmt.Sprintf("Volume %q is kept for the backups", c.Spec.VolumeName)}
+	}
 	if at, ok := succeeded(j); ok && s.BackupClaim != nil && s.BackupClaim.DeletionTimestamp == nil {
 		return judge(s, at, true) // Whatever has become of the data's claim since.
 	}
@@ -40,7 +43,12 @@ func backup(s *instance.State) Step {
 		return Step{Action: DropBackupClaim, Phase: PhaseBackingUp, Message: dropped(s)}
 	case s.BackupClaim.DeletionTimestamp != nil && s.BackupClaim.Spec.VolumeName == "":
 		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: dropped(s)}
-	case s.BackupClaim.DeletionTimestamp != nil:
+	case isGoing(s.BackupClaim) && j != nil && !isRunning(j):
+		// Its pods hold the PersistentVolumeClaim, or wait for it in vain.
+		step, _ := goes([]client.Object{j.Job})
+		step.Phase, step.Message = PhaseBackingUp, "Backing up the data: trying again"
+		return step
+	case isGoing(s.BackupClaim) && j == nil:
 		return held(s, fmt.Sprintf("PersistentVolumeClaim %s of the backups is being deleted: it is made again on its volume when it is gone", s.BackupClaim.Name))
 	case j == nil:
 		return Step{Action: StartBackup, Phase: PhaseBackingUp, Message: "Backing up the data"}
@@ -110,6 +118,8 @@ func judge(s *instance.State, at time.Time, succeeded bool) Step {
 	switch {
 	case !succeeded:
 		return again(s, at, roomless(s))
+	case hasMoved(s, s.Backup):
+		return Step{Action: Delete, Phase: PhaseBackingUp, Message: "Backing up the data: its volumes have changed, so it is proved once more", Targets: []client.Object{s.Backup.Job}}
 	case r == nil:
 		// Its pod is gone, and its word with it. A rerun finds the archive.
 		return Step{Action: Delete, Phase: PhaseBackingUp, Message: "Backing up the data: proving it once more", Targets: []client.Object{s.Backup.Job}}

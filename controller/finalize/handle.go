@@ -31,7 +31,11 @@ func heal(s *instance.State) Step {
 		return Step{Action: Latch, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataVolume.Name)}
 	case !s.Fenced():
 		return Step{Action: Fence, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted: the server stops until it is back on its volume %q", c.Name, c.Spec.VolumeName)}
-	case len(s.Pods) > 0:
+	}
+	if step, more := freePVC(s); more {
+		return step
+	}
+	if len(s.Pods) > 0 {
 		return Step{Action: Wait, After: glance}
 	}
 	return letHandleGo(c, Step{})

@@ -20,10 +20,12 @@ const archiveName = "data.tar.zst"
 // JSON. It is read back once the Job is complete.
 const annotationPruned = v1.Group + "/pruned"
 
-// Places inside a Job's pod.
+// Volumes of a Job's pod, and where they are in it.
 const (
-	dataPath   = "/data"
-	backupPath = "/backup"
+	volumeData   = "data"
+	volumeBackup = "backup"
+	dataPath     = "/" + volumeData
+	backupPath   = "/" + volumeBackup
 )
 
 // backupJob archives the data of a stopped server.
@@ -78,16 +80,18 @@ func agentJob(s *instance.State, image, name, component string, command []string
 	for _, v := range volumes {
 		mounts = append(mounts, corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
 	}
-	return job.New(s.Life, s.Place().Namespace, name, component, corev1.PodSpec{
+	j := job.New(s.Life, s.Place().Namespace, name, component, corev1.PodSpec{
 		SecurityContext: job.PodSecurity(s.HostPath()),
 		Containers:      []corev1.Container{job.Container(component, image, agentMemory, job.FileSecurity(s.HostPath()), mounts, command...)},
 		Volumes:         volumes,
 	})
+	notePVCs(s, j)
+	return j
 }
 
-func data(s *instance.State) corev1.Volume { return job.ClaimVolume("data", s.Place().Data) }
+func data(s *instance.State) corev1.Volume { return job.ClaimVolume(volumeData, s.Place().Data) }
 
-func backups(s *instance.State) corev1.Volume { return job.ClaimVolume("backup", s.Place().Backup) }
+func backups(s *instance.State) corev1.Volume { return job.ClaimVolume(volumeBackup, s.Place().Backup) }
 
 // serverImage that wrote the data.
 func serverImage(s *instance.State) string {

@@ -109,6 +109,10 @@ func keep(s *instance.State) Step {
 		return begin(s) // The function chooses first, or a person brings the volume back.
 	case s.BackupClaim.Status.Phase == corev1.ClaimBound && !kept(s):
 		return Step{Action: LatchBackupVolume}
+	case isGoing(s.BackupClaim):
+		if step, more := freePVC(s); more {
+			return step
+		}
 	case outgrown(s):
 		return Step{Action: DropBackupClaim, Message: dropped(s)}
 	case grows(s):

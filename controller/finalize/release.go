@@ -47,16 +47,20 @@ func prune(s *instance.State) (Step, bool) {
 		return Step{}, false
 	}
 	j := s.Prune
+	unmounted := s.BackupClaim == nil || isGoing(s.BackupClaim)
 	if j == nil {
 		old := expired(s)
-		return Step{Action: StartPrune, Targets: old}, len(old) > 0
+		return Step{Action: StartPrune, Targets: old}, len(old) > 0 && !unmounted
 	}
 	at, succeeded := j.Finished()
-	if at == nil {
+	switch {
+	case at == nil && unmounted && !isRunning(j):
+		return goes([]client.Object{j.Job}) // It waits for the volume in vain.
+	case at == nil:
 		return Step{Action: Wait, After: glance, Message: "Removing older backups"}, true
 	}
 	pruned := listed(s)
-	return Step{Action: Forget, Targets: pruned, Message: "Older backups are removed"}, succeeded && len(pruned) > 0
+	return Step{Action: Forget, Targets: pruned, Message: "Older backups are removed"}, succeeded && len(pruned) > 0 && !hasMoved(s, j)
 }
 
 // expired records: the proven ones on this volume beyond those to keep, without
@@ -135,6 +139,8 @@ func wipe(s *instance.State) (Step, bool) {
 	switch {
 	case at == nil:
 		return Step{Action: Wait, After: glance}, true
+	case succeeded && hasMoved(s, s.Wipe):
+		return Step{Action: Delete, Targets: []client.Object{s.Wipe.Job}}, true
 	case succeeded:
 		return Step{}, false
 	}

@@ -88,10 +88,17 @@ func (g *Gatherer) life(ctx context.Context, s *State) error {
 	if err := g.backups(ctx, s); err != nil {
 		return err
 	}
-	switch {
-	case s.XR.Dying():
+	if s.XR.Dying() {
 		return g.ending(ctx, s)
-	case s.DataClaim != nil && s.DataClaim.DeletionTimestamp != nil:
+	}
+	going := func(c *corev1.PersistentVolumeClaim) bool { return c != nil && c.DeletionTimestamp != nil }
+	if going(s.DataClaim) || going(s.BackupClaim) { // A restore that has ended holds both.
+		var err error
+		if s.Restore, err = g.job(ctx, s, s.Life.Namespace, s.Life.RestoreJobName()); err != nil {
+			return err
+		}
+	}
+	if going(s.DataClaim) {
 		return g.pods(ctx, s)
 	}
 	return g.trouble(ctx, s)

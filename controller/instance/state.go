@@ -71,7 +71,8 @@ type State struct {
 	Trouble string
 
 	// The rest is read only during a deletion, pods also while the data claim is
-	// being deleted, and Restore also while there is an Inheritance.
+	// being deleted, and Restore also then, while the backup claim is, and while
+	// there is an Inheritance.
 
 	// Deployment of the server.
 	Deployment *appsv1.Deployment
