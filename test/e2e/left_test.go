@@ -184,7 +184,7 @@ func (s *server) folder(t *testing.T) func(*testing.T) {
 			Volumes:                       []corev1.Volume{{Name: "folder", VolumeSource: corev1.VolumeSource{HostPath: v.Spec.HostPath}}},
 		},
 	})
-	s.inFolder(t, "data\n")
+	s.inFolder(t, ".restored.json\ndata\n") // And what says whose data that is.
 	return func(t *testing.T) { t.Helper(); s.inFolder(t, "") }
 }
 

@@ -94,6 +94,8 @@ func pairs(t *testing.T) []*cell {
 		{faultCrashLoop, []*way{byClaimOrphan}},
 		{faultPassword, []*way{byXR}},
 		{faultBackupClaim, []*way{byXRForeground}},
+		{faultBackupPVCs, []*way{byClaim}},
+		{faultFirstStart, []*way{byXR}},
 		{faultDamage, []*way{byXROrphan}},
 		{faultFull, []*way{byNamespace}},
 		{faultHang, []*way{byFinalizers}},
@@ -163,7 +165,11 @@ func (c *cell) later(t *testing.T, undo func(*testing.T)) {
 // start the server, and a client that writes row after row.
 func (c *cell) start(t *testing.T) {
 	t.Helper()
-	c.before = c.begin(t)
+	c.create(t)
+	c.step(t, c.fault.everywhere, c.fault.starting)
+	c.version(t)
+	c.session(t)
+	c.before = c.mustQuery(t, rows)
 	c.mustQuery(t, "CREATE TABLE written (session INT, n INT, PRIMARY KEY (session, n))")
 	xr, err := c.xr(t.Context())
 	if err != nil {

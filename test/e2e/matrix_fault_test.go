@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"strconv"
 	"strings"
@@ -25,8 +26,8 @@ type fault struct {
 	// ofBackup is true if it hits what only a backup has, and ofClass if only volumes of a StorageClass have it.
 	ofBackup, ofClass bool
 
-	// before the deletion, and during it.
-	before, during func(*testing.T, *cell)
+	// starting is during the first start; before the deletion, and during it.
+	starting, before, during func(*testing.T, *cell)
 	// after it ended, for each server.
 	after func(*testing.T, *cell)
 }
@@ -44,6 +45,8 @@ var (
 	faultPassword    = &fault{name: "root's password changed behind our back", before: changesPassword, after: saysPassword}
 	faultFull        = &fault{name: "backup volume full, then grown", ofBackup: true, ofClass: true, before: fillsBackupVolume, during: waitsForComplaint, after: growsBackupVolume}
 	faultBackupClaim = &fault{name: "backup PVC deleted", ofBackup: true, before: deletesBackupClaim}
+	faultBackupPVCs  = &fault{name: "backup PVC deleted at each step", ofBackup: true, during: deletesBackupPVCs}
+	faultFirstStart  = &fault{name: "first start killed at a moment", starting: killsFirstStart}
 	faultDamage      = &fault{name: "archive damaged before its proof", ofBackup: true, before: damagesArchive, after: sawDamage}
 	faultAPIServer   = &fault{name: "API server killed twice", everywhere: true, during: killsAPIServer}
 	faultCore        = &fault{name: "Crossplane not running for a while", everywhere: true, before: stopsCore, during: aWhile}
@@ -52,7 +55,7 @@ var (
 
 	faults = []*fault{
 		noFault, faultKilled, faultAbsent, faultPod, faultJob, faultKubelet, faultCrashLoop, faultHang, faultPassword,
-		faultFull, faultBackupClaim, faultDamage, faultAPIServer, faultCore, faultFunction, faultClock,
+		faultFull, faultBackupClaim, faultBackupPVCs, faultDamage, faultFirstStart, faultAPIServer, faultCore, faultFunction, faultClock,
 	}
 )
 
@@ -62,30 +65,39 @@ var digits = regexp.MustCompile(`\d+`)
 // killsController whenever the deletion has come further.
 func killsController(t *testing.T, c *cell) {
 	t.Helper()
-	seen := map[string]bool{}
-	kills := 0
-	first := c.meeting.all()[0]
-	eventually(t, "the deletion", func(ctx context.Context) error {
-		step := first.progress(ctx)
-		if step == isOver {
-			return nil
+	kills := c.meeting.all()[0].atEachStep(t, func(ctx context.Context) error {
+		if _, err := c.host.try(ctx, `pkill -KILL -f '^/controller start' || true`); err != nil {
+			return err
 		}
-		if !seen[step] {
-			seen[step] = true
-			kills++
-			if _, err := c.host.try(ctx, `pkill -KILL -f '^/controller start' || true`); err != nil {
-				return err
-			}
-			if err := deletePods(ctx, keeper, client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil {
-				return err // A container that is killed again and again is not started again at once.
-			}
+		if err := deletePods(ctx, keeper, client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil {
+			return err // A container that is killed again and again is not started again at once.
 		}
-		return fmt.Errorf("it is at %s", step)
+		return nil
 	})
 	if kills < 2 {
 		t.Errorf("want the controller killed at each step, it was %d times", kills)
 	}
 	t.Logf("the controller was killed %d times", kills)
+}
+
+// atEachStep of the deletion something is done, until it is over. It returns how often.
+func (c *cell) atEachStep(t *testing.T, do func(context.Context) error) int {
+	t.Helper()
+	seen := map[string]bool{}
+	eventually(t, "the deletion", func(ctx context.Context) error {
+		step := c.progress(ctx)
+		if step == isOver {
+			return nil
+		}
+		if !seen[step] {
+			seen[step] = true
+			if err := do(ctx); err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("it is at %s", step)
+	})
+	return len(seen)
 }
 
 // isOver is the progress of a deletion that came to its end.
@@ -332,6 +344,43 @@ func deletesBackupClaim(t *testing.T, c *cell) {
 	if err := suite.kube.Delete(t.Context(), object("v1", "PersistentVolumeClaim", c.namespace, c.backupClaim())); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// deletesBackupPVCs whenever the deletion has come further: the one of the claim's namespace, and that of a rescue.
+func deletesBackupPVCs(t *testing.T, c *cell) {
+	t.Helper()
+	deleted := 0
+	c.atEachStep(t, func(ctx context.Context) error {
+		for _, ns := range []string{c.namespace, rescueNamespace} {
+			var pvcs corev1.PersistentVolumeClaimList
+			if err := suite.kube.List(ctx, &pvcs, client.InNamespace(ns), client.MatchingLabels{"app.kubernetes.io/component": "backup"}); err != nil {
+				return err
+			}
+			for i := range pvcs.Items {
+				p := &pvcs.Items[i]
+				if p.DeletionTimestamp != nil || p.Annotations["otus.homework/claim-namespace"] != c.namespace || p.Annotations["otus.homework/claim-name"] != c.name {
+					continue
+				}
+				if err := client.IgnoreNotFound(suite.kube.Delete(ctx, p)); err != nil {
+					return err
+				}
+				deleted++
+			}
+		}
+		return nil
+	})
+	if deleted == 0 {
+		t.Error("want the claim of the backups deleted, there was none")
+	}
+	t.Logf("the claim of the backups was deleted %d times", deleted)
+}
+
+// killsFirstStart of the server, at any moment of its first four seconds.
+func killsFirstStart(t *testing.T, c *cell) {
+	t.Helper()
+	after := time.Duration(rand.Int64N(int64(4 * time.Second))) //nolint:gosec // Any moment will do.
+	t.Logf("the first start is killed after %v", after)
+	c.killFirstStart(t, after)
 }
 
 // damagesArchive as soon as some of it is written. There is enough of it for a while until its proof.

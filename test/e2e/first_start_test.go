@@ -1,0 +1,81 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestFirstStart has a password that an official image's entrypoint breaks on, and is killed at three moments. It ends in
+// a server that only this password opens.
+func TestFirstStart(t *testing.T) {
+	t.Parallel()
+	for name, kills := range map[string][]time.Duration{
+		"Whole":  nil,
+		"Killed": {0, time.Second, 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t, classComposition)
+			s.password = "it's \"no\" `$HOME`; -- # %s\\"
+			s.spec["password"] = s.password
+			s.create(t)
+			for _, after := range kills {
+				s.killFirstStart(t, after)
+			}
+			if got := s.firstAnswer(t, "SHOW DATABASES LIKE 'otus-database'"); got != s.database+"\n" {
+				t.Errorf("want the database, got %q", got)
+			}
+			s.onlyPassword(t)
+		})
+	}
+}
+
+// killFirstStart of the server: its pod with all that runs in it, a while after the container that makes the database
+// began.
+func (s *server) killFirstStart(t *testing.T, after time.Duration) {
+	t.Helper()
+	p := s.pods(t, "server", func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil && beganToInitialize(p) })
+	time.Sleep(after)
+	if err := client.IgnoreNotFound(suite.kube.Delete(t.Context(), p, client.GracePeriodSeconds(0))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// beganToInitialize is true once the container that makes the database runs, or has run.
+func beganToInitialize(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == "initialize" && (c.State.Running != nil || c.State.Terminated != nil)
+	})
+}
+
+// onlyPassword opens the server: not none, over TCP or from the socket in its own container.
+func (s *server) onlyPassword(t *testing.T) {
+	t.Helper()
+	eventually(t, "an answer", func(ctx context.Context) error {
+		out, err := s.query(ctx, "", "SELECT 1")
+		return refused(out, err)
+	})
+	p := s.mustServerPod(t)
+	eventually(t, "an answer on the socket", func(ctx context.Context) error {
+		out, err := in(ctx, s.namespace, p.Name, "", "mysql", "--no-defaults", "--user=root", "--socket=/var/run/mysqld/mysqld.sock", "--execute=SELECT 1")
+		return refused(out, err)
+	})
+}
+
+func refused(out string, err error) error {
+	switch {
+	case err == nil:
+		return fmt.Errorf("root is let in without a password: %s", out)
+	case !strings.Contains(err.Error(), "ERROR 1045"):
+		return errors.Join(errors.New("want ERROR 1045"), err)
+	}
+	return nil
+}
