@@ -137,6 +137,20 @@ func TestControllersStatus(t *testing.T) {
 	}
 }
 
+// TestRefusedPods: what refuses a server's pod, such as a quota, stands in the
+// Deployment's conditions, and so in the message.
+func TestRefusedPods(t *testing.T) {
+	c := load(t, "running")
+	c.observed = edit(c.observed, "Deployment", map[string]any{"conditions": []any{
+		map[string]any{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: small"},
+	}}, "status")
+	_, rsp := c.run(t)
+	message := rsp.GetDesired().GetComposite().GetResource().GetFields()["status"].GetStructValue().GetFields()["message"].GetStringValue()
+	if !strings.Contains(message, "exceeded quota: small") {
+		t.Errorf("want the quota, got %q", message)
+	}
+}
+
 // TestPassword must stand in the root Secret and the connection details, and
 // nowhere else.
 func TestPassword(t *testing.T) {

@@ -116,7 +116,7 @@ func parseObserved(rs map[string]*fnv1.Resource, into *compose.Observed) error {
 		observed(rs, v1.ResourceDataClaim, "PersistentVolumeClaim", &into.DataClaim, "metadata.deletionTimestamp", "spec.volumeName", "spec.storageClassName", "spec.resources", "status.phase"),
 		observed(rs, v1.ResourceRootPassword, "Secret", &into.RootPassword, "data."+v1.PasswordKey),
 		observed(rs, v1.ResourceConfig, "ConfigMap", &into.Config, "metadata.name"),
-		observed(rs, v1.ResourceDeployment, "Deployment", &into.Deployment, "metadata.generation", "metadata.annotations", "spec.replicas", "status.observedGeneration", "status.updatedReplicas", "status.readyReplicas"),
+		observed(rs, v1.ResourceDeployment, "Deployment", &into.Deployment, "metadata.generation", "metadata.annotations", "spec.replicas", "status.observedGeneration", "status.updatedReplicas", "status.readyReplicas", "status.conditions"),
 		observed(rs, v1.ResourceService, "Service", &into.Service, "spec.type", "spec.clusterIP", "spec.ports", "status.loadBalancer"),
 		observed(rs, v1.ResourceRestore, "Job", &into.Restore, "metadata.annotations", "status.conditions"),
 	)

@@ -204,7 +204,7 @@ func progress(j *instance.Job) (percent int32, message string) {
 		percent = int32(min(p.Percent, 100)) / 2 //nolint:gosec // It is at most 100.
 		return percent, fmt.Sprintf("Backing up the data, %d%%", percent)
 	case j.Trouble != "":
-		return 0, fmt.Sprintf("Backing up the data: Job %s does not run (%s)", j.Name, j.Trouble)
+		return 0, fmt.Sprintf("Backing up the data: it does not run (%s)", j.Trouble)
 	}
 	return 0, "Backing up the data"
 }

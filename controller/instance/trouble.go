@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -29,6 +30,20 @@ func (g *Gatherer) trouble(ctx context.Context, s *State) error {
 			return nil
 		}
 	}
+	return g.restoreTrouble(ctx, s, l.Items)
+}
+
+// restoreTrouble is that of a restore whose Job gets no pod.
+func (g *Gatherer) restoreTrouble(ctx context.Context, s *State, pods []corev1.Pod) error {
+	if r := s.XR.Status.Restore; r == nil || r.Phase != v1.RestoreRunning {
+		return nil
+	}
+	j, err := g.job(ctx, s, s.Life.Namespace, s.Life.RestoreJobName())
+	if j == nil || err != nil {
+		return err
+	}
+	j.Pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, j.Job) })
+	s.Trouble = j.withoutPod(s.Now)
 	return nil
 }
 

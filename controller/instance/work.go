@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -94,9 +95,23 @@ func (g *Gatherer) pods(ctx context.Context, s *State) error {
 		}
 	}
 	for _, j := range jobs {
+		j.Trouble = j.withoutPod(s.Now)
 		g.listen(ctx, j)
 	}
 	return nil
+}
+
+// podPatience with a Job whose pod is not there yet.
+const podPatience = 10 * time.Second
+
+// withoutPod is the trouble of a Job that has had time to get a pod and has none:
+// somebody refuses it, and only an event of the Job says who. Empty where it has
+// none.
+func (j *Job) withoutPod(now time.Time) string {
+	if at, _ := j.Finished(); at != nil || len(j.Pods) > 0 || now.Sub(j.CreationTimestamp.Time) < podPatience {
+		return ""
+	}
+	return fmt.Sprintf("Job %s has no pod: a quota or a policy may refuse it; kubectl describe job --namespace %s %s says why", j.Name, j.Namespace, j.Name)
 }
 
 // ownPod is true if a pod that mounts the usual claim mounts this life's data. A
