@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -51,9 +50,6 @@ func TestReadme(t *testing.T) {
 	dirs, err := filepath.Glob("../examples/*/xr.yaml")
 	if err != nil {
 		t.Fatal(err)
-	}
-	if closing := fmt.Sprintf("\n%d passed, 0 failed\n", 2*len(dirs)); !strings.Contains(file(t, "../README.md"), closing) {
-		t.Errorf("README.md: make render ends with %q", closing)
 	}
 	for _, d := range dirs {
 		if name := filepath.Base(filepath.Dir(d)); !strings.Contains(listed, "["+name+"]("+name+")") {

@@ -5,67 +5,107 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
 )
 
-// A function that runs on this machine.
+// A function that runs on this machine, started as README.md says.
 type function struct {
 	address string
 	cmd     *exec.Cmd
+	// ended is closed when the function has.
+	ended chan struct{}
 }
 
-// startFunction builds the function and starts it on a free loopback port. It
-// ends with the context at the latest.
-func startFunction(ctx context.Context, dir string) (*function, error) {
-	bin := filepath.Join(dir, "function")
-	build := exec.CommandContext(ctx, "go", "build", "-o", bin, "./fn")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return nil, errors.Wrap(err, "cannot build the function")
-	}
-	address, err := freeAddress(ctx)
+// startFunction types the command and waits until the function takes calls. It ends with the context at the latest.
+func startFunction(ctx context.Context, command string) (*function, error) {
+	address, err := addressIn(command)
 	if err != nil {
 		return nil, err
 	}
-	f := &function{address: address, cmd: exec.CommandContext(ctx, bin, "--insecure", "--address="+address)}
-	f.cmd.Stderr = os.Stderr
+	if err := free(ctx, address); err != nil {
+		return nil, err
+	}
+	f := &function{address: address, cmd: shell(ctx, "exec "+command), ended: make(chan struct{})}
+	f.cmd.Stdout, f.cmd.Stderr = os.Stderr, os.Stderr
 	if err := f.cmd.Start(); err != nil {
 		return nil, errors.Wrap(err, "cannot start the function")
 	}
-	return f, f.wait(ctx)
+	go func() {
+		_ = f.cmd.Wait() // However it ended, it should not have.
+		close(f.ended)
+	}()
+	if err := f.wait(ctx); err != nil {
+		f.stop()
+		return nil, err
+	}
+	return f, nil
+}
+
+// addressIn a command that starts the function.
+func addressIn(command string) (string, error) {
+	words := strings.Fields(command)
+	for i, w := range words[:len(words)-1] {
+		if w == "--address" {
+			return words[i+1], nil
+		}
+	}
+	return "", errors.Errorf("README.md: %q says no --address", command)
+}
+
+// free or not: the CLIs would call whatever function has the address.
+func free(ctx context.Context, address string) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return errors.Wrap(err, "cannot start the function, is one running? End it, and try again")
+	}
+	return l.Close()
 }
 
 // wait until the function takes calls.
 func (f *function) wait(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	// It is compiled first, on a machine that may have other work.
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {
 		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", f.address)
 		if err == nil {
-			return c.Close()
+			return errors.Join(c.Close(), f.running())
 		}
 		select {
 		case <-ctx.Done():
-			f.stop()
 			return errors.Wrap(err, "the function does not answer")
+		case <-f.ended:
+			return f.running()
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-func (f *function) stop() {
-	_ = f.cmd.Process.Kill()
-	_ = f.cmd.Wait()
+// running is an error if the function is not: somebody else's may have answered in its place.
+func (f *function) running() error {
+	select {
+	case <-f.ended:
+		return errors.Errorf("the function has ended: %s", f.cmd.ProcessState)
+	default:
+		return nil
+	}
 }
 
-// freeAddress on the loopback interface.
-func freeAddress(ctx context.Context) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", errors.Wrap(err, "cannot find a free port")
+func (f *function) stop() {
+	if f.running() == nil {
+		_ = f.cmd.Cancel() // It may have ended by now.
 	}
-	return l.Addr().String(), l.Close()
+	<-f.ended
+}
+
+// shell that runs a command as it is typed, in a process group that is ended as one: `go run` does not end what it runs.
+func shell(ctx context.Context, command string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "bash", "-c", command)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
 	"github.com/google/go-cmp/cmp"
@@ -20,10 +21,10 @@ type generation struct {
 	name string
 	// golden file in the example's folder expected.
 	golden string
-	// command before the XR.
+	// tool is the program.
+	tool string
+	// command of it, before the XR.
 	command []string
-	// functions is the file that says where the function listens.
-	functions string
 	// required is the flag for required resources.
 	required string
 	// xrd is true where the CLI wants one to know that an XR has a claim.
@@ -32,31 +33,15 @@ type generation struct {
 	core string
 }
 
-// generations of the CLI that render must work with.
-func generations(dir string, tools []string, address string) ([]generation, error) {
-	now, then := filepath.Join(dir, "functions.yaml"), filepath.Join(dir, "functions-v1beta1.yaml")
-	if err := errors.Join(writeFunctions(now, "pkg.crossplane.io/v1", address), writeFunctions(then, "pkg.crossplane.io/v1beta1", address)); err != nil {
-		return nil, err
-	}
-	return []generation{
-		{name: "crossplane render", golden: "render.txt", command: []string{tools[0], "render"}, functions: now, required: "--required-resources", xrd: true, core: tools[1]},
-		{name: "crossplane beta render (v1.16)", golden: "beta-render.txt", command: []string{tools[2], "beta", "render"}, functions: then, required: "--extra-resources"},
-	}, nil
-}
+// functionsFile says that the Compositions' function runs on this machine.
+const functionsFile = "examples/functions.yaml"
 
-// writeFunctions says that the Compositions' function runs at the address.
-func writeFunctions(path, apiVersion, address string) error {
-	const manifest = `apiVersion: %s
-kind: Function
-metadata:
-  name: crossplane-mysql-function-mysql
-  annotations:
-    render.crossplane.io/runtime: Development
-    render.crossplane.io/runtime-development-target: dns:///%s
-spec:
-  package: ghcr.io/crossplane-mysql/function-mysql:v0.1.0
-`
-	return os.WriteFile(path, fmt.Appendf(nil, manifest, apiVersion, address), 0o600)
+// generations of the CLI that render must work with.
+func generations(tools []string) []generation {
+	return []generation{
+		{name: "crossplane render", golden: "render.txt", tool: tools[0], command: []string{"render"}, required: "--required-resources", xrd: true, core: tools[1]},
+		{name: "crossplane beta render (v1.16)", golden: "beta-render.txt", tool: tools[2], command: []string{"beta", "render"}, required: "--extra-resources"},
+	}
 }
 
 // check an example against its golden file, or write that.
@@ -65,14 +50,19 @@ func (g generation) check(ctx context.Context, example string, update bool) erro
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(example, "expected", g.golden)
-	if update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		return os.WriteFile(path, []byte(got), 0o644)
+	if !update {
+		return compare(filepath.Join(example, "expected", g.golden), got)
 	}
-	want, err := os.ReadFile(path)
+	path := filepath.Join(example, "expected", g.golden)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(got), 0o644)
+}
+
+// compare what was printed with a golden file.
+func compare(golden, got string) error {
+	want, err := os.ReadFile(golden)
 	if err != nil {
 		return errors.Wrap(err, "no golden file; `make render-update` writes it")
 	}
@@ -89,10 +79,14 @@ func (g generation) run(ctx context.Context, example string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return printed(exec.CommandContext(ctx, args[0], args[1:]...))
+}
+
+// printed by a command, and how it ended if that was badly.
+func printed(cmd *exec.Cmd) (string, error) {
 	stdout, stderr := &bytes.Buffer{}, &bytes.Buffer{}
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	err = cmd.Run()
+	err := cmd.Run()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return fmt.Sprintf("%sexit code %d\n%s", stdout, exit.ExitCode(), stderr), nil
 	}
@@ -121,8 +115,8 @@ func (g generation) args(example string) ([]string, error) {
 	if ref := xr.Spec.CompositionRef.Name; ref != "" {
 		name = ref
 	}
-	args := append([]string{}, g.command...)
-	args = append(args, filepath.Join(example, "xr.yaml"), filepath.Join("apis", "composition-"+name+".yaml"), g.functions)
+	args := slices.Concat([]string{g.tool}, g.command)
+	args = append(args, filepath.Join(example, "xr.yaml"), filepath.Join("apis", "composition-"+name+".yaml"), functionsFile)
 	if g.core != "" {
 		args = append(args, "--crossplane-binary", g.core)
 	}

@@ -18,9 +18,10 @@ import (
 
 const usage = `render [flags] CROSSPLANE CORE CROSSPLANE_1_16 [EXAMPLE...]
 
-Starts the function once, on a free loopback port, renders the examples (all of
-them unless some are named) with both CLIs, and compares what they print with
-EXAMPLE/expected. The programs are those that ` + "`go run ./test/tools cli core cli116`" + `
+Starts the function as README.md says, renders the examples (all of them unless
+some are named) with both CLIs and examples/functions.yaml, and compares what
+they print with EXAMPLE/expected. Where no example is named it also types the
+README's commands for rendering as they stand. The programs are those that ` + "`go run ./test/tools cli core cli116`" + `
 prints. Run it from the top of the repository; ` + "`make render`" + ` does.
 
 Flags:
@@ -62,44 +63,110 @@ func render(ctx context.Context, tools, names []string, update, show bool) (int,
 		return 0, err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // A temporary folder.
-	all, err := examples("examples")
+	r, err := newRun(dir, tools, names, update)
 	if err != nil {
 		return 0, err
 	}
-	if names, err = choose(all, names); err != nil {
-		return 0, err
+	switch {
+	case show:
+		return 0, r.withFunction(ctx, r.print)
+	case update || len(names) > 0:
+		err = r.withFunction(ctx, r.examples)
+	default:
+		err = r.everything(ctx)
 	}
-	fn, err := startFunction(ctx, dir)
-	if err != nil {
-		return 0, err
-	}
-	defer fn.stop()
-	runs, err := generations(dir, tools, fn.address)
-	if err != nil {
-		return 0, err
-	}
-	if show {
-		return 0, printAll(ctx, runs[0], names)
-	}
-	passed, failed := 0, 0
-	for _, name := range names {
-		for _, g := range runs {
-			if err := g.check(ctx, filepath.Join("examples", name), update); err != nil {
-				fmt.Printf("FAIL %s with %s: %v\n", name, g.name, err)
-				failed++
-				continue
-			}
-			fmt.Printf("ok   %s with %s\n", name, g.name)
-			passed++
-		}
-	}
-	fmt.Printf("%d passed, %d failed\n", passed, failed)
-	return failed, ctx.Err()
+	fmt.Printf("%d passed, %d failed\n", r.passed, r.failed)
+	return r.failed, errors.Join(err, ctx.Err())
 }
 
-func printAll(ctx context.Context, g generation, names []string) error {
-	for _, name := range names {
-		out, err := g.run(ctx, filepath.Join("examples", name))
+// A run is one of this program.
+type run struct {
+	// dir is a temporary folder.
+	dir         string
+	readme      string
+	generations []generation
+	names       []string
+	update      bool
+
+	passed, failed int
+}
+
+func newRun(dir string, tools, names []string, update bool) (*run, error) {
+	all, err := examples("examples")
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := choose(all, names)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile("README.md")
+	return &run{dir: dir, readme: string(text), generations: generations(tools), names: chosen, update: update}, err
+}
+
+// withFunction that is started as README.md says.
+func (r *run) withFunction(ctx context.Context, do func(context.Context) error) error {
+	command, err := starting(r.readme)
+	if err != nil {
+		return err
+	}
+	fn, err := startFunction(ctx, command)
+	if err != nil {
+		return err
+	}
+	defer fn.stop()
+	return errors.Join(do(ctx), fn.running())
+}
+
+// everything that README.md says of rendering: its commands, and all examples.
+func (r *run) everything(ctx context.Context) error {
+	alone, err := shown(r.readme)
+	if err != nil {
+		return err
+	}
+	r.typed(ctx, alone)
+	return r.withFunction(ctx, func(ctx context.Context) error {
+		beside, err := rendered(r.readme, r.generations)
+		if err != nil {
+			return err
+		}
+		r.typed(ctx, beside)
+		return r.examples(ctx)
+	})
+}
+
+// typed commands.
+func (r *run) typed(ctx context.Context, all []typed) {
+	for _, c := range all {
+		r.note("$ "+c.command, c.check(ctx, r.dir))
+	}
+}
+
+// examples of the run, with each generation.
+func (r *run) examples(ctx context.Context) error {
+	for _, name := range r.names {
+		for _, g := range r.generations {
+			r.note(name+" with "+g.name, g.check(ctx, filepath.Join("examples", name), r.update))
+		}
+	}
+	return nil
+}
+
+// note whether something is as it should be.
+func (r *run) note(what string, err error) {
+	if err != nil {
+		fmt.Printf("FAIL %s: %v\n", what, err)
+		r.failed++
+		return
+	}
+	fmt.Printf("ok   %s\n", what)
+	r.passed++
+}
+
+// print what today's CLI says.
+func (r *run) print(ctx context.Context) error {
+	for _, name := range r.names {
+		out, err := r.generations[0].run(ctx, filepath.Join("examples", name))
 		if err != nil {
 			return err
 		}

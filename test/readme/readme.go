@@ -1,0 +1,75 @@
+// Package readme reads the commands that README.md tells people to type, for the tests that type them.
+package readme
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	// block of code, and what kind of.
+	block = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
+	// inline code that is a command, with what is set for it.
+	inline = regexp.MustCompile("`((?:[A-Z_]+=\\S+ )*(?:make|kubectl|go run|crossplane|tar)\\s[^`]+)`")
+	// prompt before what somebody has typed, in what a terminal showed.
+	prompt = regexp.MustCompile(`(?m)^\$ (kubectl .*)$`)
+	// comment behind a command.
+	comment = regexp.MustCompile(`\s+# .*`)
+)
+
+// Commands that a README tells people to type, each once, in the order of the text: those of its shell blocks, those
+// behind a prompt, and those in a sentence. One that goes on in the next line is one command, and a comment is none.
+func Commands(text string) []string {
+	var all []string
+	at := 0
+	for _, m := range block.FindAllStringSubmatchIndex(text, -1) {
+		all = append(all, mentioned(text[at:m[0]])...)
+		all = append(all, typed(text[m[2]:m[3]], text[m[4]:m[5]])...)
+		at = m[1]
+	}
+	all = append(all, mentioned(text[at:])...)
+	return unique(all)
+}
+
+// Typed are the commands that begin with these words.
+func Typed(text, words string) []string {
+	return slices.DeleteFunc(Commands(text), func(c string) bool { return !strings.HasPrefix(c+" ", words+" ") })
+}
+
+// mentioned in a sentence, which may end its lines anywhere.
+func mentioned(text string) []string {
+	var all []string
+	for _, m := range inline.FindAllStringSubmatch(text, -1) {
+		all = append(all, strings.Join(strings.Fields(m[1]), " "))
+	}
+	return all
+}
+
+// typed in a block of code.
+func typed(language, code string) []string {
+	var all []string
+	for _, m := range prompt.FindAllStringSubmatch(code, -1) {
+		all = append(all, m[1])
+	}
+	if language != "shell" {
+		return all
+	}
+	for line := range strings.Lines(strings.ReplaceAll(code, "\\\n", "")) {
+		all = append(all, mentioned(line)...)
+		if c := strings.Join(strings.Fields(comment.ReplaceAllString(line, "")), " "); c != "" {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func unique(all []string) []string {
+	var once []string
+	for _, c := range all {
+		if !slices.Contains(once, c) {
+			once = append(once, c)
+		}
+	}
+	return once
+}

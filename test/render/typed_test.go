@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestReadmeCounts: the README shows how `make render` ends, which types its commands and renders each example twice.
+func TestReadmeCounts(t *testing.T) {
+	t.Chdir(filepath.Join("..", ".."))
+	r, err := newRun(t.TempDir(), []string{"cli", "core", "cli116"}, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, err := shown(r.readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside, err := rendered(r.readme, r.generations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if closing := fmt.Sprintf("\n%d passed, 0 failed\n", len(alone)+len(beside)+2*len(r.names)); !strings.Contains(r.readme, closing) {
+		t.Errorf("README.md: make render ends with %q", closing)
+	}
+	for _, c := range append(alone, beside...) {
+		if _, err := os.Stat(c.golden); err != nil {
+			t.Errorf("%s: %v", c.command, err)
+		}
+	}
+}
+
+func TestRendered(t *testing.T) {
+	const both = "```shell\ncrossplane render examples/a/xr.yaml\ncrossplane beta render examples/b/xr.yaml\n```\n"
+	for name, tc := range map[string]struct {
+		reason, text string
+		want         []string
+	}{
+		"Both":    {"Each CLI is called with its own.", both, []string{"now examples/a/expected/render.txt", "then examples/b/expected/beta-render.txt"}},
+		"Mention": {"A command without an example is spoken of.", both + "`crossplane render`", []string{"now examples/a/expected/render.txt", "then examples/b/expected/beta-render.txt"}},
+		"OneOnly": {"A CLI that nobody is told how to call is not tested.", strings.Replace(both, "beta", "alpha", 1), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all, err := rendered(tc.text, generations([]string{"now", "core", "then"}))
+			var got []string
+			for _, c := range all {
+				got = append(got, c.tool+" "+c.golden)
+			}
+			if strings.Join(got, "\n") != strings.Join(tc.want, "\n") || (err == nil) != (tc.want != nil) {
+				t.Errorf("\n%s\nrendered(): want %q, got %q, %v", tc.reason, tc.want, got, err)
+			}
+		})
+	}
+}
+
+// TestStartFunction: no CLI calls a function that is not the one of this working tree.
+func TestStartFunction(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := l.Addr().String()
+	for name, tc := range map[string]struct {
+		reason, command, want string
+	}{
+		"Taken":     {"Somebody else's function has the address.", "sleep 60 --address " + taken, "is one running? End it"},
+		"Ended":     {"It does not even start.", "false --address 127.0.0.1:1", "has ended: exit status 1"},
+		"NoAddress": {"Nobody knows where it would listen.", "go run ./fn", "says no --address"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if f, err := startFunction(t.Context(), tc.command); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("\n%s\nstartFunction(): want %q, got %v, %v", tc.reason, tc.want, f, err)
+			}
+		})
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
