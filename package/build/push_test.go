@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -158,6 +159,35 @@ func TestPushConfigurations(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestReadmePush types what README.md says of pushing, with a registry of this machine for REGISTRY.
+func TestReadmePush(t *testing.T) {
+	dist, r := fromEnv(t, "DIST"), newTarget(t)
+	readme, err := os.ReadFile(filepath.Join(repository, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(r.cli, filepath.Join(bin, "crossplane")); err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile(`(?m)^crossplane xpkg push .* REGISTRY/(\S+):v0\.1\.0$`).FindAllStringSubmatch(string(readme), -1)
+	if len(commands) != 2 {
+		t.Errorf("want a function and a configuration pushed, got %q", commands)
+	}
+	for _, c := range commands {
+		typed := strings.ReplaceAll(c[0], "REGISTRY", r.host+"/crossplane-mysql")
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", typed)
+		cmd.Dir = filepath.Dir(dist)
+		cmd.Env = append(os.Environ(), "DOCKER_CONFIG="+t.TempDir(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("$ %s: %v\n%s", typed, err, out)
+		}
+		if _, err := remote.Head(r.tag(t, c[1])); err != nil {
+			t.Errorf("$ %s: %v", typed, err)
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ const interrupted = 130
 type cli struct {
 	Kubeconfig string        `env:"KUBECONFIG" help:"Cluster to use. Without it, one is booted on this machine, which needs Linux and root." placeholder:"FILE"`
 	Cluster    string        `default:"dev" env:"CLUSTER" help:"Name of the cluster that is booted."`
-	Namespace  string        `help:"Namespace of the claim, which is made if it is not there. By default it is \"default\", or demo-2, demo-3 … where an earlier run has left its server or its backups."`
+	Namespace  string        `env:"DEMO_NAMESPACE" help:"Namespace of the claim, which is made if it is not there. By default it is \"default\", or demo-2, demo-3 … where an earlier run has left its server or its backups."`
 	Patience   time.Duration `default:"10m" help:"How long to wait for any one thing before it counts as broken."`
 }
 

@@ -156,13 +156,12 @@ func TestDeleteDuringARestore(t *testing.T) {
 	}
 }
 
-// TestCreateRightAfterDelete applies the claim again while the name is not free yet, as `kubectl replace --force` does.
+// TestCreateRightAfterDelete types `kubectl replace --force`, which waits for the name.
 func TestCreateRightAfterDelete(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, classComposition)
 	before := s.begin(t)
-	s.startDelete(t)
-	s.createWhenFree(t)
+	s.replace(t)
 	if got := s.firstAnswer(t, rows); got != before {
 		t.Errorf("want every row, got %q", got)
 	}

@@ -18,9 +18,9 @@ func TestDemo(t *testing.T) {
 	t.Cleanup(func() { s.discard(t) })
 
 	var printed bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), "go", "run", "./test/demo", "--namespace="+ns)
+	cmd := exec.CommandContext(t.Context(), "make", "demo")
 	cmd.Dir = repository()
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+suite.kubeconfig)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+suite.kubeconfig, "DEMO_NAMESPACE="+ns)
 	cmd.Stdout = io.MultiWriter(&printed, os.Stdout)
 	cmd.Stderr = cmd.Stdout
 	if err := cmd.Run(); err != nil {

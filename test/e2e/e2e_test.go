@@ -98,15 +98,17 @@ func repository() string {
 	return root
 }
 
-// clusterCommand runs the cluster's program as a user would.
-func clusterCommand(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "."}, args...)...)
-	cmd.Dir = filepath.Join(repository(), "test", "cluster")
+// typeMake types what README.md says of a cluster, but for its name. An interrupt reaches make and all that it has called:
+// it does not hand it on.
+func typeMake(ctx context.Context, targets ...string) error {
+	cmd := exec.CommandContext(ctx, "make", targets...)
+	cmd.Dir = repository()
 	cmd.Env = append(os.Environ(), "CLUSTER="+clusterName)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("cluster %v: %w", args, err)
+		return fmt.Errorf("make %v: %w", targets, err)
 	}
 	return nil
 }

@@ -23,25 +23,23 @@ type ownCluster struct {
 
 func boot(ctx context.Context) (*ownCluster, error) {
 	own := &ownCluster{}
-	if err := clusterCommand(ctx, "down"); err != nil {
+	if err := typeMake(ctx, "cluster-down"); err != nil {
 		return nil, err
 	}
 	own.before = look()
-	if err := clusterCommand(ctx, "up"); err != nil {
+	if err := typeMake(ctx, "cluster-up", "cluster-load"); err != nil {
 		return own, err
 	}
 	dir := filepath.Join(repository(), ".cache", "cluster", clusterName)
 	own.kubeconfig = filepath.Join(dir, "kubeconfig")
 	var err error
-	if own.namespaces, err = namespaces(filepath.Join(dir, "process.json")); err != nil {
-		return own, err
-	}
-	return own, clusterCommand(ctx, "load")
+	own.namespaces, err = namespaces(filepath.Join(dir, "process.json"))
+	return own, err
 }
 
 // down is not interrupted: it is what an interrupt asks for.
 func (o *ownCluster) down(ctx context.Context) error {
-	return clusterCommand(context.WithoutCancel(ctx), "down")
+	return typeMake(context.WithoutCancel(ctx), "cluster-down")
 }
 
 // end takes the cluster down. After a good run it sees that nothing is left of it: no process in its namespaces, no

@@ -1,6 +1,11 @@
 package readme
 
 import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,4 +32,110 @@ func TestCommands(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A typist is a file that types a command, and words of it: the command's, or the name of a test that takes its commands
+// from README.md.
+type typist struct{ file, words string }
+
+// Tests that take their commands from README.md, and where others are typed.
+var (
+	byStandIns = typist{"test/readme/make_test.go", "func TestMake("}
+	byShow     = typist{"test/render/typed.go", "func shown("}
+	byRender   = typist{"test/render/typed.go", "func rendered("}
+	byPush     = typist{"package/build/push_test.go", "func TestReadmePush("}
+	byLive     = typist{"test/e2e/readme_test.go", "func TestReadmeLive("}
+	byCluster  = typist{"test/e2e/own_test.go", `"cluster-up", "cluster-load"`}
+)
+
+// onCluster is a command of which the tests on a cluster have the very words.
+func onCluster(command string) typist { return typist{"test/e2e/readme_test.go", `"` + command + `"`} }
+
+// typists of all commands. All that make is told is typed by TestMake too, with stand-ins for what it calls; what runs for
+// hours is nowhere else.
+var typists = map[string]typist{
+	"make demo":              {"test/e2e/demo_test.go", `"make", "demo"`},
+	"KUBECONFIG=… make demo": {"test/e2e/demo_test.go", `"KUBECONFIG="`},
+	"make test":              {".ci/run", "\nmake test\n"},
+	"make render":            {"Makefile", "\ntest: lint unit render "},
+	"make xpkg":              {"Makefile", "\nxpkg-test: xpkg "},
+	"make mysqld-test":       {"Makefile", " mysqld-test ## Run everything"},
+	"make e2e":               {"Makefile", "$(MAKE) e2e"},
+	"make help":              {"test/readme/make_test.go", `"make", "help"`},
+	"make generate":          byStandIns, // What it would write is compared by the same tests without -update.
+	"make bench":             byStandIns,
+	"make fuzz":              byStandIns,
+	"make matrix":            byStandIns,
+	"make install":           onCluster("make install"),
+
+	"make cluster-up":              byCluster,
+	"make cluster-load":            byCluster,
+	"make cluster-up cluster-load": byCluster,
+	"make cluster-down":            {"test/e2e/own_test.go", `"cluster-down"`},
+
+	"make show EXAMPLE=original-claim": byShow,
+	"make show":                        byShow,
+	"crossplane render":                byRender,
+	"crossplane beta render":           byRender,
+	"crossplane render examples/fresh-instance/xr.yaml apis/composition-mysql.yaml examples/functions.yaml " +
+		"--xrd apis/xrd-xmysqls.yaml --required-resources examples/fresh-instance/required.yaml " +
+		`--crossplane-binary "$(go run ./test/tools core)"`: byRender,
+	"crossplane beta render examples/fresh-instance/xr.yaml apis/composition-mysql.yaml examples/functions.yaml " +
+		"--extra-resources examples/fresh-instance/required.yaml": byRender,
+	"crossplane xpkg push -f dist/function-mysql-amd64.xpkg,dist/function-mysql-arm64.xpkg REGISTRY/function-mysql:v0.1.0": byPush,
+	"crossplane xpkg push -f dist/configuration-mysql.xpkg REGISTRY/configuration-mysql:v0.1.0":                            byPush,
+
+	"go run ./fn --insecure --address 127.0.0.1:9443": {"test/render/typed.go", "func starting("},
+	"go run ./test/demo --help":                       {"test/demo/demo_test.go", `self(t, "--help")`},
+	"go run ./controller doctor":                      onCluster("go run ./controller doctor"),
+
+	"export KUBECONFIG=$PWD/.cache/cluster/dev/kubeconfig": byLive,
+	"kubectl apply -f examples/original-claim/claim.yaml":  byLive,
+	"kubectl delete mysql mysql-instance":                  byLive,
+	"kubectl delete":                                       byLive,
+	"kubectl get mysqlbackup":                              byLive,
+	"kubectl replace --force":                              {"test/e2e/readme_test.go", `"replace", "--force"`},
+	"kubectl patch mysql mysql-instance --type=merge --patch-file=/dev/stdin <<<'{\"spec\":{\"password\":\"n3w-password\"}}'": {"test/demo/demo_test.go", "func TestShownIsDone("},
+
+	"tar --zstd -xf":     {"controller/archive/backup_test.go", `"tar", "--zstd", "-xf"`},
+	`tar \| zstd -1 -T0`: {"controller/archive/speed_test.go", `"zstd", "-1", "-T0"`},
+}
+
+// typedOnCluster are more of those.
+var typedOnCluster = []string{
+	"kubectl get mysql", "kubectl get msb", "kubectl describe msb", "kubectl explain mysql.spec", "kubectl get db",
+	"kubectl get pv -l app.kubernetes.io/component=backup",
+	"kubectl apply --server-side -k controller/deploy", "kubectl apply --server-side -f package/install.yaml",
+}
+
+// TestEveryCommandIsTyped: each command of README.md is typed by a test.
+func TestEveryCommandIsTyped(t *testing.T) {
+	all := Commands(file(t, "README.md"))
+	for _, c := range all {
+		by, known := typists[c]
+		if slices.Contains(typedOnCluster, c) {
+			by, known = onCluster(c), true
+		}
+		if !known {
+			t.Errorf("no test types `%s`", c)
+			continue
+		}
+		if !strings.Contains(file(t, by.file), by.words) {
+			t.Errorf("%s does not type `%s`: it has no %s", by.file, c, by.words)
+		}
+	}
+	for _, c := range slices.AppendSeq(slices.Clone(typedOnCluster), maps.Keys(typists)) {
+		if !slices.Contains(all, c) {
+			t.Errorf("README.md does not say `%s` any more", c)
+		}
+	}
+}
+
+func file(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(repository, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

@@ -1,0 +1,156 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// A prompt is a shell at the top of the repository, with kubectl and the cluster at hand.
+type prompt struct{ env []string }
+
+func newPrompt(t *testing.T) prompt {
+	t.Helper()
+	tool := exec.CommandContext(t.Context(), "go", "run", "./test/tools", "kube")
+	tool.Dir = repository()
+	path, err := tool.Output()
+	if err != nil {
+		t.Fatalf("cannot build kubectl: %v", err)
+	}
+	dir := t.TempDir()
+	script := fmt.Sprintf("#!/bin/sh\nexec %q kubectl \"$@\"\n", strings.TrimSpace(string(path)))
+	if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return prompt{append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+suite.kubeconfig)}
+}
+
+// enter a command as it stands, and want a text in what it prints.
+func (p prompt) enter(t *testing.T, command, want string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
+	cmd.Dir, cmd.Env = repository(), p.env
+	out, err := cmd.CombinedOutput()
+	// The doctor ends with 1 when another test has something wrong just now.
+	if exit := cmd.ProcessState.ExitCode(); err != nil && (exit != 1 || command != "go run ./controller doctor") {
+		t.Fatalf("$ %s: %v\n%s", command, err, out)
+	}
+	if !strings.Contains(string(out), want) {
+		t.Errorf("$ %s: want %q in\n%s", command, want, out)
+	}
+}
+
+// TestReadmeInstall types what README.md says of installing. It shares the cluster with no other test, and changes nothing:
+// all of it is there, and the packages would be other revisions of themselves.
+func TestReadmeInstall(t *testing.T) {
+	p := newPrompt(t)
+	for _, command := range []string{"make install", "kubectl apply --server-side -k controller/deploy"} {
+		p.enter(t, command, "deployment.apps/crossplane-mysql serverside-applied")
+	}
+	p.enter(t, "kubectl apply --server-side -f package/install.yaml"+" --dry-run=server", "crossplane-mysql-configuration-mysql serverside-applied")
+}
+
+// TestReadmeLive types the commands of README.md's section "Live", as they stand, and those that look at what there is.
+// Booting and ending the cluster is typed where the tests begin and end.
+func TestReadmeLive(t *testing.T) {
+	t.Parallel()
+	p, s := newPrompt(t), inDefault(t)
+	applied := 0
+	for _, command := range live(t) {
+		switch words := strings.Fields(command); words[1] {
+		case "apply":
+			applied++
+			p.enter(t, command, "mysql.otus.homework/"+s.name)
+			s.isReady(t)
+		case "delete":
+			p.enter(t, command, fmt.Sprintf("%q deleted", s.name))
+			if err := gone(t.Context(), s.claim); err != nil {
+				t.Errorf("kubectl delete has returned: %v", err)
+			}
+		default:
+			p.enter(t, command, phaseProven)
+		}
+	}
+	if applied != 2 {
+		t.Errorf("want the claim applied twice, it was %d times", applied)
+	}
+	s.says(t, "Restoring DB have succeed")
+	for command, want := range map[string]string{
+		"kubectl explain mysql.spec": "storage_size",
+		"kubectl get mysql":          s.name,
+		"kubectl get db":             "",
+		"kubectl get msb":            s.name,
+		"kubectl describe msb":       phaseProven,
+		"kubectl get pv -l app.kubernetes.io/component=backup": "Retain",
+		"go run ./controller doctor":                           " default/" + s.name + " ",
+	} {
+		p.enter(t, command, want)
+	}
+}
+
+// inDefault is the original claim's server in its own namespace. What an earlier run has backed up is restored.
+func inDefault(t *testing.T) *server {
+	t.Helper()
+	claim := objects(t, "examples/original-claim/claim.yaml", "default")[0]
+	s := &server{namespace: "default", name: claim.GetName(), claim: claim}
+	if err := gone(t.Context(), claim.DeepCopy()); err != nil {
+		t.Fatalf("namespace default has a MySQL %s, which this must not touch: %v", s.name, err)
+	}
+	t.Cleanup(func() { s.discard(t) })
+	return s
+}
+
+// isReady waits until the claim says so.
+func (s *server) isReady(t *testing.T) {
+	t.Helper()
+	eventually(t, "the claim", func(ctx context.Context) error {
+		if err := condition(ctx, s.claim, "Ready"); err != nil {
+			return fmt.Errorf("%w: %s", err, s.message(ctx))
+		}
+		return nil
+	})
+}
+
+// live commands of kubectl in README.md, after those that boot a cluster and name its kubeconfig.
+func live(t *testing.T) []string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(repository(), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(b), "\n## Live\n\n```shell\n")
+	section, _, _ = strings.Cut(section, "```")
+	if own := suite.own; own != nil && !strings.Contains(section, strings.Replace(own.kubeconfig, repository()+"/.cache/cluster/"+clusterName, "$PWD/.cache/cluster/dev", 1)) {
+		t.Errorf("the kubeconfig is %s, which README.md does not say in\n%s", own.kubeconfig, section)
+	}
+	all := regexp.MustCompile(`(?m)^kubectl .*$`).FindAllString(section, -1)
+	for i, c := range all {
+		command, _, _ := strings.Cut(c, " #")
+		all[i] = strings.TrimSpace(command)
+	}
+	return all
+}
+
+// replace the claim by one that is the same.
+func (s *server) replace(t *testing.T) {
+	t.Helper()
+	again := object(s.claim.GetAPIVersion(), s.claim.GetKind(), s.namespace, s.name)
+	again.Object["spec"] = s.spec
+	b, err := again.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "claim.json")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := kubectl(t.Context(), "replace", "--force", "--filename", file); err != nil {
+		t.Fatalf("kubectl replace --force: %v: %s", err, out)
+	}
+	s.claim = again
+}

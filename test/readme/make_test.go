@@ -1,0 +1,234 @@
+package readme
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var repository = filepath.Join("..", "..")
+
+// logVariable says where a program that stands for another notes how it was called.
+const logVariable = "README_TEST_LOG"
+
+// stand-ins for the programs that recipes call.
+var standIns = []string{"go", "kubectl", "rm", "tool"}
+
+func TestMain(m *testing.M) {
+	if name := filepath.Base(os.Args[0]); slices.Contains(standIns, name) {
+		if err := standIn(name, os.Args[1:]); err != nil {
+			panic(err)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// A call of a stand-in.
+type call struct {
+	Program string   `json:"program"`
+	Dir     string   `json:"dir"`
+	Args    []string `json:"args"`
+}
+
+// standIn notes the call, and does nothing. The program that builds tools names some.
+func standIn(name string, args []string) error {
+	if name == "go" && len(args) > 2 && args[1] == "./test/tools" {
+		for range args[2:] {
+			fmt.Println(filepath.Join(filepath.Dir(os.Getenv(logVariable)), "tool"))
+		}
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	line, err := json.Marshal(call{name, dir, args})
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(os.Getenv(logVariable), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(line, '\n'))
+	return err
+}
+
+// makes are the README's commands that call make.
+var makes = regexp.MustCompile(`^([A-Z_]+=\S+ )*make `)
+
+// TestMake types each `make …` of README.md with programs that only note how they are called, and sees that what they are
+// called with exists: programs, tests, benchmarks and folders. Some of them run for hours.
+func TestMake(t *testing.T) {
+	for _, c := range Commands(file(t, "README.md")) {
+		if !makes.MatchString(c) {
+			continue
+		}
+		t.Run(c, func(t *testing.T) {
+			calls := noted(t, c)
+			if len(calls) == 0 && c != "make help" {
+				t.Error("it does nothing")
+			}
+			for _, c := range calls {
+				if err := c.check(); err != nil {
+					t.Errorf("%s %q: %v", c.Program, c.Args, err)
+				}
+			}
+		})
+	}
+}
+
+// noted calls of a command.
+func noted(t *testing.T, command string) []call {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range standIns {
+		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := filepath.Join(dir, "log")
+	enter(t, repository, []string{"PATH=" + dir + ":" + os.Getenv("PATH"), logVariable + "=" + log, "TMPDIR=" + dir}, "bash", "-c", command)
+	b, err := os.ReadFile(log)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	var all []call
+	for line := range strings.Lines(string(b)) {
+		var c call
+		if err := json.Unmarshal([]byte(line), &c); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// enter a command as in a shell of its own, which no make has called, and return what it prints.
+func enter(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
+	}), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
+// check that what the program is called with exists.
+func (c call) check() error {
+	if c.Program == "kubectl" {
+		_, err := os.Stat(filepath.Join(c.Dir, c.value("-k")))
+		return err
+	}
+	if c.Program != "go" {
+		return nil
+	}
+	c.Dir = filepath.Join(c.Dir, c.value("-C"))
+	switch c.Args[0] {
+	case "run":
+		return c.program()
+	case "test":
+		return c.tests()
+	}
+	return nil
+}
+
+// value of a flag.
+func (c call) value(flag string) string {
+	for i, a := range c.Args {
+		if v, is := strings.CutPrefix(a, flag+"="); is {
+			return v
+		}
+		if a == flag && i+1 < len(c.Args) {
+			return c.Args[i+1]
+		}
+	}
+	return ""
+}
+
+// packages of the call.
+func (c call) packages() []string {
+	return slices.DeleteFunc(slices.Clone(c.Args), func(a string) bool { return a != "." && !strings.HasPrefix(a, "./") })
+}
+
+// program of a go run.
+func (c call) program() error {
+	found, err := functions(filepath.Join(c.Dir, c.packages()[0]), ".go")
+	if err == nil && !slices.Contains(found, "main") {
+		err = fmt.Errorf("%s is no program", c.packages()[0])
+	}
+	return err
+}
+
+// tests of a go test: each that it names.
+func (c call) tests() error {
+	var found []string
+	for _, p := range c.packages() {
+		more, err := functions(filepath.Join(c.Dir, p), "_test.go")
+		if err != nil {
+			return err
+		}
+		found = append(found, more...)
+	}
+	for kind, flag := range map[string]string{"Test": "-run", "Benchmark": "-bench", "Fuzz": "-fuzz"} {
+		for name := range strings.SplitSeq(c.value(flag), "|") {
+			is := regexp.MustCompile(name)
+			if name != "^$" && name != "" && !slices.ContainsFunc(found, func(f string) bool { return strings.HasPrefix(f, kind) && is.MatchString(f) }) {
+				return fmt.Errorf("there is no %s %s", kind, name)
+			}
+		}
+	}
+	return nil
+}
+
+// function at the beginning of a line.
+var function = regexp.MustCompile(`(?m)^func (\w+)\(`)
+
+// functions in a package's files of this kind, and below it where its name ends in "...".
+func functions(pkg, kind string) ([]string, error) {
+	dir, below := strings.CutSuffix(pkg, "...")
+	dir = filepath.Clean(dir)
+	var all []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != dir && !below:
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, kind):
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		for _, m := range function.FindAllSubmatch(b, -1) {
+			all = append(all, string(m[1]))
+		}
+		return err
+	})
+	return all, err
+}
+
+// TestHelp: `make help` lists what README.md names.
+func TestHelp(t *testing.T) {
+	help := enter(t, repository, nil, "make", "help")
+	for _, c := range Typed(file(t, "README.md"), "make") {
+		if name := strings.Fields(c)[1]; !strings.Contains("\n"+help, "\n"+name+" ") {
+			t.Errorf("want %s in\n%s", name, help)
+		}
+	}
+}
