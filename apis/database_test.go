@@ -14,6 +14,13 @@ func database(changes map[string]any) map[string]any {
 	return map[string]any{"apiVersion": "zalando.org/v1", "kind": "Database", "metadata": map[string]any{"name": "db", "namespace": "default"}, "spec": spec}
 }
 
+// stored in a volume, with these fields besides.
+func stored(changes map[string]any) map[string]any {
+	spec := map[string]any{"type": "mysql", "storageSize": "1Gi"}
+	maps.Copy(spec, changes)
+	return spec
+}
+
 // TestDatabaseSchema: what the API server accepts of a new Database and of a
 // change.
 func TestDatabaseSchema(t *testing.T) {
@@ -35,23 +42,26 @@ func TestDatabaseSchema(t *testing.T) {
 		"OtherType":       {reason: "The data is of one type.", old: m{}, spec: m{"type": "mysql"}, update: true, want: []string{"type cannot change"}},
 		"TypeUnset":       {reason: "Null first and another next would be a way round.", old: m{}, spec: m{"type": nil}, update: true, want: []string{"type is missing"}},
 		"Password":        {reason: "Better than what everybody knows.", spec: m{"type": "mysql", "passwordSecretRef": secret}},
-		"MongoRestorable": {reason: "It would wait for ever.", spec: m{"backup": m{"requireRestorable": true}}, want: []string{"requireRestorable is for type mysql"}},
+		"MongoStored":     {reason: "Nobody has proved that it comes back.", spec: m{"storageSize": "1Gi"}, want: []string{"storageSize is for type mysql", "leave storageSize out"}},
+		"MongoStoredWas":  {reason: "What an earlier release took can be changed, and so be deleted.", old: m{"storageSize": "1Gi"}, spec: m{"storageSize": "2Gi"}, update: true},
+		"MongoStoredLate": {reason: "It cannot come by a change either.", old: m{}, spec: m{"storageSize": "1Gi"}, update: true, want: []string{"cannot come or go"}},
+		"MongoRestorable": {reason: "There is no backup of it.", spec: m{"backup": m{"requireRestorable": true}}, want: []string{"without it nothing is kept"}},
 		"MongoPassword":   {reason: "A password that nobody asks for is a false comfort.", spec: m{"passwordSecretRef": secret}, want: []string{"asks for no password"}},
-		"Kept":            {reason: "The promise of a MySQL.", spec: m{"storageSize": "1Gi", "deletionPolicy": "Discard", "backup": m{"keep": int64(2)}, "restore": m{"policy": "Never"}}},
+		"Kept":            {reason: "The promise of a MySQL.", spec: stored(m{"deletionPolicy": "Discard", "backup": m{"keep": int64(2), "requireRestorable": true}, "restore": m{"policy": "Never"}})},
 		"NothingToKeep":   {reason: "Without a volume there is no backup.", spec: m{"deletionPolicy": "Backup"}, want: []string{"without it nothing is kept"}},
 		"NothingToBring":  {reason: "Nor a restore.", spec: m{"restore": m{"backup": "b"}}, want: []string{"without it nothing is kept"}},
-		"RestoreBoth":     {reason: "They contradict each other.", spec: m{"storageSize": "1Gi", "restore": m{"policy": "Never", "backup": "b"}}, want: []string{"policy Never forbids it"}},
-		"NotAQuantity":    {reason: "A size is a quantity.", spec: m{"storageSize": "big"}, want: []string{"must be a quantity"}},
-		"EndlessNumber":   {reason: "Reading this as a quantity would take seconds.", spec: m{"storageSize": "1e-9999999"}, want: []string{"must be a quantity"}},
-		"Grows":           {reason: "A volume may grow.", old: m{"storageSize": "1Gi"}, spec: m{"storageSize": "2Gi"}, update: true},
-		"Shrinks":         {reason: "It may not shrink.", old: m{"storageSize": "2Gi"}, spec: m{"storageSize": "1Gi"}, update: true, want: []string{"cannot shrink"}},
-		"StorageComes":    {reason: "What the pod had would be lost.", old: m{}, spec: m{"storageSize": "1Gi"}, update: true, want: []string{"cannot come or go"}},
-		"StorageGoes":     {reason: "What the volume has would be lost.", old: m{"storageSize": "1Gi"}, spec: m{}, update: true, want: []string{"cannot come or go"}},
-		"BadStoredSize":   {reason: "One bad stored size must not make every later patch fail.", old: m{"storageSize": "big"}, spec: m{"storageSize": "1Gi"}, update: true},
+		"RestoreBoth":     {reason: "They contradict each other.", spec: stored(m{"restore": m{"policy": "Never", "backup": "b"}}), want: []string{"policy Never forbids it"}},
+		"NotAQuantity":    {reason: "A size is a quantity.", spec: stored(m{"storageSize": "big"}), want: []string{"must be a quantity"}},
+		"EndlessNumber":   {reason: "Reading this as a quantity would take seconds.", spec: stored(m{"storageSize": "1e-9999999"}), want: []string{"must be a quantity"}},
+		"Grows":           {reason: "A volume may grow.", old: stored(nil), spec: stored(m{"storageSize": "2Gi"}), update: true},
+		"Shrinks":         {reason: "It may not shrink.", old: stored(m{"storageSize": "2Gi"}), spec: stored(nil), update: true, want: []string{"cannot shrink"}},
+		"StorageComes":    {reason: "What the pod had would be lost.", old: m{"type": "mysql"}, spec: stored(nil), update: true, want: []string{"cannot come or go"}},
+		"StorageGoes":     {reason: "What the volume has would be lost.", old: stored(nil), spec: m{"type": "mysql"}, update: true, want: []string{"cannot come or go"}},
+		"BadStoredSize":   {reason: "One bad stored size must not make every later patch fail.", old: stored(m{"storageSize": "big"}), spec: stored(nil), update: true},
 		"Image":           {reason: "Another image is an upgrade.", old: m{}, spec: m{"image": "mongo:8.2"}, update: true},
 		"EmptyImage":      {reason: "An empty image is a mistake.", spec: m{"image": ""}, want: []string{"image"}},
 		"Foreground":      {reason: "Everything would go before the backup.", spec: m{"compositeDeletePolicy": "Foreground"}, want: []string{"must be Background"}},
-		"DeletionPolicy":  {reason: "Backup or Discard.", spec: m{"storageSize": "1Gi", "deletionPolicy": "Keep"}, want: []string{"deletionPolicy"}},
+		"DeletionPolicy":  {reason: "Backup or Discard.", spec: stored(m{"deletionPolicy": "Keep"}), want: []string{"deletionPolicy"}},
 		"NoServiceToPick": {reason: "It is a NodePort; an unknown field is dropped by the API server, as everywhere.", spec: m{"service": m{"type": "ClusterIP"}}},
 	}
 	for name, tc := range cases {

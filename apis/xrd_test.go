@@ -81,7 +81,7 @@ func (g *generator) xrdDatabase(t *testing.T) *xapiextv1.CompositeResourceDefini
 	s.DefaultCompositionRef = &xapiextv1.CompositionReference{Name: "database"}
 	s.Versions[0].Schema = &xapiextv1.CompositeResourceValidation{OpenAPIV3Schema: raw(t, extv1.JSONSchemaProps{
 		Type:        "object",
-		Description: "A MongoDB or MySQL server behind a port of every node. With storageSize its data outlives it.",
+		Description: "A MongoDB or MySQL server behind a port of every node. With storageSize the data of a MySQL outlives it.",
 		Required:    []string{"spec"},
 		Properties:  map[string]extv1.JSONSchemaProps{"spec": g.schema(t, "DatabaseSpec"), "status": g.schema(t, "MySQLStatus")},
 	})}

@@ -46,7 +46,7 @@ func TestVerify(t *testing.T) {
 		"Silent":  {"mysqld", "exit 1", v1.ExitBroken, "it said nothing"},
 		"Killed":  {"mysqld", corrupt + "kill -9 $$", archive.ExitFailed, "the server was killed, as the kernel does where memory runs out"},
 		"Full":    {"mysqld", corrupt + "echo '[ERROR] [InnoDB] Error number 28 means No space left on device'; exit 1", archive.ExitFailed, "the backup is not to blame"},
-		"Mongo":   {"mongod", "", archive.ExitFailed, "only MySQL's backups can be verified"},
+		"Other":   {"mongod", "", archive.ExitFailed, "neither mysqld nor mariadbd"},
 		"Removed": {"mysqld", corrupt + "rm $(dirname $0)/../verify/.copy; exit 1", archive.ExitBusy, "removed while it was tried"},
 		"Gone":    {"mysqld", "rm -r $(dirname $0)/../verify; exit 1", archive.ExitBusy, "removed while it was tried"},
 	}

@@ -162,18 +162,23 @@ func TestBadInput(t *testing.T) {
 		"OtherVolume": {example: "running", change: func(c *caller) {
 			c.observed = edit(c.observed, "PersistentVolumeClaim", "pvc-other", "spec", "volumeName")
 		}, want: []string{"pvc-other", "nothing is changed"}},
-		"LostVolume":         {example: "running", change: func(c *caller) { c.observed = edit(c.observed, "PersistentVolumeClaim", "Lost", "status", "phase") }, want: []string{"has lost its volume"}},
-		"VolumeOfAnother":    {example: "running", change: func(c *caller) { c.cluster = edit(c.cluster, "PersistentVolume", "else", "spec", "claimRef", "name") }, want: []string{"default/else"}},
-		"UnseenVolume":       {example: "volume-claim-vanished", change: func(c *caller) { c.xr = setIn(c.xr, nil, "status", "volume") }, want: []string{"has data but PersistentVolumeClaim"}},
-		"OtherClass":         {example: "storage-class-growth", change: spec("storageClassName", "slow"), want: []string{"spec.storageClassName", "set it back"}},
-		"ClassToHostPath":    {example: "running", change: func(c *caller) { c.input = setIn(c.input, "HostPath", "volumes") }, want: []string{"spec.compositionRef"}},
-		"HostPathToClass":    {example: "hostpath", change: hostPathToClass, want: []string{"spec.compositionRef"}},
-		"DatabaseNoType":     {example: "database-mongo", change: spec("type", nil), want: []string{"spec.type", "mongo", "mysql"}},
-		"DatabaseType":       {example: "database-mongo", change: spec("type", "oracle"), want: []string{"spec.type", `"oracle"`, `"mongo", "mysql"`}},
-		"DatabaseRestorable": {example: "database-mongo", change: spec("backup", map[string]any{"requireRestorable": true}), want: []string{"spec.backup.requireRestorable", "would wait for ever"}},
-		"DatabasePassword":   {example: "database-mongo", change: spec("passwordSecretRef", map[string]any{"name": "a", "key": "b"}), want: []string{"spec.passwordSecretRef", "asks for no password"}},
-		"DatabaseNoSecret":   {example: "database-mysql", change: spec("passwordSecretRef", map[string]any{"name": "a", "key": "b"}), want: []string{"spec.passwordSecretRef.name", "default/a", "create it"}},
-		"DatabaseSizeUnset":  {example: "database-mongo", change: func(c *caller) { c.xr = setIn(c.xr, "pvc-1", "status", "volume") }, want: []string{"spec.storageSize", "set it to the size"}},
+		"LostVolume":      {example: "running", change: func(c *caller) { c.observed = edit(c.observed, "PersistentVolumeClaim", "Lost", "status", "phase") }, want: []string{"has lost its volume"}},
+		"VolumeOfAnother": {example: "running", change: func(c *caller) { c.cluster = edit(c.cluster, "PersistentVolume", "else", "spec", "claimRef", "name") }, want: []string{"default/else"}},
+		"UnseenVolume":    {example: "volume-claim-vanished", change: func(c *caller) { c.xr = setIn(c.xr, nil, "status", "volume") }, want: []string{"has data but PersistentVolumeClaim"}},
+		"OtherClass":      {example: "storage-class-growth", change: spec("storageClassName", "slow"), want: []string{"spec.storageClassName", "set it back"}},
+		"ClassToHostPath": {example: "running", change: func(c *caller) { c.input = setIn(c.input, "HostPath", "volumes") }, want: []string{"spec.compositionRef"}},
+		"HostPathToClass": {example: "hostpath", change: hostPathToClass, want: []string{"spec.compositionRef"}},
+		"DatabaseNoType":  {example: "database-mongo", change: spec("type", nil), want: []string{"spec.type", "mongo", "mysql"}},
+		"DatabaseType":    {example: "database-mongo", change: spec("type", "oracle"), want: []string{"spec.type", `"oracle"`, `"mongo", "mysql"`}},
+		"DatabaseStored":  {example: "database-mongo", change: spec("storageSize", "1Gi"), want: []string{"spec.storageSize", "is for type mysql", "no backup of a real mongod", "leave it out"}},
+		"DatabaseHasVolume": {example: "database-running", change: func(c *caller) {
+			c.set("storageSize", "1Gi")
+			c.xr = setIn(c.xr, "pvc-1", "status", "volume")
+		}, want: []string{"spec.storageSize", "is for type mysql", "what there is stays as it is", "delete this Database"}},
+		"DatabaseNotSaid":   {example: "database-running", change: func(c *caller) { c.xr = setIn(c.xr, "pvc-1", "status", "volume") }, want: []string{"spec.storageSize", "what there is stays as it is"}},
+		"DatabasePassword":  {example: "database-mongo", change: spec("passwordSecretRef", map[string]any{"name": "a", "key": "b"}), want: []string{"spec.passwordSecretRef", "asks for no password"}},
+		"DatabaseNoSecret":  {example: "database-mysql", change: spec("passwordSecretRef", map[string]any{"name": "a", "key": "b"}), want: []string{"spec.passwordSecretRef.name", "default/a", "create it"}},
+		"DatabaseSizeUnset": {example: "database-mysql", change: func(c *caller) { c.xr = setIn(c.xr, "pvc-1", "status", "volume") }, want: []string{"spec.storageSize", "set it to the size"}},
 		"DatabaseOfMySQL": {example: "database-restore", change: func(c *caller) {
 			c.set("restore", map[string]any{"backup": "default-mysql-db-1d2c3b4a00"})
 			c.cluster = edit(c.cluster, "MySQLBackup", "MySQL", "spec", "instance", "kind")

@@ -44,7 +44,7 @@ const DefaultDatabasePassword = "my_passwd"
 //
 // +kubebuilder:validation:XValidation:rule="has(self.type)",message="type is missing: set it to mongo or mysql"
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || !has(oldSelf.type) || self.type == oldSelf.type",message="type cannot change: mongo and mysql do not read each other's data; create another Database"
-// +kubebuilder:validation:XValidation:rule="!has(self.backup) || !has(self.backup.requireRestorable) || !self.backup.requireRestorable || !has(self.type) || self.type == 'mysql'",message="backup.requireRestorable is for type mysql: no other server is started from a copy of its backup"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.storageSize) || !has(self.type) || self.type == 'mysql'",optionalOldSelf=true,message="storageSize is for type mysql: no backup of a real mongod was ever restored, so nobody knows that its data would come back; leave storageSize out, and the data goes with the pod"
 // +kubebuilder:validation:XValidation:rule="!has(self.passwordSecretRef) || !has(self.type) || self.type == 'mysql'",message="passwordSecretRef is for type mysql: a server of type mongo asks for no password"
 // +kubebuilder:validation:XValidation:rule="has(self.storageSize) == has(oldSelf.storageSize)",message="storageSize cannot come or go: without it the data is gone with the pod; create another Database"
 // +kubebuilder:validation:XValidation:rule="!has(self.storageSize) || !has(oldSelf.storageSize) || !isQuantity(self.storageSize) || !isQuantity(oldSelf.storageSize) || quantity(self.storageSize).compareTo(quantity(oldSelf.storageSize)) >= 0",message="the storage size may grow, it cannot shrink"
@@ -79,10 +79,10 @@ type DatabaseSpec struct {
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// Size of the data volume, such as 1Gi. It may grow where the storage class
-	// allows it. Without it the data is gone with the server's pod; with it a
-	// backup is proven before the data goes, and restored when a claim of this
-	// name is created again.
+	// Size of the data volume, such as 1Gi, for type mysql. It may grow where the
+	// storage class allows it. Without it the data is gone with the server's pod;
+	// with it a backup is proven before the data goes, and restored when a claim of
+	// this name is created again.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -98,8 +98,7 @@ type DatabaseSpec struct {
 	// +kubebuilder:validation:Enum=Backup;Discard
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// Backup says how backups are kept. Only those of type mysql can be required to
-	// be restorable.
+	// Backup says how backups are kept.
 	//
 	// +optional
 	Backup *BackupSpec `json:"backup,omitempty"`

@@ -52,9 +52,6 @@ const (
 	InitializeKey = "initialize"
 	// ConfigKey of the ConfigMap that holds my.cnf.
 	ConfigKey = "my.cnf"
-	// VersionFile in the root of the data volume says which server runs on the
-	// data, where the server cannot be asked.
-	VersionFile = "server-version.json"
 )
 
 // database is true for an instance of the second API.

@@ -81,8 +81,8 @@ func TestNames(t *testing.T) {
 		}},
 		"Conditions":  {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing}, want: []string{"Accepted", "Restored", "Serving"}},
 		"Credentials": {reason: "The states that controller and function speak of.", got: []string{CredentialsInSync, CredentialsChanging, CredentialsFailed}, want: []string{"InSync", "Changing", "Failed"}},
-		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "mysql", "mongo", "server-version.json", ".crossplane-mysql-verify"},
-			got: []string{DataDirectory, PasswordKey, ConfigKey, PortName, PortNameMongo, VersionFile, VerifyFolder}},
+		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "mysql", "mongo", ".crossplane-mysql-verify"},
+			got: []string{DataDirectory, PasswordKey, ConfigKey, PortName, PortNameMongo, VerifyFolder}},
 		"Exits": {reason: "The agent of one release answers the function of another.", got: append(PermanentExits(), ExitBroken), want: []int32{40, 41, 42, 43, 44, 45, 46}},
 	}
 	for name, tc := range cases {

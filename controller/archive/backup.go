@@ -177,7 +177,7 @@ func (b *Backup) archive(ctx context.Context, r *Report, v *volume, finished *Ma
 		}
 		b.sayf("The archive of an earlier run is damaged, and is made again: %v", err)
 	}
-	m, err := b.manifest(v, dir)
+	m, err := b.manifest(dir)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (t tree) outline(ctx context.Context) (Contents, error) {
 }
 
 // manifest as far as it is known before the archive is.
-func (b *Backup) manifest(v *volume, dir *os.Root) (*Manifest, error) {
+func (b *Backup) manifest(dir *os.Root) (*Manifest, error) {
 	stopped, err := datadir.HowStopped(dir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read how the server stopped: %w", err)
@@ -210,9 +210,6 @@ func (b *Backup) manifest(v *volume, dir *os.Root) (*Manifest, error) {
 	}
 	if m.Version == "" {
 		m.Version = datadir.Version(dir)
-	}
-	if m.Version == "" {
-		m.Version = v.serverVersion()
 	}
 	m.CleanShutdown, m.Shutdown = howStopped(stopped, b.Stopped)
 	b.sayf("Clean shutdown: %t (%s)", m.CleanShutdown, m.Shutdown)

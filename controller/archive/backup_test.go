@@ -289,29 +289,24 @@ func TestNeverServed(t *testing.T) {
 	}
 }
 
-// TestNotedVersion: a server that cannot be asked has its version noted beside
-// its data, and the note is no sign of a stranger.
-func TestNotedVersion(t *testing.T) {
-	cases := map[string]struct {
-		reason, note, want string
-	}{
-		"Noted":   {reason: "What its program said before it started.", note: `{"version":"8.0.4-MongoDB","flavour":"mongodb"}`, want: "8.0.4-MongoDB"},
-		"Garbled": {reason: "A note that cannot be read is none; a restore says that the version is not known.", note: "8.0.4"},
+// TestStranger: files of a server that nobody here knows are data all the same. An archive of them is one for people, and
+// no server is known to read it.
+func TestStranger(t *testing.T) {
+	p := newPlace(t)
+	data := filepath.Join(p.data, v1.DataDirectory)
+	must(t, errors.Join(os.RemoveAll(data), os.Mkdir(data, 0o750)))
+	for _, name := range []string{"mongod.lock", "WiredTiger.wt", "collection-0.wt", "shop.sqlite"} {
+		must(t, os.WriteFile(filepath.Join(data, name), []byte("x"), 0o600))
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
-			must(t, os.WriteFile(filepath.Join(p.data, v1.VersionFile), []byte(tc.note), 0o600))
-			b := p.newBackup()
-			b.Version = ""
-			if r, err := b.Run(t.Context()); err != nil || r.Version != tc.want {
-				t.Errorf("%s want %q, got %+v, %v", tc.reason, tc.want, r, err)
-			}
-			must(t, os.RemoveAll(filepath.Join(p.data, v1.DataDirectory)))
-			must(t, os.RemoveAll(p.backup))
-			if r, err := b.Run(t.Context()); err != nil || !r.Empty {
-				t.Errorf("want nothing to back up, got %+v, %v", r, err)
-			}
-		})
+	must(t, os.WriteFile(filepath.Join(p.data, "server-version.json"), []byte("{}"), 0o600))
+	b := p.newBackup()
+	b.Version = ""
+	r, err := b.Run(t.Context())
+	if err != nil || r.Empty || r.Entries != 5 || r.Version != "" || r.CleanShutdown {
+		t.Errorf("want all of it archived, and nothing said of a server, got %+v, %v", r, err)
+	}
+	must(t, errors.Join(os.RemoveAll(data), os.RemoveAll(p.backup)))
+	if r, err := p.newBackup().Run(t.Context()); err == nil || r.Empty {
+		t.Errorf("a volume on which something was is not empty, got %+v, %v", r, err)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
 
 // Names at the root of a data volume, beside the data directory, where no server
@@ -104,21 +103,6 @@ func (v *volume) readMarker() (*marker, error) {
 	return m, nil
 }
 
-// serverVersion that was noted on the volume before the server started, for a
-// server that cannot be asked; empty where there is none.
-func (v *volume) serverVersion() string {
-	f, err := v.OpenFile(v1.VersionFile, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return ""
-	}
-	defer f.Close() //nolint:errcheck // Nothing was written.
-	s, err := version.Decode(f)
-	if err != nil {
-		return "" // A restore says that the version is not known.
-	}
-	return s.Version
-}
-
 // A dataState is what there is of a data directory.
 type dataState struct {
 	exists, empty bool
@@ -166,7 +150,7 @@ func (v *volume) nothing() error {
 	inodes := []uint64{}
 	for _, name := range names {
 		switch {
-		case name == v.directory, name == lostAndFound, name == markerName, name == markerName+partialSuffix, name == v1.VersionFile:
+		case name == v.directory, name == lostAndFound, name == markerName, name == markerName+partialSuffix:
 		case strings.HasPrefix(name, halfPrefix), name == v.directory+initialSuffix:
 			info, err := v.Lstat(name)
 			if err != nil {

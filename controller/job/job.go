@@ -14,8 +14,7 @@ import (
 // Program of the agent in its own image.
 const Program = "/controller"
 
-// serverUID is the uid and gid of the server in the official images of MySQL and
-// of MongoDB.
+// serverUID is the uid and gid of the server in the official images of MySQL.
 const serverUID int64 = 999
 
 // New Job for a life of an instance. It runs once: the controller tries again,

@@ -164,8 +164,8 @@ func impossible(s *State) string {
 
 // tryable backups are of a server that can be started without a claim.
 func tryable(r *v1.MySQLBackup) bool {
-	v, err := version.Parse(r.Spec.Version)
-	return err == nil && v.Flavour != version.MongoDB && r.Spec.Image != ""
+	_, err := version.Parse(r.Spec.Version)
+	return err == nil && r.Spec.Image != ""
 }
 
 // judge a Job.

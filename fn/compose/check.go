@@ -176,8 +176,8 @@ func (p *plan) parseSize(spec *field.Path) field.ErrorList {
 	}
 	text, name := p.spec.Size()
 	path := spec.Child(name)
-	if p.ephemeral() {
-		return nil
+	if p.ephemeral() || !p.engine.stored {
+		return nil // Without a volume, or refused with one.
 	}
 	if text == "" {
 		return field.ErrorList{field.Required(path, "set it to the size of the data volume, such as 1Gi")}

@@ -25,6 +25,8 @@ type engine struct {
 	data string
 	// config is the folder that my.cnf goes to; empty for a server without.
 	config string
+	// stored is true if backups of it were restored, so that it may have a volume.
+	stored bool
 	// password is true if the server asks for one, which the controller brings into
 	// it. Such a server also tells the controller its version.
 	password bool
@@ -33,7 +35,7 @@ type engine struct {
 var engines = map[v1.DatabaseType]engine{
 	v1.TypeMySQL: {
 		name: "mysql", example: v1.DefaultImage, port: v1.Port, portName: v1.PortName, uid: 999,
-		data: "/var/lib/mysql", config: "/etc/mysql/conf.d", password: true,
+		data: "/var/lib/mysql", config: "/etc/mysql/conf.d", stored: true, password: true,
 	},
 	v1.TypeMongo: {
 		name: "mongo", example: v1.DefaultMongoImage, port: v1.PortMongo, portName: v1.PortNameMongo, uid: 999,
@@ -74,10 +76,20 @@ func (p *plan) checkKind(spec *field.Path) field.ErrorList {
 		return field.ErrorList{field.NotSupported(path, v1.DatabaseType(clip(string(p.Type))), v1.DatabaseTypes())}
 	case !p.engine.password && p.spec.PasswordSecretRef != nil:
 		return field.ErrorList{field.Forbidden(spec.Child("passwordSecretRef"), fmt.Sprintf("a server of type %s asks for no password: remove it", p.Type))}
-	case !p.engine.password && p.spec.Backup.RequireRestorable != nil && *p.spec.Backup.RequireRestorable:
-		return field.ErrorList{field.Forbidden(spec.Child("backup", "requireRestorable"), fmt.Sprintf("no server of type %s is started from a copy of its backup, and the deletion would wait for ever: remove it", p.Type))}
+	case !p.engine.stored && !p.ephemeral():
+		return field.ErrorList{field.Forbidden(spec.Child("storageSize"), p.unproven())}
 	}
 	return nil
+}
+
+// unproven says why an engine has no volume, and what to do. What an earlier
+// release gave a volume keeps it, and its deletion archives what is on it.
+func (p *plan) unproven() string {
+	why := fmt.Sprintf("is for type %s: no backup of a real mongod was ever restored, so nobody knows that its data would come back", v1.TypeMySQL)
+	if p.XR.Status.Volume != "" || p.Observed.DataClaim != nil {
+		return why + ". This one has a volume, and what there is stays as it is: copy its data out, delete this Database, which takes a backup of its files first, and create it without storageSize"
+	}
+	return why + ": leave it out, and the data goes with the pod"
 }
 
 // defaultImage is the platform's.
@@ -159,15 +171,6 @@ func (p *plan) dataMount() mounted {
 	return mounted{emptyVolume("data"), mount}
 }
 
-// versionContainers note in the root of the data volume which server runs on the
-// data, for one that the controller cannot ask.
-func (p *plan) versionContainers() []corev1.Container {
-	return []corev1.Container{
-		p.toolsContainer(),
-		p.versionContainer(dataPath+"/"+v1.VersionFile, corev1.VolumeMount{Name: "data", MountPath: dataPath}),
-	}
-}
-
 func emptyVolume(name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 }
@@ -179,7 +182,10 @@ func (p *plan) reached() string {
 		return ""
 	}
 	text := fmt.Sprintf(": %s on port %d of every node", p.engine.name, e.NodePort)
-	if p.ephemeral() {
+	switch {
+	case !p.engine.stored:
+		text += "; the data goes with the pod"
+	case p.ephemeral():
 		text += "; without storageSize the data goes with the pod"
 	}
 	return text

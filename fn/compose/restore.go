@@ -83,7 +83,7 @@ func (p *plan) restorePod() corev1.PodSpec {
 		AutomountServiceAccountToken: new(false),
 		EnableServiceLinks:           new(false),
 		SecurityContext:              p.jobSecurity(),
-		InitContainers:               []corev1.Container{p.toolsContainer(), p.versionContainer(toolsPath + "/version.json")},
+		InitContainers:               []corev1.Container{p.toolsContainer(), p.versionContainer()},
 		Containers: []corev1.Container{
 			p.jobContainer(v1.ComponentRestore, p.Settings.AgentImage, []corev1.VolumeMount{
 				toolsMount(),
@@ -114,9 +114,8 @@ func (p *plan) toolsContainer() corev1.Container {
 }
 
 // versionContainer asks the server's image for its version.
-func (p *plan) versionContainer(to string, more ...corev1.VolumeMount) corev1.Container {
-	mounts := append([]corev1.VolumeMount{toolsMount()}, more...)
-	return p.jobContainer("version", p.image, mounts, toolsPath+"/controller", "version-of-server", "--to="+to)
+func (p *plan) versionContainer() corev1.Container {
+	return p.jobContainer("version", p.image, []corev1.VolumeMount{toolsMount()}, toolsPath+"/controller", "version-of-server", "--to="+toolsPath+"/version.json")
 }
 
 func (p *plan) jobContainer(name, image string, mounts []corev1.VolumeMount, command ...string) corev1.Container {

@@ -95,13 +95,9 @@ func (p *plan) serverPod() corev1.PodSpec {
 	for _, v := range p.volumes() {
 		pod.Volumes = append(pod.Volumes, v.Volume)
 	}
-	switch {
-	case p.engine.password:
+	if p.engine.password {
 		pod.InitContainers = p.initContainers()
 		pod.Volumes = append(pod.Volumes, p.initVolumes()...)
-	case !p.ephemeral():
-		pod.InitContainers = p.versionContainers()
-		pod.Volumes = append(pod.Volumes, emptyVolume("tools"))
 	}
 	return pod
 }

@@ -109,7 +109,7 @@ func OpenLocked(dir *os.Root, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(setLock(f, name, kind), flocked(f, name)); err != nil {
+	if err := setLock(f, name, kind); err != nil {
 		_ = f.Close() // Nothing was written.
 		return nil, err
 	}

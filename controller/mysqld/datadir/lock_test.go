@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,52 +14,35 @@ import (
 )
 
 // holdVariable names a file that a second process of this test locks as a server
-// does, until its standard input ends; kindVariable says with which lock.
-const (
-	holdVariable = "DATADIR_TEST_HOLD"
-	kindVariable = "DATADIR_TEST_KIND"
-)
-
-// locks of servers by their kind.
-var locks = map[string]func(f *os.File) error{
-	"posix": func(f *os.File) error {
-		return unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
-	},
-	// flock is mongod's.
-	"flock": func(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) },
-	// shared is SQLite's while a database is open: SHARED_FIRST and SHARED_SIZE in
-	// its os.h, far behind the file's end.
-	"shared": func(f *os.File) error {
-		return unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_RDLCK, Start: 0x40000002, Len: 510})
-	},
-}
+// does, until its standard input ends.
+const holdVariable = "DATADIR_TEST_HOLD"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(holdVariable); path != "" {
-		hold(path, os.Getenv(kindVariable))
+		hold(path)
 		return
 	}
 	os.Exit(m.Run())
 }
 
-func hold(path, kind string) {
+func hold(path string) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err == nil {
-		err = locks[kind](f)
+		err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 	}
 	fmt.Println("held:", err)
 	_, _ = bufio.NewReader(os.Stdin).ReadByte()
 }
 
 // server holds a file of the data directory in another process.
-func server(t *testing.T, path, kind string) (stop func()) {
+func server(t *testing.T, path string) (stop func()) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), holdVariable+"="+path, kindVariable+"="+kind)
+	cmd.Env = append(os.Environ(), holdVariable+"="+path)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +89,7 @@ func TestLock(t *testing.T) {
 	dir := directory(t, slices.Concat(held, []string{"auto.cnf", "shop/a.ibd"})...)
 	for _, name := range held {
 		t.Run(name, func(t *testing.T) {
-			stop := server(t, filepath.Join(dir.Name(), name), "posix")
+			stop := server(t, filepath.Join(dir.Name(), name))
 			_, err := Lock(dir)
 			running := new(RunningError)
 			if !errors.As(err, &running) || running.File != name || running.PID == 0 {
@@ -122,40 +104,6 @@ func TestLock(t *testing.T) {
 				t.Errorf("locked %d files, want %d", l.Len(), len(held))
 			}
 			l.Release()
-		})
-	}
-}
-
-// TestLockMongo: mongod, and FerretDB on SQLite, are seen too, whichever lock they
-// use.
-func TestLockMongo(t *testing.T) {
-	held := map[string]string{"mongod.lock": "flock", "WiredTiger.lock": "posix", "shop.sqlite": "shared"}
-	dir := directory(t, append(slices.Collect(maps.Keys(held)), "WiredTiger.wt", "state.json")...)
-	for name, kind := range held {
-		t.Run(name, func(t *testing.T) {
-			stop := server(t, filepath.Join(dir.Name(), name), kind)
-			_, err := Lock(dir)
-			running := new(RunningError)
-			if !errors.As(err, &running) || running.File != name {
-				t.Errorf("Lock while a server holds %s: %v", name, err)
-			}
-			stop()
-			l, err := Lock(dir)
-			if err != nil {
-				t.Fatalf("Lock after the server is gone: %v", err)
-			}
-			defer l.Release()
-			if l.Len() != len(held) {
-				t.Errorf("locked %d files, want %d", l.Len(), len(held))
-			}
-			f, err := dir.OpenFile(name, os.O_RDWR, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close() //nolint:errcheck // Nothing was written.
-			if err := locks[kind](f); err == nil {
-				t.Error("a server could start beside the copy")
-			}
 		})
 	}
 }

@@ -1,4 +1,4 @@
-// Package datadir knows the files of a MySQL, MariaDB or MongoDB data directory:
+// Package datadir knows the files of a MySQL or MariaDB data directory:
 // which of them a copy needs, which of them a running server locks, and whether the
 // server that wrote them stopped cleanly.
 package datadir
@@ -48,7 +48,6 @@ func topLevelSkip(base string, mode fs.FileMode) bool {
 var held = []string{
 	"ibdata*", "ibtmp*", "mysql.ibd", "undo*", "*.ibu", "*.dblwr",
 	redoFolder + "/#ib_redo*", "ib_logfile*", "aria_log_control", "aria_log.*",
-	mongoLock, "WiredTiger.lock", "*" + sqliteFile,
 }
 
 // Held is true for the files that a running server keeps locked as long as it

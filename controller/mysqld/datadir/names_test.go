@@ -41,13 +41,6 @@ func TestNames(t *testing.T) {
 		"binlog.000001":              {},
 		"auto.cnf":                   {},
 		"ca-key.pem":                 {},
-		"mongod.lock":                {held: true, locked: true},
-		"WiredTiger.lock":            {held: true, locked: true},
-		"WiredTiger.wt":              {},
-		"collection-0-1.wt":          {},
-		"shop.sqlite":                {held: true, locked: true},
-		"shop.sqlite-wal":            {},
-		"shop/a.sqlite":              {},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -60,9 +60,6 @@ type redoFile struct {
 // pages when it stopped (ibdata1 and the newest checkpoint name the same place
 // in the log), and nothing was logged after.
 func HowStopped(dir *os.Root) (Shutdown, error) {
-	if s, err := howMongoStopped(dir); s.Known || err != nil {
-		return s, err
-	}
 	flushed, err := readFlushed(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return Shutdown{Known: true, Reason: "there is no whole ibdata1: the directory was never initialised"}, nil

@@ -5,7 +5,6 @@ package trial
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -48,18 +47,12 @@ func broken(format string, args ...any) error {
 	return &BrokenError{fmt.Sprintf(format, args...)}
 }
 
-// mongod is the program that is no MySQL's.
-const mongod = "mongod"
-
 // Run the trial, with the server of this image. Its error is a BrokenError, or
 // says why it could not be found out whether the copy is broken.
 func (t *Trial) Run(ctx context.Context) (Result, error) {
 	program, _, err := version.Find()
 	if err != nil {
 		return Result{}, err
-	}
-	if filepath.Base(program) == mongod {
-		return Result{}, errors.New("only MySQL's backups can be verified")
 	}
 	shared := *t
 	shared.Output = &output{Writer: t.Output}

@@ -16,9 +16,9 @@ import (
 // A Server is what a server's program says of itself, as the file version.json.
 type Server struct {
 	// Version as the server gives it to clients, such as 9.7.4 or
-	// 10.11.18-MariaDB; MongoDB's is marked in the same way.
+	// 10.11.18-MariaDB.
 	Version string `json:"version"`
-	// Flavour is mysql, mariadb or mongodb.
+	// Flavour is mysql or mariadb.
 	Flavour Flavour `json:"flavour"`
 	// Banner is the whole first line.
 	Banner string `json:"banner"`
@@ -33,7 +33,7 @@ const maxAnswer = 64 << 10
 // programs by which a server is found, with what keeps it from reading its
 // settings, and the folders besides those of PATH.
 var (
-	programs = [][]string{{"mysqld", "--no-defaults"}, {"mariadbd", "--no-defaults"}, {"mongod"}}
+	programs = [][]string{{"mysqld", "--no-defaults"}, {"mariadbd", "--no-defaults"}}
 	folders  = []string{"/usr/sbin/", "/usr/libexec/", "/usr/local/mysql/bin/", "/usr/local/sbin/"}
 )
 
@@ -63,7 +63,7 @@ func Find() (program string, args []string, err error) {
 			}
 		}
 	}
-	return "", nil, errors.New("this image has neither mysqld, mariadbd nor mongod: it is not a database server's")
+	return "", nil, errors.New("this image has neither mysqld nor mariadbd: it is not a MySQL server's")
 }
 
 // FromBanner reads what a server prints when it is asked for its version.

@@ -17,7 +17,6 @@ type Flavour string
 const (
 	MySQL   Flavour = "mysql"
 	MariaDB Flavour = "mariadb"
-	MongoDB Flavour = "mongodb"
 )
 
 // A Version of a server, without what its packager added. The zero value is no
@@ -34,30 +33,25 @@ var (
 	plain = regexp.MustCompile(`^(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:[-+~. ].*)?$`)
 	// banner is what a server prints when it is asked for its version.
 	banner = regexp.MustCompile(`\bVer (\S+)`)
-	// mongoBanner is what mongod prints.
-	mongoBanner = regexp.MustCompile(`^db version v(\S+)`)
 )
 
-// mongoSuffix tells MongoDB's versions from MySQL's, which have the same numbers.
-const mongoSuffix = "-MongoDB"
+// strangerSuffix marks MongoDB's versions, which have the same numbers as MySQL's,
+// in archives that were made of it once: no server that is known reads them.
+const strangerSuffix = "-MongoDB"
 
 // replicationPrefix is what MariaDB puts before its version for clients that
 // cannot read a major version of two digits.
 const replicationPrefix = "5.5.5-"
 
-// Parse what SELECT VERSION() returns, such as 8.4.6 or 10.11.18-MariaDB, or what
-// Ask makes of mongod's version, such as 8.0.4-MongoDB.
+// Parse what SELECT VERSION() returns, such as 8.4.6 or 10.11.18-MariaDB.
 func Parse(text string) (Version, error) {
 	flavour := MySQL
 	number := text
 	if strings.Contains(text, "MariaDB") {
 		flavour, number = MariaDB, strings.TrimPrefix(text, replicationPrefix)
 	}
-	if before, ok := strings.CutSuffix(text, mongoSuffix); ok {
-		flavour, number = MongoDB, before
-	}
 	m := plain.FindStringSubmatch(number)
-	if m == nil || len(text) > maxLength {
+	if m == nil || len(text) > maxLength || strings.HasSuffix(text, strangerSuffix) {
 		return Version{}, fmt.Errorf("cannot read %.40q as a server's version", text)
 	}
 	v := Version{Flavour: flavour}
@@ -69,9 +63,6 @@ func Parse(text string) (Version, error) {
 
 // number that a server gives as its version in its banner.
 func number(text string) (string, error) {
-	if m := mongoBanner.FindStringSubmatch(text); m != nil {
-		return m[1] + mongoSuffix, nil
-	}
 	m := banner.FindStringSubmatch(text)
 	if m == nil {
 		return "", fmt.Errorf("cannot find a version in what the server prints: %.200q", text)
@@ -81,6 +72,6 @@ func number(text string) (string, error) {
 
 // String is the version as people write it.
 func (v Version) String() string {
-	names := map[Flavour]string{MySQL: "MySQL", MariaDB: "MariaDB", MongoDB: "MongoDB"}
+	names := map[Flavour]string{MySQL: "MySQL", MariaDB: "MariaDB"}
 	return fmt.Sprintf("%s %d.%d.%d", names[v.Flavour], v.Major, v.Minor, v.Patch)
 }

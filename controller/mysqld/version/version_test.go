@@ -33,6 +33,7 @@ func TestParse(t *testing.T) {
 		"MariaDBWithoutOwn":  {text: "MariaDB", bad: true},
 		"SpaceAndComment":    {text: "8.4.6 MySQL Community Server", want: Version{MySQL, 8, 4, 6}},
 		"ReplicationPrefix2": {text: "5.5.5-MariaDB", bad: true},
+		"MongoDB":            {text: "8.0.4-MongoDB", bad: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -52,14 +53,13 @@ func TestFromBanner(t *testing.T) {
 		text string
 		want string
 	}{
-		"Debian":       {"/usr/sbin/mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))\n", "9.7.4-2"},
-		"Official":     {"/usr/sbin/mysqld  Ver 8.4.6 for Linux on aarch64 (MySQL Community Server - GPL)", "8.4.6"},
-		"Percona":      {"/usr/sbin/mysqld  Ver 8.0.36-28 for Linux on x86_64 (Percona Server (GPL), Release 28, Revision 47601f19)", "8.0.36-28"},
-		"MariaDB":      {"mariadbd  Ver 10.11.18-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)", "10.11.18-MariaDB-0+deb12u1"},
-		"NoVersion":    {"mysqld: command not found", ""},
-		"Nonsense":     {"mysqld Ver x.y", ""},
-		"MongoDB":      {"db version v8.0.4\nBuild Info: {\n    \"version\": \"8.0.4\"\n}", "8.0.4-MongoDB"},
-		"PerconaMongo": {"db version v8.0.4-2\nBuild Info: {}", "8.0.4-2-MongoDB"},
+		"Debian":    {"/usr/sbin/mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))\n", "9.7.4-2"},
+		"Official":  {"/usr/sbin/mysqld  Ver 8.4.6 for Linux on aarch64 (MySQL Community Server - GPL)", "8.4.6"},
+		"Percona":   {"/usr/sbin/mysqld  Ver 8.0.36-28 for Linux on x86_64 (Percona Server (GPL), Release 28, Revision 47601f19)", "8.0.36-28"},
+		"MariaDB":   {"mariadbd  Ver 10.11.18-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)", "10.11.18-MariaDB-0+deb12u1"},
+		"MongoDB":   {"db version v8.0.4\nBuild Info: {}", ""},
+		"NoVersion": {"mysqld: command not found", ""},
+		"Nonsense":  {"mysqld Ver x.y", ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -103,11 +103,6 @@ func TestBetween(t *testing.T) {
 		"MariaDBPatchUp":        {source: "10.11.17-MariaDB", target: "10.11.18-MariaDB", want: Upgrade},
 		"MariaDBPatchDown":      {source: "10.11.18-MariaDB", target: "10.11.17-MariaDB", bad: true},
 		"MariaDBSeries":         {reason: "it needs mariadb-upgrade, which nobody runs", source: "10.11.18-MariaDB", target: "11.4.2-MariaDB", bad: true},
-		"MongoDBSame":           {source: "8.0.4-2-MongoDB", target: "8.0.4-MongoDB", want: None},
-		"MongoDBPatchUp":        {source: "8.0.4-MongoDB", target: "8.0.10-MongoDB", want: Upgrade},
-		"MongoDBSeries":         {reason: "it takes a change of its feature compatibility version, which nobody makes", source: "7.0.4-MongoDB", target: "8.0.4-MongoDB", bad: true},
-		"MongoDBDown":           {source: "8.0.10-MongoDB", target: "8.0.4-MongoDB", bad: true},
-		"MongoDBIsNoMySQL":      {source: "8.0.4-MongoDB", target: "8.0.4", bad: true},
 		"ManyDigitsAreNumbers":  {source: "8.0.9", target: "8.0.10", want: Upgrade},
 		"ManyDigitsAreNumbers2": {source: "10.2.44-MariaDB", target: "10.11.18-MariaDB", bad: true},
 	}
@@ -144,29 +139,12 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestAskMongo: mongod knows no --no-defaults.
-func TestAskMongo(t *testing.T) {
-	dir := t.TempDir()
-	script := "#!/bin/sh\n[ \"$*\" = '--version' ] && printf 'db version v8.0.4\\nBuild Info: {\\n}\\n'\n"
-	if err := os.WriteFile(filepath.Join(dir, "mongod"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", dir)
-	defer func(was []string) { folders = was }(folders)
-	folders = nil
-	got, err := Ask(t.Context())
-	if diff := cmp.Diff(Server{Version: "8.0.4-MongoDB", Flavour: MongoDB, Banner: "db version v8.0.4"}, got); diff != "" || err != nil {
-		t.Errorf("Ask: %v, -want, +got:\n%s", err, diff)
-	}
-}
-
 func TestRead(t *testing.T) {
 	cases := map[string]struct {
 		content string
 		want    string
 	}{
 		"Good":          {`{"version":"9.7.4-2","flavour":"mysql","banner":"x"}`, "MySQL 9.7.4"},
-		"MongoDB":       {`{"version":"8.0.4-MongoDB","flavour":"mongodb","banner":"x"}`, "MongoDB 8.0.4"},
 		"Contradiction": {`{"version":"9.7.4-2","flavour":"mariadb"}`, ""},
 		"Empty":         {``, ""},
 		"NoVersion":     {`{"flavour":"mysql"}`, ""},
