@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/finalize"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
@@ -149,9 +150,5 @@ func eventOf(step finalize.Step) (kind, reason string) {
 // maxNote in bytes of an event.
 const maxNote = 1000
 
-func clip(text string) string {
-	if len(text) <= maxNote {
-		return text
-	}
-	return text[:maxNote] + "…"
-}
+// clip a text to what an event takes, and to what prints.
+func clip(text string) string { return v1.PrintableText(text, maxNote) }

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"strings"
-	"unicode/utf8"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // TerminationLog is where the kubelet reads a container's last words.
@@ -62,15 +62,21 @@ type Report struct {
 	Seconds float64 `json:"seconds"`
 }
 
+// Printable is the report with texts that are cut, and print. Who writes one may
+// be no agent of ours.
+func (r *Report) Printable() *Report {
+	short := *r
+	short.Error = v1.PrintableText(r.Error, maxError)
+	short.Archive, short.Version, short.Shutdown = v1.PrintableText(r.Archive, maxText), v1.PrintableText(r.Version, maxText), v1.PrintableText(r.Shutdown, maxText)
+	return &short
+}
+
 // Encode a report as one line.
 func (r *Report) Encode() ([]byte, error) {
-	short := *r
-	short.Error = cut(r.Error, maxError)
-	short.Archive, short.Version, short.Shutdown = cut(r.Archive, maxText), cut(r.Version, maxText), cut(r.Shutdown, maxText)
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(short); err != nil {
+	if err := e.Encode(r.Printable()); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil
@@ -118,21 +124,4 @@ func (r *Report) fill(m *Manifest) {
 	r.Archive, r.Size, r.SHA256 = m.Archive, m.Size, m.SHA256
 	r.DataBytes, r.Entries = m.DataBytes, m.Entries
 	r.Version, r.CleanShutdown, r.Shutdown = m.Version, m.CleanShutdown, m.Shutdown
-}
-
-// cut a text at a rune's end, and take out what JSON would make longer.
-func cut(text string, n int) string {
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == utf8.RuneError || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, text)
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n] + "…"
 }

@@ -145,16 +145,20 @@ func (g *Gatherer) listen(ctx context.Context, j *Job) {
 	}
 }
 
+// maxTrouble in bytes of what a kubelet or scheduler says, which repeats what
+// registries and servers say.
+const maxTrouble = 2 * v1.MaxForeignText
+
 // troubled by what keeps a pod from running.
 func (j *Job) troubled(p *corev1.PodStatus) {
 	for _, c := range slices.Concat(p.InitContainerStatuses, p.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Message != "" {
-			j.Trouble = w.Reason + ": " + w.Message
+			j.Trouble = v1.PrintableText(w.Reason+": "+w.Message, maxTrouble)
 		}
 	}
 	for _, c := range p.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			j.Trouble = c.Message
+			j.Trouble = v1.PrintableText(c.Message, maxTrouble)
 		}
 	}
 }
@@ -166,7 +170,7 @@ func reportOf(c *corev1.ContainerStatus) *archive.Report {
 	if t := c.State.Terminated; t == nil || json.Unmarshal([]byte(t.Message), r) != nil || r.Command == "" {
 		return nil
 	}
-	return r
+	return r.Printable()
 }
 
 // progress as the log shows it, or nil. It is for people; an error is no reason
