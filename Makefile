@@ -79,11 +79,12 @@ bench: ## Measure the function, the agent beside dumps and tar, and what people 
 	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld,bench -run TestSpeed -count=1 -timeout 90m -v ./controller/archive
 	KUBECONFIG= go test -C test/e2e -tags bench -run 'TestSpeed|TestThousand' -count=1 -timeout 90m -v .
 
-fuzz: ## Look for what breaks the promises, in requests, archives, manifests and data files: five minutes and five of one.
+fuzz: ## Look for what breaks the promises, in requests, archives, manifests, data files and what servers say: five minutes and six of one.
 	go test ./fn -run '^$$' -fuzz FuzzRunFunction -fuzztime 5m -fuzzminimizetime 10x
 	for f in FuzzManifest FuzzFrames FuzzArchive FuzzUnpack; do \
 	go test ./controller/archive -run '^$$' -fuzz "^$$f\$$" -fuzztime 1m -fuzzminimizetime 10x || exit 1; done
 	go test ./controller/mysqld/datadir -run '^$$' -fuzz FuzzHowStopped -fuzztime 1m -fuzzminimizetime 10x
+	go test ./controller/mysqld/sql -run '^$$' -fuzz FuzzLogin -fuzztime 1m -fuzzminimizetime 10x
 
 generate: ## Write the XRD, the Compositions, the CRD, deep copies and golden responses.
 	go test ./apis -update && go test ./fn -update

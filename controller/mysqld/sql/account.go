@@ -2,7 +2,7 @@ package sql
 
 import (
 	"context"
-	"errors"
+	"database/sql"
 	"slices"
 	"strings"
 
@@ -59,47 +59,32 @@ func (s *Session) RootAccounts(ctx context.Context) ([]Account, error) {
 	}
 	loaded, err := s.plugins(ctx)
 	if err != nil {
-		return nil, wrap(err, doing)
+		return nil, s.wrap(err, doing)
 	}
 	retained := "0"
 	if KeepsOld(v) {
 		retained = "JSON_CONTAINS_PATH(COALESCE(User_attributes, '{}'), 'one', '$.additional_password')"
 	}
-	rows, err := s.conn.QueryContext(ctx, "SELECT Host, plugin, authentication_string = '', "+retained+" FROM mysql.user WHERE User = ? ORDER BY Host", Root)
-	if err != nil {
-		return nil, wrap(err, doing)
-	}
-	defer rows.Close() //nolint:errcheck // Err says what went wrong.
+	host, plugin, empty, keeps := sql.NullString{}, sql.NullString{}, sql.NullBool{}, sql.NullBool{}
 	out := []Account{}
-	for rows.Next() {
-		a := Account{}
-		if err := rows.Scan(&a.Host, &a.Plugin, &a.Empty, &a.Retained); err != nil {
-			return nil, wrap(err, doing)
-		}
-		a.Loaded = slices.Contains(loaded, a.Plugin)
-		out = append(out, a)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, wrap(err, doing)
+	err = s.query(ctx, []sql.Scanner{&host, &plugin, &empty, &keeps}, func() {
+		out = append(out, Account{
+			Host: host.String, Plugin: plugin.String, Loaded: slices.Contains(loaded, plugin.String),
+			Empty: empty.Bool, Retained: keeps.Bool,
+		})
+	}, "SELECT Host, plugin, authentication_string = '', "+retained+" FROM mysql.user WHERE User = ? ORDER BY Host", Root)
+	if err != nil {
+		return nil, s.wrap(err, doing)
 	}
 	return out, nil
 }
 
 // plugins that log users in and work.
-func (s *Session) plugins(ctx context.Context) (out []string, err error) {
-	rows, err := s.conn.QueryContext(ctx, "SELECT PLUGIN_NAME FROM information_schema.PLUGINS WHERE PLUGIN_TYPE = 'AUTHENTICATION' AND PLUGIN_STATUS = 'ACTIVE'")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		name := ""
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		out = append(out, name)
-	}
-	return out, rows.Err()
+func (s *Session) plugins(ctx context.Context) ([]string, error) {
+	name, out := sql.NullString{}, []string{}
+	err := s.query(ctx, []sql.Scanner{&name}, func() { out = append(out, name.String) },
+		"SELECT PLUGIN_NAME FROM information_schema.PLUGINS WHERE PLUGIN_TYPE = 'AUTHENTICATION' AND PLUGIN_STATUS = 'ACTIVE'")
+	return out, err
 }
 
 // SetPassword of all accounts that take one, in one statement, which MySQL does
@@ -117,7 +102,7 @@ func (s *Session) SetPassword(ctx context.Context, accounts []Account, p Passwor
 		return err
 	}
 	if err := s.exec(ctx, text, args...); err != nil {
-		return wrapSecret(err, "change the password of root")
+		return s.wrapSecret(err, "change the password of root")
 	}
 	return nil
 }
@@ -169,7 +154,7 @@ func (s *Session) DiscardOld(ctx context.Context, accounts []Account) error {
 		return nil
 	}
 	if err := s.exec(ctx, "ALTER USER "+strings.Join(clauses, ", "), args...); err != nil {
-		return wrap(err, "discard the old password of root")
+		return s.wrap(err, "discard the old password of root")
 	}
 	return nil
 }

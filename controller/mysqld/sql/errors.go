@@ -8,8 +8,11 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/go-sql-driver/mysql"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // Numbers of the server's errors
@@ -56,29 +59,90 @@ func (e *Error) Error() string {
 	return out
 }
 
-// wrap an error of the driver.
-func wrap(err error, doing string) error {
-	if e := convert(err, doing); e != nil {
+// A talkError is every other one, in words that hold nothing of the server's that
+// is long, unprintable or a password.
+type talkError struct {
+	text  string
+	cause error
+}
+
+func (e *talkError) Error() string { return e.text }
+
+func (e *talkError) Unwrap() error { return e.cause }
+
+// wrap an error of the driver or the guard.
+func (s *Session) wrap(err error, doing string) error {
+	err = s.guard.explain(err)
+	if e := s.convert(err, doing); e != nil {
 		return e
 	}
-	return fmt.Errorf("cannot %s: %w", doing, err)
+	return &talkError{text: "cannot " + doing + ": " + s.printable(err.Error()), cause: err}
 }
 
 // wrapSecret wraps an error of a statement that holds a password.
-func wrapSecret(err error, doing string) error {
-	if e := convert(err, doing); e != nil {
+func (s *Session) wrapSecret(err error, doing string) error {
+	err = s.wrap(err, doing)
+	if e, ok := errors.AsType[*Error](err); ok {
 		e.Text = ""
-		return e
 	}
-	return fmt.Errorf("cannot %s: %w", doing, err)
+	return err
 }
 
-func convert(err error, doing string) *Error {
+// convert the server's own error; nil for all others.
+func (s *Session) convert(err error, doing string) *Error {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	if !ok {
 		return nil
 	}
-	return &Error{Doing: doing, Number: e.Number, State: string(e.SQLState[:]), Text: e.Message}
+	return &Error{Doing: doing, Number: e.Number, State: s.printable(string(e.SQLState[:])), Text: s.printable(e.Message)}
+}
+
+// printable text without a password.
+func (s *Session) printable(text string) string {
+	for _, p := range s.hidden {
+		if p != "" {
+			text = strings.ReplaceAll(text, string(p), redacted)
+		}
+	}
+	return v1.PrintableText(text, v1.MaxForeignText)
+}
+
+// explain an error of the driver, which does not know why its connection ended.
+// Addresses are left out: they change with each connection.
+func (g *guard) explain(err error) error {
+	if g == nil {
+		return err
+	}
+	if cause := g.why(); cause != nil && IsUnreachable(err) {
+		err = cause
+	}
+	switch timeout, ok := errors.AsType[net.Error](err); {
+	case ok && timeout.Timeout():
+		return ErrSlow
+	case isFinal(err):
+		return err
+	case isOneOf(err, mysql.ErrUnknownPlugin, mysql.ErrOldPassword, mysql.ErrCleartextPassword, mysql.ErrNativePassword):
+		return ErrPlugin
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Err
+	}
+	if IsUnreachable(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNonsense, err)
+}
+
+// isFinal is true for an error that says all: the server's own, or one of ours.
+func isFinal(err error) bool {
+	if _, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return true
+	}
+	return isOneOf(err, ErrTooMuch, ErrNonsense, context.Canceled)
+}
+
+func isOneOf(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
 
 func is(err error, numbers ...uint16) bool {
@@ -138,10 +202,13 @@ func IsUnreachable(err error) bool {
 	if _, ok := errors.AsType[*dialError](err); ok {
 		return true
 	}
-	return slices.ContainsFunc([]error{
-		context.DeadlineExceeded, driver.ErrBadConn, io.EOF, io.ErrUnexpectedEOF, mysql.ErrInvalidConn,
-	}, func(target error) bool { return errors.Is(err, target) })
+	return isOneOf(err, ErrSlow, context.DeadlineExceeded, driver.ErrBadConn, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, mysql.ErrInvalidConn)
 }
+
+// IsMisbehaviour is true if the server sent what no MySQL server sends to who
+// asks what is asked here: there may be none behind that address, or one that
+// means harm. The less often it is asked again, the better.
+func IsMisbehaviour(err error) bool { return isOneOf(err, ErrTooMuch, ErrNonsense, ErrPlugin) }
 
 // A dialError is one of a Dial, which may be of any type.
 type dialError struct{ error }
@@ -157,4 +224,13 @@ var (
 	ErrNoAccount = errors.New("root has no account that logs in with a password")
 	// ErrLocked: another session holds the lock.
 	ErrLocked = errors.New("another session is changing the password")
+	// ErrSlow: the server had time enough.
+	ErrSlow = errors.New("the server takes too long")
+	// ErrTooMuch: the server sent more than any answer to what was asked has.
+	ErrTooMuch = errors.New("what answers there sends more than a MySQL server would")
+	// ErrNonsense: the server sent something else than an answer.
+	ErrNonsense = errors.New("what answers there does not speak as a MySQL server does")
+	// ErrPlugin: the server wants something else than a password of root, or wants
+	// it in clear text.
+	ErrPlugin = errors.New("the server does not let root in by a password: give its accounts the plugin caching_sha2_password")
 )

@@ -1,10 +1,15 @@
 // Package sql speaks with a running MySQL or MariaDB server about root's
 // accounts and the database. What it returns and prints holds no password.
+//
+// The server runs an image and settings of a tenant's, and whoever may make pods
+// in its namespace can answer in its stead: what it sends is bounded, and what it
+// says is cut and made printable.
 package sql
 
 import (
 	"context"
-	"database/sql"
+	"database/sql/driver"
+	"fmt"
 	"net"
 	"time"
 
@@ -14,10 +19,11 @@ import (
 // Root is the account of the connection Secret.
 const Root = "root"
 
-// Times that an answer may take.
+// Times that a server has in all, however often it sends a byte: to let somebody
+// in, and to answer all that a session asks.
 const (
-	dialTimeout = 5 * time.Second
-	readTimeout = 15 * time.Second
+	handshakeTime = 5 * time.Second
+	sessionTime   = 30 * time.Second
 )
 
 // A Dial connects to an address, such as one inside the cluster by the API
@@ -32,15 +38,23 @@ type Server struct {
 	Dial Dial
 	// User to log in as; Root where it is empty.
 	User string
+	// Hidden passwords are in no error, whatever the server says. The one of the
+	// login is hidden anyway.
+	Hidden []Password
+
+	// times of a server in tests.
+	times *times
 }
+
+// times that a server has.
+type times struct{ handshake, session time.Duration }
 
 // Login as the user. The caller closes the session.
 func (s Server) Login(ctx context.Context, p Password) (*Session, error) {
-	db, conn, err := s.connect(ctx, p)
+	out, err := s.connect(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	out := &Session{db: db, conn: conn}
 	if err := out.prepare(ctx); err != nil {
 		out.Close()
 		return nil, err
@@ -51,56 +65,98 @@ func (s Server) Login(ctx context.Context, p Password) (*Session, error) {
 // Ping the server as the user, which shows whether it accepts the password. No
 // statement is run.
 func (s Server) Ping(ctx context.Context, p Password) error {
-	db, conn, err := s.connect(ctx, p)
+	out, err := s.connect(ctx, p)
 	if err != nil {
 		return err
 	}
-	_ = conn.Close()
-	return db.Close()
+	out.Close()
+	return nil
 }
 
-func (s Server) connect(ctx context.Context, p Password) (*sql.DB, *sql.Conn, error) {
+func (s Server) connect(ctx context.Context, p Password) (*Session, error) {
 	const doing = "log in to the server"
-	connector, err := mysql.NewConnector(s.config(p))
-	if err != nil {
-		return nil, nil, wrap(err, doing)
+	given := times{handshakeTime, sessionTime}
+	if s.times != nil {
+		given = *s.times
 	}
-	db := sql.OpenDB(connector)
-	db.SetMaxOpenConns(1)
-	conn, err := db.Conn(ctx)
+	start := time.Now()
+	ctx, cancel := context.WithDeadline(ctx, start.Add(given.handshake))
+	defer cancel()
+	out := &Session{hidden: append([]Password{p}, s.Hidden...)}
+	raw, err := s.dial(ctx)
 	if err != nil {
-		_ = db.Close()
-		return nil, nil, wrap(err, doing)
+		return nil, out.wrap(err, doing)
 	}
-	return db, conn, nil
+	g, forDriver := startGuard(raw, start.Add(given.handshake))
+	out.guard = g
+	err = out.protect(func() error {
+		connector, err := mysql.NewConnector(s.config(p, forDriver))
+		if err != nil {
+			return err
+		}
+		c, err := connector.Connect(ctx)
+		out.conn, _ = c.(conn) // The driver's connections are.
+		return err
+	})
+	if err != nil {
+		out.Close()
+		return nil, out.wrap(err, doing)
+	}
+	g.extend(start.Add(given.session))
+	return out, nil
 }
 
 // config for one connection: the driver changes it where the server has no TLS.
-// The server's certificate is its own, so that TLS keeps listeners out, and
-// nobody who pretends to be the server.
-func (s Server) config(p Password) *mysql.Config {
+func (s Server) config(p Password, conn net.Conn) *mysql.Config {
 	c := mysql.NewConfig()
 	c.User, c.Passwd = s.User, string(p)
 	if c.User == "" {
 		c.User = Root
 	}
-	c.Net, c.Addr, c.DialFunc = "tcp", s.Address, s.dial
+	c.Net, c.Addr = "tcp", s.Address
+	c.DialFunc = func(context.Context, string, string) (net.Conn, error) { return conn, nil }
 	c.TLSConfig = "preferred"
-	c.Timeout, c.ReadTimeout, c.WriteTimeout = dialTimeout, readTimeout, readTimeout
 	// IDENTIFIED BY ? cannot be prepared.
 	c.InterpolateParams = true
 	c.Logger = &mysql.NopLogger{}
 	return c
 }
 
-func (s Server) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (s Server) dial(ctx context.Context) (net.Conn, error) {
 	d := s.Dial
 	if d == nil {
 		d = (&net.Dialer{}).DialContext
 	}
-	conn, err := d(ctx, network, address)
+	conn, err := d(ctx, "tcp", s.Address)
 	if err != nil {
 		return nil, &dialError{err}
 	}
 	return conn, nil
+}
+
+// errPanic is nonsense that the guard lets through.
+var errPanic = fmt.Errorf("%w", ErrNonsense)
+
+// protect a call of the driver, whose reading of some packets ends in a panic.
+// All of its reading is done by whoever calls it.
+func (s *Session) protect(call func() error) (err error) {
+	defer func() {
+		if recover() != nil {
+			s.guard.end(errPanic)
+			err = errPanic
+		}
+	}()
+	return call()
+}
+
+var (
+	_ driver.QueryerContext = conn(nil)
+	_ driver.ExecerContext  = conn(nil)
+)
+
+// A conn is what the driver's connections can do.
+type conn interface {
+	driver.Conn
+	driver.QueryerContext
+	driver.ExecerContext
 }

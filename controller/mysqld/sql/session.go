@@ -3,7 +3,11 @@ package sql
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
@@ -13,16 +17,20 @@ import (
 const lockName = "crossplane-mysql.rotate"
 
 // lockPatience with another session that holds the lock. It is shorter than the
-// time that an answer may take.
+// time that a session has.
 const lockPatience = 5 * time.Second
 
 // closePatience with a server that is told goodbye.
 const closePatience = time.Second
 
-// A Session is one connection.
+// A Session is one connection. All of the driver's reading is done by whoever
+// calls a method: package database/sql would read on in goroutines of its own,
+// where a panic ends the program.
 type Session struct {
-	db   *sql.DB
-	conn *sql.Conn
+	guard *guard
+	conn  conn
+	// hidden passwords are in no error.
+	hidden []Password
 	// version of the server, once it was asked for.
 	version version.Version
 }
@@ -32,13 +40,16 @@ func (s *Session) Close() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = s.conn.Close()
-		_ = s.db.Close()
+		if s.conn != nil {
+			_ = s.conn.Close() // The server is told; it need not listen.
+			s.guard.working.Wait()
+		}
 	}()
 	select {
 	case <-done:
 	case <-time.After(closePatience):
 	}
+	s.guard.end(io.EOF)
 }
 
 // Lock out all other sessions that want the same. A statement of a session that
@@ -46,8 +57,8 @@ func (s *Session) Close() {
 // all that was done, and nothing comes late.
 func (s *Session) Lock(ctx context.Context) error {
 	got := sql.NullInt64{}
-	if err := s.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", lockName, int64(lockPatience/time.Second)).Scan(&got); err != nil {
-		return wrap(err, "lock the accounts of root")
+	if err := s.queryRow(ctx, []sql.Scanner{&got}, "SELECT GET_LOCK(?, ?)", lockName, int64(lockPatience/time.Second)); err != nil {
+		return s.wrap(err, "lock the accounts of root")
 	}
 	if got.Int64 != 1 {
 		return ErrLocked
@@ -57,16 +68,16 @@ func (s *Session) Lock(ctx context.Context) error {
 
 // Version that the server gives to clients, and what it means.
 func (s *Session) Version(ctx context.Context) (string, version.Version, error) {
-	text := ""
-	if err := s.conn.QueryRowContext(ctx, "SELECT VERSION()").Scan(&text); err != nil {
-		return "", version.Version{}, wrap(err, "ask the server for its version")
+	text := sql.NullString{}
+	if err := s.queryRow(ctx, []sql.Scanner{&text}, "SELECT VERSION()"); err != nil {
+		return "", version.Version{}, s.wrap(err, "ask the server for its version")
 	}
-	v, err := version.Parse(text)
+	v, err := version.Parse(text.String)
 	if err != nil {
-		return "", version.Version{}, err
+		return "", version.Version{}, s.wrap(fmt.Errorf("%w: %w", ErrNonsense, err), "ask the server for its version")
 	}
 	s.version = v
-	return text, v, nil
+	return text.String, v, nil
 }
 
 // EnsureDatabase makes the database unless it is there. No name is none.
@@ -75,7 +86,7 @@ func (s *Session) EnsureDatabase(ctx context.Context, name string) error {
 		return nil
 	}
 	if err := s.exec(ctx, "CREATE DATABASE IF NOT EXISTS "+Quote(name)); err != nil {
-		return wrap(err, fmt.Sprintf("make the database %q", name))
+		return s.wrap(err, fmt.Sprintf("make the database %q", name))
 	}
 	return nil
 }
@@ -88,13 +99,13 @@ func (s *Session) EnsureDatabase(ctx context.Context, name string) error {
 func (s *Session) prepare(ctx context.Context) error {
 	const doing = "prepare the session"
 	if err := s.exec(ctx, "SET SESSION sql_mode = '', lock_wait_timeout = 10, wait_timeout = 60, long_query_time = 31536000"); err != nil {
-		return wrap(err, doing)
+		return s.wrap(err, doing)
 	}
 	err := s.exec(ctx, "SET SESSION sql_log_off = 1")
 	if err == nil {
 		return nil
 	}
-	if err = wrap(err, doing); is(err, specificAccessDenied) {
+	if err = s.wrap(err, doing); is(err, specificAccessDenied) {
 		return nil
 	}
 	return err
@@ -110,6 +121,65 @@ func (s *Session) known(ctx context.Context) (version.Version, error) {
 }
 
 func (s *Session) exec(ctx context.Context, query string, args ...any) error {
-	_, err := s.conn.ExecContext(ctx, query, args...)
+	return s.protect(func() error {
+		_, err := s.conn.ExecContext(ctx, query, named(args))
+		return err
+	})
+}
+
+// queryRow that is the only one.
+func (s *Session) queryRow(ctx context.Context, into []sql.Scanner, query string, args ...any) error {
+	n := 0
+	err := s.query(ctx, into, func() { n++ }, query, args...)
+	if err == nil && n != 1 {
+		return fmt.Errorf("%w: it answers with %d rows instead of one", ErrNonsense, n)
+	}
 	return err
+}
+
+// query rows, not too many, and do something with each once it was scanned.
+func (s *Session) query(ctx context.Context, into []sql.Scanner, each func(), query string, args ...any) error {
+	return s.protect(func() error {
+		rows, err := s.conn.QueryContext(ctx, query, named(args))
+		if err != nil {
+			return err
+		}
+		if err := scan(rows, into, each); err != nil {
+			s.guard.end(err) // Or the driver would read all that comes yet.
+			return err
+		}
+		return rows.Close()
+	})
+}
+
+func scan(rows driver.Rows, into []sql.Scanner, each func()) error {
+	row := make([]driver.Value, len(rows.Columns()))
+	if len(row) != len(into) {
+		return fmt.Errorf("%w: it answers with %d columns instead of %d", ErrNonsense, len(row), len(into))
+	}
+	for range maxRows {
+		if err := rows.Next(row); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for i, v := range row {
+			if b, ok := v.([]byte); ok {
+				v = slices.Clone(b) // It is the driver's.
+			}
+			if err := into[i].Scan(v); err != nil {
+				return fmt.Errorf("%w: %w", ErrNonsense, err)
+			}
+		}
+		each()
+	}
+	return ErrTooMuch
+}
+
+func named(args []any) []driver.NamedValue {
+	out := make([]driver.NamedValue, 0, len(args))
+	for i, a := range args {
+		out = append(out, driver.NamedValue{Ordinal: i + 1, Value: a})
+	}
+	return out
 }

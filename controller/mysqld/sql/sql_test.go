@@ -109,7 +109,7 @@ func TestErrors(t *testing.T) {
 		"HostNotAllowed": IsHostNotAllowed, "Busy": IsBusy, "ReadOnly": IsReadOnly, "AgainstPolicy": IsAgainstPolicy,
 		"AgainstHistory": IsAgainstHistory, "EmptyNotRetained": IsEmptyNotRetained, "PluginChanged": IsPluginChanged, "Unreachable": IsUnreachable,
 	}
-	number := func(n uint16) error { return wrap(&mysql.MySQLError{Number: n}, "try") }
+	number := func(n uint16) error { return (&Session{}).wrap(&mysql.MySQLError{Number: n}, "try") }
 	cases := map[string]struct {
 		err  error
 		want string
@@ -119,12 +119,12 @@ func TestErrors(t *testing.T) {
 		"1819": {number(1819), "AgainstPolicy"}, "1820": {number(1820), "PasswordExpired"}, "1862": {number(1862), "PasswordExpired"}, "3118": {number(3118), "Locked"},
 		"3638": {number(3638), "AgainstHistory"}, "3878": {number(3878), "EmptyNotRetained"}, "3894": {number(3894), "PluginChanged"}, "3955": {number(3955), "Locked"},
 		"1064":    {number(1064), ""},
-		"Refused": {wrap(&net.OpError{Op: "dial", Err: errors.New("connection refused")}, "try"), "Unreachable"},
-		"Forward": {wrap(&dialError{errors.New("no such pod")}, "try"), "Unreachable"},
-		"EOF":     {wrap(io.EOF, "try"), "Unreachable"},
-		"Bad":     {wrap(driver.ErrBadConn, "try"), "Unreachable"},
-		"Invalid": {wrap(mysql.ErrInvalidConn, "try"), "Unreachable"},
-		"Late":    {wrap(context.DeadlineExceeded, "try"), "Unreachable"},
+		"Refused": {(&Session{}).wrap(&net.OpError{Op: "dial", Err: errors.New("connection refused")}, "try"), "Unreachable"},
+		"Forward": {(&Session{}).wrap(&dialError{errors.New("no such pod")}, "try"), "Unreachable"},
+		"EOF":     {(&Session{}).wrap(io.EOF, "try"), "Unreachable"},
+		"Bad":     {(&Session{}).wrap(driver.ErrBadConn, "try"), "Unreachable"},
+		"Invalid": {(&Session{}).wrap(mysql.ErrInvalidConn, "try"), "Unreachable"},
+		"Late":    {(&Session{}).wrap(context.DeadlineExceeded, "try"), "Unreachable"},
 		"Ours":    {ErrRetained, ""},
 		"None":    {nil, ""},
 	}
@@ -140,14 +140,14 @@ func TestErrors(t *testing.T) {
 // TestScrub: the server quotes the text that it cannot parse.
 func TestScrub(t *testing.T) {
 	raw := &mysql.MySQLError{Number: 1064, SQLState: [5]byte{'4', '2', '0', '0', '0'}, Message: "You have an error near 'hunter2'"}
-	err := fmt.Errorf("outer: %w", wrapSecret(raw, "change the password of root"))
+	err := fmt.Errorf("outer: %w", (&Session{}).wrapSecret(raw, "change the password of root"))
 	if got := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(got, "hunter2") || !strings.Contains(got, "1064 (42000)") {
 		t.Error(got)
 	}
 	if got := fmt.Sprintf("%+v", errors.Unwrap(err)); strings.Contains(got, "hunter2") {
 		t.Error(got)
 	}
-	if got := wrap(raw, "make the database").Error(); !strings.Contains(got, "near") {
+	if got := (&Session{}).wrap(raw, "make the database").Error(); !strings.Contains(got, "near") {
 		t.Errorf("Other statements' errors are told in full: %s", got)
 	}
 }

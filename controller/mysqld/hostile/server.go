@@ -1,0 +1,151 @@
+// Package hostile has MySQL servers that mean harm, for tests of what asks them.
+package hostile
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"time"
+)
+
+// Bounds on what a trick does to its own machine.
+const (
+	longest = time.Minute
+	most    = 256 << 20
+)
+
+// Capabilities that a greeting tells
+// (https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__capabilities__flags.html).
+const (
+	capabilities    = 1 | 1<<2 | 1<<9 | 1<<13 | 1<<15 | 1<<17 | 1<<19 | 1<<24
+	capabilityTLS   = 1 << 11
+	statusMore      = 1 << 3
+	headerOK        = 0x00
+	headerInFile    = 0xfb
+	headerEOF       = 0xfe
+	headerError     = 0xff
+	authenticated   = 3
+	fullLogin       = 4
+	cachingSHA2     = "caching_sha2_password"
+	greetingVersion = 10
+)
+
+// A Server plays one trick on everybody who connects.
+type Server struct{ Trick Trick }
+
+// Serve connections until the listener is closed.
+func (s Server) Serve(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go s.Play(c)
+	}
+}
+
+// Play the trick on one client, and hang up.
+func (s Server) Play(c net.Conn) {
+	defer c.Close()                                                 //nolint:errcheck // Nobody is told.
+	_ = c.SetDeadline(time.Now().Add(longest))                      // A client that stays gets no more.
+	_ = s.Trick.play(&client{Conn: c, sent: 0})                     // The client hung up, or the trick is over.
+	_, _ = io.Copy(io.Discard, &io.LimitedReader{R: c, N: 1 << 20}) // What it says at last, so that it gets all of ours.
+}
+
+// A client that a trick is played on.
+type client struct {
+	net.Conn
+
+	sent int
+	// next number of a packet.
+	next byte
+}
+
+var errEnough = errors.New("enough was sent")
+
+// Write bytes, not without end.
+func (c *client) Write(p []byte) (int, error) {
+	if c.sent += len(p); c.sent > most {
+		return 0, errEnough
+	}
+	return c.Conn.Write(p)
+}
+
+// send a packet.
+func (c *client) send(payload ...byte) error {
+	_, err := c.Write(c.packet(payload))
+	return err
+}
+
+func (c *client) packet(payload []byte) []byte {
+	out := binary.LittleEndian.AppendUint32(nil, uint32(len(payload))) //nolint:gosec // Three bytes are enough for all of them.
+	out[3] = c.next
+	c.next++
+	return append(out, payload...)
+}
+
+// hear a packet of the client, which numbers the answer.
+func (c *client) hear() ([]byte, error) {
+	header := make([]byte, 4)
+	if _, err := io.ReadFull(c.Conn, header); err != nil {
+		return nil, err
+	}
+	c.next = header[3] + 1
+	header[3] = 0
+	payload := make([]byte, binary.LittleEndian.Uint32(header))
+	_, err := io.ReadFull(c.Conn, payload)
+	return payload, err
+}
+
+// greeting of a server with a plugin and more capabilities.
+func greeting(plugin string, more uint32) []byte {
+	flags := binary.LittleEndian.AppendUint32(nil, capabilities|more)
+	scramble := []byte("abcdefghijklmnopqrst")
+	return slices.Concat([]byte{greetingVersion}, []byte("8.4.6\x00"), []byte{1, 0, 0, 0}, scramble[:8], []byte{0}, flags[:2], []byte{0xff, 2, 0}, flags[2:],
+		[]byte{21}, make([]byte, 10), scramble[8:], []byte{0}, []byte(plugin), []byte{0})
+}
+
+// ok packet with a status.
+func ok(status byte) []byte { return []byte{headerOK, 0, 0, 2 | status, 0, 0, 0} }
+
+// refusal with a number and a text.
+func refusal(number uint16, text string) []byte {
+	return slices.Concat([]byte{headerError, byte(number), byte(number >> 8)}, []byte("#HY000"), []byte(text))
+}
+
+// admit whoever comes.
+func (c *client) admit() error {
+	if err := c.send(greeting(cachingSHA2, 0)...); err != nil {
+		return err
+	}
+	if _, err := c.hear(); err != nil {
+		return err
+	}
+	if err := c.send(1, authenticated); err != nil {
+		return err
+	}
+	return c.send(ok(0)...)
+}
+
+// answer each statement in the same way, after the first ones were let pass.
+func (c *client) answer(pass int, with func() error) error {
+	if err := c.admit(); err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		if _, err := c.hear(); err != nil {
+			return err
+		}
+		if n < pass {
+			if err := c.send(ok(0)...); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := with(); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package hostile
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Trick is what a server does to its clients.
+type Trick struct {
+	Name string
+
+	play func(c *client) error
+}
+
+// preparations are the statements of a session before the first one whose answer
+// has rows.
+const preparations = 2
+
+// Unprintable is a text that a terminal would obey.
+const Unprintable = "\x1b[2J\x1b]0;owned\x07\x00\xff\xfe\u202etxt.\r\nlevel=error msg=forged"
+
+// Tricks of all kinds.
+func Tricks() []Trick {
+	return []Trick{
+		{"silent", func(c *client) error { return c.wait() }},
+		{"drip", func(c *client) error { return c.drip(c.packet(greeting(cachingSHA2+strings.Repeat("x", 1000), 0))) }},
+		{"flood", func(c *client) error { return c.flood() }},
+		{"short", func(c *client) error { return c.send(greetingVersion, 0, 0) }},
+		{"text", func(c *client) error { return c.send(refusal(1045, strings.Repeat(Unprintable, 50_000))...) }},
+		{"unprintable", func(c *client) error { return c.send(refusal(1105, strings.Repeat(Unprintable, 20))...) }},
+		{"echo", func(c *client) error { return c.echo() }},
+		{"clear", func(c *client) error { return c.redirect("mysql_clear_password") }},
+		{"switches", func(c *client) error { return c.switches() }},
+		{"file", func(c *client) error {
+			return c.answer(0, func() error { return c.send(slices.Concat([]byte{headerInFile}, []byte("/etc/passwd"))...) })
+		}},
+		{"columns", func(c *client) error { return c.answer(preparations, func() error { return c.send(many(1 << 33)...) }) }},
+		{"rows", func(c *client) error { return c.answer(preparations, c.rows) }},
+		{"results", func(c *client) error { return c.answer(0, c.results) }},
+		{"dreamer", func(c *client) error { return c.answer(preparations, c.wait) }},
+	}
+}
+
+// wait until the client hangs up.
+func (c *client) wait() error {
+	_, err := c.Read(make([]byte, 1))
+	return err
+}
+
+// drip bytes, each of which is news.
+func (c *client) drip(all []byte) error {
+	for _, b := range all {
+		if _, err := c.Write([]byte{b}); err != nil {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return c.wait()
+}
+
+// flood of packets of the largest size, the first of which never ends.
+func (c *client) flood() error {
+	piece := bytes.Repeat([]byte{0xff, 0xff, 0xff, 0}, 16<<10)
+	for {
+		if _, err := c.Write(piece); err != nil {
+			return err
+		}
+	}
+}
+
+// redirect the login to another plugin, and say what was heard.
+func (c *client) redirect(plugin string) error {
+	if err := c.send(greeting(cachingSHA2, 0)...); err != nil {
+		return err
+	}
+	if _, err := c.hear(); err != nil {
+		return err
+	}
+	if err := c.send(slices.Concat([]byte{headerEOF}, []byte(plugin), []byte{0}, []byte("short"), []byte{0})...); err != nil {
+		return err
+	}
+	said, err := c.hear()
+	if err != nil {
+		return err
+	}
+	return c.send(refusal(1105, "it said "+string(said))...)
+}
+
+// switches from one plugin to the other without end.
+func (c *client) switches() error {
+	if err := c.send(greeting(cachingSHA2, 0)...); err != nil {
+		return err
+	}
+	for {
+		if _, err := c.hear(); err != nil {
+			return err
+		}
+		if err := c.send(slices.Concat([]byte{headerEOF}, []byte("mysql_native_password"), []byte{0}, []byte("abcdefghijklmnopqrst"), []byte{0})...); err != nil {
+			return err
+		}
+	}
+}
+
+// echo the password, which a client tells whoever speaks TLS, as every server
+// may ask it to.
+func (c *client) echo() error {
+	if err := c.send(greeting(cachingSHA2, capabilityTLS)...); err != nil {
+		return err
+	}
+	if _, err := c.hear(); err != nil {
+		return err
+	}
+	certificate, err := newCertificate()
+	if err != nil {
+		return err
+	}
+	c.Conn = tls.Server(c.Conn, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+	if _, err := c.hear(); err != nil {
+		return err
+	}
+	if err := c.send(1, fullLogin); err != nil {
+		return err
+	}
+	password, err := c.hear()
+	if err != nil {
+		return err
+	}
+	return c.send(refusal(1105, "the password is "+string(bytes.TrimRight(password, "\x00")))...)
+}
+
+func newCertificate() (tls.Certificate, error) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
+	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: private}, err
+}
+
+// many columns, as a number of eight bytes.
+func many(n uint64) []byte { return binary.LittleEndian.AppendUint64([]byte{headerEOF}, n) }
+
+// rows without end.
+func (c *client) rows() error {
+	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
+	column := slices.Concat(text("def"), text(""), text(""), text(""), text("a"), text(""), []byte{12, 255, 0, 0, 1, 0, 0, 253, 0, 0, 0, 0, 0})
+	if err := c.send(1); err != nil {
+		return err
+	}
+	if err := c.send(column...); err != nil {
+		return err
+	}
+	for {
+		if err := c.send(text("1")...); err != nil {
+			return err
+		}
+	}
+}
+
+// results without end, for a statement that has none.
+func (c *client) results() error {
+	for {
+		if err := c.send(ok(statusMore)...); err != nil {
+			return err
+		}
+	}
+}

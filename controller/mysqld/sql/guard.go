@@ -1,0 +1,177 @@
+package sql
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"sync"
+	"time"
+)
+
+// Limits on what a server may send in one session. The largest answer that is
+// asked for, the accounts of root, is a few kilobytes.
+const (
+	maxBytes   = 1 << 20
+	maxPackets = 10_000
+)
+
+// A guard stands between the driver and a server that means harm, perhaps. The
+// driver believes what it is told: it makes room for a packet of 16 MiB before
+// it comes, and for any number of columns, which the program does not survive.
+// The guard lets nothing through that is no answer of ours, and after its
+// deadline nothing at all. As the driver leaves no place between its TLS and its
+// reading, the guard speaks TLS with both.
+//
+//	driver ⇄ a pipe ⇄ guard ⇄ the network ⇄ server
+type guard struct {
+	// raw is the connection to the server, below its TLS.
+	raw            net.Conn
+	server, driver net.Conn
+
+	working sync.WaitGroup
+	mu      sync.Mutex
+	cause   error
+}
+
+// startGuard on a connection to a server. The driver gets the other end.
+func startGuard(raw net.Conn, until time.Time) (g *guard, forDriver net.Conn) {
+	forDriver, ours := net.Pipe()
+	g = &guard{raw: raw, server: LimitBytes(raw, maxBytes), driver: ours}
+	g.extend(until)
+	g.working.Go(func() { g.end(g.run()) })
+	return g, forDriver
+}
+
+// extend the time of the session. It is one deadline for all that is sent and
+// read: a server that sends a byte now and then does not put it off.
+func (g *guard) extend(until time.Time) {
+	_ = g.raw.SetDeadline(until) // On a connection that is closed there is nothing to end.
+}
+
+// run until one of both hangs up, or the server does what it must not.
+func (g *guard) run() error {
+	if err := g.introduce(); err != nil {
+		return err
+	}
+	g.working.Go(func() {
+		_, err := io.Copy(g.server, g.driver)
+		g.end(errors.Join(err, net.ErrClosed))
+	})
+	check := checkLogin
+	for range maxPackets {
+		packet, err := g.pass(check)
+		if err != nil {
+			return err
+		}
+		if packet.kind() == kindOK {
+			check = checkAnswer // From the end of the login on.
+		}
+	}
+	return ErrTooMuch
+}
+
+// pass a packet of the server on that has nothing wrong with it.
+func (g *guard) pass(check func(packet) error) (packet, error) {
+	p, err := readPacket(g.server)
+	if err == nil {
+		err = check(p)
+	}
+	if err == nil {
+		_, err = g.driver.Write(p)
+	}
+	return p, err
+}
+
+// lengthOfTLSRequest is that of the packet by which a client asks for TLS, which
+// is the beginning of the one that it would send otherwise
+// (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_ssl_request.html).
+const lengthOfTLSRequest = headerLength + 32
+
+// introduce the driver to the server, with TLS if both want it.
+func (g *guard) introduce() error {
+	if _, err := g.pass(checkGreeting); err != nil {
+		return err
+	}
+	response, err := readPacket(g.driver)
+	if err != nil {
+		return err
+	}
+	if _, err := g.server.Write(response); err != nil || len(response) != lengthOfTLSRequest {
+		return err
+	}
+	return g.encrypt()
+}
+
+// encrypt both ways. The server's certificate is its own, so that TLS keeps
+// listeners out, and nobody who pretends to be the server.
+func (g *guard) encrypt() error {
+	certificate, err := ownCertificate()
+	if err != nil {
+		return err
+	}
+	server := tls.Client(g.server, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // See above.
+	if err := server.Handshake(); err != nil {
+		return err
+	}
+	driver := tls.Server(g.driver, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13})
+	if err := driver.Handshake(); err != nil {
+		return err
+	}
+	g.server, g.driver = server, driver
+	return nil
+}
+
+// ownCertificate of the guard, which nobody verifies: the driver is in the same
+// process.
+var ownCertificate = sync.OnceValues(func() (tls.Certificate, error) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
+	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: private}, err
+})
+
+// end the session for a reason, the first of which counts.
+func (g *guard) end(cause error) {
+	g.mu.Lock()
+	if g.cause == nil {
+		g.cause = cause
+	}
+	g.mu.Unlock()
+	_ = g.raw.Close()    // Below TLS, which would say goodbye to a server that does not listen.
+	_ = g.driver.Close() // Nothing is lost: what the driver did not read is of no use.
+}
+
+// why the session has ended; nil while it goes on.
+func (g *guard) why() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.cause
+}
+
+// A limitedConn ends after so many bytes of the other side.
+type limitedConn struct {
+	net.Conn
+
+	left int
+}
+
+// LimitBytes that are read from a connection. What comes after them is an error.
+func LimitBytes(c net.Conn, most int) net.Conn { return &limitedConn{Conn: c, left: most} }
+
+// Read some of what is left.
+func (c *limitedConn) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, ErrTooMuch
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
+}

@@ -1,0 +1,190 @@
+package sql
+
+import (
+	"bytes"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/pem"
+	"io"
+)
+
+// Limits on a packet, and on the answer to one statement.
+const (
+	maxPacket  = 64 << 10
+	maxColumns = 16
+	maxRows    = 200
+)
+
+// A packet with its header: a length of three bytes, and a number
+// (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_packets.html).
+type packet []byte
+
+const (
+	headerLength = 4
+	// firstNumber of an answer's packets. The driver takes none for the first that
+	// has another; that a later one has it again, maxRows prevents.
+	firstNumber = 1
+)
+
+// Kinds of packets, which are their first bytes.
+const (
+	kindOK     = 0x00
+	kindMore   = 0x01
+	kindFile   = 0xfb
+	kindSwitch = 0xfe
+	kindError  = 0xff
+)
+
+func (p packet) number() byte    { return p[headerLength-1] }
+func (p packet) payload() []byte { return p[headerLength:] }
+func (p packet) kind() byte      { return p[headerLength] }
+
+// readPacket of which there is at least one byte. It makes no room for one that
+// is too long.
+func readPacket(r io.Reader) (packet, error) {
+	header := [headerLength]byte{}
+	if _, err := io.ReadFull(r, header[:]); err != nil {
+		return nil, err
+	}
+	length := binary.LittleEndian.Uint32([]byte{header[0], header[1], header[2], 0})
+	switch {
+	case length > maxPacket:
+		return nil, ErrTooMuch
+	case length == 0:
+		return nil, ErrNonsense
+	}
+	p := make(packet, headerLength+length)
+	copy(p, header[:])
+	_, err := io.ReadFull(r, p.payload())
+	return p, err
+}
+
+// lengthOfGreeting after the server's version.
+const lengthOfGreeting = 44
+
+// checkGreeting of a server. What is checked here and below are the places where
+// the driver would read past the end
+// (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_handshake_v10.html).
+func checkGreeting(p packet) error {
+	if p.kind() == kindError {
+		return checkError(p)
+	}
+	_, rest, ended := bytes.Cut(p.payload(), []byte{0})
+	if !ended || len(rest) < lengthOfGreeting {
+		return ErrNonsense
+	}
+	return nil
+}
+
+// checkLogin is for a server's packets between its greeting and its word whether
+// somebody may come in.
+func checkLogin(p packet) error {
+	switch p.kind() {
+	case kindOK:
+		return checkOK(p)
+	case kindError:
+		return checkError(p)
+	case kindSwitch:
+		return checkSwitch(p)
+	case kindMore:
+		return checkMore(p)
+	}
+	return ErrNonsense
+}
+
+// checkSwitch to another way to log in
+// (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_auth_switch_request.html).
+func checkSwitch(p packet) error {
+	plugin, scramble, _ := bytes.Cut(p.payload()[1:], []byte{0})
+	if string(plugin) == native && len(bytes.TrimSuffix(scramble, []byte{0})) < 20 {
+		return ErrNonsense
+	}
+	return nil
+}
+
+// checkMore of what a login needs: one byte, or the public key of the server.
+func checkMore(p packet) error {
+	more := p.payload()[1:]
+	if len(more) <= 1 {
+		return nil
+	}
+	block, _ := pem.Decode(more)
+	if block == nil {
+		return ErrNonsense
+	}
+	key, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if _, ok := key.(*rsa.PublicKey); err != nil || !ok {
+		return ErrNonsense
+	}
+	return nil
+}
+
+// checkAnswer to a statement. Its first packet is the number of columns, unless it
+// is the whole answer.
+func checkAnswer(p packet) error {
+	if p.number() != firstNumber {
+		return nil
+	}
+	switch kind := p.kind(); {
+	case kind == kindOK:
+		return checkOK(p)
+	case kind == kindError:
+		return checkError(p)
+	case kind == kindFile: // It wants to read a file of ours.
+		return ErrNonsense
+	case kind > maxColumns:
+		return ErrTooMuch
+	}
+	return nil
+}
+
+// checkError is for a number, and a state that may be missing
+// (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_err_packet.html).
+func checkError(p packet) error {
+	const marker, length, withState = 3, 4, 9
+	if e := p.payload(); len(e) < length || e[marker] == '#' && len(e) < withState {
+		return ErrNonsense
+	}
+	return nil
+}
+
+// moreResults follow, which no statement of ours has.
+const moreResults = 1 << 3
+
+// checkOK is for two numbers, the status and the warnings
+// (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_ok_packet.html).
+func checkOK(p packet) error {
+	rest := p.payload()[1:]
+	for range 2 {
+		n := lengthOfNumber(rest)
+		if n > len(rest) {
+			return ErrNonsense
+		}
+		rest = rest[n:]
+	}
+	switch {
+	case len(rest) < 2:
+		return ErrNonsense
+	case rest[0]&moreResults != 0:
+		return ErrTooMuch
+	}
+	return nil
+}
+
+// lengthOfNumber in bytes, which its first byte tells
+// (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_dt_integers.html).
+func lengthOfNumber(b []byte) int {
+	if len(b) == 0 {
+		return 1
+	}
+	switch b[0] {
+	case 0xfc:
+		return 3
+	case 0xfd:
+		return 4
+	case 0xfe:
+		return 9
+	}
+	return 1
+}
