@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -50,6 +52,9 @@ type Credentials struct {
 	clock   func() time.Time
 	meter   *meter
 
+	turns   *turns
+	strains *strains
+
 	mu    sync.Mutex
 	asked map[instance.Key]asking
 }
@@ -62,10 +67,15 @@ type asking struct {
 
 // Reconcile the credentials of an instance.
 func (c *Credentials) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	if !c.turns.take(k.Namespace) {
+		return reconcile.Result{RequeueAfter: nextTurn}, nil
+	}
+	defer c.turns.give(k.Namespace)
 	lives, err := c.gather.Gather(ctx, k)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	c.forget(k, lives)
 	for _, s := range lives {
 		start, serving := served(s.XR)
 		if !serving || s.XR.Dying() || s.XR.Type != v1.TypeMySQL || !s.XR.Protected() && !s.Ephemeral() {
@@ -96,6 +106,9 @@ func (c *Credentials) life(ctx context.Context, k instance.Key, s *instance.Stat
 	last := c.asked[k]
 	c.mu.Unlock()
 	now := c.clock()
+	if left := c.strains.left(k, start, now); left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
 	in, err := c.input(ctx, s)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -103,6 +116,7 @@ func (c *Credentials) life(ctx context.Context, k instance.Key, s *instance.Stat
 	in.Verify = last.start != start || now.Sub(last.at) >= recheck
 	result, err := c.rotator.Reconcile(ctx, in)
 	c.meter.rotated(result)
+	pause := c.strains.note(k, start, c.clock(), result.Strained)
 	if (in.Verify || len(result.Done) > 0) && !s.Ephemeral() {
 		if kerr := c.status.KeepPassword(ctx, s); err == nil {
 			err = kerr
@@ -117,12 +131,27 @@ func (c *Credentials) life(ctx context.Context, k instance.Key, s *instance.Stat
 	case err != nil:
 		return reconcile.Result{}, err
 	}
+	if result.Strained {
+		log.FromContext(ctx).Info("The server is asked less often", "pause", pause.String(), "state", result.Credentials.State, "message", result.Credentials.Message)
+		return reconcile.Result{RequeueAfter: pause}, nil
+	}
 	if in.Verify && result.Credentials.State == v1.CredentialsInSync {
 		c.mu.Lock()
 		c.asked[k] = asking{at: now, start: start}
 		c.mu.Unlock()
 	}
 	return reconcile.Result{RequeueAfter: c.after(s, result)}, nil
+}
+
+// forget an instance that is gone. One whose server is down is not.
+func (c *Credentials) forget(k instance.Key, lives []*instance.State) {
+	if slices.ContainsFunc(lives, func(s *instance.State) bool { return s.XR != nil }) {
+		return
+	}
+	c.strains.forget(k)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.asked, k)
 }
 
 func (c *Credentials) after(s *instance.State, result rotate.Result) time.Duration {

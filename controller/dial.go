@@ -89,6 +89,7 @@ func forward(ctx context.Context, cfg *rest.Config, kube kubernetes.Interface, n
 	if err != nil {
 		return nil, err
 	}
+	dialing := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ready, failed := make(chan struct{}), make(chan error, 1)
 	f, err := portforward.NewOnAddresses(tunnel, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(v1.Port)}, ctx.Done(), ready, io.Discard, io.Discard)
@@ -101,6 +102,9 @@ func forward(ctx context.Context, cfg *rest.Config, kube kubernetes.Interface, n
 	case err := <-failed:
 		cancel()
 		return nil, fmt.Errorf("cannot forward to pod %s/%s: %w", namespace, pod, err)
+	case <-dialing.Done():
+		cancel()
+		return nil, fmt.Errorf("cannot forward to pod %s/%s: %w", namespace, pod, dialing.Err())
 	case <-ready:
 	}
 	ports, err := f.GetPorts()

@@ -115,7 +115,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 			Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dial(cfg, pods),
 			Grace: c.PasswordGrace, Settle: rotate.DefaultSettle,
 		},
-		asked: map[instance.Key]asking{}, meter: r.meter,
+		asked: map[instance.Key]asking{}, meter: r.meter, turns: newTurns(c.MaxConcurrent), strains: newStrains(),
 	}
 	b := Verifications{
 		gather: g, perform: &verify.Performer{Client: mgr.GetClient(), AgentImage: c.AgentImage},

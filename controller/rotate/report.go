@@ -29,6 +29,25 @@ const (
 	stuck = 30 * time.Second
 )
 
+// Times that a pass may take, with a server that is well: one that comes to its
+// end, and one that does not.
+const (
+	slow  = 5 * time.Second
+	tardy = time.Second
+)
+
+// strained is true if a pass with the server cost too much, whatever came of it.
+func strained(last Step, err error, took time.Duration) bool {
+	_, kube := errors.AsType[*kubeError](err)
+	switch {
+	case kube:
+		return false
+	case sql.IsMisbehaviour(err), took >= slow:
+		return true
+	}
+	return (err != nil || last.Do == Refused) && took >= tardy
+}
+
 // note what was done.
 func (p *pass) note(s Step) {
 	p.result.Done = append(p.result.Done, s.Do)
@@ -107,6 +126,8 @@ func (p *pass) failed(out Result, err error) (Result, error) {
 		return p.fail(out, "The Secret that holds the password of this instance cannot be read, or its password cannot be used"), nil
 	case sql.IsUnreachable(err), sql.IsBusy(err), errors.Is(err, sql.ErrLocked), errors.Is(err, context.Canceled):
 		return p.wait(out, "Waiting for the server: "+err.Error()), nil
+	case sql.IsMisbehaviour(err):
+		return p.fail(out, advice(err)), nil
 	}
 	return p.fail(out, advice(err)), err
 }
@@ -142,6 +163,7 @@ func advice(err error) string {
 		{sql.IsReadOnly, "the server is read-only: set read_only and super_read_only to OFF"},
 		{sql.IsAgainstPolicy, "the server's rules for passwords do not allow the wanted one (validate_password): choose another"},
 		{sql.IsAgainstHistory, "the server does not allow a password that was used before (password_history): choose another"},
+		{sql.IsMisbehaviour, "the Service of this instance leads to something that is not its server, or does not behave as one: see which pods it selects; it is asked less and less often"},
 	} {
 		if known.is(err) {
 			return known.say + " (" + err.Error() + ")"

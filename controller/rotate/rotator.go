@@ -103,6 +103,9 @@ type Result struct {
 	Done []Action
 	// Version that the server gives to clients, or "" where it was not asked.
 	Version string
+	// Strained is true if the server cost more than one that is well does: it should
+	// be asked less and less often.
+	Strained bool
 }
 
 // A pass is one run of Reconcile.
@@ -124,10 +127,12 @@ func (r *Rotator) Reconcile(ctx context.Context, in Input) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	p := &pass{Rotator: r, in: in, accepted: map[sql.Password]bool{}}
+	start := p.now()
 	last, err := p.run(ctx)
 	if p.session != nil {
 		p.session.Close()
 	}
+	p.result.Strained = strained(last, err, p.now().Sub(start))
 	return p.report(last, err)
 }
 
@@ -209,7 +214,7 @@ func (p *pass) others() []sql.Password {
 }
 
 func (p *pass) open(ctx context.Context, candidate sql.Password) (session, error) {
-	server := sql.Server{Address: p.in.Address, Dial: p.Dial}
+	server := sql.Server{Address: p.in.Address, Dial: p.Dial, Hidden: p.candidates()}
 	if server.Address == "" {
 		server.Address = net.JoinHostPort(p.in.Instance.Host(), strconv.Itoa(v1.Port))
 	}

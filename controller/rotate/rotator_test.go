@@ -1,6 +1,7 @@
 package rotate
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +122,7 @@ func TestMessages(t *testing.T) {
 		"History":   {reason: "Another password helps.", harm: number(3638), wanted: "b", state: v1.CredentialsFailed, says: "choose another", fails: true},
 		"Busy":      {reason: "Connections come free.", harm: number(1040), wanted: "b", state: v1.CredentialsChanging, says: "Waiting for the server"},
 		"Missing":   {reason: "The password's Secret is gone.", harm: func(*cluster) {}, wanted: "", state: v1.CredentialsFailed, says: "cannot be read"},
+		"Stranger":  {reason: "It is no server.", harm: down(fmt.Errorf("cannot log in: %w", sql.ErrNonsense)), wanted: "b", state: v1.CredentialsFailed, says: "see which pods it selects"},
 		"LockTaken": {reason: "Another controller is at it.", harm: func(c *cluster) { c.locked = true }, wanted: "b", state: v1.CredentialsChanging, says: "another session"},
 	}
 	for name, tc := range cases {
@@ -135,6 +137,37 @@ func TestMessages(t *testing.T) {
 			}
 			if len(c.effects) != effects {
 				t.Errorf("%s did %q", tc.reason, c.effects[effects:])
+			}
+		})
+	}
+}
+
+// TestStrained: what a server must not cost.
+func TestStrained(t *testing.T) {
+	denied := Step{Do: Refused}
+	cases := map[string]struct {
+		reason string
+		last   Step
+		err    error
+		took   time.Duration
+		want   bool
+	}{
+		"Well":        {reason: "It is quick.", took: 999 * time.Millisecond},
+		"Busy":        {reason: "A change takes its time where much is to do.", took: 4 * time.Second},
+		"Slow":        {reason: "It came to its end, and took too long.", took: 5 * time.Second, want: true},
+		"Denied":      {reason: "It is quick to say no.", last: denied, took: time.Millisecond},
+		"DeniedSlow":  {reason: "It could have said so at once.", last: denied, took: time.Second, want: true},
+		"Down":        {reason: "Nobody listens.", err: errGone, took: time.Millisecond},
+		"NoAnswer":    {reason: "It did not answer in its time.", err: sql.ErrSlow, took: 5 * time.Second, want: true},
+		"Flood":       {reason: "It sent too much.", err: fmt.Errorf("cannot log in: %w", sql.ErrTooMuch), want: true},
+		"Nonsense":    {reason: "It is no server.", err: sql.ErrNonsense, want: true},
+		"OtherPlugin": {reason: "It wants the password in clear text.", err: sql.ErrPlugin, want: true},
+		"API":         {reason: "The API server is no database server.", err: &kubeError{errBoom}, took: time.Minute},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := strained(tc.last, tc.err, tc.took); got != tc.want {
+				t.Errorf("%s Got %v", tc.reason, got)
 			}
 		})
 	}

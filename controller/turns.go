@@ -1,0 +1,119 @@
+package main
+
+import (
+	"sync"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+const (
+	// share of one namespace in the workers that speak with servers: one in four.
+	share = 4
+	// nextTurn is how long an instance waits that its namespace has no turn for.
+	nextTurn = time.Second
+)
+
+// Turns are what the instances of a namespace take to speak with their servers.
+// Who can make servers that do not answer makes them in a namespace of its own,
+// and holds up no other.
+type turns struct {
+	most int
+
+	mu   sync.Mutex
+	busy map[string]int
+}
+
+// newTurns at so many workers.
+func newTurns(workers int) *turns {
+	return &turns{most: max(workers/share, 1), busy: map[string]int{}}
+}
+
+// take a turn, which is to be given back; false if the namespace has all of its.
+func (t *turns) take(namespace string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.busy[namespace] >= t.most {
+		return false
+	}
+	t.busy[namespace]++
+	return true
+}
+
+// give a turn back.
+func (t *turns) give(namespace string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.busy[namespace]--; t.busy[namespace] == 0 {
+		delete(t.busy, namespace)
+	}
+}
+
+// Pauses after a server cost too much. They double from the first to the
+// longest.
+const (
+	firstPause   = 2 * time.Second
+	longestPause = 5 * time.Minute
+	// restartPause is the longest for a server that has started since. That may have
+	// mended it; but whoever means harm can start it as often as they like.
+	restartPause = 30 * time.Second
+)
+
+// A strain is that a server cost too much, so many times in a row.
+type strain struct {
+	times int
+	// at is when it did last, in that start of the server.
+	at    time.Time
+	start string
+}
+
+// pause after it, for a server that is in this start.
+func (s strain) pause(start string) time.Duration {
+	out := firstPause
+	for n := 1; n < s.times && out < longestPause; n++ {
+		out *= 2
+	}
+	if start != s.start {
+		return min(out, restartPause)
+	}
+	return min(out, longestPause)
+}
+
+// Strains of all instances. An event of an instance does not end its pause.
+type strains struct {
+	mu sync.Mutex
+	of map[instance.Key]strain
+}
+
+func newStrains() *strains { return &strains{of: map[instance.Key]strain{}} }
+
+// left of an instance's pause.
+func (s *strains) left(k instance.Key, start string, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, ok := s.of[k]
+	if !ok {
+		return 0
+	}
+	return last.pause(start) - now.Sub(last.at)
+}
+
+// note what a server cost, and return the pause that follows.
+func (s *strains) note(k instance.Key, start string, now time.Time, strained bool) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !strained {
+		delete(s.of, k)
+		return 0
+	}
+	next := strain{times: s.of[k].times + 1, at: now, start: start}
+	s.of[k] = next
+	return next.pause(start)
+}
+
+// forget an instance.
+func (s *strains) forget(k instance.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, k)
+}
