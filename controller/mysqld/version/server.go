@@ -10,7 +10,10 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // A Server is what a server's program says of itself, as the file version.json.
@@ -24,8 +27,12 @@ type Server struct {
 	Banner string `json:"banner"`
 }
 
-// patience with a server that is asked for its version.
-const patience = time.Minute
+const (
+	// patience with a server that is asked for its version.
+	patience = time.Minute
+	// outputDelay is how long a program's output is waited for once it has ended.
+	outputDelay = time.Second
+)
 
 // maxAnswer in bytes of a server's answer, and of version.json.
 const maxAnswer = 64 << 10
@@ -44,13 +51,53 @@ func Ask(ctx context.Context) (Server, error) {
 	if err != nil {
 		return Server{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, program, append(args, "--version")...).Output() //nolint:gosec // One of the programs above.
+	out, err := ask(ctx, patience, program, append(args, "--version")...)
 	if err != nil {
 		return Server{}, fmt.Errorf("cannot ask %s for its version: %w", program, err)
 	}
-	return FromBanner(string(out[:min(len(out), maxAnswer)]))
+	return FromBanner(out)
+}
+
+// ask a program that is the image's, and may be anything. Its time is that of all
+// that it starts, and what it started ends with it.
+func ask(ctx context.Context, limit time.Duration, program string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	out := &answer{}
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // One of the programs above.
+	cmd.Stdout, cmd.WaitDelay = out, outputDelay
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	killAll := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = killAll
+	err := cmd.Run()
+	if cmd.Process != nil {
+		_ = killAll() // Mostly there is nobody any more.
+	}
+	switch {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("it did not end within %s", limit)
+	case out.tooLong:
+		return "", fmt.Errorf("it prints more than %d bytes", maxAnswer)
+	case errors.Is(err, exec.ErrWaitDelay): // It has ended, and somebody whom it left behind has not.
+		err = nil
+	}
+	return out.String(), err
+}
+
+// An answer of a program, which is refused where it gets too long.
+type answer struct {
+	strings.Builder
+
+	tooLong bool
+}
+
+// Write a piece.
+func (a *answer) Write(p []byte) (int, error) {
+	if a.Len()+len(p) > maxAnswer {
+		a.tooLong = true
+		return 0, io.ErrShortWrite
+	}
+	return a.Builder.Write(p)
 }
 
 // Find the server program of this image, and the arguments that keep it from
@@ -78,7 +125,7 @@ func FromBanner(text string) (Server, error) {
 		return Server{}, err
 	}
 	line, _, _ := strings.Cut(text, "\n")
-	return Server{Version: n, Flavour: v.Flavour, Banner: line}, nil
+	return Server{Version: n, Flavour: v.Flavour, Banner: v1.PrintableText(line, v1.MaxForeignText)}, nil
 }
 
 // Read a version.json.

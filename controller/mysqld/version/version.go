@@ -30,7 +30,7 @@ type Version struct {
 const maxLength = 256
 
 var (
-	plain = regexp.MustCompile(`^(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:[-+~. ].*)?$`)
+	plain = regexp.MustCompile(`^(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:[-+~. ][ -~]*)?$`)
 	// banner is what a server prints when it is asked for its version.
 	banner = regexp.MustCompile(`\bVer (\S+)`)
 )

@@ -29,6 +29,8 @@ func TestParse(t *testing.T) {
 		"Fourth":             {text: "8.4.6.1", want: Version{MySQL, 8, 4, 6}},
 		"GluedOn":            {text: "8.4.6a", bad: true},
 		"Newline":            {text: "8.4.6\n9", bad: true},
+		"Unprintable":        {text: "8.4.6-\x1b[2J", bad: true},
+		"NoUTF8":             {text: "8.4.6-\xff", bad: true},
 		"Negative":           {text: "-8.4.6", bad: true},
 		"MariaDBWithoutOwn":  {text: "MariaDB", bad: true},
 		"SpaceAndComment":    {text: "8.4.6 MySQL Community Server", want: Version{MySQL, 8, 4, 6}},

@@ -1,0 +1,65 @@
+package version
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestHostileProgram: an image's mysqld may be anything. It is heard for its time
+// and its length, and nothing of it is left.
+func TestHostileProgram(t *testing.T) {
+	const banner = "echo mysqld  Ver 8.4.6 for Linux on x86_64; "
+	cases := map[string]struct {
+		reason, script string
+		time           time.Duration
+		want           string
+		says           string
+	}{
+		"Well":     {reason: "It says it.", script: banner, want: "mysqld Ver 8.4.6 for Linux on x86_64\n"},
+		"Sleeps":   {reason: "It says nothing.", script: "sleep 600", time: time.Second, says: "did not end within 1s"},
+		"Deaf":     {reason: "It does not want to end.", script: "trap '' TERM INT HUP; while :; do sleep 1; done", time: time.Second, says: "did not end within 1s"},
+		"Child":    {reason: "Its child holds the output.", script: banner + "sleep 600 & echo $! >pid", want: "mysqld Ver 8.4.6 for Linux on x86_64\n"},
+		"Children": {reason: "Its child holds the output, and it waits for that.", script: "sleep 600 & echo $! >pid; wait", time: time.Second, says: "did not end within 1s"},
+		"Floods":   {reason: "It prints without end.", script: "exec cat /dev/zero", says: "prints more than 65536 bytes"},
+		"Fails":    {reason: "It is no server.", script: "exit 3", says: "exit status 3"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			patience := max(tc.time, 0)
+			if patience == 0 {
+				patience = time.Minute
+			}
+			got, err := ask(t.Context(), patience, "/bin/sh", "-c", tc.script)
+			if got != tc.want || (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%s Got %.80q, %v", tc.reason, got, err)
+			}
+			if raw, err := os.ReadFile("pid"); err == nil {
+				gone(t, strings.TrimSpace(string(raw)))
+			}
+		})
+	}
+}
+
+// gone is true of a process that was killed, also if nobody waited for it.
+func gone(t *testing.T, pid string) {
+	t.Helper()
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 400 {
+		raw, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+		if err != nil || strings.Contains(string(raw), ") Z ") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	_ = syscall.Kill(n, syscall.SIGKILL)
+	t.Errorf("process %s is left", pid)
+}
