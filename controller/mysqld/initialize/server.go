@@ -138,7 +138,9 @@ func (s *server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "unix", s.socket)
 }
 
-func (s *server) sql() sql.Server { return sql.Server{Address: "localhost", Dial: s.dial} }
+func (s *server) sql() sql.Server {
+	return sql.Server{Address: "localhost", Dial: s.dial, Hidden: []sql.Password{s.generated}}
+}
 
 // takeOver the server: the wanted password becomes the only one, and the server is
 // told to stop, with a statement: this process may not have the right to signal it,

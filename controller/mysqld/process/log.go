@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"sync"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // Bounds on what is kept of a server's log: lines of complaints, bytes of a line,
@@ -36,7 +38,7 @@ func (l *Log) Write(p []byte) (int, error) {
 		line, after, whole := bytes.Cut(rest, []byte{'\n'})
 		l.partial = append(l.partial, line[:min(len(line), maxLine-len(l.partial))]...)
 		if whole {
-			l.line(strings.TrimSpace(string(l.partial)))
+			l.line(strings.TrimSpace(v1.PrintableText(string(l.partial), maxLine)))
 			l.partial = l.partial[:0]
 		}
 		rest = after
@@ -79,9 +81,5 @@ func (l *Log) Complaints() string {
 	if len(lines) == 0 {
 		return "it said nothing"
 	}
-	text := strings.Join(lines, "; ")
-	if len(text) > maxComplaints {
-		text = strings.ToValidUTF8(text[:maxComplaints], "") + "…"
-	}
-	return text
+	return v1.PrintableText(strings.Join(lines, "; "), maxComplaints)
 }

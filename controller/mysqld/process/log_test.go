@@ -19,8 +19,13 @@ func TestLog(t *testing.T) {
 			said:   "server: t 0 [Warning] b\nserver: t 1 [ERROR] [MY-1] [InnoDB] bad\nserver: t 0 [ERROR] [MY-2] [Server] worse\n",
 		},
 		"LastWords": {pieces: []string{"one\n", "\n", "two\nhalf"}, want: "one; two"},
-		"Many":      {pieces: []string{"a\nb\nc\nd\ne\nf\ng\n"}, want: "c; d; e; f; g"},
-		"Long":      {pieces: slices.Repeat([]string{strings.Repeat("y", 10_000), "\n"}, 10), want: strings.Repeat("y", 300) + "; " + strings.Repeat("y", 298) + "…"},
+		"Terminal": {
+			pieces: []string{"t 0 [ERROR] \x1b[2Jbad\xff\u202eworse\n"},
+			want:   " [2Jbad worse",
+			said:   "server: t 0 [ERROR]  [2Jbad worse\n",
+		},
+		"Many": {pieces: []string{"a\nb\nc\nd\ne\nf\ng\n"}, want: "c; d; e; f; g"},
+		"Long": {pieces: slices.Repeat([]string{strings.Repeat("y", 10_000), "\n"}, 10), want: strings.Repeat("y", 300) + "; " + strings.Repeat("y", 295) + "…"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

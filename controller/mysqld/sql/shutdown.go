@@ -6,7 +6,7 @@ import "context"
 // returns.
 func (s *Session) ShutDown(ctx context.Context) error {
 	if err := s.exec(ctx, "SHUTDOWN"); err != nil && !IsUnreachable(err) { // It may be faster than its answer.
-		return wrap(err, "stop the server")
+		return s.wrap(err, "stop the server")
 	}
 	return nil
 }

@@ -45,7 +45,9 @@ func listTables(ctx context.Context, db *sql.DB) ([]table, error) {
 		if err := rows.Scan(&t.schema, &t.name, &t.bytes); err != nil {
 			return nil, err
 		}
-		tables = append(tables, t)
+		if tables = append(tables, t); len(tables) > maxRows {
+			return nil, errTooMany
+		}
 	}
 	return tables, rows.Err()
 }
@@ -130,6 +132,11 @@ func (c *checker) finish(t table, err error) {
 	c.at = slices.DeleteFunc(c.at, func(other table) bool { return other == t })
 }
 
+// maxAnswers about one table. A server that finds a table broken names some pages.
+const maxAnswers = 10_000
+
+var errTooMany = errors.New("the server's answer has no end")
+
 // An answer is a row of what CHECK TABLE returns.
 type answer struct{ kind, text string }
 
@@ -145,7 +152,9 @@ func check(ctx context.Context, db *sql.DB, t table) error {
 		if err := rows.Scan(&name, &op, &a.kind, &a.text); err != nil {
 			return err
 		}
-		answers = append(answers, a)
+		if answers = append(answers, a); len(answers) > maxAnswers {
+			return errTooMany
+		}
 	}
 	if err := rows.Err(); err != nil {
 		return err

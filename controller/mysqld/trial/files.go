@@ -84,7 +84,9 @@ func dictionary(ctx context.Context, db *sql.DB) ([]string, error) {
 		if err := rows.Scan(&name); err != nil {
 			return nil, err
 		}
-		known = append(known, path.Clean(name))
+		if known = append(known, path.Clean(name)); len(known) > maxRows {
+			return nil, errTooMany
+		}
 	}
 	return known, rows.Err()
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"time"
@@ -53,6 +54,16 @@ func (t *Trial) start(ctx context.Context, program string, a arguments) (*server
 	return s, nil
 }
 
+// handshakeTime in all that a server has to let somebody in.
+const handshakeTime = 5 * time.Second
+
+// Limits on what a server sends over one connection: it may have a million
+// tables, and not any number of them.
+const (
+	maxBytes = 256 << 20
+	maxRows  = 1_000_000
+)
+
 // lockPatience in seconds with a transaction of the copy that was prepared and
 // waits for somebody to end it (XA).
 const lockPatience = "60"
@@ -60,6 +71,13 @@ const lockPatience = "60"
 func (s *server) open() (*sql.DB, error) {
 	c := mysql.NewConfig()
 	c.User, c.Net, c.Addr, c.Logger = "root", "unix", s.socket(), &mysql.NopLogger{}
+	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return mysqldsql.LimitBytes(conn, maxBytes), nil
+	}
 	c.Params = map[string]string{"lock_wait_timeout": lockPatience}
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
@@ -75,7 +93,7 @@ func (s *server) answer(ctx context.Context) error {
 	}
 	defer db.Close() //nolint:errcheck // It said nothing of importance.
 	for {
-		err := db.PingContext(ctx)
+		err := s.ping(ctx, db)
 		if err == nil {
 			return nil
 		}
@@ -90,6 +108,13 @@ func (s *server) answer(ctx context.Context) error {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// ping that the server has to answer in its time, however often it sends a byte.
+func (s *server) ping(ctx context.Context, db *sql.DB) error {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
+	defer cancel()
+	return db.PingContext(ctx)
 }
 
 // cause of an error of something that the server was asked: it has ended, or
