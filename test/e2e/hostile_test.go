@@ -1,0 +1,265 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A mob is a namespace of instances whose servers mean harm. None has a pod of its own: Crossplane leaves the instances as
+// they are, and each one's Service leads to the port of one trick.
+type mob struct {
+	namespace string
+	tricks    []string
+	xrs       []*unstructured.Unstructured
+	started   time.Time
+}
+
+const (
+	hostilePod      = "hostile"
+	hostilePassword = "nobody must read this"
+)
+
+// TestHostileServers: a claim is created, changed and deleted beside servers of every trick, which are asked less and less
+// often, by two workers at most.
+func TestHostileServers(t *testing.T) {
+	t.Parallel()
+	alone := newServer(t, classComposition)
+	aloneTimes := alone.timed(t)
+	m := newMob(t)
+	beside := newServer(t, classComposition)
+	besideTimes := beside.timed(t)
+	started := time.Now()
+	beside.delete(t)
+	beside.proven(t, 1)
+	t.Logf("alone: %s; beside hostile servers: %s, deleted after %.1f s", aloneTimes, besideTimes, time.Since(started).Seconds())
+	m.asked(t)
+	m.heard(t)
+}
+
+// timed creation and change of the password of a claim.
+func (s *server) timed(t *testing.T) string {
+	t.Helper()
+	start := time.Now()
+	s.create(t)
+	s.version(t)
+	s.connects(t, s.password)
+	created := time.Since(start)
+	start = time.Now()
+	s.set(t, map[string]any{"password": "changed"})
+	s.connects(t, "changed")
+	return fmt.Sprintf("created after %.1f s, changed after %.1f s", created.Seconds(), time.Since(start).Seconds())
+}
+
+// newMob whose servers are asked from now on.
+func newMob(t *testing.T) *mob {
+	t.Helper()
+	m := &mob{namespace: namespace(t)}
+	p := toolboxPod(m.namespace, hostilePod, "")
+	p.Labels = map[string]string{"app": hostilePod}
+	startPod(t, p)
+	ports := m.play(t)
+	m.started = time.Now()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "wanted"}, StringData: map[string]string{"password": hostilePassword}}
+	if err := suite.kube.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	for trick, port := range ports {
+		m.tricks = append(m.tricks, trick)
+		m.join(t, trick, port)
+	}
+	return m
+}
+
+// play all tricks in the pod, and return their ports.
+func (m *mob) play(t *testing.T) map[string]int {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "hostile")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./test/hostile")
+	build.Dir, build.Env = repository(), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	f, err := os.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // It was only read.
+	if err := stream(t.Context(), m.namespace, hostilePod, f, &strings.Builder{}, "sh", "-c", "cat >/tmp/hostile && chmod 755 /tmp/hostile && (/tmp/hostile </dev/null >/tmp/log 2>&1 &)"); err != nil {
+		t.Fatal(err)
+	}
+	ports := map[string]int{}
+	eventually(t, "the tricks", func(ctx context.Context) error {
+		for _, line := range m.log(ctx) {
+			name, port := "", 0
+			if _, err := fmt.Sscanf(line, "port %d %s", &port, &name); err == nil {
+				ports[name] = port
+			}
+		}
+		if len(ports) < 10 {
+			return fmt.Errorf("%d are played", len(ports))
+		}
+		return nil
+	})
+	return ports
+}
+
+// log of the pod, in lines.
+func (m *mob) log(ctx context.Context) []string {
+	out, err := in(ctx, m.namespace, hostilePod, "", "cat", "/tmp/log")
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimSpace(out), "\n")
+}
+
+// join an instance that serves, as far as its status tells. Crossplane neither composes nor removes anything for it.
+func (m *mob) join(t *testing.T, trick string, port int) {
+	t.Helper()
+	paused := map[string]string{"crossplane.io/paused": "true"}
+	xr := object("zalando.org/v1", "XDatabase", "", "")
+	xr.SetGenerateName("e2e-hostile-")
+	xr.SetAnnotations(paused)
+	xr.SetLabels(map[string]string{"crossplane.io/claim-namespace": m.namespace, "crossplane.io/claim-name": trick})
+	spec := map[string]any{"type": "mysql", "passwordSecretRef": map[string]any{"name": "wanted", "key": "password"}}
+	xr.Object["spec"] = with(spec, "claimRef", map[string]any{"apiVersion": "zalando.org/v1", "kind": "Database", "namespace": m.namespace, "name": trick})
+	m.make(t, xr)
+	claim := object("zalando.org/v1", "Database", m.namespace, trick)
+	claim.SetAnnotations(paused)
+	claim.Object["spec"] = with(spec, "resourceRef", map[string]any{"apiVersion": "zalando.org/v1", "kind": "XDatabase", "name": xr.GetName()})
+	m.make(t, claim)
+	m.make(t, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: trick},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": hostilePod}, Ports: []corev1.ServicePort{{Port: 3306, TargetPort: intstr.FromInt(port)}}},
+	})
+	raw, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []map[string]any{{
+		"type": "Serving", "status": "True", "reason": "Hostile", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+	}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := suite.kube.Status().Patch(t.Context(), xr, client.RawPatch(types.MergePatchType, raw)); err != nil {
+		t.Fatal(err)
+	}
+	m.xrs = append(m.xrs, xr)
+}
+
+func with(spec map[string]any, key string, value any) map[string]any {
+	out := map[string]any{key: value}
+	for k, v := range spec {
+		out[k] = v
+	}
+	return out
+}
+
+// make an object that goes with the test.
+func (m *mob) make(t *testing.T, o client.Object) {
+	t.Helper()
+	if err := suite.kube.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(suite.kube.Delete(context.WithoutCancel(t.Context()), o)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// asked is every server, less and less often, and not many at once.
+func (m *mob) asked(t *testing.T) {
+	t.Helper()
+	clients, most := map[string]int{}, 0
+	eventually(t, "that every server was asked", func(ctx context.Context) error {
+		clear(clients)
+		for _, line := range m.log(ctx) {
+			name, open := "", 0
+			if _, err := fmt.Sscanf(line, "client %s %d", &name, &open); err == nil {
+				clients[name]++
+				most = max(most, open)
+			}
+		}
+		if len(clients) < len(m.tricks) {
+			return fmt.Errorf("asked were %v of %v", clients, m.tricks)
+		}
+		return nil
+	})
+	past := time.Since(m.started)
+	if most > 4 { // Two workers, each of which may have two sessions with its server.
+		t.Errorf("%d connections were open at once", most)
+	}
+	for trick, n := range clients {
+		if limit := allowed(trick, past); n > limit {
+			t.Errorf("%s was asked %d times in %s, want %d at most", trick, n, past, limit)
+		}
+	}
+	t.Logf("asked in %s, with %d connections at most: %v", past.Round(time.Second), most, clients)
+}
+
+// allowed connections to a server in this time, with pauses that double from two seconds on. What says no as a server may
+// is asked a dozen times in the first minute.
+func allowed(trick string, past time.Duration) int {
+	if trick == "unprintable" || trick == "echo" {
+		return 20
+	}
+	n := 2 // The first one, and one that has just begun.
+	for pause, left := 2*time.Second, past; left > pause; pause *= 2 {
+		left -= pause
+		n++
+	}
+	return n
+}
+
+// heard is nothing of them that cannot be printed, or should not be.
+func (m *mob) heard(t *testing.T) {
+	t.Helper()
+	for _, xr := range m.xrs {
+		eventually(t, "a status", func(ctx context.Context) error {
+			if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(xr), xr); err != nil {
+				return err
+			}
+			credentials, _, _ := unstructured.NestedStringMap(xr.Object, "status", "credentials")
+			if credentials["message"] == "" {
+				return errors.New("it says nothing of its server")
+			}
+			m.clean(t, credentials["message"])
+			return nil
+		})
+	}
+	list := &corev1.EventList{}
+	if err := suite.kube.List(t.Context(), list, client.InNamespace(m.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		m.clean(t, list.Items[i].Message)
+	}
+	log, err := kubectl(t.Context(), "logs", "--namespace", keeper, "deployment/crossplane-mysql", "--tail", "2000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(log) {
+		m.clean(t, strings.TrimSpace(strings.ReplaceAll(line, "\t", " ")))
+	}
+}
+
+// clean is a text that prints, is not long and tells no password.
+func (m *mob) clean(t *testing.T, text string) {
+	t.Helper()
+	if strings.Contains(text, hostilePassword) || len(text) > 16<<10 || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		t.Errorf("somebody says %q", text)
+	}
+}
