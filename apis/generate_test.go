@@ -119,7 +119,20 @@ func newGenerator(t *testing.T) *generator {
 	for _, r := range roots {
 		p.NeedPackage(r)
 	}
+	p.Schemata[crd.TypeIdent{Package: roots[0], Name: "Amount"}] = amountSchema()
 	return &generator{parser: p, pkg: roots[0], roots: roots, col: col}
+}
+
+// amountSchema is that of resource.Quantity, which no marker can write, with
+// bounds.
+func amountSchema() extv1.JSONSchemaProps {
+	return extv1.JSONSchemaProps{
+		Description:  "An Amount is a number, or a text such as 1Gi.",
+		XIntOrString: true,
+		AnyOf:        []extv1.JSONSchemaProps{{Type: "integer"}, {Type: "string"}},
+		Pattern:      v1.QuantityPattern,
+		MaxLength:    new(int64(v1.MaxQuantityLength)),
+	}
 }
 
 // schema of a type, with every reference resolved.

@@ -53,7 +53,7 @@ func (g *generator) xrd(t *testing.T) *xapiextv1.CompositeResourceDefinition {
 
 func (g *generator) xrSchema(t *testing.T) *xapiextv1.CompositeResourceValidation {
 	t.Helper()
-	spec := g.schema(t, "MySQLSpec")
+	spec := g.spec(t, "MySQLSpec")
 	// A setting may be a string, a number or a boolean, which a structural
 	// schema can only say by not saying a type.
 	preserve := true
@@ -67,6 +67,17 @@ func (g *generator) xrSchema(t *testing.T) *xapiextv1.CompositeResourceValidatio
 		Properties:  map[string]extv1.JSONSchemaProps{"spec": spec, "status": g.schema(t, "MySQLStatus")},
 	}
 	return &xapiextv1.CompositeResourceValidation{OpenAPIV3Schema: raw(t, root)}
+}
+
+// spec of either API. An amount may be a number or a text, and the generator
+// makes a text of it wherever it is used.
+func (g *generator) spec(t *testing.T, name string) extv1.JSONSchemaProps {
+	t.Helper()
+	spec := g.schema(t, name)
+	for _, of := range []string{"limits", "requests"} {
+		spec.Properties["resources"].Properties[of].AdditionalProperties.Schema.Type = ""
+	}
+	return spec
 }
 
 // xrdDatabase of the second API.
@@ -83,7 +94,7 @@ func (g *generator) xrdDatabase(t *testing.T) *xapiextv1.CompositeResourceDefini
 		Type:        "object",
 		Description: "A MongoDB or MySQL server behind a port of every node. With storageSize the data of a MySQL outlives it.",
 		Required:    []string{"spec"},
-		Properties:  map[string]extv1.JSONSchemaProps{"spec": g.schema(t, "DatabaseSpec"), "status": g.schema(t, "MySQLStatus")},
+		Properties:  map[string]extv1.JSONSchemaProps{"spec": g.spec(t, "DatabaseSpec"), "status": g.schema(t, "MySQLStatus")},
 	})}
 	s.Versions[0].AdditionalPrinterColumns = []extv1.CustomResourceColumnDefinition{
 		{Name: "TYPE", Type: "string", JSONPath: ".spec.type"},

@@ -5,18 +5,13 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
-	"regexp"
 	"strings"
 
 	"github.com/crossplane/function-sdk-go/errors"
 	"google.golang.org/protobuf/types/known/structpb"
-	"k8s.io/apimachinery/pkg/api/resource"
-)
 
-// absurdNumber has an exponent of four digits or more. Reading 1e-9999999 as a
-// quantity takes seconds, and a longer exponent takes for ever: whoever may
-// write a claim could stop the function for everybody.
-var absurdNumber = regexp.MustCompile(`^[+-]?[0-9.]*[eE][+-]?[0-9]{4,}`)
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
 
 // A fieldError says which field of an object cannot be read, and why.
 type fieldError struct {
@@ -122,15 +117,16 @@ func decodeValue(c *codec, value *structpb.Value, v reflect.Value, strict bool) 
 }
 
 func decodeQuantity(value *structpb.Value, v reflect.Value) error {
-	if absurdNumber.MatchString(value.GetStringValue()) {
-		return errors.New("the number is out of all proportion: use one such as 1Gi or 0.5")
+	text := value.GetStringValue()
+	if _, ok := value.GetKind().(*structpb.Value_StringValue); !ok {
+		b, err := value.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		text = string(b)
 	}
-	q := resource.Quantity{}
-	b, err := value.MarshalJSON()
+	q, err := v1.ParseQuantity(text)
 	if err != nil {
-		return err
-	}
-	if err := q.UnmarshalJSON(b); err != nil {
 		return err
 	}
 	v.Set(reflect.ValueOf(q))

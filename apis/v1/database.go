@@ -1,7 +1,6 @@
 package v1
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -47,7 +46,7 @@ const DefaultDatabasePassword = "my_passwd"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.storageSize) || !has(self.type) || self.type == 'mysql'",optionalOldSelf=true,message="storageSize is for type mysql: no backup of a real mongod was ever restored, so nobody knows that its data would come back; leave storageSize out, and the data goes with the pod"
 // +kubebuilder:validation:XValidation:rule="!has(self.passwordSecretRef) || !has(self.type) || self.type == 'mysql'",message="passwordSecretRef is for type mysql: a server of type mongo asks for no password"
 // +kubebuilder:validation:XValidation:rule="has(self.storageSize) == has(oldSelf.storageSize)",message="storageSize cannot come or go: without it the data is gone with the pod; create another Database"
-// +kubebuilder:validation:XValidation:rule="!has(self.storageSize) || !has(oldSelf.storageSize) || !isQuantity(self.storageSize) || !isQuantity(oldSelf.storageSize) || quantity(self.storageSize).compareTo(quantity(oldSelf.storageSize)) >= 0",message="the storage size may grow, it cannot shrink"
+// +kubebuilder:validation:XValidation:rule="!has(self.storageSize) || !has(oldSelf.storageSize) || !self.storageSize.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || !oldSelf.storageSize.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || quantity(self.storageSize).compareTo(quantity(oldSelf.storageSize)) >= 0",message="the storage size may grow, it cannot shrink"
 // +kubebuilder:validation:XValidation:rule="has(self.storageSize) || !(has(self.deletionPolicy) || has(self.backup) || has(self.restore))",message="deletionPolicy, backup and restore are for a Database with storageSize: without it nothing is kept"
 // +kubebuilder:validation:XValidation:rule="!has(self.compositeDeletePolicy) || self.compositeDeletePolicy == 'Background'",message="compositeDeletePolicy must be Background: a foreground deletion would remove the server before its backup is taken"
 type DatabaseSpec struct {
@@ -77,7 +76,7 @@ type DatabaseSpec struct {
 	// Resources of the server's container. The default is the platform's.
 	//
 	// +optional
-	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	Resources *Resources `json:"resources,omitempty"`
 
 	// Size of the data volume, such as 1Gi, for type mysql. It may grow where the
 	// storage class allows it. Without it the data is gone with the server's pod;
@@ -87,7 +86,7 @@ type DatabaseSpec struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') && isQuantity(self) && quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ei')) <= 0",message="storageSize must be a quantity from 1Mi to 1Ei, such as 1Gi"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') && quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ei')) <= 0",message="storageSize must be a quantity from 1Mi to 1Ei, such as 1Gi"
 	StorageSize *string `json:"storageSize,omitempty"`
 
 	// DeletionPolicy says what happens to the data when the claim is deleted:

@@ -1,7 +1,6 @@
 package v1
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -37,7 +36,7 @@ type ClaimReference struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.password) != has(self.passwordSecretRef)",message="set exactly one of password and passwordSecretRef"
 // +kubebuilder:validation:XValidation:rule="has(self.storage_size) != has(self.storageSize)",message="set exactly one of storage_size and storageSize"
-// +kubebuilder:validation:XValidation:rule="!((has(self.storage_size) || has(self.storageSize)) && (has(oldSelf.storage_size) || has(oldSelf.storageSize))) || !isQuantity(has(self.storage_size) ? self.storage_size : self.storageSize) || !isQuantity(has(oldSelf.storage_size) ? oldSelf.storage_size : oldSelf.storageSize) || quantity(has(self.storage_size) ? self.storage_size : self.storageSize).compareTo(quantity(has(oldSelf.storage_size) ? oldSelf.storage_size : oldSelf.storageSize)) >= 0",message="the storage size may grow, it cannot shrink"
+// +kubebuilder:validation:XValidation:rule="!((has(self.storage_size) || has(self.storageSize)) && (has(oldSelf.storage_size) || has(oldSelf.storageSize))) || !(has(self.storage_size) ? self.storage_size : self.storageSize).matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || !(has(oldSelf.storage_size) ? oldSelf.storage_size : oldSelf.storageSize).matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || quantity(has(self.storage_size) ? self.storage_size : self.storageSize).compareTo(quantity(has(oldSelf.storage_size) ? oldSelf.storage_size : oldSelf.storageSize)) >= 0",message="the storage size may grow, it cannot shrink"
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName cannot change; delete the claim (a backup is taken) and create it again with the new class"
 // +kubebuilder:validation:XValidation:rule="!has(self.compositeDeletePolicy) || self.compositeDeletePolicy == 'Background'",message="compositeDeletePolicy must be Background: a foreground deletion would remove the server before its backup is taken"
 type MySQLSpec struct {
@@ -80,7 +79,7 @@ type MySQLSpec struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') && isQuantity(self) && quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ei')) <= 0",message="storage_size must be a quantity from 1Mi to 1Ei, such as 1Gi"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') && quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ei')) <= 0",message="storage_size must be a quantity from 1Mi to 1Ei, such as 1Gi"
 	StorageSizeLegacy *string `json:"storage_size,omitempty"`
 
 	// Size of the data volume, such as 1Gi. It may grow where
@@ -89,7 +88,7 @@ type MySQLSpec struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') && isQuantity(self) && quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ei')) <= 0",message="storageSize must be a quantity from 1Mi to 1Ei, such as 1Gi"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') && quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ei')) <= 0",message="storageSize must be a quantity from 1Mi to 1Ei, such as 1Gi"
 	StorageSize *string `json:"storageSize,omitempty"`
 
 	// StorageClassName of the data volume. The default is the platform's, or
@@ -110,7 +109,7 @@ type MySQLSpec struct {
 	// Resources of the server's container. The default is the platform's.
 	//
 	// +optional
-	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	Resources *Resources `json:"resources,omitempty"`
 
 	// Config holds settings of the section [mysqld] of my.cnf, such as
 	// max_connections: 200. A change restarts the server. Settings that would

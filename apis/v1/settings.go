@@ -1,7 +1,6 @@
 package v1
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -39,9 +38,9 @@ type Settings struct {
 	// class. Only for StorageClass.
 	DefaultStorageClassName *string `json:"defaultStorageClassName,omitempty"`
 	// DefaultResources of the server's container.
-	DefaultResources *corev1.ResourceRequirements `json:"defaultResources,omitempty"`
+	DefaultResources *Resources `json:"defaultResources,omitempty"`
 	// JobResources of the restore Job's containers.
-	JobResources *corev1.ResourceRequirements `json:"jobResources,omitempty"`
+	JobResources *Resources `json:"jobResources,omitempty"`
 	// NamespaceReuse says whether an instance may restore a backup that was taken
 	// in an earlier namespace of the same name, which may have had another owner:
 	// Refuse or Allow. Where it may, the controller gives the instance the volume of

@@ -13,19 +13,14 @@ const (
 	MaxStorageSize = "1Ei"
 )
 
-// sizePattern of a size; the schema has the same. Reading 1e-9999999 as a
-// quantity takes seconds, and a longer exponent takes for ever: whoever may
-// write a claim could stop everybody's.
+// sizePattern of a size; the schema has the same.
 var sizePattern = regexp.MustCompile(`^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$`)
 
 // ParseSize of a data volume.
 func ParseSize(text string) (resource.Quantity, error) {
-	if len(text) > 32 || !sizePattern.MatchString(text) {
+	q, err := ParseQuantity(text)
+	if err != nil || !sizePattern.MatchString(text) {
 		return resource.Quantity{}, fmt.Errorf("%.40q is not a quantity: use a number with a unit, such as 1Gi", text)
-	}
-	q, err := resource.ParseQuantity(text)
-	if err != nil {
-		return resource.Quantity{}, fmt.Errorf("%q is not a quantity: use a number with a unit, such as 1Gi", text)
 	}
 	if q.Cmp(resource.MustParse(MinStorageSize)) < 0 || q.Cmp(resource.MustParse(MaxStorageSize)) > 0 {
 		return resource.Quantity{}, fmt.Errorf("%s is not from %s to %s", text, MinStorageSize, MaxStorageSize)

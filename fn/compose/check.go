@@ -40,7 +40,7 @@ func (p *plan) checkSpec() error {
 	errs = append(errs, p.checkPasswordFields(spec)...)
 	errs = append(errs, p.parseSize(spec)...)
 	errs = append(errs, p.checkServiceSpec(spec.Child("service"))...)
-	errs = append(errs, checkResources(spec.Child("resources"), p.spec.Resources)...)
+	errs = append(errs, p.checkResources(spec.Child("resources"))...)
 	errs = append(errs, checkPolicies(spec, p.spec)...)
 	config, bad := renderConfig(spec.Child("config"), p.spec.Config)
 	p.config = config

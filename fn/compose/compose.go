@@ -19,8 +19,11 @@ type plan struct {
 	spec     v1.MySQLSpec
 	image    string
 	// asked is the size that the spec asks for, and size what the volume gets.
-	asked    resource.Quantity
-	size     resource.Quantity
+	asked resource.Quantity
+	size  resource.Quantity
+	// serverResources and jobResources are what their containers ask for.
+	serverResources, jobResources corev1.ResourceRequirements
+
 	password string
 	config   string
 	volume   string
@@ -36,8 +39,10 @@ type plan struct {
 // already.
 func Compose(in Input) (*Output, error) {
 	p := &plan{Input: in, engine: engineOf(in), instance: in.XR.Instance(), spec: withDefaults(in.XR.Spec.MySQLSpec)}
-	if err := p.checkSpec(); err != nil {
-		return &Output{}, err
+	for _, step := range []func() error{p.readSettings, p.checkSpec} {
+		if err := step(); err != nil {
+			return &Output{}, err
+		}
 	}
 	for _, step := range []func() error{p.checkStorage, p.checkGrowth, p.checkPassword, p.checkService, p.checkNames, p.decide} {
 		if err := step(); err != nil {

@@ -37,7 +37,7 @@ func (p *plan) initContainers() []corev1.Container {
 		initialize.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: p.spec.Database}}
 	}
 	// They are over before the server begins, and so may have what it has.
-	tools.Resources, initialize.Resources = p.serverResources(), p.serverResources()
+	tools.Resources, initialize.Resources = p.serverResources, p.serverResources
 	return []corev1.Container{tools, initialize}
 }
 

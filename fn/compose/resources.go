@@ -8,26 +8,74 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// checkResources refuses what no container may ask for.
-func checkResources(path *field.Path, r *corev1.ResourceRequirements) field.ErrorList {
+// checkResources of the server, and take those of the platform where the claim
+// has none.
+func (p *plan) checkResources(path *field.Path) field.ErrorList {
+	r := p.spec.Resources
 	if r == nil {
 		return nil
 	}
 	var errs field.ErrorList
+	p.serverResources, errs = quantities(path, r)
 	if len(r.Claims) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("claims"), "resource claims are not supported: remove them"))
 	}
-	errs = append(errs, checkAmounts(path.Child("limits"), r.Limits)...)
-	errs = append(errs, checkAmounts(path.Child("requests"), r.Requests)...)
-	for _, name := range sortedNames(r.Requests) {
-		request := r.Requests[name]
-		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
+	errs = append(errs, checkAmounts(path.Child("limits"), p.serverResources.Limits)...)
+	errs = append(errs, checkAmounts(path.Child("requests"), p.serverResources.Requests)...)
+	for _, name := range sortedNames(p.serverResources.Requests) {
+		request := p.serverResources.Requests[name]
+		if limit, ok := p.serverResources.Limits[name]; ok && request.Cmp(limit) > 0 {
 			errs = append(errs, field.Invalid(path.Child("requests").Key(string(name)), request.String(), "is more than the limit of "+limit.String()))
 		}
 	}
 	return errs
+}
+
+// readSettings of the platform: what its containers get.
+func (p *plan) readSettings() error {
+	for _, of := range []struct {
+		field string
+		r     *v1.Resources
+		into  *corev1.ResourceRequirements
+	}{
+		{"defaultResources", p.Settings.DefaultResources, &p.serverResources},
+		{"jobResources", p.Settings.JobResources, &p.jobResources},
+	} {
+		if of.r == nil {
+			continue
+		}
+		r, errs := quantities(field.NewPath(of.field), of.r)
+		if len(errs) > 0 {
+			return refuse(v1.ReasonInvalid, "the Composition's input: %v", errs.ToAggregate())
+		}
+		*of.into = r
+	}
+	return nil
+}
+
+// quantities of the amounts that a container asks for.
+func quantities(path *field.Path, r *v1.Resources) (corev1.ResourceRequirements, field.ErrorList) {
+	limits, errs := readAmounts(path.Child("limits"), r.Limits)
+	requests, more := readAmounts(path.Child("requests"), r.Requests)
+	return corev1.ResourceRequirements{Limits: limits, Requests: requests, Claims: r.Claims}, append(errs, more...)
+}
+
+func readAmounts(path *field.Path, amounts map[corev1.ResourceName]v1.Amount) (corev1.ResourceList, field.ErrorList) {
+	var errs field.ErrorList
+	out := corev1.ResourceList{}
+	for _, name := range slices.Sorted(maps.Keys(amounts)) {
+		q, err := v1.ParseQuantity(string(amounts[name]))
+		if err != nil {
+			errs = append(errs, field.Forbidden(path.Key(clip(string(name))), clip(err.Error())))
+			continue
+		}
+		out[name] = q
+	}
+	return out, errs
 }
 
 func checkAmounts(path *field.Path, amounts corev1.ResourceList) field.ErrorList {

@@ -119,18 +119,15 @@ func (p *plan) versionContainer() corev1.Container {
 }
 
 func (p *plan) jobContainer(name, image string, mounts []corev1.VolumeMount, command ...string) corev1.Container {
-	c := corev1.Container{
+	return corev1.Container{
 		Name:                     name,
 		Image:                    image,
 		Command:                  command,
 		VolumeMounts:             mounts,
+		Resources:                p.jobResources,
 		SecurityContext:          p.containerSecurity(),
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
-	if r := p.Settings.JobResources; r != nil {
-		c.Resources = *r
-	}
-	return c
 }
 
 func claimVolume(name, claim string, readOnly bool) corev1.Volume {

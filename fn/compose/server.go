@@ -116,24 +116,13 @@ func (p *plan) serverContainer() corev1.Container {
 		StartupProbe:    &corev1.Probe{ProbeHandler: tcp, PeriodSeconds: 1, FailureThreshold: startupProbes},
 		ReadinessProbe:  &corev1.Probe{ProbeHandler: tcp, PeriodSeconds: 5, FailureThreshold: 3},
 		SecurityContext: p.containerSecurity(),
+		Resources:       p.serverResources,
 	}
 	for _, v := range p.volumes() {
 		v.mount.Name = v.Name
 		c.VolumeMounts = append(c.VolumeMounts, v.mount)
 	}
-	c.Resources = p.serverResources()
 	return c
-}
-
-// serverResources are the claim's, or the platform's.
-func (p *plan) serverResources() corev1.ResourceRequirements {
-	switch {
-	case p.spec.Resources != nil:
-		return *p.spec.Resources
-	case p.Settings.DefaultResources != nil:
-		return *p.Settings.DefaultResources
-	}
-	return corev1.ResourceRequirements{}
 }
 
 // service is the one address of the server in all its lives.

@@ -1,0 +1,181 @@
+package apis_test
+
+import (
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"testing"
+
+	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// endless numbers: what a quantity parser that was given them would work on for
+// seconds, minutes or ever, and shorter ones of the same kind.
+func endless() []string {
+	var out []string
+	for digits := 3; digits <= 40; digits++ {
+		nines := strings.Repeat("9", digits)
+		out = append(out, "1e-"+nines, "1e"+nines)
+		if digits == 3 || digits == 7 {
+			for _, form := range []string{"1E", "1E-", "1e+", "+1e-", "-1e", ".1e-", "1.e", "1.5e-", "0.000e", " 1e-", "\t1e", "1e-0", "12345678901234567890e"} {
+				out = append(out, form+nines)
+			}
+		}
+	}
+	for _, digits := range []int{33, 100, 1000, 100_000} {
+		out = append(out, "1e-"+strings.Repeat("9", digits)+"\n", "1e"+strings.Repeat("0", digits)+"9", strings.Repeat("9", digits)+"e-999")
+	}
+	return out
+}
+
+// written by us alone are these quantities. Who reads one uses v1.ParseSize.
+var written = map[string]bool{ //nolint:gochecknoglobals // A constant list.
+	"crd-mysqlbackups.yaml .spec.storageSize":     true,
+	"crd-mysqlbackups.yaml .spec.archive.size":    true,
+	xrdMySQL + " .status.restore.archive.size":    true,
+	xrdDatabase + " .status.restore.archive.size": true,
+}
+
+// TestQuantitiesAreBounded: every quantity that a user may write has a short text
+// and a short exponent, also in a map.
+func TestQuantitiesAreBounded(t *testing.T) {
+	seen := 0
+	for file, root := range schemas(t) {
+		walk("", root, func(path string, s *extv1.JSONSchemaProps) {
+			if !isQuantity(path, s) || written[file+" "+path] {
+				return
+			}
+			seen++
+			if s.MaxLength == nil || *s.MaxLength > v1.MaxQuantityLength {
+				t.Errorf("%s: the quantity %q has no maxLength of at most %d", file, path, v1.MaxQuantityLength)
+			}
+			if !patterned(t, s) {
+				t.Errorf("%s: the quantity %q has no pattern that refuses an exponent of three digits", file, path)
+			}
+		})
+	}
+	if want := 3 + 4; seen != want { // The sizes, and limits and requests of both kinds.
+		t.Errorf("%d quantities were seen, not %d: say in isQuantity how one is known, or count them again", seen, want)
+	}
+}
+
+// isQuantity is true for what holds a quantity: a resource.Quantity does by its
+// type, a text by a rule, by what is said of it or by its name.
+func isQuantity(path string, s *extv1.JSONSchemaProps) bool {
+	if s.XIntOrString {
+		return true
+	}
+	if s.Type != "string" {
+		return false
+	}
+	for _, r := range s.XValidations {
+		if strings.Contains(r.Rule, "uantity(") {
+			return true
+		}
+	}
+	name := strings.ToLower(path[strings.LastIndex(path, ".")+1:])
+	return strings.Contains(strings.ToLower(s.Description), "quantity") || strings.HasSuffix(name, "size")
+}
+
+// patterned by the schema, or first of all by a rule.
+func patterned(t *testing.T, s *extv1.JSONSchemaProps) bool {
+	t.Helper()
+	if s.Pattern != "" {
+		return refusesEndless(s.Pattern)
+	}
+	for _, r := range s.XValidations {
+		if unmatched, reads := readsUnmatched(t, r.Rule); reads > 0 && len(unmatched) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// TestQuantityAttack: who creates or patches a claim with an endless number, in
+// any field, is refused, and the API server calculates with none, also with one
+// that was stored before. That is counted in bytes: who calculates needs them.
+func TestQuantityAttack(t *testing.T) {
+	for file, root := range schemas(t) {
+		if file != xrdMySQL && file != xrdDatabase {
+			continue
+		}
+		v := newValidator(t, file)
+		walk("", root, func(path string, s *extv1.JSONSchemaProps) {
+			if isQuantity(path, s) && !written[file+" "+path] {
+				t.Run(file+path, func(t *testing.T) { attackField(t, v, file, path) })
+			}
+		})
+	}
+}
+
+func attackField(t *testing.T, v *validator, file, path string) {
+	t.Helper()
+	goods := []any{"2Gi", "3000000000", "2e9"}
+	if strings.HasSuffix(path, "[]") {
+		goods = append(goods, int64(2), "1500m", ".5", "1e-2")
+	}
+	for _, good := range goods {
+		if refused := v.validate(with(file, path, good), with(file, path, "1Gi")); refused != "" {
+			t.Fatalf("%v is refused: %s", good, refused)
+		}
+	}
+	usual := allocated(func() { v.validate(with(file, path, "2Gi"), with(file, path, "1Gi")) })
+	attacks := endless()
+	for _, text := range append([]string{"1e9", "1e-9", "1e99", "1e-99"}, attacks...) {
+		limit := 2*usual + 1<<20 + uint64(64*len(text))
+		for name, change := range map[string]struct {
+			was, is any
+			refused bool
+		}{
+			"create":      {is: text, refused: true},
+			"patch":       {was: "1Gi", is: text, refused: true},
+			"patch back":  {was: text, is: "1Gi"},
+			"patch again": {was: text, is: text},
+		} {
+			var old map[string]any
+			if change.was != nil {
+				old = with(file, path, change.was)
+			}
+			refused := ""
+			if cost := allocated(func() { refused = v.validate(with(file, path, change.is), old) }); cost > limit {
+				t.Fatalf("%s: the API server calculates with %.60q: %d bytes, of a good value %d", name, text, cost, usual)
+			}
+			if refused == "" && change.refused && slices.Contains(attacks, text) {
+				t.Fatalf("%s: %.60q is accepted", name, text)
+			}
+		}
+	}
+}
+
+// with a value in a quantity's field of a good object.
+func with(file, path string, value any) map[string]any {
+	object := claim(map[string]any{})
+	if file == xrdDatabase {
+		object = database(map[string]any{"storageSize": "1Gi"})
+	}
+	spec := object["spec"].(map[string]any)
+	if path == ".spec.storage_size" {
+		delete(spec, "storageSize")
+	}
+	steps := strings.Split(strings.TrimPrefix(strings.Replace(path, "[]", ".memory", 1), ".spec."), ".")
+	for _, step := range steps[:len(steps)-1] {
+		child := map[string]any{}
+		spec[step] = child
+		spec = child
+	}
+	spec[steps[len(steps)-1]] = value
+	return object
+}
+
+// allocated bytes of a call, large ones to the byte. How long it takes says
+// nothing on a busy machine.
+func allocated(f func()) uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	before := s[0].Value.Uint64()
+	f()
+	metrics.Read(s)
+	return s[0].Value.Uint64() - before
+}
