@@ -79,8 +79,10 @@ bench: ## Measure the function, the agent beside dumps and tar, and what people 
 	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld,bench -run TestSpeed -count=1 -timeout 90m -v ./controller/archive
 	KUBECONFIG= go test -C test/e2e -tags bench -run 'TestSpeed|TestThousand' -count=1 -timeout 90m -v .
 
-fuzz: ## Look for what breaks the promises, in requests, archives, manifests, data files and what servers say: five minutes and six of one.
+fuzz: ## Look for what breaks the promises, in requests, claims, quantities, archives, manifests, data files and what servers say: five minutes and eight of one.
 	go test ./fn -run '^$$' -fuzz FuzzRunFunction -fuzztime 5m -fuzzminimizetime 10x
+	go test ./controller/instance -run '^$$' -fuzz FuzzDecode -fuzztime 1m -fuzzminimizetime 10x
+	go test ./apis/v1 -run '^$$' -fuzz FuzzQuantity -fuzztime 1m -fuzzminimizetime 10x
 	for f in FuzzManifest FuzzFrames FuzzArchive FuzzUnpack; do \
 	go test ./controller/archive -run '^$$' -fuzz "^$$f\$$" -fuzztime 1m -fuzzminimizetime 10x || exit 1; done
 	go test ./controller/mysqld/datadir -run '^$$' -fuzz FuzzHowStopped -fuzztime 1m -fuzzminimizetime 10x

@@ -369,6 +369,7 @@ func deletesBackupPVCs(t *testing.T, c *cell) {
 		}
 		return nil
 	})
+	c.backupPVCDeleted = true
 	if deleted == 0 {
 		t.Error("want the claim of the backups deleted, there was none")
 	}

@@ -83,6 +83,9 @@ type server struct {
 	// spec of the claim when it is created next.
 	spec  map[string]any
 	claim *unstructured.Unstructured
+
+	// backupPVCDeleted is true if somebody deleted the claim of the backups last.
+	backupPVCDeleted bool
 }
 
 // newServer in a namespace of its own. Its claim is the original one, but for the Composition.
