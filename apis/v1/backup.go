@@ -60,6 +60,11 @@ type MySQLBackupSpec struct {
 	//
 	// +optional
 	Archive *Archive `json:"archive,omitempty"`
+	// AnnouncedAt is when the backup was announced, in a record that was made again
+	// from the note on its volume. It keeps its place among the others.
+	//
+	// +optional
+	AnnouncedAt *metav1.Time `json:"announcedAt,omitempty"`
 }
 
 // A BackedUpInstance identifies what was backed up.
@@ -132,4 +137,48 @@ type MySQLBackupStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// IsProven is true once the archive was read back, and is what was on the disk.
+func (b *MySQLBackup) IsProven() bool { return b.Status.Phase == BackupProven }
+
+// Announced is when a backup was announced. The API server says so, and not a clock
+// of ours.
+func (b *MySQLBackup) Announced() metav1.Time {
+	if at := b.Spec.AnnouncedAt; at != nil {
+		return *at
+	}
+	return b.CreationTimestamp
+}
+
+// After is true if a backup is newer than another. Names decide within the same
+// second.
+func (b *MySQLBackup) After(other *MySQLBackup) bool {
+	mine, its := b.Announced(), other.Announced()
+	if mine.Equal(&its) {
+		return b.Name > other.Name
+	}
+	return its.Before(&mine)
+}
+
+// MayDeleteArchive is true if somebody said of this very record that its archive
+// goes with it.
+func (b *MySQLBackup) MayDeleteArchive() bool {
+	return b.UID != "" && b.Annotations[AnnotationDeleteArchive] == string(b.UID)
+}
+
+// A BackupNote is what the volume of a proven backup says of it, so that its record
+// can be made again.
+type BackupNote struct {
+	// Record is the UID of the record.
+	Record types.UID `json:"record"`
+	// AnnouncedAt is when the backup was announced.
+	AnnouncedAt metav1.Time `json:"announcedAt"`
+	// Spec of the record.
+	Spec MySQLBackupSpec `json:"spec"`
+}
+
+// Note of a record.
+func (b *MySQLBackup) Note() BackupNote {
+	return BackupNote{Record: b.UID, AnnouncedAt: b.Announced(), Spec: *b.Spec.DeepCopy()}
 }

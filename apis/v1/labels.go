@@ -30,6 +30,9 @@ const (
 	ComponentWipe    = "wipe"
 	ComponentPrune   = "prune"
 	ComponentVerify  = "verify"
+	// ComponentErase removes an archive whose record was deleted with the word that
+	// it may go.
+	ComponentErase = "erase"
 	// ComponentDatabase is the server of a Database: the Service of a MySQL of the
 	// same name must not lead to it, nor the other way round.
 	ComponentDatabase = "database"
@@ -80,6 +83,29 @@ const (
 	AnnotationEarlierNamespaces = Group + "/earlier-namespace-uids"
 )
 
+// Annotations of a volume for backups. What they say of its archives is true also
+// when no record is left: only those who may change a PersistentVolume write them.
+const (
+	// AnnotationBackupPrefix and the name of a record are the note of its backup: a
+	// BackupNote, as JSON. It is there before the record is Proven, and as long as
+	// the archive is.
+	AnnotationBackupPrefix = "backup." + Group + "/"
+	// AnnotationForgetPrefix and the name of a record, with the UID of its note as
+	// the value, say that the next instance may go without that backup.
+	AnnotationForgetPrefix = "forget." + Group + "/"
+	// AnnotationMakeRecord asks for the record of a backup that has a note and no
+	// record: by its name, or MakeAllRecords.
+	AnnotationMakeRecord = Group + "/make-record"
+)
+
+// MakeAllRecords is the value of AnnotationMakeRecord that means each of a volume.
+const MakeAllRecords = "all"
+
+// AnnotationDeleteArchive on a record, with the record's own UID as its value, says
+// that its archive goes with it when it is deleted. Without it the record goes, and
+// the archive stays.
+const AnnotationDeleteArchive = Group + "/delete-archive"
+
 // AnnotationFinal of a record's password Secret, with the XR's UID as its value,
 // says that it was written after the fence: no change of the password came later.
 const AnnotationFinal = Group + "/final"
@@ -98,8 +124,9 @@ const (
 	AnnotationPasswordWindow = Group + "/password-window"
 )
 
-// Finalizer of XR, claim and data volumes. The controller removes it after the
-// proof of a backup, and nobody else does.
+// Finalizer of XR, claim, volumes and records. The controller removes it from the
+// data after the proof of a backup and from a record once its archive needs no more
+// of it, and nobody else does.
 const Finalizer = Group + "/protect-data"
 
 // Key of the instance, for LabelInstance. All lives of a claim share it.

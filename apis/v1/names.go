@@ -110,6 +110,9 @@ func (i Instance) PruneJobName() string { return derived("prune-", i.Name, i.mar
 // VerifyJobName is the name of the Job that starts a server from a backup.
 func (i Instance) VerifyJobName() string { return derived("verify-", i.Name, i.mark()+"-job") }
 
+// EraseJobName is the name of the Job that removes the archive of this life.
+func (i Instance) EraseJobName() string { return i.RescueName(ComponentErase) }
+
 // RecordName is the name of the MySQLBackup of this life of the instance, of its
 // password Secret, and of its folder on the backup volume. An instance has one in
 // its life, so that whoever comes back after a crash finds it.

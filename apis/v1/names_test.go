@@ -20,7 +20,7 @@ func TestNames(t *testing.T) {
 			"RootSecret": i.RootSecretName(), "ConfigMap": i.ConfigMapName(), "ConnectionSecret": i.ConnectionSecretName(),
 			"RestoreJob": i.RestoreJobName(), "BackupJob": i.BackupJobName(), "DataVolume": i.DataVolumeName(), "App": i.AppLabel(), "Key": i.Key(),
 			"WipeJob": i.WipeJobName(), "PruneJob": i.PruneJobName(), "VerifyJob": i.VerifyJobName(), "Record": i.RecordName(), "BackupVolume": i.BackupVolumeName("0b7a1d6e"),
-			"PendingSecret": i.PendingSecretName(), "Rescue": i.RescueName("data"),
+			"PendingSecret": i.PendingSecretName(), "Rescue": i.RescueName("data"), "EraseJob": i.EraseJobName(),
 		}
 	}
 	cases := map[string]struct {
@@ -34,7 +34,7 @@ func TestNames(t *testing.T) {
 			"RestoreJob": "restore-mysql-instance-job", "BackupJob": "backup-mysql-instance-job", "DataVolume": "mysql-default-mysql-instance-507663682d",
 			"App": "mysql-instance", "Key": "a68227f0ee", "VerifyJob": "verify-mysql-instance-job", "WipeJob": "wipe-mysql-instance-job", "PruneJob": "prune-mysql-instance-job",
 			"Record": "default-mysql-instance-507663682d", "BackupVolume": "backup-default-mysql-instance-7ea0a0cb4b",
-			"PendingSecret": "mysql-instance-connection-pending", "Rescue": "data-default-mysql-instance-507663682d",
+			"PendingSecret": "mysql-instance-connection-pending", "Rescue": "data-default-mysql-instance-507663682d", "EraseJob": "erase-default-mysql-instance-507663682d",
 		}},
 		"Long": {reason: "Names that are too long are cut and hashed.", got: names(long), want: map[string]string{
 			"Deployment": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5", "Service": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5",
@@ -46,6 +46,7 @@ func TestNames(t *testing.T) {
 			"VerifyJob": "verify-very-very-very-very-very-very-very-very-v-817db935f5-job", "WipeJob": "wipe-very-very-very-very-very-very-very-very-ver-817db935f5-job", "PruneJob": "prune-very-very-very-very-very-very-very-very-ve-817db935f5-job",
 			"Record": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc", "BackupVolume": "backup-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-d8e9fdeaed",
 			"PendingSecret": "very-very-very-very-very-very-very-very-v-817db935f5-connection-pending", "Rescue": "data-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
+			"EraseJob": "erase-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
 		}},
 		"Database": {reason: "Row 14: Deployment and Service have the names that users type; what holds data or passwords shares none with a MySQL.", got: names(database), want: map[string]string{
 			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataClaim": "mysql-instance.database-pvc", "BackupClaim": "backup-mysql-instance.database-pvc",
@@ -53,7 +54,7 @@ func TestNames(t *testing.T) {
 			"RestoreJob": "restore-mysql-instance.database-job", "BackupJob": "backup-mysql-instance.database-job", "DataVolume": "database-default-mysql-instance-95f16838b4",
 			"App": "mysql-instance", "Key": "08b363ac79", "VerifyJob": "verify-mysql-instance.database-job", "WipeJob": "wipe-mysql-instance.database-job", "PruneJob": "prune-mysql-instance.database-job",
 			"Record": "default-mysql-instance-95f16838b4", "Rescue": "data-default-mysql-instance-95f16838b4", "BackupVolume": "backup-default-mysql-instance-79737816bd",
-			"PendingSecret": "mysql-instance.database-connection-pending",
+			"PendingSecret": "mysql-instance.database-connection-pending", "EraseJob": "erase-default-mysql-instance-95f16838b4",
 		}},
 		"DatabaseLabels": {reason: "What everything of a Database is found by.", got: database.Labels(), want: map[string]string{
 			"app.kubernetes.io/name": "database", "app.kubernetes.io/managed-by": "crossplane-mysql",
@@ -73,11 +74,13 @@ func TestNames(t *testing.T) {
 			AnnotationAgentImage, AnnotationRestore, AnnotationConfigHash, AnnotationStarted, AnnotationSkipBackup,
 			AnnotationNothingToLose, AnnotationReclaimPolicy, AnnotationNamespaceUID, AnnotationEarlierNamespaces, Finalizer,
 			AnnotationPasswordChangedAt, AnnotationPasswordStagedAt, AnnotationPasswordWindow, AnnotationFinal, RescueNamespace,
+			AnnotationBackupPrefix, AnnotationForgetPrefix, AnnotationMakeRecord, MakeAllRecords, AnnotationDeleteArchive,
 		}, want: []string{
 			"otus.homework/claim-kind", "otus.homework/claim-namespace", "otus.homework/claim-name", "otus.homework/image", "otus.homework/version", "otus.homework/deletion-policy",
 			"otus.homework/agent-image", "otus.homework/restore", "otus.homework/config-hash", "otus.homework/started", "otus.homework/skip-backup",
 			"otus.homework/nothing-to-lose", "otus.homework/reclaim-policy", "otus.homework/namespace-uid", "otus.homework/earlier-namespace-uids", "otus.homework/protect-data",
 			"otus.homework/password-changed-at", "otus.homework/password-staged-at", "otus.homework/password-window", "otus.homework/final", "crossplane-mysql-rescue",
+			"backup.otus.homework/", "forget.otus.homework/", "otus.homework/make-record", "all", "otus.homework/delete-archive",
 		}},
 		"Conditions":  {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing}, want: []string{"Accepted", "Restored", "Serving"}},
 		"Credentials": {reason: "The states that controller and function speak of.", got: []string{CredentialsInSync, CredentialsChanging, CredentialsFailed}, want: []string{"InSync", "Changing", "Failed"}},

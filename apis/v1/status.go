@@ -46,8 +46,9 @@ type MySQLStatus struct {
 	Restore *RestoreStatus `json:"restore,omitempty"`
 
 	// Previous is what the controller found of earlier instances of this name:
-	// None, or the name of the newest proven MySQLBackup. Empty means that it has
-	// not looked yet; no server starts before it has.
+	// None, the name of the newest proven MySQLBackup, or Held where that backup has
+	// no record any more. Empty means that it has not looked yet; no server starts
+	// before it has.
 	//
 	// +optional
 	Previous string `json:"previous,omitempty"`
@@ -73,6 +74,10 @@ type MySQLStatus struct {
 // proven backup of the claim. It cannot be a MySQLBackup's name, which has no
 // capital letter.
 const PreviousNone = "None"
+
+// PreviousHeld is its value where a volume knows a backup of the claim that is newer
+// than all records. A person says what becomes of it; until then nothing is started.
+const PreviousHeld = "Held"
 
 // An Endpoint is where clients reach the server.
 type Endpoint struct {

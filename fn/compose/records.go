@@ -22,24 +22,15 @@ func ownRecords(i v1.Instance, all []v1.MySQLBackup) []v1.MySQLBackup {
 	return own
 }
 
-// newest of the records that match, or nil. The API server sets creation times,
-// so that a wrong clock of the controller cannot change the order.
+// newest of the records that match, or nil.
 func newest(records []v1.MySQLBackup, match func(*v1.MySQLBackup) bool) *v1.MySQLBackup {
 	var out *v1.MySQLBackup
 	for i := range records {
-		if r := &records[i]; match(r) && (out == nil || after(r, out)) {
+		if r := &records[i]; match(r) && (out == nil || r.After(out)) {
 			out = r
 		}
 	}
 	return out
-}
-
-// after is true if a was made after b; names decide within the same second.
-func after(a, b *v1.MySQLBackup) bool {
-	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.Name > b.Name
-	}
-	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
 func proven(r *v1.MySQLBackup) bool { return r.Status.Phase == v1.BackupProven }

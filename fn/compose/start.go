@@ -199,6 +199,8 @@ func (p *plan) waits() (start, bool) {
 	switch {
 	case p.XR.Status.Previous == "":
 		return hold(v1.ReasonWaiting, "Waiting for the controller to look for backups of an earlier %s of this name (status.previous); is it running?", p.instance.Kind), true
+	case p.XR.Status.Previous == v1.PreviousHeld && p.spec.Restore.Backup == nil:
+		return hold(v1.ReasonWaiting, "A backup of an earlier %s of this name is there without its record: no server starts empty beside it", p.instance.Kind), true
 	case !p.Answers.Records.Known || !p.Answers.Namespace.Known || p.spec.Restore.Backup != nil && !p.Answers.Named.Known:
 		return hold(v1.ReasonWaiting, "Looking for backups of an earlier %s of this name", p.instance.Kind), true
 	case p.engine.password && p.password == "":
@@ -236,7 +238,7 @@ func (p *plan) chooseLatest(own []v1.MySQLBackup) (start, error) {
 		name = r.Name
 	}
 	switch {
-	case failed != nil && (r == nil || after(failed, r)):
+	case failed != nil && (r == nil || failed.After(r)):
 		return hold(v1.ReasonWaiting, "Backup %q of an earlier %s of this name has failed, and its data is still on its volume: mend it (kubectl describe msb %s), or set spec.restore.backup to an older one, or spec.restore.policy to Never for an empty server",
 			failed.Name, p.instance.Kind, failed.Name), nil
 	case name != p.XR.Status.Previous:
@@ -244,7 +246,7 @@ func (p *plan) chooseLatest(own []v1.MySQLBackup) (start, error) {
 	case r == nil:
 		return start{replicas: 1, reason: v1.ReasonNothingToRestore}, nil
 	case r.DeletionTimestamp != nil:
-		return hold(v1.ReasonWaiting, "Backup %q is being deleted: the server starts when it is gone, or set spec.restore.backup to another one", r.Name), nil
+		return hold(v1.ReasonWaiting, "Backup %q is being deleted: when it is gone the controller says what there is to start from, or set spec.restore.backup to another one", r.Name), nil
 	}
 	return p.restore(r)
 }

@@ -70,6 +70,13 @@ func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.MySQ
 	}
 }
 
+// announced on an earlier day, and made again.
+func announced(day int) func(*v1.MySQLBackup) {
+	return func(r *v1.MySQLBackup) {
+		r.Spec.AnnouncedAt = &metav1.Time{Time: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)}
+	}
+}
+
 // named is a record that the spec names.
 func named(name string, changes ...func(*v1.MySQLBackup)) func(*Input) {
 	return func(in *Input) {
@@ -156,6 +163,11 @@ func TestDecide(t *testing.T) {
 		"OtherInstance":       {reason: "A label is never believed: this record is of another claim.", in: given(record("b1", 1, v1.BackupRunning, func(r *v1.MySQLBackup) { r.Spec.Instance.Name = "other" })), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"OtherKind":           {reason: "Nor of another kind.", in: given(record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.Spec.Instance.Kind = "Database" })), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"EarlierNamespace":    {reason: "A namespace can change hands.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, ofEarlier)), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
+		"Held":                {reason: "A volume knows more than the records.", in: given(previous(v1.PreviousHeld)), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
+		"HeldNever":           {reason: "Nobody chose an empty server beside a backup that he does not see.", in: given(previous(v1.PreviousHeld), never), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
+		"HeldOlder":           {reason: "An older backup is not what was there last.", in: given(previous(v1.PreviousHeld), record("b1", 1, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
+		"HeldNamed":           {reason: "Whoever names a backup knows what he wants.", in: given(previous(v1.PreviousHeld), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"MadeAgain":           {reason: "A record that was made again keeps its place.", in: given(previous("b2"), record("b2", 2, v1.BackupProven), record("b1", 3, v1.BackupProven, announced(1))), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
 		"EarlierNamed":        {reason: "Nor by its name.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier)), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
 		"EarlierNamedAllowed": {reason: "But for the same word of the platform.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier), allowed), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 		"UnknownNamespace":    {reason: "A namespace that cannot be seen is not the same one.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), func(in *Input) { in.Answers.Namespace.Items = nil }), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
