@@ -128,7 +128,7 @@ func (m *meter) rotated(r rotate.Result) {
 // did a step.
 func (m *meter) did(s *instance.State, step finalize.Step) {
 	switch a := step.Action; {
-	case a == finalize.Prove:
+	case a == finalize.NoteBackup:
 		m.backups.WithLabelValues(resultProven).Inc()
 		m.bytes.Observe(float64(s.Backup.Report.Size))
 		m.seconds.Observe(s.Backup.Report.Seconds)

@@ -121,13 +121,14 @@ func (c *startCommand) Run(ctx context.Context) error {
 		gather: g, perform: &verify.Performer{Client: mgr.GetClient(), AgentImage: c.AgentImage},
 		cache: mgr.GetClient(), reader: mgr.GetAPIReader(), events: r.events, atOnce: c.VerifyAtOnce, clock: time.Now,
 	}
+	a := &Archives{gather: g, perform: p, cache: mgr.GetClient(), events: r.events}
 	for _, of := range instance.Kinds() {
 		err := mgr.Add(whenInstalled(mgr, of, func() error {
 			b := b // Each has a kind of its own.
 			b.xr = of.XR
 			return errors.Join(c.watch(mgr, of, r), c.watchCredentials(mgr, of, k), c.watchBackups(mgr, of, &b))
 		}))
-		if err != nil {
+		if err := errors.Join(err, a.watch(mgr, of, c.MaxConcurrent)); err != nil {
 			return err
 		}
 	}

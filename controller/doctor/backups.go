@@ -25,7 +25,7 @@ func (x *exam) backups(p *patient) Backups {
 			continue
 		}
 		if out.Proven++; out.Proven == 1 {
-			at := r.CreationTimestamp
+			at := r.Announced()
 			if r.Status.ProvenAt != nil {
 				at = *r.Status.ProvenAt
 			}

@@ -84,7 +84,10 @@ func (x *exam) admit() {
 	x.admitVolumes()
 	for _, p := range x.patients {
 		slices.SortFunc(p.records, func(a, b *v1.MySQLBackup) int {
-			return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
+			if a.After(b) {
+				return -1
+			}
+			return 1
 		})
 	}
 }

@@ -134,7 +134,7 @@ func judge(s *instance.State, at time.Time, succeeded bool) Step {
 	case !s.PasswordKept:
 		return Step{Action: KeepPassword, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
 	}
-	return Step{Action: Prove, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
+	return Step{Action: NoteBackup, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
 }
 
 // knownData is true if the server answered once or was restored. Then an empty

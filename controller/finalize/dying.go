@@ -17,7 +17,7 @@ func dying(s *instance.State) Step {
 	if !s.XR.Protected() {
 		return Step{Action: Rest} // It was never held, or has just been let go.
 	}
-	if r := s.Record(); r == nil && atStake(s) {
+	if r := s.Record(); r == nil && atStake(s) && s.OwnNote() == nil {
 		return Step{Action: Announce, Phase: PhaseAnnounced, Message: "A backup of the data is taken before anything goes: " + s.Life.RecordName()}
 	}
 	if s.Node != "" {
@@ -30,6 +30,8 @@ func dying(s *instance.State) Step {
 		return step
 	}
 	switch why := forgone(s); {
+	case !proven(s) && s.OwnNote() != nil:
+		return index(s)
 	case !proven(s) && why != "" && forgetful(s) && !nothingToLose(s):
 		return Step{Action: MarkEmpty, Phase: PhaseReleasing, Message: why}
 	case proven(s) && unverified(s):
@@ -48,7 +50,7 @@ func atStake(s *instance.State) bool { return !proven(s) && forgone(s) == "" }
 // proven is true if a backup of this life of the instance is.
 func proven(s *instance.State) bool {
 	r := s.Record()
-	return r != nil && r.Status.Phase == v1.BackupProven
+	return r != nil && r.IsProven()
 }
 
 // forgone says why the instance goes without a backup; empty where it does not.

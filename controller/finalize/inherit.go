@@ -17,7 +17,7 @@ import (
 // namespace. That lies on a volume of its own, and a new one would be in its way.
 func undecided(s *instance.State) bool {
 	return !s.XR.Status.Started && s.XR.Status.Restore == nil && s.BackupVolume == nil &&
-		slices.ContainsFunc(s.Records, func(r v1.MySQLBackup) bool { return s.Foreign(&r) })
+		(s.Missing() != nil || slices.ContainsFunc(s.Records, func(r v1.MySQLBackup) bool { return s.Foreign(&r) }))
 }
 
 // inherit the backup volume of an earlier namespace, if the function chose a
@@ -49,6 +49,8 @@ func filled(s *instance.State) bool {
 	case c == nil && s.BackupVolume == nil:
 		return false
 	case c != nil && c.Labels[v1.LabelInstance] != s.Life.Key():
+		return true
+	case s.BackupVolume != nil && instance.HasNotes(s.BackupVolume): // Records may be gone.
 		return true
 	}
 	return slices.ContainsFunc(s.Records, func(r v1.MySQLBackup) bool { return s.Here(&r) })

@@ -23,7 +23,7 @@ type decision func(*instance.State) Step
 type second func(*verification.State) verification.Step
 
 // controller's moves: a step of each life. A crash is a step that comes later.
-func (m model) controller(t *testing.T, next decision, then second) (out []move, held bool) {
+func (m model) controller(t *testing.T, next decision, then second, decide third) (out []move, held bool) {
 	t.Helper()
 	lives, err := m.gather()
 	if err != nil {
@@ -40,7 +40,11 @@ func (m model) controller(t *testing.T, next decision, then second) (out []move,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(out, verified...), held
+	archived, err := m.archived(decide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Concat(out, verified, archived), held
 }
 
 // idle is true if a step writes nothing that the model knows.
@@ -108,6 +112,9 @@ func (m *model) perform(s *instance.State, step Step) {
 		m.latched = true
 	case Look:
 		l.looked, l.previous = true, 0
+		if s.Latest() == v1.PreviousHeld {
+			l.previous = -1
+		}
 		for i := range m.lives {
 			if s.Latest() == lifeOf(i).RecordName() {
 				l.previous = int8(i + 1)
@@ -160,8 +167,8 @@ func (m *model) makeBackups(s *instance.State, l *modelLife) {
 
 func (m *model) ending(l *modelLife, s *instance.State, step Step) {
 	switch step.Action { //nolint:exhaustive // What the model does not know breaks it.
-	case Announce:
-		l.record = recordPending
+	case Announce, MakeRecord:
+		l.makeRecord()
 	case Stop:
 		l.deployment = 1
 	case StartBackup:
@@ -172,8 +179,16 @@ func (m *model) ending(l *modelLife, s *instance.State, step Step) {
 		l.record = recordFailed
 	case KeepPassword:
 		l.password = 2
+	case NoteBackup:
+		l.noted, l.forgotten = l.recordNo, 0
+	case Withdraw:
+		if l.recordDying {
+			l.loseRecord()
+			return
+		}
+		l.recordDying = true
 	case Prove:
-		l.record = recordProven
+		l.record, l.recordHeld = recordProven, true
 		if l.password != 2 {
 			m.broken = "a record is proven before the password is kept"
 		}
@@ -217,8 +232,6 @@ func (m *model) remove(l *modelLife, step Step) {
 			l.job = dying1
 		case *appsv1.Deployment:
 			l.deployment = none
-		case *v1.MySQLBackup:
-			l.record = recordNone
 		case *corev1.PersistentVolumeClaim:
 			m.backup = dying1
 		default:
@@ -236,7 +249,7 @@ func (m *model) remove(l *modelLife, step Step) {
 
 // explore all that can happen, until a promise is broken. The trace is a shortest
 // one.
-func explore(t *testing.T, next decision, then second, start model) (states, held int, trace []string) {
+func explore(t *testing.T, next decision, then second, decide third, start model) (states, held int, trace []string) {
 	t.Helper()
 	type way struct {
 		from model
@@ -258,7 +271,7 @@ func explore(t *testing.T, next decision, then second, start model) (states, hel
 		if why := m.check(); why != "" {
 			return len(seen), held, told(m, why)
 		}
-		ours, waits := m.controller(t, next, then)
+		ours, waits := m.controller(t, next, then, decide)
 		moves := slices.DeleteFunc(append(m.moves(), ours...), func(x move) bool { return x.to == m })
 		if why := m.stuck(); why != "" && !slices.ContainsFunc(moves, func(x move) bool { return !x.user }) {
 			if !waits {
@@ -309,7 +322,7 @@ func TestModel(t *testing.T) {
 	total := 0
 	for name, start := range modelStarts() {
 		t.Run(name, func(t *testing.T) {
-			states, held, trace := explore(t, Next, verification.Next, start)
+			states, held, trace := explore(t, Next, verification.Next, NextOfArchives, start)
 			if total += states; trace != nil {
 				t.Errorf("after %d states:\n%s", states, strings.Join(trace, "\n"))
 			}
@@ -435,7 +448,7 @@ func TestModelFindsBugs(t *testing.T) {
 				bug.then = verification.Next
 			}
 			start := modelStarts()[bug.start]
-			states, held, trace := explore(t, bug.next, bug.then, start)
+			states, held, trace := explore(t, bug.next, bug.then, NextOfArchives, start)
 			if trace == nil && (held == 0 || start.mayWait()) {
 				t.Errorf("%s It is not found in %d states", bug.reason, states)
 			}

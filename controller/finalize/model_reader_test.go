@@ -217,6 +217,7 @@ func (m model) objects() []client.Object {
 	out = append(out, m.trialObjects()...)
 	for n := range m.lives {
 		out = append(out, m.lives[n].objects(n, m.required)...)
+		out = append(out, m.eraseObject(n)...)
 		if l := m.lives[n]; l.handle != none {
 			out = append(out, m.claimOf(n, placeName(l.handlePlace), lifeOf(n).RescueName("data"), "handle", l.handle, l.handleHeld))
 		}
@@ -285,6 +286,7 @@ func (m model) backupVolume(n int) client.Object {
 	if have.from > 0 {
 		v.Annotations[v1.AnnotationEarlierNamespaces] = string(namespaceUID(have.from))
 	}
+	m.annotated(v, n)
 	v.Spec.ClaimRef = reserved(placeName(have.at), m.backupName(have.at))
 	if !have.free {
 		v.Spec.ClaimRef.UID = "backups"
@@ -335,16 +337,7 @@ func (l modelLife) objects(n int, required bool) []client.Object {
 		out = append(out, l.volumeObject(n))
 	}
 	if l.record != recordNone {
-		r := newRecord(&instance.State{Life: life, XR: composite("XMySQL", "x", uidOf(n)), Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: namespaceUID(l.born)}}})
-		r.CreationTimestamp = metav1.NewTime(now.Add(time.Duration(n) * time.Minute))
-		r.Status.Phase = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupProven}[l.record]
-		r.Status.Message = modelFailure
-		r.Spec.Image, r.Spec.Version = "mysql:8.4", "8.4.6"
-		r.Spec.Archive = &v1.Archive{ClaimName: life.BackupClaimName(), Path: r.Name + "/" + archiveName}
-		if l.verdict != verdictNone {
-			r.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: verdicts[l.verdict], LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
-		}
-		out = append(out, r)
+		out = append(out, l.recordObject(n, l.recordNo))
 	}
 	if l.password > 0 {
 		s := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: life.RecordName()}}
@@ -374,6 +367,9 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 	}
 	if l.looked {
 		status["previous"] = v1.PreviousNone
+		if l.previous < 0 {
+			status["previous"] = v1.PreviousHeld
+		}
 		if l.previous > 0 {
 			status["previous"] = lifeOf(int(l.previous - 1)).RecordName()
 		}

@@ -71,8 +71,15 @@ type modelLife struct {
 	ran                             bool // A server, on its backup.
 	verdict                         int8
 	password                        int8
-	handle, handlePlace             int8
-	handleHeld                      bool
+	// The record, counted from one: one that is made again is another. Which of them
+	// the volume's note names, and which a person said to forget.
+	recordNo, noted, forgotten int8
+	recordDying, condemned     bool
+	recordHeld                 bool
+	erase                      int8 // The Job that removes the archive.
+	erased                     bool
+	handle, handlePlace        int8
+	handleHeld                 bool
 }
 
 // A modelVolume is one for backups. Namespaces are counted from one.
@@ -80,6 +87,7 @@ type modelVolume struct {
 	made, of, from int8
 	at             int8
 	free           bool
+	asked          int8 // The life whose record is asked for, counted from one.
 }
 
 // A modelTrial is the Job that starts a server from a life's backup.
@@ -116,6 +124,8 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 
 	// What may still happen.
 	writes, creates, deletes, strips, claims, namespaces, remakes, failures, relents int8
+	// Records that are deleted, and words of a person about what became of one.
+	drops, words int8
 
 	broken string
 }
@@ -159,6 +169,7 @@ func (m model) moves() []move {
 	}
 	m.verification(add)
 	m.garbage(add)
+	m.records(add)
 	return out
 }
 
@@ -237,8 +248,11 @@ func (m model) function(n int, add adder) {
 	add("the function stops the server", false, l.deployment == 2 && l.fenced, func(w *model) { w.lives[n].deployment = 1 })
 	add("the function starts the server", false, l.deployment == 1 && !l.fenced && (l.started || l.restored || l.looked && l.restore == 0 && l.previous == 0 && m.settled(n) && m.newest(n) == 0), func(w *model) {
 		w.lives[n].deployment, w.lives[n].started = 2, true
+		if !l.started && !l.restored && m.beside(n) {
+			w.broken = "a server starts empty beside an archive of its name"
+		}
 	})
-	add("the function chooses a backup", false, l.looked && !l.started && l.restore == 0 && m.settled(n) && l.previous > 0 && m.newest(n) == l.previous && m.allowed(n), func(w *model) {
+	add("the function chooses a backup", false, l.looked && !l.started && l.restore == 0 && m.settled(n) && l.previous > 0 && m.newest(n) == l.previous && !m.lives[max(l.previous, 1)-1].recordDying && m.allowed(n), func(w *model) {
 		w.lives[n].restore = l.previous
 	})
 }
@@ -281,7 +295,7 @@ func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for e
 	add("the handle is bound", false, l.handle != none && l.pv && l.refPlace == l.handlePlace && l.ref == refFree, func(w *model) { w.lives[n].ref = refBound })
 	add("the server starts", false, l.deployment == 2 && !l.pod && mine && m.pvc == alive1 && m.namespace == alive1 && l.pv && l.refPlace == atHome && l.ref == refBound, func(w *model) {
 		w.lives[n].pod = true
-		if l.rows != m.truth {
+		if l.rows < m.truth {
 			w.broken = "a server takes clients without rows that were acknowledged"
 		}
 	})
@@ -394,7 +408,7 @@ func (m model) handled(place int8) bool {
 // mounted is true while a Job uses the backups' volume.
 func (m model) mounted() bool {
 	for _, l := range m.lives {
-		if l.job == alive1 && !l.jobDone {
+		if l.job == alive1 && !l.jobDone || l.erase == alive1 && !l.erased {
 			return true
 		}
 	}
@@ -414,7 +428,7 @@ func (m model) check() string {
 		return m.broken
 	}
 	for _, l := range m.lives {
-		if l.pv && l.rows == m.truth || l.record == recordProven && l.archived == m.truth+1 && m.volumes[l.archivedOn].made > 0 {
+		if l.pv && l.rows == m.truth || (l.record == recordProven || l.noted > 0) && l.archived > m.truth && m.volumes[l.archivedOn].made > 0 {
 			return ""
 		}
 	}
@@ -440,7 +454,11 @@ func (m model) stuck() string {
 			return "the volume is never released"
 		case l.handle != none:
 			return "the handle is never gone"
-		case l.xr == alive1 && m.claim == alive1 && !l.pod && m.namespace == alive1 && m.allowed(n):
+		case l.recordDying && l.over() && !(l.condemned && !m.reaches(l)):
+			return "the record is never gone"
+		case l.record == recordProven && l.noted != l.recordNo && !l.recordDying:
+			return "the volume does not know the backup"
+		case l.xr == alive1 && m.claim == alive1 && !l.pod && m.namespace == alive1 && m.allowed(n) && l.previous >= 0 && !m.waitsForRecord(n):
 			return "the server never starts"
 		}
 	}

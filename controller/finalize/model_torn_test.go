@@ -133,7 +133,42 @@ func (w *walk) pass(r client.Reader) error {
 	for _, x := range verified {
 		w.take(x)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return w.archivesPass(r)
+}
+
+// archivesPass is a step about a record whose life is over, if there is one to do.
+func (w *walk) archivesPass(r client.Reader) error {
+	a, err := w.world.archives(r)
+	if err != nil {
+		return err
+	}
+	steps := slices.DeleteFunc(NextOfArchives(a), idleArchive)
+	if len(steps) == 0 {
+		return nil
+	}
+	if step := steps[w.rand.IntN(len(steps))]; !w.world.refusesArchive(step) {
+		w.take(w.world.performedOnArchive(step))
+	}
+	return nil
+}
+
+// refusesArchive is what comes too late.
+func (m model) refusesArchive(step ArchiveStep) bool {
+	there := m.objects()
+	changed := func(o client.Object) bool {
+		n := slices.IndexFunc(there, func(have client.Object) bool { return kindOf(have) == kindOf(o) && have.GetName() == o.GetName() })
+		return n < 0 || !reflect.DeepEqual(there[n], o)
+	}
+	switch step.Action { //nolint:exhaustive // The others write to the record.
+	case AnswerAsked, NoteRecord:
+		return changed(step.Volume)
+	case RemakeRecord, StartErase:
+		return false
+	}
+	return changed(step.Record)
 }
 
 // refuses what comes too late: a write to an object that is no longer as it was
@@ -151,7 +186,7 @@ func (m model) refuses(s *instance.State, step Step) bool {
 	}
 	locked, named := written(s, step)
 	switch {
-	case step.Action == MakeBackupVolume && m.backup != none, step.Action == MakeHandle && placeOf(s) == atHome && m.pvc != none:
+	case step.Action == NoteBackup && s.BackupVolume == nil, step.Action == MakeBackupVolume && m.backup != none, step.Action == MakeHandle && placeOf(s) == atHome && m.pvc != none:
 		return true
 	case slices.ContainsFunc(locked, func(o client.Object) bool { return !reflect.DeepEqual(find(o), o) }):
 		return true
@@ -179,6 +214,15 @@ func written(s *instance.State, step Step) (locked, named []client.Object) {
 		return []client.Object{s.DataClaim}, nil
 	case Rebind, Latch, ReleaseVolume:
 		return []client.Object{s.DataVolume}, nil
+	case NoteBackup:
+		if s.BackupVolume != nil {
+			locked = append(locked, s.BackupVolume)
+		}
+		return locked, nil
+	case MarkRunning, MarkFailed, Prove:
+		return []client.Object{s.Record()}, nil
+	case Withdraw:
+		return step.Targets, nil
 	case LatchBackupVolume:
 		return []client.Object{s.BackupClaim}, nil
 	case Inherit:
@@ -243,7 +287,9 @@ func (w *walk) why(mayWait bool) string {
 // TestModelTorn: the promises of TestModel, while the world does not wait until
 // the controller has read all of it.
 func TestModelTorn(t *testing.T) {
-	for name, start := range modelStarts() {
+	starts := modelStarts()
+	maps.Copy(starts, recordStarts())
+	for name, start := range starts {
 		t.Run(name, func(t *testing.T) {
 			for number := range walks {
 				w := newWalk(number, start)

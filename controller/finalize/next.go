@@ -100,7 +100,7 @@ func keep(s *instance.State) Step {
 	case s.BackupClaim == nil && !undecided(s) && !s.Disinherited():
 		return Step{Action: MakeBackupVolume, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupClaimName())}
 	case !s.XR.Status.Started && s.XR.Status.Previous != s.Latest():
-		return Step{Action: Look, Message: found(s.Latest())}
+		return Step{Action: Look, Message: found(s)}
 	case s.Node != "":
 		return pin(s)
 	case s.DataVolume != nil && !latched(s):
@@ -146,9 +146,13 @@ func pin(s *instance.State) Step {
 	return Step{Action: Pin, Message: fmt.Sprintf("The data is in a folder of node %s, and stays there", s.Node)}
 }
 
-func found(previous string) string {
-	if previous == v1.PreviousNone {
+func found(s *instance.State) string {
+	previous := s.Latest()
+	switch previous {
+	case v1.PreviousNone:
 		return "There is no backup of an earlier instance of this name"
+	case v1.PreviousHeld:
+		return fmt.Sprintf("Backup %q of an earlier instance of this name is there without its record: no server starts empty beside it", s.Missing().Name)
 	}
 	return fmt.Sprintf("Backup %q of an earlier instance of this name is there", previous)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -87,7 +86,10 @@ func (p *Performer) actions() map[Action]action {
 		MarkFailed:          p.markFailed,
 		MarkEmpty:           p.markEmpty,
 		KeepPassword:        p.keepPassword,
+		NoteBackup:          p.noteBackup,
 		Prove:               p.prove,
+		MakeRecord:          p.makeOwnRecord,
+		Withdraw:            p.withdraw,
 		StartPrune:          p.startPrune,
 		Forget:              p.forget,
 		StartWipe:           p.startWipe,
@@ -203,18 +205,4 @@ func (p *Performer) freeName(ctx context.Context, s *instance.State, _ Step) err
 // letGo of an object: what nothing else holds is gone now.
 func (p *Performer) letGo(ctx context.Context, o client.Object) error {
 	return client.IgnoreNotFound(p.change(ctx, o, func() { controllerutil.RemoveFinalizer(o, v1.Finalizer) }))
-}
-
-// forget records whose archives are gone, and their passwords.
-func (p *Performer) forget(ctx context.Context, _ *instance.State, step Step) error {
-	for _, r := range step.Targets {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.Keeper, Name: r.GetName()}}
-		if err := client.IgnoreNotFound(p.Client.Delete(ctx, secret)); err != nil {
-			return err
-		}
-		if err := p.remove(ctx, r, metav1.DeletePropagationBackground); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,7 +19,7 @@ import (
 func newRecord(s *instance.State) *v1.MySQLBackup {
 	size, _ := s.XR.Spec.Size()
 	return &v1.MySQLBackup{
-		ObjectMeta: metav1.ObjectMeta{Name: s.Life.RecordName(), Labels: s.Life.Labels()},
+		ObjectMeta: metav1.ObjectMeta{Name: s.Life.RecordName(), Labels: s.Life.Labels(), Finalizers: []string{v1.Finalizer}},
 		Spec: v1.MySQLBackupSpec{
 			Instance: v1.BackedUpInstance{
 				Kind: s.Life.Kind, Namespace: s.Life.Namespace, NamespaceUID: s.NamespaceUID(), Name: s.Life.Name, XR: s.Life.XR,
@@ -55,28 +54,6 @@ func (p *Performer) markRunning(ctx context.Context, s *instance.State, _ Step) 
 
 func (p *Performer) markFailed(ctx context.Context, s *instance.State, step Step) error {
 	return p.phase(ctx, s.Record(), func(st *v1.MySQLBackupStatus) { st.Phase, st.Message = v1.BackupFailed, step.Message })
-}
-
-// prove the record: first what is proven, then that it is. Who reads it in
-// between sees an unfinished one.
-func (p *Performer) prove(ctx context.Context, s *instance.State, _ Step) error {
-	r, report := s.Record(), s.Backup.Report
-	err := p.change(ctx, r, func() {
-		r.Spec.Archive = &v1.Archive{
-			ClaimName: s.Life.BackupClaimName(),
-			Path:      s.Life.RecordName() + "/" + archiveName,
-			SHA256:    report.SHA256,
-			Size:      resource.NewQuantity(report.Size, resource.BinarySI).String(),
-			DataBytes: report.DataBytes,
-		}
-		r.Spec.Version, r.Spec.CleanShutdown = report.Version, report.CleanShutdown
-	})
-	if err != nil {
-		return err
-	}
-	return p.phase(ctx, r, func(st *v1.MySQLBackupStatus) {
-		st.Phase, st.Message, st.ProvenAt = v1.BackupProven, "", &metav1.Time{Time: s.Now}
-	})
 }
 
 func (p *Performer) phase(ctx context.Context, r *v1.MySQLBackup, how func(*v1.MySQLBackupStatus)) error {

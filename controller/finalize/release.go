@@ -207,7 +207,7 @@ func record(s *instance.State) (Step, bool) {
 	if r == nil || proven(s) {
 		return Step{}, false
 	}
-	return Step{Action: Delete, Targets: []client.Object{r}}, true
+	return Step{Action: Withdraw, Targets: []client.Object{r}}, true
 }
 
 // password of a backup that is not there.

@@ -328,3 +328,21 @@ func restorable(n int, status metav1.ConditionStatus) change {
 		s.Records[n].Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: status, Message: "why"}}
 	}
 }
+
+// ownNote is that of the life's own backup.
+func ownNote(s *instance.State) {
+	r := s.Record().DeepCopy()
+	r.Spec.Archive = &v1.Archive{ClaimName: s.Life.BackupClaimName(), Path: r.Name + "/" + archiveName}
+	s.Notes = []instance.Note{{Name: r.Name, Volume: "pvc-2", BackupNote: r.Note()}}
+}
+
+// beginning is an instance that nobody has looked for earlier ones of.
+func beginning(s *instance.State) {
+	s.XR.Status.Started, s.XR.Status.Previous, s.XR.Conditions = false, "", nil
+}
+
+// noteLeft is one of a backup whose record is gone.
+func noteLeft(s *instance.State) {
+	s.Notes = []instance.Note{{Name: "old-a", Volume: "pvc-2", BackupNote: v1.BackupNote{Record: "record", AnnouncedAt: metav1.NewTime(now.Add(-time.Hour))}}}
+	s.Notes[0].Spec.Instance.XR = "gone"
+}

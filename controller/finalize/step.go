@@ -75,11 +75,17 @@ const (
 	MarkEmpty Action = "MarkEmpty"
 	// KeepPassword copies the password of root into the record's Secret.
 	KeepPassword Action = "KeepPassword"
-	Prove        Action = "Prove"
+	// NoteBackup writes on the volume of the backups what is proven: from then on it
+	// is. Prove says so in the record, and MakeRecord makes it again where it is gone.
+	NoteBackup Action = "NoteBackup"
+	Prove      Action = "Prove"
+	MakeRecord Action = "MakeRecord"
 	// StartPrune makes the Job that removes backups that are too many.
 	StartPrune Action = "StartPrune"
 	// Forget the records whose archives it removed.
 	Forget Action = "Forget"
+	// Withdraw a record that was announced and will never be proven.
+	Withdraw Action = "Withdraw"
 	// StartWipe makes the Job that empties a hostPath folder.
 	StartWipe Action = "StartWipe"
 	// ReleaseVolume gives the data volume its reclaim policy back, and

@@ -115,11 +115,26 @@ func (s *State) Inherited() *v1.MySQLBackup {
 	if chosen == nil || chosen.Phase == v1.RestoreSucceeded {
 		return nil
 	}
-	n := slices.IndexFunc(s.Records, func(r v1.MySQLBackup) bool { return r.Name == chosen.Backup })
-	if n < 0 || !s.Foreign(&s.Records[n]) {
+	r := s.backupNamed(chosen.Backup)
+	if r == nil || !s.Foreign(r) {
 		return nil
 	}
-	return &s.Records[n]
+	return r
+}
+
+// backupNamed is a record, or what a volume says of one that is gone: a choice that
+// was made stands.
+func (s *State) backupNamed(name string) *v1.MySQLBackup {
+	if n := slices.IndexFunc(s.Records, func(r v1.MySQLBackup) bool { return r.Name == name }); n >= 0 {
+		return &s.Records[n]
+	}
+	n := slices.IndexFunc(s.Notes, func(n Note) bool { return n.Name == name && !n.Unreadable })
+	if n < 0 {
+		return nil
+	}
+	r := s.Notes[n].asRecord()
+	r.Status.Phase = v1.BackupProven
+	return r
 }
 
 // Disinherited is true if the volume of such a backup cannot be found. A new one

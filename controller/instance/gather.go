@@ -78,7 +78,7 @@ func (g *Gatherer) nobody(ctx context.Context, k Key, ns *corev1.Namespace, clai
 // life reads what a decision about this life can depend on.
 func (g *Gatherer) life(ctx context.Context, s *State) error {
 	if s.historic() { // First: the record knows the namespace when the volume is gone.
-		if err := g.records(ctx, s); err != nil {
+		if err := errors.Join(g.records(ctx, s), g.notes(ctx, s)); err != nil {
 			return err
 		}
 	}
@@ -88,6 +88,7 @@ func (g *Gatherer) life(ctx context.Context, s *State) error {
 	if err := g.backups(ctx, s); err != nil {
 		return err
 	}
+	s.readBoundNotes()
 	if s.XR.Dying() {
 		return g.ending(ctx, s)
 	}
@@ -200,12 +201,7 @@ func (g *Gatherer) records(ctx context.Context, s *State) error {
 	if s.Records, err = Records(ctx, g.Reader, s.Life); err != nil {
 		return err
 	}
-	slices.SortFunc(s.Records, func(a, b v1.MySQLBackup) int {
-		if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-			return order(b.Name > a.Name, a.Name > b.Name)
-		}
-		return order(a.CreationTimestamp.Before(&b.CreationTimestamp), b.CreationTimestamp.Before(&a.CreationTimestamp))
-	})
+	newestFirst(s.Records)
 	if !s.XR.Dying() {
 		return nil
 	}

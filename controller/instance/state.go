@@ -65,6 +65,9 @@ type State struct {
 	// Records of all lives, newest first. Read only before the first start and
 	// during a deletion.
 	Records []v1.MySQLBackup
+	// Notes that the volumes of backups have of them, newest first. Read when Records
+	// are.
+	Notes []Note
 
 	// Trouble that keeps a pod of a living instance from running; empty where there
 	// is none. Read only while the server does not take clients.
@@ -133,6 +136,9 @@ func (s *State) Record() *v1.MySQLBackup {
 
 // Latest proven backup of any life, as status.previous has it.
 func (s *State) Latest() string {
+	if s.Missing() != nil {
+		return v1.PreviousHeld
+	}
 	for i := range s.Records {
 		if s.Records[i].Status.Phase == v1.BackupProven {
 			return s.Records[i].Name

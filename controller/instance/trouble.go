@@ -12,8 +12,13 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// trouble of the pods of an instance that begins. A composition cannot see it.
+// trouble of the pods of an instance that begins, or of one that may not. A
+// composition cannot see it.
 func (g *Gatherer) trouble(ctx context.Context, s *State) error {
+	if n := s.Missing(); n != nil && s.XR.Status.Restore == nil {
+		s.Trouble = heldBack(n)
+		return nil
+	}
 	if !s.XR.Beginning() {
 		return nil
 	}

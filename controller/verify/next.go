@@ -210,7 +210,7 @@ func Newest(records []v1.MySQLBackup) *v1.MySQLBackup {
 	var out *v1.MySQLBackup
 	for i := range records {
 		r := &records[i]
-		if r.Status.Phase == v1.BackupProven && (out == nil || out.CreationTimestamp.Before(&r.CreationTimestamp)) {
+		if r.Status.Phase == v1.BackupProven && (out == nil || r.After(out)) {
 			out = r
 		}
 	}

@@ -1,0 +1,334 @@
+package finalize
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	verification "github.com/crossplane-mysql/crossplane-mysql/controller/verify"
+)
+
+// records are deleted by whoever may, at any step: as kubectl does, with the word
+// that the archive may go, or with the finalizer taken off.
+func (m model) records(add adder) {
+	for n := range m.lives {
+		l := m.lives[n]
+		there := l.record != recordNone
+		add("the record is deleted", true, m.drops > 0 && there && !l.recordDying, func(w *model) {
+			w.drops--
+			w.lives[n].recordDying = true
+		})
+		add("the record is deleted with its archive", true, m.drops > 0 && there && !l.recordDying, func(w *model) {
+			w.drops--
+			w.lives[n].recordDying, w.lives[n].condemned = true, true
+		})
+		add("the record's finalizer is taken off, and it is gone", true, m.drops > 0 && there, func(w *model) {
+			w.drops--
+			w.lives[n].loseRecord()
+		})
+		add("the record is gone", false, l.recordDying && !l.recordHeld, func(w *model) { w.lives[n].loseRecord() })
+		lacks := l.noted > 0 && !there
+		add("a person asks for the record", true, m.words > 0 && lacks && m.volumes[l.archivedOn].asked == 0, func(w *model) {
+			w.words--
+			w.volumes[l.archivedOn].asked = int8(n + 1) //nolint:gosec // There are two.
+		})
+		add("a person makes the record", true, m.words > 0 && lacks && l.over(), func(w *model) {
+			w.words--
+			w.lives[n].makeRecord()
+			w.lives[n].recordHeld = false
+		})
+		add("a person forgets the backup", true, m.words > 0 && lacks && l.forgotten != l.noted, func(w *model) {
+			w.words--
+			w.lives[n].forgotten = l.noted
+			w.truth = w.remaining()
+		})
+		add("the archive is removed", false, l.erase == alive1 && !l.erased && m.backup == alive1 && m.backupAt == atHome && m.backupOn == l.archivedOn && m.namespace == alive1, func(w *model) {
+			w.lives[n].erased, w.lives[n].archived = true, 0
+			if !l.condemned {
+				w.broken = "an archive is removed that nobody named"
+			}
+			w.truth = w.remaining()
+		})
+		add("the erasing Job is gone", false, l.erase == dying1 || l.erase != none && m.namespace == none, func(w *model) { w.lives[n].erase, w.lives[n].erased = none, false })
+	}
+}
+
+func (l *modelLife) loseRecord() {
+	l.record, l.recordDying, l.condemned, l.recordHeld, l.verdict = recordNone, false, false, false, verdictNone
+}
+
+func (l *modelLife) makeRecord() {
+	if l.record == recordNone {
+		l.record, l.recordHeld = recordPending, true
+		l.recordNo++
+	}
+}
+
+// over is a life of which nothing is left but its backup.
+func (l modelLife) over() bool { return l.xr == none && !l.held && l.handle == none }
+
+// reaches is true if a Job can get at the archive of a life.
+func (m model) reaches(l modelLife) bool {
+	return m.backup == alive1 && m.backupAt == atHome && m.backupOn == l.archivedOn && m.namespace == alive1
+}
+
+// beside is true if another life has an archive that nobody said to forget.
+func (m model) beside(n int) bool {
+	for i, l := range m.lives {
+		if i != n && l.archived > 0 && l.noted > 0 && l.forgotten != l.noted {
+			return true
+		}
+	}
+	return false
+}
+
+// waitsForRecord is true while a record of another life is being deleted, which a
+// Job cannot get at.
+func (m model) waitsForRecord(n int) bool {
+	return slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.recordDying && l.condemned }) && n >= 0
+}
+
+// remaining rows, once a person gave some up.
+func (m model) remaining() int8 {
+	var most int8
+	for _, l := range m.lives {
+		if l.pv && l.held {
+			most = max(most, l.rows)
+		}
+		if l.archived > 0 && (l.noted == 0 || l.forgotten != l.noted) {
+			most = max(most, l.archived-1)
+		}
+	}
+	return min(most, m.truth)
+}
+
+// A third decision is NextOfArchives, or it with a bug.
+type third func(*instance.Archives) []ArchiveStep
+
+func (m model) archives(r client.Reader) (*instance.Archives, error) {
+	a, err := gathererFrom(r).Archives(context.Background(), key())
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// archived are the steps about records whose life is over.
+func (m model) archived(decide third) ([]move, error) {
+	a, err := m.archives(modelReader{m.objects()})
+	if err != nil {
+		return nil, err
+	}
+	var out []move
+	for _, step := range decide(a) {
+		if !idleArchive(step) {
+			out = append(out, m.performedOnArchive(step))
+		}
+	}
+	return out, nil
+}
+
+// idleArchive is a step that writes nothing that the model knows.
+func idleArchive(step ArchiveStep) bool { return step.Action == Wait || step.Action == TellRecord }
+
+func (m model) performedOnArchive(step ArchiveStep) move {
+	return move{name: "the controller does " + string(step.Action), to: m.with(func(w *model) { w.performOnArchive(step) })}
+}
+
+// lifeOfStep is the life whose backup a step is about.
+func lifeOfStep(step ArchiveStep) int {
+	switch {
+	case step.Record != nil:
+		return numberOf(step.Record.Spec.Instance.XR)
+	case step.Note != nil:
+		return numberOf(step.Note.Spec.Instance.XR)
+	}
+	return 0
+}
+
+// performOnArchive as the Performer does it to the objects.
+func (m *model) performOnArchive(step ArchiveStep) {
+	l := &m.lives[lifeOfStep(step)]
+	switch step.Action { //nolint:exhaustive // What the model does not know breaks it.
+	case NoteRecord:
+		l.noted, l.forgotten = l.recordNo, 0
+	case HoldRecord:
+		l.recordHeld = true
+	case LetRecordGo:
+		l.loseRecord()
+	case RemakeRecord:
+		l.makeRecord()
+	case ProveRecord:
+		l.record, l.recordHeld = recordProven, true
+	case AnswerAsked:
+		m.volumes[volumeNumber(step.Volume.Name)].asked = 0
+	case StartErase:
+		l.erase, l.erased = alive1, false
+	case RetryErase:
+		l.erase = dying1
+	case Erased:
+		if l.archived > 0 {
+			m.broken = "the password of an archive goes, and the archive does not"
+		}
+		l.noted, l.forgotten, l.password, l.erase = 0, 0, 0, dying1
+		l.loseRecord()
+	default:
+		m.broken = "the model does not know " + string(step.Action)
+	}
+}
+
+// recordObject of a life, the nth of its name.
+func (l modelLife) recordObject(n int, number int8) *v1.MySQLBackup {
+	life := lifeOf(n)
+	r := newRecord(&instance.State{Life: life, XR: composite("XMySQL", "x", uidOf(n)), Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: namespaceUID(l.born)}}})
+	r.UID = types.UID("record-" + uidOf(n) + strings.Repeat("-again", int(number)-1))
+	r.CreationTimestamp = metav1.NewTime(now.Add(time.Duration(n) * time.Minute))
+	r.Finalizers, r.DeletionTimestamp = ourFinalizer(l.recordHeld), nil
+	if l.recordDying {
+		r.DeletionTimestamp = deletedAt(dying1)
+	}
+	if l.condemned {
+		r.Annotations = map[string]string{v1.AnnotationDeleteArchive: string(r.UID)}
+	}
+	r.Status.Phase = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupProven}[l.record]
+	r.Status.Message = modelFailure
+	r.Spec.Image, r.Spec.Version = "mysql:8.4", "8.4.6"
+	r.Spec.Archive = &v1.Archive{ClaimName: life.BackupClaimName(), Path: r.Name + "/" + archiveName}
+	if l.verdict != verdictNone {
+		r.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: verdicts[l.verdict], LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+	}
+	return r
+}
+
+// annotated with what a volume for backups knows of them.
+func (m model) annotated(v *corev1.PersistentVolume, at int) {
+	for n, l := range m.lives {
+		name := lifeOf(n).RecordName()
+		if l.noted > 0 && int(l.archivedOn) == at {
+			text, err := noteText(l.recordObject(n, l.noted))
+			if err != nil {
+				panic(err)
+			}
+			v.Annotations[v1.AnnotationBackupPrefix+name] = text
+		}
+		if l.forgotten > 0 && int(l.archivedOn) == at {
+			v.Annotations[v1.AnnotationForgetPrefix+name] = string(l.recordObject(n, l.forgotten).UID)
+		}
+	}
+	if of := m.volumes[at].asked; of > 0 {
+		v.Annotations[v1.AnnotationMakeRecord] = lifeOf(int(of) - 1).RecordName()
+	}
+}
+
+// eraseObject is the Job that removes the archive of a life.
+func (m model) eraseObject(n int) []client.Object {
+	l, life := m.lives[n], lifeOf(n)
+	if l.erase == none {
+		return nil
+	}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: life.EraseJobName(), UID: types.UID("erase-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(l.erase),
+		Annotations: map[string]string{annotationErases: "backups/" + backupVolumeNames[l.archivedOn]},
+	}}
+	if l.erased {
+		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+	}
+	return []client.Object{j}
+}
+
+// recordStarts of the model: somebody deletes a record. Where a person has a word
+// after it there are too many states to take all of them: they are walked through.
+func recordStarts() map[string]model {
+	base := model{namespace: alive1, current: 1, creates: 2, deletes: 1, writes: 1, drops: 1}
+	return map[string]model{
+		"record deleted":             base,
+		"record deleted, and a word": base.with(func(m *model) { m.words = 2 }),
+		"record deleted, namespace":  base.with(func(m *model) { m.namespaces, m.remakes, m.deletes, m.allow, m.words = 1, 1, 0, true, 1 }),
+		"two records deleted":        base.with(func(m *model) { m.deletes, m.drops, m.words, m.writes = 2, 2, 1, 2 }),
+	}
+}
+
+// TestModelRecords: whatever record is deleted at whatever moment, no server starts
+// empty beside an archive of its name, and no archive goes but one that was named.
+func TestModelRecords(t *testing.T) {
+	states, _, trace := explore(t, Next, verification.Next, NextOfArchives, recordStarts()["record deleted"])
+	if trace != nil {
+		t.Errorf("after %d states:\n%s", states, strings.Join(trace, "\n"))
+	}
+	t.Logf("%d states", states)
+}
+
+// TestModelRecordsFindsBugs in what is decided about records.
+func TestModelRecordsFindsBugs(t *testing.T) {
+	withoutNotes := func(s *instance.State) Step {
+		if s.XR != nil && !s.XR.Dying() {
+			s.Notes = nil
+		}
+		return Next(s)
+	}
+	cases := map[string]struct {
+		reason  string
+		creates int8
+		next    decision
+		third   third
+	}{
+		"records are the truth": {creates: 2, reason: "What has no record is not there.", next: withoutNotes},
+		"proven before noted": {creates: 2, reason: "The volume does not know what the record says.", next: func(s *instance.State) Step {
+			if step := Next(s); step.Action != NoteBackup {
+				return step
+			}
+			s.Notes = []instance.Note{{Name: s.Record().Name, BackupNote: s.Record().Note()}}
+			return index(s)
+		}},
+		"a word is not waited for": {creates: 1, reason: "A record takes its archive along that nobody named.", third: func(a *instance.Archives) []ArchiveStep {
+			for i := range a.Records {
+				a.Records[i].Annotations = map[string]string{v1.AnnotationDeleteArchive: string(a.Records[i].UID)}
+			}
+			return NextOfArchives(a)
+		}},
+		"erased without a Job": {creates: 1, reason: "Note and password go before the archive.", third: func(a *instance.Archives) []ArchiveStep {
+			steps := NextOfArchives(a)
+			for i := range steps {
+				if steps[i].Action == StartErase {
+					steps[i].Action = Erased
+				}
+			}
+			return steps
+		}},
+		"announced again": {creates: 1, reason: "A record that goes after the data is waited for in vain.", next: func(s *instance.State) Step {
+			if s.XR != nil && s.XR.Dying() && s.Record() == nil {
+				s.Notes = nil
+			}
+			return Next(s)
+		}},
+		"never let go": {creates: 1, reason: "Records that are deleted stay.", third: func(a *instance.Archives) []ArchiveStep {
+			return slices.DeleteFunc(NextOfArchives(a), func(s ArchiveStep) bool { return s.Action == LetRecordGo })
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			next, decide := decision(Next), third(NextOfArchives)
+			if tc.next != nil {
+				next = tc.next
+			}
+			if tc.third != nil {
+				decide = tc.third
+			}
+			start := recordStarts()["record deleted"].with(func(m *model) { m.creates = tc.creates })
+			states, _, trace := explore(t, next, verification.Next, decide, start)
+			if trace == nil {
+				t.Errorf("%s It is not found in %d states", tc.reason, states)
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// Archives are all that there is of the backups of an instance: their records, and
+// what the volumes say that hold them.
+type Archives struct {
+	// Life of no XR: backups are of all lives.
+	Life v1.Instance
+	// Now is when it was read.
+	Now time.Time
+	// Lives of the instance. Each deals with its own record as long as it goes on.
+	Lives []*State
+	// Records and Notes, newest first.
+	Records []v1.MySQLBackup
+	Notes   []Note
+	// Volumes that hold backups of the instance.
+	Volumes []corev1.PersistentVolume
+	// Claim of the backups in the instance's own namespace; nil where it is gone.
+	Claim *corev1.PersistentVolumeClaim
+	// Erasing are the Jobs that remove archives, by the names of their records.
+	Erasing map[string]*Job
+}
+
+// Archives of an instance.
+func (g *Gatherer) Archives(ctx context.Context, k Key) (*Archives, error) {
+	lives, err := g.Gather(ctx, k)
+	if kerrors.IsNotFound(err) || apimeta.IsNoMatchError(err) {
+		lives, err = g.uninstalled(ctx, k)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a := &Archives{Life: k.Life(""), Now: g.Clock(), Lives: lives, Erasing: map[string]*Job{}}
+	if a.Records, err = Records(ctx, g.Reader, a.Life); err != nil {
+		return nil, err
+	}
+	if a.Volumes, err = g.backupVolumes(ctx, a.Life); err != nil {
+		return nil, err
+	}
+	if a.Claim, err = g.claim(ctx, k.Namespace, a.Life.BackupClaimName()); err != nil {
+		return nil, err
+	}
+	a.arrange()
+	return a, g.erasing(ctx, a)
+}
+
+// ArchivesOf an instance in short: without its lives, Jobs and claims. It tells where
+// there is nothing to do.
+func ArchivesOf(k Key, records []v1.MySQLBackup, volumes []metav1.PartialObjectMetadata) *Archives {
+	a := &Archives{Life: k.Life(""), Records: records}
+	for i := range volumes {
+		a.Volumes = append(a.Volumes, corev1.PersistentVolume{ObjectMeta: volumes[i].ObjectMeta})
+	}
+	a.arrange()
+	return a
+}
+
+func (a *Archives) arrange() {
+	newestFirst(a.Records)
+	a.Notes = notesOf(a.Volumes, a.Life)
+}
+
+// erasing Jobs, with what their pods say.
+func (g *Gatherer) erasing(ctx context.Context, a *Archives) error {
+	for i := range a.Records {
+		r := &a.Records[i]
+		if r.DeletionTimestamp == nil {
+			continue
+		}
+		life := a.Life
+		life.XR = r.Spec.Instance.XR
+		j, err := g.job(ctx, &State{Life: life}, life.Namespace, life.EraseJobName())
+		if err != nil {
+			return err
+		}
+		if j == nil {
+			continue
+		}
+		a.Erasing[r.Name] = j
+		if err := g.heard(ctx, j, v1.ComponentErase); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// heard of the pods of a Job what keeps them from running.
+func (g *Gatherer) heard(ctx context.Context, j *Job, component string) error {
+	l := &corev1.PodList{}
+	if err := g.Reader.List(ctx, l, client.InNamespace(j.Namespace), client.MatchingLabels{v1.LabelXR: j.Labels[v1.LabelXR], v1.LabelComponent: component}); err != nil {
+		return fmt.Errorf("cannot list pods: %w", err)
+	}
+	for i := range l.Items {
+		j.troubled(&l.Items[i].Status)
+	}
+	return nil
+}
+
+// Note of a record, or nil.
+func (a *Archives) Note(r *v1.MySQLBackup) *Note {
+	for i := range a.Notes {
+		if n := &a.Notes[i]; n.Of(r) {
+			return n
+		}
+	}
+	return nil
+}
+
+// Record of a note, or nil.
+func (a *Archives) Record(n *Note) *v1.MySQLBackup {
+	for i := range a.Records {
+		if r := &a.Records[i]; n.Of(r) {
+			return r
+		}
+	}
+	return nil
+}
+
+// VolumeOf a record: the one that says so, or else the one for the backups of its
+// namespace. Nil where there is none.
+func (a *Archives) VolumeOf(r *v1.MySQLBackup) *corev1.PersistentVolume {
+	n := a.Note(r)
+	for i := range a.Volumes {
+		v := &a.Volumes[i]
+		if n != nil && v.Name == n.Volume || n == nil && HasBackupsOf(v, r.Spec.Instance.NamespaceUID) {
+			return v
+		}
+	}
+	return nil
+}
+
+// LifeOf a record that has not ended, or nil.
+func (a *Archives) LifeOf(xr types.UID) *State {
+	for _, s := range a.Lives {
+		if s.XR != nil && s.XR.GetUID() == xr {
+			return s
+		}
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package instance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// A Note is what a volume for backups says of one of them. A record is an index: it
+// can be deleted by whoever may delete records, and its archive is there all the
+// same.
+type Note struct {
+	v1.BackupNote
+
+	// Name of the record, and of the archive's folder.
+	Name string
+	// Volume that says so.
+	Volume string
+	// Forgotten is true if a person said that the next instance may go without it.
+	Forgotten bool
+	// Unreadable notes are of a backup of which nothing is known but its name.
+	Unreadable bool
+}
+
+// NotesOn a volume about backups of the instance. A label leads here, and what the
+// note says decides.
+func NotesOn(v *corev1.PersistentVolume, of v1.Instance) []Note {
+	var out []Note
+	for key, text := range v.Annotations {
+		name, ok := strings.CutPrefix(key, v1.AnnotationBackupPrefix)
+		if !ok || name == "" {
+			continue
+		}
+		n := Note{Name: name, Volume: v.Name}
+		if err := json.Unmarshal([]byte(text), &n.BackupNote); err != nil || n.Spec.Archive == nil {
+			n.Unreadable = true
+		}
+		n.Forgotten = v.Annotations[v1.AnnotationForgetPrefix+name] == n.forgetWord()
+		if i := n.Spec.Instance; n.Unreadable || i.Kind == of.Kind && i.Namespace == of.Namespace && i.Name == of.Name {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// forgetWord is what somebody has to write who wants to forget a backup: the UID of
+// its record, or its name where nobody knows that.
+func (n *Note) forgetWord() string {
+	if n.Unreadable || n.Record == "" {
+		return n.Name
+	}
+	return string(n.Record)
+}
+
+// Forget is the command that forgets a backup. Its archive stays.
+func (n *Note) Forget() string {
+	return fmt.Sprintf("kubectl annotate pv %s %s%s=%s", n.Volume, v1.AnnotationForgetPrefix, n.Name, n.forgetWord())
+}
+
+// MakeRecord is the command that makes the record of a backup again.
+func (n *Note) MakeRecord() string {
+	return fmt.Sprintf("kubectl annotate pv %s --overwrite %s=%s", n.Volume, v1.AnnotationMakeRecord, n.Name)
+}
+
+// Of is true if a record is that of the note, whichever of its name.
+func (n *Note) Of(r *v1.MySQLBackup) bool {
+	return n.Name == r.Name && (n.Unreadable || n.Spec.Instance.XR == r.Spec.Instance.XR)
+}
+
+// HasNotes is true if a volume says that it has backups.
+func HasNotes(v *corev1.PersistentVolume) bool {
+	for key := range v.Annotations {
+		if strings.HasPrefix(key, v1.AnnotationBackupPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// backupVolumes are all that say that they hold backups of the instance, those of
+// earlier namespaces of its name with them.
+func (g *Gatherer) backupVolumes(ctx context.Context, of v1.Instance) ([]corev1.PersistentVolume, error) {
+	l := &corev1.PersistentVolumeList{}
+	if err := g.Reader.List(ctx, l, client.MatchingLabels{v1.LabelInstance: of.Key(), v1.LabelComponent: v1.ComponentBackup}); err != nil {
+		return nil, fmt.Errorf("cannot list PersistentVolumes: %w", err)
+	}
+	return l.Items, nil
+}
+
+// notes of all backups of the instance, newest first.
+func (g *Gatherer) notes(ctx context.Context, s *State) error {
+	volumes, err := g.backupVolumes(ctx, s.Life)
+	s.Notes = notesOf(volumes, s.Life)
+	return err
+}
+
+// readBoundNotes of the volume that is bound to the claim of the backups: it is one
+// of theirs whatever its labels say.
+func (s *State) readBoundNotes() {
+	v := s.BackupVolume
+	if v == nil || !s.historic() || slices.ContainsFunc(s.Notes, func(n Note) bool { return n.Volume == v.Name }) {
+		return
+	}
+	s.Notes = newestNotesFirst(append(s.Notes, NotesOn(v, s.Life)...))
+}
+
+func notesOf(volumes []corev1.PersistentVolume, of v1.Instance) []Note {
+	var out []Note
+	for i := range volumes {
+		out = append(out, NotesOn(&volumes[i], of)...)
+	}
+	return newestNotesFirst(out)
+}
+
+func newestNotesFirst(notes []Note) []Note {
+	slices.SortFunc(notes, func(a, b Note) int { return order(b.after(&a), a.after(&b)) })
+	return notes
+}
+
+// after is true if a backup is newer than another. Nobody knows how old one is whose
+// note cannot be read.
+func (n *Note) after(other *Note) bool {
+	if n.Unreadable != other.Unreadable {
+		return n.Unreadable
+	}
+	return n.asRecord().After(other.asRecord())
+}
+
+// asRecord has what the order of backups depends on.
+func (n *Note) asRecord() *v1.MySQLBackup {
+	r := &v1.MySQLBackup{Spec: n.Spec}
+	r.Name, r.Spec.AnnouncedAt = n.Name, &n.AnnouncedAt
+	return r
+}
+
+// newestFirst is the function's order.
+func newestFirst(records []v1.MySQLBackup) {
+	slices.SortFunc(records, func(a, b v1.MySQLBackup) int { return order(b.After(&a), a.After(&b)) })
+}
+
+// Missing is the note of a backup that is newer than all records, and has none: who
+// deleted it cannot have meant that the next instance starts without its rows. Nil
+// where there is none, or where a person said that it is to be forgotten.
+func Missing(notes []Note, records []v1.MySQLBackup) *Note {
+	n := slices.IndexFunc(notes, func(n Note) bool { return !n.Forgotten })
+	if n < 0 {
+		return nil
+	}
+	newest := &notes[n]
+	for i := range records {
+		r := &records[i]
+		if newest.Of(r) || r.IsProven() && !newest.Unreadable && r.After(newest.asRecord()) {
+			return nil
+		}
+	}
+	return newest
+}
+
+// Missing backup of the instance.
+func (s *State) Missing() *Note { return Missing(s.Notes, s.Records) }
+
+// OwnNote is that of this life's backup, or nil. From then on the backup is proven,
+// whatever becomes of its record.
+func (s *State) OwnNote() *Note {
+	for i := range s.Notes {
+		if n := &s.Notes[i]; s.XR != nil && !n.Unreadable && n.Name == s.Life.RecordName() && n.Spec.Instance.XR == s.XR.GetUID() {
+			return n
+		}
+	}
+	return nil
+}
+
+// heldBack is what people hear of a missing record.
+func heldBack(n *Note) string {
+	return fmt.Sprintf("backup %s is on PersistentVolume %s and has no record any more. A person of the platform decides. To make the record again and restore it: %s. To go without it: %s",
+		n.Name, n.Volume, n.MakeRecord(), n.Forget())
+}

@@ -1,0 +1,116 @@
+package instance
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// provenAt is a record of so many seconds.
+func provenAt(name string, second int64) *v1.MySQLBackup {
+	r := record(name, "db", second)
+	r.UID, r.Spec.Instance.XR, r.Status.Phase = types.UID("uid-of-"+name), types.UID("xr-of-"+name), v1.BackupProven
+	r.Spec.Archive = &v1.Archive{Path: name}
+	return r
+}
+
+// noting volume: what it says of these records.
+func noting(v *corev1.PersistentVolume, records ...*v1.MySQLBackup) *corev1.PersistentVolume {
+	for _, r := range records {
+		text, err := json.Marshal(r.Note())
+		if err != nil {
+			panic(err)
+		}
+		v.Annotations[v1.AnnotationBackupPrefix+r.Name] = string(text)
+	}
+	return v
+}
+
+// TestGatherNotes: what a volume knows of backups counts, also where nobody knows the
+// claim that it had.
+func TestGatherNotes(t *testing.T) {
+	type want struct {
+		Previous, Missing string
+		Trouble           bool
+	}
+	usual := life.BackupClaimName()
+	here := func() *corev1.PersistentVolume { return backupsAt("pv-b", "ns", at("default", usual, "gone")) }
+	a, b := provenAt("a", 1), provenAt("b", 2)
+	other := provenAt("a", 1)
+	other.Spec.Instance.Name = "other"
+	again := provenAt("a", 9)
+	again.Spec.AnnouncedAt = &metav1.Time{Time: time.Unix(1, 0)}
+	annotated := func(v *corev1.PersistentVolume, key, value string) *corev1.PersistentVolume {
+		v.Annotations[key] = value
+		return v
+	}
+	unlabelled := noting(backupsAt("pv-b", "ns", at("default", usual, "claim-uid")), a)
+	unlabelled.Labels = nil
+	bound := backupClaimOn("pv-b")
+	bound.UID = "claim-uid"
+	cases := map[string]struct {
+		reason string
+		there  []client.Object
+		want   want
+	}{
+		"None":        {reason: "No volume, no record.", want: want{Previous: v1.PreviousNone}},
+		"Earlier":     {reason: "A volume of an earlier release knows nothing: the records count.", there: []client.Object{here(), a}, want: want{Previous: "a"}},
+		"Known":       {reason: "Both say the same.", there: []client.Object{noting(here(), a), a}, want: want{Previous: "a"}},
+		"Gone":        {reason: "The record is gone, and its claim too.", there: []client.Object{noting(here(), a)}, want: want{Previous: v1.PreviousHeld, Missing: "a", Trouble: true}},
+		"NewestGone":  {reason: "An older one is not what was there last.", there: []client.Object{noting(here(), a, b), a}, want: want{Previous: v1.PreviousHeld, Missing: "b", Trouble: true}},
+		"OlderGone":   {reason: "The newest is what is restored.", there: []client.Object{noting(here(), a, b), b}, want: want{Previous: "b"}},
+		"NewerRecord": {reason: "It is not noted yet.", there: []client.Object{noting(here(), a), b}, want: want{Previous: "b"}},
+		"Again":       {reason: "A record that was made again keeps its place.", there: []client.Object{noting(here(), a, b), again}, want: want{Previous: v1.PreviousHeld, Missing: "b", Trouble: true}},
+		"Forgotten":   {reason: "A person said so.", there: []client.Object{annotated(noting(here(), a), v1.AnnotationForgetPrefix+"a", "uid-of-a")}, want: want{Previous: v1.PreviousNone}},
+		"ForgottenIt": {reason: "That was about an earlier record of this name.", there: []client.Object{annotated(noting(here(), a), v1.AnnotationForgetPrefix+"a", "earlier")}, want: want{Previous: v1.PreviousHeld, Missing: "a", Trouble: true}},
+		"ForgetsOne":  {reason: "The other is there.", there: []client.Object{annotated(noting(here(), a, b), v1.AnnotationForgetPrefix+"b", "uid-of-b")}, want: want{Previous: v1.PreviousHeld, Missing: "a", Trouble: true}},
+		"Elsewhere":   {reason: "What an earlier namespace left has the same name.", there: []client.Object{noting(backupsAt("pv-0", "earlier", nil), a)}, want: want{Previous: v1.PreviousHeld, Missing: "a", Trouble: true}},
+		"Bound":       {reason: "The volume of the claim counts whatever its labels say.", there: []client.Object{bound, unlabelled}, want: want{Previous: v1.PreviousHeld, Missing: "a", Trouble: true}},
+		"Other":       {reason: "A note about another instance is none of ours.", there: []client.Object{noting(here(), other)}, want: want{Previous: v1.PreviousNone}},
+		"Unreadable":  {reason: "Doubt is not absence.", there: []client.Object{annotated(here(), v1.AnnotationBackupPrefix+"a", "{"), b}, want: want{Previous: v1.PreviousHeld, Missing: "a", Trouble: true}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			xr := xr("x", "uid-1", "db", false)
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.there, xr, ns)...).Build(), Keeper: "system", Clock: time.Now}
+			lives, err := g.Gather(context.Background(), key)
+			if err != nil || len(lives) != 1 {
+				t.Fatalf("%d lives, %v", len(lives), err)
+			}
+			s := lives[0]
+			got := want{Previous: s.Latest(), Trouble: s.Trouble != ""}
+			if n := s.Missing(); n != nil {
+				got.Missing = n.Name
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestNoteCommands are what people are told to type.
+func TestNoteCommands(t *testing.T) {
+	v := noting(backupsAt("pv-b", "ns", nil), provenAt("a", 1))
+	n := &NotesOn(v, life)[0]
+	if diff := cmp.Diff([]string{
+		"kubectl annotate pv pv-b --overwrite otus.homework/make-record=a", "kubectl annotate pv pv-b forget.otus.homework/a=uid-of-a",
+	}, []string{n.MakeRecord(), n.Forget()}); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	v.Annotations[v1.AnnotationForgetPrefix+"a"] = "uid-of-a"
+	if !NotesOn(v, life)[0].Forgotten {
+		t.Error("want it forgotten once that is typed")
+	}
+}
