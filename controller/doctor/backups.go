@@ -39,6 +39,7 @@ func (x *exam) backups(p *patient) Backups {
 func (x *exam) recordsOf(p *patient) []Finding {
 	var out []Finding
 	for _, r := range p.records {
+		out = append(out, x.deleted(r)...)
 		switch uid := r.Spec.Instance.XR; {
 		case r.Status.Phase == v1.BackupProven:
 			out = append(out, x.proven(p, r)...)
@@ -51,6 +52,54 @@ func (x *exam) recordsOf(p *patient) []Finding {
 		}
 	}
 	return out
+}
+
+// missing records: their archives are there, and the newest of them holds the name.
+func (x *exam) missing(p *patient) []Finding {
+	if slices.Contains(x.Absent, v1.KindMySQLBackup) {
+		return nil
+	}
+	notes, records := p.notes(), p.recordsByValue()
+	newest := instance.Missing(notes, records)
+	var out []Finding
+	for i := range notes {
+		n := &notes[i]
+		known := slices.ContainsFunc(records, func(r v1.MySQLBackup) bool { return n.Of(&r) })
+		switch {
+		case known:
+		case newest != nil && n.Name == newest.Name:
+			out = append(out, wrong(fmt.Sprintf("to restore it: %s; to go without it: %s", n.MakeRecord(), n.Forget()),
+				"backup %s is on PersistentVolume %s and has no record: no claim of this name starts beside it", n.Name, n.Volume))
+		case !n.Unreadable:
+			out = append(out, note("to have the record again: "+n.MakeRecord(), "backup %s is on PersistentVolume %s and has no record", n.Name, n.Volume))
+		}
+	}
+	return out
+}
+
+// notes of all volumes of an instance, newest first.
+func (p *patient) notes() []instance.Note {
+	volumes := make([]corev1.PersistentVolume, 0, len(p.backups))
+	for _, v := range p.backups {
+		volumes = append(volumes, *v)
+	}
+	return instance.NotesOf(volumes, p.key.Life(""))
+}
+
+func (p *patient) recordsByValue() []v1.MySQLBackup {
+	out := make([]v1.MySQLBackup, 0, len(p.records))
+	for _, r := range p.records {
+		out = append(out, *r)
+	}
+	return out
+}
+
+// deleted records stay as long as something is to be done for them.
+func (x *exam) deleted(r *v1.MySQLBackup) []Finding {
+	if r.DeletionTimestamp == nil || !x.older(*r.DeletionTimestamp, soon) {
+		return nil
+	}
+	return []Finding{wrong(x.askController("lets it go, or its status.message says what it waits for"), "backup %s is being deleted since %s: %s", r.Name, x.age(*r.DeletionTimestamp), orElse(r.Status.Message, "nothing says what it waits for"))}
 }
 
 // proven backups need their volume and their password.
@@ -83,7 +132,8 @@ func (x *exam) backupVolumes(p *patient) []Finding {
 	var out []Finding
 	for _, v := range p.backups {
 		if x.idle(p, v) {
-			out = append(out, note(x.removal(v), "PersistentVolume %s is for backups, and there is neither a record of one on it nor a claim: it may be deleted", v.Name))
+			out = append(out, note("see what is on it before you touch it: kubectl describe pv "+v.Name,
+				"PersistentVolume %s is for backups, and neither a record nor a note says what is on it, nor is there a claim", v.Name))
 			continue
 		}
 		out = append(out, x.kept(v, "the backups")...)
@@ -130,28 +180,5 @@ func (p *patient) hasRecordOn(v *corev1.PersistentVolume) bool {
 // one.
 func (x *exam) idle(p *patient, v *corev1.PersistentVolume) bool {
 	inUse := p.claim != nil || len(p.xrs)+len(p.data)+len(p.handles) > 0
-	return !inUse && !p.hasRecordOn(v) && !slices.Contains(x.Absent, v1.KindMySQLBackup)
-}
-
-// removal of a volume: our finalizer only, and not those of others.
-func (x *exam) removal(v *corev1.PersistentVolume) string {
-	var commands []string
-	if n := slices.Index(v.Finalizers, v1.Finalizer); n >= 0 {
-		at := fmt.Sprintf("/metadata/finalizers/%d", n)
-		commands = append(commands, fmt.Sprintf(`kubectl patch pv %s --type=json --patch '[{"op":"test","path":"%s","value":"%s"},{"op":"remove","path":"%s"}]'`, v.Name, at, v1.Finalizer, at))
-	}
-	if c := x.handleOf(v); c != nil {
-		commands = append(commands, fmt.Sprintf("kubectl delete pvc --namespace %s %s", c.Namespace, c.Name))
-	}
-	return strings.Join(append(commands, "kubectl delete pv "+v.Name), " && ")
-}
-
-// handleOf a volume, if it is there.
-func (x *exam) handleOf(v *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
-	for i := range x.VolumeClaims {
-		if c := &x.VolumeClaims[i]; c.Spec.VolumeName == v.Name {
-			return c
-		}
-	}
-	return nil
+	return !inUse && !instance.HasNotes(v) && !p.hasRecordOn(v) && !slices.Contains(x.Absent, v1.KindMySQLBackup)
 }

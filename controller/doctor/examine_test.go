@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -151,6 +152,16 @@ func said(r *Report) []string {
 		out = append(out, string(f.Severity)+": "+f.Text+" | "+f.Advice)
 	}
 	return out
+}
+
+// noted is a backup that its volume knows.
+func noted(v *corev1.PersistentVolume, r v1.MySQLBackup) {
+	r.Spec.Archive = &v1.Archive{Path: r.Name}
+	text, err := json.Marshal(r.Note())
+	if err != nil {
+		panic(err)
+	}
+	v.Annotations[v1.AnnotationBackupPrefix+r.Name] = string(text)
 }
 
 // inherited volume of the backups, by namespace ns-2.
@@ -405,7 +416,43 @@ func TestExamine(t *testing.T) {
 		},
 		"PasswordLeft": {
 			change: func(c *Cluster) { c.Passwords = append(c.Passwords, password("uid-9")) },
-			want:   []string{"note: Secret crossplane-mysql-system/" + key.Life("uid-9").RecordName() + " has the password of a backup whose record is gone | kubectl delete secret"},
+			want:   []string{"note: Secret crossplane-mysql-system/" + key.Life("uid-9").RecordName() + " has the password of a backup whose record is gone, and a volume for backups of that instance is there | keep it"},
+		},
+		"PasswordLeftAlone": {
+			change: func(c *Cluster) {
+				gone(c)
+				c.Volumes, c.VolumeClaims, c.Records = nil, nil, nil
+				c.Passwords[0].Annotations = annotations(key.Life("uid-0"))
+			},
+			want: []string{"note: Secret crossplane-mysql-system/" + old + " has the password of a backup whose record is gone | kubectl delete secret"},
+		},
+		"RecordGone": {
+			change: func(c *Cluster) {
+				gone(c)
+				noted(&c.Volumes[0], c.Records[0])
+				c.Records = nil
+			},
+			want: []string{
+				"note: Secret crossplane-mysql-system/" + old + " has the password … | keep it",
+				"wrong: backup " + old + " is on PersistentVolume pv-backup and has no record: no claim of this name starts beside it | to restore it: kubectl annotate pv pv-backup --overwrite otus.homework/make-record=" + old + "; to go without it: kubectl annotate pv pv-backup forget.otus.homework/" + old + "=",
+			},
+		},
+		"RecordForgotten": {
+			change: func(c *Cluster) {
+				gone(c)
+				noted(&c.Volumes[0], c.Records[0])
+				c.Volumes[0].Annotations[v1.AnnotationForgetPrefix+old] = old
+				c.Records, c.Passwords = nil, nil
+			},
+			want: []string{"note: backup " + old + " is on PersistentVolume pv-backup and has no record | to have the record again: kubectl annotate pv"},
+		},
+		"RecordNoted": {change: func(c *Cluster) { noted(&c.Volumes[1], c.Records[0]) }},
+		"RecordStays": {
+			change: func(c *Cluster) {
+				gone(c)
+				c.Records[0].DeletionTimestamp, c.Records[0].Status.Message = new(ago(time.Hour)), "The deletion waits: its claim is gone"
+			},
+			want: []string{"wrong: backup " + old + " is being deleted since 60m: The deletion waits: its claim is gone"},
 		},
 		"PasswordOfARescue": {
 			change: func(c *Cluster) {
@@ -427,7 +474,7 @@ func TestExamine(t *testing.T) {
 				gone(c)
 				c.Records, c.Passwords = nil, nil
 			},
-			want: []string{`note: PersistentVolume pv-backup is for backups … it may be deleted | kubectl patch pv pv-backup --type=json --patch '[{"op":"test","path":"/metadata/finalizers/1","value":"otus.homework/protect-data"},{"op":"remove","path":"/metadata/finalizers/1"}]' && kubectl delete pvc --namespace shop backup-orders-pvc && kubectl delete pv pv-backup`},
+			want: []string{"note: PersistentVolume pv-backup is for backups, and neither a record nor a note says what is on it … | see what is on it before you touch it: kubectl describe pv pv-backup"},
 		},
 		"EmptyBackupVolumeOfALivingInstance": {
 			change: func(c *Cluster) { c.Records, c.Passwords = nil, c.Passwords[1:] },
@@ -519,6 +566,11 @@ func TestExamine(t *testing.T) {
 			got := said(Examine(c))
 			if len(got) != len(tc.want) {
 				t.Fatalf("want %d findings, got\n%s", len(tc.want), strings.Join(got, "\n"))
+			}
+			for _, text := range got {
+				if strings.Contains(text, "delete pv") {
+					t.Errorf("want no command that deletes a volume or its claim, got\n%s", text)
+				}
 			}
 			for i, want := range tc.want {
 				if !contains(got[i], want) {

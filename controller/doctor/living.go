@@ -22,7 +22,7 @@ func (x *exam) instance(p *patient) Instance {
 			out.Data = data(v)
 		}
 	}
-	for _, check := range []func(*patient) []Finding{x.lostLives, x.strayVolumes, x.recordsOf, x.backupVolumes} {
+	for _, check := range []func(*patient) []Finding{x.lostLives, x.strayVolumes, x.recordsOf, x.missing, x.backupVolumes} {
 		out.Findings = append(out.Findings, check(p)...)
 	}
 	if out.Data == nil && len(p.data) > 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -165,7 +166,12 @@ func (x *exam) passwords() []Finding {
 	for i := range x.Passwords {
 		s := &x.Passwords[i]
 		recorded := slices.ContainsFunc(x.Records, func(r v1.MySQLBackup) bool { return r.Name == s.Name })
-		if !recorded && !x.alive(xrOf(s)) {
+		switch {
+		case recorded || x.alive(xrOf(s)):
+		case x.mayOpen(s):
+			out = append(out, note("keep it as long as its archive may be there",
+				"Secret %s/%s has the password of a backup whose record is gone, and a volume for backups of that instance is there", s.Namespace, s.Name))
+		default:
 			out = append(out, note(fmt.Sprintf("kubectl delete secret --namespace %s %s", s.Namespace, s.Name),
 				"Secret %s/%s has the password of a backup whose record is gone", s.Namespace, s.Name))
 		}
@@ -173,15 +179,29 @@ func (x *exam) passwords() []Finding {
 	return out
 }
 
+// mayOpen is true if a password is of an instance that has a volume for backups, or
+// of nobody knows whom.
+func (x *exam) mayOpen(s *metav1.PartialObjectMetadata) bool {
+	k, ok := keyOf(s)
+	return !ok || x.patients[k] != nil && len(x.patients[k].backups) > 0
+}
+
 // jobs of lives that have ended.
 func (x *exam) jobs() []Finding {
 	var out []Finding
 	for i := range x.Jobs {
 		j := &x.Jobs[i]
-		if uid := xrOf(j); uid != "" && !x.alive(uid) {
+		if uid := xrOf(j); uid != "" && !x.alive(uid) && !x.erases(j) {
 			out = append(out, note(fmt.Sprintf("kubectl delete job --namespace %s %s", j.Namespace, j.Name),
 				"Job %s/%s was made for a composite resource that is gone (%s)", j.Namespace, j.Name, uid))
 		}
 	}
 	return out
+}
+
+// erases is true if a Job removes an archive whose record waits for that.
+func (x *exam) erases(j *metav1.PartialObjectMetadata) bool {
+	return j.Labels[v1.LabelComponent] == v1.ComponentErase && slices.ContainsFunc(x.Records, func(r v1.MySQLBackup) bool {
+		return r.DeletionTimestamp != nil && r.Spec.Instance.XR == xrOf(j)
+	})
 }

@@ -71,7 +71,7 @@ func ArchivesOf(k Key, records []v1.MySQLBackup, volumes []metav1.PartialObjectM
 
 func (a *Archives) arrange() {
 	newestFirst(a.Records)
-	a.Notes = notesOf(a.Volumes, a.Life)
+	a.Notes = NotesOf(a.Volumes, a.Life)
 }
 
 // erasing Jobs, with what their pods say.

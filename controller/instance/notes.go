@@ -97,7 +97,7 @@ func (g *Gatherer) backupVolumes(ctx context.Context, of v1.Instance) ([]corev1.
 // notes of all backups of the instance, newest first.
 func (g *Gatherer) notes(ctx context.Context, s *State) error {
 	volumes, err := g.backupVolumes(ctx, s.Life)
-	s.Notes = notesOf(volumes, s.Life)
+	s.Notes = NotesOf(volumes, s.Life)
 	return err
 }
 
@@ -111,7 +111,8 @@ func (s *State) readBoundNotes() {
 	s.Notes = newestNotesFirst(append(s.Notes, NotesOn(v, s.Life)...))
 }
 
-func notesOf(volumes []corev1.PersistentVolume, of v1.Instance) []Note {
+// NotesOf the volumes about backups of the instance, newest first.
+func NotesOf(volumes []corev1.PersistentVolume, of v1.Instance) []Note {
 	var out []Note
 	for i := range volumes {
 		out = append(out, NotesOn(&volumes[i], of)...)
