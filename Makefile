@@ -55,7 +55,8 @@ cluster-down: ## End the cluster and remove all that it left.
 	@go run -C test/cluster . down
 
 install: ## Install the controller, its CRD and its access rights on the current context.
-	kubectl apply --server-side -k controller/deploy
+	kubectl apply --server-side -k controller/deploy/records
+	kubectl apply --server-side -k controller/deploy/controller
 
 cluster-test: ## Test what boots the cluster: disks, images, killed boots.
 	go run -C test/cluster . check

@@ -28,7 +28,7 @@ type role struct {
 // deployed roles and bindings.
 func deployed(t *testing.T) []role {
 	t.Helper()
-	files, err := filepath.Glob("deploy/*.yaml")
+	files, err := filepath.Glob("deploy/*/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

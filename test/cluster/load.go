@@ -148,10 +148,12 @@ const (
 // manifests applies what is installed with kubectl: the CRD, access rights, and the controller. Its pod has the digest of
 // its image, so that it is made anew when what is behind the tag has changed.
 func (l *loader) manifests(ctx context.Context) error {
-	dir := filepath.Join(l.cluster.Root, "controller", "deploy")
-	l.out.sayf("applying controller/deploy")
-	if _, err := l.kubectl(ctx, "", "apply", "--server-side", "--force-conflicts", "-k", dir); err != nil {
-		return err
+	for _, part := range []string{"records", "controller"} {
+		dir := filepath.Join(l.cluster.Root, "controller", "deploy", part)
+		l.out.sayf("applying controller/deploy/%s", part)
+		if _, err := l.kubectl(ctx, "", "apply", "--server-side", "--force-conflicts", "-k", dir); err != nil {
+			return err
+		}
 	}
 	digest, err := l.pushed(ctx, organization)
 	if err != nil {

@@ -20,7 +20,9 @@ const (
 	configurationName   = "configuration.pkg.crossplane.io/crossplane-mysql-configuration-mysql"
 	xrdName             = "xrd/xmysqls.otus.homework"
 	packagesFile        = "package/install.yaml"
-	controllerFolder    = "controller/deploy"
+	recordsName         = "crd/mysqlbackups.otus.homework"
+	recordsFolder       = "controller/deploy/records"
+	controllerFolder    = "controller/deploy/controller"
 )
 
 // boot a cluster on this machine, or see that somebody else's is there.
@@ -52,6 +54,10 @@ func (d *demo) install(ctx context.Context) error {
 	}
 	if err := d.ensure(ctx, "crd/compositions.apiextensions.crossplane.io", nil); err != nil {
 		return fmt.Errorf("%w: this cluster needs Crossplane 2.0 or newer", err)
+	}
+	records := []string{"apply", "--server-side", "-k", recordsFolder}
+	if err := d.ensure(ctx, recordsName, records); err != nil {
+		return err
 	}
 	controller := []string{"apply", "--server-side", "-k", controllerFolder}
 	if err := d.ensure(ctx, controllerName, controller, "--namespace="+controllerNamespace); err != nil {

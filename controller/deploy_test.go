@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// kindsOf the objects of a part of controller/deploy, by its kustomization.
+func kindsOf(t *testing.T, folder string) []string {
+	t.Helper()
+	k := struct {
+		Resources []string `json:"resources"`
+	}{}
+	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(folder, "kustomization.yaml"))), &k); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, r := range k.Resources {
+		path := filepath.Join(folder, r)
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			out = append(out, kindsOf(t, path)...)
+			continue
+		}
+		for document := range strings.SplitSeq(read(t, path), "\n---\n") {
+			m := metav1.TypeMeta{}
+			if err := yaml.Unmarshal([]byte(document), &m); err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			if !slices.Contains(out, m.Kind) {
+				out = append(out, m.Kind)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestDeploy freezes the two parts of the installation: whoever removes the
+// controller takes no record, password or policy along, and no command removes both.
+func TestDeploy(t *testing.T) {
+	got := map[string][]string{"records": kindsOf(t, "deploy/records"), "controller": kindsOf(t, "deploy/controller")}
+	want := map[string][]string{
+		"records":    {"CustomResourceDefinition", "Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
+		"controller": {"ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy", "Role", "RoleBinding", "ServiceAccount"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if _, err := os.Stat("deploy/kustomization.yaml"); !os.IsNotExist(err) {
+		t.Errorf("want no kustomization of both parts: kubectl delete -k would take the passwords of all backups along (%v)", err)
+	}
+}
