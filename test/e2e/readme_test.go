@@ -49,8 +49,12 @@ func (p prompt) enter(t *testing.T, command, want string) {
 // all of it is there, and the packages would be other revisions of themselves.
 func TestReadmeInstall(t *testing.T) {
 	p := newPrompt(t)
-	for _, command := range []string{"make install", "kubectl apply --server-side -k controller/deploy"} {
-		p.enter(t, command, "deployment.apps/crossplane-mysql serverside-applied")
+	for command, want := range map[string]string{
+		"make install": "deployment.apps/crossplane-mysql serverside-applied",
+		"kubectl apply --server-side -k controller/deploy/records":    "mysqlbackups.otus.homework serverside-applied",
+		"kubectl apply --server-side -k controller/deploy/controller": "deployment.apps/crossplane-mysql serverside-applied",
+	} {
+		p.enter(t, command, want)
 	}
 	p.enter(t, "kubectl apply --server-side -f package/install.yaml"+" --dry-run=server", "crossplane-mysql-configuration-mysql serverside-applied")
 }

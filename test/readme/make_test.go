@@ -203,18 +203,18 @@ var function = regexp.MustCompile(`(?m)^func (\w+)\(`)
 // functions in a package's files of this kind, and below it where its name ends in "...".
 func functions(pkg, kind string) ([]string, error) {
 	dir, below := strings.CutSuffix(pkg, "...")
-	dir = filepath.Clean(dir)
+	root := os.DirFS(dir)
 	var all []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != dir && !below:
-			return filepath.SkipDir
+		case d.IsDir() && path != "." && !below:
+			return fs.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, kind):
 			return nil
 		}
-		b, err := os.ReadFile(path)
+		b, err := fs.ReadFile(root, path)
 		for _, m := range function.FindAllSubmatch(b, -1) {
 			all = append(all, string(m[1]))
 		}

@@ -21,15 +21,13 @@ var (
 // Commands that a README tells people to type, each once, in the order of the text: those of its shell blocks, those
 // behind a prompt, and those in a sentence. One that goes on in the next line is one command, and a comment is none.
 func Commands(text string) []string {
-	var all []string
+	parts := [][]string{}
 	at := 0
 	for _, m := range block.FindAllStringSubmatchIndex(text, -1) {
-		all = append(all, mentioned(text[at:m[0]])...)
-		all = append(all, typed(text[m[2]:m[3]], text[m[4]:m[5]])...)
+		parts = append(parts, mentioned(text[at:m[0]]), typed(text[m[2]:m[3]], text[m[4]:m[5]]))
 		at = m[1]
 	}
-	all = append(all, mentioned(text[at:])...)
-	return unique(all)
+	return unique(slices.Concat(append(parts, mentioned(text[at:]))...))
 }
 
 // Typed are the commands that begin with these words.
@@ -39,9 +37,10 @@ func Typed(text, words string) []string {
 
 // mentioned in a sentence, which may end its lines anywhere.
 func mentioned(text string) []string {
-	var all []string
-	for _, m := range inline.FindAllStringSubmatch(text, -1) {
-		all = append(all, strings.Join(strings.Fields(m[1]), " "))
+	found := inline.FindAllStringSubmatch(text, -1)
+	all := make([]string, len(found))
+	for i, m := range found {
+		all[i] = strings.Join(strings.Fields(m[1]), " ")
 	}
 	return all
 }

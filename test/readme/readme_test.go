@@ -51,6 +51,9 @@ var (
 // onCluster is a command of which the tests on a cluster have the very words.
 func onCluster(command string) typist { return typist{"test/e2e/readme_test.go", `"` + command + `"`} }
 
+// inRecords is a command about records, which the tests of them type with names of their own.
+func inRecords(words string) typist { return typist{"test/e2e/records_test.go", words} }
+
 // typists of all commands. All that make is told is typed by TestMake too, with stand-ins for what it calls; what runs for
 // hours is nowhere else.
 var typists = map[string]typist{
@@ -97,6 +100,13 @@ var typists = map[string]typist{
 	"kubectl replace --force":                              {"test/e2e/readme_test.go", `"replace", "--force"`},
 	"kubectl patch mysql mysql-instance --type=merge --patch-file=/dev/stdin <<<'{\"spec\":{\"password\":\"n3w-password\"}}'": {"test/demo/demo_test.go", "func TestShownIsDone("},
 
+	"kubectl delete -k controller/deploy/controller": inRecords(`"delete", "--kustomize", "controller/deploy/controller"`),
+	"kubectl delete msb":                             inRecords(`"delete", "msb", name`),
+	"kubectl delete msb RECORD":                      inRecords(`"delete", "msb", newest.GetName()`),
+	"kubectl annotate msb RECORD otus.homework/delete-archive=$(kubectl get msb RECORD --output jsonpath={.metadata.uid})": inRecords(`"otus.homework/delete-archive="`),
+	"kubectl annotate pv VOLUME --overwrite otus.homework/make-record=RECORD":                                              inRecords("func TestRecordDeletedIsMadeAgain("),
+	"kubectl annotate pv VOLUME forget.otus.homework/RECORD=UID":                                                           inRecords(`"annotate", "pv", s.backups(t).Name, "forget.otus.homework/"`),
+
 	"tar --zstd -xf":     {"controller/archive/backup_test.go", `"tar", "--zstd", "-xf"`},
 	`tar \| zstd -1 -T0`: {"controller/archive/speed_test.go", `"zstd", "-1", "-T0"`},
 }
@@ -105,7 +115,7 @@ var typists = map[string]typist{
 var typedOnCluster = []string{
 	"kubectl get mysql", "kubectl get msb", "kubectl describe msb", "kubectl explain mysql.spec", "kubectl get db",
 	"kubectl get pv -l app.kubernetes.io/component=backup",
-	"kubectl apply --server-side -k controller/deploy", "kubectl apply --server-side -f package/install.yaml",
+	"kubectl apply --server-side -k controller/deploy/records", "kubectl apply --server-side -k controller/deploy/controller", "kubectl apply --server-side -f package/install.yaml",
 }
 
 // TestEveryCommandIsTyped: each command of README.md is typed by a test.

@@ -46,7 +46,7 @@ func TestRendered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			all, err := rendered(tc.text, generations([]string{"now", "core", "then"}))
-			var got []string
+			got := make([]string, 0, len(all))
 			for _, c := range all {
 				got = append(got, c.tool+" "+c.golden)
 			}
