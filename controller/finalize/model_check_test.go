@@ -109,7 +109,7 @@ func (m *model) perform(s *instance.State, step Step) {
 		v := &m.volumes[volumeNumber(s.Inheritance.Name)]
 		v.of, v.from, v.at, v.free = m.current, v.of, atHome, true
 	case LatchBackupVolume:
-		m.latched = true
+		m.latched, m.volumes[m.backupOn].retained = true, true
 	case Look:
 		l.looked, l.previous = true, 0
 		if s.Latest() == v1.PreviousHeld {
@@ -172,7 +172,7 @@ func (m *model) ending(l *modelLife, s *instance.State, step Step) {
 	case Stop:
 		l.deployment = 1
 	case StartBackup:
-		l.job, l.jobPlace, l.jobDone, l.jobFailed = alive1, placeOf(s), false, false
+		l.job, l.jobPlace, l.jobDone, l.jobFailed, l.jobMoved = alive1, placeOf(s), false, false, false
 	case MarkRunning:
 		l.record = recordRunning
 	case MarkFailed:
@@ -229,6 +229,10 @@ func (m *model) remove(l *modelLife, step Step) {
 	for _, o := range step.Targets {
 		switch o := o.(type) {
 		case *batchv1.Job:
+			if o.Name == lifeOf(0).RestoreJobName() {
+				l.restoreJob = false
+				continue
+			}
 			l.job = dying1
 		case *appsv1.Deployment:
 			l.deployment = none
@@ -296,6 +300,7 @@ func modelStarts() map[string]model {
 		"delete":                   base,
 		"two deletes":              base.with(func(m *model) { m.deletes, m.writes = 2, 2 }),
 		"failed backup":            base.with(func(m *model) { m.failures = 1 }),
+		"backup claim":             base.with(func(m *model) { m.backupDeletes = 1 }),
 		"data claim":               base.with(func(m *model) { m.claims = 1 }),
 		"namespace":                base.with(func(m *model) { m.namespaces = 1; m.creates = 1 }),
 		"namespace again, refused": base.with(func(m *model) { m.namespaces, m.remakes, m.deletes = 1, 1, 0 }),
@@ -427,6 +432,18 @@ func TestModelFindsBugs(t *testing.T) {
 		"not required": {reason: "It releases data whose backup no server has run on.", start: "required", next: func(s *instance.State) Step {
 			if r := s.Record(); r != nil {
 				r.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: metav1.ConditionTrue}}
+			}
+			return Next(s)
+		}},
+		"held by a pod": {reason: "The pod of a backup that has ended holds the claim of the backups, which goes, for ever.", start: "backup claim", next: func(s *instance.State) Step {
+			if step := Next(s); step.Action != Delete || !isGoing(s.BackupClaim) || s.Backup == nil {
+				return step
+			}
+			return Step{Action: Wait}
+		}},
+		"held by a restore": {reason: "The pod of a restore that has ended holds the data's claim, which goes, for ever.", start: "data claim", next: func(s *instance.State) Step {
+			if s.XR != nil && !s.XR.Dying() {
+				s.Restore = nil
 			}
 			return Next(s)
 		}},

@@ -347,6 +347,9 @@ func (l modelLife) objects(n int, required bool) []client.Object {
 		}
 		out = append(out, s)
 	}
+	if l.restoreJob {
+		out = append(out, l.restoreObjects(n)...)
+	}
 	return append(out, l.jobObjects(n)...)
 }
 
@@ -419,6 +422,29 @@ func (l modelLife) volumeObject(n int) client.Object {
 // modelFailure is what a Job says that fails.
 const modelFailure = "the volume is full"
 
+// jobPVCs that the Job of the backup was made for.
+func (l modelLife) jobPVCs() string {
+	data, backups := "home", "backups"
+	if l.jobPlace != atHome {
+		data = "handle"
+	}
+	if l.jobMoved {
+		backups = "earlier"
+	}
+	return fmt.Sprintf(`{"data":%q,"backup":%q}`, data, backups)
+}
+
+// restoreObjects are the Job of a restore that has ended, and its pod.
+func (l modelLife) restoreObjects(n int) []client.Object {
+	life := lifeOf(n)
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.RestoreJobName(), UID: types.UID("restore-" + uidOf(n)), Labels: life.Labels()}}
+	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restore-" + uidOf(n), Labels: life.Labels(), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
+	p.Spec.Volumes = []corev1.Volume{job.ClaimVolume("data", life.DataClaimName())}
+	p.Status.Phase = corev1.PodSucceeded
+	return []client.Object{j, p}
+}
+
 func (l modelLife) jobObjects(n int) []client.Object {
 	if l.job == none {
 		return nil
@@ -434,6 +460,8 @@ func (l modelLife) jobObjects(n int) []client.Object {
 		mounts = lifeOf(n).RescueName("data")
 	}
 	p.Spec.Volumes = []corev1.Volume{job.ClaimVolume("data", mounts)}
+	j.Spec.Template.Spec.Volumes = []corev1.Volume{job.ClaimVolume(volumeData, mounts), job.ClaimVolume(volumeBackup, "backups")}
+	j.Annotations = map[string]string{annotationPVCs: l.jobPVCs()}
 	if !l.jobDone {
 		return []client.Object{j, p}
 	}

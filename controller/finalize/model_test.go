@@ -68,6 +68,8 @@ type modelLife struct {
 	archivedOn                      int8 // Of the volumes for backups.
 	job, jobPlace                   int8
 	jobDone, jobFailed              bool
+	jobMoved                        bool // It was made for another claim of the backups.
+	restoreJob                      bool // That of a restore that has ended, with its pod.
 	ran                             bool // A server, on its backup.
 	verdict                         int8
 	password                        int8
@@ -87,6 +89,7 @@ type modelVolume struct {
 	made, of, from int8
 	at             int8
 	free           bool
+	retained       bool // It stays when its claim goes.
 	asked          int8 // The life whose record is asked for, counted from one.
 }
 
@@ -126,6 +129,8 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 	writes, creates, deletes, strips, claims, namespaces, remakes, failures, relents int8
 	// Records that are deleted, and words of a person about what became of one.
 	drops, words int8
+	// Times that the claim of the backups is deleted.
+	backupDeletes int8
 
 	broken string
 }
@@ -186,6 +191,7 @@ func (m model) users(add adder) {
 		w.claim, w.claimOurs, w.claimXR = none, false, 0
 	})
 	add("the data claim is deleted", true, m.claims > 0 && m.pvc == alive1, func(w *model) { w.claims--; w.pvc = dying1 })
+	add("the backup claim is deleted", true, m.backupDeletes > 0 && m.backup == alive1, func(w *model) { w.backupDeletes--; w.backup = dying1 })
 	add("the namespace is deleted", true, m.namespaces > 0 && m.namespace == alive1, func(w *model) { w.namespaces--; w.namespace = dying1 })
 	add("the namespace is made again", true, m.remakes > 0 && m.namespace == none && m.cleared(), func(w *model) {
 		w.remakes--
@@ -315,7 +321,7 @@ func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each th
 	l := m.lives[n]
 	add("the restore is done", false, l.restore > 0 && !l.restored && !l.started && l.xr == alive1 && m.pvc == alive1 && int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome &&
 		m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1 && !m.tries() && m.lives[max(l.restore, 1)-1].archivedOn == m.backupOn, func(w *model) {
-		w.lives[n].restored, w.lives[n].rows = true, m.lives[l.restore-1].archived-1
+		w.lives[n].restored, w.lives[n].rows, w.lives[n].restoreJob = true, m.lives[l.restore-1].archived-1, true
 	})
 	mountable := l.jobPlace == atHome && m.pvc == alive1 && int(m.pvcLife) == n+1 || l.jobPlace != atHome && l.handle == alive1
 	mountable = mountable && l.ref == refBound && l.refPlace == l.jobPlace && m.backup == alive1 && (m.backupAt == atRescue) == (l.jobPlace == atRescue)
@@ -331,8 +337,9 @@ func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each th
 		w.lives[n].jobDone, w.lives[n].jobFailed = true, true
 	})
 	add("the Job is gone", false, l.job == dying1 || l.job != none && l.jobPlace != atRescue && m.namespace == none, func(w *model) {
-		w.lives[n].job, w.lives[n].jobDone, w.lives[n].jobFailed = none, false, false
+		w.lives[n].job, w.lives[n].jobDone, w.lives[n].jobFailed, w.lives[n].jobMoved = none, false, false, false
 	})
+	add("the restore's Job is gone", false, l.restoreJob && (m.namespace != alive1 || l.xr == none), func(w *model) { w.lives[n].restoreJob = false })
 }
 
 // verification runs, for as long as it likes where nobody waits for it. While it
@@ -366,7 +373,7 @@ func (m model) garbage(add adder) {
 		l := m.lives[n]
 		add("the Deployment is collected", false, l.deployment != none && (l.xr == none || m.namespace != alive1), func(w *model) { w.lives[n].deployment = none })
 		add("the data claim is collected", false, m.pvc == alive1 && int(m.pvcLife) == n+1 && l.xr == none, func(w *model) { w.pvc = dying1 })
-		used := l.pod || l.job != none && !l.jobDone && l.jobPlace == atHome
+		used := l.pod || l.restoreJob || l.job != none && l.jobPlace == atHome // Also a pod that has ended.
 		add("the data claim is gone", false, m.pvc == dying1 && int(m.pvcLife) == n+1 && !m.pvcHeld && !used, func(w *model) {
 			w.pvc, w.pvcLife = none, 0
 			if l.refPlace == atHome && l.ref == refBound {
@@ -387,7 +394,19 @@ func (m model) garbage(add adder) {
 
 func (m *model) loseBackupClaim() {
 	m.backup, m.latched = none, false
-	m.volumes[m.backupOn].free = true
+	for n := range m.lives {
+		m.lives[n].jobMoved = m.lives[n].jobMoved || m.lives[n].job != none
+	}
+	if v := &m.volumes[m.backupOn]; v.retained {
+		v.free = true
+		return
+	}
+	for n := range m.lives {
+		if l := &m.lives[n]; l.archivedOn == m.backupOn {
+			l.archived, l.noted = 0, 0
+		}
+	}
+	m.volumes[m.backupOn] = modelVolume{}
 }
 
 // binds is true while the claim that a life's volume names is there. A volume that
@@ -405,10 +424,11 @@ func (m model) handled(place int8) bool {
 	return slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.handle != none && l.handlePlace == place })
 }
 
-// mounted is true while a Job uses the backups' volume.
+// mounted is true while a Job's pod holds the claim of the backups: also one that has
+// ended. A pod that has no node yet does not, and nobody can see which it is.
 func (m model) mounted() bool {
 	for _, l := range m.lives {
-		if l.job == alive1 && !l.jobDone || l.erase == alive1 && !l.erased {
+		if l.jobDone || l.restoreJob || l.erase == alive1 && !l.erased {
 			return true
 		}
 	}
