@@ -96,6 +96,7 @@ func pairs(t *testing.T) []*cell {
 		{faultBackupClaim, []*way{byXRForeground}},
 		{faultBackupPVCs, []*way{byClaim}},
 		{faultFirstStart, []*way{byXR}},
+		{faultRecord, []*way{byClaim}},
 		{faultDamage, []*way{byXROrphan}},
 		{faultFull, []*way{byNamespace}},
 		{faultHang, []*way{byFinalizers}},

@@ -47,6 +47,7 @@ var (
 	faultBackupClaim = &fault{name: "backup PVC deleted", ofBackup: true, before: deletesBackupClaim}
 	faultBackupPVCs  = &fault{name: "backup PVC deleted at each step", ofBackup: true, during: deletesBackupPVCs}
 	faultFirstStart  = &fault{name: "first start killed at a moment", starting: killsFirstStart}
+	faultRecord      = &fault{name: "record deleted", ofBackup: true, during: deletesRecord, after: asksForRecord}
 	faultDamage      = &fault{name: "archive damaged before its proof", ofBackup: true, before: damagesArchive, after: sawDamage}
 	faultAPIServer   = &fault{name: "API server killed twice", everywhere: true, during: killsAPIServer}
 	faultCore        = &fault{name: "Crossplane not running for a while", everywhere: true, before: stopsCore, during: aWhile}
@@ -55,7 +56,7 @@ var (
 
 	faults = []*fault{
 		noFault, faultKilled, faultAbsent, faultPod, faultJob, faultKubelet, faultCrashLoop, faultHang, faultPassword,
-		faultFull, faultBackupClaim, faultBackupPVCs, faultDamage, faultFirstStart, faultAPIServer, faultCore, faultFunction, faultClock,
+		faultFull, faultBackupClaim, faultBackupPVCs, faultRecord, faultDamage, faultFirstStart, faultAPIServer, faultCore, faultFunction, faultClock,
 	}
 )
 
