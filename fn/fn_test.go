@@ -151,6 +151,27 @@ func TestRefusedPods(t *testing.T) {
 	}
 }
 
+// TestRecordsMadeAgain at one moment keep their order: what they say of their time
+// counts, as it does for the controller.
+func TestRecordsMadeAgain(t *testing.T) {
+	c := load(t, "restore-before")
+	name := "mysql-instance-00c0ffee" // The older of two, by its creation.
+	for i, d := range c.cluster {
+		when := "2025-01-01T00:00:00Z"
+		if at(d, "metadata", "name") == name {
+			when = "2025-01-02T00:00:00Z"
+		}
+		if kindOf(d) == "MySQLBackup" {
+			c.cluster[i] = setIn(d, when, "spec", "announcedAt")
+		}
+	}
+	_, rsp := c.run(t)
+	status := rsp.GetDesired().GetComposite().GetResource().GetFields()["status"].GetStructValue().GetFields()
+	if got := status["restore"].GetStructValue().GetFields()["backup"].GetStringValue(); got != name {
+		t.Errorf("want %q restored, got %q: %s", name, got, status["message"].GetStringValue())
+	}
+}
+
 // TestPassword must stand in the root Secret and the connection details, and
 // nowhere else.
 func TestPassword(t *testing.T) {

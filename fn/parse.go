@@ -164,10 +164,7 @@ func parseAnswers(req *fnv1.RunFunctionRequest, into *compose.Answers) error {
 
 // recordFields of a MySQLBackup: its spec is read whole.
 func recordFields() []string {
-	return []string{
-		"metadata.creationTimestamp", "metadata.deletionTimestamp", "status.phase",
-		"spec.instance", "spec.version", "spec.cleanShutdown", "spec.storageSize", "spec.archive",
-	}
+	return []string{"metadata.creationTimestamp", "metadata.deletionTimestamp", "status.phase", "spec"}
 }
 
 func answer[T any](get func(string) (*fnv1.Resources, bool), key string, into *compose.Answer[T], names ...string) error {
