@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -50,7 +51,7 @@ type startCommand struct {
 	BackupStorageClass string `help:"Storage class of the volumes that hold backups. Without it, that of the data."`
 	Namespace          string `default:"crossplane-mysql-system" env:"POD_NAMESPACE" help:"The controller's own namespace. The passwords of backups are kept there."`
 	MaxConcurrent      int    `default:"10" help:"Number of instances that are looked after at the same time."`
-	VerifyAtOnce       int    `default:"2" help:"Number of backups that a server is started from at the same time, to see that they restore. With 0 this is only done where backup.requireRestorable says so."`
+	VerifyAtOnce       int    `default:"2" help:"Number of backups that a server is started from at the same time, to see that they restore, one of a namespace. With 0 this is only done where backup.requireRestorable says so, which needs no turn of these."`
 	Debug              bool   `help:"Log what a developer wants to know, as text." short:"d"`
 
 	PasswordGrace time.Duration `default:"${grace}" env:"PASSWORD_GRACE" help:"How long an old password goes on to work after a change, for clients that do not have the new one yet, such as 10m. At least ${settle}; ${default} is longer than a Secret takes into a running pod."`
@@ -120,6 +121,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 	b := Verifications{
 		gather: g, perform: &verify.Performer{Client: mgr.GetClient(), AgentImage: c.AgentImage},
 		cache: mgr.GetClient(), reader: mgr.GetAPIReader(), events: r.events, atOnce: c.VerifyAtOnce, clock: time.Now,
+		turns: &sync.Mutex{},
 	}
 	a := &Archives{gather: g, perform: p, cache: mgr.GetClient(), events: r.events}
 	for _, of := range instance.Kinds() {

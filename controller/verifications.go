@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -33,28 +35,29 @@ type Verifications struct {
 	events events.EventRecorder
 	atOnce int
 	clock  func() time.Time
+	// turns is held while one is taken, by the reconcilers of all kinds.
+	turns *sync.Mutex
 }
 
 // Reconcile the newest backup of an instance. Jobs and records are sources of its
 // events.
 func (r *Verifications) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
-	mine, elsewhere, err := r.jobs(ctx, k)
+	if idle, err := r.idle(ctx, k); err != nil || idle {
+		return reconcile.Result{}, err
+	}
+	s, err := r.state(ctx, k)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if mine == 0 {
-		if idle, err := r.idle(ctx, k); err != nil || idle {
+	step := verify.Next(s)
+	if step.Action == verify.Start { // By the cache it has a turn. It is certain while nobody else takes one.
+		r.turns.Lock()
+		defer r.turns.Unlock()
+		if s.Others, err = r.others(ctx, r.reader, k); err != nil {
 			return reconcile.Result{}, err
 		}
+		step = verify.Next(s)
 	}
-	s := &verify.State{Now: r.clock(), Elsewhere: elsewhere, AtOnce: r.atOnce}
-	if s.Record, err = r.newest(ctx, r.reader, k); err != nil {
-		return reconcile.Result{}, err
-	}
-	if s.Verification, err = r.gather.Verification(ctx, k, s.XR()); err != nil {
-		return reconcile.Result{}, err
-	}
-	step := verify.Next(s)
 	if step.Action != verify.Rest && step.Action != verify.Wait {
 		log.FromContext(ctx).Info(string(step.Action), "xr", s.XR(), "restorable", step.Verdict.Status, "message", step.Verdict.Message)
 	}
@@ -70,29 +73,56 @@ func (r *Verifications) Reconcile(ctx context.Context, k instance.Key) (reconcil
 	return reconcile.Result{RequeueAfter: step.After}, nil
 }
 
-// jobs that verify: the instance's, and those of others.
-func (r *Verifications) jobs(ctx context.Context, k instance.Key) (mine, elsewhere int, err error) {
-	l := &metav1.PartialObjectMetadataList{}
-	l.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("JobList"))
-	if err := r.cache.List(ctx, l, client.MatchingLabels{v1.LabelComponent: v1.ComponentVerify}); err != nil {
-		return 0, 0, err
+// state of the newest backup, and of what is tried with it.
+func (r *Verifications) state(ctx context.Context, k instance.Key) (*verify.State, error) {
+	records, err := instance.Records(ctx, r.reader, k.Life(""))
+	if err != nil {
+		return nil, err
 	}
-	for i := range l.Items {
-		if l.Items[i].Labels[v1.LabelInstance] == k.Life("").Key() {
-			mine++
-		}
+	s := &verify.State{Now: r.clock(), AtOnce: r.atOnce, Record: verify.Newest(records)}
+	s.Siblings = slices.DeleteFunc(slices.Clone(records), func(x v1.MySQLBackup) bool { return s.Record != nil && x.Name == s.Record.Name })
+	if s.Others, err = r.others(ctx, r.cache, k); err != nil {
+		return nil, err
 	}
-	return mine, len(l.Items) - mine, nil
+	s.Verification, err = r.gather.Verification(ctx, k, s.XR())
+	return s, err
 }
 
-// idle is true where there is nothing to verify.
+// others that have their turn.
+func (r *Verifications) others(ctx context.Context, from client.Reader, k instance.Key) (verify.Turns, error) {
+	l := &v1.MySQLBackupList{}
+	if err := from.List(ctx, l); err != nil {
+		return verify.Turns{}, fmt.Errorf("cannot list MySQLBackups: %w", err)
+	}
+	return verify.TurnsOf(l.Items, k.Life(""), r.clock()), nil
+}
+
+// idle is true where there is nothing to verify, and nothing left of it.
 func (r *Verifications) idle(ctx context.Context, k instance.Key) (bool, error) {
-	newest, err := r.newest(ctx, r.cache, k)
-	if err != nil || newest == nil {
-		return true, err
+	records, err := instance.Records(ctx, r.cache, k.Life(""))
+	if err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(records, func(x v1.MySQLBackup) bool { return x.Status.RestoreTest != nil }) {
+		return false, nil
+	}
+	if len(records) == 0 {
+		return r.jobless(ctx, k)
+	}
+	newest := verify.Newest(records)
+	if newest == nil {
+		return true, nil
 	}
 	ends, err := r.ends(ctx, k)
 	return verify.Decided(newest, ends), err
+}
+
+// jobless is true if no Job has the name of one that verifies.
+func (r *Verifications) jobless(ctx context.Context, k instance.Key) (bool, error) {
+	j := &metav1.PartialObjectMetadata{}
+	j.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
+	err := r.cache.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Life("").VerifyJobName()}, j)
+	return kerrors.IsNotFound(err), client.IgnoreNotFound(err)
 }
 
 // ends is true if a life of the instance is being deleted.
@@ -103,12 +133,6 @@ func (r *Verifications) ends(ctx context.Context, k instance.Key) (bool, error) 
 		return false, err
 	}
 	return slices.ContainsFunc(l.Items, func(x metav1.PartialObjectMetadata) bool { return x.DeletionTimestamp != nil }), nil
-}
-
-// newest proven backup of the instance.
-func (r *Verifications) newest(ctx context.Context, from client.Reader, k instance.Key) (*v1.MySQLBackup, error) {
-	records, err := instance.Records(ctx, from, k.Life(""))
-	return verify.Newest(records), err
 }
 
 // say it beside the record: the claim may be gone.

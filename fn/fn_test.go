@@ -156,6 +156,7 @@ func TestRefusedPods(t *testing.T) {
 func TestRecordsMadeAgain(t *testing.T) {
 	c := load(t, "restore-before")
 	name := "mysql-instance-00c0ffee" // The older of two, by its creation.
+	c.xr = setIn(c.xr, name, "status", "previous")
 	for i, d := range c.cluster {
 		when := "2025-01-01T00:00:00Z"
 		if at(d, "metadata", "name") == name {

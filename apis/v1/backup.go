@@ -131,12 +131,33 @@ type MySQLBackupStatus struct {
 	//
 	// +optional
 	ProvenAt *metav1.Time `json:"provenAt,omitempty"`
+	// RestoreTest that is under way: a server is started from a copy of the backup.
+	// Its Job is known by its UID, and by nothing that others can write.
+	//
+	// +optional
+	RestoreTest *RestoreTest `json:"restoreTest,omitempty"`
 	// Conditions of the backup: Restorable, once it is known.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// A RestoreTest has its turn from before its Job is made until after that is gone.
+type RestoreTest struct {
+	// ID of the turn, which the Job carries as an annotation from its creation on.
+	ID types.UID `json:"id"`
+	// Job is the UID of the Job. Empty until it is made.
+	//
+	// +optional
+	Job types.UID `json:"job,omitempty"`
+	// StartedAt is when it had its turn.
+	StartedAt metav1.Time `json:"startedAt"`
+	// Awaited is true if a deletion waits for it.
+	//
+	// +optional
+	Awaited bool `json:"awaited,omitempty"`
 }
 
 // IsProven is true once the archive was read back, and is what was on the disk.

@@ -57,6 +57,8 @@ const (
 	// AnnotationRestore is the RestoreStatus that a restore Job was made for, as
 	// JSON.
 	AnnotationRestore = Group + "/restore"
+	// AnnotationRestoreTest is the ID of the restore test that a Job was made for.
+	AnnotationRestoreTest = Group + "/restore-test"
 	// AnnotationConfigHash of a server's pod changes with its my.cnf, and so
 	// restarts it.
 	AnnotationConfigHash = Group + "/config-hash"

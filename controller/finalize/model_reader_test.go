@@ -143,6 +143,7 @@ func (m model) verificationState() (*verification.State, error) {
 		return nil, err
 	}
 	s := &verification.State{Now: now, Record: verification.Newest(records), AtOnce: 1}
+	s.Siblings = slices.DeleteFunc(slices.Clone(records), func(r v1.MySQLBackup) bool { return s.Record != nil && r.Name == s.Record.Name })
 	s.Verification, err = g.Verification(context.Background(), key(), s.XR())
 	return s, err
 }
@@ -165,7 +166,10 @@ func (m model) trialObjects() []client.Object {
 	}
 	meta := metav1.ObjectMeta{Namespace: "default", Name: life.VerifyJobName(), UID: "trial", Labels: labels, CreationTimestamp: metav1.NewTime(made), DeletionTimestamp: deletedAt(m.trial.job)}
 	j := &batchv1.Job{ObjectMeta: meta}
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "trial", Labels: labels}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "trial", Labels: labels,
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))},
+	}}
 	if m.trial.says == verdictNone {
 		return []client.Object{j, p}
 	}
@@ -222,7 +226,18 @@ func (m model) objects() []client.Object {
 			out = append(out, m.claimOf(n, placeName(l.handlePlace), lifeOf(n).RescueName("data"), "handle", l.handle, l.handleHeld))
 		}
 	}
+	m.nameTrial(out)
 	return out
+}
+
+// nameTrial in the record of the backup that is tried. That it has its turn before the Job is there, and for a moment
+// after that, is left to the tests of package verify.
+func (m model) nameTrial(objects []client.Object) {
+	for _, o := range objects {
+		if r, ok := o.(*v1.MySQLBackup); ok && m.trial.job != none && r.Spec.Instance.XR == lifeOf(int(m.trial.of)-1).XR {
+			r.Status.RestoreTest = &v1.RestoreTest{ID: "turn", Job: "trial", StartedAt: metav1.NewTime(now)}
+		}
+	}
 }
 
 func placeName(place int8) string {

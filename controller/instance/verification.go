@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 )
 
@@ -21,8 +22,9 @@ type Verification struct {
 	// gone the empty one of that name. Nil while another life is there, or about to
 	// be: it has the volumes now.
 	Home *State
-	// Job that unpacks the backup and starts the server, and the volume that it does
-	// this on; nil where there is none.
+	// Job of the name that the one has which unpacks the backup and starts the
+	// server, whoever made it, and the volume that this is done on; nil where there
+	// is none.
 	Job    *Job
 	Volume *corev1.PersistentVolume
 	// Reports of the Job's containers, by their names.
@@ -42,8 +44,12 @@ func (g *Gatherer) Verification(ctx context.Context, k Key, xr types.UID) (*Veri
 	}
 	out := &Verification{Home: home(lives, xr), Reports: map[string]archive.Report{}}
 	life := k.Life("")
-	if out.Job, err = g.job(ctx, &State{Life: life}, life.Namespace, life.VerifyJobName()); err != nil {
+	j, err := get(ctx, g.Reader, &batchv1.Job{}, life.Namespace, life.VerifyJobName())
+	if err != nil {
 		return nil, err
+	}
+	if j != nil {
+		out.Job = &Job{Job: j}
 	}
 	if err := g.hearings(ctx, out); err != nil {
 		return nil, err
@@ -89,10 +95,10 @@ func (g *Gatherer) hearings(ctx context.Context, v *Verification) error {
 		return nil
 	}
 	l := &corev1.PodList{}
-	if err := g.Reader.List(ctx, l, client.InNamespace(j.Namespace), client.MatchingLabels{v1.LabelXR: j.Labels[v1.LabelXR], v1.LabelComponent: v1.ComponentVerify}); err != nil {
+	if err := g.Reader.List(ctx, l, client.InNamespace(j.Namespace)); err != nil {
 		return fmt.Errorf("cannot list pods: %w", err)
 	}
-	j.Pods = l.Items
+	j.Pods = slices.DeleteFunc(l.Items, func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, j.Job) })
 	for i := range j.Pods {
 		p := &j.Pods[i].Status
 		j.troubled(p)

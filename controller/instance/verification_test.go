@@ -23,12 +23,18 @@ func verifyJob() []client.Object {
 	labels := life.Labels()
 	labels[v1.LabelComponent] = v1.ComponentVerify
 	j := &batchv1.Job{ObjectMeta: meta(life.VerifyJobName(), labels)}
-	p := &corev1.Pod{ObjectMeta: meta("p", labels)}
+	j.UID = "job"
+	p := &corev1.Pod{ObjectMeta: meta("p", nil)}
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{
 		{Name: "tools", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
 		{Name: "verify", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"verify","ok":true,"tables":7}`}}},
 	}
-	return []client.Object{j, p}
+	stranger := &corev1.Pod{ObjectMeta: meta("stranger", labels)} // Labels are anybody's.
+	stranger.Status.InitContainerStatuses = []corev1.ContainerStatus{
+		{Name: "verify", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"verify","ok":true,"tables":666}`}}},
+	}
+	return []client.Object{j, p, stranger}
 }
 
 // TestVerification finds out who has the name, and what the Job said.

@@ -14,7 +14,8 @@ import (
 func TestManifests(t *testing.T) {
 	const agent = "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
 	onNode := proven(func(s *State) { s.Volume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/data"} })
-	for name, s := range map[string]*State{"verify-job": proven(), "verify-job-hostpath": onNode} {
+	turn("")(onNode)
+	for name, s := range map[string]*State{"verify-job": proven(turn("")), "verify-job-hostpath": onNode} {
 		t.Run(name, func(t *testing.T) {
 			raw := golden.Manifest(t, name, newJob(s, agent))
 			if bytes.Contains(raw, []byte("assword")) {

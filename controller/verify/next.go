@@ -8,6 +8,7 @@ package verify
 import (
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,8 @@ import (
 const (
 	// soon is how long to wait for a turn.
 	soon = 5 * time.Second
+	// look is how often a Job is looked at without an event.
+	look = time.Minute
 	// again is how long to wait before a verification that a deletion waits for is
 	// tried once more.
 	again = 5 * time.Minute
@@ -36,9 +39,14 @@ const (
 	// Rest does nothing until something changes, and Wait for a while.
 	Rest Action = "Rest"
 	Wait Action = "Wait"
-	// Start makes the Job, and Remove deletes it.
+	// Start takes a turn and makes the Job, and Remove deletes it.
 	Start  Action = "StartVerification"
 	Remove Action = "RemoveVerification"
+	// NameJob writes into the record which Job is its own, if the controller ended
+	// before it could.
+	NameJob Action = "NameVerification"
+	// EndTurn of a Job that is gone.
+	EndTurn Action = "EndVerification"
 	// Conclude writes the verdict.
 	Conclude Action = "Conclude"
 )
@@ -52,9 +60,12 @@ type State struct {
 	// Record of the newest proven backup, which is the one to verify; nil where
 	// there is none.
 	Record *v1.MySQLBackup
-	// Elsewhere is the number of Jobs for other instances, and AtOnce how many there
-	// may be. 0 leaves only what a deletion waits for, one at a time.
-	Elsewhere, AtOnce int
+	// Others are what records of other instances say that is under way.
+	Others Turns
+	// AtOnce is how many there may be that no deletion waits for.
+	AtOnce int
+	// Siblings are the other records of the instance.
+	Siblings []v1.MySQLBackup
 }
 
 // A Step is the one thing to do now.
@@ -63,6 +74,8 @@ type Step struct {
 	After  time.Duration
 	// Verdict of a Conclude.
 	Verdict metav1.Condition
+	// Record whose turn ends.
+	Record *v1.MySQLBackup
 }
 
 // XR of the life that was backed up; empty without a record.
@@ -75,21 +88,78 @@ func (s *State) XR() types.UID {
 
 // Next is the one thing to do now.
 func Next(s *State) Step {
-	switch {
-	case s.Job != nil && s.Job.DeletionTimestamp != nil:
+	switch r := s.over(); {
+	case s.unnamed():
+		return Step{Action: NameJob}
+	case s.mine() && s.Job.DeletionTimestamp != nil:
 		return Step{Action: Wait, After: soon}
-	case s.Job != nil && (!s.open() || !s.own()):
+	case s.mine() && (!s.open() || !s.own()):
 		return Step{Action: Remove}
+	case r != nil:
+		return Step{Action: EndTurn, Record: r}
 	case !s.open():
 		return s.later()
 	case s.Home == nil:
 		return conclude(metav1.ConditionUnknown, v1.ReasonNotVerified, "an instance of this name is there again, and needs the volume")
 	case s.Home.XR != nil && !s.Home.RequiresRestorable():
 		return Step{Action: Rest} // It is being released: that goes first.
-	case s.Job != nil:
+	case s.mine():
 		return judge(s)
+	case s.Job != nil:
+		return foreign(s.Job)
 	}
 	return begin(s)
+}
+
+// test of the record that has its turn, or nil.
+func (s *State) test() *v1.RestoreTest {
+	if s.Record == nil {
+		return nil
+	}
+	return s.Record.Status.RestoreTest
+}
+
+// unnamed is true of a Job that was made for the record's turn, and is not named
+// by it yet.
+func (s *State) unnamed() bool {
+	t := s.test()
+	return s.Job != nil && t != nil && t.Job == "" && s.Job.Annotations[v1.AnnotationRestoreTest] == string(t.ID)
+}
+
+// mine is true if a record names the Job as its own. Where there is none any more
+// that could, its labels do: nobody else has an interest in that name.
+func (s *State) mine() bool {
+	switch {
+	case s.Job == nil:
+		return false
+	case s.Record == nil && len(s.Siblings) == 0:
+		return s.Job.Labels[v1.LabelComponent] == v1.ComponentVerify
+	}
+	names := func(r v1.MySQLBackup) bool {
+		return r.Status.RestoreTest != nil && r.Status.RestoreTest.Job == s.Job.UID
+	}
+	return s.Record != nil && names(*s.Record) || slices.ContainsFunc(s.Siblings, names)
+}
+
+// over is a record whose turn has ended, as its Job is gone or will never be made;
+// nil where there is none.
+func (s *State) over() *v1.MySQLBackup {
+	gone := func(t *v1.RestoreTest) bool { return s.Job == nil || s.Job.UID != t.Job }
+	if t := s.test(); t != nil && gone(t) && (t.Job != "" || !s.open()) {
+		return s.Record
+	}
+	for i := range s.Siblings {
+		if t := s.Siblings[i].Status.RestoreTest; t != nil && gone(t) {
+			return &s.Siblings[i]
+		}
+	}
+	return nil
+}
+
+// foreign Jobs are left alone.
+func foreign(j *instance.Job) Step {
+	return conclude(metav1.ConditionUnknown, v1.ReasonNotVerified,
+		fmt.Sprintf("a Job that the controller did not make has the name of its own: kubectl delete job --namespace %s %s", j.Namespace, j.Name))
 }
 
 // open is true while there is a verdict to find.
@@ -120,7 +190,7 @@ func (s *State) later() Step {
 // own is true if the Job was made for the record, and not for an earlier life's.
 // One that ended before the last verdict has had its say.
 func (s *State) own() bool {
-	if s.Job.Labels[v1.LabelXR] != string(s.XR()) {
+	if t := s.test(); t == nil || t.Job != s.Job.UID {
 		return false
 	}
 	c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable)
@@ -129,20 +199,19 @@ func (s *State) own() bool {
 
 // begin, if it can be tried and it is its turn.
 func begin(s *State) Step {
+	if s.test() != nil {
+		return Step{Action: Start, After: soon} // It has its turn.
+	}
 	if why := impossible(s); why != "" {
 		return conclude(metav1.ConditionUnknown, v1.ReasonNotVerified, why)
 	}
-	most := s.AtOnce
-	if s.Home.XR != nil {
-		most = max(most, 1)
-	}
-	switch {
-	case most == 0:
+	switch awaited := s.Home.XR != nil; {
+	case !awaited && s.AtOnce == 0:
 		return Step{Action: Rest} // The platform does not want it.
-	case s.Elsewhere >= most:
+	case !s.Others.admit(s.Record.Spec.Instance.Namespace, awaited, s.AtOnce):
 		return Step{Action: Wait, After: soon}
 	}
-	return Step{Action: Start}
+	return Step{Action: Start, After: soon}
 }
 
 // impossible says why it cannot be tried; empty where it can.
@@ -175,7 +244,7 @@ func judge(s *State) Step {
 	unpack := s.Reports[containerUnpack]
 	switch {
 	case at == nil:
-		return Step{Action: Rest} // Its end is an event.
+		return Step{Action: Wait, After: look} // Its end is an event, unless somebody took its labels away.
 	case tried && verify.OK:
 		return conclude(metav1.ConditionTrue, v1.ReasonServerStarted, fmt.Sprintf("a server of version %s has run on a copy of it, and found its %d tables whole", verify.Version, verify.Tables))
 	case tried && verify.ExitCode == v1.ExitBroken:

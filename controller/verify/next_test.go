@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,10 +72,47 @@ func verdict(status metav1.ConditionStatus, ago time.Duration) change {
 	}
 }
 
-// jobFrom so long ago.
+// turn of the record, whose Job has a UID, or none yet.
+func turn(job types.UID) change {
+	return func(s *State) {
+		s.Record.Status.RestoreTest = &v1.RestoreTest{ID: "turn", Job: job, StartedAt: metav1.Time{Time: now.Add(-time.Minute)}}
+	}
+}
+
+// jobFrom so long ago, which the record names as its own.
 func jobFrom(ago time.Duration) change {
 	return func(s *State) {
-		s.Job = &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "verify-db-job", Labels: map[string]string{v1.LabelXR: xrUID}, CreationTimestamp: metav1.Time{Time: now.Add(-ago)}}}}
+		strangerFrom(ago)(s)
+		turn("job")(s)
+	}
+}
+
+// strangerFrom so long ago is a Job with all that anybody can write, which no record names.
+func strangerFrom(ago time.Duration) change {
+	return func(s *State) {
+		labels := map[string]string{v1.LabelXR: xrUID, v1.LabelComponent: v1.ComponentVerify}
+		s.Job = &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "verify-db-job", UID: "job", Labels: labels, CreationTimestamp: metav1.Time{Time: now.Add(-ago)}}}}
+	}
+}
+
+// sibling is an earlier record, with a turn whose Job has a UID.
+func sibling(job types.UID) change {
+	return func(s *State) {
+		s.Siblings = []v1.MySQLBackup{{ObjectMeta: metav1.ObjectMeta{Name: "earlier"}, Status: v1.MySQLBackupStatus{Phase: v1.BackupProven, RestoreTest: &v1.RestoreTest{Job: job}}}}
+	}
+}
+
+// busy are records of others that have their turn: namespaces of what no deletion waits for, and
+// of what one does.
+func busy(free, awaited []string) change {
+	return func(s *State) {
+		var all []v1.MySQLBackup
+		for i, namespace := range append(slices.Clone(free), awaited...) {
+			r := v1.MySQLBackup{Spec: v1.MySQLBackupSpec{Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: namespace, Name: "other"}}}
+			r.Status.RestoreTest = &v1.RestoreTest{StartedAt: metav1.Time{Time: now.Add(-time.Hour)}, Awaited: i >= len(free)}
+			all = append(all, r)
+		}
+		s.Others = TurnsOf(all, v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db"}, now)
 	}
 }
 
@@ -99,36 +137,52 @@ func TestNext(t *testing.T) {
 		status metav1.ConditionStatus
 		says   string
 	}{
-		"Start":        {reason: "The instance is gone: nobody needs the volume.", state: proven(), want: Start},
-		"NoRecord":     {reason: "There is nothing to verify.", state: proven(func(s *State) { s.Record = nil }), want: Rest},
-		"Leftover":     {reason: "A Job of a record that is gone keeps the volume.", state: proven(jobFrom(0), func(s *State) { s.Record = nil }), want: Remove},
-		"Turn":         {reason: "A machine full of servers helps nobody.", state: proven(func(s *State) { s.Elsewhere = 2 }), want: Wait},
-		"Off":          {reason: "The platform may not want it.", state: proven(func(s *State) { s.AtOnce = 0 }), want: Rest},
-		"OffRequired":  {reason: "Who requires it gets it.", state: proven(dying, required, func(s *State) { s.AtOnce = 0 }), want: Start},
-		"Releasing":    {reason: "A deletion waits for nothing that it need not wait for.", state: proven(dying), want: Rest},
-		"Required":     {reason: "This one does.", state: proven(dying, required), want: Start},
-		"Back":         {reason: "The restore needs the volume.", state: proven(func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "there again"},
-		"BackRunning":  {reason: "Also while a server runs on the copy.", state: proven(jobFrom(0), func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown},
-		"BackDecided":  {reason: "Then the Job goes.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionUnknown, 0), func(s *State) { s.Home = nil }), want: Remove},
-		"Running":      {reason: "Its end is an event.", state: proven(jobFrom(time.Minute)), want: Rest},
-		"Going":        {reason: "Its name must be free first.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait},
-		"OtherLife":    {reason: "A Job of an earlier life says nothing of this one.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.Labels[v1.LabelXR] = "other" }), want: Remove},
-		"Whole":        {reason: "A server ran on it.", state: proven(report(containerVerify, archive.Report{OK: true, Tables: 7, Version: "8.4.6"})), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
-		"Broken":       {reason: "None did.", state: proven(report(containerVerify, archive.Report{ExitCode: v1.ExitBroken, Error: "table `a`.`b`: Corrupt"})), want: Conclude, status: metav1.ConditionFalse, says: "Corrupt"},
-		"NotKnown":     {reason: "What could not be found out is not called broken.", state: proven(report(containerVerify, archive.Report{ExitCode: 1, Error: "killed"})), want: Conclude, status: metav1.ConditionUnknown, says: "killed"},
-		"Damaged":      {reason: "The archive has changed since its proof.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitDamaged, Error: "checksum"})), want: Conclude, status: metav1.ConditionFalse, says: "checksum"},
-		"Missing":      {reason: "Or is gone.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitMissing, Error: "not there"})), want: Conclude, status: metav1.ConditionFalse},
-		"NoRoom":       {reason: "The volume need not have room for a copy.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitNoSpace, Error: "no room"})), want: Conclude, status: metav1.ConditionUnknown, says: "no room"},
-		"Silent":       {reason: "A Job that took too long has no report.", state: proven(ended), want: Conclude, status: metav1.ConditionUnknown, says: "it took too long"},
-		"SilentImage":  {reason: "The kubelet may know more.", state: proven(ended, func(s *State) { s.Job.Trouble = "ErrImagePull: none" }), want: Conclude, status: metav1.ConditionUnknown, says: "ErrImagePull"},
-		"Decided":      {reason: "Once is enough.", state: proven(verdict(metav1.ConditionUnknown, time.Hour)), want: Rest},
-		"CleanUp":      {reason: "The Job goes after the verdict.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: Remove},
-		"AgainLater":   {reason: "A deletion waits for it: what was in the way may pass.", state: proven(dying, required, verdict(metav1.ConditionUnknown, time.Minute)), want: Wait},
-		"Again":        {reason: "Now.", state: proven(dying, required, verdict(metav1.ConditionFalse, time.Hour)), want: Start},
-		"AgainOldJob":  {reason: "The earlier Job has had its say.", state: proven(dying, required, jobFrom(2*time.Hour), verdict(metav1.ConditionFalse, time.Hour)), want: Remove},
-		"AgainRunning": {reason: "And the new one gets its time.", state: proven(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, time.Hour)), want: Rest},
-		"Mongo":        {reason: "Only mysqld is understood.", state: proven(func(s *State) { s.Record.Spec.Version = "8.0.4-MongoDB" }), want: Conclude, status: metav1.ConditionUnknown, says: "none of a MySQL"},
-		"NoVersion":    {reason: "A server that never answered has none.", state: proven(func(s *State) { s.Record.Spec.Version = "" }), want: Conclude, status: metav1.ConditionUnknown, says: "version"},
+		"Start":               {reason: "The instance is gone: nobody needs the volume.", state: proven(), want: Start},
+		"NoRecord":            {reason: "There is nothing to verify.", state: proven(func(s *State) { s.Record = nil }), want: Rest},
+		"Leftover":            {reason: "A Job of a record that is gone keeps the volume.", state: proven(strangerFrom(0), func(s *State) { s.Record = nil }), want: Remove},
+		"Turn":                {reason: "A machine full of servers helps nobody.", state: proven(busy([]string{"a", "b"}, nil)), want: Wait},
+		"TurnInNamespace":     {reason: "A namespace has one, and leaves the others to others.", state: proven(busy([]string{"default"}, nil)), want: Wait},
+		"TurnElsewhere":       {reason: "One is left.", state: proven(busy([]string{"a"}, nil)), want: Start},
+		"TurnOfDeletions":     {reason: "They take nobody's turn.", state: proven(busy(nil, []string{"a", "b", "default"})), want: Start},
+		"RequiredBeside":      {reason: "Nobody takes the turn of a deletion.", state: proven(dying, required, busy([]string{"a", "b", "default"}, []string{"c", "d"})), want: Start},
+		"RequiredInNamespace": {reason: "One after the other.", state: proven(dying, required, busy(nil, []string{"default"})), want: Wait},
+		"HasTurn":             {reason: "The controller ended before it made the Job.", state: proven(turn(""), busy([]string{"a", "b"}, nil)), want: Start},
+		"Unnamed":             {reason: "The controller ended before it named the Job.", state: proven(strangerFrom(0), turn(""), func(s *State) { s.Job.Annotations = map[string]string{v1.AnnotationRestoreTest: "turn"} }), want: NameJob},
+		"Vanished":            {reason: "Somebody deleted the Job: another follows.", state: proven(turn("job")), want: EndTurn},
+		"Replaced":            {reason: "Somebody deleted the Job, and made one that looks like it.", state: proven(jobFrom(0), turn("other")), want: EndTurn},
+		"Stranger":            {reason: "It has our labels and our name.", state: proven(strangerFrom(time.Minute)), want: Conclude, status: metav1.ConditionUnknown, says: "kubectl delete job --namespace default verify-db-job"},
+		"StrangerBefore":      {reason: "It was there when ours was to be made.", state: proven(strangerFrom(time.Minute), turn("")), want: Conclude, status: metav1.ConditionUnknown, says: "did not make"},
+		"StrangerSays":        {reason: "It says that all is well.", state: proven(report(containerVerify, archive.Report{OK: true}), turn("other")), want: EndTurn},
+		"StrangerDecided":     {reason: "It is nobody's to remove.", state: proven(strangerFrom(time.Minute), verdict(metav1.ConditionUnknown, 0)), want: Rest},
+		"TurnAfterVerdict":    {reason: "The turn ends with the Job.", state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)), want: EndTurn},
+		"SiblingsJob":         {reason: "A newer backup was proven meanwhile.", state: proven(strangerFrom(0), sibling("job")), want: Remove},
+		"SiblingsTurn":        {reason: "And its Job is gone.", state: proven(sibling("job")), want: EndTurn},
+		"Off":                 {reason: "The platform may not want it.", state: proven(func(s *State) { s.AtOnce = 0 }), want: Rest},
+		"OffRequired":         {reason: "Who requires it gets it.", state: proven(dying, required, func(s *State) { s.AtOnce = 0 }), want: Start},
+		"Releasing":           {reason: "A deletion waits for nothing that it need not wait for.", state: proven(dying), want: Rest},
+		"Required":            {reason: "This one does.", state: proven(dying, required), want: Start},
+		"Back":                {reason: "The restore needs the volume.", state: proven(func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "there again"},
+		"BackRunning":         {reason: "Also while a server runs on the copy.", state: proven(jobFrom(0), func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown},
+		"BackDecided":         {reason: "Then the Job goes.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionUnknown, 0), func(s *State) { s.Home = nil }), want: Remove},
+		"Running":             {reason: "Its end is an event, unless somebody took its labels away.", state: proven(jobFrom(time.Minute)), want: Wait},
+		"Going":               {reason: "Its name must be free first.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait},
+		"Unlabelled":          {reason: "Labels are anybody's, also ours.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.Labels = nil }), want: Wait},
+		"Whole":               {reason: "A server ran on it.", state: proven(report(containerVerify, archive.Report{OK: true, Tables: 7, Version: "8.4.6"})), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
+		"Broken":              {reason: "None did.", state: proven(report(containerVerify, archive.Report{ExitCode: v1.ExitBroken, Error: "table `a`.`b`: Corrupt"})), want: Conclude, status: metav1.ConditionFalse, says: "Corrupt"},
+		"NotKnown":            {reason: "What could not be found out is not called broken.", state: proven(report(containerVerify, archive.Report{ExitCode: 1, Error: "killed"})), want: Conclude, status: metav1.ConditionUnknown, says: "killed"},
+		"Damaged":             {reason: "The archive has changed since its proof.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitDamaged, Error: "checksum"})), want: Conclude, status: metav1.ConditionFalse, says: "checksum"},
+		"Missing":             {reason: "Or is gone.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitMissing, Error: "not there"})), want: Conclude, status: metav1.ConditionFalse},
+		"NoRoom":              {reason: "The volume need not have room for a copy.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitNoSpace, Error: "no room"})), want: Conclude, status: metav1.ConditionUnknown, says: "no room"},
+		"Silent":              {reason: "A Job that took too long has no report.", state: proven(ended), want: Conclude, status: metav1.ConditionUnknown, says: "it took too long"},
+		"SilentImage":         {reason: "The kubelet may know more.", state: proven(ended, func(s *State) { s.Job.Trouble = "ErrImagePull: none" }), want: Conclude, status: metav1.ConditionUnknown, says: "ErrImagePull"},
+		"Decided":             {reason: "Once is enough.", state: proven(verdict(metav1.ConditionUnknown, time.Hour)), want: Rest},
+		"CleanUp":             {reason: "The Job goes after the verdict.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: Remove},
+		"AgainLater":          {reason: "A deletion waits for it: what was in the way may pass.", state: proven(dying, required, verdict(metav1.ConditionUnknown, time.Minute)), want: Wait},
+		"Again":               {reason: "Now.", state: proven(dying, required, verdict(metav1.ConditionFalse, time.Hour)), want: Start},
+		"AgainOldJob":         {reason: "The earlier Job has had its say.", state: proven(dying, required, jobFrom(2*time.Hour), verdict(metav1.ConditionFalse, time.Hour)), want: Remove},
+		"AgainRunning":        {reason: "And the new one gets its time.", state: proven(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, time.Hour)), want: Wait},
+		"Mongo":               {reason: "Only mysqld is understood.", state: proven(func(s *State) { s.Record.Spec.Version = "8.0.4-MongoDB" }), want: Conclude, status: metav1.ConditionUnknown, says: "none of a MySQL"},
+		"NoVersion":           {reason: "A server that never answered has none.", state: proven(func(s *State) { s.Record.Spec.Version = "" }), want: Conclude, status: metav1.ConditionUnknown, says: "version"},
 		"NamespaceGoes": {reason: "Nothing can be made there.", state: proven(func(s *State) {
 			s.Home.Namespace.DeletionTimestamp = &metav1.Time{Time: now}
 		}), want: Conclude, status: metav1.ConditionUnknown, says: "namespace"},
@@ -160,5 +214,21 @@ func TestNewest(t *testing.T) {
 	}
 	if Newest([]v1.MySQLBackup{at("d", v1.BackupRunning, 4)}) != nil {
 		t.Error("an unfinished backup is none to verify")
+	}
+}
+
+// TestTurnsOf counts what records say, for as long as that can be true.
+func TestTurnsOf(t *testing.T) {
+	record := func(name string, ago time.Duration) v1.MySQLBackup {
+		r := v1.MySQLBackup{Spec: v1.MySQLBackupSpec{Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "default", Name: name}}}
+		r.Status.RestoreTest = &v1.RestoreTest{StartedAt: metav1.Time{Time: now.Add(-ago)}}
+		return r
+	}
+	idle := record("idle", 0)
+	idle.Status.RestoreTest = nil
+	own := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db"}
+	got := TurnsOf([]v1.MySQLBackup{record("db", 0), record("other", time.Hour), record("forgotten", forgotten+time.Second), idle}, own, now)
+	if got.all != 1 || got.free["default"] != 1 || len(got.awaited) != 0 {
+		t.Errorf("got %+v", got)
 	}
 }

@@ -2,12 +2,15 @@ package verify
 
 import (
 	"context"
-	"fmt"
+	"time"
 
-	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // A Performer does what Next says.
@@ -26,6 +29,10 @@ func (p *Performer) Perform(ctx context.Context, s *State, step Step) error {
 	case Remove:
 		uid := s.Job.UID
 		return client.IgnoreNotFound(p.Client.Delete(ctx, s.Job.Job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &uid}))
+	case NameJob:
+		return p.name(ctx, s, s.Job.UID)
+	case EndTurn:
+		return p.write(ctx, step.Record, nil)
 	case Conclude:
 		return p.conclude(ctx, s, step.Verdict)
 	case Rest, Wait:
@@ -33,13 +40,34 @@ func (p *Performer) Perform(ctx context.Context, s *State, step Step) error {
 	return nil
 }
 
+// start has its turn before the Job is there, so that it is counted by then, and
+// names the Job afterwards, so that no other is taken for it.
 func (p *Performer) start(ctx context.Context, s *State) error {
-	j := newJob(s, p.AgentImage)
-	err := p.Client.Create(ctx, j)
-	if kerrors.IsAlreadyExists(err) {
-		return fmt.Errorf("Job %s/%s is there and somebody else's, or was made a moment ago", j.Namespace, j.Name) //nolint:staticcheck // It begins with a kind.
+	if s.test() == nil {
+		err := p.write(ctx, s.Record, &v1.RestoreTest{ID: uuid.NewUUID(), StartedAt: metav1.Time{Time: s.Now.Truncate(time.Second)}, Awaited: s.Home.XR != nil})
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	j := newJob(s, p.AgentImage)
+	if err := p.Client.Create(ctx, j); err != nil {
+		return client.IgnoreAlreadyExists(err) // The next look tells whose that is.
+	}
+	return p.name(ctx, s, j.UID)
+}
+
+// name the record's Job.
+func (p *Performer) name(ctx context.Context, s *State, job types.UID) error {
+	t := s.test().DeepCopy()
+	t.Job = job
+	return p.write(ctx, s.Record, t)
+}
+
+// write what is under way into a record, unless somebody wrote that first.
+func (p *Performer) write(ctx context.Context, r *v1.MySQLBackup, t *v1.RestoreTest) error {
+	before := r.DeepCopy()
+	r.Status.RestoreTest = t
+	return p.Client.Status().Patch(ctx, r, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 // conclude unless somebody wrote the record first. A verdict that comes again has

@@ -7,12 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // TestRestorable looks at a backup after its claim is gone: a server has run on a copy of it, and nothing of that is left.
 func TestRestorable(t *testing.T) {
 	t.Parallel()
+	strangers(t)
 	onBoth(t, func(t *testing.T, composition string) {
 		t.Helper()
 		s := newServer(t, composition)
@@ -29,6 +33,30 @@ func TestRestorable(t *testing.T) {
 			t.Errorf("want every row, got %q", got)
 		}
 	})
+}
+
+// strangers are Jobs of a tenant that have our labels, and never begin. They take nobody's turn to see that a backup
+// restores.
+func strangers(t *testing.T) {
+	t.Helper()
+	ns := namespace(t)
+	for i := range 5 {
+		name := fmt.Sprintf("stranger-%d", i)
+		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+			Namespace: ns, Name: name,
+			Labels: map[string]string{
+				"app.kubernetes.io/managed-by": "crossplane-mysql", "app.kubernetes.io/component": "verify", "app.kubernetes.io/name": "mysql",
+				"otus.homework/instance": name, "otus.homework/xr": name,
+			},
+			Annotations: map[string]string{"otus.homework/claim-kind": "MySQL", "otus.homework/claim-namespace": ns, "otus.homework/claim-name": name},
+		}}
+		j.Spec.Suspend = new(true)
+		j.Spec.Template.Spec = toolboxPod(ns, name, "").Spec
+		j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+		if err := suite.kube.Create(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestRequireRestorable backs up a database that has been damaged on its disk. The archive is as good as the data, so the
