@@ -17,7 +17,15 @@ import (
 // namespace. That lies on a volume of its own, and a new one would be in its way.
 func undecided(s *instance.State) bool {
 	return !s.XR.Status.Started && s.XR.Status.Restore == nil && s.BackupVolume == nil &&
-		(s.Missing() != nil || slices.ContainsFunc(s.Records, func(r v1.MySQLBackup) bool { return s.Foreign(&r) }))
+		(s.Missing() != nil || slices.ContainsFunc(s.Records, func(r v1.MySQLBackup) bool { return s.Foreign(&r) }) || foreignNote(s))
+}
+
+// foreignNote is true if a volume knows a backup of an earlier namespace, whose record
+// may be on its way.
+func foreignNote(s *instance.State) bool {
+	return slices.ContainsFunc(s.Notes, func(n instance.Note) bool {
+		return !n.Forgotten && n.Spec.Instance.NamespaceUID != s.NamespaceUID()
+	})
 }
 
 // inherit the backup volume of an earlier namespace, if the function chose a
