@@ -33,20 +33,6 @@ type Archives struct {
 	events events.EventRecorder
 }
 
-// watch what may say something of archives. Claims need not be of an installed kind:
-// their backups are there all the same.
-func (r *Archives) watch(mgr ctrl.Manager, of instance.Kind, atOnce int) error {
-	return builder.TypedControllerManagedBy[instance.Key](mgr).
-		Named(strings.ToLower(of.Claim.Kind)+"-archives").
-		WatchesMetadata(&corev1.PersistentVolume{}, keyed(of.OfAnnotated)).
-		WatchesMetadata(&corev1.PersistentVolumeClaim{}, keyed(of.OfAnnotated)).
-		WatchesMetadata(&batchv1.Job{}, keyed(of.OfAnnotated)).
-		Watches(&v1.MySQLBackup{}, keyed(of.OfRecord)).
-		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, CacheSyncTimeout: patience}).
-		WithLogConstructor(logFor(mgr)).
-		Complete(r)
-}
-
 // Reconcile the records of an instance. They are sources of its events, and so are
 // volumes and Jobs.
 func (r *Archives) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
@@ -65,6 +51,20 @@ func (r *Archives) Reconcile(ctx context.Context, k instance.Key) (reconcile.Res
 		}
 	}
 	return reconcile.Result{}, errors.New("cannot come to an end: something undoes each step")
+}
+
+// watch what may say something of archives. Claims need not be of an installed kind:
+// their backups are there all the same.
+func (r *Archives) watch(mgr ctrl.Manager, of instance.Kind, atOnce int) error {
+	return builder.TypedControllerManagedBy[instance.Key](mgr).
+		Named(strings.ToLower(of.Claim.Kind)+"-archives").
+		WatchesMetadata(&corev1.PersistentVolume{}, keyed(of.OfAnnotated)).
+		WatchesMetadata(&corev1.PersistentVolumeClaim{}, keyed(of.OfAnnotated)).
+		WatchesMetadata(&batchv1.Job{}, keyed(of.OfAnnotated)).
+		Watches(&v1.MySQLBackup{}, keyed(of.OfRecord)).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, CacheSyncTimeout: patience}).
+		WithLogConstructor(logFor(mgr)).
+		Complete(r)
 }
 
 // idle is true where neither records nor volumes ask for anything.

@@ -185,7 +185,7 @@ func unreachable(a *instance.Archives, r *v1.MySQLBackup) string {
 	claim := i.Namespace + "/" + a.Life.BackupClaimName()
 	switch {
 	case restores(a, r) != "":
-		return fmt.Sprintf("%s is being restored from it", restores(a, r))
+		return restores(a, r) + " is being restored from it"
 	case archive == nil || archive.ClaimName != a.Life.BackupClaimName() || archive.Path != path.Join(r.Name, archiveName):
 		return "its archive is not where the controller puts it: remove it by hand"
 	case v == nil:

@@ -49,7 +49,7 @@ const (
 
 // A modelLife is what there is of one life of the instance. Rows are counted, not
 // kept: that is enough to see one missing.
-type modelLife struct {
+type modelLife struct { //nolint:recvcheck // A value is a state; what performs a step changes one.
 	xr                              int8
 	born                            int8 // The namespace, counted from one.
 	ours, cross                     bool
@@ -474,7 +474,7 @@ func (m model) stuck() string {
 			return "the volume is never released"
 		case l.handle != none:
 			return "the handle is never gone"
-		case l.recordDying && l.over() && !(l.condemned && !m.reaches(l)):
+		case l.recordDying && l.over() && (!l.condemned || m.reaches(l)):
 			return "the record is never gone"
 		case l.record == recordProven && l.noted != l.recordNo && !l.recordDying:
 			return "the volume does not know the backup"

@@ -344,5 +344,5 @@ func beginning(s *instance.State) {
 // noteLeft is one of a backup whose record is gone.
 func noteLeft(s *instance.State) {
 	s.Notes = []instance.Note{{Name: "old-a", Volume: "pvc-2", BackupNote: v1.BackupNote{Record: "record", AnnouncedAt: metav1.NewTime(now.Add(-time.Hour))}}}
-	s.Notes[0].Spec.Instance.XR = "gone"
+	s.Notes[0].Spec.Instance.XR = earlierUID
 }

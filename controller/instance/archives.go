@@ -69,11 +69,6 @@ func ArchivesOf(k Key, records []v1.MySQLBackup, volumes []metav1.PartialObjectM
 	return a
 }
 
-func (a *Archives) arrange() {
-	newestFirst(a.Records)
-	a.Notes = NotesOf(a.Volumes, a.Life)
-}
-
 // erasing Jobs, with what their pods say.
 func (g *Gatherer) erasing(ctx context.Context, a *Archives) error {
 	for i := range a.Records {
@@ -151,4 +146,9 @@ func (a *Archives) LifeOf(xr types.UID) *State {
 		}
 	}
 	return nil
+}
+
+func (a *Archives) arrange() {
+	newestFirst(a.Records)
+	a.Notes = NotesOf(a.Volumes, a.Life)
 }

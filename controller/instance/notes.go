@@ -32,7 +32,7 @@ type Note struct {
 // NotesOn a volume about backups of the instance. A label leads here, and what the
 // note says decides.
 func NotesOn(v *corev1.PersistentVolume, of v1.Instance) []Note {
-	var out []Note
+	out := make([]Note, 0, len(v.Annotations))
 	for key, text := range v.Annotations {
 		name, ok := strings.CutPrefix(key, v1.AnnotationBackupPrefix)
 		if !ok || name == "" {
@@ -50,15 +50,6 @@ func NotesOn(v *corev1.PersistentVolume, of v1.Instance) []Note {
 	return out
 }
 
-// forgetWord is what somebody has to write who wants to forget a backup: the UID of
-// its record, or its name where nobody knows that.
-func (n *Note) forgetWord() string {
-	if n.Unreadable || n.Record == "" {
-		return n.Name
-	}
-	return string(n.Record)
-}
-
 // Forget is the command that forgets a backup. Its archive stays.
 func (n *Note) Forget() string {
 	return fmt.Sprintf("kubectl annotate pv %s %s%s=%s", n.Volume, v1.AnnotationForgetPrefix, n.Name, n.forgetWord())
@@ -72,6 +63,15 @@ func (n *Note) MakeRecord() string {
 // Of is true if a record is that of the note, whichever of its name.
 func (n *Note) Of(r *v1.MySQLBackup) bool {
 	return n.Name == r.Name && (n.Unreadable || n.Spec.Instance.XR == r.Spec.Instance.XR)
+}
+
+// forgetWord is what somebody has to write who wants to forget a backup: the UID of
+// its record, or its name where nobody knows that.
+func (n *Note) forgetWord() string {
+	if n.Unreadable || n.Record == "" {
+		return n.Name
+	}
+	return string(n.Record)
 }
 
 // HasNotes is true if a volume says that it has backups.
@@ -113,7 +113,7 @@ func (s *State) readBoundNotes() {
 
 // NotesOf the volumes about backups of the instance, newest first.
 func NotesOf(volumes []corev1.PersistentVolume, of v1.Instance) []Note {
-	var out []Note
+	out := make([]Note, 0, len(volumes))
 	for i := range volumes {
 		out = append(out, NotesOn(&volumes[i], of)...)
 	}
