@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -105,7 +106,7 @@ func TestTurns(t *testing.T) {
 	later := atomic.Int64{}
 	for i := range 10 {
 		all.Go(func() {
-			k := instance.Key{Kind: v1.KindDatabase, Namespace: "hostile", Name: string(rune('a' + i))}
+			k := instance.Key{Kind: v1.KindDatabase, Namespace: "hostile", Name: fmt.Sprintf("db-%d", i)}
 			if r, err := c.Reconcile(t.Context(), k); err != nil {
 				t.Error(err)
 			} else if r.RequeueAfter == nextTurn {
@@ -155,7 +156,7 @@ func TestBackOff(t *testing.T) {
 			spy := &rotatorSpy{Rotator: r}
 			c := newCredentials(spy, func() time.Time { return now })
 			k := instance.Key{Kind: v1.KindDatabase, Namespace: "hostile", Name: "db"}
-			var got []time.Duration
+			got := make([]time.Duration, 0, len(want))
 			for range want {
 				first, err := c.Reconcile(t.Context(), k)
 				before := dials

@@ -118,7 +118,7 @@ func tenants(namespace, name string, of v1.Instance) *batchv1.Job {
 // ours do not hide them.
 func TestStrangersTakeNoTurn(t *testing.T) {
 	victim := v1.Instance{Kind: v1.KindMySQL, Namespace: "a", Name: "one", XR: "a-one"}
-	objects := []client.Object{
+	objects := []client.Object{ //nolint:prealloc // A list of what there is.
 		tenants("evil", "x", v1.Instance{Kind: v1.KindMySQL, Namespace: "evil", Name: "x", XR: "x"}),
 		tenants("evil", "y", v1.Instance{Kind: v1.KindMySQL, Namespace: "evil", Name: "y", XR: "y"}),
 		tenants("evil", "z", victim), tenants("a", "another", victim),

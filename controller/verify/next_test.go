@@ -106,8 +106,9 @@ func sibling(job types.UID) change {
 // of what one does.
 func busy(free, awaited []string) change {
 	return func(s *State) {
-		var all []v1.MySQLBackup
-		for i, namespace := range append(slices.Clone(free), awaited...) {
+		namespaces := slices.Concat(free, awaited)
+		all := make([]v1.MySQLBackup, 0, len(namespaces))
+		for i, namespace := range namespaces {
 			r := v1.MySQLBackup{Spec: v1.MySQLBackupSpec{Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: namespace, Name: "other"}}}
 			r.Status.RestoreTest = &v1.RestoreTest{StartedAt: metav1.Time{Time: now.Add(-time.Hour)}, Awaited: i >= len(free)}
 			all = append(all, r)

@@ -112,7 +112,7 @@ func ok(status byte) []byte { return []byte{headerOK, 0, 0, 2 | status, 0, 0, 0}
 
 // refusal with a number and a text.
 func refusal(number uint16, text string) []byte {
-	return slices.Concat([]byte{headerError, byte(number), byte(number >> 8)}, []byte("#HY000"), []byte(text))
+	return slices.Concat(binary.LittleEndian.AppendUint16([]byte{headerError}, number), []byte("#HY000"), []byte(text))
 }
 
 // admit whoever comes.

@@ -151,7 +151,7 @@ func many(n uint64) []byte { return binary.LittleEndian.AppendUint64([]byte{head
 
 // rows without end.
 func (c *client) rows() error {
-	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
+	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) } //nolint:gosec // They are short.
 	column := slices.Concat(text("def"), text(""), text(""), text(""), text("a"), text(""), []byte{12, 255, 0, 0, 1, 0, 0, 253, 0, 0, 0, 0, 0})
 	if err := c.send(1); err != nil {
 		return err

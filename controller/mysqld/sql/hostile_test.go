@@ -214,7 +214,7 @@ func TestBudget(t *testing.T) {
 }
 
 func numbered(number byte, payload []byte) []byte {
-	out := binary.LittleEndian.AppendUint32(nil, uint32(len(payload)))
+	out := binary.LittleEndian.AppendUint32(nil, uint32(len(payload))) //nolint:gosec // It is a packet.
 	out[3] = number
 	return append(out, payload...)
 }
