@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -160,10 +161,8 @@ func (m *mob) join(t *testing.T, trick string, port int) {
 }
 
 func with(spec map[string]any, key string, value any) map[string]any {
-	out := map[string]any{key: value}
-	for k, v := range spec {
-		out[k] = v
-	}
+	out := maps.Clone(spec)
+	out[key] = value
 	return out
 }
 

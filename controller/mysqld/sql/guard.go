@@ -29,8 +29,9 @@ const (
 //
 //	driver ⇄ a pipe ⇄ guard ⇄ the network ⇄ server
 type guard struct {
-	// raw is the connection to the server, below its TLS.
-	raw            net.Conn
+	// raw is the connection to the server, and pipe the one to the driver, below
+	// their TLS. They end what is done with server and driver.
+	raw, pipe      net.Conn
 	server, driver net.Conn
 
 	working sync.WaitGroup
@@ -41,7 +42,7 @@ type guard struct {
 // startGuard on a connection to a server. The driver gets the other end.
 func startGuard(raw net.Conn, until time.Time) (g *guard, forDriver net.Conn) {
 	forDriver, ours := net.Pipe()
-	g = &guard{raw: raw, server: LimitBytes(raw, maxBytes), driver: ours}
+	g = &guard{raw: raw, pipe: ours, server: LimitBytes(raw, maxBytes), driver: ours}
 	g.extend(until)
 	g.working.Go(func() { g.end(g.run()) })
 	return g, forDriver
@@ -115,7 +116,7 @@ func (g *guard) encrypt() error {
 		return err
 	}
 	server := tls.Client(g.server, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // See above.
-	if err := server.Handshake(); err != nil { //nolint:noctx // It has the session's deadline.
+	if err := server.Handshake(); err != nil {                            //nolint:noctx // It has the session's deadline.
 		return err
 	}
 	driver := tls.Server(g.driver, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13})
@@ -145,8 +146,8 @@ func (g *guard) end(cause error) {
 		g.cause = cause
 	}
 	g.mu.Unlock()
-	_ = g.raw.Close()    // Below TLS, which would say goodbye to a server that does not listen.
-	_ = g.driver.Close() // Nothing is lost: what the driver did not read is of no use.
+	_ = g.raw.Close()  // Not TLS, which would say goodbye to a server that does not listen.
+	_ = g.pipe.Close() // Nothing is lost: what the driver did not read is of no use.
 }
 
 // why the session has ended; nil while it goes on.
