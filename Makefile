@@ -20,7 +20,7 @@ test: lint unit render xpkg-test cluster-test mysqld-test ## Run everything, als
 	KUBECONFIG= $(MAKE) e2e
 
 unit: ## Run the tests that need nothing but Go.
-	go test ./...
+	go test -timeout 30m ./...
 
 lint: ## Run golangci-lint, built from its module.
 	lint=$$(go run ./test/tools lint) && $$lint run ./... && \

@@ -40,8 +40,6 @@ func (i *Initial) Close() { i.volume.close() }
 // Folder in which the database is made.
 func (i *Initial) Folder() string { return filepath.Join(i.path, i.name()) }
 
-func (i *Initial) name() string { return i.volume.directory + initialSuffix }
-
 // HasData is true if there is a data directory with something in it. What is
 // there is the server's to judge: nothing is ever made over it.
 func (i *Initial) HasData() (bool, error) {
@@ -69,24 +67,6 @@ func (i *Initial) Clear(patience time.Duration) error {
 	if err := i.volume.RemoveAll(i.name()); err != nil {
 		return fmt.Errorf("cannot remove what an earlier first start left: %w", err)
 	}
-	return nil
-}
-
-// unused is nil if no server runs in the folder.
-func (i *Initial) unused() error {
-	dir, err := i.volume.OpenRoot(i.name())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer dir.Close() //nolint:errcheck // Nothing was written.
-	locks, err := datadir.Lock(dir)
-	if err != nil {
-		return err
-	}
-	locks.Release()
 	return nil
 }
 
@@ -138,3 +118,23 @@ func (i *Initial) stopped() error {
 	}
 	return nil
 }
+
+// unused is nil if no server runs in the folder.
+func (i *Initial) unused() error {
+	dir, err := i.volume.OpenRoot(i.name())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close() //nolint:errcheck // Nothing was written.
+	locks, err := datadir.Lock(dir)
+	if err != nil {
+		return err
+	}
+	locks.Release()
+	return nil
+}
+
+func (i *Initial) name() string { return i.volume.directory + initialSuffix }

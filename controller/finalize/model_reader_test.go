@@ -223,7 +223,7 @@ func (m model) objects() []client.Object {
 		out = append(out, m.lives[n].objects(n, m.required)...)
 		out = append(out, m.eraseObject(n)...)
 		if l := m.lives[n]; l.handle != none {
-			out = append(out, m.claimOf(n, placeName(l.handlePlace), lifeOf(n).RescueName("data"), "handle", l.handle, l.handleHeld))
+			out = append(out, m.claimOf(n, placeName(l.handlePlace), lifeOf(n).RescueName("data"), handleUID, l.handle, l.handleHeld))
 		}
 	}
 	m.nameTrial(out)
@@ -276,7 +276,7 @@ func (m model) claimOf(n int, namespace, name, uid string, state int8, held bool
 		c.Spec.VolumeName = volumeNames[n]
 	}
 	at := atHome
-	if uid == "handle" {
+	if uid == handleUID {
 		at = l.handlePlace
 	}
 	if l.pv && l.ref == refBound && l.refPlace == at {
@@ -304,7 +304,7 @@ func (m model) backupVolume(n int) client.Object {
 	m.annotated(v, n)
 	v.Spec.ClaimRef = reserved(placeName(have.at), m.backupName(have.at))
 	if !have.free {
-		v.Spec.ClaimRef.UID = "backups"
+		v.Spec.ClaimRef.UID = backupsUID
 	}
 	return v
 }
@@ -323,7 +323,7 @@ func (m model) rescuing() v1.Instance {
 }
 
 func (m model) backupClaim() client.Object {
-	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(m.backupAt), Name: m.backupName(m.backupAt), UID: "backups", DeletionTimestamp: deletedAt(m.backup)}}
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(m.backupAt), Name: m.backupName(m.backupAt), UID: backupsUID, DeletionTimestamp: deletedAt(m.backup)}}
 	c.Spec.VolumeName, c.Spec.StorageClassName, c.Status.Phase = backupVolumeNames[m.backupOn], new("fast"), corev1.ClaimBound
 	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	if m.latched {
@@ -422,7 +422,7 @@ func (l modelLife) volumeObject(n int) client.Object {
 	}
 	name, uid := life.DataClaimName(), "home"
 	if l.refPlace != atHome {
-		name, uid = life.RescueName("data"), "handle"
+		name, uid = life.RescueName("data"), handleUID
 	}
 	v.Spec.ClaimRef = reserved(placeName(l.refPlace), name)
 	switch l.ref {
@@ -437,11 +437,17 @@ func (l modelLife) volumeObject(n int) client.Object {
 // modelFailure is what a Job says that fails.
 const modelFailure = "the volume is full"
 
+// UIDs of claims in the model: that of a rescue, and that of the backups.
+const (
+	handleUID  = "handle"
+	backupsUID = "backups"
+)
+
 // jobPVCs that the Job of the backup was made for.
 func (l modelLife) jobPVCs() string {
-	data, backups := "home", "backups"
+	data, backups := "home", backupsUID
 	if l.jobPlace != atHome {
-		data = "handle"
+		data = handleUID
 	}
 	if l.jobMoved {
 		backups = "earlier"

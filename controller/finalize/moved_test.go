@@ -11,8 +11,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
+// another is the UID of a PersistentVolumeClaim that has taken a name over.
+const another = "another"
+
 // backupsReplaced by another PersistentVolumeClaim of the same name.
-func backupsReplaced(s *instance.State) { s.BackupClaim.UID = "another" }
+func backupsReplaced(s *instance.State) { s.BackupClaim.UID = another }
 
 func unlatchedBackups(s *instance.State) { s.BackupClaim.Annotations = nil }
 
@@ -41,8 +44,8 @@ func TestNothingBelievedMoved(t *testing.T) {
 		"KeptWhileRunning":  {reason: "So it is where the Job's pod bound it.", state: fenced(withJob(podRuns), unlatchedBackups, phase(v1.BackupRunning)), want: LatchBackupVolume},
 		"KeptBeforeItGoes":  {reason: "Before its claim goes, above all.", state: fenced(going, unlatchedBackups), want: LatchBackupVolume},
 		"BackupsReplaced":   {reason: "The archive was written to the volume of another claim.", state: fenced(withJob(complete), backupsReplaced), want: Delete, says: "its volumes have changed"},
-		"EmptyReplaced":     {reason: "An empty volume may have been another one.", state: fenced(silent, withJob(complete, func(j *instance.Job) { j.Report.Empty = true }), func(s *instance.State) { s.DataClaim.UID = "another" }), want: Delete, says: "its volumes have changed"},
-		"DataReplaced":      {reason: "The data may have been another's.", state: fenced(withJob(complete), func(s *instance.State) { s.DataClaim.UID = "another" }), want: Delete, says: "its volumes have changed"},
+		"EmptyReplaced":     {reason: "An empty volume may have been another one.", state: fenced(silent, withJob(complete, func(j *instance.Job) { j.Report.Empty = true }), func(s *instance.State) { s.DataClaim.UID = another }), want: Delete, says: "its volumes have changed"},
+		"DataReplaced":      {reason: "The data may have been another's.", state: fenced(withJob(complete), func(s *instance.State) { s.DataClaim.UID = another }), want: Delete, says: "its volumes have changed"},
 		"DataGone":          {reason: "Data that went after its backup is backed up.", state: fenced(withJob(complete), func(s *instance.State) { s.DataClaim, s.DataVolume = nil, nil }, func(s *instance.State) { s.PasswordKept = true }), want: Prove},
 		"OlderJob":          {reason: "A Job that does not say what it was made for is not believed.", state: fenced(withJob(complete, func(j *instance.Job) { delete(j.Annotations, annotationPVCs) })), want: Delete},
 		"GoesWhileRunning":  {reason: "A copy under way has its volume.", state: fenced(withJob(podRuns), going, phase(v1.BackupRunning)), want: Wait},
@@ -54,7 +57,7 @@ func TestNothingBelievedMoved(t *testing.T) {
 		"PruneReplaced":     {reason: "The archives of these records may be on another volume.", state: provenState(older(3), pruned(complete), backupsReplaced), want: ReleaseVolume},
 		"PruneWithoutPlace": {reason: "There is nothing to remove archives from.", state: provenState(older(3), going), want: ReleaseVolume},
 		"PruneInVain":       {reason: "No pod gets the volume any more.", state: provenState(older(3), pruned(func(*instance.Job) {}), going), want: Delete},
-		"WipeReplaced":      {reason: "Another folder was emptied.", state: provenState(hostPath, wiped(complete), func(s *instance.State) { s.DataClaim.UID, s.DataVolume.Spec.ClaimRef.UID = "another", "another" }), want: Delete},
+		"WipeReplaced":      {reason: "Another folder was emptied.", state: provenState(hostPath, wiped(complete), func(s *instance.State) { s.DataClaim.UID, s.DataVolume.Spec.ClaimRef.UID = another, another }), want: Delete},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -126,7 +126,7 @@ func (s *server) listener(ctx context.Context) (pid int, ok bool) {
 		return 0, false
 	}
 	err = raw.Control(func(fd uintptr) {
-		cred, cerr := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		cred, cerr := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) //nolint:gosec // The kernel counts them from zero.
 		if ok = cerr == nil; ok {
 			pid = int(cred.Pid)
 		}

@@ -46,6 +46,22 @@ func (l *Log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+func last(lines []string) []string { return lines[max(len(lines)-maxLines, 0):] }
+
+// Complaints are the last of a server, or its last words if it had none.
+func (l *Log) Complaints() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lines := l.errors
+	if len(lines) == 0 {
+		lines = l.others
+	}
+	if len(lines) == 0 {
+		return "it said nothing"
+	}
+	return v1.PrintableText(strings.Join(lines, "; "), maxComplaints)
+}
+
 func (l *Log) line(text string) {
 	if l.All {
 		fmt.Fprintln(l.Out, text) //nolint:errcheck // A lost line is no reason to fail.
@@ -66,20 +82,4 @@ func (l *Log) line(text string) {
 	if !l.All {
 		fmt.Fprintln(l.Out, "server:", text) //nolint:errcheck // A lost line is no reason to fail.
 	}
-}
-
-func last(lines []string) []string { return lines[max(len(lines)-maxLines, 0):] }
-
-// Complaints are the last of a server, or its last words if it had none.
-func (l *Log) Complaints() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	lines := l.errors
-	if len(lines) == 0 {
-		lines = l.others
-	}
-	if len(lines) == 0 {
-		return "it said nothing"
-	}
-	return v1.PrintableText(strings.Join(lines, "; "), maxComplaints)
 }

@@ -35,7 +35,7 @@ func Start(command *exec.Cmd, log *Log) (*Process, error) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(p.Done)
-		err := p.Cmd.Start()
+		err := p.Start()
 		started <- err
 		if err == nil {
 			_ = p.Wait() // The state of the process says how it ended.
@@ -49,7 +49,7 @@ func Start(command *exec.Cmd, log *Log) (*Process, error) {
 
 // Kill the process with all that it started in its group, and wait for its end.
 func (p *Process) Kill() {
-	_ = syscall.Kill(-p.Cmd.Process.Pid, syscall.SIGKILL) // It may have ended.
+	_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // It may have ended.
 	<-p.Done
 }
 

@@ -8,19 +8,18 @@ import "strings"
 // here.
 func firstSQL(f flavor, o options) []string {
 	literal, name := f.literal, f.name
-	accounts := "SET autocommit = 1;\nSET SESSION sql_log_bin = 0;\n"
+	accounts := []string{"SET autocommit = 1", "SET SESSION sql_log_bin = 0"}
 	if f.cleanUp != "" {
-		accounts += f.cleanUp + ";\n"
+		accounts = append(accounts, f.cleanUp)
 	}
 	for _, host := range rootHosts(o) {
 		account := "'root'@" + literal(host)
 		if host != localhost || f.cleanUp != "" {
-			accounts += "CREATE USER IF NOT EXISTS " + account + ";\n"
+			accounts = append(accounts, "CREATE USER IF NOT EXISTS "+account)
 		}
-		accounts += "ALTER USER " + account + " IDENTIFIED BY " + literal(o.rootPassword) + ";\n" +
-			"GRANT ALL ON *.* TO " + account + " WITH GRANT OPTION;\n"
+		accounts = append(accounts, "ALTER USER "+account+" IDENTIFIED BY "+literal(o.rootPassword), "GRANT ALL ON *.* TO "+account+" WITH GRANT OPTION")
 	}
-	out := []string{accounts + "DROP DATABASE IF EXISTS test;\n"}
+	out := []string{strings.Join(append(accounts, "DROP DATABASE IF EXISTS test"), ";\n") + ";\n"}
 	if o.database != "" {
 		out = append(out, "CREATE DATABASE IF NOT EXISTS "+name(o.database)+";\n")
 	}
