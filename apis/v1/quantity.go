@@ -40,8 +40,8 @@ func ParseQuantity(text string) (resource.Quantity, error) {
 // keeps it as it is.
 func StorageOf(l corev1.ResourceList) (resource.Quantity, bool) {
 	q, ok := l[corev1.ResourceStorage]
-	if !ok {
-		return resource.Quantity{}, false
+	if _, whole := q.AsInt64(); whole || !ok {
+		return q, ok // A number of bytes needs no second look.
 	}
 	q, err := ParseQuantity(q.String())
 	return q, err == nil

@@ -170,7 +170,7 @@ func roomless(s *instance.State) string {
 	case s.HostPath():
 		return why + ". Make room on the node's disk"
 	}
-	have := c.Spec.Resources.Requests[corev1.ResourceStorage]
+	have, _ := v1.StorageOf(c.Spec.Resources.Requests)
 	more := resource.NewQuantity(2*have.Value(), have.Format)
 	return fmt.Sprintf(`%s. Remove from PersistentVolumeClaim %s what is not needed, or let it grow: kubectl patch pvc --namespace %s %s --patch '{"spec":{"resources":{"requests":{"storage":"%s"}}}}'`,
 		why, c.Name, c.Namespace, c.Name, more.String())

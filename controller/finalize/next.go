@@ -194,7 +194,7 @@ func unseen(s *instance.State) bool {
 func outgrown(s *instance.State) bool {
 	size, ok := wantedSize(s)
 	c := s.BackupClaim
-	have := c.Spec.Resources.Requests[corev1.ResourceStorage]
+	have, _ := v1.StorageOf(c.Spec.Resources.Requests)
 	return (ok && size.Cmp(have) > 0 || s.HostPath()) && c.Spec.VolumeName == "" && c.DeletionTimestamp == nil && c.Labels[v1.LabelInstance] == s.Life.Key()
 }
 
@@ -206,7 +206,7 @@ func dropped(s *instance.State) string {
 // grows is true if the backup claim is to grow with the instance, and can.
 func grows(s *instance.State) bool {
 	size, ok := wantedSize(s)
-	have := s.BackupClaim.Spec.Resources.Requests[corev1.ResourceStorage]
+	have, _ := v1.StorageOf(s.BackupClaim.Spec.Resources.Requests)
 	class := s.BackupClaim.Spec.StorageClassName
 	return ok && size.Cmp(have) > 0 && s.BackupClaim.Status.Phase == corev1.ClaimBound && class != nil && *class != "" &&
 		s.BackupClaim.Annotations[annotationTried] != size.String()

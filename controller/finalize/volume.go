@@ -41,7 +41,7 @@ func backupClaim(s *instance.State, class *string) *corev1.PersistentVolumeClaim
 	}
 	if v := s.BackupVolume; v != nil {
 		c.Spec.StorageClassName, c.Spec.VolumeName = &v.Spec.StorageClassName, v.Name
-		if room, ok := v.Spec.Capacity[corev1.ResourceStorage]; ok && size.Cmp(room) > 0 {
+		if room, ok := v1.StorageOf(v.Spec.Capacity); ok && size.Cmp(room) > 0 {
 			c.Spec.Resources.Requests[corev1.ResourceStorage] = room // It binds first, and grows then.
 		}
 	}
