@@ -1,0 +1,51 @@
+//go:build bench
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// numberRounds is how often each request is made; the middle one counts.
+const numberRounds = 20
+
+// TestSpeedNumbers measures how long the API server takes over a number that it refuses, beside a good one. It asserts
+// nothing but that they are refused: the machine's load is in all of it.
+func TestSpeedNumbers(t *testing.T) {
+	s := newServer(t, classComposition)
+	s.create(t)
+	fmt.Printf("\n%-32s %-14s %10s %10s\n", "quantity, ms of the API server", "", "create", "patch")
+	for _, path := range s.quantities() {
+		for _, text := range []string{"2Gi", "1e-999", "1e-999999", "1e-9999999", "1e-999999999", "1e999999999"} {
+			create := middleOf(func() error { return s.tryNewQuantity(t.Context(), path, text, client.DryRunAll) })
+			patch := middleOf(func() error { return s.tryQuantity(t.Context(), path, text, client.DryRunAll) })
+			if refused := text != "2Gi"; (create.err != nil) != refused || (patch.err != nil) != refused {
+				t.Fatalf("%s: refused must be %t, got %v, %v", text, refused, create.err, patch.err)
+			}
+			fmt.Printf("%-32s %-14s %10.1f %10.1f\n", path[len(path)-1]+" in "+path[0], text, create.milliseconds, patch.milliseconds)
+		}
+	}
+}
+
+// A measured request: the middle one, and the last one's error.
+type measured struct {
+	milliseconds float64
+	err          error
+}
+
+func middleOf(request func() error) measured {
+	times := make([]float64, numberRounds)
+	var err error
+	for i := range times {
+		started := time.Now()
+		err = request()
+		times[i] = float64(time.Since(started).Microseconds()) / 1000
+	}
+	slices.Sort(times)
+	return measured{milliseconds: times[len(times)/2], err: err}
+}
