@@ -230,9 +230,7 @@ func newBox(t *testing.T) box {
 	// Small files are made faster.
 	settings := filepath.Join(root.Path, "etc/mysql/conf.d/small.cnf")
 	must(t, os.WriteFile(settings, []byte("[mysqld]\nskip_log_bin\nloose_innodb_redo_log_capacity = 32M\n"), 0o644))
-	for _, above := range []string{filepath.Dir(b.Volume), filepath.Dir(filepath.Dir(b.Volume))} {
-		must(t, os.Chmod(above, 0o755)) //nolint:gosec // The server's account goes through it.
-	}
+	must(t, os.Chmod(filepath.Dir(b.Volume), 0o755)) //nolint:gosec // The server's account goes through it.
 	return b
 }
 
