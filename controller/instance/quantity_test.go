@@ -131,13 +131,13 @@ func merge(base, change map[string]any) map[string]any {
 	return out
 }
 
-// FuzzDecode changes a claim or an XR of an example by arbitrary JSON. Whatever it
+// FuzzDecode changes a claim or an XR of either kind by arbitrary JSON. Whatever it
 // is, reading it costs what it is long, ends, is repeatable, and does not depend
 // on what only the function has a use for.
 //
 //	go test ./controller/instance -fuzz FuzzDecode -fuzztime 5m
 func FuzzDecode(f *testing.F) {
-	bases := composites(f)
+	bases := oneOfEach(composites(f))
 	for i := range bases {
 		for _, seed := range []string{
 			`{}`, `{"spec":{"resources":{"limits":{"memory":"1e-99999999"}}}}`, `{"spec":{"storage_size":"1e-9999999","storageSize":null}}`,
