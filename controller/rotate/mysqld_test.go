@@ -204,9 +204,6 @@ func TestRealClient(t *testing.T) {
 	if refused.Load() > 0 && !s.mariadb {
 		t.Errorf("%d of %d logins were refused", refused.Load(), logins.Load())
 	}
-	if took[9] > time.Second {
-		t.Errorf("a change took %s", took[9])
-	}
 	if !sql.IsAccessDenied(s.ping(t.Context(), "p9")) {
 		t.Error("the old password goes on to work")
 	}
