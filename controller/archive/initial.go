@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -76,16 +75,8 @@ func (i *Initial) Publish() error {
 	if err := i.stopped(); err != nil {
 		return err
 	}
-	info, err := i.volume.Lstat(i.name())
-	if err != nil {
+	if err := i.volume.mark(i.name(), marker{}); err != nil {
 		return err
-	}
-	raw, err := json.Marshal(marker{Inode: inodeOf(info)})
-	if err != nil {
-		return err
-	}
-	if err := writeFile(i.volume.Root, markerName, append(raw, '\n')); err != nil {
-		return fmt.Errorf("cannot write %s: %w", markerName, err)
 	}
 	if err := unix.Syncfs(descriptor(i.volume.handle)); err != nil {
 		return fmt.Errorf("cannot write the new database to disk: %w", err)

@@ -2,7 +2,6 @@ package archive
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -246,16 +245,8 @@ func (s *Restore) unpack(ctx context.Context, v *volume, half string, f *os.File
 // there is a database.
 func (s *Restore) place(v *volume, half string) error {
 	s.step(stepUnpacked)
-	info, err := v.Lstat(half)
-	if err != nil {
+	if err := v.mark(half, marker{Archive: filepath.Base(s.Archive), SHA256: s.SHA256}); err != nil {
 		return err
-	}
-	raw, err := json.Marshal(marker{Archive: filepath.Base(s.Archive), SHA256: s.SHA256, Inode: inodeOf(info)})
-	if err != nil {
-		return err
-	}
-	if err := writeFile(v.Root, markerName, append(raw, '\n')); err != nil {
-		return fmt.Errorf("cannot write %s: %w", markerName, err)
 	}
 	s.step(stepMarked)
 	if err := v.replaceEmpty(half, s.Directory); err != nil {

@@ -83,6 +83,23 @@ type marker struct {
 	Inode   uint64 `json:"inode"`
 }
 
+// mark a folder that is about to become the data directory.
+func (v *volume) mark(folder string, m marker) error {
+	info, err := v.Lstat(folder)
+	if err != nil {
+		return err
+	}
+	m.Inode = inodeOf(info)
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(v.Root, markerName, append(raw, '\n')); err != nil {
+		return fmt.Errorf("cannot write %s: %w", markerName, err)
+	}
+	return nil
+}
+
 func (v *volume) readMarker() (*marker, error) {
 	f, err := v.OpenFile(markerName, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
