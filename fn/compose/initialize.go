@@ -16,8 +16,13 @@ const (
 // restored: a volume that is empty from then on is the wrong one. What goes with
 // its pod is made anew with each.
 func (p *plan) initialized() bool {
-	return !p.ephemeral() && (p.XR.Status.Initialized || p.start.restore != nil || p.started() && p.connectionSecret() != nil)
+	r := p.start.restore
+	return !p.ephemeral() && (p.XR.Status.Initialized || r != nil && r.Phase == v1.RestoreSucceeded || p.started() && p.connectionSecret() != nil)
 }
+
+// mayInitialize is true while a start may make a new database. One whose backup is
+// yet to be restored may not, although its volume is empty, and may be deleted so.
+func (p *plan) mayInitialize() bool { return !p.initialized() && p.start.restore == nil }
 
 // initContainers come before the server: the one that makes its database, or sees
 // that it has its data.

@@ -16,19 +16,29 @@ func connected(in *Input) {
 	}}
 }
 
+func hasPVC(in *Input) {
+	in.Observed.DataClaim = &corev1.PersistentVolumeClaim{
+		Spec:   corev1.PersistentVolumeClaimSpec{VolumeName: "pv"},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+	}
+}
+
 // TestInitialize: a new database may be made until somebody has logged in to it,
 // and never where a backup is restored.
 func TestInitialize(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		in     Input
-		want   bool
+		// may make a database, and has one.
+		may, has bool
 	}{
-		"Fresh":    {reason: "There is nothing yet.", in: given(), want: true},
-		"Starting": {reason: "Its first start may be killed at any moment.", in: given(server(1)), want: true},
-		"Used":     {reason: "A volume without data is the wrong one from now on.", in: given(server(1), connected)},
-		"Latched":  {reason: "So it is where the connection Secret was deleted.", in: given(server(1), func(in *Input) { in.XR.Status.Initialized = true })},
-		"Restored": {reason: "The data comes from the backup.", in: given(record("b", 1, v1.BackupProven), previous("b"))},
+		"Fresh":     {reason: "There is nothing yet.", in: given(), may: true},
+		"Starting":  {reason: "Its first start may be killed at any moment.", in: given(server(1)), may: true},
+		"Used":      {reason: "A volume without data is the wrong one from now on.", in: given(server(1), connected), has: true},
+		"Latched":   {reason: "So it is where the connection Secret was deleted.", in: given(server(1), func(in *Input) { in.XR.Status.Initialized = true }), has: true},
+		"Restoring": {reason: "The data is yet to come from the backup: until then it is right that the volume is empty.", in: given(record("b", 1, v1.BackupProven), previous("b"))},
+		"Chosen":    {reason: "So it is while the Job works, or waits for its image.", in: given(chosenBefore(v1.RestoreRunning))},
+		"Restored":  {reason: "There it is.", in: given(hasPVC, chosenBefore(v1.RestoreSucceeded)), has: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -37,8 +47,8 @@ func TestInitialize(t *testing.T) {
 			if !ok {
 				t.Fatal("no Secret")
 			}
-			if _, got := s.Data[v1.InitializeKey]; got != tc.want || out.Status.Initialized == tc.want {
-				t.Errorf("%s want %t, got %t, and status.initialized %t", tc.reason, tc.want, got, out.Status.Initialized)
+			if _, may := s.Data[v1.InitializeKey]; may != tc.may || out.Status.Initialized != tc.has {
+				t.Errorf("%s want %t, got %t, and status.initialized %t", tc.reason, tc.may, may, out.Status.Initialized)
 			}
 		})
 	}
@@ -66,7 +76,7 @@ func TestServing(t *testing.T) {
 		server(1)(in)
 		in.Observed.Deployment.Status.UpdatedReplicas, in.Observed.Deployment.Status.ReadyReplicas = 1, 1
 		in.Observed.Service = &corev1.Service{}
-		in.Observed.DataClaim = &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}}
+		hasPVC(in)
 	}
 	failed := func(in *Input) {
 		in.XR.Status.Credentials = &v1.CredentialsStatus{State: v1.CredentialsFailed, Message: "no password is accepted"}

@@ -38,7 +38,7 @@ func (p *plan) rootPassword() *corev1.Secret {
 		Data:       map[string][]byte{v1.PasswordKey: password},
 		Type:       corev1.SecretTypeOpaque,
 	}
-	if !p.initialized() {
+	if p.mayInitialize() {
 		s.Data[v1.InitializeKey] = []byte("true")
 	}
 	return s
