@@ -7,7 +7,7 @@ TOOLS = $$(go run ./test/tools cli core cli116)
 # Modules of their own, which `go test ./...` of the root does not see.
 MODULES = package/build test/cluster test/e2e
 
-.PHONY: help demo matrix test unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
+.PHONY: help demo matrix test test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
 	cluster-status install cluster-test mysqld-test e2e bench fuzz generate clean
 
 help: ## Show this list.
@@ -18,6 +18,10 @@ demo: ## Show what it does on a real cluster: one of its own, as root, or the on
 
 test: lint unit render xpkg-test cluster-test mysqld-test ## Run everything, also on a real cluster of its own.
 	KUBECONFIG= $(MAKE) e2e
+
+test-all: export WALKS = 1000
+test-all: export MOMENTS = 60
+test-all: test matrix ## Run what there is, for hours: make test with all walks of the model and all moments of a first start, and the whole matrix.
 
 unit: ## Run the tests that need nothing but Go.
 	go test -timeout 30m ./...

@@ -269,8 +269,10 @@ func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 // TestCrash at every write of a deletion, before and after it: the next run ends
 // with a proven backup and nothing else, and nothing goes too early.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	for _, way := range []way{byClaim, onANode, noDataClaim, noNamespace, noXR, noXREmpty} {
 		t.Run(string(way), func(t *testing.T) {
+			t.Parallel()
 			for _, after := range []bool{false, true} {
 				for at, crashed := 1, true; crashed; at++ {
 					w := newWorld(t, at, after, way)

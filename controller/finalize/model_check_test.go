@@ -399,6 +399,7 @@ func bugsOfHeldClaims() map[string]bug {
 
 // TestModelFindsBugs in both decisions.
 func TestModelFindsBugs(t *testing.T) {
+	t.Parallel()
 	bugs := map[string]bug{
 		"no proof": {reason: "It releases what has no proven backup.", start: "delete", next: func(s *instance.State) Step {
 			if r := s.Record(); r != nil && r.Status.Phase == v1.BackupPending {
@@ -465,6 +466,7 @@ func TestModelFindsBugs(t *testing.T) {
 	maps.Copy(bugs, bugsOfHeldClaims())
 	for name, bug := range bugs {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if bug.next == nil {
 				bug.next = Next
 			}

@@ -3,6 +3,7 @@ package finalize
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,16 +89,14 @@ func kindOf(o client.Object) string {
 	if k := o.GetObjectKind().GroupVersionKind().Kind; k != "" {
 		return k
 	}
-	name := fmt.Sprintf("%T", o)
-	return name[strings.LastIndex(name, ".")+1:]
+	return reflect.TypeOf(o).Elem().Name()
 }
 
 func listKind(l client.ObjectList) string {
 	if k := l.GetObjectKind().GroupVersionKind().Kind; k != "" {
 		return k
 	}
-	name := fmt.Sprintf("%T", l)
-	return name[strings.LastIndex(name, ".")+1:]
+	return reflect.TypeOf(l).Elem().Name()
 }
 
 // fill what was asked for.

@@ -273,6 +273,7 @@ func recordStarts() map[string]model {
 // TestModelRecords: whatever record is deleted at whatever moment, no server starts
 // empty beside an archive of its name, and no archive goes but one that was named.
 func TestModelRecords(t *testing.T) {
+	t.Parallel()
 	states, held, trace := explore(t, Next, verification.Next, NextOfArchives, recordStarts()["record deleted"])
 	if trace != nil {
 		t.Errorf("after %d states:\n%s", states, strings.Join(trace, "\n"))
@@ -285,6 +286,7 @@ func TestModelRecords(t *testing.T) {
 
 // TestModelRecordsFindsBugs in what is decided about records.
 func TestModelRecordsFindsBugs(t *testing.T) {
+	t.Parallel()
 	withoutNotes := func(s *instance.State) Step {
 		if s.XR != nil && !s.XR.Dying() {
 			s.Notes = nil
@@ -332,6 +334,7 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			next, decide := decision(Next), third(NextOfArchives)
 			if tc.next != nil {
 				next = tc.next

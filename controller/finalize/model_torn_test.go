@@ -1,11 +1,14 @@
 package finalize
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -35,8 +38,19 @@ type walk struct {
 	seenOf model
 }
 
-// walks that one start is worth.
+// walks in which a bug is looked for.
 const walks = 1000
+
+// walksOfStart that each start is worth: those of WALKS, as `make test-all` sets it.
+func walksOfStart(t *testing.T) int {
+	t.Helper()
+	text := cmp.Or(os.Getenv("WALKS"), "200")
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("WALKS is %q; it is a number of walks, one or more", text)
+	}
+	return n
+}
 
 func newWalk(number int, start model) *walk {
 	return &walk{rand: rand.New(rand.NewPCG(uint64(number), 0)), world: start, patience: 1 << (number % 4)} //nolint:gosec // Each run is to be the same.
@@ -290,11 +304,13 @@ func (w *walk) why(mayWait bool) string {
 // TestModelTorn: the promises of TestModel, while the world does not wait until
 // the controller has read all of it.
 func TestModelTorn(t *testing.T) {
+	t.Parallel()
+	number := walksOfStart(t)
 	for name, start := range modelStarts() {
-		t.Run(name, func(t *testing.T) { walkAll(t, start, walks) })
+		t.Run(name, func(t *testing.T) { t.Parallel(); walkAll(t, start, number) })
 	}
 	for name, start := range recordStarts() { // They are longer.
-		t.Run(name, func(t *testing.T) { walkAll(t, start, walks/5) })
+		t.Run(name, func(t *testing.T) { t.Parallel(); walkAll(t, start, (number+4)/5) })
 	}
 }
 
