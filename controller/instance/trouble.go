@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,7 +68,7 @@ func troubleOf(p *corev1.Pod) string {
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return fmt.Sprintf("pod %s finds no node: %s", p.Name, c.Message)
+			return fmt.Sprintf("pod %s finds no node: %s", p.Name, foreign(c.Message))
 		}
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
@@ -80,10 +81,42 @@ func troubleOf(p *corev1.Pod) string {
 			return fmt.Sprintf("container %s of pod %s ends as soon as it starts%s; its log says why: kubectl logs -n %s %s --previous",
 				c.Name, p.Name, lastExit(c), p.Namespace, p.Name)
 		default:
-			return fmt.Sprintf("pod %s: %s: %s", p.Name, w.Reason, w.Message)
+			return fmt.Sprintf("pod %s: %s", p.Name, waitsBecause(w))
 		}
 	}
 	return ""
+}
+
+// Words of the kubelet for an image that cannot be pulled. Between two tries it
+// says the first, and after the first try the second with the first in it
+// (kubernetes, pkg/kubelet/images/image_manager.go).
+const (
+	errImagePull     = "ErrImagePull"
+	imagePullBackOff = "ImagePullBackOff"
+)
+
+// backOff is what the kubelet puts before the words of the last try.
+var backOff = regexp.MustCompile(`^Back-off pulling image "[^"]*": ` + errImagePull + `: `)
+
+// connection is how Go names the two ends of one, of which the first has another
+// port each time.
+var connection = regexp.MustCompile(`\S+->`)
+
+// waitsBecause is why a container waits, in the same words at each look.
+func waitsBecause(w *corev1.ContainerStateWaiting) string {
+	reason, message := w.Reason, w.Message
+	if reason == imagePullBackOff {
+		if last := backOff.FindString(message); last != "" {
+			reason, message = errImagePull, message[len(last):]
+		}
+	}
+	return foreign(reason + ": " + message)
+}
+
+// foreign words as they may stand in a status: printable, and without what changes
+// from one try to the next.
+func foreign(text string) string {
+	return v1.PrintableText(connection.ReplaceAllString(text, ""), maxTrouble)
 }
 
 // agentError is what our own program said in a container before it ended; empty

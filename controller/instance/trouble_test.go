@@ -50,6 +50,25 @@ func TestTroubleOf(t *testing.T) {
 	}
 }
 
+// TestWaitsBecause: what keeps a container from running is said in the same words
+// at each look, or it would be news each time.
+func TestWaitsBecause(t *testing.T) {
+	cases := map[string]struct{ reason, says, message, want string }{
+		"Try":       {reason: "The kubelet has just tried.", says: "ErrImagePull", message: "not found", want: "ErrImagePull: not found"},
+		"Between":   {reason: "It will again.", says: "ImagePullBackOff", message: `Back-off pulling image "a/b:c": ErrImagePull: not found`, want: "ErrImagePull: not found"},
+		"Older":     {reason: "An older kubelet says no more.", says: "ImagePullBackOff", message: `Back-off pulling image "a/b:c"`, want: `ImagePullBackOff: Back-off pulling image "a/b:c"`},
+		"Port":      {reason: "Each try has a port of its own.", says: "ErrImagePull", message: "lookup r.example on 10.96.0.10:53: read udp 10.0.0.2:40117->10.96.0.10:53: i/o timeout", want: "ErrImagePull: lookup r.example on 10.96.0.10:53: read udp 10.96.0.10:53: i/o timeout"},
+		"Terminals": {reason: "A registry may say anything.", says: "ErrImagePull", message: "no\x1b[2J\nimage", want: "ErrImagePull: no [2J image"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := waitsBecause(&corev1.ContainerStateWaiting{Reason: tc.says, Message: tc.message}); got != tc.want {
+				t.Errorf("%s want %q, got %q", tc.reason, tc.want, got)
+			}
+		})
+	}
+}
+
 // TestWithoutPod: a Job whose pod is refused says so, and not at once.
 func TestWithoutPod(t *testing.T) {
 	now := time.Unix(1000, 0)

@@ -153,12 +153,12 @@ const maxTrouble = 2 * v1.MaxForeignText
 func (j *Job) troubled(p *corev1.PodStatus) {
 	for _, c := range slices.Concat(p.InitContainerStatuses, p.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Message != "" {
-			j.Trouble = v1.PrintableText(w.Reason+": "+w.Message, maxTrouble)
+			j.Trouble = waitsBecause(w)
 		}
 	}
 	for _, c := range p.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			j.Trouble = v1.PrintableText(c.Message, maxTrouble)
+			j.Trouble = foreign(c.Message)
 		}
 	}
 }

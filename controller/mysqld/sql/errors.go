@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -97,14 +98,18 @@ func (s *Session) convert(err error, doing string) *Error {
 	return &Error{Doing: doing, Number: e.Number, State: s.printable(string(e.SQLState[:])), Text: s.printable(e.Message)}
 }
 
-// printable text without a password.
+// clientHost is where a server names the host of its client, which is another one
+// after each restart of the controller.
+var clientHost = regexp.MustCompile(`(@|\bHost )'[^'%]*'`)
+
+// printable text without a password, and without the client's address.
 func (s *Session) printable(text string) string {
 	for _, p := range s.hidden {
 		if p != "" {
 			text = strings.ReplaceAll(text, string(p), redacted)
 		}
 	}
-	return v1.PrintableText(text, v1.MaxForeignText)
+	return v1.PrintableText(clientHost.ReplaceAllString(text, "$1'…'"), v1.MaxForeignText)
 }
 
 // explain an error of the driver, which does not know why its connection ended.

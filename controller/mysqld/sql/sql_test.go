@@ -152,6 +152,24 @@ func TestScrub(t *testing.T) {
 	}
 }
 
+// TestAddressIsLeftOut: the controller has another address after each restart, and
+// what is said of a server is not news then.
+func TestAddressIsLeftOut(t *testing.T) {
+	cases := map[string]struct{ said, want string }{
+		"Denied":  {said: "Access denied for user 'root'@'10.244.0.7' (using password: YES)", want: "Access denied for user 'root'@'…' (using password: YES)"},
+		"Blocked": {said: "Host '10.244.0.7' is blocked because of many connection errors", want: "Host '…' is blocked because of many connection errors"},
+		"Named":   {said: "Host 'controller-7d9f.example' is not allowed to connect to this MySQL server", want: "Host '…' is not allowed to connect to this MySQL server"},
+		"Account": {said: "Operation ALTER USER failed for 'root'@'%'", want: "Operation ALTER USER failed for 'root'@'%'"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := (&Session{}).wrap(&mysql.MySQLError{Number: 1, Message: tc.said}, "try").Error(); !strings.HasSuffix(got, tc.want) {
+				t.Errorf("want %q at its end, got %q", tc.want, got)
+			}
+		})
+	}
+}
+
 func TestPassword(t *testing.T) {
 	p := Password("hunter2")
 	raw, err := json.Marshal(map[string]Password{"p": p})
