@@ -7,7 +7,7 @@ TOOLS = $$(go run ./test/tools cli core cli116)
 # Modules of their own, which `go test ./...` of the root does not see.
 MODULES = package/build test/cluster test/e2e
 
-.PHONY: help demo matrix test test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
+.PHONY: help demo house matrix test test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
 	cluster-status install cluster-test mysqld-test e2e bench fuzz generate clean
 
 help: ## Show this list.
@@ -92,6 +92,9 @@ fuzz: ## Look for what breaks the promises, in requests, claims, quantities, arc
 	go test ./controller/archive -run '^$$' -fuzz "^$$f\$$" -fuzztime 1m -fuzzminimizetime 10x || exit 1; done
 	go test ./controller/mysqld/datadir -run '^$$' -fuzz FuzzHowStopped -fuzztime 1m -fuzzminimizetime 10x
 	go test ./controller/mysqld/sql -run '^$$' -fuzz FuzzLogin -fuzztime 1m -fuzzminimizetime 10x
+
+house: ## Measure the code: its size, its names, and how its parts are tied.
+	@go run ./test/tools/house
 
 generate: ## Write the XRD, the Compositions, the CRD, deep copies and golden responses.
 	go test ./apis -update && go test ./fn -update

@@ -1,0 +1,346 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// A figure of the house.
+type figure struct {
+	value, what string
+	// which are the ones that make it, where there are few.
+	which []string
+}
+
+// A module that is measured.
+type module struct {
+	root string
+	// packages that are measured, and users, which are all of the module with their tests.
+	packages, users []*packages.Package
+}
+
+const loaded = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedSyntax | packages.NeedTypes |
+	packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps | packages.NeedModule
+
+// load the module of a folder, but for what serves its tests.
+func load(root string) (*module, error) {
+	abs, err := filepath.Abs(root)
+	if err != nil {
+		return nil, err
+	}
+	all, err := packages.Load(&packages.Config{Mode: loaded, Dir: abs}, "./...")
+	if err != nil {
+		return nil, err
+	}
+	users, err := packages.Load(&packages.Config{Mode: loaded, Dir: abs, Tests: true}, "./...")
+	if err != nil {
+		return nil, err
+	}
+	m := &module{root: abs, users: users}
+	for _, p := range all {
+		if len(p.Errors) > 0 {
+			return nil, p.Errors[0]
+		}
+		if len(p.Syntax) > 0 && !m.servesTests(p) {
+			m.packages = append(m.packages, p)
+		}
+	}
+	if len(m.packages) == 0 {
+		return nil, errors.New("there is no package in it")
+	}
+	return m, nil
+}
+
+func (m *module) servesTests(p *packages.Package) bool {
+	rel, err := filepath.Rel(m.root, filepath.Dir(p.GoFiles[0]))
+	return err != nil || slices.Contains([]string{"test", "tests", "hack", "e2e"}, strings.Split(filepath.ToSlash(rel), "/")[0])
+}
+
+// figures in the order in which they are read.
+func (m *module) figures() []figure {
+	return slices.Concat(m.lines(), []figure{m.oneWord(), m.methods(), m.ties(), m.comments(), m.longest(), m.exported()})
+}
+
+// files of a package that a person wrote.
+func files(p *packages.Package) []*ast.File {
+	return slices.DeleteFunc(slices.Clone(p.Syntax), ast.IsGenerated)
+}
+
+// short name of a package below its module.
+func (m *module) short(p *packages.Package) string {
+	if p.Module == nil || p.PkgPath == p.Module.Path {
+		return filepath.Base(p.PkgPath)
+	}
+	return strings.TrimPrefix(p.PkgPath, p.Module.Path+"/")
+}
+
+func linesOf(p *packages.Package) int {
+	n := 0
+	for _, f := range files(p) {
+		n += p.Fset.File(f.Pos()).LineCount()
+	}
+	return n
+}
+
+// lines of each part, and of a package.
+func (m *module) lines() []figure {
+	parts, total := map[string]int{}, 0
+	largest, most := "", 0
+	for _, p := range m.packages {
+		n, name := linesOf(p), m.short(p)
+		parts[strings.Split(name, "/")[0]] += n
+		total += n
+		if n > most {
+			largest, most = name, n
+		}
+	}
+	var which []string
+	for part, n := range parts {
+		which = append(which, fmt.Sprintf("%s %d", part, n))
+	}
+	slices.Sort(which)
+	return []figure{
+		{value: fmt.Sprint(total), what: "lines without tests", which: which},
+		{value: fmt.Sprint(total / len(m.packages)), what: "lines a package", which: []string{fmt.Sprintf("the largest %d: %s", most, largest)}},
+	}
+}
+
+// functions with a body.
+func functions(p *packages.Package) []*ast.FuncDecl {
+	var out []*ast.FuncDecl
+	for _, f := range files(p) {
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
+				out = append(out, fn)
+			}
+		}
+	}
+	return out
+}
+
+// oneWord is how many unexported functions and methods are named by one word.
+func (m *module) oneWord() figure {
+	all, bare := 0, 0
+	rooms := map[string]int{}
+	for _, p := range m.packages {
+		for _, fn := range functions(p) {
+			if name := fn.Name.Name; !fn.Name.IsExported() && name != "main" && name != "init" && name != "_" {
+				all++
+				if !strings.ContainsFunc(name, unicode.IsUpper) && !strings.ContainsRune(name, '_') {
+					bare++
+					rooms[m.short(p)]++
+				}
+			}
+		}
+	}
+	return figure{value: percent(bare, all), what: fmt.Sprintf("of %d unexported functions are named by one word", all), which: top(rooms, 5)}
+}
+
+func percent(n, of int) string { return fmt.Sprintf("%d%%", 100*n/max(of, 1)) }
+
+// top entries, the largest first.
+func top(counts map[string]int, n int) []string {
+	var names []string
+	for name := range counts {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if d := counts[b] - counts[a]; d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	var out []string
+	for _, name := range names[:min(n, len(names))] {
+		out = append(out, fmt.Sprintf("%s %d", name, counts[name]))
+	}
+	return out
+}
+
+// methods of the type that has the most.
+func (m *module) methods() figure {
+	counts, most := map[string]int{}, 0
+	for _, p := range m.packages {
+		for _, fn := range functions(p) {
+			if fn.Recv == nil {
+				continue
+			}
+			name := m.short(p) + "." + receiver(fn.Recv.List[0].Type)
+			counts[name]++
+			most = max(most, counts[name])
+		}
+	}
+	return figure{value: fmt.Sprint(most), what: "methods on the largest type", which: top(counts, 4)}
+}
+
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return "?"
+}
+
+// ties between files of a package: pairs of them in which one names what the other declares at its top.
+func (m *module) ties() figure {
+	rooms := map[string]int{}
+	var which []string
+	most := 0
+	for _, p := range m.packages {
+		pairs := map[[2]string]bool{}
+		for id, o := range p.TypesInfo.Uses {
+			if o.Pkg() != p.Types || !o.Pos().IsValid() {
+				continue
+			}
+			from, to := p.Fset.Position(id.Pos()).Filename, p.Fset.Position(o.Pos()).Filename
+			if from != to && isTop(o) {
+				pairs[[2]string{min(from, to), max(from, to)}] = true
+			}
+		}
+		n := len(files(p))
+		rooms[fmt.Sprintf("%s (of %d)", m.short(p), n*(n-1)/2)] = len(pairs)
+		most = max(most, len(pairs))
+	}
+	which = top(rooms, 4)
+	return figure{value: fmt.Sprint(most), what: "pairs of files of one package are tied", which: which}
+}
+
+// isTop is true for what a package declares itself, and for its types' methods.
+func isTop(o types.Object) bool {
+	if f, ok := o.(*types.Func); ok {
+		return f.Signature().Recv() != nil || o.Parent() == o.Pkg().Scope()
+	}
+	return o.Parent() == o.Pkg().Scope()
+}
+
+// comments in lines for each line of code.
+func (m *module) comments() figure {
+	comments, code := map[string]int{}, map[string]int{}
+	all, total := 0, 0
+	for _, p := range m.packages {
+		for _, f := range files(p) {
+			has := map[int]bool{}
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n.(type) {
+				case nil, *ast.Comment, *ast.CommentGroup:
+					return false
+				}
+				has[p.Fset.Position(n.Pos()).Line], has[p.Fset.Position(n.End()-1).Line] = true, true
+				return true
+			})
+			part := strings.Split(m.short(p), "/")[0]
+			n := 0
+			for _, g := range f.Comments {
+				n += linesBetween(p.Fset, g.Pos(), g.End())
+			}
+			comments[part] += n
+			code[part] += len(has)
+			all += n
+			total += len(has)
+		}
+	}
+	var which []string
+	for part := range code {
+		which = append(which, fmt.Sprintf("%s %.2f", part, float64(comments[part])/float64(max(code[part], 1))))
+	}
+	slices.Sort(which)
+	return figure{value: fmt.Sprintf("%.2f", float64(all)/float64(max(total, 1))), what: "lines of comment for each of code", which: which}
+}
+
+func linesBetween(fset *token.FileSet, from, to token.Pos) int {
+	return fset.Position(to).Line - fset.Position(from).Line + 1
+}
+
+// longest function in lines.
+func (m *module) longest() figure {
+	lengths, most := map[string]int{}, 0
+	for _, p := range m.packages {
+		for _, fn := range functions(p) {
+			n := linesBetween(p.Fset, fn.Pos(), fn.End())
+			lengths[m.short(p)+"."+fn.Name.Name] = n
+			most = max(most, n)
+		}
+	}
+	return figure{value: fmt.Sprint(most), what: "lines in the longest function", which: top(lengths, 3)}
+}
+
+// exported names at the top of a package that nobody outside of it needs, tests included, but for those of an API. A type
+// is needed if another declaration that can be used has it, and constants are with their type.
+func (m *module) exported() figure {
+	used := map[string]bool{}
+	for _, p := range m.users {
+		for _, o := range p.TypesInfo.Uses {
+			if o.Pkg() != nil && strings.TrimSuffix(p.PkgPath, "_test") != o.Pkg().Path() && o.Pos().IsValid() {
+				used[at(p, o)] = true
+			}
+		}
+	}
+	var which []string
+	for _, p := range m.packages {
+		if p.Name == "main" || strings.HasPrefix(m.short(p), "apis") {
+			continue
+		}
+		shown := shownTypes(p)
+		for _, name := range p.Types.Scope().Names() {
+			o := p.Types.Scope().Lookup(name)
+			c, isConst := o.(*types.Const)
+			if !o.Exported() || used[at(p, o)] || shown[o] || isConst && isNamed(c.Type(), shown) {
+				continue
+			}
+			which = append(which, m.short(p)+"."+name)
+		}
+	}
+	return figure{value: fmt.Sprint(len(which)), what: "exported names that no other package uses", which: which}
+}
+
+func at(p *packages.Package, o types.Object) string { return p.Fset.Position(o.Pos()).String() }
+
+func isNamed(t types.Type, among map[types.Object]bool) bool {
+	n, ok := t.(*types.Named)
+	return ok && among[n.Obj()]
+}
+
+// shownTypes are those that the signatures of exported functions and the exported fields of types have.
+func shownTypes(p *packages.Package) map[types.Object]bool {
+	shown := map[types.Object]bool{}
+	show := func(n ast.Node) {
+		ast.Inspect(n, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok {
+				if o, ok := p.TypesInfo.Uses[id].(*types.TypeName); ok {
+					shown[o] = true
+				}
+			}
+			return true
+		})
+	}
+	for _, f := range files(p) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Name.IsExported() {
+					show(n.Type)
+				}
+				return false
+			case *ast.Field:
+				if len(n.Names) == 0 || n.Names[0].IsExported() {
+					show(n.Type)
+				}
+			}
+			return true
+		})
+	}
+	return shown
+}
