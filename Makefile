@@ -19,9 +19,10 @@ demo: ## Show what it does on a real cluster: one of its own, as root, or the on
 test: lint unit render xpkg-test cluster-test mysqld-test ## Run everything, also on a real cluster of its own.
 	KUBECONFIG= $(MAKE) e2e
 
+test-all: export ALL = 1
 test-all: export WALKS = 1000
 test-all: export MOMENTS = 60
-test-all: test matrix ## Run what there is, for hours: make test with all walks of the model and all moments of a first start, and the whole matrix.
+test-all: test matrix ## Run what there is, for hours: make test, what repeats one of its proofs, more walks of the model and moments of a first start, and the whole matrix.
 
 unit: ## Run the tests that need nothing but Go.
 	go test -timeout 30m ./...

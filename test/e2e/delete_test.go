@@ -106,6 +106,7 @@ func (s *server) startsEmpty(t *testing.T) {
 // TestDeleteOfACrashLoop deletes a server that a bad setting keeps from starting. Its data is as good as ever.
 func TestDeleteOfACrashLoop(t *testing.T) {
 	t.Parallel()
+	repeats(t, "a cell of TestMatrix deletes a server in a crash loop")
 	s := newServer(t, classComposition)
 	before := s.begin(t)
 	s.set(t, map[string]any{"config": map[string]any{"no_such_setting": "1"}})
@@ -159,6 +160,7 @@ func TestDeleteDuringARestore(t *testing.T) {
 // TestCreateRightAfterDelete types `kubectl replace --force`, which waits for the name.
 func TestCreateRightAfterDelete(t *testing.T) {
 	t.Parallel()
+	repeats(t, "the cells of TestMatrix create claims again at once")
 	s := newServer(t, classComposition)
 	before := s.begin(t)
 	s.replace(t)

@@ -73,6 +73,15 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 	}
 }
 
+// repeats is what a test says whose promise another one holds as well: it runs where ALL is set, as in make test-all, which
+// has the time.
+func repeats(t *testing.T, where string) {
+	t.Helper()
+	if os.Getenv("ALL") == "" {
+		t.Skipf("make test-all runs it; here, %s", where)
+	}
+}
+
 func connect() error {
 	ctrllog.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard()) // Of connections to servers that are killed.

@@ -20,6 +20,7 @@ import (
 // TestBackupVolumeFull: the deletion waits, says how to make room, and goes on when somebody did.
 func TestBackupVolumeFull(t *testing.T) {
 	t.Parallel()
+	repeats(t, "a cell of TestMatrix fills the backup volume")
 	s := newServer(t, classComposition)
 	before := s.begin(t)
 	backups := "backup-" + s.name + "-pvc"

@@ -21,6 +21,7 @@ const rescueNamespace = "crossplane-mysql-rescue"
 // TestDeletedVolumeClaim: a data claim that somebody deletes comes back on its volume, while the instance lives.
 func TestDeletedVolumeClaim(t *testing.T) {
 	t.Parallel()
+	repeats(t, "the cells of TestMatrix delete data claims")
 	s := newServer(t, classComposition)
 	before := s.begin(t)
 	was := s.deleteVolumeClaim(t)
@@ -64,6 +65,7 @@ func (s *server) volumeClaimReturns(t *testing.T, was types.UID) {
 // not, and the next claim of the name has it.
 func TestTakenFinalizers(t *testing.T) {
 	t.Parallel()
+	repeats(t, "the cells of TestMatrix take finalizers off")
 	onBoth(t, takenFinalizers)
 }
 
@@ -154,6 +156,7 @@ func TestDeletedNamespaceOfComposite(t *testing.T) {
 // TestDeletedNamespace: nothing can run in a namespace that is being deleted. The data is backed up elsewhere.
 func TestDeletedNamespace(t *testing.T) {
 	t.Parallel()
+	repeats(t, "the cells of TestMatrix delete namespaces")
 	s := newServer(t, classComposition)
 	s.begin(t)
 	s.loseNamespace(t, 1)

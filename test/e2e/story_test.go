@@ -11,6 +11,7 @@ const rows = "SELECT id, name FROM test ORDER BY id"
 // TestStory is what the product is for: the session that the original operators' users typed, on both Compositions.
 func TestStory(t *testing.T) {
 	t.Parallel()
+	repeats(t, "TestDemo types that session, and TestEverythingComesBack sees it on both Compositions")
 	onBoth(t, story)
 }
 
