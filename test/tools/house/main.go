@@ -29,7 +29,9 @@ func run(roots []string) error {
 			return fmt.Errorf("cannot measure %s: %w", root, err)
 		}
 		for _, f := range m.figures() {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", f.value, f.what, strings.Join(f.which, ", "))
+			if _, err := fmt.Fprintf(w, "%s\t%s\t%s\n", f.value, f.what, strings.Join(f.which, ", ")); err != nil {
+				return err
+			}
 		}
 	}
 	return w.Flush()

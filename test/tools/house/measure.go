@@ -8,6 +8,7 @@ import (
 	"go/types"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -103,14 +104,14 @@ func (m *module) lines() []figure {
 			largest, most = name, n
 		}
 	}
-	var which []string
+	which := make([]string, 0, len(parts))
 	for part, n := range parts {
 		which = append(which, fmt.Sprintf("%s %d", part, n))
 	}
 	slices.Sort(which)
 	return []figure{
-		{value: fmt.Sprint(total), what: "lines without tests", which: which},
-		{value: fmt.Sprint(total / len(m.packages)), what: "lines a package", which: []string{fmt.Sprintf("the largest %d: %s", most, largest)}},
+		{value: strconv.Itoa(total), what: "lines without tests", which: which},
+		{value: strconv.Itoa(total / len(m.packages)), what: "lines a package", which: []string{fmt.Sprintf("the largest %d: %s", most, largest)}},
 	}
 }
 
@@ -149,7 +150,7 @@ func percent(n, of int) string { return fmt.Sprintf("%d%%", 100*n/max(of, 1)) }
 
 // top entries, the largest first.
 func top(counts map[string]int, n int) []string {
-	var names []string
+	names := make([]string, 0, len(counts))
 	for name := range counts {
 		names = append(names, name)
 	}
@@ -159,7 +160,7 @@ func top(counts map[string]int, n int) []string {
 		}
 		return strings.Compare(a, b)
 	})
-	var out []string
+	out := make([]string, 0, min(n, len(names)))
 	for _, name := range names[:min(n, len(names))] {
 		out = append(out, fmt.Sprintf("%s %d", name, counts[name]))
 	}
@@ -179,7 +180,7 @@ func (m *module) methods() figure {
 			most = max(most, counts[name])
 		}
 	}
-	return figure{value: fmt.Sprint(most), what: "methods on the largest type", which: top(counts, 4)}
+	return figure{value: strconv.Itoa(most), what: "methods on the largest type", which: top(counts, 4)}
 }
 
 func receiver(e ast.Expr) string {
@@ -197,7 +198,6 @@ func receiver(e ast.Expr) string {
 // ties between files of a package: pairs of them in which one names what the other declares at its top.
 func (m *module) ties() figure {
 	rooms := map[string]int{}
-	var which []string
 	most := 0
 	for _, p := range m.packages {
 		pairs := map[[2]string]bool{}
@@ -214,8 +214,7 @@ func (m *module) ties() figure {
 		rooms[fmt.Sprintf("%s (of %d)", m.short(p), n*(n-1)/2)] = len(pairs)
 		most = max(most, len(pairs))
 	}
-	which = top(rooms, 4)
-	return figure{value: fmt.Sprint(most), what: "pairs of files of one package are tied", which: which}
+	return figure{value: strconv.Itoa(most), what: "pairs of files of one package are tied", which: top(rooms, 4)}
 }
 
 // isTop is true for what a package declares itself, and for its types' methods.
@@ -252,7 +251,7 @@ func (m *module) comments() figure {
 			total += len(has)
 		}
 	}
-	var which []string
+	which := make([]string, 0, len(code))
 	for part := range code {
 		which = append(which, fmt.Sprintf("%s %.2f", part, float64(comments[part])/float64(max(code[part], 1))))
 	}
@@ -274,7 +273,7 @@ func (m *module) longest() figure {
 			most = max(most, n)
 		}
 	}
-	return figure{value: fmt.Sprint(most), what: "lines in the longest function", which: top(lengths, 3)}
+	return figure{value: strconv.Itoa(most), what: "lines in the longest function", which: top(lengths, 3)}
 }
 
 // exported names at the top of a package that nobody outside of it needs, tests included, but for those of an API. A type
@@ -303,7 +302,7 @@ func (m *module) exported() figure {
 			which = append(which, m.short(p)+"."+name)
 		}
 	}
-	return figure{value: fmt.Sprint(len(which)), what: "exported names that no other package uses", which: which}
+	return figure{value: strconv.Itoa(len(which)), what: "exported names that no other package uses", which: which}
 }
 
 func at(p *packages.Package, o types.Object) string { return p.Fset.Position(o.Pos()).String() }
