@@ -69,6 +69,7 @@ var typists = map[string]typist{
 	"make bench":             byStandIns,
 	"make fuzz":              byStandIns,
 	"make matrix":            byStandIns,
+	"make test-all":          byStandIns,
 	"make install":           onCluster("make install"),
 
 	"make cluster-up":              byCluster,
