@@ -258,7 +258,7 @@ func (c *Credentials) show(ctx context.Context, s *instance.State, r rotate.Resu
 }
 
 func (c *Credentials) version(ctx context.Context, s *instance.State, version string) error {
-	pvc := s.DataClaim
+	pvc := s.DataPVC
 	if version == "" || pvc == nil || pvc.Annotations[v1.AnnotationVersion] == version || !controllerutil.ContainsFinalizer(pvc, v1.Finalizer) {
 		return nil
 	}

@@ -25,7 +25,7 @@ import (
 // backedUp is an instance that is gone, whose backup nobody has looked at yet.
 func backedUp(namespace, name string) []client.Object {
 	life := v1.Instance{Kind: v1.KindMySQL, Namespace: namespace, Name: name, XR: types.UID(namespace + "-" + name)}
-	pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: life.BackupClaimName(), UID: "claim-of-" + life.XR, Labels: life.Labels(), Annotations: map[string]string{}}}
+	pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: life.BackupPVCName(), UID: "claim-of-" + life.XR, Labels: life.Labels(), Annotations: map[string]string{}}}
 	pvc.Labels[v1.LabelComponent] = v1.ComponentBackup
 	pvc.Spec.VolumeName = "pv-" + string(life.XR)
 	pvc.Status.Phase = corev1.ClaimBound
@@ -35,7 +35,7 @@ func backedUp(namespace, name string) []client.Object {
 	r.Spec = v1.MySQLBackupSpec{
 		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: namespace, NamespaceUID: types.UID("ns-" + namespace), Name: name, XR: life.XR},
 		Image:    "mysql:8.4", Version: "8.4.6", CleanShutdown: true,
-		Archive: &v1.Archive{ClaimName: pvc.Name, Path: r.Name + "/data.tar.zst", SHA256: strings.Repeat("a", 64)},
+		Archive: &v1.Archive{PVCName: pvc.Name, Path: r.Name + "/data.tar.zst", SHA256: strings.Repeat("a", 64)},
 	}
 	r.Status.Phase = v1.BackupProven
 	return []client.Object{pvc, pv, r}

@@ -139,7 +139,7 @@ func TestBadInput(t *testing.T) {
 		"BackupEscapes":        {example: "restore-named", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", "../../etc", "spec", "archive", "path") }, want: []string{"archive.path", "root of its volume"}},
 		"BackupAbsolute":       {example: "restore-before", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", "/etc/passwd", "spec", "archive", "path") }, want: []string{"archive.path"}},
 		"BackupBadSum":         {example: "restore-before", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", "x", "spec", "archive", "sha256") }, want: []string{"archive.sha256"}},
-		"BackupBadClaim":       {example: "restore-before", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", "a/b", "spec", "archive", "claimName") }, want: []string{"archive.claimName"}},
+		"BackupBadClaim":       {example: "restore-before", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", "a/b", "spec", "archive", "pvcName") }, want: []string{"archive.pvcName"}},
 		"BackupWithoutArchive": {example: "restore-before", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", nil, "spec", "archive") }, want: []string{"no archive"}},
 		"BackupLarger":         {example: "restore-before", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", "5Gi", "spec", "storageSize") }, want: []string{"spec.storage_size", "5Gi", "or more"}},
 		"JobWithoutChoice": {example: "restore-during", change: func(c *caller) {

@@ -112,8 +112,8 @@ func parseXR(s *structpb.Struct) (*v1.XMySQL, v1.DatabaseType, error) {
 // another kind than we made is a reason to touch nothing.
 func parseObserved(rs map[string]*fnv1.Resource, into *compose.Observed) error {
 	return errors.Join(
-		observed(rs, v1.ResourceDataVolume, "PersistentVolume", &into.DataVolume, "spec.claimRef", "spec.hostPath", "status.phase"),
-		observed(rs, v1.ResourceDataClaim, "PersistentVolumeClaim", &into.DataClaim, "metadata.deletionTimestamp", "spec.volumeName", "spec.storageClassName", "spec.resources", "status.phase"),
+		observed(rs, v1.ResourceDataPV, "PersistentVolume", &into.DataPV, "spec.claimRef", "spec.hostPath", "status.phase"),
+		observed(rs, v1.ResourceDataPVC, "PersistentVolumeClaim", &into.DataPVC, "metadata.deletionTimestamp", "spec.volumeName", "spec.storageClassName", "spec.resources", "status.phase"),
 		observed(rs, v1.ResourceRootPassword, "Secret", &into.RootPassword, "data."+v1.PasswordKey),
 		observed(rs, v1.ResourceConfig, "ConfigMap", &into.Config, "metadata.name"),
 		observed(rs, v1.ResourceDeployment, "Deployment", &into.Deployment, "metadata.generation", "metadata.annotations", "spec.replicas", "status.observedGeneration", "status.updatedReplicas", "status.readyReplicas", "status.conditions"),

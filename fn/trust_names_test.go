@@ -73,7 +73,7 @@ func objectsOf(t *testing.T, c *caller, kind, namespace, name string) []string {
 	i := v1.Instance{Kind: kind, Namespace: namespace, Name: name, XR: "uid"}
 	_, rsp := c.run(t)
 	out := append(make([]string, 0, 10+len(rsp.GetDesired().GetResources())),
-		"PersistentVolumeClaim "+namespace+"/"+i.BackupClaimName(), "PersistentVolume /"+i.BackupVolumeName("uid"), "MySQLBackup /"+i.RecordName(),
+		"PersistentVolumeClaim "+namespace+"/"+i.BackupPVCName(), "PersistentVolume /"+i.BackupPVName("uid"), "MySQLBackup /"+i.RecordName(),
 		"Secret "+namespace+"/"+i.ConnectionSecretName(), "Secret "+namespace+"/"+i.PendingSecretName(),
 		"Job "+namespace+"/"+i.BackupJobName(), "Job "+namespace+"/"+i.WipeJobName(), "Job "+namespace+"/"+i.PruneJobName(), "Job "+namespace+"/"+i.RestoreJobName(),
 		"Key /"+i.Key(),

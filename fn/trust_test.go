@@ -141,7 +141,7 @@ func strangers() []map[string]any {
 			"spec": map[string]any{
 				"instance": map[string]any{"kind": "MySQL", "namespace": namespace, "namespaceUID": "0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d", "name": "mysql-instance", "xr": "x"},
 				"version":  "8.4.0", "cleanShutdown": true, "storageSize": "1Gi",
-				"archive": map[string]any{"claimName": "backup-theirs-pvc", "path": "theirs/data.tar.zst", "sha256": strings.Repeat("0", 64)},
+				"archive": map[string]any{"pvcName": "backup-theirs-pvc", "path": "theirs/data.tar.zst", "sha256": strings.Repeat("0", 64)},
 			},
 			"status": map[string]any{"phase": "Proven"},
 		}
@@ -186,7 +186,7 @@ func TestNoFieldReachesFurther(t *testing.T) {
 	}
 	for base := range bases {
 		for _, name := range compose.ResourceNames() {
-			if n := composed[base+" "+name]; n < 100 && (base != "StorageClass" || name != v1.ResourceDataVolume) {
+			if n := composed[base+" "+name]; n < 100 && (base != "StorageClass" || name != v1.ResourceDataPV) {
 				t.Errorf("%s: only %d of %s were looked at", base, n, name)
 			}
 		}
@@ -306,7 +306,7 @@ func (g *guard) volume(o map[string]any) {
 	if !g.hostPath || at(o, "spec", "hostPath", "path") != root+"/"+name || path.Base(root+"/"+name) != name {
 		g.complainf("the volume %s lies at %v", name, at(o, "spec", "hostPath", "path"))
 	}
-	if at(o, "spec", "claimRef", "namespace") != g.instance.Namespace || at(o, "spec", "claimRef", "name") != g.instance.DataClaimName() {
+	if at(o, "spec", "claimRef", "namespace") != g.instance.Namespace || at(o, "spec", "claimRef", "name") != g.instance.DataPVCName() {
 		g.complainf("the volume %s is for %v", name, at(o, "spec", "claimRef"))
 	}
 }
@@ -366,7 +366,7 @@ func (g *guard) walk(name, key string, value any) {
 			if k == "namespace" && child != g.instance.Namespace {
 				g.complainf("%s names namespace %v", name, child)
 			}
-			if k == "hostPath" && (name != v1.ResourceDataVolume || key != "spec") {
+			if k == "hostPath" && (name != v1.ResourceDataPV || key != "spec") {
 				g.complainf("%s has a hostPath in %s", name, key)
 			}
 			g.walk(name, k, child)
@@ -469,11 +469,11 @@ func (g *guard) mounted(name string, v map[string]any) {
 	delete(v, "name")
 	kind := slices.Sorted(maps.Keys(v))
 	i := g.instance
-	allowed := []any{i.DataClaimName(), i.RootSecretName(), i.ConfigMapName()}
+	allowed := []any{i.DataPVCName(), i.RootSecretName(), i.ConfigMapName()}
 	if name == v1.ResourceRestore {
 		for _, r := range g.cluster {
 			if kindOf(r) == v1.KindMySQLBackup && at(r, "spec", "instance", "namespace") == i.Namespace {
-				allowed = append(allowed, at(r, "spec", "archive", "claimName"))
+				allowed = append(allowed, at(r, "spec", "archive", "pvcName"))
 			}
 		}
 	}

@@ -83,9 +83,9 @@ type BackedUpInstance struct {
 
 // An Archive is a .tar.zst file of a data directory, beside its manifest.json.
 type Archive struct {
-	// ClaimName is the PersistentVolumeClaim, in the instance's namespace, of the
+	// PVCName is the PersistentVolumeClaim, in the instance's namespace, of the
 	// volume that it lies on.
-	ClaimName string `json:"claimName"`
+	PVCName string `json:"pvcName"`
 	// Path of the file on that volume, relative to its root.
 	Path string `json:"path"`
 	// SHA256 of the file, in hexadecimal.

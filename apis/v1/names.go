@@ -21,8 +21,8 @@ const hashLength = 10
 // Names of the composed resources in a Composition's pipeline
 // (crossplane.io/composition-resource-name).
 const (
-	ResourceDataVolume   = "data-volume"
-	ResourceDataClaim    = "data-claim"
+	ResourceDataPV       = "data-volume"
+	ResourceDataPVC      = "data-claim"
 	ResourceRootPassword = "root-password"
 	ResourceConfig       = "config"
 	ResourceDeployment   = "deployment"
@@ -73,11 +73,11 @@ func (i Instance) DeploymentName() string { return derived("", i.Name, "") }
 // ServiceName is the claim's own name, as a user expects it.
 func (i Instance) ServiceName() string { return derived("", i.Name, "") }
 
-// DataClaimName is the name of the PersistentVolumeClaim of the data volume.
-func (i Instance) DataClaimName() string { return derived("", i.Name, i.mark()+"-pvc") }
+// DataPVCName is the name of the PersistentVolumeClaim of the data volume.
+func (i Instance) DataPVCName() string { return derived("", i.Name, i.mark()+"-pvc") }
 
-// BackupClaimName is the name of the PersistentVolumeClaim of the backups.
-func (i Instance) BackupClaimName() string { return derived("backup-", i.Name, i.mark()+"-pvc") }
+// BackupPVCName is the name of the PersistentVolumeClaim of the backups.
+func (i Instance) BackupPVCName() string { return derived("backup-", i.Name, i.mark()+"-pvc") }
 
 // RootSecretName is the name of the Secret that the server reads at its first
 // start.
@@ -130,20 +130,20 @@ func (i Instance) RescueName(component string) string {
 	return derived(component+"-", i.place(), "-"+hash(string(i.XR), i.Kind, i.Namespace, i.Name))
 }
 
-// BackupVolumeName is the name of the hostPath PersistentVolume of the backups,
+// BackupPVName is the name of the hostPath PersistentVolume of the backups,
 // and of its folder. All lives of an instance share it, but not those in a later
 // namespace of the same name.
-func (i Instance) BackupVolumeName(namespace types.UID) string {
+func (i Instance) BackupPVName(namespace types.UID) string {
 	return derived("backup-", i.place(), "-"+hash(string(namespace), i.Kind, i.Namespace, i.Name))
 }
 
 // place of the instance, as a part of the names of cluster-scoped objects.
 func (i Instance) place() string { return i.Namespace + "-" + strings.ReplaceAll(i.Name, ".", "-") }
 
-// DataVolumeName is the name of the hostPath PersistentVolume, and of its
+// DataPVName is the name of the hostPath PersistentVolume, and of its
 // folder. It differs for each life of an instance, so that nothing of an earlier
 // one is in the way.
-func (i Instance) DataVolumeName() string {
+func (i Instance) DataPVName() string {
 	prefix := "mysql-"
 	if i.database() {
 		prefix = "database-"

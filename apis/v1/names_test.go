@@ -16,10 +16,10 @@ func TestNames(t *testing.T) {
 	database := Instance{Kind: KindDatabase, Namespace: short.Namespace, Name: short.Name, XR: short.XR}
 	names := func(i Instance) map[string]string {
 		return map[string]string{
-			"Deployment": i.DeploymentName(), "Service": i.ServiceName(), "DataClaim": i.DataClaimName(), "BackupClaim": i.BackupClaimName(),
+			"Deployment": i.DeploymentName(), "Service": i.ServiceName(), "DataPVC": i.DataPVCName(), "BackupPVC": i.BackupPVCName(),
 			"RootSecret": i.RootSecretName(), "ConfigMap": i.ConfigMapName(), "ConnectionSecret": i.ConnectionSecretName(),
-			"RestoreJob": i.RestoreJobName(), "BackupJob": i.BackupJobName(), "DataVolume": i.DataVolumeName(), "App": i.AppLabel(), "Key": i.Key(),
-			"WipeJob": i.WipeJobName(), "PruneJob": i.PruneJobName(), "VerifyJob": i.VerifyJobName(), "Record": i.RecordName(), "BackupVolume": i.BackupVolumeName("0b7a1d6e"),
+			"RestoreJob": i.RestoreJobName(), "BackupJob": i.BackupJobName(), "DataPV": i.DataPVName(), "App": i.AppLabel(), "Key": i.Key(),
+			"WipeJob": i.WipeJobName(), "PruneJob": i.PruneJobName(), "VerifyJob": i.VerifyJobName(), "Record": i.RecordName(), "BackupPV": i.BackupPVName("0b7a1d6e"),
 			"PendingSecret": i.PendingSecretName(), "Rescue": i.RescueName("data"), "EraseJob": i.EraseJobName(),
 		}
 	}
@@ -29,31 +29,31 @@ func TestNames(t *testing.T) {
 		want   any
 	}{
 		"Short": {reason: "Row 8: the names that users of the original operators type.", got: names(short), want: map[string]string{
-			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataClaim": "mysql-instance-pvc", "BackupClaim": "backup-mysql-instance-pvc",
+			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataPVC": "mysql-instance-pvc", "BackupPVC": "backup-mysql-instance-pvc",
 			"RootSecret": "mysql-instance-root", "ConfigMap": "mysql-instance-config", "ConnectionSecret": "mysql-instance-connection",
-			"RestoreJob": "restore-mysql-instance-job", "BackupJob": "backup-mysql-instance-job", "DataVolume": "mysql-default-mysql-instance-507663682d",
+			"RestoreJob": "restore-mysql-instance-job", "BackupJob": "backup-mysql-instance-job", "DataPV": "mysql-default-mysql-instance-507663682d",
 			"App": "mysql-instance", "Key": "a68227f0ee", "VerifyJob": "verify-mysql-instance-job", "WipeJob": "wipe-mysql-instance-job", "PruneJob": "prune-mysql-instance-job",
-			"Record": "default-mysql-instance-507663682d", "BackupVolume": "backup-default-mysql-instance-7ea0a0cb4b",
+			"Record": "default-mysql-instance-507663682d", "BackupPV": "backup-default-mysql-instance-7ea0a0cb4b",
 			"PendingSecret": "mysql-instance-connection-pending", "Rescue": "data-default-mysql-instance-507663682d", "EraseJob": "erase-default-mysql-instance-507663682d",
 		}},
 		"Long": {reason: "Names that are too long are cut and hashed.", got: names(long), want: map[string]string{
 			"Deployment": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5", "Service": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5",
-			"DataClaim": "very-very-very-very-very-very-very-very-very-ver-817db935f5-pvc", "BackupClaim": "backup-very-very-very-very-very-very-very-very-v-817db935f5-pvc",
+			"DataPVC": "very-very-very-very-very-very-very-very-very-ver-817db935f5-pvc", "BackupPVC": "backup-very-very-very-very-very-very-very-very-v-817db935f5-pvc",
 			"RootSecret": "very-very-very-very-very-very-very-very-very-ve-817db935f5-root", "ConfigMap": "very-very-very-very-very-very-very-very-very-817db935f5-config",
 			"ConnectionSecret": "very-very-very-very-very-very-very-very-v-817db935f5-connection", "RestoreJob": "restore-very-very-very-very-very-very-very-very-817db935f5-job",
-			"BackupJob": "backup-very-very-very-very-very-very-very-very-v-817db935f5-job", "DataVolume": "mysql-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
+			"BackupJob": "backup-very-very-very-very-very-very-very-very-v-817db935f5-job", "DataPV": "mysql-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
 			"App": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5", "Key": "e50da83026",
 			"VerifyJob": "verify-very-very-very-very-very-very-very-very-v-817db935f5-job", "WipeJob": "wipe-very-very-very-very-very-very-very-very-ver-817db935f5-job", "PruneJob": "prune-very-very-very-very-very-very-very-very-ve-817db935f5-job",
-			"Record": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc", "BackupVolume": "backup-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-d8e9fdeaed",
+			"Record": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc", "BackupPV": "backup-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-d8e9fdeaed",
 			"PendingSecret": "very-very-very-very-very-very-very-very-v-817db935f5-connection-pending", "Rescue": "data-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
 			"EraseJob": "erase-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
 		}},
 		"Database": {reason: "Row 14: Deployment and Service have the names that users type; what holds data or passwords shares none with a MySQL.", got: names(database), want: map[string]string{
-			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataClaim": "mysql-instance.database-pvc", "BackupClaim": "backup-mysql-instance.database-pvc",
+			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataPVC": "mysql-instance.database-pvc", "BackupPVC": "backup-mysql-instance.database-pvc",
 			"RootSecret": "mysql-instance.database-root", "ConfigMap": "mysql-instance.database-config", "ConnectionSecret": "mysql-instance.database-connection",
-			"RestoreJob": "restore-mysql-instance.database-job", "BackupJob": "backup-mysql-instance.database-job", "DataVolume": "database-default-mysql-instance-95f16838b4",
+			"RestoreJob": "restore-mysql-instance.database-job", "BackupJob": "backup-mysql-instance.database-job", "DataPV": "database-default-mysql-instance-95f16838b4",
 			"App": "mysql-instance", "Key": "08b363ac79", "VerifyJob": "verify-mysql-instance.database-job", "WipeJob": "wipe-mysql-instance.database-job", "PruneJob": "prune-mysql-instance.database-job",
-			"Record": "default-mysql-instance-95f16838b4", "Rescue": "data-default-mysql-instance-95f16838b4", "BackupVolume": "backup-default-mysql-instance-79737816bd",
+			"Record": "default-mysql-instance-95f16838b4", "Rescue": "data-default-mysql-instance-95f16838b4", "BackupPV": "backup-default-mysql-instance-79737816bd",
 			"PendingSecret": "mysql-instance.database-connection-pending", "EraseJob": "erase-default-mysql-instance-95f16838b4",
 		}},
 		"DatabaseLabels": {reason: "What everything of a Database is found by.", got: database.Labels(), want: map[string]string{
@@ -68,7 +68,7 @@ func TestNames(t *testing.T) {
 		}},
 		"Selector": {reason: "A Deployment's selector cannot change.", got: short.ServerSelector(), want: map[string]string{"app": "mysql-instance", "app.kubernetes.io/component": "server"}},
 		"Resources": {reason: "Crossplane finds composed resources by these.", want: []string{"data-volume", "data-claim", "root-password", "config", "deployment", "service", "restore"},
-			got: []string{ResourceDataVolume, ResourceDataClaim, ResourceRootPassword, ResourceConfig, ResourceDeployment, ResourceService, ResourceRestore}},
+			got: []string{ResourceDataPV, ResourceDataPVC, ResourceRootPassword, ResourceConfig, ResourceDeployment, ResourceService, ResourceRestore}},
 		"Annotations": {reason: "Volumes carry them for life.", got: []string{
 			AnnotationClaimKind, AnnotationClaimNamespace, AnnotationClaimName, AnnotationImage, AnnotationVersion, AnnotationDeletionPolicy,
 			AnnotationAgentImage, AnnotationRestore, AnnotationConfigHash, AnnotationStarted, AnnotationSkipBackup,
@@ -114,7 +114,7 @@ func namesAreValid(t *testing.T, kind string, valid func(string) []string) {
 			if len(validation.IsDNS1123Label(i.ServiceName())) > 0 {
 				t.Fatalf("%q is no valid name of a Service", i.ServiceName())
 			}
-			for _, got := range []string{i.ServiceName(), i.DataClaimName(), i.BackupClaimName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.RestoreJobName(), i.BackupJobName(), i.WipeJobName(), i.PruneJobName(), i.VerifyJobName()} {
+			for _, got := range []string{i.ServiceName(), i.DataPVCName(), i.BackupPVCName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.RestoreJobName(), i.BackupJobName(), i.WipeJobName(), i.PruneJobName(), i.VerifyJobName()} {
 				if len(valid(got)) > 0 || len(got) > MaxNameLength {
 					t.Fatalf("%q is no valid name", got)
 				}
@@ -123,7 +123,7 @@ func namesAreValid(t *testing.T, kind string, valid func(string) []string) {
 				}
 				seen[got] = name
 			}
-			for _, v := range []string{i.DataVolumeName(), i.RecordName(), i.BackupVolumeName("uid")} {
+			for _, v := range []string{i.DataPVName(), i.RecordName(), i.BackupPVName("uid")} {
 				if len(validation.IsDNS1123Label(v)) > 0 {
 					t.Fatalf("%q is no valid name", v)
 				}
@@ -136,13 +136,13 @@ func namesAreValid(t *testing.T, kind string, valid func(string) []string) {
 // key.
 func TestLives(t *testing.T) {
 	one, two := Instance{Kind: "MySQL", Namespace: "a", Name: "b", XR: "1"}, Instance{Kind: "MySQL", Namespace: "a", Name: "b", XR: "2"}
-	if one.DataVolumeName() == two.DataVolumeName() {
+	if one.DataPVName() == two.DataPVName() {
 		t.Error("two lives share a volume")
 	}
 	if one.Key() != two.Key() {
 		t.Error("two lives have different keys")
 	}
-	if other := (Instance{Kind: "Database", Namespace: "a", Name: "b", XR: "1"}); other.Key() == one.Key() || other.DataVolumeName() == one.DataVolumeName() {
+	if other := (Instance{Kind: "Database", Namespace: "a", Name: "b", XR: "1"}); other.Key() == one.Key() || other.DataPVName() == one.DataPVName() {
 		t.Error("two kinds share a key or a volume")
 	}
 }
@@ -152,7 +152,7 @@ func TestLives(t *testing.T) {
 func TestKindsShareNothing(t *testing.T) {
 	for _, name := range []string{"a", "a-database", "backup-a", strings.Repeat("x", 60)} {
 		i := Instance{Kind: KindDatabase, Namespace: "n", Name: name}
-		for _, got := range []string{i.DataClaimName(), i.BackupClaimName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.RestoreJobName(), i.BackupJobName(), i.WipeJobName(), i.PruneJobName(), i.VerifyJobName()} {
+		for _, got := range []string{i.DataPVCName(), i.BackupPVCName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.RestoreJobName(), i.BackupJobName(), i.WipeJobName(), i.PruneJobName(), i.VerifyJobName()} {
 			if !strings.Contains(got, ".database-") {
 				t.Errorf("%q could be a MySQL's: its claim's name has no dot", got)
 			}

@@ -292,9 +292,9 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// TestBackupVolumeLinks are files that are not what they seem: nothing is read
+// TestBackupPVLinks are files that are not what they seem: nothing is read
 // through them, and nothing waits for a pipe.
-func TestBackupVolumeLinks(t *testing.T) {
+func TestBackupPVLinks(t *testing.T) {
 	r, around := crafted{headers: []tar.Header{folder("./")}}.restore(t)
 	manifest := filepath.Join(filepath.Dir(r.Archive), ManifestName)
 	for _, path := range []string{r.Archive, manifest} {

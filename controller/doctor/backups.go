@@ -126,9 +126,9 @@ func hasBackupsOf(v *corev1.PersistentVolume, namespace types.UID) bool {
 	return instance.NamespaceOf(v) == namespace || instance.HasBackupsOf(v, namespace)
 }
 
-// backupVolumes of an instance: kept, one for each namespace of that name, and
+// backupPVs of an instance: kept, one for each namespace of that name, and
 // with something on it.
-func (x *exam) backupVolumes(p *patient) []Finding {
+func (x *exam) backupPVs(p *patient) []Finding {
 	var out []Finding
 	for _, v := range p.backups {
 		if x.idle(p, v) {

@@ -41,11 +41,11 @@ type Cluster struct {
 
 	// Claims and XRs of all kinds that are installed.
 	Claims, XRs []*instance.Composite
-	// Volumes and VolumeClaims are all of them: one of ours may have lost its
+	// Volumes and PVCs are all of them: one of ours may have lost its
 	// labels.
-	Volumes      []corev1.PersistentVolume
-	VolumeClaims []corev1.PersistentVolumeClaim
-	Records      []v1.MySQLBackup
+	Volumes []corev1.PersistentVolume
+	PVCs    []corev1.PersistentVolumeClaim
+	Records []v1.MySQLBackup
 	// Jobs of ours, Passwords of records and all Namespaces. Nothing but metadata is
 	// read of them.
 	Jobs, Passwords, Namespaces []metav1.PartialObjectMetadata
@@ -86,7 +86,7 @@ func (l *look) volumes(ctx context.Context) error {
 	if err := l.List(ctx, claims); err != nil {
 		return fmt.Errorf("cannot list PersistentVolumeClaims: %w", err)
 	}
-	l.at.Volumes, l.at.VolumeClaims = volumes.Items, claims.Items
+	l.at.Volumes, l.at.PVCs = volumes.Items, claims.Items
 	return nil
 }
 

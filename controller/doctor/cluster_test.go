@@ -45,7 +45,7 @@ func objects() []client.Object {
 	}
 	c.Lease.Namespace, c.Lease.Name = keeper, Lease
 	return []client.Object{
-		claimObject(), xrObject(), &c.Volumes[0], &c.Volumes[1], &c.VolumeClaims[0], &c.VolumeClaims[1], &c.Records[0], c.Lease,
+		claimObject(), xrObject(), &c.Volumes[0], &c.Volumes[1], &c.PVCs[0], &c.PVCs[1], &c.Records[0], c.Lease,
 		secret(c.Passwords[0].Name, c.Passwords[0].Labels), secret(c.Passwords[1].Name, c.Passwords[1].Labels), secret("somebody-elses", nil),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "ns-1"}},
 	}
@@ -91,8 +91,8 @@ func names(c *Cluster) map[string][]string {
 	for i := range c.Volumes {
 		add("PersistentVolume", c.Volumes[i].Name)
 	}
-	for i := range c.VolumeClaims {
-		add("PersistentVolumeClaim", c.VolumeClaims[i].Name)
+	for i := range c.PVCs {
+		add("PersistentVolumeClaim", c.PVCs[i].Name)
 	}
 	for i := range c.Records {
 		add(v1.KindMySQLBackup, c.Records[i].Name)

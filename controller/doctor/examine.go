@@ -106,8 +106,8 @@ func (x *exam) admitVolumes() {
 			x.lost[xrOf(v)] = !x.living[xrOf(v)]
 		}
 	}
-	for i := range x.VolumeClaims {
-		c := &x.VolumeClaims[i]
+	for i := range x.PVCs {
+		c := &x.PVCs[i]
 		x.handles[client.ObjectKeyFromObject(c)] = c
 		if k, ok := keyOf(c); ok && holdsData(c) && !isBackup(c) {
 			p := x.patient(k)
@@ -161,19 +161,19 @@ func (x *exam) life(p *patient, xr *instance.Composite) *instance.State {
 	for _, r := range p.records {
 		s.Records = append(s.Records, *r)
 	}
-	s.DataClaim = x.handles[client.ObjectKey{Namespace: p.key.Namespace, Name: s.Life.DataClaimName()}]
-	if s.DataClaim != nil && xrOf(s.DataClaim) != "" && xrOf(s.DataClaim) != xr.GetUID() {
-		s.DataClaim = nil // It is another life's.
+	s.DataPVC = x.handles[client.ObjectKey{Namespace: p.key.Namespace, Name: s.Life.DataPVCName()}]
+	if s.DataPVC != nil && xrOf(s.DataPVC) != "" && xrOf(s.DataPVC) != xr.GetUID() {
+		s.DataPVC = nil // It is another life's.
 	}
-	s.DataVolume = x.dataVolume(p, s)
+	s.DataPV = x.dataPV(p, s)
 	return s
 }
 
-// dataVolume that the claim is bound to, or was.
-func (x *exam) dataVolume(p *patient, s *instance.State) *corev1.PersistentVolume {
+// dataPV that the claim is bound to, or was.
+func (x *exam) dataPV(p *patient, s *instance.State) *corev1.PersistentVolume {
 	switch {
-	case s.DataClaim != nil && s.DataClaim.Spec.VolumeName != "":
-		return x.volumes[s.DataClaim.Spec.VolumeName]
+	case s.DataPVC != nil && s.DataPVC.Spec.VolumeName != "":
+		return x.volumes[s.DataPVC.Spec.VolumeName]
 	case s.XR.Status.Volume != "":
 		return x.volumes[s.XR.Status.Volume]
 	}

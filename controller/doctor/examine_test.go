@@ -90,7 +90,7 @@ func handle(name, volume string) corev1.PersistentVolumeClaim {
 }
 
 func backupHandle() corev1.PersistentVolumeClaim {
-	c := handle(life.BackupClaimName(), "pv-backup")
+	c := handle(life.BackupPVCName(), "pv-backup")
 	c.Labels, c.Finalizers = backupLabels(), nil
 	return c
 }
@@ -115,10 +115,10 @@ func healthy() *Cluster {
 	return &Cluster{
 		Now: now, Keeper: keeper, Unread: map[string]string{},
 		Claims: []*instance.Composite{decoded(claimObject())}, XRs: []*instance.Composite{decoded(xrObject())},
-		Volumes:      []corev1.PersistentVolume{volume("pv-data", life.Labels()), volume("pv-backup", backupLabels())},
-		VolumeClaims: []corev1.PersistentVolumeClaim{handle(life.DataClaimName(), "pv-data"), backupHandle()},
-		Records:      []v1.MySQLBackup{record("uid-0", v1.BackupProven, 4*time.Hour)},
-		Passwords:    []metav1.PartialObjectMetadata{password("uid-0"), password("uid-1")},
+		Volumes:   []corev1.PersistentVolume{volume("pv-data", life.Labels()), volume("pv-backup", backupLabels())},
+		PVCs:      []corev1.PersistentVolumeClaim{handle(life.DataPVCName(), "pv-data"), backupHandle()},
+		Records:   []v1.MySQLBackup{record("uid-0", v1.BackupProven, 4*time.Hour)},
+		Passwords: []metav1.PartialObjectMetadata{password("uid-0"), password("uid-1")},
 		Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: new("crossplane-mysql-1"), RenewTime: &metav1.MicroTime{Time: now.Add(-2 * time.Second)},
 		}},
@@ -127,7 +127,7 @@ func healthy() *Cluster {
 
 // gone is what an instance leaves: its backups.
 func gone(c *Cluster) {
-	c.Claims, c.XRs, c.Volumes, c.VolumeClaims, c.Passwords = nil, nil, c.Volumes[1:], c.VolumeClaims[1:], c.Passwords[:1]
+	c.Claims, c.XRs, c.Volumes, c.PVCs, c.Passwords = nil, nil, c.Volumes[1:], c.PVCs[1:], c.Passwords[:1]
 }
 
 // lost is what is left where the XR went without a backup.
@@ -259,7 +259,7 @@ func TestExamine(t *testing.T) {
 		},
 		"NotBoundYet": {
 			change: func(c *Cluster) {
-				c.Volumes[0].Status.Phase, c.VolumeClaims[0].Status.Phase = corev1.VolumeAvailable, corev1.ClaimPending
+				c.Volumes[0].Status.Phase, c.PVCs[0].Status.Phase = corev1.VolumeAvailable, corev1.ClaimPending
 				c.Volumes[0].Finalizers = nil
 			},
 		},
@@ -271,12 +271,12 @@ func TestExamine(t *testing.T) {
 			change: func(c *Cluster) { c.Volumes = append(c.Volumes, volume("pv-other", life.Labels())) },
 			want:   []string{"wrong: PersistentVolume pv-other says that it has the data of XMySQL orders-x, which uses pv-data"},
 		},
-		"DataClaimGone": {
-			change: func(c *Cluster) { c.VolumeClaims = c.VolumeClaims[1:] },
+		"DataPVCGone": {
+			change: func(c *Cluster) { c.PVCs = c.PVCs[1:] },
 			want:   []string{"wrong: PersistentVolumeClaim shop/orders-pvc of the data is gone; its volume is pv-data"},
 		},
-		"DataClaimTerminating": {
-			change: func(c *Cluster) { c.VolumeClaims[0].DeletionTimestamp = new(ago(time.Minute)) },
+		"DataPVCTerminating": {
+			change: func(c *Cluster) { c.PVCs[0].DeletionTimestamp = new(ago(time.Minute)) },
 			want:   []string{"wrong: PersistentVolumeClaim shop/orders-pvc of the data is being deleted since 60s"},
 		},
 		"Ephemeral": {
@@ -379,24 +379,24 @@ func TestExamine(t *testing.T) {
 			},
 			want: []string{"wrong: PersistentVolumeClaim shop/orders-pvc has data of a composite resource that is gone (uid-1)"},
 		},
-		"BackupVolumeGone": {
+		"BackupPVGone": {
 			change: func(c *Cluster) { c.Volumes = c.Volumes[:1] },
 			want:   []string{"wrong: backup " + old + " is proven, and no volume says that it holds backups of namespace shop (ns-1)"},
 		},
-		"BackupVolumeOfAnotherNamespace": {
+		"BackupPVOfAnotherNamespace": {
 			change: func(c *Cluster) { c.Volumes[1].Annotations[v1.AnnotationNamespaceUID] = "ns-2" },
 			want:   []string{"wrong: backup " + old + " is proven, and no volume says"},
 		},
-		"BackupVolumeInherited": { // By a later namespace of the same name.
+		"BackupPVInherited": { // By a later namespace of the same name.
 			change: func(c *Cluster) { inherited(&c.Volumes[1]) },
 		},
-		"BackupVolumeInheritedAndGone": { // The only backups on it are the earlier namespace's.
+		"BackupPVInheritedAndGone": { // The only backups on it are the earlier namespace's.
 			change: func(c *Cluster) {
 				gone(c)
 				inherited(&c.Volumes[0])
 			},
 		},
-		"BackupVolumeNotKept": {
+		"BackupPVNotKept": {
 			change: func(c *Cluster) {
 				gone(c)
 				c.Volumes[0].Finalizers = nil
@@ -421,7 +421,7 @@ func TestExamine(t *testing.T) {
 		"PasswordLeftAlone": {
 			change: func(c *Cluster) {
 				gone(c)
-				c.Volumes, c.VolumeClaims, c.Records = nil, nil, nil
+				c.Volumes, c.PVCs, c.Records = nil, nil, nil
 				c.Passwords[0].Annotations = annotations(key.Life("uid-0"))
 			},
 			want: []string{"note: Secret crossplane-mysql-system/" + old + " has the password of a backup whose record is gone | kubectl delete secret"},
@@ -469,24 +469,24 @@ func TestExamine(t *testing.T) {
 			},
 			want: []string{"note: Job shop/backup-orders-job was made for a composite resource that is gone (uid-9) | kubectl delete job --namespace shop backup-orders-job"},
 		},
-		"EmptyBackupVolume": {
+		"EmptyBackupPV": {
 			change: func(c *Cluster) {
 				gone(c)
 				c.Records, c.Passwords = nil, nil
 			},
 			want: []string{"note: PersistentVolume pv-backup is for backups, and neither a record nor a note says what is on it … | see what is on it before you touch it: kubectl describe pv pv-backup"},
 		},
-		"EmptyBackupVolumeOfALivingInstance": {
+		"EmptyBackupPVOfALivingInstance": {
 			change: func(c *Cluster) { c.Records, c.Passwords = nil, c.Passwords[1:] },
 		},
-		"SeveralBackupVolumes": {
+		"SeveralBackupPVs": {
 			change: func(c *Cluster) {
 				c.Volumes = append(c.Volumes, volume("pv-earlier", backupLabels()))
 				c.Volumes[2].Annotations[v1.AnnotationNamespaceUID] = "ns-0"
 			},
 			want: []string{"note: there are 2 volumes of backups, each of another namespace of that name: pv-backup, pv-earlier; … | kubectl get pv --selector otus.homework/instance="},
 		},
-		"SeveralBackupVolumesAndTodays": {
+		"SeveralBackupPVsAndTodays": {
 			change: func(c *Cluster) {
 				c.Namespaces = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "ns-1"}}}
 				c.Volumes = append(c.Volumes, volume("pv-earlier", backupLabels()))
@@ -522,10 +522,10 @@ func TestExamine(t *testing.T) {
 			},
 			want: []string{"wrong: PersistentVolume pv-strange has our finalizer and does not say whose it is … | … kubectl get pv pv-strange --output yaml"},
 		},
-		"StrangeVolumeClaim": {
+		"StrangePVC": {
 			change: func(c *Cluster) {
-				c.VolumeClaims = append(c.VolumeClaims, handle("strange", ""))
-				c.VolumeClaims[2].Annotations = nil
+				c.PVCs = append(c.PVCs, handle("strange", ""))
+				c.PVCs[2].Annotations = nil
 			},
 			want: []string{"wrong: PersistentVolumeClaim shop/strange has our finalizer and does not say whose it is"},
 		},

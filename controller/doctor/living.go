@@ -18,11 +18,11 @@ func (x *exam) instance(p *patient) Instance {
 	for _, xr := range p.xrs {
 		s := x.life(p, xr)
 		out.Findings = append(out.Findings, x.composite(s)...)
-		if v := s.DataVolume; v != nil && (out.Data == nil || !xr.Dying()) {
+		if v := s.DataPV; v != nil && (out.Data == nil || !xr.Dying()) {
 			out.Data = data(v)
 		}
 	}
-	for _, check := range []func(*patient) []Finding{x.lostLives, x.strayVolumes, x.recordsOf, x.missing, x.backupVolumes} {
+	for _, check := range []func(*patient) []Finding{x.lostLives, x.strayVolumes, x.recordsOf, x.missing, x.backupPVs} {
 		out.Findings = append(out.Findings, check(p)...)
 	}
 	if out.Data == nil && len(p.data) > 0 {
@@ -185,8 +185,8 @@ func orElse(text, otherwise string) string {
 
 // handle of the data of an instance that lives.
 func (x *exam) handle(s *instance.State) []Finding {
-	name := fmt.Sprintf("PersistentVolumeClaim %s/%s", s.Life.Namespace, s.Life.DataClaimName())
-	switch c := s.DataClaim; {
+	name := fmt.Sprintf("PersistentVolumeClaim %s/%s", s.Life.Namespace, s.Life.DataPVCName())
+	switch c := s.DataPVC; {
 	case c == nil && (s.XR.Status.Started || s.XR.Status.Volume != ""):
 		return []Finding{wrong(fmt.Sprintf("Crossplane makes it again within a minute; see why it does not: kubectl describe %s %s", resource(s.XR), s.XR.GetName()),
 			"%s of the data is gone; its volume is %s", name, orElse(s.XR.Status.Volume, "not known"))}
@@ -199,12 +199,12 @@ func (x *exam) handle(s *instance.State) []Finding {
 
 // latched volumes stay whatever becomes of their claim.
 func (x *exam) latched(s *instance.State) []Finding {
-	v := s.DataVolume
+	v := s.DataPV
 	switch {
 	case v == nil && s.XR.Status.Volume != "":
 		return []Finding{wrong("bring it back, from the storage's own snapshots for example: until then nothing is started and nothing is released",
 			"PersistentVolume %s, which holds the data, is gone", s.XR.Status.Volume)}
-	case v == nil || v.Status.Phase != corev1.VolumeBound && (s.DataClaim == nil || s.DataClaim.Status.Phase != corev1.ClaimBound):
+	case v == nil || v.Status.Phase != corev1.VolumeBound && (s.DataPVC == nil || s.DataPVC.Status.Phase != corev1.ClaimBound):
 		return nil // It is latched when it is bound.
 	}
 	out := x.kept(v, "the data")
@@ -220,10 +220,10 @@ func (x *exam) latched(s *instance.State) []Finding {
 
 // endangered is the volume of a deletion that has no proven backup.
 func (x *exam) endangered(s *instance.State) []Finding {
-	if s.DataVolume == nil || !atStake(s) {
+	if s.DataPV == nil || !atStake(s) {
 		return nil
 	}
-	return x.kept(s.DataVolume, "the data")
+	return x.kept(s.DataPV, "the data")
 }
 
 // kept volumes have Retain and our finalizer.

@@ -67,7 +67,7 @@ func (x *exam) strayVolumes(p *patient) []Finding {
 			if xr.GetUID() != xrOf(v) {
 				continue
 			}
-			if used := x.life(p, xr).DataVolume; used != v {
+			if used := x.life(p, xr).DataPV; used != v {
 				out = append(out, wrong("see what is on it before you touch it: kubectl describe pv "+v.Name,
 					"PersistentVolume %s says that it has the data of %s, which uses %s", v.Name, named(xr), volumeName(used)))
 			}
@@ -112,8 +112,8 @@ func (x *exam) rest() []Finding {
 				"PersistentVolume %s has our finalizer and does not say whose it is: nobody looks after it", v.Name))
 		}
 	}
-	for i := range x.VolumeClaims {
-		if c := &x.VolumeClaims[i]; instance.Holds(c) && !x.knownHandle(c) {
+	for i := range x.PVCs {
+		if c := &x.PVCs[i]; instance.Holds(c) && !x.knownHandle(c) {
 			out = append(out, wrong(fmt.Sprintf("see what it is: kubectl get pvc --namespace %s %s --output yaml", c.Namespace, c.Name),
 				"PersistentVolumeClaim %s/%s has our finalizer and does not say whose it is: nobody looks after it", c.Namespace, c.Name))
 		}
@@ -148,7 +148,7 @@ func (x *exam) knownHandle(c *corev1.PersistentVolumeClaim) bool {
 func (x *exam) used(volume string) bool {
 	for _, p := range x.patients {
 		for _, xr := range p.xrs {
-			if v := x.life(p, xr).DataVolume; v != nil && v.Name == volume {
+			if v := x.life(p, xr).DataPV; v != nil && v.Name == volume {
 				return true
 			}
 		}

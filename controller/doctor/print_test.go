@@ -14,8 +14,8 @@ import (
 
 // onVolumes has other volumes than the others.
 func onVolumes(c *Cluster, data, backup string) {
-	c.Volumes[0].Name, c.VolumeClaims[0].Spec.VolumeName, c.XRs[0].Status.Volume = data, data, data
-	c.Volumes[1].Name, c.VolumeClaims[1].Spec.VolumeName = backup, backup
+	c.Volumes[0].Name, c.PVCs[0].Spec.VolumeName, c.XRs[0].Status.Volume = data, data, data
+	c.Volumes[1].Name, c.PVCs[1].Spec.VolumeName = backup, backup
 }
 
 // sample of a cluster: what is not well, what is, and what is left.

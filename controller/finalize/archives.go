@@ -182,11 +182,11 @@ func waitFor(r *v1.MySQLBackup, after time.Duration, why string) ArchiveStep {
 // empty where one can.
 func unreachable(a *instance.Archives, r *v1.MySQLBackup) string {
 	i, archive, c, v := r.Spec.Instance, r.Spec.Archive, a.Claim, a.VolumeOf(r)
-	claim := i.Namespace + "/" + a.Life.BackupClaimName()
+	claim := i.Namespace + "/" + a.Life.BackupPVCName()
 	switch {
 	case restores(a, r) != "":
 		return restores(a, r) + " is being restored from it"
-	case archive == nil || archive.ClaimName != a.Life.BackupClaimName() || archive.Path != path.Join(r.Name, archiveName):
+	case archive == nil || archive.PVCName != a.Life.BackupPVCName() || archive.Path != path.Join(r.Name, archiveName):
 		return "its archive is not where the controller puts it: remove it by hand"
 	case v == nil:
 		return "no PersistentVolume says that it holds the archive: bring it back"

@@ -34,10 +34,10 @@ type keepsake struct {
 func leaves(t *testing.T, changes ...func(*keepsake)) *keepsake {
 	t.Helper()
 	s := running()
-	k := &keepsake{record: newRecord(s), claim: s.BackupClaim}
+	k := &keepsake{record: newRecord(s), claim: s.BackupPVC}
 	k.record.UID, k.record.CreationTimestamp = "record", metav1.NewTime(now.Add(-time.Hour))
 	k.record.Status.Phase = v1.BackupProven
-	k.record.Spec.Archive = &v1.Archive{ClaimName: s.Life.BackupClaimName(), Path: k.record.Name + "/" + archiveName}
+	k.record.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: k.record.Name + "/" + archiveName}
 	k.claim.UID = backupsUID
 	k.volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: backupLabels(s.Life), Annotations: backupAnnotations(s), Finalizers: []string{v1.Finalizer}}}
 	k.volume.Spec.ClaimRef = reserved(home, k.claim.Name)

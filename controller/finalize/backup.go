@@ -25,31 +25,31 @@ const (
 // backup the data of a fenced instance, with a Job.
 func backup(s *instance.State) Step {
 	j := s.Backup
-	if c := s.BackupClaim; c != nil && c.Status.Phase == corev1.ClaimBound && !kept(s) {
-		return Step{Action: LatchBackupVolume, Phase: PhaseBackingUp, Message: fmt.Sprintf("Volume %q is kept for the backups", c.Spec.VolumeName)}
+	if c := s.BackupPVC; c != nil && c.Status.Phase == corev1.ClaimBound && !kept(s) {
+		return Step{Action: LatchBackupPV, Phase: PhaseBackingUp, Message: fmt.Sprintf("Volume %q is kept for the backups", c.Spec.VolumeName)}
 	}
-	if at, ok := succeeded(j); ok && s.BackupClaim != nil && s.BackupClaim.DeletionTimestamp == nil {
-		return judge(s, at, true) // Whatever has become of the data's claim since.
+	if at, ok := succeeded(j); ok && s.BackupPVC != nil && s.BackupPVC.DeletionTimestamp == nil {
+		return judge(s, at, true) // Whatever has become of the data PVC since.
 	}
 	if step, held := unmountable(s); held {
 		return step
 	}
 	switch {
-	case s.BackupClaim == nil && s.BackupBusy:
-		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: fmt.Sprintf("Waiting for volume %q of the backups, which is still mounted elsewhere", s.BackupVolume.Name)}
-	case s.BackupClaim == nil:
-		return Step{Action: MakeBackupVolume, Phase: PhaseBackingUp, Message: fmt.Sprintf("Making PersistentVolumeClaim %s/%s for the backup", s.Place().Namespace, s.Place().Backup)}
+	case s.BackupPVC == nil && s.BackupBusy:
+		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: fmt.Sprintf("Waiting for volume %q of the backups, which is still mounted elsewhere", s.BackupPV.Name)}
+	case s.BackupPVC == nil:
+		return Step{Action: MakeBackupPV, Phase: PhaseBackingUp, Message: fmt.Sprintf("Making PersistentVolumeClaim %s/%s for the backup", s.Place().Namespace, s.Place().Backup)}
 	case j == nil && outgrown(s):
-		return Step{Action: DropBackupClaim, Phase: PhaseBackingUp, Message: dropped(s)}
-	case s.BackupClaim.DeletionTimestamp != nil && s.BackupClaim.Spec.VolumeName == "":
+		return Step{Action: DropBackupPVC, Phase: PhaseBackingUp, Message: dropped(s)}
+	case s.BackupPVC.DeletionTimestamp != nil && s.BackupPVC.Spec.VolumeName == "":
 		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: dropped(s)}
-	case isGoing(s.BackupClaim) && j != nil && !isRunning(j):
+	case isGoing(s.BackupPVC) && j != nil && !isRunning(j):
 		// Its pods hold the PersistentVolumeClaim, or wait for it in vain.
 		step, _ := goes([]client.Object{j.Job})
 		step.Phase, step.Message = PhaseBackingUp, "Backing up the data: trying again"
 		return step
-	case isGoing(s.BackupClaim) && j == nil:
-		return held(s, fmt.Sprintf("PersistentVolumeClaim %s of the backups is being deleted: it is made again on its volume when it is gone", s.BackupClaim.Name))
+	case isGoing(s.BackupPVC) && j == nil:
+		return held(s, fmt.Sprintf("PersistentVolumeClaim %s of the backups is being deleted: it is made again on its volume when it is gone", s.BackupPVC.Name))
 	case j == nil:
 		return Step{Action: StartBackup, Phase: PhaseBackingUp, Message: "Backing up the data"}
 	case j.DeletionTimestamp != nil:
@@ -85,7 +85,7 @@ func unmountable(s *instance.State) (Step, bool) {
 		return step, true
 	}
 	volume, name := volumeName(s), s.Place().Namespace+"/"+s.Place().Data
-	switch c := s.DataClaim; {
+	switch c := s.DataPVC; {
 	case s.Taken:
 		return held(s, fmt.Sprintf("PersistentVolumeClaim %s is somebody else's, and the data on volume %q needs one of that name: rename or delete it", name, volume)), true
 	case c == nil:
@@ -130,7 +130,7 @@ func judge(s *instance.State, at time.Time, succeeded bool) Step {
 	case !r.OK || r.Command != "backup" || r.Archive != archiveName || !sumPattern.MatchString(r.SHA256):
 		return again(s, at, "the agent's report is not one of a proven archive")
 	case !kept(s):
-		return Step{Action: LatchBackupVolume, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
+		return Step{Action: LatchBackupPV, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
 	case !s.PasswordKept:
 		return Step{Action: KeepPassword, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
 	}
@@ -163,7 +163,7 @@ func again(s *instance.State, at time.Time, why string) Step {
 
 // roomless is a failure in words, with what to do if it was the volume's room.
 func roomless(s *instance.State) string {
-	why, j, c := failure(s.Backup), s.Backup, s.BackupClaim
+	why, j, c := failure(s.Backup), s.Backup, s.BackupPVC
 	switch {
 	case j.Report == nil || j.Report.ExitCode != v1.ExitNoSpace:
 		return why

@@ -105,7 +105,7 @@ const home = "default"
 const (
 	byClaim     way = "claim"
 	onANode     way = "claim, hostPath"
-	noDataClaim way = "data claim"
+	noDataPVC   way = "data PVC"
 	noNamespace way = "namespace"
 	noXR        way = "finalizers of claim and XR"
 	noXREmpty   way = "finalizers, before the first start"
@@ -138,13 +138,13 @@ func deleted(way way) []client.Object {
 		u.SetDeletionTimestamp(&at)
 	}
 	s := running(older(1))
-	s.DataClaim.Labels = s.Life.Labels()
-	s.DataClaim.Annotations = job.Annotations(s.Life)
+	s.DataPVC.Labels = s.Life.Labels()
+	s.DataPVC.Annotations = job.Annotations(s.Life)
 	if onNode {
-		s.DataVolume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/x/y"}
-		s.DataVolume.Spec.NodeAffinity = onNodeAffinity()
+		s.DataPV.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/x/y"}
+		s.DataPV.Spec.NodeAffinity = onNodeAffinity()
 	}
-	s.BackupClaim.Namespace, s.BackupClaim.Annotations = home, nil
+	s.BackupPVC.Namespace, s.BackupPVC.Annotations = home, nil
 	old := &s.Records[0]
 	old.Labels, old.CreationTimestamp = map[string]string{v1.LabelInstance: s.Life.Key()}, metav1.NewTime(now.Add(-time.Hour))
 	old.Spec.Instance.Kind, old.Spec.Instance.Namespace, old.Spec.Instance.Name = "MySQL", home, "db"
@@ -152,27 +152,27 @@ func deleted(way way) []client.Object {
 	root := meta
 	root.Name = s.Life.RootSecretName()
 	backups := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: backupLabels(s.Life), Annotations: backupAnnotations(s)}}
-	backups.Spec.ClaimRef = reserved(home, s.Life.BackupClaimName())
-	data := []client.Object{s.DataVolume, backups, old}
+	backups.Spec.ClaimRef = reserved(home, s.Life.BackupPVCName())
+	data := []client.Object{s.DataPV, backups, old}
 	switch way {
-	case noDataClaim:
-		s.DataClaim.DeletionTimestamp = &at
+	case noDataPVC:
+		s.DataPVC.DeletionTimestamp = &at
 	case noNamespace:
-		s.DataClaim.DeletionTimestamp = &at
+		s.DataPVC.DeletionTimestamp = &at
 		s.Namespace.DeletionTimestamp, s.Namespace.Finalizers = &at, []string{"kubernetes"}
 		claim.SetFinalizers([]string{v1.Finalizer})
 		// All else is gone, but for what was kept of its password.
 		kept := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: s.Life.RecordName()}, Data: map[string][]byte{v1.PasswordKey: []byte("secret")}}
-		return append(data, claim, xr, s.DataClaim, s.Namespace, kept)
+		return append(data, claim, xr, s.DataPVC, s.Namespace, kept)
 	case noXREmpty:
 		// It goes as soon as we let it, as a volume that Crossplane made.
-		s.DataVolume.DeletionTimestamp = &at
-		return append(data, s.DataClaim, s.BackupClaim, s.Namespace)
+		s.DataPV.DeletionTimestamp = &at
+		return append(data, s.DataPVC, s.BackupPVC, s.Namespace)
 	case noXR:
-		return append(data, s.DataClaim, s.BackupClaim, s.Namespace)
+		return append(data, s.DataPVC, s.BackupPVC, s.Namespace)
 	case byClaim, onANode:
 	}
-	return append(data, claim, xr, s.DataClaim, s.BackupClaim, s.Namespace,
+	return append(data, claim, xr, s.DataPVC, s.BackupPVC, s.Namespace,
 		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: new(int32(1))}},
 		&corev1.Service{ObjectMeta: meta},
 		&corev1.Secret{ObjectMeta: root, Data: map[string][]byte{v1.PasswordKey: []byte("secret")}},
@@ -270,7 +270,7 @@ func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 // with a proven backup and nothing else, and nothing goes too early.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	for _, way := range []way{byClaim, onANode, noDataClaim, noNamespace, noXR, noXREmpty} {
+	for _, way := range []way{byClaim, onANode, noDataPVC, noNamespace, noXR, noXREmpty} {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
 			for _, after := range []bool{false, true} {
@@ -293,7 +293,7 @@ func TestCrash(t *testing.T) {
 
 // TestClockIsOff: the controller's clock decides nothing but when to try again what has failed.
 func TestClockIsOff(t *testing.T) {
-	for _, way := range []way{byClaim, onANode, noDataClaim, noNamespace, noXR, noXREmpty} {
+	for _, way := range []way{byClaim, onANode, noDataPVC, noNamespace, noXR, noXREmpty} {
 		for _, off := range []time.Duration{-time.Hour, time.Hour} {
 			t.Run(string(way)+" "+off.String(), func(t *testing.T) {
 				w := newWorld(t, -1, false, way)

@@ -23,7 +23,7 @@ func dying(s *instance.State) Step {
 	if s.Node != "" {
 		return pin(s)
 	}
-	if v := s.DataVolume; v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && atStake(s) && !s.Kept() {
+	if v := s.DataPV; v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && atStake(s) && !s.Kept() {
 		return Step{Action: Latch, Phase: PhaseAnnounced, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", v.Name)}
 	}
 	if step, open := fence(s); open {
@@ -71,7 +71,7 @@ func forgone(s *instance.State) string {
 // forgetful is true if what says that the data may go, goes before the rest: the
 // claim that never had a volume, or the volume of a life that lost its XR.
 func forgetful(s *instance.State) bool {
-	return s.Lost && (s.DataClaim != nil || s.Origin != nil) || s.XR.Status.Started && !s.Lost && neverBound(s)
+	return s.Lost && (s.DataPVC != nil || s.Origin != nil) || s.XR.Status.Started && !s.Lost && neverBound(s)
 }
 
 // nothingToLose is true if it was found out after the fence.
@@ -82,11 +82,11 @@ func nothingToLose(s *instance.State) bool {
 // neverBound is true if there never was a volume. A claim that waits for one says
 // so; without a claim, it is an instance that never started.
 func neverBound(s *instance.State) bool {
-	c := s.DataClaim
+	c := s.DataPVC
 	if s.Origin != nil {
 		c = s.Origin
 	}
-	if s.XR.Status.Volume != "" || s.DataVolume != nil {
+	if s.XR.Status.Volume != "" || s.DataPV != nil {
 		return false
 	}
 	return c != nil && c.Spec.VolumeName == "" || c == nil && !s.XR.Status.Started

@@ -18,17 +18,17 @@ import (
 // a handle. One that is being deleted cannot be mounted by a new pod and cannot be
 // brought back: it is let go when nothing uses it, and made again on its volume.
 
-// heal a living instance whose data claim is being deleted. The server stops for
+// heal a living instance whose data PVC is being deleted. The server stops for
 // it; the function makes the claim again.
 func heal(s *instance.State) Step {
-	c := s.DataClaim
+	c := s.DataPVC
 	switch {
 	case c.Spec.VolumeName == "":
 		return letHandleGo(c, Step{Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted before it had a volume: it is made again", c.Name)})
-	case s.DataVolume == nil:
+	case s.DataPV == nil:
 		return Step{Action: Rest, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted, and its volume %q cannot be found: it stays as it is. Bring the volume back", c.Name, c.Spec.VolumeName)}
 	case !s.Kept() || !latched(s):
-		return Step{Action: Latch, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataVolume.Name)}
+		return Step{Action: Latch, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataPV.Name)}
 	case !s.Fenced():
 		return Step{Action: Fence, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted: the server stops until it is back on its volume %q", c.Name, c.Spec.VolumeName)}
 	}
@@ -45,7 +45,7 @@ func heal(s *instance.State) Step {
 // volume gets another claim.
 func reach(s *instance.State) (step Step, open bool) {
 	step = Step{Phase: PhaseBackingUp, Message: fmt.Sprintf("Volume %q gets a claim at %s/%s, to be backed up", volumeName(s), s.Place().Namespace, s.Place().Data)}
-	switch c := s.DataClaim; {
+	switch c := s.DataPVC; {
 	case !s.Kept() || s.Taken:
 		return Step{}, false
 	case c != nil && c.DeletionTimestamp != nil && len(made(s)) > 0:
@@ -66,7 +66,7 @@ func reach(s *instance.State) (step Step, open bool) {
 	return step, true
 }
 
-// made are the Jobs of this life that mount the data claim.
+// made are the Jobs of this life that mount the data PVC.
 func made(s *instance.State) []client.Object {
 	var out []client.Object
 	for _, j := range []*instance.Job{s.Backup, s.Wipe, s.Prune} {
@@ -89,10 +89,10 @@ func letHandleGo(c *corev1.PersistentVolumeClaim, step Step) Step {
 // volumeName of the data, as far as anybody knows.
 func volumeName(s *instance.State) string {
 	switch {
-	case s.DataVolume != nil:
-		return s.DataVolume.Name
-	case s.DataClaim != nil && s.DataClaim.Spec.VolumeName != "":
-		return s.DataClaim.Spec.VolumeName
+	case s.DataPV != nil:
+		return s.DataPV.Name
+	case s.DataPVC != nil && s.DataPVC.Spec.VolumeName != "":
+		return s.DataPVC.Spec.VolumeName
 	}
 	return s.XR.Status.Volume
 }
@@ -122,7 +122,7 @@ func (p *Performer) releaseHandle(ctx context.Context, _ *instance.State, step S
 
 // rebind makes the volume one for the claim that is wanted now, and for no other.
 func (p *Performer) rebind(ctx context.Context, s *instance.State, _ Step) error {
-	return p.change(ctx, s.DataVolume, func() { s.DataVolume.Spec.ClaimRef = reserved(s.Place().Namespace, s.Place().Data) })
+	return p.change(ctx, s.DataPV, func() { s.DataPV.Spec.ClaimRef = reserved(s.Place().Namespace, s.Place().Data) })
 }
 
 // reserved for a claim that is not there yet.
@@ -136,7 +136,7 @@ func (p *Performer) makeHandle(ctx context.Context, s *instance.State, _ Step) e
 
 // handle of the data volume, with what must be known of it.
 func handle(s *instance.State) *corev1.PersistentVolumeClaim {
-	v := s.DataVolume
+	v := s.DataPV
 	annotations := job.Annotations(s.Life)
 	for _, key := range []string{v1.AnnotationImage, v1.AnnotationVersion, v1.AnnotationAgentImage, v1.AnnotationDeletionPolicy} {
 		maps.Copy(annotations, present(v.Annotations, key))

@@ -16,7 +16,7 @@ import (
 // undecided is true while the function may still choose a backup of an earlier
 // namespace. That lies on a volume of its own, and a new one would be in its way.
 func undecided(s *instance.State) bool {
-	return !s.XR.Status.Started && s.XR.Status.Restore == nil && s.BackupVolume == nil &&
+	return !s.XR.Status.Started && s.XR.Status.Restore == nil && s.BackupPV == nil &&
 		(s.Missing() != nil || slices.ContainsFunc(s.Records, func(r v1.MySQLBackup) bool { return s.Foreign(&r) }) || foreignNote(s))
 }
 
@@ -33,15 +33,15 @@ func foreignNote(s *instance.State) bool {
 //
 //	the empty volume is released ─▶ its claim goes ─▶ so does the restore that ran on it ─▶ the other volume is this namespace's
 func inherit(s *instance.State) (step Step, open bool) {
-	c, v := s.BackupClaim, s.Inheritance
+	c, v := s.BackupPVC, s.Inheritance
 	if v == nil || filled(s) {
 		return Step{}, false
 	}
 	switch {
-	case s.BackupVolume != nil && instance.Holds(s.BackupVolume):
-		return Step{Action: ReleaseBackupVolume, Message: fmt.Sprintf("Volume %q for backups is empty, and gives way to volume %q with backup %q", s.BackupVolume.Name, v.Name, s.XR.Status.Restore.Backup)}, true
+	case s.BackupPV != nil && instance.Holds(s.BackupPV):
+		return Step{Action: ReleaseBackupPV, Message: fmt.Sprintf("Volume %q for backups is empty, and gives way to volume %q with backup %q", s.BackupPV.Name, v.Name, s.XR.Status.Restore.Backup)}, true
 	case c != nil && c.DeletionTimestamp == nil:
-		return Step{Action: DropBackupClaim, Message: fmt.Sprintf("PersistentVolumeClaim %s of the backups is made again on volume %q, which has backup %q", c.Name, v.Name, s.XR.Status.Restore.Backup)}, true
+		return Step{Action: DropBackupPVC, Message: fmt.Sprintf("PersistentVolumeClaim %s of the backups is made again on volume %q, which has backup %q", c.Name, v.Name, s.XR.Status.Restore.Backup)}, true
 	case vain(s):
 		return goes([]client.Object{s.Restore.Job})
 	case c != nil || s.BackupBusy:
@@ -52,13 +52,13 @@ func inherit(s *instance.State) (step Step, open bool) {
 
 // filled is true if what is in the way is somebody else's, or has backups.
 func filled(s *instance.State) bool {
-	c := s.BackupClaim
+	c := s.BackupPVC
 	switch {
-	case c == nil && s.BackupVolume == nil:
+	case c == nil && s.BackupPV == nil:
 		return false
 	case c != nil && c.Labels[v1.LabelInstance] != s.Life.Key():
 		return true
-	case s.BackupVolume != nil && instance.HasNotes(s.BackupVolume): // Records may be gone.
+	case s.BackupPV != nil && instance.HasNotes(s.BackupPV): // Records may be gone.
 		return true
 	}
 	return slices.ContainsFunc(s.Records, func(r v1.MySQLBackup) bool { return s.Here(&r) })
@@ -70,10 +70,10 @@ func vain(s *instance.State) bool {
 	switch j := s.Restore; {
 	case j == nil:
 		return false
-	case s.BackupClaim == nil:
+	case s.BackupPVC == nil:
 		return failed(j.Job)
 	default:
-		return !j.CreationTimestamp.After(s.BackupClaim.DeletionTimestamp.Time)
+		return !j.CreationTimestamp.After(s.BackupPVC.DeletionTimestamp.Time)
 	}
 }
 
@@ -82,18 +82,18 @@ func failed(j *batchv1.Job) bool {
 	return at != nil && !succeeded
 }
 
-// releaseBackupVolume that nothing was ever written to. Its claim forgets it
+// releaseBackupPV that nothing was ever written to. Its claim forgets it
 // first, so that it is kept again if the way is not gone to its end. One in a
 // folder has no class that would remove it, and goes with the XR.
-func (p *Performer) releaseBackupVolume(ctx context.Context, s *instance.State, _ Step) error {
-	c, v := s.BackupClaim, s.BackupVolume
+func (p *Performer) releaseBackupPV(ctx context.Context, s *instance.State, _ Step) error {
+	c, v := s.BackupPVC, s.BackupPV
 	if c != nil && c.Annotations[annotationLatched] != "" {
 		if err := p.change(ctx, c, func() { delete(c.Annotations, annotationLatched) }); err != nil {
 			return err
 		}
 	}
 	return p.change(ctx, v, func() {
-		if v.Name == s.Life.BackupVolumeName(s.NamespaceUID()) {
+		if v.Name == s.Life.BackupPVName(s.NamespaceUID()) {
 			goesWith(v, s.XR)
 		}
 		unretain(v)
@@ -107,7 +107,7 @@ func (p *Performer) inherit(ctx context.Context, s *instance.State, _ Step) erro
 	v := s.Inheritance
 	return p.change(ctx, v, func() {
 		before := append(instance.EarlierNamespaces(v), string(instance.NamespaceOf(v)))
-		v.Spec.ClaimRef = reserved(s.Life.Namespace, s.Life.BackupClaimName())
+		v.Spec.ClaimRef = reserved(s.Life.Namespace, s.Life.BackupPVCName())
 		mark(v, nil, map[string]string{
 			v1.AnnotationEarlierNamespaces: strings.Join(before, ","),
 			v1.AnnotationNamespaceUID:      string(s.NamespaceUID()),

@@ -46,22 +46,22 @@ func (b rebirth) objects() []client.Object {
 	xr.SetName("db-x")
 	xr.SetUID(xrUID)
 	xr.SetLabels(map[string]string{"crossplane.io/claim-namespace": home, "crossplane.io/claim-name": "db"})
-	s.DataClaim.Labels, s.DataVolume.Annotations = s.Life.Labels(), nil
+	s.DataPVC.Labels, s.DataPV.Annotations = s.Life.Labels(), nil
 	if b.onNode {
-		s.DataVolume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/x/y"}
-		s.DataVolume.Spec.NodeAffinity = onNodeAffinity()
+		s.DataPV.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/x/y"}
+		s.DataPV.Spec.NodeAffinity = onNodeAffinity()
 	}
 	old := &s.Records[0]
 	old.Labels, old.CreationTimestamp = map[string]string{v1.LabelInstance: s.Life.Key()}, metav1.NewTime(now.Add(-time.Hour))
 	old.Spec.Instance.Kind, old.Spec.Instance.Namespace, old.Spec.Instance.Name = "MySQL", home, "db"
-	out := append(make([]client.Object, 0, 11), claim, xr, s.Namespace, s.DataClaim, s.DataVolume, old, leftBehind("pvc-0", earlierUID), leftBehind("pvc-other", "other"))
+	out := append(make([]client.Object, 0, 11), claim, xr, s.Namespace, s.DataPVC, s.DataPV, old, leftBehind("pvc-0", earlierUID), leftBehind("pvc-other", "other"))
 	if b.inTheWay == "" {
 		return out
 	}
 	empty := leftBehind(b.inTheWay, "ns")
-	empty.Spec.ClaimRef = reserved(home, s.Life.BackupClaimName())
+	empty.Spec.ClaimRef = reserved(home, s.Life.BackupPVCName())
 	empty.Annotations[v1.AnnotationReclaimPolicy] = string(corev1.PersistentVolumeReclaimDelete)
-	place := running().BackupClaim
+	place := running().BackupPVC
 	place.Spec.VolumeName, place.Annotations = b.inTheWay, map[string]string{annotationLatched: b.inTheWay}
 	job := &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: s.Life.RestoreJobName(), Labels: s.Life.Labels()}}}
 	failedAt(0, "")(job)
@@ -104,11 +104,11 @@ func (w *world) live(ctx context.Context, t *testing.T) error {
 	return errors.New("it comes to no end")
 }
 
-// bind the claim of the backups to the volume that is reserved for it.
+// bind the backup PVC to the volume that is reserved for it.
 func (w *world) bind(ctx context.Context, t *testing.T) {
 	t.Helper()
 	c := &corev1.PersistentVolumeClaim{}
-	if err := w.Get(ctx, client.ObjectKey{Namespace: home, Name: running().Life.BackupClaimName()}, c); err != nil || c.Status.Phase == corev1.ClaimBound {
+	if err := w.Get(ctx, client.ObjectKey{Namespace: home, Name: running().Life.BackupPVCName()}, c); err != nil || c.Status.Phase == corev1.ClaimBound {
 		return
 	}
 	c.Status.Phase = corev1.ClaimBound
@@ -122,7 +122,7 @@ func (w *world) bind(ctx context.Context, t *testing.T) {
 // that was in the way is nobody's; without it nothing of an earlier namespace is
 // touched.
 func TestCrashReborn(t *testing.T) {
-	folder := running().Life.BackupVolumeName("ns")
+	folder := running().Life.BackupPVName("ns")
 	for name, b := range map[string]rebirth{
 		"Chosen":         {chosen: true},
 		"ChosenOnNode":   {chosen: true, onNode: true},
@@ -176,10 +176,10 @@ func (b rebirth) settled(ctx context.Context, t *testing.T, w *world) {
 		}
 	}
 	c, v, e := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &corev1.PersistentVolume{}
-	made := get(c, home, running().Life.BackupClaimName())
+	made := get(c, home, running().Life.BackupPVCName())
 	if !b.chosen {
 		if made != (b.inTheWay != "") || c.Spec.VolumeName != b.inTheWay {
-			t.Errorf("the claim of the backups is on volume %q", c.Spec.VolumeName)
+			t.Errorf("the backup PVC is on volume %q", c.Spec.VolumeName)
 		}
 		return
 	}
@@ -231,27 +231,27 @@ func TestInheritTwice(t *testing.T) {
 	}
 }
 
-// TestReleaseBackupVolume: where the way is not gone to its end, the claim's
+// TestReleaseBackupPV: where the way is not gone to its end, the claim's
 // volume is kept again.
-func TestReleaseBackupVolume(t *testing.T) {
+func TestReleaseBackupPV(t *testing.T) {
 	ctx := context.Background()
 	w := newWorldOf(t, -1, false, rebirth{inTheWay: "pvc-2"}.objects())
 	s := running()
-	for _, o := range []client.Object{s.BackupClaim, backupsOn("pvc-2", "ns")} {
+	for _, o := range []client.Object{s.BackupPVC, backupsOn("pvc-2", "ns")} {
 		if err := w.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 			t.Fatal(err)
 		}
 		if v, ok := o.(*corev1.PersistentVolume); ok {
-			s.BackupVolume = v
+			s.BackupPV = v
 		}
 	}
 	if !kept(s) {
 		t.Fatal("the volume is not kept")
 	}
-	if err := (&Performer{Client: w, Reader: w}).Perform(ctx, s, Step{Action: ReleaseBackupVolume}); err != nil {
+	if err := (&Performer{Client: w, Reader: w}).Perform(ctx, s, Step{Action: ReleaseBackupPV}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Get(ctx, client.ObjectKeyFromObject(s.BackupClaim), s.BackupClaim); err != nil || kept(s) {
+	if err := w.Get(ctx, client.ObjectKeyFromObject(s.BackupPVC), s.BackupPVC); err != nil || kept(s) {
 		t.Errorf("the claim says that its volume is kept, %v", err)
 	}
 }

@@ -104,13 +104,13 @@ func serverImage(s *instance.State) string {
 // serverVersion that the server gave as its own; empty where it never answered.
 func serverVersion(s *instance.State) string { return annotation(s, v1.AnnotationVersion) }
 
-// annotation of the data's claim or volume.
+// annotation of the data PVC or volume.
 func annotation(s *instance.State, key string) string {
-	if s.DataClaim != nil && s.DataClaim.Annotations[key] != "" {
-		return s.DataClaim.Annotations[key]
+	if s.DataPVC != nil && s.DataPVC.Annotations[key] != "" {
+		return s.DataPVC.Annotations[key]
 	}
-	if s.DataVolume != nil {
-		return s.DataVolume.Annotations[key]
+	if s.DataPV != nil {
+		return s.DataPV.Annotations[key]
 	}
 	return ""
 }

@@ -15,7 +15,7 @@ import (
 // TestManifests holds what is made against its golden file.
 func TestManifests(t *testing.T) {
 	onNode := running(hostPath)
-	versioned := running(func(s *instance.State) { s.DataClaim.Annotations = map[string]string{v1.AnnotationVersion: "8.4.6"} })
+	versioned := running(func(s *instance.State) { s.DataPVC.Annotations = map[string]string{v1.AnnotationVersion: "8.4.6"} })
 	const agent = "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
 	cases := map[string]any{
 		"backup-job":            backupJob(versioned, agent),
@@ -24,14 +24,14 @@ func TestManifests(t *testing.T) {
 		"backup-job-hostpath":   backupJob(onNode, agent),
 		"wipe-job":              wipeJob(onNode, agent),
 		"prune-job":             pruneJob(running(), agent, []client.Object{&v1.MySQLBackup{}}),
-		"backup-claim":          backupClaim(running(), nil),
-		"backup-claim-class":    backupClaim(running(), new("cheap")),
-		"backup-claim-hostpath": backupClaim(onNode, nil),
-		"backup-claim-again": backupClaim(running(func(s *instance.State) {
-			s.BackupVolume = &corev1.PersistentVolume{}
-			s.BackupVolume.Name, s.BackupVolume.Spec.StorageClassName = "pvc-2", "fast"
+		"backup-claim":          backupPVC(running(), nil),
+		"backup-claim-class":    backupPVC(running(), new("cheap")),
+		"backup-claim-hostpath": backupPVC(onNode, nil),
+		"backup-claim-again": backupPVC(running(func(s *instance.State) {
+			s.BackupPV = &corev1.PersistentVolume{}
+			s.BackupPV.Name, s.BackupPV.Spec.StorageClassName = "pvc-2", "fast"
 		}), nil),
-		"backup-volume-hostpath": backupVolume(onNode),
+		"backup-volume-hostpath": backupPV(onNode),
 		"record":                 newRecord(versioned),
 	}
 	for name, got := range cases {

@@ -103,12 +103,12 @@ func (m *model) perform(s *instance.State, step Step) {
 		l.ours = l.ours || s.XR != nil && !s.XR.Dying()
 	case Supersede:
 		l.xr = dying1
-	case MakeBackupVolume:
+	case MakeBackupPV:
 		m.makeBackups(s, l)
 	case Inherit:
 		v := &m.volumes[volumeNumber(s.Inheritance.Name)]
 		v.of, v.from, v.at, v.free = m.current, v.of, atHome, true
-	case LatchBackupVolume:
+	case LatchBackupPV:
 		m.latched, m.volumes[m.backupOn].retained = true, true
 	case Look:
 		l.looked, l.previous = true, 0
@@ -127,7 +127,7 @@ func (m *model) perform(s *instance.State, step Step) {
 	case ReleaseHandle:
 		m.letGo(l, step.Targets[0].GetName())
 	case ReleaseClaim:
-		m.letGo(l, s.DataClaim.Name)
+		m.letGo(l, s.DataPVC.Name)
 	case Rebind:
 		if m.binds(n) {
 			m.broken = "a claim loses the volume that it is bound to"
@@ -154,8 +154,8 @@ func (m *model) makeBackups(s *instance.State, l *modelLife) {
 	}
 	m.backupOn = 0
 	switch {
-	case s.BackupVolume != nil:
-		m.backupOn = volumeNumber(s.BackupVolume.Name)
+	case s.BackupPV != nil:
+		m.backupOn = volumeNumber(s.BackupPV.Name)
 	case m.volumes[0].made > 0:
 		m.backupOn = 1
 	}
@@ -215,7 +215,7 @@ func (m *model) ending(l *modelLife, s *instance.State, step Step) {
 // letGo of a claim: it is deleted first.
 func (m *model) letGo(l *modelLife, name string) {
 	state, held := &m.pvc, &m.pvcHeld
-	if name != lifeOf(0).DataClaimName() {
+	if name != lifeOf(0).DataPVCName() {
 		state, held = &l.handle, &l.handleHeld
 	}
 	if *state == alive1 {
@@ -300,8 +300,8 @@ func modelStarts() map[string]model {
 		"delete":                   base,
 		"two deletes":              base.with(func(m *model) { m.deletes, m.writes = 2, 2 }),
 		"failed backup":            base.with(func(m *model) { m.failures = 1 }),
-		"backup claim":             base.with(func(m *model) { m.backupDeletes = 1 }),
-		"data claim":               base.with(func(m *model) { m.claims = 1 }),
+		"backup PVC":               base.with(func(m *model) { m.backupDeletes = 1 }),
+		"data PVC":                 base.with(func(m *model) { m.claims = 1 }),
 		"namespace":                base.with(func(m *model) { m.namespaces = 1; m.creates = 1 }),
 		"namespace again, refused": base.with(func(m *model) { m.namespaces, m.remakes, m.deletes = 1, 1, 0 }),
 		"namespace again, allowed": base.with(func(m *model) { m.namespaces, m.remakes, m.deletes, m.allow = 1, 1, 0, true }),
@@ -382,13 +382,13 @@ func bugsOfVerification() map[string]bug {
 // bugsOfHeldClaims leave a claim of a volume to a pod that has ended.
 func bugsOfHeldClaims() map[string]bug {
 	return map[string]bug{
-		"held by a pod": {reason: "The pod of a backup that has ended holds the claim of the backups, which goes, for ever.", start: "backup claim", next: func(s *instance.State) Step {
-			if step := Next(s); step.Action != Delete || !isGoing(s.BackupClaim) || s.Backup == nil {
+		"held by a pod": {reason: "The pod of a backup that has ended holds the backup PVC, which goes, for ever.", start: "backup PVC", next: func(s *instance.State) Step {
+			if step := Next(s); step.Action != Delete || !isGoing(s.BackupPVC) || s.Backup == nil {
 				return step
 			}
 			return Step{Action: Wait}
 		}},
-		"held by a restore": {reason: "The pod of a restore that has ended holds the data's claim, which goes, for ever.", start: "data claim", next: func(s *instance.State) Step {
+		"held by a restore": {reason: "The pod of a restore that has ended holds the data PVC, which goes, for ever.", start: "data PVC", next: func(s *instance.State) Step {
 			if s.XR != nil && !s.XR.Dying() {
 				s.Restore = nil
 			}
@@ -436,17 +436,17 @@ func TestModelFindsBugs(t *testing.T) {
 		}},
 		"no word": {reason: "It gives a namespace what an earlier one left.", start: "namespace again, refused", next: func(s *instance.State) Step {
 			step := Next(s)
-			if s.XR != nil && !s.XR.Dying() && s.BackupClaim == nil && undecided(s) {
-				s.Inheritance = backupsOn(backupVolumeNames[0], "ns-1")
+			if s.XR != nil && !s.XR.Dying() && s.BackupPVC == nil && undecided(s) {
+				s.Inheritance = backupsOn(backupPVNames[0], "ns-1")
 				step, _ = inherit(s)
 			}
 			return step
 		}},
 		"in the way": {reason: "It makes a volume before the function has chosen, and the restore finds nothing there.", start: "namespace again, allowed", next: func(s *instance.State) Step {
-			if step := Next(s); s.XR == nil || s.XR.Dying() || s.BackupClaim != nil || !undecided(s) {
+			if step := Next(s); s.XR == nil || s.XR.Dying() || s.BackupPVC != nil || !undecided(s) {
 				return step
 			}
-			return Step{Action: MakeBackupVolume}
+			return Step{Action: MakeBackupPV}
 		}},
 		"not required": {reason: "It releases data whose backup no server has run on.", start: "required", next: func(s *instance.State) Step {
 			if r := s.Record(); r != nil {
@@ -454,10 +454,10 @@ func TestModelFindsBugs(t *testing.T) {
 			}
 			return Next(s)
 		}},
-		"volume not kept": {reason: "It lets a claim go whose volume goes with it.", start: "data claim", next: func(s *instance.State) Step {
+		"volume not kept": {reason: "It lets a claim go whose volume goes with it.", start: "data PVC", next: func(s *instance.State) Step {
 			step := Next(s)
-			if step.Action == Latch && s.DataClaim != nil && s.DataClaim.DeletionTimestamp != nil {
-				return letHandleGo(s.DataClaim, Step{})
+			if step.Action == Latch && s.DataPVC != nil && s.DataPVC.DeletionTimestamp != nil {
+				return letHandleGo(s.DataPVC, Step{})
 			}
 			return step
 		}},

@@ -207,15 +207,15 @@ func (m model) objects() []client.Object {
 	}
 	if m.pvc != none {
 		l := lifeOf(int(m.pvcLife) - 1)
-		out = append(out, m.claimOf(int(m.pvcLife)-1, "default", l.DataClaimName(), "home", m.pvc, m.pvcHeld))
+		out = append(out, m.claimOf(int(m.pvcLife)-1, "default", l.DataPVCName(), "home", m.pvc, m.pvcHeld))
 	}
 	for i, v := range m.volumes {
 		if v.made > 0 {
-			out = append(out, m.backupVolume(i))
+			out = append(out, m.backupPV(i))
 		}
 	}
 	if m.backup != none {
-		out = append(out, m.backupClaim())
+		out = append(out, m.backupPVC())
 	}
 	out = append(out, m.trialObjects()...)
 	for n := range m.lives {
@@ -288,14 +288,14 @@ var volumeNames = []string{"pv-1", "pv-2"}
 
 func namespaceUID(n int8) types.UID { return types.UID("ns-" + strconv.Itoa(int(n))) }
 
-var backupVolumeNames = []string{"pv-b", "pv-c"}
+var backupPVNames = []string{"pv-b", "pv-c"}
 
-func volumeNumber(name string) int8 { return int8(slices.Index(backupVolumeNames, name)) } //nolint:gosec // There are two.
+func volumeNumber(name string) int8 { return int8(slices.Index(backupPVNames, name)) } //nolint:gosec // There are two.
 
-func (m model) backupVolume(n int) client.Object {
+func (m model) backupPV(n int) client.Object {
 	have := m.volumes[n]
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
-		Name: backupVolumeNames[n], Labels: backupLabels(lifeOf(0)), Finalizers: ourFinalizer(true), Annotations: map[string]string{v1.AnnotationNamespaceUID: string(namespaceUID(have.of))},
+		Name: backupPVNames[n], Labels: backupLabels(lifeOf(0)), Finalizers: ourFinalizer(true), Annotations: map[string]string{v1.AnnotationNamespaceUID: string(namespaceUID(have.of))},
 	}}
 	if have.from > 0 {
 		v.Annotations[v1.AnnotationEarlierNamespaces] = string(namespaceUID(have.from))
@@ -312,7 +312,7 @@ func (m model) backupName(at int8) string {
 	if at == atRescue {
 		return m.rescuing().RescueName("backups")
 	}
-	return lifeOf(0).BackupClaimName()
+	return lifeOf(0).BackupPVCName()
 }
 
 // rescuing is the life that is backed up elsewhere.
@@ -321,9 +321,9 @@ func (m model) rescuing() v1.Instance {
 	return lifeOf(max(n, 0))
 }
 
-func (m model) backupClaim() client.Object {
+func (m model) backupPVC() client.Object {
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(m.backupAt), Name: m.backupName(m.backupAt), UID: backupsUID, DeletionTimestamp: deletedAt(m.backup)}}
-	c.Spec.VolumeName, c.Spec.StorageClassName, c.Status.Phase = backupVolumeNames[m.backupOn], new("fast"), corev1.ClaimBound
+	c.Spec.VolumeName, c.Spec.StorageClassName, c.Status.Phase = backupPVNames[m.backupOn], new("fast"), corev1.ClaimBound
 	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	if m.latched {
 		c.Annotations = map[string]string{annotationLatched: c.Spec.VolumeName}
@@ -344,7 +344,7 @@ func (l modelLife) objects(n int, required bool) []client.Object {
 	}
 	if l.pod {
 		p := &corev1.Pod{ObjectMeta: meta, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-		p.Spec.Volumes = []corev1.Volume{job.ClaimVolume("data", life.DataClaimName())}
+		p.Spec.Volumes = []corev1.Volume{job.ClaimVolume("data", life.DataPVCName())}
 		out = append(out, p)
 	}
 	if l.pv {
@@ -419,7 +419,7 @@ func (l modelLife) volumeObject(n int) client.Object {
 		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationDeletionPolicy] = string(namespaceUID(l.born)), "Backup"
 		v.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
 	}
-	name, uid := life.DataClaimName(), "home"
+	name, uid := life.DataPVCName(), "home"
 	if l.refPlace != atHome {
 		name, uid = life.RescueName("data"), handleUID
 	}
@@ -460,7 +460,7 @@ func (l modelLife) restoreObjects(n int) []client.Object {
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.RestoreJobName(), UID: types.UID("restore-" + uidOf(n)), Labels: life.Labels()}}
 	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restore-" + uidOf(n), Labels: life.Labels(), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
-	p.Spec.Volumes = []corev1.Volume{job.ClaimVolume("data", life.DataClaimName())}
+	p.Spec.Volumes = []corev1.Volume{job.ClaimVolume("data", life.DataPVCName())}
 	p.Status.Phase = corev1.PodSucceeded
 	return []client.Object{j, p}
 }
@@ -475,7 +475,7 @@ func (l modelLife) jobObjects(n int) []client.Object {
 	}
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(l.jobPlace), Name: name, UID: types.UID("job-" + uidOf(n)), Labels: lifeOf(n).Labels(), DeletionTimestamp: deletedAt(l.job)}}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: "agent-" + uidOf(n), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
-	mounts := lifeOf(n).DataClaimName()
+	mounts := lifeOf(n).DataPVCName()
 	if l.jobPlace != atHome {
 		mounts = lifeOf(n).RescueName("data")
 	}

@@ -215,7 +215,7 @@ func (l modelLife) recordObject(n int, number int8) *v1.MySQLBackup {
 	r.Status.Phase = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupProven}[l.record]
 	r.Status.Message = modelFailure
 	r.Spec.Image, r.Spec.Version = "mysql:8.4", "8.4.6"
-	r.Spec.Archive = &v1.Archive{ClaimName: life.BackupClaimName(), Path: r.Name + "/" + archiveName}
+	r.Spec.Archive = &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + archiveName}
 	if l.verdict != verdictNone {
 		r.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: verdicts[l.verdict], LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
 	}
@@ -250,7 +250,7 @@ func (m model) eraseObject(n int) []client.Object {
 	}
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: life.EraseJobName(), UID: types.UID("erase-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(l.erase),
-		Annotations: map[string]string{annotationErases: "backups/" + backupVolumeNames[l.archivedOn]},
+		Annotations: map[string]string{annotationErases: "backups/" + backupPVNames[l.archivedOn]},
 	}}
 	if l.erased {
 		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}

@@ -68,7 +68,7 @@ type modelLife struct { //nolint:recvcheck // A value is a state; what performs 
 	archivedOn                      int8 // Of the volumes for backups.
 	job, jobPlace                   int8
 	jobDone, jobFailed              bool
-	jobMoved                        bool // It was made for another claim of the backups.
+	jobMoved                        bool // It was made for another backup PVC.
 	restoreJob                      bool // That of a restore that has ended, with its pod.
 	ran                             bool // A server, on its backup.
 	verdict                         int8
@@ -129,7 +129,7 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 	writes, creates, deletes, strips, claims, namespaces, remakes, failures, relents int8
 	// Records that are deleted, and words of a person about what became of one.
 	drops, words int8
-	// Times that the claim of the backups is deleted.
+	// Times that the backup PVC is deleted.
 	backupDeletes int8
 
 	broken string
@@ -190,8 +190,8 @@ func (m model) users(add adder) {
 		w.strips--
 		w.claim, w.claimOurs, w.claimXR = none, false, 0
 	})
-	add("the data claim is deleted", true, m.claims > 0 && m.pvc == alive1, func(w *model) { w.claims--; w.pvc = dying1 })
-	add("the backup claim is deleted", true, m.backupDeletes > 0 && m.backup == alive1, func(w *model) { w.backupDeletes--; w.backup = dying1 })
+	add("the data PVC is deleted", true, m.claims > 0 && m.pvc == alive1, func(w *model) { w.claims--; w.pvc = dying1 })
+	add("the backup PVC is deleted", true, m.backupDeletes > 0 && m.backup == alive1, func(w *model) { w.backupDeletes--; w.backup = dying1 })
 	add("the namespace is deleted", true, m.namespaces > 0 && m.namespace == alive1, func(w *model) { w.namespaces--; w.namespace = dying1 })
 	add("the namespace is made again", true, m.remakes > 0 && m.namespace == none && m.cleared(), func(w *model) {
 		w.remakes--
@@ -246,7 +246,7 @@ func (m model) function(n int, add adder) {
 		return
 	}
 	mine := m.pvc != none && int(m.pvcLife) == n+1
-	add("the function makes the data claim", false, m.pvc == none && (!l.volume || l.pv), func(w *model) {
+	add("the function makes the data PVC", false, m.pvc == none && (!l.volume || l.pv), func(w *model) {
 		w.pvc, w.pvcHeld, w.pvcLife = alive1, true, int8(n+1) //nolint:gosec // There are two.
 	})
 	add("the function sees the volume", false, mine && l.pv && !l.volume, func(w *model) { w.lives[n].volume = true })
@@ -297,7 +297,7 @@ func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for e
 	add("a volume is made", false, mine && m.pvc == alive1 && !l.pv && !l.volume, func(w *model) {
 		w.lives[n].pv, w.lives[n].refPlace, w.lives[n].ref = true, atHome, refBound
 	})
-	add("the data claim is bound", false, mine && l.pv && l.refPlace == atHome && l.ref == refFree, func(w *model) { w.lives[n].ref = refBound })
+	add("the data PVC is bound", false, mine && l.pv && l.refPlace == atHome && l.ref == refFree, func(w *model) { w.lives[n].ref = refBound })
 	add("the handle is bound", false, l.handle != none && l.pv && l.refPlace == l.handlePlace && l.ref == refFree, func(w *model) { w.lives[n].ref = refBound })
 	add("the server starts", false, l.deployment == 2 && !l.pod && mine && m.pvc == alive1 && m.namespace == alive1 && l.pv && l.refPlace == atHome && l.ref == refBound, func(w *model) {
 		w.lives[n].pod = true
@@ -372,9 +372,9 @@ func (m model) garbage(add adder) {
 	for n := range m.lives {
 		l := m.lives[n]
 		add("the Deployment is collected", false, l.deployment != none && (l.xr == none || m.namespace != alive1), func(w *model) { w.lives[n].deployment = none })
-		add("the data claim is collected", false, m.pvc == alive1 && int(m.pvcLife) == n+1 && l.xr == none, func(w *model) { w.pvc = dying1 })
+		add("the data PVC is collected", false, m.pvc == alive1 && int(m.pvcLife) == n+1 && l.xr == none, func(w *model) { w.pvc = dying1 })
 		used := l.pod || l.restoreJob || l.job != none && l.jobPlace == atHome // Also a pod that has ended.
-		add("the data claim is gone", false, m.pvc == dying1 && int(m.pvcLife) == n+1 && !m.pvcHeld && !used, func(w *model) {
+		add("the data PVC is gone", false, m.pvc == dying1 && int(m.pvcLife) == n+1 && !m.pvcHeld && !used, func(w *model) {
 			w.pvc, w.pvcLife = none, 0
 			if l.refPlace == atHome && l.ref == refBound {
 				w.lives[n].ref = refStale
@@ -386,13 +386,13 @@ func (m model) garbage(add adder) {
 	}
 	dies := m.namespace == dying1
 	add("the claim of the namespace is deleted", false, dies && m.claim == alive1, func(w *model) { w.claim = dying1 })
-	add("the data claim of the namespace is deleted", false, dies && m.pvc == alive1, func(w *model) { w.pvc = dying1 })
-	add("the backup claim of the namespace is gone", false, dies && m.backup != none && m.backupAt == atHome && !m.mounted(), (*model).loseBackupClaim)
-	add("the backup claim is gone", false, m.backup == dying1 && !m.mounted(), (*model).loseBackupClaim)
+	add("the data PVC of the namespace is deleted", false, dies && m.pvc == alive1, func(w *model) { w.pvc = dying1 })
+	add("the backup PVC of the namespace is gone", false, dies && m.backup != none && m.backupAt == atHome && !m.mounted(), (*model).loseBackupPVC)
+	add("the backup PVC is gone", false, m.backup == dying1 && !m.mounted(), (*model).loseBackupPVC)
 	add("the namespace is gone", false, dies && m.claim == none && m.pvc == none && (m.backup == none || m.backupAt != atHome) && !m.handled(besideHome), func(w *model) { w.namespace = none })
 }
 
-func (m *model) loseBackupClaim() {
+func (m *model) loseBackupPVC() {
 	m.backup, m.latched = none, false
 	for n := range m.lives {
 		m.lives[n].jobMoved = m.lives[n].jobMoved || m.lives[n].job != none
@@ -424,7 +424,7 @@ func (m model) handled(place int8) bool {
 	return slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.handle != none && l.handlePlace == place })
 }
 
-// mounted is true while a Job's pod holds the claim of the backups: also one that has
+// mounted is true while a Job's pod holds the backup PVC: also one that has
 // ended. A pod that has no node yet does not, and nobody can see which it is.
 func (m model) mounted() bool {
 	for _, l := range m.lives {

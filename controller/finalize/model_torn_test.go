@@ -28,7 +28,7 @@ type walk struct {
 	trace []string
 	// patience of users: one in so many moves may be theirs.
 	patience int
-	// lags is a bug that was put in on purpose: data claims come from a cache.
+	// lags is a bug that was put in on purpose: data PVCs come from a cache.
 	lags bool
 	// held is true if a step of the last pass waits for a person.
 	held bool
@@ -80,7 +80,7 @@ func (w *walk) torn() *tornReader {
 func (r *tornReader) Get(ctx context.Context, k client.ObjectKey, into client.Object, opts ...client.GetOption) error {
 	r.meanwhile()
 	from := r.of.world
-	if _, ok := into.(*corev1.PersistentVolumeClaim); ok && r.of.lags && k.Name == lifeOf(0).DataClaimName() {
+	if _, ok := into.(*corev1.PersistentVolumeClaim); ok && r.of.lags && k.Name == lifeOf(0).DataPVCName() {
 		from = r.before
 	}
 	return r.of.objects(from).Get(ctx, k, into, opts...)
@@ -203,7 +203,7 @@ func (m model) refuses(s *instance.State, step Step) bool {
 	}
 	locked, named := written(s, step)
 	switch {
-	case step.Action == NoteBackup && s.BackupVolume == nil, step.Action == MakeBackupVolume && m.backup != none, step.Action == MakeHandle && placeOf(s) == atHome && m.pvc != none:
+	case step.Action == NoteBackup && s.BackupPV == nil, step.Action == MakeBackupPV && m.backup != none, step.Action == MakeHandle && placeOf(s) == atHome && m.pvc != none:
 		return true
 	case slices.ContainsFunc(locked, func(o client.Object) bool { return !reflect.DeepEqual(find(o), o) }):
 		return true
@@ -228,29 +228,29 @@ func written(s *instance.State, step Step) (locked, named []client.Object) {
 	case ReleaseHandle:
 		return step.Targets, nil
 	case ReleaseClaim:
-		return []client.Object{s.DataClaim}, nil
+		return []client.Object{s.DataPVC}, nil
 	case Rebind, Latch, ReleaseVolume:
-		return []client.Object{s.DataVolume}, nil
+		return []client.Object{s.DataPV}, nil
 	case NoteBackup:
-		if s.BackupVolume != nil {
-			locked = append(locked, s.BackupVolume)
+		if s.BackupPV != nil {
+			locked = append(locked, s.BackupPV)
 		}
 		return locked, nil
 	case MarkRunning, MarkFailed, Prove:
 		return []client.Object{s.Record()}, nil
 	case Withdraw:
 		return step.Targets, nil
-	case LatchBackupVolume:
-		return []client.Object{s.BackupClaim}, nil
+	case LatchBackupPV:
+		return []client.Object{s.BackupPVC}, nil
 	case Inherit:
 		return []client.Object{s.Inheritance}, nil
 	case Stop:
 		return []client.Object{s.Deployment}, nil
 	case FreeName:
 		return []client.Object{s.Claim.Unstructured}, nil
-	case MakeBackupVolume:
-		if s.BackupVolume != nil {
-			locked = append(locked, s.BackupVolume)
+	case MakeBackupPV:
+		if s.BackupPV != nil {
+			locked = append(locked, s.BackupPV)
 		}
 		return locked, nil
 	case Protect:
@@ -324,11 +324,11 @@ func walkAll(t *testing.T, start model, walks int) {
 	}
 }
 
-// TestModelTornFindsBugs: with a data claim from a cache, a volume looks as if its
+// TestModelTornFindsBugs: with a data PVC from a cache, a volume looks as if its
 // claim were gone.
 func TestModelTornFindsBugs(t *testing.T) {
 	for number := range walks {
-		w := newWalk(number, modelStarts()["data claim"])
+		w := newWalk(number, modelStarts()["data PVC"])
 		w.lags = true
 		if why := w.why(true); why != "" {
 			t.Logf("walk %d: %s", number, why)

@@ -36,9 +36,9 @@ func notePVCs(s *instance.State, j *batchv1.Job) {
 // mountedPVC is what a volume of one of our Jobs leads to now.
 func mountedPVC(s *instance.State, volume string) *corev1.PersistentVolumeClaim {
 	if volume == volumeData {
-		return s.DataClaim
+		return s.DataPVC
 	}
-	return s.BackupClaim
+	return s.BackupPVC
 }
 
 // hasMoved is true if a Job may have worked on other volumes than those that are

@@ -15,9 +15,9 @@ import (
 const another = "another"
 
 // backupsReplaced by another PersistentVolumeClaim of the same name.
-func backupsReplaced(s *instance.State) { s.BackupClaim.UID = another }
+func backupsReplaced(s *instance.State) { s.BackupPVC.UID = another }
 
-func unlatchedBackups(s *instance.State) { s.BackupClaim.Annotations = nil }
+func unlatchedBackups(s *instance.State) { s.BackupPVC.Annotations = nil }
 
 func podRuns(j *instance.Job) {
 	j.Pods = []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}
@@ -40,24 +40,24 @@ func TestNothingBelievedMoved(t *testing.T) {
 		want   Action
 		says   string
 	}{
-		"KeptWhenBound":     {reason: "The volume is kept as soon as it is bound, not when the archive is on it.", state: fenced(unlatchedBackups), want: LatchBackupVolume},
-		"KeptWhileRunning":  {reason: "So it is where the Job's pod bound it.", state: fenced(withJob(podRuns), unlatchedBackups, phase(v1.BackupRunning)), want: LatchBackupVolume},
-		"KeptBeforeItGoes":  {reason: "Before its claim goes, above all.", state: fenced(going, unlatchedBackups), want: LatchBackupVolume},
+		"KeptWhenBound":     {reason: "The volume is kept as soon as it is bound, not when the archive is on it.", state: fenced(unlatchedBackups), want: LatchBackupPV},
+		"KeptWhileRunning":  {reason: "So it is where the Job's pod bound it.", state: fenced(withJob(podRuns), unlatchedBackups, phase(v1.BackupRunning)), want: LatchBackupPV},
+		"KeptBeforeItGoes":  {reason: "Before its claim goes, above all.", state: fenced(going, unlatchedBackups), want: LatchBackupPV},
 		"BackupsReplaced":   {reason: "The archive was written to the volume of another claim.", state: fenced(withJob(complete), backupsReplaced), want: Delete, says: "its volumes have changed"},
-		"EmptyReplaced":     {reason: "An empty volume may have been another one.", state: fenced(silent, withJob(complete, func(j *instance.Job) { j.Report.Empty = true }), func(s *instance.State) { s.DataClaim.UID = another }), want: Delete, says: "its volumes have changed"},
-		"DataReplaced":      {reason: "The data may have been another's.", state: fenced(withJob(complete), func(s *instance.State) { s.DataClaim.UID = another }), want: Delete, says: "its volumes have changed"},
-		"DataGone":          {reason: "Data that went after its backup is backed up.", state: fenced(withJob(complete), func(s *instance.State) { s.DataClaim, s.DataVolume = nil, nil }, func(s *instance.State) { s.PasswordKept = true }), want: NoteBackup},
+		"EmptyReplaced":     {reason: "An empty volume may have been another one.", state: fenced(silent, withJob(complete, func(j *instance.Job) { j.Report.Empty = true }), func(s *instance.State) { s.DataPVC.UID = another }), want: Delete, says: "its volumes have changed"},
+		"DataReplaced":      {reason: "The data may have been another's.", state: fenced(withJob(complete), func(s *instance.State) { s.DataPVC.UID = another }), want: Delete, says: "its volumes have changed"},
+		"DataGone":          {reason: "Data that went after its backup is backed up.", state: fenced(withJob(complete), func(s *instance.State) { s.DataPVC, s.DataPV = nil, nil }, func(s *instance.State) { s.PasswordKept = true }), want: NoteBackup},
 		"OlderJob":          {reason: "A Job that does not say what it was made for is not believed.", state: fenced(withJob(complete, func(j *instance.Job) { delete(j.Annotations, annotationPVCs) })), want: Delete},
 		"GoesWhileRunning":  {reason: "A copy under way has its volume.", state: fenced(withJob(podRuns), going, phase(v1.BackupRunning)), want: Wait},
 		"GoesAfterwards":    {reason: "A pod that has ended holds the claim all the same.", state: fenced(withJob(complete, podEnded), going), want: Delete, says: "trying again"},
 		"GoesBefore":        {reason: "A pod that has no node yet waits for ever.", state: fenced(withJob(), going, phase(v1.BackupRunning)), want: Delete, says: "trying again"},
-		"HealRestored":      {reason: "The pod of a restore that has ended holds the data's claim for a day.", state: running(claimDies, stopped, restoring(0, complete), withPod(own, corev1.PodSucceeded)), want: Delete},
+		"HealRestored":      {reason: "The pod of a restore that has ended holds the data PVC for a day.", state: running(claimDies, stopped, restoring(0, complete), withPod(own, corev1.PodSucceeded)), want: Delete},
 		"HealRestoring":     {reason: "A restore under way is not cut off.", state: running(claimDies, stopped, restoring(0), withPod(own, corev1.PodRunning)), want: Wait},
-		"BackupsRestored":   {reason: "It holds the claim of the backups, too.", state: running(served, going, restoring(0, complete)), want: Delete},
+		"BackupsRestored":   {reason: "It holds the backup PVC, too.", state: running(served, going, restoring(0, complete)), want: Delete},
 		"PruneReplaced":     {reason: "The archives of these records may be on another volume.", state: provenState(older(3), pruned(complete), backupsReplaced), want: ReleaseVolume},
 		"PruneWithoutPlace": {reason: "There is nothing to remove archives from.", state: provenState(older(3), going), want: ReleaseVolume},
 		"PruneInVain":       {reason: "No pod gets the volume any more.", state: provenState(older(3), pruned(func(*instance.Job) {}), going), want: Delete},
-		"WipeReplaced":      {reason: "Another folder was emptied.", state: provenState(hostPath, wiped(complete), func(s *instance.State) { s.DataClaim.UID, s.DataVolume.Spec.ClaimRef.UID = another, another }), want: Delete},
+		"WipeReplaced":      {reason: "Another folder was emptied.", state: provenState(hostPath, wiped(complete), func(s *instance.State) { s.DataPVC.UID, s.DataPV.Spec.ClaimRef.UID = another, another }), want: Delete},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -34,7 +34,7 @@ func Next(s *instance.State) Step {
 // without an XR there is only a name, which is free when nothing holds data
 // under it.
 func without(s *instance.State) Step {
-	switch c := s.DataClaim; {
+	switch c := s.DataPVC; {
 	case c != nil && c.DeletionTimestamp != nil && instance.Holds(c) && c.Spec.VolumeName == "":
 		return Step{Action: ReleaseClaim, Message: "The instance never had a volume: nothing to back up"}
 	case c != nil && c.DeletionTimestamp != nil && instance.Holds(c):
@@ -74,12 +74,12 @@ func living(s *instance.State) Step {
 		return Step{Action: Rest}
 	case s.Stale():
 		return Step{Action: Rebind}
-	case s.DataClaim == nil:
+	case s.DataPVC == nil:
 		return Step{Action: Rest} // The function makes it next, or says why not.
-	case s.DataClaim.DeletionTimestamp != nil:
+	case s.DataPVC.DeletionTimestamp != nil:
 		return heal(s)
-	case s.Fenced() && s.DataClaim.Status.Phase == corev1.ClaimBound:
-		return Step{Action: Unfence, Message: fmt.Sprintf("PersistentVolumeClaim %s is back on its volume %q: the server starts again", s.DataClaim.Name, s.DataClaim.Spec.VolumeName)}
+	case s.Fenced() && s.DataPVC.Status.Phase == corev1.ClaimBound:
+		return Step{Action: Unfence, Message: fmt.Sprintf("PersistentVolumeClaim %s is back on its volume %q: the server starts again", s.DataPVC.Name, s.DataPVC.Spec.VolumeName)}
 	}
 	return keep(s)
 }
@@ -93,30 +93,30 @@ func keep(s *instance.State) Step {
 		return step
 	}
 	switch {
-	case s.BackupClaim == nil && s.BackupBusy:
+	case s.BackupPVC == nil && s.BackupBusy:
 		return Step{Action: Wait, After: watch}
-	case s.BackupClaim == nil && unseen(s):
+	case s.BackupPVC == nil && unseen(s):
 		return Step{Action: Wait, After: glance}
-	case s.BackupClaim == nil && !undecided(s) && !s.Disinherited():
-		return Step{Action: MakeBackupVolume, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupClaimName())}
+	case s.BackupPVC == nil && !undecided(s) && !s.Disinherited():
+		return Step{Action: MakeBackupPV, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupPVCName())}
 	case !s.XR.Status.Started && s.XR.Status.Previous != s.Latest():
 		return Step{Action: Look, Message: found(s)}
 	case s.Node != "":
 		return pin(s)
-	case s.DataVolume != nil && !latched(s):
-		return Step{Action: Latch, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataVolume.Name)}
-	case s.BackupClaim == nil:
+	case s.DataPV != nil && !latched(s):
+		return Step{Action: Latch, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataPV.Name)}
+	case s.BackupPVC == nil:
 		return begin(s) // The function chooses first, or a person brings the volume back.
-	case s.BackupClaim.Status.Phase == corev1.ClaimBound && !kept(s):
-		return Step{Action: LatchBackupVolume}
-	case isGoing(s.BackupClaim):
+	case s.BackupPVC.Status.Phase == corev1.ClaimBound && !kept(s):
+		return Step{Action: LatchBackupPV}
+	case isGoing(s.BackupPVC):
 		if step, more := freePVC(s); more {
 			return step
 		}
 	case outgrown(s):
-		return Step{Action: DropBackupClaim, Message: dropped(s)}
+		return Step{Action: DropBackupPVC, Message: dropped(s)}
 	case grows(s):
-		return Step{Action: GrowBackupVolume}
+		return Step{Action: GrowBackupPV}
 	}
 	return begin(s)
 }
@@ -160,8 +160,8 @@ func found(s *instance.State) string {
 // latched is true if the data volume stays whatever becomes of its claim, and
 // says whose it is.
 func latched(s *instance.State) bool {
-	v := s.DataVolume
-	if v.Status.Phase != corev1.VolumeBound && s.DataClaim.Status.Phase != corev1.ClaimBound {
+	v := s.DataPV
+	if v.Status.Phase != corev1.VolumeBound && s.DataPVC.Status.Phase != corev1.ClaimBound {
 		return true // It is latched when it is bound.
 	}
 	if !instance.Holds(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || v.Annotations[v1.AnnotationReclaimPolicy] == "" {
@@ -177,39 +177,39 @@ func latched(s *instance.State) bool {
 
 // kept is true if the backups stay whatever becomes of their claim.
 func kept(s *instance.State) bool {
-	c := s.BackupClaim
+	c := s.BackupPVC
 	return c.Spec.VolumeName != "" && c.Annotations[annotationLatched] == c.Spec.VolumeName
 }
 
 // unseen is true while nobody knows what the data's volume is: it is of no class,
 // and on hostPath the one of the backups is made beside it.
 func unseen(s *instance.State) bool {
-	class := s.DataClaim.Spec.StorageClassName
-	return s.DataVolume == nil && class != nil && *class == ""
+	class := s.DataPVC.Spec.StorageClassName
+	return s.DataPV == nil && class != nil && *class == ""
 }
 
-// outgrown is true if a backup claim of ours asks for too little, or for anything
+// outgrown is true if a backup PVC of ours asks for too little, or for anything
 // where a folder is to be its volume, and has no volume. It cannot grow, and
 // nothing lies on it yet: it is made again.
 func outgrown(s *instance.State) bool {
 	size, ok := wantedSize(s)
-	c := s.BackupClaim
+	c := s.BackupPVC
 	have, _ := v1.StorageOf(c.Spec.Resources.Requests)
 	return (ok && size.Cmp(have) > 0 || s.HostPath()) && c.Spec.VolumeName == "" && c.DeletionTimestamp == nil && c.Labels[v1.LabelInstance] == s.Life.Key()
 }
 
 func dropped(s *instance.State) string {
 	size, _ := wantedSize(s)
-	return fmt.Sprintf("PersistentVolumeClaim %s of the backups has no volume yet and is made again with %s", s.BackupClaim.Name, size.String())
+	return fmt.Sprintf("PersistentVolumeClaim %s of the backups has no volume yet and is made again with %s", s.BackupPVC.Name, size.String())
 }
 
-// grows is true if the backup claim is to grow with the instance, and can.
+// grows is true if the backup PVC is to grow with the instance, and can.
 func grows(s *instance.State) bool {
 	size, ok := wantedSize(s)
-	have, _ := v1.StorageOf(s.BackupClaim.Spec.Resources.Requests)
-	class := s.BackupClaim.Spec.StorageClassName
-	return ok && size.Cmp(have) > 0 && s.BackupClaim.Status.Phase == corev1.ClaimBound && class != nil && *class != "" &&
-		s.BackupClaim.Annotations[annotationTried] != size.String()
+	have, _ := v1.StorageOf(s.BackupPVC.Spec.Resources.Requests)
+	class := s.BackupPVC.Spec.StorageClassName
+	return ok && size.Cmp(have) > 0 && s.BackupPVC.Status.Phase == corev1.ClaimBound && class != nil && *class != "" &&
+		s.BackupPVC.Annotations[annotationTried] != size.String()
 }
 
 // wantedSize of the backup volume.

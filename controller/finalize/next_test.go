@@ -27,66 +27,66 @@ func TestNext(t *testing.T) {
 		says   string
 	}{
 		// While it lives.
-		"Quiet":         {reason: "All is as it should be.", state: running(), want: Rest},
-		"NoFinalizer":   {reason: "Nothing may start before claim and XR are protected.", state: running(func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: Protect},
-		"ClaimFirst":    {reason: "A claim without an XR is protected, too.", state: running(func(s *instance.State) { s.XR = nil; s.Claim.SetFinalizers(nil) }), want: Protect},
-		"BackupVolume":  {reason: "There must be a place for the backup before there is data.", state: running(func(s *instance.State) { s.BackupClaim = nil; s.XR.Status.Previous = ""; s.XR.Status.Started = false }), want: MakeBackupVolume},
-		"DataClaimNext": {reason: "The backup volume is of the data's class, which is known from its claim.", state: running(func(s *instance.State) { s.BackupClaim, s.DataClaim, s.DataVolume = nil, nil, nil }), want: Rest},
-		"Look":          {reason: "The function waits for our word.", state: running(func(s *instance.State) { s.XR.Status.Previous = ""; s.XR.Status.Started = false }), want: Look, says: "no backup"},
-		"LookAgain":     {reason: "A backup that was proven meanwhile is seen.", state: running(older(1), func(s *instance.State) { s.XR.Status.Started = false }), want: Look, says: "old-a"},
-		"LookedAt":      {reason: "What has started is never restored: the word stays.", state: running(older(1)), want: Rest},
+		"Quiet":       {reason: "All is as it should be.", state: running(), want: Rest},
+		"NoFinalizer": {reason: "Nothing may start before claim and XR are protected.", state: running(func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: Protect},
+		"ClaimFirst":  {reason: "A claim without an XR is protected, too.", state: running(func(s *instance.State) { s.XR = nil; s.Claim.SetFinalizers(nil) }), want: Protect},
+		"BackupPV":    {reason: "There must be a place for the backup before there is data.", state: running(func(s *instance.State) { s.BackupPVC = nil; s.XR.Status.Previous = ""; s.XR.Status.Started = false }), want: MakeBackupPV},
+		"DataPVCNext": {reason: "The backup volume is of the data's class, which is known from its claim.", state: running(func(s *instance.State) { s.BackupPVC, s.DataPVC, s.DataPV = nil, nil, nil }), want: Rest},
+		"Look":        {reason: "The function waits for our word.", state: running(func(s *instance.State) { s.XR.Status.Previous = ""; s.XR.Status.Started = false }), want: Look, says: "no backup"},
+		"LookAgain":   {reason: "A backup that was proven meanwhile is seen.", state: running(older(1), func(s *instance.State) { s.XR.Status.Started = false }), want: Look, says: "old-a"},
+		"LookedAt":    {reason: "What has started is never restored: the word stays.", state: running(older(1)), want: Rest},
 		"Latch": {reason: "A bound volume is kept whatever becomes of its claim.", state: running(func(s *instance.State) {
-			s.DataVolume.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+			s.DataPV.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 		}), want: Latch},
 		"LatchPolicy": {reason: "The volume says what is wanted, also when claim and XR are gone.", state: running(func(s *instance.State) { s.XR.Spec.DeletionPolicy = v1.DeletionDiscard }), want: Latch},
 		"Pin":         {reason: "On another node a hostPath folder is empty.", state: running(hostPath, func(s *instance.State) { s.Node = "node1" }), want: Pin},
-		"Grow":        {reason: "The backups' volume grows with the data's.", state: running(func(s *instance.State) { s.XR.Spec.StorageSize = new("2Gi") }), want: GrowBackupVolume},
+		"Grow":        {reason: "The backups' volume grows with the data's.", state: running(func(s *instance.State) { s.XR.Spec.StorageSize = new("2Gi") }), want: GrowBackupPV},
 		"GrowRefused": {reason: "What its class refused is not asked for again.", state: running(func(s *instance.State) {
 			s.XR.Spec.StorageSize = new("2Gi")
-			s.BackupClaim.Annotations[annotationTried] = "2Gi"
+			s.BackupPVC.Annotations[annotationTried] = "2Gi"
 		}), want: Rest},
 		"Beginning":       {reason: "Its pods are looked at until it takes clients.", state: running(silent), want: Wait},
 		"Tell":            {reason: "A composition cannot see what keeps a pod from running.", state: running(silent, func(s *instance.State) { s.Trouble = "pod p: ErrImagePull: none" }), want: Tell, says: "Pod p: ErrImagePull"},
 		"Told":            {reason: "And says it once.", state: running(silent, func(s *instance.State) { s.Trouble, s.XR.Status.Trouble = "x", "x" }), want: Wait},
 		"Over":            {reason: "What is over is not shown.", state: running(func(s *instance.State) { s.XR.Status.Trouble = "x" }), want: Tell},
 		"ClaimDeleted":    {reason: "A claim that is being deleted cannot be mounted again: the server stops until it is made anew.", state: running(claimDies), want: Fence, says: "was deleted"},
-		"Outgrown":        {reason: "What has no volume cannot grow.", state: running(backupUnbound, larger), want: DropBackupClaim, says: "made again with 2Gi"},
+		"Outgrown":        {reason: "What has no volume cannot grow.", state: running(backupUnbound, larger), want: DropBackupPVC, says: "made again with 2Gi"},
 		"OutgrownGoes":    {reason: "Kubernetes takes a moment to let it go.", state: running(backupUnbound, larger, going), want: Rest},
-		"OutgrownForeign": {reason: "Nobody else's claim is deleted.", state: running(backupUnbound, larger, func(s *instance.State) { s.BackupClaim.Labels = nil }), want: Rest},
+		"OutgrownForeign": {reason: "Nobody else's claim is deleted.", state: running(backupUnbound, larger, func(s *instance.State) { s.BackupPVC.Labels = nil }), want: Rest},
 		"OutgrownNever":   {reason: "A larger place for the backups does no harm.", state: running(backupUnbound), want: Rest},
 
 		// A later namespace of the same name.
 		"RebornLooks":    {reason: "The function chooses by what is there.", state: running(reborn, func(s *instance.State) { s.XR.Status.Previous = "" }), want: Look, says: "old-a"},
 		"RebornWaits":    {reason: "The backup that it chooses has a volume of its own; one that it refuses is nobody's here.", state: running(reborn), want: Rest},
-		"RebornLatches":  {reason: "The data's volume is kept all the same.", state: running(reborn, func(s *instance.State) { s.DataVolume.Finalizers = nil }), want: Latch},
-		"Unseen":         {reason: "On hostPath the backups lie beside the data: where that is must be seen first.", state: running(classless, func(s *instance.State) { s.BackupClaim, s.DataVolume = nil, nil }), want: Wait},
-		"Misplaced":      {reason: "A claim that waits for any volume would take anybody's.", state: running(hostPath, backupUnbound), want: DropBackupClaim},
-		"MisplacedDies":  {reason: "Also before the backup.", state: fenced(hostPath, backupUnbound), want: DropBackupClaim},
-		"RebornNever":    {reason: "An empty server was wanted.", state: running(reborn, func(s *instance.State) { s.XR.Status.Started = true }), want: MakeBackupVolume},
-		"RebornAgain":    {reason: "What is this namespace's is found again.", state: running(reborn, func(s *instance.State) { s.BackupVolume = backupsOn("pvc-2", "ns") }), want: MakeBackupVolume},
-		"RebornUnproven": {reason: "Nobody chooses a backup that is not proven.", state: running(reborn, phase(v1.BackupFailed), func(s *instance.State) { s.XR.Status.Previous = v1.PreviousNone }), want: MakeBackupVolume},
-		"RebornOther":    {reason: "What was chosen is another claim's backup.", state: running(reborn, chosen, func(s *instance.State) { s.XR.Status.Restore.Backup = "other" }), want: MakeBackupVolume},
+		"RebornLatches":  {reason: "The data's volume is kept all the same.", state: running(reborn, func(s *instance.State) { s.DataPV.Finalizers = nil }), want: Latch},
+		"Unseen":         {reason: "On hostPath the backups lie beside the data: where that is must be seen first.", state: running(classless, func(s *instance.State) { s.BackupPVC, s.DataPV = nil, nil }), want: Wait},
+		"Misplaced":      {reason: "A claim that waits for any volume would take anybody's.", state: running(hostPath, backupUnbound), want: DropBackupPVC},
+		"MisplacedDies":  {reason: "Also before the backup.", state: fenced(hostPath, backupUnbound), want: DropBackupPVC},
+		"RebornNever":    {reason: "An empty server was wanted.", state: running(reborn, func(s *instance.State) { s.XR.Status.Started = true }), want: MakeBackupPV},
+		"RebornAgain":    {reason: "What is this namespace's is found again.", state: running(reborn, func(s *instance.State) { s.BackupPV = backupsOn("pvc-2", "ns") }), want: MakeBackupPV},
+		"RebornUnproven": {reason: "Nobody chooses a backup that is not proven.", state: running(reborn, phase(v1.BackupFailed), func(s *instance.State) { s.XR.Status.Previous = v1.PreviousNone }), want: MakeBackupPV},
+		"RebornOther":    {reason: "What was chosen is another claim's backup.", state: running(reborn, chosen, func(s *instance.State) { s.XR.Status.Restore.Backup = "other" }), want: MakeBackupPV},
 		"Inherit":        {reason: "The function chose it: the platform allows it.", state: running(reborn, left), want: Inherit, says: "earlier namespace"},
 		"InheritBusy":    {reason: "Not while another claim is on it.", state: running(reborn, left, func(s *instance.State) { s.BackupBusy = true }), want: Wait},
 		"InheritFailed":  {reason: "A restore that had no archive is made again.", state: running(reborn, left, restoring(0, failedAt(0, ""))), want: Delete},
 		"InheritFails":   {reason: "When it is gone.", state: running(reborn, left, restoring(0, failedAt(0, ""), func(j *instance.Job) { j.DeletionTimestamp = &metav1.Time{Time: now} })), want: Wait},
 		"InheritRuns":    {reason: "One that waits for its claim goes on to wait.", state: running(reborn, left, restoring(0)), want: Inherit},
 		"InheritLost":    {reason: "Doubt is not absence: there is no new volume, and people hear of it.", state: running(reborn, chosen, func(s *instance.State) { s.Trouble = "no PersistentVolume" }), want: Tell},
-		"InheritDone":    {reason: "Then it is like any volume that lost its claim.", state: running(reborn, chosen, func(s *instance.State) { s.BackupVolume = backupsOn("pvc-0", "ns") }), want: MakeBackupVolume},
+		"InheritDone":    {reason: "Then it is like any volume that lost its claim.", state: running(reborn, chosen, func(s *instance.State) { s.BackupPV = backupsOn("pvc-0", "ns") }), want: MakeBackupPV},
 
 		// An empty volume is in its place.
-		"GiveWay":        {reason: "Nothing was ever written there: its class says what becomes of it.", state: running(reborn, left, inTheWay), want: ReleaseBackupVolume, says: `"pvc-0"`},
-		"GiveWayAlone":   {reason: "Also where its claim is gone.", state: running(reborn, left, inTheWay, claimOfBackupsGone), want: ReleaseBackupVolume},
-		"GiveWayClaim":   {reason: "Then its claim goes.", state: running(reborn, left, inTheWay, letGone), want: DropBackupClaim},
-		"GiveWayUnbound": {reason: "One without a volume goes at once.", state: running(reborn, left, inTheWay, backupUnbound, func(s *instance.State) { s.BackupVolume = nil }), want: DropBackupClaim},
+		"GiveWay":        {reason: "Nothing was ever written there: its class says what becomes of it.", state: running(reborn, left, inTheWay), want: ReleaseBackupPV, says: `"pvc-0"`},
+		"GiveWayAlone":   {reason: "Also where its claim is gone.", state: running(reborn, left, inTheWay, claimOfBackupsGone), want: ReleaseBackupPV},
+		"GiveWayClaim":   {reason: "Then its claim goes.", state: running(reborn, left, inTheWay, letGone), want: DropBackupPVC},
+		"GiveWayUnbound": {reason: "One without a volume goes at once.", state: running(reborn, left, inTheWay, backupUnbound, func(s *instance.State) { s.BackupPV = nil }), want: DropBackupPVC},
 		"GiveWayRestore": {reason: "The restore that mounts it would find nothing.", state: running(reborn, left, inTheWay, letGone, going, restoring(0)), want: Delete},
 		"GiveWayNext":    {reason: "One that came later waits for the next claim.", state: running(reborn, left, inTheWay, letGone, going, restoring(1)), want: Wait},
 		"GiveWayNot":     {reason: "Nothing goes that has a backup.", state: running(reborn, left, inTheWay, older(1), func(s *instance.State) { s.Records[1].Status.Phase = v1.BackupFailed }), want: Wait},
 		"GiveWayOld": {reason: "Nor one that was inherited before.", state: running(reborn, left, inTheWay, older(1), func(s *instance.State) {
 			s.Records[1].Spec.Instance.NamespaceUID = "first"
-			annotate(s.BackupVolume, v1.AnnotationEarlierNamespaces, "zero,first")
+			annotate(s.BackupPV, v1.AnnotationEarlierNamespaces, "zero,first")
 		}), want: Wait},
-		"GiveWayForeign": {reason: "Nor somebody else's.", state: running(reborn, left, inTheWay, func(s *instance.State) { s.BackupClaim.Labels = nil }), want: Wait},
+		"GiveWayForeign": {reason: "Nor somebody else's.", state: running(reborn, left, inTheWay, func(s *instance.State) { s.BackupPVC.Labels = nil }), want: Wait},
 
 		// A Database.
 		"Ephemeral":        {reason: "Without storageSize there is nothing to keep.", state: running(ephemeral), want: Rest},
@@ -115,8 +115,8 @@ func TestNext(t *testing.T) {
 
 		// Back up.
 		"StartBackup":   {reason: "The server is gone: its data is copied.", state: fenced(), want: StartBackup},
-		"BackupPlace":   {reason: "A backup claim that was deleted is made again.", state: fenced(func(s *instance.State) { s.BackupClaim = nil }), want: MakeBackupVolume},
-		"DropsPlace":    {reason: "An instance that grew needs more room for its first backup.", state: fenced(backupUnbound, larger), want: DropBackupClaim},
+		"BackupPlace":   {reason: "A backup PVC that was deleted is made again.", state: fenced(func(s *instance.State) { s.BackupPVC = nil }), want: MakeBackupPV},
+		"DropsPlace":    {reason: "An instance that grew needs more room for its first backup.", state: fenced(backupUnbound, larger), want: DropBackupPVC},
 		"PlaceGoes":     {reason: "The next one is made when it is gone.", state: fenced(backupUnbound, larger, going), want: Wait, says: "made again"},
 		"PlaceInUse":    {reason: "The Job waits for this very claim.", state: fenced(backupUnbound, larger, withJob()), want: MarkRunning},
 		"PlaceDeleted":  {reason: "What is on its volume is found again.", state: fenced(going), want: Wait, says: "on its volume"},
@@ -134,13 +134,13 @@ func TestNext(t *testing.T) {
 		"RestoreReport": {reason: "A report of another command proves nothing.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report.Command = "restore" }), phase(v1.BackupRunning)), want: MarkFailed},
 		"Empty":         {reason: "No database: nothing to lose.", state: fenced(silent, withJob(complete, func(j *instance.Job) { j.Report.Empty = true })), want: MarkEmpty},
 		"EmptyServed": {reason: "A server that answered had data: this is another volume.", state: fenced(silent, withJob(complete, func(j *instance.Job) { j.Report.Empty = true }), phase(v1.BackupRunning), func(s *instance.State) {
-			s.DataClaim.Annotations = map[string]string{v1.AnnotationVersion: "8.4.6"}
+			s.DataPVC.Annotations = map[string]string{v1.AnnotationVersion: "8.4.6"}
 		}), want: MarkFailed, says: "the right volume"},
 		"EmptyRestored": {reason: "So had one that was restored.", state: fenced(silent, withJob(complete, func(j *instance.Job) { j.Report.Empty = true }), phase(v1.BackupRunning), func(s *instance.State) {
 			s.XR.Status.Restore = &v1.RestoreStatus{Phase: v1.RestoreSucceeded}
 		}), want: MarkFailed},
 		"PinDying":               {reason: "Nobody knows the node once the pod is gone.", state: fenced(hostPath, deployment(1), func(s *instance.State) { s.Node = "node1" }), want: Pin},
-		"BackupsKept":            {reason: "A proof on a volume that goes with its claim is none.", state: fenced(withJob(complete), func(s *instance.State) { s.BackupClaim.Annotations = nil }), want: LatchBackupVolume},
+		"BackupsKept":            {reason: "A proof on a volume that goes with its claim is none.", state: fenced(withJob(complete), func(s *instance.State) { s.BackupPVC.Annotations = nil }), want: LatchBackupPV},
 		"Password":               {reason: "The password is kept before the record is proven.", state: fenced(withJob(complete)), want: KeepPassword},
 		"Note":                   {reason: "The volume knows it before the record says so.", state: fenced(withJob(complete), func(s *instance.State) { s.PasswordKept = true }), want: NoteBackup},
 		"Prove":                  {reason: "Then the record does.", state: fenced(withJob(complete), ownNote), want: Prove},
@@ -155,18 +155,18 @@ func TestNext(t *testing.T) {
 		"ClaimTaken":             {reason: "Somebody else's claim has the name.", state: fenced(claimGone, func(s *instance.State) { s.Taken = true }), want: Wait, says: "somebody else's"},
 		"VolumeGone":             {reason: "Doubt is not absence.", state: fenced(noClaim), want: Wait, says: volume1},
 		"ClaimTerminate":         {reason: "No new pod can mount it: it goes, and its volume stays.", state: fenced(claimDies), want: ReleaseHandle},
-		"ClaimTerminateUnkept":   {reason: "Not before the volume stays.", state: fenced(claimDies, func(s *instance.State) { s.DataVolume.Finalizers = nil }), want: Latch},
-		"ClaimTerminateNoVolume": {reason: "Doubt is not absence.", state: fenced(claimDies, func(s *instance.State) { s.DataVolume = nil }), want: Wait, says: "bring it back"},
+		"ClaimTerminateUnkept":   {reason: "Not before the volume stays.", state: fenced(claimDies, func(s *instance.State) { s.DataPV.Finalizers = nil }), want: Latch},
+		"ClaimTerminateNoVolume": {reason: "Doubt is not absence.", state: fenced(claimDies, func(s *instance.State) { s.DataPV = nil }), want: Wait, says: "bring it back"},
 
 		// The namespace goes, or is gone.
 		"HomelessHandle":  {reason: "The claim in it is let go first.", state: fenced(homeless), want: ReleaseHandle},
 		"HomelessRebind":  {reason: "The volume is reserved for a claim where a Job can run.", state: fenced(homeless, originGone), want: Rebind, says: v1.RescueNamespace},
 		"HomelessMake":    {reason: "Which is made.", state: fenced(homeless, originGone, atPlace), want: MakeHandle},
-		"HomelessBackups": {reason: "So is one for the backups.", state: fenced(homeless, originGone, mounted), want: MakeBackupVolume},
-		"HomelessBusy":    {reason: "But not while the one in the namespace is there.", state: fenced(homeless, originGone, mounted, func(s *instance.State) { s.BackupVolume, s.BackupBusy = s.DataVolume, true }), want: Wait},
+		"HomelessBackups": {reason: "So is one for the backups.", state: fenced(homeless, originGone, mounted), want: MakeBackupPV},
+		"HomelessBusy":    {reason: "But not while the one in the namespace is there.", state: fenced(homeless, originGone, mounted, func(s *instance.State) { s.BackupPV, s.BackupBusy = s.DataPV, true }), want: Wait},
 		"HomelessFence":   {reason: "Whatever goes: the server is gone first.", state: fenced(homeless, deployment(0), withPod(own, corev1.PodRunning)), want: Wait},
 		"HomelessStray":   {reason: "A Job that was made in the namespace holds the volume there.", state: fenced(homeless, func(s *instance.State) { s.Strays = []client.Object{&batchv1.Job{}} }), want: Delete},
-		"HomelessBack":    {reason: "The volume of the backups is for the next instance.", state: provenState(homeless, originGone, released, mounted, func(s *instance.State) { s.Backup, s.DataClaim = nil, nil; s.BackupClaim = backupClaim(s, new("fast")) }), want: Delete},
+		"HomelessBack":    {reason: "The volume of the backups is for the next instance.", state: provenState(homeless, originGone, released, mounted, func(s *instance.State) { s.Backup, s.DataPVC = nil, nil; s.BackupPVC = backupPVC(s, new("fast")) }), want: Delete},
 		"HomelessReborn":  {reason: "A later namespace of the same name may be another owner's.", state: fenced(func(s *instance.State) { s.Namespace.UID = "later" }, originGone, claimGone), want: Rebind, says: v1.RescueNamespace},
 
 		// The XR was let go by somebody else.
@@ -184,18 +184,18 @@ func TestNext(t *testing.T) {
 		"SupersededUp": {reason: "Not before it is protected: deleting it is what Crossplane does with all it made.", state: running(superseded, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: Protect},
 		"Earlier":      {reason: "What an earlier life leaves decides what this one starts from.", state: running(func(s *instance.State) { s.Earlier, s.XR.Status.Started, s.XR.Status.Previous = true, false, "" }), want: Wait},
 
-		// The data claim is deleted while the instance lives.
+		// The data PVC is deleted while the instance lives.
 		"HealRebind":  {reason: "The next claim of the name can have the volume.", state: running(claimGone), want: Rebind},
 		"HealWaits":   {reason: "The function makes the claim.", state: running(claimGone, unbound), want: Rest},
-		"HealLatch":   {reason: "Nothing goes before the volume stays.", state: running(claimDies, func(s *instance.State) { s.DataVolume.Finalizers = nil }), want: Latch},
+		"HealLatch":   {reason: "Nothing goes before the volume stays.", state: running(claimDies, func(s *instance.State) { s.DataPV.Finalizers = nil }), want: Latch},
 		"HealPods":    {reason: "The server stops first.", state: running(claimDies, stopped, withPod(own, corev1.PodRunning)), want: Wait},
 		"HealRelease": {reason: "Then the claim goes.", state: running(claimDies, stopped), want: ReleaseHandle},
-		"HealGoes":    {reason: "Kubernetes removes it.", state: running(claimDies, stopped, func(s *instance.State) { s.DataClaim.Finalizers = nil }), want: Wait},
+		"HealGoes":    {reason: "Kubernetes removes it.", state: running(claimDies, stopped, func(s *instance.State) { s.DataPVC.Finalizers = nil }), want: Wait},
 		"HealDone":    {reason: "The server starts when the claim is back on its volume.", state: running(stopped), want: Unfence},
-		"HealUnbound": {reason: "Not before.", state: running(stopped, func(s *instance.State) { s.DataClaim.Status.Phase = corev1.ClaimPending }), want: Rest},
-		"HealNever":   {reason: "A claim that never had a volume is made again.", state: running(claimDies, func(s *instance.State) { s.DataClaim.Spec.VolumeName, s.DataVolume = "", nil }), want: ReleaseHandle},
-		"HealLost":    {reason: "Doubt is not absence.", state: running(claimDies, func(s *instance.State) { s.DataVolume = nil }), want: Rest, says: "Bring the volume back"},
-		"ClaimLost":   {reason: "Doubt is not absence.", state: fenced(func(s *instance.State) { s.DataClaim.Status.Phase = corev1.ClaimLost }), want: Wait, says: "lost its volume"},
+		"HealUnbound": {reason: "Not before.", state: running(stopped, func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimPending }), want: Rest},
+		"HealNever":   {reason: "A claim that never had a volume is made again.", state: running(claimDies, func(s *instance.State) { s.DataPVC.Spec.VolumeName, s.DataPV = "", nil }), want: ReleaseHandle},
+		"HealLost":    {reason: "Doubt is not absence.", state: running(claimDies, func(s *instance.State) { s.DataPV = nil }), want: Rest, says: "Bring the volume back"},
+		"ClaimLost":   {reason: "Doubt is not absence.", state: fenced(func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: Wait, says: "lost its volume"},
 
 		// An archive of the name has no record any more.
 		"Held":        {reason: "No server starts empty beside it.", state: running(beginning, noteLeft), want: Look, says: `Backup "old-a" of an earlier instance of this name is there without its record`},
@@ -204,7 +204,7 @@ func TestNext(t *testing.T) {
 		"HeldBy":      {reason: "An older one is not.", state: running(beginning, older(1), func(s *instance.State) { s.Records[0].Name = "older" }, noteLeft), want: Look, says: "without its record"},
 		"Forgotten":   {reason: "A person may say so.", state: running(beginning, noteLeft, func(s *instance.State) { s.Notes[0].Forgotten = true }), want: Look, says: "There is no backup"},
 		"HeldStarted": {reason: "A server that runs is not stopped for it.", state: running(noteLeft), want: Rest},
-		"HeldVolume":  {reason: "A new volume would be in its way.", state: running(beginning, noteLeft, func(s *instance.State) { s.BackupClaim, s.XR.Status.Previous = nil, v1.PreviousHeld }), want: Rest},
+		"HeldVolume":  {reason: "A new volume would be in its way.", state: running(beginning, noteLeft, func(s *instance.State) { s.BackupPVC, s.XR.Status.Previous = nil, v1.PreviousHeld }), want: Rest},
 
 		// What may go without.
 		"Discard":           {reason: "The claim says so.", state: fenced(discard), want: ReleaseVolume, says: "discarded"},
@@ -214,7 +214,7 @@ func TestNext(t *testing.T) {
 		"NothingMarked":     {reason: "The agent's word outlives its Job.", state: fenced(marked), want: ReleaseVolume, says: "no database"},
 		"NeverBoundStarted": {reason: "What its claim says outlives the claim.", state: running(dead, neverHadVolume, func(s *instance.State) { s.XR.Status.Started = true }), want: MarkEmpty, says: "never had a volume"},
 		"NeverBound":        {reason: "What never had a volume has no data.", state: running(dead, neverHadVolume), want: ReleaseClaim, says: "never had a volume"},
-		"NeverSeen":         {reason: "What started has data, wherever its claim is.", state: running(dead, neverHadVolume, func(s *instance.State) { s.XR.Status.Started = true; s.DataClaim = nil }), want: Announce},
+		"NeverSeen":         {reason: "What started has data, wherever its claim is.", state: running(dead, neverHadVolume, func(s *instance.State) { s.XR.Status.Started = true; s.DataPVC = nil }), want: Announce},
 
 		// Release.
 		"Prune":            {reason: "Older backups go after the newer one is proven.", state: provenState(older(3)), want: StartPrune},
@@ -233,8 +233,8 @@ func TestNext(t *testing.T) {
 		"RequiredReleased": {reason: "What is gone is not waited for.", state: provenState(requireRestorable, released), want: Delete},
 		"RequiredFence":    {reason: "The fence holds meanwhile.", state: provenState(requireRestorable, deployment(1)), want: Stop},
 		"PruneInherited": {reason: "What was inherited counts.", state: provenState(older(3), func(s *instance.State) {
-			s.BackupVolume = backupsOn("pvc-2", "ns")
-			annotate(s.BackupVolume, v1.AnnotationEarlierNamespaces, earlierUID)
+			s.BackupPV = backupsOn("pvc-2", "ns")
+			annotate(s.BackupPV, v1.AnnotationEarlierNamespaces, earlierUID)
 			s.Records[3].Spec.Instance.NamespaceUID = earlierUID
 		}), want: StartPrune},
 		"PruneElsewhere": {reason: "What lies on another volume does not.", state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Instance.NamespaceUID = earlierUID }), want: ReleaseVolume},
@@ -248,14 +248,14 @@ func TestNext(t *testing.T) {
 		"Jobs":           {reason: "A completed pod still holds the volume.", state: provenState(released), want: Delete},
 		"Claim":          {reason: "Then the handle of the data goes.", state: provenState(released, func(s *instance.State) { s.Backup = nil }), want: ReleaseClaim},
 		"ClaimGoes": {reason: "And is waited for.", state: provenState(released, func(s *instance.State) {
-			s.Backup, s.DataClaim.Finalizers, s.DataClaim.DeletionTimestamp = nil, nil, &metav1.Time{Time: now}
+			s.Backup, s.DataPVC.Finalizers, s.DataPVC.DeletionTimestamp = nil, nil, &metav1.Time{Time: now}
 		}), want: Wait},
 		"Rest":         {reason: "An orphaning deletion leaves them.", state: provenState(noClaim, func(s *instance.State) { s.Rest = []client.Object{&corev1.Service{}} }), want: Delete},
 		"Record":       {reason: "An unproven record would keep the next instance from starting.", state: fenced(noClaim, discard), want: Withdraw},
 		"XR":           {reason: "All is released.", state: provenState(noClaim), want: ReleaseXR},
 		"LetGo":        {reason: "Only Kubernetes is left to act.", state: provenState(noClaim, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: Rest},
 		"Name":         {reason: "The name is free when nothing is left.", state: provenState(noClaim, func(s *instance.State) { s.XR = nil }), want: FreeName},
-		"NameHeld":     {reason: "A volume that nobody backed up keeps the name.", state: provenState(func(s *instance.State) { s.XR = nil; s.DataClaim.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait, says: "still holds the data"},
+		"NameHeld":     {reason: "A volume that nobody backed up keeps the name.", state: provenState(func(s *instance.State) { s.XR = nil; s.DataPVC.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait, says: "still holds the data"},
 		"NothingThere": {reason: "An event of something long gone.", state: &instance.State{}, want: Rest},
 	}
 	for name, tc := range cases {
@@ -286,7 +286,7 @@ func TestNeverReleases(t *testing.T) {
 	}
 	for state, one := range states {
 		for job, two := range jobs {
-			for _, three := range []change{func(*instance.State) {}, noClaim, hostPath, func(s *instance.State) { s.DataVolume = nil }, func(s *instance.State) { s.Claim = nil }} {
+			for _, three := range []change{func(*instance.State) {}, noClaim, hostPath, func(s *instance.State) { s.DataPV = nil }, func(s *instance.State) { s.Claim = nil }} {
 				got := Next(fenced(one, two, three))
 				for _, r := range releases {
 					if got.Action == r {

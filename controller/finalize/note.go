@@ -34,7 +34,7 @@ func index(s *instance.State) Step {
 
 // noteBackup on the volume that the claim of the Job was bound to.
 func (p *Performer) noteBackup(ctx context.Context, s *instance.State, _ Step) error {
-	c, v := s.BackupClaim, &corev1.PersistentVolume{}
+	c, v := s.BackupPVC, &corev1.PersistentVolume{}
 	if err := p.Reader.Get(ctx, client.ObjectKey{Name: c.Spec.VolumeName}, v); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (p *Performer) noteBackup(ctx context.Context, s *instance.State, _ Step) e
 func provenSpec(s *instance.State) v1.MySQLBackupSpec {
 	spec, report := *s.Record().Spec.DeepCopy(), s.Backup.Report
 	spec.Archive = &v1.Archive{
-		ClaimName: s.Life.BackupClaimName(),
+		PVCName:   s.Life.BackupPVCName(),
 		Path:      s.Life.RecordName() + "/" + archiveName,
 		SHA256:    report.SHA256,
 		Size:      resource.NewQuantity(report.Size, resource.BinarySI).String(),

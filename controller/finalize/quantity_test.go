@@ -22,14 +22,14 @@ func allocated(f func()) uint64 {
 	return s[0].Value.Uint64() - before
 }
 
-// TestEndlessClaim: who may edit the claim of the backups may ask for 1e9999999 of
+// TestEndlessClaim: who may edit the backup PVC may ask for 1e9999999 of
 // it. The API server keeps that as it is, and the library reads it at once, and
 // calculates for seconds as soon as it is compared. It counts as nothing: the
 // claim is made again, or is asked to grow.
 func TestEndlessClaim(t *testing.T) {
 	asking := func(text string) func(*instance.State) {
 		return func(s *instance.State) {
-			s.BackupClaim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(text)}
+			s.BackupPVC.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(text)}
 		}
 	}
 	cases := map[string]struct {
@@ -37,9 +37,9 @@ func TestEndlessClaim(t *testing.T) {
 		change func(*instance.State)
 		want   Action
 	}{
-		"Bound":   {reason: "Kubernetes lets it be corrected, or says why not.", change: func(*instance.State) {}, want: GrowBackupVolume},
-		"Refused": {reason: "What was refused is not asked for again.", change: func(s *instance.State) { s.BackupClaim.Annotations[annotationTried] = "1Gi" }, want: Rest},
-		"Unbound": {reason: "No volume will ever be so large.", change: backupUnbound, want: DropBackupClaim},
+		"Bound":   {reason: "Kubernetes lets it be corrected, or says why not.", change: func(*instance.State) {}, want: GrowBackupPV},
+		"Refused": {reason: "What was refused is not asked for again.", change: func(s *instance.State) { s.BackupPVC.Annotations[annotationTried] = "1Gi" }, want: Rest},
+		"Unbound": {reason: "No volume will ever be so large.", change: backupUnbound, want: DropBackupPVC},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 func release(s *instance.State, why string) Step {
 	steps := []func(*instance.State) (Step, bool){prune, wipe, unlatch, jobs, claim, giveBack, rest, record, password}
 	switch {
-	case s.Lost && (s.DataClaim != nil || s.Origin != nil):
+	case s.Lost && (s.DataPVC != nil || s.Origin != nil):
 		// What is left of it is found by the claim.
 		steps = []func(*instance.State) (Step, bool){prune, wipe, unlatch, jobs, giveBack, rest, record, password, claim}
 	case s.Lost:
@@ -37,7 +37,7 @@ func release(s *instance.State, why string) Step {
 
 // usable is true if a Job can still run beside the data.
 func usable(s *instance.State) bool {
-	return s.DataVolume != nil && instance.Holds(s.DataVolume)
+	return s.DataPV != nil && instance.Holds(s.DataPV)
 }
 
 // prune backups that are too many. One that cannot be removed is no reason to
@@ -47,7 +47,7 @@ func prune(s *instance.State) (Step, bool) {
 		return Step{}, false
 	}
 	j := s.Prune
-	unmounted := s.BackupClaim == nil || isGoing(s.BackupClaim)
+	unmounted := s.BackupPVC == nil || isGoing(s.BackupPVC)
 	if j == nil {
 		old := expired(s)
 		return Step{Action: StartPrune, Targets: old}, len(old) > 0 && !unmounted
@@ -100,7 +100,7 @@ func provenHere(s *instance.State) []*v1.MySQLBackup {
 // removable is an archive in the folder that we gave it.
 func removable(s *instance.State, r *v1.MySQLBackup) bool {
 	a := r.Spec.Archive
-	return a != nil && a.ClaimName == s.Life.BackupClaimName() && a.Path == path.Join(r.Name, archiveName)
+	return a != nil && a.PVCName == s.Life.BackupPVCName() && a.Path == path.Join(r.Name, archiveName)
 }
 
 // listed records are those that the prune Job was made for and that are still
@@ -129,7 +129,7 @@ func wipe(s *instance.State) (Step, bool) {
 	if step, open := reach(s); open {
 		return step, true
 	}
-	if s.DataClaim == nil || s.DataClaim.DeletionTimestamp != nil {
+	if s.DataPVC == nil || s.DataPVC.DeletionTimestamp != nil {
 		return Step{}, false
 	}
 	if s.Wipe == nil {
@@ -159,7 +159,7 @@ func unlatch(s *instance.State) (Step, bool) {
 			step.Message = "Older backups could not be removed, which is tried again with the next one: " + failure(j)
 		}
 	}
-	return step, s.DataVolume != nil && instance.Holds(s.DataVolume)
+	return step, s.DataPV != nil && instance.Holds(s.DataPV)
 }
 
 // jobs go with their pods: also a completed pod keeps its volumes.
@@ -170,7 +170,7 @@ func claim(s *instance.State) (Step, bool) {
 	if s.Origin != nil {
 		return letHandleGo(s.Origin, Step{}), true
 	}
-	switch c := s.DataClaim; {
+	switch c := s.DataPVC; {
 	case c == nil:
 		return Step{}, false
 	case c.DeletionTimestamp == nil || instance.Holds(c):
@@ -181,7 +181,7 @@ func claim(s *instance.State) (Step, bool) {
 
 // giveBack the volume of the backups: the claim that a rescue had goes.
 func giveBack(s *instance.State) (Step, bool) {
-	c := s.BackupClaim
+	c := s.BackupPVC
 	if c == nil || c.Namespace == s.Life.Namespace {
 		return Step{}, false
 	}

@@ -36,21 +36,21 @@ func running(changes ...change) *instance.State {
 		Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}},
 		Claim:     composite("MySQL", "db", "claim"),
 		XR:        composite("XMySQL", "db-x", xrUID),
-		DataClaim: &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: life.DataClaimName(), Namespace: "default", UID: "claim", Finalizers: []string{v1.Finalizer}},
+		DataPVC: &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: life.DataPVCName(), Namespace: "default", UID: "claim", Finalizers: []string{v1.Finalizer}},
 			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: volume1, StorageClassName: new("fast")},
 			Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 		},
-		DataVolume: &corev1.PersistentVolume{
+		DataPV: &corev1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: volume1, Finalizers: []string{v1.Finalizer}, Labels: life.Labels()},
 			Spec: corev1.PersistentVolumeSpec{
 				PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-				ClaimRef:                      &corev1.ObjectReference{Namespace: "default", Name: life.DataClaimName(), UID: "claim"},
+				ClaimRef:                      &corev1.ObjectReference{Namespace: "default", Name: life.DataPVCName(), UID: "claim"},
 			},
 			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 		},
-		BackupClaim: &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: life.BackupClaimName(), Namespace: "default", Labels: backupLabels(life), Annotations: map[string]string{annotationLatched: "pvc-2"}},
+		BackupPVC: &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: life.BackupPVCName(), Namespace: "default", Labels: backupLabels(life), Annotations: map[string]string{annotationLatched: "pvc-2"}},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				VolumeName: "pvc-2", StorageClassName: new("fast"),
 				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
@@ -62,8 +62,8 @@ func running(changes ...change) *instance.State {
 	s.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
 	s.XR.Spec.StorageSize, s.XR.Spec.DeletionPolicy = new("1Gi"), v1.DeletionBackup
 	s.Claim.Spec = s.XR.Spec
-	s.DataVolume.Annotations = identity(s)
-	s.DataVolume.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
+	s.DataPV.Annotations = identity(s)
+	s.DataPV.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
 	return apply(s, changes)
 }
 
@@ -100,29 +100,29 @@ func dead(s *instance.State) {
 }
 
 // claimDies while our finalizer is on it.
-func claimDies(s *instance.State) { s.DataClaim.DeletionTimestamp = &metav1.Time{Time: now} }
+func claimDies(s *instance.State) { s.DataPVC.DeletionTimestamp = &metav1.Time{Time: now} }
 
 // claimGone is one that somebody took the finalizer from.
-func claimGone(s *instance.State) { s.DataClaim = nil }
+func claimGone(s *instance.State) { s.DataPVC = nil }
 
 // unbound volume can be had by a claim of its name.
-func unbound(s *instance.State) { s.DataVolume.Spec.ClaimRef.UID = "" }
+func unbound(s *instance.State) { s.DataPV.Spec.ClaimRef.UID = "" }
 
 // atPlace is a volume that is reserved for the place of the rescue.
 func atPlace(s *instance.State) {
-	s.DataVolume.Spec.ClaimRef = reserved(s.Place().Namespace, s.Place().Data)
+	s.DataPV.Spec.ClaimRef = reserved(s.Place().Namespace, s.Place().Data)
 }
 
 // mounted at the place of the rescue.
 func mounted(s *instance.State) {
 	atPlace(s)
-	s.DataClaim = handle(s)
+	s.DataPVC = handle(s)
 }
 
 // homeless life: its namespace goes, and its claims go with it.
 func homeless(s *instance.State) {
 	s.Namespace.DeletionTimestamp = &metav1.Time{Time: now}
-	s.Origin, s.DataClaim, s.BackupClaim = s.DataClaim, nil, nil
+	s.Origin, s.DataPVC, s.BackupPVC = s.DataPVC, nil, nil
 	s.Origin.DeletionTimestamp = &metav1.Time{Time: now}
 }
 
@@ -132,7 +132,7 @@ func superseded(s *instance.State) { s.Superseded, s.Claim = true, nil }
 // orphaned life: its XR was let go by somebody else.
 func orphaned(s *instance.State) {
 	s.Lost, s.Claim = true, nil
-	s.Origin, s.DataClaim = s.DataClaim, nil
+	s.Origin, s.DataPVC = s.DataPVC, nil
 }
 
 // lostSkip is the annotation of the volume, as the life has it.
@@ -191,7 +191,7 @@ func older(n int) change {
 				ObjectMeta: metav1.ObjectMeta{Name: name},
 				Spec: v1.MySQLBackupSpec{
 					Instance: v1.BackedUpInstance{XR: "earlier", NamespaceUID: "ns"},
-					Archive:  &v1.Archive{ClaimName: s.Life.BackupClaimName(), Path: name + "/" + archiveName},
+					Archive:  &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + archiveName},
 				},
 				Status: v1.MySQLBackupStatus{Phase: v1.BackupProven},
 			})
@@ -205,7 +205,7 @@ func reborn(s *instance.State) {
 	older(1)(s)
 	s.Records[0].Spec.Instance.NamespaceUID = earlierUID
 	s.XR.Status.Started, s.XR.Status.Previous, s.XR.Conditions = false, s.Records[0].Name, nil
-	s.BackupClaim = nil
+	s.BackupPVC = nil
 }
 
 // chosen backup, by the function.
@@ -228,15 +228,15 @@ func backupsOn(name, namespace string) *corev1.PersistentVolume {
 
 // inTheWay is what an earlier life in this namespace left, which had no data.
 func inTheWay(s *instance.State) {
-	s.BackupClaim, s.BackupVolume = running().BackupClaim, backupsOn("pvc-2", "ns")
+	s.BackupPVC, s.BackupPV = running().BackupPVC, backupsOn("pvc-2", "ns")
 }
 
-func claimOfBackupsGone(s *instance.State) { s.BackupClaim = nil }
+func claimOfBackupsGone(s *instance.State) { s.BackupPVC = nil }
 
 // letGone is a volume that our finalizer is off.
-func letGone(s *instance.State) { s.BackupVolume.Finalizers = nil }
+func letGone(s *instance.State) { s.BackupPV.Finalizers = nil }
 
-// restoring since that many seconds after the backup claim's deletion.
+// restoring since that many seconds after the backup PVC's deletion.
 func restoring(seconds int, how ...func(*instance.Job)) change {
 	return func(s *instance.State) {
 		s.Restore = &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(time.Duration(seconds) * time.Second))}}}
@@ -247,32 +247,32 @@ func restoring(seconds int, how ...func(*instance.Job)) change {
 }
 
 func hostPath(s *instance.State) {
-	s.DataVolume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/var/lib/x/" + volume1}
+	s.DataPV.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/var/lib/x/" + volume1}
 }
 
-// classless is a data claim that waits for a volume of its name.
-func classless(s *instance.State) { s.DataClaim.Spec.StorageClassName = new("") }
+// classless is a data PVC that waits for a volume of its name.
+func classless(s *instance.State) { s.DataPVC.Spec.StorageClassName = new("") }
 
-func released(s *instance.State) { s.DataVolume.Finalizers = nil }
+func released(s *instance.State) { s.DataPV.Finalizers = nil }
 
 // broken Job, of something that has nothing to do with room.
 func broken(s *instance.State) { s.Backup.Report.ExitCode = archive.ExitFailed }
 
-// backupUnbound is a claim of the backups that nothing has used yet.
+// backupUnbound is a backup PVC that nothing has used yet.
 func backupUnbound(s *instance.State) {
-	s.BackupClaim.Spec.VolumeName, s.BackupClaim.Status.Phase, s.BackupClaim.Annotations = "", corev1.ClaimPending, nil
+	s.BackupPVC.Spec.VolumeName, s.BackupPVC.Status.Phase, s.BackupPVC.Annotations = "", corev1.ClaimPending, nil
 }
 
 func larger(s *instance.State) { s.XR.Spec.StorageSize = new("2Gi") }
 
-func going(s *instance.State) { s.BackupClaim.DeletionTimestamp = &metav1.Time{Time: now} }
+func going(s *instance.State) { s.BackupPVC.DeletionTimestamp = &metav1.Time{Time: now} }
 
-func noClaim(s *instance.State) { s.DataClaim, s.DataVolume, s.Backup = nil, nil, nil }
+func noClaim(s *instance.State) { s.DataPVC, s.DataPV, s.Backup = nil, nil, nil }
 
 // ephemeral Database: nothing of it outlives its pod, and nothing is protected.
 func ephemeral(s *instance.State) {
 	s.Life.Kind = v1.KindDatabase
-	s.DataClaim, s.DataVolume, s.BackupClaim = nil, nil, nil
+	s.DataPVC, s.DataPV, s.BackupPVC = nil, nil, nil
 	s.XR.Spec.StorageSize, s.XR.Status.Volume = nil, ""
 	s.Claim.Spec = s.XR.Spec
 	s.XR.SetFinalizers(nil)
@@ -281,7 +281,7 @@ func ephemeral(s *instance.State) {
 
 func asDatabase(s *instance.State) {
 	s.Life.Kind = v1.KindDatabase
-	s.DataVolume.Spec.ClaimRef.Name = s.Life.DataClaimName()
+	s.DataPV.Spec.ClaimRef.Name = s.Life.DataPVCName()
 }
 
 func discard(s *instance.State) { s.Claim.Spec.DeletionPolicy = v1.DeletionDiscard }
@@ -295,7 +295,7 @@ func marked(s *instance.State) {
 }
 
 func neverHadVolume(s *instance.State) {
-	s.DataClaim.Spec.VolumeName, s.DataVolume, s.XR.Status = "", nil, v1.MySQLStatus{}
+	s.DataPVC.Spec.VolumeName, s.DataPV, s.XR.Status = "", nil, v1.MySQLStatus{}
 }
 
 // failedForRoom is a record that says already what the Job says: full.
@@ -332,7 +332,7 @@ func restorable(n int, status metav1.ConditionStatus) change {
 // ownNote is that of the life's own backup.
 func ownNote(s *instance.State) {
 	r := s.Record().DeepCopy()
-	r.Spec.Archive = &v1.Archive{ClaimName: s.Life.BackupClaimName(), Path: r.Name + "/" + archiveName}
+	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + archiveName}
 	s.Notes = []instance.Note{{Name: r.Name, Volume: "pvc-2", BackupNote: r.Note()}}
 }
 

@@ -25,20 +25,20 @@ const (
 	Protect Action = "Protect"
 	// Supersede deletes an XR whose claim has bound another one.
 	Supersede Action = "Supersede"
-	// MakeBackupVolume makes the backup claim, and its volume on hostPath.
-	MakeBackupVolume Action = "MakeBackupVolume"
-	// GrowBackupVolume with the instance.
-	GrowBackupVolume Action = "GrowBackupVolume"
-	// DropBackupClaim deletes a backup claim that is too small and has no volume, or
+	// MakeBackupPV makes the backup PVC, and its volume on hostPath.
+	MakeBackupPV Action = "MakeBackupPV"
+	// GrowBackupPV with the instance.
+	GrowBackupPV Action = "GrowBackupPV"
+	// DropBackupPVC deletes a backup PVC that is too small and has no volume, or
 	// that is in the way of an earlier namespace's volume.
-	DropBackupClaim Action = "DropBackupClaim"
-	// ReleaseBackupVolume gives an empty volume that is in that way its reclaim
+	DropBackupPVC Action = "DropBackupPVC"
+	// ReleaseBackupPV gives an empty volume that is in that way its reclaim
 	// policy back, and drops our finalizer.
-	ReleaseBackupVolume Action = "ReleaseBackupVolume"
+	ReleaseBackupPV Action = "ReleaseBackupPV"
 	// Inherit makes the backup volume of an earlier namespace this namespace's.
 	Inherit Action = "Inherit"
-	// LatchBackupVolume keeps the volume that the backup claim is bound to.
-	LatchBackupVolume Action = "LatchBackupVolume"
+	// LatchBackupPV keeps the volume that the backup PVC is bound to.
+	LatchBackupPV Action = "LatchBackupPV"
 	// Look writes status.previous.
 	Look Action = "Look"
 	// Tell writes status.trouble.
@@ -50,7 +50,7 @@ const (
 	// Fence stops the server of a living instance, and Unfence lets it run again.
 	Fence   Action = "Fence"
 	Unfence Action = "Unfence"
-	// ReleaseHandle lets a data claim go that is being deleted, while its volume is
+	// ReleaseHandle lets a data PVC go that is being deleted, while its volume is
 	// kept. Rebind makes the volume bindable for the next claim of that name, and
 	// MakeHandle makes that claim where no function does.
 	ReleaseHandle Action = "ReleaseHandle"
@@ -89,7 +89,7 @@ const (
 	// StartWipe makes the Job that empties a hostPath folder.
 	StartWipe Action = "StartWipe"
 	// ReleaseVolume gives the data volume its reclaim policy back, and
-	// ReleaseClaim deletes the data claim. Both drop our finalizer.
+	// ReleaseClaim deletes the data PVC. Both drop our finalizer.
 	ReleaseVolume Action = "ReleaseVolume"
 	ReleaseClaim  Action = "ReleaseClaim"
 	// ReleaseXR and FreeName drop the finalizers of XR and claim.

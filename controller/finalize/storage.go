@@ -17,24 +17,24 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// makeBackupVolume, or the claim of one that lost its own.
-func (p *Performer) makeBackupVolume(ctx context.Context, s *instance.State, _ Step) error {
-	switch v := s.BackupVolume; {
+// makeBackupPV, or the claim of one that lost its own.
+func (p *Performer) makeBackupPV(ctx context.Context, s *instance.State, _ Step) error {
+	switch v := s.BackupPV; {
 	case v != nil:
 		if err := p.change(ctx, v, func() { v.Spec.ClaimRef = reserved(s.Place().Namespace, s.Place().Backup) }); err != nil {
 			return err
 		}
 	case v == nil && s.HostPath():
-		if err := p.create(ctx, backupVolume(s)); err != nil {
+		if err := p.create(ctx, backupPV(s)); err != nil {
 			return err
 		}
 	}
-	return p.create(ctx, backupClaim(s, p.BackupClass))
+	return p.create(ctx, backupPVC(s, p.BackupClass))
 }
 
-// latchBackupVolume makes the volume outlive its claim, and say whose it is.
-func (p *Performer) latchBackupVolume(ctx context.Context, s *instance.State, _ Step) error {
-	v, c := &corev1.PersistentVolume{}, s.BackupClaim
+// latchBackupPV makes the volume outlive its claim, and say whose it is.
+func (p *Performer) latchBackupPV(ctx context.Context, s *instance.State, _ Step) error {
+	v, c := &corev1.PersistentVolume{}, s.BackupPVC
 	if err := p.Reader.Get(ctx, client.ObjectKey{Name: c.Spec.VolumeName}, v); err != nil {
 		return err
 	}
@@ -51,10 +51,10 @@ func (p *Performer) latchBackupVolume(ctx context.Context, s *instance.State, _ 
 	return p.change(ctx, c, func() { annotate(c, annotationLatched, v.Name) })
 }
 
-// growBackupVolume where its class lets it. Where it does not, the size is noted,
+// growBackupPV where its class lets it. Where it does not, the size is noted,
 // and not asked for again.
-func (p *Performer) growBackupVolume(ctx context.Context, s *instance.State, _ Step) error {
-	c := s.BackupClaim
+func (p *Performer) growBackupPV(ctx context.Context, s *instance.State, _ Step) error {
+	c := s.BackupPVC
 	size, _ := wantedSize(s)
 	before := c.DeepCopy()
 	err := p.change(ctx, c, func() { c.Spec.Resources.Requests[corev1.ResourceStorage] = size })
@@ -64,10 +64,10 @@ func (p *Performer) growBackupVolume(ctx context.Context, s *instance.State, _ S
 	return err
 }
 
-// dropBackupClaim as it was read: as soon as it has a volume, there may be
+// dropBackupPVC as it was read: as soon as it has a volume, there may be
 // something on that.
-func (p *Performer) dropBackupClaim(ctx context.Context, s *instance.State, _ Step) error {
-	c := s.BackupClaim
+func (p *Performer) dropBackupPVC(ctx context.Context, s *instance.State, _ Step) error {
+	c := s.BackupPVC
 	asRead := client.Preconditions{UID: &c.UID, ResourceVersion: &c.ResourceVersion}
 	return client.IgnoreNotFound(p.Client.Delete(ctx, c.DeepCopy(), asRead))
 }
@@ -75,7 +75,7 @@ func (p *Performer) dropBackupClaim(ctx context.Context, s *instance.State, _ St
 // pin the volumes to the node that the data is on, the data's last: then both
 // are.
 func (p *Performer) pin(ctx context.Context, s *instance.State, _ Step) error {
-	if c := s.BackupClaim; c != nil && c.Spec.VolumeName != "" {
+	if c := s.BackupPVC; c != nil && c.Spec.VolumeName != "" {
 		v := &corev1.PersistentVolume{}
 		if err := p.Reader.Get(ctx, client.ObjectKey{Name: c.Spec.VolumeName}, v); err != nil {
 			return err
@@ -86,12 +86,12 @@ func (p *Performer) pin(ctx context.Context, s *instance.State, _ Step) error {
 			}
 		}
 	}
-	return p.change(ctx, s.DataVolume, func() { s.DataVolume.Spec.NodeAffinity = onNode(s.Node) })
+	return p.change(ctx, s.DataPV, func() { s.DataPV.Spec.NodeAffinity = onNode(s.Node) })
 }
 
 // latch the data volume: it stays whatever becomes of its claim.
 func (p *Performer) latch(ctx context.Context, s *instance.State, _ Step) error {
-	v := s.DataVolume
+	v := s.DataPV
 	return p.change(ctx, v, func() {
 		retain(v)
 		mark(v, s.Life.Labels(), identity(s))
@@ -120,10 +120,10 @@ func unretain(v *corev1.PersistentVolume) {
 // releaseVolume to what its class says becomes of it. One in a folder has none,
 // and goes with the XR.
 func (p *Performer) releaseVolume(ctx context.Context, s *instance.State, _ Step) error {
-	v := s.DataVolume
+	v := s.DataPV
 	return p.change(ctx, v, func() {
 		unretain(v)
-		if s.HostPath() && v.Name == s.Life.DataVolumeName() {
+		if s.HostPath() && v.Name == s.Life.DataPVName() {
 			goesWith(v, s.XR)
 		}
 	})
@@ -142,7 +142,7 @@ func goesWith(v *corev1.PersistentVolume, xr *instance.Composite) {
 
 // releaseClaim of the data.
 func (p *Performer) releaseClaim(ctx context.Context, s *instance.State, _ Step) error {
-	return p.releaseHandle(ctx, s, Step{Targets: []client.Object{s.DataClaim}})
+	return p.releaseHandle(ctx, s, Step{Targets: []client.Object{s.DataPVC}})
 }
 
 func annotate(o client.Object, key, value string) { mark(o, nil, map[string]string{key: value}) }

@@ -13,9 +13,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// TestDropBackupClaim: a claim that got a volume since it was read may have a
+// TestDropBackupPVC: a claim that got a volume since it was read may have a
 // backup on it, and stays.
-func TestDropBackupClaim(t *testing.T) {
+func TestDropBackupPVC(t *testing.T) {
 	cases := map[string]struct {
 		since func(*corev1.PersistentVolumeClaim)
 		stays bool
@@ -27,7 +27,7 @@ func TestDropBackupClaim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, w := context.Background(), newWorld(t, -1, false, byClaim)
 			read, now := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolumeClaim{}
-			at := client.ObjectKey{Namespace: "default", Name: running().Life.BackupClaimName()}
+			at := client.ObjectKey{Namespace: "default", Name: running().Life.BackupPVCName()}
 			if err := w.Get(ctx, at, read); err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +38,7 @@ func TestDropBackupClaim(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := (&Performer{Client: w, Reader: w}).Perform(ctx, &instance.State{BackupClaim: read}, Step{Action: DropBackupClaim})
+			err := (&Performer{Client: w, Reader: w}).Perform(ctx, &instance.State{BackupPVC: read}, Step{Action: DropBackupPVC})
 			if kerrors.IsConflict(err) != tc.stays {
 				t.Errorf("want a conflict: %t, got %v", tc.stays, err)
 			}
@@ -49,9 +49,9 @@ func TestDropBackupClaim(t *testing.T) {
 	}
 }
 
-// TestLatchBackupVolume: whoever may make a claim may name any volume in it, and
+// TestLatchBackupPV: whoever may make a claim may name any volume in it, and
 // gets none by that.
-func TestLatchBackupVolume(t *testing.T) {
+func TestLatchBackupPV(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ref     *corev1.ObjectReference
 		refused bool
@@ -65,9 +65,9 @@ func TestLatchBackupVolume(t *testing.T) {
 			ctx := context.Background()
 			v := leftBehind("pvc-2", earlierUID)
 			v.Spec.ClaimRef = tc.ref
-			c := running().BackupClaim
+			c := running().BackupPVC
 			w := newWorldOf(t, -1, false, []client.Object{v, c})
-			err := (&Performer{Client: w, Reader: w}).Perform(ctx, running(func(s *instance.State) { s.BackupClaim = c.DeepCopy() }), Step{Action: LatchBackupVolume})
+			err := (&Performer{Client: w, Reader: w}).Perform(ctx, running(func(s *instance.State) { s.BackupPVC = c.DeepCopy() }), Step{Action: LatchBackupPV})
 			if (err != nil) != tc.refused {
 				t.Errorf("want it refused: %t, got %v", tc.refused, err)
 			}
@@ -102,9 +102,9 @@ func TestGoesWith(t *testing.T) {
 			if tc.nameless {
 				s.XR.SetName("")
 			}
-			s.DataVolume.OwnerReferences = tc.have
-			goesWith(s.DataVolume, s.XR)
-			if diff := cmp.Diff(tc.want, s.DataVolume.OwnerReferences); diff != "" {
+			s.DataPV.OwnerReferences = tc.have
+			goesWith(s.DataPV, s.XR)
+			if diff := cmp.Diff(tc.want, s.DataPV.OwnerReferences); diff != "" {
 				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
 			}
 		})

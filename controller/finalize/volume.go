@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// annotationLatched of a backup claim names the volume that was made to outlive
+	// annotationLatched of a backup PVC names the volume that was made to outlive
 	// it.
 	annotationLatched = v1.Group + "/latched"
-	// annotationTried of a backup claim is the size that its class refused.
+	// annotationTried of a backup PVC is the size that its class refused.
 	annotationTried = v1.Group + "/refused-size"
 )
 
-// backupClaim is the handle of the volume that holds the backups of all lives of
+// backupPVC is the handle of the volume that holds the backups of all lives of
 // an instance. It has no owner and no XR's label: nothing takes it along.
-func backupClaim(s *instance.State, class *string) *corev1.PersistentVolumeClaim {
+func backupPVC(s *instance.State, class *string) *corev1.PersistentVolumeClaim {
 	size, _ := wantedSize(s)
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
@@ -34,12 +34,12 @@ func backupClaim(s *instance.State, class *string) *corev1.PersistentVolumeClaim
 		},
 	}
 	if class == nil {
-		c.Spec.StorageClassName = s.DataClaim.Spec.StorageClassName
+		c.Spec.StorageClassName = s.DataPVC.Spec.StorageClassName
 	}
 	if s.HostPath() {
-		c.Spec.StorageClassName, c.Spec.VolumeName = new(""), s.Life.BackupVolumeName(s.NamespaceUID())
+		c.Spec.StorageClassName, c.Spec.VolumeName = new(""), s.Life.BackupPVName(s.NamespaceUID())
 	}
-	if v := s.BackupVolume; v != nil {
+	if v := s.BackupPV; v != nil {
 		c.Spec.StorageClassName, c.Spec.VolumeName = &v.Spec.StorageClassName, v.Name
 		if room, ok := v1.StorageOf(v.Spec.Capacity); ok && size.Cmp(room) > 0 {
 			c.Spec.Resources.Requests[corev1.ResourceStorage] = room // It binds first, and grows then.
@@ -48,10 +48,10 @@ func backupClaim(s *instance.State, class *string) *corev1.PersistentVolumeClaim
 	return c
 }
 
-// backupVolume is a folder beside the data's, on the same node.
-func backupVolume(s *instance.State) *corev1.PersistentVolume {
+// backupPV is a folder beside the data's, on the same node.
+func backupPV(s *instance.State) *corev1.PersistentVolume {
 	size, _ := wantedSize(s)
-	name := s.Life.BackupVolumeName(s.NamespaceUID())
+	name := s.Life.BackupPVName(s.NamespaceUID())
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: backupLabels(s.Life), Annotations: backupAnnotations(s), Finalizers: []string{v1.Finalizer},
@@ -61,11 +61,11 @@ func backupVolume(s *instance.State) *corev1.PersistentVolume {
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: size},
 			ClaimRef:                      reserved(s.Place().Namespace, s.Place().Backup),
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			NodeAffinity:                  s.DataVolume.Spec.NodeAffinity,
+			NodeAffinity:                  s.DataPV.Spec.NodeAffinity,
 		},
 	}
 	v.Spec.HostPath = &corev1.HostPathVolumeSource{
-		Path: path.Join(path.Dir(s.DataVolume.Spec.HostPath.Path), name),
+		Path: path.Join(path.Dir(s.DataPV.Spec.HostPath.Path), name),
 		Type: new(corev1.HostPathDirectoryOrCreate),
 	}
 	return v

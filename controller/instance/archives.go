@@ -29,7 +29,7 @@ type Archives struct {
 	Notes   []Note
 	// Volumes that hold backups of the instance.
 	Volumes []corev1.PersistentVolume
-	// Claim of the backups in the instance's own namespace; nil where it is gone.
+	// Backup PVC in the instance's own namespace; nil where it is gone.
 	Claim *corev1.PersistentVolumeClaim
 	// Erasing are the Jobs that remove archives, by the names of their records.
 	Erasing map[string]*Job
@@ -48,10 +48,10 @@ func (g *Gatherer) Archives(ctx context.Context, k Key) (*Archives, error) {
 	if a.Records, err = Records(ctx, g.Reader, a.Life); err != nil {
 		return nil, err
 	}
-	if a.Volumes, err = g.backupVolumes(ctx, a.Life); err != nil {
+	if a.Volumes, err = g.backupPVs(ctx, a.Life); err != nil {
 		return nil, err
 	}
-	if a.Claim, err = g.claim(ctx, k.Namespace, a.Life.BackupClaimName()); err != nil {
+	if a.Claim, err = g.claim(ctx, k.Namespace, a.Life.BackupPVCName()); err != nil {
 		return nil, err
 	}
 	a.arrange()

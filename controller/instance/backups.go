@@ -16,18 +16,18 @@ import (
 // backups have a claim, or a volume that an earlier claim was bound to.
 func (g *Gatherer) backups(ctx context.Context, s *State) error {
 	var err error
-	if s.BackupClaim, err = g.claim(ctx, s.Place().Namespace, s.Place().Backup); err != nil {
+	if s.BackupPVC, err = g.claim(ctx, s.Place().Namespace, s.Place().Backup); err != nil {
 		return err
 	}
-	if s.BackupVolume, err = g.backupVolume(ctx, s); err != nil {
+	if s.BackupPV, err = g.backupPV(ctx, s); err != nil {
 		return err
 	}
 	if s.Inheritance, err = g.inheritance(ctx, s); err != nil {
 		return err
 	}
 	next := s.Inheritance
-	if next == nil && s.BackupClaim == nil {
-		next = s.BackupVolume
+	if next == nil && s.BackupPVC == nil {
+		next = s.BackupPV
 	}
 	if s.BackupBusy, err = g.busy(ctx, next); err != nil || s.Inheritance == nil {
 		return err
@@ -46,9 +46,9 @@ func (g *Gatherer) busy(ctx context.Context, v *corev1.PersistentVolume) (bool, 
 	return c != nil && c.UID == ref.UID, err
 }
 
-// backupVolume of the claim, or of the instance in this very namespace.
-func (g *Gatherer) backupVolume(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
-	switch c := s.BackupClaim; {
+// backupPV of the claim, or of the instance in this very namespace.
+func (g *Gatherer) backupPV(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
+	switch c := s.BackupPVC; {
 	case c == nil:
 		return g.findBackups(ctx, s, func(v *corev1.PersistentVolume) bool {
 			return NamespaceOf(v) != "" && NamespaceOf(v) == s.NamespaceUID()
@@ -56,8 +56,8 @@ func (g *Gatherer) backupVolume(ctx context.Context, s *State) (*corev1.Persiste
 	case c.Spec.VolumeName == "" || !s.historic():
 		return nil, nil //nolint:nilnil // No volume, or nobody asks.
 	}
-	v, err := get(ctx, g.Reader, &corev1.PersistentVolume{}, "", s.BackupClaim.Spec.VolumeName)
-	if err != nil || v == nil || !Bound(v, s.BackupClaim) {
+	v, err := get(ctx, g.Reader, &corev1.PersistentVolume{}, "", s.BackupPVC.Spec.VolumeName)
+	if err != nil || v == nil || !Bound(v, s.BackupPVC) {
 		return nil, err
 	}
 	return v, nil
@@ -88,7 +88,7 @@ func (g *Gatherer) findBackups(ctx context.Context, s *State, wanted func(*corev
 // has for its backups: the usual one, or one of a rescue.
 func (s *State) backupsOf(v *corev1.PersistentVolume) bool {
 	ref := v.Spec.ClaimRef
-	return ref == nil || ref.Namespace == v1.RescueNamespace || ref.Namespace == s.Life.Namespace && ref.Name == s.Life.BackupClaimName()
+	return ref == nil || ref.Namespace == v1.RescueNamespace || ref.Namespace == s.Life.Namespace && ref.Name == s.Life.BackupPVCName()
 }
 
 // inheritance is the volume of the backup that the function chose, where an
@@ -99,7 +99,7 @@ func (g *Gatherer) inheritance(ctx context.Context, s *State) (*corev1.Persisten
 		return nil, nil //nolint:nilnil // There is nothing to inherit.
 	}
 	return g.findBackups(ctx, s, func(v *corev1.PersistentVolume) bool {
-		here := NamespaceOf(v) == s.NamespaceUID() || s.BackupClaim != nil && Bound(v, s.BackupClaim)
+		here := NamespaceOf(v) == s.NamespaceUID() || s.BackupPVC != nil && Bound(v, s.BackupPVC)
 		return !here && Holds(v) && HasBackupsOf(v, r.Spec.Instance.NamespaceUID)
 	})
 }
@@ -140,7 +140,7 @@ func (s *State) backupNamed(name string) *v1.MySQLBackup {
 // Disinherited is true if the volume of such a backup cannot be found. A new one
 // would be in its way when it comes back.
 func (s *State) Disinherited() bool {
-	return s.Inherited() != nil && s.Inheritance == nil && s.BackupClaim == nil && s.BackupVolume == nil
+	return s.Inherited() != nil && s.Inheritance == nil && s.BackupPVC == nil && s.BackupPV == nil
 }
 
 // Foreign is true if a proven backup is from an earlier namespace of the same
@@ -154,7 +154,7 @@ func (s *State) Foreign(r *v1.MySQLBackup) bool {
 // the backups of this life lie on.
 func (s *State) Here(r *v1.MySQLBackup) bool {
 	uid := r.Spec.Instance.NamespaceUID
-	return uid == s.NamespaceUID() || s.BackupVolume != nil && HasBackupsOf(s.BackupVolume, uid)
+	return uid == s.NamespaceUID() || s.BackupPV != nil && HasBackupsOf(s.BackupPV, uid)
 }
 
 // NamespaceOf is the UID of the namespace that a volume is for.

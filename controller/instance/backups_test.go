@@ -51,8 +51,8 @@ func at(namespace, name string, uid types.UID) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Namespace: namespace, Name: name, UID: uid}
 }
 
-func backupClaimOn(volume string) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{ObjectMeta: meta(life.BackupClaimName(), nil), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
+func backupPVCOn(volume string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: meta(life.BackupPVCName(), nil), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
 }
 
 // TestGatherBackups: an earlier namespace's volume is inherited with the
@@ -63,7 +63,7 @@ func TestGatherBackups(t *testing.T) {
 		Busy, Restore              bool
 		Trouble                    bool
 	}
-	old, usual := recordOf("earlier"), life.BackupClaimName()
+	old, usual := recordOf("earlier"), life.BackupPVCName()
 	left := func() *corev1.PersistentVolume { return backupsAt("pv-0", "earlier", at("default", usual, "gone")) }
 	started := choosing("b", "Running")
 	started.Object["status"].(map[string]any)["started"] = true
@@ -88,11 +88,11 @@ func TestGatherBackups(t *testing.T) {
 		"TheRight":  {reason: "Each namespace had its own.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-a", "first", nil), left(), backupsAt("pv-z", "last", nil)}, want: want{Inheritance: "pv-0"}},
 		"Inherited": {reason: "It has the backups of those before, too.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-2", "second", nil), "zero,earlier")}, want: want{Inheritance: "pv-2"}},
 		"Done":      {reason: "It is this namespace's, and its claim is made.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-0", "ns", at("default", usual, "")), "earlier")}, want: want{Volume: "pv-0"}},
-		"DoneClaim": {reason: "And bound.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-0", "ns", at("default", usual, "")), "earlier"), backupClaimOn("pv-0")}, want: want{Claim: "pv-0", Volume: "pv-0"}},
-		"ByHand":    {reason: "A person may bind it as well.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", usual, "")), backupClaimOn("pv-0")}, want: want{Claim: "pv-0", Volume: "pv-0"}},
-		"Forged":    {reason: "A claim that names a volume does not have it.", have: []client.Object{choosing("b", "Running"), recordOf("ns"), left(), backupClaimOn("pv-0")}, want: want{Claim: "pv-0"}},
+		"DoneClaim": {reason: "And bound.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-0", "ns", at("default", usual, "")), "earlier"), backupPVCOn("pv-0")}, want: want{Claim: "pv-0", Volume: "pv-0"}},
+		"ByHand":    {reason: "A person may bind it as well.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", usual, "")), backupPVCOn("pv-0")}, want: want{Claim: "pv-0", Volume: "pv-0"}},
+		"Forged":    {reason: "A claim that names a volume does not have it.", have: []client.Object{choosing("b", "Running"), recordOf("ns"), left(), backupPVCOn("pv-0")}, want: want{Claim: "pv-0"}},
 		"InTheWay": {reason: "An empty one is in its place, and a restore that looks on it.",
-			have: []client.Object{choosing("b", "Running"), old, left(), backupClaimOn("pv-2"), backupsAt("pv-2", "ns", at("default", usual, "")), jobAt("default", life.RestoreJobName())}, want: want{Claim: "pv-2", Volume: "pv-2", Inheritance: "pv-0", Restore: true}},
+			have: []client.Object{choosing("b", "Running"), old, left(), backupPVCOn("pv-2"), backupsAt("pv-2", "ns", at("default", usual, "")), jobAt("default", life.RestoreJobName())}, want: want{Claim: "pv-2", Volume: "pv-2", Inheritance: "pv-0", Restore: true}},
 		"Busy":     {reason: "The rescue has not given it back.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at(v1.RescueNamespace, "backups-0", "rescue")), rescue}, want: want{Inheritance: "pv-0", Busy: true}},
 		"Lent":     {reason: "A person gave it to another claim.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", "mine", "x"))}, want: want{Trouble: true}},
 		"Released": {reason: "What nothing keeps may go at any time.", have: []client.Object{choosing("b", "Running"), old, released(left())}, want: want{Trouble: true}},
@@ -109,11 +109,11 @@ func TestGatherBackups(t *testing.T) {
 			}
 			s := lives[0]
 			got := want{Busy: s.BackupBusy, Restore: s.Restore != nil, Trouble: strings.Contains(s.Trouble, usual)}
-			if s.BackupClaim != nil {
-				got.Claim = s.BackupClaim.Spec.VolumeName
+			if s.BackupPVC != nil {
+				got.Claim = s.BackupPVC.Spec.VolumeName
 			}
-			if s.BackupVolume != nil {
-				got.Volume = s.BackupVolume.Name
+			if s.BackupPV != nil {
+				got.Volume = s.BackupPV.Name
 			}
 			if s.Inheritance != nil {
 				got.Inheritance = s.Inheritance.Name

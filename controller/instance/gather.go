@@ -93,13 +93,13 @@ func (g *Gatherer) life(ctx context.Context, s *State) error {
 		return g.ending(ctx, s)
 	}
 	going := func(c *corev1.PersistentVolumeClaim) bool { return c != nil && c.DeletionTimestamp != nil }
-	if going(s.DataClaim) || going(s.BackupClaim) { // A restore that has ended holds both.
+	if going(s.DataPVC) || going(s.BackupPVC) { // A restore that has ended holds both.
 		var err error
 		if s.Restore, err = g.job(ctx, s, s.Life.Namespace, s.Life.RestoreJobName()); err != nil {
 			return err
 		}
 	}
-	if going(s.DataClaim) {
+	if going(s.DataPVC) {
 		return g.pods(ctx, s)
 	}
 	return g.trouble(ctx, s)

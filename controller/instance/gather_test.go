@@ -65,7 +65,7 @@ func meta(name string, labels map[string]string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}
 }
 
-func dataClaim(labels map[string]string) *corev1.PersistentVolumeClaim {
+func dataPVC(labels map[string]string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{ObjectMeta: meta("db-pvc", labels), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}}
 }
 
@@ -100,7 +100,7 @@ func hidden(u *unstructured.Unstructured) *unstructured.Unstructured {
 }
 
 func claimAt(namespace, name string, uid types.UID) *corev1.PersistentVolumeClaim {
-	c := dataClaim(key.Life(uid).Labels())
+	c := dataPVC(key.Life(uid).Labels())
 	c.Namespace, c.Name = namespace, name
 	return c
 }
@@ -131,7 +131,7 @@ func record(name, of string, at int64) *v1.MySQLBackup {
 
 // summary of a State, as far as a test asks.
 type summary struct {
-	XR, Claim, DataClaim, Origin, DataVolume, Deployment, Backup string
+	XR, Claim, DataPVC, Origin, DataPV, Deployment, Backup string
 
 	Lost, Earlier         bool
 	Superseded            bool
@@ -152,11 +152,11 @@ func summarize(s *State) summary {
 	if s.Claim != nil {
 		out.Claim = s.Claim.GetName()
 	}
-	if s.DataClaim != nil {
-		out.DataClaim = s.DataClaim.Name
+	if s.DataPVC != nil {
+		out.DataPVC = s.DataPVC.Name
 	}
-	if s.DataVolume != nil {
-		out.DataVolume = s.DataVolume.Name
+	if s.DataPV != nil {
+		out.DataPV = s.DataPV.Name
 	}
 	if s.Backup != nil {
 		out.Backup = s.Backup.Name
@@ -183,20 +183,20 @@ func TestGather(t *testing.T) {
 	}{
 		"Lost": {reason: "Its XR is gone, and its volume holds the data: that is a life that ends.",
 			have: []client.Object{heldVolume("uid-1", "default"), claimAt("default", "db-pvc", "uid-1"), jobAt("default", life.RescueName("backup")), jobAt("default", "backup-db-job")},
-			want: []summary{{Lost: true, Origin: "default/db-pvc", DataVolume: "pv", Backup: life.RescueName("backup"), Strays: []string{"backup-db-job"}}}},
+			want: []summary{{Lost: true, Origin: "default/db-pvc", DataPV: "pv", Backup: life.RescueName("backup"), Strays: []string{"backup-db-job"}}}},
 		"LostAndNew": {reason: "What it leaves decides what the next one starts from, which has the usual claim.",
-			have: []client.Object{heldVolume("uid-0", "default"), xr("new", "uid-1", "db", false), boundClaim("new"), dataClaim(ours)},
-			want: []summary{{Lost: true, DataVolume: "pv"}, {XR: "new", Claim: "db", DataClaim: "db-pvc", Earlier: true}}},
+			have: []client.Object{heldVolume("uid-0", "default"), xr("new", "uid-1", "db", false), boundClaim("new"), dataPVC(ours)},
+			want: []summary{{Lost: true, DataPV: "pv"}, {XR: "new", Claim: "db", DataPVC: "db-pvc", Earlier: true}}},
 		"LostByLabel": {reason: "An XR whose labels somebody took is not lost.",
 			have: []client.Object{heldVolume("uid-1", "default"), hidden(xr("x", "uid-1", "db", false))}, want: []summary{{}}},
 		"NotHeld":  {reason: "A volume that was released holds nothing.", have: []client.Object{released(heldVolume("uid-1", "default"))}, want: []summary{{}}},
 		"NotKnown": {reason: "A volume that is not this instance's by its own word is not its.", have: []client.Object{heldVolume("uid-1", "other")}, want: []summary{{}}},
 		"NamespaceGone": {reason: "What is to be mounted is in the controller's namespace for it.", noNamespace: true,
 			have: []client.Object{onVolume(xr("x", "uid-1", "db", true)), heldVolume("uid-1", "default"), claimAt(v1.RescueNamespace, life.RescueName("data"), "uid-1"), jobAt(v1.RescueNamespace, life.RescueName("backup"))},
-			want: []summary{{XR: "x", DataClaim: life.RescueName("data"), DataVolume: "pv", Backup: life.RescueName("backup")}}},
+			want: []summary{{XR: "x", DataPVC: life.RescueName("data"), DataPV: "pv", Backup: life.RescueName("backup")}}},
 		"Beside": {reason: "A life that lost its XR, and then its namespace, had its data mounted there.", noNamespace: true,
 			have: []client.Object{heldVolume("uid-1", "default"), claimAt("default", life.RescueName("data"), "uid-1")},
-			want: []summary{{Lost: true, Origin: "default/" + life.RescueName("data"), DataVolume: "pv"}}},
+			want: []summary{{Lost: true, Origin: "default/" + life.RescueName("data"), DataPV: "pv"}}},
 		"Nothing": {reason: "An event of something long gone.", want: []summary{{}}},
 		"Claim":   {reason: "A claim without an XR.", have: []client.Object{boundClaim("")}, want: []summary{{Claim: "db"}}},
 		"Lives": {reason: "Both are instances of this name; only one is the claim's. The one that ends comes first.",
@@ -209,11 +209,11 @@ func TestGather(t *testing.T) {
 			have: []client.Object{xr("x", "uid-1", "db", false)}, want: []summary{{XR: "x", Superseded: true}}},
 		"Unbound": {reason: "A claim that has bound none yet, or is not there, supersedes nothing.", have: []client.Object{xr("x", "uid-1", "db", false), boundClaim("")}, want: []summary{{XR: "x"}}},
 		"Liar":    {reason: "A label is where to look, no proof.", have: []client.Object{xr("x", "uid-1", "another", false)}, want: []summary{{}}},
-		"Volumes": {reason: "The claim's, bound to each other.", have: []client.Object{xr("x", "uid-1", "db", false), dataClaim(ours), volumeOf("db-pvc")},
-			want: []summary{{XR: "x", DataClaim: "db-pvc", DataVolume: "pv"}}},
-		"OtherLife": {reason: "Another life's claim is not touched.", have: []client.Object{xr("x", "uid-1", "db", false), dataClaim(theirs)}, want: []summary{{XR: "x"}}},
-		"OtherVolume": {reason: "A volume that another claim has by now is not ours.", have: []client.Object{xr("x", "uid-1", "db", false), dataClaim(ours), volumeOf("other")},
-			want: []summary{{XR: "x", DataClaim: "db-pvc"}}},
+		"Volumes": {reason: "The claim's, bound to each other.", have: []client.Object{xr("x", "uid-1", "db", false), dataPVC(ours), volumeOf("db-pvc")},
+			want: []summary{{XR: "x", DataPVC: "db-pvc", DataPV: "pv"}}},
+		"OtherLife": {reason: "Another life's claim is not touched.", have: []client.Object{xr("x", "uid-1", "db", false), dataPVC(theirs)}, want: []summary{{XR: "x"}}},
+		"OtherVolume": {reason: "A volume that another claim has by now is not ours.", have: []client.Object{xr("x", "uid-1", "db", false), dataPVC(ours), volumeOf("other")},
+			want: []summary{{XR: "x", DataPVC: "db-pvc"}}},
 		"Pods": {reason: "Whoever mounts the data counts, but for our own Jobs.",
 			have: []client.Object{xr("x", "uid-1", "db", true), job, mounting("agent", "db-pvc", job), mounting("server", "db-pvc", nil), mounting("other", "else", nil)},
 			want: []summary{{XR: "x", Backup: life.BackupJobName(), Pods: []string{"server"}}}},
@@ -254,13 +254,13 @@ func TestGatherKinds(t *testing.T) {
 	database.SetUID("uid-y")
 	database.SetLabels(map[string]string{labelClaimNamespace: "default", labelClaimName: "db"})
 	database.Object["spec"] = map[string]any{"type": "mysql", "storageSize": "2Gi", "claimRef": map[string]any{"kind": v1.KindDatabase, "namespace": "default", "name": "db"}}
-	pvc := dataClaim(Key{Kind: v1.KindDatabase, Namespace: "default", Name: "db"}.Life("uid-y").Labels())
+	pvc := dataPVC(Key{Kind: v1.KindDatabase, Namespace: "default", Name: "db"}.Life("uid-y").Labels())
 	pvc.Name = "db.database-pvc"
-	have := []client.Object{boundClaim("x"), xr("x", "uid-1", "db", false), dataClaim(life.Labels()), claim, database, pvc, record("a", "db", 1)}
+	have := []client.Object{boundClaim("x"), xr("x", "uid-1", "db", false), dataPVC(life.Labels()), claim, database, pvc, record("a", "db", 1)}
 	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), Keeper: "system", Clock: time.Now}
 	for kind, want := range map[string]summary{
-		v1.KindMySQL:    {XR: "x", Claim: "db", DataClaim: "db-pvc", Records: []string{"a"}},
-		v1.KindDatabase: {XR: "y", Claim: "db", DataClaim: "db.database-pvc"},
+		v1.KindMySQL:    {XR: "x", Claim: "db", DataPVC: "db-pvc", Records: []string{"a"}},
+		v1.KindDatabase: {XR: "y", Claim: "db", DataPVC: "db.database-pvc"},
 	} {
 		lives, err := g.Gather(context.Background(), Key{Kind: kind, Namespace: "default", Name: "db"})
 		if err != nil || len(lives) != 1 {
@@ -304,7 +304,7 @@ func TestKeys(t *testing.T) {
 
 // TestDoubt: what cannot be read is an error, never an absence.
 func TestDoubt(t *testing.T) {
-	objects := []client.Object{xr("x", "uid-1", "db", true), boundClaim("x"), dataClaim(life.Labels()), volumeOf("db-pvc"), record("a", "db", 1)}
+	objects := []client.Object{xr("x", "uid-1", "db", true), boundClaim("x"), dataPVC(life.Labels()), volumeOf("db-pvc"), record("a", "db", 1)}
 	for reads := range 15 {
 		left := reads
 		fails := func() error {
@@ -341,7 +341,7 @@ func TestMeanwhile(t *testing.T) {
 		v.Spec.ClaimRef.UID = "bound"
 		return v
 	}
-	bound := dataClaim(life.Labels())
+	bound := dataPVC(life.Labels())
 	bound.UID = "bound"
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
 	cases := map[string]struct {
@@ -351,9 +351,9 @@ func TestMeanwhile(t *testing.T) {
 		stale            bool
 	}{
 		"Bound": {reason: "The claim was made and bound after it was looked for.",
-			have: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{bound, naming()}, want: summary{XR: "x", DataClaim: "db-pvc", DataVolume: "pv"}},
+			have: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{bound, naming()}, want: summary{XR: "x", DataPVC: "db-pvc", DataPV: "pv"}},
 		"Unbound": {reason: "The claim that the volume names was gone before and is gone after.",
-			have: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{naming()}, want: summary{XR: "x", DataVolume: "pv"}, stale: true},
+			have: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{naming()}, want: summary{XR: "x", DataPV: "pv"}, stale: true},
 		"Named": {reason: "The claim is another by now, and names a new XR.",
 			have: []client.Object{boundClaim("w")}, gone: []client.Object{boundClaim("w")}, come: []client.Object{xr("x", "uid-1", "db", false), boundClaim("x")}, want: summary{XR: "x", Claim: "db"}},
 	}

@@ -84,9 +84,9 @@ func HasNotes(v *corev1.PersistentVolume) bool {
 	return false
 }
 
-// backupVolumes are all that say that they hold backups of the instance, those of
+// backupPVs are all that say that they hold backups of the instance, those of
 // earlier namespaces of its name with them.
-func (g *Gatherer) backupVolumes(ctx context.Context, of v1.Instance) ([]corev1.PersistentVolume, error) {
+func (g *Gatherer) backupPVs(ctx context.Context, of v1.Instance) ([]corev1.PersistentVolume, error) {
 	l := &corev1.PersistentVolumeList{}
 	if err := g.Reader.List(ctx, l, client.MatchingLabels{v1.LabelInstance: of.Key(), v1.LabelComponent: v1.ComponentBackup}); err != nil {
 		return nil, fmt.Errorf("cannot list PersistentVolumes: %w", err)
@@ -96,15 +96,15 @@ func (g *Gatherer) backupVolumes(ctx context.Context, of v1.Instance) ([]corev1.
 
 // notes of all backups of the instance, newest first.
 func (g *Gatherer) notes(ctx context.Context, s *State) error {
-	volumes, err := g.backupVolumes(ctx, s.Life)
+	volumes, err := g.backupPVs(ctx, s.Life)
 	s.Notes = NotesOf(volumes, s.Life)
 	return err
 }
 
-// readBoundNotes of the volume that is bound to the claim of the backups: it is one
+// readBoundNotes of the volume that is bound to the backup PVC: it is one
 // of theirs whatever its labels say.
 func (s *State) readBoundNotes() {
-	v := s.BackupVolume
+	v := s.BackupPV
 	if v == nil || !s.historic() || slices.ContainsFunc(s.Notes, func(n Note) bool { return n.Volume == v.Name }) {
 		return
 	}

@@ -43,7 +43,7 @@ func TestGatherNotes(t *testing.T) {
 		Previous, Missing string
 		Trouble           bool
 	}
-	usual := life.BackupClaimName()
+	usual := life.BackupPVCName()
 	here := func() *corev1.PersistentVolume { return backupsAt("pv-b", "ns", at("default", usual, "gone")) }
 	a, b := provenAt("a", 1), provenAt("b", 2)
 	other := provenAt("a", 1)
@@ -56,7 +56,7 @@ func TestGatherNotes(t *testing.T) {
 	}
 	unlabelled := noting(backupsAt("pv-b", "ns", at("default", usual, "claim-uid")), a)
 	unlabelled.Labels = nil
-	bound := backupClaimOn("pv-b")
+	bound := backupPVCOn("pv-b")
 	bound.UID = "claim-uid"
 	cases := map[string]struct {
 		reason string

@@ -18,12 +18,12 @@ func (s *State) Place() Place {
 	i := s.Life
 	if s.XR == nil || !s.XR.Dying() || !s.Lost && s.Home() {
 		return Place{
-			Namespace: i.Namespace, Data: i.DataClaimName(), Backup: i.BackupClaimName(),
+			Namespace: i.Namespace, Data: i.DataPVCName(), Backup: i.BackupPVCName(),
 			BackupJob: i.BackupJobName(), WipeJob: i.WipeJobName(), PruneJob: i.PruneJobName(),
 		}
 	}
 	p := Place{
-		Namespace: i.Namespace, Data: i.RescueName("data"), Backup: i.BackupClaimName(),
+		Namespace: i.Namespace, Data: i.RescueName("data"), Backup: i.BackupPVCName(),
 		BackupJob: i.RescueName(v1.ComponentBackup), WipeJob: i.RescueName(v1.ComponentWipe), PruneJob: i.RescueName(v1.ComponentPrune),
 	}
 	if !s.Home() {
@@ -33,7 +33,7 @@ func (s *State) Place() Place {
 }
 
 // Rescued is true if the Jobs run elsewhere, or under other names.
-func (s *State) Rescued() bool { return s.Place().Data != s.Life.DataClaimName() }
+func (s *State) Rescued() bool { return s.Place().Data != s.Life.DataPVCName() }
 
 // Home is true if something can run in the life's own namespace. A later one of
 // its name may be another owner's.

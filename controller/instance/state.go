@@ -38,28 +38,28 @@ type State struct {
 	// namespace goes, and nobody has deleted this one.
 	Superseded bool
 
-	// DataClaim and DataVolume hold the database. Origin is the claim before
-	// it, where the DataClaim is another one at the life's Place: the server's, or
+	// DataPVC and DataPV hold the database. Origin is the claim before
+	// it, where the DataPVC is another one at the life's Place: the server's, or
 	// one that a Job had beside it.
-	DataClaim  *corev1.PersistentVolumeClaim
-	DataVolume *corev1.PersistentVolume
-	Origin     *corev1.PersistentVolumeClaim
-	// Taken is true if somebody else's claim has the name of DataClaim.
+	DataPVC *corev1.PersistentVolumeClaim
+	DataPV  *corev1.PersistentVolume
+	Origin  *corev1.PersistentVolumeClaim
+	// Taken is true if somebody else's claim has the name of DataPVC.
 	Taken bool
 	// Node whose folder the data is in, as the label that pods select it by; only
 	// where it is a hostPath volume that does not say so itself.
 	Node string
-	// BackupClaim is the handle of the backups' volume. BackupVolume is the one that
+	// BackupPVC is the handle of the backups' volume. BackupPV is the one that
 	// it has, read only when Records are; where there is no claim, the one that an
 	// earlier claim was bound to.
-	BackupClaim  *corev1.PersistentVolumeClaim
-	BackupVolume *corev1.PersistentVolume
+	BackupPVC *corev1.PersistentVolumeClaim
+	BackupPV  *corev1.PersistentVolume
 	// Inheritance is the backup volume of an earlier namespace of the same name,
 	// with the backup on it that the function chose. It is none any more once it is
 	// this namespace's.
 	Inheritance *corev1.PersistentVolume
 	// BackupBusy is true while an earlier claim is still on Inheritance or, where
-	// there is none, on BackupVolume.
+	// there is none, on BackupPV.
 	BackupBusy bool
 
 	// Records of all lives, newest first. Read only before the first start and
@@ -73,13 +73,13 @@ type State struct {
 	// is none. Read only while the server does not take clients.
 	Trouble string
 
-	// The rest is read only during a deletion, pods also while the data claim is
-	// being deleted, and Restore also then, while the backup claim is, and while
+	// The rest is read only during a deletion, pods also while the data PVC is
+	// being deleted, and Restore also then, while the backup PVC is, and while
 	// there is an Inheritance.
 
 	// Deployment of the server.
 	Deployment *appsv1.Deployment
-	// Pods that mount the data claim, other than those of our Jobs.
+	// Pods that mount the data PVC, other than those of our Jobs.
 	Pods []corev1.Pod
 	// Jobs of this life.
 	Restore, Backup, Wipe, Prune *Job
@@ -177,7 +177,7 @@ func (s *State) RequiresRestorable() bool {
 // Ephemeral instances have nothing that outlives their pod: a Database without
 // storageSize. One that has a volume, or had one, is none.
 func (s *State) Ephemeral() bool {
-	if s.Life.Kind != v1.KindDatabase || s.DataClaim != nil || s.DataVolume != nil {
+	if s.Life.Kind != v1.KindDatabase || s.DataPVC != nil || s.DataPV != nil {
 		return false
 	}
 	for _, c := range []*Composite{s.XR, s.Claim} {
@@ -192,13 +192,13 @@ func (s *State) Ephemeral() bool {
 }
 
 // HostPath is true if the data lies in a folder of a node.
-func (s *State) HostPath() bool { return s.DataVolume != nil && s.DataVolume.Spec.HostPath != nil }
+func (s *State) HostPath() bool { return s.DataPV != nil && s.DataPV.Spec.HostPath != nil }
 
 // NamespaceUID is that of the namespace in which the data was written, which a
 // later one of the same name has not. The data volume knows it first, and the
 // record longest.
 func (s *State) NamespaceUID() types.UID {
-	if v := s.DataVolume; v != nil && v.Annotations[v1.AnnotationNamespaceUID] != "" {
+	if v := s.DataPV; v != nil && v.Annotations[v1.AnnotationNamespaceUID] != "" {
 		return types.UID(v.Annotations[v1.AnnotationNamespaceUID])
 	}
 	if r := s.Record(); r != nil && r.Spec.Instance.NamespaceUID != "" {
@@ -213,19 +213,19 @@ func (s *State) NamespaceUID() types.UID {
 // Stale is true if the data volume names a claim that is gone, or one at another
 // place, so that the claim that is wanted cannot bind it.
 func (s *State) Stale() bool {
-	if s.DataVolume == nil || s.DataVolume.Spec.ClaimRef == nil {
+	if s.DataPV == nil || s.DataPV.Spec.ClaimRef == nil {
 		return false
 	}
-	ref, p := s.DataVolume.Spec.ClaimRef, s.Place()
+	ref, p := s.DataPV.Spec.ClaimRef, s.Place()
 	if ref.Namespace != p.Namespace || ref.Name != p.Data {
 		return true
 	}
-	return ref.UID != "" && (s.DataClaim == nil || s.DataClaim.UID != ref.UID)
+	return ref.UID != "" && (s.DataPVC == nil || s.DataPVC.UID != ref.UID)
 }
 
 // Kept is true if the data volume stays whatever becomes of its claim.
 func (s *State) Kept() bool {
-	v := s.DataVolume
+	v := s.DataPV
 	return v != nil && Holds(v) && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
 }
 

@@ -14,23 +14,23 @@ import (
 // volumes of the data. What a volume says of its claim is true of claims that are
 // looked for after it was read: one that was bound in between would look gone.
 func (g *Gatherer) volumes(ctx context.Context, s *State) error {
-	claim, err := g.claim(ctx, s.Life.Namespace, s.Life.DataClaimName())
+	claim, err := g.claim(ctx, s.Life.Namespace, s.Life.DataPVCName())
 	for err == nil {
-		if s.DataClaim = nil; claim != nil && s.owns(claim) {
-			s.DataClaim = claim
+		if s.DataPVC = nil; claim != nil && s.owns(claim) {
+			s.DataPVC = claim
 		}
-		if s.DataVolume, err = g.dataVolume(ctx, s); err != nil || !s.Stale() {
+		if s.DataPV, err = g.dataPV(ctx, s); err != nil || !s.Stale() {
 			break
 		}
 		before := claim
-		if claim, err = g.claim(ctx, s.Life.Namespace, s.Life.DataClaimName()); uidOf(claim) == uidOf(before) {
+		if claim, err = g.claim(ctx, s.Life.Namespace, s.Life.DataPVCName()); uidOf(claim) == uidOf(before) {
 			break
 		}
 	}
 	if err != nil {
 		return err
 	}
-	s.Taken = claim != nil && s.DataClaim == nil && !s.Rescued()
+	s.Taken = claim != nil && s.DataPVC == nil && !s.Rescued()
 	if s.Rescued() {
 		if err := g.handle(ctx, s); err != nil {
 			return err
@@ -55,10 +55,10 @@ func (g *Gatherer) claim(ctx context.Context, namespace, name string) (*corev1.P
 func (g *Gatherer) handle(ctx context.Context, s *State) error {
 	place := s.Place()
 	c, err := g.claim(ctx, place.Namespace, place.Data)
-	s.Origin, s.DataClaim = s.DataClaim, nil
+	s.Origin, s.DataPVC = s.DataPVC, nil
 	switch {
 	case c != nil && s.owns(c):
-		s.DataClaim = c
+		s.DataPVC = c
 	case c != nil:
 		s.Taken = true
 	}
@@ -75,7 +75,7 @@ func (g *Gatherer) handle(ctx context.Context, s *State) error {
 // node that a hostPath volume was first used on. On another one its folder would
 // be empty, and an empty folder looks like nothing to lose.
 func (g *Gatherer) node(ctx context.Context, s *State) (string, error) {
-	if !s.HostPath() || s.DataVolume.Spec.NodeAffinity != nil {
+	if !s.HostPath() || s.DataPV.Spec.NodeAffinity != nil {
 		return "", nil
 	}
 	l := &corev1.PodList{}
@@ -84,7 +84,7 @@ func (g *Gatherer) node(ctx context.Context, s *State) (string, error) {
 	}
 	for i := range l.Items {
 		p := &l.Items[i]
-		if p.Spec.NodeName == "" || !mounts(p, s.Life.DataClaimName()) {
+		if p.Spec.NodeName == "" || !mounts(p, s.Life.DataPVCName()) {
 			continue
 		}
 		n, err := get(ctx, g.Reader, metadata(corev1.SchemeGroupVersion.WithKind("Node")), "", p.Spec.NodeName)
@@ -96,19 +96,19 @@ func (g *Gatherer) node(ctx context.Context, s *State) (string, error) {
 	return "", nil
 }
 
-// dataVolume that the claim is bound to, or was. One that another claim has by
+// dataPV that the claim is bound to, or was. One that another claim has by
 // now is not this life's.
-func (g *Gatherer) dataVolume(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
+func (g *Gatherer) dataPV(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
 	var name string
 	switch {
-	case s.XR == nil && (s.DataClaim == nil || s.DataClaim.Spec.VolumeName == ""):
+	case s.XR == nil && (s.DataPVC == nil || s.DataPVC.Spec.VolumeName == ""):
 		return nil, nil //nolint:nilnil // No volume, and no error.
-	case s.DataClaim != nil && s.DataClaim.Spec.VolumeName != "":
-		name = s.DataClaim.Spec.VolumeName
+	case s.DataPVC != nil && s.DataPVC.Spec.VolumeName != "":
+		name = s.DataPVC.Spec.VolumeName
 	case s.XR.Status.Volume != "":
 		name = s.XR.Status.Volume
 	default:
-		name = s.Life.DataVolumeName() // On hostPath it is made before it is bound.
+		name = s.Life.DataPVName() // On hostPath it is made before it is bound.
 	}
 	v, err := get(ctx, g.Reader, &corev1.PersistentVolume{}, "", name)
 	if err != nil {
@@ -153,8 +153,8 @@ func (s *State) ownsVolume(v *corev1.PersistentVolume) bool {
 		return marked
 	case marked && ref.Name == s.Life.RescueName("data") && (ref.Namespace == v1.RescueNamespace || ref.Namespace == s.Life.Namespace):
 		return true
-	case ref.Namespace != s.Life.Namespace || ref.Name != s.Life.DataClaimName():
+	case ref.Namespace != s.Life.Namespace || ref.Name != s.Life.DataPVCName():
 		return false
 	}
-	return marked || s.DataClaim == nil || ref.UID == "" || ref.UID == s.DataClaim.UID
+	return marked || s.DataPVC == nil || ref.UID == "" || ref.UID == s.DataPVC.UID
 }

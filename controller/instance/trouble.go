@@ -24,7 +24,7 @@ func (g *Gatherer) trouble(ctx context.Context, s *State) error {
 		return nil
 	}
 	if s.Disinherited() {
-		s.Trouble = fmt.Sprintf("no PersistentVolume with the backups of the earlier namespace is there for PersistentVolumeClaim %s: bring it back, or create the claim again with spec.restore.backup set to a backup whose volume is there", s.Life.BackupClaimName())
+		s.Trouble = fmt.Sprintf("no PersistentVolume with the backups of the earlier namespace is there for PersistentVolumeClaim %s: bring it back, or create the claim again with spec.restore.backup set to a backup whose volume is there", s.Life.BackupPVCName())
 		return nil
 	}
 	l := &corev1.PodList{}

@@ -54,11 +54,11 @@ func (g *Gatherer) Verification(ctx context.Context, k Key, xr types.UID) (*Veri
 	if err := g.hearings(ctx, out); err != nil {
 		return nil, err
 	}
-	if out.Home == nil || out.Home.BackupClaim == nil || out.Home.BackupClaim.Spec.VolumeName == "" {
+	if out.Home == nil || out.Home.BackupPVC == nil || out.Home.BackupPVC.Spec.VolumeName == "" {
 		return out, nil
 	}
-	v, err := get(ctx, g.Reader, &corev1.PersistentVolume{}, "", out.Home.BackupClaim.Spec.VolumeName)
-	if err != nil || v == nil || !Bound(v, out.Home.BackupClaim) {
+	v, err := get(ctx, g.Reader, &corev1.PersistentVolume{}, "", out.Home.BackupPVC.Spec.VolumeName)
+	if err != nil || v == nil || !Bound(v, out.Home.BackupPVC) {
 		return out, err
 	}
 	out.Volume = v

@@ -39,10 +39,10 @@ func verifyJob() []client.Object {
 
 // TestVerification finds out who has the name, and what the Job said.
 func TestVerification(t *testing.T) {
-	backups := &corev1.PersistentVolumeClaim{ObjectMeta: meta(life.BackupClaimName(), nil), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv-backup"}}
+	backups := &corev1.PersistentVolumeClaim{ObjectMeta: meta(life.BackupPVCName(), nil), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv-backup"}}
 	backups.UID = "claim"
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-backup"}, Spec: corev1.PersistentVolumeSpec{
-		ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: life.BackupClaimName(), UID: "claim"},
+		ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: life.BackupPVCName(), UID: "claim"},
 	}}
 	noKind := &apimeta.NoKindMatchError{GroupKind: XRKind.GroupKind()}
 	cases := map[string]struct {

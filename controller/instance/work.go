@@ -89,7 +89,7 @@ func (g *Gatherer) pods(ctx context.Context, s *State) error {
 			switch {
 			case n >= 0:
 				jobs[n].Pods = append(jobs[n].Pods, *p)
-			case namespace == s.Life.Namespace && mounts(p, s.Life.DataClaimName()) && s.ownPod(p), namespace == place.Namespace && mounts(p, place.Data):
+			case namespace == s.Life.Namespace && mounts(p, s.Life.DataPVCName()) && s.ownPod(p), namespace == place.Namespace && mounts(p, place.Data):
 				s.Pods = append(s.Pods, *p)
 			}
 		}
@@ -117,7 +117,7 @@ func (j *Job) withoutPod(now time.Time) string {
 // ownPod is true if a pod that mounts the usual claim mounts this life's data. A
 // life that lost its XR may have left that name to a later one.
 func (s *State) ownPod(p *corev1.Pod) bool {
-	return !s.Lost || s.Origin != nil && s.Origin.Name == s.Life.DataClaimName() || p.Labels[v1.LabelXR] == string(s.Life.XR)
+	return !s.Lost || s.Origin != nil && s.Origin.Name == s.Life.DataPVCName() || p.Labels[v1.LabelXR] == string(s.Life.XR)
 }
 
 // mounts is true if a pod may write to the claim's volume.

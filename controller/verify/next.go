@@ -216,7 +216,7 @@ func begin(s *State) Step {
 
 // impossible says why it cannot be tried; empty where it can.
 func impossible(s *State) string {
-	h, c, a := s.Home, s.Home.BackupClaim, s.Record.Spec.Archive
+	h, c, a := s.Home, s.Home.BackupPVC, s.Record.Spec.Archive
 	i := s.Record.Spec.Instance
 	switch {
 	case !tryable(s.Record):
@@ -225,7 +225,7 @@ func impossible(s *State) string {
 		return fmt.Sprintf("namespace %q is gone, or going", i.Namespace)
 	case c == nil || c.DeletionTimestamp != nil || c.Status.Phase != corev1.ClaimBound || s.Volume == nil:
 		return "the backup volume is not there, or not bound"
-	case a == nil || a.ClaimName != c.Name || a.Path != path.Join(s.Record.Name, path.Base(a.Path)):
+	case a == nil || a.PVCName != c.Name || a.Path != path.Join(s.Record.Name, path.Base(a.Path)):
 		return "the archive is not where the controller puts it"
 	}
 	return ""

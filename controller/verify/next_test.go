@@ -36,15 +36,15 @@ func proven(changes ...change) *State {
 		Spec: v1.MySQLBackupSpec{
 			Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: "default", NamespaceUID: nsUID, Name: "db", XR: xrUID},
 			Image:    "mysql:8.4", Version: "8.4.6", CleanShutdown: true,
-			Archive: &v1.Archive{ClaimName: life.BackupClaimName(), Path: record + "/data.tar.zst", SHA256: strings.Repeat("a", 64), DataBytes: 1 << 30},
+			Archive: &v1.Archive{PVCName: life.BackupPVCName(), Path: record + "/data.tar.zst", SHA256: strings.Repeat("a", 64), DataBytes: 1 << 30},
 		},
 		Status: v1.MySQLBackupStatus{Phase: v1.BackupProven},
 	}}
 	s.Verification = &instance.Verification{
 		Home: &instance.State{
 			Now: now, Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: nsUID}},
-			BackupClaim: &corev1.PersistentVolumeClaim{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.BackupClaimName()},
+			BackupPVC: &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.BackupPVCName()},
 				Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 			},
 		},

@@ -57,14 +57,14 @@ func Compose(in Input) (*Output, error) {
 // resources that are wanted and may be made.
 func (p *plan) resources() map[string]Resource {
 	out := map[string]Resource{
-		v1.ResourceDataClaim:    {Object: p.dataClaim(), Ready: claimReady(p.Observed.DataClaim)},
+		v1.ResourceDataPVC:      {Object: p.dataPVC(), Ready: claimReady(p.Observed.DataPVC)},
 		v1.ResourceRootPassword: {Object: p.rootPassword(), Ready: p.Observed.RootPassword != nil},
 		v1.ResourceConfig:       {Object: p.configMap(), Ready: p.Observed.Config != nil},
 		v1.ResourceDeployment:   {Object: p.deployment(), Ready: deploymentReady(p.Observed.Deployment)},
 		v1.ResourceService:      {Object: p.service(), Ready: serviceReady(p.Observed.Service)},
 	}
 	if p.hostPath() {
-		out[v1.ResourceDataVolume] = Resource{Object: p.dataVolume(), Ready: volumeReady(p.Observed.DataVolume)}
+		out[v1.ResourceDataPV] = Resource{Object: p.dataPV(), Ready: volumeReady(p.Observed.DataPV)}
 	}
 	if p.wantsJob() {
 		out[v1.ResourceRestore] = Resource{Object: p.restoreJob(), Ready: jobComplete(p.Observed.Restore), SpecObserved: p.Observed.Restore != nil}

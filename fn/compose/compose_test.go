@@ -155,10 +155,10 @@ func TestStorage(t *testing.T) {
 		in.XR.Status.Volume, in.XR.Status.Started = "pv", true
 		in.Answers.Volume.Items = []corev1.PersistentVolume{{Spec: corev1.PersistentVolumeSpec{StorageClassName: "old", Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("512Mi")}}}}
 	}
-	pending := func(in *Input) { in.Observed.DataClaim.Status.Phase = corev1.ClaimPending }
+	pending := func(in *Input) { in.Observed.DataPVC.Status.Phase = corev1.ClaimPending }
 	claim := func(class *string, size string) func(*Input) {
 		return func(in *Input) {
-			in.Observed.DataClaim = &corev1.PersistentVolumeClaim{Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}, Spec: corev1.PersistentVolumeClaimSpec{
+			in.Observed.DataPVC = &corev1.PersistentVolumeClaim{Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}, Spec: corev1.PersistentVolumeClaimSpec{
 				StorageClassName: class, Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}}}}
 		}
 	}
@@ -187,7 +187,7 @@ func TestStorage(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			c, ok := composed(t, tc.in).Resources[v1.ResourceDataClaim].Object.(*corev1.PersistentVolumeClaim)
+			c, ok := composed(t, tc.in).Resources[v1.ResourceDataPVC].Object.(*corev1.PersistentVolumeClaim)
 			if !ok {
 				t.Fatal("no PersistentVolumeClaim")
 			}
@@ -241,7 +241,7 @@ func TestOwns(t *testing.T) {
 func TestLargerBackup(t *testing.T) {
 	larger := record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.Spec.StorageSize = "2Gi" })
 	small := func(in *Input) {
-		in.Observed.DataClaim = &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
+		in.Observed.DataPVC = &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}
 	}
 	follow := func(in *Input) { in.XR.Spec.StorageSize = new("2Gi") }

@@ -60,7 +60,7 @@ func (p *plan) database() bool { return isDatabase(p.XR) }
 // ephemeral instances have no volume: their data goes with their pod. One that
 // has a volume is none, whatever its spec says.
 func (p *plan) ephemeral() bool {
-	return p.database() && p.spec.StorageSize == nil && p.XR.Status.Volume == "" && p.Observed.DataClaim == nil
+	return p.database() && p.spec.StorageSize == nil && p.XR.Status.Volume == "" && p.Observed.DataPVC == nil
 }
 
 // checkKind checks what only one of the two APIs has.
@@ -86,7 +86,7 @@ func (p *plan) checkKind(spec *field.Path) field.ErrorList {
 // release gave a volume keeps it, and its deletion archives what is on it.
 func (p *plan) unproven() string {
 	why := fmt.Sprintf("is for type %s: no backup of a real mongod was ever restored, so nobody knows that its data would come back", v1.TypeMySQL)
-	if p.XR.Status.Volume != "" || p.Observed.DataClaim != nil {
+	if p.XR.Status.Volume != "" || p.Observed.DataPVC != nil {
 		return why + ". This one has a volume, and what there is stays as it is: copy its data out, delete this Database, which takes a backup of its files first, and create it without storageSize"
 	}
 	return why + ": leave it out, and the data goes with the pod"
@@ -103,9 +103,9 @@ func (p *plan) defaultImage() string {
 // wants is true for a resource that this kind of instance may have.
 func (p *plan) wants(name string) bool {
 	switch name {
-	case v1.ResourceDataVolume:
+	case v1.ResourceDataPV:
 		return p.hostPath()
-	case v1.ResourceDataClaim:
+	case v1.ResourceDataPVC:
 		return !p.ephemeral()
 	case v1.ResourceRootPassword:
 		return p.engine.password
@@ -164,7 +164,7 @@ func (p *plan) dataMount() mounted {
 	mount := corev1.VolumeMount{MountPath: p.engine.data, SubPath: v1.DataDirectory}
 	switch {
 	case !p.ephemeral():
-		return mounted{claimVolume("data", p.instance.DataClaimName(), false), mount}
+		return mounted{claimVolume("data", p.instance.DataPVCName(), false), mount}
 	case !p.engine.password:
 		mount.SubPath = ""
 	}

@@ -17,7 +17,7 @@ func connected(in *Input) {
 }
 
 func hasPVC(in *Input) {
-	in.Observed.DataClaim = &corev1.PersistentVolumeClaim{
+	in.Observed.DataPVC = &corev1.PersistentVolumeClaim{
 		Spec:   corev1.PersistentVolumeClaimSpec{VolumeName: "pv"},
 		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	}

@@ -37,8 +37,8 @@ type Input struct {
 // Observed holds the composed resources that exist; nil where one does not.
 // Only fields that a decision reads need be set.
 type Observed struct {
-	DataVolume   *corev1.PersistentVolume
-	DataClaim    *corev1.PersistentVolumeClaim
+	DataPV       *corev1.PersistentVolume
+	DataPVC      *corev1.PersistentVolumeClaim
 	RootPassword *corev1.Secret
 	Config       *corev1.ConfigMap
 	Deployment   *appsv1.Deployment
@@ -49,10 +49,10 @@ type Observed struct {
 // has is true if the named resource is observed.
 func (o Observed) has(name string) bool {
 	switch name {
-	case v1.ResourceDataVolume:
-		return o.DataVolume != nil
-	case v1.ResourceDataClaim:
-		return o.DataClaim != nil
+	case v1.ResourceDataPV:
+		return o.DataPV != nil
+	case v1.ResourceDataPVC:
+		return o.DataPVC != nil
 	case v1.ResourceRootPassword:
 		return o.RootPassword != nil
 	case v1.ResourceConfig:

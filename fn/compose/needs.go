@@ -35,7 +35,7 @@ func (p *plan) needs() map[string]Need {
 	if ref := p.spec.PasswordSecretRef; ref != nil {
 		out[NeedPassword] = Need{APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: ref.Name}
 	}
-	if p.volume != "" && p.Observed.DataVolume == nil {
+	if p.volume != "" && p.Observed.DataPV == nil {
 		out[NeedVolume] = Need{APIVersion: "v1", Kind: "PersistentVolume", Name: p.volume}
 	}
 	if c := p.growing(); c != nil {
@@ -66,12 +66,12 @@ func (p *plan) historyNeeds(out map[string]Need) {
 func (p *plan) names() map[string]Need {
 	i, ns := p.instance, p.instance.Namespace
 	out := map[string]Need{
-		v1.ResourceDataClaim:    {APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: ns, Name: i.DataClaimName()},
+		v1.ResourceDataPVC:      {APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: ns, Name: i.DataPVCName()},
 		v1.ResourceRootPassword: {APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: i.RootSecretName()},
 		v1.ResourceConfig:       {APIVersion: "v1", Kind: "ConfigMap", Namespace: ns, Name: i.ConfigMapName()},
 		v1.ResourceDeployment:   {APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Namespace: ns, Name: i.DeploymentName()},
 		v1.ResourceService:      {APIVersion: "v1", Kind: "Service", Namespace: ns, Name: i.ServiceName()},
-		v1.ResourceDataVolume:   {APIVersion: "v1", Kind: "PersistentVolume", Name: i.DataVolumeName()},
+		v1.ResourceDataPV:       {APIVersion: "v1", Kind: "PersistentVolume", Name: i.DataPVName()},
 		v1.ResourceRestore:      {APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: ns, Name: i.RestoreJobName()},
 	}
 	maps.DeleteFunc(out, func(name string, _ Need) bool { return !p.wants(name) })
@@ -114,7 +114,7 @@ func (p *plan) owns(o *metav1.PartialObjectMetadata) bool {
 // order in which they are checked.
 func ResourceNames() []string {
 	return []string{
-		v1.ResourceDataVolume, v1.ResourceDataClaim, v1.ResourceRootPassword, v1.ResourceConfig,
+		v1.ResourceDataPV, v1.ResourceDataPVC, v1.ResourceRootPassword, v1.ResourceConfig,
 		v1.ResourceDeployment, v1.ResourceService, v1.ResourceRestore,
 	}
 }

@@ -50,8 +50,8 @@ var sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // checkArchive refuses a record that points out of its volume.
 func checkArchive(backup string, a *v1.Archive) error {
 	switch {
-	case len(validation.IsDNS1123Subdomain(a.ClaimName)) > 0:
-		return refuse(v1.ReasonInvalid, "MySQLBackup %q: archive.claimName %q is not the name of a PersistentVolumeClaim", backup, a.ClaimName)
+	case len(validation.IsDNS1123Subdomain(a.PVCName)) > 0:
+		return refuse(v1.ReasonInvalid, "MySQLBackup %q: archive.pvcName %q is not the name of a PersistentVolumeClaim", backup, a.PVCName)
 	case a.Path == "" || path.IsAbs(a.Path) || path.Clean(a.Path) != a.Path || a.Path == "." || strings.HasPrefix(a.Path, "../") || a.Path == ".." || strings.HasPrefix(a.Path, "-"):
 		return refuse(v1.ReasonInvalid, "MySQLBackup %q: archive.path %q does not lie below the root of its volume", backup, a.Path)
 	case !sha256Pattern.MatchString(a.SHA256):

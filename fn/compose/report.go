@@ -22,7 +22,7 @@ func (p *plan) report(out *Output) {
 		Initialized: p.engine.password && p.initialized(),
 		Restore:     p.start.restore,
 	}
-	if c := p.Observed.DataClaim; c != nil && c.Spec.VolumeName != "" && (c.Status.Phase == corev1.ClaimBound || !p.hostPath()) {
+	if c := p.Observed.DataPVC; c != nil && c.Spec.VolumeName != "" && (c.Status.Phase == corev1.ClaimBound || !p.hostPath()) {
 		out.Status.Volume = c.Spec.VolumeName
 	}
 	out.Conditions = []Condition{
@@ -107,7 +107,7 @@ func (p *plan) passwordTrouble() string {
 
 // claimTrouble says what became of the handle of the data volume, if anything.
 func (p *plan) claimTrouble() string {
-	c, name := p.Observed.DataClaim, qualified(p.instance.Namespace, p.instance.DataClaimName())
+	c, name := p.Observed.DataPVC, qualified(p.instance.Namespace, p.instance.DataPVCName())
 	switch {
 	case p.ephemeral():
 	case c == nil:

@@ -100,8 +100,8 @@ func (p *plan) restorePod() corev1.PodSpec {
 		},
 		Volumes: []corev1.Volume{
 			emptyVolume("tools"),
-			claimVolume("data", p.instance.DataClaimName(), false),
-			claimVolume("backup", r.Archive.ClaimName, true),
+			claimVolume("data", p.instance.DataPVCName(), false),
+			claimVolume("backup", r.Archive.PVCName, true),
 		},
 	}
 }

@@ -46,7 +46,7 @@ func (p *plan) decide() error {
 	}
 	switch {
 	case p.fenced():
-		p.start = hold(v1.ReasonFenced, "PersistentVolumeClaim %s was deleted: the server is stopped until it is back on its volume", qualified(p.instance.Namespace, p.instance.DataClaimName()))
+		p.start = hold(v1.ReasonFenced, "PersistentVolumeClaim %s was deleted: the server is stopped until it is back on its volume", qualified(p.instance.Namespace, p.instance.DataPVCName()))
 	case p.blind():
 		p.start = hold(v1.ReasonWaiting, "Looking for volume %q, which holds this instance's data", p.XR.Status.Volume)
 	case p.started():
@@ -76,7 +76,7 @@ func (p *plan) fenced() bool {
 func (p *plan) blind() bool {
 	d := p.Observed.Deployment
 	runs := d != nil && d.Spec.Replicas != nil && *d.Spec.Replicas > 0
-	return (!runs || !p.started()) && p.XR.Status.Volume != "" && p.Observed.DataVolume == nil && !p.Answers.Volume.Known
+	return (!runs || !p.started()) && p.XR.Status.Volume != "" && p.Observed.DataPV == nil && !p.Answers.Volume.Known
 }
 
 // chosen is the backup that was chosen earlier, with the phase that the Job

@@ -59,7 +59,7 @@ func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.MySQ
 			ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC))},
 			Spec: v1.MySQLBackupSpec{
 				Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "default", NamespaceUID: testNamespace, Name: "db", XR: "earlier"},
-				Archive:  &v1.Archive{ClaimName: "backup-db-pvc", Path: name + ".tar.zst", SHA256: testSum},
+				Archive:  &v1.Archive{PVCName: "backup-db-pvc", Path: name + ".tar.zst", SHA256: testSum},
 			},
 			Status: v1.MySQLBackupStatus{Phase: phase},
 		}
@@ -95,7 +95,7 @@ func job(conditions ...batchv1.JobCondition) func(*Input) {
 	return func(in *Input) {
 		in.Observed.Restore = &batchv1.Job{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restore-db-job", Annotations: map[string]string{
-				v1.AnnotationRestore: `{"backup":"chosen","phase":"Running","version":"8.4.6","cleanShutdown":true,"archive":{"claimName":"backup-db-pvc","path":"chosen.tar.zst","sha256":"` + testSum + `"}}`,
+				v1.AnnotationRestore: `{"backup":"chosen","phase":"Running","version":"8.4.6","cleanShutdown":true,"archive":{"pvcName":"backup-db-pvc","path":"chosen.tar.zst","sha256":"` + testSum + `"}}`,
 			}},
 			Status: batchv1.JobStatus{Conditions: conditions},
 		}
@@ -121,7 +121,7 @@ func never(in *Input) { in.XR.Spec.Restore.Policy = v1.RestoreNever }
 
 func chosenBefore(phase v1.RestorePhase) func(*Input) {
 	return func(in *Input) {
-		in.XR.Status.Restore = &v1.RestoreStatus{Backup: "chosen", Phase: phase, Archive: v1.Archive{ClaimName: "c", Path: "p", SHA256: testSum}}
+		in.XR.Status.Restore = &v1.RestoreStatus{Backup: "chosen", Phase: phase, Archive: v1.Archive{PVCName: "c", Path: "p", SHA256: testSum}}
 	}
 }
 

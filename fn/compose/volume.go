@@ -11,12 +11,12 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// dataClaim is the handle of the data volume. It carries our finalizer from
+// dataPVC is the handle of the data volume. It carries our finalizer from
 // birth: whatever way it is deleted, the data waits for its backup.
-func (p *plan) dataClaim() *corev1.PersistentVolumeClaim {
+func (p *plan) dataPVC() *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
-		ObjectMeta: p.meta(p.instance.DataClaimName(), map[string]string{v1.LabelApp: p.instance.AppLabel()}),
+		ObjectMeta: p.meta(p.instance.DataPVCName(), map[string]string{v1.LabelApp: p.instance.AppLabel()}),
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: p.request()}},
@@ -31,7 +31,7 @@ func (p *plan) dataClaim() *corev1.PersistentVolumeClaim {
 
 // growing is the observed claim, if it is to grow and can say whether it may.
 func (p *plan) growing() *corev1.PersistentVolumeClaim {
-	c := p.Observed.DataClaim
+	c := p.Observed.DataPVC
 	if c == nil || p.hostPath() || c.Spec.StorageClassName == nil || *c.Spec.StorageClassName == "" {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (p *plan) growing() *corev1.PersistentVolumeClaim {
 	return c
 }
 
-// request of the data claim. The API server refuses every change of a claim
+// request of the data PVC. The API server refuses every change of a claim
 // whose class does not let it grow, so what cannot grow keeps what it has.
 func (p *plan) request() resource.Quantity {
 	c := p.growing()
@@ -69,10 +69,10 @@ func (p *plan) checkGrowth() error {
 	return nil
 }
 
-// dataVolume is a folder of the node. Its name and its folder are of this life
+// dataPV is a folder of the node. Its name and its folder are of this life
 // of the instance alone, and its claimRef keeps every other claim away.
-func (p *plan) dataVolume() *corev1.PersistentVolume {
-	name := p.instance.DataVolumeName()
+func (p *plan) dataPV() *corev1.PersistentVolume {
+	name := p.instance.DataPVName()
 	v := &corev1.PersistentVolume{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: p.labels(nil), Annotations: p.volumeAnnotations(), Finalizers: []string{v1.Finalizer}},
@@ -81,7 +81,7 @@ func (p *plan) dataVolume() *corev1.PersistentVolume {
 			Capacity:    corev1.ResourceList{corev1.ResourceStorage: p.size},
 			ClaimRef: &corev1.ObjectReference{
 				APIVersion: "v1", Kind: "PersistentVolumeClaim",
-				Namespace: p.instance.Namespace, Name: p.instance.DataClaimName(),
+				Namespace: p.instance.Namespace, Name: p.instance.DataPVCName(),
 			},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 		},
@@ -90,7 +90,7 @@ func (p *plan) dataVolume() *corev1.PersistentVolume {
 		Path: path.Join(p.Settings.HostPathRoot, name),
 		Type: new(corev1.HostPathDirectoryOrCreate),
 	}
-	if o := p.Observed.DataVolume; o != nil && o.Spec.HostPath != nil {
+	if o := p.Observed.DataPV; o != nil && o.Spec.HostPath != nil {
 		// A volume's folder cannot change, whatever becomes of the platform's root.
 		v.Spec.HostPath = o.Spec.HostPath
 	}
@@ -117,7 +117,7 @@ func (p *plan) volumeAnnotations() map[string]string {
 	return a
 }
 
-// storageClass of the data claim. It cannot change, so what is observed stays
+// storageClass of the data PVC. It cannot change, so what is observed stays
 // whatever becomes of the platform's default.
 func (p *plan) storageClass() *string {
 	if p.hostPath() {
@@ -126,7 +126,7 @@ func (p *plan) storageClass() *string {
 	if p.spec.StorageClassName != nil {
 		return p.spec.StorageClassName
 	}
-	if c := p.Observed.DataClaim; c != nil {
+	if c := p.Observed.DataPVC; c != nil {
 		return c.Spec.StorageClassName
 	}
 	if v := p.latched(); v != nil {
@@ -151,12 +151,12 @@ func (p *plan) checkStorage() error {
 	}
 	p.volume = p.XR.Status.Volume
 	if p.hostPath() && p.volume == "" {
-		p.volume = p.instance.DataVolumeName()
+		p.volume = p.instance.DataPVName()
 	}
-	if !p.hostPath() && p.Observed.DataVolume != nil {
+	if !p.hostPath() && p.Observed.DataPV != nil {
 		return refuse(v1.ReasonNotSupported, "spec.compositionRef: this instance has a hostPath volume, which this Composition would delete: choose the Composition that it was made with")
 	}
-	if c := p.Observed.DataClaim; c != nil {
+	if c := p.Observed.DataPVC; c != nil {
 		if err := p.checkClaim(c); err != nil {
 			return err
 		}
@@ -210,7 +210,7 @@ func (p *plan) checkVolume() error {
 	if latched == "" {
 		return p.checkUnseen()
 	}
-	v := p.Observed.DataVolume
+	v := p.Observed.DataPV
 	if v == nil {
 		if !p.Answers.Volume.Known {
 			return nil
@@ -220,27 +220,27 @@ func (p *plan) checkVolume() error {
 	if v == nil {
 		return refuse(v1.ReasonVolumeLost, "PersistentVolume %q, which holds this instance's data, does not exist: bring it back, or delete the claim and create it again to restore the newest backup", latched)
 	}
-	if room, ok := v.Spec.Capacity[corev1.ResourceStorage]; ok && p.Observed.DataClaim == nil && p.size.Cmp(room) > 0 {
+	if room, ok := v.Spec.Capacity[corev1.ResourceStorage]; ok && p.Observed.DataPVC == nil && p.size.Cmp(room) > 0 {
 		// A claim that is made again binds its volume first, and grows then.
 		p.size = room
 	}
-	if ref := v.Spec.ClaimRef; ref != nil && (ref.Namespace != p.instance.Namespace || ref.Name != p.instance.DataClaimName()) {
+	if ref := v.Spec.ClaimRef; ref != nil && (ref.Namespace != p.instance.Namespace || ref.Name != p.instance.DataPVCName()) {
 		return refuse(v1.ReasonVolumeLost, "PersistentVolume %q, which holds this instance's data, is bound to PersistentVolumeClaim %s: nothing is changed until it is free again",
 			latched, qualified(ref.Namespace, ref.Name))
 	}
 	return nil
 }
 
-// checkUnseen refuses to make a new data claim for a server that is ready or was
+// checkUnseen refuses to make a new data PVC for a server that is ready or was
 // restored: it has data on a volume whose name was never seen.
 func (p *plan) checkUnseen() error {
 	d, r := p.Observed.Deployment, p.XR.Status.Restore
 	ready, restored := d != nil && d.Status.ReadyReplicas > 0, r != nil && r.Phase == v1.RestoreSucceeded
-	if p.hostPath() || p.Observed.DataClaim != nil || !ready && !restored {
+	if p.hostPath() || p.Observed.DataPVC != nil || !ready && !restored {
 		return nil
 	}
 	return refuse(v1.ReasonVolumeLost, "the server has data but PersistentVolumeClaim %s is not there, and the name of its volume is not known: bring the claim back with the volume that the server's pod mounts",
-		qualified(p.instance.Namespace, p.instance.DataClaimName()))
+		qualified(p.instance.Namespace, p.instance.DataPVCName()))
 }
 
 // fitsRecord refuses to ask for less than the volume had that a backup is from. On

@@ -55,7 +55,7 @@ func candidate(asked string, n int) string {
 // taken is what is in the way.
 func (d *demo) taken(ctx context.Context) (string, error) {
 	instance := v1.Instance{Kind: v1.KindMySQL, Namespace: d.namespace, Name: d.name}
-	out, err := d.kube.ask(ctx, "get", resource+"/"+d.name, "pvc/"+instance.BackupClaimName(), "--ignore-not-found", "--output=name")
+	out, err := d.kube.ask(ctx, "get", resource+"/"+d.name, "pvc/"+instance.BackupPVCName(), "--ignore-not-found", "--output=name")
 	if err != nil {
 		return "", err
 	}

@@ -74,7 +74,7 @@ func TestChangeInPlace(t *testing.T) {
 	s.set(t, map[string]any{"storage_size": "2Gi"})
 	s.grown(t, s.name+"-pvc")
 	eventually(t, "the server's disk", s.seesRoom)
-	eventually(t, "the backups' claim, which nothing has used yet", func(ctx context.Context) error {
+	eventually(t, "the backup PVC, which nothing has used yet", func(ctx context.Context) error {
 		return s.asks(ctx, "backup-"+s.name+"-pvc", "2Gi")
 	})
 	if err := s.trySet(t.Context(), map[string]any{"storage_size": "1Gi"}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "the storage size may grow, it cannot shrink") {
@@ -232,7 +232,7 @@ func (s *server) unreleased(t *testing.T) {
 	t.Helper()
 	c := &corev1.PersistentVolumeClaim{}
 	if err := suite.kube.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: s.name + "-pvc"}, c); err != nil || c.DeletionTimestamp != nil || len(c.Finalizers) == 0 {
-		t.Errorf("want the data's claim untouched, got %v, %v", c, err)
+		t.Errorf("want the data PVC untouched, got %v, %v", c, err)
 	}
 	xr, err := s.xr(t.Context())
 	if err != nil || len(xr.GetFinalizers()) == 0 {

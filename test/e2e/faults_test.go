@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestBackupVolumeFull: the deletion waits, says how to make room, and goes on when somebody did.
-func TestBackupVolumeFull(t *testing.T) {
+// TestBackupPVFull: the deletion waits, says how to make room, and goes on when somebody did.
+func TestBackupPVFull(t *testing.T) {
 	t.Parallel()
 	repeats(t, "a cell of TestMatrix fills the backup volume")
 	s := newServer(t, classComposition)

@@ -23,7 +23,7 @@ const keeper = "crossplane-mysql-system"
 // nothingLeft waits until nothing of a deleted claim is there but its backups: their volume, records and passwords.
 func (s *server) nothingLeft(t *testing.T) {
 	t.Helper()
-	for _, check := range []func(context.Context) error{s.nothingInNamespace, s.noComposite, s.noDataVolume, s.passwordsOfRecordsOnly} {
+	for _, check := range []func(context.Context) error{s.nothingInNamespace, s.noComposite, s.noDataPV, s.passwordsOfRecordsOnly} {
 		eventually(t, "that nothing is left", check)
 	}
 	records, err := s.records(t.Context())
@@ -47,7 +47,7 @@ func (s *server) nothingInNamespace(ctx context.Context) error {
 			return err
 		}
 		for _, o := range found {
-			if strings.Contains(o.GetName(), s.name) && o.GetName() != s.backupClaim() {
+			if strings.Contains(o.GetName(), s.name) && o.GetName() != s.backupPVC() {
 				left = append(left, kind+" "+o.GetName())
 			}
 		}
@@ -58,7 +58,7 @@ func (s *server) nothingInNamespace(ctx context.Context) error {
 	return nil
 }
 
-func (s *server) backupClaim() string { return "backup-" + s.name + "-pvc" }
+func (s *server) backupPVC() string { return "backup-" + s.name + "-pvc" }
 
 // listed are the objects of a kind, written as apiVersion/Kind.
 func (s *server) listed(ctx context.Context, kind, namespace string) ([]unstructured.Unstructured, error) {
@@ -95,7 +95,7 @@ func (s *server) noComposite(ctx context.Context) error {
 	return nil
 }
 
-func (s *server) noDataVolume(ctx context.Context) error {
+func (s *server) noDataPV(ctx context.Context) error {
 	v, err := s.volumeOf(ctx, s.name+"-pvc")
 	if err == nil && v != nil {
 		err = fmt.Errorf("left: volume %s, %s, finalizers %v", v.Name, v.Status.Phase, v.Finalizers)
@@ -148,7 +148,7 @@ func (s *server) passwordsOfRecordsOnly(ctx context.Context) error {
 // backupsAreKept by a volume that nobody can delete by mistake.
 func (s *server) backupsAreKept(t *testing.T) {
 	t.Helper()
-	v, err := s.volumeOf(t.Context(), s.backupClaim())
+	v, err := s.volumeOf(t.Context(), s.backupPVC())
 	if err == nil && v == nil {
 		err = errors.New("there is none")
 	}

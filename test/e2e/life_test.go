@@ -93,7 +93,7 @@ func neverTooFew(t *testing.T, moments []moment) {
 // archives of these backups are on the backups' volume, and no others.
 func (s *server) archives(t *testing.T, want []string) {
 	t.Helper()
-	pod(t, s.namespace, "archives", s.backupClaim())
+	pod(t, s.namespace, "archives", s.backupPVC())
 	out, err := in(t.Context(), s.namespace, "archives", "", "ls", "/data")
 	if err != nil {
 		t.Fatal(err)

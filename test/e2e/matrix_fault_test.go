@@ -34,29 +34,29 @@ type fault struct {
 
 // The faults.
 var (
-	noFault          = &fault{name: "none"}
-	faultKilled      = &fault{name: "controller killed at each step", everywhere: true, during: killsController}
-	faultAbsent      = &fault{name: "controller not running for a minute", everywhere: true, before: stopsController, during: aMinute}
-	faultPod         = &fault{name: "backup Job's pod deleted", ofBackup: true, during: deletesJobsPod}
-	faultJob         = &fault{name: "backup Job deleted", ofBackup: true, during: deletesJob}
-	faultKubelet     = &fault{name: "kubelet stopped for a while", everywhere: true, during: stopsKubelet}
-	faultCrashLoop   = &fault{name: "mysqld crash-looping", before: crashLoops, after: mendsConfig}
-	faultHang        = &fault{name: "mysqld hanging until SIGKILL", before: hangs, during: killsServer}
-	faultPassword    = &fault{name: "root's password changed behind our back", before: changesPassword, after: saysPassword}
-	faultFull        = &fault{name: "backup volume full, then grown", ofBackup: true, ofClass: true, before: fillsBackupVolume, during: waitsForComplaint, after: growsBackupVolume}
-	faultBackupClaim = &fault{name: "backup PVC deleted", ofBackup: true, before: deletesBackupClaim}
-	faultBackupPVCs  = &fault{name: "backup PVC deleted at each step", ofBackup: true, during: deletesBackupPVCs}
-	faultFirstStart  = &fault{name: "first start killed at a moment", starting: killsFirstStart}
-	faultRecord      = &fault{name: "record deleted", ofBackup: true, during: deletesRecord, after: asksForRecord}
-	faultDamage      = &fault{name: "archive damaged before its proof", ofBackup: true, before: damagesArchive, after: sawDamage}
-	faultAPIServer   = &fault{name: "API server killed twice", everywhere: true, during: killsAPIServer}
-	faultCore        = &fault{name: "Crossplane not running for a while", everywhere: true, before: stopsCore, during: aWhile}
-	faultFunction    = &fault{name: "function not running for a while", everywhere: true, before: stopsFunction, during: aWhile}
-	faultClock       = &fault{name: "controller's clock an hour off", everywhere: true, before: setsClock, during: deletionsAreOver}
+	noFault         = &fault{name: "none"}
+	faultKilled     = &fault{name: "controller killed at each step", everywhere: true, during: killsController}
+	faultAbsent     = &fault{name: "controller not running for a minute", everywhere: true, before: stopsController, during: aMinute}
+	faultPod        = &fault{name: "backup Job's pod deleted", ofBackup: true, during: deletesJobsPod}
+	faultJob        = &fault{name: "backup Job deleted", ofBackup: true, during: deletesJob}
+	faultKubelet    = &fault{name: "kubelet stopped for a while", everywhere: true, during: stopsKubelet}
+	faultCrashLoop  = &fault{name: "mysqld crash-looping", before: crashLoops, after: mendsConfig}
+	faultHang       = &fault{name: "mysqld hanging until SIGKILL", before: hangs, during: killsServer}
+	faultPassword   = &fault{name: "root's password changed behind our back", before: changesPassword, after: saysPassword}
+	faultFull       = &fault{name: "backup volume full, then grown", ofBackup: true, ofClass: true, before: fillsBackupPV, during: waitsForComplaint, after: growsBackupPV}
+	faultBackupPVC  = &fault{name: "backup PVC deleted", ofBackup: true, before: deletesBackupPVC}
+	faultBackupPVCs = &fault{name: "backup PVC deleted at each step", ofBackup: true, during: deletesBackupPVCs}
+	faultFirstStart = &fault{name: "first start killed at a moment", starting: killsFirstStart}
+	faultRecord     = &fault{name: "record deleted", ofBackup: true, during: deletesRecord, after: asksForRecord}
+	faultDamage     = &fault{name: "archive damaged before its proof", ofBackup: true, before: damagesArchive, after: sawDamage}
+	faultAPIServer  = &fault{name: "API server killed twice", everywhere: true, during: killsAPIServer}
+	faultCore       = &fault{name: "Crossplane not running for a while", everywhere: true, before: stopsCore, during: aWhile}
+	faultFunction   = &fault{name: "function not running for a while", everywhere: true, before: stopsFunction, during: aWhile}
+	faultClock      = &fault{name: "controller's clock an hour off", everywhere: true, before: setsClock, during: deletionsAreOver}
 
 	faults = []*fault{
 		noFault, faultKilled, faultAbsent, faultPod, faultJob, faultKubelet, faultCrashLoop, faultHang, faultPassword,
-		faultFull, faultBackupClaim, faultBackupPVCs, faultRecord, faultDamage, faultFirstStart, faultAPIServer, faultCore, faultFunction, faultClock,
+		faultFull, faultBackupPVC, faultBackupPVCs, faultRecord, faultDamage, faultFirstStart, faultAPIServer, faultCore, faultFunction, faultClock,
 	}
 )
 
@@ -261,10 +261,10 @@ func saysPassword(t *testing.T, c *cell) {
 	c.amend(t, `{"spec":{"password":"`+behindOurBack+`"}}`)
 }
 
-// fillsBackupVolume to the last byte.
-func fillsBackupVolume(t *testing.T, c *cell) {
+// fillsBackupPV to the last byte.
+func fillsBackupPV(t *testing.T, c *cell) {
 	t.Helper()
-	c.hand(t, "hand", c.backupClaim())
+	c.hand(t, "hand", c.backupPVC())
 	if _, err := c.volumeOfBackups(t.Context()); err != nil { // Its claim will be another one where the namespace goes.
 		t.Fatal(err)
 	}
@@ -290,8 +290,8 @@ func waitsForComplaint(t *testing.T, c *cell) {
 	})
 }
 
-// growsBackupVolume by whatever claim it has.
-func growsBackupVolume(t *testing.T, c *cell) {
+// growsBackupPV by whatever claim it has.
+func growsBackupPV(t *testing.T, c *cell) {
 	t.Helper()
 	eventually(t, "room for the backup", func(ctx context.Context) error {
 		v, err := c.volumeOfBackups(ctx)
@@ -306,7 +306,7 @@ func growsBackupVolume(t *testing.T, c *cell) {
 // volumeOfBackups of the instance, whatever claim it has.
 func (c *cell) volumeOfBackups(ctx context.Context) (*corev1.PersistentVolume, error) {
 	if c.backups == "" {
-		v, err := c.volumeOf(ctx, c.backupClaim())
+		v, err := c.volumeOf(ctx, c.backupPVC())
 		if err == nil && v == nil {
 			err = errors.New("the backups have no volume")
 		}
@@ -322,7 +322,7 @@ func (c *cell) volumeOfBackups(ctx context.Context) (*corev1.PersistentVolume, e
 // bindBackups to their volume, as the first backup would, and return it.
 func (c *cell) bindBackups(t *testing.T) *corev1.PersistentVolume {
 	t.Helper()
-	c.hand(t, "hand", c.backupClaim())
+	c.hand(t, "hand", c.backupPVC())
 	c.dismiss(t, "hand")
 	v, err := c.volumeOfBackups(t.Context())
 	if err != nil {
@@ -331,8 +331,8 @@ func (c *cell) bindBackups(t *testing.T) *corev1.PersistentVolume {
 	return v
 }
 
-// deletesBackupClaim of a volume that is kept.
-func deletesBackupClaim(t *testing.T, c *cell) {
+// deletesBackupPVC of a volume that is kept.
+func deletesBackupPVC(t *testing.T, c *cell) {
 	t.Helper()
 	c.bindBackups(t)
 	eventually(t, "the latch", func(ctx context.Context) error {
@@ -342,7 +342,7 @@ func deletesBackupClaim(t *testing.T, c *cell) {
 		}
 		return err
 	})
-	if err := suite.kube.Delete(t.Context(), object("v1", "PersistentVolumeClaim", c.namespace, c.backupClaim())); err != nil {
+	if err := suite.kube.Delete(t.Context(), object("v1", "PersistentVolumeClaim", c.namespace, c.backupPVC())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -372,9 +372,9 @@ func deletesBackupPVCs(t *testing.T, c *cell) {
 	})
 	c.backupPVCDeleted = true
 	if deleted == 0 {
-		t.Error("want the claim of the backups deleted, there was none")
+		t.Error("want the backup PVC deleted, there was none")
 	}
-	t.Logf("the claim of the backups was deleted %d times", deleted)
+	t.Logf("the backup PVC was deleted %d times", deleted)
 }
 
 // killsFirstStart of the server, at any moment of its first four seconds.

@@ -41,7 +41,7 @@ var (
 	byXROrphan        = &way{name: "XR, --cascade=orphan", delete: deletesXR("Orphan"), over: hasAnotherXR, again: comesBack}
 	byNamespace       = &way{name: "namespace", delete: deletesNamespace, over: namespaceIsGone, again: createsNamespaceAgain}
 	byFinalizers      = &way{name: "claim, finalizers of it and its XR taken off", delete: takesFinalizers, over: claimIsGone, again: createsAgain}
-	byVolumeClaim     = &way{name: "data PVC", heals: true, delete: deletesVolumeClaim, over: volumeClaimIsBack, again: nothingMore}
+	byPVC             = &way{name: "data PVC", heals: true, delete: deletesPVC, over: pvcIsBack, again: nothingMore}
 	byDeployment      = &way{name: "Deployment, then claim", delete: deletesDeployment, over: isGone, again: createsAgain}
 	byPackage         = &way{name: "XRD, with its Configuration", uninstall: uninstallsConfigurations, delete: nothingMore, over: isGone, install: installsPackages, again: createsAgain}
 	byFunction        = &way{name: "Function, then claim", uninstall: uninstallsFunction, delete: deletes("Background"), over: isGone, install: installsPackages, again: createsAgain}
@@ -49,7 +49,7 @@ var (
 
 	ways = []*way{
 		byClaim, byClaimForeground, byClaimOrphan, byXR, byXRForeground, byXROrphan,
-		byNamespace, byFinalizers, byVolumeClaim, byDeployment, byPackage, byFunction, byReplace,
+		byNamespace, byFinalizers, byPVC, byDeployment, byPackage, byFunction, byReplace,
 	}
 )
 
@@ -160,14 +160,14 @@ func takesFinalizers(t *testing.T, c *cell) {
 	takeFinalizers(t, xr, c.claim)
 }
 
-func deletesVolumeClaim(t *testing.T, c *cell) {
+func deletesPVC(t *testing.T, c *cell) {
 	t.Helper()
-	c.handle = c.deleteVolumeClaim(t)
+	c.handle = c.deletePVC(t)
 }
 
-func volumeClaimIsBack(t *testing.T, c *cell) {
+func pvcIsBack(t *testing.T, c *cell) {
 	t.Helper()
-	c.volumeClaimReturns(t, c.handle)
+	c.pvcReturns(t, c.handle)
 	eventually(t, "the claim", func(ctx context.Context) error { return condition(ctx, c.claim.DeepCopy(), "Ready") })
 }
 

@@ -65,7 +65,7 @@ func TestRecordDeletedWithItsArchive(t *testing.T) {
 	typed(t, "annotate", "msb", newest.GetName(), "otus.homework/delete-archive="+string(newest.GetUID()))
 	typed(t, "delete", "msb", newest.GetName(), "--timeout=5m")
 	s.passwords(t, kept)
-	s.hand(t, "hand", s.backupClaim())
+	s.hand(t, "hand", s.backupPVC())
 	if out, err := s.by(t.Context(), "hand", "cd /data && ls -d */"); err != nil || !strings.Contains(out, kept+"/") || strings.Contains(out, newest.GetName()) {
 		t.Errorf("want the archive of %s and not that of %s, got %q, %v", kept, newest.GetName(), out, err)
 	}
@@ -99,7 +99,7 @@ func (s *server) passwords(t *testing.T, want ...string) {
 // backups of the instance lie on this volume.
 func (s *server) backups(t *testing.T) *corev1.PersistentVolume {
 	t.Helper()
-	v, err := s.volumeOf(t.Context(), s.backupClaim())
+	v, err := s.volumeOf(t.Context(), s.backupPVC())
 	if err != nil || v == nil {
 		t.Fatalf("the backups' volume: %v, %v", v, err)
 	}

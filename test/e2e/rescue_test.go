@@ -18,14 +18,14 @@ import (
 // rescueNamespace is where data is backed up that lost its own.
 const rescueNamespace = "crossplane-mysql-rescue"
 
-// TestDeletedVolumeClaim: a data claim that somebody deletes comes back on its volume, while the instance lives.
-func TestDeletedVolumeClaim(t *testing.T) {
+// TestDeletedPVC: a data PVC that somebody deletes comes back on its volume, while the instance lives.
+func TestDeletedPVC(t *testing.T) {
 	t.Parallel()
-	repeats(t, "the cells of TestMatrix delete data claims")
+	repeats(t, "the cells of TestMatrix delete data PVCs")
 	s := newServer(t, classComposition)
 	before := s.begin(t)
-	was := s.deleteVolumeClaim(t)
-	s.volumeClaimReturns(t, was)
+	was := s.deletePVC(t)
+	s.pvcReturns(t, was)
 	if got := s.firstAnswer(t, rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
@@ -33,8 +33,8 @@ func TestDeletedVolumeClaim(t *testing.T) {
 	s.proven(t, 1)
 }
 
-// deleteVolumeClaim of the data, whose UID it returns.
-func (s *server) deleteVolumeClaim(t *testing.T) types.UID {
+// deletePVC of the data, whose UID it returns.
+func (s *server) deletePVC(t *testing.T) types.UID {
 	t.Helper()
 	claim := object("v1", "PersistentVolumeClaim", s.namespace, s.name+"-pvc")
 	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
@@ -46,8 +46,8 @@ func (s *server) deleteVolumeClaim(t *testing.T) types.UID {
 	return claim.GetUID()
 }
 
-// volumeClaimReturns as another one than it was.
-func (s *server) volumeClaimReturns(t *testing.T, was types.UID) {
+// pvcReturns as another one than it was.
+func (s *server) pvcReturns(t *testing.T, was types.UID) {
 	t.Helper()
 	eventually(t, "the claim's return", func(ctx context.Context) error {
 		claim := object("v1", "PersistentVolumeClaim", s.namespace, s.name+"-pvc")

@@ -123,7 +123,7 @@ func (s *server) verdict(t *testing.T, want string) (message string) {
 // noCopy of the backup is left on its volume.
 func (s *server) noCopy(t *testing.T) {
 	t.Helper()
-	pod(t, s.namespace, "copies", s.backupClaim())
+	pod(t, s.namespace, "copies", s.backupPVC())
 	out, err := in(t.Context(), s.namespace, "copies", "", "find", "/data", "-path", "*/.crossplane-mysql-verify/*")
 	if err != nil || out != "" {
 		t.Errorf("want no copy, got %q, %v", out, err)

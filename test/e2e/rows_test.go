@@ -23,7 +23,7 @@ func TestRows(t *testing.T) { //nolint:tparallel // One instance, in the order o
 	s.session(t)
 	t.Run("Row01Names", s.spellings)
 	t.Run("Row03Objects", s.made)
-	t.Run("Row04BackupVolume", s.backupVolume)
+	t.Run("Row04BackupPV", s.backupPV)
 	t.Run("Row08Labels", s.labelled)
 	t.Run("Row11HostPath", s.onHostPath)
 	t.Run("Row12InTheCluster", s.controllerRuns)
@@ -89,10 +89,10 @@ func (s *server) made(t *testing.T) {
 	}
 }
 
-// backupVolume is there from the beginning, and nothing that dies with the claim owns it.
-func (s *server) backupVolume(t *testing.T) {
+// backupPV is there from the beginning, and nothing that dies with the claim owns it.
+func (s *server) backupPV(t *testing.T) {
 	c := &corev1.PersistentVolumeClaim{}
-	if err := suite.kube.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: s.backupClaim()}, c); err != nil {
+	if err := suite.kube.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: s.backupPVC()}, c); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.OwnerReferences) > 0 {

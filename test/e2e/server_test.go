@@ -84,7 +84,7 @@ type server struct {
 	spec  map[string]any
 	claim *unstructured.Unstructured
 
-	// backupPVCDeleted is true if somebody deleted the claim of the backups last.
+	// backupPVCDeleted is true if somebody deleted the backup PVC last.
 	backupPVCDeleted bool
 }
 
