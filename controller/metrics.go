@@ -134,9 +134,9 @@ func (m *meter) did(s *instance.State, step finalize.Step) {
 		m.seconds.Observe(s.Backup.Report.Seconds)
 	case a == finalize.MarkFailed:
 		m.backups.WithLabelValues(resultFailed).Inc()
-	case a == finalize.MarkEmpty:
+	case a == finalize.MarkNoData:
 		m.backups.WithLabelValues(resultEmpty).Inc()
-	case a == finalize.ReleaseXR && s.Record() == nil:
+	case a == finalize.RemoveXRFinalizer && s.Record() == nil:
 		m.backups.WithLabelValues(resultSkipped).Inc()
 	}
 }

@@ -82,7 +82,7 @@ func (r *Reconciler) pass(ctx context.Context, k instance.Key) (after time.Durat
 		if step.Action == finalize.Wait && (after == 0 || step.After < after) {
 			after = step.After
 		}
-		if step.Action == finalize.Wait || step.Action == finalize.Rest {
+		if step.Action == finalize.Wait || step.Action == finalize.NoOp {
 			continue
 		}
 		if err := r.perform.Perform(ctx, s, step); err != nil {
@@ -112,7 +112,7 @@ func (r *Reconciler) forget(k instance.Key, lives []*instance.State) {
 
 // say what is done, once: to the log each step, to people each news.
 func (r *Reconciler) say(ctx context.Context, k instance.Key, s *instance.State, step finalize.Step) {
-	if step.Message == "" && (step.Action == finalize.Rest || step.Action == finalize.Wait) {
+	if step.Message == "" && (step.Action == finalize.NoOp || step.Action == finalize.Wait) {
 		return
 	}
 	news := said{log: string(step.Action) + string(step.Phase) + step.Message, event: string(step.Phase) + step.Message}
@@ -141,7 +141,7 @@ func eventOf(step finalize.Step) (kind, reason string) {
 	if step.Phase != "" {
 		reason = string(step.Phase)
 	}
-	if step.Phase == finalize.PhaseHeld || step.Phase == finalize.PhaseFailed || step.Action == finalize.Rest || step.Action == finalize.Tell {
+	if step.Phase == finalize.PhaseHeld || step.Phase == finalize.PhaseFailed || step.Action == finalize.NoOp || step.Action == finalize.ReportPodFailure {
 		kind = corev1.EventTypeWarning
 	}
 	return kind, reason

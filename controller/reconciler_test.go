@@ -67,9 +67,9 @@ func TestReconcile(t *testing.T) {
 	}{
 		"Quiet":    {reason: "Nothing to do, and nothing to come back for.", lives: []*instance.State{{}}},
 		"Gather":   {reason: "What cannot be read is tried again, and nothing is done.", err: errBoom, fails: errBoom},
-		"Acts":     {reason: "It looks again after each step, until it rests.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, did: []finalize.Action{finalize.FreeName}},
-		"Conflict": {reason: "Somebody was faster: that is no error.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, perr: conflict, want: reconcile.Result{RequeueAfter: time.Second}, did: []finalize.Action{finalize.FreeName}},
-		"Perform":  {reason: "A step that fails is tried again, with growing pauses.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, perr: errBoom, fails: errBoom, did: []finalize.Action{finalize.FreeName}},
+		"Acts":     {reason: "It looks again after each step, until it rests.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, did: []finalize.Action{finalize.RemoveClaimFinalizer}},
+		"Conflict": {reason: "Somebody was faster: that is no error.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, perr: conflict, want: reconcile.Result{RequeueAfter: time.Second}, did: []finalize.Action{finalize.RemoveClaimFinalizer}},
+		"Perform":  {reason: "A step that fails is tried again, with growing pauses.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, perr: errBoom, fails: errBoom, did: []finalize.Action{finalize.RemoveClaimFinalizer}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -114,11 +114,11 @@ func TestSay(t *testing.T) {
 	heard := events.NewFakeRecorder(10)
 	r := &Reconciler{events: heard, said: map[instance.Key]map[types.UID]said{}}
 	for _, step := range []finalize.Step{
-		{Action: finalize.StartBackup, Phase: finalize.PhaseBackingUp, Message: "Backing up the data"},
+		{Action: finalize.CreateBackupJob, Phase: finalize.PhaseBackingUp, Message: "Backing up the data"},
 		{Action: finalize.MarkRunning, Phase: finalize.PhaseBackingUp, Message: "Backing up the data"},
 		{Action: finalize.Wait, Phase: finalize.PhaseHeld, Message: "It waits"},
 		{Action: finalize.Wait, Phase: finalize.PhaseHeld, Message: "It waits"},
-		{Action: finalize.Rest},
+		{Action: finalize.NoOp},
 	} {
 		for _, s := range lives {
 			r.say(t.Context(), k, s, step)

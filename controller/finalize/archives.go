@@ -56,7 +56,7 @@ type ArchiveStep struct {
 func NextOfArchives(a *instance.Archives) []ArchiveStep {
 	var out []ArchiveStep
 	add := func(step ArchiveStep) {
-		if step.Action != Rest {
+		if step.Action != NoOp {
 			out = append(out, step)
 		}
 	}
@@ -68,12 +68,12 @@ func NextOfArchives(a *instance.Archives) []ArchiveStep {
 	}
 	for i := range a.Notes {
 		n := &a.Notes[i]
-		if a.Record(n) == nil && asked(a, n) && a.LifeOf(n.Spec.Instance.XR) == nil {
+		if a.Record(n) == nil && isAsked(a, n) && a.LifeOf(n.Spec.Instance.XR) == nil {
 			add(ArchiveStep{Action: RemakeRecord, Note: n, Message: fmt.Sprintf("The record of backup %q on volume %q is made again, as somebody asked", n.Name, n.Volume)})
 		}
 	}
 	for i := range a.Volumes {
-		if v := &a.Volumes[i]; answered(a, v) {
+		if v := &a.Volumes[i]; isAnswered(a, v) {
 			add(ArchiveStep{Action: AnswerAsked, Volume: v})
 		}
 	}
@@ -87,11 +87,11 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	case a.LifeOf(r.Spec.Instance.XR) != nil && dying:
 		return ArchiveStep{Action: Wait, After: watch}
 	case a.LifeOf(r.Spec.Instance.XR) != nil:
-		return ArchiveStep{Action: Rest}
+		return ArchiveStep{Action: NoOp}
 	case !r.IsProven() && !dying && n != nil && !n.Unreadable:
 		return ArchiveStep{Action: ProveRecord, Note: n, Message: fmt.Sprintf("Backup %q is proven, as volume %q says", r.Name, n.Volume)}
 	case dying && r.MayDeleteArchive() && (r.IsProven() || n != nil):
-		return erase(a, r)
+		return eraseArchive(a, r)
 	case r.IsProven() && !r.MayDeleteArchive() && v != nil && !noteIsOf(n, r):
 		return ArchiveStep{Action: NoteRecord, Volume: v}
 	case dying && instance.Holds(r):
@@ -99,7 +99,7 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	case !dying && !instance.Holds(r):
 		return ArchiveStep{Action: HoldRecord}
 	}
-	return ArchiveStep{Action: Rest}
+	return ArchiveStep{Action: NoOp}
 }
 
 // noteIsOf this very record, and says the same.
@@ -112,8 +112,8 @@ func noteIsOf(n *instance.Note, r *v1.MySQLBackup) bool {
 	return err == nil && werr == nil && have == want
 }
 
-// asked is true if somebody wants the record of a note.
-func asked(a *instance.Archives, n *instance.Note) bool {
+// isAsked is true if somebody wants the record of a note.
+func isAsked(a *instance.Archives, n *instance.Note) bool {
 	if n.Unreadable {
 		return false
 	}
@@ -126,24 +126,24 @@ func asked(a *instance.Archives, n *instance.Note) bool {
 	return false
 }
 
-// answered is true if each record is there that somebody asked for, or if there is no
+// isAnswered is true if each record is there that somebody asked for, or if there is no
 // such backup.
-func answered(a *instance.Archives, v *corev1.PersistentVolume) bool {
+func isAnswered(a *instance.Archives, v *corev1.PersistentVolume) bool {
 	if v.Annotations[v1.AnnotationMakeRecord] == "" {
 		return false
 	}
 	for i := range a.Notes {
 		n := &a.Notes[i]
-		if r := a.Record(n); n.Volume == v.Name && asked(a, n) && (r == nil || !r.IsProven()) {
+		if r := a.Record(n); n.Volume == v.Name && isAsked(a, n) && (r == nil || !r.IsProven()) {
 			return false
 		}
 	}
 	return true
 }
 
-// erase the archive of a record, whose deletion waits for that.
-func erase(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
-	if why := unreachable(a, r); why != "" {
+// eraseArchive of a record, whose deletion waits for that.
+func eraseArchive(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
+	if why := whyUnreachable(a, r); why != "" {
 		return waitFor(r, patience, why)
 	}
 	j := a.Erasing[r.Name]
@@ -159,12 +159,12 @@ func erase(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 		return waitFor(r, watch, fmt.Sprintf("Job %s/%s, which removes the archive, does not run: %s", j.Namespace, j.Name, j.Trouble))
 	case at == nil:
 		return ArchiveStep{Action: Wait, After: glance}
-	case j.Annotations[annotationErases] != erases(a.Claim):
+	case j.Annotations[annotationErases] != whatItErases(a.Claim):
 		return ArchiveStep{Action: RetryErase} // It was at work on another volume.
 	case succeeded:
 		return ArchiveStep{Action: Erased, Message: fmt.Sprintf("The archive of backup %q is gone", r.Name)}
 	case at.Add(soonest).After(a.Now):
-		return waitFor(r, soonest, "the archive could not be removed, which is tried again: "+failure(j))
+		return waitFor(r, soonest, "the archive could not be removed, which is tried again: "+failureOf(j))
 	}
 	return ArchiveStep{Action: RetryErase}
 }
@@ -178,14 +178,14 @@ func waitFor(r *v1.MySQLBackup, after time.Duration, why string) ArchiveStep {
 	return ArchiveStep{Action: TellRecord, Message: why}
 }
 
-// unreachable says why no Job can get at the archive of a record, or must not yet;
+// whyUnreachable says why no Job can get at the archive of a record, or must not yet;
 // empty where one can.
-func unreachable(a *instance.Archives, r *v1.MySQLBackup) string {
+func whyUnreachable(a *instance.Archives, r *v1.MySQLBackup) string {
 	i, archive, c, v := r.Spec.Instance, r.Spec.Archive, a.Claim, a.VolumeOf(r)
 	claim := i.Namespace + "/" + a.Life.BackupPVCName()
 	switch {
-	case restores(a, r) != "":
-		return restores(a, r) + " is being restored from it"
+	case whoRestores(a, r) != "":
+		return whoRestores(a, r) + " is being restored from it"
 	case archive == nil || archive.PVCName != a.Life.BackupPVCName() || archive.Path != path.Join(r.Name, archiveName):
 		return "its archive is not where the controller puts it: remove it by hand"
 	case v == nil:
@@ -198,8 +198,8 @@ func unreachable(a *instance.Archives, r *v1.MySQLBackup) string {
 	return ""
 }
 
-// restores is the composite resource that has chosen a backup, and has not started.
-func restores(a *instance.Archives, r *v1.MySQLBackup) string {
+// whoRestores is the composite resource that has chosen a backup, and has not started.
+func whoRestores(a *instance.Archives, r *v1.MySQLBackup) string {
 	for _, s := range a.Lives {
 		if s.XR == nil || s.XR.Status.Started || s.XR.Dying() {
 			continue

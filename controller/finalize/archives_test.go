@@ -40,7 +40,7 @@ func leaves(t *testing.T, changes ...func(*keepsake)) *keepsake {
 	k.record.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: k.record.Name + "/" + archiveName}
 	k.claim.UID = backupsUID
 	k.volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: backupLabels(s.Life), Annotations: backupAnnotations(s), Finalizers: []string{v1.Finalizer}}}
-	k.volume.Spec.ClaimRef = reserved(home, k.claim.Name)
+	k.volume.Spec.ClaimRef = reservedFor(home, k.claim.Name)
 	k.volume.Spec.ClaimRef.UID = k.claim.UID
 	noted(k)
 	for _, c := range changes {
@@ -55,7 +55,7 @@ func noted(k *keepsake) {
 	if err != nil {
 		panic(err)
 	}
-	annotate(k.volume, v1.AnnotationBackupPrefix+k.record.Name, text)
+	setAnnotation(k.volume, v1.AnnotationBackupPrefix+k.record.Name, text)
 }
 
 func unnoted(k *keepsake) { delete(k.volume.Annotations, v1.AnnotationBackupPrefix+k.record.Name) }
@@ -68,16 +68,16 @@ func recordGone(k *keepsake) { k.record = nil }
 func mayErase(uid string) func(*keepsake) {
 	return func(k *keepsake) {
 		recordDeleted(k)
-		annotate(k.record, v1.AnnotationDeleteArchive, uid)
+		setAnnotation(k.record, v1.AnnotationDeleteArchive, uid)
 	}
 }
 
 func wants(word string) func(*keepsake) {
-	return func(k *keepsake) { annotate(k.volume, v1.AnnotationMakeRecord, word) }
+	return func(k *keepsake) { setAnnotation(k.volume, v1.AnnotationMakeRecord, word) }
 }
 
 func forgotten(uid string) func(*keepsake) {
-	return func(k *keepsake) { annotate(k.volume, v1.AnnotationForgetPrefix+running().Life.RecordName(), uid) }
+	return func(k *keepsake) { setAnnotation(k.volume, v1.AnnotationForgetPrefix+running().Life.RecordName(), uid) }
 }
 
 func recordPhase(p v1.BackupPhase) func(*keepsake) {
@@ -164,7 +164,7 @@ func TestNextOfArchives(t *testing.T) {
 		"AskedForgot":  {reason: "What was forgotten can be remembered.", given: []func(*keepsake){wants(v1.MakeAllRecords), forgotten("record"), recordGone}, want: []Action{RemakeRecord}},
 		"WithoutState": {reason: "A record that was brought back without its status is what the note says.", given: []func(*keepsake){recordPhase("")}, want: []Action{ProveRecord}},
 		"Unreadable": {reason: "Nobody can say what it was.", want: []Action{AnswerAsked}, given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone, func(k *keepsake) {
-			annotate(k.volume, v1.AnnotationBackupPrefix+running().Life.RecordName(), "{")
+			setAnnotation(k.volume, v1.AnnotationBackupPrefix+running().Life.RecordName(), "{")
 		}}},
 	}
 	for name, tc := range cases {

@@ -22,52 +22,52 @@ const (
 	latest  = 5 * time.Minute
 )
 
-// backup the data of a fenced instance, with a Job.
-func backup(s *instance.State) Step {
+// decideBackup of the data of a fenced instance, with a Job.
+func decideBackup(s *instance.State) Step {
 	j := s.Backup
-	if c := s.BackupPVC; c != nil && c.Status.Phase == corev1.ClaimBound && !kept(s) {
-		return Step{Action: LatchBackupPV, Phase: PhaseBackingUp, Message: fmt.Sprintf("Volume %q is kept for the backups", c.Spec.VolumeName)}
+	if c := s.BackupPVC; c != nil && c.Status.Phase == corev1.ClaimBound && !isBackupPVRetained(s) {
+		return Step{Action: RetainBackupPV, Phase: PhaseBackingUp, Message: fmt.Sprintf("Volume %q is kept for the backups", c.Spec.VolumeName)}
 	}
-	if at, ok := succeeded(j); ok && s.BackupPVC != nil && s.BackupPVC.DeletionTimestamp == nil {
-		return judge(s, at, true) // Whatever has become of the data PVC since.
+	if at, ok := backupSucceeded(j); ok && s.BackupPVC != nil && s.BackupPVC.DeletionTimestamp == nil {
+		return judgeBackupJob(s, at, true) // Whatever has become of the data PVC since.
 	}
-	if step, held := unmountable(s); held {
+	if step, held := freeUnmountablePVC(s); held {
 		return step
 	}
 	switch {
 	case s.BackupPVC == nil && s.BackupBusy:
 		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: fmt.Sprintf("Waiting for volume %q of the backups, which is still mounted elsewhere", s.BackupPV.Name)}
 	case s.BackupPVC == nil:
-		return Step{Action: MakeBackupPV, Phase: PhaseBackingUp, Message: fmt.Sprintf("Making PersistentVolumeClaim %s/%s for the backup", s.Place().Namespace, s.Place().Backup)}
-	case j == nil && outgrown(s):
-		return Step{Action: DropBackupPVC, Phase: PhaseBackingUp, Message: dropped(s)}
+		return Step{Action: CreateBackupPVC, Phase: PhaseBackingUp, Message: fmt.Sprintf("Making PersistentVolumeClaim %s/%s for the backup", s.Place().Namespace, s.Place().Backup)}
+	case j == nil && mustReplaceBackupPVC(s):
+		return Step{Action: DeleteBackupPVC, Phase: PhaseBackingUp, Message: resizeMessage(s)}
 	case s.BackupPVC.DeletionTimestamp != nil && s.BackupPVC.Spec.VolumeName == "":
-		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: dropped(s)}
+		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: resizeMessage(s)}
 	case isGoing(s.BackupPVC) && j != nil && !isRunning(j):
 		// Its pods hold the PersistentVolumeClaim, or wait for it in vain.
-		step, _ := goes([]client.Object{j.Job})
+		step, _ := deleteAndWait([]client.Object{j.Job})
 		step.Phase, step.Message = PhaseBackingUp, "Backing up the data: trying again"
 		return step
 	case isGoing(s.BackupPVC) && j == nil:
-		return held(s, fmt.Sprintf("PersistentVolumeClaim %s of the backups is being deleted: it is made again on its volume when it is gone", s.BackupPVC.Name))
+		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s of the backups is being deleted: it is made again on its volume when it is gone", s.BackupPVC.Name))
 	case j == nil:
-		return Step{Action: StartBackup, Phase: PhaseBackingUp, Message: "Backing up the data"}
+		return Step{Action: CreateBackupJob, Phase: PhaseBackingUp, Message: "Backing up the data"}
 	case j.DeletionTimestamp != nil:
 		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: "Backing up the data: trying again"}
 	}
 	if at, ok := j.Finished(); at != nil {
-		return judge(s, at.Time, ok)
+		return judgeBackupJob(s, at.Time, ok)
 	}
 	if s.Record().Status.Phase != v1.BackupRunning {
 		return Step{Action: MarkRunning, Phase: PhaseBackingUp, Message: "Backing up the data"}
 	}
 	step := Step{Action: Wait, After: time.Second, Phase: PhaseBackingUp}
-	step.Percent, step.Message = progress(j)
+	step.Percent, step.Message = backupProgress(j)
 	return step
 }
 
-// succeeded is a Job that nobody removes, with the time of its end.
-func succeeded(j *instance.Job) (at time.Time, ok bool) {
+// backupSucceeded is true for a Job that nobody removes, with the time of its end.
+func backupSucceeded(j *instance.Job) (at time.Time, ok bool) {
 	if j == nil || j.DeletionTimestamp != nil {
 		return time.Time{}, false
 	}
@@ -78,28 +78,28 @@ func succeeded(j *instance.Job) (at time.Time, ok bool) {
 	return end.Time, true
 }
 
-// unmountable data cannot be backed up by a Job beside it. What can be made
+// freeUnmountablePVC where data cannot be backed up by a Job beside it. What can be made
 // reachable again is.
-func unmountable(s *instance.State) (Step, bool) {
-	if step, open := reach(s); open {
+func freeUnmountablePVC(s *instance.State) (Step, bool) {
+	if step, open := makeDataReachable(s); open {
 		return step, true
 	}
 	volume, name := volumeName(s), s.Place().Namespace+"/"+s.Place().Data
 	switch c := s.DataPVC; {
 	case s.Taken:
-		return held(s, fmt.Sprintf("PersistentVolumeClaim %s is somebody else's, and the data on volume %q needs one of that name: rename or delete it", name, volume)), true
+		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s is somebody else's, and the data on volume %q needs one of that name: rename or delete it", name, volume)), true
 	case c == nil:
-		return held(s, fmt.Sprintf("PersistentVolumeClaim %s is gone, and so is volume %q, which holds the data: bring it back", name, volume)), true
+		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s is gone, and so is volume %q, which holds the data: bring it back", name, volume)), true
 	case c.DeletionTimestamp != nil:
-		return held(s, fmt.Sprintf("PersistentVolumeClaim %s was deleted, and its volume %q, which holds the data, cannot be found: bring it back", name, volume)), true
+		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s was deleted, and its volume %q, which holds the data, cannot be found: bring it back", name, volume)), true
 	case c.Status.Phase == corev1.ClaimLost:
-		return held(s, fmt.Sprintf("PersistentVolumeClaim %s has lost its volume %q: bring it back", name, volume)), true
+		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s has lost its volume %q: bring it back", name, volume)), true
 	}
 	return Step{}, false
 }
 
-// held until a person acts.
-func held(s *instance.State, message string) Step {
+// waitForPerson who has to act.
+func waitForPerson(s *instance.State, message string) Step {
 	return Step{Action: Wait, After: patience, Phase: PhaseHeld, Message: message + ". " + skipHint(s)}
 }
 
@@ -112,25 +112,25 @@ func skipHint(s *instance.State) string {
 
 var sumPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// judge a Job that has ended.
-func judge(s *instance.State, at time.Time, succeeded bool) Step {
+// judgeBackupJob that has ended.
+func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 	r := s.Backup.Report
 	switch {
 	case !succeeded:
-		return again(s, at, roomless(s))
+		return retryBackup(s, at, whyNoRoom(s))
 	case hasMoved(s, s.Backup):
-		return Step{Action: Delete, Phase: PhaseBackingUp, Message: "Backing up the data: its volumes have changed, so it is proved once more", Targets: []client.Object{s.Backup.Job}}
+		return Step{Action: DeleteObjects, Phase: PhaseBackingUp, Message: "Backing up the data: its volumes have changed, so it is proved once more", Targets: []client.Object{s.Backup.Job}}
 	case r == nil:
 		// Its pod is gone, and its word with it. A rerun finds the archive.
-		return Step{Action: Delete, Phase: PhaseBackingUp, Message: "Backing up the data: proving it once more", Targets: []client.Object{s.Backup.Job}}
+		return Step{Action: DeleteObjects, Phase: PhaseBackingUp, Message: "Backing up the data: proving it once more", Targets: []client.Object{s.Backup.Job}}
 	case r.OK && r.Empty && knownData(s):
-		return again(s, at, "the volume is empty, but the server had data: is it the right volume, on the right node?")
+		return retryBackup(s, at, "the volume is empty, but the server had data: is it the right volume, on the right node?")
 	case r.OK && r.Empty:
-		return Step{Action: MarkEmpty, Phase: PhaseReleasing, Message: "There is no database on the volume: nothing to back up"}
+		return Step{Action: MarkNoData, Phase: PhaseReleasing, Message: "There is no database on the volume: nothing to back up"}
 	case !r.OK || r.Command != "backup" || r.Archive != archiveName || !sumPattern.MatchString(r.SHA256):
-		return again(s, at, "the agent's report is not one of a proven archive")
-	case !kept(s):
-		return Step{Action: LatchBackupPV, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
+		return retryBackup(s, at, "the agent's report is not one of a proven archive")
+	case !isBackupPVRetained(s):
+		return Step{Action: RetainBackupPV, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
 	case !s.PasswordKept:
 		return Step{Action: KeepPassword, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
 	}
@@ -144,8 +144,8 @@ func knownData(s *instance.State) bool {
 	return serverVersion(s) != "" || r != nil && r.Phase == v1.RestoreSucceeded || s.XR.Status.Initialized || s.XR.Serving()
 }
 
-// again after a failure, not at once.
-func again(s *instance.State, at time.Time, why string) Step {
+// retryBackup after a failure, not at once.
+func retryBackup(s *instance.State, at time.Time, why string) Step {
 	message := fmt.Sprintf("The backup has failed, and is tried again: %s. Nothing is lost: the data stays on its volume. %s", why, skipHint(s))
 	pause := min(max(at.Sub(s.XR.GetDeletionTimestamp().Time)/4, soonest), latest)
 	left := at.Add(pause).Sub(s.Now)
@@ -156,14 +156,14 @@ func again(s *instance.State, at time.Time, why string) Step {
 	case left > 0:
 		step.Action, step.After = Wait, left
 	default:
-		step.Action, step.Targets = Delete, []client.Object{s.Backup.Job}
+		step.Action, step.Targets = DeleteObjects, []client.Object{s.Backup.Job}
 	}
 	return step
 }
 
-// roomless is a failure in words, with what to do if it was the volume's room.
-func roomless(s *instance.State) string {
-	why, j, c := failure(s.Backup), s.Backup, s.BackupPVC
+// whyNoRoom is a failure in words, with what to do if it was the volume's room.
+func whyNoRoom(s *instance.State) string {
+	why, j, c := failureOf(s.Backup), s.Backup, s.BackupPVC
 	switch {
 	case j.Report == nil || j.Report.ExitCode != v1.ExitNoSpace:
 		return why
@@ -176,8 +176,8 @@ func roomless(s *instance.State) string {
 		why, c.Name, c.Namespace, c.Name, more.String())
 }
 
-// failure in words.
-func failure(j *instance.Job) string {
+// failureOf a Job in words.
+func failureOf(j *instance.Job) string {
 	switch {
 	case j.Report != nil && j.Report.Error != "":
 		return j.Report.Error
@@ -192,8 +192,8 @@ func failure(j *instance.Job) string {
 	return "the Job does not say why"
 }
 
-// progress of the copy: the first half is copying, the second is proving.
-func progress(j *instance.Job) (percent int32, message string) {
+// backupProgress of the copy: the first half is copying, the second is proving.
+func backupProgress(j *instance.Job) (percent int32, message string) {
 	switch p := j.Progress; {
 	case p != nil && p.Phase == archive.PhaseProve:
 		percent = 50 + int32(min(p.Percent, 100))/2 //nolint:gosec // It is at most 100.

@@ -152,7 +152,7 @@ func deleted(way way) []client.Object {
 	root := meta
 	root.Name = s.Life.RootSecretName()
 	backups := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: backupLabels(s.Life), Annotations: backupAnnotations(s)}}
-	backups.Spec.ClaimRef = reserved(home, s.Life.BackupPVCName())
+	backups.Spec.ClaimRef = reservedFor(home, s.Life.BackupPVCName())
 	data := []client.Object{s.DataPV, backups, old}
 	switch way {
 	case noDataPVC:
@@ -247,7 +247,7 @@ func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 			return false, err
 		}
 		step := Next(lives[0])
-		if step.Action == Rest {
+		if step.Action == NoOp {
 			return true, nil
 		}
 		if step.Phase == PhaseHeld {

@@ -11,77 +11,77 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// dying instances are announced, fenced, backed up and released, in this order,
+// decideDelete of an instance, which is announced, fenced, backed up and released, in this order,
 // whatever happens in between.
-func dying(s *instance.State) Step {
+func decideDelete(s *instance.State) Step {
 	if !s.XR.Protected() {
-		return Step{Action: Rest} // It was never held, or has just been let go.
+		return Step{Action: NoOp} // It was never held, or has just been let go.
 	}
-	if r := s.Record(); r == nil && atStake(s) && s.OwnNote() == nil {
-		return Step{Action: Announce, Phase: PhaseAnnounced, Message: "A backup of the data is taken before anything goes: " + s.Life.RecordName()}
+	if r := s.Record(); r == nil && needsBackup(s) && s.OwnNote() == nil {
+		return Step{Action: CreateBackup, Phase: PhaseAnnounced, Message: "A backup of the data is taken before anything goes: " + s.Life.RecordName()}
 	}
 	if s.Node != "" {
-		return pin(s)
+		return setNodeAffinity(s)
 	}
-	if v := s.DataPV; v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && atStake(s) && !s.Kept() {
-		return Step{Action: Latch, Phase: PhaseAnnounced, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", v.Name)}
+	if v := s.DataPV; v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && needsBackup(s) && !s.Kept() {
+		return Step{Action: RetainDataPV, Phase: PhaseAnnounced, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", v.Name)}
 	}
-	if step, open := fence(s); open {
+	if step, open := stopForBackup(s); open {
 		return step
 	}
-	switch why := forgone(s); {
-	case !proven(s) && s.OwnNote() != nil:
-		return index(s)
-	case !proven(s) && why != "" && forgetful(s) && !nothingToLose(s):
-		return Step{Action: MarkEmpty, Phase: PhaseReleasing, Message: why}
-	case proven(s) && unverified(s):
-		return verify(s)
-	case proven(s):
-		return release(s, fmt.Sprintf("Backup %q is proven", s.Record().Name))
+	switch why := backupSkippedBecause(s); {
+	case !hasProvenBackup(s) && s.OwnNote() != nil:
+		return writeIndex(s)
+	case !hasProvenBackup(s) && why != "" && mustMarkNoData(s) && !isMarkedNoData(s):
+		return Step{Action: MarkNoData, Phase: PhaseReleasing, Message: why}
+	case hasProvenBackup(s) && isUnverified(s):
+		return waitForRestoreTest(s)
+	case hasProvenBackup(s):
+		return decideRelease(s, fmt.Sprintf("Backup %q is proven", s.Record().Name))
 	case why != "":
-		return release(s, why)
+		return decideRelease(s, why)
 	}
-	return backup(s)
+	return decideBackup(s)
 }
 
-// atStake is true if there may be data that only this instance has.
-func atStake(s *instance.State) bool { return !proven(s) && forgone(s) == "" }
+// needsBackup is true if there may be data that only this instance has.
+func needsBackup(s *instance.State) bool { return !hasProvenBackup(s) && backupSkippedBecause(s) == "" }
 
-// proven is true if a backup of this life of the instance is.
-func proven(s *instance.State) bool {
+// hasProvenBackup is true if a backup of this life of the instance is.
+func hasProvenBackup(s *instance.State) bool {
 	r := s.Record()
 	return r != nil && r.IsProven()
 }
 
-// forgone says why the instance goes without a backup; empty where it does not.
-func forgone(s *instance.State) string {
+// backupSkippedBecause says why the instance goes without a backup; empty where it does not.
+func backupSkippedBecause(s *instance.State) string {
 	switch {
 	case s.Policy() == v1.DeletionDiscard:
 		return "The data is discarded, as deletionPolicy says"
 	case s.Skipped():
 		return "The backup is skipped, as the annotation " + v1.AnnotationSkipBackup + " says"
-	case nothingToLose(s):
+	case isMarkedNoData(s):
 		return "There is no database on the volume: nothing to back up"
-	case neverBound(s):
+	case wasNeverBound(s):
 		return "The instance never had a volume: nothing to back up"
 	}
 	return ""
 }
 
-// forgetful is true if what says that the data may go, goes before the rest: the
+// mustMarkNoData is true if what says that the data may go, goes before the rest: the
 // claim that never had a volume, or the volume of a life that lost its XR.
-func forgetful(s *instance.State) bool {
-	return s.Lost && (s.DataPVC != nil || s.Origin != nil) || s.XR.Status.Started && !s.Lost && neverBound(s)
+func mustMarkNoData(s *instance.State) bool {
+	return s.Lost && (s.DataPVC != nil || s.Origin != nil) || s.XR.Status.Started && !s.Lost && wasNeverBound(s)
 }
 
-// nothingToLose is true if it was found out after the fence.
-func nothingToLose(s *instance.State) bool {
+// isMarkedNoData is true if it was found out after the fence.
+func isMarkedNoData(s *instance.State) bool {
 	return s.XR.GetAnnotations()[v1.AnnotationNothingToLose] == string(s.XR.GetUID())
 }
 
-// neverBound is true if there never was a volume. A claim that waits for one says
+// wasNeverBound is true if there never was a volume. A claim that waits for one says
 // so; without a claim, it is an instance that never started.
-func neverBound(s *instance.State) bool {
+func wasNeverBound(s *instance.State) bool {
 	c := s.DataPVC
 	if s.Origin != nil {
 		c = s.Origin
@@ -92,9 +92,9 @@ func neverBound(s *instance.State) bool {
 	return c != nil && c.Spec.VolumeName == "" || c == nil && !s.XR.Status.Started
 }
 
-// fence the data: after it no write can be acknowledged. It is looked at before
+// stopForBackup fences the data: after it no write can be acknowledged. It is looked at before
 // every later step, and holds until the data is released.
-func fence(s *instance.State) (step Step, open bool) {
+func stopForBackup(s *instance.State) (step Step, open bool) {
 	stopping := Step{Action: Wait, After: glance, Phase: PhaseStopping}
 	d := s.Deployment
 	switch {
@@ -102,25 +102,25 @@ func fence(s *instance.State) (step Step, open bool) {
 		stopping.Message = "Waiting for Crossplane to finish with the instance"
 		return stopping, true
 	case d != nil && (d.Spec.Replicas == nil || *d.Spec.Replicas > 0):
-		return Step{Action: Stop, Phase: PhaseStopping, Message: "Stopping the server"}, true
+		return Step{Action: StopServer, Phase: PhaseStopping, Message: "Stopping the server"}, true
 	case s.Restore != nil && s.Restore.DeletionTimestamp == nil:
-		return Step{Action: Delete, Phase: PhaseStopping, Message: "Stopping the restore", Targets: []client.Object{s.Restore.Job}}, true
+		return Step{Action: DeleteObjects, Phase: PhaseStopping, Message: "Stopping the restore", Targets: []client.Object{s.Restore.Job}}, true
 	}
-	if targets := alive(s.Strays); len(targets) > 0 {
-		return Step{Action: Delete, Phase: PhaseStopping, Message: "Stopping what ran where nothing can run any more", Targets: targets}, true
+	if targets := withoutDeleted(s.Strays); len(targets) > 0 {
+		return Step{Action: DeleteObjects, Phase: PhaseStopping, Message: "Stopping what ran where nothing can run any more", Targets: targets}, true
 	}
 	for i := range s.Pods {
-		if p := &s.Pods[i]; p.DeletionTimestamp == nil && ended(p) && p.Labels[v1.LabelXR] == string(s.XR.GetUID()) {
-			return Step{Action: Delete, Phase: PhaseStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
+		if p := &s.Pods[i]; p.DeletionTimestamp == nil && hasEnded(p) && p.Labels[v1.LabelXR] == string(s.XR.GetUID()) {
+			return Step{Action: DeleteObjects, Phase: PhaseStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
 		}
 	}
 	switch {
 	case len(s.Pods) > 0:
-		stopping.Message = busy(&s.Pods[0], string(s.XR.GetUID()))
+		stopping.Message = whoUsesVolume(&s.Pods[0], string(s.XR.GetUID()))
 		return stopping, true
 	case d != nil && d.DeletionTimestamp == nil:
 		// Nobody can scale up what is not there.
-		return Step{Action: Delete, Phase: PhaseStopping, Message: "The server has stopped", Targets: []client.Object{d}}, true
+		return Step{Action: DeleteObjects, Phase: PhaseStopping, Message: "The server has stopped", Targets: []client.Object{d}}, true
 	case d != nil:
 		stopping.Message = "The server has stopped"
 		return stopping, true
@@ -128,8 +128,8 @@ func fence(s *instance.State) (step Step, open bool) {
 	return Step{}, false
 }
 
-// alive are the objects that are not being deleted yet.
-func alive(objects []client.Object) []client.Object {
+// withoutDeleted are the objects that are not being deleted yet.
+func withoutDeleted(objects []client.Object) []client.Object {
 	var out []client.Object
 	for _, o := range objects {
 		if o.GetDeletionTimestamp() == nil {
@@ -139,12 +139,12 @@ func alive(objects []client.Object) []client.Object {
 	return out
 }
 
-// ended is true once no container of a pod runs or will.
-func ended(p *corev1.Pod) bool {
+// hasEnded is true once no container of a pod runs or will.
+func hasEnded(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-func busy(p *corev1.Pod, xr string) string {
+func whoUsesVolume(p *corev1.Pod, xr string) string {
 	if p.Labels[v1.LabelXR] == xr {
 		return "Waiting for the server to stop"
 	}

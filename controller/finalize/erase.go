@@ -19,7 +19,7 @@ import (
 // was bound to: its end counts for no other.
 const annotationErases = v1.Group + "/erases"
 
-func erases(c *corev1.PersistentVolumeClaim) string {
+func whatItErases(c *corev1.PersistentVolumeClaim) string {
 	if c == nil {
 		return ""
 	}
@@ -37,7 +37,7 @@ func eraseJob(a *instance.Archives, r *v1.MySQLBackup, v *corev1.PersistentVolum
 		Containers:      []corev1.Container{c},
 		Volumes:         []corev1.Volume{job.ClaimVolume("backup", a.Claim.Name)},
 	})
-	j.Annotations[annotationErases] = erases(a.Claim)
+	j.Annotations[annotationErases] = whatItErases(a.Claim)
 	return j
 }
 
@@ -69,11 +69,11 @@ func (p *Performer) noteRecord(ctx context.Context, _ *instance.Archives, step A
 }
 
 func (p *Performer) holdRecord(ctx context.Context, _ *instance.Archives, step ArchiveStep) error {
-	return p.change(ctx, step.Record, func() { controllerutil.AddFinalizer(step.Record, v1.Finalizer) })
+	return p.updateObject(ctx, step.Record, func() { controllerutil.AddFinalizer(step.Record, v1.Finalizer) })
 }
 
 func (p *Performer) letRecordGo(ctx context.Context, _ *instance.Archives, step ArchiveStep) error {
-	return p.letGo(ctx, step.Record)
+	return p.removeFinalizer(ctx, step.Record)
 }
 
 func (p *Performer) remakeRecord(ctx context.Context, _ *instance.Archives, step ArchiveStep) error {
@@ -85,15 +85,15 @@ func (p *Performer) proveRecord(ctx context.Context, a *instance.Archives, step 
 }
 
 func (p *Performer) answerAsked(ctx context.Context, _ *instance.Archives, step ArchiveStep) error {
-	return p.change(ctx, step.Volume, func() { delete(step.Volume.Annotations, v1.AnnotationMakeRecord) })
+	return p.updateObject(ctx, step.Volume, func() { delete(step.Volume.Annotations, v1.AnnotationMakeRecord) })
 }
 
 func (p *Performer) startErase(ctx context.Context, a *instance.Archives, step ArchiveStep) error {
-	return p.create(ctx, eraseJob(a, step.Record, step.Volume, p.AgentImage))
+	return p.createObject(ctx, eraseJob(a, step.Record, step.Volume, p.AgentImage))
 }
 
 func (p *Performer) retryErase(ctx context.Context, a *instance.Archives, step ArchiveStep) error {
-	return p.remove(ctx, a.Erasing[step.Record.Name].Job, metav1.DeletePropagationForeground)
+	return p.deleteObject(ctx, a.Erasing[step.Record.Name].Job, metav1.DeletePropagationForeground)
 }
 
 // erased archives take all along that was kept for them, the record last.
@@ -104,7 +104,7 @@ func (p *Performer) erased(ctx context.Context, a *instance.Archives, step Archi
 	if err := p.retryErase(ctx, a, step); err != nil {
 		return err
 	}
-	return p.letGo(ctx, step.Record)
+	return p.removeFinalizer(ctx, step.Record)
 }
 
 func (p *Performer) tellRecord(ctx context.Context, _ *instance.Archives, step ArchiveStep) error {

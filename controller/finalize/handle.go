@@ -18,19 +18,19 @@ import (
 // a handle. One that is being deleted cannot be mounted by a new pod and cannot be
 // brought back: it is let go when nothing uses it, and made again on its volume.
 
-// heal a living instance whose data PVC is being deleted. The server stops for
+// replaceDeletedPVC of a living instance. The server stops for
 // it; the function makes the claim again.
-func heal(s *instance.State) Step {
+func replaceDeletedPVC(s *instance.State) Step {
 	c := s.DataPVC
 	switch {
 	case c.Spec.VolumeName == "":
-		return letHandleGo(c, Step{Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted before it had a volume: it is made again", c.Name)})
+		return deletePVC(c, Step{Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted before it had a volume: it is made again", c.Name)})
 	case s.DataPV == nil:
-		return Step{Action: Rest, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted, and its volume %q cannot be found: it stays as it is. Bring the volume back", c.Name, c.Spec.VolumeName)}
-	case !s.Kept() || !latched(s):
-		return Step{Action: Latch, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataPV.Name)}
+		return Step{Action: NoOp, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted, and its volume %q cannot be found: it stays as it is. Bring the volume back", c.Name, c.Spec.VolumeName)}
+	case !s.Kept() || !isDataPVRetained(s):
+		return Step{Action: RetainDataPV, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataPV.Name)}
 	case !s.Fenced():
-		return Step{Action: Fence, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted: the server stops until it is back on its volume %q", c.Name, c.Spec.VolumeName)}
+		return Step{Action: FenceServer, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted: the server stops until it is back on its volume %q", c.Name, c.Spec.VolumeName)}
 	}
 	if step, more := freePVC(s); more {
 		return step
@@ -38,36 +38,36 @@ func heal(s *instance.State) Step {
 	if len(s.Pods) > 0 {
 		return Step{Action: Wait, After: glance}
 	}
-	return letHandleGo(c, Step{})
+	return deletePVC(c, Step{})
 }
 
-// reach data whose claim is not fit for a Job, or is where no Job can run: its
+// makeDataReachable where its PVC is not fit for a Job, or is where no Job can run: its
 // volume gets another claim.
-func reach(s *instance.State) (step Step, open bool) {
+func makeDataReachable(s *instance.State) (step Step, open bool) {
 	step = Step{Phase: PhaseBackingUp, Message: fmt.Sprintf("Volume %q gets a claim at %s/%s, to be backed up", volumeName(s), s.Place().Namespace, s.Place().Data)}
 	switch c := s.DataPVC; {
 	case !s.Kept() || s.Taken:
 		return Step{}, false
-	case c != nil && c.DeletionTimestamp != nil && len(made(s)) > 0:
+	case c != nil && c.DeletionTimestamp != nil && len(jobsOnData(s)) > 0:
 		// Their pods hold the claim, or wait for it in vain.
-		step, _ = goes(made(s))
+		step, _ = deleteAndWait(jobsOnData(s))
 		step.Phase, step.Message = PhaseBackingUp, "Backing up the data: trying again"
 	case s.Origin != nil:
-		return letHandleGo(s.Origin, step), true
+		return deletePVC(s.Origin, step), true
 	case c != nil && c.DeletionTimestamp != nil:
-		return letHandleGo(c, step), true
+		return deletePVC(c, step), true
 	case s.Stale():
-		step.Action = Rebind
+		step.Action = ReserveDataPV
 	case c == nil:
-		step.Action = MakeHandle
+		step.Action = CreatePVC
 	default:
 		return Step{}, false
 	}
 	return step, true
 }
 
-// made are the Jobs of this life that mount the data PVC.
-func made(s *instance.State) []client.Object {
+// jobsOnData are the Jobs of this life that mount the data PVC.
+func jobsOnData(s *instance.State) []client.Object {
 	var out []client.Object
 	for _, j := range []*instance.Job{s.Backup, s.Wipe, s.Prune} {
 		if j != nil {
@@ -77,9 +77,9 @@ func made(s *instance.State) []client.Object {
 	return out
 }
 
-// letHandleGo deletes a claim, drops its finalizer, and waits until it is gone.
-func letHandleGo(c *corev1.PersistentVolumeClaim, step Step) Step {
-	step.Action, step.Targets = ReleaseHandle, []client.Object{c}
+// deletePVC deletes a claim, drops its finalizer, and waits until it is gone.
+func deletePVC(c *corev1.PersistentVolumeClaim, step Step) Step {
+	step.Action, step.Targets = DeletePVC, []client.Object{c}
 	if c.DeletionTimestamp != nil && !instance.Holds(c) {
 		step.Action, step.After = Wait, glance
 	}
@@ -97,52 +97,52 @@ func volumeName(s *instance.State) string {
 	return s.XR.Status.Volume
 }
 
-// fence writes what the function obeys.
-func (p *Performer) fence(ctx context.Context, s *instance.State, _ Step) error {
+// fenceServer writes what the function obeys.
+func (p *Performer) fenceServer(ctx context.Context, s *instance.State, _ Step) error {
 	return p.Status(ctx, s.XR, map[string]any{"deletion": map[string]any{"fence": true}})
 }
 
-func (p *Performer) unfence(ctx context.Context, s *instance.State, _ Step) error {
+func (p *Performer) unfenceServer(ctx context.Context, s *instance.State, _ Step) error {
 	return p.Status(ctx, s.XR, map[string]any{"deletion": nil})
 }
 
-// releaseHandle of a volume. It is deleted first: a crash in between leaves it to
+// deletePVC and let it go. It is deleted first: a crash in between leaves it to
 // the next step, not to Crossplane.
-func (p *Performer) releaseHandle(ctx context.Context, _ *instance.State, step Step) error {
+func (p *Performer) deletePVC(ctx context.Context, _ *instance.State, step Step) error {
 	for _, c := range step.Targets {
 		if c.GetDeletionTimestamp() == nil {
-			return p.remove(ctx, c, metav1.DeletePropagationBackground)
+			return p.deleteObject(ctx, c, metav1.DeletePropagationBackground)
 		}
-		if err := p.letGo(ctx, c); err != nil {
+		if err := p.removeFinalizer(ctx, c); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rebind makes the volume one for the claim that is wanted now, and for no other.
-func (p *Performer) rebind(ctx context.Context, s *instance.State, _ Step) error {
-	return p.change(ctx, s.DataPV, func() { s.DataPV.Spec.ClaimRef = reserved(s.Place().Namespace, s.Place().Data) })
+// reserveDataPV makes the volume one for the claim that is wanted now, and for no other.
+func (p *Performer) reserveDataPV(ctx context.Context, s *instance.State, _ Step) error {
+	return p.updateObject(ctx, s.DataPV, func() { s.DataPV.Spec.ClaimRef = reservedFor(s.Place().Namespace, s.Place().Data) })
 }
 
-// reserved for a claim that is not there yet.
-func reserved(namespace, name string) *corev1.ObjectReference {
+// reservedFor a PVC that is not there yet.
+func reservedFor(namespace, name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: namespace, Name: name}
 }
 
-func (p *Performer) makeHandle(ctx context.Context, s *instance.State, _ Step) error {
-	return p.create(ctx, handle(s))
+func (p *Performer) createPVC(ctx context.Context, s *instance.State, _ Step) error {
+	return p.createObject(ctx, pvcOnDataPV(s))
 }
 
-// handle of the data volume, with what must be known of it.
-func handle(s *instance.State) *corev1.PersistentVolumeClaim {
+// pvcOnDataPV is a PVC of the data volume, with what must be known of it.
+func pvcOnDataPV(s *instance.State) *corev1.PersistentVolumeClaim {
 	v := s.DataPV
 	annotations := job.Annotations(s.Life)
 	for _, key := range []string{v1.AnnotationImage, v1.AnnotationVersion, v1.AnnotationAgentImage, v1.AnnotationDeletionPolicy} {
-		maps.Copy(annotations, present(v.Annotations, key))
+		maps.Copy(annotations, entryOf(v.Annotations, key))
 	}
 	if s.Lost {
-		maps.Copy(annotations, present(s.XR.GetAnnotations(), v1.AnnotationNothingToLose))
+		maps.Copy(annotations, entryOf(s.XR.GetAnnotations(), v1.AnnotationNothingToLose))
 	}
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
@@ -157,7 +157,7 @@ func handle(s *instance.State) *corev1.PersistentVolumeClaim {
 	}
 }
 
-func present(from map[string]string, key string) map[string]string {
+func entryOf(from map[string]string, key string) map[string]string {
 	if value, ok := from[key]; ok {
 		return map[string]string{key: value}
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// undecided is true while the function may still choose a backup of an earlier
+// isUndecided is true while the function may still choose a backup of an earlier
 // namespace. That lies on a volume of its own, and a new one would be in its way.
-func undecided(s *instance.State) bool {
+func isUndecided(s *instance.State) bool {
 	return !s.XR.Status.Started && s.XR.Status.Restore == nil && s.BackupPV == nil &&
 		(s.Missing() != nil || slices.ContainsFunc(s.Records, func(r v1.MySQLBackup) bool { return s.Foreign(&r) }) || foreignNote(s))
 }
@@ -28,30 +28,30 @@ func foreignNote(s *instance.State) bool {
 	})
 }
 
-// inherit the backup volume of an earlier namespace, if the function chose a
+// adoptBackupPV of an earlier namespace, if the function chose a
 // backup on it. An empty volume that is in its place gives way:
 //
 //	the empty volume is released ─▶ its claim goes ─▶ so does the restore that ran on it ─▶ the other volume is this namespace's
-func inherit(s *instance.State) (step Step, open bool) {
+func adoptBackupPV(s *instance.State) (step Step, open bool) {
 	c, v := s.BackupPVC, s.Inheritance
-	if v == nil || filled(s) {
+	if v == nil || hasBackups(s) {
 		return Step{}, false
 	}
 	switch {
 	case s.BackupPV != nil && instance.Holds(s.BackupPV):
 		return Step{Action: ReleaseBackupPV, Message: fmt.Sprintf("Volume %q for backups is empty, and gives way to volume %q with backup %q", s.BackupPV.Name, v.Name, s.XR.Status.Restore.Backup)}, true
 	case c != nil && c.DeletionTimestamp == nil:
-		return Step{Action: DropBackupPVC, Message: fmt.Sprintf("PersistentVolumeClaim %s of the backups is made again on volume %q, which has backup %q", c.Name, v.Name, s.XR.Status.Restore.Backup)}, true
-	case vain(s):
-		return goes([]client.Object{s.Restore.Job})
+		return Step{Action: DeleteBackupPVC, Message: fmt.Sprintf("PersistentVolumeClaim %s of the backups is made again on volume %q, which has backup %q", c.Name, v.Name, s.XR.Status.Restore.Backup)}, true
+	case restoreHasNoArchive(s):
+		return deleteAndWait([]client.Object{s.Restore.Job})
 	case c != nil || s.BackupBusy:
 		return Step{Action: Wait, After: glance}, true
 	}
-	return Step{Action: Inherit, Message: fmt.Sprintf("Volume %q with the backups of an earlier namespace %q is this one's now", v.Name, s.Life.Namespace)}, true
+	return Step{Action: AdoptBackupPV, Message: fmt.Sprintf("Volume %q with the backups of an earlier namespace %q is this one's now", v.Name, s.Life.Namespace)}, true
 }
 
-// filled is true if what is in the way is somebody else's, or has backups.
-func filled(s *instance.State) bool {
+// hasBackups is true if what is in the way is somebody else's, or has backups.
+func hasBackups(s *instance.State) bool {
 	c := s.BackupPVC
 	switch {
 	case c == nil && s.BackupPV == nil:
@@ -64,20 +64,20 @@ func filled(s *instance.State) bool {
 	return slices.ContainsFunc(s.Records, func(r v1.MySQLBackup) bool { return s.Here(&r) })
 }
 
-// vain is a restore that looks for its archive on the volume that is in the way.
+// restoreHasNoArchive is true for one that looks for its archive on the volume that is in the way.
 // The function makes it again when it is gone.
-func vain(s *instance.State) bool {
+func restoreHasNoArchive(s *instance.State) bool {
 	switch j := s.Restore; {
 	case j == nil:
 		return false
 	case s.BackupPVC == nil:
-		return failed(j.Job)
+		return jobHasFailed(j.Job)
 	default:
 		return !j.CreationTimestamp.After(s.BackupPVC.DeletionTimestamp.Time)
 	}
 }
 
-func failed(j *batchv1.Job) bool {
+func jobHasFailed(j *batchv1.Job) bool {
 	at, succeeded := (&instance.Job{Job: j}).Finished()
 	return at != nil && !succeeded
 }
@@ -88,27 +88,27 @@ func failed(j *batchv1.Job) bool {
 func (p *Performer) releaseBackupPV(ctx context.Context, s *instance.State, _ Step) error {
 	c, v := s.BackupPVC, s.BackupPV
 	if c != nil && c.Annotations[annotationLatched] != "" {
-		if err := p.change(ctx, c, func() { delete(c.Annotations, annotationLatched) }); err != nil {
+		if err := p.updateObject(ctx, c, func() { delete(c.Annotations, annotationLatched) }); err != nil {
 			return err
 		}
 	}
-	return p.change(ctx, v, func() {
+	return p.updateObject(ctx, v, func() {
 		if v.Name == s.Life.BackupPVName(s.NamespaceUID()) {
-			goesWith(v, s.XR)
+			addOwnerXR(v, s.XR)
 		}
-		unretain(v)
+		unretainPV(v)
 		delete(v.Annotations, v1.AnnotationNamespaceUID)
 	})
 }
 
-// inherit is one write: before it the volume is the earlier namespace's, after it
+// adoptBackupPV is one write: before it the volume is the earlier namespace's, after it
 // this one's, with nothing left to do but what any volume without a claim needs.
-func (p *Performer) inherit(ctx context.Context, s *instance.State, _ Step) error {
+func (p *Performer) adoptBackupPV(ctx context.Context, s *instance.State, _ Step) error {
 	v := s.Inheritance
-	return p.change(ctx, v, func() {
+	return p.updateObject(ctx, v, func() {
 		before := append(instance.EarlierNamespaces(v), string(instance.NamespaceOf(v)))
-		v.Spec.ClaimRef = reserved(s.Life.Namespace, s.Life.BackupPVCName())
-		mark(v, nil, map[string]string{
+		v.Spec.ClaimRef = reservedFor(s.Life.Namespace, s.Life.BackupPVCName())
+		setLabelsAndAnnotations(v, nil, map[string]string{
 			v1.AnnotationEarlierNamespaces: strings.Join(before, ","),
 			v1.AnnotationNamespaceUID:      string(s.NamespaceUID()),
 		})

@@ -59,7 +59,7 @@ func (b rebirth) objects() []client.Object {
 		return out
 	}
 	empty := leftBehind(b.inTheWay, "ns")
-	empty.Spec.ClaimRef = reserved(home, s.Life.BackupPVCName())
+	empty.Spec.ClaimRef = reservedFor(home, s.Life.BackupPVCName())
 	empty.Annotations[v1.AnnotationReclaimPolicy] = string(corev1.PersistentVolumeReclaimDelete)
 	place := running().BackupPVC
 	place.Spec.VolumeName, place.Annotations = b.inTheWay, map[string]string{annotationLatched: b.inTheWay}
@@ -73,7 +73,7 @@ func leftBehind(name, namespace string) *corev1.PersistentVolume {
 	v := backupsOn(name, namespace)
 	v.Labels = backupLabels(running().Life)
 	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-	v.Spec.ClaimRef = reserved(v1.RescueNamespace, "backups-"+name)
+	v.Spec.ClaimRef = reservedFor(v1.RescueNamespace, "backups-"+name)
 	v.Spec.ClaimRef.UID = "gone"
 	return v
 }
@@ -90,7 +90,7 @@ func (w *world) live(ctx context.Context, t *testing.T) error {
 			return err
 		}
 		step := Next(lives[0])
-		if step.Action == Rest || step.Action == Wait {
+		if step.Action == NoOp || step.Action == Wait {
 			return nil
 		}
 		if err := p.Perform(ctx, lives[0], step); err != nil {
@@ -208,7 +208,7 @@ func TestInheritTwice(t *testing.T) {
 	if err := w.Get(ctx, client.ObjectKey{Name: "pvc-0"}, v); err != nil {
 		t.Fatal(err)
 	}
-	annotate(v, v1.AnnotationEarlierNamespaces, "first")
+	setAnnotation(v, v1.AnnotationEarlierNamespaces, "first")
 	stale := v.DeepCopy()
 	p := &Performer{Client: w, Reader: w}
 	if err := w.Update(ctx, v); err != nil {
@@ -218,7 +218,7 @@ func TestInheritTwice(t *testing.T) {
 		volume   *corev1.PersistentVolume
 		conflict bool
 	}{"AsRead": {volume: v}, "ChangedSince": {volume: stale, conflict: true}} {
-		err := p.Perform(ctx, running(func(s *instance.State) { s.Inheritance = tc.volume.DeepCopy() }), Step{Action: Inherit})
+		err := p.Perform(ctx, running(func(s *instance.State) { s.Inheritance = tc.volume.DeepCopy() }), Step{Action: AdoptBackupPV})
 		if kerrors.IsConflict(err) != tc.conflict {
 			t.Errorf("%s: want a conflict: %t, got %v", name, tc.conflict, err)
 		}
@@ -245,13 +245,13 @@ func TestReleaseBackupPV(t *testing.T) {
 			s.BackupPV = v
 		}
 	}
-	if !kept(s) {
+	if !isBackupPVRetained(s) {
 		t.Fatal("the volume is not kept")
 	}
 	if err := (&Performer{Client: w, Reader: w}).Perform(ctx, s, Step{Action: ReleaseBackupPV}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Get(ctx, client.ObjectKeyFromObject(s.BackupPVC), s.BackupPVC); err != nil || kept(s) {
+	if err := w.Get(ctx, client.ObjectKeyFromObject(s.BackupPVC), s.BackupPVC); err != nil || isBackupPVRetained(s) {
 		t.Errorf("the claim says that its volume is kept, %v", err)
 	}
 }

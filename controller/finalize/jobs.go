@@ -49,12 +49,12 @@ func backupJob(s *instance.State, image string) *batchv1.Job {
 	if !s.Lost && !knownData(s) && s.Life.Kind == v1.KindMySQL { // Only there the first start's end leaves a trace.
 		command = append(command, "--never-served")
 	}
-	return agentJob(s, image, s.Place().BackupJob, v1.ComponentBackup, command, data(s), backups(s))
+	return agentJob(s, image, s.Place().BackupJob, v1.ComponentBackup, command, dataPodVolume(s), backupPodVolume(s))
 }
 
 // wipeJob empties the folder of a hostPath volume.
 func wipeJob(s *instance.State, image string) *batchv1.Job {
-	return agentJob(s, image, s.Place().WipeJob, v1.ComponentWipe, []string{job.Program, "wipe", "--volume=" + dataPath}, data(s))
+	return agentJob(s, image, s.Place().WipeJob, v1.ComponentWipe, []string{job.Program, "wipe", "--volume=" + dataPath}, dataPodVolume(s))
 }
 
 // pruneJob removes the folders of records.
@@ -65,7 +65,7 @@ func pruneJob(s *instance.State, image string, records []client.Object) *batchv1
 		names = append(names, r.GetName())
 		command = append(command, "--folder="+r.GetName())
 	}
-	j := agentJob(s, image, s.Place().PruneJob, v1.ComponentPrune, command, backups(s))
+	j := agentJob(s, image, s.Place().PruneJob, v1.ComponentPrune, command, backupPodVolume(s))
 	list, _ := json.Marshal(names) //nolint:errchkjson // Strings only.
 	j.Annotations[annotationPruned] = string(list)
 	return j
@@ -89,23 +89,27 @@ func agentJob(s *instance.State, image, name, component string, command []string
 	return j
 }
 
-func data(s *instance.State) corev1.Volume { return job.ClaimVolume(volumeData, s.Place().Data) }
+func dataPodVolume(s *instance.State) corev1.Volume {
+	return job.ClaimVolume(volumeData, s.Place().Data)
+}
 
-func backups(s *instance.State) corev1.Volume { return job.ClaimVolume(volumeBackup, s.Place().Backup) }
+func backupPodVolume(s *instance.State) corev1.Volume {
+	return job.ClaimVolume(volumeBackup, s.Place().Backup)
+}
 
 // serverImage that wrote the data.
 func serverImage(s *instance.State) string {
 	if s.XR.Status.Image != "" {
 		return s.XR.Status.Image
 	}
-	return annotation(s, v1.AnnotationImage)
+	return dataAnnotation(s, v1.AnnotationImage)
 }
 
 // serverVersion that the server gave as its own; empty where it never answered.
-func serverVersion(s *instance.State) string { return annotation(s, v1.AnnotationVersion) }
+func serverVersion(s *instance.State) string { return dataAnnotation(s, v1.AnnotationVersion) }
 
-// annotation of the data PVC or volume.
-func annotation(s *instance.State, key string) string {
+// dataAnnotation of the data PVC or volume.
+func dataAnnotation(s *instance.State, key string) string {
 	if s.DataPVC != nil && s.DataPVC.Annotations[key] != "" {
 		return s.DataPVC.Annotations[key]
 	}
@@ -115,8 +119,8 @@ func annotation(s *instance.State, key string) string {
 	return ""
 }
 
-// identity of a data volume: what must be known of it when claim and XR are gone.
-func identity(s *instance.State) map[string]string {
+// identityLabels of a data volume: what must be known of it when claim and XR are gone.
+func identityLabels(s *instance.State) map[string]string {
 	a := job.Annotations(s.Life)
 	a[v1.AnnotationImage] = serverImage(s)
 	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())

@@ -48,7 +48,9 @@ func (m model) controller(t *testing.T, next decision, then second, decide third
 }
 
 // idle is true if a step writes nothing that the model knows.
-func idle(step Step) bool { return step.Action == Wait || step.Action == Rest || step.Action == Tell }
+func idle(step Step) bool {
+	return step.Action == Wait || step.Action == NoOp || step.Action == ReportPodFailure
+}
 
 func (m model) performed(s *instance.State, step Step) move {
 	return move{name: "the controller does " + string(step.Action), to: m.with(func(w *model) { w.perform(s, step) })}
@@ -98,19 +100,19 @@ func (m *model) perform(s *instance.State, step Step) {
 	n := max(numberOf(s.Life.XR), 0)
 	l := &m.lives[n]
 	switch step.Action { //nolint:exhaustive // The others are those of the ending.
-	case Protect:
+	case AddFinalizers:
 		m.claimOurs = m.claimOurs || s.Claim != nil && !s.Claim.Dying()
 		l.ours = l.ours || s.XR != nil && !s.XR.Dying()
-	case Supersede:
+	case DeleteOrphanedXR:
 		l.xr = dying1
-	case MakeBackupPV:
+	case CreateBackupPVC:
 		m.makeBackups(s, l)
-	case Inherit:
+	case AdoptBackupPV:
 		v := &m.volumes[volumeNumber(s.Inheritance.Name)]
 		v.of, v.from, v.at, v.free = m.current, v.of, atHome, true
-	case LatchBackupPV:
+	case RetainBackupPV:
 		m.latched, m.volumes[m.backupOn].retained = true, true
-	case Look:
+	case RecordPreviousBackup:
 		l.looked, l.previous = true, 0
 		if s.Latest() == v1.PreviousHeld {
 			l.previous = -1
@@ -120,26 +122,26 @@ func (m *model) perform(s *instance.State, step Step) {
 				l.previous = int8(i + 1)
 			}
 		}
-	case Latch:
+	case RetainDataPV:
 		l.held, l.retain, l.latched = true, true, true
-	case Fence, Unfence:
-		l.fenced = step.Action == Fence
-	case ReleaseHandle:
+	case FenceServer, UnfenceServer:
+		l.fenced = step.Action == FenceServer
+	case DeletePVC:
 		m.letGo(l, step.Targets[0].GetName())
-	case ReleaseClaim:
+	case ReleaseDataPVC:
 		m.letGo(l, s.DataPVC.Name)
-	case Rebind:
+	case ReserveDataPV:
 		if m.binds(n) {
 			m.broken = "a claim loses the volume that it is bound to"
 		}
 		l.ref, l.refPlace = refFree, placeOf(s)
-	case MakeHandle:
+	case CreatePVC:
 		if placeOf(s) == atHome {
 			m.pvc, m.pvcHeld, m.pvcLife = alive1, true, int8(n+1) //nolint:gosec // There are two.
 			return
 		}
 		l.handle, l.handleHeld, l.handlePlace = alive1, true, placeOf(s)
-	case Delete:
+	case DeleteObjects:
 		m.remove(l, step)
 	default:
 		m.ending(l, s, step)
@@ -167,11 +169,11 @@ func (m *model) makeBackups(s *instance.State, l *modelLife) {
 
 func (m *model) ending(l *modelLife, s *instance.State, step Step) {
 	switch step.Action { //nolint:exhaustive // What the model does not know breaks it.
-	case Announce, MakeRecord:
+	case CreateBackup, RecreateBackup:
 		l.makeRecord()
-	case Stop:
+	case StopServer:
 		l.deployment = 1
-	case StartBackup:
+	case CreateBackupJob:
 		l.job, l.jobPlace, l.jobDone, l.jobFailed, l.jobMoved = alive1, placeOf(s), false, false, false
 	case MarkRunning:
 		l.record = recordRunning
@@ -181,31 +183,31 @@ func (m *model) ending(l *modelLife, s *instance.State, step Step) {
 		l.password = 2
 	case NoteBackup:
 		l.noted, l.forgotten = l.recordNo, 0
-	case Withdraw:
+	case DeleteUnprovenBackup:
 		if l.recordDying {
 			l.loseRecord()
 			return
 		}
 		l.recordDying = true
-	case Prove:
+	case MarkProven:
 		l.record, l.recordHeld = recordProven, true
 		if l.password != 2 {
 			m.broken = "a record is proven before the password is kept"
 		}
-	case MarkEmpty:
+	case MarkNoData:
 		if s.Lost {
 			l.claimMarked = true
 		} else {
 			l.marked = true
 		}
-	case ReleaseVolume:
+	case ReleaseDataPV:
 		l.held, l.retain = false, false
 		if m.required && !s.Lost && l.record == recordProven && !l.ran {
 			m.broken = "the data goes before a server has run on its backup"
 		}
-	case ReleaseXR:
+	case RemoveXRFinalizer:
 		l.ours = false
-	case FreeName:
+	case RemoveClaimFinalizer:
 		m.claimOurs = false
 	default:
 		m.broken = "the model does not know " + string(step.Action)
@@ -383,7 +385,7 @@ func bugsOfVerification() map[string]bug {
 func bugsOfHeldClaims() map[string]bug {
 	return map[string]bug{
 		"held by a pod": {reason: "The pod of a backup that has ended holds the backup PVC, which goes, for ever.", start: "backup PVC", next: func(s *instance.State) Step {
-			if step := Next(s); step.Action != Delete || !isGoing(s.BackupPVC) || s.Backup == nil {
+			if step := Next(s); step.Action != DeleteObjects || !isGoing(s.BackupPVC) || s.Backup == nil {
 				return step
 			}
 			return Step{Action: Wait}
@@ -419,7 +421,7 @@ func TestModelFindsBugs(t *testing.T) {
 		}},
 		"no announcement": {reason: "The next life starts empty.", start: "finalizers", next: func(s *instance.State) Step {
 			if s.Lost {
-				return Step{Action: Rest}
+				return Step{Action: NoOp}
 			}
 			s.Earlier = false
 			return Next(s)
@@ -429,24 +431,24 @@ func TestModelFindsBugs(t *testing.T) {
 			return Next(s)
 		}},
 		"name first": {reason: "It never lets the claim go.", start: "delete", next: func(s *instance.State) Step {
-			if step := Next(s); step.Action != FreeName {
+			if step := Next(s); step.Action != RemoveClaimFinalizer {
 				return step
 			}
-			return Step{Action: Rest}
+			return Step{Action: NoOp}
 		}},
 		"no word": {reason: "It gives a namespace what an earlier one left.", start: "namespace again, refused", next: func(s *instance.State) Step {
 			step := Next(s)
-			if s.XR != nil && !s.XR.Dying() && s.BackupPVC == nil && undecided(s) {
+			if s.XR != nil && !s.XR.Dying() && s.BackupPVC == nil && isUndecided(s) {
 				s.Inheritance = backupsOn(backupPVNames[0], "ns-1")
-				step, _ = inherit(s)
+				step, _ = adoptBackupPV(s)
 			}
 			return step
 		}},
 		"in the way": {reason: "It makes a volume before the function has chosen, and the restore finds nothing there.", start: "namespace again, allowed", next: func(s *instance.State) Step {
-			if step := Next(s); s.XR == nil || s.XR.Dying() || s.BackupPVC != nil || !undecided(s) {
+			if step := Next(s); s.XR == nil || s.XR.Dying() || s.BackupPVC != nil || !isUndecided(s) {
 				return step
 			}
-			return Step{Action: MakeBackupPV}
+			return Step{Action: CreateBackupPVC}
 		}},
 		"not required": {reason: "It releases data whose backup no server has run on.", start: "required", next: func(s *instance.State) Step {
 			if r := s.Record(); r != nil {
@@ -456,8 +458,8 @@ func TestModelFindsBugs(t *testing.T) {
 		}},
 		"volume not kept": {reason: "It lets a claim go whose volume goes with it.", start: "data PVC", next: func(s *instance.State) Step {
 			step := Next(s)
-			if step.Action == Latch && s.DataPVC != nil && s.DataPVC.DeletionTimestamp != nil {
-				return letHandleGo(s.DataPVC, Step{})
+			if step.Action == RetainDataPV && s.DataPVC != nil && s.DataPVC.DeletionTimestamp != nil {
+				return deletePVC(s.DataPVC, Step{})
 			}
 			return step
 		}},

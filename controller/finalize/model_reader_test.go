@@ -301,7 +301,7 @@ func (m model) backupPV(n int) client.Object {
 		v.Annotations[v1.AnnotationEarlierNamespaces] = string(namespaceUID(have.from))
 	}
 	m.annotated(v, n)
-	v.Spec.ClaimRef = reserved(placeName(have.at), m.backupName(have.at))
+	v.Spec.ClaimRef = reservedFor(placeName(have.at), m.backupName(have.at))
 	if !have.free {
 		v.Spec.ClaimRef.UID = backupsUID
 	}
@@ -423,7 +423,7 @@ func (l modelLife) volumeObject(n int) client.Object {
 	if l.refPlace != atHome {
 		name, uid = life.RescueName("data"), handleUID
 	}
-	v.Spec.ClaimRef = reserved(placeName(l.refPlace), name)
+	v.Spec.ClaimRef = reservedFor(placeName(l.refPlace), name)
 	switch l.ref {
 	case refBound:
 		v.Spec.ClaimRef.UID = types.UID(uid)

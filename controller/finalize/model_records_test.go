@@ -305,7 +305,7 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 				return step
 			}
 			s.Notes = []instance.Note{{Name: s.Record().Name, BackupNote: s.Record().Note()}}
-			return index(s)
+			return writeIndex(s)
 		}},
 		"a word is not waited for": {creates: 1, reason: "A record takes its archive along that nobody named.", third: func(a *instance.Archives) []ArchiveStep {
 			for i := range a.Records {

@@ -203,7 +203,7 @@ func (m model) refuses(s *instance.State, step Step) bool {
 	}
 	locked, named := written(s, step)
 	switch {
-	case step.Action == NoteBackup && s.BackupPV == nil, step.Action == MakeBackupPV && m.backup != none, step.Action == MakeHandle && placeOf(s) == atHome && m.pvc != none:
+	case step.Action == NoteBackup && s.BackupPV == nil, step.Action == CreateBackupPVC && m.backup != none, step.Action == CreatePVC && placeOf(s) == atHome && m.pvc != none:
 		return true
 	case slices.ContainsFunc(locked, func(o client.Object) bool { return !reflect.DeepEqual(find(o), o) }):
 		return true
@@ -223,42 +223,42 @@ func written(s *instance.State, step Step) (locked, named []client.Object) {
 		xr = []client.Object{s.XR.Unstructured}
 	}
 	switch step.Action { //nolint:exhaustive // The others write to the XR, or to what nobody else writes to.
-	case Delete, Forget:
+	case DeleteObjects, DeleteOldBackups:
 		return nil, step.Targets
-	case ReleaseHandle:
+	case DeletePVC:
 		return step.Targets, nil
-	case ReleaseClaim:
+	case ReleaseDataPVC:
 		return []client.Object{s.DataPVC}, nil
-	case Rebind, Latch, ReleaseVolume:
+	case ReserveDataPV, RetainDataPV, ReleaseDataPV:
 		return []client.Object{s.DataPV}, nil
 	case NoteBackup:
 		if s.BackupPV != nil {
 			locked = append(locked, s.BackupPV)
 		}
 		return locked, nil
-	case MarkRunning, MarkFailed, Prove:
+	case MarkRunning, MarkFailed, MarkProven:
 		return []client.Object{s.Record()}, nil
-	case Withdraw:
+	case DeleteUnprovenBackup:
 		return step.Targets, nil
-	case LatchBackupPV:
+	case RetainBackupPV:
 		return []client.Object{s.BackupPVC}, nil
-	case Inherit:
+	case AdoptBackupPV:
 		return []client.Object{s.Inheritance}, nil
-	case Stop:
+	case StopServer:
 		return []client.Object{s.Deployment}, nil
-	case FreeName:
+	case RemoveClaimFinalizer:
 		return []client.Object{s.Claim.Unstructured}, nil
-	case MakeBackupPV:
+	case CreateBackupPVC:
 		if s.BackupPV != nil {
 			locked = append(locked, s.BackupPV)
 		}
 		return locked, nil
-	case Protect:
+	case AddFinalizers:
 		if s.Claim != nil {
 			locked = append(locked, s.Claim.Unstructured)
 		}
 		return append(locked, xr...), nil
-	case ReleaseXR, MarkEmpty:
+	case RemoveXRFinalizer, MarkNoData:
 		return xr, nil
 	}
 	return nil, xr

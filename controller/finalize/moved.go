@@ -85,5 +85,5 @@ func freePVC(s *instance.State) (Step, bool) {
 	if at, _ := s.Restore.Finished(); at == nil {
 		return Step{}, false
 	}
-	return Step{Action: Delete, Targets: []client.Object{s.Restore.Job}}, true
+	return Step{Action: DeleteObjects, Targets: []client.Object{s.Restore.Job}}, true
 }

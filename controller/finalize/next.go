@@ -24,112 +24,112 @@ const (
 func Next(s *instance.State) Step {
 	switch {
 	case s.XR == nil:
-		return without(s)
+		return decideNoXR(s)
 	case s.XR.Dying():
-		return dying(s)
+		return decideDelete(s)
 	}
-	return living(s)
+	return decideLiving(s)
 }
 
-// without an XR there is only a name, which is free when nothing holds data
+// decideNoXR: without an XR there is only a name, which is free when nothing holds data
 // under it.
-func without(s *instance.State) Step {
+func decideNoXR(s *instance.State) Step {
 	switch c := s.DataPVC; {
 	case c != nil && c.DeletionTimestamp != nil && instance.Holds(c) && c.Spec.VolumeName == "":
-		return Step{Action: ReleaseClaim, Message: "The instance never had a volume: nothing to back up"}
+		return Step{Action: ReleaseDataPVC, Message: "The instance never had a volume: nothing to back up"}
 	case c != nil && c.DeletionTimestamp != nil && instance.Holds(c):
 		return Step{Action: Wait, After: patience, Phase: PhaseHeld, Message: fmt.Sprintf(
 			"The composite resource is gone without a backup; volume %q still holds the data. Copy it away, then remove the finalizer %s from PersistentVolumeClaim %s/%s and PersistentVolume %q",
 			c.Spec.VolumeName, v1.Finalizer, c.Namespace, c.Name, c.Spec.VolumeName)}
 	case s.Claim == nil:
-		return Step{Action: Rest}
+		return Step{Action: NoOp}
 	case s.Ephemeral() && !s.Claim.Protected():
-		return Step{Action: Rest} // There will be nothing to keep.
+		return Step{Action: NoOp} // There will be nothing to keep.
 	case s.Claim.Dying() && s.Claim.Protected():
-		return Step{Action: FreeName, Message: "All is released, and the name is free"}
+		return Step{Action: RemoveClaimFinalizer, Message: "All is released, and the name is free"}
 	case !s.Claim.Dying() && !s.Claim.Protected():
-		return Step{Action: Protect}
+		return Step{Action: AddFinalizers}
 	}
-	return Step{Action: Rest}
+	return Step{Action: NoOp}
 }
 
-// living instances are protected before anything starts, and kept so.
+// decideLiving keeps instances protected before anything starts, and kept so.
 //
 //	finalizers ─▶ backup volume ─▶ previous ─▶ the function starts the server ─▶ Retain
 //
 // Where there is a backup of an earlier namespace, the function chooses first:
 //
 //	finalizers ─▶ previous ─▶ the function chooses ─▶ that backup's volume, or a new one
-func living(s *instance.State) Step {
+func decideLiving(s *instance.State) Step {
 	switch {
 	case s.Superseded && (s.Ephemeral() || s.XR.Protected()):
-		return Step{Action: Supersede, Message: fmt.Sprintf("No claim has composite resource %q any more, nor will one have it: it is deleted, and its data backed up before", s.XR.GetName())}
+		return Step{Action: DeleteOrphanedXR, Message: fmt.Sprintf("No claim has composite resource %q any more, nor will one have it: it is deleted, and its data backed up before", s.XR.GetName())}
 	case s.Ephemeral() && !s.XR.Protected():
-		return begin(s) // It just goes.
+		return decideBeforeStart(s) // It just goes.
 	case !s.XR.Protected() || s.Claim != nil && !s.Claim.Dying() && !s.Claim.Protected():
-		return Step{Action: Protect, Message: "Nothing of this instance goes before a backup of it is proven"}
+		return Step{Action: AddFinalizers, Message: "Nothing of this instance goes before a backup of it is proven"}
 	case s.Claim != nil && s.Claim.Dying():
-		return Step{Action: Rest} // Crossplane deletes the XR next.
+		return Step{Action: NoOp} // Crossplane deletes the XR next.
 	case s.Namespace == nil || s.Namespace.DeletionTimestamp != nil:
-		return Step{Action: Rest}
+		return Step{Action: NoOp}
 	case s.Stale():
-		return Step{Action: Rebind}
+		return Step{Action: ReserveDataPV}
 	case s.DataPVC == nil:
-		return Step{Action: Rest} // The function makes it next, or says why not.
+		return Step{Action: NoOp} // The function makes it next, or says why not.
 	case s.DataPVC.DeletionTimestamp != nil:
-		return heal(s)
+		return replaceDeletedPVC(s)
 	case s.Fenced() && s.DataPVC.Status.Phase == corev1.ClaimBound:
-		return Step{Action: Unfence, Message: fmt.Sprintf("PersistentVolumeClaim %s is back on its volume %q: the server starts again", s.DataPVC.Name, s.DataPVC.Spec.VolumeName)}
+		return Step{Action: UnfenceServer, Message: fmt.Sprintf("PersistentVolumeClaim %s is back on its volume %q: the server starts again", s.DataPVC.Name, s.DataPVC.Spec.VolumeName)}
 	}
-	return keep(s)
+	return protectData(s)
 }
 
-// keep what outlives the instance in order.
-func keep(s *instance.State) Step {
+// protectData keeps what outlives the instance in order.
+func protectData(s *instance.State) Step {
 	if s.Earlier {
 		return Step{Action: Wait, After: watch} // What it leaves decides what this one starts from.
 	}
-	if step, open := inherit(s); open {
+	if step, open := adoptBackupPV(s); open {
 		return step
 	}
 	switch {
 	case s.BackupPVC == nil && s.BackupBusy:
 		return Step{Action: Wait, After: watch}
-	case s.BackupPVC == nil && unseen(s):
+	case s.BackupPVC == nil && isDataPVUnknown(s):
 		return Step{Action: Wait, After: glance}
-	case s.BackupPVC == nil && !undecided(s) && !s.Disinherited():
-		return Step{Action: MakeBackupPV, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupPVCName())}
+	case s.BackupPVC == nil && !isUndecided(s) && !s.Disinherited():
+		return Step{Action: CreateBackupPVC, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupPVCName())}
 	case !s.XR.Status.Started && s.XR.Status.Previous != s.Latest():
-		return Step{Action: Look, Message: found(s)}
+		return Step{Action: RecordPreviousBackup, Message: previousBackupMessage(s)}
 	case s.Node != "":
-		return pin(s)
-	case s.DataPV != nil && !latched(s):
-		return Step{Action: Latch, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataPV.Name)}
+		return setNodeAffinity(s)
+	case s.DataPV != nil && !isDataPVRetained(s):
+		return Step{Action: RetainDataPV, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataPV.Name)}
 	case s.BackupPVC == nil:
-		return begin(s) // The function chooses first, or a person brings the volume back.
-	case s.BackupPVC.Status.Phase == corev1.ClaimBound && !kept(s):
-		return Step{Action: LatchBackupPV}
+		return decideBeforeStart(s) // The function chooses first, or a person brings the volume back.
+	case s.BackupPVC.Status.Phase == corev1.ClaimBound && !isBackupPVRetained(s):
+		return Step{Action: RetainBackupPV}
 	case isGoing(s.BackupPVC):
 		if step, more := freePVC(s); more {
 			return step
 		}
-	case outgrown(s):
-		return Step{Action: DropBackupPVC, Message: dropped(s)}
-	case grows(s):
-		return Step{Action: GrowBackupPV}
+	case mustReplaceBackupPVC(s):
+		return Step{Action: DeleteBackupPVC, Message: resizeMessage(s)}
+	case canExpandBackupPVC(s):
+		return Step{Action: ExpandBackupPVC}
 	}
-	return begin(s)
+	return decideBeforeStart(s)
 }
 
-// begin says what keeps a server from taking clients.
-func begin(s *instance.State) Step {
+// decideBeforeStart says what keeps a server from taking clients.
+func decideBeforeStart(s *instance.State) Step {
 	switch {
 	case s.XR.Status.Trouble != s.Trouble:
-		return Step{Action: Tell, Message: sentence(s.Trouble)}
+		return Step{Action: ReportPodFailure, Message: sentence(s.Trouble)}
 	case s.XR.Beginning():
 		return Step{Action: Wait, After: watch} // Its pods are not a source of events.
 	}
-	return Step{Action: Rest}
+	return Step{Action: NoOp}
 }
 
 // sentence begins with a capital letter.
@@ -140,13 +140,13 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// pin hostPath volumes before their pod goes away: on another node the folder is
+// setNodeAffinity of hostPath volumes before their pod goes away: on another node the folder is
 // empty.
-func pin(s *instance.State) Step {
-	return Step{Action: Pin, Message: fmt.Sprintf("The data is in a folder of node %s, and stays there", s.Node)}
+func setNodeAffinity(s *instance.State) Step {
+	return Step{Action: SetNodeAffinity, Message: fmt.Sprintf("The data is in a folder of node %s, and stays there", s.Node)}
 }
 
-func found(s *instance.State) string {
+func previousBackupMessage(s *instance.State) string {
 	previous := s.Latest()
 	switch previous {
 	case v1.PreviousNone:
@@ -157,9 +157,9 @@ func found(s *instance.State) string {
 	return fmt.Sprintf("Backup %q of an earlier instance of this name is there", previous)
 }
 
-// latched is true if the data volume stays whatever becomes of its claim, and
+// isDataPVRetained is true if the data volume stays whatever becomes of its claim, and
 // says whose it is.
-func latched(s *instance.State) bool {
+func isDataPVRetained(s *instance.State) bool {
 	v := s.DataPV
 	if v.Status.Phase != corev1.VolumeBound && s.DataPVC.Status.Phase != corev1.ClaimBound {
 		return true // It is latched when it is bound.
@@ -167,7 +167,7 @@ func latched(s *instance.State) bool {
 	if !instance.Holds(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || v.Annotations[v1.AnnotationReclaimPolicy] == "" {
 		return false
 	}
-	for key, want := range identity(s) {
+	for key, want := range identityLabels(s) {
 		if v.Annotations[key] != want {
 			return false
 		}
@@ -175,36 +175,36 @@ func latched(s *instance.State) bool {
 	return v.Labels[v1.LabelXR] == string(s.XR.GetUID())
 }
 
-// kept is true if the backups stay whatever becomes of their claim.
-func kept(s *instance.State) bool {
+// isBackupPVRetained is true if the backups stay whatever becomes of their claim.
+func isBackupPVRetained(s *instance.State) bool {
 	c := s.BackupPVC
 	return c.Spec.VolumeName != "" && c.Annotations[annotationLatched] == c.Spec.VolumeName
 }
 
-// unseen is true while nobody knows what the data's volume is: it is of no class,
+// isDataPVUnknown is true while nobody knows what the data's volume is: it is of no class,
 // and on hostPath the one of the backups is made beside it.
-func unseen(s *instance.State) bool {
+func isDataPVUnknown(s *instance.State) bool {
 	class := s.DataPVC.Spec.StorageClassName
 	return s.DataPV == nil && class != nil && *class == ""
 }
 
-// outgrown is true if a backup PVC of ours asks for too little, or for anything
+// mustReplaceBackupPVC is true if a backup PVC of ours asks for too little, or for anything
 // where a folder is to be its volume, and has no volume. It cannot grow, and
 // nothing lies on it yet: it is made again.
-func outgrown(s *instance.State) bool {
+func mustReplaceBackupPVC(s *instance.State) bool {
 	size, ok := wantedSize(s)
 	c := s.BackupPVC
 	have, _ := v1.StorageOf(c.Spec.Resources.Requests)
 	return (ok && size.Cmp(have) > 0 || s.HostPath()) && c.Spec.VolumeName == "" && c.DeletionTimestamp == nil && c.Labels[v1.LabelInstance] == s.Life.Key()
 }
 
-func dropped(s *instance.State) string {
+func resizeMessage(s *instance.State) string {
 	size, _ := wantedSize(s)
 	return fmt.Sprintf("PersistentVolumeClaim %s of the backups has no volume yet and is made again with %s", s.BackupPVC.Name, size.String())
 }
 
-// grows is true if the backup PVC is to grow with the instance, and can.
-func grows(s *instance.State) bool {
+// canExpandBackupPVC is true if the backup PVC is to grow with the instance, and can.
+func canExpandBackupPVC(s *instance.State) bool {
 	size, ok := wantedSize(s)
 	have, _ := v1.StorageOf(s.BackupPVC.Spec.Resources.Requests)
 	class := s.BackupPVC.Spec.StorageClassName

@@ -23,11 +23,11 @@ import (
 //
 // From the note on nothing but the note is asked: a record that is gone is made again.
 
-// index a backup of a dying life that its volume says is proven.
-func index(s *instance.State) Step {
-	step := Step{Action: Prove, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
+// writeIndex of a backup of a dying life that its volume says is proven.
+func writeIndex(s *instance.State) Step {
+	step := Step{Action: MarkProven, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
 	if s.Record() == nil {
-		step.Action = MakeRecord
+		step.Action = RecreateBackup
 	}
 	return step
 }
@@ -66,8 +66,8 @@ func (p *Performer) writeNote(ctx context.Context, v *corev1.PersistentVolume, r
 	if err != nil {
 		return err
 	}
-	return p.change(ctx, v, func() {
-		annotate(v, v1.AnnotationBackupPrefix+r.Name, text)
+	return p.updateObject(ctx, v, func() {
+		setAnnotation(v, v1.AnnotationBackupPrefix+r.Name, text)
 		delete(v.Annotations, v1.AnnotationForgetPrefix+r.Name)
 	})
 }
@@ -87,7 +87,7 @@ func (p *Performer) removeNote(ctx context.Context, notes []instance.Note, name 
 		if err := p.Reader.Get(ctx, client.ObjectKey{Name: n.Volume}, v); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		err := p.change(ctx, v, func() {
+		err := p.updateObject(ctx, v, func() {
 			delete(v.Annotations, v1.AnnotationBackupPrefix+name)
 			delete(v.Annotations, v1.AnnotationForgetPrefix+name)
 		})
@@ -98,15 +98,15 @@ func (p *Performer) removeNote(ctx context.Context, notes []instance.Note, name 
 	return nil
 }
 
-// prove the record of a dying life, as the note says.
-func (p *Performer) prove(ctx context.Context, s *instance.State, _ Step) error {
+// markProven writes the record of a dying life, as the note says.
+func (p *Performer) markProven(ctx context.Context, s *instance.State, _ Step) error {
 	return p.proveAsNoted(ctx, s.Record(), s.OwnNote(), s.Now)
 }
 
 // proveAsNoted writes first what is proven, then that it is. Who reads it in between
 // sees an unfinished one.
 func (p *Performer) proveAsNoted(ctx context.Context, r *v1.MySQLBackup, n *instance.Note, now time.Time) error {
-	err := p.change(ctx, r, func() {
+	err := p.updateObject(ctx, r, func() {
 		r.Spec = *n.Spec.DeepCopy()
 		if !r.CreationTimestamp.Equal(&n.AnnouncedAt) {
 			r.Spec.AnnouncedAt = n.AnnouncedAt.DeepCopy()
@@ -121,7 +121,7 @@ func (p *Performer) proveAsNoted(ctx context.Context, r *v1.MySQLBackup, n *inst
 	})
 }
 
-func (p *Performer) makeOwnRecord(ctx context.Context, s *instance.State, _ Step) error {
+func (p *Performer) recreateBackup(ctx context.Context, s *instance.State, _ Step) error {
 	return p.makeRecord(ctx, s.OwnNote())
 }
 
@@ -131,12 +131,12 @@ func (p *Performer) makeRecord(ctx context.Context, n *instance.Note) error {
 	life := v1.Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
 	r := &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: life.Labels(), Finalizers: []string{v1.Finalizer}}, Spec: *n.Spec.DeepCopy()}
 	r.Spec.AnnouncedAt = n.AnnouncedAt.DeepCopy()
-	return p.create(ctx, r)
+	return p.createObject(ctx, r)
 }
 
-// withdraw a record that was announced and will never be proven. It is deleted
+// deleteUnprovenBackup, a record that was announced and will never be proven. It is deleted
 // first: a crash in between leaves it to the next step.
-func (p *Performer) withdraw(ctx context.Context, _ *instance.State, step Step) error {
+func (p *Performer) deleteUnprovenBackup(ctx context.Context, _ *instance.State, step Step) error {
 	for _, r := range step.Targets {
 		if err := p.dropRecord(ctx, r); err != nil {
 			return err
@@ -147,14 +147,14 @@ func (p *Performer) withdraw(ctx context.Context, _ *instance.State, step Step) 
 
 func (p *Performer) dropRecord(ctx context.Context, r client.Object) error {
 	if r.GetDeletionTimestamp() == nil {
-		return p.remove(ctx, r, metav1.DeletePropagationBackground)
+		return p.deleteObject(ctx, r, metav1.DeletePropagationBackground)
 	}
-	return p.letGo(ctx, r)
+	return p.removeFinalizer(ctx, r)
 }
 
-// forget records whose archives were removed, with their notes and passwords. Each
+// deleteOldBackups deletes records whose archives were removed, with their notes and passwords. Each
 // says first that its archive may go, so that whoever comes after a crash knows.
-func (p *Performer) forget(ctx context.Context, s *instance.State, step Step) error {
+func (p *Performer) deleteOldBackups(ctx context.Context, s *instance.State, step Step) error {
 	for _, r := range step.Targets {
 		prepare := p.condemn
 		if r.GetDeletionTimestamp() != nil {
@@ -172,8 +172,8 @@ func (p *Performer) forget(ctx context.Context, s *instance.State, step Step) er
 
 // condemn an archive. Records of earlier releases have no finalizer.
 func (p *Performer) condemn(ctx context.Context, r client.Object) error {
-	return p.change(ctx, r, func() {
-		annotate(r, v1.AnnotationDeleteArchive, string(r.GetUID()))
+	return p.updateObject(ctx, r, func() {
+		setAnnotation(r, v1.AnnotationDeleteArchive, string(r.GetUID()))
 		controllerutil.AddFinalizer(r, v1.Finalizer)
 	})
 }

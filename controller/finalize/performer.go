@@ -61,48 +61,48 @@ type action func(context.Context, *instance.State, Step) error
 
 func (p *Performer) actions() map[Action]action {
 	return map[Action]action{
-		Protect:         p.protect,
-		Supersede:       p.supersede,
-		MakeBackupPV:    p.makeBackupPV,
-		LatchBackupPV:   p.latchBackupPV,
-		GrowBackupPV:    p.growBackupPV,
-		DropBackupPVC:   p.dropBackupPVC,
-		ReleaseBackupPV: p.releaseBackupPV,
-		Inherit:         p.inherit,
-		Look:            p.look,
-		Tell:            p.tell,
-		Latch:           p.latch,
-		Fence:           p.fence,
-		Unfence:         p.unfence,
-		ReleaseHandle:   p.releaseHandle,
-		Rebind:          p.rebind,
-		MakeHandle:      p.makeHandle,
-		Pin:             p.pin,
-		Announce:        p.announce,
-		Stop:            p.stop,
-		Delete:          p.delete,
-		StartBackup:     p.startBackup,
-		MarkRunning:     p.markRunning,
-		MarkFailed:      p.markFailed,
-		MarkEmpty:       p.markEmpty,
-		KeepPassword:    p.keepPassword,
-		NoteBackup:      p.noteBackup,
-		Prove:           p.prove,
-		MakeRecord:      p.makeOwnRecord,
-		Withdraw:        p.withdraw,
-		StartPrune:      p.startPrune,
-		Forget:          p.forget,
-		StartWipe:       p.startWipe,
-		ReleaseVolume:   p.releaseVolume,
-		ReleaseClaim:    p.releaseClaim,
-		ReleaseXR:       p.releaseXR,
-		FreeName:        p.freeName,
+		AddFinalizers:        p.addFinalizers,
+		DeleteOrphanedXR:     p.deleteOrphanedXR,
+		CreateBackupPVC:      p.createBackupPVC,
+		RetainBackupPV:       p.retainBackupPV,
+		ExpandBackupPVC:      p.expandBackupPVC,
+		DeleteBackupPVC:      p.deleteBackupPVC,
+		ReleaseBackupPV:      p.releaseBackupPV,
+		AdoptBackupPV:        p.adoptBackupPV,
+		RecordPreviousBackup: p.recordPreviousBackup,
+		ReportPodFailure:     p.reportPodFailure,
+		RetainDataPV:         p.retainDataPV,
+		FenceServer:          p.fenceServer,
+		UnfenceServer:        p.unfenceServer,
+		DeletePVC:            p.deletePVC,
+		ReserveDataPV:        p.reserveDataPV,
+		CreatePVC:            p.createPVC,
+		SetNodeAffinity:      p.setNodeAffinity,
+		CreateBackup:         p.createBackup,
+		StopServer:           p.stopServer,
+		DeleteObjects:        p.deleteObjects,
+		CreateBackupJob:      p.createBackupJob,
+		MarkRunning:          p.markRunning,
+		MarkFailed:           p.markFailed,
+		MarkNoData:           p.markNoData,
+		KeepPassword:         p.keepPassword,
+		NoteBackup:           p.noteBackup,
+		MarkProven:           p.markProven,
+		RecreateBackup:       p.recreateBackup,
+		DeleteUnprovenBackup: p.deleteUnprovenBackup,
+		CreatePruneJob:       p.createPruneJob,
+		DeleteOldBackups:     p.deleteOldBackups,
+		CreateWipeJob:        p.createWipeJob,
+		ReleaseDataPV:        p.releaseDataPV,
+		ReleaseDataPVC:       p.releaseDataPVC,
+		RemoveXRFinalizer:    p.removeXRFinalizer,
+		RemoveClaimFinalizer: p.removeClaimFinalizer,
 	}
 }
 
-// change an object as it was read, and no other: the API server refuses the
+// updateObject changes an object as it was read, and no other: the API server refuses the
 // patch if somebody was faster.
-func (p *Performer) change(ctx context.Context, o client.Object, how func()) error {
+func (p *Performer) updateObject(ctx context.Context, o client.Object, how func()) error {
 	before, ok := o.DeepCopyObject().(client.Object)
 	if !ok {
 		return fmt.Errorf("cannot copy %T", o)
@@ -111,64 +111,64 @@ func (p *Performer) change(ctx context.Context, o client.Object, how func()) err
 	return p.Client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// remove an object, and no later one of its name.
-func (p *Performer) remove(ctx context.Context, o client.Object, policy metav1.DeletionPropagation) error {
+// deleteObject deletes this object, and no later one of its name.
+func (p *Performer) deleteObject(ctx context.Context, o client.Object, policy metav1.DeletionPropagation) error {
 	uid := o.GetUID()
 	return client.IgnoreNotFound(p.Client.Delete(ctx, o, client.PropagationPolicy(policy), client.Preconditions{UID: &uid}))
 }
 
-// create an object; one that is there already is as good.
-func (p *Performer) create(ctx context.Context, o client.Object) error {
+// createObject makes an object; one that is there already is as good.
+func (p *Performer) createObject(ctx context.Context, o client.Object) error {
 	if err := p.Client.Create(ctx, o); err != nil && !kerrors.IsAlreadyExists(err) {
 		return err
 	}
 	return nil
 }
 
-// protect the claim first: it has the name.
-func (p *Performer) protect(ctx context.Context, s *instance.State, _ Step) error {
+// addFinalizers to the claim first: it has the name.
+func (p *Performer) addFinalizers(ctx context.Context, s *instance.State, _ Step) error {
 	for _, c := range []*instance.Composite{s.Claim, s.XR} {
 		if c == nil || c.Dying() || c.Protected() {
 			continue
 		}
-		if err := p.change(ctx, c.Unstructured, func() { controllerutil.AddFinalizer(c, v1.Finalizer) }); err != nil {
+		if err := p.updateObject(ctx, c.Unstructured, func() { controllerutil.AddFinalizer(c, v1.Finalizer) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// supersede an XR, as a person would delete it.
-func (p *Performer) supersede(ctx context.Context, s *instance.State, _ Step) error {
-	return p.remove(ctx, s.XR.Unstructured, metav1.DeletePropagationBackground)
+// deleteOrphanedXR deletes it as a person would delete it.
+func (p *Performer) deleteOrphanedXR(ctx context.Context, s *instance.State, _ Step) error {
+	return p.deleteObject(ctx, s.XR.Unstructured, metav1.DeletePropagationBackground)
 }
 
-// look writes what the function waits for. The UID makes the patch one of this
+// recordPreviousBackup writes what the function waits for. The UID makes the patch one of this
 // XR and of no later one of its name.
-func (p *Performer) look(ctx context.Context, s *instance.State, _ Step) error {
+func (p *Performer) recordPreviousBackup(ctx context.Context, s *instance.State, _ Step) error {
 	return p.Status(ctx, s.XR, map[string]any{"previous": s.Latest()})
 }
 
-// tell writes what the function adds to its message.
-func (p *Performer) tell(ctx context.Context, s *instance.State, _ Step) error {
+// reportPodFailure writes what the function adds to its message.
+func (p *Performer) reportPodFailure(ctx context.Context, s *instance.State, _ Step) error {
 	return p.Status(ctx, s.XR, map[string]any{"trouble": s.Trouble})
 }
 
-func (p *Performer) delete(ctx context.Context, _ *instance.State, step Step) error {
+func (p *Performer) deleteObjects(ctx context.Context, _ *instance.State, step Step) error {
 	for _, o := range step.Targets {
-		if err := p.remove(ctx, o, metav1.DeletePropagationForeground); err != nil {
+		if err := p.deleteObject(ctx, o, metav1.DeletePropagationForeground); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// stop the server the way that `kubectl scale` does.
-func (p *Performer) stop(ctx context.Context, s *instance.State, _ Step) error {
-	return p.change(ctx, s.Deployment, func() { s.Deployment.Spec.Replicas = new(int32(0)) })
+// stopServer the way that `kubectl scale` does.
+func (p *Performer) stopServer(ctx context.Context, s *instance.State, _ Step) error {
+	return p.updateObject(ctx, s.Deployment, func() { s.Deployment.Spec.Replicas = new(int32(0)) })
 }
 
-func (p *Performer) markEmpty(ctx context.Context, s *instance.State, _ Step) error {
+func (p *Performer) markNoData(ctx context.Context, s *instance.State, _ Step) error {
 	var on client.Object = s.XR.Unstructured
 	switch {
 	case s.Lost && s.Origin != nil: // What is made up cannot be written to.
@@ -176,33 +176,33 @@ func (p *Performer) markEmpty(ctx context.Context, s *instance.State, _ Step) er
 	case s.Lost:
 		on = s.DataPVC
 	}
-	return p.change(ctx, on, func() { annotate(on, v1.AnnotationNothingToLose, string(s.XR.GetUID())) })
+	return p.updateObject(ctx, on, func() { setAnnotation(on, v1.AnnotationNothingToLose, string(s.XR.GetUID())) })
 }
 
-func (p *Performer) startBackup(ctx context.Context, s *instance.State, _ Step) error {
-	return p.create(ctx, backupJob(s, p.AgentImage))
+func (p *Performer) createBackupJob(ctx context.Context, s *instance.State, _ Step) error {
+	return p.createObject(ctx, backupJob(s, p.AgentImage))
 }
 
-func (p *Performer) startPrune(ctx context.Context, s *instance.State, step Step) error {
-	return p.create(ctx, pruneJob(s, p.AgentImage, step.Targets))
+func (p *Performer) createPruneJob(ctx context.Context, s *instance.State, step Step) error {
+	return p.createObject(ctx, pruneJob(s, p.AgentImage, step.Targets))
 }
 
-func (p *Performer) startWipe(ctx context.Context, s *instance.State, _ Step) error {
-	return p.create(ctx, wipeJob(s, p.AgentImage))
+func (p *Performer) createWipeJob(ctx context.Context, s *instance.State, _ Step) error {
+	return p.createObject(ctx, wipeJob(s, p.AgentImage))
 }
 
-func (p *Performer) releaseXR(ctx context.Context, s *instance.State, _ Step) error {
+func (p *Performer) removeXRFinalizer(ctx context.Context, s *instance.State, _ Step) error {
 	if s.Lost {
 		return nil
 	}
-	return p.letGo(ctx, s.XR.Unstructured)
+	return p.removeFinalizer(ctx, s.XR.Unstructured)
 }
 
-func (p *Performer) freeName(ctx context.Context, s *instance.State, _ Step) error {
-	return p.letGo(ctx, s.Claim.Unstructured)
+func (p *Performer) removeClaimFinalizer(ctx context.Context, s *instance.State, _ Step) error {
+	return p.removeFinalizer(ctx, s.Claim.Unstructured)
 }
 
-// letGo of an object: what nothing else holds is gone now.
-func (p *Performer) letGo(ctx context.Context, o client.Object) error {
-	return client.IgnoreNotFound(p.change(ctx, o, func() { controllerutil.RemoveFinalizer(o, v1.Finalizer) }))
+// removeFinalizer of an object: what nothing else holds is gone now.
+func (p *Performer) removeFinalizer(ctx context.Context, o client.Object) error {
+	return client.IgnoreNotFound(p.updateObject(ctx, o, func() { controllerutil.RemoveFinalizer(o, v1.Finalizer) }))
 }

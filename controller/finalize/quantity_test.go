@@ -37,9 +37,9 @@ func TestEndlessClaim(t *testing.T) {
 		change func(*instance.State)
 		want   Action
 	}{
-		"Bound":   {reason: "Kubernetes lets it be corrected, or says why not.", change: func(*instance.State) {}, want: GrowBackupPV},
-		"Refused": {reason: "What was refused is not asked for again.", change: func(s *instance.State) { s.BackupPVC.Annotations[annotationTried] = "1Gi" }, want: Rest},
-		"Unbound": {reason: "No volume will ever be so large.", change: backupUnbound, want: DropBackupPVC},
+		"Bound":   {reason: "Kubernetes lets it be corrected, or says why not.", change: func(*instance.State) {}, want: ExpandBackupPVC},
+		"Refused": {reason: "What was refused is not asked for again.", change: func(s *instance.State) { s.BackupPVC.Annotations[annotationTried] = "1Gi" }, want: NoOp},
+		"Unbound": {reason: "No volume will ever be so large.", change: backupUnbound, want: DeleteBackupPVC},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

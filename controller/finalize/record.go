@@ -31,10 +31,10 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 	}
 }
 
-// announce the backup before anything stops.
-func (p *Performer) announce(ctx context.Context, s *instance.State, _ Step) error {
+// createBackup makes the record before anything stops.
+func (p *Performer) createBackup(ctx context.Context, s *instance.State, _ Step) error {
 	r := newRecord(s)
-	if err := p.create(ctx, r); err != nil {
+	if err := p.createObject(ctx, r); err != nil {
 		return err
 	}
 	if r.UID == "" {
@@ -114,9 +114,9 @@ func (p *Performer) keep(ctx context.Context, s *instance.State, annotations map
 	if equality.Semantic.DeepEqual(old.Data, found) && old.Annotations[v1.AnnotationFinal] == annotations[v1.AnnotationFinal] {
 		return nil
 	}
-	return p.change(ctx, old, func() {
+	return p.updateObject(ctx, old, func() {
 		old.Data = found
-		mark(old, nil, annotations)
+		setLabelsAndAnnotations(old, nil, annotations)
 	})
 }
 

@@ -11,17 +11,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// release what the instance held, the data last but one and the name last. The
+// decideRelease of what the instance held, the data last but one and the name last. The
 // data volume's finalizer says whether it was wiped: it goes right after.
-func release(s *instance.State, why string) Step {
-	steps := []func(*instance.State) (Step, bool){prune, wipe, unlatch, jobs, claim, giveBack, rest, record, password}
+func decideRelease(s *instance.State, why string) Step {
+	steps := []func(*instance.State) (Step, bool){pruneBackups, wipeHostPath, releaseDataPV, deleteJobs, releaseDataPVC, deleteRescueBackupPVC, deleteLeftovers, deleteUnprovenBackup, deleteUnusedPassword}
 	switch {
 	case s.Lost && (s.DataPVC != nil || s.Origin != nil):
 		// What is left of it is found by the claim.
-		steps = []func(*instance.State) (Step, bool){prune, wipe, unlatch, jobs, giveBack, rest, record, password, claim}
+		steps = []func(*instance.State) (Step, bool){pruneBackups, wipeHostPath, releaseDataPV, deleteJobs, deleteRescueBackupPVC, deleteLeftovers, deleteUnprovenBackup, deleteUnusedPassword, releaseDataPVC}
 	case s.Lost:
 		// Or by the volume.
-		steps = []func(*instance.State) (Step, bool){prune, wipe, jobs, giveBack, rest, record, password, unlatch}
+		steps = []func(*instance.State) (Step, bool){pruneBackups, wipeHostPath, deleteJobs, deleteRescueBackupPVC, deleteLeftovers, deleteUnprovenBackup, deleteUnusedPassword, releaseDataPV}
 	}
 	for _, next := range steps {
 		if step, more := next(s); more {
@@ -32,62 +32,62 @@ func release(s *instance.State, why string) Step {
 			return step
 		}
 	}
-	return Step{Action: ReleaseXR, Phase: PhaseReleasing, Percent: 100, Message: why}
+	return Step{Action: RemoveXRFinalizer, Phase: PhaseReleasing, Percent: 100, Message: why}
 }
 
-// usable is true if a Job can still run beside the data.
-func usable(s *instance.State) bool {
+// canMountData is true if a Job can still run beside the data.
+func canMountData(s *instance.State) bool {
 	return s.DataPV != nil && instance.Holds(s.DataPV)
 }
 
-// prune backups that are too many. One that cannot be removed is no reason to
+// pruneBackups that are too many. One that cannot be removed is no reason to
 // keep the instance: it is tried again with the next one.
-func prune(s *instance.State) (Step, bool) {
-	if !proven(s) || !usable(s) {
+func pruneBackups(s *instance.State) (Step, bool) {
+	if !hasProvenBackup(s) || !canMountData(s) {
 		return Step{}, false
 	}
 	j := s.Prune
 	unmounted := s.BackupPVC == nil || isGoing(s.BackupPVC)
 	if j == nil {
-		old := expired(s)
-		return Step{Action: StartPrune, Targets: old}, len(old) > 0 && !unmounted
+		old := expiredBackups(s)
+		return Step{Action: CreatePruneJob, Targets: old}, len(old) > 0 && !unmounted
 	}
 	at, succeeded := j.Finished()
 	switch {
 	case at == nil && unmounted && !isRunning(j):
-		return goes([]client.Object{j.Job}) // It waits for the volume in vain.
+		return deleteAndWait([]client.Object{j.Job}) // It waits for the volume in vain.
 	case at == nil:
 		return Step{Action: Wait, After: glance, Message: "Removing older backups"}, true
 	}
-	pruned := listed(s)
-	return Step{Action: Forget, Targets: pruned, Message: "Older backups are removed"}, succeeded && len(pruned) > 0 && !hasMoved(s, j)
+	pruned := backupsToPrune(s)
+	return Step{Action: DeleteOldBackups, Targets: pruned, Message: "Older backups are removed"}, succeeded && len(pruned) > 0 && !hasMoved(s, j)
 }
 
-// expired records: the proven ones on this volume beyond those to keep, without
+// expiredBackups are the proven ones on this volume beyond those to keep, without
 // this life's, and without the newest that a server has started from.
-func expired(s *instance.State) []client.Object {
+func expiredBackups(s *instance.State) []client.Object {
 	keep := v1.DefaultKeep
 	if k := s.XR.Spec.Backup.Keep; k != nil && *k > 0 {
 		keep = int(*k)
 	}
 	var out []client.Object
 	restorable := false
-	for i, kept := range provenHere(s) {
+	for i, kept := range provenBackupsHere(s) {
 		if !restorable && meta.IsStatusConditionTrue(kept.Status.Conditions, v1.ConditionRestorable) {
 			restorable = true
 			continue
 		}
-		if i >= keep && kept.Spec.Instance.XR != s.XR.GetUID() && removable(s, kept) {
+		if i >= keep && kept.Spec.Instance.XR != s.XR.GetUID() && isRemovable(s, kept) {
 			out = append(out, kept)
 		}
 	}
 	return out
 }
 
-// provenHere are the proven records whose archives lie on this life's backup
+// provenBackupsHere are the proven records whose archives lie on this life's backup
 // volume, newest first: those of this namespace, and of those that it inherited
 // from.
-func provenHere(s *instance.State) []*v1.MySQLBackup {
+func provenBackupsHere(s *instance.State) []*v1.MySQLBackup {
 	var out []*v1.MySQLBackup
 	for i := range s.Records {
 		if r := &s.Records[i]; r.Status.Phase == v1.BackupProven && s.Here(r) {
@@ -97,15 +97,15 @@ func provenHere(s *instance.State) []*v1.MySQLBackup {
 	return out
 }
 
-// removable is an archive in the folder that we gave it.
-func removable(s *instance.State, r *v1.MySQLBackup) bool {
+// isRemovable is true for an archive in the folder that we gave it.
+func isRemovable(s *instance.State, r *v1.MySQLBackup) bool {
 	a := r.Spec.Archive
 	return a != nil && a.PVCName == s.Life.BackupPVCName() && a.Path == path.Join(r.Name, archiveName)
 }
 
-// listed records are those that the prune Job was made for and that are still
+// backupsToPrune are those that the prune Job was made for and that are still
 // there.
-func listed(s *instance.State) []client.Object {
+func backupsToPrune(s *instance.State) []client.Object {
 	var names []string
 	if err := json.Unmarshal([]byte(s.Prune.Annotations[annotationPruned]), &names); err != nil {
 		return nil
@@ -121,99 +121,99 @@ func listed(s *instance.State) []client.Object {
 	return out
 }
 
-// wipe a hostPath folder, which nobody else empties.
-func wipe(s *instance.State) (Step, bool) {
-	if !usable(s) || !s.HostPath() {
+// wipeHostPath empties a hostPath folder, which nobody else empties.
+func wipeHostPath(s *instance.State) (Step, bool) {
+	if !canMountData(s) || !s.HostPath() {
 		return Step{}, false
 	}
-	if step, open := reach(s); open {
+	if step, open := makeDataReachable(s); open {
 		return step, true
 	}
 	if s.DataPVC == nil || s.DataPVC.DeletionTimestamp != nil {
 		return Step{}, false
 	}
 	if s.Wipe == nil {
-		return Step{Action: StartWipe}, true
+		return Step{Action: CreateWipeJob}, true
 	}
 	at, succeeded := s.Wipe.Finished()
 	switch {
 	case at == nil:
 		return Step{Action: Wait, After: glance}, true
 	case succeeded && hasMoved(s, s.Wipe):
-		return Step{Action: Delete, Targets: []client.Object{s.Wipe.Job}}, true
+		return Step{Action: DeleteObjects, Targets: []client.Object{s.Wipe.Job}}, true
 	case succeeded:
 		return Step{}, false
 	}
 	pause := max(at.Add(soonest).Sub(s.Now), glance)
 	if at.Add(soonest).Before(s.Now) {
-		return Step{Action: Delete, Targets: []client.Object{s.Wipe.Job}}, true
+		return Step{Action: DeleteObjects, Targets: []client.Object{s.Wipe.Job}}, true
 	}
-	return Step{Action: Wait, After: pause, Message: "The volume's folder could not be emptied, which is tried again: " + failure(s.Wipe)}, true
+	return Step{Action: Wait, After: pause, Message: "The volume's folder could not be emptied, which is tried again: " + failureOf(s.Wipe)}, true
 }
 
-// unlatch the data volume.
-func unlatch(s *instance.State) (Step, bool) {
-	step := Step{Action: ReleaseVolume}
+// releaseDataPV the data volume.
+func releaseDataPV(s *instance.State) (Step, bool) {
+	step := Step{Action: ReleaseDataPV}
 	if j := s.Prune; j != nil {
 		if at, succeeded := j.Finished(); at != nil && !succeeded {
-			step.Message = "Older backups could not be removed, which is tried again with the next one: " + failure(j)
+			step.Message = "Older backups could not be removed, which is tried again with the next one: " + failureOf(j)
 		}
 	}
 	return step, s.DataPV != nil && instance.Holds(s.DataPV)
 }
 
-// jobs go with their pods: also a completed pod keeps its volumes.
-func jobs(s *instance.State) (Step, bool) { return goes(made(s)) }
+// deleteJobs go with their pods: also a completed pod keeps its volumes.
+func deleteJobs(s *instance.State) (Step, bool) { return deleteAndWait(jobsOnData(s)) }
 
-// claim of the data, and the one that it had before.
-func claim(s *instance.State) (Step, bool) {
+// releaseDataPVC of the data, and the one that it had before.
+func releaseDataPVC(s *instance.State) (Step, bool) {
 	if s.Origin != nil {
-		return letHandleGo(s.Origin, Step{}), true
+		return deletePVC(s.Origin, Step{}), true
 	}
 	switch c := s.DataPVC; {
 	case c == nil:
 		return Step{}, false
 	case c.DeletionTimestamp == nil || instance.Holds(c):
-		return Step{Action: ReleaseClaim}, true
+		return Step{Action: ReleaseDataPVC}, true
 	}
 	return Step{Action: Wait, After: glance}, true
 }
 
-// giveBack the volume of the backups: the claim that a rescue had goes.
-func giveBack(s *instance.State) (Step, bool) {
+// deleteRescueBackupPVC the volume of the backups: the claim that a rescue had goes.
+func deleteRescueBackupPVC(s *instance.State) (Step, bool) {
 	c := s.BackupPVC
 	if c == nil || c.Namespace == s.Life.Namespace {
 		return Step{}, false
 	}
-	return goes([]client.Object{c})
+	return deleteAndWait([]client.Object{c})
 }
 
-// rest of what was made, which the garbage collector would leave to an orphaning
+// deleteLeftovers of what was made, which the garbage collector would leave to an orphaning
 // deletion.
-func rest(s *instance.State) (Step, bool) { return goes(s.Rest) }
+func deleteLeftovers(s *instance.State) (Step, bool) { return deleteAndWait(s.Rest) }
 
-// goes deletes what is not being deleted yet, and waits for all of it.
-func goes(objects []client.Object) (Step, bool) {
-	if targets := alive(objects); len(targets) > 0 {
-		return Step{Action: Delete, Targets: targets}, true
+// deleteAndWait deletes what is not being deleted yet, and waits for all of it.
+func deleteAndWait(objects []client.Object) (Step, bool) {
+	if targets := withoutDeleted(objects); len(targets) > 0 {
+		return Step{Action: DeleteObjects, Targets: targets}, true
 	}
 	return Step{Action: Wait, After: glance}, len(objects) > 0
 }
 
-// record that was announced and will never be proven: it would keep the next
+// deleteUnprovenBackup that was announced and will never be proven: it would keep the next
 // instance of this name from starting.
-func record(s *instance.State) (Step, bool) {
+func deleteUnprovenBackup(s *instance.State) (Step, bool) {
 	r := s.Record()
-	if r == nil || proven(s) {
+	if r == nil || hasProvenBackup(s) {
 		return Step{}, false
 	}
-	return Step{Action: Withdraw, Targets: []client.Object{r}}, true
+	return Step{Action: DeleteUnprovenBackup, Targets: []client.Object{r}}, true
 }
 
-// password of a backup that is not there.
-func password(s *instance.State) (Step, bool) {
-	if s.Password == nil || proven(s) {
+// deleteUnusedPassword of a backup that is not there.
+func deleteUnusedPassword(s *instance.State) (Step, bool) {
+	if s.Password == nil || hasProvenBackup(s) {
 		return Step{}, false
 	}
-	return goes([]client.Object{s.Password})
+	return deleteAndWait([]client.Object{s.Password})
 }

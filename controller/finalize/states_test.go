@@ -62,7 +62,7 @@ func running(changes ...change) *instance.State {
 	s.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
 	s.XR.Spec.StorageSize, s.XR.Spec.DeletionPolicy = new("1Gi"), v1.DeletionBackup
 	s.Claim.Spec = s.XR.Spec
-	s.DataPV.Annotations = identity(s)
+	s.DataPV.Annotations = identityLabels(s)
 	s.DataPV.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
 	return apply(s, changes)
 }
@@ -110,13 +110,13 @@ func unbound(s *instance.State) { s.DataPV.Spec.ClaimRef.UID = "" }
 
 // atPlace is a volume that is reserved for the place of the rescue.
 func atPlace(s *instance.State) {
-	s.DataPV.Spec.ClaimRef = reserved(s.Place().Namespace, s.Place().Data)
+	s.DataPV.Spec.ClaimRef = reservedFor(s.Place().Namespace, s.Place().Data)
 }
 
 // mounted at the place of the rescue.
 func mounted(s *instance.State) {
 	atPlace(s)
-	s.DataPVC = handle(s)
+	s.DataPVC = pvcOnDataPV(s)
 }
 
 // homeless life: its namespace goes, and its claims go with it.
@@ -136,7 +136,7 @@ func orphaned(s *instance.State) {
 }
 
 // lostSkip is the annotation of the volume, as the life has it.
-func lostSkip(s *instance.State) { annotate(s.XR, v1.AnnotationSkipBackup, xrUID) }
+func lostSkip(s *instance.State) { setAnnotation(s.XR, v1.AnnotationSkipBackup, xrUID) }
 
 func originGone(s *instance.State) { s.Origin = nil }
 
@@ -305,7 +305,7 @@ func failedForRoom(s *instance.State) {
 
 func pruned(how func(*instance.Job)) change {
 	return func(s *instance.State) {
-		s.Prune = &instance.Job{Job: pruneJob(s, "agent", expired(s))}
+		s.Prune = &instance.Job{Job: pruneJob(s, "agent", expiredBackups(s))}
 		how(s.Prune)
 	}
 }

@@ -17,84 +17,84 @@ type Action string
 
 // Actions while an instance lives.
 const (
-	// Rest does nothing until something changes.
-	Rest Action = "Rest"
+	// NoOp does nothing until something changes.
+	NoOp Action = "NoOp"
 	// Wait does nothing for a while.
 	Wait Action = "Wait"
-	// Protect puts our finalizer on claim and XR.
-	Protect Action = "Protect"
-	// Supersede deletes an XR whose claim has bound another one.
-	Supersede Action = "Supersede"
-	// MakeBackupPV makes the backup PVC, and its volume on hostPath.
-	MakeBackupPV Action = "MakeBackupPV"
-	// GrowBackupPV with the instance.
-	GrowBackupPV Action = "GrowBackupPV"
-	// DropBackupPVC deletes a backup PVC that is too small and has no volume, or
+	// AddFinalizers puts our finalizer on claim and XR.
+	AddFinalizers Action = "AddFinalizers"
+	// DeleteOrphanedXR deletes an XR whose claim has bound another one.
+	DeleteOrphanedXR Action = "DeleteOrphanedXR"
+	// CreateBackupPVC makes the backup PVC, and its volume on hostPath.
+	CreateBackupPVC Action = "CreateBackupPVC"
+	// ExpandBackupPVC grows it with the instance.
+	ExpandBackupPVC Action = "ExpandBackupPVC"
+	// DeleteBackupPVC deletes a backup PVC that is too small and has no volume, or
 	// that is in the way of an earlier namespace's volume.
-	DropBackupPVC Action = "DropBackupPVC"
+	DeleteBackupPVC Action = "DeleteBackupPVC"
 	// ReleaseBackupPV gives an empty volume that is in that way its reclaim
 	// policy back, and drops our finalizer.
 	ReleaseBackupPV Action = "ReleaseBackupPV"
-	// Inherit makes the backup volume of an earlier namespace this namespace's.
-	Inherit Action = "Inherit"
-	// LatchBackupPV keeps the volume that the backup PVC is bound to.
-	LatchBackupPV Action = "LatchBackupPV"
-	// Look writes status.previous.
-	Look Action = "Look"
-	// Tell writes status.trouble.
-	Tell Action = "ServerTrouble"
-	// Pin hostPath volumes to the node that they were first used on.
-	Pin Action = "Pin"
-	// Latch keeps the data volume whatever becomes of its claim.
-	Latch Action = "Latch"
-	// Fence stops the server of a living instance, and Unfence lets it run again.
-	Fence   Action = "Fence"
-	Unfence Action = "Unfence"
-	// ReleaseHandle lets a data PVC go that is being deleted, while its volume is
-	// kept. Rebind makes the volume bindable for the next claim of that name, and
-	// MakeHandle makes that claim where no function does.
-	ReleaseHandle Action = "ReleaseHandle"
-	Rebind        Action = "Rebind"
-	MakeHandle    Action = "MakeHandle"
+	// AdoptBackupPV makes the backup volume of an earlier namespace this namespace's.
+	AdoptBackupPV Action = "AdoptBackupPV"
+	// RetainBackupPV keeps the volume that the backup PVC is bound to.
+	RetainBackupPV Action = "RetainBackupPV"
+	// RecordPreviousBackup writes status.previous.
+	RecordPreviousBackup Action = "RecordPreviousBackup"
+	// ReportPodFailure writes status.trouble.
+	ReportPodFailure Action = "ReportPodFailure"
+	// SetNodeAffinity pins hostPath volumes to the node that they were first used on.
+	SetNodeAffinity Action = "SetNodeAffinity"
+	// RetainDataPV keeps the data volume whatever becomes of its claim.
+	RetainDataPV Action = "RetainDataPV"
+	// FenceServer stops the server of a living instance, and UnfenceServer lets it run again.
+	FenceServer   Action = "FenceServer"
+	UnfenceServer Action = "UnfenceServer"
+	// DeletePVC lets a data PVC go that is being deleted, while its volume is
+	// kept. ReserveDataPV makes the volume bindable for the next claim of that name, and
+	// CreatePVC makes that PVC where no function does.
+	DeletePVC     Action = "DeletePVC"
+	ReserveDataPV Action = "ReserveDataPV"
+	CreatePVC     Action = "CreatePVC"
 )
 
 // Actions of a deletion, in their order.
 const (
-	// Announce the backup: a record, phase Pending.
-	Announce Action = "Announce"
-	// Stop the server.
-	Stop Action = "Stop"
-	// Delete the targets.
-	Delete Action = "Delete"
-	// StartBackup makes the backup Job.
-	StartBackup Action = "StartBackup"
-	// MarkRunning, MarkFailed and Prove write the record's phase.
+	// CreateBackup makes a record, phase Pending.
+	CreateBackup Action = "CreateBackup"
+	// StopServer scales it down.
+	StopServer Action = "StopServer"
+	// DeleteObjects deletes the targets.
+	DeleteObjects Action = "DeleteObjects"
+	// CreateBackupJob makes the backup Job.
+	CreateBackupJob Action = "CreateBackupJob"
+	// MarkRunning, MarkFailed and MarkProven write the record's phase.
 	MarkRunning Action = "MarkRunning"
 	MarkFailed  Action = "MarkFailed"
-	// MarkEmpty writes on the XR that there is nothing to lose.
-	MarkEmpty Action = "MarkEmpty"
+	// MarkNoData writes on the XR that there is nothing to lose.
+	MarkNoData Action = "MarkNoData"
 	// KeepPassword copies the password of root into the record's Secret.
 	KeepPassword Action = "KeepPassword"
 	// NoteBackup writes on the volume of the backups what is proven: from then on it
-	// is. Prove says so in the record, and MakeRecord makes it again where it is gone.
-	NoteBackup Action = "NoteBackup"
-	Prove      Action = "Prove"
-	MakeRecord Action = "MakeRecord"
-	// StartPrune makes the Job that removes backups that are too many.
-	StartPrune Action = "StartPrune"
-	// Forget the records whose archives it removed.
-	Forget Action = "Forget"
-	// Withdraw a record that was announced and will never be proven.
-	Withdraw Action = "Withdraw"
-	// StartWipe makes the Job that empties a hostPath folder.
-	StartWipe Action = "StartWipe"
-	// ReleaseVolume gives the data volume its reclaim policy back, and
-	// ReleaseClaim deletes the data PVC. Both drop our finalizer.
-	ReleaseVolume Action = "ReleaseVolume"
-	ReleaseClaim  Action = "ReleaseClaim"
-	// ReleaseXR and FreeName drop the finalizers of XR and claim.
-	ReleaseXR Action = "ReleaseXR"
-	FreeName  Action = "FreeName"
+	// is. MarkProven says so in the record, and RecreateBackup makes it again where it is gone.
+	NoteBackup     Action = "NoteBackup"
+	MarkProven     Action = "MarkProven"
+	RecreateBackup Action = "RecreateBackup"
+	// CreatePruneJob makes the Job that removes backups that are too many.
+	CreatePruneJob Action = "CreatePruneJob"
+	// DeleteOldBackups deletes the records whose archives it removed.
+	DeleteOldBackups Action = "DeleteOldBackups"
+	// DeleteUnprovenBackup deletes a record that was announced and will never be proven.
+	DeleteUnprovenBackup Action = "DeleteUnprovenBackup"
+	// CreateWipeJob makes the Job that empties a hostPath folder.
+	CreateWipeJob Action = "CreateWipeJob"
+	// ReleaseDataPV gives the data volume its reclaim policy back, and
+	// ReleaseDataPVC deletes the data PVC. Both drop our finalizer.
+	ReleaseDataPV  Action = "ReleaseDataPV"
+	ReleaseDataPVC Action = "ReleaseDataPVC"
+	// RemoveXRFinalizer and RemoveClaimFinalizer drop the finalizers of XR and claim.
+	RemoveXRFinalizer    Action = "RemoveXRFinalizer"
+	RemoveClaimFinalizer Action = "RemoveClaimFinalizer"
 )
 
 // A Phase is what status.deletion.step shows.
@@ -122,6 +122,6 @@ type Step struct {
 	Message string
 	// After is how long a Wait is.
 	After time.Duration
-	// Targets of a Delete, or the records that a Forget is about.
+	// Targets of DeleteObjects, or the records that DeleteOldBackups is about.
 	Targets []client.Object
 }

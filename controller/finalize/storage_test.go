@@ -38,7 +38,7 @@ func TestDropBackupPVC(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := (&Performer{Client: w, Reader: w}).Perform(ctx, &instance.State{BackupPVC: read}, Step{Action: DropBackupPVC})
+			err := (&Performer{Client: w, Reader: w}).Perform(ctx, &instance.State{BackupPVC: read}, Step{Action: DeleteBackupPVC})
 			if kerrors.IsConflict(err) != tc.stays {
 				t.Errorf("want a conflict: %t, got %v", tc.stays, err)
 			}
@@ -56,8 +56,8 @@ func TestLatchBackupPV(t *testing.T) {
 		ref     *corev1.ObjectReference
 		refused bool
 	}{
-		"Bound":     {ref: reserved(home, "backup-db-pvc")},
-		"Another's": {ref: reserved("another", "backup-db-pvc"), refused: true},
+		"Bound":     {ref: reservedFor(home, "backup-db-pvc")},
+		"Another's": {ref: reservedFor("another", "backup-db-pvc"), refused: true},
 		"Earlier":   {ref: &corev1.ObjectReference{Namespace: home, Name: "backup-db-pvc", UID: "earlier"}, refused: true},
 		"Nobody's":  {refused: true},
 	} {
@@ -67,7 +67,7 @@ func TestLatchBackupPV(t *testing.T) {
 			v.Spec.ClaimRef = tc.ref
 			c := running().BackupPVC
 			w := newWorldOf(t, -1, false, []client.Object{v, c})
-			err := (&Performer{Client: w, Reader: w}).Perform(ctx, running(func(s *instance.State) { s.BackupPVC = c.DeepCopy() }), Step{Action: LatchBackupPV})
+			err := (&Performer{Client: w, Reader: w}).Perform(ctx, running(func(s *instance.State) { s.BackupPVC = c.DeepCopy() }), Step{Action: RetainBackupPV})
 			if (err != nil) != tc.refused {
 				t.Errorf("want it refused: %t, got %v", tc.refused, err)
 			}
@@ -103,7 +103,7 @@ func TestGoesWith(t *testing.T) {
 				s.XR.SetName("")
 			}
 			s.DataPV.OwnerReferences = tc.have
-			goesWith(s.DataPV, s.XR)
+			addOwnerXR(s.DataPV, s.XR)
 			if diff := cmp.Diff(tc.want, s.DataPV.OwnerReferences); diff != "" {
 				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
 			}

@@ -10,15 +10,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// unverified is true if the data has to stay, its proven backup notwithstanding:
+// isUnverified is true if the data has to stay, its proven backup notwithstanding:
 // a server must have started from that first.
-func unverified(s *instance.State) bool {
-	return s.RequiresRestorable() && forgone(s) == "" && usable(s) &&
+func isUnverified(s *instance.State) bool {
+	return s.RequiresRestorable() && backupSkippedBecause(s) == "" && canMountData(s) &&
 		!meta.IsStatusConditionTrue(s.Record().Status.Conditions, v1.ConditionRestorable)
 }
 
-// verify is somebody else's work: its word is waited for.
-func verify(s *instance.State) Step {
+// waitForRestoreTest is somebody else's work: its word is waited for.
+func waitForRestoreTest(s *instance.State) Step {
 	r := s.Record()
 	c := meta.FindStatusCondition(r.Status.Conditions, v1.ConditionRestorable)
 	step := Step{Action: Wait, After: watch, Phase: PhaseVerifying, Percent: 100, Message: fmt.Sprintf("Backup %q is proven; a server is started from a copy of it before anything goes, as backup.requireRestorable says", r.Name)}
@@ -26,12 +26,12 @@ func verify(s *instance.State) Step {
 		return step
 	}
 	step.After, step.Phase = patience, PhaseHeld
-	step.Message = fmt.Sprintf("Backup %q is proven, but no server has run on it: %s. It is tried again every few minutes. To let the data go without: %s", r.Name, c.Message, unrequire(s))
+	step.Message = fmt.Sprintf("Backup %q is proven, but no server has run on it: %s. It is tried again every few minutes. To let the data go without: %s", r.Name, c.Message, unrequireHint(s))
 	return step
 }
 
-// unrequire is the command by which a person decides otherwise.
-func unrequire(s *instance.State) string {
+// unrequireHint is the command by which a person decides otherwise.
+func unrequireHint(s *instance.State) string {
 	const patch = `--type=merge --patch '{"spec":{"backup":{"requireRestorable":false}}}'`
 	kind := strings.ToLower(s.Life.Kind)
 	if s.Claim != nil {

@@ -59,7 +59,7 @@ func backupPV(s *instance.State) *corev1.PersistentVolume {
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: size},
-			ClaimRef:                      reserved(s.Place().Namespace, s.Place().Backup),
+			ClaimRef:                      reservedFor(s.Place().Namespace, s.Place().Backup),
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			NodeAffinity:                  s.DataPV.Spec.NodeAffinity,
 		},
