@@ -107,6 +107,6 @@ func (r *Archives) pass(ctx context.Context, k instance.Key) (after time.Duratio
 func (r *Archives) say(ctx context.Context, step finalize.ArchiveStep) {
 	log.FromContext(ctx).Info(string(step.Action), "message", step.Message)
 	if step.Record != nil && step.Message != "" {
-		r.events.Eventf(step.Record, nil, corev1.EventTypeNormal, string(step.Action), string(step.Action), "%s", clip(step.Message))
+		sendEvent(r.events, step.Record, eventsOfArchives[step.Action], string(step.Action), step.Message)
 	}
 }

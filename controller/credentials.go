@@ -237,12 +237,8 @@ func (c *Credentials) get(ctx context.Context, namespace, name string) (*corev1.
 // of its backup.
 func (c *Credentials) show(ctx context.Context, s *instance.State, r rotate.Result) error {
 	for _, e := range r.Events {
-		kind := corev1.EventTypeNormal
-		if e.Type == event.TypeWarning {
-			kind = corev1.EventTypeWarning
-		}
 		if s.Claim != nil {
-			c.events.Eventf(s.Claim.Unstructured, nil, kind, string(e.Reason), "RotatePassword", "%s", clip(e.Message))
+			sendEvent(c.events, s.Claim.Unstructured, announcement{reason: v1.EventReason(e.Reason), warning: e.Type == event.TypeWarning}, "RotatePassword", e.Message)
 		}
 	}
 	if was := s.XR.Status.Credentials; r.Credentials.State != "" && (was == nil || !equality.Semantic.DeepEqual(*was, r.Credentials)) {

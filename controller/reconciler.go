@@ -6,14 +6,12 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/finalize"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
@@ -130,25 +128,6 @@ func (r *Reconciler) say(ctx context.Context, k instance.Key, s *instance.State,
 		log.FromContext(ctx).Info(string(step.Action), "phase", step.Phase, "message", step.Message, "xr", s.Life.XR)
 	}
 	if news.event != last.event && step.Message != "" && s.Claim != nil {
-		kind, reason := eventOf(step)
-		r.events.Eventf(s.Claim.Unstructured, nil, kind, reason, string(step.Action), "%s", clip(step.Message))
+		sendEvent(r.events, s.Claim.Unstructured, eventOf(step), string(step.Action), step.Message)
 	}
 }
-
-// eventOf a step: its kind and reason.
-func eventOf(step finalize.Step) (kind, reason string) {
-	kind, reason = corev1.EventTypeNormal, string(step.Action)
-	if step.Phase != "" {
-		reason = string(step.Phase)
-	}
-	if step.Phase == finalize.PhaseHeld || step.Phase == finalize.PhaseFailed || step.Action == finalize.NoOp || step.Action == finalize.ReportPodFailure {
-		kind = corev1.EventTypeWarning
-	}
-	return kind, reason
-}
-
-// maxNote in bytes of an event.
-const maxNote = 1000
-
-// clip a text to what an event takes, and to what prints.
-func clip(text string) string { return v1.PrintableText(text, maxNote) }

@@ -129,7 +129,7 @@ func TestSay(t *testing.T) {
 	for e := range heard.Events {
 		got = append(got, e)
 	}
-	want := []string{"Normal BackingUp Backing up the data", "Normal BackingUp Backing up the data", "Warning Held It waits", "Warning Held It waits"}
+	want := []string{"Normal BackupStarted Backing up the data", "Normal BackupStarted Backing up the data", "Warning DeletionHeld It waits", "Warning DeletionHeld It waits"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -137,9 +136,5 @@ func (r *Verifications) ends(ctx context.Context, k instance.Key) (bool, error) 
 
 // say it beside the record: the claim may be gone.
 func (r *Verifications) say(b *v1.MySQLBackup, step verify.Step) {
-	kind := corev1.EventTypeNormal
-	if step.Verdict.Status == metav1.ConditionFalse {
-		kind = corev1.EventTypeWarning
-	}
-	r.events.Eventf(b, nil, kind, step.Verdict.Reason, string(step.Action), "%s", clip(step.Verdict.Message))
+	sendEvent(r.events, b, eventOfVerdict(step.Verdict.Status), string(step.Action), step.Verdict.Message)
 }

@@ -13,14 +13,6 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
-// Reasons of events on the claim.
-const (
-	ReasonPublished event.Reason = "ConnectionPublished"
-	ReasonChanged   event.Reason = "PasswordChanged"
-	ReasonDiscarded event.Reason = "OldPasswordDiscarded"
-	ReasonFailed    event.Reason = "PasswordChangeFailed"
-)
-
 // Pauses before another look.
 const (
 	// away is for a server that does not answer: its pod's events come first.
@@ -51,18 +43,18 @@ func strained(last Step, err error, took time.Duration) bool {
 // note what was done.
 func (p *pass) note(s Step) {
 	p.result.Done = append(p.result.Done, s.Do)
-	say := func(reason event.Reason, format string, args ...any) {
-		p.result.Events = append(p.result.Events, event.Normal(reason, fmt.Sprintf(format, args...)))
+	say := func(reason v1.EventReason, format string, args ...any) {
+		p.result.Events = append(p.result.Events, event.Normal(event.Reason(reason), fmt.Sprintf(format, args...)))
 	}
 	switch {
 	case s.Do == Create:
-		say(ReasonPublished, "The server accepts the password that Secret %s/%s has", p.in.Instance.Namespace, p.in.Instance.ConnectionSecretName())
+		say(v1.EventConnectionPublished, "The server accepts the password that Secret %s/%s has", p.in.Instance.Namespace, p.in.Instance.ConnectionSecretName())
 	case s.Do == Promote && p.dual && p.Grace > 0:
-		say(ReasonChanged, "The server accepts the new password; the previous one goes on to work for %s", p.Grace)
+		say(v1.EventPasswordChanged, "The server accepts the new password; the previous one goes on to work for %s", p.Grace)
 	case s.Do == Promote:
-		say(ReasonChanged, "The server accepts the new password")
+		say(v1.EventPasswordChanged, "The server accepts the new password")
 	case s.Do == Discard:
-		say(ReasonDiscarded, "The server refuses the previous password now")
+		say(v1.EventOldPasswordDiscarded, "The server refuses the previous password now")
 	}
 }
 
@@ -145,7 +137,7 @@ func (p *pass) wait(out Result, message string) Result {
 // fail with a message for the status, and an event.
 func (p *pass) fail(out Result, message string) Result {
 	out.Credentials.State, out.Credentials.Message = v1.CredentialsFailed, message
-	out.Events = append(out.Events, event.Warning(ReasonFailed, errors.New(message)))
+	out.Events = append(out.Events, event.Warning(event.Reason(v1.EventPasswordChangeFailed), errors.New(message)))
 	out.RequeueAfter = stuck
 	return out
 }

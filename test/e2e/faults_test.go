@@ -32,7 +32,7 @@ func TestBackupPVFull(t *testing.T) {
 	advice := fmt.Sprintf(`kubectl patch pvc --namespace %s %s --patch '{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}'`, s.namespace, backups)
 	s.says(t, advice)
 	s.says(t, "Nothing is lost: the data stays on its volume")
-	s.eventOf(t, advice)
+	s.controllerSays(t, advice)
 	s.unreleased(t)
 	out, err := kubectl(t.Context(), "patch", "pvc", "--namespace", s.namespace, backups, "--patch", `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)
 	if err != nil {
@@ -118,7 +118,7 @@ func TestPasswordSecretIsWrong(t *testing.T) {
 	}
 	s.says(t, "Running, but spec.passwordSecretRef.name: Secret "+s.namespace+"/mine does not exist: create it")
 	s.credentials(t, "Failed", "The Secret that holds the password of this instance cannot be read")
-	s.eventOf(t, "The Secret that holds the password of this instance cannot be read")
+	s.controllerSays(t, "The Secret that holds the password of this instance cannot be read")
 	s.connects(t, "right")
 	s.secret(t, "mine", map[string]string{"root": "right again"})
 	s.connects(t, "right again")
@@ -148,7 +148,7 @@ func TestServerRefuses(t *testing.T) {
 	s.mustQuery(t, "CREATE USER helper@'%' IDENTIFIED BY 'h'; GRANT ALL ON *.* TO helper@'%' WITH GRANT OPTION; ALTER USER root@'%' ACCOUNT LOCK")
 	s.set(t, map[string]any{"password": "after the lock"})
 	s.credentials(t, "Failed", "the account root is locked in the server: unlock it there")
-	s.eventOf(t, "the account root is locked in the server")
+	s.controllerSays(t, "the account root is locked in the server")
 	options := fmt.Sprintf("[client]\nhost=%s\nuser=helper\npassword=h\n", s.name)
 	if _, err := in(t.Context(), s.namespace, "client", options, "mysql", "--defaults-file=/dev/stdin", "--execute=ALTER USER root@'%' ACCOUNT UNLOCK"); err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestServerRefuses(t *testing.T) {
 	s.set(t, map[string]any{"password": "not this one"})
 	const advice = "The server accepts no password that is known for root: somebody changed it there"
 	s.credentials(t, "Failed", advice)
-	s.eventOf(t, advice)
+	s.controllerSays(t, advice)
 	s.delete(t)
 	s.proven(t, 1)
 	s.spec["password"] = "nor this one"

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -104,6 +107,9 @@ func (s *server) neighbour(t *testing.T, name string) *server {
 	return &n
 }
 
+// eventSender is the controller's name in its events.
+const eventSender = "crossplane-mysql"
+
 // newServerIn a namespace that has no other.
 func newServerIn(t *testing.T, ns, composition string) *server {
 	t.Helper()
@@ -114,6 +120,7 @@ func newServerIn(t *testing.T, ns, composition string) *server {
 	s.database, _, _ = unstructured.NestedString(s.spec, "database")
 	s.password, _, _ = unstructured.NestedString(s.spec, "password")
 	t.Cleanup(func() { s.discard(t) })
+	t.Cleanup(func() { documentedEventsOnly(t, ns) })
 	pod(t, ns, "client", "")
 	return s
 }
@@ -175,18 +182,56 @@ func (s *server) says(t *testing.T, text string) {
 // eventOf waits for an event of the claim that has a text in it.
 func (s *server) eventOf(t *testing.T, text string) {
 	t.Helper()
+	s.eventBy(t, func(string) bool { return true }, text)
+}
+
+// controllerSays waits for such an event from the controller.
+func (s *server) controllerSays(t *testing.T, text string) {
+	t.Helper()
+	s.eventBy(t, func(sender string) bool { return sender == eventSender }, text)
+}
+
+func (s *server) eventBy(t *testing.T, of func(sender string) bool, text string) {
+	t.Helper()
 	eventually(t, "an event", func(ctx context.Context) error {
 		list := &corev1.EventList{}
 		if err := suite.kube.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
 			return err
 		}
 		for i := range list.Items {
-			if e := &list.Items[i]; e.InvolvedObject.Name == s.name && strings.Contains(e.Message, text) {
+			if e := &list.Items[i]; of(e.ReportingController) && e.InvolvedObject.Name == s.name && strings.Contains(e.Message, text) {
 				return nil
 			}
 		}
 		return fmt.Errorf("none of %d has %q in it", len(list.Items), text)
 	})
+}
+
+// eventReasons that the API has.
+var eventReasons = regexp.MustCompile(`EventReason = "(\w+)"`)
+
+// documentedEventsOnly are sent by the controller.
+func documentedEventsOnly(t *testing.T, namespace string) {
+	t.Helper()
+	api, err := os.ReadFile(filepath.Join(repository(), "apis", "v1", "events.go"))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	documented := map[string]bool{}
+	for _, m := range eventReasons.FindAllStringSubmatch(string(api), -1) {
+		documented[m[1]] = true
+	}
+	list := &corev1.EventList{}
+	if err := suite.kube.List(context.WithoutCancel(t.Context()), list, client.InNamespace(namespace)); err != nil {
+		t.Error(err)
+		return
+	}
+	for i := range list.Items {
+		if e := &list.Items[i]; e.ReportingController == eventSender && !documented[e.Reason] {
+			t.Errorf("%s of %s %q is no event of the API: %s", e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message)
+		}
+	}
 }
 
 // delete the claim and wait until it is gone, and all that it stood for.

@@ -1,0 +1,98 @@
+package v1
+
+// An EventReason is why an event was sent: what has happened, in the past tense.
+// Those below are all that there are, so that a person can look one up and a rule
+// can name it.
+type EventReason string
+
+// Events on the claim of an instance that lives.
+const (
+	// EventInstanceProtected is sent when claim and composite resource got their
+	// finalizers: nothing goes before a backup is proven.
+	EventInstanceProtected EventReason = "InstanceProtected"
+	// EventBackupPVCCreated is sent when the PVC of the backups was made.
+	EventBackupPVCCreated EventReason = "BackupPVCCreated"
+	// EventBackupPVCReplaced is sent when that PVC is made again: it asked for too
+	// little, or is in the way of an earlier namespace's volume.
+	EventBackupPVCReplaced EventReason = "BackupPVCReplaced"
+	// EventBackupVolumeAdopted is sent when the backup volume of an earlier namespace
+	// became this one's.
+	EventBackupVolumeAdopted EventReason = "BackupVolumeAdopted"
+	// EventPreviousBackupFound is sent when it is known whether a backup of an
+	// earlier instance of the name is there.
+	EventPreviousBackupFound EventReason = "PreviousBackupFound"
+	// EventNodeChosen is sent when data in a node's folder was bound to that node.
+	EventNodeChosen EventReason = "NodeChosen"
+	// EventVolumeRetained is sent when the data volume was made to outlive its PVC.
+	EventVolumeRetained EventReason = "VolumeRetained"
+	// EventPodFailed is sent when something keeps a pod of the instance from
+	// running. It is a warning.
+	EventPodFailed EventReason = "PodFailed"
+	// EventPVCDeleted is sent when somebody deleted the PVC of the data: the server
+	// stops until it is back. It is a warning where its volume cannot be found.
+	EventPVCDeleted EventReason = "PVCDeleted"
+	// EventPVCRestored is sent when that PVC is back on its volume.
+	EventPVCRestored EventReason = "PVCRestored"
+	// EventOrphanDeleted is sent when a composite resource was deleted because no
+	// claim has it any more.
+	EventOrphanDeleted EventReason = "OrphanDeleted"
+)
+
+// Events on the claim of an instance that is being deleted, in their order.
+const (
+	// EventBackupAnnounced is sent when the record of the backup was made.
+	EventBackupAnnounced EventReason = "BackupAnnounced"
+	// EventServerStopped is sent when the server was told to stop, and when it has.
+	EventServerStopped EventReason = "ServerStopped"
+	// EventBackupStarted is sent when the data is copied, and then proved.
+	EventBackupStarted EventReason = "BackupStarted"
+	// EventBackupFailed is sent when that came to nothing and is tried again. It is a
+	// warning.
+	EventBackupFailed EventReason = "BackupFailed"
+	// EventBackupProven is sent when the archive was read back and holds.
+	EventBackupProven EventReason = "BackupProven"
+	// EventRestoreTestAwaited is sent when the data waits for a server to start from
+	// its backup, as requireRestorable says.
+	EventRestoreTestAwaited EventReason = "RestoreTestAwaited"
+	// EventDeletionHeld is sent when a person has to act. It is a warning.
+	EventDeletionHeld EventReason = "DeletionHeld"
+	// EventDataReleased is sent when what held the data was let go.
+	EventDataReleased EventReason = "DataReleased"
+	// EventNameFreed is sent when the claim was let go.
+	EventNameFreed EventReason = "NameFreed"
+)
+
+// Events on the claim about its password.
+const (
+	// EventConnectionPublished is sent when a login with the password of the
+	// connection Secret has worked for the first time.
+	EventConnectionPublished EventReason = "ConnectionPublished"
+	// EventPasswordChanged is sent when the server accepts a new password.
+	EventPasswordChanged EventReason = "PasswordChanged"
+	// EventOldPasswordDiscarded is sent when it no longer accepts the one before.
+	EventOldPasswordDiscarded EventReason = "OldPasswordDiscarded"
+	// EventPasswordChangeFailed is sent when a password could not be brought into the
+	// server. It is a warning.
+	EventPasswordChangeFailed EventReason = "PasswordChangeFailed"
+)
+
+// Events on a MySQLBackup.
+const (
+	// EventBackupRecreated is sent when a record that was deleted was made again from
+	// its volume.
+	EventBackupRecreated EventReason = "BackupRecreated"
+	// EventArchiveKept is sent when a record goes and its archive stays.
+	EventArchiveKept EventReason = "ArchiveKept"
+	// EventArchiveRemovalStarted is sent when a Job was made that removes an archive.
+	EventArchiveRemovalStarted EventReason = "ArchiveRemovalStarted"
+	// EventArchiveRemovalHeld is sent when an archive cannot be removed yet.
+	EventArchiveRemovalHeld EventReason = "ArchiveRemovalHeld"
+	// EventArchiveRemoved is sent when it is gone.
+	EventArchiveRemoved EventReason = "ArchiveRemoved"
+	// EventRestoreTestPassed is sent when a server has started from the backup.
+	EventRestoreTestPassed EventReason = "RestoreTestPassed"
+	// EventRestoreTestFailed is sent when none does. It is a warning.
+	EventRestoreTestFailed EventReason = "RestoreTestFailed"
+	// EventRestoreTestUndecided is sent when it could not be found out.
+	EventRestoreTestUndecided EventReason = "RestoreTestUndecided"
+)
