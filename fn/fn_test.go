@@ -126,7 +126,7 @@ func TestControllersStatus(t *testing.T) {
 	for _, name := range []string{"running", "fenced", "restore-after"} {
 		_, rsp := load(t, name).run(t)
 		status := rsp.GetDesired().GetComposite().GetResource().GetFields()["status"].GetStructValue().GetFields()
-		for _, key := range []string{"previous", "credentials", "deletion"} {
+		for _, key := range []string{"previousBackup", "credentials", "deletion"} {
 			if _, ok := status[key]; ok {
 				t.Errorf("%s: status.%s is the controller's", name, key)
 			}
@@ -156,7 +156,7 @@ func TestRefusedPods(t *testing.T) {
 func TestRecordsMadeAgain(t *testing.T) {
 	c := load(t, "restore-before")
 	name := "mysql-instance-00c0ffee" // The older of two, by its creation.
-	c.xr = setIn(c.xr, name, "status", "previous")
+	c.xr = setIn(c.xr, name, "status", "previousBackup")
 	for i, d := range c.cluster {
 		when := "2025-01-01T00:00:00Z"
 		if at(d, "metadata", "name") == name {

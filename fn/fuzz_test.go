@@ -31,7 +31,7 @@ func FuzzRunFunction(f *testing.F) {
 	seeds := []struct{ xr, observed, answers string }{
 		{`{}`, `{}`, `{}`},
 		{`{"spec":{"image":null,"service":{"type":"NodePort"},"config":{"a":1,"log_bin":"/x"}}}`, `{}`, `{}`},
-		{`{"status":{"previous":"None","started":true}}`, `{"deployment":{"spec":{"replicas":0}}}`, `{"records":[]}`},
+		{`{"status":{"previousBackup":"None","started":true}}`, `{"deployment":{"spec":{"replicas":0}}}`, `{"records":[]}`},
 		{`{"spec":{"restore":{"policy":"Never"}}}`, `{"data-claim":{"status":{"phase":"Lost"}}}`, `{"records":[{"status":{"phase":"Proven"}}]}`},
 		{`{"status":{"deletion":{"fence":true},"volume":"x"}}`, `{"restore":{"status":{"conditions":[{"type":"Complete","status":"True"}]}}}`, `{"volume":[{}]}`},
 		{`{"spec":{"storage_size":"1e-9999999"}}`, `{"data-claim":{"spec":{"resources":{"requests":{"storage":"1e-9999999"}}}}}`, `{}`},
@@ -193,7 +193,7 @@ func mayNotStart(req *fnv1.RunFunctionRequest) string {
 
 // historyForbids a start from nothing.
 func historyForbids(req *fnv1.RunFunctionRequest, xr map[string]any) string {
-	previous, _ := at(xr, "status", "previous").(string)
+	previous, _ := at(xr, "status", "previousBackup").(string)
 	records, known := req.GetRequiredResources()["records"]
 	if previous == "" || !known {
 		return "nobody looked for backups"

@@ -14,7 +14,7 @@ import (
 func TestOthersRecord(t *testing.T) {
 	c := load(t, "restore-before")
 	c.cluster = append(c.cluster, strangers()...)
-	c.xr = setIn(c.xr, "theirs-with-our-label", "status", "previous")
+	c.xr = setIn(c.xr, "theirs-with-our-label", "status", "previousBackup")
 	_, rsp := c.run(t)
 	if _, ok := rsp.GetDesired().GetResources()[v1.ResourceRestore]; ok || replicas(rsp) != 0 {
 		t.Errorf("another namespace's backup is restored, or the server starts without any:\n%s", yamlOf(t, rsp))

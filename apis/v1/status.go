@@ -45,13 +45,13 @@ type MySQLStatus struct {
 	// +optional
 	Restore *RestoreStatus `json:"restore,omitempty"`
 
-	// Previous is what the controller found of earlier instances of this name:
+	// PreviousBackup is what the controller found of earlier instances of this name:
 	// None, the name of the newest proven MySQLBackup, or Held where that backup has
 	// no record any more. Empty means that it has not looked yet; no server starts
 	// before it has.
 	//
 	// +optional
-	Previous string `json:"previous,omitempty"`
+	PreviousBackup string `json:"previousBackup,omitempty"`
 
 	// Trouble that keeps the server's pod, or that of its restore, from running, in
 	// the words of the kubelet or the scheduler. The controller writes it.
@@ -70,7 +70,7 @@ type MySQLStatus struct {
 	Deletion *DeletionStatus `json:"deletion,omitempty"`
 }
 
-// PreviousNone is the value of status.previous where the controller found no
+// PreviousNone is the value of status.previousBackup where the controller found no
 // proven backup of the claim. It cannot be a MySQLBackup's name, which has no
 // capital letter.
 const PreviousNone = "None"

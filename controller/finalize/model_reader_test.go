@@ -383,12 +383,12 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 		status["volume"] = volumeNames[n]
 	}
 	if l.looked {
-		status["previous"] = v1.PreviousNone
+		status["previousBackup"] = v1.PreviousNone
 		if l.previous < 0 {
-			status["previous"] = v1.PreviousHeld
+			status["previousBackup"] = v1.PreviousHeld
 		}
 		if l.previous > 0 {
-			status["previous"] = lifeOf(int(l.previous - 1)).RecordName()
+			status["previousBackup"] = lifeOf(int(l.previous - 1)).RecordName()
 		}
 	}
 	if l.restore > 0 {

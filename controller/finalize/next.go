@@ -99,7 +99,7 @@ func protectData(s *instance.State) Step {
 		return Step{Action: Wait, After: glance}
 	case s.BackupPVC == nil && !isUndecided(s) && !s.Disinherited():
 		return Step{Action: CreateBackupPVC, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupPVCName())}
-	case !s.XR.Status.Started && s.XR.Status.Previous != s.Latest():
+	case !s.XR.Status.Started && s.XR.Status.PreviousBackup != s.Latest():
 		return Step{Action: RecordPreviousBackup, Message: previousBackupMessage(s)}
 	case s.Node != "":
 		return setNodeAffinity(s)

@@ -30,9 +30,9 @@ func TestNext(t *testing.T) {
 		"Quiet":       {reason: "All is as it should be.", state: running(), want: NoOp},
 		"NoFinalizer": {reason: "Nothing may start before claim and XR are protected.", state: running(func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: AddFinalizers},
 		"ClaimFirst":  {reason: "A claim without an XR is protected, too.", state: running(func(s *instance.State) { s.XR = nil; s.Claim.SetFinalizers(nil) }), want: AddFinalizers},
-		"BackupPV":    {reason: "There must be a place for the backup before there is data.", state: running(func(s *instance.State) { s.BackupPVC = nil; s.XR.Status.Previous = ""; s.XR.Status.Started = false }), want: CreateBackupPVC},
+		"BackupPV":    {reason: "There must be a place for the backup before there is data.", state: running(func(s *instance.State) { s.BackupPVC = nil; s.XR.Status.PreviousBackup = ""; s.XR.Status.Started = false }), want: CreateBackupPVC},
 		"DataPVCNext": {reason: "The backup volume is of the data's class, which is known from its claim.", state: running(func(s *instance.State) { s.BackupPVC, s.DataPVC, s.DataPV = nil, nil, nil }), want: NoOp},
-		"Look":        {reason: "The function waits for our word.", state: running(func(s *instance.State) { s.XR.Status.Previous = ""; s.XR.Status.Started = false }), want: RecordPreviousBackup, says: "no backup"},
+		"Look":        {reason: "The function waits for our word.", state: running(func(s *instance.State) { s.XR.Status.PreviousBackup = ""; s.XR.Status.Started = false }), want: RecordPreviousBackup, says: "no backup"},
 		"LookAgain":   {reason: "A backup that was proven meanwhile is seen.", state: running(older(1), func(s *instance.State) { s.XR.Status.Started = false }), want: RecordPreviousBackup, says: "old-a"},
 		"LookedAt":    {reason: "What has started is never restored: the word stays.", state: running(older(1)), want: NoOp},
 		"Latch": {reason: "A bound volume is kept whatever becomes of its claim.", state: running(func(s *instance.State) {
@@ -56,7 +56,7 @@ func TestNext(t *testing.T) {
 		"OutgrownNever":   {reason: "A larger place for the backups does no harm.", state: running(backupUnbound), want: NoOp},
 
 		// A later namespace of the same name.
-		"RebornLooks":    {reason: "The function chooses by what is there.", state: running(reborn, func(s *instance.State) { s.XR.Status.Previous = "" }), want: RecordPreviousBackup, says: "old-a"},
+		"RebornLooks":    {reason: "The function chooses by what is there.", state: running(reborn, func(s *instance.State) { s.XR.Status.PreviousBackup = "" }), want: RecordPreviousBackup, says: "old-a"},
 		"RebornWaits":    {reason: "The backup that it chooses has a volume of its own; one that it refuses is nobody's here.", state: running(reborn), want: NoOp},
 		"RebornLatches":  {reason: "The data's volume is kept all the same.", state: running(reborn, func(s *instance.State) { s.DataPV.Finalizers = nil }), want: RetainDataPV},
 		"Unseen":         {reason: "On hostPath the backups lie beside the data: where that is must be seen first.", state: running(classless, func(s *instance.State) { s.BackupPVC, s.DataPV = nil, nil }), want: Wait},
@@ -64,7 +64,7 @@ func TestNext(t *testing.T) {
 		"MisplacedDies":  {reason: "Also before the backup.", state: fenced(hostPath, backupUnbound), want: DeleteBackupPVC},
 		"RebornNever":    {reason: "An empty server was wanted.", state: running(reborn, func(s *instance.State) { s.XR.Status.Started = true }), want: CreateBackupPVC},
 		"RebornAgain":    {reason: "What is this namespace's is found again.", state: running(reborn, func(s *instance.State) { s.BackupPV = backupsOn("pvc-2", "ns") }), want: CreateBackupPVC},
-		"RebornUnproven": {reason: "Nobody chooses a backup that is not proven.", state: running(reborn, phase(v1.BackupFailed), func(s *instance.State) { s.XR.Status.Previous = v1.PreviousNone }), want: CreateBackupPVC},
+		"RebornUnproven": {reason: "Nobody chooses a backup that is not proven.", state: running(reborn, phase(v1.BackupFailed), func(s *instance.State) { s.XR.Status.PreviousBackup = v1.PreviousNone }), want: CreateBackupPVC},
 		"RebornOther":    {reason: "What was chosen is another claim's backup.", state: running(reborn, chosen, func(s *instance.State) { s.XR.Status.Restore.Backup = "other" }), want: CreateBackupPVC},
 		"Inherit":        {reason: "The function chose it: the platform allows it.", state: running(reborn, left), want: AdoptBackupPV, says: "earlier namespace"},
 		"InheritBusy":    {reason: "Not while another claim is on it.", state: running(reborn, left, func(s *instance.State) { s.BackupBusy = true }), want: Wait},
@@ -182,7 +182,7 @@ func TestNext(t *testing.T) {
 		"LostJobs":     {reason: "After all else.", state: provenState(orphaned, originGone, mounted, released), want: DeleteObjects},
 		"Superseded":   {reason: "Nobody else will delete it, and its data is the next one's.", state: running(superseded), want: DeleteOrphanedXR, says: "backed up"},
 		"SupersededUp": {reason: "Not before it is protected: deleting it is what Crossplane does with all it made.", state: running(superseded, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: AddFinalizers},
-		"Earlier":      {reason: "What an earlier life leaves decides what this one starts from.", state: running(func(s *instance.State) { s.Earlier, s.XR.Status.Started, s.XR.Status.Previous = true, false, "" }), want: Wait},
+		"Earlier":      {reason: "What an earlier life leaves decides what this one starts from.", state: running(func(s *instance.State) { s.Earlier, s.XR.Status.Started, s.XR.Status.PreviousBackup = true, false, "" }), want: Wait},
 
 		// The data PVC is deleted while the instance lives.
 		"HealRebind":  {reason: "The next claim of the name can have the volume.", state: running(claimGone), want: ReserveDataPV},
@@ -199,12 +199,12 @@ func TestNext(t *testing.T) {
 
 		// An archive of the name has no record any more.
 		"Held":        {reason: "No server starts empty beside it.", state: running(beginning, noteLeft), want: RecordPreviousBackup, says: `Backup "old-a" of an earlier instance of this name is there without its record`},
-		"HeldKnown":   {reason: "People hear it.", state: running(beginning, noteLeft, func(s *instance.State) { s.XR.Status.Previous, s.Trouble = v1.PreviousHeld, "backup old-a" }), want: ReportPodFailure, says: "Backup old-a"},
+		"HeldKnown":   {reason: "People hear it.", state: running(beginning, noteLeft, func(s *instance.State) { s.XR.Status.PreviousBackup, s.Trouble = v1.PreviousHeld, "backup old-a" }), want: ReportPodFailure, says: "Backup old-a"},
 		"HeldNewer":   {reason: "A record that is newer is what the next instance starts from.", state: running(beginning, noteLeft, older(1), func(s *instance.State) { s.Records[0].CreationTimestamp = metav1.NewTime(now) }), want: RecordPreviousBackup, says: `Backup "old-a" of an earlier instance of this name is there`},
 		"HeldBy":      {reason: "An older one is not.", state: running(beginning, older(1), func(s *instance.State) { s.Records[0].Name = "older" }, noteLeft), want: RecordPreviousBackup, says: "without its record"},
 		"Forgotten":   {reason: "A person may say so.", state: running(beginning, noteLeft, func(s *instance.State) { s.Notes[0].Forgotten = true }), want: RecordPreviousBackup, says: "There is no backup"},
 		"HeldStarted": {reason: "A server that runs is not stopped for it.", state: running(noteLeft), want: NoOp},
-		"HeldVolume":  {reason: "A new volume would be in its way.", state: running(beginning, noteLeft, func(s *instance.State) { s.BackupPVC, s.XR.Status.Previous = nil, v1.PreviousHeld }), want: NoOp},
+		"HeldVolume":  {reason: "A new volume would be in its way.", state: running(beginning, noteLeft, func(s *instance.State) { s.BackupPVC, s.XR.Status.PreviousBackup = nil, v1.PreviousHeld }), want: NoOp},
 
 		// What may go without.
 		"Discard":           {reason: "The claim says so.", state: fenced(discard), want: ReleaseDataPV, says: "discarded"},

@@ -146,7 +146,7 @@ func (p *Performer) deleteOrphanedXR(ctx context.Context, s *instance.State, _ S
 // recordPreviousBackup writes what the function waits for. The UID makes the patch one of this
 // XR and of no later one of its name.
 func (p *Performer) recordPreviousBackup(ctx context.Context, s *instance.State, _ Step) error {
-	return p.Status(ctx, s.XR, map[string]any{"previous": s.Latest()})
+	return p.Status(ctx, s.XR, map[string]any{"previousBackup": s.Latest()})
 }
 
 // reportPodFailure writes what the function adds to its message.

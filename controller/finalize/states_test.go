@@ -58,7 +58,7 @@ func running(changes ...change) *instance.State {
 			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 		},
 	}
-	s.XR.Status = v1.MySQLStatus{Started: true, Volume: volume1, Image: "mysql:8.4", Previous: v1.PreviousNone}
+	s.XR.Status = v1.MySQLStatus{Started: true, Volume: volume1, Image: "mysql:8.4", PreviousBackup: v1.PreviousNone}
 	s.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
 	s.XR.Spec.StorageSize, s.XR.Spec.DeletionPolicy = new("1Gi"), v1.DeletionBackup
 	s.Claim.Spec = s.XR.Spec
@@ -204,7 +204,7 @@ func older(n int) change {
 func reborn(s *instance.State) {
 	older(1)(s)
 	s.Records[0].Spec.Instance.NamespaceUID = earlierUID
-	s.XR.Status.Started, s.XR.Status.Previous, s.XR.Conditions = false, s.Records[0].Name, nil
+	s.XR.Status.Started, s.XR.Status.PreviousBackup, s.XR.Conditions = false, s.Records[0].Name, nil
 	s.BackupPVC = nil
 }
 
@@ -338,7 +338,7 @@ func ownNote(s *instance.State) {
 
 // beginning is an instance that nobody has looked for earlier ones of.
 func beginning(s *instance.State) {
-	s.XR.Status.Started, s.XR.Status.Previous, s.XR.Conditions = false, "", nil
+	s.XR.Status.Started, s.XR.Status.PreviousBackup, s.XR.Conditions = false, "", nil
 }
 
 // noteLeft is one of a backup whose record is gone.

@@ -39,7 +39,7 @@ const (
 	AdoptBackupPV Action = "AdoptBackupPV"
 	// RetainBackupPV keeps the volume that the backup PVC is bound to.
 	RetainBackupPV Action = "RetainBackupPV"
-	// RecordPreviousBackup writes status.previous.
+	// RecordPreviousBackup writes status.previousBackup.
 	RecordPreviousBackup Action = "RecordPreviousBackup"
 	// ReportPodFailure writes status.trouble.
 	ReportPodFailure Action = "ReportPodFailure"

@@ -134,7 +134,7 @@ func (s *State) Record() *v1.MySQLBackup {
 	return nil
 }
 
-// Latest proven backup of any life, as status.previous has it.
+// Latest proven backup of any life, as status.previousBackup has it.
 func (s *State) Latest() string {
 	if s.Missing() != nil {
 		return v1.PreviousHeld

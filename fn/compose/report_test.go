@@ -23,7 +23,7 @@ func TestTroubleIsShown(t *testing.T) {
 				{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "quota exceeded"},
 			}}}
 		}},
-		"Held": {reason: "The controller knows which backup has no record, and what to do.", given: func(in *Input) { in.XR.Status.Previous, in.XR.Status.Trouble = v1.PreviousHeld, "backup b" }, says: "no server starts empty beside it (backup b)"},
+		"Held": {reason: "The controller knows which backup has no record, and what to do.", given: func(in *Input) { in.XR.Status.PreviousBackup, in.XR.Status.Trouble = v1.PreviousHeld, "backup b" }, says: "no server starts empty beside it (backup b)"},
 		"Fine": {reason: "Nothing is made up.", given: func(*Input) {}, says: "Starting the server"},
 	}
 	for name, tc := range cases {

@@ -197,9 +197,9 @@ func (p *plan) chooseNothing() start {
 // waits is true while what the choice depends on is not known.
 func (p *plan) waits() (start, bool) {
 	switch {
-	case p.XR.Status.Previous == "":
-		return hold(v1.ReasonWaiting, "Waiting for the controller to look for backups of an earlier %s of this name (status.previous); is it running?", p.instance.Kind), true
-	case p.XR.Status.Previous == v1.PreviousHeld && p.spec.Restore.Backup == nil:
+	case p.XR.Status.PreviousBackup == "":
+		return hold(v1.ReasonWaiting, "Waiting for the controller to look for backups of an earlier %s of this name (status.previousBackup); is it running?", p.instance.Kind), true
+	case p.XR.Status.PreviousBackup == v1.PreviousHeld && p.spec.Restore.Backup == nil:
 		return hold(v1.ReasonWaiting, "A backup of an earlier %s of this name is there without its record: no server starts empty beside it", p.instance.Kind), true
 	case !p.Answers.Records.Known || !p.Answers.Namespace.Known || p.spec.Restore.Backup != nil && !p.Answers.Named.Known:
 		return hold(v1.ReasonWaiting, "Looking for backups of an earlier %s of this name", p.instance.Kind), true
@@ -241,8 +241,8 @@ func (p *plan) chooseLatest(own []v1.MySQLBackup) (start, error) {
 	case failed != nil && (r == nil || failed.After(r)):
 		return hold(v1.ReasonWaiting, "Backup %q of an earlier %s of this name has failed, and its data is still on its volume: mend it (kubectl describe msb %s), or set spec.restore.backup to an older one, or spec.restore.policy to Never for an empty server",
 			failed.Name, p.instance.Kind, failed.Name), nil
-	case name != p.XR.Status.Previous:
-		return hold(v1.ReasonWaiting, "The newest proven backup is %q here and %q for the controller: the server starts when they agree", name, p.XR.Status.Previous), nil
+	case name != p.XR.Status.PreviousBackup:
+		return hold(v1.ReasonWaiting, "The newest proven backup is %q here and %q for the controller: the server starts when they agree", name, p.XR.Status.PreviousBackup), nil
 	case r == nil:
 		return start{replicas: 1, reason: v1.ReasonNothingToRestore}, nil
 	case r.DeletionTimestamp != nil:

@@ -30,7 +30,7 @@ func given(changes ...func(*Input)) Input {
 				MySQLSpec: v1.MySQLSpec{Database: "shop", Password: new("secret"), StorageSize: new("1Gi")},
 				ClaimRef:  &v1.ClaimReference{Kind: v1.KindMySQL, Namespace: "default", Name: "db"},
 			},
-			Status: v1.MySQLStatus{Previous: v1.PreviousNone},
+			Status: v1.MySQLStatus{PreviousBackup: v1.PreviousNone},
 		},
 		Settings: v1.Settings{AgentImage: "agent", Volumes: v1.VolumesStorageClass, DefaultImage: v1.DefaultImage, NamespaceReuse: v1.NamespaceReuseRefuse},
 		Answers: Answers{
@@ -50,7 +50,7 @@ func given(changes ...func(*Input)) Input {
 	return in
 }
 
-func previous(name string) func(*Input) { return func(in *Input) { in.XR.Status.Previous = name } }
+func previous(name string) func(*Input) { return func(in *Input) { in.XR.Status.PreviousBackup = name } }
 
 // record of an earlier life, made on a day.
 func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.MySQLBackup)) func(*Input) {
