@@ -89,14 +89,10 @@ func rights(r role) []right {
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// promised rights are those of the README's section, with the reasons left out.
+// promised rights are those of docs/permissions.md, with the reasons left out.
 func promised(t *testing.T) []right {
 	t.Helper()
-	_, section, found := strings.Cut(read(t, "../README.md"), "\n## What it may do\n")
-	if !found {
-		t.Fatal("README.md has no section \"What it may do\"")
-	}
-	section, _, _ = strings.Cut(section, "\n## ")
+	section := read(t, "../docs/permissions.md")
 	var out []right
 	for line := range strings.Lines(section) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
@@ -125,7 +121,7 @@ func TestReadmeRights(t *testing.T) {
 	want := promised(t)
 	slices.SortFunc(want, order)
 	if diff := cmp.Diff(want, have); diff != "" {
-		t.Errorf("what controller/deploy allows is not what README.md says in \"What it may do\": change one of them. -README, +deploy:\n%s", diff)
+		t.Errorf("what controller/deploy allows is not what docs/permissions.md says: change one of them. -page, +deploy:\n%s", diff)
 	}
 }
 

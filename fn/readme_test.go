@@ -8,23 +8,29 @@ import (
 	"testing"
 )
 
-// excerpt of a file in a README: its name in a comment, and then a code block.
+// excerpt of a file in a page: its name in a comment, and then a code block.
 var excerpt = regexp.MustCompile("(?s)<!-- (\\S+) -->\n```[a-z]*\n(.*?)```")
 
-// target of make, and example, that a README names.
+// target of make, and example, that a page names.
 var (
 	target  = regexp.MustCompile("(?m)(?:^|`)make ([a-z0-9-]+)")
 	example = regexp.MustCompile(`EXAMPLE=([a-z-]+)`)
-	link    = regexp.MustCompile(`\]\(([a-z][a-z0-9./-]*)\)`)
+	link    = regexp.MustCompile(`\]\(([a-zA-Z.][a-zA-Z0-9./-]*)(?:#[a-z0-9-]+)?\)`)
 )
 
-// TestReadme: what the README shows is what the files say, and what it names
-// exists.
+// TestReadme: what README.md and docs show is what the files say, and what they
+// name exists.
 func TestReadme(t *testing.T) {
 	makefile := file(t, "../Makefile")
-	for _, readme := range []string{"../README.md", "../examples/README.md"} {
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, readme := range append(pages, "../README.md", "../CONTRIBUTING.md", "../examples/README.md") {
 		text := file(t, readme)
 		for _, m := range excerpt.FindAllStringSubmatch(text, -1) {
+			compared++
 			if !strings.Contains(file(t, filepath.Join("..", m[1])), m[2]) {
 				t.Errorf("%s shows something else than %s says:\n%s", readme, m[1], m[2])
 			}
@@ -43,8 +49,8 @@ func TestReadme(t *testing.T) {
 			}
 		}
 	}
-	if n := len(excerpt.FindAllString(file(t, "../README.md"), -1)); n < 4 {
-		t.Errorf("only %d excerpts were compared", n)
+	if compared < 4 {
+		t.Errorf("only %d excerpts were compared", compared)
 	}
 	listed := file(t, "../examples/README.md")
 	dirs, err := filepath.Glob("../examples/*/xr.yaml")

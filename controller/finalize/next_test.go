@@ -30,7 +30,11 @@ func TestNext(t *testing.T) {
 		"Quiet":       {reason: "All is as it should be.", state: running(), want: NoOp},
 		"NoFinalizer": {reason: "Nothing may start before claim and XR are protected.", state: running(func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: AddFinalizers},
 		"ClaimFirst":  {reason: "A claim without an XR is protected, too.", state: running(func(s *instance.State) { s.XR = nil; s.Claim.SetFinalizers(nil) }), want: AddFinalizers},
-		"BackupPV":    {reason: "There must be a place for the backup before there is data.", state: running(func(s *instance.State) { s.BackupPVC = nil; s.XR.Status.PreviousBackup = ""; s.XR.Status.Started = false }), want: CreateBackupPVC},
+		"BackupPV": {reason: "There must be a place for the backup before there is data.", state: running(func(s *instance.State) {
+			s.BackupPVC = nil
+			s.XR.Status.PreviousBackup = ""
+			s.XR.Status.Started = false
+		}), want: CreateBackupPVC},
 		"DataPVCNext": {reason: "The backup volume is of the data's class, which is known from its claim.", state: running(func(s *instance.State) { s.BackupPVC, s.DataPVC, s.DataPV = nil, nil, nil }), want: NoOp},
 		"Look":        {reason: "The function waits for our word.", state: running(func(s *instance.State) { s.XR.Status.PreviousBackup = ""; s.XR.Status.Started = false }), want: RecordPreviousBackup, says: "no backup"},
 		"LookAgain":   {reason: "A backup that was proven meanwhile is seen.", state: running(older(1), func(s *instance.State) { s.XR.Status.Started = false }), want: RecordPreviousBackup, says: "old-a"},

@@ -50,7 +50,9 @@ func given(changes ...func(*Input)) Input {
 	return in
 }
 
-func previous(name string) func(*Input) { return func(in *Input) { in.XR.Status.PreviousBackup = name } }
+func previous(name string) func(*Input) {
+	return func(in *Input) { in.XR.Status.PreviousBackup = name }
+}
 
 // record of an earlier life, made on a day.
 func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.MySQLBackup)) func(*Input) {

@@ -162,10 +162,10 @@ func TestPushConfigurations(t *testing.T) {
 	}
 }
 
-// TestReadmePush types what README.md says of pushing, with a registry of this machine for REGISTRY.
+// TestReadmePush types what docs/platform.md says of pushing, with a registry of this machine for REGISTRY.
 func TestReadmePush(t *testing.T) {
 	dist, r := fromEnv(t, "DIST"), newTarget(t)
-	readme, err := os.ReadFile(filepath.Join(repository, "README.md"))
+	page, err := os.ReadFile(filepath.Join(repository, "docs", "platform.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestReadmePush(t *testing.T) {
 	if err := os.Symlink(r.cli, filepath.Join(bin, "crossplane")); err != nil {
 		t.Fatal(err)
 	}
-	commands := regexp.MustCompile(`(?m)^crossplane xpkg push .* REGISTRY/(\S+):v0\.1\.0$`).FindAllStringSubmatch(string(readme), -1)
+	commands := regexp.MustCompile(`(?m)^crossplane xpkg push .* REGISTRY/(\S+):v0\.1\.0$`).FindAllStringSubmatch(string(page), -1)
 	if len(commands) != 2 {
 		t.Errorf("want a function and a configuration pushed, got %q", commands)
 	}

@@ -64,10 +64,10 @@ func standIn(name string, args []string) error {
 // makes are the README's commands that call make.
 var makes = regexp.MustCompile(`^([A-Z_]+=\S+ )*make `)
 
-// TestMake types each `make …` of README.md with programs that only note how they are called, and sees that what they are
+// TestMake types each `make …` of README.md and docs with programs that only note how they are called, and sees that what they are
 // called with exists: programs, tests, benchmarks and folders. Some of them run for hours.
 func TestMake(t *testing.T) {
-	for _, c := range Commands(file(t, "README.md")) {
+	for _, c := range Commands(pages(t)) {
 		if !makes.MatchString(c) {
 			continue
 		}
@@ -223,10 +223,10 @@ func functions(pkg, kind string) ([]string, error) {
 	return all, err
 }
 
-// TestHelp: `make help` lists what README.md names.
+// TestHelp: `make help` lists what the pages name.
 func TestHelp(t *testing.T) {
 	help := enter(t, repository, nil, "make", "help")
-	for _, c := range Typed(file(t, "README.md"), "make") {
+	for _, c := range Typed(pages(t), "make") {
 		if name := strings.Fields(c)[1]; !strings.Contains("\n"+help, "\n"+name+" ") {
 			t.Errorf("want %s in\n%s", name, help)
 		}

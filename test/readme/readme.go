@@ -1,7 +1,10 @@
-// Package readme reads the commands that README.md tells people to type, for the tests that type them.
+// Package readme reads the commands that README.md and the pages in docs tell people to type, for the tests that type them.
 package readme
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +20,27 @@ var (
 	// comment behind a command.
 	comment = regexp.MustCompile(`\s+# .*`)
 )
+
+// Pages are the texts of README.md and of all pages in docs, one behind the other, of the repository with this root.
+func Pages(root string) (string, error) {
+	below, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		return "", err
+	}
+	decisions, err := filepath.Glob(filepath.Join(root, "docs", "*", "*.md"))
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for _, name := range slices.Concat([]string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}, below, decisions) {
+		b, err := os.ReadFile(name) //nolint:gosec // A page of this repository.
+		if err != nil {
+			return "", fmt.Errorf("cannot read a page: %w", err)
+		}
+		text.Write(append(b, '\n'))
+	}
+	return text.String(), nil
+}
 
 // Commands that a README tells people to type, each once, in the order of the text: those of its shell blocks, those
 // behind a prompt, and those in a sentence. One that goes on in the next line is one command, and a comment is none.

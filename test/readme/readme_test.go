@@ -61,6 +61,8 @@ var typists = map[string]typist{
 	"KUBECONFIG=… make demo": {"test/e2e/demo_test.go", `"KUBECONFIG="`},
 	"make test":              {".ci/run", "\nmake test\n"},
 	"make render":            {"Makefile", "\ntest: lint unit render "},
+	"make unit":              {"Makefile", "\ntest: lint unit "},
+	"make render-update":     byStandIns,
 	"make xpkg":              {"Makefile", "\nxpkg-test: xpkg "},
 	"make mysqld-test":       {"Makefile", " mysqld-test ## Run everything"},
 	"make e2e":               {"Makefile", "$(MAKE) e2e"},
@@ -119,9 +121,9 @@ var typedOnCluster = []string{
 	"kubectl apply --server-side -k controller/deploy/records", "kubectl apply --server-side -k controller/deploy/controller", "kubectl apply --server-side -f package/install.yaml",
 }
 
-// TestEveryCommandIsTyped: each command of README.md is typed by a test.
+// TestEveryCommandIsTyped: each command of README.md and docs is typed by a test.
 func TestEveryCommandIsTyped(t *testing.T) {
-	all := Commands(file(t, "README.md"))
+	all := Commands(pages(t))
 	for _, c := range all {
 		by, known := typists[c]
 		if slices.Contains(typedOnCluster, c) {
@@ -137,9 +139,18 @@ func TestEveryCommandIsTyped(t *testing.T) {
 	}
 	for _, c := range slices.AppendSeq(slices.Clone(typedOnCluster), maps.Keys(typists)) {
 		if !slices.Contains(all, c) {
-			t.Errorf("README.md does not say `%s` any more", c)
+			t.Errorf("no page says `%s` any more", c)
 		}
 	}
+}
+
+func pages(t *testing.T) string {
+	t.Helper()
+	text, err := Pages(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 func file(t *testing.T, path string) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
 )
 
-// A function that runs on this machine, started as README.md says.
+// A function that runs on this machine, started as docs/render.md says.
 type function struct {
 	address string
 	cmd     *exec.Cmd
@@ -53,7 +53,7 @@ func addressIn(command string) (string, error) {
 			return words[i+1], nil
 		}
 	}
-	return "", errors.Errorf("README.md: %q says no --address", command)
+	return "", errors.Errorf("docs/render.md: %q says no --address", command)
 }
 
 // free or not: the CLIs would call whatever function has the address.

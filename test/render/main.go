@@ -14,14 +14,16 @@ import (
 	"time"
 
 	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/readme"
 )
 
 const usage = `render [flags] CROSSPLANE CORE CROSSPLANE_1_16 [EXAMPLE...]
 
-Starts the function as README.md says, renders the examples (all of them unless
+Starts the function as docs/render.md says, renders the examples (all of them unless
 some are named) with both CLIs and examples/functions.yaml, and compares what
 they print with EXAMPLE/expected. Where no example is named it also types the
-README's commands for rendering as they stand. The programs are those that ` + "`go run ./test/tools cli core cli116`" + `
+commands of that page as they stand. The programs are those that ` + "`go run ./test/tools cli core cli116`" + `
 prints. Run it from the top of the repository; ` + "`make render`" + ` does.
 
 Flags:
@@ -83,7 +85,7 @@ func render(ctx context.Context, tools, names []string, update, show bool) (int,
 type run struct {
 	// dir is a temporary folder.
 	dir         string
-	readme      string
+	pages       string
 	generations []generation
 	names       []string
 	update      bool
@@ -100,13 +102,13 @@ func newRun(dir string, tools, names []string, update bool) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile("README.md")
-	return &run{dir: dir, readme: string(text), generations: generations(tools), names: chosen, update: update}, err
+	text, err := readme.Pages(".")
+	return &run{dir: dir, pages: text, generations: generations(tools), names: chosen, update: update}, err
 }
 
-// withFunction that is started as README.md says.
+// withFunction that is started as docs/render.md says.
 func (r *run) withFunction(ctx context.Context, do func(context.Context) error) error {
-	command, err := starting(r.readme)
+	command, err := starting(r.pages)
 	if err != nil {
 		return err
 	}
@@ -118,15 +120,15 @@ func (r *run) withFunction(ctx context.Context, do func(context.Context) error) 
 	return errors.Join(do(ctx), fn.running())
 }
 
-// everything that README.md says of rendering: its commands, and all examples.
+// everything that docs/render.md says of rendering: its commands, and all examples.
 func (r *run) everything(ctx context.Context) error {
-	alone, err := shown(r.readme)
+	alone, err := shown(r.pages)
 	if err != nil {
 		return err
 	}
 	r.typed(ctx, alone)
 	return r.withFunction(ctx, func(ctx context.Context) error {
-		beside, err := rendered(r.readme, r.generations)
+		beside, err := rendered(r.pages, r.generations)
 		if err != nil {
 			return err
 		}

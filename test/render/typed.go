@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/readme"
 )
 
-// A typed command is one of README.md's, which prints what the golden file says.
+// A typed command is one of docs/render.md's, which prints what the golden file says.
 type typed struct {
 	command string
 	golden  string
@@ -25,12 +25,12 @@ type typed struct {
 // exampleOf a command: that of make show, or that whose XR a CLI gets.
 var exampleOf = regexp.MustCompile(`EXAMPLE=([a-z-]+)|examples/([a-z-]+)/xr\.yaml`)
 
-// shown are the README's commands that start a function of their own.
+// shown are the page's commands that start a function of their own.
 func shown(text string) ([]typed, error) {
 	return commands(text, "make show", generation{name: "make show", golden: "render.txt"})
 }
 
-// rendered are the README's commands of the CLIs, at least one of each.
+// rendered are the page's commands of the CLIs, at least one of each.
 func rendered(text string, runs []generation) ([]typed, error) {
 	var all []typed
 	for _, g := range runs {
@@ -54,16 +54,16 @@ func commands(text, words string, g generation) ([]typed, error) {
 		all = append(all, typed{command: c, tool: g.tool, golden: filepath.Join("examples", m[1]+m[2], "expected", g.golden)})
 	}
 	if len(all) == 0 {
-		return nil, errors.Errorf("README.md has no command of %s for an example", g.name)
+		return nil, errors.Errorf("docs/render.md has no command of %s for an example", g.name)
 	}
 	return all, nil
 }
 
-// starting is the README's command that starts the function.
+// starting is the page's command that starts the function.
 func starting(text string) (string, error) {
 	found := readme.Typed(text, "go run ./fn")
 	if len(found) != 1 {
-		return "", errors.Errorf("README.md: want one command that starts the function, got %q", found)
+		return "", errors.Errorf("docs/render.md: want one command that starts the function, got %q", found)
 	}
 	return found[0], nil
 }

@@ -16,16 +16,16 @@ func TestReadmeCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := shown(r.readme)
+	alone, err := shown(r.pages)
 	if err != nil {
 		t.Fatal(err)
 	}
-	beside, err := rendered(r.readme, r.generations)
+	beside, err := rendered(r.pages, r.generations)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if closing := fmt.Sprintf("\n%d passed, 0 failed\n", len(alone)+len(beside)+2*len(r.names)); !strings.Contains(r.readme, closing) {
-		t.Errorf("README.md: make render ends with %q", closing)
+	if closing := fmt.Sprintf("\n%d passed, 0 failed\n", len(alone)+len(beside)+2*len(r.names)); !strings.Contains(r.pages, closing) {
+		t.Errorf("docs/render.md: make render ends with %q", closing)
 	}
 	for _, c := range append(alone, beside...) {
 		if _, err := os.Stat(c.golden); err != nil {
