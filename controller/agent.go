@@ -55,7 +55,7 @@ func (c *backupCommand) Run(ctx context.Context) error {
 		b.Stopped = new(c.CleanShutdown == "true")
 	}
 	r, err := b.Run(ctx)
-	return report(r, c.Report, err)
+	return writeReport(r, c.Report, err)
 }
 
 // unpacking is what the commands that unpack an archive are told of it.
@@ -68,7 +68,7 @@ type unpacking struct {
 	TargetVersion string `help:"File that 'controller version-of-server' wrote in the image of the server that is to run on the data." required:"" type:"path"`
 }
 
-func (u *unpacking) restore() archive.Restore {
+func (u *unpacking) restoreOf() archive.Restore {
 	return archive.Restore{Archive: u.Archive, SHA256: u.SHA256, Source: u.SourceVersion, SourceClean: u.SourceClean, Target: u.TargetVersion, Output: os.Stdout}
 }
 
@@ -85,10 +85,10 @@ type restoreCommand struct {
 // Run the restore.
 func (c *restoreCommand) Run(ctx context.Context) error {
 	tuneMemory()
-	s := c.restore()
+	s := c.restoreOf()
 	s.Volume, s.Directory = c.Volume, c.Directory
 	r, err := s.Run(ctx)
-	return report(r, c.Report, err)
+	return writeReport(r, c.Report, err)
 }
 
 // unpackCommand is `controller unpack`. Its archive is on the volume that it
@@ -104,10 +104,10 @@ type unpackCommand struct {
 // Run the unpacking.
 func (c *unpackCommand) Run(ctx context.Context) error {
 	tuneMemory()
-	u := archive.Unpack{Restore: c.restore()}
+	u := archive.Unpack{Restore: c.restoreOf()}
 	u.Volume = c.Volume
 	r, err := u.Run(ctx)
-	return report(r, c.Report, err)
+	return writeReport(r, c.Report, err)
 }
 
 // initializeCommand is `controller initialize`. It runs in the server's image.
@@ -134,12 +134,12 @@ func (c *initializeCommand) Run(ctx context.Context) error {
 	}
 	i.Allowed = err == nil
 	r, err := i.Run(ctx)
-	return report(r, c.Report, err)
+	return writeReport(r, c.Report, err)
 }
 
-// report to the log and to the kubelet. A report that cannot be written is an
+// writeReport to the log and to the kubelet. A report that cannot be written is an
 // error only where there is no worse one.
-func report(r archive.Report, path string, err error) error {
+func writeReport(r archive.Report, path string, err error) error {
 	raw, rerr := r.Encode()
 	if rerr == nil {
 		_, rerr = os.Stdout.Write(raw)

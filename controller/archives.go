@@ -36,11 +36,11 @@ type Archives struct {
 // Reconcile the records of an instance. They are sources of its events, and so are
 // volumes and Jobs.
 func (r *Archives) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
-	if idle, err := r.idle(ctx, k); err != nil || idle {
+	if idle, err := r.isIdle(ctx, k); err != nil || idle {
 		return reconcile.Result{}, err
 	}
 	for range maxSteps {
-		after, acted, err := r.pass(ctx, k)
+		after, acted, err := r.runPass(ctx, k)
 		switch {
 		case kerrors.IsConflict(err), kerrors.IsNotFound(err):
 			return reconcile.Result{RequeueAfter: time.Second}, nil
@@ -53,22 +53,22 @@ func (r *Archives) Reconcile(ctx context.Context, k instance.Key) (reconcile.Res
 	return reconcile.Result{}, errors.New("cannot come to an end: something undoes each step")
 }
 
-// watch what may say something of archives. Claims need not be of an installed kind:
+// watchArchives watches what may say something of archives. Claims need not be of an installed kind:
 // their backups are there all the same.
-func (r *Archives) watch(mgr ctrl.Manager, of instance.Kind, atOnce int) error {
+func (r *Archives) watchArchives(mgr ctrl.Manager, of instance.Kind, atOnce int) error {
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
 		Named(strings.ToLower(of.Claim.Kind)+"-archives").
-		WatchesMetadata(&corev1.PersistentVolume{}, keyed(of.OfAnnotated)).
-		WatchesMetadata(&corev1.PersistentVolumeClaim{}, keyed(of.OfAnnotated)).
-		WatchesMetadata(&batchv1.Job{}, keyed(of.OfAnnotated)).
-		Watches(&v1.MySQLBackup{}, keyed(of.OfRecord)).
+		WatchesMetadata(&corev1.PersistentVolume{}, enqueueKeys(of.OfAnnotated)).
+		WatchesMetadata(&corev1.PersistentVolumeClaim{}, enqueueKeys(of.OfAnnotated)).
+		WatchesMetadata(&batchv1.Job{}, enqueueKeys(of.OfAnnotated)).
+		Watches(&v1.MySQLBackup{}, enqueueKeys(of.OfRecord)).
 		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, CacheSyncTimeout: patience}).
 		WithLogConstructor(logFor(mgr)).
 		Complete(r)
 }
 
-// idle is true where neither records nor volumes ask for anything.
-func (r *Archives) idle(ctx context.Context, k instance.Key) (bool, error) {
+// isIdle is true where neither records nor volumes ask for anything.
+func (r *Archives) isIdle(ctx context.Context, k instance.Key) (bool, error) {
 	records, err := instance.Records(ctx, r.cache, k.Life(""))
 	if err != nil {
 		return false, err
@@ -81,8 +81,8 @@ func (r *Archives) idle(ctx context.Context, k instance.Key) (bool, error) {
 	return len(finalize.NextOfArchives(instance.ArchivesOf(k, records, volumes.Items))) == 0, nil
 }
 
-// pass over all records once.
-func (r *Archives) pass(ctx context.Context, k instance.Key) (after time.Duration, acted bool, err error) {
+// runPass over all records once.
+func (r *Archives) runPass(ctx context.Context, k instance.Key) (after time.Duration, acted bool, err error) {
 	a, err := r.gather.Archives(ctx, k)
 	if err != nil {
 		return 0, false, err
@@ -94,7 +94,7 @@ func (r *Archives) pass(ctx context.Context, k instance.Key) (after time.Duratio
 			}
 			continue
 		}
-		r.say(ctx, step)
+		r.announceStep(ctx, step)
 		if err := r.perform.PerformOnArchive(ctx, a, step); err != nil {
 			return 0, false, err
 		}
@@ -103,8 +103,8 @@ func (r *Archives) pass(ctx context.Context, k instance.Key) (after time.Duratio
 	return after, acted, nil
 }
 
-// say what is done to a record, beside it: the claim may be gone.
-func (r *Archives) say(ctx context.Context, step finalize.ArchiveStep) {
+// announceStep says what is done to a record, beside it: the claim may be gone.
+func (r *Archives) announceStep(ctx context.Context, step finalize.ArchiveStep) {
 	log.FromContext(ctx).Info(string(step.Action), "message", step.Message)
 	if step.Record != nil && step.Message != "" {
 		sendEvent(r.events, step.Record, eventsOfArchives[step.Action], string(step.Action), step.Message)

@@ -67,28 +67,28 @@ type asking struct {
 
 // Reconcile the credentials of an instance.
 func (c *Credentials) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
-	if !c.turns.take(k.Namespace) {
+	if !c.turns.takeTurn(k.Namespace) {
 		return reconcile.Result{RequeueAfter: nextTurn}, nil
 	}
-	defer c.turns.give(k.Namespace)
+	defer c.turns.giveTurn(k.Namespace)
 	lives, err := c.gather.Gather(ctx, k)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	c.forget(k, lives)
+	c.forgetLives(k, lives)
 	for _, s := range lives {
-		start, serving := served(s.XR)
-		if !serving || s.XR.Dying() || s.XR.Type != v1.TypeMySQL || !s.XR.Protected() && !s.Ephemeral() {
+		start, serving := servedSince(s.XR)
+		if !serving || s.XR.IsDeleting() || s.XR.Type != v1.TypeMySQL || !s.XR.HasFinalizer() && !s.Ephemeral() {
 			continue
 		}
-		return c.life(ctx, k, s, start)
+		return c.reconcileLife(ctx, k, s, start)
 	}
 	return reconcile.Result{}, nil
 }
 
-// served is true if the XR's server is up, with the time since when: it takes
+// servedSince is true if the XR's server is up, with the time since when: it takes
 // clients, or waits for the first login, which is ours.
-func served(xr *instance.Composite) (since string, ok bool) {
+func servedSince(xr *instance.Composite) (since string, ok bool) {
 	if xr == nil {
 		return "", false
 	}
@@ -100,29 +100,29 @@ func served(xr *instance.Composite) (since string, ok bool) {
 	return "", false
 }
 
-func (c *Credentials) life(ctx context.Context, k instance.Key, s *instance.State, start string) (reconcile.Result, error) {
+func (c *Credentials) reconcileLife(ctx context.Context, k instance.Key, s *instance.State, start string) (reconcile.Result, error) {
 	start = string(s.Life.XR) + " " + start
 	c.mu.Lock()
 	last := c.asked[k]
 	c.mu.Unlock()
 	now := c.clock()
-	if left := c.strains.left(k, start, now); left > 0 {
+	if left := c.strains.pauseLeft(k, start, now); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	in, err := c.input(ctx, s)
+	in, err := c.rotationInput(ctx, s)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	in.Verify = last.start != start || now.Sub(last.at) >= recheck
 	result, err := c.rotator.Reconcile(ctx, in)
-	c.meter.rotated(result)
-	pause := c.strains.note(k, start, c.clock(), result.Strained)
+	c.meter.countRotation(result)
+	pause := c.strains.noteStrain(k, start, c.clock(), result.Strained)
 	if (in.Verify || len(result.Done) > 0) && !s.Ephemeral() {
 		if kerr := c.status.KeepPassword(ctx, s); err == nil {
 			err = kerr
 		}
 	}
-	if serr := c.show(ctx, s, result); err == nil {
+	if serr := c.showResult(ctx, s, result); err == nil {
 		err = serr
 	}
 	switch {
@@ -140,21 +140,21 @@ func (c *Credentials) life(ctx context.Context, k instance.Key, s *instance.Stat
 		c.asked[k] = asking{at: now, start: start}
 		c.mu.Unlock()
 	}
-	return reconcile.Result{RequeueAfter: c.after(s, result)}, nil
+	return reconcile.Result{RequeueAfter: c.requeueAfter(s, result)}, nil
 }
 
-// forget an instance that is gone. One whose server is down is not.
-func (c *Credentials) forget(k instance.Key, lives []*instance.State) {
+// forgetLives of an instance that is gone. One whose server is down is not.
+func (c *Credentials) forgetLives(k instance.Key, lives []*instance.State) {
 	if slices.ContainsFunc(lives, func(s *instance.State) bool { return s.XR != nil }) {
 		return
 	}
-	c.strains.forget(k)
+	c.strains.forgetStrain(k)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.asked, k)
 }
 
-func (c *Credentials) after(s *instance.State, result rotate.Result) time.Duration {
+func (c *Credentials) requeueAfter(s *instance.State, result rotate.Result) time.Duration {
 	after := recheck
 	if s.XR.Spec.PasswordSecretRef != nil {
 		after = reread
@@ -165,8 +165,8 @@ func (c *Credentials) after(s *instance.State, result rotate.Result) time.Durati
 	return after
 }
 
-// input for the Rotator.
-func (c *Credentials) input(ctx context.Context, s *instance.State) (rotate.Input, error) {
+// rotationInput for the Rotator.
+func (c *Credentials) rotationInput(ctx context.Context, s *instance.State) (rotate.Input, error) {
 	in := rotate.Input{
 		Instance: s.Life,
 		Owner:    metav1.OwnerReference{APIVersion: s.XR.GetAPIVersion(), Kind: s.XR.GetKind(), Name: s.XR.GetName(), UID: s.XR.GetUID()},
@@ -175,25 +175,25 @@ func (c *Credentials) input(ctx context.Context, s *instance.State) (rotate.Inpu
 		Port:     v1.Port,
 	}
 	var err error
-	if in.Recorded, err = c.recorded(ctx, s); err != nil {
+	if in.Recorded, err = c.recordedPasswords(ctx, s); err != nil {
 		return in, err
 	}
-	wanted, err := c.wanted(ctx, s)
+	wanted, err := c.wantedPassword(ctx, s)
 	if p, perr := v1.Password(wanted); perr == nil {
 		in.Wanted = sql.Password(p)
 	}
 	return in, err
 }
 
-// recorded passwords of the backup that the instance was restored from. Its name
+// recordedPasswords of the backup that the instance was restored from. Its name
 // comes from an annotation of the restore Job, which whoever may edit Jobs can
 // change: passwords of another namespace are offered to no server of this one.
-func (c *Credentials) recorded(ctx context.Context, s *instance.State) ([]sql.Password, error) {
+func (c *Credentials) recordedPasswords(ctx context.Context, s *instance.State) ([]sql.Password, error) {
 	r := s.XR.Status.Restore
 	if r == nil {
 		return nil, nil
 	}
-	kept, err := c.get(ctx, c.keeper, r.Backup)
+	kept, err := c.readSecret(ctx, c.keeper, r.Backup)
 	if err != nil || kept.Annotations[v1.AnnotationClaimNamespace] != s.Life.Namespace {
 		return nil, err
 	}
@@ -204,25 +204,25 @@ func (c *Credentials) recorded(ctx context.Context, s *instance.State) ([]sql.Pa
 	return out, nil
 }
 
-// wanted password as the spec has it.
-func (c *Credentials) wanted(ctx context.Context, s *instance.State) (string, error) {
+// wantedPassword as the spec has it.
+func (c *Credentials) wantedPassword(ctx context.Context, s *instance.State) (string, error) {
 	if p := s.XR.Spec.Password; p != nil {
 		return *p, nil
 	}
 	if ref := s.XR.Spec.PasswordSecretRef; ref != nil {
-		return c.secret(ctx, s.Life.Namespace, ref.Name, ref.Key)
+		return c.readSecretKey(ctx, s.Life.Namespace, ref.Name, ref.Key)
 	}
 	return "", nil
 }
 
-// secret value; empty where there is none.
-func (c *Credentials) secret(ctx context.Context, namespace, name, key string) (string, error) {
-	s, err := c.get(ctx, namespace, name)
+// readSecretKey is the value of a key; empty where there is none.
+func (c *Credentials) readSecretKey(ctx context.Context, namespace, name, key string) (string, error) {
+	s, err := c.readSecret(ctx, namespace, name)
 	return string(s.Data[key]), err
 }
 
-// get a Secret; an empty one where there is none.
-func (c *Credentials) get(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+// readSecret is a Secret; an empty one where there is none.
+func (c *Credentials) readSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	s := &corev1.Secret{}
 	if err := c.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s); err != nil {
 		if kerrors.IsNotFound(err) {
@@ -233,9 +233,9 @@ func (c *Credentials) get(ctx context.Context, namespace, name string) (*corev1.
 	return s, nil
 }
 
-// show how the password is, and keep what the server said of itself for the day
+// showResult says how the password is, and keeps what the server said of itself for the day
 // of its backup.
-func (c *Credentials) show(ctx context.Context, s *instance.State, r rotate.Result) error {
+func (c *Credentials) showResult(ctx context.Context, s *instance.State, r rotate.Result) error {
 	for _, e := range r.Events {
 		if s.Claim != nil {
 			sendEvent(c.events, s.Claim.Unstructured, announcement{reason: v1.EventReason(e.Reason), warning: e.Type == event.TypeWarning}, "RotatePassword", e.Message)
@@ -250,10 +250,10 @@ func (c *Credentials) show(ctx context.Context, s *instance.State, r rotate.Resu
 			return err
 		}
 	}
-	return c.version(ctx, s, r.Version)
+	return c.noteVersion(ctx, s, r.Version)
 }
 
-func (c *Credentials) version(ctx context.Context, s *instance.State, version string) error {
+func (c *Credentials) noteVersion(ctx context.Context, s *instance.State, version string) error {
 	pvc := s.DataPVC
 	if version == "" || pvc == nil || pvc.Annotations[v1.AnnotationVersion] == version || !controllerutil.ContainsFinalizer(pvc, v1.Finalizer) {
 		return nil

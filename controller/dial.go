@@ -20,27 +20,27 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
-// dial is nil in the cluster, where servers are reached by their Services. From
+// dialServer is nil in the cluster, where servers are reached by their Services. From
 // outside it goes through the API server to the pod.
-func dial(cfg *rest.Config, kube kubernetes.Interface) sql.Dial {
+func dialServer(cfg *rest.Config, kube kubernetes.Interface) sql.Dial {
 	if _, err := rest.InClusterConfig(); !errors.Is(err, rest.ErrNotInCluster) {
 		return nil
 	}
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
-		name, namespace, err := service(address)
+		name, namespace, err := serviceOf(address)
 		if err != nil {
 			return nil, err
 		}
-		pod, err := backend(ctx, kube, namespace, name)
+		pod, err := podBehind(ctx, kube, namespace, name)
 		if err != nil {
 			return nil, err
 		}
-		return forward(ctx, cfg, kube, namespace, pod)
+		return forwardPort(ctx, cfg, kube, namespace, pod)
 	}
 }
 
-// service that an address such as name.namespace.svc:3306 is of.
-func service(address string) (name, namespace string, err error) {
+// serviceOf that an address such as name.namespace.svc:3306 is of.
+func serviceOf(address string) (name, namespace string, err error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", "", err
@@ -52,8 +52,8 @@ func service(address string) (name, namespace string, err error) {
 	return parts[0], parts[1], nil
 }
 
-// backend is a running pod of a Service.
-func backend(ctx context.Context, kube kubernetes.Interface, namespace, name string) (string, error) {
+// podBehind is a running pod of a Service.
+func podBehind(ctx context.Context, kube kubernetes.Interface, namespace, name string) (string, error) {
 	s, err := kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return "", err
@@ -83,7 +83,7 @@ func (f forwarded) Close() error {
 	return f.Conn.Close()
 }
 
-func forward(ctx context.Context, cfg *rest.Config, kube kubernetes.Interface, namespace, pod string) (net.Conn, error) {
+func forwardPort(ctx context.Context, cfg *rest.Config, kube kubernetes.Interface, namespace, pod string) (net.Conn, error) {
 	url := kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
 	tunnel, err := portforward.NewSPDYOverWebsocketDialer(url, cfg)
 	if err != nil {

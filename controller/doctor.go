@@ -36,7 +36,7 @@ func (*doctorCommand) Help() string {
 // Run looks, and prints what it saw.
 func (c *doctorCommand) Run(ctx context.Context) error {
 	ctrl.SetLogger(logr.Discard())
-	r, err := c.examine(ctx)
+	r, err := c.examineCluster(ctx)
 	if err != nil {
 		return &archive.ExitError{Code: exitBlind, Err: fmt.Errorf("cannot look at the cluster: %w", err)}
 	}
@@ -47,18 +47,18 @@ func (c *doctorCommand) Run(ctx context.Context) error {
 	if err := write(os.Stdout); err != nil {
 		return &archive.ExitError{Code: exitBlind, Err: err}
 	}
-	return verdict(r)
+	return exitOf(r)
 }
 
-// verdict is the exit code. Notes are no reason for one.
-func verdict(r *doctor.Report) error {
+// exitOf is the exit code. Notes are no reason for one.
+func exitOf(r *doctor.Report) error {
 	if n := r.Count(doctor.Wrong); n > 0 {
 		return &archive.ExitError{Code: exitWrong, Err: fmt.Errorf("findings that are wrong: %d", n)}
 	}
 	return nil
 }
 
-func (c *doctorCommand) examine(ctx context.Context) (*doctor.Report, error) {
+func (c *doctorCommand) examineCluster(ctx context.Context) (*doctor.Report, error) {
 	cfg, err := config.GetConfig()
 	if err != nil {
 		return nil, err

@@ -77,8 +77,8 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// observe how an instance is.
-func (m *meter) observe(k instance.Key, lives []*instance.State) {
+// observeLives notes how an instance is.
+func (m *meter) observeLives(k instance.Key, lives []*instance.State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.states, k)
@@ -97,9 +97,9 @@ func (m *meter) observe(k instance.Key, lives []*instance.State) {
 
 func stateOf(xr *instance.Composite) string {
 	switch {
-	case xr.Dying() && xr.Status.Deletion != nil && xr.Status.Deletion.Step != "":
+	case xr.IsDeleting() && xr.Status.Deletion != nil && xr.Status.Deletion.Step != "":
 		return xr.Status.Deletion.Step
-	case xr.Dying():
+	case xr.IsDeleting():
 		return "Deleting"
 	case xr.Status.Started:
 		return "Running"
@@ -113,8 +113,8 @@ const (
 	resultRefused = "failed"
 )
 
-// rotated counts what became of a password.
-func (m *meter) rotated(r rotate.Result) {
+// countRotation counts what became of a password.
+func (m *meter) countRotation(r rotate.Result) {
 	for _, did := range r.Done {
 		if did == rotate.Promote {
 			m.rotations.WithLabelValues(resultChanged).Inc()
@@ -125,8 +125,8 @@ func (m *meter) rotated(r rotate.Result) {
 	}
 }
 
-// did a step.
-func (m *meter) did(s *instance.State, step finalize.Step) {
+// countStep a step.
+func (m *meter) countStep(s *instance.State, step finalize.Step) {
 	switch a := step.Action; {
 	case a == finalize.NoteBackup:
 		m.backups.WithLabelValues(resultProven).Inc()

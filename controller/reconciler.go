@@ -49,7 +49,7 @@ type said struct{ log, event string }
 // Reconcile an instance.
 func (r *Reconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
 	for range maxSteps {
-		after, acted, err := r.pass(ctx, k)
+		after, acted, err := r.runPass(ctx, k)
 		switch {
 		case kerrors.IsConflict(err):
 			// Somebody else wrote first. What is to be done now is seen at the next look.
@@ -63,17 +63,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.R
 	return reconcile.Result{}, errors.New("cannot come to an end: something undoes each step")
 }
 
-// pass over all lives once.
-func (r *Reconciler) pass(ctx context.Context, k instance.Key) (after time.Duration, acted bool, err error) {
+// runPass over all lives once.
+func (r *Reconciler) runPass(ctx context.Context, k instance.Key) (after time.Duration, acted bool, err error) {
 	lives, err := r.gather.Gather(ctx, k)
 	if err != nil {
 		return 0, false, err
 	}
-	r.meter.observe(k, lives)
-	r.forget(k, lives)
+	r.meter.observeLives(k, lives)
+	r.forgetLives(k, lives)
 	for _, s := range lives {
 		step := finalize.Next(s)
-		r.say(ctx, k, s, step)
+		r.announceStep(ctx, k, s, step)
 		if err := r.perform.Show(ctx, s, step); err != nil {
 			return 0, false, err
 		}
@@ -86,14 +86,14 @@ func (r *Reconciler) pass(ctx context.Context, k instance.Key) (after time.Durat
 		if err := r.perform.Perform(ctx, s, step); err != nil {
 			return 0, false, err
 		}
-		r.meter.did(s, step)
+		r.meter.countStep(s, step)
 		acted = true
 	}
 	return after, acted, nil
 }
 
-// forget what was said of lives that are over.
-func (r *Reconciler) forget(k instance.Key, lives []*instance.State) {
+// forgetLives forgets what was said of lives that are over.
+func (r *Reconciler) forgetLives(k instance.Key, lives []*instance.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := map[types.UID]said{}
@@ -108,8 +108,8 @@ func (r *Reconciler) forget(k instance.Key, lives []*instance.State) {
 	}
 }
 
-// say what is done, once: to the log each step, to people each news.
-func (r *Reconciler) say(ctx context.Context, k instance.Key, s *instance.State, step finalize.Step) {
+// announceStep says what is done, once: to the log each step, to people each news.
+func (r *Reconciler) announceStep(ctx context.Context, k instance.Key, s *instance.State, step finalize.Step) {
 	if step.Message == "" && (step.Action == finalize.NoOp || step.Action == finalize.Wait) {
 		return
 	}

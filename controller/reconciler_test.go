@@ -121,7 +121,7 @@ func TestSay(t *testing.T) {
 		{Action: finalize.NoOp},
 	} {
 		for _, s := range lives {
-			r.say(t.Context(), k, s, step)
+			r.announceStep(t.Context(), k, s, step)
 		}
 	}
 	close(heard.Events)
@@ -133,7 +133,7 @@ func TestSay(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
-	if r.forget(k, nil); len(r.said) != 0 {
+	if r.forgetLives(k, nil); len(r.said) != 0 {
 		t.Errorf("what was said of lives that are over is kept: %v", r.said)
 	}
 }

@@ -90,7 +90,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 		return err
 	}
 	cfg.QPS, cfg.Burst = qps, burst
-	mgr, err := c.manager(cfg)
+	mgr, err := c.newManager(cfg)
 	if err != nil {
 		return err
 	}
@@ -98,11 +98,11 @@ func (c *startCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := &finalize.Performer{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), AgentImage: c.AgentImage, Keeper: c.Namespace}
+	p := &finalize.Performer{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), AgentImage: c.AgentImage, SystemNamespace: c.Namespace}
 	if c.BackupStorageClass != "" {
 		p.BackupClass = &c.BackupStorageClass
 	}
-	g := &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, Keeper: c.Namespace, Clock: time.Now}
+	g := &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, SystemNamespace: c.Namespace, Clock: time.Now}
 	r := &Reconciler{
 		gather:  g,
 		perform: p,
@@ -113,7 +113,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 	k := &Credentials{
 		gather: r.gather, reader: mgr.GetAPIReader(), kube: mgr.GetClient(), status: p, events: r.events, keeper: c.Namespace, clock: time.Now,
 		rotator: &rotate.Rotator{
-			Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dial(cfg, pods),
+			Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dialServer(cfg, pods),
 			Grace: c.PasswordGrace, Settle: rotate.DefaultSettle,
 		},
 		asked: map[instance.Key]asking{}, meter: r.meter, turns: newTurns(c.MaxConcurrent), strains: newStrains(),
@@ -128,9 +128,9 @@ func (c *startCommand) Run(ctx context.Context) error {
 		err := mgr.Add(whenInstalled(mgr, of, func() error {
 			b := b // Each has a kind of its own.
 			b.xr = of.XR
-			return errors.Join(c.watch(mgr, of, r), c.watchCredentials(mgr, of, k), c.watchBackups(mgr, of, &b))
+			return errors.Join(c.watchKind(mgr, of, r), c.watchCredentials(mgr, of, k), c.watchBackups(mgr, of, &b))
 		}))
-		if err := errors.Join(err, a.watch(mgr, of, c.MaxConcurrent)); err != nil {
+		if err := errors.Join(err, a.watchArchives(mgr, of, c.MaxConcurrent)); err != nil {
 			return err
 		}
 	}
@@ -157,7 +157,7 @@ func whenInstalled(mgr ctrl.Manager, of instance.Kind, watch func() error) manag
 	}
 }
 
-func (c *startCommand) manager(cfg *rest.Config) (ctrl.Manager, error) {
+func (c *startCommand) newManager(cfg *rest.Config) (ctrl.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -202,18 +202,18 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// watch all that may change what is to be done, by its metadata where that is
+// watchKind all that may change what is to be done, by its metadata where that is
 // enough to know whose it is. Deployments and pods are looked at during a
 // deletion only, twice a second. Each kind has a controller of its own.
-func (c *startCommand) watch(mgr ctrl.Manager, of instance.Kind, r *Reconciler) error {
+func (c *startCommand) watchKind(mgr ctrl.Manager, of instance.Kind, r *Reconciler) error {
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
 		Named(strings.ToLower(of.Claim.Kind)).
-		WatchesMetadata(kind(of.Claim), keyed(of.OfClaim)).
-		WatchesMetadata(kind(of.XR), keyed(of.OfXR)).
-		WatchesMetadata(&corev1.PersistentVolumeClaim{}, keyed(of.OfAnnotated)).
-		WatchesMetadata(&corev1.PersistentVolume{}, keyed(of.OfAnnotated)).
-		WatchesMetadata(&batchv1.Job{}, keyed(of.OfAnnotated)).
-		Watches(&v1.MySQLBackup{}, keyed(of.OfRecord)).
+		WatchesMetadata(objectOfKind(of.Claim), enqueueKeys(of.OfClaim)).
+		WatchesMetadata(objectOfKind(of.XR), enqueueKeys(of.OfXR)).
+		WatchesMetadata(&corev1.PersistentVolumeClaim{}, enqueueKeys(of.OfAnnotated)).
+		WatchesMetadata(&corev1.PersistentVolume{}, enqueueKeys(of.OfAnnotated)).
+		WatchesMetadata(&batchv1.Job{}, enqueueKeys(of.OfAnnotated)).
+		Watches(&v1.MySQLBackup{}, enqueueKeys(of.OfRecord)).
 		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: c.MaxConcurrent, CacheSyncTimeout: patience}).
 		WithLogConstructor(logFor(mgr)).
 		Complete(r)
@@ -224,7 +224,7 @@ func (c *startCommand) watch(mgr ctrl.Manager, of instance.Kind, r *Reconciler) 
 func (c *startCommand) watchCredentials(mgr ctrl.Manager, of instance.Kind, r *Credentials) error {
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
 		Named(strings.ToLower(of.Claim.Kind)+"-credentials").
-		WatchesMetadata(kind(of.XR), keyed(of.OfXR)).
+		WatchesMetadata(objectOfKind(of.XR), enqueueKeys(of.OfXR)).
 		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: c.MaxConcurrent, CacheSyncTimeout: patience}).
 		WithLogConstructor(logFor(mgr)).
 		Complete(r)
@@ -234,10 +234,10 @@ func (c *startCommand) watchCredentials(mgr ctrl.Manager, of instance.Kind, r *C
 func (c *startCommand) watchBackups(mgr ctrl.Manager, of instance.Kind, r *Verifications) error {
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
 		Named(strings.ToLower(of.Claim.Kind)+"-backups").
-		WatchesMetadata(kind(of.Claim), keyed(of.OfClaim)).
-		WatchesMetadata(kind(of.XR), keyed(of.OfXR)).
-		WatchesMetadata(&batchv1.Job{}, keyed(of.OfAnnotated)).
-		Watches(&v1.MySQLBackup{}, keyed(of.OfRecord)).
+		WatchesMetadata(objectOfKind(of.Claim), enqueueKeys(of.OfClaim)).
+		WatchesMetadata(objectOfKind(of.XR), enqueueKeys(of.OfXR)).
+		WatchesMetadata(&batchv1.Job{}, enqueueKeys(of.OfAnnotated)).
+		Watches(&v1.MySQLBackup{}, enqueueKeys(of.OfRecord)).
 		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: 1, CacheSyncTimeout: patience}).
 		WithLogConstructor(logFor(mgr)).
 		Complete(r)
@@ -269,13 +269,13 @@ func (c apiClient) List(ctx context.Context, l client.ObjectList, opts ...client
 	return c.live.List(ctx, l, opts...)
 }
 
-func kind(k schema.GroupVersionKind) client.Object {
+func objectOfKind(k schema.GroupVersionKind) client.Object {
 	m := &metav1.PartialObjectMetadata{}
 	m.SetGroupVersionKind(k)
 	return m
 }
 
-func keyed(of func(client.Object) []instance.Key) handler.TypedEventHandler[client.Object, instance.Key] {
+func enqueueKeys(of func(client.Object) []instance.Key) handler.TypedEventHandler[client.Object, instance.Key] {
 	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []instance.Key { return of(o) })
 }
 

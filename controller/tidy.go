@@ -51,16 +51,16 @@ func (c *pruneCommand) Run() error {
 	}
 	defer root.Close() //nolint:errcheck // Nothing was written through it.
 	for _, name := range c.Folder {
-		if err := prune(root, name); err != nil {
+		if err := pruneFolder(root, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// prune a folder, its manifest last: what a crash leaves is still known as an
+// pruneFolder a folder, its manifest last: what a crash leaves is still known as an
 // archive's.
-func prune(root *os.Root, name string) error {
+func pruneFolder(root *os.Root, name string) error {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsRune(name, filepath.Separator) {
 		return fmt.Errorf("%q cannot be the folder of an archive", name)
 	}

@@ -27,7 +27,7 @@ func (c *installCommand) Run() error {
 		return err
 	}
 	defer in.Close() //nolint:errcheck // Nothing was written.
-	return replace(c.To, 0o755, in)
+	return replaceFile(c.To, 0o755, in)
 }
 
 // versionCommand is `controller version-of-server`.
@@ -45,11 +45,11 @@ func (c *versionCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return replace(c.To, 0o644, bytes.NewReader(append(raw, '\n')))
+	return replaceFile(c.To, 0o644, bytes.NewReader(append(raw, '\n')))
 }
 
-// replace a file by one with this content, all of it or nothing.
-func replace(path string, mode os.FileMode, content io.Reader) (err error) {
+// replaceFile a file by one with this content, all of it or nothing.
+func replaceFile(path string, mode os.FileMode, content io.Reader) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err

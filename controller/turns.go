@@ -29,8 +29,8 @@ func newTurns(workers int) *turns {
 	return &turns{most: max(workers/share, 1), busy: map[string]int{}}
 }
 
-// take a turn, which is to be given back; false if the namespace has all of its.
-func (t *turns) take(namespace string) bool {
+// takeTurn a turn, which is to be given back; false if the namespace has all of its.
+func (t *turns) takeTurn(namespace string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.busy[namespace] >= t.most {
@@ -40,8 +40,8 @@ func (t *turns) take(namespace string) bool {
 	return true
 }
 
-// give a turn back.
-func (t *turns) give(namespace string) {
+// giveTurn a turn back.
+func (t *turns) giveTurn(namespace string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.busy[namespace]--; t.busy[namespace] == 0 {
@@ -67,8 +67,8 @@ type strain struct {
 	start string
 }
 
-// pause after it, for a server that is in this start.
-func (s strain) pause(start string) time.Duration {
+// pauseFor after it, for a server that is in this start.
+func (s strain) pauseFor(start string) time.Duration {
 	out := firstPause
 	for n := 1; n < s.times && out < longestPause; n++ {
 		out *= 2
@@ -87,19 +87,19 @@ type strains struct {
 
 func newStrains() *strains { return &strains{of: map[instance.Key]strain{}} }
 
-// left of an instance's pause.
-func (s *strains) left(k instance.Key, start string, now time.Time) time.Duration {
+// pauseLeft of an instance's pause.
+func (s *strains) pauseLeft(k instance.Key, start string, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, ok := s.of[k]
 	if !ok {
 		return 0
 	}
-	return last.pause(start) - now.Sub(last.at)
+	return last.pauseFor(start) - now.Sub(last.at)
 }
 
-// note what a server cost, and return the pause that follows.
-func (s *strains) note(k instance.Key, start string, now time.Time, strained bool) time.Duration {
+// noteStrain what a server cost, and return the pause that follows.
+func (s *strains) noteStrain(k instance.Key, start string, now time.Time, strained bool) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !strained {
@@ -108,11 +108,11 @@ func (s *strains) note(k instance.Key, start string, now time.Time, strained boo
 	}
 	next := strain{times: s.of[k].times + 1, at: now, start: start}
 	s.of[k] = next
-	return next.pause(start)
+	return next.pauseFor(start)
 }
 
-// forget an instance.
-func (s *strains) forget(k instance.Key) {
+// forgetStrain an instance.
+func (s *strains) forgetStrain(k instance.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.of, k)

@@ -45,7 +45,7 @@ func TestPause(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := (strain{times: tc.times, start: "a"}).pause(tc.start); got != tc.want {
+			if got := (strain{times: tc.times, start: "a"}).pauseFor(tc.start); got != tc.want {
 				t.Errorf("%s Got %s, want %s", tc.reason, got, tc.want)
 			}
 		})

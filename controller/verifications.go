@@ -41,10 +41,10 @@ type Verifications struct {
 // Reconcile the newest backup of an instance. Jobs and records are sources of its
 // events.
 func (r *Verifications) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
-	if idle, err := r.idle(ctx, k); err != nil || idle {
+	if idle, err := r.isIdle(ctx, k); err != nil || idle {
 		return reconcile.Result{}, err
 	}
-	s, err := r.state(ctx, k)
+	s, err := r.readState(ctx, k)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -52,7 +52,7 @@ func (r *Verifications) Reconcile(ctx context.Context, k instance.Key) (reconcil
 	if step.Action == verify.Start { // By the cache it has a turn. It is certain while nobody else takes one.
 		r.turns.Lock()
 		defer r.turns.Unlock()
-		if s.Others, err = r.others(ctx, r.reader, k); err != nil {
+		if s.Others, err = r.readTurns(ctx, r.reader, k); err != nil {
 			return reconcile.Result{}, err
 		}
 		step = verify.Next(s)
@@ -67,28 +67,28 @@ func (r *Verifications) Reconcile(ctx context.Context, k instance.Key) (reconcil
 		return reconcile.Result{}, err
 	}
 	if step.Action == verify.Conclude {
-		r.say(s.Record, step)
+		r.announceVerdict(s.Record, step)
 	}
 	return reconcile.Result{RequeueAfter: step.After}, nil
 }
 
-// state of the newest backup, and of what is tried with it.
-func (r *Verifications) state(ctx context.Context, k instance.Key) (*verify.State, error) {
+// readState of the newest backup, and of what is tried with it.
+func (r *Verifications) readState(ctx context.Context, k instance.Key) (*verify.State, error) {
 	records, err := instance.Records(ctx, r.reader, k.Life(""))
 	if err != nil {
 		return nil, err
 	}
 	s := &verify.State{Now: r.clock(), AtOnce: r.atOnce, Record: verify.Newest(records)}
 	s.Siblings = slices.DeleteFunc(slices.Clone(records), func(x v1.MySQLBackup) bool { return s.Record != nil && x.Name == s.Record.Name })
-	if s.Others, err = r.others(ctx, r.cache, k); err != nil {
+	if s.Others, err = r.readTurns(ctx, r.cache, k); err != nil {
 		return nil, err
 	}
 	s.Verification, err = r.gather.Verification(ctx, k, s.XR())
 	return s, err
 }
 
-// others that have their turn.
-func (r *Verifications) others(ctx context.Context, from client.Reader, k instance.Key) (verify.Turns, error) {
+// readTurns that have their turn.
+func (r *Verifications) readTurns(ctx context.Context, from client.Reader, k instance.Key) (verify.Turns, error) {
 	l := &v1.MySQLBackupList{}
 	if err := from.List(ctx, l); err != nil {
 		return verify.Turns{}, fmt.Errorf("cannot list MySQLBackups: %w", err)
@@ -96,8 +96,8 @@ func (r *Verifications) others(ctx context.Context, from client.Reader, k instan
 	return verify.TurnsOf(l.Items, k.Life(""), r.clock()), nil
 }
 
-// idle is true where there is nothing to verify, and nothing left of it.
-func (r *Verifications) idle(ctx context.Context, k instance.Key) (bool, error) {
+// isIdle is true where there is nothing to verify, and nothing left of it.
+func (r *Verifications) isIdle(ctx context.Context, k instance.Key) (bool, error) {
 	records, err := instance.Records(ctx, r.cache, k.Life(""))
 	if err != nil {
 		return false, err
@@ -106,26 +106,26 @@ func (r *Verifications) idle(ctx context.Context, k instance.Key) (bool, error) 
 		return false, nil
 	}
 	if len(records) == 0 {
-		return r.jobless(ctx, k)
+		return r.hasNoJob(ctx, k)
 	}
 	newest := verify.Newest(records)
 	if newest == nil {
 		return true, nil
 	}
-	ends, err := r.ends(ctx, k)
+	ends, err := r.isEnding(ctx, k)
 	return verify.Decided(newest, ends), err
 }
 
-// jobless is true if no Job has the name of one that verifies.
-func (r *Verifications) jobless(ctx context.Context, k instance.Key) (bool, error) {
+// hasNoJob is true if no Job has the name of one that verifies.
+func (r *Verifications) hasNoJob(ctx context.Context, k instance.Key) (bool, error) {
 	j := &metav1.PartialObjectMetadata{}
 	j.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
 	err := r.cache.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Life("").VerifyJobName()}, j)
 	return kerrors.IsNotFound(err), client.IgnoreNotFound(err)
 }
 
-// ends is true if a life of the instance is being deleted.
-func (r *Verifications) ends(ctx context.Context, k instance.Key) (bool, error) {
+// isEnding is true if a life of the instance is being deleted.
+func (r *Verifications) isEnding(ctx context.Context, k instance.Key) (bool, error) {
 	l := &metav1.PartialObjectMetadataList{}
 	l.SetGroupVersionKind(r.xr.GroupVersion().WithKind(r.xr.Kind + "List"))
 	if err := r.cache.List(ctx, l, instance.XRsOf(k)); err != nil {
@@ -134,7 +134,7 @@ func (r *Verifications) ends(ctx context.Context, k instance.Key) (bool, error) 
 	return slices.ContainsFunc(l.Items, func(x metav1.PartialObjectMetadata) bool { return x.DeletionTimestamp != nil }), nil
 }
 
-// say it beside the record: the claim may be gone.
-func (r *Verifications) say(b *v1.MySQLBackup, step verify.Step) {
+// announceVerdict it beside the record: the claim may be gone.
+func (r *Verifications) announceVerdict(b *v1.MySQLBackup, step verify.Step) {
 	sendEvent(r.events, b, eventOfVerdict(step.Verdict.Status), string(step.Action), step.Verdict.Message)
 }

@@ -67,7 +67,7 @@ func newTester(t *testing.T, namespaces []string, objects ...client.Object) *tes
 	}).Build()
 	clock := func() time.Time { return time.Unix(1_000_000, 0) }
 	return &tester{kube: kube, Verifications: &Verifications{
-		xr: instance.XRKind, gather: &instance.Gatherer{Reader: kube, Keeper: "system", Clock: clock}, perform: &verify.Performer{Client: kube, AgentImage: "agent"},
+		xr: instance.XRKind, gather: &instance.Gatherer{Reader: kube, SystemNamespace: "system", Clock: clock}, perform: &verify.Performer{Client: kube, AgentImage: "agent"},
 		cache: kube, reader: kube, events: events.NewFakeRecorder(100), atOnce: 2, clock: clock, turns: &sync.Mutex{},
 	}}
 }

@@ -36,8 +36,8 @@ func (c *verifyCommand) Run(ctx context.Context) error {
 	}
 	r := archive.Report{Command: "verify", Tables: int64(result.Tables), Version: result.Version}
 	r.End(time.Since(start).Seconds(), err)
-	fmt.Println(sentence(r))
-	return report(r, c.Report, nil)
+	fmt.Println(reportSentence(r))
+	return writeReport(r, c.Report, nil)
 }
 
 // verifyCode is an exit code that the process of a verification would have.
@@ -52,8 +52,8 @@ func verifyCode(ctx context.Context, err error) int {
 	return archive.CodeOf(err)
 }
 
-// sentence that says the same to people.
-func sentence(r archive.Report) string {
+// reportSentence that says the same to people.
+func reportSentence(r archive.Report) string {
 	switch r.ExitCode {
 	case 0:
 		return fmt.Sprintf("The backup restores: a server of version %s runs on it, and finds all of its %d tables whole.", r.Version, r.Tables)

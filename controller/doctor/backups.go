@@ -115,7 +115,7 @@ func (x *exam) proven(p *patient, r *v1.MySQLBackup) []Finding {
 	}
 	if x.Unread[kindSecret] == "" && !slices.ContainsFunc(x.Passwords, func(s metav1.PartialObjectMetadata) bool { return s.Name == r.Name }) {
 		out = append(out, wrong("when it is restored, give the claim the password of that time and change it afterwards",
-			"Secret %s/%s with the password of backup %s is gone: after a restore nobody can log in who does not know it", x.Keeper, r.Name, r.Name))
+			"Secret %s/%s with the password of backup %s is gone: after a restore nobody can log in who does not know it", x.SystemNamespace, r.Name, r.Name))
 	}
 	return out
 }

@@ -36,8 +36,8 @@ const (
 type Cluster struct {
 	// Now is when it was read.
 	Now time.Time
-	// Keeper is the controller's own namespace.
-	Keeper string
+	// SystemNamespace is the controller's own namespace.
+	SystemNamespace string
 
 	// Claims and XRs of all kinds that are installed.
 	Claims, XRs []*instance.Composite
@@ -68,7 +68,7 @@ type look struct {
 // Look at a cluster. What holds data is read before the XRs: one that is made in
 // between lacks a volume, and no volume lacks its XR.
 func Look(ctx context.Context, r client.Reader, keeper string, now time.Time) (*Cluster, error) {
-	l := &look{Reader: r, at: &Cluster{Now: now, Keeper: keeper, Unread: map[string]string{}}}
+	l := &look{Reader: r, at: &Cluster{Now: now, SystemNamespace: keeper, Unread: map[string]string{}}}
 	for _, read := range []func(context.Context) error{l.volumes, l.records, l.rest, l.composites, l.lease} {
 		if err := read(ctx); err != nil {
 			return nil, err
@@ -117,7 +117,7 @@ func (l *look) rest(ctx context.Context) error {
 		into *[]metav1.PartialObjectMetadata
 		only []client.ListOption
 	}{
-		{corev1.SchemeGroupVersion.WithKind(kindSecret), &l.at.Passwords, []client.ListOption{client.InNamespace(l.at.Keeper), ours}},
+		{corev1.SchemeGroupVersion.WithKind(kindSecret), &l.at.Passwords, []client.ListOption{client.InNamespace(l.at.SystemNamespace), ours}},
 		{batchv1.SchemeGroupVersion.WithKind(kindJob), &l.at.Jobs, []client.ListOption{ours}},
 		{corev1.SchemeGroupVersion.WithKind(kindNamespace), &l.at.Namespaces, nil},
 	} {
@@ -178,7 +178,7 @@ func (l *look) decoded(ctx context.Context, kind schema.GroupVersionKind) ([]*in
 
 func (l *look) lease(ctx context.Context) error {
 	lease := &coordinationv1.Lease{}
-	err := l.Get(ctx, client.ObjectKey{Namespace: l.at.Keeper, Name: Lease}, lease)
+	err := l.Get(ctx, client.ObjectKey{Namespace: l.at.SystemNamespace, Name: Lease}, lease)
 	if kerrors.IsNotFound(err) {
 		return nil
 	}

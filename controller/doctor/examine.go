@@ -150,7 +150,7 @@ func xrOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1.LabelXR
 func isBackup(o client.Object) bool { return o.GetLabels()[v1.LabelComponent] == v1.ComponentBackup }
 
 // holdsData is true if our finalizer is on it, and it names its XR.
-func holdsData(o client.Object) bool { return instance.Holds(o) && xrOf(o) != "" }
+func holdsData(o client.Object) bool { return instance.HasFinalizer(o) && xrOf(o) != "" }
 
 // life of an instance, as far as a finding can depend on it.
 func (x *exam) life(p *patient, xr *instance.Composite) *instance.State {

@@ -113,7 +113,7 @@ func password(uid types.UID) metav1.PartialObjectMetadata {
 // healthy cluster: an instance that was backed up once in an earlier life.
 func healthy() *Cluster {
 	return &Cluster{
-		Now: now, Keeper: keeper, Unread: map[string]string{},
+		Now: now, SystemNamespace: keeper, Unread: map[string]string{},
 		Claims: []*instance.Composite{decoded(claimObject())}, XRs: []*instance.Composite{decoded(xrObject())},
 		Volumes:   []corev1.PersistentVolume{volume("pv-data", life.Labels()), volume("pv-backup", backupLabels())},
 		PVCs:      []corev1.PersistentVolumeClaim{handle(life.DataPVCName(), "pv-data"), backupHandle()},

@@ -25,16 +25,16 @@ func (x *exam) running() []Finding {
 	if x.Unread[kindLease] != "" {
 		return nil
 	}
-	advice := fmt.Sprintf("kubectl get pods --namespace %s; one that runs without --leader-election, such as on a developer's machine, has no lease and is not seen here", x.Keeper)
+	advice := fmt.Sprintf("kubectl get pods --namespace %s; one that runs without --leader-election, such as on a developer's machine, has no lease and is not seen here", x.SystemNamespace)
 	const nothing = "no controller is running: nothing is backed up until one is"
 	l := x.Lease
 	switch {
 	case l == nil:
-		return []Finding{wrong(advice, "%s (there is no lease %s/%s)", nothing, x.Keeper, Lease)}
+		return []Finding{wrong(advice, "%s (there is no lease %s/%s)", nothing, x.SystemNamespace, Lease)}
 	case l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" || l.Spec.RenewTime == nil:
-		return []Finding{wrong(advice, "%s (nobody holds the lease %s/%s)", nothing, x.Keeper, Lease)}
+		return []Finding{wrong(advice, "%s (nobody holds the lease %s/%s)", nothing, x.SystemNamespace, Lease)}
 	case x.Now.Sub(l.Spec.RenewTime.Time) > soon:
-		return []Finding{wrong(advice, "%s (the lease %s/%s was renewed %s ago)", nothing, x.Keeper, Lease, x.since(l.Spec.RenewTime.Time))}
+		return []Finding{wrong(advice, "%s (the lease %s/%s was renewed %s ago)", nothing, x.SystemNamespace, Lease, x.since(l.Spec.RenewTime.Time))}
 	}
 	return nil
 }

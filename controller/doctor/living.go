@@ -18,7 +18,7 @@ func (x *exam) instance(p *patient) Instance {
 	for _, xr := range p.xrs {
 		s := x.life(p, xr)
 		out.Findings = append(out.Findings, x.composite(s)...)
-		if v := s.DataPV; v != nil && (out.Data == nil || !xr.Dying()) {
+		if v := s.DataPV; v != nil && (out.Data == nil || !xr.IsDeleting()) {
 			out.Data = data(v)
 		}
 	}
@@ -33,14 +33,14 @@ func (x *exam) instance(p *patient) Instance {
 }
 
 func data(v *corev1.PersistentVolume) *Data {
-	return &Data{Volume: v.Name, ReclaimPolicy: string(v.Spec.PersistentVolumeReclaimPolicy), Finalizer: instance.Holds(v)}
+	return &Data{Volume: v.Name, ReclaimPolicy: string(v.Spec.PersistentVolumeReclaimPolicy), Finalizer: instance.HasFinalizer(v)}
 }
 
 // state of the life that goes on, in a word or two.
 func (x *exam) state(p *patient) string {
 	state := "deleted"
 	switch {
-	case p.claim != nil && p.claim.Dying():
+	case p.claim != nil && p.claim.IsDeleting():
 		state = deleting(p.claim)
 	case p.claim != nil:
 		state = "no XR yet"
@@ -49,9 +49,9 @@ func (x *exam) state(p *patient) string {
 	}
 	for _, xr := range p.xrs {
 		switch {
-		case xr.Dying():
+		case xr.IsDeleting():
 			state = deleting(xr)
-		case xr.Serving():
+		case xr.IsServing():
 			return "running"
 		default:
 			return "not running"
@@ -73,7 +73,7 @@ func (x *exam) claim(p *patient) []Finding {
 	switch {
 	case c == nil || !x.older(c.GetCreationTimestamp(), soon):
 		return nil
-	case c.Dying() && len(p.xrs) == 0:
+	case c.IsDeleting() && len(p.xrs) == 0:
 		return []Finding{wrong(x.askController("removes its finalizer"), "%s is being deleted, and its composite resource is gone", named(c))}
 	case len(p.xrs) == 0:
 		return []Finding{wrong(fmt.Sprintf("see why Crossplane makes none: kubectl describe %s --namespace %s %s", resource(c), c.GetNamespace(), c.GetName()),
@@ -89,14 +89,14 @@ func (x *exam) composite(s *instance.State) []Finding {
 	}
 	out := x.protected(s.XR, s)
 	switch {
-	case s.Claim != nil && !s.Claim.Dying():
+	case s.Claim != nil && !s.Claim.IsDeleting():
 		out = append(out, x.protected(s.Claim, s)...)
-	case s.Claim == nil && !s.XR.Dying() && x.older(s.XR.GetCreationTimestamp(), soon):
+	case s.Claim == nil && !s.XR.IsDeleting() && x.older(s.XR.GetCreationTimestamp(), soon):
 		out = append(out, wrong(fmt.Sprintf("create the claim again, or have it backed up and removed: kubectl delete %s %s", resource(s.XR), s.XR.GetName()),
 			"%s runs on, and its claim is gone", named(s.XR)))
 	}
 	out = append(out, x.forgone(s)...)
-	if s.XR.Dying() {
+	if s.XR.IsDeleting() {
 		return append(append(out, x.deletion(s)...), x.endangered(s)...)
 	}
 	return append(append(append(out, x.serving(s)...), x.handle(s)...), x.latched(s)...)
@@ -105,7 +105,7 @@ func (x *exam) composite(s *instance.State) []Finding {
 // protected is a claim or XR that has our finalizer, as long as there is
 // something to lose.
 func (x *exam) protected(c *instance.Composite, s *instance.State) []Finding {
-	if c.Protected() || c.Dying() && !atStake(s) {
+	if c.HasFinalizer() || c.IsDeleting() && !atStake(s) {
 		return nil
 	}
 	text := fmt.Sprintf("%s has no finalizer %s, %s after it was created: it can go without a backup", named(c), v1.Finalizer, x.age(c.GetCreationTimestamp()))
@@ -122,7 +122,7 @@ func (x *exam) soon(c *instance.Composite, f Finding) Finding {
 
 // askController why it does not do what it does by itself.
 func (x *exam) askController(does string) string {
-	return fmt.Sprintf("the controller %s within seconds; see why it does not: kubectl logs --namespace %s deployment/crossplane-mysql", does, x.Keeper)
+	return fmt.Sprintf("the controller %s within seconds; see why it does not: kubectl logs --namespace %s deployment/crossplane-mysql", does, x.SystemNamespace)
 }
 
 // forgone backups are nobody's mistake.
@@ -160,7 +160,7 @@ func (x *exam) deletion(s *instance.State) []Finding {
 
 // serving instances have no message that is worth a line.
 func (x *exam) serving(s *instance.State) []Finding {
-	if s.XR.Serving() || s.XR.Dying() {
+	if s.XR.IsServing() || s.XR.IsDeleting() {
 		return nil
 	}
 	since := s.XR.GetCreationTimestamp()
@@ -233,7 +233,7 @@ func (x *exam) kept(v *corev1.PersistentVolume, what string) []Finding {
 		out = append(out, wrong(fmt.Sprintf(`kubectl patch pv %s --patch '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`, v.Name),
 			"PersistentVolume %s with %s has the reclaim policy %s: whoever deletes its claim deletes it", v.Name, what, p))
 	}
-	if !instance.Holds(v) {
+	if !instance.HasFinalizer(v) {
 		out = append(out, wrong(fmt.Sprintf(`kubectl patch pv %s --type=json --patch '[{"op":"add","path":"/metadata/finalizers/-","value":"%s"}]'`, v.Name, v1.Finalizer),
 			"PersistentVolume %s with %s has no finalizer %s: whoever deletes it loses it", v.Name, what, v1.Finalizer))
 	}

@@ -107,13 +107,13 @@ func (x *exam) unfinished(r *v1.MySQLBackup) Finding {
 func (x *exam) rest() []Finding {
 	out := x.claimless()
 	for i := range x.Volumes {
-		if v := &x.Volumes[i]; instance.Holds(v) && !x.known(v) {
+		if v := &x.Volumes[i]; instance.HasFinalizer(v) && !x.known(v) {
 			out = append(out, wrong("see what it is: kubectl get pv "+v.Name+" --output yaml",
 				"PersistentVolume %s has our finalizer and does not say whose it is: nobody looks after it", v.Name))
 		}
 	}
 	for i := range x.PVCs {
-		if c := &x.PVCs[i]; instance.Holds(c) && !x.knownHandle(c) {
+		if c := &x.PVCs[i]; instance.HasFinalizer(c) && !x.knownHandle(c) {
 			out = append(out, wrong(fmt.Sprintf("see what it is: kubectl get pvc --namespace %s %s --output yaml", c.Namespace, c.Name),
 				"PersistentVolumeClaim %s/%s has our finalizer and does not say whose it is: nobody looks after it", c.Namespace, c.Name))
 		}

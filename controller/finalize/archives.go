@@ -94,9 +94,9 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 		return eraseArchive(a, r)
 	case r.IsProven() && !r.MayDeleteArchive() && v != nil && !noteIsOf(n, r):
 		return ArchiveStep{Action: NoteRecord, Volume: v}
-	case dying && instance.Holds(r):
+	case dying && instance.HasFinalizer(r):
 		return ArchiveStep{Action: LetRecordGo, Message: fmt.Sprintf("The record of backup %q was deleted without the annotation %s: its archive stays where it is", r.Name, v1.AnnotationDeleteArchive)}
-	case !dying && !instance.Holds(r):
+	case !dying && !instance.HasFinalizer(r):
 		return ArchiveStep{Action: HoldRecord}
 	}
 	return ArchiveStep{Action: NoOp}
@@ -155,8 +155,8 @@ func eraseArchive(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	}
 	at, succeeded := j.Finished()
 	switch {
-	case at == nil && j.Trouble != "":
-		return waitFor(r, watch, fmt.Sprintf("Job %s/%s, which removes the archive, does not run: %s", j.Namespace, j.Name, j.Trouble))
+	case at == nil && j.PodFailure != "":
+		return waitFor(r, watch, fmt.Sprintf("Job %s/%s, which removes the archive, does not run: %s", j.Namespace, j.Name, j.PodFailure))
 	case at == nil:
 		return ArchiveStep{Action: Wait, After: glance}
 	case j.Annotations[annotationErases] != whatItErases(a.Claim):
@@ -201,7 +201,7 @@ func whyUnreachable(a *instance.Archives, r *v1.MySQLBackup) string {
 // whoRestores is the composite resource that has chosen a backup, and has not started.
 func whoRestores(a *instance.Archives, r *v1.MySQLBackup) string {
 	for _, s := range a.Lives {
-		if s.XR == nil || s.XR.Status.Started || s.XR.Dying() {
+		if s.XR == nil || s.XR.Status.Started || s.XR.IsDeleting() {
 			continue
 		}
 		if chosen := s.XR.Status.Restore; chosen != nil && chosen.Backup == r.Name {

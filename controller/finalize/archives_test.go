@@ -191,7 +191,7 @@ func keptPassword() *corev1.Secret {
 // runOnArchives until there is nothing to do.
 func (w *world) runOnArchives(ctx context.Context, t *testing.T) error {
 	t.Helper()
-	p := &Performer{Client: w, Reader: w, AgentImage: "agent", Keeper: "system"}
+	p := &Performer{Client: w, Reader: w, AgentImage: "agent", SystemNamespace: "system"}
 	for range 20 {
 		w.turn(ctx, t)
 		a, err := gathererFrom(w).Archives(ctx, key())
@@ -250,7 +250,7 @@ func TestRecordDeleted(t *testing.T) {
 					name, r := running().Life.RecordName(), &v1.MySQLBackup{}
 					rerr := w.Get(ctx, client.ObjectKey{Name: name}, r)
 					got := left{
-						Record: rerr == nil && r.IsProven() && instance.Holds(r), Note: v.Annotations[v1.AnnotationBackupPrefix+name] != "",
+						Record: rerr == nil && r.IsProven() && instance.HasFinalizer(r), Note: v.Annotations[v1.AnnotationBackupPrefix+name] != "",
 						Password: !kerrors.IsNotFound(w.Get(ctx, client.ObjectKeyFromObject(keptPassword()), &corev1.Secret{})),
 						Jobs:     len(jobs.Items) > 0, Asked: v.Annotations[v1.AnnotationMakeRecord] != "",
 					}

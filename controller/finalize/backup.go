@@ -38,7 +38,7 @@ func decideBackup(s *instance.State) Step {
 	case s.BackupPVC == nil && s.BackupBusy:
 		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: fmt.Sprintf("Waiting for volume %q of the backups, which is still mounted elsewhere", s.BackupPV.Name)}
 	case s.BackupPVC == nil:
-		return Step{Action: CreateBackupPVC, Phase: PhaseBackingUp, Message: fmt.Sprintf("Making PersistentVolumeClaim %s/%s for the backup", s.Place().Namespace, s.Place().Backup)}
+		return Step{Action: CreateBackupPVC, Phase: PhaseBackingUp, Message: fmt.Sprintf("Making PersistentVolumeClaim %s/%s for the backup", s.JobLocation().Namespace, s.JobLocation().Backup)}
 	case j == nil && mustReplaceBackupPVC(s):
 		return Step{Action: DeleteBackupPVC, Phase: PhaseBackingUp, Message: resizeMessage(s)}
 	case s.BackupPVC.DeletionTimestamp != nil && s.BackupPVC.Spec.VolumeName == "":
@@ -84,9 +84,9 @@ func freeUnmountablePVC(s *instance.State) (Step, bool) {
 	if step, open := makeDataReachable(s); open {
 		return step, true
 	}
-	volume, name := volumeName(s), s.Place().Namespace+"/"+s.Place().Data
+	volume, name := volumeName(s), s.JobLocation().Namespace+"/"+s.JobLocation().Data
 	switch c := s.DataPVC; {
-	case s.Taken:
+	case s.PVCNameConflict:
 		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s is somebody else's, and the data on volume %q needs one of that name: rename or delete it", name, volume)), true
 	case c == nil:
 		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s is gone, and so is volume %q, which holds the data: bring it back", name, volume)), true
@@ -104,7 +104,7 @@ func waitForPerson(s *instance.State, message string) Step {
 }
 
 func skipHint(s *instance.State) string {
-	if s.Lost {
+	if s.Orphaned {
 		return fmt.Sprintf("To lose the data for good instead: kubectl annotate pv %s %s=%s", volumeName(s), v1.AnnotationSkipBackup, s.XR.GetUID())
 	}
 	return fmt.Sprintf("To lose the data for good instead: kubectl annotate x%s %s %s=%s", strings.ToLower(s.Life.Kind), s.XR.GetName(), v1.AnnotationSkipBackup, s.XR.GetUID())
@@ -131,8 +131,8 @@ func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 		return retryBackup(s, at, "the agent's report is not one of a proven archive")
 	case !isBackupPVRetained(s):
 		return Step{Action: RetainBackupPV, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
-	case !s.PasswordKept:
-		return Step{Action: KeepPassword, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
+	case !s.PasswordSaved:
+		return Step{Action: SavePassword, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
 	}
 	return Step{Action: NoteBackup, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
 }
@@ -141,7 +141,7 @@ func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 // volume is not this instance's.
 func knownData(s *instance.State) bool {
 	r := s.XR.Status.Restore
-	return serverVersion(s) != "" || r != nil && r.Phase == v1.RestoreSucceeded || s.XR.Status.Initialized || s.XR.Serving()
+	return serverVersion(s) != "" || r != nil && r.Phase == v1.RestoreSucceeded || s.XR.Status.Initialized || s.XR.IsServing()
 }
 
 // retryBackup after a failure, not at once.
@@ -181,8 +181,8 @@ func failureOf(j *instance.Job) string {
 	switch {
 	case j.Report != nil && j.Report.Error != "":
 		return j.Report.Error
-	case j.Trouble != "":
-		return j.Trouble
+	case j.PodFailure != "":
+		return j.PodFailure
 	}
 	for _, c := range j.Status.Conditions {
 		if c.Message != "" {
@@ -203,8 +203,8 @@ func backupProgress(j *instance.Job) (percent int32, message string) {
 	case p != nil:
 		percent = int32(min(p.Percent, 100)) / 2 //nolint:gosec // It is at most 100.
 		return percent, fmt.Sprintf("Backing up the data, %d%%", percent)
-	case j.Trouble != "":
-		return 0, fmt.Sprintf("Backing up the data: it does not run (%s)", j.Trouble)
+	case j.PodFailure != "":
+		return 0, fmt.Sprintf("Backing up the data: it does not run (%s)", j.PodFailure)
 	}
 	return 0, "Backing up the data"
 }

@@ -221,7 +221,7 @@ func (w *world) check(ctx context.Context) {
 	r, volume := &v1.MySQLBackup{}, &corev1.PersistentVolume{}
 	life := running().Life
 	proof := w.Get(ctx, client.ObjectKey{Name: life.RecordName()}, r) == nil && r.Status.Phase == v1.BackupProven && r.Spec.Archive != nil
-	held := w.Get(ctx, client.ObjectKey{Name: volume1}, volume) == nil && instance.Holds(volume) && volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+	held := w.Get(ctx, client.ObjectKey{Name: volume1}, volume) == nil && instance.HasFinalizer(volume) && volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
 	kept := w.Get(ctx, client.ObjectKey{Namespace: "system", Name: life.RecordName()}, &corev1.Secret{}) == nil
 	old := w.Get(ctx, client.ObjectKey{Name: "old-a"}, &v1.MySQLBackup{}) == nil
 	switch {
@@ -238,8 +238,8 @@ func (w *world) check(ctx context.Context) {
 // run the controller until it rests or crashes.
 func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 	t.Helper()
-	g := &instance.Gatherer{Reader: w, Keeper: "system", Clock: func() time.Time { return now.Add(w.off) }}
-	p := &Performer{Client: w, Reader: w, AgentImage: "agent", Keeper: "system"}
+	g := &instance.Gatherer{Reader: w, SystemNamespace: "system", Clock: func() time.Time { return now.Add(w.off) }}
+	p := &Performer{Client: w, Reader: w, AgentImage: "agent", SystemNamespace: "system"}
 	for range 80 {
 		w.turn(ctx, t)
 		lives, err := g.Gather(ctx, instance.Key{Kind: "MySQL", Namespace: home, Name: "db"})
@@ -333,10 +333,10 @@ func (w *world) settled(ctx context.Context, t *testing.T, at int, way way) {
 	v := &corev1.PersistentVolume{}
 	if err := w.Get(ctx, client.ObjectKey{Name: volume1}, v); way == noXREmpty {
 		ok = ok && kerrors.IsNotFound(err)
-	} else if err != nil || instance.Holds(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+	} else if err != nil || instance.HasFinalizer(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		t.Errorf("crash at write %d: the data volume is not released: %v, %v", at, v.Spec, err)
 	}
-	if err := w.Get(ctx, client.ObjectKey{Name: "pvc-2"}, v); way != noXREmpty && (err != nil || !instance.Holds(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain) {
+	if err := w.Get(ctx, client.ObjectKey{Name: "pvc-2"}, v); way != noXREmpty && (err != nil || !instance.HasFinalizer(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain) {
 		t.Errorf("crash at write %d: the backup volume is not kept: %v, %v", at, v.Spec, err)
 	}
 	if !ok {

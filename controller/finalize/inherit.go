@@ -33,12 +33,12 @@ func foreignNote(s *instance.State) bool {
 //
 //	the empty volume is released ─▶ its claim goes ─▶ so does the restore that ran on it ─▶ the other volume is this namespace's
 func adoptBackupPV(s *instance.State) (step Step, open bool) {
-	c, v := s.BackupPVC, s.Inheritance
+	c, v := s.BackupPVC, s.EarlierBackupPV
 	if v == nil || hasBackups(s) {
 		return Step{}, false
 	}
 	switch {
-	case s.BackupPV != nil && instance.Holds(s.BackupPV):
+	case s.BackupPV != nil && instance.HasFinalizer(s.BackupPV):
 		return Step{Action: ReleaseBackupPV, Message: fmt.Sprintf("Volume %q for backups is empty, and gives way to volume %q with backup %q", s.BackupPV.Name, v.Name, s.XR.Status.Restore.Backup)}, true
 	case c != nil && c.DeletionTimestamp == nil:
 		return Step{Action: DeleteBackupPVC, Message: fmt.Sprintf("PersistentVolumeClaim %s of the backups is made again on volume %q, which has backup %q", c.Name, v.Name, s.XR.Status.Restore.Backup)}, true
@@ -104,7 +104,7 @@ func (p *Performer) releaseBackupPV(ctx context.Context, s *instance.State, _ St
 // adoptBackupPV is one write: before it the volume is the earlier namespace's, after it
 // this one's, with nothing left to do but what any volume without a claim needs.
 func (p *Performer) adoptBackupPV(ctx context.Context, s *instance.State, _ Step) error {
-	v := s.Inheritance
+	v := s.EarlierBackupPV
 	return p.updateObject(ctx, v, func() {
 		before := append(instance.EarlierNamespaces(v), string(instance.NamespaceOf(v)))
 		v.Spec.ClaimRef = reservedFor(s.Life.Namespace, s.Life.BackupPVCName())

@@ -81,8 +81,8 @@ func leftBehind(name, namespace string) *corev1.PersistentVolume {
 // live until there is nothing to do but wait for the function.
 func (w *world) live(ctx context.Context, t *testing.T) error {
 	t.Helper()
-	g := &instance.Gatherer{Reader: w, Keeper: "system", Clock: func() time.Time { return now }}
-	p := &Performer{Client: w, Reader: w, AgentImage: "agent", Keeper: "system"}
+	g := &instance.Gatherer{Reader: w, SystemNamespace: "system", Clock: func() time.Time { return now }}
+	p := &Performer{Client: w, Reader: w, AgentImage: "agent", SystemNamespace: "system"}
 	for range 40 {
 		w.bind(ctx, t)
 		lives, err := g.Gather(ctx, instance.Key{Kind: "MySQL", Namespace: home, Name: "db"})
@@ -97,7 +97,7 @@ func (w *world) live(ctx context.Context, t *testing.T) error {
 			return err
 		}
 		kept := &corev1.PersistentVolume{}
-		if err := w.Get(ctx, client.ObjectKey{Name: "pvc-0"}, kept); err != nil || !instance.Holds(kept) || kept.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		if err := w.Get(ctx, client.ObjectKey{Name: "pvc-0"}, kept); err != nil || !instance.HasFinalizer(kept) || kept.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 			t.Fatalf("the volume of the backups is not kept after %s: %v", step.Action, err)
 		}
 	}
@@ -195,7 +195,7 @@ func (b rebirth) settled(ctx context.Context, t *testing.T, w *world) {
 	case b.inTheWay == "":
 	case b.onNode && (!there || len(e.OwnerReferences) == 0 || e.OwnerReferences[0].UID != running().XR.GetUID()):
 		t.Errorf("the empty volume in a folder goes with nothing: %v", e.OwnerReferences)
-	case !b.onNode && (!there || instance.Holds(e) || e.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || instance.NamespaceOf(e) != ""):
+	case !b.onNode && (!there || instance.HasFinalizer(e) || e.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || instance.NamespaceOf(e) != ""):
 		t.Errorf("the empty volume is not released: %v, %v", e.ObjectMeta, e.Spec)
 	}
 }
@@ -218,7 +218,7 @@ func TestInheritTwice(t *testing.T) {
 		volume   *corev1.PersistentVolume
 		conflict bool
 	}{"AsRead": {volume: v}, "ChangedSince": {volume: stale, conflict: true}} {
-		err := p.Perform(ctx, running(func(s *instance.State) { s.Inheritance = tc.volume.DeepCopy() }), Step{Action: AdoptBackupPV})
+		err := p.Perform(ctx, running(func(s *instance.State) { s.EarlierBackupPV = tc.volume.DeepCopy() }), Step{Action: AdoptBackupPV})
 		if kerrors.IsConflict(err) != tc.conflict {
 			t.Errorf("%s: want a conflict: %t, got %v", name, tc.conflict, err)
 		}

@@ -46,15 +46,15 @@ func backupJob(s *instance.State, image string) *batchv1.Job {
 	if v := serverVersion(s); v != "" {
 		command = append(command, "--source-version="+v)
 	}
-	if !s.Lost && !knownData(s) && s.Life.Kind == v1.KindMySQL { // Only there the first start's end leaves a trace.
+	if !s.Orphaned && !knownData(s) && s.Life.Kind == v1.KindMySQL { // Only there the first start's end leaves a trace.
 		command = append(command, "--never-served")
 	}
-	return agentJob(s, image, s.Place().BackupJob, v1.ComponentBackup, command, dataPodVolume(s), backupPodVolume(s))
+	return agentJob(s, image, s.JobLocation().BackupJob, v1.ComponentBackup, command, dataPodVolume(s), backupPodVolume(s))
 }
 
 // wipeJob empties the folder of a hostPath volume.
 func wipeJob(s *instance.State, image string) *batchv1.Job {
-	return agentJob(s, image, s.Place().WipeJob, v1.ComponentWipe, []string{job.Program, "wipe", "--volume=" + dataPath}, dataPodVolume(s))
+	return agentJob(s, image, s.JobLocation().WipeJob, v1.ComponentWipe, []string{job.Program, "wipe", "--volume=" + dataPath}, dataPodVolume(s))
 }
 
 // pruneJob removes the folders of records.
@@ -65,7 +65,7 @@ func pruneJob(s *instance.State, image string, records []client.Object) *batchv1
 		names = append(names, r.GetName())
 		command = append(command, "--folder="+r.GetName())
 	}
-	j := agentJob(s, image, s.Place().PruneJob, v1.ComponentPrune, command, backupPodVolume(s))
+	j := agentJob(s, image, s.JobLocation().PruneJob, v1.ComponentPrune, command, backupPodVolume(s))
 	list, _ := json.Marshal(names) //nolint:errchkjson // Strings only.
 	j.Annotations[annotationPruned] = string(list)
 	return j
@@ -80,7 +80,7 @@ func agentJob(s *instance.State, image, name, component string, command []string
 	for _, v := range volumes {
 		mounts = append(mounts, corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
 	}
-	j := job.New(s.Life, s.Place().Namespace, name, component, corev1.PodSpec{
+	j := job.New(s.Life, s.JobLocation().Namespace, name, component, corev1.PodSpec{
 		SecurityContext: job.PodSecurity(s.HostPath()),
 		Containers:      []corev1.Container{job.Container(component, image, agentMemory, job.FileSecurity(s.HostPath()), mounts, command...)},
 		Volumes:         volumes,
@@ -90,11 +90,11 @@ func agentJob(s *instance.State, image, name, component string, command []string
 }
 
 func dataPodVolume(s *instance.State) corev1.Volume {
-	return job.ClaimVolume(volumeData, s.Place().Data)
+	return job.ClaimVolume(volumeData, s.JobLocation().Data)
 }
 
 func backupPodVolume(s *instance.State) corev1.Volume {
-	return job.ClaimVolume(volumeBackup, s.Place().Backup)
+	return job.ClaimVolume(volumeBackup, s.JobLocation().Backup)
 }
 
 // serverImage that wrote the data.

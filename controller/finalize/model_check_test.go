@@ -87,9 +87,9 @@ func (m *model) verify(s *verification.State, step verification.Step) {
 
 func placeOf(s *instance.State) int8 {
 	switch {
-	case s.Place().Namespace == v1.RescueNamespace:
+	case s.JobLocation().Namespace == v1.RescueNamespace:
 		return atRescue
-	case s.Rescued():
+	case s.Relocated():
 		return besideHome
 	}
 	return atHome
@@ -101,14 +101,14 @@ func (m *model) perform(s *instance.State, step Step) {
 	l := &m.lives[n]
 	switch step.Action { //nolint:exhaustive // The others are those of the ending.
 	case AddFinalizers:
-		m.claimOurs = m.claimOurs || s.Claim != nil && !s.Claim.Dying()
-		l.ours = l.ours || s.XR != nil && !s.XR.Dying()
+		m.claimOurs = m.claimOurs || s.Claim != nil && !s.Claim.IsDeleting()
+		l.ours = l.ours || s.XR != nil && !s.XR.IsDeleting()
 	case DeleteOrphanedXR:
 		l.xr = dying1
 	case CreateBackupPVC:
 		m.makeBackups(s, l)
 	case AdoptBackupPV:
-		v := &m.volumes[volumeNumber(s.Inheritance.Name)]
+		v := &m.volumes[volumeNumber(s.EarlierBackupPV.Name)]
 		v.of, v.from, v.at, v.free = m.current, v.of, atHome, true
 	case RetainBackupPV:
 		m.latched, m.volumes[m.backupOn].retained = true, true
@@ -179,7 +179,7 @@ func (m *model) ending(l *modelLife, s *instance.State, step Step) {
 		l.record = recordRunning
 	case MarkFailed:
 		l.record = recordFailed
-	case KeepPassword:
+	case SavePassword:
 		l.password = 2
 	case NoteBackup:
 		l.noted, l.forgotten = l.recordNo, 0
@@ -195,14 +195,14 @@ func (m *model) ending(l *modelLife, s *instance.State, step Step) {
 			m.broken = "a record is proven before the password is kept"
 		}
 	case MarkNoData:
-		if s.Lost {
+		if s.Orphaned {
 			l.claimMarked = true
 		} else {
 			l.marked = true
 		}
 	case ReleaseDataPV:
 		l.held, l.retain = false, false
-		if m.required && !s.Lost && l.record == recordProven && !l.ran {
+		if m.required && !s.Orphaned && l.record == recordProven && !l.ran {
 			m.broken = "the data goes before a server has run on its backup"
 		}
 	case RemoveXRFinalizer:
@@ -391,7 +391,7 @@ func bugsOfHeldClaims() map[string]bug {
 			return Step{Action: Wait}
 		}},
 		"held by a restore": {reason: "The pod of a restore that has ended holds the data PVC, which goes, for ever.", start: "data PVC", next: func(s *instance.State) Step {
-			if s.XR != nil && !s.XR.Dying() {
+			if s.XR != nil && !s.XR.IsDeleting() {
 				s.Restore = nil
 			}
 			return Next(s)
@@ -410,24 +410,24 @@ func TestModelFindsBugs(t *testing.T) {
 			return Next(s)
 		}},
 		"no fence": {reason: "It copies beside a running server.", start: "delete", next: func(s *instance.State) Step {
-			if s.XR != nil && s.XR.Dying() && s.Record() != nil {
+			if s.XR != nil && s.XR.IsDeleting() && s.Record() != nil {
 				s.Deployment, s.Pods = nil, nil
 			}
 			return Next(s)
 		}},
 		"no password": {reason: "It proves what nobody could enter.", start: "delete", next: func(s *instance.State) Step {
-			s.PasswordKept = true
+			s.PasswordSaved = true
 			return Next(s)
 		}},
 		"no announcement": {reason: "The next life starts empty.", start: "finalizers", next: func(s *instance.State) Step {
-			if s.Lost {
+			if s.Orphaned {
 				return Step{Action: NoOp}
 			}
-			s.Earlier = false
+			s.PredecessorTerminating = false
 			return Next(s)
 		}},
 		"superseded": {reason: "Nobody deletes an XR whose claim was taken from it, and the next one waits for ever.", start: "finalizers", next: func(s *instance.State) Step {
-			s.Superseded = false
+			s.OrphanedFromClaim = false
 			return Next(s)
 		}},
 		"name first": {reason: "It never lets the claim go.", start: "delete", next: func(s *instance.State) Step {
@@ -438,14 +438,14 @@ func TestModelFindsBugs(t *testing.T) {
 		}},
 		"no word": {reason: "It gives a namespace what an earlier one left.", start: "namespace again, refused", next: func(s *instance.State) Step {
 			step := Next(s)
-			if s.XR != nil && !s.XR.Dying() && s.BackupPVC == nil && isUndecided(s) {
-				s.Inheritance = backupsOn(backupPVNames[0], "ns-1")
+			if s.XR != nil && !s.XR.IsDeleting() && s.BackupPVC == nil && isUndecided(s) {
+				s.EarlierBackupPV = backupsOn(backupPVNames[0], "ns-1")
 				step, _ = adoptBackupPV(s)
 			}
 			return step
 		}},
 		"in the way": {reason: "It makes a volume before the function has chosen, and the restore finds nothing there.", start: "namespace again, allowed", next: func(s *instance.State) Step {
-			if step := Next(s); s.XR == nil || s.XR.Dying() || s.BackupPVC != nil || !isUndecided(s) {
+			if step := Next(s); s.XR == nil || s.XR.IsDeleting() || s.BackupPVC != nil || !isUndecided(s) {
 				return step
 			}
 			return Step{Action: CreateBackupPVC}

@@ -131,7 +131,7 @@ func (m model) gather() ([]*instance.State, error) {
 func (m model) gatherer() *instance.Gatherer { return gathererFrom(modelReader{m.objects()}) }
 
 func gathererFrom(r client.Reader) *instance.Gatherer {
-	return &instance.Gatherer{Reader: r, Keeper: "system", Clock: func() time.Time { return now }}
+	return &instance.Gatherer{Reader: r, SystemNamespace: "system", Clock: func() time.Time { return now }}
 }
 
 // verificationState is what package verify decides on.

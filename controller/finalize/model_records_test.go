@@ -288,7 +288,7 @@ func TestModelRecords(t *testing.T) {
 func TestModelRecordsFindsBugs(t *testing.T) {
 	t.Parallel()
 	withoutNotes := func(s *instance.State) Step {
-		if s.XR != nil && !s.XR.Dying() {
+		if s.XR != nil && !s.XR.IsDeleting() {
 			s.Notes = nil
 		}
 		return Next(s)
@@ -323,7 +323,7 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 			return steps
 		}},
 		"announced again": {creates: 1, reason: "A record that goes after the data is waited for in vain.", next: func(s *instance.State) Step {
-			if r := s.Record(); s.XR != nil && s.XR.Dying() && (r == nil || !r.IsProven() && s.Backup == nil) {
+			if r := s.Record(); s.XR != nil && s.XR.IsDeleting() && (r == nil || !r.IsProven() && s.Backup == nil) {
 				s.Notes = nil
 			}
 			return Next(s)

@@ -219,7 +219,7 @@ func (m model) refuses(s *instance.State, step Step) bool {
 // so they are of the first sort.
 func written(s *instance.State, step Step) (locked, named []client.Object) {
 	var xr []client.Object
-	if !s.Lost && s.XR != nil {
+	if !s.Orphaned && s.XR != nil {
 		xr = []client.Object{s.XR.Unstructured}
 	}
 	switch step.Action { //nolint:exhaustive // The others write to the XR, or to what nobody else writes to.
@@ -243,7 +243,7 @@ func written(s *instance.State, step Step) (locked, named []client.Object) {
 	case RetainBackupPV:
 		return []client.Object{s.BackupPVC}, nil
 	case AdoptBackupPV:
-		return []client.Object{s.Inheritance}, nil
+		return []client.Object{s.EarlierBackupPV}, nil
 	case StopServer:
 		return []client.Object{s.Deployment}, nil
 	case RemoveClaimFinalizer:

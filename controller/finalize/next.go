@@ -25,7 +25,7 @@ func Next(s *instance.State) Step {
 	switch {
 	case s.XR == nil:
 		return decideNoXR(s)
-	case s.XR.Dying():
+	case s.XR.IsDeleting():
 		return decideDelete(s)
 	}
 	return decideLiving(s)
@@ -35,19 +35,19 @@ func Next(s *instance.State) Step {
 // under it.
 func decideNoXR(s *instance.State) Step {
 	switch c := s.DataPVC; {
-	case c != nil && c.DeletionTimestamp != nil && instance.Holds(c) && c.Spec.VolumeName == "":
+	case c != nil && c.DeletionTimestamp != nil && instance.HasFinalizer(c) && c.Spec.VolumeName == "":
 		return Step{Action: ReleaseDataPVC, Message: "The instance never had a volume: nothing to back up"}
-	case c != nil && c.DeletionTimestamp != nil && instance.Holds(c):
+	case c != nil && c.DeletionTimestamp != nil && instance.HasFinalizer(c):
 		return Step{Action: Wait, After: patience, Phase: PhaseHeld, Message: fmt.Sprintf(
 			"The composite resource is gone without a backup; volume %q still holds the data. Copy it away, then remove the finalizer %s from PersistentVolumeClaim %s/%s and PersistentVolume %q",
 			c.Spec.VolumeName, v1.Finalizer, c.Namespace, c.Name, c.Spec.VolumeName)}
 	case s.Claim == nil:
 		return Step{Action: NoOp}
-	case s.Ephemeral() && !s.Claim.Protected():
+	case s.Ephemeral() && !s.Claim.HasFinalizer():
 		return Step{Action: NoOp} // There will be nothing to keep.
-	case s.Claim.Dying() && s.Claim.Protected():
+	case s.Claim.IsDeleting() && s.Claim.HasFinalizer():
 		return Step{Action: RemoveClaimFinalizer, Message: "All is released, and the name is free"}
-	case !s.Claim.Dying() && !s.Claim.Protected():
+	case !s.Claim.IsDeleting() && !s.Claim.HasFinalizer():
 		return Step{Action: AddFinalizers}
 	}
 	return Step{Action: NoOp}
@@ -62,23 +62,23 @@ func decideNoXR(s *instance.State) Step {
 //	finalizers ─▶ previous ─▶ the function chooses ─▶ that backup's volume, or a new one
 func decideLiving(s *instance.State) Step {
 	switch {
-	case s.Superseded && (s.Ephemeral() || s.XR.Protected()):
+	case s.OrphanedFromClaim && (s.Ephemeral() || s.XR.HasFinalizer()):
 		return Step{Action: DeleteOrphanedXR, Message: fmt.Sprintf("No claim has composite resource %q any more, nor will one have it: it is deleted, and its data backed up before", s.XR.GetName())}
-	case s.Ephemeral() && !s.XR.Protected():
+	case s.Ephemeral() && !s.XR.HasFinalizer():
 		return decideBeforeStart(s) // It just goes.
-	case !s.XR.Protected() || s.Claim != nil && !s.Claim.Dying() && !s.Claim.Protected():
+	case !s.XR.HasFinalizer() || s.Claim != nil && !s.Claim.IsDeleting() && !s.Claim.HasFinalizer():
 		return Step{Action: AddFinalizers, Message: "Nothing of this instance goes before a backup of it is proven"}
-	case s.Claim != nil && s.Claim.Dying():
+	case s.Claim != nil && s.Claim.IsDeleting():
 		return Step{Action: NoOp} // Crossplane deletes the XR next.
 	case s.Namespace == nil || s.Namespace.DeletionTimestamp != nil:
 		return Step{Action: NoOp}
-	case s.Stale():
+	case s.IsDataPVReservedElsewhere():
 		return Step{Action: ReserveDataPV}
 	case s.DataPVC == nil:
 		return Step{Action: NoOp} // The function makes it next, or says why not.
 	case s.DataPVC.DeletionTimestamp != nil:
 		return replaceDeletedPVC(s)
-	case s.Fenced() && s.DataPVC.Status.Phase == corev1.ClaimBound:
+	case s.IsFenced() && s.DataPVC.Status.Phase == corev1.ClaimBound:
 		return Step{Action: UnfenceServer, Message: fmt.Sprintf("PersistentVolumeClaim %s is back on its volume %q: the server starts again", s.DataPVC.Name, s.DataPVC.Spec.VolumeName)}
 	}
 	return protectData(s)
@@ -86,7 +86,7 @@ func decideLiving(s *instance.State) Step {
 
 // protectData keeps what outlives the instance in order.
 func protectData(s *instance.State) Step {
-	if s.Earlier {
+	if s.PredecessorTerminating {
 		return Step{Action: Wait, After: watch} // What it leaves decides what this one starts from.
 	}
 	if step, open := adoptBackupPV(s); open {
@@ -97,13 +97,13 @@ func protectData(s *instance.State) Step {
 		return Step{Action: Wait, After: watch}
 	case s.BackupPVC == nil && isDataPVUnknown(s):
 		return Step{Action: Wait, After: glance}
-	case s.BackupPVC == nil && !isUndecided(s) && !s.Disinherited():
+	case s.BackupPVC == nil && !isUndecided(s) && !s.EarlierBackupPVMissing():
 		return Step{Action: CreateBackupPVC, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupPVCName())}
 	case !s.XR.Status.Started && s.XR.Status.PreviousBackup != s.Latest():
 		return Step{Action: RecordPreviousBackup, Message: previousBackupMessage(s)}
 	case s.Node != "":
 		return setNodeAffinity(s)
-	case s.DataPV != nil && !isDataPVRetained(s):
+	case s.DataPV != nil && !isDataPVMarked(s):
 		return Step{Action: RetainDataPV, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataPV.Name)}
 	case s.BackupPVC == nil:
 		return decideBeforeStart(s) // The function chooses first, or a person brings the volume back.
@@ -124,9 +124,9 @@ func protectData(s *instance.State) Step {
 // decideBeforeStart says what keeps a server from taking clients.
 func decideBeforeStart(s *instance.State) Step {
 	switch {
-	case s.XR.Status.Trouble != s.Trouble:
-		return Step{Action: ReportPodFailure, Message: sentence(s.Trouble)}
-	case s.XR.Beginning():
+	case s.XR.Status.Trouble != s.PodFailure:
+		return Step{Action: ReportPodFailure, Message: sentence(s.PodFailure)}
+	case s.XR.IsBeginning():
 		return Step{Action: Wait, After: watch} // Its pods are not a source of events.
 	}
 	return Step{Action: NoOp}
@@ -157,14 +157,14 @@ func previousBackupMessage(s *instance.State) string {
 	return fmt.Sprintf("Backup %q of an earlier instance of this name is there", previous)
 }
 
-// isDataPVRetained is true if the data volume stays whatever becomes of its claim, and
+// isDataPVMarked is true if the data volume stays whatever becomes of its claim, and
 // says whose it is.
-func isDataPVRetained(s *instance.State) bool {
+func isDataPVMarked(s *instance.State) bool {
 	v := s.DataPV
 	if v.Status.Phase != corev1.VolumeBound && s.DataPVC.Status.Phase != corev1.ClaimBound {
 		return true // It is latched when it is bound.
 	}
-	if !instance.Holds(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || v.Annotations[v1.AnnotationReclaimPolicy] == "" {
+	if !instance.HasFinalizer(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || v.Annotations[v1.AnnotationReclaimPolicy] == "" {
 		return false
 	}
 	for key, want := range identityLabels(s) {

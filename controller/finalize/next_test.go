@@ -50,8 +50,8 @@ func TestNext(t *testing.T) {
 			s.BackupPVC.Annotations[annotationTried] = "2Gi"
 		}), want: NoOp},
 		"Beginning":       {reason: "Its pods are looked at until it takes clients.", state: running(silent), want: Wait},
-		"Tell":            {reason: "A composition cannot see what keeps a pod from running.", state: running(silent, func(s *instance.State) { s.Trouble = "pod p: ErrImagePull: none" }), want: ReportPodFailure, says: "Pod p: ErrImagePull"},
-		"Told":            {reason: "And says it once.", state: running(silent, func(s *instance.State) { s.Trouble, s.XR.Status.Trouble = "x", "x" }), want: Wait},
+		"Tell":            {reason: "A composition cannot see what keeps a pod from running.", state: running(silent, func(s *instance.State) { s.PodFailure = "pod p: ErrImagePull: none" }), want: ReportPodFailure, says: "Pod p: ErrImagePull"},
+		"Told":            {reason: "And says it once.", state: running(silent, func(s *instance.State) { s.PodFailure, s.XR.Status.Trouble = "x", "x" }), want: Wait},
 		"Over":            {reason: "What is over is not shown.", state: running(func(s *instance.State) { s.XR.Status.Trouble = "x" }), want: ReportPodFailure},
 		"ClaimDeleted":    {reason: "A claim that is being deleted cannot be mounted again: the server stops until it is made anew.", state: running(claimDies), want: FenceServer, says: "was deleted"},
 		"Outgrown":        {reason: "What has no volume cannot grow.", state: running(backupUnbound, larger), want: DeleteBackupPVC, says: "made again with 2Gi"},
@@ -75,7 +75,7 @@ func TestNext(t *testing.T) {
 		"InheritFailed":  {reason: "A restore that had no archive is made again.", state: running(reborn, left, restoring(0, failedAt(0, ""))), want: DeleteObjects},
 		"InheritFails":   {reason: "When it is gone.", state: running(reborn, left, restoring(0, failedAt(0, ""), func(j *instance.Job) { j.DeletionTimestamp = &metav1.Time{Time: now} })), want: Wait},
 		"InheritRuns":    {reason: "One that waits for its claim goes on to wait.", state: running(reborn, left, restoring(0)), want: AdoptBackupPV},
-		"InheritLost":    {reason: "Doubt is not absence: there is no new volume, and people hear of it.", state: running(reborn, chosen, func(s *instance.State) { s.Trouble = "no PersistentVolume" }), want: ReportPodFailure},
+		"InheritLost":    {reason: "Doubt is not absence: there is no new volume, and people hear of it.", state: running(reborn, chosen, func(s *instance.State) { s.PodFailure = "no PersistentVolume" }), want: ReportPodFailure},
 		"InheritDone":    {reason: "Then it is like any volume that lost its claim.", state: running(reborn, chosen, func(s *instance.State) { s.BackupPV = backupsOn("pvc-0", "ns") }), want: CreateBackupPVC},
 
 		// An empty volume is in its place.
@@ -96,7 +96,7 @@ func TestNext(t *testing.T) {
 		"Ephemeral":        {reason: "Without storageSize there is nothing to keep.", state: running(ephemeral), want: NoOp},
 		"EphemeralClaim":   {reason: "There will be nothing to keep.", state: running(ephemeral, func(s *instance.State) { s.XR = nil }), want: NoOp},
 		"EphemeralDies":    {reason: "It just goes.", state: running(ephemeral, dead), want: NoOp},
-		"EphemeralTrouble": {reason: "People hear what keeps it from running all the same.", state: running(ephemeral, func(s *instance.State) { s.Trouble = "no such image" }), want: ReportPodFailure, says: "No such image"},
+		"EphemeralTrouble": {reason: "People hear what keeps it from running all the same.", state: running(ephemeral, func(s *instance.State) { s.PodFailure = "no such image" }), want: ReportPodFailure, says: "No such image"},
 		"EphemeralVolume":  {reason: "What has a volume is none, whatever its spec says.", state: running(ephemeral, func(s *instance.State) { s.XR.Status.Volume = volume1 }), want: AddFinalizers},
 		"EphemeralMySQL":   {reason: "A MySQL without a size is an error, and no reason to let go.", state: running(ephemeral, func(s *instance.State) { s.Life.Kind = v1.KindMySQL }), want: AddFinalizers},
 		"Stored":           {reason: "With storageSize it is kept as a MySQL is.", state: running(asDatabase, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: AddFinalizers},
@@ -126,7 +126,7 @@ func TestNext(t *testing.T) {
 		"PlaceDeleted":  {reason: "What is on its volume is found again.", state: fenced(going), want: Wait, says: "on its volume"},
 		"Running":       {reason: "The record says that the copy runs.", state: fenced(withJob()), want: MarkRunning},
 		"Progress":      {reason: "People see how far it is.", state: fenced(withJob(func(j *instance.Job) { j.Progress = &archive.Progress{Phase: archive.PhaseCopy, Percent: 84} }), phase(v1.BackupRunning)), want: Wait, says: "42%"},
-		"Trouble":       {reason: "A pod that does not run says why.", state: fenced(withJob(func(j *instance.Job) { j.Trouble = "0/2 nodes are available" }), phase(v1.BackupRunning)), want: Wait, says: "0/2 nodes"},
+		"Trouble":       {reason: "A pod that does not run says why.", state: fenced(withJob(func(j *instance.Job) { j.PodFailure = "0/2 nodes are available" }), phase(v1.BackupRunning)), want: Wait, says: "0/2 nodes"},
 		"Failed":        {reason: "The record says what went wrong.", state: fenced(withJob(failedAt(0, "the volume is full")), phase(v1.BackupRunning)), want: MarkFailed, says: "the volume is full"},
 		"FailedWaits":   {reason: "Not at once again, and never without.", state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken), want: Wait, says: "Nothing is lost"},
 		"FailedHint":    {reason: "The exact command that gives the data up.", state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken), want: Wait, says: "kubectl annotate xmysql db-x otus.homework/skip-backup=" + xrUID},
@@ -145,8 +145,8 @@ func TestNext(t *testing.T) {
 		}), want: MarkFailed},
 		"PinDying":               {reason: "Nobody knows the node once the pod is gone.", state: fenced(hostPath, deployment(1), func(s *instance.State) { s.Node = "node1" }), want: SetNodeAffinity},
 		"BackupsKept":            {reason: "A proof on a volume that goes with its claim is none.", state: fenced(withJob(complete), func(s *instance.State) { s.BackupPVC.Annotations = nil }), want: RetainBackupPV},
-		"Password":               {reason: "The password is kept before the record is proven.", state: fenced(withJob(complete)), want: KeepPassword},
-		"Note":                   {reason: "The volume knows it before the record says so.", state: fenced(withJob(complete), func(s *instance.State) { s.PasswordKept = true }), want: NoteBackup},
+		"Password":               {reason: "The password is kept before the record is proven.", state: fenced(withJob(complete)), want: SavePassword},
+		"Note":                   {reason: "The volume knows it before the record says so.", state: fenced(withJob(complete), func(s *instance.State) { s.PasswordSaved = true }), want: NoteBackup},
 		"Prove":                  {reason: "Then the record does.", state: fenced(withJob(complete), ownNote), want: MarkProven},
 		"ProveUnread":            {reason: "The volume's word is enough, whatever became of the Job.", state: fenced(ownNote), want: MarkProven},
 		"ProveSkip":              {reason: "Also where the data may go without it by now: what is proven stays known.", state: fenced(ownNote, skip(xrUID)), want: MarkProven},
@@ -156,7 +156,7 @@ func TestNext(t *testing.T) {
 		"NoteUnreadable":         {reason: "Doubt is not proof.", state: fenced(ownNote, func(s *instance.State) { s.Notes[0].Unreadable = true }), want: CreateBackupJob},
 		"ClaimGone":              {reason: "The volume is the data; a claim is a handle.", state: fenced(claimGone, unbound), want: CreatePVC, says: volume1},
 		"ClaimStale":             {reason: "The volume still names the claim that is gone.", state: fenced(claimGone), want: ReserveDataPV},
-		"ClaimTaken":             {reason: "Somebody else's claim has the name.", state: fenced(claimGone, func(s *instance.State) { s.Taken = true }), want: Wait, says: "somebody else's"},
+		"ClaimTaken":             {reason: "Somebody else's claim has the name.", state: fenced(claimGone, func(s *instance.State) { s.PVCNameConflict = true }), want: Wait, says: "somebody else's"},
 		"VolumeGone":             {reason: "Doubt is not absence.", state: fenced(noClaim), want: Wait, says: volume1},
 		"ClaimTerminate":         {reason: "No new pod can mount it: it goes, and its volume stays.", state: fenced(claimDies), want: DeletePVC},
 		"ClaimTerminateUnkept":   {reason: "Not before the volume stays.", state: fenced(claimDies, func(s *instance.State) { s.DataPV.Finalizers = nil }), want: RetainDataPV},
@@ -169,7 +169,7 @@ func TestNext(t *testing.T) {
 		"HomelessBackups": {reason: "So is one for the backups.", state: fenced(homeless, originGone, mounted), want: CreateBackupPVC},
 		"HomelessBusy":    {reason: "But not while the one in the namespace is there.", state: fenced(homeless, originGone, mounted, func(s *instance.State) { s.BackupPV, s.BackupBusy = s.DataPV, true }), want: Wait},
 		"HomelessFence":   {reason: "Whatever goes: the server is gone first.", state: fenced(homeless, deployment(0), withPod(own, corev1.PodRunning)), want: Wait},
-		"HomelessStray":   {reason: "A Job that was made in the namespace holds the volume there.", state: fenced(homeless, func(s *instance.State) { s.Strays = []client.Object{&batchv1.Job{}} }), want: DeleteObjects},
+		"HomelessStray":   {reason: "A Job that was made in the namespace holds the volume there.", state: fenced(homeless, func(s *instance.State) { s.MisplacedJobs = []client.Object{&batchv1.Job{}} }), want: DeleteObjects},
 		"HomelessBack":    {reason: "The volume of the backups is for the next instance.", state: provenState(homeless, originGone, released, mounted, func(s *instance.State) { s.Backup, s.DataPVC = nil, nil; s.BackupPVC = backupPVC(s, new("fast")) }), want: DeleteObjects},
 		"HomelessReborn":  {reason: "A later namespace of the same name may be another owner's.", state: fenced(func(s *instance.State) { s.Namespace.UID = "later" }, originGone, claimGone), want: ReserveDataPV, says: v1.RescueNamespace},
 
@@ -186,7 +186,9 @@ func TestNext(t *testing.T) {
 		"LostJobs":     {reason: "After all else.", state: provenState(orphaned, originGone, mounted, released), want: DeleteObjects},
 		"Superseded":   {reason: "Nobody else will delete it, and its data is the next one's.", state: running(superseded), want: DeleteOrphanedXR, says: "backed up"},
 		"SupersededUp": {reason: "Not before it is protected: deleting it is what Crossplane does with all it made.", state: running(superseded, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: AddFinalizers},
-		"Earlier":      {reason: "What an earlier life leaves decides what this one starts from.", state: running(func(s *instance.State) { s.Earlier, s.XR.Status.Started, s.XR.Status.PreviousBackup = true, false, "" }), want: Wait},
+		"Earlier": {reason: "What an earlier life leaves decides what this one starts from.", state: running(func(s *instance.State) {
+			s.PredecessorTerminating, s.XR.Status.Started, s.XR.Status.PreviousBackup = true, false, ""
+		}), want: Wait},
 
 		// The data PVC is deleted while the instance lives.
 		"HealRebind":  {reason: "The next claim of the name can have the volume.", state: running(claimGone), want: ReserveDataPV},
@@ -203,7 +205,7 @@ func TestNext(t *testing.T) {
 
 		// An archive of the name has no record any more.
 		"Held":        {reason: "No server starts empty beside it.", state: running(beginning, noteLeft), want: RecordPreviousBackup, says: `Backup "old-a" of an earlier instance of this name is there without its record`},
-		"HeldKnown":   {reason: "People hear it.", state: running(beginning, noteLeft, func(s *instance.State) { s.XR.Status.PreviousBackup, s.Trouble = v1.PreviousHeld, "backup old-a" }), want: ReportPodFailure, says: "Backup old-a"},
+		"HeldKnown":   {reason: "People hear it.", state: running(beginning, noteLeft, func(s *instance.State) { s.XR.Status.PreviousBackup, s.PodFailure = v1.PreviousHeld, "backup old-a" }), want: ReportPodFailure, says: "Backup old-a"},
 		"HeldNewer":   {reason: "A record that is newer is what the next instance starts from.", state: running(beginning, noteLeft, older(1), func(s *instance.State) { s.Records[0].CreationTimestamp = metav1.NewTime(now) }), want: RecordPreviousBackup, says: `Backup "old-a" of an earlier instance of this name is there`},
 		"HeldBy":      {reason: "An older one is not.", state: running(beginning, older(1), func(s *instance.State) { s.Records[0].Name = "older" }, noteLeft), want: RecordPreviousBackup, says: "without its record"},
 		"Forgotten":   {reason: "A person may say so.", state: running(beginning, noteLeft, func(s *instance.State) { s.Notes[0].Forgotten = true }), want: RecordPreviousBackup, says: "There is no backup"},
@@ -254,7 +256,7 @@ func TestNext(t *testing.T) {
 		"ClaimGoes": {reason: "And is waited for.", state: provenState(released, func(s *instance.State) {
 			s.Backup, s.DataPVC.Finalizers, s.DataPVC.DeletionTimestamp = nil, nil, &metav1.Time{Time: now}
 		}), want: Wait},
-		"Rest":         {reason: "An orphaning deletion leaves them.", state: provenState(noClaim, func(s *instance.State) { s.Rest = []client.Object{&corev1.Service{}} }), want: DeleteObjects},
+		"Rest":         {reason: "An orphaning deletion leaves them.", state: provenState(noClaim, func(s *instance.State) { s.Leftovers = []client.Object{&corev1.Service{}} }), want: DeleteObjects},
 		"Record":       {reason: "An unproven record would keep the next instance from starting.", state: fenced(noClaim, discard), want: DeleteUnprovenBackup},
 		"XR":           {reason: "All is released.", state: provenState(noClaim), want: RemoveXRFinalizer},
 		"LetGo":        {reason: "Only Kubernetes is left to act.", state: provenState(noClaim, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: NoOp},

@@ -183,6 +183,6 @@ func (p *Performer) removeKept(ctx context.Context, notes []instance.Note, name 
 	if err := p.removeNote(ctx, notes, name); err != nil {
 		return err
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.Keeper, Name: name}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.SystemNamespace, Name: name}}
 	return client.IgnoreNotFound(p.Client.Delete(ctx, secret))
 }

@@ -24,9 +24,9 @@ type Performer struct {
 	AgentImage string
 	// BackupClass of backup volumes; nil means that of the data.
 	BackupClass *string
-	// Keeper is the controller's own namespace, which holds the passwords of
+	// SystemNamespace is the controller's own namespace, which holds the passwords of
 	// records.
-	Keeper string
+	SystemNamespace string
 }
 
 // Perform a step.
@@ -85,7 +85,7 @@ func (p *Performer) actions() map[Action]action {
 		MarkRunning:          p.markRunning,
 		MarkFailed:           p.markFailed,
 		MarkNoData:           p.markNoData,
-		KeepPassword:         p.keepPassword,
+		SavePassword:         p.savePassword,
 		NoteBackup:           p.noteBackup,
 		MarkProven:           p.markProven,
 		RecreateBackup:       p.recreateBackup,
@@ -128,7 +128,7 @@ func (p *Performer) createObject(ctx context.Context, o client.Object) error {
 // addFinalizers to the claim first: it has the name.
 func (p *Performer) addFinalizers(ctx context.Context, s *instance.State, _ Step) error {
 	for _, c := range []*instance.Composite{s.Claim, s.XR} {
-		if c == nil || c.Dying() || c.Protected() {
+		if c == nil || c.IsDeleting() || c.HasFinalizer() {
 			continue
 		}
 		if err := p.updateObject(ctx, c.Unstructured, func() { controllerutil.AddFinalizer(c, v1.Finalizer) }); err != nil {
@@ -151,7 +151,7 @@ func (p *Performer) recordPreviousBackup(ctx context.Context, s *instance.State,
 
 // reportPodFailure writes what the function adds to its message.
 func (p *Performer) reportPodFailure(ctx context.Context, s *instance.State, _ Step) error {
-	return p.Status(ctx, s.XR, map[string]any{"trouble": s.Trouble})
+	return p.Status(ctx, s.XR, map[string]any{"trouble": s.PodFailure})
 }
 
 func (p *Performer) deleteObjects(ctx context.Context, _ *instance.State, step Step) error {
@@ -171,9 +171,9 @@ func (p *Performer) stopServer(ctx context.Context, s *instance.State, _ Step) e
 func (p *Performer) markNoData(ctx context.Context, s *instance.State, _ Step) error {
 	var on client.Object = s.XR.Unstructured
 	switch {
-	case s.Lost && s.Origin != nil: // What is made up cannot be written to.
-		on = s.Origin
-	case s.Lost:
+	case s.Orphaned && s.OriginalPVC != nil: // What is made up cannot be written to.
+		on = s.OriginalPVC
+	case s.Orphaned:
 		on = s.DataPVC
 	}
 	return p.updateObject(ctx, on, func() { setAnnotation(on, v1.AnnotationNothingToLose, string(s.XR.GetUID())) })
@@ -192,7 +192,7 @@ func (p *Performer) createWipeJob(ctx context.Context, s *instance.State, _ Step
 }
 
 func (p *Performer) removeXRFinalizer(ctx context.Context, s *instance.State, _ Step) error {
-	if s.Lost {
+	if s.Orphaned {
 		return nil
 	}
 	return p.removeFinalizer(ctx, s.XR.Unstructured)

@@ -72,9 +72,9 @@ const (
 // PasswordKeys of a record's Secret, the likeliest password first.
 func PasswordKeys() []string { return []string{v1.PasswordKey, keyPending, keyInitial} }
 
-// keepPassword of root in the record's Secret, after the fence: no change comes
+// savePassword of root in the record's Secret, after the fence: no change comes
 // later.
-func (p *Performer) keepPassword(ctx context.Context, s *instance.State, _ Step) error {
+func (p *Performer) savePassword(ctx context.Context, s *instance.State, _ Step) error {
 	return p.keep(ctx, s, map[string]string{v1.AnnotationFinal: string(s.Life.XR)})
 }
 
@@ -93,7 +93,7 @@ func (p *Performer) keep(ctx context.Context, s *instance.State, annotations map
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: p.Keeper, Name: s.Life.RecordName(), Labels: s.Life.Labels(), Annotations: job.Annotations(s.Life),
+			Namespace: p.SystemNamespace, Name: s.Life.RecordName(), Labels: s.Life.Labels(), Annotations: job.Annotations(s.Life),
 		},
 		Data: found,
 	}

@@ -16,10 +16,10 @@ import (
 func decideRelease(s *instance.State, why string) Step {
 	steps := []func(*instance.State) (Step, bool){pruneBackups, wipeHostPath, releaseDataPV, deleteJobs, releaseDataPVC, deleteRescueBackupPVC, deleteLeftovers, deleteUnprovenBackup, deleteUnusedPassword}
 	switch {
-	case s.Lost && (s.DataPVC != nil || s.Origin != nil):
+	case s.Orphaned && (s.DataPVC != nil || s.OriginalPVC != nil):
 		// What is left of it is found by the claim.
 		steps = []func(*instance.State) (Step, bool){pruneBackups, wipeHostPath, releaseDataPV, deleteJobs, deleteRescueBackupPVC, deleteLeftovers, deleteUnprovenBackup, deleteUnusedPassword, releaseDataPVC}
-	case s.Lost:
+	case s.Orphaned:
 		// Or by the volume.
 		steps = []func(*instance.State) (Step, bool){pruneBackups, wipeHostPath, deleteJobs, deleteRescueBackupPVC, deleteLeftovers, deleteUnprovenBackup, deleteUnusedPassword, releaseDataPV}
 	}
@@ -37,7 +37,7 @@ func decideRelease(s *instance.State, why string) Step {
 
 // canMountData is true if a Job can still run beside the data.
 func canMountData(s *instance.State) bool {
-	return s.DataPV != nil && instance.Holds(s.DataPV)
+	return s.DataPV != nil && instance.HasFinalizer(s.DataPV)
 }
 
 // pruneBackups that are too many. One that cannot be removed is no reason to
@@ -159,7 +159,7 @@ func releaseDataPV(s *instance.State) (Step, bool) {
 			step.Message = "Older backups could not be removed, which is tried again with the next one: " + failureOf(j)
 		}
 	}
-	return step, s.DataPV != nil && instance.Holds(s.DataPV)
+	return step, s.DataPV != nil && instance.HasFinalizer(s.DataPV)
 }
 
 // deleteJobs go with their pods: also a completed pod keeps its volumes.
@@ -167,13 +167,13 @@ func deleteJobs(s *instance.State) (Step, bool) { return deleteAndWait(jobsOnDat
 
 // releaseDataPVC of the data, and the one that it had before.
 func releaseDataPVC(s *instance.State) (Step, bool) {
-	if s.Origin != nil {
-		return deletePVC(s.Origin, Step{}), true
+	if s.OriginalPVC != nil {
+		return deletePVC(s.OriginalPVC, Step{}), true
 	}
 	switch c := s.DataPVC; {
 	case c == nil:
 		return Step{}, false
-	case c.DeletionTimestamp == nil || instance.Holds(c):
+	case c.DeletionTimestamp == nil || instance.HasFinalizer(c):
 		return Step{Action: ReleaseDataPVC}, true
 	}
 	return Step{Action: Wait, After: glance}, true
@@ -190,7 +190,7 @@ func deleteRescueBackupPVC(s *instance.State) (Step, bool) {
 
 // deleteLeftovers of what was made, which the garbage collector would leave to an orphaning
 // deletion.
-func deleteLeftovers(s *instance.State) (Step, bool) { return deleteAndWait(s.Rest) }
+func deleteLeftovers(s *instance.State) (Step, bool) { return deleteAndWait(s.Leftovers) }
 
 // deleteAndWait deletes what is not being deleted yet, and waits for all of it.
 func deleteAndWait(objects []client.Object) (Step, bool) {

@@ -20,7 +20,7 @@ func (p *Performer) Show(ctx context.Context, s *instance.State, step Step) erro
 		want.Backup = r.Name
 	}
 	for _, c := range []*instance.Composite{s.XR, s.Claim} {
-		if c == nil || c == s.XR && s.Lost || shows(c, want) {
+		if c == nil || c == s.XR && s.Orphaned || shows(c, want) {
 			continue
 		}
 		// Fields that are empty now must go, and a merge patch keeps what it does not

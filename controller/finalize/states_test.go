@@ -110,7 +110,7 @@ func unbound(s *instance.State) { s.DataPV.Spec.ClaimRef.UID = "" }
 
 // atPlace is a volume that is reserved for the place of the rescue.
 func atPlace(s *instance.State) {
-	s.DataPV.Spec.ClaimRef = reservedFor(s.Place().Namespace, s.Place().Data)
+	s.DataPV.Spec.ClaimRef = reservedFor(s.JobLocation().Namespace, s.JobLocation().Data)
 }
 
 // mounted at the place of the rescue.
@@ -122,23 +122,23 @@ func mounted(s *instance.State) {
 // homeless life: its namespace goes, and its claims go with it.
 func homeless(s *instance.State) {
 	s.Namespace.DeletionTimestamp = &metav1.Time{Time: now}
-	s.Origin, s.DataPVC, s.BackupPVC = s.DataPVC, nil, nil
-	s.Origin.DeletionTimestamp = &metav1.Time{Time: now}
+	s.OriginalPVC, s.DataPVC, s.BackupPVC = s.DataPVC, nil, nil
+	s.OriginalPVC.DeletionTimestamp = &metav1.Time{Time: now}
 }
 
 // superseded life: the claim has another XR by now.
-func superseded(s *instance.State) { s.Superseded, s.Claim = true, nil }
+func superseded(s *instance.State) { s.OrphanedFromClaim, s.Claim = true, nil }
 
 // orphaned life: its XR was let go by somebody else.
 func orphaned(s *instance.State) {
-	s.Lost, s.Claim = true, nil
-	s.Origin, s.DataPVC = s.DataPVC, nil
+	s.Orphaned, s.Claim = true, nil
+	s.OriginalPVC, s.DataPVC = s.DataPVC, nil
 }
 
 // lostSkip is the annotation of the volume, as the life has it.
 func lostSkip(s *instance.State) { setAnnotation(s.XR, v1.AnnotationSkipBackup, xrUID) }
 
-func originGone(s *instance.State) { s.Origin = nil }
+func originGone(s *instance.State) { s.OriginalPVC = nil }
 
 // stopped server of an instance that lives.
 func stopped(s *instance.State) { s.XR.Status.Deletion = &v1.DeletionStatus{Fence: true} }
@@ -216,7 +216,7 @@ func chosen(s *instance.State) {
 // left by the earlier namespace.
 func left(s *instance.State) {
 	chosen(s)
-	s.Inheritance = backupsOn("pvc-0", earlierUID)
+	s.EarlierBackupPV = backupsOn("pvc-0", earlierUID)
 }
 
 // backupsOn a volume that is kept for a namespace.

@@ -73,8 +73,8 @@ const (
 	MarkFailed  Action = "MarkFailed"
 	// MarkNoData writes on the XR that there is nothing to lose.
 	MarkNoData Action = "MarkNoData"
-	// KeepPassword copies the password of root into the record's Secret.
-	KeepPassword Action = "KeepPassword"
+	// SavePassword copies the password of root into the record's Secret.
+	SavePassword Action = "SavePassword"
 	// NoteBackup writes on the volume of the backups what is proven: from then on it
 	// is. MarkProven says so in the record, and RecreateBackup makes it again where it is gone.
 	NoteBackup     Action = "NoteBackup"

@@ -21,7 +21,7 @@ import (
 func (p *Performer) createBackupPVC(ctx context.Context, s *instance.State, _ Step) error {
 	switch v := s.BackupPV; {
 	case v != nil:
-		if err := p.updateObject(ctx, v, func() { v.Spec.ClaimRef = reservedFor(s.Place().Namespace, s.Place().Backup) }); err != nil {
+		if err := p.updateObject(ctx, v, func() { v.Spec.ClaimRef = reservedFor(s.JobLocation().Namespace, s.JobLocation().Backup) }); err != nil {
 			return err
 		}
 	case v == nil && s.HostPath():

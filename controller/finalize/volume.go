@@ -25,7 +25,7 @@ func backupPVC(s *instance.State, class *string) *corev1.PersistentVolumeClaim {
 	size, _ := wantedSize(s)
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.Place().Namespace, Name: s.Place().Backup, Labels: backupLabels(s.Life), Annotations: job.Annotations(s.Life),
+			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Backup, Labels: backupLabels(s.Life), Annotations: job.Annotations(s.Life),
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -59,7 +59,7 @@ func backupPV(s *instance.State) *corev1.PersistentVolume {
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: size},
-			ClaimRef:                      reservedFor(s.Place().Namespace, s.Place().Backup),
+			ClaimRef:                      reservedFor(s.JobLocation().Namespace, s.JobLocation().Backup),
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			NodeAffinity:                  s.DataPV.Spec.NodeAffinity,
 		},

@@ -39,7 +39,7 @@ type Archives struct {
 func (g *Gatherer) Archives(ctx context.Context, k Key) (*Archives, error) {
 	lives, err := g.Gather(ctx, k)
 	if kerrors.IsNotFound(err) || apimeta.IsNoMatchError(err) {
-		lives, err = g.uninstalled(ctx, k)
+		lives, err = g.statesWithoutKind(ctx, k)
 	}
 	if err != nil {
 		return nil, err
@@ -51,11 +51,11 @@ func (g *Gatherer) Archives(ctx context.Context, k Key) (*Archives, error) {
 	if a.Volumes, err = g.backupPVs(ctx, a.Life); err != nil {
 		return nil, err
 	}
-	if a.Claim, err = g.claim(ctx, k.Namespace, a.Life.BackupPVCName()); err != nil {
+	if a.Claim, err = g.readPVC(ctx, k.Namespace, a.Life.BackupPVCName()); err != nil {
 		return nil, err
 	}
-	a.arrange()
-	return a, g.erasing(ctx, a)
+	a.sortNotes()
+	return a, g.readEraseJobs(ctx, a)
 }
 
 // ArchivesOf an instance in short: without its lives, Jobs and claims. It tells where
@@ -65,12 +65,12 @@ func ArchivesOf(k Key, records []v1.MySQLBackup, volumes []metav1.PartialObjectM
 	for i := range volumes {
 		a.Volumes = append(a.Volumes, corev1.PersistentVolume{ObjectMeta: volumes[i].ObjectMeta})
 	}
-	a.arrange()
+	a.sortNotes()
 	return a
 }
 
-// erasing Jobs, with what their pods say.
-func (g *Gatherer) erasing(ctx context.Context, a *Archives) error {
+// readEraseJobs that remove archives, with what their pods say.
+func (g *Gatherer) readEraseJobs(ctx context.Context, a *Archives) error {
 	for i := range a.Records {
 		r := &a.Records[i]
 		if r.DeletionTimestamp == nil {
@@ -78,7 +78,7 @@ func (g *Gatherer) erasing(ctx context.Context, a *Archives) error {
 		}
 		life := a.Life
 		life.XR = r.Spec.Instance.XR
-		j, err := g.job(ctx, &State{Life: life}, life.Namespace, life.EraseJobName())
+		j, err := g.readJob(ctx, &State{Life: life}, life.Namespace, life.EraseJobName())
 		if err != nil {
 			return err
 		}
@@ -86,21 +86,21 @@ func (g *Gatherer) erasing(ctx context.Context, a *Archives) error {
 			continue
 		}
 		a.Erasing[r.Name] = j
-		if err := g.heard(ctx, j, v1.ComponentErase); err != nil {
+		if err := g.readJobReport(ctx, j, v1.ComponentErase); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// heard of the pods of a Job what keeps them from running.
-func (g *Gatherer) heard(ctx context.Context, j *Job, component string) error {
+// readJobReport asks the pods of a Job what keeps them from running.
+func (g *Gatherer) readJobReport(ctx context.Context, j *Job, component string) error {
 	l := &corev1.PodList{}
 	if err := g.Reader.List(ctx, l, client.InNamespace(j.Namespace), client.MatchingLabels{v1.LabelXR: j.Labels[v1.LabelXR], v1.LabelComponent: component}); err != nil {
 		return fmt.Errorf("cannot list pods: %w", err)
 	}
 	for i := range l.Items {
-		j.troubled(&l.Items[i].Status)
+		j.notePodFailure(&l.Items[i].Status)
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (a *Archives) LifeOf(xr types.UID) *State {
 	return nil
 }
 
-func (a *Archives) arrange() {
+func (a *Archives) sortNotes() {
 	newestFirst(a.Records)
 	a.Notes = NotesOf(a.Volumes, a.Life)
 }

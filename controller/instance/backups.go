@@ -13,36 +13,36 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// backups have a claim, or a volume that an earlier claim was bound to.
-func (g *Gatherer) backups(ctx context.Context, s *State) error {
+// readBackupPVs, which have a PVC, or a volume that an earlier claim was bound to.
+func (g *Gatherer) readBackupPVs(ctx context.Context, s *State) error {
 	var err error
-	if s.BackupPVC, err = g.claim(ctx, s.Place().Namespace, s.Place().Backup); err != nil {
+	if s.BackupPVC, err = g.readPVC(ctx, s.JobLocation().Namespace, s.JobLocation().Backup); err != nil {
 		return err
 	}
 	if s.BackupPV, err = g.backupPV(ctx, s); err != nil {
 		return err
 	}
-	if s.Inheritance, err = g.inheritance(ctx, s); err != nil {
+	if s.EarlierBackupPV, err = g.findEarlierBackupPV(ctx, s); err != nil {
 		return err
 	}
-	next := s.Inheritance
+	next := s.EarlierBackupPV
 	if next == nil && s.BackupPVC == nil {
 		next = s.BackupPV
 	}
-	if s.BackupBusy, err = g.busy(ctx, next); err != nil || s.Inheritance == nil {
+	if s.BackupBusy, err = g.isStillBound(ctx, next); err != nil || s.EarlierBackupPV == nil {
 		return err
 	}
-	s.Restore, err = g.job(ctx, s, s.Life.Namespace, s.Life.RestoreJobName())
+	s.Restore, err = g.readJob(ctx, s, s.Life.Namespace, s.Life.RestoreJobName())
 	return err
 }
 
-// busy is true while the claim that a volume names is there.
-func (g *Gatherer) busy(ctx context.Context, v *corev1.PersistentVolume) (bool, error) {
+// isStillBound is true while the PVC that a volume names is there.
+func (g *Gatherer) isStillBound(ctx context.Context, v *corev1.PersistentVolume) (bool, error) {
 	if v == nil || v.Spec.ClaimRef == nil || v.Spec.ClaimRef.UID == "" {
 		return false, nil
 	}
 	ref := v.Spec.ClaimRef
-	c, err := g.claim(ctx, ref.Namespace, ref.Name)
+	c, err := g.readPVC(ctx, ref.Namespace, ref.Name)
 	return c != nil && c.UID == ref.UID, err
 }
 
@@ -53,10 +53,10 @@ func (g *Gatherer) backupPV(ctx context.Context, s *State) (*corev1.PersistentVo
 		return g.findBackups(ctx, s, func(v *corev1.PersistentVolume) bool {
 			return NamespaceOf(v) != "" && NamespaceOf(v) == s.NamespaceUID()
 		})
-	case c.Spec.VolumeName == "" || !s.historic():
+	case c.Spec.VolumeName == "" || !s.needsRecords():
 		return nil, nil //nolint:nilnil // No volume, or nobody asks.
 	}
-	v, err := get(ctx, g.Reader, &corev1.PersistentVolume{}, "", s.BackupPVC.Spec.VolumeName)
+	v, err := getObject(ctx, g.Reader, &corev1.PersistentVolume{}, "", s.BackupPVC.Spec.VolumeName)
 	if err != nil || v == nil || !Bound(v, s.BackupPVC) {
 		return nil, err
 	}
@@ -91,24 +91,24 @@ func (s *State) backupsOf(v *corev1.PersistentVolume) bool {
 	return ref == nil || ref.Namespace == v1.RescueNamespace || ref.Namespace == s.Life.Namespace && ref.Name == s.Life.BackupPVCName()
 }
 
-// inheritance is the volume of the backup that the function chose, where an
+// findEarlierBackupPV is the volume of the backup that the function chose, where an
 // earlier namespace left it.
-func (g *Gatherer) inheritance(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
-	r := s.Inherited()
+func (g *Gatherer) findEarlierBackupPV(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
+	r := s.ChosenEarlierBackup()
 	if r == nil {
 		return nil, nil //nolint:nilnil // There is nothing to inherit.
 	}
 	return g.findBackups(ctx, s, func(v *corev1.PersistentVolume) bool {
 		here := NamespaceOf(v) == s.NamespaceUID() || s.BackupPVC != nil && Bound(v, s.BackupPVC)
-		return !here && Holds(v) && HasBackupsOf(v, r.Spec.Instance.NamespaceUID)
+		return !here && HasFinalizer(v) && HasBackupsOf(v, r.Spec.Instance.NamespaceUID)
 	})
 }
 
-// Inherited is the backup of an earlier namespace that this life is to be
+// ChosenEarlierBackup is the backup of an earlier namespace that this life is to be
 // restored from, or nil. Only the function writes status.restore, and it chooses
 // such a backup only where the platform allows it.
-func (s *State) Inherited() *v1.MySQLBackup {
-	if s.XR == nil || s.XR.Dying() || s.XR.Status.Started || !s.Home() {
+func (s *State) ChosenEarlierBackup() *v1.MySQLBackup {
+	if s.XR == nil || s.XR.IsDeleting() || s.XR.Status.Started || !s.InOwnNamespace() {
 		return nil
 	}
 	chosen := s.XR.Status.Restore
@@ -137,10 +137,10 @@ func (s *State) backupNamed(name string) *v1.MySQLBackup {
 	return r
 }
 
-// Disinherited is true if the volume of such a backup cannot be found. A new one
+// EarlierBackupPVMissing is true if the volume of such a backup cannot be found. A new one
 // would be in its way when it comes back.
-func (s *State) Disinherited() bool {
-	return s.Inherited() != nil && s.Inheritance == nil && s.BackupPVC == nil && s.BackupPV == nil
+func (s *State) EarlierBackupPVMissing() bool {
+	return s.ChosenEarlierBackup() != nil && s.EarlierBackupPV == nil && s.BackupPVC == nil && s.BackupPV == nil
 }
 
 // Foreign is true if a proven backup is from an earlier namespace of the same

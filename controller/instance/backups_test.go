@@ -102,21 +102,21 @@ func TestGatherBackups(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			have := append(slices.Clone(tc.have), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), Keeper: "system", Clock: time.Now}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), SystemNamespace: "system", Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			if err != nil || len(lives) != 1 {
 				t.Fatalf("%d lives, %v", len(lives), err)
 			}
 			s := lives[0]
-			got := want{Busy: s.BackupBusy, Restore: s.Restore != nil, Trouble: strings.Contains(s.Trouble, usual)}
+			got := want{Busy: s.BackupBusy, Restore: s.Restore != nil, Trouble: strings.Contains(s.PodFailure, usual)}
 			if s.BackupPVC != nil {
 				got.Claim = s.BackupPVC.Spec.VolumeName
 			}
 			if s.BackupPV != nil {
 				got.Volume = s.BackupPV.Name
 			}
-			if s.Inheritance != nil {
-				got.Inheritance = s.Inheritance.Name
+			if s.EarlierBackupPV != nil {
+				got.Inheritance = s.EarlierBackupPV.Name
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)

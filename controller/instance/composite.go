@@ -76,7 +76,7 @@ func Decode(u *unstructured.Unstructured) (*Composite, error) {
 
 		Conditions []metav1.Condition `json:"conditions"`
 	}{}
-	if err := errors.Join(c.decodeSpec(), convert(u.Object["status"], &status)); err != nil {
+	if err := errors.Join(c.decodeSpec(), convertJSON(u.Object["status"], &status)); err != nil {
 		return nil, fmt.Errorf("cannot read %s %q: %w", u.GetKind(), u.GetName(), err)
 	}
 	c.Status, c.Conditions = status.MySQLStatus, status.Conditions
@@ -84,7 +84,7 @@ func Decode(u *unstructured.Unstructured) (*Composite, error) {
 	return c, nil
 }
 
-func convert(from, into any) error {
+func convertJSON(from, into any) error {
 	raw, err := json.Marshal(from)
 	if err != nil {
 		return err
@@ -92,38 +92,38 @@ func convert(from, into any) error {
 	return json.Unmarshal(raw, into)
 }
 
-// Protected is true if our finalizer is on it.
-func (c *Composite) Protected() bool { return controllerutil.ContainsFinalizer(c, v1.Finalizer) }
+// HasFinalizer is true if our finalizer is on it.
+func (c *Composite) HasFinalizer() bool { return controllerutil.ContainsFinalizer(c, v1.Finalizer) }
 
-// Composing is true while Crossplane may still apply something for an XR.
-func (c *Composite) Composing() bool {
+// IsComposing is true while Crossplane may still apply something for an XR.
+func (c *Composite) IsComposing() bool {
 	return controllerutil.ContainsFinalizer(c, FinalizerCrossplane)
 }
 
-// Dying is true once it is being deleted.
-func (c *Composite) Dying() bool { return c.GetDeletionTimestamp() != nil }
+// IsDeleting is true once it is being deleted.
+func (c *Composite) IsDeleting() bool { return c.GetDeletionTimestamp() != nil }
 
-// Serving is true while the server takes clients, as the function says.
-func (c *Composite) Serving() bool {
+// IsServing is true while the server takes clients, as the function says.
+func (c *Composite) IsServing() bool {
 	return slices.ContainsFunc(c.Conditions, func(x metav1.Condition) bool {
 		return x.Type == v1.ConditionServing && x.Status == metav1.ConditionTrue
 	})
 }
 
-// Beginning is true while pods of a living instance are to run and its server
+// IsBeginning is true while pods of a living instance are to run and its server
 // takes no clients.
-func (c *Composite) Beginning() bool {
+func (c *Composite) IsBeginning() bool {
 	r := c.Status.Restore
-	return !c.Dying() && !c.Serving() && (c.Status.Started || r != nil && r.Phase == v1.RestoreRunning)
+	return !c.IsDeleting() && !c.IsServing() && (c.Status.Started || r != nil && r.Phase == v1.RestoreRunning)
 }
 
 // decodeSpec of either API.
 func (c *Composite) decodeSpec() error {
 	if c.GroupVersionKind().Group != v1.GroupDatabase {
-		return convert(c.Object["spec"], &c.Spec)
+		return convertJSON(c.Object["spec"], &c.Spec)
 	}
 	spec := v1.XDatabaseSpec{}
-	err := convert(c.Object["spec"], &spec)
+	err := convertJSON(c.Object["spec"], &spec)
 	c.Spec, c.Type = spec.AsMySQL(), spec.Type
 	return err
 }

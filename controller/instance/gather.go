@@ -25,9 +25,9 @@ type Gatherer struct {
 	Reader client.Reader
 	// Logs of Jobs.
 	Logs Logs
-	// Keeper is the controller's own namespace, which holds the passwords of
+	// SystemNamespace is the controller's own namespace, which holds the passwords of
 	// records.
-	Keeper string
+	SystemNamespace string
 	// Clock, which tests stop.
 	Clock func() time.Time
 }
@@ -39,29 +39,29 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is of a kind that is not looked after", k)
 	}
-	ns, err := get(ctx, g.Reader, &corev1.Namespace{}, "", k.Namespace)
+	ns, err := getObject(ctx, g.Reader, &corev1.Namespace{}, "", k.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	claim, xrs, err := g.composites(ctx, k, kind, ns)
+	claim, xrs, err := g.findComposites(ctx, k, kind, ns)
 	if err != nil {
 		return nil, err
 	}
-	ghosts, err := g.lost(ctx, k, kind, xrs)
+	ghosts, err := g.findOrphans(ctx, k, kind, xrs)
 	if err != nil {
 		return nil, err
 	}
 	xrs = append(ghosts, xrs...)
 	if len(xrs) == 0 {
-		return g.nobody(ctx, k, ns, claim)
+		return g.statesWithoutXR(ctx, k, ns, claim)
 	}
 	out := make([]*State, 0, len(xrs))
 	for i, xr := range xrs {
-		s := &State{Life: k.Life(xr.GetUID()), Now: g.Clock(), Namespace: ns, XR: xr, Lost: i < len(ghosts), Earlier: i > 0 && ends(xrs[0], claim, ns), Superseded: superseded(xr, claim, ns)}
+		s := &State{Life: k.Life(xr.GetUID()), Now: g.Clock(), Namespace: ns, XR: xr, Orphaned: i < len(ghosts), PredecessorTerminating: i > 0 && isEnding(xrs[0], claim, ns), OrphanedFromClaim: isOrphanedFromClaim(xr, claim, ns)}
 		if claim != nil && claim.Composite == xr.GetName() {
 			s.Claim = claim
 		}
-		if err := g.life(ctx, s); err != nil {
+		if err := g.readLife(ctx, s); err != nil {
 			return nil, err
 		}
 		out = append(out, s)
@@ -69,49 +69,51 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	return out, nil
 }
 
-// nobody lives under the name: there may be volumes all the same.
-func (g *Gatherer) nobody(ctx context.Context, k Key, ns *corev1.Namespace, claim *Composite) ([]*State, error) {
+// statesWithoutXR, where nobody lives under the name: there may be volumes all the same.
+func (g *Gatherer) statesWithoutXR(ctx context.Context, k Key, ns *corev1.Namespace, claim *Composite) ([]*State, error) {
 	s := &State{Life: k.Life(""), Now: g.Clock(), Namespace: ns, Claim: claim}
-	return []*State{s}, errors.Join(g.volumes(ctx, s), g.backups(ctx, s))
+	return []*State{s}, errors.Join(g.readDataVolumes(ctx, s), g.readBackupPVs(ctx, s))
 }
 
-// life reads what a decision about this life can depend on.
-func (g *Gatherer) life(ctx context.Context, s *State) error {
-	if s.historic() { // First: the record knows the namespace when the volume is gone.
-		if err := errors.Join(g.records(ctx, s), g.notes(ctx, s)); err != nil {
+// readLife reads what a decision about this life can depend on.
+func (g *Gatherer) readLife(ctx context.Context, s *State) error {
+	if s.needsRecords() { // First: the record knows the namespace when the volume is gone.
+		if err := errors.Join(g.readRecords(ctx, s), g.readNotes(ctx, s)); err != nil {
 			return err
 		}
 	}
-	if err := g.volumes(ctx, s); err != nil {
+	if err := g.readDataVolumes(ctx, s); err != nil {
 		return err
 	}
-	if err := g.backups(ctx, s); err != nil {
+	if err := g.readBackupPVs(ctx, s); err != nil {
 		return err
 	}
 	s.readBoundNotes()
-	if s.XR.Dying() {
-		return g.ending(ctx, s)
+	if s.XR.IsDeleting() {
+		return g.readForDeletion(ctx, s)
 	}
 	going := func(c *corev1.PersistentVolumeClaim) bool { return c != nil && c.DeletionTimestamp != nil }
 	if going(s.DataPVC) || going(s.BackupPVC) { // A restore that has ended holds both.
 		var err error
-		if s.Restore, err = g.job(ctx, s, s.Life.Namespace, s.Life.RestoreJobName()); err != nil {
+		if s.Restore, err = g.readJob(ctx, s, s.Life.Namespace, s.Life.RestoreJobName()); err != nil {
 			return err
 		}
 	}
 	if going(s.DataPVC) {
-		return g.pods(ctx, s)
+		return g.readPods(ctx, s)
 	}
-	return g.trouble(ctx, s)
+	return g.readPodFailure(ctx, s)
 }
 
-// historic is true while a decision depends on the backups of all lives.
-func (s *State) historic() bool { return s.XR != nil && (s.XR.Dying() || !s.XR.Status.Started) }
+// needsRecords is true while a decision depends on the backups of all lives.
+func (s *State) needsRecords() bool {
+	return s.XR != nil && (s.XR.IsDeleting() || !s.XR.Status.Started)
+}
 
-// composites are the claim and its XRs. Labels are where to look; whose an XR is
+// findComposites are the claim and its XRs. Labels are where to look; whose an XR is
 // stands in its spec. The claim is read after the list, so that one made in between
 // disowns no XR.
-func (g *Gatherer) composites(ctx context.Context, k Key, kind Kind, ns *corev1.Namespace) (*Composite, []*Composite, error) {
+func (g *Gatherer) findComposites(ctx context.Context, k Key, kind Kind, ns *corev1.Namespace) (*Composite, []*Composite, error) {
 	l := &unstructured.UnstructuredList{}
 	l.SetGroupVersionKind(kind.XR)
 	if err := g.Reader.List(ctx, l, XRsOf(k)); err != nil {
@@ -125,12 +127,12 @@ func (g *Gatherer) composites(ctx context.Context, k Key, kind Kind, ns *corev1.
 		}
 		out = append(out, xr)
 	}
-	claim, err := g.composite(ctx, kind.Claim, k.Namespace, k.Name)
+	claim, err := g.readComposite(ctx, kind.Claim, k.Namespace, k.Name)
 	if err != nil {
 		return nil, nil, err
 	}
 	if claim != nil && claim.Composite != "" && !slices.ContainsFunc(out, func(x *Composite) bool { return x.GetName() == claim.Composite }) {
-		xr, err := g.composite(ctx, kind.XR, "", claim.Composite)
+		xr, err := g.readComposite(ctx, kind.XR, "", claim.Composite)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -142,21 +144,21 @@ func (g *Gatherer) composites(ctx context.Context, k Key, kind Kind, ns *corev1.
 		r := x.Spec.ClaimRef
 		return r == nil || r.Kind != k.Kind || r.Namespace != k.Namespace || r.Name != k.Name
 	})
-	slices.SortStableFunc(out, func(a, b *Composite) int { return order(ends(b, claim, ns), ends(a, claim, ns)) })
+	slices.SortStableFunc(out, func(a, b *Composite) int { return trueFirst(isEnding(b, claim, ns), isEnding(a, claim, ns)) })
 	return claim, out, nil
 }
 
-// ends is true if an XR is being deleted, or is to be.
-func ends(xr, claim *Composite, ns *corev1.Namespace) bool {
-	return xr.Dying() || superseded(xr, claim, ns)
+// isEnding is true if an XR is being deleted, or is to be.
+func isEnding(xr, claim *Composite, ns *corev1.Namespace) bool {
+	return xr.IsDeleting() || isOrphanedFromClaim(xr, claim, ns)
 }
 
-// superseded is true if the claim that an XR is of has bound another one, which
+// isOrphanedFromClaim is true if the claim that an XR is of has bound another one, which
 // is for good, or was taken from it and cannot come back because its namespace
 // goes. Crossplane leaves such an XR as it is.
-func superseded(xr, claim *Composite, ns *corev1.Namespace) bool {
+func isOrphanedFromClaim(xr, claim *Composite, ns *corev1.Namespace) bool {
 	switch {
-	case xr.Dying():
+	case xr.IsDeleting():
 		return false
 	case claim == nil:
 		return ns == nil || ns.DeletionTimestamp != nil
@@ -164,7 +166,7 @@ func superseded(xr, claim *Composite, ns *corev1.Namespace) bool {
 	return claim.Composite != "" && claim.Composite != xr.GetName()
 }
 
-func order(a, b bool) int {
+func trueFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -174,8 +176,8 @@ func order(a, b bool) int {
 	return -1
 }
 
-func (g *Gatherer) composite(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*Composite, error) {
-	u, err := get(ctx, g.Reader, newObject(kind), namespace, name)
+func (g *Gatherer) readComposite(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*Composite, error) {
+	u, err := getObject(ctx, g.Reader, newObject(kind), namespace, name)
 	if u == nil || err != nil {
 		return nil, err
 	}
@@ -195,41 +197,41 @@ func Records(ctx context.Context, from client.Reader, of v1.Instance) ([]v1.MySQ
 	}), nil
 }
 
-// records of the instance, newest first, in the function's order.
-func (g *Gatherer) records(ctx context.Context, s *State) error {
+// readRecords of the instance, newest first, in the function's order.
+func (g *Gatherer) readRecords(ctx context.Context, s *State) error {
 	var err error
 	if s.Records, err = Records(ctx, g.Reader, s.Life); err != nil {
 		return err
 	}
 	newestFirst(s.Records)
-	if !s.XR.Dying() {
+	if !s.XR.IsDeleting() {
 		return nil
 	}
-	s.Password, err = get(ctx, g.Reader, metadata(corev1.SchemeGroupVersion.WithKind("Secret")), g.Keeper, s.Life.RecordName())
-	s.PasswordKept = s.Password != nil && s.Password.Annotations[v1.AnnotationFinal] == string(s.Life.XR)
+	s.Password, err = getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.SystemNamespace, s.Life.RecordName())
+	s.PasswordSaved = s.Password != nil && s.Password.Annotations[v1.AnnotationFinal] == string(s.Life.XR)
 	return err
 }
 
-// ending reads what a deletion has to deal with.
-func (g *Gatherer) ending(ctx context.Context, s *State) error {
-	d, err := get(ctx, g.Reader, &appsv1.Deployment{}, s.Life.Namespace, s.Life.DeploymentName())
+// readForDeletion reads what a deletion has to deal with.
+func (g *Gatherer) readForDeletion(ctx context.Context, s *State) error {
+	d, err := getObject(ctx, g.Reader, &appsv1.Deployment{}, s.Life.Namespace, s.Life.DeploymentName())
 	if err != nil {
 		return err
 	}
-	if d != nil && s.owns(d) {
+	if d != nil && s.ownsObject(d) {
 		s.Deployment = d
 	}
-	if err := g.jobs(ctx, s); err != nil {
+	if err := g.readJobs(ctx, s); err != nil {
 		return err
 	}
-	if err := g.pods(ctx, s); err != nil {
+	if err := g.readPods(ctx, s); err != nil {
 		return err
 	}
-	return g.rest(ctx, s)
+	return g.readLeftovers(ctx, s)
 }
 
-// owns is true if an object was made for this life.
-func (s *State) owns(o client.Object) bool {
+// ownsObject is true if an object was made for this life.
+func (s *State) ownsObject(o client.Object) bool {
 	if s.XR == nil {
 		return o.GetLabels()[v1.LabelInstance] == s.Life.Key()
 	}
@@ -237,8 +239,8 @@ func (s *State) owns(o client.Object) bool {
 	return o.GetLabels()[v1.LabelXR] == string(s.XR.GetUID()) || c != nil && c.UID == s.XR.GetUID()
 }
 
-// get an object, or nil where there is none.
-func get[T client.Object](ctx context.Context, r client.Reader, o T, namespace, name string) (T, error) {
+// getObject is an object, or nil where there is none.
+func getObject[T client.Object](ctx context.Context, r client.Reader, o T, namespace, name string) (T, error) {
 	var none T
 	err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
 	switch {
@@ -250,7 +252,7 @@ func get[T client.Object](ctx context.Context, r client.Reader, o T, namespace, 
 	return o, nil
 }
 
-func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	m := &metav1.PartialObjectMetadata{}
 	m.SetGroupVersionKind(kind)
 	return m

@@ -139,11 +139,11 @@ type summary struct {
 }
 
 func summarize(s *State) summary {
-	out := summary{Lost: s.Lost, Earlier: s.Earlier, Superseded: s.Superseded}
-	if s.Origin != nil {
-		out.Origin = s.Origin.Namespace + "/" + s.Origin.Name
+	out := summary{Lost: s.Orphaned, Earlier: s.PredecessorTerminating, Superseded: s.OrphanedFromClaim}
+	if s.OriginalPVC != nil {
+		out.Origin = s.OriginalPVC.Namespace + "/" + s.OriginalPVC.Name
 	}
-	for _, j := range s.Strays {
+	for _, j := range s.MisplacedJobs {
 		out.Strays = append(out.Strays, j.GetName())
 	}
 	if s.XR != nil {
@@ -226,7 +226,7 @@ func TestGather(t *testing.T) {
 			if !tc.noNamespace {
 				tc.have = append(tc.have, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
 			}
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.have...).Build(), Keeper: "system", Clock: time.Now}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.have...).Build(), SystemNamespace: "system", Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			if err != nil {
 				t.Fatal(err)
@@ -257,7 +257,7 @@ func TestGatherKinds(t *testing.T) {
 	pvc := dataPVC(Key{Kind: v1.KindDatabase, Namespace: "default", Name: "db"}.Life("uid-y").Labels())
 	pvc.Name = "db.database-pvc"
 	have := []client.Object{boundClaim("x"), xr("x", "uid-1", "db", false), dataPVC(life.Labels()), claim, database, pvc, record("a", "db", 1)}
-	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), Keeper: "system", Clock: time.Now}
+	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), SystemNamespace: "system", Clock: time.Now}
 	for kind, want := range map[string]summary{
 		v1.KindMySQL:    {XR: "x", Claim: "db", DataPVC: "db-pvc", Records: []string{"a"}},
 		v1.KindDatabase: {XR: "y", Claim: "db", DataPVC: "db.database-pvc"},
@@ -327,7 +327,7 @@ func TestDoubt(t *testing.T) {
 				return c.List(ctx, l, opts...)
 			},
 		}).Build()
-		g := &Gatherer{Reader: c, Keeper: "system", Clock: time.Now}
+		g := &Gatherer{Reader: c, SystemNamespace: "system", Clock: time.Now}
 		if _, err := g.Gather(context.Background(), key); !errors.Is(err, errBoom) {
 			t.Errorf("read %d failed, and Gather says %v", reads, err)
 		}
@@ -390,13 +390,13 @@ func TestMeanwhile(t *testing.T) {
 					return c.List(ctx, l, opts...)
 				},
 			}).Build()
-			g := &Gatherer{Reader: c, Keeper: "system", Clock: time.Now}
+			g := &Gatherer{Reader: c, SystemNamespace: "system", Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, summarize(lives[0])); diff != "" || lives[0].Stale() != tc.stale {
-				t.Errorf("%s Stale: %t\n-want, +got:\n%s", tc.reason, lives[0].Stale(), diff)
+			if diff := cmp.Diff(tc.want, summarize(lives[0])); diff != "" || lives[0].IsDataPVReservedElsewhere() != tc.stale {
+				t.Errorf("%s Stale: %t\n-want, +got:\n%s", tc.reason, lives[0].IsDataPVReservedElsewhere(), diff)
 			}
 		})
 	}
@@ -425,12 +425,12 @@ func TestListen(t *testing.T) {
 		"Empty": {reason: "Nor is an empty object.", job: pod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "{}"}}),
 			want: func(j *Job) bool { return j.Report == nil }},
 		"Waiting": {reason: "People read the kubelet's words.", job: pod(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}),
-			want: func(j *Job) bool { return j.Trouble == "ImagePullBackOff: no such image" }},
+			want: func(j *Job) bool { return j.PodFailure == "ImagePullBackOff: no such image" }},
 		"Foreign": {reason: "Who writes a report may be no agent.", job: pod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"verify","error":"\u001b[2Jbad\u202eworse","version":"8\u0000"}`}}),
 			want: func(j *Job) bool { return j.Report.Error == "[2Jbad worse" && j.Report.Version == "8" }},
 		"Registry": {reason: "A kubelet repeats what a registry says.", job: pod(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no\x1b[2J\nimage\xff" + strings.Repeat("x", 4096)}}),
 			want: func(j *Job) bool {
-				return strings.HasPrefix(j.Trouble, "ErrImagePull: no [2J image xxx") && len(j.Trouble) <= maxTrouble
+				return strings.HasPrefix(j.PodFailure, "ErrImagePull: no [2J image xxx") && len(j.PodFailure) <= maxTrouble
 			}},
 		"Progress": {reason: "The last line that is one.", job: pod(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}),
 			want: func(j *Job) bool { return j.Progress != nil && j.Progress.Percent == 42 }},
@@ -438,7 +438,7 @@ func TestListen(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			g := &Gatherer{Logs: logs("copy: 7% (7 of 100 MiB, 9 MiB/s)\ncopy: 42% (42 of 100 MiB, 9 MiB/s)\nother\n")}
-			if g.listen(context.Background(), tc.job); !tc.want(tc.job) {
+			if g.readPodReports(context.Background(), tc.job); !tc.want(tc.job) {
 				t.Error(tc.reason)
 			}
 		})

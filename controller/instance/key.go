@@ -41,13 +41,13 @@ func (k Kind) OfClaim(o client.Object) []Key {
 // OfXR is the key of an XR's claim; none where it has no claim.
 func (k Kind) OfXR(o client.Object) []Key {
 	l := o.GetLabels()
-	return k.known(Key{Kind: k.Claim.Kind, Namespace: l[labelClaimNamespace], Name: l[labelClaimName]})
+	return k.knownKeys(Key{Kind: k.Claim.Kind, Namespace: l[labelClaimNamespace], Name: l[labelClaimName]})
 }
 
 // OfAnnotated is the key that a volume or Job carries in its annotations.
 func (k Kind) OfAnnotated(o client.Object) []Key {
 	a := o.GetAnnotations()
-	return k.known(Key{Kind: a[v1.AnnotationClaimKind], Namespace: a[v1.AnnotationClaimNamespace], Name: a[v1.AnnotationClaimName]})
+	return k.knownKeys(Key{Kind: a[v1.AnnotationClaimKind], Namespace: a[v1.AnnotationClaimNamespace], Name: a[v1.AnnotationClaimName]})
 }
 
 // OfRecord is the key of the instance that was backed up.
@@ -57,12 +57,12 @@ func (k Kind) OfRecord(o client.Object) []Key {
 		return nil
 	}
 	i := r.Spec.Instance
-	return k.known(Key{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name})
+	return k.knownKeys(Key{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name})
 }
 
-// known keys of this kind only: annotations and labels are a hint of what to look at, and
+// knownKeys of this kind only: annotations and labels are a hint of what to look at, and
 // whoever writes them can only make us look.
-func (k Kind) known(key Key) []Key {
+func (k Kind) knownKeys(key Key) []Key {
 	if key.Kind != k.Claim.Kind || key.Namespace == "" || key.Name == "" {
 		return nil
 	}

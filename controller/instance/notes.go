@@ -94,8 +94,8 @@ func (g *Gatherer) backupPVs(ctx context.Context, of v1.Instance) ([]corev1.Pers
 	return l.Items, nil
 }
 
-// notes of all backups of the instance, newest first.
-func (g *Gatherer) notes(ctx context.Context, s *State) error {
+// readNotes of all backups of the instance, newest first.
+func (g *Gatherer) readNotes(ctx context.Context, s *State) error {
 	volumes, err := g.backupPVs(ctx, s.Life)
 	s.Notes = NotesOf(volumes, s.Life)
 	return err
@@ -105,7 +105,7 @@ func (g *Gatherer) notes(ctx context.Context, s *State) error {
 // of theirs whatever its labels say.
 func (s *State) readBoundNotes() {
 	v := s.BackupPV
-	if v == nil || !s.historic() || slices.ContainsFunc(s.Notes, func(n Note) bool { return n.Volume == v.Name }) {
+	if v == nil || !s.needsRecords() || slices.ContainsFunc(s.Notes, func(n Note) bool { return n.Volume == v.Name }) {
 		return
 	}
 	s.Notes = newestNotesFirst(append(s.Notes, NotesOn(v, s.Life)...))
@@ -121,13 +121,13 @@ func NotesOf(volumes []corev1.PersistentVolume, of v1.Instance) []Note {
 }
 
 func newestNotesFirst(notes []Note) []Note {
-	slices.SortFunc(notes, func(a, b Note) int { return order(b.after(&a), a.after(&b)) })
+	slices.SortFunc(notes, func(a, b Note) int { return trueFirst(b.isNewerThan(&a), a.isNewerThan(&b)) })
 	return notes
 }
 
-// after is true if a backup is newer than another. Nobody knows how old one is whose
+// isNewerThan is true if a backup is newer than another. Nobody knows how old one is whose
 // note cannot be read.
-func (n *Note) after(other *Note) bool {
+func (n *Note) isNewerThan(other *Note) bool {
 	if n.Unreadable != other.Unreadable {
 		return n.Unreadable
 	}
@@ -143,7 +143,7 @@ func (n *Note) asRecord() *v1.MySQLBackup {
 
 // newestFirst is the function's order.
 func newestFirst(records []v1.MySQLBackup) {
-	slices.SortFunc(records, func(a, b v1.MySQLBackup) int { return order(b.After(&a), a.After(&b)) })
+	slices.SortFunc(records, func(a, b v1.MySQLBackup) int { return trueFirst(b.After(&a), a.After(&b)) })
 }
 
 // Missing is the note of a backup that is newer than all records, and has none: who

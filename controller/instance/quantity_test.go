@@ -177,7 +177,7 @@ func FuzzDecode(f *testing.F) {
 
 // useAll that is asked of a composite.
 func useAll(c *Composite) {
-	for _, ask := range []func() bool{c.Protected, c.Composing, c.Dying, c.Serving, c.Beginning} {
+	for _, ask := range []func() bool{c.HasFinalizer, c.IsComposing, c.IsDeleting, c.IsServing, c.IsBeginning} {
 		ask()
 	}
 	size, _ := c.Spec.Size()

@@ -30,22 +30,22 @@ type State struct {
 	Claim *Composite
 	// XR; nil where there is none. One that is Lost is made up from what the volume
 	// says of it.
-	XR   *Composite
-	Lost bool
-	// Earlier is true if another life of the instance has not ended.
-	Earlier bool
-	// Superseded is true if the claim has bound another XR, or is gone and its
+	XR       *Composite
+	Orphaned bool
+	// PredecessorTerminating is true if another life of the instance has not ended.
+	PredecessorTerminating bool
+	// OrphanedFromClaim is true if the claim has bound another XR, or is gone and its
 	// namespace goes, and nobody has deleted this one.
-	Superseded bool
+	OrphanedFromClaim bool
 
 	// DataPVC and DataPV hold the database. Origin is the claim before
 	// it, where the DataPVC is another one at the life's Place: the server's, or
 	// one that a Job had beside it.
-	DataPVC *corev1.PersistentVolumeClaim
-	DataPV  *corev1.PersistentVolume
-	Origin  *corev1.PersistentVolumeClaim
-	// Taken is true if somebody else's claim has the name of DataPVC.
-	Taken bool
+	DataPVC     *corev1.PersistentVolumeClaim
+	DataPV      *corev1.PersistentVolume
+	OriginalPVC *corev1.PersistentVolumeClaim
+	// PVCNameConflict is true if somebody else's claim has the name of DataPVC.
+	PVCNameConflict bool
 	// Node whose folder the data is in, as the label that pods select it by; only
 	// where it is a hostPath volume that does not say so itself.
 	Node string
@@ -54,10 +54,10 @@ type State struct {
 	// earlier claim was bound to.
 	BackupPVC *corev1.PersistentVolumeClaim
 	BackupPV  *corev1.PersistentVolume
-	// Inheritance is the backup volume of an earlier namespace of the same name,
+	// EarlierBackupPV is the backup volume of an earlier namespace of the same name,
 	// with the backup on it that the function chose. It is none any more once it is
 	// this namespace's.
-	Inheritance *corev1.PersistentVolume
+	EarlierBackupPV *corev1.PersistentVolume
 	// BackupBusy is true while an earlier claim is still on Inheritance or, where
 	// there is none, on BackupPV.
 	BackupBusy bool
@@ -69,9 +69,9 @@ type State struct {
 	// are.
 	Notes []Note
 
-	// Trouble that keeps a pod of a living instance from running; empty where there
+	// PodFailure that keeps a pod of a living instance from running; empty where there
 	// is none. Read only while the server does not take clients.
-	Trouble string
+	PodFailure string
 
 	// The rest is read only during a deletion, pods also while the data PVC is
 	// being deleted, and Restore also then, while the backup PVC is, and while
@@ -83,15 +83,15 @@ type State struct {
 	Pods []corev1.Pod
 	// Jobs of this life.
 	Restore, Backup, Wipe, Prune *Job
-	// Strays are Jobs of this life at another place than the one where Jobs are to
+	// MisplacedJobs are Jobs of this life at another place than the one where Jobs are to
 	// run now.
-	Strays []client.Object
+	MisplacedJobs []client.Object
 	// Password is the Secret of the record's name; nil where there is none.
 	// PasswordKept is true if it was written after the fence.
-	Password     *metav1.PartialObjectMetadata
-	PasswordKept bool
-	// Rest is what else was made for this life.
-	Rest []client.Object
+	Password      *metav1.PartialObjectMetadata
+	PasswordSaved bool
+	// Leftovers is what else was made for this life.
+	Leftovers []client.Object
 }
 
 // A Job and what its newest pod says.
@@ -104,9 +104,9 @@ type Job struct {
 	Report *archive.Report
 	// Progress that its log showed last.
 	Progress *archive.Progress
-	// Trouble that keeps the pod from running, in the words of the kubelet or
+	// PodFailure that keeps the pod from running, in the words of the kubelet or
 	// scheduler.
-	Trouble string
+	PodFailure string
 }
 
 // Finished is the time of the Job's end, with true if it succeeded; nil while it
@@ -210,30 +210,30 @@ func (s *State) NamespaceUID() types.UID {
 	return s.Namespace.UID
 }
 
-// Stale is true if the data volume names a claim that is gone, or one at another
+// IsDataPVReservedElsewhere is true if the data volume names a claim that is gone, or one at another
 // place, so that the claim that is wanted cannot bind it.
-func (s *State) Stale() bool {
+func (s *State) IsDataPVReservedElsewhere() bool {
 	if s.DataPV == nil || s.DataPV.Spec.ClaimRef == nil {
 		return false
 	}
-	ref, p := s.DataPV.Spec.ClaimRef, s.Place()
+	ref, p := s.DataPV.Spec.ClaimRef, s.JobLocation()
 	if ref.Namespace != p.Namespace || ref.Name != p.Data {
 		return true
 	}
 	return ref.UID != "" && (s.DataPVC == nil || s.DataPVC.UID != ref.UID)
 }
 
-// Kept is true if the data volume stays whatever becomes of its claim.
-func (s *State) Kept() bool {
+// IsDataPVRetained is true if the data volume stays whatever becomes of its claim.
+func (s *State) IsDataPVRetained() bool {
 	v := s.DataPV
-	return v != nil && Holds(v) && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+	return v != nil && HasFinalizer(v) && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
 }
 
-// Fenced is true if a living instance's server must not run.
-func (s *State) Fenced() bool {
+// IsFenced is true if a living instance's server must not run.
+func (s *State) IsFenced() bool {
 	d := s.XR.Status.Deletion
 	return d != nil && d.Fence
 }
 
-// Holds is true if our finalizer is on an object.
-func Holds(o client.Object) bool { return controllerutil.ContainsFinalizer(o, v1.Finalizer) }
+// HasFinalizer is true if our finalizer is on an object.
+func HasFinalizer(o client.Object) bool { return controllerutil.ContainsFinalizer(o, v1.Finalizer) }

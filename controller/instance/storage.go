@@ -11,32 +11,32 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// volumes of the data. What a volume says of its claim is true of claims that are
+// readDataVolumes of the data. What a volume says of its claim is true of claims that are
 // looked for after it was read: one that was bound in between would look gone.
-func (g *Gatherer) volumes(ctx context.Context, s *State) error {
-	claim, err := g.claim(ctx, s.Life.Namespace, s.Life.DataPVCName())
+func (g *Gatherer) readDataVolumes(ctx context.Context, s *State) error {
+	claim, err := g.readPVC(ctx, s.Life.Namespace, s.Life.DataPVCName())
 	for err == nil {
-		if s.DataPVC = nil; claim != nil && s.owns(claim) {
+		if s.DataPVC = nil; claim != nil && s.ownsObject(claim) {
 			s.DataPVC = claim
 		}
-		if s.DataPV, err = g.dataPV(ctx, s); err != nil || !s.Stale() {
+		if s.DataPV, err = g.dataPV(ctx, s); err != nil || !s.IsDataPVReservedElsewhere() {
 			break
 		}
 		before := claim
-		if claim, err = g.claim(ctx, s.Life.Namespace, s.Life.DataPVCName()); uidOf(claim) == uidOf(before) {
+		if claim, err = g.readPVC(ctx, s.Life.Namespace, s.Life.DataPVCName()); uidOf(claim) == uidOf(before) {
 			break
 		}
 	}
 	if err != nil {
 		return err
 	}
-	s.Taken = claim != nil && s.DataPVC == nil && !s.Rescued()
-	if s.Rescued() {
-		if err := g.handle(ctx, s); err != nil {
+	s.PVCNameConflict = claim != nil && s.DataPVC == nil && !s.Relocated()
+	if s.Relocated() {
+		if err := g.readRelocatedPVC(ctx, s); err != nil {
 			return err
 		}
 	}
-	s.Node, err = g.node(ctx, s)
+	s.Node, err = g.findNode(ctx, s)
 	return err
 }
 
@@ -47,34 +47,34 @@ func uidOf(c *corev1.PersistentVolumeClaim) types.UID {
 	return c.UID
 }
 
-func (g *Gatherer) claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
-	return get(ctx, g.Reader, &corev1.PersistentVolumeClaim{}, namespace, name)
+func (g *Gatherer) readPVC(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	return getObject(ctx, g.Reader, &corev1.PersistentVolumeClaim{}, namespace, name)
 }
 
-// handle of the data at another place than its own.
-func (g *Gatherer) handle(ctx context.Context, s *State) error {
-	place := s.Place()
-	c, err := g.claim(ctx, place.Namespace, place.Data)
-	s.Origin, s.DataPVC = s.DataPVC, nil
+// readRelocatedPVC of the data at another place than its own.
+func (g *Gatherer) readRelocatedPVC(ctx context.Context, s *State) error {
+	place := s.JobLocation()
+	c, err := g.readPVC(ctx, place.Namespace, place.Data)
+	s.OriginalPVC, s.DataPVC = s.DataPVC, nil
 	switch {
-	case c != nil && s.owns(c):
+	case c != nil && s.ownsObject(c):
 		s.DataPVC = c
 	case c != nil:
-		s.Taken = true
+		s.PVCNameConflict = true
 	}
-	if err != nil || s.Origin != nil || place.Namespace == s.Life.Namespace {
+	if err != nil || s.OriginalPVC != nil || place.Namespace == s.Life.Namespace {
 		return err
 	}
 	// A life that lost its XR first had a handle beside its home.
-	if c, err = g.claim(ctx, s.Life.Namespace, place.Data); c != nil && s.owns(c) {
-		s.Origin = c
+	if c, err = g.readPVC(ctx, s.Life.Namespace, place.Data); c != nil && s.ownsObject(c) {
+		s.OriginalPVC = c
 	}
 	return err
 }
 
-// node that a hostPath volume was first used on. On another one its folder would
+// findNode that a hostPath volume was first used on. On another one its folder would
 // be empty, and an empty folder looks like nothing to lose.
-func (g *Gatherer) node(ctx context.Context, s *State) (string, error) {
+func (g *Gatherer) findNode(ctx context.Context, s *State) (string, error) {
 	if !s.HostPath() || s.DataPV.Spec.NodeAffinity != nil {
 		return "", nil
 	}
@@ -84,10 +84,10 @@ func (g *Gatherer) node(ctx context.Context, s *State) (string, error) {
 	}
 	for i := range l.Items {
 		p := &l.Items[i]
-		if p.Spec.NodeName == "" || !mounts(p, s.Life.DataPVCName()) {
+		if p.Spec.NodeName == "" || !mountsPVC(p, s.Life.DataPVCName()) {
 			continue
 		}
-		n, err := get(ctx, g.Reader, metadata(corev1.SchemeGroupVersion.WithKind("Node")), "", p.Spec.NodeName)
+		n, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Node")), "", p.Spec.NodeName)
 		if n == nil || err != nil {
 			return "", err
 		}
@@ -110,7 +110,7 @@ func (g *Gatherer) dataPV(ctx context.Context, s *State) (*corev1.PersistentVolu
 	default:
 		name = s.Life.DataPVName() // On hostPath it is made before it is bound.
 	}
-	v, err := get(ctx, g.Reader, &corev1.PersistentVolume{}, "", name)
+	v, err := getObject(ctx, g.Reader, &corev1.PersistentVolume{}, "", name)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (g *Gatherer) dataPV(ctx context.Context, s *State) (*corev1.PersistentVolu
 // markedVolume is one that is kept for this life, where claim and status do not
 // name it any more, or not yet.
 func (g *Gatherer) markedVolume(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
-	if s.XR == nil || !s.XR.Dying() || s.XR.Status.Volume != "" {
+	if s.XR == nil || !s.XR.IsDeleting() || s.XR.Status.Volume != "" {
 		return nil, nil //nolint:nilnil // Nobody asks.
 	}
 	l := &corev1.PersistentVolumeList{}
@@ -134,7 +134,7 @@ func (g *Gatherer) markedVolume(ctx context.Context, s *State) (*corev1.Persiste
 		return nil, fmt.Errorf("cannot list PersistentVolumes: %w", err)
 	}
 	for i := range l.Items {
-		if v := &l.Items[i]; Holds(v) && s.ownsVolume(v) {
+		if v := &l.Items[i]; HasFinalizer(v) && s.ownsVolume(v) {
 			return v, nil
 		}
 	}
@@ -145,9 +145,9 @@ func (g *Gatherer) markedVolume(ctx context.Context, s *State) (*corev1.Persiste
 // marked as this life's.
 func (s *State) ownsVolume(v *corev1.PersistentVolume) bool {
 	ref := v.Spec.ClaimRef
-	marked := s.XR != nil && v.Labels[v1.LabelXR] == string(s.XR.GetUID()) && Holds(v)
+	marked := s.XR != nil && v.Labels[v1.LabelXR] == string(s.XR.GetUID()) && HasFinalizer(v)
 	switch {
-	case !marked && s.XR != nil && v.Labels[v1.LabelXR] != "" && Holds(v):
+	case !marked && s.XR != nil && v.Labels[v1.LabelXR] != "" && HasFinalizer(v):
 		return false // It is another life's.
 	case ref == nil:
 		return marked

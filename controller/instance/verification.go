@@ -37,27 +37,27 @@ func (g *Gatherer) Verification(ctx context.Context, k Key, xr types.UID) (*Veri
 	lives, err := g.Gather(ctx, k)
 	if kerrors.IsNotFound(err) || apimeta.IsNoMatchError(err) {
 		// The XRD was uninstalled, and all instances with it: their backups are there.
-		lives, err = g.uninstalled(ctx, k)
+		lives, err = g.statesWithoutKind(ctx, k)
 	}
 	if err != nil {
 		return nil, err
 	}
-	out := &Verification{Home: home(lives, xr), Reports: map[string]archive.Report{}}
+	out := &Verification{Home: livingState(lives, xr), Reports: map[string]archive.Report{}}
 	life := k.Life("")
-	j, err := get(ctx, g.Reader, &batchv1.Job{}, life.Namespace, life.VerifyJobName())
+	j, err := getObject(ctx, g.Reader, &batchv1.Job{}, life.Namespace, life.VerifyJobName())
 	if err != nil {
 		return nil, err
 	}
 	if j != nil {
 		out.Job = &Job{Job: j}
 	}
-	if err := g.hearings(ctx, out); err != nil {
+	if err := g.readRestoreTestJob(ctx, out); err != nil {
 		return nil, err
 	}
 	if out.Home == nil || out.Home.BackupPVC == nil || out.Home.BackupPVC.Spec.VolumeName == "" {
 		return out, nil
 	}
-	v, err := get(ctx, g.Reader, &corev1.PersistentVolume{}, "", out.Home.BackupPVC.Spec.VolumeName)
+	v, err := getObject(ctx, g.Reader, &corev1.PersistentVolume{}, "", out.Home.BackupPVC.Spec.VolumeName)
 	if err != nil || v == nil || !Bound(v, out.Home.BackupPVC) {
 		return out, err
 	}
@@ -65,31 +65,31 @@ func (g *Gatherer) Verification(ctx context.Context, k Key, xr types.UID) (*Veri
 	return out, nil
 }
 
-// uninstalled is the name of an instance whose kind is not there any more.
-func (g *Gatherer) uninstalled(ctx context.Context, k Key) ([]*State, error) {
-	ns, err := get(ctx, g.Reader, &corev1.Namespace{}, "", k.Namespace)
+// statesWithoutKind is the name of an instance whose kind is not there any more.
+func (g *Gatherer) statesWithoutKind(ctx context.Context, k Key) ([]*State, error) {
+	ns, err := getObject(ctx, g.Reader, &corev1.Namespace{}, "", k.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	return g.nobody(ctx, k, ns, nil)
+	return g.statesWithoutXR(ctx, k, ns, nil)
 }
 
-// home of a life that was backed up: its own as long as it has not ended, and
+// livingState of a life that was backed up: its own as long as it has not ended, and
 // then the name's, if no other life has it.
-func home(lives []*State, xr types.UID) *State {
+func livingState(lives []*State, xr types.UID) *State {
 	for _, s := range lives {
-		if s.XR != nil && s.XR.Dying() && s.Life.XR == xr {
+		if s.XR != nil && s.XR.IsDeleting() && s.Life.XR == xr {
 			return s
 		}
 	}
-	if s := lives[0]; s.XR == nil && (s.Claim == nil || s.Claim.Dying()) {
+	if s := lives[0]; s.XR == nil && (s.Claim == nil || s.Claim.IsDeleting()) {
 		return s
 	}
 	return nil
 }
 
-// hearings of the Job's containers.
-func (g *Gatherer) hearings(ctx context.Context, v *Verification) error {
+// readRestoreTestJob of the Job's containers.
+func (g *Gatherer) readRestoreTestJob(ctx context.Context, v *Verification) error {
 	j := v.Job
 	if j == nil {
 		return nil
@@ -101,7 +101,7 @@ func (g *Gatherer) hearings(ctx context.Context, v *Verification) error {
 	j.Pods = slices.DeleteFunc(l.Items, func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, j.Job) })
 	for i := range j.Pods {
 		p := &j.Pods[i].Status
-		j.troubled(p)
+		j.notePodFailure(p)
 		for _, c := range slices.Concat(p.InitContainerStatuses, p.ContainerStatuses) {
 			if r := reportOf(&c); r != nil {
 				v.Reports[c.Name] = *r

@@ -75,7 +75,7 @@ func TestVerification(t *testing.T) {
 					return c.List(ctx, l, opts...)
 				},
 			}).Build()
-			g := &Gatherer{Reader: c, Keeper: "system", Clock: time.Now}
+			g := &Gatherer{Reader: c, SystemNamespace: "system", Clock: time.Now}
 			v, err := g.Verification(t.Context(), key, "uid-1")
 			if err != nil {
 				t.Fatal(err)

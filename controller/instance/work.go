@@ -26,57 +26,57 @@ type Logs interface {
 	Tail(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error)
 }
 
-// jobs of this life, with their pods.
-func (g *Gatherer) jobs(ctx context.Context, s *State) error {
-	place := s.Place()
+// readJobs of this life, with their pods.
+func (g *Gatherer) readJobs(ctx context.Context, s *State) error {
+	place := s.JobLocation()
 	var err error
-	if s.Restore, err = g.job(ctx, s, s.Life.Namespace, s.Life.RestoreJobName()); err != nil {
+	if s.Restore, err = g.readJob(ctx, s, s.Life.Namespace, s.Life.RestoreJobName()); err != nil {
 		return err
 	}
 	for name, to := range map[string]**Job{place.BackupJob: &s.Backup, place.WipeJob: &s.Wipe, place.PruneJob: &s.Prune} {
-		if *to, err = g.job(ctx, s, place.Namespace, name); err != nil {
+		if *to, err = g.readJob(ctx, s, place.Namespace, name); err != nil {
 			return err
 		}
 	}
-	if !s.Rescued() {
+	if !s.Relocated() {
 		return nil
 	}
 	for _, namespace := range []string{s.Life.Namespace, v1.RescueNamespace} {
-		if err := g.strays(ctx, s, namespace); err != nil {
+		if err := g.readMisplacedJobs(ctx, s, namespace); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *Gatherer) job(ctx context.Context, s *State, namespace, name string) (*Job, error) {
-	j, err := get(ctx, g.Reader, &batchv1.Job{}, namespace, name)
-	if j == nil || err != nil || !s.owns(j) {
+func (g *Gatherer) readJob(ctx context.Context, s *State, namespace, name string) (*Job, error) {
+	j, err := getObject(ctx, g.Reader, &batchv1.Job{}, namespace, name)
+	if j == nil || err != nil || !s.ownsObject(j) {
 		return nil, err
 	}
 	return &Job{Job: j}, nil
 }
 
-// strays are Jobs that ran where this life was before.
-func (g *Gatherer) strays(ctx context.Context, s *State, namespace string) error {
+// readMisplacedJobs are Jobs that ran where this life was before.
+func (g *Gatherer) readMisplacedJobs(ctx context.Context, s *State, namespace string) error {
 	l := &batchv1.JobList{}
 	if err := g.Reader.List(ctx, l, client.InNamespace(namespace), client.MatchingLabels{v1.LabelXR: string(s.Life.XR)}); err != nil {
 		return fmt.Errorf("cannot list Jobs: %w", err)
 	}
-	place := s.Place()
+	place := s.JobLocation()
 	for i := range l.Items {
 		j := &l.Items[i]
 		here := namespace == place.Namespace && slices.Contains([]string{place.BackupJob, place.WipeJob, place.PruneJob}, j.Name)
 		if !here && (s.Restore == nil || j.UID != s.Restore.UID) {
-			s.Strays = append(s.Strays, j)
+			s.MisplacedJobs = append(s.MisplacedJobs, j)
 		}
 	}
 	return nil
 }
 
-// pods of our Jobs, and those that mount a claim of the data.
-func (g *Gatherer) pods(ctx context.Context, s *State) error {
-	place := s.Place()
+// readPods of our Jobs, and those that mount a claim of the data.
+func (g *Gatherer) readPods(ctx context.Context, s *State) error {
+	place := s.JobLocation()
 	jobs := slices.DeleteFunc([]*Job{s.Backup, s.Wipe, s.Prune}, func(j *Job) bool { return j == nil })
 	for _, namespace := range slices.Compact([]string{s.Life.Namespace, place.Namespace}) {
 		l := &corev1.PodList{}
@@ -89,14 +89,14 @@ func (g *Gatherer) pods(ctx context.Context, s *State) error {
 			switch {
 			case n >= 0:
 				jobs[n].Pods = append(jobs[n].Pods, *p)
-			case namespace == s.Life.Namespace && mounts(p, s.Life.DataPVCName()) && s.ownPod(p), namespace == place.Namespace && mounts(p, place.Data):
+			case namespace == s.Life.Namespace && mountsPVC(p, s.Life.DataPVCName()) && s.ownPod(p), namespace == place.Namespace && mountsPVC(p, place.Data):
 				s.Pods = append(s.Pods, *p)
 			}
 		}
 	}
 	for _, j := range jobs {
-		j.Trouble = j.withoutPod(s.Now)
-		g.listen(ctx, j)
+		j.PodFailure = j.withoutPod(s.Now)
+		g.readPodReports(ctx, j)
 	}
 	return nil
 }
@@ -117,21 +117,21 @@ func (j *Job) withoutPod(now time.Time) string {
 // ownPod is true if a pod that mounts the usual claim mounts this life's data. A
 // life that lost its XR may have left that name to a later one.
 func (s *State) ownPod(p *corev1.Pod) bool {
-	return !s.Lost || s.Origin != nil && s.Origin.Name == s.Life.DataPVCName() || p.Labels[v1.LabelXR] == string(s.Life.XR)
+	return !s.Orphaned || s.OriginalPVC != nil && s.OriginalPVC.Name == s.Life.DataPVCName() || p.Labels[v1.LabelXR] == string(s.Life.XR)
 }
 
-// mounts is true if a pod may write to the claim's volume.
-func mounts(p *corev1.Pod, claim string) bool {
+// mountsPVC is true if a pod may write to its volume.
+func mountsPVC(p *corev1.Pod, claim string) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
 	})
 }
 
-// listen to what a Job says.
-func (g *Gatherer) listen(ctx context.Context, j *Job) {
+// readPodReports of a Job.
+func (g *Gatherer) readPodReports(ctx context.Context, j *Job) {
 	for i := range j.Pods {
 		p := &j.Pods[i]
-		j.troubled(&p.Status)
+		j.notePodFailure(&p.Status)
 		for k := range p.Status.ContainerStatuses {
 			c := &p.Status.ContainerStatuses[k]
 			// A success is preferred to what another pod says.
@@ -139,7 +139,7 @@ func (g *Gatherer) listen(ctx context.Context, j *Job) {
 				j.Report = r
 			}
 			if c.State.Running != nil {
-				j.Progress = g.progress(ctx, p, c.Name)
+				j.Progress = g.readProgress(ctx, p, c.Name)
 			}
 		}
 	}
@@ -149,16 +149,16 @@ func (g *Gatherer) listen(ctx context.Context, j *Job) {
 // registries and servers say.
 const maxTrouble = 2 * v1.MaxForeignText
 
-// troubled by what keeps a pod from running.
-func (j *Job) troubled(p *corev1.PodStatus) {
+// notePodFailure says what keeps a pod from running.
+func (j *Job) notePodFailure(p *corev1.PodStatus) {
 	for _, c := range slices.Concat(p.InitContainerStatuses, p.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Message != "" {
-			j.Trouble = waitsBecause(w)
+			j.PodFailure = waitsBecause(w)
 		}
 	}
 	for _, c := range p.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			j.Trouble = foreign(c.Message)
+			j.PodFailure = foreignText(c.Message)
 		}
 	}
 }
@@ -173,9 +173,9 @@ func reportOf(c *corev1.ContainerStatus) *archive.Report {
 	return r.Printable()
 }
 
-// progress as the log shows it, or nil. It is for people; an error is no reason
+// readProgress as the log shows it, or nil. It is for people; an error is no reason
 // to stop.
-func (g *Gatherer) progress(ctx context.Context, p *corev1.Pod, container string) *archive.Progress {
+func (g *Gatherer) readProgress(ctx context.Context, p *corev1.Pod, container string) *archive.Progress {
 	if g.Logs == nil {
 		return nil
 	}
@@ -203,8 +203,8 @@ func restKinds() []schema.GroupVersionKind {
 	}
 }
 
-// rest of what was made for this life.
-func (g *Gatherer) rest(ctx context.Context, s *State) error {
+// readLeftovers of what was made for this life.
+func (g *Gatherer) readLeftovers(ctx context.Context, s *State) error {
 	for _, kind := range restKinds() {
 		l := &metav1.PartialObjectMetadataList{}
 		l.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
@@ -213,21 +213,21 @@ func (g *Gatherer) rest(ctx context.Context, s *State) error {
 		}
 		for i := range l.Items {
 			l.Items[i].SetGroupVersionKind(kind)
-			s.Rest = append(s.Rest, &l.Items[i])
+			s.Leftovers = append(s.Leftovers, &l.Items[i])
 		}
 	}
-	return g.secrets(ctx, s)
+	return g.readSecrets(ctx, s)
 }
 
-// secrets by their names: to list them would take the right to read all.
-func (g *Gatherer) secrets(ctx context.Context, s *State) error {
+// readSecrets by their names: to list them would take the right to read all.
+func (g *Gatherer) readSecrets(ctx context.Context, s *State) error {
 	for _, name := range []string{s.Life.RootSecretName(), s.Life.ConnectionSecretName(), s.Life.PendingSecretName()} {
-		secret, err := get(ctx, g.Reader, metadata(corev1.SchemeGroupVersion.WithKind("Secret")), s.Life.Namespace, name)
+		secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), s.Life.Namespace, name)
 		if err != nil {
 			return err
 		}
-		if secret != nil && s.owns(secret) {
-			s.Rest = append(s.Rest, secret)
+		if secret != nil && s.ownsObject(secret) {
+			s.Leftovers = append(s.Leftovers, secret)
 		}
 	}
 	return nil

@@ -261,7 +261,7 @@ func judge(s *State) Step {
 
 // silent is what there is to say of a Job without a report.
 func silent(j *instance.Job) string {
-	why := j.Trouble
+	why := j.PodFailure
 	for _, c := range j.Status.Conditions {
 		if why == "" && c.Status == corev1.ConditionTrue {
 			why = c.Message

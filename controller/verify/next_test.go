@@ -175,7 +175,7 @@ func TestNext(t *testing.T) {
 		"Missing":             {reason: "Or is gone.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitMissing, Error: "not there"})), want: Conclude, status: metav1.ConditionFalse},
 		"NoRoom":              {reason: "The volume need not have room for a copy.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitNoSpace, Error: "no room"})), want: Conclude, status: metav1.ConditionUnknown, says: "no room"},
 		"Silent":              {reason: "A Job that took too long has no report.", state: proven(ended), want: Conclude, status: metav1.ConditionUnknown, says: "it took too long"},
-		"SilentImage":         {reason: "The kubelet may know more.", state: proven(ended, func(s *State) { s.Job.Trouble = "ErrImagePull: none" }), want: Conclude, status: metav1.ConditionUnknown, says: "ErrImagePull"},
+		"SilentImage":         {reason: "The kubelet may know more.", state: proven(ended, func(s *State) { s.Job.PodFailure = "ErrImagePull: none" }), want: Conclude, status: metav1.ConditionUnknown, says: "ErrImagePull"},
 		"Decided":             {reason: "Once is enough.", state: proven(verdict(metav1.ConditionUnknown, time.Hour)), want: Rest},
 		"CleanUp":             {reason: "The Job goes after the verdict.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: Remove},
 		"AgainLater":          {reason: "A deletion waits for it: what was in the way may pass.", state: proven(dying, required, verdict(metav1.ConditionUnknown, time.Minute)), want: Wait},

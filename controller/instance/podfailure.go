@@ -13,18 +13,18 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// trouble of the pods of an instance that begins, or of one that may not. A
+// readPodFailure of the pods of an instance that begins, or of one that may not. A
 // composition cannot see it.
-func (g *Gatherer) trouble(ctx context.Context, s *State) error {
+func (g *Gatherer) readPodFailure(ctx context.Context, s *State) error {
 	if n := s.Missing(); n != nil && s.XR.Status.Restore == nil {
-		s.Trouble = heldBack(n)
+		s.PodFailure = heldBack(n)
 		return nil
 	}
-	if !s.XR.Beginning() {
+	if !s.XR.IsBeginning() {
 		return nil
 	}
-	if s.Disinherited() {
-		s.Trouble = fmt.Sprintf("no PersistentVolume with the backups of the earlier namespace is there for PersistentVolumeClaim %s: bring it back, or create the claim again with spec.restore.backup set to a backup whose volume is there", s.Life.BackupPVCName())
+	if s.EarlierBackupPVMissing() {
+		s.PodFailure = fmt.Sprintf("no PersistentVolume with the backups of the earlier namespace is there for PersistentVolumeClaim %s: bring it back, or create the claim again with spec.restore.backup set to a backup whose volume is there", s.Life.BackupPVCName())
 		return nil
 	}
 	l := &corev1.PodList{}
@@ -32,24 +32,24 @@ func (g *Gatherer) trouble(ctx context.Context, s *State) error {
 		return fmt.Errorf("cannot list pods: %w", err)
 	}
 	for i := range l.Items {
-		if s.Trouble = troubleOf(&l.Items[i]); s.Trouble != "" {
+		if s.PodFailure = podFailureOf(&l.Items[i]); s.PodFailure != "" {
 			return nil
 		}
 	}
-	return g.restoreTrouble(ctx, s, l.Items)
+	return g.readRestoreFailure(ctx, s, l.Items)
 }
 
-// restoreTrouble is that of a restore whose Job gets no pod.
-func (g *Gatherer) restoreTrouble(ctx context.Context, s *State, pods []corev1.Pod) error {
+// readRestoreFailure is that of a restore whose Job gets no pod.
+func (g *Gatherer) readRestoreFailure(ctx context.Context, s *State, pods []corev1.Pod) error {
 	if r := s.XR.Status.Restore; r == nil || r.Phase != v1.RestoreRunning {
 		return nil
 	}
-	j, err := g.job(ctx, s, s.Life.Namespace, s.Life.RestoreJobName())
+	j, err := g.readJob(ctx, s, s.Life.Namespace, s.Life.RestoreJobName())
 	if j == nil || err != nil {
 		return err
 	}
 	j.Pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, j.Job) })
-	s.Trouble = j.withoutPod(s.Now)
+	s.PodFailure = j.withoutPod(s.Now)
 	return nil
 }
 
@@ -60,15 +60,15 @@ const crashLoop = "CrashLoopBackOff"
 // mend.
 var passing = []string{"", "ContainerCreating", "PodInitializing"}
 
-// troubleOf a pod in the words of the scheduler or the kubelet; empty where there
+// podFailureOf a pod in the words of the scheduler or the kubelet; empty where there
 // is none, or where it goes.
-func troubleOf(p *corev1.Pod) string {
+func podFailureOf(p *corev1.Pod) string {
 	if p.DeletionTimestamp != nil {
 		return ""
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return fmt.Sprintf("pod %s finds no node: %s", p.Name, foreign(c.Message))
+			return fmt.Sprintf("pod %s finds no node: %s", p.Name, foreignText(c.Message))
 		}
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
@@ -110,12 +110,12 @@ func waitsBecause(w *corev1.ContainerStateWaiting) string {
 			reason, message = errImagePull, message[len(last):]
 		}
 	}
-	return foreign(reason + ": " + message)
+	return foreignText(reason + ": " + message)
 }
 
-// foreign words as they may stand in a status: printable, and without what changes
+// foreignText is text as it may stand in a status: printable, and without what changes
 // from one try to the next.
-func foreign(text string) string {
+func foreignText(text string) string {
 	return v1.PrintableText(connection.ReplaceAllString(text, ""), maxTrouble)
 }
 

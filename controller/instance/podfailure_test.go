@@ -43,7 +43,7 @@ func TestTroubleOf(t *testing.T) {
 			if tc.dying {
 				p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 			}
-			if got := troubleOf(p); !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") {
+			if got := podFailureOf(p); !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") {
 				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got)
 			}
 		})

@@ -13,11 +13,11 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// lost lives of an instance: their XR is gone, by whatever way, and a volume or a
+// findOrphans of an instance, which are lives: their XR is gone, by whatever way, and a volume or a
 // claim that has our finalizer still holds their data. Each is as if its XR were
 // there and being deleted.
-func (g *Gatherer) lost(ctx context.Context, k Key, kind Kind, xrs []*Composite) ([]*Composite, error) {
-	holders, err := g.holders(ctx, k, kind)
+func (g *Gatherer) findOrphans(ctx context.Context, k Key, kind Kind, xrs []*Composite) ([]*Composite, error) {
+	holders, err := g.findHolders(ctx, k, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -41,16 +41,16 @@ func (g *Gatherer) lost(ctx context.Context, k Key, kind Kind, xrs []*Composite)
 			slices.ContainsFunc(out, func(x *Composite) bool { return x.GetUID() == uid }) {
 			continue
 		}
-		out = append(out, g.ghost(k, kind, holders, uid))
+		out = append(out, g.orphanOf(k, kind, holders, uid))
 	}
 	return out, nil
 }
 
 func xrOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1.LabelXR]) }
 
-// holders of data of the instance, volumes first: those have our finalizer, say
+// findHolders of data of the instance, volumes first: those have our finalizer, say
 // whose they are, and name an XR.
-func (g *Gatherer) holders(ctx context.Context, k Key, kind Kind) ([]client.Object, error) {
+func (g *Gatherer) findHolders(ctx context.Context, k Key, kind Kind) ([]client.Object, error) {
 	ours := client.MatchingLabels{v1.LabelInstance: k.Life("").Key()}
 	volumes := &corev1.PersistentVolumeList{}
 	if err := g.Reader.List(ctx, volumes, ours); err != nil {
@@ -70,12 +70,12 @@ func (g *Gatherer) holders(ctx context.Context, k Key, kind Kind) ([]client.Obje
 		}
 	}
 	return slices.DeleteFunc(out, func(o client.Object) bool {
-		return !Holds(o) || xrOf(o) == "" || !slices.Contains(kind.OfAnnotated(o), k) || o.GetLabels()[v1.LabelComponent] == v1.ComponentBackup
+		return !HasFinalizer(o) || xrOf(o) == "" || !slices.Contains(kind.OfAnnotated(o), k) || o.GetLabels()[v1.LabelComponent] == v1.ComponentBackup
 	}), nil
 }
 
-// ghost of an XR, from what its volume and its claims say.
-func (g *Gatherer) ghost(k Key, kind Kind, holders []client.Object, uid types.UID) *Composite {
+// orphanOf of an XR, from what its volume and its claims say.
+func (g *Gatherer) orphanOf(k Key, kind Kind, holders []client.Object, uid types.UID) *Composite {
 	u := newObject(kind.XR)
 	u.SetUID(uid)
 	u.SetFinalizers([]string{v1.Finalizer})
@@ -98,11 +98,11 @@ func (g *Gatherer) ghost(k Key, kind Kind, holders []client.Object, uid types.UI
 		switch o := o.(type) {
 		case *corev1.PersistentVolume:
 			c.Status.Volume = o.Name
-			c.Spec.StorageSize = size(o.Spec.Capacity)
+			c.Spec.StorageSize = storageText(o.Spec.Capacity)
 		case *corev1.PersistentVolumeClaim:
 			if c.Status.Volume == "" {
 				c.Status.Volume = o.Spec.VolumeName
-				c.Spec.StorageSize = size(o.Spec.Resources.Requests)
+				c.Spec.StorageSize = storageText(o.Spec.Resources.Requests)
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func (g *Gatherer) ghost(k Key, kind Kind, holders []client.Object, uid types.UI
 	return c
 }
 
-func size(of corev1.ResourceList) *string {
+func storageText(of corev1.ResourceList) *string {
 	q, ok := of[corev1.ResourceStorage]
 	if !ok {
 		return nil

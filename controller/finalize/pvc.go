@@ -27,9 +27,9 @@ func replaceDeletedPVC(s *instance.State) Step {
 		return deletePVC(c, Step{Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted before it had a volume: it is made again", c.Name)})
 	case s.DataPV == nil:
 		return Step{Action: NoOp, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted, and its volume %q cannot be found: it stays as it is. Bring the volume back", c.Name, c.Spec.VolumeName)}
-	case !s.Kept() || !isDataPVRetained(s):
+	case !s.IsDataPVRetained() || !isDataPVMarked(s):
 		return Step{Action: RetainDataPV, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataPV.Name)}
-	case !s.Fenced():
+	case !s.IsFenced():
 		return Step{Action: FenceServer, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted: the server stops until it is back on its volume %q", c.Name, c.Spec.VolumeName)}
 	}
 	if step, more := freePVC(s); more {
@@ -44,19 +44,19 @@ func replaceDeletedPVC(s *instance.State) Step {
 // makeDataReachable where its PVC is not fit for a Job, or is where no Job can run: its
 // volume gets another claim.
 func makeDataReachable(s *instance.State) (step Step, open bool) {
-	step = Step{Phase: PhaseBackingUp, Message: fmt.Sprintf("Volume %q gets a claim at %s/%s, to be backed up", volumeName(s), s.Place().Namespace, s.Place().Data)}
+	step = Step{Phase: PhaseBackingUp, Message: fmt.Sprintf("Volume %q gets a claim at %s/%s, to be backed up", volumeName(s), s.JobLocation().Namespace, s.JobLocation().Data)}
 	switch c := s.DataPVC; {
-	case !s.Kept() || s.Taken:
+	case !s.IsDataPVRetained() || s.PVCNameConflict:
 		return Step{}, false
 	case c != nil && c.DeletionTimestamp != nil && len(jobsOnData(s)) > 0:
 		// Their pods hold the claim, or wait for it in vain.
 		step, _ = deleteAndWait(jobsOnData(s))
 		step.Phase, step.Message = PhaseBackingUp, "Backing up the data: trying again"
-	case s.Origin != nil:
-		return deletePVC(s.Origin, step), true
+	case s.OriginalPVC != nil:
+		return deletePVC(s.OriginalPVC, step), true
 	case c != nil && c.DeletionTimestamp != nil:
 		return deletePVC(c, step), true
-	case s.Stale():
+	case s.IsDataPVReservedElsewhere():
 		step.Action = ReserveDataPV
 	case c == nil:
 		step.Action = CreatePVC
@@ -80,7 +80,7 @@ func jobsOnData(s *instance.State) []client.Object {
 // deletePVC deletes a claim, drops its finalizer, and waits until it is gone.
 func deletePVC(c *corev1.PersistentVolumeClaim, step Step) Step {
 	step.Action, step.Targets = DeletePVC, []client.Object{c}
-	if c.DeletionTimestamp != nil && !instance.Holds(c) {
+	if c.DeletionTimestamp != nil && !instance.HasFinalizer(c) {
 		step.Action, step.After = Wait, glance
 	}
 	return step
@@ -122,7 +122,7 @@ func (p *Performer) deletePVC(ctx context.Context, _ *instance.State, step Step)
 
 // reserveDataPV makes the volume one for the claim that is wanted now, and for no other.
 func (p *Performer) reserveDataPV(ctx context.Context, s *instance.State, _ Step) error {
-	return p.updateObject(ctx, s.DataPV, func() { s.DataPV.Spec.ClaimRef = reservedFor(s.Place().Namespace, s.Place().Data) })
+	return p.updateObject(ctx, s.DataPV, func() { s.DataPV.Spec.ClaimRef = reservedFor(s.JobLocation().Namespace, s.JobLocation().Data) })
 }
 
 // reservedFor a PVC that is not there yet.
@@ -141,12 +141,12 @@ func pvcOnDataPV(s *instance.State) *corev1.PersistentVolumeClaim {
 	for _, key := range []string{v1.AnnotationImage, v1.AnnotationVersion, v1.AnnotationAgentImage, v1.AnnotationDeletionPolicy} {
 		maps.Copy(annotations, entryOf(v.Annotations, key))
 	}
-	if s.Lost {
+	if s.Orphaned {
 		maps.Copy(annotations, entryOf(s.XR.GetAnnotations(), v1.AnnotationNothingToLose))
 	}
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.Place().Namespace, Name: s.Place().Data, Labels: s.Life.Labels(), Annotations: annotations, Finalizers: []string{v1.Finalizer},
+			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Data, Labels: s.Life.Labels(), Annotations: annotations, Finalizers: []string{v1.Finalizer},
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      v.Spec.AccessModes,

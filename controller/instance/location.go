@@ -2,9 +2,9 @@ package instance
 
 import v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 
-// A Place is where the Jobs of a life run, and what they and the claims that
+// A JobLocation is where the Jobs of a life run, and what they and the claims that
 // they mount are called there.
-type Place struct {
+type JobLocation struct {
 	Namespace string
 	// Data and Backup are claims.
 	Data, Backup string
@@ -12,31 +12,31 @@ type Place struct {
 	BackupJob, WipeJob, PruneJob string
 }
 
-// Place of a life: its own namespace, as long as something can run there. A life
+// JobLocation of a life: its own namespace, as long as something can run there. A life
 // that lost its XR leaves the usual names to the next one.
-func (s *State) Place() Place {
+func (s *State) JobLocation() JobLocation {
 	i := s.Life
-	if s.XR == nil || !s.XR.Dying() || !s.Lost && s.Home() {
-		return Place{
+	if s.XR == nil || !s.XR.IsDeleting() || !s.Orphaned && s.InOwnNamespace() {
+		return JobLocation{
 			Namespace: i.Namespace, Data: i.DataPVCName(), Backup: i.BackupPVCName(),
 			BackupJob: i.BackupJobName(), WipeJob: i.WipeJobName(), PruneJob: i.PruneJobName(),
 		}
 	}
-	p := Place{
+	p := JobLocation{
 		Namespace: i.Namespace, Data: i.RescueName("data"), Backup: i.BackupPVCName(),
 		BackupJob: i.RescueName(v1.ComponentBackup), WipeJob: i.RescueName(v1.ComponentWipe), PruneJob: i.RescueName(v1.ComponentPrune),
 	}
-	if !s.Home() {
+	if !s.InOwnNamespace() {
 		p.Namespace, p.Backup = v1.RescueNamespace, i.RescueName("backups")
 	}
 	return p
 }
 
-// Rescued is true if the Jobs run elsewhere, or under other names.
-func (s *State) Rescued() bool { return s.Place().Data != s.Life.DataPVCName() }
+// Relocated is true if the Jobs run elsewhere, or under other names.
+func (s *State) Relocated() bool { return s.JobLocation().Data != s.Life.DataPVCName() }
 
-// Home is true if something can run in the life's own namespace. A later one of
+// InOwnNamespace is true if something can run in the life's own namespace. A later one of
 // its name may be another owner's.
-func (s *State) Home() bool {
+func (s *State) InOwnNamespace() bool {
 	return s.Namespace != nil && s.Namespace.DeletionTimestamp == nil && s.Namespace.UID == s.NamespaceUID()
 }

@@ -14,7 +14,7 @@ import (
 // decideDelete of an instance, which is announced, fenced, backed up and released, in this order,
 // whatever happens in between.
 func decideDelete(s *instance.State) Step {
-	if !s.XR.Protected() {
+	if !s.XR.HasFinalizer() {
 		return Step{Action: NoOp} // It was never held, or has just been let go.
 	}
 	if r := s.Record(); r == nil && needsBackup(s) && s.OwnNote() == nil {
@@ -23,7 +23,7 @@ func decideDelete(s *instance.State) Step {
 	if s.Node != "" {
 		return setNodeAffinity(s)
 	}
-	if v := s.DataPV; v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && needsBackup(s) && !s.Kept() {
+	if v := s.DataPV; v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && needsBackup(s) && !s.IsDataPVRetained() {
 		return Step{Action: RetainDataPV, Phase: PhaseAnnounced, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", v.Name)}
 	}
 	if step, open := stopForBackup(s); open {
@@ -71,7 +71,7 @@ func backupSkippedBecause(s *instance.State) string {
 // mustMarkNoData is true if what says that the data may go, goes before the rest: the
 // claim that never had a volume, or the volume of a life that lost its XR.
 func mustMarkNoData(s *instance.State) bool {
-	return s.Lost && (s.DataPVC != nil || s.Origin != nil) || s.XR.Status.Started && !s.Lost && wasNeverBound(s)
+	return s.Orphaned && (s.DataPVC != nil || s.OriginalPVC != nil) || s.XR.Status.Started && !s.Orphaned && wasNeverBound(s)
 }
 
 // isMarkedNoData is true if it was found out after the fence.
@@ -83,8 +83,8 @@ func isMarkedNoData(s *instance.State) bool {
 // so; without a claim, it is an instance that never started.
 func wasNeverBound(s *instance.State) bool {
 	c := s.DataPVC
-	if s.Origin != nil {
-		c = s.Origin
+	if s.OriginalPVC != nil {
+		c = s.OriginalPVC
 	}
 	if s.XR.Status.Volume != "" || s.DataPV != nil {
 		return false
@@ -98,7 +98,7 @@ func stopForBackup(s *instance.State) (step Step, open bool) {
 	stopping := Step{Action: Wait, After: glance, Phase: PhaseStopping}
 	d := s.Deployment
 	switch {
-	case s.XR.Composing():
+	case s.XR.IsComposing():
 		stopping.Message = "Waiting for Crossplane to finish with the instance"
 		return stopping, true
 	case d != nil && (d.Spec.Replicas == nil || *d.Spec.Replicas > 0):
@@ -106,7 +106,7 @@ func stopForBackup(s *instance.State) (step Step, open bool) {
 	case s.Restore != nil && s.Restore.DeletionTimestamp == nil:
 		return Step{Action: DeleteObjects, Phase: PhaseStopping, Message: "Stopping the restore", Targets: []client.Object{s.Restore.Job}}, true
 	}
-	if targets := withoutDeleted(s.Strays); len(targets) > 0 {
+	if targets := withoutDeleted(s.MisplacedJobs); len(targets) > 0 {
 		return Step{Action: DeleteObjects, Phase: PhaseStopping, Message: "Stopping what ran where nothing can run any more", Targets: targets}, true
 	}
 	for i := range s.Pods {
