@@ -58,51 +58,51 @@ const (
 func (b *Backup) Run(ctx context.Context) (Report, error) {
 	start := time.Now()
 	r := Report{Command: "backup"}
-	err := classify(ctx, b.run(ctx, &r))
+	err := exitCodeOf(ctx, b.runBackup(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
 
-func (b *Backup) step(name string) {
+func (b *Backup) beginStep(name string) {
 	if b.hook != nil {
 		b.hook(name)
 	}
 }
 
-func (b *Backup) run(ctx context.Context, r *Report) error {
+func (b *Backup) runBackup(ctx context.Context, r *Report) error {
 	v, err := openVolume(b.Volume, b.Directory)
 	if err != nil {
 		return err
 	}
-	defer v.close()
-	state, err := v.data()
+	defer v.closeVolume()
+	state, err := v.dataState()
 	if err != nil {
 		return err
 	}
-	finished, err := b.finished()
+	finished, err := b.finishedManifest()
 	switch {
 	case err != nil:
 		return err
 	case state.empty && finished != nil:
 		return b.proveAgain(ctx, r, finished)
 	case state.empty:
-		err := v.nothing()
+		err := v.checkNothing()
 		r.Empty = err == nil
 		return err
 	}
-	return b.archive(ctx, r, v, finished)
+	return b.writeArchive(ctx, r, v, finished)
 }
 
-// finished archive of an earlier run, or nil. One that is somebody else's, or
+// finishedManifest is that of an archive of an earlier run, or nil. One that is somebody else's, or
 // whose owner cannot be told, is never touched.
-func (b *Backup) finished() (*Manifest, error) {
-	_, base, err := split(b.Archive)
+func (b *Backup) finishedManifest() (*Manifest, error) {
+	_, base, err := splitPath(b.Archive)
 	if err != nil {
 		return nil, err
 	}
 	f, err := openRegular(b.Archive)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, b.alone()
+		return nil, b.lockAlone()
 	}
 	if err != nil {
 		return nil, err
@@ -110,16 +110,16 @@ func (b *Backup) finished() (*Manifest, error) {
 	_ = f.Close() // Nothing was written.
 	m, err := readManifest(b.Archive)
 	if err != nil {
-		return nil, exit(CodeOf(err), "%s is there already, and whose it is cannot be told: %w. Look at it, and move it away", base, err)
+		return nil, exitWith(CodeOf(err), "%s is there already, and whose it is cannot be told: %w. Look at it, and move it away", base, err)
 	}
 	if m.Identity != b.Identity {
-		return nil, exit(ExitFailed, "%s is there already, and belongs to backup %q of instance %s/%s with the UID %s", base, m.Record, m.Instance.Namespace, m.Instance.Name, m.Instance.XR)
+		return nil, exitWith(ExitFailed, "%s is there already, and belongs to backup %q of instance %s/%s with the UID %s", base, m.Record, m.Instance.Namespace, m.Instance.Name, m.Instance.XR)
 	}
 	return m, nil
 }
 
-// alone is nil if no other archive needs the manifest's place.
-func (b *Backup) alone() error {
+// lockAlone is nil if no other archive needs the manifest's place.
+func (b *Backup) lockAlone() error {
 	m, err := readManifest(b.Archive)
 	other := new(otherArchiveError)
 	if m != nil || !errors.As(err, &other) {
@@ -128,24 +128,24 @@ func (b *Backup) alone() error {
 	if _, err := os.Lstat(filepath.Join(filepath.Dir(b.Archive), other.name)); err != nil {
 		return nil //nolint:nilerr // What is not there needs no manifest.
 	}
-	return exit(ExitFailed, "the archive's folder holds %q: each archive needs a folder of its own", other.name)
+	return exitWith(ExitFailed, "the archive's folder holds %q: each archive needs a folder of its own", other.name)
 }
 
 func (b *Backup) proveAgain(ctx context.Context, r *Report, m *Manifest) error {
-	if err := b.prove(ctx, b.Archive, m.written()); err != nil {
+	if err := b.proveArchive(ctx, b.Archive, m.writtenArchive()); err != nil {
 		return err
 	}
 	r.Already = true
-	r.fill(m)
+	r.fillFrom(m)
 	return nil
 }
 
-func (m *Manifest) written() written {
+func (m *Manifest) writtenArchive() written {
 	return written{Contents: m.Contents, size: m.Size, sum: m.SHA256}
 }
 
-// archive what is in the data directory, under the locks of a server.
-func (b *Backup) archive(ctx context.Context, r *Report, v *volume, finished *Manifest) error {
+// writeArchive of what is in the data directory, under the locks of a server.
+func (b *Backup) writeArchive(ctx context.Context, r *Report, v *volume, finished *Manifest) error {
 	dir, err := v.OpenRoot(b.Directory)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (b *Backup) archive(ctx context.Context, r *Report, v *volume, finished *Ma
 		return err
 	}
 	defer locks.Release()
-	b.step(stepLocked)
+	b.beginStep(stepLocked)
 	if b.NeverServed && finished == nil {
 		if has, err := datadir.HasDatabase(dir); err != nil || !has {
 			r.Empty = err == nil
@@ -164,7 +164,7 @@ func (b *Backup) archive(ctx context.Context, r *Report, v *volume, finished *Ma
 		}
 	}
 	t := tree{dir}
-	outline, err := t.outline(ctx)
+	outline, err := t.outlineTree(ctx)
 	if err != nil {
 		return err
 	}
@@ -177,29 +177,29 @@ func (b *Backup) archive(ctx context.Context, r *Report, v *volume, finished *Ma
 		}
 		b.sayf("The archive of an earlier run is damaged, and is made again: %v", err)
 	}
-	m, err := b.manifest(dir)
+	m, err := b.readManifest(dir)
 	if err != nil {
 		return err
 	}
-	if err := b.write(ctx, t, outline, m); err != nil {
+	if err := b.writeAndProve(ctx, t, outline, m); err != nil {
 		return err
 	}
-	r.fill(m)
+	r.fillFrom(m)
 	return nil
 }
 
-// outline of the tree, without reading its files.
-func (t tree) outline(ctx context.Context) (Contents, error) {
+// outlineTree of the tree, without reading its files.
+func (t tree) outlineTree(ctx context.Context) (Contents, error) {
 	l := newListing()
-	err := t.walk(ctx, func(e *entry) error {
-		l.add(e, 0)
+	err := t.walkEntries(ctx, func(e *entry) error {
+		l.addEntry(e, 0)
 		return nil
 	})
-	return l.sum(), err
+	return l.sumEntries(), err
 }
 
-// manifest as far as it is known before the archive is.
-func (b *Backup) manifest(dir *os.Root) (*Manifest, error) {
+// readManifest as far as it is known before the archive is.
+func (b *Backup) readManifest(dir *os.Root) (*Manifest, error) {
 	stopped, err := datadir.HowStopped(dir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read how the server stopped: %w", err)

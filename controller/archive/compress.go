@@ -17,7 +17,7 @@ type compressor struct {
 }
 
 func newCompressor(ctx context.Context, w io.Writer) (*compressor, error) {
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers()), zstd.WithWindowSize(chunkSize))
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workerCount()), zstd.WithWindowSize(chunkSize))
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func newCompressor(ctx context.Context, w io.Writer) (*compressor, error) {
 		k.packed = encoder.EncodeAll(k.raw, k.packed)
 		return nil
 	})
-	go func() { c.err <- c.write(w) }()
+	go func() { c.err <- c.writeChunks(w) }()
 	return c, nil
 }
 
@@ -34,12 +34,12 @@ func newCompressor(ctx context.Context, w io.Writer) (*compressor, error) {
 func (c *compressor) Write(p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
-		room, err := c.room()
+		room, err := c.freeBuffer()
 		if err != nil {
 			return done, err
 		}
 		n := copy(room, p[done:])
-		c.advance(n)
+		c.advanceBuffer(n)
 		done += n
 	}
 	return done, nil
@@ -48,19 +48,19 @@ func (c *compressor) Write(p []byte) (int, error) {
 // Close after everything was written. It must be called also after an error.
 func (c *compressor) Close() error {
 	if c.current != nil && len(c.current.raw) > 0 {
-		c.give(c.current)
+		c.giveChunk(c.current)
 	}
 	c.current = nil
-	c.end()
+	c.endLine()
 	err := <-c.err
 	c.running.Wait()
 	c.stop(nil)
 	return err
 }
 
-func (c *compressor) write(w io.Writer) error {
+func (c *compressor) writeChunks(w io.Writer) error {
 	for {
-		k, err := c.next()
+		k, err := c.nextChunk()
 		if err == io.EOF { //nolint:errorlint // It is next's own.
 			return nil
 		}
@@ -75,11 +75,11 @@ func (c *compressor) write(w io.Writer) error {
 	}
 }
 
-// room in the current chunk for at least a byte. What is put there is counted by
+// freeBuffer in the current chunk, for at least a byte. What is put there is counted by
 // advance.
-func (c *compressor) room() ([]byte, error) {
+func (c *compressor) freeBuffer() ([]byte, error) {
 	if c.current == nil {
-		k, err := c.take()
+		k, err := c.takeChunk()
 		if err != nil {
 			return nil, err
 		}
@@ -88,11 +88,11 @@ func (c *compressor) room() ([]byte, error) {
 	return c.current.raw[len(c.current.raw):chunkSize], nil
 }
 
-func (c *compressor) advance(n int) {
+func (c *compressor) advanceBuffer(n int) {
 	k := c.current
 	k.raw = k.raw[:len(k.raw)+n]
 	if len(k.raw) == chunkSize {
 		c.current = nil
-		c.give(k)
+		c.giveChunk(k)
 	}
 }

@@ -25,7 +25,7 @@ type decompressor struct {
 }
 
 func newDecompressor(ctx context.Context, r io.Reader) (*decompressor, error) {
-	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(workers()), zstd.WithDecoderMaxMemory(chunkSize), zstd.WithDecodeAllCapLimit(true))
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(workerCount()), zstd.WithDecoderMaxMemory(chunkSize), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		return nil, err
 	}
@@ -33,13 +33,13 @@ func newDecompressor(ctx context.Context, r io.Reader) (*decompressor, error) {
 	d.line = newLine(ctx, func(c *chunk) error {
 		var err error
 		if c.raw, err = decoder.DecodeAll(c.packed, c.raw); err != nil {
-			return damaged("cannot decompress the archive: %w", err)
+			return damagedArchive("cannot decompress the archive: %w", err)
 		}
 		return nil
 	})
 	d.running.Go(func() {
-		defer d.end()
-		if err := d.read(r); err != nil {
+		defer d.endLine()
+		if err := d.readFrames(r); err != nil {
 			d.stop(err)
 		}
 	})
@@ -48,7 +48,7 @@ func newDecompressor(ctx context.Context, r io.Reader) (*decompressor, error) {
 
 // Read the content.
 func (d *decompressor) Read(p []byte) (int, error) {
-	part, err := d.part(int64(len(p)))
+	part, err := d.readPart(int64(len(p)))
 	return copy(p, part), err
 }
 
@@ -58,10 +58,10 @@ func (d *decompressor) Close() {
 	d.running.Wait()
 }
 
-func (d *decompressor) read(r io.Reader) error {
+func (d *decompressor) readFrames(r io.Reader) error {
 	in := bufio.NewReaderSize(r, 256<<10)
 	for {
-		c, err := d.take()
+		c, err := d.takeChunk()
 		if err != nil {
 			return err
 		}
@@ -74,12 +74,12 @@ func (d *decompressor) read(r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		d.give(c)
+		d.giveChunk(c)
 	}
 }
 
-// part of the content, of at most n bytes. It is valid until the next call.
-func (d *decompressor) part(n int64) ([]byte, error) {
+// readPart of the content, of at most n bytes. It is valid until the next call.
+func (d *decompressor) readPart(n int64) ([]byte, error) {
 	for len(d.rest) == 0 {
 		if d.failure != nil {
 			return nil, d.failure
@@ -88,9 +88,9 @@ func (d *decompressor) part(n int64) ([]byte, error) {
 			d.free <- d.current
 			d.current = nil
 		}
-		c, err := d.next()
+		c, err := d.nextChunk()
 		if err != nil {
-			d.failure = d.cause(err)
+			d.failure = d.firstCause(err)
 			continue
 		}
 		d.current, d.rest = c, c.raw
@@ -100,8 +100,8 @@ func (d *decompressor) part(n int64) ([]byte, error) {
 	return part, nil
 }
 
-// cause of an end: that of the reader if it failed.
-func (d *decompressor) cause(err error) error {
+// firstCause of an end: that of the reader if it failed.
+func (d *decompressor) firstCause(err error) error {
 	if failure := context.Cause(d.ctx); failure != nil {
 		return failure
 	}
@@ -125,10 +125,10 @@ func readFrame(in *bufio.Reader, dst []byte) ([]byte, error) {
 	}
 	h := zstd.Header{}
 	if err := h.Decode(head); err != nil {
-		return dst, damaged("cannot read the archive as zstd frames: %w", err)
+		return dst, damagedArchive("cannot read the archive as zstd frames: %w", err)
 	}
 	if h.Skippable || !h.HasFCS || h.FrameContentSize > chunkSize || h.DictionaryID != 0 || (!h.SingleSegment && h.WindowSize > chunkSize) {
-		return dst, damaged("the archive has a zstd frame that no backup holds")
+		return dst, damagedArchive("the archive has a zstd frame that no backup holds")
 	}
 	if dst, err = appendFrom(in, dst, h.HeaderSize); err != nil {
 		return dst, err
@@ -157,7 +157,7 @@ func readBlock(in *bufio.Reader, dst []byte) (_ []byte, last bool, err error) {
 	case blockRLE:
 		size = 1
 	default:
-		return dst, false, damaged("the archive has a zstd block of no known kind")
+		return dst, false, damagedArchive("the archive has a zstd block of no known kind")
 	}
 	dst, err = appendFrom(in, dst, size)
 	return dst, word&1 != 0, err
@@ -166,7 +166,7 @@ func readBlock(in *bufio.Reader, dst []byte) (_ []byte, last bool, err error) {
 func appendFrom(in *bufio.Reader, dst []byte, n int) ([]byte, error) {
 	at := len(dst)
 	if at+n > maxFrame {
-		return dst, damaged("the archive has a zstd frame of more than %d bytes", maxFrame)
+		return dst, damagedArchive("the archive has a zstd frame of more than %d bytes", maxFrame)
 	}
 	if cap(dst) < at+n {
 		dst = append(make([]byte, 0, maxFrame), dst...)
@@ -174,7 +174,7 @@ func appendFrom(in *bufio.Reader, dst []byte, n int) ([]byte, error) {
 	dst = dst[:at+n]
 	if _, err := io.ReadFull(in, dst[at:]); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return dst[:at], damaged("the archive ends in the middle of a zstd frame: it was cut off")
+			return dst[:at], damagedArchive("the archive ends in the middle of a zstd frame: it was cut off")
 		}
 		return dst[:at], fmt.Errorf("cannot read the archive: %w", err)
 	}

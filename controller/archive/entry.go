@@ -45,10 +45,10 @@ type entry struct {
 	attrs    map[string]string
 }
 
-func (e *entry) symlink() bool { return e.mode.Type() == fs.ModeSymlink }
+func (e *entry) isSymlink() bool { return e.mode.Type() == fs.ModeSymlink }
 
-// header of the entry in a tar file.
-func (e *entry) header() *tar.Header {
+// tarHeader of the entry in a tar file.
+func (e *entry) tarHeader() *tar.Header {
 	h := &tar.Header{
 		Format: tar.FormatPAX, Name: "./" + e.name, Mode: int64(e.mode.Perm()),
 		Uid: e.uid, Gid: e.gid, Size: e.size, ModTime: e.modified, Linkname: e.link, Typeflag: tar.TypeReg,
@@ -60,7 +60,7 @@ func (e *entry) header() *tar.Header {
 		if e.name != "." {
 			h.Name += e.name + "/"
 		}
-	case e.symlink():
+	case e.isSymlink():
 		h.Typeflag = tar.TypeSymlink
 	}
 	if e.mode&fs.ModeSetgid != 0 {
@@ -87,24 +87,24 @@ func fromHeader(h *tar.Header) (*entry, error) {
 	case tar.TypeSymlink:
 		e.mode |= fs.ModeSymlink
 	default:
-		return nil, damaged("%.100q is of type %q, which no backup holds", h.Name, h.Typeflag)
+		return nil, damagedArchive("%.100q is of type %q, which no backup holds", h.Name, h.Typeflag)
 	}
 	if h.Mode&0o2000 != 0 {
 		e.mode |= fs.ModeSetgid
 	}
 	if h.Mode&^0o2777 != 0 || h.Uid < 0 || h.Gid < 0 || h.Size < 0 || h.ModTime.Year() < 1900 || h.ModTime.Year() > 9999 {
-		return nil, damaged("%.100q has mode, owner, size or time that no backup holds", h.Name)
+		return nil, damagedArchive("%.100q has mode, owner, size or time that no backup holds", h.Name)
 	}
 	for key, value := range h.PAXRecords {
-		if err := e.take(key, value); err != nil {
+		if err := e.takeAttribute(key, value); err != nil {
 			return nil, err
 		}
 	}
-	return e, e.check(h.Name)
+	return e, e.checkName(h.Name)
 }
 
-// take a PAX record. Those of the standard are in the header's own fields.
-func (e *entry) take(key, value string) error {
+// takeAttribute of a PAX record. Those of the standard are in the header's own fields.
+func (e *entry) takeAttribute(key, value string) error {
 	attr, ok := strings.CutPrefix(key, attrPrefix)
 	switch {
 	case ok && strings.HasPrefix(attr, attrUser) && len(value) <= maxAttrBytes:
@@ -114,26 +114,26 @@ func (e *entry) take(key, value string) error {
 		e.attrs[attr] = value
 		return nil
 	case ok, strings.HasPrefix(key, "GNU."), strings.HasPrefix(key, "LIBARCHIVE."):
-		return damaged("%.100q has the record %.100q, which no backup holds", e.name, key)
+		return damagedArchive("%.100q has the record %.100q, which no backup holds", e.name, key)
 	}
 	return nil
 }
 
-// check holds for what is archived as for what is unpacked, so that every
+// checkName holds for what is archived as for what is unpacked, so that every
 // archive can be unpacked.
-func (e *entry) check(name string) error {
+func (e *entry) checkName(name string) error {
 	if err := checkName(e.name, name); err != nil {
 		return err
 	}
 	switch {
 	case e.mode.IsRegular() && e.mode&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) != 0:
-		return damaged("%.100q has a mode that lets it run as another user", name)
+		return damagedArchive("%.100q has a mode that lets it run as another user", name)
 	case e.mode.IsRegular() && e.link != "", !e.mode.IsRegular() && e.size != 0:
-		return damaged("%.100q contradicts itself", name)
-	case e.symlink() && !staysInside(e.name, e.link):
-		return damaged("%.100q is a symbolic link out of the data directory, to %.100q: what lies there is in no backup", name, e.link)
+		return damagedArchive("%.100q contradicts itself", name)
+	case e.isSymlink() && !staysInside(e.name, e.link):
+		return damagedArchive("%.100q is a symbolic link out of the data directory, to %.100q: what lies there is in no backup", name, e.link)
 	case e.name == "." && !e.mode.IsDir():
-		return damaged("the data directory is not a directory")
+		return damagedArchive("the data directory is not a directory")
 	}
 	return nil
 }
@@ -144,16 +144,16 @@ func checkName(name, written string) error {
 	}
 	parts := strings.Split(name, "/")
 	if len(name) > maxPathBytes || len(parts) > maxDepth || !fs.ValidPath(name) || path.IsAbs(written) || strings.ContainsRune(name, 0) {
-		return damaged("%.100q is not a name within the data directory", written)
+		return damagedArchive("%.100q is not a name within the data directory", written)
 	}
 	for _, part := range parts {
 		if len(part) > maxNameBytes {
-			return damaged("the name %.100q… is too long", part)
+			return damagedArchive("the name %.100q… is too long", part)
 		}
 	}
 	for part := range strings.SplitSeq(strings.TrimSuffix(written, "/"), "/") {
 		if part == ".." {
-			return damaged("%.100q is not a name within the data directory", written)
+			return damagedArchive("%.100q is not a name within the data directory", written)
 		}
 	}
 	return nil
@@ -174,9 +174,9 @@ func staysInside(name, link string) bool {
 	return up <= strings.Count(name, "/") && !slices.Contains(strings.Split(link, "/"), "..")
 }
 
-// line of an entry in the listing, with the CRC-32C of its content. Names are
+// listingLine of an entry in the listing, with the CRC-32C of its content. Names are
 // quoted, so that no name can look like two lines.
-func (e *entry) line(sum uint32) string {
+func (e *entry) listingLine(sum uint32) string {
 	attrs := make([]string, 0, len(e.attrs))
 	for name, value := range e.attrs {
 		attrs = append(attrs, fmt.Sprintf("%q=%q", name, value))
@@ -185,8 +185,8 @@ func (e *entry) line(sum uint32) string {
 	return fmt.Sprintf("%s %d %d %d %d %08x %q %q %s\n", e.mode, e.uid, e.gid, e.size, e.modified.UnixNano(), sum, e.name, e.link, attrs)
 }
 
-// outline of an entry: what changes when a server writes to it.
-func (e *entry) outline() string {
+// outlineLine of an entry: what changes when a server writes to it.
+func (e *entry) outlineLine() string {
 	if !e.mode.IsRegular() {
 		return fmt.Sprintf("%s %q %q\n", e.mode.Type(), e.name, e.link)
 	}
@@ -202,15 +202,15 @@ type listing struct {
 
 func newListing() *listing { return &listing{lines: sha256.New(), outlines: sha256.New()} }
 
-func (l *listing) add(e *entry, sum uint32) {
+func (l *listing) addEntry(e *entry, sum uint32) {
 	l.Entries++
 	l.DataBytes += e.size
 	l.LargestFile = max(l.LargestFile, e.size)
-	l.lines.Write([]byte(e.line(sum)))
-	l.outlines.Write([]byte(e.outline()))
+	l.lines.Write([]byte(e.listingLine(sum)))
+	l.outlines.Write([]byte(e.outlineLine()))
 }
 
-func (l *listing) sum() Contents {
+func (l *listing) sumEntries() Contents {
 	c := l.Contents
 	c.Listing, c.Tree = hex.EncodeToString(l.lines.Sum(nil)), hex.EncodeToString(l.outlines.Sum(nil))
 	return c

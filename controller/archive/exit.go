@@ -35,29 +35,31 @@ func (e *ExitError) Unwrap() error { return e.Err }
 // ExitCode for kong.
 func (e *ExitError) ExitCode() int { return e.Code }
 
-func exit(code int, format string, args ...any) error {
+func exitWith(code int, format string, args ...any) error {
 	return &ExitError{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-func damaged(format string, args ...any) error { return exit(v1.ExitDamaged, format, args...) }
+func damagedArchive(format string, args ...any) error {
+	return exitWith(v1.ExitDamaged, format, args...)
+}
 
-// classify gives an error the exit code that its cause calls for. After the end
+// exitCodeOf an error gives it the exit code that its cause calls for. After the end
 // of the context it is that, whatever it looks like.
-func classify(ctx context.Context, err error) error {
+func exitCodeOf(ctx context.Context, err error) error {
 	running, coded := new(datadir.RunningError), new(ExitError)
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return exit(ExitStopped, "told to stop before the end; the next run begins anew: %w", err)
+		return exitWith(ExitStopped, "told to stop before the end; the next run begins anew: %w", err)
 	case errors.As(err, &coded):
 		return err
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EFBIG):
-		return exit(v1.ExitNoSpace, "the volume is full: %w", err)
+		return exitWith(v1.ExitNoSpace, "the volume is full: %w", err)
 	case errors.As(err, &running):
-		return exit(ExitBusy, "%w", err)
+		return exitWith(ExitBusy, "%w", err)
 	}
-	return exit(ExitFailed, "%w", err)
+	return exitWith(ExitFailed, "%w", err)
 }
 
 // CodeOf an error that a Backup or Restore returned.

@@ -23,7 +23,7 @@ func FuzzManifest(f *testing.F) {
 		Format: 1, Archive: "data.tar.zst", SHA256: strings.Repeat("0", 64),
 		Contents: Contents{Entries: 1, Listing: strings.Repeat("0", 64), Tree: strings.Repeat("0", 64)},
 	}
-	raw, err := good.encode()
+	raw, err := good.encodeJSON()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -127,8 +127,8 @@ func unpackAny(t *testing.T, raw []byte) {
 	sum := sha256.Sum256(raw)
 	want := written{size: int64(len(raw)), sum: hex.EncodeToString(sum[:]), Contents: Contents{Entries: 20, DataBytes: 1 << 16, LargestFile: 1 << 15}}
 	u := newUnpacker(root)
-	err = read(t.Context(), in, want, u, nil)
-	u.wait()
+	err = readArchive(t.Context(), in, want, u, nil)
+	u.waitForWriters()
 	if err == nil {
 		t.Error("an archive without a listing was taken")
 	}

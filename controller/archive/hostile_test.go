@@ -98,7 +98,7 @@ func (c crafted) place(tb testing.TB, packed []byte) (*Restore, string) {
 	if c.manifest != nil {
 		c.manifest(m)
 	}
-	raw, err := m.encode()
+	raw, err := m.encodeJSON()
 	must(tb, err)
 	must(tb, os.WriteFile(filepath.Join(filepath.Dir(archive), ManifestName), raw, 0o600))
 	volume := filepath.Join(around, "volume")
@@ -212,7 +212,7 @@ func TestHostileReasons(t *testing.T) {
 			}
 			m, err := readManifest(r.Archive)
 			must(t, err)
-			if err := (&Backup{Output: io.Discard}).prove(t.Context(), r.Archive, m.written()); CodeOf(err) != v1.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
+			if err := (&Backup{Output: io.Discard}).proveArchive(t.Context(), r.Archive, m.writtenArchive()); CodeOf(err) != v1.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Backup must say %q: %v", tc.want, err)
 			}
 		})

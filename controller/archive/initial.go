@@ -34,27 +34,27 @@ func OpenInitial(path, directory string) (*Initial, error) {
 }
 
 // Close the volume.
-func (i *Initial) Close() { i.volume.close() }
+func (i *Initial) Close() { i.volume.closeVolume() }
 
 // Folder in which the database is made.
-func (i *Initial) Folder() string { return filepath.Join(i.path, i.name()) }
+func (i *Initial) Folder() string { return filepath.Join(i.path, i.folderName()) }
 
 // HasData is true if there is a data directory with something in it. What is
 // there is the server's to judge: nothing is ever made over it.
 func (i *Initial) HasData() (bool, error) {
-	state, err := i.volume.data()
+	state, err := i.volume.dataState()
 	return err == nil && !state.empty, err
 }
 
 // Nothing is nil if the volume never held data. An error is an ExitError that
 // says why that is in doubt.
-func (i *Initial) Nothing() error { return i.volume.nothing() }
+func (i *Initial) Nothing() error { return i.volume.checkNothing() }
 
 // Clear what an earlier run left. Its server may be a moment behind it: it is
 // waited for, since two of them in one folder would be none.
 func (i *Initial) Clear(patience time.Duration) error {
 	for end := time.Now().Add(patience); ; time.Sleep(patience / 100) {
-		err := i.unused()
+		err := i.checkUnused()
 		if err == nil {
 			break
 		}
@@ -63,7 +63,7 @@ func (i *Initial) Clear(patience time.Duration) error {
 			return fmt.Errorf("cannot remove what an earlier first start left: %w", err)
 		}
 	}
-	if err := i.volume.RemoveAll(i.name()); err != nil {
+	if err := i.volume.RemoveAll(i.folderName()); err != nil {
 		return fmt.Errorf("cannot remove what an earlier first start left: %w", err)
 	}
 	return nil
@@ -72,25 +72,25 @@ func (i *Initial) Clear(patience time.Duration) error {
 // Publish the folder as the data directory, once its server has stopped cleanly.
 // From the rename on, and not before, there is a database.
 func (i *Initial) Publish() error {
-	if err := i.stopped(); err != nil {
+	if err := i.checkStopped(); err != nil {
 		return err
 	}
-	if err := i.volume.mark(i.name(), marker{}); err != nil {
+	if err := i.volume.writeMarker(i.folderName(), marker{}); err != nil {
 		return err
 	}
-	if err := unix.Syncfs(descriptor(i.volume.handle)); err != nil {
+	if err := unix.Syncfs(fileDescriptor(i.volume.handle)); err != nil {
 		return fmt.Errorf("cannot write the new database to disk: %w", err)
 	}
-	if err := i.volume.replaceEmpty(i.name(), i.volume.directory); err != nil {
+	if err := i.volume.replaceEmpty(i.folderName(), i.volume.directory); err != nil {
 		return err
 	}
 	return syncFolder(i.volume.Root)
 }
 
-// stopped is nil if the server has stopped, and its files do not say that it was
+// checkStopped is nil if the server has stopped, and its files do not say that it was
 // cut off.
-func (i *Initial) stopped() error {
-	dir, err := i.volume.OpenRoot(i.name())
+func (i *Initial) checkStopped() error {
+	dir, err := i.volume.OpenRoot(i.folderName())
 	if err != nil {
 		return err
 	}
@@ -105,14 +105,14 @@ func (i *Initial) stopped() error {
 		return fmt.Errorf("cannot read how the server stopped: %w", err)
 	}
 	if how.Known && !how.Clean {
-		return exit(ExitFailed, "the server of the first start did not stop cleanly: %s", how.Reason)
+		return exitWith(ExitFailed, "the server of the first start did not stop cleanly: %s", how.Reason)
 	}
 	return nil
 }
 
-// unused is nil if no server runs in the folder.
-func (i *Initial) unused() error {
-	dir, err := i.volume.OpenRoot(i.name())
+// checkUnused is nil if no server runs in the folder.
+func (i *Initial) checkUnused() error {
+	dir, err := i.volume.OpenRoot(i.folderName())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -128,4 +128,4 @@ func (i *Initial) unused() error {
 	return nil
 }
 
-func (i *Initial) name() string { return i.volume.directory + initialSuffix }
+func (i *Initial) folderName() string { return i.volume.directory + initialSuffix }

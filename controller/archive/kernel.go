@@ -20,52 +20,52 @@ const (
 	flushBytes = 8 << 20
 )
 
-func descriptor(f *os.File) int {
+func fileDescriptor(f *os.File) int {
 	return int(f.Fd()) //nolint:gosec // A file descriptor is a small number.
 }
 
-// soon a file is read from its beginning to its end. This and what follows is
+// readSoon says that a file is read from its beginning to its end. This and what follows is
 // advice that some file systems do not take.
-func soon(f *os.File) {
-	_ = unix.Fadvise(descriptor(f), 0, 0, unix.FADV_SEQUENTIAL)
-	_ = unix.Fadvise(descriptor(f), 0, aheadBytes, unix.FADV_WILLNEED)
+func readSoon(f *os.File) {
+	_ = unix.Fadvise(fileDescriptor(f), 0, 0, unix.FADV_SEQUENTIAL)
+	_ = unix.Fadvise(fileDescriptor(f), 0, aheadBytes, unix.FADV_WILLNEED)
 }
 
-// forget what memory holds of a file that is on disk, so that it is read from
+// dropCache forgets what memory holds of a file that is on disk, so that it is read from
 // there.
-func forget(f *os.File) {
-	_ = unix.Fadvise(descriptor(f), 0, 0, unix.FADV_DONTNEED)
+func dropCache(f *os.File) {
+	_ = unix.Fadvise(fileDescriptor(f), 0, 0, unix.FADV_DONTNEED)
 }
 
 func flushEarly(f *os.File, at, n int64) {
-	_ = unix.SyncFileRange(descriptor(f), at, n, unix.SYNC_FILE_RANGE_WRITE)
+	_ = unix.SyncFileRange(fileDescriptor(f), at, n, unix.SYNC_FILE_RANGE_WRITE)
 }
 
 // lockFile as a sign that a run is at work on it.
 func lockFile(f *os.File) error {
 	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-		return exit(ExitBusy, "another backup writes %s", filepath.Base(f.Name()))
+		return exitWith(ExitBusy, "another backup writes %s", filepath.Base(f.Name()))
 	}
 	return err
 }
 
-// free bytes that this process may use of a volume.
-func free(root *os.Root) (int64, error) {
-	have, _, err := space(root)
+// freeSpace is the bytes that this process may use of a volume.
+func freeSpace(root *os.Root) (int64, error) {
+	have, _, err := spaceOf(root)
 	return have, err
 }
 
-// space of a volume in bytes: what this process may use of it, and all of its
+// spaceOf of a volume in bytes: what this process may use of it, and all of its
 // file system.
-func space(root *os.Root) (have, total int64, err error) {
+func spaceOf(root *os.Root) (have, total int64, err error) {
 	f, err := root.Open(".")
 	if err != nil {
 		return 0, 0, err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
 	s := unix.Statfs_t{}
-	if err := unix.Fstatfs(descriptor(f), &s); err != nil {
+	if err := unix.Fstatfs(fileDescriptor(f), &s); err != nil {
 		return 0, 0, err
 	}
 	bytes := func(blocks uint64) int64 {

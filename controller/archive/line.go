@@ -18,7 +18,7 @@ const (
 	maxWorkers = 12
 )
 
-func workers() int { return min(runtime.GOMAXPROCS(0), maxWorkers) }
+func workerCount() int { return min(runtime.GOMAXPROCS(0), maxWorkers) }
 
 // A chunk travels from a producer through a worker to a consumer, and back.
 type chunk struct {
@@ -37,7 +37,7 @@ type line struct {
 }
 
 func newLine(ctx context.Context, work func(*chunk) error) *line {
-	n := workers()
+	n := workerCount()
 	size := 2*n + 1
 	l := &line{free: make(chan *chunk, size), jobs: make(chan *chunk, size), order: make(chan *chunk, size)}
 	l.ctx, l.stop = context.WithCancelCause(ctx)
@@ -55,8 +55,8 @@ func newLine(ctx context.Context, work func(*chunk) error) *line {
 	return l
 }
 
-// take a chunk that is free.
-func (l *line) take() (*chunk, error) {
+// takeChunk is a chunk that is free.
+func (l *line) takeChunk() (*chunk, error) {
 	select {
 	case c := <-l.free:
 		c.raw, c.packed = c.raw[:0], c.packed[:0]
@@ -66,14 +66,14 @@ func (l *line) take() (*chunk, error) {
 	}
 }
 
-// give a chunk to the workers.
-func (l *line) give(c *chunk) {
+// giveChunk to the workers.
+func (l *line) giveChunk(c *chunk) {
 	l.order <- c // Never blocks: there are not more chunks than places.
 	l.jobs <- c
 }
 
-// next chunk in order that a worker is done with; io.EOF at the end.
-func (l *line) next() (*chunk, error) {
+// nextChunk in order that a worker is done with; io.EOF at the end.
+func (l *line) nextChunk() (*chunk, error) {
 	select {
 	case c, ok := <-l.order:
 		if !ok {
@@ -86,8 +86,8 @@ func (l *line) next() (*chunk, error) {
 	}
 }
 
-// end tells workers and consumer that no chunk comes any more.
-func (l *line) end() {
+// endLine tells workers and consumer that no chunk comes any more.
+func (l *line) endLine() {
 	close(l.order)
 	close(l.jobs)
 }

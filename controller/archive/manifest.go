@@ -111,7 +111,7 @@ func readManifest(archive string) (*Manifest, error) {
 		return nil, err
 	}
 	if m.Archive != filepath.Base(archive) {
-		return nil, damaged("%w", &otherArchiveError{m.Archive})
+		return nil, damagedArchive("%w", &otherArchiveError{m.Archive})
 	}
 	return m, nil
 }
@@ -121,22 +121,22 @@ func readManifest(archive string) (*Manifest, error) {
 func parseManifest(raw []byte) (*Manifest, error) {
 	m := &Manifest{}
 	if len(raw) > maxManifest {
-		return nil, damaged("the manifest is larger than %d bytes", maxManifest)
+		return nil, damagedArchive("the manifest is larger than %d bytes", maxManifest)
 	}
 	if err := json.Unmarshal(raw, m); err != nil {
-		return nil, damaged("cannot read the manifest: %w", err)
+		return nil, damagedArchive("cannot read the manifest: %w", err)
 	}
 	switch {
 	case m.Format < 1:
-		return nil, damaged("the manifest has no format version")
+		return nil, damagedArchive("the manifest has no format version")
 	case m.Format > FormatVersion:
-		return nil, exit(v1.ExitVersion, "the archive's format is version %d, and this program reads up to %d: use a newer one", m.Format, FormatVersion)
+		return nil, exitWith(v1.ExitVersion, "the archive's format is version %d, and this program reads up to %d: use a newer one", m.Format, FormatVersion)
 	case m.Archive == "" || filepath.Base(m.Archive) != m.Archive:
-		return nil, damaged("the manifest's archive, %.100q, is not a file's name", m.Archive)
+		return nil, damagedArchive("the manifest's archive, %.100q, is not a file's name", m.Archive)
 	case !sumPattern.MatchString(m.SHA256), !sumPattern.MatchString(m.Listing), !sumPattern.MatchString(m.Tree):
-		return nil, damaged("a sum in the manifest is not a SHA-256 sum")
+		return nil, damagedArchive("a sum in the manifest is not a SHA-256 sum")
 	case m.Size < 0, m.DataBytes < 0, m.DataBytes > maxData, m.LargestFile < 0, m.LargestFile > m.DataBytes, m.Entries < 1, m.Entries > maxEntries:
-		return nil, damaged("the manifest's sizes cannot be")
+		return nil, damagedArchive("the manifest's sizes cannot be")
 	}
 	return m, nil
 }
@@ -150,14 +150,14 @@ func openRegular(path string) (*os.File, error) {
 	defer folder.Close() //nolint:errcheck // Nothing was written through it.
 	f, err := openIn(folder, filepath.Base(path))
 	if errors.Is(err, unix.ELOOP) {
-		return nil, damaged("%s is a symbolic link, not a file", filepath.Base(path))
+		return nil, damagedArchive("%s is a symbolic link, not a file", filepath.Base(path))
 	}
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = damaged("%s is not a regular file", filepath.Base(path))
+		err = damagedArchive("%s is not a regular file", filepath.Base(path))
 	}
 	if err != nil {
 		_ = f.Close() // Nothing was written.
@@ -173,7 +173,7 @@ func openIn(folder *os.Root, name string) (*os.File, error) {
 		return nil, err
 	}
 	defer at.Close() //nolint:errcheck // Nothing was written.
-	fd, err := unix.Openat(descriptor(at), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(fileDescriptor(at), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -193,13 +193,13 @@ func openFolder(path string) (*os.Root, error) {
 	}
 	defer volume.Close() //nolint:errcheck // Nothing was written through it.
 	if info, err := volume.Lstat(name); err == nil && info.Mode().Type() == fs.ModeSymlink {
-		return nil, damaged("%s is a symbolic link, not the folder of an archive", name)
+		return nil, damagedArchive("%s is a symbolic link, not the folder of an archive", name)
 	}
 	return volume.OpenRoot(name)
 }
 
-// encode as people like to read it.
-func (m *Manifest) encode() ([]byte, error) {
+// encodeJSON as people like to read it.
+func (m *Manifest) encodeJSON() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

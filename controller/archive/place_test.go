@@ -124,7 +124,7 @@ func snapshot(tb testing.TB, dir string) string {
 	must(tb, err)
 	defer root.Close() //nolint:errcheck // Nothing was written.
 	var b bytes.Buffer
-	must(tb, tree{root}.walk(tb.Context(), func(e *entry) error {
+	must(tb, tree{root}.walkEntries(tb.Context(), func(e *entry) error {
 		sum := sha256.New()
 		if e.mode.IsRegular() {
 			raw, err := root.ReadFile(e.name)
@@ -133,10 +133,10 @@ func snapshot(tb testing.TB, dir string) string {
 			}
 			sum.Write(raw)
 		}
-		if e.symlink() {
+		if e.isSymlink() {
 			e.modified = time.Time{}
 		}
-		fmt.Fprintf(&b, "%s%s\n", e.line(0), hex.EncodeToString(sum.Sum(nil)))
+		fmt.Fprintf(&b, "%s%s\n", e.listingLine(0), hex.EncodeToString(sum.Sum(nil)))
 		return nil
 	}))
 	return b.String()

@@ -78,7 +78,7 @@ func StartMeter(out io.Writer, phase string, total int64) *Meter {
 		for {
 			select {
 			case <-t.C:
-				m.print()
+				m.printProgress()
 			case <-m.quit:
 				return
 			}
@@ -98,14 +98,14 @@ func (m *Meter) Add(n int64) {
 func (m *Meter) Stop() {
 	close(m.quit)
 	m.wait.Wait()
-	m.print()
+	m.printProgress()
 }
 
-func (m *Meter) print() {
-	fmt.Fprintln(m.out, m.now()) //nolint:errcheck // A lost line is no reason to fail.
+func (m *Meter) printProgress() {
+	fmt.Fprintln(m.out, m.currentProgress()) //nolint:errcheck // A lost line is no reason to fail.
 }
 
-func (m *Meter) now() Progress {
+func (m *Meter) currentProgress() Progress {
 	p := Progress{Phase: m.phase, Done: m.done.Load(), Total: m.total, Percent: 100}
 	if m.total > 0 {
 		p.Percent = int(min(100*p.Done/m.total, 100))

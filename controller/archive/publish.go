@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// write the archive beside its place, prove it, and put it there.
-func (b *Backup) write(ctx context.Context, t tree, outline Contents, m *Manifest) (err error) {
-	folder, base, err := split(b.Archive)
+// writeAndProve writes the archive beside its place, proves it, and puts it there.
+func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m *Manifest) (err error) {
+	folder, base, err := splitPath(b.Archive)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (b *Backup) write(ctx context.Context, t tree, outline Contents, m *Manifes
 	if err := removeStale(root, base+partialSuffix); err != nil {
 		return err
 	}
-	if err := t.fits(ctx, root, outline); err != nil {
+	if err := t.checkSpace(ctx, root, outline); err != nil {
 		return err
 	}
 	defer func() {
@@ -41,19 +41,19 @@ func (b *Backup) write(ctx context.Context, t tree, outline Contents, m *Manifes
 			_ = root.Remove(base + partialSuffix) // The next run removes it otherwise.
 		}
 	}()
-	w, err := b.partial(ctx, t, root, base+partialSuffix, outline)
+	w, err := b.writePartial(ctx, t, root, base+partialSuffix, outline)
 	if err != nil {
 		return err
 	}
 	if w.Tree != outline.Tree {
 		return errors.New("the data directory changed while it was copied")
 	}
-	if err := b.prove(ctx, b.Archive+partialSuffix, *w); err != nil {
+	if err := b.proveArchive(ctx, b.Archive+partialSuffix, *w); err != nil {
 		return err
 	}
-	b.step(stepProven)
+	b.beginStep(stepProven)
 	m.Contents, m.Size, m.SHA256, m.FinishedAt = w.Contents, w.size, w.sum, time.Now().UTC()
-	return b.publish(root, base, m)
+	return b.publishArchive(root, base, m)
 }
 
 // removeStale removes what an earlier run left, unless it is still at work.
@@ -72,7 +72,7 @@ func removeStale(root *os.Root, name string) error {
 	return root.Remove(name)
 }
 
-func (b *Backup) partial(ctx context.Context, t tree, root *os.Root, name string, outline Contents) (_ *written, err error) {
+func (b *Backup) writePartial(ctx context.Context, t tree, root *os.Root, name string, outline Contents) (_ *written, err error) {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
 	if err != nil {
 		return nil, err
@@ -85,48 +85,48 @@ func (b *Backup) partial(ctx context.Context, t tree, root *os.Root, name string
 	if err := lockFile(f); err != nil {
 		return nil, err
 	}
-	b.step(stepBegun)
+	b.beginStep(stepBegun)
 	m := StartMeter(b.Output, PhaseCopy, outline.DataBytes)
 	defer m.Stop()
-	w, err := t.write(ctx, f, m)
+	w, err := t.writeTar(ctx, f, m)
 	if err != nil {
 		return nil, err
 	}
-	b.step(stepWritten)
+	b.beginStep(stepWritten)
 	if err := f.Sync(); err != nil {
 		return nil, fmt.Errorf("cannot write the archive to disk: %w", err)
 	}
-	b.step(stepSynced)
+	b.beginStep(stepSynced)
 	return w, syncFolder(root)
 }
 
-// prove an archive by reading all of it back from disk, not from memory, the way
+// proveArchive by reading all of it back from disk, not from memory, the way
 // a restore does.
-func (b *Backup) prove(ctx context.Context, path string, w written) error {
+func (b *Backup) proveArchive(ctx context.Context, path string, w written) error {
 	f, err := openRegular(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
-	forget(f)
+	dropCache(f)
 	m := StartMeter(b.Output, PhaseProve, w.DataBytes)
 	defer m.Stop()
-	return read(ctx, f, w, drain{}, m)
+	return readArchive(ctx, f, w, drain{}, m)
 }
 
-// publish the manifest first: an archive under its name always has one.
-func (b *Backup) publish(root *os.Root, base string, m *Manifest) error {
-	raw, err := m.encode()
+// publishArchive puts the manifest first: an archive under its name always has one.
+func (b *Backup) publishArchive(root *os.Root, base string, m *Manifest) error {
+	raw, err := m.encodeJSON()
 	if err != nil {
 		return err
 	}
 	if err := writeFile(root, ManifestName, raw); err != nil {
 		return fmt.Errorf("cannot write the manifest: %w", err)
 	}
-	b.step(stepManifest)
+	b.beginStep(stepManifest)
 	if err := root.Rename(base+partialSuffix, base); err != nil {
 		return err
 	}
-	b.step(stepRenamed)
+	b.beginStep(stepRenamed)
 	return syncFolder(root)
 }

@@ -19,10 +19,10 @@ type target interface {
 	begin(e *entry) (io.WriteCloser, error)
 }
 
-// read the whole archive, hand its entries to the target, and compare all of it
+// readArchive reads all of it, hands its entries to the target, and compares all of it
 // with what it should be. No more is handed over than the contents allow.
-func read(ctx context.Context, archive *os.File, want written, t target, m *Meter) error {
-	soon(archive)
+func readArchive(ctx context.Context, archive *os.File, want written, t target, m *Meter) error {
+	readSoon(archive)
 	d, err := newDecompressor(ctx, archive)
 	if err != nil {
 		return err
@@ -30,23 +30,23 @@ func read(ctx context.Context, archive *os.File, want written, t target, m *Mete
 	defer d.Close()
 	l := newListing()
 	r := &reader{decompressor: d, target: t, listing: l, want: want.Contents, meter: m}
-	if err := r.entries(); err != nil {
+	if err := r.readEntries(); err != nil {
 		return err
 	}
 	// What follows the end of the tar file would be hidden from whoever looks.
-	if _, err := d.part(1); !errors.Is(err, io.EOF) {
+	if _, err := d.readPart(1); !errors.Is(err, io.EOF) {
 		if err == nil {
-			err = damaged("the archive goes on after its end")
+			err = damagedArchive("the archive goes on after its end")
 		}
 		return err
 	}
 	switch sum := hex.EncodeToString(d.sum.Sum(nil)); {
 	case sum != want.sum:
-		return damaged("the archive's SHA-256 is %s and should be %s", sum, want.sum)
+		return damagedArchive("the archive's SHA-256 is %s and should be %s", sum, want.sum)
 	case d.size != want.size:
-		return damaged("the archive has %d bytes and should have %d", d.size, want.size)
-	case l.sum() != want.Contents:
-		return damaged("the archive's content is not what its listing says")
+		return damagedArchive("the archive has %d bytes and should have %d", d.size, want.size)
+	case l.sumEntries() != want.Contents:
+		return damagedArchive("the archive's content is not what its listing says")
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ type reader struct {
 	folders []string
 }
 
-func (r *reader) entries() error {
+func (r *reader) readEntries() error {
 	for {
 		// A reader of its own for each header: it reads no further than that, and
 		// the content is taken from where it is, without a copy.
@@ -77,41 +77,41 @@ func (r *reader) entries() error {
 		if err != nil {
 			return err
 		}
-		if err := r.bound(e); err != nil {
+		if err := r.checkBounds(e); err != nil {
 			return err
 		}
-		if err := r.enter(e); err != nil {
+		if err := r.enterFolder(e); err != nil {
 			return err
 		}
-		sum, err := r.entry(e)
+		sum, err := r.readEntry(e)
 		if err != nil {
 			return err
 		}
-		r.listing.add(e, sum)
+		r.listing.addEntry(e, sum)
 	}
 }
 
-// bound what is handed over by what the manifest says.
-func (r *reader) bound(e *entry) error {
+// checkBounds of what is handed over by what the manifest says.
+func (r *reader) checkBounds(e *entry) error {
 	have := &r.listing.Contents
 	switch {
 	case have.Entries == 0 && e.name != ".":
-		return damaged("the archive does not begin with the data directory")
+		return damagedArchive("the archive does not begin with the data directory")
 	case have.Entries+1 > r.want.Entries:
-		return damaged("the archive has more than the %d entries of its manifest", r.want.Entries)
+		return damagedArchive("the archive has more than the %d entries of its manifest", r.want.Entries)
 	case e.size > r.want.LargestFile, have.DataBytes+e.size > r.want.DataBytes:
-		return damaged("the archive's %.100q is larger than its manifest allows", e.name)
+		return damagedArchive("the archive's %.100q is larger than its manifest allows", e.name)
 	}
 	return nil
 }
 
-// enter the entry's folder, which comes before what is in it, as they do in what
+// enterFolder of the entry, which comes before what is in it, as they do in what
 // write makes: nothing is unpacked through a link.
-func (r *reader) enter(e *entry) error {
+func (r *reader) enterFolder(e *entry) error {
 	for e.name != "." && r.folders[len(r.folders)-1] != path.Dir(e.name) {
 		r.folders = r.folders[:len(r.folders)-1]
 		if len(r.folders) == 0 {
-			return damaged("the archive's %.100q does not come after its folder", e.name)
+			return damagedArchive("the archive's %.100q does not come after its folder", e.name)
 		}
 	}
 	if e.mode.IsDir() {
@@ -120,7 +120,7 @@ func (r *reader) enter(e *entry) error {
 	return nil
 }
 
-func (r *reader) entry(e *entry) (uint32, error) {
+func (r *reader) readEntry(e *entry) (uint32, error) {
 	w, err := r.target.begin(e)
 	if err != nil {
 		return 0, fmt.Errorf("cannot unpack %.100q: %w", e.name, err)
@@ -128,17 +128,17 @@ func (r *reader) entry(e *entry) (uint32, error) {
 	if w == nil {
 		return 0, nil // A folder or a link has no content.
 	}
-	sum, err := r.content(e, w)
+	sum, err := r.readContent(e, w)
 	if cerr := w.Close(); err == nil && cerr != nil {
 		err = fmt.Errorf("cannot unpack %.100q: %w", e.name, cerr)
 	}
 	return sum, err
 }
 
-func (r *reader) content(e *entry, w io.Writer) (uint32, error) {
+func (r *reader) readContent(e *entry, w io.Writer) (uint32, error) {
 	sum := uint32(0)
 	for left := e.size; left > 0; {
-		part, err := r.part(left)
+		part, err := r.readPart(left)
 		if err != nil {
 			return 0, readError(err)
 		}
@@ -149,13 +149,13 @@ func (r *reader) content(e *entry, w io.Writer) (uint32, error) {
 		r.meter.Add(int64(len(part)))
 		left -= int64(len(part))
 	}
-	return sum, r.padding(e.size)
+	return sum, r.skipPadding(e.size)
 }
 
-// padding up to the next block.
-func (r *reader) padding(size int64) error {
+// skipPadding reads up to the next block.
+func (r *reader) skipPadding(size int64) error {
 	for left := (tarBlock - size%tarBlock) % tarBlock; left > 0; {
-		part, err := r.part(left)
+		part, err := r.readPart(left)
 		if err != nil {
 			return readError(err)
 		}
@@ -168,7 +168,7 @@ func (r *reader) padding(size int64) error {
 // the file or the frames, and say what they are.
 func readError(err error) error {
 	if errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrFieldTooLong) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return damaged("cannot read the archive: %w", err)
+		return damagedArchive("cannot read the archive: %w", err)
 	}
 	return err
 }

@@ -119,8 +119,8 @@ func (r *Report) End(seconds float64, err error) {
 	}
 }
 
-// fill in what a manifest says.
-func (r *Report) fill(m *Manifest) {
+// fillFrom in what a manifest says.
+func (r *Report) fillFrom(m *Manifest) {
 	r.Archive, r.Size, r.SHA256 = m.Archive, m.Size, m.SHA256
 	r.DataBytes, r.Entries = m.DataBytes, m.Entries
 	r.Version, r.CleanShutdown, r.Shutdown = m.Version, m.CleanShutdown, m.Shutdown

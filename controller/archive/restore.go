@@ -43,18 +43,18 @@ type Restore struct {
 func (s *Restore) Run(ctx context.Context) (Report, error) {
 	start := time.Now()
 	r := Report{Command: "restore"}
-	err := classify(ctx, s.run(ctx, &r))
+	err := exitCodeOf(ctx, s.runRestore(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
 
-func (s *Restore) step(name string) {
+func (s *Restore) beginStep(name string) {
 	if s.hook != nil {
 		s.hook(name)
 	}
 }
 
-func (s *Restore) run(ctx context.Context, r *Report) error {
+func (s *Restore) runRestore(ctx context.Context, r *Report) error {
 	target, err := version.Read(s.Target)
 	if err != nil {
 		return fmt.Errorf("cannot read the version of the server that is to take over: %w", err)
@@ -63,18 +63,18 @@ func (s *Restore) run(ctx context.Context, r *Report) error {
 		return err
 	}
 	if !sumPattern.MatchString(s.SHA256) {
-		return exit(ExitFailed, "%.100q is not a SHA-256 sum", s.SHA256)
+		return exitWith(ExitFailed, "%.100q is not a SHA-256 sum", s.SHA256)
 	}
-	v, err := s.open()
+	v, err := s.openVolume()
 	if err != nil {
 		return err
 	}
-	defer v.close()
-	state, err := v.data()
+	defer v.closeVolume()
+	state, err := v.dataState()
 	if err != nil {
 		return err
 	}
-	done, err := s.done(v, state)
+	done, err := s.isDone(v, state)
 	switch {
 	case err != nil:
 		return err
@@ -83,12 +83,12 @@ func (s *Restore) run(ctx context.Context, r *Report) error {
 		r.Archive, r.Version, r.CleanShutdown = filepath.Base(s.Archive), s.Source, s.SourceClean
 		return nil
 	case !state.empty:
-		return exit(v1.ExitOccupied, "the volume already holds data in %q, and not what this restore put there; nothing was written", s.Directory)
+		return exitWith(v1.ExitOccupied, "the volume already holds data in %q, and not what this restore put there; nothing was written", s.Directory)
 	}
-	return s.restore(ctx, r, v)
+	return s.restoreInto(ctx, r, v)
 }
 
-func (s *Restore) open() (*volume, error) {
+func (s *Restore) openVolume() (*volume, error) {
 	if s.inside == nil {
 		return openVolume(s.Volume, s.Directory)
 	}
@@ -103,21 +103,21 @@ func (s *Restore) open() (*volume, error) {
 func checkVersions(source string, clean bool, target version.Version) error {
 	from, err := version.Parse(source)
 	if err != nil {
-		return exit(v1.ExitVersion, "the version of the server that wrote the backup is not known: %w", err)
+		return exitWith(v1.ExitVersion, "the version of the server that wrote the backup is not known: %w", err)
 	}
 	step, err := version.Between(from, target)
 	if err != nil {
-		return exit(v1.ExitVersion, "%w; nothing was written", err)
+		return exitWith(v1.ExitVersion, "%w; nothing was written", err)
 	}
 	if step != version.None && !clean {
-		return exit(v1.ExitUnclean, "the server that wrote the backup did not stop cleanly: only %s can recover the data, and the image is %s; nothing was written", from, target)
+		return exitWith(v1.ExitUnclean, "the server that wrote the backup did not stop cleanly: only %s can recover the data, and the image is %s; nothing was written", from, target)
 	}
 	return nil
 }
 
-// done is true if an earlier run put this archive in place: the marker names it,
+// isDone is true if an earlier run put this archive in place: the marker names it,
 // and the folder that it was unpacked into is now the data directory.
-func (s *Restore) done(v *volume, state dataState) (bool, error) {
+func (s *Restore) isDone(v *volume, state dataState) (bool, error) {
 	if state.empty {
 		return false, nil
 	}
@@ -128,41 +128,41 @@ func (s *Restore) done(v *volume, state dataState) (bool, error) {
 	return m.Archive == filepath.Base(s.Archive) && m.SHA256 == s.SHA256 && m.Inode == state.inode, nil
 }
 
-func (s *Restore) restore(ctx context.Context, r *Report, v *volume) error {
-	f, m, err := s.archive()
+func (s *Restore) restoreInto(ctx context.Context, r *Report, v *volume) error {
+	f, m, err := s.openArchive()
 	if err != nil {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
-	if err := v.clear(); err != nil {
+	if err := v.clearHalves(); err != nil {
 		return fmt.Errorf("cannot remove what an earlier run left: %w", err)
 	}
-	if err := v.fits(m); err != nil {
+	if err := v.checkSpace(m); err != nil {
 		return err
 	}
 	half := halfPrefix + s.SHA256[:12]
-	if err := s.unpack(ctx, v, half, f, m); err != nil {
+	if err := s.unpackInto(ctx, v, half, f, m); err != nil {
 		_ = v.RemoveAll(half) // The next run removes it otherwise.
 		return err
 	}
-	if err := s.place(v, half); err != nil {
+	if err := s.placeData(v, half); err != nil {
 		return err
 	}
-	r.fill(m)
+	r.fillFrom(m)
 	r.Version, r.CleanShutdown = s.Source, s.SourceClean
 	return nil
 }
 
-// archive with its manifest, which is held against what the record says.
-func (s *Restore) archive() (*os.File, *Manifest, error) {
+// openArchive with its manifest, which is held against what the record says.
+func (s *Restore) openArchive() (*os.File, *Manifest, error) {
 	f, err := openRegular(s.Archive)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, exit(v1.ExitMissing, "the archive %q is not on the backup volume", s.Archive)
+		return nil, nil, exitWith(v1.ExitMissing, "the archive %q is not on the backup volume", s.Archive)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := s.manifest(f)
+	m, err := s.readManifest(f)
 	if err != nil {
 		_ = f.Close() // Nothing was written.
 		return nil, nil, err
@@ -170,10 +170,10 @@ func (s *Restore) archive() (*os.File, *Manifest, error) {
 	return f, m, nil
 }
 
-func (s *Restore) manifest(f *os.File) (*Manifest, error) {
+func (s *Restore) readManifest(f *os.File) (*Manifest, error) {
 	m, err := readManifest(s.Archive)
 	if errors.Is(err, errNoManifest) {
-		return nil, exit(v1.ExitMissing, "the archive %q has no %s beside it", s.Archive, ManifestName)
+		return nil, exitWith(v1.ExitMissing, "the archive %q has no %s beside it", s.Archive, ManifestName)
 	}
 	if err != nil {
 		return nil, err
@@ -184,17 +184,17 @@ func (s *Restore) manifest(f *os.File) (*Manifest, error) {
 	}
 	switch {
 	case m.SHA256 != s.SHA256:
-		return nil, damaged("the manifest is of an archive with the SHA-256 %s, and the backup's record says %s", m.SHA256, s.SHA256)
+		return nil, damagedArchive("the manifest is of an archive with the SHA-256 %s, and the backup's record says %s", m.SHA256, s.SHA256)
 	case info.Size() != m.Size:
-		return nil, damaged("the archive has %d bytes, and its manifest says %d", info.Size(), m.Size)
+		return nil, damagedArchive("the archive has %d bytes, and its manifest says %d", info.Size(), m.Size)
 	}
 	return m, nil
 }
 
-// clear what an earlier run left: half a restore, and the marker of one that was
+// clearHalves removes what an earlier run left: half a restore, and the marker of one that was
 // never put in place.
-func (v *volume) clear() error {
-	names, err := tree{v.Root}.names(".")
+func (v *volume) clearHalves() error {
+	names, err := tree{v.Root}.sortedNames(".")
 	if err != nil {
 		return err
 	}
@@ -208,20 +208,20 @@ func (v *volume) clear() error {
 	return nil
 }
 
-// fits fails if the data does not fit on the volume.
-func (v *volume) fits(m *Manifest) error {
-	have, err := free(v.Root)
+// checkSpace fails if the data does not fit on the volume.
+func (v *volume) checkSpace(m *Manifest) error {
+	have, err := freeSpace(v.Root)
 	if err != nil {
 		return err
 	}
 	if need := m.DataBytes + m.Entries*entryBytes + slackBytes; need > have {
-		return exit(v1.ExitNoSpace, "the data needs %d MiB, and the volume has %d MiB free; nothing was written", need/mebi+1, have/mebi)
+		return exitWith(v1.ExitNoSpace, "the data needs %d MiB, and the volume has %d MiB free; nothing was written", need/mebi+1, have/mebi)
 	}
 	return nil
 }
 
-// unpack into a new folder, where no server looks.
-func (s *Restore) unpack(ctx context.Context, v *volume, half string, f *os.File, manifest *Manifest) error {
+// unpackInto into a new folder, where no server looks.
+func (s *Restore) unpackInto(ctx context.Context, v *volume, half string, f *os.File, manifest *Manifest) error {
 	if err := v.Mkdir(half, 0o700); err != nil {
 		return err
 	}
@@ -230,28 +230,28 @@ func (s *Restore) unpack(ctx context.Context, v *volume, half string, f *os.File
 		return err
 	}
 	defer root.Close() //nolint:errcheck // What was written was synced.
-	s.step(stepBegun)
+	s.beginStep(stepBegun)
 	m := StartMeter(s.Output, PhaseUnpack, manifest.DataBytes)
 	defer m.Stop()
 	u := newUnpacker(root)
-	defer u.wait()
-	if err := read(ctx, f, manifest.written(), u, m); err != nil {
+	defer u.waitForWriters()
+	if err := readArchive(ctx, f, manifest.writtenArchive(), u, m); err != nil {
 		return err
 	}
-	return u.finish()
+	return u.finishFolders()
 }
 
-// place the folder where the server looks. From the rename on, and not before,
+// placeData puts the folder where the server looks. From the rename on, and not before,
 // there is a database.
-func (s *Restore) place(v *volume, half string) error {
-	s.step(stepUnpacked)
-	if err := v.mark(half, marker{Archive: filepath.Base(s.Archive), SHA256: s.SHA256}); err != nil {
+func (s *Restore) placeData(v *volume, half string) error {
+	s.beginStep(stepUnpacked)
+	if err := v.writeMarker(half, marker{Archive: filepath.Base(s.Archive), SHA256: s.SHA256}); err != nil {
 		return err
 	}
-	s.step(stepMarked)
+	s.beginStep(stepMarked)
 	if err := v.replaceEmpty(half, s.Directory); err != nil {
 		return err
 	}
-	s.step(stepRenamed)
+	s.beginStep(stepRenamed)
 	return syncFolder(v.Root)
 }

@@ -18,19 +18,19 @@ const (
 // samples of the data, each a chunk, that are compressed to estimate the whole.
 const samples = 64
 
-// fits fails if the archive certainly does not fit on its volume. Where the data
+// checkSpace fails if the archive certainly does not fit on its volume. Where the data
 // would fit even as it is, there is nothing to find out; otherwise samples from
 // all of it say how far it can be compressed. The estimate may be a quarter too
 // high before it counts.
-func (t tree) fits(ctx context.Context, root *os.Root, outline Contents) error {
-	have, err := free(root)
+func (t tree) checkSpace(ctx context.Context, root *os.Root, outline Contents) error {
+	have, err := freeSpace(root)
 	if err != nil {
 		return err
 	}
 	if outline.DataBytes+outline.Entries*entryBytes+slackBytes <= have {
 		return nil
 	}
-	ratio, err := t.sample(ctx, outline.DataBytes)
+	ratio, err := t.sampleRatio(ctx, outline.DataBytes)
 	if err != nil {
 		return err
 	}
@@ -38,11 +38,11 @@ func (t tree) fits(ctx context.Context, root *os.Root, outline Contents) error {
 	if need-need/4 <= have {
 		return nil
 	}
-	return exit(v1.ExitNoSpace, "the backup needs about %d MiB, and its volume has %d MiB free", need/mebi+1, have/mebi)
+	return exitWith(v1.ExitNoSpace, "the backup needs about %d MiB, and its volume has %d MiB free", need/mebi+1, have/mebi)
 }
 
-// sample how much smaller the data becomes: 1 is not at all.
-func (t tree) sample(ctx context.Context, total int64) (float64, error) {
+// sampleRatio says how much smaller the data becomes: 1 is not at all.
+func (t tree) sampleRatio(ctx context.Context, total int64) (float64, error) {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(chunkSize))
 	if err != nil {
 		return 0, err
@@ -50,12 +50,12 @@ func (t tree) sample(ctx context.Context, total int64) (float64, error) {
 	defer encoder.Close() //nolint:errcheck // It writes nowhere.
 	raw, packed := make([]byte, chunkSize), []byte(nil)
 	seen, became, position, next := 0, 0, int64(0), int64(0)
-	err = t.walk(ctx, func(e *entry) error {
+	err = t.walkEntries(ctx, func(e *entry) error {
 		if !e.mode.IsRegular() {
 			return nil
 		}
 		for ; next < position+e.size; next += max(total/samples, chunkSize) {
-			n, err := t.peek(e, raw, next-position)
+			n, err := t.peekAt(e, raw, next-position)
 			if err != nil {
 				return err
 			}
@@ -71,8 +71,8 @@ func (t tree) sample(ctx context.Context, total int64) (float64, error) {
 	return float64(became) / float64(seen), nil
 }
 
-func (t tree) peek(e *entry, raw []byte, at int64) (int, error) {
-	f, err := t.open(e)
+func (t tree) peekAt(e *entry, raw []byte, at int64) (int, error) {
+	f, err := t.openEntry(e)
 	if err != nil {
 		return 0, err
 	}

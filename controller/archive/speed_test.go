@@ -103,7 +103,7 @@ func (s *speedTest) cold() {
 		}
 		f, err := os.Open(path) //nolint:gosec // Its own folder.
 		if err == nil {
-			forget(f)
+			dropCache(f)
 			err = f.Close()
 		}
 		return err

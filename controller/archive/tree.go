@@ -18,35 +18,35 @@ import (
 // A tree is a data directory that is to be archived.
 type tree struct{ *os.Root }
 
-// walk visits what an archive holds, sorted, each folder before what is in it.
-func (t tree) walk(ctx context.Context, visit func(*entry) error) error {
-	return t.visit(ctx, ".", visit)
+// walkEntries visits what an archive holds, sorted, each folder before what is in it.
+func (t tree) walkEntries(ctx context.Context, visit func(*entry) error) error {
+	return t.visitFolder(ctx, ".", visit)
 }
 
-func (t tree) visit(ctx context.Context, name string, visit func(*entry) error) error {
+func (t tree) visitFolder(ctx context.Context, name string, visit func(*entry) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e, err := t.look(name)
+	e, err := t.statEntry(name)
 	if err != nil || e == nil {
 		return err
 	}
 	if err := visit(e); err != nil || !e.mode.IsDir() {
 		return err
 	}
-	names, err := t.names(name)
+	names, err := t.sortedNames(name)
 	if err != nil {
 		return err
 	}
 	for _, n := range names {
-		if err := t.visit(ctx, path.Join(name, n), visit); err != nil {
+		if err := t.visitFolder(ctx, path.Join(name, n), visit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t tree) names(name string) ([]string, error) {
+func (t tree) sortedNames(name string) ([]string, error) {
 	f, err := t.Open(name)
 	if err != nil {
 		return nil, err
@@ -57,8 +57,8 @@ func (t tree) names(name string) ([]string, error) {
 	return names, err
 }
 
-// look at an entry; nil is for what is left out.
-func (t tree) look(name string) (*entry, error) {
+// statEntry looks at an entry; nil is for what is left out.
+func (t tree) statEntry(name string) (*entry, error) {
 	info, err := t.Lstat(name)
 	if err != nil {
 		return nil, err
@@ -72,8 +72,8 @@ func (t tree) look(name string) (*entry, error) {
 	}
 	switch {
 	case info.Mode().IsRegular(), info.IsDir():
-		e.attrs, err = t.attributes(name)
-	case e.symlink():
+		e.attrs, err = t.readAttributes(name)
+	case e.isSymlink():
 		e.link, err = t.Readlink(name)
 	default:
 		return nil, fmt.Errorf("%q in the data directory is neither a file nor a folder but %s, which no server puts there: look at it and remove it", name, info.Mode().Type())
@@ -81,8 +81,8 @@ func (t tree) look(name string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := e.check(name); err != nil {
-		return nil, exit(ExitFailed, "%w", errors.Unwrap(err)) // Not the archive is at fault.
+	if err := e.checkName(name); err != nil {
+		return nil, exitWith(ExitFailed, "%w", errors.Unwrap(err)) // Not the archive is at fault.
 	}
 	return e, nil
 }
@@ -102,9 +102,9 @@ func fromInfo(name string, info fs.FileInfo) (*entry, error) {
 	return e, nil
 }
 
-// open a file of the tree for reading, under the server's own lock where there
+// openEntry, a file of the tree, for reading, under the server's own lock where there
 // is one, and hold it to what was seen of it.
-func (t tree) open(e *entry) (f *os.File, err error) {
+func (t tree) openEntry(e *entry) (f *os.File, err error) {
 	if datadir.Locked(e.name) {
 		f, err = t.openLocked(e.name)
 	} else {
@@ -113,7 +113,7 @@ func (t tree) open(e *entry) (f *os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := e.unchanged(f); err != nil {
+	if err := e.checkUnchanged(f); err != nil {
 		_ = f.Close() // Nothing was written.
 		return nil, err
 	}
@@ -128,8 +128,8 @@ func (t tree) openLocked(name string) (*os.File, error) {
 	return datadir.OpenLocked(t.Root, name)
 }
 
-// unchanged fails if a file is no longer what was seen of it.
-func (e *entry) unchanged(f *os.File) error {
+// checkUnchanged fails if a file is no longer what was seen of it.
+func (e *entry) checkUnchanged(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -140,13 +140,13 @@ func (e *entry) unchanged(f *os.File) error {
 	return nil
 }
 
-// attributes of the name space user. The file is opened anew: os.Root has no
+// readAttributes of the name space user. The file is opened anew: os.Root has no
 // other way to ask.
-func (t tree) attributes(name string) (map[string]string, error) {
+func (t tree) readAttributes(name string) (map[string]string, error) {
 	f, err := t.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
-	return readAttributes(descriptor(f))
+	return readAttributes(fileDescriptor(f))
 }

@@ -35,37 +35,37 @@ func newUnpacker(root *os.Root) *unpacker {
 }
 
 func (u *unpacker) begin(e *entry) (io.WriteCloser, error) {
-	if err := u.failed(); err != nil {
+	if err := u.firstFailure(); err != nil {
 		return nil, err
 	}
 	switch {
 	case e.mode.IsDir():
-		return nil, u.folder(e)
-	case e.symlink():
-		return nil, u.link(e)
+		return nil, u.makeFolder(e)
+	case e.isSymlink():
+		return nil, u.makeLink(e)
 	}
 	// Nothing that is there is ever opened: what a link leads to is safe.
 	f, err := u.root.OpenFile(e.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, twice(e, err)
+		return nil, explainTwice(e, err)
 	}
 	return &unpackedFile{File: f, entry: e, unpacker: u}, nil
 }
 
-func (u *unpacker) folder(e *entry) error {
+func (u *unpacker) makeFolder(e *entry) error {
 	if len(u.folders) == maxFolders {
-		return damaged("the archive has more than %d folders", maxFolders)
+		return damagedArchive("the archive has more than %d folders", maxFolders)
 	}
 	u.folders = append(u.folders, e)
 	if e.name == "." && len(u.folders) == 1 {
 		return nil
 	}
-	return twice(e, u.root.Mkdir(e.name, 0o700))
+	return explainTwice(e, u.root.Mkdir(e.name, 0o700))
 }
 
-func (u *unpacker) link(e *entry) error {
+func (u *unpacker) makeLink(e *entry) error {
 	if err := u.root.Symlink(e.link, e.name); err != nil {
-		return twice(e, err)
+		return explainTwice(e, err)
 	}
 	if !u.owned {
 		return nil
@@ -73,11 +73,11 @@ func (u *unpacker) link(e *entry) error {
 	return u.root.Lchown(e.name, e.uid, e.gid)
 }
 
-// twice turns the error of a name that is there already, or whose folder is not,
+// explainTwice turns the error of a name that is there already, or whose folder is not,
 // into what it says of the archive: it was unpacked into an empty folder.
-func twice(e *entry, err error) error {
+func explainTwice(e *entry, err error) error {
 	if os.IsExist(err) || os.IsNotExist(err) {
-		return damaged("the archive has %.100q twice, or without its folder: %w", e.name, err)
+		return damagedArchive("the archive has %.100q twice, or without its folder: %w", e.name, err)
 	}
 	return err
 }
@@ -108,20 +108,20 @@ func (f *unpackedFile) Close() error {
 	u.slots <- struct{}{}
 	u.running.Go(func() {
 		defer func() { <-u.slots }()
-		err := u.dress(f.File, f.entry)
+		err := u.setAttributes(f.File, f.entry)
 		if serr := f.Sync(); err == nil {
 			err = serr
 		}
 		if cerr := f.File.Close(); err == nil {
 			err = cerr
 		}
-		u.fail(f.entry, err)
+		u.noteFailure(f.entry, err)
 	})
 	return nil
 }
 
-// dress an open file or folder with owner, mode, attributes and time.
-func (u *unpacker) dress(f *os.File, e *entry) error {
+// setAttributes of an open file or folder: owner, mode, attributes and time.
+func (u *unpacker) setAttributes(f *os.File, e *entry) error {
 	if u.owned {
 		if err := f.Chown(e.uid, e.gid); err != nil {
 			return err
@@ -131,14 +131,14 @@ func (u *unpacker) dress(f *os.File, e *entry) error {
 		return err
 	}
 	for name, value := range e.attrs {
-		if err := unix.Fsetxattr(descriptor(f), name, []byte(value), 0); err != nil {
+		if err := unix.Fsetxattr(fileDescriptor(f), name, []byte(value), 0); err != nil {
 			return fmt.Errorf("cannot set the attribute %.100q: %w", name, err)
 		}
 	}
 	return u.root.Chtimes(e.name, e.modified, e.modified)
 }
 
-func (u *unpacker) fail(e *entry, err error) {
+func (u *unpacker) noteFailure(e *entry, err error) {
 	if err == nil {
 		return
 	}
@@ -149,20 +149,20 @@ func (u *unpacker) fail(e *entry, err error) {
 	}
 }
 
-func (u *unpacker) failed() error {
+func (u *unpacker) firstFailure() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.err
 }
 
-// wait for the files that are being written.
-func (u *unpacker) wait() { u.running.Wait() }
+// waitForWriters of the files that are being written.
+func (u *unpacker) waitForWriters() { u.running.Wait() }
 
-// finish gives the folders what they should have, the innermost first, and
+// finishFolders gives the folders what they should have, the innermost first, and
 // writes them through to disk.
-func (u *unpacker) finish() error {
-	u.wait()
-	if err := u.failed(); err != nil {
+func (u *unpacker) finishFolders() error {
+	u.waitForWriters()
+	if err := u.firstFailure(); err != nil {
 		return err
 	}
 	for _, e := range slices.Backward(u.folders) {
@@ -179,7 +179,7 @@ func (u *unpacker) finishFolder(e *entry) error {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // Sync says what there is to say.
-	if err := u.dress(f, e); err != nil {
+	if err := u.setAttributes(f, e); err != nil {
 		return err
 	}
 	return f.Sync()

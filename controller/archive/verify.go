@@ -36,12 +36,12 @@ type Unpack struct{ Restore }
 func (u *Unpack) Run(ctx context.Context) (Report, error) {
 	start := time.Now()
 	r := Report{Command: "unpack"}
-	err := classify(ctx, u.run(ctx, &r))
+	err := exitCodeOf(ctx, u.runUnpack(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
 
-func (u *Unpack) run(ctx context.Context, r *Report) error {
+func (u *Unpack) runUnpack(ctx context.Context, r *Report) error {
 	volume, err := os.OpenRoot(u.Volume)
 	if err != nil {
 		return fmt.Errorf("cannot open the backup volume: %w", err)
@@ -50,7 +50,7 @@ func (u *Unpack) run(ctx context.Context, r *Report) error {
 	if err := removeCopyIn(volume); err != nil {
 		return fmt.Errorf("cannot remove what an earlier run left: %w", err)
 	}
-	if err := u.fits(volume); err != nil {
+	if err := u.checkSpace(volume); err != nil {
 		return err
 	}
 	folder, err := makeCopyFolder(volume)
@@ -60,30 +60,30 @@ func (u *Unpack) run(ctx context.Context, r *Report) error {
 	defer folder.Close() //nolint:errcheck // What was written was synced.
 	s := u.Restore
 	s.Directory, s.inside = v1.DataDirectory, folder
-	if err := s.run(ctx, r); err != nil {
-		return u.abandon(volume, folder, err)
+	if err := s.runRestore(ctx, r); err != nil {
+		return u.removeHalf(volume, folder, err)
 	}
 	return nil
 }
 
-// abandon a copy that came to nothing, unless somebody else removes it already:
+// removeHalf of a copy that came to nothing, unless somebody else removes it already:
 // then that is why, and what is there now may be another's.
-func (u *Unpack) abandon(volume, folder *os.Root, cause error) error {
-	if !marked(folder) {
-		return exit(ExitBusy, "the copy was removed while it was made, as a backup does that needs the room: %w", cause)
+func (u *Unpack) removeHalf(volume, folder *os.Root, cause error) error {
+	if !hasMarker(folder) {
+		return exitWith(ExitBusy, "the copy was removed while it was made, as a backup does that needs the room: %w", cause)
 	}
 	_ = removeCopyIn(volume) // The next run removes it otherwise, or the next backup.
 	return cause
 }
 
-// fits fails if the copy would take room that others need.
-func (u *Unpack) fits(volume *os.Root) error {
-	f, m, err := u.archive()
+// checkSpace fails if the copy would take room that others need.
+func (u *Unpack) checkSpace(volume *os.Root) error {
+	f, m, err := u.openArchive()
 	if err != nil {
 		return err
 	}
 	_ = f.Close() // Nothing was written.
-	have, total, err := space(volume)
+	have, total, err := spaceOf(volume)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func roomForCopy(c Contents, have, total int64) error {
 	if need+spare <= have {
 		return nil
 	}
-	return exit(v1.ExitNoSpace, "a copy of the data and a server on it need %d MiB, beside which %d MiB have to stay free, a tenth of the file system: the backup volume has %d MiB free; nothing was written",
+	return exitWith(v1.ExitNoSpace, "a copy of the data and a server on it need %d MiB, beside which %d MiB have to stay free, a tenth of the file system: the backup volume has %d MiB free; nothing was written",
 		need/mebi+1, spare/mebi, have/mebi)
 }
 
@@ -116,7 +116,7 @@ func makeCopyFolder(volume *os.Root) (*os.Root, error) {
 	return folder, nil
 }
 
-func marked(folder *os.Root) bool {
+func hasMarker(folder *os.Root) bool {
 	_, err := folder.Lstat(copyMark)
 	return err == nil
 }
@@ -129,7 +129,7 @@ func CopyGone(path string) bool {
 		return true
 	}
 	defer folder.Close() //nolint:errcheck // Nothing was written.
-	return !marked(folder)
+	return !hasMarker(folder)
 }
 
 // removeCopy from the backup volume at a path; where there is neither, there is

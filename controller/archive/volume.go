@@ -52,7 +52,7 @@ func openVolume(path, directory string) (*volume, error) {
 func newVolume(root *os.Root, directory string) (*volume, error) {
 	if directory == "" || directory == "." || directory == lostAndFound || strings.HasPrefix(directory, ".") || strings.ContainsAny(directory, "/\x00") {
 		_ = root.Close() // Nothing was written.
-		return nil, exit(ExitFailed, "%q cannot be a data directory's name", directory)
+		return nil, exitWith(ExitFailed, "%q cannot be a data directory's name", directory)
 	}
 	handle, err := root.Open(".")
 	if err != nil {
@@ -62,14 +62,14 @@ func newVolume(root *os.Root, directory string) (*volume, error) {
 	v := &volume{Root: root, directory: directory, handle: handle}
 	// Some network file systems cannot lock a folder. There the Job is alone in
 	// that Kubernetes runs it once at a time.
-	if err := unix.Flock(descriptor(handle), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		v.close()
-		return nil, exit(ExitBusy, "another backup or restore works on this volume")
+	if err := unix.Flock(fileDescriptor(handle), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		v.closeVolume()
+		return nil, exitWith(ExitBusy, "another backup or restore works on this volume")
 	}
 	return v, nil
 }
 
-func (v *volume) close() {
+func (v *volume) closeVolume() {
 	_ = v.handle.Close() // What was written was synced.
 	_ = v.Close()
 }
@@ -83,8 +83,8 @@ type marker struct {
 	Inode   uint64 `json:"inode"`
 }
 
-// mark a folder that is about to become the data directory.
-func (v *volume) mark(folder string, m marker) error {
+// writeMarker into a folder that is about to become the data directory.
+func (v *volume) writeMarker(folder string, m marker) error {
 	info, err := v.Lstat(folder)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ type dataState struct {
 	inode         uint64
 }
 
-func (v *volume) data() (dataState, error) {
+func (v *volume) dataState() (dataState, error) {
 	info, err := v.Lstat(v.directory)
 	if errors.Is(err, fs.ErrNotExist) {
 		return dataState{empty: true}, nil
@@ -156,11 +156,11 @@ func inodeOf(info fs.FileInfo) uint64 {
 	return 0
 }
 
-// nothing is nil if a volume without data never had any. A volume that is not
+// checkNothing is nil if a volume without data never had any. A volume that is not
 // what it should be may be another one, or one that something was taken from:
 // doubt is not absence.
-func (v *volume) nothing() error {
-	names, err := tree{v.Root}.names(".")
+func (v *volume) checkNothing() error {
+	names, err := tree{v.Root}.sortedNames(".")
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (v *volume) nothing() error {
 			}
 			inodes = append(inodes, inodeOf(info))
 		default:
-			return exit(ExitFailed, "the volume has no data in %q, but it has %q: is it the right volume? Look at it; nothing is taken for empty that may not be", v.directory, name)
+			return exitWith(ExitFailed, "the volume has no data in %q, but it has %q: is it the right volume? Look at it; nothing is taken for empty that may not be", v.directory, name)
 		}
 	}
 	m, err := v.readMarker()
@@ -183,7 +183,7 @@ func (v *volume) nothing() error {
 		return err
 	}
 	if m != nil && !slices.Contains(inodes, m.Inode) {
-		return exit(ExitFailed, "the volume has no data in %q, but %s says that a database was put there: somebody removed it. Look at the volume; nothing is taken for empty that may not be", v.directory, markerName)
+		return exitWith(ExitFailed, "the volume has no data in %q, but %s says that a database was put there: somebody removed it. Look at the volume; nothing is taken for empty that may not be", v.directory, markerName)
 	}
 	return nil
 }
@@ -191,9 +191,9 @@ func (v *volume) nothing() error {
 // replaceEmpty renames a folder over another at once, if that is empty or not
 // there. os.Root does not replace folders.
 func (v *volume) replaceEmpty(from, to string) error {
-	err := unix.Renameat(descriptor(v.handle), from, descriptor(v.handle), to)
+	err := unix.Renameat(fileDescriptor(v.handle), from, fileDescriptor(v.handle), to)
 	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
-		return exit(v1.ExitOccupied, "something has put files into %q while the backup was unpacked; they are untouched", to)
+		return exitWith(v1.ExitOccupied, "something has put files into %q while the backup was unpacked; they are untouched", to)
 	}
 	return err
 }
@@ -258,10 +258,10 @@ func makeFolder(path string) error {
 }
 
 // base and folder of an archive.
-func split(archive string) (folder, base string, err error) {
+func splitPath(archive string) (folder, base string, err error) {
 	folder, base = filepath.Split(archive)
 	if base == "" || strings.HasPrefix(base, ".") || base == ManifestName || strings.HasSuffix(base, partialSuffix) {
-		return "", "", exit(ExitFailed, "%q cannot be an archive's name", archive)
+		return "", "", exitWith(ExitFailed, "%q cannot be an archive's name", archive)
 	}
 	return filepath.Clean(folder), base, nil
 }

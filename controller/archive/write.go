@@ -26,8 +26,8 @@ type written struct {
 	sum  string
 }
 
-// write the tree as an archive.
-func (t tree) write(ctx context.Context, out *os.File, m *Meter) (*written, error) {
+// writeTar of the tree as an archive.
+func (t tree) writeTar(ctx context.Context, out *os.File, m *Meter) (*written, error) {
 	s := &sink{file: out, sum: sha256.New()}
 	c, err := newCompressor(ctx, s)
 	if err != nil {
@@ -35,12 +35,12 @@ func (t tree) write(ctx context.Context, out *os.File, m *Meter) (*written, erro
 	}
 	l := newListing()
 	w := tarWriter{compressor: c, meter: m}
-	err = t.walk(ctx, func(e *entry) error {
-		sum, err := w.add(t, e)
+	err = t.walkEntries(ctx, func(e *entry) error {
+		sum, err := w.addEntry(t, e)
 		if err != nil {
 			return fmt.Errorf("cannot copy %q: %w", e.name, err)
 		}
-		l.add(e, sum)
+		l.addEntry(e, sum)
 		return nil
 	})
 	if err == nil {
@@ -53,7 +53,7 @@ func (t tree) write(ctx context.Context, out *os.File, m *Meter) (*written, erro
 	if err != nil {
 		return nil, err
 	}
-	return &written{Contents: l.sum(), size: s.size, sum: hex.EncodeToString(s.sum.Sum(nil))}, nil
+	return &written{Contents: l.sumEntries(), size: s.size, sum: hex.EncodeToString(s.sum.Sum(nil))}, nil
 }
 
 // A tarWriter puts files straight into the compressor's chunks.
@@ -63,37 +63,37 @@ type tarWriter struct {
 	meter *Meter
 }
 
-// add an entry, and return the CRC-32C of its content.
-func (w tarWriter) add(t tree, e *entry) (uint32, error) {
-	if err := w.head(e); err != nil || !e.mode.IsRegular() {
+// addEntry, and return the CRC-32C of its content.
+func (w tarWriter) addEntry(t tree, e *entry) (uint32, error) {
+	if err := w.writeHeader(e); err != nil || !e.mode.IsRegular() {
 		return 0, err
 	}
-	f, err := t.open(e)
+	f, err := t.openEntry(e)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
-	soon(f)
-	sum, err := w.content(f, e)
+	readSoon(f)
+	sum, err := w.writeContent(f, e)
 	if err != nil {
 		return 0, err
 	}
-	return sum, e.unchanged(f)
+	return sum, e.checkUnchanged(f)
 }
 
-func (w tarWriter) head(e *entry) error {
+func (w tarWriter) writeHeader(e *entry) error {
 	var b bytes.Buffer
-	if err := tar.NewWriter(&b).WriteHeader(e.header()); err != nil {
+	if err := tar.NewWriter(&b).WriteHeader(e.tarHeader()); err != nil {
 		return err
 	}
 	_, err := w.Write(b.Bytes())
 	return err
 }
 
-func (w tarWriter) content(f *os.File, e *entry) (uint32, error) {
+func (w tarWriter) writeContent(f *os.File, e *entry) (uint32, error) {
 	sum := uint32(0)
 	for left := e.size; left > 0; {
-		room, err := w.room()
+		room, err := w.freeBuffer()
 		if err != nil {
 			return 0, err
 		}
@@ -106,7 +106,7 @@ func (w tarWriter) content(f *os.File, e *entry) (uint32, error) {
 			return 0, err
 		}
 		sum = crc32.Update(sum, castagnoli, room[:n])
-		w.advance(n)
+		w.advanceBuffer(n)
 		w.meter.Add(int64(n))
 		left -= int64(n)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// backups of an instance in short.
-func (x *exam) backups(p *patient) Backups {
+// backupsOf of an instance in short.
+func (x *exam) backupsOf(p *patient) Backups {
 	out := Backups{}
 	for _, v := range p.backups {
 		out.Volumes = append(out.Volumes, v.Name)
@@ -29,7 +29,7 @@ func (x *exam) backups(p *patient) Backups {
 			if r.Status.ProvenAt != nil {
 				at = *r.Status.ProvenAt
 			}
-			out.Newest = x.age(at)
+			out.Newest = x.ageOf(at)
 		}
 	}
 	return out
@@ -39,27 +39,27 @@ func (x *exam) backups(p *patient) Backups {
 func (x *exam) recordsOf(p *patient) []Finding {
 	var out []Finding
 	for _, r := range p.records {
-		out = append(out, x.deleted(r)...)
+		out = append(out, x.deletedRecord(r)...)
 		switch uid := r.Spec.Instance.XR; {
 		case r.Status.Phase == v1.BackupProven:
-			out = append(out, x.proven(p, r)...)
+			out = append(out, x.provenRecord(p, r)...)
 		case x.living[uid]:
-			out = append(out, x.unfinished(r))
+			out = append(out, x.unfinishedRecord(r))
 		case !x.lost[uid]:
-			f := wrong("if that data is lost for good: kubectl delete mysqlbackup "+r.Name,
-				"%s; neither its composite resource nor its volume is there, so nobody finishes it, and the next claim of this name waits for it", x.unfinished(r).Text)
+			f := wrongFinding("if that data is lost for good: kubectl delete mysqlbackup "+r.Name,
+				"%s; neither its composite resource nor its volume is there, so nobody finishes it, and the next claim of this name waits for it", x.unfinishedRecord(r).Text)
 			out = append(out, f)
 		}
 	}
 	return out
 }
 
-// missing records: their archives are there, and the newest of them holds the name.
-func (x *exam) missing(p *patient) []Finding {
+// missingRecords: their archives are there, and the newest of them holds the name.
+func (x *exam) missingRecords(p *patient) []Finding {
 	if slices.Contains(x.Absent, v1.KindMySQLBackup) {
 		return nil
 	}
-	notes, records := p.notes(), p.recordsByValue()
+	notes, records := p.backupNotes(), p.recordsByValue()
 	newest := instance.Missing(notes, records)
 	var out []Finding
 	for i := range notes {
@@ -68,17 +68,17 @@ func (x *exam) missing(p *patient) []Finding {
 		switch {
 		case known:
 		case newest != nil && n.Name == newest.Name:
-			out = append(out, wrong(fmt.Sprintf("to restore it: %s; to go without it: %s", n.MakeRecord(), n.Forget()),
+			out = append(out, wrongFinding(fmt.Sprintf("to restore it: %s; to go without it: %s", n.MakeRecord(), n.Forget()),
 				"backup %s is on PersistentVolume %s and has no record: no claim of this name starts beside it", n.Name, n.Volume))
 		case !n.Unreadable:
-			out = append(out, note("to have the record again: "+n.MakeRecord(), "backup %s is on PersistentVolume %s and has no record", n.Name, n.Volume))
+			out = append(out, noteFinding("to have the record again: "+n.MakeRecord(), "backup %s is on PersistentVolume %s and has no record", n.Name, n.Volume))
 		}
 	}
 	return out
 }
 
-// notes of all volumes of an instance, newest first.
-func (p *patient) notes() []instance.Note {
+// backupNotes of all volumes of an instance, newest first.
+func (p *patient) backupNotes() []instance.Note {
 	volumes := make([]corev1.PersistentVolume, 0, len(p.backups))
 	for _, v := range p.backups {
 		volumes = append(volumes, *v)
@@ -94,27 +94,27 @@ func (p *patient) recordsByValue() []v1.MySQLBackup {
 	return out
 }
 
-// deleted records stay as long as something is to be done for them.
-func (x *exam) deleted(r *v1.MySQLBackup) []Finding {
-	if r.DeletionTimestamp == nil || !x.older(*r.DeletionTimestamp, soon) {
+// deletedRecord: it stays as long as something is to be done for them.
+func (x *exam) deletedRecord(r *v1.MySQLBackup) []Finding {
+	if r.DeletionTimestamp == nil || !x.isOlder(*r.DeletionTimestamp, soon) {
 		return nil
 	}
-	return []Finding{wrong(x.askController("lets it go, or its status.message says what it waits for"), "backup %s is being deleted since %s: %s", r.Name, x.age(*r.DeletionTimestamp), orElse(r.Status.Message, "nothing says what it waits for"))}
+	return []Finding{wrongFinding(x.askController("lets it go, or its status.message says what it waits for"), "backup %s is being deleted since %s: %s", r.Name, x.ageOf(*r.DeletionTimestamp), orElse(r.Status.Message, "nothing says what it waits for"))}
 }
 
-// proven backups need their volume and their password.
-func (x *exam) proven(p *patient, r *v1.MySQLBackup) []Finding {
+// provenRecord: a proven backup needs its volume and its password.
+func (x *exam) provenRecord(p *patient, r *v1.MySQLBackup) []Finding {
 	var out []Finding
 	if !slices.ContainsFunc(p.backups, func(v *corev1.PersistentVolume) bool { return hasBackupsOf(v, r.Spec.Instance.NamespaceUID) }) {
-		out = append(out, wrong("bring the volume back; if it is lost for good: kubectl delete mysqlbackup "+r.Name,
+		out = append(out, wrongFinding("bring the volume back; if it is lost for good: kubectl delete mysqlbackup "+r.Name,
 			"backup %s is proven, and no volume says that it holds backups of namespace %s (%s): it cannot be restored", r.Name, p.key.Namespace, r.Spec.Instance.NamespaceUID))
 	}
 	if c := meta.FindStatusCondition(r.Status.Conditions, v1.ConditionRestorable); c != nil && c.Status == metav1.ConditionFalse {
-		out = append(out, wrong("create the claim with spec.restore.backup set to an older one, and keep this one for whoever repairs the data",
+		out = append(out, wrongFinding("create the claim with spec.restore.backup set to an older one, and keep this one for whoever repairs the data",
 			"backup %s is what was on the disk, but no server runs on it: %s", r.Name, c.Message))
 	}
 	if x.Unread[kindSecret] == "" && !slices.ContainsFunc(x.Passwords, func(s metav1.PartialObjectMetadata) bool { return s.Name == r.Name }) {
-		out = append(out, wrong("when it is restored, give the claim the password of that time and change it afterwards",
+		out = append(out, wrongFinding("when it is restored, give the claim the password of that time and change it afterwards",
 			"Secret %s/%s with the password of backup %s is gone: after a restore nobody can log in who does not know it", x.SystemNamespace, r.Name, r.Name))
 	}
 	return out
@@ -131,18 +131,18 @@ func hasBackupsOf(v *corev1.PersistentVolume, namespace types.UID) bool {
 func (x *exam) backupPVs(p *patient) []Finding {
 	var out []Finding
 	for _, v := range p.backups {
-		if x.idle(p, v) {
-			out = append(out, note("see what is on it before you touch it: kubectl describe pv "+v.Name,
+		if x.isIdleVolume(p, v) {
+			out = append(out, noteFinding("see what is on it before you touch it: kubectl describe pv "+v.Name,
 				"PersistentVolume %s is for backups, and neither a record nor a note says what is on it, nor is there a claim", v.Name))
 			continue
 		}
-		out = append(out, x.kept(v, "the backups")...)
+		out = append(out, x.examineRetained(v, "the backups")...)
 	}
-	return append(out, x.earlier(p)...)
+	return append(out, x.earlierVolumes(p)...)
 }
 
-// earlier namespaces of the same name may have been another owner's.
-func (x *exam) earlier(p *patient) []Finding {
+// earlierVolumes of namespaces of the same name, which may have been another owner's.
+func (x *exam) earlierVolumes(p *patient) []Finding {
 	today, known := x.namespaceUID(p.key.Namespace)
 	advice := "kubectl get pv --selector " + v1.LabelInstance + "=" + p.key.Life("").Key() + " --output yaml shows the namespace of each, in the annotation " + v1.AnnotationNamespaceUID
 	names := make([]string, 0, len(p.backups))
@@ -155,9 +155,9 @@ func (x *exam) earlier(p *patient) []Finding {
 	}
 	switch {
 	case len(names) > 1:
-		return []Finding{note(advice, "there are %d volumes of backups, each of another namespace of that name: %s; a claim is restored from those of its own", len(names), strings.Join(names, ", "))}
+		return []Finding{noteFinding(advice, "there are %d volumes of backups, each of another namespace of that name: %s; a claim is restored from those of its own", len(names), strings.Join(names, ", "))}
 	case len(names) == 1 && known && instance.NamespaceOf(p.backups[0]) != today:
-		return []Finding{note(advice, "the backups on %s are of an earlier namespace of that name: a claim in today's is not restored from them", p.backups[0].Name)}
+		return []Finding{noteFinding(advice, "the backups on %s are of an earlier namespace of that name: a claim in today's is not restored from them", p.backups[0].Name)}
 	}
 	return nil
 }
@@ -176,9 +176,9 @@ func (p *patient) hasRecordOn(v *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(p.records, func(r *v1.MySQLBackup) bool { return hasBackupsOf(v, r.Spec.Instance.NamespaceUID) })
 }
 
-// idle volumes hold no backup that has a record, and nobody is about to write
+// isIdleVolume is true for one that holds no backup that has a record, and nobody is about to write
 // one.
-func (x *exam) idle(p *patient, v *corev1.PersistentVolume) bool {
+func (x *exam) isIdleVolume(p *patient, v *corev1.PersistentVolume) bool {
 	inUse := p.claim != nil || len(p.xrs)+len(p.data)+len(p.handles) > 0
 	return !inUse && !instance.HasNotes(v) && !p.hasRecordOn(v) && !slices.Contains(x.Absent, v1.KindMySQLBackup)
 }

@@ -69,7 +69,7 @@ type look struct {
 // between lacks a volume, and no volume lacks its XR.
 func Look(ctx context.Context, r client.Reader, keeper string, now time.Time) (*Cluster, error) {
 	l := &look{Reader: r, at: &Cluster{Now: now, SystemNamespace: keeper, Unread: map[string]string{}}}
-	for _, read := range []func(context.Context) error{l.volumes, l.records, l.rest, l.composites, l.lease} {
+	for _, read := range []func(context.Context) error{l.lookAtVolumes, l.lookAtRecords, l.lookAtRest, l.lookAtComposites, l.lookAtLease} {
 		if err := read(ctx); err != nil {
 			return nil, err
 		}
@@ -77,7 +77,7 @@ func Look(ctx context.Context, r client.Reader, keeper string, now time.Time) (*
 	return l.at, nil
 }
 
-func (l *look) volumes(ctx context.Context) error {
+func (l *look) lookAtVolumes(ctx context.Context) error {
 	volumes := &corev1.PersistentVolumeList{}
 	if err := l.List(ctx, volumes); err != nil {
 		return fmt.Errorf("cannot list PersistentVolumes: %w", err)
@@ -90,15 +90,15 @@ func (l *look) volumes(ctx context.Context) error {
 	return nil
 }
 
-func (l *look) records(ctx context.Context) error {
+func (l *look) lookAtRecords(ctx context.Context) error {
 	records := &v1.MySQLBackupList{}
 	err := l.List(ctx, records)
 	l.at.Records = records.Items
-	return l.installed(v1.KindMySQLBackup, err)
+	return l.isInstalled(v1.KindMySQLBackup, err)
 }
 
-// installed turns the error of a kind that is not into a word about it.
-func (l *look) installed(kind string, err error) error {
+// isInstalled turns the error of a kind that is not into a word about it.
+func (l *look) isInstalled(kind string, err error) error {
 	switch {
 	case meta.IsNoMatchError(err), kerrors.IsNotFound(err):
 		l.at.Absent = append(l.at.Absent, kind)
@@ -109,8 +109,8 @@ func (l *look) installed(kind string, err error) error {
 	return nil
 }
 
-// rest of what an instance has or leaves.
-func (l *look) rest(ctx context.Context) error {
+// lookAtRest of what an instance has or leaves.
+func (l *look) lookAtRest(ctx context.Context) error {
 	ours := client.MatchingLabels{v1.LabelManagedBy: v1.ManagedBy}
 	for _, list := range []struct {
 		kind schema.GroupVersionKind
@@ -123,7 +123,7 @@ func (l *look) rest(ctx context.Context) error {
 	} {
 		found := &metav1.PartialObjectMetadataList{}
 		found.SetGroupVersionKind(list.kind.GroupVersion().WithKind(list.kind.Kind + "List"))
-		if err := l.allowed(list.kind.Kind, l.List(ctx, found, list.only...)); err != nil {
+		if err := l.isAllowed(list.kind.Kind, l.List(ctx, found, list.only...)); err != nil {
 			return err
 		}
 		*list.into = found.Items
@@ -131,8 +131,8 @@ func (l *look) rest(ctx context.Context) error {
 	return nil
 }
 
-// allowed turns a refusal into a word about it.
-func (l *look) allowed(kind string, err error) error {
+// isAllowed turns a refusal into a word about it.
+func (l *look) isAllowed(kind string, err error) error {
 	switch {
 	case kerrors.IsForbidden(err):
 		l.at.Unread[kind] = err.Error()
@@ -143,14 +143,14 @@ func (l *look) allowed(kind string, err error) error {
 	return nil
 }
 
-func (l *look) composites(ctx context.Context) error {
+func (l *look) lookAtComposites(ctx context.Context) error {
 	for _, kind := range instance.Kinds() {
 		var err error
-		claims, err := l.decoded(ctx, kind.Claim)
+		claims, err := l.listDecoded(ctx, kind.Claim)
 		if err != nil {
 			return err
 		}
-		xrs, err := l.decoded(ctx, kind.XR)
+		xrs, err := l.listDecoded(ctx, kind.XR)
 		if err != nil {
 			return err
 		}
@@ -159,10 +159,10 @@ func (l *look) composites(ctx context.Context) error {
 	return nil
 }
 
-func (l *look) decoded(ctx context.Context, kind schema.GroupVersionKind) ([]*instance.Composite, error) {
+func (l *look) listDecoded(ctx context.Context, kind schema.GroupVersionKind) ([]*instance.Composite, error) {
 	found := &unstructured.UnstructuredList{}
 	found.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err := l.installed(kind.Kind, l.List(ctx, found)); err != nil {
+	if err := l.isInstalled(kind.Kind, l.List(ctx, found)); err != nil {
 		return nil, err
 	}
 	out := make([]*instance.Composite, 0, len(found.Items))
@@ -176,7 +176,7 @@ func (l *look) decoded(ctx context.Context, kind schema.GroupVersionKind) ([]*in
 	return out, nil
 }
 
-func (l *look) lease(ctx context.Context) error {
+func (l *look) lookAtLease(ctx context.Context) error {
 	lease := &coordinationv1.Lease{}
 	err := l.Get(ctx, client.ObjectKey{Namespace: l.at.SystemNamespace, Name: Lease}, lease)
 	if kerrors.IsNotFound(err) {
@@ -185,5 +185,5 @@ func (l *look) lease(ctx context.Context) error {
 	if err == nil {
 		l.at.Lease = lease
 	}
-	return l.allowed(kindLease, err)
+	return l.isAllowed(kindLease, err)
 }

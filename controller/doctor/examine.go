@@ -55,30 +55,30 @@ func Examine(c *Cluster) *Report {
 		Cluster: c, volumes: map[string]*corev1.PersistentVolume{}, handles: map[client.ObjectKey]*corev1.PersistentVolumeClaim{},
 		patients: map[instance.Key]*patient{}, living: map[types.UID]bool{}, lost: map[types.UID]bool{},
 	}
-	x.admit()
-	r := &Report{Cluster: x.general(), Instances: []Instance{}, Rest: x.rest()}
+	x.admitInstances()
+	r := &Report{Cluster: x.examineController(), Instances: []Instance{}, Rest: x.examineLeftovers()}
 	for _, p := range x.inOrder() {
-		r.Instances = append(r.Instances, x.instance(p))
+		r.Instances = append(r.Instances, x.examineInstance(p))
 	}
 	return r
 }
 
-// admit what belongs to an instance.
-func (x *exam) admit() {
+// admitInstances finds what belongs to an instance.
+func (x *exam) admitInstances() {
 	for _, c := range x.Claims {
-		x.patient(instance.Key{Kind: c.GetKind(), Namespace: c.GetNamespace(), Name: c.GetName()}).claim = c
+		x.patientOf(instance.Key{Kind: c.GetKind(), Namespace: c.GetNamespace(), Name: c.GetName()}).claim = c
 	}
 	for _, xr := range x.XRs {
 		x.living[xr.GetUID()] = true
 		if ref := xr.Spec.ClaimRef; ref != nil {
-			p := x.patient(instance.Key{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name})
+			p := x.patientOf(instance.Key{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name})
 			p.xrs = append(p.xrs, xr)
 		}
 	}
 	for i := range x.Records {
 		r := &x.Records[i]
 		of := r.Spec.Instance
-		p := x.patient(instance.Key{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name})
+		p := x.patientOf(instance.Key{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name})
 		p.records = append(p.records, r)
 	}
 	x.admitVolumes()
@@ -98,10 +98,10 @@ func (x *exam) admitVolumes() {
 		x.volumes[v.Name] = v
 		switch k, ok := keyOf(v); {
 		case ok && isBackup(v):
-			p := x.patient(k)
+			p := x.patientOf(k)
 			p.backups = append(p.backups, v)
 		case ok && holdsData(v):
-			p := x.patient(k)
+			p := x.patientOf(k)
 			p.data = append(p.data, v)
 			x.lost[xrOf(v)] = !x.living[xrOf(v)]
 		}
@@ -110,14 +110,14 @@ func (x *exam) admitVolumes() {
 		c := &x.PVCs[i]
 		x.handles[client.ObjectKeyFromObject(c)] = c
 		if k, ok := keyOf(c); ok && holdsData(c) && !isBackup(c) {
-			p := x.patient(k)
+			p := x.patientOf(k)
 			p.handles = append(p.handles, c)
 			x.lost[xrOf(c)] = !x.living[xrOf(c)]
 		}
 	}
 }
 
-func (x *exam) patient(k instance.Key) *patient {
+func (x *exam) patientOf(k instance.Key) *patient {
 	if x.patients[k] == nil {
 		x.patients[k] = &patient{key: k}
 	}
@@ -152,8 +152,8 @@ func isBackup(o client.Object) bool { return o.GetLabels()[v1.LabelComponent] ==
 // holdsData is true if our finalizer is on it, and it names its XR.
 func holdsData(o client.Object) bool { return instance.HasFinalizer(o) && xrOf(o) != "" }
 
-// life of an instance, as far as a finding can depend on it.
-func (x *exam) life(p *patient, xr *instance.Composite) *instance.State {
+// stateOfLife of an instance, as far as a finding can depend on it.
+func (x *exam) stateOfLife(p *patient, xr *instance.Composite) *instance.State {
 	s := &instance.State{Life: p.key.Life(xr.GetUID()), Now: x.Now, XR: xr}
 	if p.claim != nil && p.claim.Composite == xr.GetName() {
 		s.Claim = p.claim
@@ -185,10 +185,10 @@ func (x *exam) dataPV(p *patient, s *instance.State) *corev1.PersistentVolume {
 	return nil
 }
 
-// age of an object.
-func (x *exam) age(at metav1.Time) string { return x.since(at.Time) }
+// ageOf of an object.
+func (x *exam) ageOf(at metav1.Time) string { return x.textSince(at.Time) }
 
-// since a time, as kubectl writes it.
-func (x *exam) since(at time.Time) string { return duration.HumanDuration(x.Now.Sub(at)) }
+// textSince is a time, as kubectl writes it.
+func (x *exam) textSince(at time.Time) string { return duration.HumanDuration(x.Now.Sub(at)) }
 
-func (x *exam) older(at metav1.Time, than time.Duration) bool { return x.Now.Sub(at.Time) > than }
+func (x *exam) isOlder(at metav1.Time, than time.Duration) bool { return x.Now.Sub(at.Time) > than }

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// general findings are about all instances.
-func (x *exam) general() []Finding {
-	out := x.running()
+// examineController: its findings are about all instances.
+func (x *exam) examineController() []Finding {
+	out := x.whoIsRunning()
 	if len(x.Absent) > 0 {
-		out = append(out, note("make install and the packages bring them; a platform need not offer both APIs",
+		out = append(out, noteFinding("make install and the packages bring them; a platform need not offer both APIs",
 			"not installed, so there can be none of them: %s", strings.Join(x.Absent, ", ")))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(x.Unread)) {
-		out = append(out, note("ask for the right to list them, to have them looked at", "kind %s was not looked at: %s", kind, x.Unread[kind]))
+		out = append(out, noteFinding("ask for the right to list them, to have them looked at", "kind %s was not looked at: %s", kind, x.Unread[kind]))
 	}
 	return out
 }
 
-// running controllers renew their lease every few seconds.
-func (x *exam) running() []Finding {
+// whoIsRunning: controllers renew their lease every few seconds.
+func (x *exam) whoIsRunning() []Finding {
 	if x.Unread[kindLease] != "" {
 		return nil
 	}
@@ -30,11 +30,11 @@ func (x *exam) running() []Finding {
 	l := x.Lease
 	switch {
 	case l == nil:
-		return []Finding{wrong(advice, "%s (there is no lease %s/%s)", nothing, x.SystemNamespace, Lease)}
+		return []Finding{wrongFinding(advice, "%s (there is no lease %s/%s)", nothing, x.SystemNamespace, Lease)}
 	case l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" || l.Spec.RenewTime == nil:
-		return []Finding{wrong(advice, "%s (nobody holds the lease %s/%s)", nothing, x.SystemNamespace, Lease)}
+		return []Finding{wrongFinding(advice, "%s (nobody holds the lease %s/%s)", nothing, x.SystemNamespace, Lease)}
 	case x.Now.Sub(l.Spec.RenewTime.Time) > soon:
-		return []Finding{wrong(advice, "%s (the lease %s/%s was renewed %s ago)", nothing, x.SystemNamespace, Lease, x.since(l.Spec.RenewTime.Time))}
+		return []Finding{wrongFinding(advice, "%s (the lease %s/%s was renewed %s ago)", nothing, x.SystemNamespace, Lease, x.textSince(l.Spec.RenewTime.Time))}
 	}
 	return nil
 }

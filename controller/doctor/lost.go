@@ -20,32 +20,32 @@ func (x *exam) lostLives(p *patient) []Finding {
 	for _, v := range p.data {
 		if uid := xrOf(v); x.lost[uid] && !slices.Contains(seen, uid) {
 			seen = append(seen, uid)
-			out = append(out, x.rescue(p, "PersistentVolume "+v.Name, uid))
+			out = append(out, x.explainRescue(p, "PersistentVolume "+v.Name, uid))
 			if r := p.recordOf(uid); r == nil || r.Status.Phase != v1.BackupProven {
-				out = append(out, x.kept(v, "the data")...)
+				out = append(out, x.examineRetained(v, "the data")...)
 			}
 		}
 	}
 	for _, c := range p.handles {
 		if uid := xrOf(c); x.lost[uid] && !slices.Contains(seen, uid) {
 			seen = append(seen, uid)
-			out = append(out, x.rescue(p, fmt.Sprintf("PersistentVolumeClaim %s/%s", c.Namespace, c.Name), uid))
+			out = append(out, x.explainRescue(p, fmt.Sprintf("PersistentVolumeClaim %s/%s", c.Namespace, c.Name), uid))
 		}
 	}
 	return out
 }
 
-// rescue of what a holder has.
-func (x *exam) rescue(p *patient, holder string, uid types.UID) Finding {
+// explainRescue of what a holder has.
+func (x *exam) explainRescue(p *patient, holder string, uid types.UID) Finding {
 	r := p.recordOf(uid)
 	if r == nil {
-		return wrong(x.askController("announces a backup of it"),
+		return wrongFinding(x.askController("announces a backup of it"),
 			"%s has data of a composite resource that is gone (%s), and no backup of it is announced", holder, uid)
 	}
 	if r.Status.Phase == v1.BackupProven {
-		return note("", "%s lost its composite resource; its backup %s is proven, and it is being released", holder, r.Name)
+		return noteFinding("", "%s lost its composite resource; its backup %s is proven, and it is being released", holder, r.Name)
 	}
-	f := x.unfinished(r)
+	f := x.unfinishedRecord(r)
 	f.Text = fmt.Sprintf("%s lost its composite resource and is being rescued; %s", holder, f.Text)
 	return f
 }
@@ -67,9 +67,9 @@ func (x *exam) strayVolumes(p *patient) []Finding {
 			if xr.GetUID() != xrOf(v) {
 				continue
 			}
-			if used := x.life(p, xr).DataPV; used != v {
-				out = append(out, wrong("see what is on it before you touch it: kubectl describe pv "+v.Name,
-					"PersistentVolume %s says that it has the data of %s, which uses %s", v.Name, named(xr), volumeName(used)))
+			if used := x.stateOfLife(p, xr).DataPV; used != v {
+				out = append(out, wrongFinding("see what is on it before you touch it: kubectl describe pv "+v.Name,
+					"PersistentVolume %s says that it has the data of %s, which uses %s", v.Name, nameOf(xr), volumeName(used)))
 			}
 		}
 	}
@@ -83,13 +83,13 @@ func volumeName(v *corev1.PersistentVolume) string {
 	return v.Name
 }
 
-// unfinished record, by how long it is.
-func (x *exam) unfinished(r *v1.MySQLBackup) Finding {
+// unfinishedRecord, by how long it is.
+func (x *exam) unfinishedRecord(r *v1.MySQLBackup) Finding {
 	phase := r.Status.Phase
 	if phase == "" {
 		phase = v1.BackupPending
 	}
-	text := fmt.Sprintf("backup %s is %s, %s after it was announced", r.Name, phase, x.age(r.CreationTimestamp))
+	text := fmt.Sprintf("backup %s is %s, %s after it was announced", r.Name, phase, x.ageOf(r.CreationTimestamp))
 	if r.Status.Message != "" {
 		text += ": " + r.Status.Message
 	}
@@ -97,46 +97,46 @@ func (x *exam) unfinished(r *v1.MySQLBackup) Finding {
 	switch {
 	case phase == v1.BackupFailed:
 		f.Severity, f.Advice = Wrong, "it is tried again by itself, and succeeds when the cause is gone"
-	case x.older(r.CreationTimestamp, long):
+	case x.isOlder(r.CreationTimestamp, long):
 		f.Severity, f.Advice = Wrong, "see what it waits for: kubectl get pods --all-namespaces --selector "+v1.LabelXR+"="+string(r.Spec.Instance.XR)
 	}
 	return f
 }
 
-// rest is what belongs to no instance.
-func (x *exam) rest() []Finding {
-	out := x.claimless()
+// examineLeftovers is what belongs to no instance.
+func (x *exam) examineLeftovers() []Finding {
+	out := x.claimlessVolumes()
 	for i := range x.Volumes {
-		if v := &x.Volumes[i]; instance.HasFinalizer(v) && !x.known(v) {
-			out = append(out, wrong("see what it is: kubectl get pv "+v.Name+" --output yaml",
+		if v := &x.Volumes[i]; instance.HasFinalizer(v) && !x.isKnown(v) {
+			out = append(out, wrongFinding("see what it is: kubectl get pv "+v.Name+" --output yaml",
 				"PersistentVolume %s has our finalizer and does not say whose it is: nobody looks after it", v.Name))
 		}
 	}
 	for i := range x.PVCs {
 		if c := &x.PVCs[i]; instance.HasFinalizer(c) && !x.knownHandle(c) {
-			out = append(out, wrong(fmt.Sprintf("see what it is: kubectl get pvc --namespace %s %s --output yaml", c.Namespace, c.Name),
+			out = append(out, wrongFinding(fmt.Sprintf("see what it is: kubectl get pvc --namespace %s %s --output yaml", c.Namespace, c.Name),
 				"PersistentVolumeClaim %s/%s has our finalizer and does not say whose it is: nobody looks after it", c.Namespace, c.Name))
 		}
 	}
-	return append(append(out, x.passwords()...), x.jobs()...)
+	return append(append(out, x.examinePasswords()...), x.examineJobs()...)
 }
 
-// claimless XRs are not looked after.
-func (x *exam) claimless() []Finding {
+// claimlessVolumes: XRs without a claim are not looked after.
+func (x *exam) claimlessVolumes() []Finding {
 	var out []Finding
 	for _, xr := range x.XRs {
 		if xr.Spec.ClaimRef == nil {
-			out = append(out, wrong(fmt.Sprintf("create a claim in a namespace instead; see this one: kubectl describe %s %s", resource(xr), xr.GetName()),
-				"%s was made without a claim: the controller does not look after it, and no backup is taken of it", named(xr)))
+			out = append(out, wrongFinding(fmt.Sprintf("create a claim in a namespace instead; see this one: kubectl describe %s %s", resourceOf(xr), xr.GetName()),
+				"%s was made without a claim: the controller does not look after it, and no backup is taken of it", nameOf(xr)))
 		}
 	}
 	return out
 }
 
-// known volumes are some instance's, by what they say or by who uses them.
-func (x *exam) known(v *corev1.PersistentVolume) bool {
+// isKnown is true for volumes that are some instance's, by what they say or by who uses them.
+func (x *exam) isKnown(v *corev1.PersistentVolume) bool {
 	_, ok := keyOf(v)
-	return ok && (isBackup(v) || xrOf(v) != "") || x.used(v.Name)
+	return ok && (isBackup(v) || xrOf(v) != "") || x.isUsed(v.Name)
 }
 
 func (x *exam) knownHandle(c *corev1.PersistentVolumeClaim) bool {
@@ -144,11 +144,11 @@ func (x *exam) knownHandle(c *corev1.PersistentVolumeClaim) bool {
 	return ok && (isBackup(c) || xrOf(c) != "")
 }
 
-// used volumes have the data of an instance that is there.
-func (x *exam) used(volume string) bool {
+// isUsed is true for volumes that have the data of an instance that is there.
+func (x *exam) isUsed(volume string) bool {
 	for _, p := range x.patients {
 		for _, xr := range p.xrs {
-			if v := x.life(p, xr).DataPV; v != nil && v.Name == volume {
+			if v := x.stateOfLife(p, xr).DataPV; v != nil && v.Name == volume {
 				return true
 			}
 		}
@@ -156,23 +156,23 @@ func (x *exam) used(volume string) bool {
 	return false
 }
 
-// alive is true if there is something left of a life that its Jobs and its
+// isAlive is true if there is something left of a life that its Jobs and its
 // password are for.
-func (x *exam) alive(uid types.UID) bool { return x.living[uid] || x.lost[uid] }
+func (x *exam) isAlive(uid types.UID) bool { return x.living[uid] || x.lost[uid] }
 
-// passwords whose backup is gone. That of a life is kept from its first start.
-func (x *exam) passwords() []Finding {
+// examinePasswords whose backup is gone. That of a life is kept from its first start.
+func (x *exam) examinePasswords() []Finding {
 	var out []Finding
 	for i := range x.Passwords {
 		s := &x.Passwords[i]
 		recorded := slices.ContainsFunc(x.Records, func(r v1.MySQLBackup) bool { return r.Name == s.Name })
 		switch {
-		case recorded || x.alive(xrOf(s)):
+		case recorded || x.isAlive(xrOf(s)):
 		case x.mayOpen(s):
-			out = append(out, note("keep it as long as its archive may be there",
+			out = append(out, noteFinding("keep it as long as its archive may be there",
 				"Secret %s/%s has the password of a backup whose record is gone, and a volume for backups of that instance is there", s.Namespace, s.Name))
 		default:
-			out = append(out, note(fmt.Sprintf("kubectl delete secret --namespace %s %s", s.Namespace, s.Name),
+			out = append(out, noteFinding(fmt.Sprintf("kubectl delete secret --namespace %s %s", s.Namespace, s.Name),
 				"Secret %s/%s has the password of a backup whose record is gone", s.Namespace, s.Name))
 		}
 	}
@@ -186,21 +186,21 @@ func (x *exam) mayOpen(s *metav1.PartialObjectMetadata) bool {
 	return !ok || x.patients[k] != nil && len(x.patients[k].backups) > 0
 }
 
-// jobs of lives that have ended.
-func (x *exam) jobs() []Finding {
+// examineJobs of lives that have ended.
+func (x *exam) examineJobs() []Finding {
 	var out []Finding
 	for i := range x.Jobs {
 		j := &x.Jobs[i]
-		if uid := xrOf(j); uid != "" && !x.alive(uid) && !x.erases(j) {
-			out = append(out, note(fmt.Sprintf("kubectl delete job --namespace %s %s", j.Namespace, j.Name),
+		if uid := xrOf(j); uid != "" && !x.isAlive(uid) && !x.isEraseJob(j) {
+			out = append(out, noteFinding(fmt.Sprintf("kubectl delete job --namespace %s %s", j.Namespace, j.Name),
 				"Job %s/%s was made for a composite resource that is gone (%s)", j.Namespace, j.Name, uid))
 		}
 	}
 	return out
 }
 
-// erases is true if a Job removes an archive whose record waits for that.
-func (x *exam) erases(j *metav1.PartialObjectMetadata) bool {
+// isEraseJob is true if a Job removes an archive whose record waits for that.
+func (x *exam) isEraseJob(j *metav1.PartialObjectMetadata) bool {
 	return j.Labels[v1.LabelComponent] == v1.ComponentErase && slices.ContainsFunc(x.Records, func(r v1.MySQLBackup) bool {
 		return r.DeletionTimestamp != nil && r.Spec.Instance.XR == xrOf(j)
 	})

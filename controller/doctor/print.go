@@ -19,31 +19,31 @@ func (r *Report) WriteJSON(w io.Writer) error {
 // what is to be known of it.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
-	findings(&b, "", r.Cluster)
+	printFindings(&b, "", r.Cluster)
 	rows := make([][]string, 0, len(r.Instances))
 	for i := range r.Instances {
-		rows = append(rows, r.Instances[i].columns())
+		rows = append(rows, r.Instances[i].tableColumns())
 	}
-	widths := widest(rows)
+	widths := columnWidths(rows)
 	for i := range r.Instances {
-		line(&b, rows[i], widths)
-		findings(&b, "       ", r.Instances[i].Findings)
+		printLine(&b, rows[i], widths)
+		printFindings(&b, "       ", r.Instances[i].Findings)
 	}
 	if len(r.Rest) > 0 {
 		b.WriteString("Of no instance:\n")
-		findings(&b, "", r.Rest)
+		printFindings(&b, "", r.Rest)
 	}
 	fmt.Fprintf(&b, "instances: %d, wrong: %d, notes: %d\n", len(r.Instances), r.Count(Wrong), r.Count(Note))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// columns of an instance's line.
-func (i *Instance) columns() []string {
-	return []string{string(i.Severity), i.Kind + " " + i.Namespace + "/" + i.Name, i.State, i.Data.text(), i.Backups.text()}
+// tableColumns of an instance's line.
+func (i *Instance) tableColumns() []string {
+	return []string{string(i.Severity), i.Kind + " " + i.Namespace + "/" + i.Name, i.State, i.Data.dataText(), i.Backups.backupsText()}
 }
 
-func (d *Data) text() string {
+func (d *Data) dataText() string {
 	if d == nil {
 		return "no data volume"
 	}
@@ -54,7 +54,7 @@ func (d *Data) text() string {
 	return fmt.Sprintf("data %s (%s, %s)", d.Volume, d.ReclaimPolicy, finalizer)
 }
 
-func (b Backups) text() string {
+func (b Backups) backupsText() string {
 	volumes := strings.Join(b.Volumes, " and ")
 	switch {
 	case b.Proven == 0 && volumes == "":
@@ -67,8 +67,8 @@ func (b Backups) text() string {
 	return fmt.Sprintf("backups: %d proven, newest %s old, on %s", b.Proven, b.Newest, volumes)
 }
 
-// widest cell of each column, of which the first has severities.
-func widest(rows [][]string) []int {
+// columnWidths are those of the widest cell of each column, of which the first has severities.
+func columnWidths(rows [][]string) []int {
 	widths := []int{len(Wrong)}
 	for _, row := range rows {
 		for i, cell := range row {
@@ -81,8 +81,8 @@ func widest(rows [][]string) []int {
 	return widths
 }
 
-// line of cells.
-func line(b *strings.Builder, row []string, widths []int) {
+// printLine of cells.
+func printLine(b *strings.Builder, row []string, widths []int) {
 	padded := make([]string, len(row))
 	for i, cell := range row {
 		padded[i] = fmt.Sprintf("%-*s", widths[i], cell)
@@ -90,7 +90,7 @@ func line(b *strings.Builder, row []string, widths []int) {
 	b.WriteString(strings.TrimRight(strings.Join(padded, "  "), " ") + "\n")
 }
 
-func findings(b *strings.Builder, indent string, all []Finding) {
+func printFindings(b *strings.Builder, indent string, all []Finding) {
 	for _, f := range all {
 		fmt.Fprintf(b, "%s%-5s  %s\n", indent, f.Severity, f.Text)
 		if f.Advice != "" {

@@ -84,9 +84,9 @@ func TestWriteJSON(t *testing.T) {
 
 func TestCount(t *testing.T) {
 	r := &Report{
-		Cluster:   []Finding{note("", "one")},
-		Instances: []Instance{{Findings: []Finding{wrong("", "two"), note("", "three")}}, {Findings: []Finding{wrong("", "four")}}},
-		Rest:      []Finding{wrong("", "five")},
+		Cluster:   []Finding{noteFinding("", "one")},
+		Instances: []Instance{{Findings: []Finding{wrongFinding("", "two"), noteFinding("", "three")}}, {Findings: []Finding{wrongFinding("", "four")}}},
+		Rest:      []Finding{wrongFinding("", "five")},
 	}
 	if got := [...]int{r.Count(Note), r.Count(Wrong)}; got != [...]int{2, 3} {
 		t.Errorf("want 2 notes and 3 that are wrong, got %v", got)
@@ -96,11 +96,11 @@ func TestCount(t *testing.T) {
 		want     Severity
 	}{
 		"None":      {nil, OK},
-		"Notes":     {[]Finding{note("", "one")}, Note},
-		"WrongLast": {[]Finding{note("", "one"), wrong("", "two")}, Wrong},
-		"NoteLast":  {[]Finding{wrong("", "one"), note("", "two")}, Wrong},
+		"Notes":     {[]Finding{noteFinding("", "one")}, Note},
+		"WrongLast": {[]Finding{noteFinding("", "one"), wrongFinding("", "two")}, Wrong},
+		"NoteLast":  {[]Finding{wrongFinding("", "one"), noteFinding("", "two")}, Wrong},
 	} {
-		if got := worst(tc.findings); got != tc.want {
+		if got := worstOf(tc.findings); got != tc.want {
 			t.Errorf("%s: want %s, got %s", name, tc.want, got)
 		}
 	}

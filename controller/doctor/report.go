@@ -74,8 +74,8 @@ func (r *Report) Count(of Severity) int {
 	return n
 }
 
-// worst severity of the findings.
-func worst(findings []Finding) Severity {
+// worstOf the severities of the findings.
+func worstOf(findings []Finding) Severity {
 	out := OK
 	for _, f := range findings {
 		if f.Severity == Wrong || out == OK {
@@ -85,10 +85,10 @@ func worst(findings []Finding) Severity {
 	return out
 }
 
-func note(advice, text string, args ...any) Finding {
+func noteFinding(advice, text string, args ...any) Finding {
 	return Finding{Severity: Note, Text: fmt.Sprintf(text, args...), Advice: advice}
 }
 
-func wrong(advice, text string, args ...any) Finding {
+func wrongFinding(advice, text string, args ...any) Finding {
 	return Finding{Severity: Wrong, Text: fmt.Sprintf(text, args...), Advice: advice}
 }

@@ -134,7 +134,7 @@ func (s story) run(t *testing.T, n int, after bool, then sql.Password) *cluster 
 	}
 	where := fmt.Sprintf("%s crash at effect %d (after: %v), then %q", s.reason, n, after, string(then))
 	c.check = func() {
-		if p := c.connection(); p != "" && !c.accepts(p) && (s.version == "" || !c.accepts(password(c.secret(testInstance().PendingSecretName())))) {
+		if p := c.connection(); p != "" && !c.accepts(p) && (s.version == "" || !c.accepts(passwordOf(c.secret(testInstance().PendingSecretName())))) {
 			t.Errorf("%s: the connection Secret's password is refused after %q", where, c.effects)
 		}
 	}
@@ -150,7 +150,7 @@ func (s story) run(t *testing.T, n int, after bool, then sql.Password) *cluster 
 		// No program but the one that did the change looks again.
 		got := c.mustRest(r, in)
 		connection, pending := c.secret(testInstance().ConnectionSecretName()), c.secret(testInstance().PendingSecretName())
-		if got.Credentials.State != v1.CredentialsInSync || password(connection) != in.Wanted || pending != nil || !in.described(connection) {
+		if got.Credentials.State != v1.CredentialsInSync || passwordOf(connection) != in.Wanted || pending != nil || !in.isDescribed(connection) {
 			t.Errorf("%s: ends with %+v, pending %v", where, got, pending != nil)
 		}
 		for _, a := range c.accounts {

@@ -131,7 +131,7 @@ func (c *cluster) secret(name string) *corev1.Secret {
 
 func (c *cluster) connection() sql.Password {
 	c.t.Helper()
-	return password(c.secret(testInstance().ConnectionSecretName()))
+	return passwordOf(c.secret(testInstance().ConnectionSecretName()))
 }
 
 func (c *cluster) accepts(p sql.Password) bool {

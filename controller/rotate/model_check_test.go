@@ -142,7 +142,7 @@ func TestModelFindsBugs(t *testing.T) {
 			return Step{Do: Promote, Password: s.Wanted}
 		}}},
 		{reason: "The old password is discarded before the new one is promoted.", design: design{next: func(s State) Step {
-			if s.Retained && s.unpromoted() {
+			if s.Retained && s.isUnpromoted() {
 				return Step{Do: Discard}
 			}
 			return Next(s)

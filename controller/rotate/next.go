@@ -104,23 +104,23 @@ func Next(s State) Step {
 	if !s.AcceptsWanted && !s.AcceptsConnection && !s.AcceptsPending && !s.AcceptsOther {
 		return Step{Do: Refused}
 	}
-	next := s.next()
+	next := s.nextStep()
 	if (next.Do == Rest || next.Do == Wait) && !s.Described {
 		return Step{Do: Describe}
 	}
 	return next
 }
 
-func (s State) next() Step {
+func (s State) nextStep() Step {
 	switch {
 	case s.Connection == "":
-		return s.first()
+		return s.firstPassword()
 	case !s.AcceptsConnection:
-		return s.repair()
-	case s.unpromoted() && s.Wanted != s.Connection:
+		return s.repairPassword()
+	case s.isUnpromoted() && s.Wanted != s.Connection:
 		return Step{Do: Promote, Password: s.Pending}
 	case s.Retained:
-		return s.release()
+		return s.releaseOld()
 	case s.Wanted == s.Connection && s.Pending == "":
 		return Step{Do: Rest}
 	case s.Wanted == s.Connection:
@@ -131,16 +131,16 @@ func (s State) next() Step {
 	return Step{Do: Change, Password: s.Wanted, Retain: s.Dual}
 }
 
-// unpromoted is true if the server has the pending password already, and the
+// isUnpromoted is true if the server has the pending password already, and the
 // connection Secret does not.
-func (s State) unpromoted() bool {
+func (s State) isUnpromoted() bool {
 	return s.Pending != "" && s.Pending != s.Connection && s.AcceptsPending
 }
 
-// first password that clients get. Where one is pending, clients had one before,
+// firstPassword that clients get. Where one is pending, clients had one before,
 // and somebody deleted their Secret. What is accepted may be the older of two:
 // without a pending Secret, release finds out.
-func (s State) first() Step {
+func (s State) firstPassword() Step {
 	switch {
 	case s.Pending != "" && s.AcceptsPending:
 		return Step{Do: Create, Password: s.Pending}
@@ -149,35 +149,35 @@ func (s State) first() Step {
 	}
 	// A restored server, or one that was first started with another password.
 	// Nobody has a Secret with that.
-	return s.overrule()
+	return s.resetPassword()
 }
 
-// repair a connection Secret whose password is refused: a server without dual
+// repairPassword of a connection Secret whose password is refused: a server without dual
 // passwords, between Change and Promote, or somebody else's doing.
-func (s State) repair() Step {
+func (s State) repairPassword() Step {
 	switch {
 	case s.Pending != "" && s.AcceptsPending:
 		return Step{Do: Promote, Password: s.Pending}
 	case s.AcceptsWanted:
 		return Step{Do: Promote, Password: s.Wanted}
 	}
-	return s.overrule()
+	return s.resetPassword()
 }
 
-// overrule a password that no client has. The wanted one is staged all the same:
+// resetPassword where the server has a password that no client has. The wanted one is staged all the same:
 // what the server is given must never be in nobody's memory, should the spec
 // change again after a crash.
-func (s State) overrule() Step {
+func (s State) resetPassword() Step {
 	if s.Pending != s.Wanted {
 		return Step{Do: Stage, Password: s.Wanted}
 	}
 	return Step{Do: Take, Password: s.Wanted}
 }
 
-// release the old password. Where it is not known that the connection Secret has
+// releaseOld password. Where it is not known that the connection Secret has
 // the newer of the two, it is made so: setting it again without retaining
 // anything is right either way.
-func (s State) release() Step {
+func (s State) releaseOld() Step {
 	wait := s.Grace
 	if s.Wanted != s.Connection {
 		wait = min(s.Grace, s.Settle)

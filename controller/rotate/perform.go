@@ -16,52 +16,52 @@ type kept struct {
 	connection, pending, initial *corev1.Secret
 }
 
-func (p *pass) read(ctx context.Context) (err error) {
+func (p *pass) readSecrets(ctx context.Context) (err error) {
 	i := p.in.Instance
-	if p.kept.connection, err = own(ctx, p.Kube, i, i.ConnectionSecretName()); err != nil {
+	if p.kept.connection, err = ownSecret(ctx, p.Kube, i, i.ConnectionSecretName()); err != nil {
 		return err
 	}
-	if p.kept.pending, err = own(ctx, p.Kube, i, i.PendingSecretName()); err != nil {
+	if p.kept.pending, err = ownSecret(ctx, p.Kube, i, i.PendingSecretName()); err != nil {
 		return err
 	}
-	p.kept.initial, err = own(ctx, p.Kube, i, i.RootSecretName())
+	p.kept.initial, err = ownSecret(ctx, p.Kube, i, i.RootSecretName())
 	return err
 }
 
-// gather the state. Somebody is in the session, so that the server answers and
+// gatherState. Somebody is in the session, so that the server answers and
 // one password at least is accepted.
-func (p *pass) gather(ctx context.Context, accounts []sql.Account) (State, error) {
+func (p *pass) gatherState(ctx context.Context, accounts []sql.Account) (State, error) {
 	s := State{
-		Wanted: p.in.Wanted, Connection: password(p.kept.connection), Pending: password(p.kept.pending),
+		Wanted: p.in.Wanted, Connection: passwordOf(p.kept.connection), Pending: passwordOf(p.kept.pending),
 		Reachable: true, Dual: p.dual, Retained: slices.ContainsFunc(accounts, func(a sql.Account) bool { return a.Retained }),
-		Since: p.since(), Grace: p.Grace, Settle: p.Settle,
-		Described: p.kept.connection != nil && p.in.described(p.kept.connection),
+		Since: p.sinceStart(), Grace: p.Grace, Settle: p.Settle,
+		Described: p.kept.connection != nil && p.in.isDescribed(p.kept.connection),
 	}
 	for _, ask := range []struct {
 		about sql.Password
 		into  *bool
 	}{{s.Wanted, &s.AcceptsWanted}, {s.Connection, &s.AcceptsConnection}, {s.Pending, &s.AcceptsPending}} {
-		ok, err := p.accepts(ctx, ask.about)
+		ok, err := p.serverAccepts(ctx, ask.about)
 		if err != nil {
 			return State{}, err
 		}
 		*ask.into = ok
 	}
-	for _, other := range p.others() {
+	for _, other := range p.otherPasswords() {
 		s.AcceptsOther = s.AcceptsOther || p.accepted[other]
 	}
 	return s, nil
 }
 
-// accepts asks the server once for each password, until something changes there.
-func (p *pass) accepts(ctx context.Context, candidate sql.Password) (bool, error) {
+// serverAccepts asks the server once for each password, until something changes there.
+func (p *pass) serverAccepts(ctx context.Context, candidate sql.Password) (bool, error) {
 	if candidate == "" {
 		return false, nil
 	}
 	if known, ok := p.accepted[candidate]; ok {
 		return known, nil
 	}
-	s, err := p.open(ctx, candidate)
+	s, err := p.openSession(ctx, candidate)
 	if err != nil && !sql.IsAccessDenied(err) {
 		return false, err
 	}
@@ -72,17 +72,17 @@ func (p *pass) accepts(ctx context.Context, candidate sql.Password) (bool, error
 	return err == nil, nil
 }
 
-func (p *pass) perform(ctx context.Context, s Step, accounts []sql.Account) error {
+func (p *pass) performStep(ctx context.Context, s Step, accounts []sql.Account) error {
 	switch s.Do {
 	case Create:
-		return p.create(ctx, s.Password)
+		return p.createConnection(ctx, s.Password)
 	case Stage:
-		return p.stage(ctx, s.Password)
+		return p.stagePassword(ctx, s.Password)
 	case Change:
 		clear(p.accepted)
 		return p.session.SetPassword(ctx, accounts, s.Password, s.Retain)
 	case Promote:
-		return p.promote(ctx, s.Password)
+		return p.promotePassword(ctx, s.Password)
 	case Discard:
 		clear(p.accepted)
 		return p.session.DiscardOld(ctx, accounts)
@@ -93,72 +93,72 @@ func (p *pass) perform(ctx context.Context, s Step, accounts []sql.Account) erro
 		}
 		return p.session.DiscardOld(ctx, accounts)
 	case Forget:
-		return remove(ctx, p.Kube, p.kept.pending)
+		return deleteSecret(ctx, p.Kube, p.kept.pending)
 	case Describe:
-		return p.describe(ctx)
+		return p.describeConnection(ctx)
 	case Rest, Wait, Unreachable, Refused:
 	}
 	return nil
 }
 
-// create the connection Secret. What it leads to exists.
-func (p *pass) create(ctx context.Context, to sql.Password) error {
+// createConnection makes the connection Secret. What it leads to exists.
+func (p *pass) createConnection(ctx context.Context, to sql.Password) error {
 	if err := p.session.EnsureDatabase(ctx, p.in.Database); err != nil {
 		return err
 	}
 	s := p.in.connectionSecret(nil, to, p.in.Database)
-	s.Annotations[v1.AnnotationPasswordChangedAt] = p.timestamp()
+	s.Annotations[v1.AnnotationPasswordChangedAt] = p.timeText()
 	if err := p.Kube.Create(ctx, s); err != nil {
 		return kubeFailed(err, "create", s.Namespace, s.Name)
 	}
 	return nil
 }
 
-func (p *pass) stage(ctx context.Context, wanted sql.Password) error {
-	s := &corev1.Secret{ObjectMeta: p.in.meta(p.in.Instance.PendingSecretName()), Type: corev1.SecretTypeOpaque}
+func (p *pass) stagePassword(ctx context.Context, wanted sql.Password) error {
+	s := &corev1.Secret{ObjectMeta: p.in.secretMeta(p.in.Instance.PendingSecretName()), Type: corev1.SecretTypeOpaque}
 	write := func() error { return p.Kube.Create(ctx, s) }
 	if old := p.kept.pending; old != nil {
 		s = old.DeepCopy()
-		p.in.mark(s)
+		p.in.markOwned(s)
 		write = func() error { return p.Kube.Update(ctx, s) }
 	}
 	s.Data = map[string][]byte{keyPassword: []byte(wanted)}
-	s.Annotations[v1.AnnotationPasswordStagedAt] = p.timestamp()
+	s.Annotations[v1.AnnotationPasswordStagedAt] = p.timeText()
 	if err := write(); err != nil {
 		return kubeFailed(err, "write", s.Namespace, s.Name)
 	}
 	return nil
 }
 
-// promote a password to the connection Secret. The database stays as it is: it
+// promotePassword to the connection Secret. The database stays as it is: it
 // is described on its own, once it exists.
-func (p *pass) promote(ctx context.Context, to sql.Password) error {
+func (p *pass) promotePassword(ctx context.Context, to sql.Password) error {
 	old := p.kept.connection
 	s := p.in.connectionSecret(old, to, string(old.Data[keyDatabase]))
-	s.Annotations[v1.AnnotationPasswordChangedAt] = p.timestamp()
+	s.Annotations[v1.AnnotationPasswordChangedAt] = p.timeText()
 	delete(s.Annotations, v1.AnnotationPasswordWindow)
-	if staged := stamp(p.kept.pending, v1.AnnotationPasswordStagedAt); !p.dual && !staged.IsZero() {
-		s.Annotations[v1.AnnotationPasswordWindow] = p.now().Sub(staged).Round(time.Millisecond).String()
+	if staged := timeOf(p.kept.pending, v1.AnnotationPasswordStagedAt); !p.dual && !staged.IsZero() {
+		s.Annotations[v1.AnnotationPasswordWindow] = p.currentTime().Sub(staged).Round(time.Millisecond).String()
 	}
-	return p.update(ctx, s)
+	return p.updateSecret(ctx, s)
 }
 
-func (p *pass) describe(ctx context.Context) error {
+func (p *pass) describeConnection(ctx context.Context) error {
 	old := p.kept.connection
 	if string(old.Data[keyDatabase]) != p.in.Database {
 		if err := p.session.EnsureDatabase(ctx, p.in.Database); err != nil {
 			return err
 		}
 	}
-	return p.update(ctx, p.in.connectionSecret(old, password(old), p.in.Database))
+	return p.updateSecret(ctx, p.in.connectionSecret(old, passwordOf(old), p.in.Database))
 }
 
-// update fails where somebody else wrote the Secret since it was read.
-func (p *pass) update(ctx context.Context, s *corev1.Secret) error {
+// updateSecret fails where somebody else wrote the Secret since it was read.
+func (p *pass) updateSecret(ctx context.Context, s *corev1.Secret) error {
 	if err := p.Kube.Update(ctx, s); err != nil {
 		return kubeFailed(err, "update", s.Namespace, s.Name)
 	}
 	return nil
 }
 
-func (p *pass) timestamp() string { return p.now().UTC().Format(time.RFC3339Nano) }
+func (p *pass) timeText() string { return p.currentTime().UTC().Format(time.RFC3339Nano) }

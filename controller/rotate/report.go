@@ -28,8 +28,8 @@ const (
 	tardy = time.Second
 )
 
-// strained is true if a pass with the server cost too much, whatever came of it.
-func strained(last Step, err error, took time.Duration) bool {
+// isStrained is true if a pass with the server cost too much, whatever came of it.
+func isStrained(last Step, err error, took time.Duration) bool {
 	_, kube := errors.AsType[*kubeError](err)
 	switch {
 	case kube:
@@ -40,8 +40,8 @@ func strained(last Step, err error, took time.Duration) bool {
 	return (err != nil || last.Do == Refused) && took >= tardy
 }
 
-// note what was done.
-func (p *pass) note(s Step) {
+// noteStep that was done.
+func (p *pass) noteStep(s Step) {
 	p.result.Done = append(p.result.Done, s.Do)
 	say := func(reason v1.EventReason, format string, args ...any) {
 		p.result.Events = append(p.result.Events, event.Normal(event.Reason(reason), fmt.Sprintf(format, args...)))
@@ -58,26 +58,26 @@ func (p *pass) note(s Step) {
 	}
 }
 
-// report on a pass that ended with a step or an error.
-func (p *pass) report(last Step, err error) (Result, error) {
+// reportResult of a pass that ended with a step or an error.
+func (p *pass) reportResult(last Step, err error) (Result, error) {
 	out := p.result
 	out.Credentials.ChangedAt = p.changedAt()
 	if err != nil {
-		return p.failed(out, err)
+		return p.explainFailure(out, err)
 	}
 	switch {
 	case last.Do == Refused:
-		return p.fail(out, "The server accepts no password that is known for root: somebody changed it there. "+
+		return p.failWith(out, "The server accepts no password that is known for root: somebody changed it there. "+
 			"Set the password of this instance to the one that the server accepts; after that it can be changed again"), nil
-	case last.Do == Wait && password(p.kept.connection) == p.in.Wanted:
+	case last.Do == Wait && passwordOf(p.kept.connection) == p.in.Wanted:
 		out.Credentials.State = v1.CredentialsInSync
-		out.Credentials.Message = "The previous password goes on to work until " + p.now().Add(last.After).UTC().Round(time.Second).Format(time.RFC3339)
+		out.Credentials.Message = "The previous password goes on to work until " + p.currentTime().Add(last.After).UTC().Round(time.Second).Format(time.RFC3339)
 	case last.Do == Wait:
 		out.Credentials.State = v1.CredentialsChanging
 		out.Credentials.Message = fmt.Sprintf("The password was changed a moment ago: another change follows when clients have had %s to take the last one in", min(p.Settle, p.Grace))
 	default:
 		out.Credentials.State = v1.CredentialsInSync
-		out.Credentials.Message = p.window()
+		out.Credentials.Message = p.windowText()
 	}
 	if last.Do == Wait {
 		out.RequeueAfter = last.After
@@ -86,64 +86,64 @@ func (p *pass) report(last Step, err error) (Result, error) {
 }
 
 func (p *pass) changedAt() *metav1.Time {
-	at := stamp(p.kept.connection, v1.AnnotationPasswordChangedAt)
+	at := timeOf(p.kept.connection, v1.AnnotationPasswordChangedAt)
 	if at.IsZero() {
 		return nil
 	}
 	return &metav1.Time{Time: at.Truncate(time.Second)}
 }
 
-// window in which a server without dual passwords accepted a password that no
+// windowText in which a server without dual passwords accepted a password that no
 // client could know.
-func (p *pass) window() string {
+func (p *pass) windowText() string {
 	if p.kept.connection == nil || p.kept.connection.Annotations[v1.AnnotationPasswordWindow] == "" {
 		return ""
 	}
 	return "This server keeps no old password: during the last change, the one in the connection Secret was refused for at most " + p.kept.connection.Annotations[v1.AnnotationPasswordWindow]
 }
 
-// failed says what an error means. One that comes and goes with the server is
+// explainFailure says what an error means. One that comes and goes with the server is
 // not returned.
-func (p *pass) failed(out Result, err error) (Result, error) {
+func (p *pass) explainFailure(out Result, err error) (Result, error) {
 	if f, ok := errors.AsType[*foreignError](err); ok && !f.goes {
-		return p.fail(out, f.text), nil
+		return p.failWith(out, f.text), nil
 	} else if ok {
-		return p.wait(out, f.text), nil
+		return p.waitForServer(out, f.text), nil
 	}
 	_, kube := errors.AsType[*kubeError](err)
 	switch {
 	case kube:
-		return p.wait(out, err.Error()), err
+		return p.waitForServer(out, err.Error()), err
 	case errors.Is(err, errNoPassword):
-		return p.fail(out, "The Secret that holds the password of this instance cannot be read, or its password cannot be used"), nil
+		return p.failWith(out, "The Secret that holds the password of this instance cannot be read, or its password cannot be used"), nil
 	case sql.IsUnreachable(err), sql.IsBusy(err), errors.Is(err, sql.ErrLocked), errors.Is(err, context.Canceled):
-		return p.wait(out, "Waiting for the server: "+err.Error()), nil
+		return p.waitForServer(out, "Waiting for the server: "+err.Error()), nil
 	case sql.IsMisbehaviour(err):
-		return p.fail(out, advice(err)), nil
+		return p.failWith(out, adviceFor(err)), nil
 	}
-	return p.fail(out, advice(err)), err
+	return p.failWith(out, adviceFor(err)), err
 }
 
-// wait for what comes by itself.
-func (p *pass) wait(out Result, message string) Result {
+// waitForServer, which comes by itself.
+func (p *pass) waitForServer(out Result, message string) Result {
 	out.Credentials.State, out.Credentials.Message = v1.CredentialsChanging, message
-	if c := password(p.kept.connection); c != "" && c == p.in.Wanted {
+	if c := passwordOf(p.kept.connection); c != "" && c == p.in.Wanted {
 		out.Credentials.State = v1.CredentialsInSync
 	}
 	out.RequeueAfter = away
 	return out
 }
 
-// fail with a message for the status, and an event.
-func (p *pass) fail(out Result, message string) Result {
+// failWith with a message for the status, and an event.
+func (p *pass) failWith(out Result, message string) Result {
 	out.Credentials.State, out.Credentials.Message = v1.CredentialsFailed, message
 	out.Events = append(out.Events, event.Warning(event.Reason(v1.EventPasswordChangeFailed), errors.New(message)))
 	out.RequeueAfter = stuck
 	return out
 }
 
-// advice says what is wrong, and what to do.
-func advice(err error) string {
+// adviceFor says what is wrong, and what to do.
+func adviceFor(err error) string {
 	for _, known := range []struct {
 		is  func(error) bool
 		say string

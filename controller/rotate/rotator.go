@@ -127,59 +127,59 @@ func (r *Rotator) Reconcile(ctx context.Context, in Input) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	p := &pass{Rotator: r, in: in, accepted: map[sql.Password]bool{}}
-	start := p.now()
-	last, err := p.run(ctx)
+	start := p.currentTime()
+	last, err := p.runPass(ctx)
 	if p.session != nil {
 		p.session.Close()
 	}
-	p.result.Strained = strained(last, err, p.now().Sub(start))
-	return p.report(last, err)
+	p.result.Strained = isStrained(last, err, p.currentTime().Sub(start))
+	return p.reportResult(last, err)
 }
 
-func (p *pass) run(ctx context.Context) (Step, error) {
-	if err := p.read(ctx); err != nil {
+func (p *pass) runPass(ctx context.Context) (Step, error) {
+	if err := p.readSecrets(ctx); err != nil {
 		return Step{}, err
 	}
 	if p.in.Wanted == "" {
 		return Step{}, errNoPassword
 	}
-	if !p.in.Verify && p.quiet() {
+	if !p.in.Verify && p.isQuiet() {
 		return Step{Do: Rest}, nil
 	}
-	if err := p.enter(ctx); err != nil {
+	if err := p.enterServer(ctx); err != nil {
 		return Step{}, err
 	}
 	if p.session == nil {
 		return Next(State{Reachable: true}), nil
 	}
 	for range maxSteps {
-		step, err := p.step(ctx)
+		step, err := p.takeStep(ctx)
 		if step.Do == Rest {
 			p.rested.Store(p.in.Instance.XR, p.kept.connection.ResourceVersion)
 		}
-		if err != nil || !step.acts() {
+		if err != nil || !step.changesAnything() {
 			return step, err
 		}
 	}
 	return Step{}, errors.New("the password does not come to rest: somebody else changes it, too")
 }
 
-// quiet is true if the Secrets are as they were when the server was last asked,
+// isQuiet is true if the Secrets are as they were when the server was last asked,
 // and nothing was left to do. What a server retains no Secret tells, so that a
 // new program asks each server once.
-func (p *pass) quiet() bool {
-	if p.kept.pending != nil || p.kept.connection == nil || password(p.kept.connection) != p.in.Wanted || !p.in.described(p.kept.connection) {
+func (p *pass) isQuiet() bool {
+	if p.kept.pending != nil || p.kept.connection == nil || passwordOf(p.kept.connection) != p.in.Wanted || !p.in.isDescribed(p.kept.connection) {
 		return false
 	}
 	seen, ok := p.rested.Load(p.in.Instance.XR)
 	return ok && seen == p.kept.connection.ResourceVersion
 }
 
-// enter the server with the first password that it accepts, and keep others out.
+// enterServer with the first password that it accepts, and keep others out.
 // There is no session where it accepts none.
-func (p *pass) enter(ctx context.Context) error {
-	for _, candidate := range p.candidates() {
-		s, err := p.open(ctx, candidate)
+func (p *pass) enterServer(ctx context.Context) error {
+	for _, candidate := range p.candidatePasswords() {
+		s, err := p.openSession(ctx, candidate)
 		p.accepted[candidate] = err == nil
 		if sql.IsAccessDenied(err) {
 			continue
@@ -198,9 +198,9 @@ func (p *pass) enter(ctx context.Context) error {
 	return nil
 }
 
-func (p *pass) candidates() []sql.Password {
+func (p *pass) candidatePasswords() []sql.Password {
 	out := []sql.Password{}
-	for _, c := range append([]sql.Password{p.in.Wanted, password(p.kept.connection), password(p.kept.pending)}, p.others()...) {
+	for _, c := range append([]sql.Password{p.in.Wanted, passwordOf(p.kept.connection), passwordOf(p.kept.pending)}, p.otherPasswords()...) {
 		if c != "" && !slices.Contains(out, c) {
 			out = append(out, c)
 		}
@@ -208,13 +208,13 @@ func (p *pass) candidates() []sql.Password {
 	return out
 }
 
-// others that the server may have, beside those that a change is about.
-func (p *pass) others() []sql.Password {
-	return append(slices.Clone(p.in.Recorded), password(p.kept.initial))
+// otherPasswords that the server may have, beside those that a change is about.
+func (p *pass) otherPasswords() []sql.Password {
+	return append(slices.Clone(p.in.Recorded), passwordOf(p.kept.initial))
 }
 
-func (p *pass) open(ctx context.Context, candidate sql.Password) (session, error) {
-	server := sql.Server{Address: p.in.Address, Dial: p.Dial, Hidden: p.candidates()}
+func (p *pass) openSession(ctx context.Context, candidate sql.Password) (session, error) {
+	server := sql.Server{Address: p.in.Address, Dial: p.Dial, Hidden: p.candidatePasswords()}
 	if server.Address == "" {
 		server.Address = net.JoinHostPort(p.in.Instance.Host(), strconv.Itoa(v1.Port))
 	}
@@ -228,50 +228,50 @@ func (p *pass) open(ctx context.Context, candidate sql.Password) (session, error
 	return s, nil
 }
 
-// step gathers, decides and acts. What was read before somebody else's write is
+// takeStep gathers, decides and acts. What was read before somebody else's write is
 // read again.
-func (p *pass) step(ctx context.Context) (Step, error) {
-	if err := p.read(ctx); err != nil {
+func (p *pass) takeStep(ctx context.Context) (Step, error) {
+	if err := p.readSecrets(ctx); err != nil {
 		return Step{}, err
 	}
 	accounts, err := p.session.RootAccounts(ctx)
 	if err != nil {
 		return Step{}, err
 	}
-	state, err := p.gather(ctx, accounts)
+	state, err := p.gatherState(ctx, accounts)
 	if err != nil {
 		return Step{}, err
 	}
 	next := Next(state)
-	if !next.acts() {
+	if !next.changesAnything() {
 		return next, nil
 	}
-	if err := p.perform(ctx, next, accounts); err != nil {
+	if err := p.performStep(ctx, next, accounts); err != nil {
 		if kerrors.IsConflict(err) || kerrors.IsAlreadyExists(err) {
 			return next, nil
 		}
 		return next, err
 	}
-	p.note(next)
+	p.noteStep(next)
 	return next, nil
 }
 
-// acts is true if the step has an effect, after which there is a next one.
-func (s Step) acts() bool {
+// changesAnything is true if the step has an effect, after which there is a next one.
+func (s Step) changesAnything() bool {
 	return !slices.Contains([]Action{Rest, Wait, Unreachable, Refused}, s.Do)
 }
 
-func (p *pass) now() time.Time {
+func (p *pass) currentTime() time.Time {
 	if p.Now != nil {
 		return p.Now()
 	}
 	return time.Now()
 }
 
-// since the connection Secret got its password. A clock that was set back makes
+// sinceStart is how long ago the connection Secret got its password. A clock that was set back makes
 // it zero.
-func (p *pass) since() time.Duration {
-	return max(0, p.now().Sub(stamp(p.kept.connection, v1.AnnotationPasswordChangedAt)))
+func (p *pass) sinceStart() time.Duration {
+	return max(0, p.currentTime().Sub(timeOf(p.kept.connection, v1.AnnotationPasswordChangedAt)))
 }
 
 var errNoPassword = errors.New("the wanted password is not known")

@@ -166,7 +166,7 @@ func TestStrained(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := strained(tc.last, tc.err, tc.took); got != tc.want {
+			if got := isStrained(tc.last, tc.err, tc.took); got != tc.want {
 				t.Errorf("%s Got %v", tc.reason, got)
 			}
 		})

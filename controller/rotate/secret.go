@@ -52,9 +52,9 @@ func kubeFailed(err error, doing, namespace, name string) error {
 	return &kubeError{fmt.Errorf("cannot %s Secret %s/%s: %w", doing, namespace, name, err)}
 }
 
-// own Secret of this life of the instance, or nil where there is none. What
+// ownSecret is the Secret of this life of the instance, or nil where there is none. What
 // belongs to somebody else, or to an earlier life, is an error.
-func own(ctx context.Context, kube client.Reader, i v1.Instance, name string) (*corev1.Secret, error) {
+func ownSecret(ctx context.Context, kube client.Reader, i v1.Instance, name string) (*corev1.Secret, error) {
 	s := &corev1.Secret{}
 	if err := kube.Get(ctx, types.NamespacedName{Namespace: i.Namespace, Name: name}, s); err != nil {
 		if kerrors.IsNotFound(err) {
@@ -71,25 +71,25 @@ func own(ctx context.Context, kube client.Reader, i v1.Instance, name string) (*
 	return nil, &foreignError{text: fmt.Sprintf("Secret %s/%s exists and does not belong to this %s: rename or delete it (kubectl delete secret -n %s %s)", i.Namespace, name, i.Kind, i.Namespace, name)}
 }
 
-// meta of a Secret. It dies with the XR, which owns it and does not control it:
+// secretMeta of a Secret. It dies with the XR, which owns it and does not control it:
 // Crossplane, which does what that reference means, knows nothing of it.
-func (in Input) meta(name string) metav1.ObjectMeta {
+func (in Input) secretMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: in.Instance.Namespace, Name: name,
 		Labels: in.Instance.Labels(), Annotations: map[string]string{},
-		OwnerReferences: []metav1.OwnerReference{in.owner()},
+		OwnerReferences: []metav1.OwnerReference{in.ownerXR()},
 	}
 }
 
-// owner neither controls the Secret nor waits for it to go.
-func (in Input) owner() metav1.OwnerReference {
+// ownerXR neither controls the Secret nor waits for it to go.
+func (in Input) ownerXR() metav1.OwnerReference {
 	o := in.Owner
 	o.Controller, o.BlockOwnerDeletion = nil, nil
 	return o
 }
 
-// data of the connection Secret with the password and the database.
-func (in Input) data(p sql.Password, database string) map[string][]byte {
+// connectionData of the connection Secret with the password and the database.
+func (in Input) connectionData(p sql.Password, database string) map[string][]byte {
 	port := strconv.Itoa(int(in.Port))
 	return map[string][]byte{
 		keyUsername: []byte(sql.Root),
@@ -97,58 +97,58 @@ func (in Input) data(p sql.Password, database string) map[string][]byte {
 		keyHost:     []byte(in.Host),
 		keyPort:     []byte(port),
 		keyDatabase: []byte(database),
-		keyURI:      []byte("mysql://" + sql.Root + ":" + escape(string(p)) + "@" + net.JoinHostPort(in.Host, port) + "/" + escape(database)),
+		keyURI:      []byte("mysql://" + sql.Root + ":" + escapeURL(string(p)) + "@" + net.JoinHostPort(in.Host, port) + "/" + escapeURL(database)),
 	}
 }
 
-// escape all that is not a letter, a digit or one of -_.~, so that no client's
+// escapeURL escapes all that is not a letter, a digit or one of -_.~, so that no client's
 // reading of a URI matters: some take + for a space.
-func escape(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
+func escapeURL(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
 // connectionSecret with the password, from what exists.
 func (in Input) connectionSecret(old *corev1.Secret, p sql.Password, database string) *corev1.Secret {
-	s := &corev1.Secret{ObjectMeta: in.meta(in.Instance.ConnectionSecretName()), Type: corev1.SecretTypeOpaque}
+	s := &corev1.Secret{ObjectMeta: in.secretMeta(in.Instance.ConnectionSecretName()), Type: corev1.SecretTypeOpaque}
 	if old != nil {
 		s = old.DeepCopy()
-		in.mark(s)
+		in.markOwned(s)
 	}
-	s.Data = in.data(p, database)
+	s.Data = in.connectionData(p, database)
 	return s
 }
 
-// mark the Secret as the instance's.
-func (in Input) mark(s *corev1.Secret) {
-	want := in.meta(s.Name)
-	s.Labels, s.Annotations = merged(s.Labels, want.Labels), merged(s.Annotations, nil)
+// markOwned marks the Secret as the instance's.
+func (in Input) markOwned(s *corev1.Secret) {
+	want := in.secretMeta(s.Name)
+	s.Labels, s.Annotations = mergeMaps(s.Labels, want.Labels), mergeMaps(s.Annotations, nil)
 	owned := func(o metav1.OwnerReference) bool { return o.UID == in.Owner.UID }
 	if !slices.ContainsFunc(s.OwnerReferences, owned) {
 		s.OwnerReferences = append(s.OwnerReferences, want.OwnerReferences...)
 	}
 }
 
-func merged(into, from map[string]string) map[string]string {
+func mergeMaps(into, from map[string]string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, into)
 	maps.Copy(out, from)
 	return out
 }
 
-// described is true if all but the password is as it is wanted.
-func (in Input) described(s *corev1.Secret) bool {
+// isDescribed is true if all but the password is as it is wanted.
+func (in Input) isDescribed(s *corev1.Secret) bool {
 	want := in.connectionSecret(s, sql.Password(s.Data[keyPassword]), in.Database)
 	return equality.Semantic.DeepEqual(want.Data, s.Data) && equality.Semantic.DeepEqual(want.ObjectMeta, s.ObjectMeta)
 }
 
-// password of a Secret that may not be there.
-func password(s *corev1.Secret) sql.Password {
+// passwordOf of a Secret that may not be there.
+func passwordOf(s *corev1.Secret) sql.Password {
 	if s == nil {
 		return ""
 	}
 	return sql.Password(s.Data[keyPassword])
 }
 
-// stamp of an annotation; the zero time where there is none that can be read.
-func stamp(s *corev1.Secret, annotation string) time.Time {
+// timeOf of an annotation; the zero time where there is none that can be read.
+func timeOf(s *corev1.Secret, annotation string) time.Time {
 	if s == nil {
 		return time.Time{}
 	}
@@ -164,11 +164,11 @@ func stamp(s *corev1.Secret, annotation string) time.Time {
 func (r *Rotator) Passwords(ctx context.Context, i v1.Instance) ([]sql.Password, error) {
 	out := []sql.Password{}
 	for _, name := range []string{i.ConnectionSecretName(), i.PendingSecretName(), i.RootSecretName()} {
-		s, err := own(ctx, r.Kube, i, name)
+		s, err := ownSecret(ctx, r.Kube, i, name)
 		if err != nil {
 			return nil, err
 		}
-		if p := password(s); p != "" && !slices.Contains(out, p) {
+		if p := passwordOf(s); p != "" && !slices.Contains(out, p) {
 			out = append(out, p)
 		}
 	}
@@ -180,22 +180,22 @@ func (r *Rotator) Passwords(ctx context.Context, i v1.Instance) ([]sql.Password,
 func (r *Rotator) Release(ctx context.Context, i v1.Instance) error {
 	r.rested.Delete(i.XR)
 	for _, name := range []string{i.PendingSecretName(), i.ConnectionSecretName()} {
-		s, err := own(ctx, r.Kube, i, name)
+		s, err := ownSecret(ctx, r.Kube, i, name)
 		if _, foreign := errors.AsType[*foreignError](err); foreign {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		if err := remove(ctx, r.Kube, s); err != nil {
+		if err := deleteSecret(ctx, r.Kube, s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// remove the Secret as it was seen, and no other.
-func remove(ctx context.Context, kube client.Client, s *corev1.Secret) error {
+// deleteSecret as it was seen, and no other.
+func deleteSecret(ctx context.Context, kube client.Client, s *corev1.Secret) error {
 	if s == nil {
 		return nil
 	}

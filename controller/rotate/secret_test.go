@@ -46,7 +46,7 @@ func TestForeign(t *testing.T) {
 				if err := c.rotator().Release(t.Context(), testInstance()); err != nil {
 					t.Error(err)
 				}
-				if len(c.effects) > 0 || password(c.secret(secret)) != "theirs" {
+				if len(c.effects) > 0 || passwordOf(c.secret(secret)) != "theirs" {
 					t.Errorf("%s did %q", tc.reason, c.effects)
 				}
 			})

@@ -86,7 +86,7 @@ func newJob(s *State, agent string) *batchv1.Job {
 	limit := min(settling+time.Duration(r.Spec.Archive.DataBytes/slowest)*time.Second, longest)
 	out.Spec.ActiveDeadlineSeconds = new(int64(limit.Seconds()))
 	out.Spec.TTLSecondsAfterFinished = new(int32(keptFor.Seconds()))
-	if t := s.test(); t != nil {
+	if t := s.restoreTest(); t != nil {
 		out.Annotations[v1.AnnotationRestoreTest] = string(t.ID)
 	}
 	return out

@@ -88,47 +88,47 @@ func (s *State) XR() types.UID {
 
 // Next is the one thing to do now.
 func Next(s *State) Step {
-	switch r := s.over(); {
-	case s.unnamed():
+	switch r := s.recordOver(); {
+	case s.isUnnamed():
 		return Step{Action: NameJob}
-	case s.mine() && s.Job.DeletionTimestamp != nil:
+	case s.isOwnJob() && s.Job.DeletionTimestamp != nil:
 		return Step{Action: Wait, After: soon}
-	case s.mine() && (!s.open() || !s.own()):
+	case s.isOwnJob() && (!s.isOpen() || !s.isOwn()):
 		return Step{Action: Remove}
 	case r != nil:
 		return Step{Action: EndTurn, Record: r}
-	case !s.open():
-		return s.later()
+	case !s.isOpen():
+		return s.tryLater()
 	case s.Home == nil:
-		return conclude(metav1.ConditionUnknown, v1.ReasonNotVerified, "an instance of this name is there again, and needs the volume")
+		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotVerified, "an instance of this name is there again, and needs the volume")
 	case s.Home.XR != nil && !s.Home.RequiresRestorable():
 		return Step{Action: Rest} // It is being released: that goes first.
-	case s.mine():
-		return judge(s)
+	case s.isOwnJob():
+		return judgeJob(s)
 	case s.Job != nil:
-		return foreign(s.Job)
+		return foreignJob(s.Job)
 	}
-	return begin(s)
+	return beginTest(s)
 }
 
-// test of the record that has its turn, or nil.
-func (s *State) test() *v1.RestoreTest {
+// restoreTest of the record that has its turn, or nil.
+func (s *State) restoreTest() *v1.RestoreTest {
 	if s.Record == nil {
 		return nil
 	}
 	return s.Record.Status.RestoreTest
 }
 
-// unnamed is true of a Job that was made for the record's turn, and is not named
+// isUnnamed is true of a Job that was made for the record's turn, and is not named
 // by it yet.
-func (s *State) unnamed() bool {
-	t := s.test()
+func (s *State) isUnnamed() bool {
+	t := s.restoreTest()
 	return s.Job != nil && t != nil && t.Job == "" && s.Job.Annotations[v1.AnnotationRestoreTest] == string(t.ID)
 }
 
-// mine is true if a record names the Job as its own. Where there is none any more
+// isOwnJob is true if a record names the Job as its own. Where there is none any more
 // that could, its labels do: nobody else has an interest in that name.
-func (s *State) mine() bool {
+func (s *State) isOwnJob() bool {
 	switch {
 	case s.Job == nil:
 		return false
@@ -141,11 +141,11 @@ func (s *State) mine() bool {
 	return s.Record != nil && names(*s.Record) || slices.ContainsFunc(s.Siblings, names)
 }
 
-// over is a record whose turn has ended, as its Job is gone or will never be made;
+// recordOver is a record whose turn has ended, as its Job is gone or will never be made;
 // nil where there is none.
-func (s *State) over() *v1.MySQLBackup {
+func (s *State) recordOver() *v1.MySQLBackup {
 	gone := func(t *v1.RestoreTest) bool { return s.Job == nil || s.Job.UID != t.Job }
-	if t := s.test(); t != nil && gone(t) && (t.Job != "" || !s.open()) {
+	if t := s.restoreTest(); t != nil && gone(t) && (t.Job != "" || !s.isOpen()) {
 		return s.Record
 	}
 	for i := range s.Siblings {
@@ -156,70 +156,70 @@ func (s *State) over() *v1.MySQLBackup {
 	return nil
 }
 
-// foreign Jobs are left alone.
-func foreign(j *instance.Job) Step {
-	return conclude(metav1.ConditionUnknown, v1.ReasonNotVerified,
+// foreignJob: such Jobs are left alone.
+func foreignJob(j *instance.Job) Step {
+	return concludeWith(metav1.ConditionUnknown, v1.ReasonNotVerified,
 		fmt.Sprintf("a Job that the controller did not make has the name of its own: kubectl delete job --namespace %s %s", j.Namespace, j.Name))
 }
 
-// open is true while there is a verdict to find.
-func (s *State) open() bool {
+// isOpen is true while there is a verdict to find.
+func (s *State) isOpen() bool {
 	if s.Record == nil {
 		return false
 	}
 	c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable)
-	return c == nil || s.awaited(c) && !s.Now.Before(c.LastTransitionTime.Add(again))
+	return c == nil || s.isAwaited(c) && !s.Now.Before(c.LastTransitionTime.Add(again))
 }
 
-// awaited is true if a deletion waits for a better verdict.
-func (s *State) awaited(c *metav1.Condition) bool {
+// isAwaited is true if a deletion waits for a better verdict.
+func (s *State) isAwaited(c *metav1.Condition) bool {
 	return c.Status != metav1.ConditionTrue && s.Verification != nil && s.Home != nil && s.Home.XR != nil && s.Home.RequiresRestorable()
 }
 
-// later is when it is tried again.
-func (s *State) later() Step {
+// tryLater is when it is tried again.
+func (s *State) tryLater() Step {
 	if s.Record == nil {
 		return Step{Action: Rest}
 	}
-	if c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable); s.awaited(c) {
+	if c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable); s.isAwaited(c) {
 		return Step{Action: Wait, After: max(c.LastTransitionTime.Add(again).Sub(s.Now), time.Second)}
 	}
 	return Step{Action: Rest}
 }
 
-// own is true if the Job was made for the record, and not for an earlier life's.
+// isOwn is true if the Job was made for the record, and not for an earlier life's.
 // One that ended before the last verdict has had its say.
-func (s *State) own() bool {
-	if t := s.test(); t == nil || t.Job != s.Job.UID {
+func (s *State) isOwn() bool {
+	if t := s.restoreTest(); t == nil || t.Job != s.Job.UID {
 		return false
 	}
 	c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable)
 	return c == nil || s.Job.CreationTimestamp.After(c.LastTransitionTime.Time)
 }
 
-// begin, if it can be tried and it is its turn.
-func begin(s *State) Step {
-	if s.test() != nil {
+// beginTest, if it can be tried and it is its turn.
+func beginTest(s *State) Step {
+	if s.restoreTest() != nil {
 		return Step{Action: Start, After: soon} // It has its turn.
 	}
-	if why := impossible(s); why != "" {
-		return conclude(metav1.ConditionUnknown, v1.ReasonNotVerified, why)
+	if why := whyImpossible(s); why != "" {
+		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotVerified, why)
 	}
 	switch awaited := s.Home.XR != nil; {
 	case !awaited && s.AtOnce == 0:
 		return Step{Action: Rest} // The platform does not want it.
-	case !s.Others.admit(s.Record.Spec.Instance.Namespace, awaited, s.AtOnce):
+	case !s.Others.mayRun(s.Record.Spec.Instance.Namespace, awaited, s.AtOnce):
 		return Step{Action: Wait, After: soon}
 	}
 	return Step{Action: Start, After: soon}
 }
 
-// impossible says why it cannot be tried; empty where it can.
-func impossible(s *State) string {
+// whyImpossible says why it cannot be tried; empty where it can.
+func whyImpossible(s *State) string {
 	h, c, a := s.Home, s.Home.BackupPVC, s.Record.Spec.Archive
 	i := s.Record.Spec.Instance
 	switch {
-	case !tryable(s.Record):
+	case !isTryable(s.Record):
 		return "the backup is none of a MySQL server whose version is known"
 	case h.Namespace == nil || h.Namespace.DeletionTimestamp != nil || h.Namespace.UID != i.NamespaceUID:
 		return fmt.Sprintf("namespace %q is gone, or going", i.Namespace)
@@ -231,14 +231,14 @@ func impossible(s *State) string {
 	return ""
 }
 
-// tryable backups are of a server that can be started without a claim.
-func tryable(r *v1.MySQLBackup) bool {
+// isTryable is true for backups that are of a server that can be started without a claim.
+func isTryable(r *v1.MySQLBackup) bool {
 	_, err := version.Parse(r.Spec.Version)
 	return err == nil && r.Spec.Image != ""
 }
 
-// judge a Job.
-func judge(s *State) Step {
+// judgeJob that has ended.
+func judgeJob(s *State) Step {
 	at, _ := s.Job.Finished()
 	verify, tried := s.Reports[containerVerify]
 	unpack := s.Reports[containerUnpack]
@@ -246,21 +246,21 @@ func judge(s *State) Step {
 	case at == nil:
 		return Step{Action: Wait, After: look} // Its end is an event, unless somebody took its labels away.
 	case tried && verify.OK:
-		return conclude(metav1.ConditionTrue, v1.ReasonServerStarted, fmt.Sprintf("a server of version %s has run on a copy of it, and found its %d tables whole", verify.Version, verify.Tables))
+		return concludeWith(metav1.ConditionTrue, v1.ReasonServerStarted, fmt.Sprintf("a server of version %s has run on a copy of it, and found its %d tables whole", verify.Version, verify.Tables))
 	case tried && verify.ExitCode == v1.ExitBroken:
-		return conclude(metav1.ConditionFalse, v1.ReasonBroken, verify.Error)
+		return concludeWith(metav1.ConditionFalse, v1.ReasonBroken, verify.Error)
 	case tried:
-		return conclude(metav1.ConditionUnknown, v1.ReasonNotVerified, verify.Error)
+		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotVerified, verify.Error)
 	case unpack.ExitCode == v1.ExitDamaged || unpack.ExitCode == v1.ExitMissing:
-		return conclude(metav1.ConditionFalse, v1.ReasonBroken, unpack.Error)
+		return concludeWith(metav1.ConditionFalse, v1.ReasonBroken, unpack.Error)
 	case unpack.Error != "":
-		return conclude(metav1.ConditionUnknown, v1.ReasonNotVerified, unpack.Error)
+		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotVerified, unpack.Error)
 	}
-	return conclude(metav1.ConditionUnknown, v1.ReasonNotVerified, silent(s.Job))
+	return concludeWith(metav1.ConditionUnknown, v1.ReasonNotVerified, whySilent(s.Job))
 }
 
-// silent is what there is to say of a Job without a report.
-func silent(j *instance.Job) string {
+// whySilent is what there is to say of a Job without a report.
+func whySilent(j *instance.Job) string {
 	why := j.PodFailure
 	for _, c := range j.Status.Conditions {
 		if why == "" && c.Status == corev1.ConditionTrue {
@@ -270,7 +270,7 @@ func silent(j *instance.Job) string {
 	return fmt.Sprintf("Job %s has ended without a report: %s", j.Name, why)
 }
 
-func conclude(status metav1.ConditionStatus, reason, message string) Step {
+func concludeWith(status metav1.ConditionStatus, reason, message string) Step {
 	return Step{Action: Conclude, Verdict: metav1.Condition{Type: v1.ConditionRestorable, Status: status, Reason: reason, Message: message}}
 }
 

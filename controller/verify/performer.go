@@ -25,26 +25,26 @@ type Performer struct {
 func (p *Performer) Perform(ctx context.Context, s *State, step Step) error {
 	switch step.Action {
 	case Start:
-		return p.start(ctx, s)
+		return p.startTest(ctx, s)
 	case Remove:
 		uid := s.Job.UID
 		return client.IgnoreNotFound(p.Client.Delete(ctx, s.Job.Job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &uid}))
 	case NameJob:
-		return p.name(ctx, s, s.Job.UID)
+		return p.nameTest(ctx, s, s.Job.UID)
 	case EndTurn:
-		return p.write(ctx, step.Record, nil)
+		return p.writeStatus(ctx, step.Record, nil)
 	case Conclude:
-		return p.conclude(ctx, s, step.Verdict)
+		return p.writeVerdict(ctx, s, step.Verdict)
 	case Rest, Wait:
 	}
 	return nil
 }
 
-// start has its turn before the Job is there, so that it is counted by then, and
+// startTest, which has its turn before the Job is there, so that it is counted by then, and
 // names the Job afterwards, so that no other is taken for it.
-func (p *Performer) start(ctx context.Context, s *State) error {
-	if s.test() == nil {
-		err := p.write(ctx, s.Record, &v1.RestoreTest{ID: uuid.NewUUID(), StartedAt: metav1.Time{Time: s.Now.Truncate(time.Second)}, Awaited: s.Home.XR != nil})
+func (p *Performer) startTest(ctx context.Context, s *State) error {
+	if s.restoreTest() == nil {
+		err := p.writeStatus(ctx, s.Record, &v1.RestoreTest{ID: uuid.NewUUID(), StartedAt: metav1.Time{Time: s.Now.Truncate(time.Second)}, Awaited: s.Home.XR != nil})
 		if err != nil {
 			return err
 		}
@@ -53,26 +53,26 @@ func (p *Performer) start(ctx context.Context, s *State) error {
 	if err := p.Client.Create(ctx, j); err != nil {
 		return client.IgnoreAlreadyExists(err) // The next look tells whose that is.
 	}
-	return p.name(ctx, s, j.UID)
+	return p.nameTest(ctx, s, j.UID)
 }
 
-// name the record's Job.
-func (p *Performer) name(ctx context.Context, s *State, job types.UID) error {
-	t := s.test().DeepCopy()
+// nameTest names the record's Job.
+func (p *Performer) nameTest(ctx context.Context, s *State, job types.UID) error {
+	t := s.restoreTest().DeepCopy()
 	t.Job = job
-	return p.write(ctx, s.Record, t)
+	return p.writeStatus(ctx, s.Record, t)
 }
 
-// write what is under way into a record, unless somebody wrote that first.
-func (p *Performer) write(ctx context.Context, r *v1.MySQLBackup, t *v1.RestoreTest) error {
+// writeStatus of what is under way into a record, unless somebody wrote that first.
+func (p *Performer) writeStatus(ctx context.Context, r *v1.MySQLBackup, t *v1.RestoreTest) error {
 	before := r.DeepCopy()
 	r.Status.RestoreTest = t
 	return p.Client.Status().Patch(ctx, r, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// conclude unless somebody wrote the record first. A verdict that comes again has
+// writeVerdict unless somebody wrote the record first. A verdict that comes again has
 // the time of the last.
-func (p *Performer) conclude(ctx context.Context, s *State, verdict metav1.Condition) error {
+func (p *Performer) writeVerdict(ctx context.Context, s *State, verdict metav1.Condition) error {
 	before := s.Record.DeepCopy()
 	now := s.Record.DeepCopy()
 	verdict.LastTransitionTime = metav1.Time{Time: s.Now}
