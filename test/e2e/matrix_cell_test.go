@@ -81,6 +81,7 @@ func pairs(t *testing.T) []*cell {
 		fault *fault
 		ways  []*way
 	}{
+		{faultFull, []*way{byNamespace}}, // It takes longest, and the others run beside it.
 		{noFault, []*way{byDeployment, byPackage, byFunction}},
 		{faultKilled, []*way{byClaim, byXR}},
 		{faultAbsent, []*way{byNamespace, byFinalizers}},
@@ -98,7 +99,6 @@ func pairs(t *testing.T) []*cell {
 		{faultFirstStart, []*way{byXR}},
 		{faultRecord, []*way{byClaim}},
 		{faultDamage, []*way{byXROrphan}},
-		{faultFull, []*way{byNamespace}},
 		{faultHang, []*way{byFinalizers}},
 	} {
 		for _, w := range p.ways {

@@ -36,7 +36,11 @@ const fastController = "ghcr.io/crossplane-mysql/crossplane-mysql:fast"
 // the controller is built with a time.Now that is fast.
 func setsClock(t *testing.T, c *cell) {
 	t.Helper()
-	c.host.load(t, controllerWithFastClock(t))
+	image, err := c.host.fastController()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.host.load(t, image)
 	installed := &appsv1.Deployment{}
 	if err := suite.kube.Get(t.Context(), client.ObjectKey{Namespace: keeper, Name: "crossplane-mysql"}, installed); err != nil {
 		t.Fatal(err)
@@ -73,63 +77,62 @@ func runsController(t *testing.T, image string) {
 	rollOut(t, keeper, "crossplane-mysql", fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"controller","image":%q}]}}}}`, image))
 }
 
-// controllerWithFastClock is the file of an image that has nothing but such a controller.
-func controllerWithFastClock(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
+// controllerWithFastClock is the file of an image that has nothing but such a controller. Go's own packages are compiled
+// for it, too, which takes minutes.
+func controllerWithFastClock(ctx context.Context, dir string) (string, error) {
+	overlay, err := fastClock(ctx, dir)
+	if err != nil {
+		return "", err
+	}
 	binary := filepath.Join(dir, "controller")
-	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", fastClock(t, dir), "-o", binary, "./controller")
+	build := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", binary, "./controller")
 	build.Dir = repository()
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("cannot build a controller whose clock is fast: %v: %s", err, out)
+		return "", fmt.Errorf("cannot build a controller whose clock is fast: %w: %s", err, out)
 	}
 	img, err := imageOf(binary)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	file := filepath.Join(dir, "image.tar")
 	tag, err := name.NewTag(fastController)
-	if err == nil {
-		err = tarball.WriteToFile(file, tag, img)
-	}
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	return file
+	return file, tarball.WriteToFile(file, tag, img)
 }
 
 // fastClock replaces a file of Go's own package time, as `go help build` says of -overlay.
-func fastClock(t *testing.T, dir string) string {
-	t.Helper()
-	root := exec.CommandContext(t.Context(), "go", "env", "GOROOT")
+func fastClock(ctx context.Context, dir string) (string, error) {
+	root := exec.CommandContext(ctx, "go", "env", "GOROOT")
 	root.Dir = repository()
 	out, err := root.Output()
 	if err != nil {
-		t.Fatalf("cannot find Go's own sources: %v", err)
+		return "", fmt.Errorf("cannot find Go's own sources: %w", err)
 	}
 	source := filepath.Join(strings.TrimSpace(string(out)), "src", "time", "time.go")
 	now, err := os.ReadFile(source)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	const asked = "sec, nsec, mono := runtimeNow()\n"
 	if n := bytes.Count(now, []byte(asked)); n != 1 {
-		t.Fatalf("want one place in %s that asks for the time, there are %d", source, n)
+		return "", fmt.Errorf("want one place in %s that asks for the time, there are %d", source, n)
 	}
 	changed := filepath.Join(dir, "time.go")
 	ahead := fmt.Sprintf("%s\tsec += %d\n", asked, int(fast.Seconds()))
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: changed}})
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	file := filepath.Join(dir, "overlay.json")
 	for name, content := range map[string][]byte{changed: bytes.Replace(now, []byte(asked), []byte(ahead), 1), file: overlay} {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
+			return "", err
 		}
 	}
-	return file
+	return file, nil
 }
 
 // imageOf a static binary.

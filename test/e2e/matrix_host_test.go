@@ -15,6 +15,9 @@ import (
 // A host is the machine that the cluster runs on: one of `make cluster-up`, whose processes can be stopped and killed.
 type host struct {
 	program, cluster string
+
+	// fastController is the file of an image of one whose clock is fast.
+	fastController func() (string, error)
 }
 
 func findHost(t *testing.T) *host {

@@ -27,6 +27,8 @@ func TestMatrix(t *testing.T) {
 			t.Fatalf("cannot run %q cells at once: AT_ONCE is a number above 0", n)
 		}
 	}
+	dir := t.TempDir()
+	m.host.fastController = sync.OnceValues(func() (string, error) { return controllerWithFastClock(t.Context(), dir) })
 	cells := pairs(t)
 	if m.folder != "" {
 		cells = every()
@@ -41,6 +43,10 @@ func TestMatrix(t *testing.T) {
 		}
 		return m.passed(c)
 	})
+	if slices.ContainsFunc(cells, func(c *cell) bool { return c.fault == faultClock }) {
+		go m.host.fastController()                           //nolint:errcheck // The cells that need it ask again, and hear of it.
+		t.Cleanup(func() { _, _ = m.host.fastController() }) // It uses the folder until it has ended.
+	}
 	m.run(t, cells)
 }
 
