@@ -83,12 +83,12 @@ func pairs(t *testing.T) []*cell {
 	}{
 		{faultFull, []*way{byNamespace}}, // It takes longest, and the others run beside it.
 		{noFault, []*way{byDeployment, byPackage, byFunction}},
-		{faultKilled, []*way{byClaim, byXR}},
-		{faultAbsent, []*way{byNamespace, byFinalizers}},
-		{faultKubelet, []*way{byClaim, byPVC}},
-		{faultAPIServer, []*way{byReplace, byDeployment}},
-		{faultCore, []*way{byXROrphan, byClaim}},
-		{faultFunction, []*way{byClaimForeground, byPVC}},
+		{faultKilled, []*way{byClaim}},
+		{faultAbsent, []*way{byNamespace}},
+		{faultKubelet, []*way{byClaim}},
+		{faultAPIServer, []*way{byReplace}},
+		{faultCore, []*way{byXROrphan}},
+		{faultFunction, []*way{byPVC}},
 		{faultClock, []*way{byClaimOrphan}},
 		{faultPod, []*way{byReplace}},
 		{faultJob, []*way{byClaimForeground}},

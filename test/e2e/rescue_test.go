@@ -147,6 +147,7 @@ func (s *server) takeClaim(t *testing.T) {
 // TestDeletedNamespaceOfComposite: an XR whose claim somebody took from it does not keep a namespace that is deleted.
 func TestDeletedNamespaceOfComposite(t *testing.T) {
 	t.Parallel()
+	repeats(t, "TestSupersededComposite takes the claim, and the cells of TestMatrix delete namespaces")
 	s := newServer(t, classComposition)
 	s.begin(t)
 	s.takeClaim(t)
