@@ -1,9 +1,11 @@
 package readme
 
 import (
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -160,4 +162,37 @@ func file(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// test that a page names, and the part of it.
+var namedTest = regexp.MustCompile("`(Test[A-Z]\\w*)(?:/(\\w+))?`")
+
+// TestNamedTestsExist: a page that says which test shows something does not outlive it.
+func TestNamedTestsExist(t *testing.T) {
+	var code strings.Builder
+	for _, dir := range []string{"apis", "controller", "fn", "package", "test"} {
+		err := filepath.WalkDir(filepath.Join(repository, dir), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			b, err := os.ReadFile(path) //nolint:gosec // A test of this repository.
+			code.Write(b)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := namedTest.FindAllStringSubmatch(pages(t), -1)
+	if len(all) < 10 {
+		t.Errorf("only %d tests are named", len(all))
+	}
+	for _, m := range all {
+		if !strings.Contains(code.String(), "\nfunc "+m[1]+"(t *testing.T)") {
+			t.Errorf("there is no %s", m[1])
+		}
+		if m[2] != "" && !strings.Contains(code.String(), `"`+m[2]+`"`) {
+			t.Errorf("%s has no part %s", m[1], m[2])
+		}
+	}
 }
