@@ -54,6 +54,7 @@ type Credentials struct {
 
 	turns   *turns
 	strains *strains
+	retries retries
 
 	mu    sync.Mutex
 	asked map[instance.Key]asking
@@ -71,6 +72,14 @@ func (c *Credentials) Reconcile(ctx context.Context, k instance.Key) (reconcile.
 		return reconcile.Result{RequeueAfter: nextTurn}, nil
 	}
 	defer c.turns.giveTurn(k.Namespace)
+	result, err := c.reconcileLives(ctx, k)
+	if err == nil {
+		c.retries.endRetries(k)
+	}
+	return result, err
+}
+
+func (c *Credentials) reconcileLives(ctx context.Context, k instance.Key) (reconcile.Result, error) {
 	lives, err := c.gather.Gather(ctx, k)
 	if err != nil {
 		return reconcile.Result{}, err

@@ -116,7 +116,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 			Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dialServer(cfg, pods),
 			Grace: c.PasswordGrace, Settle: rotate.DefaultSettle,
 		},
-		asked: map[instance.Key]asking{}, meter: r.meter, turns: newTurns(c.MaxConcurrent), strains: newStrains(),
+		asked: map[instance.Key]asking{}, meter: r.meter, turns: newTurns(c.MaxConcurrent), strains: newStrains(), retries: newRetries(),
 	}
 	b := Verifications{
 		gather: g, perform: &verify.Performer{Client: mgr.GetClient(), AgentImage: c.AgentImage},
@@ -225,7 +225,7 @@ func (c *startCommand) watchCredentials(mgr ctrl.Manager, of instance.Kind, r *C
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
 		Named(strings.ToLower(of.Claim.Kind)+"-credentials").
 		WatchesMetadata(objectOfKind(of.XR), enqueueKeys(of.OfXR)).
-		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: c.MaxConcurrent, CacheSyncTimeout: patience}).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: c.MaxConcurrent, RateLimiter: r.retries, CacheSyncTimeout: patience}).
 		WithLogConstructor(logFor(mgr)).
 		Complete(r)
 }

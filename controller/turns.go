@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/util/workqueue"
+
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -29,7 +31,7 @@ func newTurns(workers int) *turns {
 	return &turns{most: max(workers/share, 1), busy: map[string]int{}}
 }
 
-// takeTurn a turn, which is to be given back; false if the namespace has all of its.
+// takeTurn of a namespace, which is to be given back; false if it has all of its.
 func (t *turns) takeTurn(namespace string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +42,7 @@ func (t *turns) takeTurn(namespace string) bool {
 	return true
 }
 
-// giveTurn a turn back.
+// giveTurn back.
 func (t *turns) giveTurn(namespace string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +89,7 @@ type strains struct {
 
 func newStrains() *strains { return &strains{of: map[instance.Key]strain{}} }
 
-// pauseLeft of an instance's pause.
+// pauseLeft is what is left of an instance's pause.
 func (s *strains) pauseLeft(k instance.Key, start string, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +100,7 @@ func (s *strains) pauseLeft(k instance.Key, start string, now time.Time) time.Du
 	return last.pauseFor(start) - now.Sub(last.at)
 }
 
-// noteStrain what a server cost, and return the pause that follows.
+// noteStrain keeps what a server cost, and returns the pause that follows.
 func (s *strains) noteStrain(k instance.Key, start string, now time.Time, strained bool) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,9 +113,27 @@ func (s *strains) noteStrain(k instance.Key, start string, now time.Time, strain
 	return next.pauseFor(start)
 }
 
-// forgetStrain an instance.
+// forgetStrain of an instance.
 func (s *strains) forgetStrain(k instance.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.of, k)
 }
+
+// Retries of instances whose server was asked in vain, after pauses that double
+// from the first to the longest. An event of the instance does not wait for them.
+type retries struct {
+	workqueue.TypedRateLimiter[instance.Key]
+}
+
+func newRetries() retries {
+	const first, longest = 5 * time.Millisecond, 1000 * time.Second
+	return retries{workqueue.NewTypedItemExponentialFailureRateLimiter[instance.Key](first, longest)}
+}
+
+// Forget nothing: the queue says it of what waits for its turn, too, which would
+// then be asked in vain as often as if it were the first time.
+func (retries) Forget(instance.Key) {}
+
+// endRetries of an instance with which all went well.
+func (r retries) endRetries(k instance.Key) { r.TypedRateLimiter.Forget(k) }

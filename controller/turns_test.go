@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -80,7 +81,7 @@ func newCredentials(r Rotator, clock func() time.Time) *Credentials {
 	})
 	return &Credentials{
 		gather: gatherLiving{}, reader: kube, kube: kube, status: &finalize.Performer{Client: patched}, rotator: r, events: events.NewFakeRecorder(100),
-		clock: clock, meter: newMeter(prometheus.NewRegistry(), clock), asked: map[instance.Key]asking{}, turns: newTurns(10), strains: newStrains(),
+		clock: clock, meter: newMeter(prometheus.NewRegistry(), clock), asked: map[instance.Key]asking{}, turns: newTurns(10), strains: newStrains(), retries: newRetries(),
 	}
 }
 
@@ -175,6 +176,40 @@ func TestBackOff(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRetries: the pauses of what fails go on doubling while it waits for its
+// turn, and are the first one again after what went well.
+func TestRetries(t *testing.T) {
+	failing := errors.New("no")
+	c := newCredentials(nil, time.Now)
+	c.turns = newTurns(1)
+	k := instance.Key{Kind: v1.KindDatabase, Namespace: "hostile", Name: "db"}
+	reconcile := func(turn bool, result error) time.Duration {
+		c.rotator = failingRotator{result}
+		if !turn {
+			c.turns.takeTurn(k.Namespace)
+			defer c.turns.giveTurn(k.Namespace)
+		}
+		// What controller-runtime does, in pkg/internal/controller.
+		if _, err := c.Reconcile(t.Context(), k); err != nil {
+			return c.retries.When(k)
+		}
+		c.retries.Forget(k)
+		return 0
+	}
+	got := []time.Duration{reconcile(true, failing), reconcile(false, nil), reconcile(true, failing), reconcile(true, nil), reconcile(true, failing)}
+	want := []time.Duration{5 * time.Millisecond, 0, 10 * time.Millisecond, 0, 5 * time.Millisecond}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// A failingRotator fails, or not.
+type failingRotator struct{ err error }
+
+func (f failingRotator) Reconcile(context.Context, rotate.Input) (rotate.Result, error) {
+	return rotate.Result{}, f.err
 }
 
 // A rotatorSpy keeps the last result.

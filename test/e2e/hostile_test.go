@@ -211,11 +211,11 @@ func (m *mob) asked(t *testing.T) {
 }
 
 // allowed connections to a server in this time, with pauses that double from two seconds on. What says no as a server may
-// is asked after the pauses of the controller's queue, which double from 5 ms on, each time with two passwords at most; a
-// few events of its own come on top.
+// is asked after pauses that double from 5 ms on, each time with two passwords at most. On top comes the first time, and one
+// for each change of the XR since it serves: two by Crossplane, which is paused, and two by the controller.
 func allowed(trick string, past time.Duration) int {
 	if trick == "unprintable" || trick == "echo" {
-		return 2 * (bits.Len64(uint64(past/(5*time.Millisecond))) + 3)
+		return 2 * (bits.Len64(uint64(past/(5*time.Millisecond))) + 5)
 	}
 	n := 2 // The first one, and one that has just begun.
 	for pause, left := 2*time.Second, past; left > pause; pause *= 2 {
