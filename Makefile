@@ -76,8 +76,8 @@ e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG.
 	go test -C test/e2e -count=1 -timeout 75m -parallel 4 -v ./...; code=$$?; \
 	[ -n "$$KUBECONFIG" ] || go run -C test/cluster . --name e2e down || code=1; exit $$code # Where the tests were cut short, too.
 
-matrix: ## Delete servers in each way, with each fault; for hours, and from where it was stopped. Results: .cache/matrix. AT_ONCE=6 runs so many beside each other.
-	MATRIX=$(CURDIR)/.cache/matrix go test -C test/e2e -count=1 -timeout 12h -v -run 'TestMatrix$$' .
+matrix: ## Delete servers in each way, with each fault; for hours, and from where it was stopped. Results: docs/matrix. AT_ONCE=6 runs so many beside each other.
+	MATRIX=$(CURDIR)/docs/matrix go test -C test/e2e -count=1 -timeout 12h -v -run 'TestMatrix$$' .
 
 bench: ## Measure the function, the agent beside dumps and tar, and what people wait for on a cluster.
 	go test ./fn -run '^$$' -bench . -benchtime 2s -count 3

@@ -1,14 +1,17 @@
 package e2e
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,21 +21,71 @@ import (
 // notes of a matrix, in a folder if it has one: results.json, table.md, and the log of each cell that failed.
 type notes struct {
 	folder string
+	// tree is what runs.
+	tree tree
 
 	mu      sync.Mutex
 	results map[string]*result
 }
 
-// A result of a cell.
+// A result of a cell, the last one.
 type result struct {
-	// Passed and Failed are how often it did.
-	Passed int `json:"passed"`
-	Failed int `json:"failed"`
-	// Last is whether it passed the last time.
-	Last bool `json:"last"`
+	tree
+
+	Passed bool `json:"passed"`
 	// Senseless says why the cell is none.
 	Senseless string `json:"senseless,omitempty"`
 	Seconds   int    `json:"seconds,omitempty"`
+}
+
+// A tree is what a cell ran with.
+type tree struct {
+	// Digest of all files that have to do with the result. Only a result of today's is one.
+	Digest string `json:"digest"`
+	// Commit on which the working tree stands, for people.
+	Commit string `json:"commit"`
+}
+
+// treeNow is that of the working tree: what the product is built from, what the cluster is, and the matrix.
+func treeNow(ctx context.Context) (tree, error) {
+	sum := sha256.New()
+	files := os.DirFS(repository())
+	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == ".git" || name == ".cache" || name == "dist"):
+			return fs.SkipDir
+		case d.IsDir() || !decides(name):
+			return nil
+		}
+		content, err := fs.ReadFile(files, name)
+		_, _ = sum.Write(fmt.Appendf(nil, "%s %d\n%s", name, len(content), content)) // A hash takes all.
+		return err
+	})
+	if err != nil {
+		return tree{}, err
+	}
+	head := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD")
+	head.Dir = repository()
+	commit, err := head.Output()
+	if err != nil {
+		return tree{}, fmt.Errorf("git rev-parse: %w", err)
+	}
+	return tree{Digest: hex.EncodeToString(sum.Sum(nil))[:12], Commit: strings.TrimSpace(string(commit))}, nil
+}
+
+// decides is true for a file of which the results may depend.
+func decides(name string) bool {
+	if strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/") {
+		return strings.HasPrefix(name, "test/e2e/matrix_")
+	}
+	for _, of := range []string{"Dockerfile", "go.mod", "go.sum", "apis/", "controller/", "fn/", "package/", "test/cluster/"} {
+		if strings.HasPrefix(name, of) {
+			return true
+		}
+	}
+	return false
 }
 
 // read what an earlier run noted.
@@ -53,61 +106,34 @@ func (n *notes) read(t *testing.T) {
 	}
 }
 
-// passed is true for a cell that did in every run but the one that has begun: a run ends when all have passed as often.
+// passed is true for a cell that did with what there is now.
 func (n *notes) passed(c *cell) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	r := n.results[c.title()]
-	return r != nil && r.Last && r.Passed > n.least()
-}
-
-// least is how often the cell has passed that did least.
-func (n *notes) least() int {
-	least := -1
-	for _, c := range every() {
-		if c.senseless() != "" {
-			continue
-		}
-		passed := 0
-		if r := n.results[c.title()]; r != nil {
-			passed = r.Passed
-		}
-		if least < 0 || passed < least {
-			least = passed
-		}
-	}
-	return least
+	return r != nil && r.Passed && r.Digest == n.tree.Digest
 }
 
 func (n *notes) senseless(t *testing.T, c *cell, why string) {
 	t.Helper()
-	n.note(t, c, func(r *result) { *r = result{Senseless: why} })
+	n.note(t, c, result{Senseless: why})
 }
 
 func (n *notes) ended(t *testing.T, c *cell, passed bool, took time.Duration) {
 	t.Helper()
-	n.note(t, c, func(r *result) {
-		r.Last, r.Seconds, r.Senseless = passed, int(took.Seconds()), "" // It may have had no sense when an earlier run noted it.
-		if passed {
-			r.Passed++
-		} else {
-			r.Failed++
-		}
-	})
+	n.note(t, c, result{Passed: passed, Seconds: int(took.Seconds())})
 }
 
 // note a result, and write all of them.
-func (n *notes) note(t *testing.T, c *cell, change func(*result)) {
+func (n *notes) note(t *testing.T, c *cell, r result) {
 	t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.results == nil {
 		n.results = map[string]*result{}
 	}
-	if n.results[c.title()] == nil {
-		n.results[c.title()] = &result{}
-	}
-	change(n.results[c.title()])
+	r.tree = n.tree
+	n.results[c.title()] = &r
 	if n.folder == "" {
 		return
 	}
@@ -121,13 +147,13 @@ func (n *notes) note(t *testing.T, c *cell, change func(*result)) {
 	if err != nil {
 		t.Error(err)
 	}
-	if r := n.results[c.title()]; r.Senseless == "" {
-		fmt.Fprintf(os.Stderr, "%s  %-9s %s, %d s; %s\n", time.Now().Format(time.TimeOnly), verdict(r), c.title(), r.Seconds, n.counts())
+	if r.Senseless == "" {
+		fmt.Fprintf(os.Stderr, "%s  %-9s %s, %d s; %s\n", time.Now().Format(time.TimeOnly), verdict(&r), c.title(), r.Seconds, n.counts())
 	}
 }
 
 func verdict(r *result) string {
-	if r.Last {
+	if r.Passed {
 		return "passed"
 	}
 	return "FAILED"
@@ -144,18 +170,20 @@ func (n *notes) write(name, text string) error {
 
 // counts of the cells.
 func (n *notes) counts() string {
-	passed, failed, senseless := 0, 0, 0
+	passed, older, failed, senseless := 0, 0, 0, 0
 	for _, r := range n.results {
 		switch {
 		case r.Senseless != "":
 			senseless++
-		case r.Last:
+		case !r.Passed:
+			failed++
+		case r.Digest == n.tree.Digest:
 			passed++
 		default:
-			failed++
+			older++
 		}
 	}
-	return fmt.Sprintf("cells: %d passed, %d failed, %d not applicable", passed, failed, senseless)
+	return fmt.Sprintf("cells: %d passed, %d passed with an earlier tree, %d failed, %d not applicable", passed, older, failed, senseless)
 }
 
 // summary has a line for each cell that failed.
@@ -164,7 +192,7 @@ func (n *notes) summary() string {
 	defer n.mu.Unlock()
 	var lines []string
 	for name, r := range n.results {
-		if r.Senseless == "" && !r.Last {
+		if r.Senseless == "" && !r.Passed {
 			lines = append(lines, fmt.Sprintf("FAILED %s, see %s", name, filepath.Join(n.folder, logName(name))))
 		}
 	}
@@ -176,9 +204,11 @@ func logName(cell string) string {
 	return strings.NewReplacer("/", "-", " ", "-").Replace(cell) + ".log"
 }
 
-// table of all cells: how often each passed, in Markdown.
+// table of all cells, in Markdown.
 func (n *notes) table() string {
 	var b strings.Builder
+	fmt.Fprintf(&b, "# The matrix\n\nWhat `make matrix` found for commit %s, whose files that matter have the digest %s. \"passed\" is with that digest, "+
+		"\"earlier\" is a cell that passed with an earlier one and has not run since, and \"–\" has nothing that the fault could hit.\n\n", n.tree.Commit, n.tree.Digest)
 	b.WriteString("| |")
 	for i := range ways {
 		fmt.Fprintf(&b, " %c |", 'A'+i)
@@ -187,25 +217,27 @@ func (n *notes) table() string {
 	for _, f := range faults {
 		fmt.Fprintf(&b, "| %s |", f.name)
 		for _, w := range ways {
-			fmt.Fprintf(&b, " %s |", mark(n.results[(&cell{way: w, fault: f}).title()]))
+			fmt.Fprintf(&b, " %s |", n.mark(n.results[(&cell{way: w, fault: f}).title()]))
 		}
 		b.WriteString("\n")
 	}
 	b.WriteString("\n")
 	for i, w := range ways {
-		fmt.Fprintf(&b, "%c: %s\n", 'A'+i, w.name)
+		fmt.Fprintf(&b, "- %c: %s\n", 'A'+i, w.name)
 	}
 	return b.String() + "\n" + n.counts() + "\n"
 }
 
-func mark(r *result) string {
+func (n *notes) mark(r *result) string {
 	switch {
 	case r == nil:
 		return ""
 	case r.Senseless != "":
 		return "–"
-	case !r.Last:
+	case !r.Passed:
 		return "FAILED"
+	case r.Digest != n.tree.Digest:
+		return "earlier"
 	}
-	return strconv.Itoa(r.Passed)
+	return "passed"
 }

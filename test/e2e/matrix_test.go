@@ -15,14 +15,17 @@ const usually = 4
 
 // TestMatrix deletes servers in each way there is, with something going wrong in the middle, and sees that every row that
 // was acknowledged comes back. It runs a few cells, which have each way and each fault in them; all of them where MATRIX
-// names a folder, which has their results and logs, and from which a run that was stopped goes on. AT_ONCE is the number of
-// them that run beside each other.
+// names a folder, which gets their results and logs. A run that was stopped goes on from it, with the cells that have not
+// passed with the tree that there is. AT_ONCE is the number of them that run beside each other.
 //
 // It shares the cluster with no other test: some of it is done to the whole cluster.
 func TestMatrix(t *testing.T) {
-	m := &matrix{notes: notes{folder: os.Getenv("MATRIX")}, atOnce: usually, host: findHost(t)}
+	now, err := treeNow(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &matrix{notes: notes{folder: os.Getenv("MATRIX"), tree: now}, atOnce: usually, host: findHost(t)}
 	if n := os.Getenv("AT_ONCE"); n != "" {
-		var err error
 		if m.atOnce, err = strconv.Atoi(n); err != nil || m.atOnce < 1 {
 			t.Fatalf("cannot run %q cells at once: AT_ONCE is a number above 0", n)
 		}
