@@ -13,49 +13,11 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// withDefaults has what the API server fills in, for callers without one.
-func withDefaults(s v1.MySQLSpec) v1.MySQLSpec {
-	if s.Service.Type == "" {
-		s.Service.Type = v1.ServiceClusterIP
-	}
-	if s.DeletionPolicy == "" {
-		s.DeletionPolicy = v1.DeletionBackup
-	}
-	if s.Backup.Keep == nil {
-		s.Backup.Keep = new(int32(v1.DefaultKeep))
-	}
-	if s.Restore.Policy == "" {
-		s.Restore.Policy = v1.RestoreLatest
-	}
-	return s
-}
-
-// checkSpec refuses what the schema refuses too, for callers without an API
-// server, and what a schema cannot say. It reports everything that is wrong.
-func (p *plan) checkSpec() error {
-	spec := field.NewPath("spec")
-	errs := p.checkIdentity()
-	errs = append(errs, p.checkImage(spec.Child("image"))...)
-	errs = append(errs, p.checkKind(spec)...)
-	errs = append(errs, p.checkPasswordFields(spec)...)
-	errs = append(errs, p.parseSize(spec)...)
-	errs = append(errs, p.checkServiceSpec(spec.Child("service"))...)
-	errs = append(errs, p.checkResources(spec.Child("resources"))...)
-	errs = append(errs, checkPolicies(spec, p.spec)...)
-	config, bad := renderConfig(spec.Child("config"), p.spec.Config)
-	p.config = config
-	if errs = append(errs, bad...); len(errs) > 0 {
-		// Annotations are checked in the order of a map.
-		slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
-		return &Refusal{Reason: v1.ReasonInvalid, Err: errs.ToAggregate()}
-	}
-	return nil
-}
-
-func (p *plan) checkIdentity() field.ErrorList {
-	i, meta := p.instance, field.NewPath("metadata")
+// checkIdentity: the names of what an instance is made of must be ones.
+func checkIdentity(r *resolved) field.ErrorList {
+	i, meta := r.instance, field.NewPath("metadata")
 	if i.Namespace == "" {
-		return field.ErrorList{field.Required(field.NewPath("spec", "claimRef"), "this XR has no claim and no namespace, so nothing says where the server should run: create a "+strings.TrimPrefix(p.XR.Kind, "X")+" claim in a namespace instead")}
+		return field.ErrorList{field.Required(field.NewPath("spec", "claimRef"), "this XR has no claim and no namespace, so nothing says where the server should run: create a "+strings.TrimPrefix(r.XR.Kind, "X")+" claim in a namespace instead")}
 	}
 	if len(validation.IsDNS1123Label(i.Namespace)) > 0 {
 		return field.ErrorList{field.Invalid(meta.Child("namespace"), i.Namespace, "is not the name of a namespace")}
@@ -77,26 +39,6 @@ const backupPrefix = "backup-"
 // runtime itself says more about a wrong one.
 var imagePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$`)
 
-// checkImage also settles it: an instance keeps the image that it got at its
-// creation, whatever becomes of the platform's default.
-func (p *plan) checkImage(path *field.Path) field.ErrorList {
-	switch {
-	case p.spec.Image != nil:
-		p.image = *p.spec.Image
-	case p.XR.Status.Image != "":
-		p.image = p.XR.Status.Image
-	default:
-		p.image = p.defaultImage()
-	}
-	if p.image == "" {
-		return field.ErrorList{field.Required(path, "is empty: name an image such as "+p.engine.example+", or remove the field for the platform's default")}
-	}
-	if len(p.image) > 512 || !imagePattern.MatchString(p.image) {
-		return field.ErrorList{field.Invalid(path, clip(p.image), "is not the name of an image, such as "+p.engine.example)}
-	}
-	return nil
-}
-
 // databasePattern is what an identifier may have (MySQL manual, 11.2), without
 // what a shell, a container's environment or a quoted name would change.
 var databasePattern = regexp.MustCompile(`^[0-9A-Za-z_\x{80}-\x{FFFF}-]+$`)
@@ -115,22 +57,17 @@ func checkDatabase(path *field.Path, name string) field.ErrorList {
 	return nil
 }
 
-// checkPasswordFields never puts a password into an error.
-func (p *plan) checkPasswordFields(spec *field.Path) field.ErrorList {
-	password, ref := p.spec.Password, p.spec.PasswordSecretRef
+// checkPasswordFields: there is one password, or none where the server asks for none.
+func checkPasswordFields(r *resolved, spec *field.Path) field.ErrorList {
+	password, ref := r.spec.Password, r.spec.PasswordSecretRef
 	switch {
-	case !p.engine.password:
+	case !r.engine.password:
 		return nil
 	case password == nil && ref == nil:
 		return field.ErrorList{field.Required(spec.Child("password"), "set it, or better passwordSecretRef, to the password of root")}
 	case password != nil && ref != nil:
 		return field.ErrorList{field.Forbidden(spec.Child("password"), "passwordSecretRef is set too: remove one of them")}
 	case password != nil:
-		clean, err := v1.Password(*password)
-		if err != nil {
-			return field.ErrorList{field.Forbidden(spec.Child("password"), err.Error())}
-		}
-		p.password = clean
 		return nil
 	}
 	path := spec.Child("passwordSecretRef")
@@ -144,55 +81,10 @@ func (p *plan) checkPasswordFields(spec *field.Path) field.ErrorList {
 	return errs
 }
 
-// checkPassword reads the Secret that the spec names. A server that has started
-// does not need it any more.
-func (p *plan) checkPassword() error { return p.unlessStarted(p.readPassword()) }
-
-func (p *plan) readPassword() error {
-	ref := p.spec.PasswordSecretRef
-	if ref == nil || !p.Answers.Password.Known {
-		return nil
-	}
-	where := qualified(p.instance.Namespace, ref.Name)
-	s := p.Answers.Password.first()
-	if s == nil || s.Namespace != p.instance.Namespace || s.Name != ref.Name {
-		return refuse(v1.ReasonInvalid, "spec.passwordSecretRef.name: Secret %s does not exist: create it", where)
-	}
-	value, ok := s.Data[ref.Key]
-	if !ok {
-		return refuse(v1.ReasonInvalid, "spec.passwordSecretRef.key: Secret %s has no key %q: add it, or name the key that holds the password", where, ref.Key)
-	}
-	clean, err := v1.Password(string(value))
-	if err != nil {
-		return refuse(v1.ReasonInvalid, "spec.passwordSecretRef: key %q of Secret %s: %v", ref.Key, where, err)
-	}
-	p.password = clean
-	return nil
-}
-
-func (p *plan) parseSize(spec *field.Path) field.ErrorList {
-	if p.spec.StorageSize != nil && p.spec.StorageSizeLegacy != nil {
-		return field.ErrorList{field.Forbidden(spec.Child("storageSize"), "storage_size is set too: remove one of them")}
-	}
-	text, name := p.spec.Size()
-	path := spec.Child(name)
-	if p.ephemeral() || !p.engine.stored {
-		return nil // Without a volume, or refused with one.
-	}
-	if text == "" {
-		return field.ErrorList{field.Required(path, "set it to the size of the data volume, such as 1Gi")}
-	}
-	size, err := v1.ParseSize(text)
-	if err != nil {
-		return field.ErrorList{field.Forbidden(path, clip(err.Error()))}
-	}
-	p.asked, p.size = size, size
-	return nil
-}
-
-func (p *plan) checkServiceSpec(path *field.Path) field.ErrorList {
+// checkServiceSpec: a type that we know, and annotations that the platform allows.
+func checkServiceSpec(r *resolved, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	s := p.spec.Service
+	s := r.spec.Service
 	switch s.Type {
 	case v1.ServiceClusterIP, v1.ServiceHeadless, v1.ServiceNodePort, v1.ServiceLoadBalancer:
 	default:
@@ -202,7 +94,7 @@ func (p *plan) checkServiceSpec(path *field.Path) field.ErrorList {
 	at := path.Child("annotations")
 	errs = append(errs, apivalidation.ValidateAnnotations(s.Annotations, at)...)
 	for k, value := range s.Annotations {
-		if domain, _, _ := strings.Cut(k, "/"); !slices.Contains(p.Settings.ServiceAnnotations, domain) {
+		if domain, _, _ := strings.Cut(k, "/"); !slices.Contains(r.Settings.ServiceAnnotations, domain) {
 			errs = append(errs, field.Forbidden(at.Key(clip(k)), "is not among those that the platform allows: remove it, or ask the platform team to add its domain to serviceAnnotations in the Composition's input"))
 		}
 		if !utf8.ValidString(value) {

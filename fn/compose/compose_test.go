@@ -254,9 +254,9 @@ func TestLargerBackup(t *testing.T) {
 	}
 }
 
-// TestTrouble: what cannot be carried out does not stop what can, once the
+// TestWarning: what cannot be carried out does not stop what can, once the
 // server has started.
-func TestTrouble(t *testing.T) {
+func TestWarning(t *testing.T) {
 	missing := func(in *Input) { fromSecret(in); in.Answers.Password.Known = true }
 	foreign := func(in *Input) {
 		in.Answers.Existing[v1.ResourceService] = Answer[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{}}}

@@ -6,50 +6,45 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Places inside the container that makes the database.
-const (
-	passwordPath = "/etc/mysql-root"
-	socketsPath  = toolsPath + "/sockets"
-)
-
-// initialized is true once somebody has logged in to the server, or its data was
+// isInitialized is true once somebody has logged in to the server, or its data was
 // restored: a volume that is empty from then on is the wrong one. What goes with
 // its pod is made anew with each.
-func (p *plan) initialized() bool {
-	r := p.start.restore
-	return !p.ephemeral() && (p.XR.Status.Initialized || r != nil && r.Phase == v1.RestoreSucceeded || p.started() && p.connectionSecret() != nil)
+func isInitialized(r *resolved, from *v1.RestoreStatus) bool {
+	return !r.ephemeral && (r.XR.Status.Initialized || from != nil && from.Phase == v1.RestoreSucceeded || r.started && connectionSecret(r) != nil)
 }
 
 // mayInitialize is true while a start may make a new database. One whose backup is
 // yet to be restored may not, although its volume is empty, and may be deleted so.
-func (p *plan) mayInitialize() bool { return !p.initialized() && p.start.restore == nil }
+func mayInitialize(r *resolved, from *v1.RestoreStatus) bool {
+	return !isInitialized(r, from) && from == nil
+}
 
 // initContainers come before the server: the one that makes its database, or sees
 // that it has its data.
-func (p *plan) initContainers() []corev1.Container {
-	tools := p.toolsContainer()
-	initialize := p.jobContainer("initialize", p.image, []corev1.VolumeMount{
+func initContainers(r *resolved) []corev1.Container {
+	tools := toolsContainer(r)
+	initialize := jobContainer(r, "initialize", r.image, []corev1.VolumeMount{
 		toolsMount(),
 		{Name: "data", MountPath: dataPath},
 		{Name: "root-password", MountPath: passwordPath, ReadOnly: true},
-		{Name: "config", MountPath: p.engine.config, ReadOnly: true},
+		{Name: "config", MountPath: r.engine.config, ReadOnly: true},
 	}, toolsPath+"/controller", "initialize",
 		"--volume="+dataPath,
 		"--directory="+v1.DataDirectory,
 		"--secret="+passwordPath,
 		"--sockets="+socketsPath)
-	if p.spec.Database != "" {
-		initialize.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: p.spec.Database}}
+	if r.spec.Database != "" {
+		initialize.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: r.spec.Database}}
 	}
 	// They are over before the server begins, and so may have what it has.
-	tools.Resources, initialize.Resources = p.serverResources, p.serverResources
+	tools.Resources, initialize.Resources = r.serverResources, r.serverResources
 	return []corev1.Container{tools, initialize}
 }
 
 // initVolumes are those that only the init containers mount.
-func (p *plan) initVolumes() []corev1.Volume {
+func initVolumes(r *resolved) []corev1.Volume {
 	return []corev1.Volume{
 		emptyVolume("tools"),
-		{Name: "root-password", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: p.instance.RootSecretName()}}},
+		{Name: "root-password", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: r.instance.RootSecretName()}}},
 	}
 }

@@ -2,9 +2,12 @@
 // same Input makes the same Output, whatever the clock, the network and the
 // files of the machine say.
 //
-//	Input ──▶ check ──▶ decide ──▶ build ──▶ report ──▶ Output
-//	  │         │ Refusal: nothing may change
+//	Input ──▶ resolve ──▶ decide ──▶ build ──▶ report ──▶ Output
+//	  │         │            │ what the server starts from, if it may
+//	  │         └─ what is asked for, checked: a Refusal, and nothing may change
 //	  └─ XR, settings, observed resources, answers to earlier needs
+//
+// Each step takes values and returns values; Compose is where they meet.
 package compose
 
 import (

@@ -17,22 +17,22 @@ func qualified(namespace, name string) string {
 }
 
 // meta of a composed object.
-func (p *plan) meta(name string, extra map[string]string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: p.instance.Namespace, Name: name, Labels: p.labels(extra)}
+func (r *resolved) meta(name string, extra map[string]string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: r.instance.Namespace, Name: name, Labels: r.labels(extra)}
 }
 
 // labels of a composed object.
-func (p *plan) labels(extra map[string]string) map[string]string {
-	l := p.instance.Labels()
+func (r *resolved) labels(extra map[string]string) map[string]string {
+	l := r.instance.Labels()
 	maps.Copy(l, extra)
 	return l
 }
 
 // claimAnnotations say whose data an object holds or handles.
-func (p *plan) claimAnnotations() map[string]string {
+func claimAnnotations(i v1.Instance) map[string]string {
 	return map[string]string{
-		v1.AnnotationClaimKind:      p.instance.Kind,
-		v1.AnnotationClaimNamespace: p.instance.Namespace,
-		v1.AnnotationClaimName:      p.instance.Name,
+		v1.AnnotationClaimKind:      i.Kind,
+		v1.AnnotationClaimNamespace: i.Namespace,
+		v1.AnnotationClaimName:      i.Name,
 	}
 }

@@ -6,11 +6,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func volumeReady(v *corev1.PersistentVolume) bool {
+func pvReady(v *corev1.PersistentVolume) bool {
 	return v != nil && v.Status.Phase == corev1.VolumeBound
 }
 
-func claimReady(c *corev1.PersistentVolumeClaim) bool {
+func pvcReady(c *corev1.PersistentVolumeClaim) bool {
 	return c != nil && c.Status.Phase == corev1.ClaimBound
 }
 

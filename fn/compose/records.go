@@ -10,9 +10,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// ownRecords are those that say in their spec that they are of the instance. A
+// ownBackups are those that say in their spec that they are of the instance. A
 // label is a key to look for, never a proof.
-func ownRecords(i v1.Instance, all []v1.MySQLBackup) []v1.MySQLBackup {
+func ownBackups(i v1.Instance, all []v1.MySQLBackup) []v1.MySQLBackup {
 	own := make([]v1.MySQLBackup, 0, len(all))
 	for _, r := range all {
 		if s := r.Spec.Instance; s.Kind == i.Kind && s.Namespace == i.Namespace && s.Name == i.Name {
@@ -22,21 +22,21 @@ func ownRecords(i v1.Instance, all []v1.MySQLBackup) []v1.MySQLBackup {
 	return own
 }
 
-// newest of the records that match, or nil.
-func newest(records []v1.MySQLBackup, match func(*v1.MySQLBackup) bool) *v1.MySQLBackup {
+// newestBackup of those that match, or nil.
+func newestBackup(backups []v1.MySQLBackup, match func(*v1.MySQLBackup) bool) *v1.MySQLBackup {
 	var out *v1.MySQLBackup
-	for i := range records {
-		if r := &records[i]; match(r) && (out == nil || r.After(out)) {
+	for i := range backups {
+		if r := &backups[i]; match(r) && (out == nil || r.After(out)) {
 			out = r
 		}
 	}
 	return out
 }
 
-func proven(r *v1.MySQLBackup) bool { return r.Status.Phase == v1.BackupProven }
+func isProven(r *v1.MySQLBackup) bool { return r.Status.Phase == v1.BackupProven }
 
-// unfinished is also what has no phase, or one that this version does not know.
-func unfinished(r *v1.MySQLBackup) bool { return !proven(r) && r.Status.Phase != v1.BackupFailed }
+// isUnfinished is also what has no phase, or one that this version does not know.
+func isUnfinished(r *v1.MySQLBackup) bool { return !isProven(r) && r.Status.Phase != v1.BackupFailed }
 
 func phaseOf(r *v1.MySQLBackup) v1.BackupPhase {
 	if r.Status.Phase == "" {

@@ -9,34 +9,49 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
+// A state of an instance, which its report puts into words.
+type state struct {
+	*resolved
+
+	begin start
+	// warning of an instance that has started: what cannot be carried out, where the
+	// rest can.
+	warning *Refusal
+	// volume that the PVC is wanted on.
+	volume string
+	// up is true if the server takes connections.
+	up bool
+}
+
 // report on the instance: status, conditions and readiness.
-func (p *plan) report(out *Output) {
-	up := p.start.replicas > 0 && deploymentReady(p.Observed.Deployment) && serviceReady(p.Observed.Service)
-	out.Ready = up && p.connected() && allReady(out.Resources)
-	out.Status = v1.MySQLStatus{
-		Message:     p.message(up),
-		Image:       p.image,
-		Endpoint:    p.endpoint(),
-		Volume:      p.XR.Status.Volume,
-		Started:     p.started() || p.start.replicas > 0,
-		Initialized: p.engine.password && p.initialized(),
-		Restore:     p.start.restore,
-	}
-	if c := p.Observed.DataPVC; c != nil && c.Spec.VolumeName != "" && (c.Status.Phase == corev1.ClaimBound || !p.hostPath()) {
-		out.Status.Volume = c.Spec.VolumeName
-	}
-	out.Conditions = []Condition{
-		p.accepted(),
-		p.restored(),
-		p.serving(up),
+func report(r *resolved, s storage, begin start, resources map[string]Resource, warning *Refusal) *Output {
+	is := state{resolved: r, begin: begin, warning: warning, volume: s.volume}
+	is.up = begin.replicas > 0 && deploymentReady(r.Observed.Deployment) && serviceReady(r.Observed.Service)
+	return &Output{
+		Ready: is.up && isConnected(r) && allReady(resources),
+		Status: v1.MySQLStatus{
+			Message:     is.message(),
+			Image:       r.image,
+			Endpoint:    endpointOf(r),
+			Volume:      seenVolume(r),
+			Started:     r.started || begin.replicas > 0,
+			Initialized: r.engine.password && isInitialized(r, begin.restore),
+			Restore:     begin.restore,
+		},
+		Conditions: []Condition{
+			acceptedCondition(warning),
+			is.restoredCondition(),
+			is.servingCondition(),
+		},
 	}
 }
 
-func (p *plan) accepted() Condition {
-	if p.trouble != nil {
-		return Condition{Type: v1.ConditionAccepted, Reason: p.trouble.Reason, Message: p.trouble.Error()}
+// seenVolume that holds the data, for the status: once it is there it stays.
+func seenVolume(r *resolved) string {
+	if c := r.Observed.DataPVC; c != nil && c.Spec.VolumeName != "" && (c.Status.Phase == corev1.ClaimBound || !r.hostPath) {
+		return c.Spec.VolumeName
 	}
-	return Condition{Type: v1.ConditionAccepted, True: true, Reason: v1.ReasonAccepted}
+	return r.XR.Status.Volume
 }
 
 func allReady(rs map[string]Resource) bool {
@@ -50,51 +65,84 @@ func allReady(rs map[string]Resource) bool {
 
 // message for people, in a sentence or two. What the original operators said
 // after a restore, it says too.
-func (p *plan) message(up bool) string {
+func (s state) message() string {
 	switch {
-	case p.start.replicas == 0:
-		return p.start.message + p.podTrouble()
-	case !up:
-		return p.prefix() + "Starting the server" + p.podTrouble()
-	case !p.connected():
-		return p.prefix() + p.loginPending()
+	case s.begin.replicas == 0:
+		return s.begin.message + inBrackets(podFailure(s.resolved))
+	case !s.up:
+		return s.afterRestore() + "Starting the server" + inBrackets(podFailure(s.resolved))
+	case !isConnected(s.resolved):
+		return s.afterRestore() + loginPending(s.XR.Status.Credentials)
+	case s.warning != nil:
+		return s.afterRestore() + "Running, but " + s.warning.Error()
 	}
-	if p.trouble != nil {
-		return p.prefix() + "Running, but " + p.trouble.Error()
+	return s.afterRestore() + "Running" + whereReached(s.resolved) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning()
+}
+
+func (s state) afterRestore() string {
+	if from := s.begin.restore; from != nil {
+		return fmt.Sprintf("Restoring DB have succeed (backup %s). ", from.Backup)
 	}
-	return p.prefix() + "Running" + p.reached() + p.passwordTrouble() + p.claimTrouble()
+	return ""
+}
+
+// pvcWarning says what became of the handle of the data volume, if anything.
+func (s state) pvcWarning() string {
+	c, name := s.Observed.DataPVC, qualified(s.instance.Namespace, s.instance.DataPVCName())
+	switch {
+	case s.ephemeral:
+	case c == nil:
+		return fmt.Sprintf(". PersistentVolumeClaim %s was deleted: it is made again on volume %q", name, s.volume)
+	case c.DeletionTimestamp != nil:
+		return fmt.Sprintf(". PersistentVolumeClaim %s was deleted: the server stops until it is back on its volume", name)
+	}
+	return ""
+}
+
+func (s state) restoredCondition() Condition {
+	switch s.begin.reason {
+	case v1.ReasonRestored, v1.ReasonNothingToRestore:
+		return Condition{Type: v1.ConditionRestored, True: true, Reason: s.begin.reason}
+	case v1.ReasonFenced:
+		return Condition{Type: v1.ConditionRestored, True: s.started, Reason: s.begin.reason}
+	}
+	return Condition{Type: v1.ConditionRestored, Reason: s.begin.reason, Message: s.begin.message}
+}
+
+func (s state) servingCondition() Condition {
+	switch {
+	case isFenced(s.resolved):
+		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonFenced, Message: s.begin.message}
+	case s.begin.replicas == 0:
+		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonHeld, Message: s.begin.message}
+	case !s.up:
+		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonStarting, Message: "The server does not take clients yet" + inBrackets(podFailure(s.resolved))}
+	case !isConnected(s.resolved):
+		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonLoginPending, Message: loginPending(s.XR.Status.Credentials)}
+	}
+	return Condition{Type: v1.ConditionServing, True: true, Reason: v1.ReasonRunning}
+}
+
+func acceptedCondition(warning *Refusal) Condition {
+	if warning != nil {
+		return Condition{Type: v1.ConditionAccepted, Reason: warning.Reason, Message: warning.Error()}
+	}
+	return Condition{Type: v1.ConditionAccepted, True: true, Reason: v1.ReasonAccepted}
 }
 
 // loginPending says what keeps a server that is up from being served: nobody has
 // logged in with the password that clients would get.
-func (p *plan) loginPending() string {
-	if c := p.XR.Status.Credentials; c != nil && c.State == v1.CredentialsFailed {
+func loginPending(c *v1.CredentialsStatus) string {
+	if c != nil && c.State == v1.CredentialsFailed {
 		return "The server is up, but nobody can log in: " + c.Message
 	}
 	return "The server is up; waiting for the controller to log in and publish the connection Secret"
 }
 
-// podTrouble is what keeps a pod from running: what Kubernetes says to the
-// Deployment, or what the controller heard of the pod.
-func (p *plan) podTrouble() string {
-	trouble := p.XR.Status.Trouble
-	if d := p.Observed.Deployment; d != nil && trouble == "" {
-		for _, c := range d.Status.Conditions {
-			if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
-				trouble = c.Message
-			}
-		}
-	}
-	if trouble == "" {
-		return ""
-	}
-	return " (" + trouble + ")"
-}
-
-// passwordTrouble is what the controller says of the password in the running
+// passwordWarning is what the controller says of the password in the running
 // server, where it is not the wanted one.
-func (p *plan) passwordTrouble() string {
-	switch c := p.XR.Status.Credentials; {
+func passwordWarning(c *v1.CredentialsStatus) string {
+	switch {
 	case c == nil:
 		return ""
 	case c.State == v1.CredentialsFailed:
@@ -105,69 +153,40 @@ func (p *plan) passwordTrouble() string {
 	return ""
 }
 
-// claimTrouble says what became of the handle of the data volume, if anything.
-func (p *plan) claimTrouble() string {
-	c, name := p.Observed.DataPVC, qualified(p.instance.Namespace, p.instance.DataPVCName())
+// podFailure is what keeps a pod from running: what the controller heard of the pod,
+// or what Kubernetes says to the Deployment.
+func podFailure(r *resolved) string {
+	if r.XR.Status.Trouble != "" || r.Observed.Deployment == nil {
+		return r.XR.Status.Trouble
+	}
+	failure := ""
+	for _, c := range r.Observed.Deployment.Status.Conditions {
+		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			failure = c.Message
+		}
+	}
+	return failure
+}
+
+func inBrackets(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
+}
+
+// whereReached says at which port, for those who asked for nothing but a server.
+func whereReached(r *resolved) string {
+	e := endpointOf(r)
+	if !r.database || e == nil || e.NodePort == 0 {
+		return ""
+	}
+	text := fmt.Sprintf(": %s on port %d of every node", r.engine.name, e.NodePort)
 	switch {
-	case p.ephemeral():
-	case c == nil:
-		return fmt.Sprintf(". PersistentVolumeClaim %s was deleted: it is made again on volume %q", name, p.volume)
-	case c.DeletionTimestamp != nil:
-		return fmt.Sprintf(". PersistentVolumeClaim %s was deleted: the server stops until it is back on its volume", name)
+	case !r.engine.stored:
+		text += "; the data goes with the pod"
+	case r.ephemeral:
+		text += "; without storageSize the data goes with the pod"
 	}
-	return ""
-}
-
-func (p *plan) prefix() string {
-	if r := p.start.restore; r != nil {
-		return fmt.Sprintf("Restoring DB have succeed (backup %s). ", r.Backup)
-	}
-	return ""
-}
-
-func (p *plan) restored() Condition {
-	switch p.start.reason {
-	case v1.ReasonRestored, v1.ReasonNothingToRestore:
-		return Condition{Type: v1.ConditionRestored, True: true, Reason: p.start.reason}
-	case v1.ReasonFenced:
-		return Condition{Type: v1.ConditionRestored, True: p.started(), Reason: p.start.reason}
-	}
-	return Condition{Type: v1.ConditionRestored, Reason: p.start.reason, Message: p.start.message}
-}
-
-func (p *plan) serving(up bool) Condition {
-	switch {
-	case p.fenced():
-		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonFenced, Message: p.start.message}
-	case p.start.replicas == 0:
-		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonHeld, Message: p.start.message}
-	case !up:
-		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonStarting, Message: "The server does not take clients yet" + p.podTrouble()}
-	case !p.connected():
-		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonLoginPending, Message: p.loginPending()}
-	}
-	return Condition{Type: v1.ConditionServing, True: true, Reason: v1.ReasonRunning}
-}
-
-// endpoint at which clients reach the server, or nil while it has none.
-func (p *plan) endpoint() *v1.Endpoint {
-	s := p.Observed.Service
-	if s == nil {
-		return nil
-	}
-	e := &v1.Endpoint{Host: p.instance.Host(), Port: p.engine.port}
-	if len(s.Spec.Ports) > 0 {
-		e.NodePort = s.Spec.Ports[0].NodePort
-	}
-	if p.spec.Service.Type != v1.ServiceLoadBalancer {
-		return e
-	}
-	if len(s.Status.LoadBalancer.Ingress) == 0 {
-		return nil
-	}
-	in := s.Status.LoadBalancer.Ingress[0]
-	if e.Host = in.Hostname; e.Host == "" {
-		e.Host = in.IP
-	}
-	return e
+	return text
 }

@@ -36,19 +36,17 @@ func TestTroubleIsShown(t *testing.T) {
 	}
 }
 
-func TestPasswordTrouble(t *testing.T) {
+func TestPasswordWarning(t *testing.T) {
 	for state, want := range map[string]string{
 		v1.CredentialsInSync:   "",
 		v1.CredentialsChanging: ". Changing the password: why",
 		v1.CredentialsFailed:   ", but its password could not be changed: why",
 	} {
-		p := &plan{Input: Input{XR: &v1.XMySQL{}}}
-		p.XR.Status.Credentials = &v1.CredentialsStatus{State: state, Message: "why"}
-		if got := p.passwordTrouble(); got != want {
+		if got := passwordWarning(&v1.CredentialsStatus{State: state, Message: "why"}); got != want {
 			t.Errorf("%s: want %q, got %q", state, want, got)
 		}
 	}
-	if got := (&plan{Input: Input{XR: &v1.XMySQL{}}}).passwordTrouble(); got != "" {
+	if got := passwordWarning(nil); got != "" {
 		t.Errorf("nothing is known yet: got %q", got)
 	}
 }

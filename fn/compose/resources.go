@@ -12,49 +12,37 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// checkResources of the server, and take those of the platform where the claim
-// has none.
-func (p *plan) checkResources(path *field.Path) field.ErrorList {
-	r := p.spec.Resources
+// resolveResources of the server: those of the spec, or the platform's where it has
+// none.
+func resolveResources(r *v1.Resources, defaults corev1.ResourceRequirements, path *field.Path) (corev1.ResourceRequirements, field.ErrorList) {
 	if r == nil {
-		return nil
+		return defaults, nil
 	}
-	var errs field.ErrorList
-	p.serverResources, errs = quantities(path, r)
+	out, errs := quantities(path, r)
 	if len(r.Claims) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("claims"), "resource claims are not supported: remove them"))
 	}
-	errs = append(errs, checkAmounts(path.Child("limits"), p.serverResources.Limits)...)
-	errs = append(errs, checkAmounts(path.Child("requests"), p.serverResources.Requests)...)
-	for _, name := range sortedNames(p.serverResources.Requests) {
-		request := p.serverResources.Requests[name]
-		if limit, ok := p.serverResources.Limits[name]; ok && request.Cmp(limit) > 0 {
+	errs = append(errs, checkAmounts(path.Child("limits"), out.Limits)...)
+	errs = append(errs, checkAmounts(path.Child("requests"), out.Requests)...)
+	for _, name := range sortedNames(out.Requests) {
+		request := out.Requests[name]
+		if limit, ok := out.Limits[name]; ok && request.Cmp(limit) > 0 {
 			errs = append(errs, field.Invalid(path.Child("requests").Key(string(name)), request.String(), "is more than the limit of "+limit.String()))
 		}
 	}
-	return errs
+	return out, errs
 }
 
-// readSettings of the platform: what its containers get.
-func (p *plan) readSettings() error {
-	for _, of := range []struct {
-		field string
-		r     *v1.Resources
-		into  *corev1.ResourceRequirements
-	}{
-		{"defaultResources", p.Settings.DefaultResources, &p.serverResources},
-		{"jobResources", p.Settings.JobResources, &p.jobResources},
-	} {
-		if of.r == nil {
-			continue
-		}
-		r, errs := quantities(field.NewPath(of.field), of.r)
-		if len(errs) > 0 {
-			return refuse(v1.ReasonInvalid, "the Composition's input: %v", errs.ToAggregate())
-		}
-		*of.into = r
+// platformResources are those of a field of the Composition's input.
+func platformResources(name string, r *v1.Resources) (corev1.ResourceRequirements, error) {
+	if r == nil {
+		return corev1.ResourceRequirements{}, nil
 	}
-	return nil
+	out, errs := quantities(field.NewPath(name), r)
+	if len(errs) > 0 {
+		return corev1.ResourceRequirements{}, refuse(v1.ReasonInvalid, "the Composition's input: %v", errs.ToAggregate())
+	}
+	return out, nil
 }
 
 // quantities of the amounts that a container asks for.

@@ -218,13 +218,15 @@ func TestDecide(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := &plan{engine: engines[v1.TypeMySQL], Input: tc.in, instance: tc.in.XR.Instance(), spec: withDefaults(tc.in.XR.Spec.MySQLSpec)}
-			for _, check := range []func() error{p.checkSpec, p.checkPassword} {
-				if err := check(); err != nil {
-					t.Fatal(err)
-				}
+			r, err := resolve(tc.in)
+			if err != nil {
+				t.Fatal(err)
 			}
-			err := p.decide()
+			password, err := resolvePassword(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := decideStart(r, password)
 			if tc.want.refusal != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.want.refusal) {
 					t.Fatalf("%s\nwant a refusal with %q, got: %v", tc.reason, tc.want.refusal, err)
@@ -234,14 +236,14 @@ func TestDecide(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p.start.replicas != tc.want.replicas || p.start.reason != tc.want.reason || p.wantsJob() != tc.want.job {
-				t.Errorf("%s\nwant %+v, got %+v, Job wanted: %t", tc.reason, tc.want, p.start, p.wantsJob())
+			if job := wantsRestoreJob(r, got); got.replicas != tc.want.replicas || got.reason != tc.want.reason || job != tc.want.job {
+				t.Errorf("%s\nwant %+v, got %+v, Job wanted: %t", tc.reason, tc.want, got, job)
 			}
-			if got := p.start.restore; tc.want.backup == "" && got != nil || tc.want.backup != "" && (got == nil || got.Backup != tc.want.backup) {
-				t.Errorf("%s\nwant backup %q, got %+v", tc.reason, tc.want.backup, got)
+			if from := got.restore; tc.want.backup == "" && from != nil || tc.want.backup != "" && (from == nil || from.Backup != tc.want.backup) {
+				t.Errorf("%s\nwant backup %q, got %+v", tc.reason, tc.want.backup, from)
 			}
-			if !strings.Contains(p.start.message, tc.want.message) {
-				t.Errorf("%s\nwant a message with %q, got %q", tc.reason, tc.want.message, p.start.message)
+			if !strings.Contains(got.message, tc.want.message) {
+				t.Errorf("%s\nwant a message with %q, got %q", tc.reason, tc.want.message, got.message)
 			}
 		})
 	}

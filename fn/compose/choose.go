@@ -1,0 +1,124 @@
+package compose
+
+import v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+
+// chooseStart of a new instance: what it starts from.
+func chooseStart(r *resolved, password string) (start, error) {
+	if r.ephemeral {
+		return startEmpty(r, password), nil
+	}
+	if s, ok := waitsForChoice(r, password); ok {
+		return s, nil
+	}
+	own := ownBackups(r.instance, r.Answers.Records.Items)
+	if b := newestBackup(own, isUnfinished); b != nil {
+		return holdServer(v1.ReasonWaiting, "Backup %q of an earlier %s of this name is not finished (%s): the server starts after it", b.Name, r.instance.Kind, phaseOf(b)), nil
+	}
+	if r.spec.Restore.Backup != nil {
+		return chooseNamed(r, *r.spec.Restore.Backup)
+	}
+	if r.spec.Restore.Policy == v1.RestoreNever {
+		return start{replicas: 1, reason: v1.ReasonNothingToRestore}, nil
+	}
+	return chooseLatest(r, own)
+}
+
+// startEmpty for an instance that keeps nothing: it needs no controller's word.
+func startEmpty(r *resolved, password string) start {
+	if r.engine.password && password == "" {
+		return holdServer(v1.ReasonWaiting, "Looking for the Secret that holds the password")
+	}
+	return start{replicas: 1, reason: v1.ReasonNothingToRestore}
+}
+
+// waitsForChoice is true while what the choice depends on is not known.
+func waitsForChoice(r *resolved, password string) (start, bool) {
+	switch {
+	case r.XR.Status.PreviousBackup == "":
+		return holdServer(v1.ReasonWaiting, "Waiting for the controller to look for backups of an earlier %s of this name (status.previousBackup); is it running?", r.instance.Kind), true
+	case r.XR.Status.PreviousBackup == v1.PreviousHeld && r.spec.Restore.Backup == nil:
+		return holdServer(v1.ReasonWaiting, "A backup of an earlier %s of this name is there without its record: no server starts empty beside it", r.instance.Kind), true
+	case !r.Answers.Records.Known || !r.Answers.Namespace.Known || r.spec.Restore.Backup != nil && !r.Answers.Named.Known:
+		return holdServer(v1.ReasonWaiting, "Looking for backups of an earlier %s of this name", r.instance.Kind), true
+	case r.engine.password && password == "":
+		return holdServer(v1.ReasonWaiting, "Looking for the Secret that holds the password"), true
+	}
+	return start{}, false
+}
+
+// chooseNamed restores the backup that the spec names, which may be of another
+// claim of the same namespace.
+func chooseNamed(r *resolved, name string) (start, error) {
+	const field = "spec.restore.backup"
+	b := r.Answers.Named.first()
+	switch {
+	case b == nil || b.Name != name:
+		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q does not exist: name one of those that `kubectl get mysqlbackups` shows for this namespace, or remove the field", field, name)
+	case b.Spec.Instance.Namespace != r.instance.Namespace:
+		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q belongs to another namespace: name one of this namespace's, or remove the field", field, name)
+	case (b.Spec.Instance.Kind == v1.KindDatabase) != r.database:
+		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q is a %s's, which has other files than a %s: name another one, or remove the field", field, name, b.Spec.Instance.Kind, r.instance.Kind)
+	case !isProven(b):
+		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q is not proven (%s): name one that is, or remove the field", field, name, phaseOf(b))
+	case b.DeletionTimestamp != nil:
+		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q is being deleted: name another one, or remove the field", field, name)
+	}
+	return startFrom(r, b)
+}
+
+// chooseLatest restores the newest proven backup, if controller and function
+// agree which one that is.
+func chooseLatest(r *resolved, own []v1.MySQLBackup) (start, error) {
+	b, failed := newestBackup(own, isProven), newestBackup(own, func(b *v1.MySQLBackup) bool { return b.Status.Phase == v1.BackupFailed })
+	name := v1.PreviousNone
+	if b != nil {
+		name = b.Name
+	}
+	switch {
+	case failed != nil && (b == nil || failed.After(b)):
+		return holdServer(v1.ReasonWaiting, "Backup %q of an earlier %s of this name has failed, and its data is still on its volume: mend it (kubectl describe msb %s), or set spec.restore.backup to an older one, or spec.restore.policy to Never for an empty server",
+			failed.Name, r.instance.Kind, failed.Name), nil
+	case name != r.XR.Status.PreviousBackup:
+		return holdServer(v1.ReasonWaiting, "The newest proven backup is %q here and %q for the controller: the server starts when they agree", name, r.XR.Status.PreviousBackup), nil
+	case b == nil:
+		return start{replicas: 1, reason: v1.ReasonNothingToRestore}, nil
+	case b.DeletionTimestamp != nil:
+		return holdServer(v1.ReasonWaiting, "Backup %q is being deleted: when it is gone the controller says what there is to start from, or set spec.restore.backup to another one", b.Name), nil
+	}
+	return startFrom(r, b)
+}
+
+// startFrom a backup, if it is fit for this instance.
+func startFrom(r *resolved, b *v1.MySQLBackup) (start, error) {
+	if !mayRestore(r, b) {
+		return holdServer(v1.ReasonWaiting, "Backup %q is from an earlier namespace %q, which may have had another owner: ask the platform team to allow it (namespaceReuse: Allow in the Composition's input), or set spec.restore.policy to Never for an empty server",
+			b.Name, r.instance.Namespace), nil
+	}
+	if b.Spec.Archive == nil {
+		return start{}, refuse(v1.ReasonInvalid, "MySQLBackup %q is proven but says no archive: set spec.restore.backup to another one, or spec.restore.policy to Never for an empty server", b.Name)
+	}
+	if err := checkArchive(b.Name, b.Spec.Archive); err != nil {
+		return start{}, err
+	}
+	if err := checkFits(r, b); err != nil {
+		return start{}, err
+	}
+	return startAfter(r, &v1.RestoreStatus{
+		Backup:        b.Name,
+		Phase:         v1.RestoreRunning,
+		Version:       b.Spec.Version,
+		CleanShutdown: b.Spec.CleanShutdown,
+		Archive:       *b.Spec.Archive,
+	}), nil
+}
+
+// checkFits refuses to ask for less than the volume had that a backup is from. On
+// hostPath the size is the node's.
+func checkFits(r *resolved, b *v1.MySQLBackup) error {
+	have, err := v1.ParseSize(b.Spec.StorageSize)
+	if err != nil || r.hostPath || r.size.Cmp(have) >= 0 {
+		return nil //nolint:nilerr // A backup without a size sets no bound; the restore Job checks the room itself.
+	}
+	_, field := r.spec.Size()
+	return refuse(v1.ReasonInvalid, "spec.%s: %s is smaller than %s, the volume that backup %q is from: set it to %s or more", field, r.size.String(), have.String(), b.Name, have.String())
+}

@@ -1,0 +1,17 @@
+package compose
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// configMap holds the my.cnf.
+func configMap(r *resolved) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: r.meta(r.instance.ConfigMapName(), nil),
+		Data:       map[string]string{v1.ConfigKey: r.config},
+	}
+}

@@ -1,0 +1,54 @@
+package compose
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// connectionOf the instance: details are those of the Secret that the controller
+// keeps. While it cannot be seen, what was published stays.
+func connectionOf(r *resolved) map[string][]byte {
+	if s := connectionSecret(r); s != nil {
+		return s.Data
+	}
+	if len(r.Published) > 0 {
+		return r.Published
+	}
+	return nil
+}
+
+// connectionSecret of this XR of the instance, or nil.
+func connectionSecret(r *resolved) *corev1.Secret {
+	s := r.Answers.Connection.first()
+	if s == nil || len(s.Data) == 0 || s.Labels[v1.LabelXR] != string(r.instance.XR) {
+		return nil
+	}
+	return s
+}
+
+// isConnected is true once clients can know how to log in.
+func isConnected(r *resolved) bool { return !r.engine.password || connectionSecret(r) != nil }
+
+// endpointOf the instance, at which clients reach the server, or nil while it has none.
+func endpointOf(r *resolved) *v1.Endpoint {
+	s := r.Observed.Service
+	if s == nil {
+		return nil
+	}
+	e := &v1.Endpoint{Host: r.instance.Host(), Port: r.engine.port}
+	if len(s.Spec.Ports) > 0 {
+		e.NodePort = s.Spec.Ports[0].NodePort
+	}
+	if r.spec.Service.Type != v1.ServiceLoadBalancer {
+		return e
+	}
+	if len(s.Status.LoadBalancer.Ingress) == 0 {
+		return nil
+	}
+	in := s.Status.LoadBalancer.Ingress[0]
+	if e.Host = in.Hostname; e.Host == "" {
+		e.Host = in.IP
+	}
+	return e
+}

@@ -1,0 +1,48 @@
+package compose
+
+import (
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// dataPV is a folder of the node. Its name and its folder are of this XR of the
+// instance alone, and its claimRef keeps every other PVC away.
+func dataPV(r *resolved, s storage) *corev1.PersistentVolume {
+	name := r.instance.DataPVName()
+	v := &corev1.PersistentVolume{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: r.instance.Labels(), Annotations: volumeAnnotations(r), Finalizers: []string{v1.Finalizer}},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:    corev1.ResourceList{corev1.ResourceStorage: s.size},
+			ClaimRef: &corev1.ObjectReference{
+				APIVersion: "v1", Kind: "PersistentVolumeClaim",
+				Namespace: r.instance.Namespace, Name: r.instance.DataPVCName(),
+			},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+		},
+	}
+	v.Spec.HostPath = &corev1.HostPathVolumeSource{
+		Path: path.Join(r.Settings.HostPathRoot, name),
+		Type: new(corev1.HostPathDirectoryOrCreate),
+	}
+	if o := r.Observed.DataPV; o != nil && o.Spec.HostPath != nil {
+		// A volume's folder cannot change, whatever becomes of the platform's root.
+		v.Spec.HostPath = o.Spec.HostPath
+	}
+	if n := r.Settings.HostPathNode; n != "" {
+		v.Spec.NodeAffinity = onNode(n)
+	}
+	return v
+}
+
+// onNode keeps pods that use a volume on its node.
+func onNode(name string) *corev1.VolumeNodeAffinity {
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}},
+	}}}}
+}

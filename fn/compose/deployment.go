@@ -1,0 +1,153 @@
+package compose
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+const (
+	// gracePeriod in seconds in which InnoDB writes its buffer pool out. A server
+	// that is killed cannot be upgraded from its backup.
+	gracePeriod int64 = 600
+	// startupProbes is the number of probes, a second apart, that a start may
+	// take: a day. Recovering a large redo log takes as long as it takes, and a
+	// restart would begin it anew.
+	startupProbes int32 = 86400
+)
+
+// deployment of one server. With Recreate a rollout never has two servers on the
+// same files. A pod that is evicted or deleted may live on beside its
+// successor: then it is InnoDB's own lock on them that keeps the second out.
+func deployment(r *resolved, begin start) *appsv1.Deployment {
+	d := &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
+		ObjectMeta: r.meta(r.instance.DeploymentName(), r.instance.ServerSelector()),
+		Spec: appsv1.DeploymentSpec{
+			Replicas:             new(begin.replicas),
+			RevisionHistoryLimit: new(int32(1)),
+			Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
+			Selector:             &metav1.LabelSelector{MatchLabels: r.instance.ServerSelector()},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: r.labels(r.instance.ServerSelector())},
+				Spec:       serverPod(r),
+			},
+		},
+	}
+	if r.engine.config != "" {
+		d.Spec.Template.Annotations = map[string]string{v1.AnnotationConfigHash: digest(r.config)}
+	}
+	if begin.replicas > 0 || r.started {
+		d.Annotations = map[string]string{v1.AnnotationStarted: startedMark(r.instance)}
+	}
+	return d
+}
+
+// serverPod shares its processes' namespace: as the first process of its own,
+// the image's entrypoint would not hear the signal to stop before the server has
+// taken its place, and a deletion in that minute would wait for the whole grace
+// period.
+func serverPod(r *resolved) corev1.PodSpec {
+	pod := corev1.PodSpec{
+		ShareProcessNamespace:         new(true),
+		AutomountServiceAccountToken:  new(false),
+		EnableServiceLinks:            new(false),
+		TerminationGracePeriodSeconds: new(gracePeriod),
+		SecurityContext:               podSecurity(r),
+		Containers:                    []corev1.Container{serverContainer(r)},
+	}
+	for _, v := range serverVolumes(r) {
+		pod.Volumes = append(pod.Volumes, v.Volume)
+	}
+	if r.engine.password {
+		pod.InitContainers = initContainers(r)
+		pod.Volumes = append(pod.Volumes, initVolumes(r)...)
+	}
+	return pod
+}
+
+// serverContainer has no liveness probe: the kubelet restarts a server that
+// exits, and killing a busy one would turn a slow database into a broken one.
+// The probes open a TCP connection, which needs no shell in the image and no
+// password; my.cnf has skip_name_resolve so that they do not block their host.
+func serverContainer(r *resolved) corev1.Container {
+	tcp := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(r.engine.portName)}}
+	c := corev1.Container{
+		Name:            r.engine.name,
+		Image:           r.image,
+		Env:             serverEnvironment(r),
+		Ports:           []corev1.ContainerPort{{Name: r.engine.portName, ContainerPort: r.engine.port, Protocol: corev1.ProtocolTCP}},
+		StartupProbe:    &corev1.Probe{ProbeHandler: tcp, PeriodSeconds: 1, FailureThreshold: startupProbes},
+		ReadinessProbe:  &corev1.Probe{ProbeHandler: tcp, PeriodSeconds: 5, FailureThreshold: 3},
+		SecurityContext: containerSecurity(r),
+		Resources:       r.serverResources,
+	}
+	for _, v := range serverVolumes(r) {
+		v.mount.Name = v.Name
+		c.VolumeMounts = append(c.VolumeMounts, v.mount)
+	}
+	return c
+}
+
+// serverEnvironment: nothing in it says how a new database is to
+// be made, so that the image's entrypoint makes none: one that finds its folder empty
+// ends with an error. What the image itself says of it is taken back.
+func serverEnvironment(r *resolved) []corev1.EnvVar {
+	if !r.engine.password {
+		return nil
+	}
+	var env []corev1.EnvVar
+	for _, name := range []string{
+		"MYSQL_ROOT_PASSWORD", "MYSQL_ALLOW_EMPTY_PASSWORD", "MYSQL_RANDOM_ROOT_PASSWORD",
+		"MARIADB_ROOT_PASSWORD", "MARIADB_ROOT_PASSWORD_HASH", "MARIADB_ALLOW_EMPTY_ROOT_PASSWORD", "MARIADB_RANDOM_ROOT_PASSWORD",
+	} {
+		env = append(env, corev1.EnvVar{Name: name})
+	}
+	return env
+}
+
+// A mounted volume of the server's pod, and where it is.
+type mounted struct {
+	corev1.Volume
+
+	mount corev1.VolumeMount
+}
+
+// serverVolumes are those that the server's container mounts, the data first.
+func serverVolumes(r *resolved) []mounted {
+	out := []mounted{dataMount(r)}
+	if r.engine.config != "" {
+		out = append(out, mounted{
+			corev1.Volume{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: r.instance.ConfigMapName()},
+			}}},
+			corev1.VolumeMount{MountPath: r.engine.config, ReadOnly: true},
+		})
+	}
+	return out
+}
+
+// dataMount is the data directory, and not the root of its volume. What goes with
+// the pod has the same layout where a database is made in it.
+func dataMount(r *resolved) mounted {
+	mount := corev1.VolumeMount{MountPath: r.engine.data, SubPath: v1.DataDirectory}
+	switch {
+	case !r.ephemeral:
+		return mounted{pvcVolume("data", r.instance.DataPVCName(), false), mount}
+	case !r.engine.password:
+		mount.SubPath = ""
+	}
+	return mounted{emptyVolume("data"), mount}
+}
+
+// digest of text, short enough to read.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}

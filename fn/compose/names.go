@@ -1,0 +1,68 @@
+package compose
+
+import (
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// namesOf the composed resources that the instance has or may get.
+func namesOf(r *resolved) map[string]Need {
+	i, ns := r.instance, r.instance.Namespace
+	out := map[string]Need{
+		v1.ResourceDataPVC:      {APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: ns, Name: i.DataPVCName()},
+		v1.ResourceRootPassword: {APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: i.RootSecretName()},
+		v1.ResourceConfig:       {APIVersion: "v1", Kind: "ConfigMap", Namespace: ns, Name: i.ConfigMapName()},
+		v1.ResourceDeployment:   {APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Namespace: ns, Name: i.DeploymentName()},
+		v1.ResourceService:      {APIVersion: "v1", Kind: "Service", Namespace: ns, Name: i.ServiceName()},
+		v1.ResourceDataPV:       {APIVersion: "v1", Kind: "PersistentVolume", Name: i.DataPVName()},
+		v1.ResourceRestore:      {APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: ns, Name: i.RestoreJobName()},
+	}
+	maps.DeleteFunc(out, func(name string, _ Need) bool { return !mayHave(r, name) })
+	return out
+}
+
+// checkNames refuses to adopt: Crossplane silently takes over an object without
+// a controller that has the name of a composed one.
+func checkNames(r *resolved) error {
+	for _, name := range ResourceNames() {
+		if err := checkName(r, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkName says who has the name of a resource that does not exist yet, if somebody
+// does.
+func checkName(r *resolved, name string) error {
+	o := r.Answers.Existing[name].first()
+	if o == nil || r.Observed.has(name) || r.owns(o) {
+		return nil
+	}
+	n, wanted := namesOf(r)[name]
+	if !wanted {
+		return nil
+	}
+	return refuse(v1.ReasonNameTaken, "%s %s exists and does not belong to this %s, which would take it over: rename or delete it, or give the claim another name",
+		n.Kind, qualified(n.Namespace, n.Name), r.instance.Kind)
+}
+
+// owns is true if the XR controls the object.
+func (r *resolved) owns(o *metav1.PartialObjectMetadata) bool {
+	c := metav1.GetControllerOf(o)
+	return c != nil && c.UID != "" && c.UID == r.instance.XR
+}
+
+// ResourceNames are the names of all resources that an instance may have, in the
+// order in which they are checked.
+func ResourceNames() []string {
+	return []string{
+		v1.ResourceDataPV, v1.ResourceDataPVC, v1.ResourceRootPassword, v1.ResourceConfig,
+		v1.ResourceDeployment, v1.ResourceService, v1.ResourceRestore,
+	}
+}

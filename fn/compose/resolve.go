@@ -1,0 +1,155 @@
+package compose
+
+import (
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// A resolved instance: what its XR and the platform's settings ask for, checked,
+// and how far it has come. Nothing changes it.
+type resolved struct {
+	Input
+
+	engine   engine
+	instance v1.Instance
+	// spec with its defaults.
+	spec  v1.MySQLSpec
+	image string
+	// size of the volume that the spec asks for.
+	size resource.Quantity
+	// statedPassword is that of the spec; empty where a Secret has it.
+	statedPassword string
+	// config is the my.cnf.
+	config string
+	// serverResources and jobResources are what their containers ask for.
+	serverResources, jobResources corev1.ResourceRequirements
+
+	// database is true for an instance of the second API.
+	database bool
+	// ephemeral instances have no volume: their data goes with their pod. One that
+	// has a volume is none, whatever its spec says.
+	ephemeral bool
+	// hostPath is true if the data lies in a folder of the node.
+	hostPath bool
+	// started is true once the function let the server start. The Deployment says so
+	// too, for a status that was never written. Its replicas do not: whoever scales
+	// a Deployment that waits must not start an empty server.
+	started bool
+}
+
+// resolve what an Input asks for. It refuses what the schema refuses too, for
+// callers without an API server, and what a schema cannot say, and reports
+// everything that is wrong.
+func resolve(in Input) (*resolved, error) {
+	r := &resolved{Input: in, engine: engineOf(in), instance: in.XR.Instance(), spec: withDefaults(in.XR.Spec.MySQLSpec)}
+	r.database = isDatabase(in.XR)
+	r.ephemeral = r.database && r.spec.StorageSize == nil && in.XR.Status.Volume == "" && in.Observed.DataPVC == nil
+	r.hostPath = in.Settings.Volumes == v1.VolumesHostPath && !r.ephemeral
+	r.started = in.XR.Status.Started || isMarkedStarted(in.Observed.Deployment, r.instance)
+
+	defaults, err := platformResources("defaultResources", in.Settings.DefaultResources)
+	if err != nil {
+		return nil, err
+	}
+	if r.jobResources, err = platformResources("jobResources", in.Settings.JobResources); err != nil {
+		return nil, err
+	}
+	spec := field.NewPath("spec")
+	errs := slices.Concat(checkIdentity(r), checkType(r, spec), checkPasswordFields(r, spec), checkServiceSpec(r, spec.Child("service")), checkPolicies(spec, r.spec))
+	var bad [5]field.ErrorList
+	r.image, bad[0] = resolveImage(r, spec.Child("image"))
+	r.statedPassword, bad[1] = resolveStatedPassword(r, spec.Child("password"))
+	r.size, bad[2] = resolveSize(r, spec)
+	r.serverResources, bad[3] = resolveResources(r.spec.Resources, defaults, spec.Child("resources"))
+	r.config, bad[4] = renderConfig(spec.Child("config"), r.spec.Config)
+	if errs = append(errs, slices.Concat(bad[:]...)...); len(errs) > 0 {
+		// Annotations are checked in the order of a map.
+		slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
+		return nil, &Refusal{Reason: v1.ReasonInvalid, Err: errs.ToAggregate()}
+	}
+	return r, nil
+}
+
+// withDefaults has what the API server fills in, for callers without one.
+func withDefaults(s v1.MySQLSpec) v1.MySQLSpec {
+	if s.Service.Type == "" {
+		s.Service.Type = v1.ServiceClusterIP
+	}
+	if s.DeletionPolicy == "" {
+		s.DeletionPolicy = v1.DeletionBackup
+	}
+	if s.Backup.Keep == nil {
+		s.Backup.Keep = new(int32(v1.DefaultKeep))
+	}
+	if s.Restore.Policy == "" {
+		s.Restore.Policy = v1.RestoreLatest
+	}
+	return s
+}
+
+// isMarkedStarted is true if the Deployment was made with replicas for this very
+// instance.
+func isMarkedStarted(d *appsv1.Deployment, i v1.Instance) bool {
+	return d != nil && d.Annotations[v1.AnnotationStarted] == startedMark(i)
+}
+
+// startedMark is of this XR of the instance alone.
+func startedMark(i v1.Instance) string { return "started-" + string(i.XR) }
+
+// resolveImage: an instance keeps the image that it got at its creation, whatever
+// becomes of the platform's default.
+func resolveImage(r *resolved, path *field.Path) (string, field.ErrorList) {
+	image := defaultImage(r)
+	switch {
+	case r.spec.Image != nil:
+		image = *r.spec.Image
+	case r.XR.Status.Image != "":
+		image = r.XR.Status.Image
+	}
+	if image == "" {
+		return "", field.ErrorList{field.Required(path, "is empty: name an image such as "+r.engine.example+", or remove the field for the platform's default")}
+	}
+	if len(image) > 512 || !imagePattern.MatchString(image) {
+		return "", field.ErrorList{field.Invalid(path, clip(image), "is not the name of an image, such as "+r.engine.example)}
+	}
+	return image, nil
+}
+
+// resolveStatedPassword of the spec. It never puts a password into an error.
+func resolveStatedPassword(r *resolved, path *field.Path) (string, field.ErrorList) {
+	if !r.engine.password || r.spec.Password == nil || r.spec.PasswordSecretRef != nil {
+		return "", nil
+	}
+	clean, err := v1.Password(*r.spec.Password)
+	if err != nil {
+		return "", field.ErrorList{field.Forbidden(path, err.Error())}
+	}
+	return clean, nil
+}
+
+// resolveSize of the data volume, where there is one.
+func resolveSize(r *resolved, spec *field.Path) (resource.Quantity, field.ErrorList) {
+	if r.spec.StorageSize != nil && r.spec.StorageSizeLegacy != nil {
+		return resource.Quantity{}, field.ErrorList{field.Forbidden(spec.Child("storageSize"), "storage_size is set too: remove one of them")}
+	}
+	text, name := r.spec.Size()
+	path := spec.Child(name)
+	if r.ephemeral || !r.engine.stored {
+		return resource.Quantity{}, nil // Without a volume, or refused with one.
+	}
+	if text == "" {
+		return resource.Quantity{}, field.ErrorList{field.Required(path, "set it to the size of the data volume, such as 1Gi")}
+	}
+	size, err := v1.ParseSize(text)
+	if err != nil {
+		return resource.Quantity{}, field.ErrorList{field.Forbidden(path, clip(err.Error()))}
+	}
+	return size, nil
+}

@@ -1,0 +1,43 @@
+package compose
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// service is the one address of the server in all its lives.
+func service(r *resolved) *corev1.Service {
+	s := &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: r.meta(r.instance.ServiceName(), map[string]string{v1.LabelApp: r.instance.AppLabel()}),
+		Spec: corev1.ServiceSpec{
+			Type:     corev1.ServiceType(r.spec.Service.Type),
+			Selector: r.instance.ServerSelector(),
+			Ports: []corev1.ServicePort{{
+				Name: r.engine.portName, Port: r.engine.port, TargetPort: intstr.FromString(r.engine.portName), Protocol: corev1.ProtocolTCP,
+			}},
+		},
+	}
+	s.Annotations = r.spec.Service.Annotations
+	if r.spec.Service.Type == v1.ServiceHeadless {
+		s.Spec.Type, s.Spec.ClusterIP = corev1.ServiceTypeClusterIP, corev1.ClusterIPNone
+	}
+	return s
+}
+
+// checkService refuses what the API server would refuse for ever: a Service's
+// address cannot come or go.
+func checkService(r *resolved) error {
+	s := r.Observed.Service
+	if s == nil || s.Spec.ClusterIP == "" {
+		return nil
+	}
+	was, wants := s.Spec.ClusterIP == corev1.ClusterIPNone, r.spec.Service.Type == v1.ServiceHeadless
+	if was == wants {
+		return nil
+	}
+	return refuse(v1.ReasonInvalid, "spec.service.type: a Service cannot become Headless or stop being so: set it back, or delete the claim (a backup is taken) and create it again")
+}
