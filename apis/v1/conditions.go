@@ -10,6 +10,21 @@ const (
 	// ConditionServing is true when the server takes clients: it is up, and a login
 	// with the published password has worked.
 	ConditionServing = "Serving"
+	// ConditionBlocked is true while something outside of the instance keeps its
+	// server, or its restore, from running. The message says what, in the words of
+	// who said it first: the kubelet, the scheduler or an admission controller.
+	ConditionBlocked = "Blocked"
+)
+
+// Reasons of ConditionBlocked.
+const (
+	// ReasonPodFailure: a pod is there and does not run.
+	ReasonPodFailure = "PodFailure"
+	// ReasonPodsRefused: the API server refuses the server's pods.
+	ReasonPodsRefused = "PodsRefused"
+	// ReasonRecordMissing: a backup of an earlier instance of this name has none.
+	ReasonRecordMissing = "RecordMissing"
+	ReasonNotBlocked    = "NotBlocked"
 )
 
 // ConditionRestorable of a MySQLBackup says whether a server has started from a

@@ -3,7 +3,7 @@ package v1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // A MySQLStatus reports on an instance. The function writes all of it but
-// previous, trouble, credentials and deletion, which are the controller's.
+// previousBackup, blockedBy, credentials and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
 	// something is wrong.
@@ -53,11 +53,13 @@ type MySQLStatus struct {
 	// +optional
 	PreviousBackup string `json:"previousBackup,omitempty"`
 
-	// Trouble that keeps the server's pod, or that of its restore, from running, in
-	// the words of the kubelet or the scheduler. The controller writes it.
+	// BlockedBy is what keeps the server's pod, or that of its restore, from running,
+	// as far as only the controller sees it. The function makes the condition Blocked
+	// of it: Crossplane turns conditions to Unknown that a failing function does not
+	// return, so that nobody else can keep one.
 	//
 	// +optional
-	Trouble string `json:"trouble,omitempty"`
+	BlockedBy *Blocker `json:"blockedBy,omitempty"`
 
 	// Credentials is the state of the password in the running server.
 	//
@@ -68,6 +70,15 @@ type MySQLStatus struct {
 	//
 	// +optional
 	Deletion *DeletionStatus `json:"deletion,omitempty"`
+}
+
+// A Blocker keeps an instance from running.
+type Blocker struct {
+	// Reason in one word, as that of the condition Blocked.
+	Reason string `json:"reason"`
+
+	// Message of who said it first, in one line that prints.
+	Message string `json:"message"`
 }
 
 // PreviousNone is the value of status.previousBackup where the controller found no

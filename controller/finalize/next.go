@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -13,7 +14,7 @@ import (
 )
 
 // glance is how long to wait for what the cluster does in a moment, watch for what
-// it takes a while for, patience for what takes a person.
+// takes it a while, patience for what takes a person.
 const (
 	glance   = 500 * time.Millisecond
 	watch    = 5 * time.Second
@@ -53,13 +54,13 @@ func decideNoXR(s *instance.State) Step {
 	return Step{Action: NoOp}
 }
 
-// decideLiving keeps instances protected before anything starts, and kept so.
+// decideLiving protects an instance before anything starts, and keeps it so.
 //
-//	finalizers ─▶ backup volume ─▶ previous ─▶ the function starts the server ─▶ Retain
+//	finalizers ─▶ backup volume ─▶ previousBackup ─▶ the function starts the server ─▶ Retain
 //
 // Where there is a backup of an earlier namespace, the function chooses first:
 //
-//	finalizers ─▶ previous ─▶ the function chooses ─▶ that backup's volume, or a new one
+//	finalizers ─▶ previousBackup ─▶ the function chooses ─▶ that backup's volume, or a new one
 func decideLiving(s *instance.State) Step {
 	switch {
 	case s.OrphanedFromClaim && (s.Ephemeral() || s.XR.HasFinalizer()):
@@ -124,12 +125,23 @@ func protectData(s *instance.State) Step {
 // decideBeforeStart says what keeps a server from taking clients.
 func decideBeforeStart(s *instance.State) Step {
 	switch {
-	case s.XR.Status.Trouble != s.PodFailure:
+	case !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
 		return Step{Action: ReportPodFailure, Message: sentence(s.PodFailure)}
 	case s.XR.IsBeginning():
 		return Step{Action: Wait, After: watch} // Its pods are not a source of events.
 	}
 	return Step{Action: NoOp}
+}
+
+// blocker of a living instance, or nil.
+func blocker(s *instance.State) *v1.Blocker {
+	switch {
+	case s.PodFailure == "":
+		return nil
+	case !s.XR.Status.Started && s.Latest() == v1.PreviousHeld:
+		return &v1.Blocker{Reason: v1.ReasonRecordMissing, Message: s.PodFailure}
+	}
+	return &v1.Blocker{Reason: v1.ReasonPodFailure, Message: s.PodFailure}
 }
 
 // sentence begins with a capital letter.
@@ -140,8 +152,8 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// setNodeAffinity of hostPath volumes before their pod goes away: on another node the folder is
-// empty.
+// setNodeAffinity pins hostPath volumes to their node before their pod goes away: on another
+// node the folder is empty.
 func setNodeAffinity(s *instance.State) Step {
 	return Step{Action: SetNodeAffinity, Message: fmt.Sprintf("The data is in a folder of node %s, and stays there", s.Node)}
 }
@@ -157,12 +169,12 @@ func previousBackupMessage(s *instance.State) string {
 	return fmt.Sprintf("Backup %q of an earlier instance of this name is there", previous)
 }
 
-// isDataPVMarked is true if the data volume stays whatever becomes of its claim, and
+// isDataPVMarked is true if the data volume stays whatever becomes of its PVC, and
 // says whose it is.
 func isDataPVMarked(s *instance.State) bool {
 	v := s.DataPV
 	if v.Status.Phase != corev1.VolumeBound && s.DataPVC.Status.Phase != corev1.ClaimBound {
-		return true // It is latched when it is bound.
+		return true // It is marked when it is bound.
 	}
 	if !instance.HasFinalizer(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || v.Annotations[v1.AnnotationReclaimPolicy] == "" {
 		return false
@@ -175,22 +187,22 @@ func isDataPVMarked(s *instance.State) bool {
 	return v.Labels[v1.LabelXR] == string(s.XR.GetUID())
 }
 
-// isBackupPVRetained is true if the backups stay whatever becomes of their claim.
+// isBackupPVRetained is true if the backups stay whatever becomes of their PVC.
 func isBackupPVRetained(s *instance.State) bool {
 	c := s.BackupPVC
 	return c.Spec.VolumeName != "" && c.Annotations[annotationLatched] == c.Spec.VolumeName
 }
 
-// isDataPVUnknown is true while nobody knows what the data's volume is: it is of no class,
-// and on hostPath the one of the backups is made beside it.
+// isDataPVUnknown is true while the volume of a data PVC of no class is not seen yet. It may be
+// a folder on a node, and then the backup volume is made beside it.
 func isDataPVUnknown(s *instance.State) bool {
 	class := s.DataPVC.Spec.StorageClassName
 	return s.DataPV == nil && class != nil && *class == ""
 }
 
-// mustReplaceBackupPVC is true if a backup PVC of ours asks for too little, or for anything
-// where a folder is to be its volume, and has no volume. It cannot grow, and
-// nothing lies on it yet: it is made again.
+// mustReplaceBackupPVC is true if a backup PVC of ours has no volume yet, and asks for too
+// little, or does not name the folder that is to be its volume. It cannot grow, and nothing
+// lies on it yet: it is made again.
 func mustReplaceBackupPVC(s *instance.State) bool {
 	size, ok := wantedSize(s)
 	c := s.BackupPVC

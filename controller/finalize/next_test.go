@@ -51,8 +51,8 @@ func TestNext(t *testing.T) {
 		}), want: NoOp},
 		"Beginning":       {reason: "Its pods are looked at until it takes clients.", state: running(silent), want: Wait},
 		"Tell":            {reason: "A composition cannot see what keeps a pod from running.", state: running(silent, func(s *instance.State) { s.PodFailure = "pod p: ErrImagePull: none" }), want: ReportPodFailure, says: "Pod p: ErrImagePull"},
-		"Told":            {reason: "And says it once.", state: running(silent, func(s *instance.State) { s.PodFailure, s.XR.Status.Trouble = "x", "x" }), want: Wait},
-		"Over":            {reason: "What is over is not shown.", state: running(func(s *instance.State) { s.XR.Status.Trouble = "x" }), want: ReportPodFailure},
+		"Told":            {reason: "And says it once.", state: running(silent, func(s *instance.State) { s.PodFailure = "x" }, blocked(v1.ReasonPodFailure, "x")), want: Wait},
+		"Over":            {reason: "What is over is not shown.", state: running(blocked(v1.ReasonPodFailure, "x")), want: ReportPodFailure},
 		"ClaimDeleted":    {reason: "A claim that is being deleted cannot be mounted again: the server stops until it is made anew.", state: running(claimDies), want: FenceServer, says: "was deleted"},
 		"Outgrown":        {reason: "What has no volume cannot grow.", state: running(backupUnbound, larger), want: DeleteBackupPVC, says: "made again with 2Gi"},
 		"OutgrownGoes":    {reason: "Kubernetes takes a moment to let it go.", state: running(backupUnbound, larger, going), want: NoOp},
@@ -301,5 +301,26 @@ func TestNeverReleases(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestBlocker: people and scripts learn from the reason whose turn it is.
+func TestBlocker(t *testing.T) {
+	failure := func(s *instance.State) { s.PodFailure = "why" }
+	cases := map[string]struct {
+		reason string
+		state  *instance.State
+		want   *v1.Blocker
+	}{
+		"Nothing": {reason: "What is over is not kept.", state: running(blocked(v1.ReasonPodFailure, "x"))},
+		"Pod":     {reason: "The node's or the image's.", state: running(failure), want: &v1.Blocker{Reason: v1.ReasonPodFailure, Message: "why"}},
+		"Held":    {reason: "A person's, who says what becomes of a backup.", state: running(beginning, noteLeft, failure), want: &v1.Blocker{Reason: v1.ReasonRecordMissing, Message: "why"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, blocker(tc.state)); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+		})
 	}
 }

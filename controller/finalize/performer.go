@@ -17,7 +17,7 @@ import (
 
 // A Performer does what Next says.
 type Performer struct {
-	// Client that writes, and reads from the API server itself.
+	// Client writes, and Reader reads from the API server itself.
 	Client client.Client
 	Reader client.Reader
 	// AgentImage of the Jobs.
@@ -149,11 +149,13 @@ func (p *Performer) recordPreviousBackup(ctx context.Context, s *instance.State,
 	return p.Status(ctx, s.XR, map[string]any{"previousBackup": s.Latest()})
 }
 
-// reportPodFailure writes what the function adds to its message.
+// reportPodFailure writes what the function makes a condition of.
 func (p *Performer) reportPodFailure(ctx context.Context, s *instance.State, _ Step) error {
-	return p.Status(ctx, s.XR, map[string]any{"trouble": s.PodFailure})
+	return p.Status(ctx, s.XR, map[string]any{"blockedBy": blocker(s)})
 }
 
+// deleteObjects in the foreground: a Job or Deployment that is gone has left no pod behind
+// that could still use a volume.
 func (p *Performer) deleteObjects(ctx context.Context, _ *instance.State, step Step) error {
 	for _, o := range step.Targets {
 		if err := p.deleteObject(ctx, o, metav1.DeletePropagationForeground); err != nil {
@@ -168,6 +170,8 @@ func (p *Performer) stopServer(ctx context.Context, s *instance.State, _ Step) e
 	return p.updateObject(ctx, s.Deployment, func() { s.Deployment.Spec.Replicas = new(int32(0)) })
 }
 
+// markNoData writes down that there is nothing to lose, on what goes last. The Job, the PVC or
+// the volume that showed it goes earlier, and after a crash nothing else would say so.
 func (p *Performer) markNoData(ctx context.Context, s *instance.State, _ Step) error {
 	var on client.Object = s.XR.Unstructured
 	switch {

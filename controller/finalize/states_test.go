@@ -93,6 +93,11 @@ func composite(kind, name, uid string) *instance.Composite {
 	return &instance.Composite{Unstructured: u}
 }
 
+// blocked XR, as its status has it.
+func blocked(reason, by string) change {
+	return func(s *instance.State) { s.XR.Status.BlockedBy = &v1.Blocker{Reason: reason, Message: by} }
+}
+
 func dead(s *instance.State) {
 	at := metav1.NewTime(now.Add(-time.Minute))
 	s.Claim.SetDeletionTimestamp(&at)

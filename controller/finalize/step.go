@@ -23,7 +23,8 @@ const (
 	Wait Action = "Wait"
 	// AddFinalizers puts our finalizer on claim and XR.
 	AddFinalizers Action = "AddFinalizers"
-	// DeleteOrphanedXR deletes an XR whose claim has bound another one.
+	// DeleteOrphanedXR deletes an XR whose claim has bound another one, or is gone while
+	// its namespace goes.
 	DeleteOrphanedXR Action = "DeleteOrphanedXR"
 	// CreateBackupPVC makes the backup PVC, and its volume on hostPath.
 	CreateBackupPVC Action = "CreateBackupPVC"
@@ -32,8 +33,8 @@ const (
 	// DeleteBackupPVC deletes a backup PVC that is too small and has no volume, or
 	// that is in the way of an earlier namespace's volume.
 	DeleteBackupPVC Action = "DeleteBackupPVC"
-	// ReleaseBackupPV gives an empty volume that is in that way its reclaim
-	// policy back, and drops our finalizer.
+	// ReleaseBackupPV gives its reclaim policy back to an empty volume that is in the
+	// way of an earlier namespace's, and drops our finalizer.
 	ReleaseBackupPV Action = "ReleaseBackupPV"
 	// AdoptBackupPV makes the backup volume of an earlier namespace this namespace's.
 	AdoptBackupPV Action = "AdoptBackupPV"
@@ -41,17 +42,17 @@ const (
 	RetainBackupPV Action = "RetainBackupPV"
 	// RecordPreviousBackup writes status.previousBackup.
 	RecordPreviousBackup Action = "RecordPreviousBackup"
-	// ReportPodFailure writes status.trouble.
+	// ReportPodFailure writes status.blockedBy.
 	ReportPodFailure Action = "ReportPodFailure"
 	// SetNodeAffinity pins hostPath volumes to the node that they were first used on.
 	SetNodeAffinity Action = "SetNodeAffinity"
-	// RetainDataPV keeps the data volume whatever becomes of its claim.
+	// RetainDataPV keeps the data volume whatever becomes of its PVC.
 	RetainDataPV Action = "RetainDataPV"
 	// FenceServer stops the server of a living instance, and UnfenceServer lets it run again.
 	FenceServer   Action = "FenceServer"
 	UnfenceServer Action = "UnfenceServer"
 	// DeletePVC lets a data PVC go that is being deleted, while its volume is
-	// kept. ReserveDataPV makes the volume bindable for the next claim of that name, and
+	// kept. ReserveDataPV makes the volume bindable for the next PVC of that name, and
 	// CreatePVC makes that PVC where no function does.
 	DeletePVC     Action = "DeletePVC"
 	ReserveDataPV Action = "ReserveDataPV"
@@ -71,7 +72,8 @@ const (
 	// MarkRunning, MarkFailed and MarkProven write the record's phase.
 	MarkRunning Action = "MarkRunning"
 	MarkFailed  Action = "MarkFailed"
-	// MarkNoData writes on the XR that there is nothing to lose.
+	// MarkNoData writes on the XR, or on the PVC of a life without one, that there is
+	// nothing to lose.
 	MarkNoData Action = "MarkNoData"
 	// SavePassword copies the password of root into the record's Secret.
 	SavePassword Action = "SavePassword"
@@ -122,6 +124,6 @@ type Step struct {
 	Message string
 	// After is how long a Wait is.
 	After time.Duration
-	// Targets of DeleteObjects, or the records that DeleteOldBackups is about.
+	// Targets of an action that has some: objects, PVCs or records.
 	Targets []client.Object
 }

@@ -42,6 +42,7 @@ func report(r *resolved, s storage, begin start, resources map[string]Resource, 
 			acceptedCondition(warning),
 			is.restoredCondition(),
 			is.servingCondition(),
+			blockedCondition(blockerOf(r)),
 		},
 	}
 }
@@ -68,9 +69,9 @@ func allReady(rs map[string]Resource) bool {
 func (s state) message() string {
 	switch {
 	case s.begin.replicas == 0:
-		return s.begin.message + inBrackets(podFailure(s.resolved))
+		return s.begin.message + inBrackets(blockerOf(s.resolved))
 	case !s.up:
-		return s.afterRestore() + "Starting the server" + inBrackets(podFailure(s.resolved))
+		return s.afterRestore() + "Starting the server" + inBrackets(blockerOf(s.resolved))
 	case !isConnected(s.resolved):
 		return s.afterRestore() + loginPending(s.XR.Status.Credentials)
 	case s.warning != nil:
@@ -116,7 +117,7 @@ func (s state) servingCondition() Condition {
 	case s.begin.replicas == 0:
 		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonHeld, Message: s.begin.message}
 	case !s.up:
-		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonStarting, Message: "The server does not take clients yet" + inBrackets(podFailure(s.resolved))}
+		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonStarting, Message: "The server does not take clients yet" + inBrackets(blockerOf(s.resolved))}
 	case !isConnected(s.resolved):
 		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonLoginPending, Message: loginPending(s.XR.Status.Credentials)}
 	}
@@ -153,26 +154,32 @@ func passwordWarning(c *v1.CredentialsStatus) string {
 	return ""
 }
 
-// podFailure is what keeps a pod from running: what the controller heard of the pod,
-// or what Kubernetes says to the Deployment.
-func podFailure(r *resolved) string {
-	if r.XR.Status.Trouble != "" || r.Observed.Deployment == nil {
-		return r.XR.Status.Trouble
+// blockerOf the server's pod, or nil: what the controller heard of the pod, or what
+// Kubernetes says to the Deployment.
+func blockerOf(r *resolved) *v1.Blocker {
+	if r.XR.Status.BlockedBy != nil || r.Observed.Deployment == nil {
+		return r.XR.Status.BlockedBy
 	}
-	failure := ""
 	for _, c := range r.Observed.Deployment.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
-			failure = c.Message
+			return &v1.Blocker{Reason: v1.ReasonPodsRefused, Message: c.Message}
 		}
 	}
-	return failure
+	return nil
 }
 
-func inBrackets(text string) string {
-	if text == "" {
+func blockedCondition(by *v1.Blocker) Condition {
+	if by == nil {
+		return Condition{Type: v1.ConditionBlocked, Reason: v1.ReasonNotBlocked}
+	}
+	return Condition{Type: v1.ConditionBlocked, True: true, Reason: by.Reason, Message: by.Message}
+}
+
+func inBrackets(by *v1.Blocker) string {
+	if by == nil {
 		return ""
 	}
-	return " (" + text + ")"
+	return " (" + by.Message + ")"
 }
 
 // whereReached says at which port, for those who asked for nothing but a server.

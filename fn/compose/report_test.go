@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,27 +11,36 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestTroubleIsShown: what keeps a server from serving stands in its message.
-func TestTroubleIsShown(t *testing.T) {
+// TestBlocked: what keeps a server from running stands in its message, and is a condition.
+func TestBlocked(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		given  func(in *Input)
 		says   string
+		want   Condition
 	}{
-		"Pod": {reason: "The controller heard it of the kubelet.", given: func(in *Input) { in.XR.Status.Trouble = "pod p: ErrImagePull: none" }, says: "Starting the server (pod p: ErrImagePull: none)"},
-		"Deployment": {reason: "Without a pod it is the Deployment that knows.", says: "Starting the server (quota exceeded)", given: func(in *Input) {
+		"Pod": {reason: "The controller heard it of the kubelet.", want: Condition{True: true, Reason: v1.ReasonPodFailure, Message: "pod p: ErrImagePull: none"}, given: func(in *Input) {
+			in.XR.Status.BlockedBy = &v1.Blocker{Reason: v1.ReasonPodFailure, Message: "pod p: ErrImagePull: none"}
+		}, says: "Starting the server (pod p: ErrImagePull: none)"},
+		"Deployment": {reason: "Without a pod it is the Deployment that knows.", want: Condition{True: true, Reason: v1.ReasonPodsRefused, Message: "quota exceeded"}, says: "Starting the server (quota exceeded)", given: func(in *Input) {
 			in.Observed.Deployment = &appsv1.Deployment{Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{
 				{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "quota exceeded"},
 			}}}
 		}},
-		"Held": {reason: "The controller knows which backup has no record, and what to do.", given: func(in *Input) { in.XR.Status.PreviousBackup, in.XR.Status.Trouble = v1.PreviousHeld, "backup b" }, says: "no server starts empty beside it (backup b)"},
-		"Fine": {reason: "Nothing is made up.", given: func(*Input) {}, says: "Starting the server"},
+		"Held": {reason: "The controller knows which backup has no record, and what to do.", want: Condition{True: true, Reason: v1.ReasonRecordMissing, Message: "backup b"}, given: func(in *Input) {
+			in.XR.Status.PreviousBackup, in.XR.Status.BlockedBy = v1.PreviousHeld, &v1.Blocker{Reason: v1.ReasonRecordMissing, Message: "backup b"}
+		}, says: "no server starts empty beside it (backup b)"},
+		"Fine": {reason: "Nothing is made up.", given: func(*Input) {}, says: "Starting the server", want: Condition{Reason: v1.ReasonNotBlocked}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			out := composed(t, given(tc.given))
 			if got := out.Status.Message; !strings.HasSuffix(got, tc.says) {
 				t.Errorf("%s want %q at its end, got %q", tc.reason, tc.says, got)
+			}
+			tc.want.Type = v1.ConditionBlocked
+			if !slices.Contains(out.Conditions, tc.want) {
+				t.Errorf("%s want %+v, got %+v", tc.reason, tc.want, out.Conditions)
 			}
 		})
 	}
