@@ -137,8 +137,8 @@ func (c *initializeCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// writeReport to the log and to the kubelet. A report that cannot be written is an
-// error only where there is no worse one.
+// writeReport to the log and to the kubelet. That it cannot be written is told
+// beside the error of the run, whose exit code counts.
 func writeReport(r archive.Report, path string, err error) error {
 	raw, rerr := r.Encode()
 	if rerr == nil {

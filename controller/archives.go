@@ -53,8 +53,8 @@ func (r *Archives) Reconcile(ctx context.Context, k instance.Key) (reconcile.Res
 	return reconcile.Result{}, errors.New("cannot come to an end: something undoes each step")
 }
 
-// watchArchives watches what may say something of archives. Claims need not be of an installed kind:
-// their backups are there all the same.
+// watchArchives watches what may say something of archives. The kind of their
+// claims need not be installed: the backups are there all the same.
 func (r *Archives) watchArchives(mgr ctrl.Manager, of instance.Kind, atOnce int) error {
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
 		Named(strings.ToLower(of.Claim.Kind)+"-archives").
@@ -103,7 +103,8 @@ func (r *Archives) runPass(ctx context.Context, k instance.Key) (after time.Dura
 	return after, acted, nil
 }
 
-// announceStep says what is done to a record, beside it: the claim may be gone.
+// announceStep says what is done to a record, in an event of the record's own: the
+// claim may be gone.
 func (r *Archives) announceStep(ctx context.Context, step finalize.ArchiveStep) {
 	log.FromContext(ctx).Info(string(step.Action), "message", step.Message)
 	if step.Record != nil && step.Message != "" {

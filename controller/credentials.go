@@ -60,7 +60,7 @@ type Credentials struct {
 	asked map[instance.Key]asking
 }
 
-// asking of a server: when, and which start of it.
+// An asking is when a server was last asked, and in which of its starts.
 type asking struct {
 	at    time.Time
 	start string
@@ -95,8 +95,8 @@ func (c *Credentials) reconcileLives(ctx context.Context, k instance.Key) (recon
 	return reconcile.Result{}, nil
 }
 
-// servedSince is true if the XR's server is up, with the time since when: it takes
-// clients, or waits for the first login, which is ours.
+// servedSince is the time from which the XR's server is up, and true if it is: it
+// takes clients, or waits for the first login, which is ours.
 func servedSince(xr *instance.Composite) (since string, ok bool) {
 	if xr == nil {
 		return "", false
@@ -152,7 +152,8 @@ func (c *Credentials) reconcileLife(ctx context.Context, k instance.Key, s *inst
 	return reconcile.Result{RequeueAfter: c.requeueAfter(s, result)}, nil
 }
 
-// forgetLives of an instance that is gone. One whose server is down is not.
+// forgetLives of an instance that is gone. One whose server is down is not gone,
+// and keeps its pause.
 func (c *Credentials) forgetLives(k instance.Key, lives []*instance.State) {
 	if slices.ContainsFunc(lives, func(s *instance.State) bool { return s.XR != nil }) {
 		return
@@ -174,7 +175,8 @@ func (c *Credentials) requeueAfter(s *instance.State, result rotate.Result) time
 	return after
 }
 
-// rotationInput for the Rotator.
+// rotationInput for the Rotator. Where the wanted password cannot be used it is
+// left empty, which the Rotator says to people.
 func (c *Credentials) rotationInput(ctx context.Context, s *instance.State) (rotate.Input, error) {
 	in := rotate.Input{
 		Instance: s.Life,
@@ -242,8 +244,8 @@ func (c *Credentials) readSecret(ctx context.Context, namespace, name string) (*
 	return s, nil
 }
 
-// showResult says how the password is, and keeps what the server said of itself for the day
-// of its backup.
+// showResult says in events and in the status how the password is, and notes the
+// server's version.
 func (c *Credentials) showResult(ctx context.Context, s *instance.State, r rotate.Result) error {
 	for _, e := range r.Events {
 		if s.Claim != nil {
@@ -262,6 +264,8 @@ func (c *Credentials) showResult(ctx context.Context, s *instance.State, r rotat
 	return c.noteVersion(ctx, s, r.Version)
 }
 
+// noteVersion on the data PVC: a backup is of a server that has stopped, and cannot
+// be asked any more.
 func (c *Credentials) noteVersion(ctx context.Context, s *instance.State, version string) error {
 	pvc := s.DataPVC
 	if version == "" || pvc == nil || pvc.Annotations[v1.AnnotationVersion] == version || !controllerutil.ContainsFinalizer(pvc, v1.Finalizer) {

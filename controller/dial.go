@@ -39,7 +39,7 @@ func dialServer(cfg *rest.Config, kube kubernetes.Interface) sql.Dial {
 	}
 }
 
-// serviceOf that an address such as name.namespace.svc:3306 is of.
+// serviceOf an address such as name.namespace.svc:3306.
 func serviceOf(address string) (name, namespace string, err error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -83,6 +83,8 @@ func (f forwarded) Close() error {
 	return f.Conn.Close()
 }
 
+// forwardPort dials the database server in a pod, through a tunnel. The context is
+// for the dialing only: the tunnel outlives it, and ends with the connection.
 func forwardPort(ctx context.Context, cfg *rest.Config, kube kubernetes.Interface, namespace, pod string) (net.Conn, error) {
 	url := kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
 	tunnel, err := portforward.NewSPDYOverWebsocketDialer(url, cfg)

@@ -16,10 +16,11 @@ type announcement struct {
 	warning bool
 }
 
-// maxNote in bytes of an event.
+// maxNote in bytes of an event, of which the API server takes 1024.
 const maxNote = 1000
 
-// sendEvent about an object, which is the only way to send one.
+// sendEvent about an object. All events are sent here, so that none is too long, or
+// has anything in it that a terminal would obey.
 func sendEvent(to events.EventRecorder, about runtime.Object, a announcement, action, message string) {
 	kind := corev1.EventTypeNormal
 	if a.warning {

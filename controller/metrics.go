@@ -36,7 +36,7 @@ type meter struct {
 	instances, age *prometheus.Desc
 }
 
-// newMeter of an instance's life, on a registry.
+// newMeter, with its metrics on a registry.
 func newMeter(r prometheus.Registerer, clock func() time.Time) *meter {
 	m := &meter{
 		backups: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_backups_total", Help: "Backups by result: proven, failed, empty, skipped."}, []string{"result"}),
@@ -125,7 +125,7 @@ func (m *meter) countRotation(r rotate.Result) {
 	}
 }
 
-// countStep a step.
+// countStep counts the backup that ends with a step, if one does.
 func (m *meter) countStep(s *instance.State, step finalize.Step) {
 	switch a := step.Action; {
 	case a == finalize.NoteBackup:

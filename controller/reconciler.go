@@ -108,7 +108,8 @@ func (r *Reconciler) forgetLives(k instance.Key, lives []*instance.State) {
 	}
 }
 
-// announceStep says what is done, once: to the log each step, to people each news.
+// announceStep says what is done: each step in the log, and what is news to people
+// in an event of the claim. Neither says the same twice in a row.
 func (r *Reconciler) announceStep(ctx context.Context, k instance.Key, s *instance.State, step finalize.Step) {
 	if step.Message == "" && (step.Action == finalize.NoOp || step.Action == finalize.Wait) {
 		return

@@ -68,7 +68,8 @@ func (c *startCommand) Validate() error {
 	return nil
 }
 
-// Limits on the calls to the API server: twenty-odd of them are a deletion.
+// Limits on the calls to the API server, in a second and at once. A deletion has
+// about twenty steps, before each of which all is read anew.
 const (
 	qps   = 100
 	burst = 200
@@ -78,7 +79,8 @@ const (
 	// lookout for kinds that are not installed yet: the controller may be there
 	// before the Configuration.
 	lookout = 5 * time.Second
-	// patience with a kind that is taken away again while it is looked at first.
+	// patience with a kind that is taken away again before all of it was read once.
+	// When it is over the whole controller ends.
 	patience = 365 * 24 * time.Hour
 )
 
@@ -191,7 +193,8 @@ func (c *startCommand) newManager(cfg *rest.Config) (ctrl.Manager, error) {
 	return mgr, mgr.AddReadyzCheck("ping", healthz.Ping)
 }
 
-// newScheme has the types that are read and written as what they are.
+// newScheme has the types that are read and written as Go types. Claims and XRs
+// are not among them.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -202,8 +205,8 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// watchKind all that may change what is to be done, by its metadata where that is
-// enough to know whose it is. Deployments and pods are looked at during a
+// watchKind watches all that may change what is to be done, by its metadata where
+// that is enough to know whose it is. Deployments and pods are looked at during a
 // deletion only, twice a second. Each kind has a controller of its own.
 func (c *startCommand) watchKind(mgr ctrl.Manager, of instance.Kind, r *Reconciler) error {
 	return builder.TypedControllerManagedBy[instance.Key](mgr).

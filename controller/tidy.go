@@ -58,8 +58,9 @@ func (c *pruneCommand) Run() error {
 	return nil
 }
 
-// pruneFolder a folder, its manifest last: what a crash leaves is still known as an
-// archive's.
+// pruneFolder removes a folder, its manifest last: what a crash leaves is still
+// known as an archive's, or empty. A folder that has files and no manifest is
+// refused, as are names that lead to another place.
 func pruneFolder(root *os.Root, name string) error {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsRune(name, filepath.Separator) {
 		return fmt.Errorf("%q cannot be the folder of an archive", name)

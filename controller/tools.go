@@ -20,7 +20,7 @@ type installCommand struct {
 // self is this program, also after its file was replaced.
 const self = "/proc/self/exe"
 
-// Run the copy.
+// Run copies this program.
 func (c *installCommand) Run() error {
 	in, err := os.Open(self)
 	if err != nil {
@@ -35,7 +35,7 @@ type versionCommand struct {
 	To string `help:"File to make, such as /tools/version.json." required:"" type:"path"`
 }
 
-// Run the question.
+// Run asks, and writes the answer down.
 func (c *versionCommand) Run(ctx context.Context) error {
 	server, err := serverversion.Ask(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *versionCommand) Run(ctx context.Context) error {
 	return replaceFile(c.To, 0o644, bytes.NewReader(append(raw, '\n')))
 }
 
-// replaceFile a file by one with this content, all of it or nothing.
+// replaceFile by one with this content, all of it or nothing.
 func replaceFile(path string, mode os.FileMode, content io.Reader) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 const (
 	// share of one namespace in the workers that speak with servers: one in four.
 	share = 4
-	// nextTurn is how long an instance waits that its namespace has no turn for.
+	// nextTurn is how long an instance waits whose namespace has no turn left.
 	nextTurn = time.Second
 )
 
-// Turns are what the instances of a namespace take to speak with their servers.
+// turns are what the instances of a namespace take to speak with their servers.
 // Who can make servers that do not answer makes them in a namespace of its own,
 // and holds up no other.
 type turns struct {
@@ -26,12 +26,13 @@ type turns struct {
 	busy map[string]int
 }
 
-// newTurns at so many workers.
+// newTurns for so many workers.
 func newTurns(workers int) *turns {
 	return &turns{most: max(workers/share, 1), busy: map[string]int{}}
 }
 
-// takeTurn of a namespace, which is to be given back; false if it has all of its.
+// takeTurn of a namespace, which is to be given back; false if all of its turns are
+// taken.
 func (t *turns) takeTurn(namespace string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -42,7 +43,7 @@ func (t *turns) takeTurn(namespace string) bool {
 	return true
 }
 
-// giveTurn back.
+// giveTurn of a namespace back.
 func (t *turns) giveTurn(namespace string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +70,7 @@ type strain struct {
 	start string
 }
 
-// pauseFor after it, for a server that is in this start.
+// pauseFor is the pause after a strain, for a server that is in this start.
 func (s strain) pauseFor(start string) time.Duration {
 	out := firstPause
 	for n := 1; n < s.times && out < longestPause; n++ {
@@ -81,7 +82,7 @@ func (s strain) pauseFor(start string) time.Duration {
 	return min(out, longestPause)
 }
 
-// Strains of all instances. An event of an instance does not end its pause.
+// strains of all instances. An event of an instance does not end its pause.
 type strains struct {
 	mu sync.Mutex
 	of map[instance.Key]strain
@@ -120,7 +121,7 @@ func (s *strains) forgetStrain(k instance.Key) {
 	delete(s.of, k)
 }
 
-// Retries of instances whose server was asked in vain, after pauses that double
+// retries of instances whose server was asked in vain, after pauses that double
 // from the first to the longest. An event of the instance does not wait for them.
 type retries struct {
 	workqueue.TypedRateLimiter[instance.Key]
@@ -131,8 +132,8 @@ func newRetries() retries {
 	return retries{workqueue.NewTypedItemExponentialFailureRateLimiter[instance.Key](first, longest)}
 }
 
-// Forget nothing: the queue says it of what waits for its turn, too, which would
-// then be asked in vain as often as if it were the first time.
+// Forget nothing: the queue calls this also for what only waits for its turn, which
+// would then be asked in vain as often as if it were the first time.
 func (retries) Forget(instance.Key) {}
 
 // endRetries of an instance with which all went well.

@@ -87,7 +87,7 @@ func (r *Verifications) readState(ctx context.Context, k instance.Key) (*verify.
 	return s, err
 }
 
-// readTurns that have their turn.
+// readTurns of restore tests that other instances have taken.
 func (r *Verifications) readTurns(ctx context.Context, from client.Reader, k instance.Key) (verify.Turns, error) {
 	l := &v1.MySQLBackupList{}
 	if err := from.List(ctx, l); err != nil {
@@ -134,7 +134,7 @@ func (r *Verifications) isEnding(ctx context.Context, k instance.Key) (bool, err
 	return slices.ContainsFunc(l.Items, func(x metav1.PartialObjectMetadata) bool { return x.DeletionTimestamp != nil }), nil
 }
 
-// announceVerdict it beside the record: the claim may be gone.
+// announceVerdict in an event of the record: the claim may be gone.
 func (r *Verifications) announceVerdict(b *v1.MySQLBackup, step verify.Step) {
 	sendEvent(r.events, b, eventOfVerdict(step.Verdict.Status), string(step.Action), step.Verdict.Message)
 }

@@ -40,7 +40,9 @@ func (c *verifyCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, nil)
 }
 
-// verifyCode is an exit code that the process of a verification would have.
+// verifyCode is the exit code for the report; the process ends with 0 where it
+// could write that. A verification that was told to stop says nothing of the backup,
+// whatever its error looks like.
 func verifyCode(ctx context.Context, err error) int {
 	_, broken := errors.AsType[*trial.BrokenError](err)
 	switch {

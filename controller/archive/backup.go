@@ -63,7 +63,7 @@ func (b *Backup) Run(ctx context.Context) (Report, error) {
 	return r, err
 }
 
-func (b *Backup) beginStep(name string) {
+func (b *Backup) afterStep(name string) {
 	if b.hook != nil {
 		b.hook(name)
 	}
@@ -93,16 +93,16 @@ func (b *Backup) runBackup(ctx context.Context, r *Report) error {
 	return b.writeArchive(ctx, r, v, finished)
 }
 
-// finishedManifest is that of an archive of an earlier run, or nil. One that is somebody else's, or
-// whose owner cannot be told, is never touched.
-func (b *Backup) finishedManifest() (*Manifest, error) {
+// finishedManifest is that of the archive which an earlier run made, or nil. An
+// archive that is somebody else's, or whose owner cannot be told, is never touched.
+func (b *Backup) finishedManifest() (*archiveManifest, error) {
 	_, base, err := splitPath(b.Archive)
 	if err != nil {
 		return nil, err
 	}
 	f, err := openRegular(b.Archive)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, b.lockAlone()
+		return nil, b.checkPlaceIsFree()
 	}
 	if err != nil {
 		return nil, err
@@ -118,8 +118,9 @@ func (b *Backup) finishedManifest() (*Manifest, error) {
 	return m, nil
 }
 
-// lockAlone is nil if no other archive needs the manifest's place.
-func (b *Backup) lockAlone() error {
+// checkPlaceIsFree is nil if no other archive needs the manifest's place: without its own
+// that archive could not be restored.
+func (b *Backup) checkPlaceIsFree() error {
 	m, err := readManifest(b.Archive)
 	other := new(otherArchiveError)
 	if m != nil || !errors.As(err, &other) {
@@ -131,7 +132,7 @@ func (b *Backup) lockAlone() error {
 	return exitWith(ExitFailed, "the archive's folder holds %q: each archive needs a folder of its own", other.name)
 }
 
-func (b *Backup) proveAgain(ctx context.Context, r *Report, m *Manifest) error {
+func (b *Backup) proveAgain(ctx context.Context, r *Report, m *archiveManifest) error {
 	if err := b.proveArchive(ctx, b.Archive, m.writtenArchive()); err != nil {
 		return err
 	}
@@ -140,12 +141,13 @@ func (b *Backup) proveAgain(ctx context.Context, r *Report, m *Manifest) error {
 	return nil
 }
 
-func (m *Manifest) writtenArchive() written {
+func (m *archiveManifest) writtenArchive() written {
 	return written{Contents: m.Contents, size: m.Size, sum: m.SHA256}
 }
 
-// writeArchive of what is in the data directory, under the locks of a server.
-func (b *Backup) writeArchive(ctx context.Context, r *Report, v *volume, finished *Manifest) error {
+// writeArchive of what is in the data directory, under the locks that a server
+// takes: none can start while it is read.
+func (b *Backup) writeArchive(ctx context.Context, r *Report, v *volume, finished *archiveManifest) error {
 	dir, err := v.OpenRoot(b.Directory)
 	if err != nil {
 		return err
@@ -156,7 +158,7 @@ func (b *Backup) writeArchive(ctx context.Context, r *Report, v *volume, finishe
 		return err
 	}
 	defer locks.Release()
-	b.beginStep(stepLocked)
+	b.afterStep(stepLocked)
 	if b.NeverServed && finished == nil {
 		if has, err := datadir.HasDatabase(dir); err != nil || !has {
 			r.Empty = err == nil
@@ -177,7 +179,7 @@ func (b *Backup) writeArchive(ctx context.Context, r *Report, v *volume, finishe
 		}
 		b.sayf("The archive of an earlier run is damaged, and is made again: %v", err)
 	}
-	m, err := b.readManifest(dir)
+	m, err := b.newManifest(dir)
 	if err != nil {
 		return err
 	}
@@ -188,7 +190,7 @@ func (b *Backup) writeArchive(ctx context.Context, r *Report, v *volume, finishe
 	return nil
 }
 
-// outlineTree of the tree, without reading its files.
+// outlineTree sums the tree up by names, sizes and times, without reading its files.
 func (t tree) outlineTree(ctx context.Context) (Contents, error) {
 	l := newListing()
 	err := t.walkEntries(ctx, func(e *entry) error {
@@ -198,14 +200,15 @@ func (t tree) outlineTree(ctx context.Context) (Contents, error) {
 	return l.sumEntries(), err
 }
 
-// readManifest as far as it is known before the archive is.
-func (b *Backup) readManifest(dir *os.Root) (*Manifest, error) {
+// newManifest makes the manifest of a new archive, with what can be read before
+// that is written: how the server stopped, and its version.
+func (b *Backup) newManifest(dir *os.Root) (*archiveManifest, error) {
 	stopped, err := datadir.HowStopped(dir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read how the server stopped: %w", err)
 	}
-	m := &Manifest{
-		Format: FormatVersion, Identity: b.Identity, Image: b.Image, Version: b.Version,
+	m := &archiveManifest{
+		Format: formatVersion, Identity: b.Identity, Image: b.Image, Version: b.Version,
 		Archive: filepath.Base(b.Archive), StartedAt: time.Now().UTC(),
 	}
 	if m.Version == "" {

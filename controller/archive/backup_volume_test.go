@@ -182,13 +182,13 @@ func TestBomb(t *testing.T) {
 	const inside = 64 << 20
 	bomb := crafted{headers: []tar.Header{folder("./"), file("./f")}, content: strings.Repeat("\x00", inside)}
 	cases := map[string]struct {
-		manifest func(*Manifest)
+		manifest func(*archiveManifest)
 		code     int
 	}{
-		"Admitted": {manifest: func(m *Manifest) { m.DataBytes, m.LargestFile = inside, inside }, code: v1.ExitNoSpace},
-		"Absurd":   {manifest: func(m *Manifest) { m.DataBytes, m.LargestFile = maxData, maxData }, code: v1.ExitNoSpace},
-		"Entries":  {manifest: func(m *Manifest) { m.Entries = maxEntries }, code: v1.ExitNoSpace},
-		"Denied":   {manifest: func(m *Manifest) { m.DataBytes, m.LargestFile = 1<<20, 1<<20 }, code: v1.ExitDamaged},
+		"Admitted": {manifest: func(m *archiveManifest) { m.DataBytes, m.LargestFile = inside, inside }, code: v1.ExitNoSpace},
+		"Absurd":   {manifest: func(m *archiveManifest) { m.DataBytes, m.LargestFile = maxData, maxData }, code: v1.ExitNoSpace},
+		"Entries":  {manifest: func(m *archiveManifest) { m.Entries = maxEntries }, code: v1.ExitNoSpace},
+		"Denied":   {manifest: func(m *archiveManifest) { m.DataBytes, m.LargestFile = 1<<20, 1<<20 }, code: v1.ExitDamaged},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

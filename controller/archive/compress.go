@@ -61,7 +61,7 @@ func (c *compressor) Close() error {
 func (c *compressor) writeChunks(w io.Writer) error {
 	for {
 		k, err := c.nextChunk()
-		if err == io.EOF { //nolint:errorlint // It is next's own.
+		if err == io.EOF { //nolint:errorlint // It is nextChunk's own.
 			return nil
 		}
 		if err == nil {
@@ -75,8 +75,8 @@ func (c *compressor) writeChunks(w io.Writer) error {
 	}
 }
 
-// freeBuffer in the current chunk, for at least a byte. What is put there is counted by
-// advance.
+// freeBuffer is the room in the current chunk, for at least a byte. What is put
+// there is counted by advanceBuffer.
 func (c *compressor) freeBuffer() ([]byte, error) {
 	if c.current == nil {
 		k, err := c.takeChunk()

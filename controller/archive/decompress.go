@@ -163,6 +163,8 @@ func readBlock(in *bufio.Reader, dst []byte) (_ []byte, last bool, err error) {
 	return dst, word&1 != 0, err
 }
 
+// appendFrom appends the next n bytes. A block may say anything of its size, and a
+// frame have any number of them: no more is taken in than a frame of ours has.
 func appendFrom(in *bufio.Reader, dst []byte, n int) ([]byte, error) {
 	at := len(dst)
 	if at+n > maxFrame {

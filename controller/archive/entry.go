@@ -138,6 +138,8 @@ func (e *entry) checkName(name string) error {
 	return nil
 }
 
+// checkName is for a name, and for how it was written: "a/../b" is clean after
+// path.Clean, and no backup of ours has it.
 func checkName(name, written string) error {
 	if name == "." {
 		return nil
@@ -174,8 +176,8 @@ func staysInside(name, link string) bool {
 	return up <= strings.Count(name, "/") && !slices.Contains(strings.Split(link, "/"), "..")
 }
 
-// listingLine of an entry in the listing, with the CRC-32C of its content. Names are
-// quoted, so that no name can look like two lines.
+// listingLine is the entry's line in the listing, with the CRC-32C of its content.
+// Names are quoted, so that no name can look like two lines.
 func (e *entry) listingLine(sum uint32) string {
 	attrs := make([]string, 0, len(e.attrs))
 	for name, value := range e.attrs {

@@ -19,7 +19,7 @@ import (
 
 // FuzzManifest looks for manifests that are taken and should not be.
 func FuzzManifest(f *testing.F) {
-	good := Manifest{
+	good := archiveManifest{
 		Format: 1, Archive: "data.tar.zst", SHA256: strings.Repeat("0", 64),
 		Contents: Contents{Entries: 1, Listing: strings.Repeat("0", 64), Tree: strings.Repeat("0", 64)},
 	}
@@ -65,7 +65,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(manifest, unzipped(f, p.archive()))
 	f.Add(manifest, crafted{headers: []tar.Header{folder("./"), link("../.."), file("./l/evil")}, content: "rows"}.tar(f))
 	f.Fuzz(func(t *testing.T, manifest, raw []byte) {
-		c := crafted{manifest: func(m *Manifest) {
+		c := crafted{manifest: func(m *archiveManifest) {
 			archive, size, sum := m.Archive, m.Size, m.SHA256
 			if json.Unmarshal(manifest, m) == nil {
 				m.Archive, m.Size, m.SHA256 = archive, size, sum

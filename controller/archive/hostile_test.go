@@ -25,7 +25,7 @@ type crafted struct {
 	headers []tar.Header
 	content string
 	// manifest and raw change what would be right.
-	manifest func(*Manifest)
+	manifest func(*archiveManifest)
 	raw      func([]byte) []byte
 }
 
@@ -91,8 +91,8 @@ func (c crafted) place(tb testing.TB, packed []byte) (*Restore, string) {
 	must(tb, os.MkdirAll(filepath.Dir(archive), 0o700))
 	must(tb, os.WriteFile(archive, packed, 0o600))
 	sum := sha256.Sum256(packed)
-	m := &Manifest{
-		Format: FormatVersion, Archive: filepath.Base(archive), Size: int64(len(packed)), SHA256: hex.EncodeToString(sum[:]),
+	m := &archiveManifest{
+		Format: formatVersion, Archive: filepath.Base(archive), Size: int64(len(packed)), SHA256: hex.EncodeToString(sum[:]),
 		Contents: Contents{Entries: 100, DataBytes: 1 << 20, LargestFile: 1 << 20, Listing: strings.Repeat("0", 64), Tree: strings.Repeat("0", 64)},
 	}
 	if c.manifest != nil {
@@ -149,28 +149,28 @@ func TestHostile(t *testing.T) {
 		"Deep":           {headers: []tar.Header{top, file("./" + strings.Repeat("n/", 40) + "f")}},
 		"LongLink":       {headers: []tar.Header{top, link(strings.Repeat("n", 2000))}},
 		"Empty":          {},
-		"TooMany":        {headers: []tar.Header{top, file("./f")}, manifest: func(m *Manifest) { m.Entries = 1 }},
-		"TooLarge":       {headers: []tar.Header{top, file("./f")}, content: "content", manifest: func(m *Manifest) { m.LargestFile = 6 }},
-		"TooMuch":        {headers: []tar.Header{top, file("./f"), file("./g")}, content: "content", manifest: func(m *Manifest) { m.DataBytes, m.LargestFile = 13, 7 }},
+		"TooMany":        {headers: []tar.Header{top, file("./f")}, manifest: func(m *archiveManifest) { m.Entries = 1 }},
+		"TooLarge":       {headers: []tar.Header{top, file("./f")}, content: "content", manifest: func(m *archiveManifest) { m.LargestFile = 6 }},
+		"TooMuch":        {headers: []tar.Header{top, file("./f"), file("./g")}, content: "content", manifest: func(m *archiveManifest) { m.DataBytes, m.LargestFile = 13, 7 }},
 		"HiddenAfterEnd": {headers: []tar.Header{top}, raw: func(b []byte) []byte { return append(b, "more"...) }},
-		"ListingLies":    {headers: []tar.Header{top, file("./f")}, manifest: func(m *Manifest) { m.Entries, m.DataBytes, m.LargestFile = 2, 0, 0 }},
+		"ListingLies":    {headers: []tar.Header{top, file("./f")}, manifest: func(m *archiveManifest) { m.Entries, m.DataBytes, m.LargestFile = 2, 0, 0 }},
 		"CutInContent":   {headers: []tar.Header{top, file("./f")}, content: "content", raw: func(b []byte) []byte { return b[:len(b)-1500] }},
 		"NoEnd":          {headers: []tar.Header{top, file("./f")}, content: "content", raw: func(b []byte) []byte { return b[:len(b)-1024] }},
 		"Garbage":        {headers: []tar.Header{top}, raw: func([]byte) []byte { return bytes.Repeat([]byte("garbage "), 1000) }},
 		"Sparse":         {headers: []tar.Header{top, file("./f")}, content: "content", raw: sparse},
-		"OtherArchive":   {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Archive = "other.tar.zst" }},
-		"PathArchive":    {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Archive = "../data.tar.zst" }},
-		"WrongSize":      {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Size++ }},
-		"WrongSum":       {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.SHA256 = strings.Repeat("0", 64) }},
-		"EntriesLie":     {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Entries = 0 }},
-		"EntriesAbsurd":  {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Entries = maxEntries + 1 }},
-		"TreeLies":       {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Tree = "../../../etc" }},
-		"NegativeFile":   {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Size = -1 }},
-		"SizesLie":       {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.LargestFile = m.DataBytes + 1 }},
-		"NegativeSize":   {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.DataBytes, m.LargestFile = -1, -2 }},
-		"Endless":        {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.DataBytes = 1 << 62 }},
-		"NoFormat":       {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Format = 0 }},
-		"LargeManifest":  {headers: []tar.Header{top}, manifest: func(m *Manifest) { m.Record = strings.Repeat("r", maxManifest) }},
+		"OtherArchive":   {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Archive = "other.tar.zst" }},
+		"PathArchive":    {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Archive = "../data.tar.zst" }},
+		"WrongSize":      {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Size++ }},
+		"WrongSum":       {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.SHA256 = strings.Repeat("0", 64) }},
+		"EntriesLie":     {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Entries = 0 }},
+		"EntriesAbsurd":  {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Entries = maxEntries + 1 }},
+		"TreeLies":       {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Tree = "../../../etc" }},
+		"NegativeFile":   {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Size = -1 }},
+		"SizesLie":       {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.LargestFile = m.DataBytes + 1 }},
+		"NegativeSize":   {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.DataBytes, m.LargestFile = -1, -2 }},
+		"Endless":        {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.DataBytes = 1 << 62 }},
+		"NoFormat":       {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Format = 0 }},
+		"LargeManifest":  {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Record = strings.Repeat("r", maxManifest) }},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -286,7 +286,7 @@ func sparse([]byte) []byte {
 }
 
 func TestNewerFormat(t *testing.T) {
-	r, _ := crafted{headers: []tar.Header{folder("./")}, manifest: func(m *Manifest) { m.Format = FormatVersion + 1 }}.restore(t)
+	r, _ := crafted{headers: []tar.Header{folder("./")}, manifest: func(m *archiveManifest) { m.Format = formatVersion + 1 }}.restore(t)
 	if _, err := r.Run(t.Context()); CodeOf(err) != v1.ExitVersion {
 		t.Errorf("Run: %v", err)
 	}

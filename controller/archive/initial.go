@@ -46,12 +46,11 @@ func (i *Initial) HasData() (bool, error) {
 	return err == nil && !state.empty, err
 }
 
-// Nothing is nil if the volume never held data. An error is an ExitError that
-// says why that is in doubt.
+// Nothing is nil if the volume never held data. An error says why that is in doubt.
 func (i *Initial) Nothing() error { return i.volume.checkNothing() }
 
-// Clear what an earlier run left. Its server may be a moment behind it: it is
-// waited for, since two of them in one folder would be none.
+// Clear what an earlier run left. Its server may end a moment after it, and is
+// waited for: two servers in one folder would make no database.
 func (i *Initial) Clear(patience time.Duration) error {
 	for end := time.Now().Add(patience); ; time.Sleep(patience / 100) {
 		err := i.checkUnused()

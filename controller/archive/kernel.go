@@ -24,15 +24,15 @@ func fileDescriptor(f *os.File) int {
 	return int(f.Fd()) //nolint:gosec // A file descriptor is a small number.
 }
 
-// readSoon says that a file is read from its beginning to its end. This and what follows is
-// advice that some file systems do not take.
+// readSoon says that a file is read from its beginning to its end. This, dropCache
+// and flushEarly are advice, which some file systems do not take.
 func readSoon(f *os.File) {
 	_ = unix.Fadvise(fileDescriptor(f), 0, 0, unix.FADV_SEQUENTIAL)
 	_ = unix.Fadvise(fileDescriptor(f), 0, aheadBytes, unix.FADV_WILLNEED)
 }
 
-// dropCache forgets what memory holds of a file that is on disk, so that it is read from
-// there.
+// dropCache forgets what memory holds of a file that is on disk, so that it is read
+// from there: a proof from memory would say nothing of the disk.
 func dropCache(f *os.File) {
 	_ = unix.Fadvise(fileDescriptor(f), 0, 0, unix.FADV_DONTNEED)
 }
@@ -56,8 +56,8 @@ func freeSpace(root *os.Root) (int64, error) {
 	return have, err
 }
 
-// spaceOf of a volume in bytes: what this process may use of it, and all of its
-// file system.
+// spaceOf a volume in bytes: what this process may use of it, and all of its file
+// system.
 func spaceOf(root *os.Root) (have, total int64, err error) {
 	f, err := root.Open(".")
 	if err != nil {

@@ -55,7 +55,8 @@ func newLine(ctx context.Context, work func(*chunk) error) *line {
 	return l
 }
 
-// takeChunk is a chunk that is free.
+// takeChunk waits for a chunk that is free, and empties it. There is a fixed number
+// of them: whoever produces waits for whoever consumes.
 func (l *line) takeChunk() (*chunk, error) {
 	select {
 	case c := <-l.free:
@@ -72,7 +73,8 @@ func (l *line) giveChunk(c *chunk) {
 	l.jobs <- c
 }
 
-// nextChunk in order that a worker is done with; io.EOF at the end.
+// nextChunk is the next one in the order in which they were given, once its worker
+// is done with it; io.EOF at the end.
 func (l *line) nextChunk() (*chunk, error) {
 	select {
 	case c, ok := <-l.order:

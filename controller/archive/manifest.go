@@ -21,8 +21,8 @@ import (
 // own.
 const ManifestName = "manifest.json"
 
-// FormatVersion of archive and manifest. A reader refuses what is newer.
-const FormatVersion = 1
+// formatVersion of archive and manifest. A reader refuses what is newer.
+const formatVersion = 1
 
 // Bounds on what a manifest may say, and on its own size.
 const (
@@ -40,8 +40,8 @@ type Identity struct {
 	Instance v1.BackedUpInstance `json:"instance"`
 }
 
-// A Manifest describes the archive beside it.
-type Manifest struct {
+// A archiveManifest describes the archive beside it.
+type archiveManifest struct {
 	Identity
 	Contents
 
@@ -72,7 +72,7 @@ type Contents struct {
 	DataBytes   int64 `json:"dataBytes"`
 	LargestFile int64 `json:"largestFile"`
 	// Listing is the SHA-256 over a line for each entry, with the CRC-32C of its
-	// content (func line).
+	// content (func listingLine).
 	Listing string `json:"listingSha256"`
 	// Tree is the SHA-256 over the names, sizes and times only, by which a later
 	// run sees whether the data is still what was archived.
@@ -91,9 +91,9 @@ func (e *otherArchiveError) Error() string {
 	return fmt.Sprintf("the manifest is that of %.100q", e.name)
 }
 
-// readManifest of an archive. An error that is not errNoManifest or the file
-// system's says that it cannot be one.
-func readManifest(archive string) (*Manifest, error) {
+// readManifest of an archive; errNoManifest where there is none. Where there is one
+// that cannot be used, the error is an ExitError.
+func readManifest(archive string) (*archiveManifest, error) {
 	f, err := openRegular(filepath.Join(filepath.Dir(archive), ManifestName))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, errNoManifest
@@ -118,8 +118,8 @@ func readManifest(archive string) (*Manifest, error) {
 
 // parseManifest trusts nothing: whoever can write to the backup volume can write
 // one.
-func parseManifest(raw []byte) (*Manifest, error) {
-	m := &Manifest{}
+func parseManifest(raw []byte) (*archiveManifest, error) {
+	m := &archiveManifest{}
 	if len(raw) > maxManifest {
 		return nil, damagedArchive("the manifest is larger than %d bytes", maxManifest)
 	}
@@ -129,8 +129,8 @@ func parseManifest(raw []byte) (*Manifest, error) {
 	switch {
 	case m.Format < 1:
 		return nil, damagedArchive("the manifest has no format version")
-	case m.Format > FormatVersion:
-		return nil, exitWith(v1.ExitVersion, "the archive's format is version %d, and this program reads up to %d: use a newer one", m.Format, FormatVersion)
+	case m.Format > formatVersion:
+		return nil, exitWith(v1.ExitVersion, "the archive's format is version %d, and this program reads up to %d: use a newer one", m.Format, formatVersion)
 	case m.Archive == "" || filepath.Base(m.Archive) != m.Archive:
 		return nil, damagedArchive("the manifest's archive, %.100q, is not a file's name", m.Archive)
 	case !sumPattern.MatchString(m.SHA256), !sumPattern.MatchString(m.Listing), !sumPattern.MatchString(m.Tree):
@@ -199,7 +199,7 @@ func openFolder(path string) (*os.Root, error) {
 }
 
 // encodeJSON as people like to read it.
-func (m *Manifest) encodeJSON() ([]byte, error) {
+func (m *archiveManifest) encodeJSON() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

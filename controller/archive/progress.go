@@ -14,7 +14,7 @@ import (
 const (
 	PhaseCopy   = "copy"
 	PhaseProve  = "prove"
-	PhaseUnpack = "unpack"
+	phaseUnpack = "unpack"
 	PhaseCheck  = "check"
 )
 

@@ -13,7 +13,7 @@ import (
 )
 
 // writeAndProve writes the archive beside its place, proves it, and puts it there.
-func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m *Manifest) (err error) {
+func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m *archiveManifest) (err error) {
 	folder, base, err := splitPath(b.Archive)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 	if err := b.proveArchive(ctx, b.Archive+partialSuffix, *w); err != nil {
 		return err
 	}
-	b.beginStep(stepProven)
+	b.afterStep(stepProven)
 	m.Contents, m.Size, m.SHA256, m.FinishedAt = w.Contents, w.size, w.sum, time.Now().UTC()
 	return b.publishArchive(root, base, m)
 }
@@ -72,6 +72,8 @@ func removeStale(root *os.Root, name string) error {
 	return root.Remove(name)
 }
 
+// writePartial writes the archive under a lock, by which the next run sees in
+// removeStale that this one is still at work.
 func (b *Backup) writePartial(ctx context.Context, t tree, root *os.Root, name string, outline Contents) (_ *written, err error) {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
 	if err != nil {
@@ -85,18 +87,18 @@ func (b *Backup) writePartial(ctx context.Context, t tree, root *os.Root, name s
 	if err := lockFile(f); err != nil {
 		return nil, err
 	}
-	b.beginStep(stepBegun)
+	b.afterStep(stepBegun)
 	m := StartMeter(b.Output, PhaseCopy, outline.DataBytes)
 	defer m.Stop()
 	w, err := t.writeTar(ctx, f, m)
 	if err != nil {
 		return nil, err
 	}
-	b.beginStep(stepWritten)
+	b.afterStep(stepWritten)
 	if err := f.Sync(); err != nil {
 		return nil, fmt.Errorf("cannot write the archive to disk: %w", err)
 	}
-	b.beginStep(stepSynced)
+	b.afterStep(stepSynced)
 	return w, syncFolder(root)
 }
 
@@ -115,7 +117,7 @@ func (b *Backup) proveArchive(ctx context.Context, path string, w written) error
 }
 
 // publishArchive puts the manifest first: an archive under its name always has one.
-func (b *Backup) publishArchive(root *os.Root, base string, m *Manifest) error {
+func (b *Backup) publishArchive(root *os.Root, base string, m *archiveManifest) error {
 	raw, err := m.encodeJSON()
 	if err != nil {
 		return err
@@ -123,10 +125,10 @@ func (b *Backup) publishArchive(root *os.Root, base string, m *Manifest) error {
 	if err := writeFile(root, ManifestName, raw); err != nil {
 		return fmt.Errorf("cannot write the manifest: %w", err)
 	}
-	b.beginStep(stepManifest)
+	b.afterStep(stepManifest)
 	if err := root.Rename(base+partialSuffix, base); err != nil {
 		return err
 	}
-	b.beginStep(stepRenamed)
+	b.afterStep(stepRenamed)
 	return syncFolder(root)
 }

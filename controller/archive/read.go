@@ -91,7 +91,8 @@ func (r *reader) readEntries() error {
 	}
 }
 
-// checkBounds of what is handed over by what the manifest says.
+// checkBounds fails if more would be handed over than the manifest says: a small
+// archive can unpack to any number of bytes, and there is room for these only.
 func (r *reader) checkBounds(e *entry) error {
 	have := &r.listing.Contents
 	switch {
@@ -105,8 +106,9 @@ func (r *reader) checkBounds(e *entry) error {
 	return nil
 }
 
-// enterFolder of the entry, which comes before what is in it, as they do in what
-// write makes: nothing is unpacked through a link.
+// enterFolder fails if the entry lies in none of the folders that the reader is in.
+// Each comes before what is in it, as in what writeTar makes: nothing is unpacked
+// through a link.
 func (r *reader) enterFolder(e *entry) error {
 	for e.name != "." && r.folders[len(r.folders)-1] != path.Dir(e.name) {
 		r.folders = r.folders[:len(r.folders)-1]

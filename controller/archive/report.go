@@ -22,10 +22,11 @@ const (
 // A Report is the last word of a command of the agent: one JSON object of at
 // most 4096 bytes.
 type Report struct {
-	// Command is backup, restore, unpack or verify.
+	// Command is backup, restore, unpack, verify or initialize.
 	Command string `json:"command"`
 	// OK is true if all went well: a proven archive, nothing to archive, restored
-	// data, or a server that runs on it and finds all tables whole.
+	// data, a server that runs on it and finds all tables whole, or a database that
+	// was made or is there.
 	OK bool `json:"ok"`
 	// ExitCode of the program, one of apis/v1 or of this package.
 	ExitCode int `json:"exitCode"`
@@ -34,7 +35,7 @@ type Report struct {
 	// Empty is true if there was nothing to back up: the volume never held data.
 	Empty bool `json:"empty,omitempty"`
 	// Already is true if an earlier run had done it: its archive was proven once
-	// more, or its restored data found in place.
+	// more, its restored data found in place, or a database was there.
 	Already bool `json:"already,omitempty"`
 
 	// Archive is the file's name within its folder, Size its bytes and SHA256 their
@@ -62,8 +63,8 @@ type Report struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Printable is the report with texts that are cut, and print. Who writes one may
-// be no agent of ours.
+// Printable is the report with texts that are short, and that a terminal can print.
+// Who writes one may be no agent of ours.
 func (r *Report) Printable() *Report {
 	short := *r
 	short.Error = v1.PrintableText(r.Error, maxError)
@@ -119,8 +120,8 @@ func (r *Report) End(seconds float64, err error) {
 	}
 }
 
-// fillFrom in what a manifest says.
-func (r *Report) fillFrom(m *Manifest) {
+// fillFrom a manifest what it says of the archive.
+func (r *Report) fillFrom(m *archiveManifest) {
 	r.Archive, r.Size, r.SHA256 = m.Archive, m.Size, m.SHA256
 	r.DataBytes, r.Entries = m.DataBytes, m.Entries
 	r.Version, r.CleanShutdown, r.Shutdown = m.Version, m.CleanShutdown, m.Shutdown

@@ -48,7 +48,7 @@ func (s *Restore) Run(ctx context.Context) (Report, error) {
 	return r, err
 }
 
-func (s *Restore) beginStep(name string) {
+func (s *Restore) afterStep(name string) {
 	if s.hook != nil {
 		s.hook(name)
 	}
@@ -154,7 +154,7 @@ func (s *Restore) restoreInto(ctx context.Context, r *Report, v *volume) error {
 }
 
 // openArchive with its manifest, which is held against what the record says.
-func (s *Restore) openArchive() (*os.File, *Manifest, error) {
+func (s *Restore) openArchive() (*os.File, *archiveManifest, error) {
 	f, err := openRegular(s.Archive)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, exitWith(v1.ExitMissing, "the archive %q is not on the backup volume", s.Archive)
@@ -170,7 +170,7 @@ func (s *Restore) openArchive() (*os.File, *Manifest, error) {
 	return f, m, nil
 }
 
-func (s *Restore) readManifest(f *os.File) (*Manifest, error) {
+func (s *Restore) readManifest(f *os.File) (*archiveManifest, error) {
 	m, err := readManifest(s.Archive)
 	if errors.Is(err, errNoManifest) {
 		return nil, exitWith(v1.ExitMissing, "the archive %q has no %s beside it", s.Archive, ManifestName)
@@ -191,8 +191,9 @@ func (s *Restore) readManifest(f *os.File) (*Manifest, error) {
 	return m, nil
 }
 
-// clearHalves removes what an earlier run left: half a restore, and the marker of one that was
-// never put in place.
+// clearHalves removes what an earlier run left: half a restore, and the marker of
+// one that was never put in place. There must be no data: the marker of that goes,
+// too, and by it a finished restore is known.
 func (v *volume) clearHalves() error {
 	names, err := tree{v.Root}.sortedNames(".")
 	if err != nil {
@@ -209,7 +210,7 @@ func (v *volume) clearHalves() error {
 }
 
 // checkSpace fails if the data does not fit on the volume.
-func (v *volume) checkSpace(m *Manifest) error {
+func (v *volume) checkSpace(m *archiveManifest) error {
 	have, err := freeSpace(v.Root)
 	if err != nil {
 		return err
@@ -220,8 +221,8 @@ func (v *volume) checkSpace(m *Manifest) error {
 	return nil
 }
 
-// unpackInto into a new folder, where no server looks.
-func (s *Restore) unpackInto(ctx context.Context, v *volume, half string, f *os.File, manifest *Manifest) error {
+// unpackInto a new folder, where no server looks.
+func (s *Restore) unpackInto(ctx context.Context, v *volume, half string, f *os.File, manifest *archiveManifest) error {
 	if err := v.Mkdir(half, 0o700); err != nil {
 		return err
 	}
@@ -230,8 +231,8 @@ func (s *Restore) unpackInto(ctx context.Context, v *volume, half string, f *os.
 		return err
 	}
 	defer root.Close() //nolint:errcheck // What was written was synced.
-	s.beginStep(stepBegun)
-	m := StartMeter(s.Output, PhaseUnpack, manifest.DataBytes)
+	s.afterStep(stepBegun)
+	m := StartMeter(s.Output, phaseUnpack, manifest.DataBytes)
 	defer m.Stop()
 	u := newUnpacker(root)
 	defer u.waitForWriters()
@@ -241,17 +242,17 @@ func (s *Restore) unpackInto(ctx context.Context, v *volume, half string, f *os.
 	return u.finishFolders()
 }
 
-// placeData puts the folder where the server looks. From the rename on, and not before,
-// there is a database.
+// placeData puts the folder where the server looks. From the rename on, and not
+// before, there is a database.
 func (s *Restore) placeData(v *volume, half string) error {
-	s.beginStep(stepUnpacked)
+	s.afterStep(stepUnpacked)
 	if err := v.writeMarker(half, marker{Archive: filepath.Base(s.Archive), SHA256: s.SHA256}); err != nil {
 		return err
 	}
-	s.beginStep(stepMarked)
+	s.afterStep(stepMarked)
 	if err := v.replaceEmpty(half, s.Directory); err != nil {
 		return err
 	}
-	s.beginStep(stepRenamed)
+	s.afterStep(stepRenamed)
 	return syncFolder(v.Root)
 }

@@ -102,8 +102,8 @@ func fromInfo(name string, info fs.FileInfo) (*entry, error) {
 	return e, nil
 }
 
-// openEntry, a file of the tree, for reading, under the server's own lock where there
-// is one, and hold it to what was seen of it.
+// openEntry opens a file of the tree for reading, under the server's own lock where
+// there is one, and fails if it is no longer what was seen of it.
 func (t tree) openEntry(e *entry) (f *os.File, err error) {
 	if datadir.Locked(e.name) {
 		f, err = t.openLocked(e.name)
@@ -120,7 +120,8 @@ func (t tree) openEntry(e *entry) (f *os.File, err error) {
 	return f, nil
 }
 
-// openLocked does without a second lock on what is locked throughout.
+// openLocked takes no second lock on what is locked throughout: the first would
+// refuse it.
 func (t tree) openLocked(name string) (*os.File, error) {
 	if datadir.Held(name) {
 		return t.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)

@@ -73,8 +73,8 @@ func (u *unpacker) makeLink(e *entry) error {
 	return u.root.Lchown(e.name, e.uid, e.gid)
 }
 
-// explainTwice turns the error of a name that is there already, or whose folder is not,
-// into what it says of the archive: it was unpacked into an empty folder.
+// explainTwice turns the error of a name that is there already, or whose folder is
+// not, into what it says of the archive: it was unpacked into an empty folder.
 func explainTwice(e *entry, err error) error {
 	if os.IsExist(err) || os.IsNotExist(err) {
 		return damagedArchive("the archive has %.100q twice, or without its folder: %w", e.name, err)
@@ -102,7 +102,7 @@ func (f *unpackedFile) Write(p []byte) (int, error) {
 }
 
 // Close hands the file on; an error comes back from the next begin or from
-// finish.
+// finishFolders.
 func (f *unpackedFile) Close() error {
 	u := f.unpacker
 	u.slots <- struct{}{}

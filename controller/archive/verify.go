@@ -66,10 +66,10 @@ func (u *Unpack) runUnpack(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// removeHalf of a copy that came to nothing, unless somebody else removes it already:
-// then that is why, and what is there now may be another's.
+// removeHalf of a copy that came to nothing, unless somebody else removes it
+// already: then that is why, and what is there now may be another's.
 func (u *Unpack) removeHalf(volume, folder *os.Root, cause error) error {
-	if !hasMarker(folder) {
+	if !hasCopyMark(folder) {
 		return exitWith(ExitBusy, "the copy was removed while it was made, as a backup does that needs the room: %w", cause)
 	}
 	_ = removeCopyIn(volume) // The next run removes it otherwise, or the next backup.
@@ -90,8 +90,8 @@ func (u *Unpack) checkSpace(volume *os.Root) error {
 	return roomForCopy(m.Contents, have, total)
 }
 
-// roomForCopy of these contents on a file system of total bytes of which we may
-// use some.
+// roomForCopy is nil if a copy of these contents, and a server on it, fit into what
+// we have of a file system, and leave a part of its total free.
 func roomForCopy(c Contents, have, total int64) error {
 	need, spare := c.DataBytes+c.Entries*entryBytes+slackBytes+serverBytes, total/sparedPart
 	if need+spare <= have {
@@ -101,6 +101,8 @@ func roomForCopy(c Contents, have, total int64) error {
 		need/mebi+1, spare/mebi, have/mebi)
 }
 
+// makeCopyFolder with its mark, before anything else is in it: a copy without one
+// counts as removed.
 func makeCopyFolder(volume *os.Root) (*os.Root, error) {
 	if err := volume.Mkdir(v1.VerifyFolder, 0o700); err != nil {
 		return nil, err
@@ -116,7 +118,7 @@ func makeCopyFolder(volume *os.Root) (*os.Root, error) {
 	return folder, nil
 }
 
-func hasMarker(folder *os.Root) bool {
+func hasCopyMark(folder *os.Root) bool {
 	_, err := folder.Lstat(copyMark)
 	return err == nil
 }
@@ -129,7 +131,7 @@ func CopyGone(path string) bool {
 		return true
 	}
 	defer folder.Close() //nolint:errcheck // Nothing was written.
-	return !hasMarker(folder)
+	return !hasCopyMark(folder)
 }
 
 // removeCopy from the backup volume at a path; where there is neither, there is

@@ -83,7 +83,7 @@ type marker struct {
 	Inode   uint64 `json:"inode"`
 }
 
-// writeMarker into a folder that is about to become the data directory.
+// writeMarker of a folder that is about to become the data directory, beside it.
 func (v *volume) writeMarker(folder string, m marker) error {
 	info, err := v.Lstat(folder)
 	if err != nil {
@@ -257,7 +257,8 @@ func makeFolder(path string) error {
 	return syncFolder(above)
 }
 
-// base and folder of an archive.
+// splitPath of an archive into its folder and its name. A name that means something
+// else in that folder, or is hidden, is refused.
 func splitPath(archive string) (folder, base string, err error) {
 	folder, base = filepath.Split(archive)
 	if base == "" || strings.HasPrefix(base, ".") || base == ManifestName || strings.HasSuffix(base, partialSuffix) {

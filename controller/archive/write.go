@@ -26,7 +26,7 @@ type written struct {
 	sum  string
 }
 
-// writeTar of the tree as an archive.
+// writeTar writes the tree as an archive.
 func (t tree) writeTar(ctx context.Context, out *os.File, m *Meter) (*written, error) {
 	s := &sink{file: out, sum: sha256.New()}
 	c, err := newCompressor(ctx, s)
@@ -63,7 +63,7 @@ type tarWriter struct {
 	meter *Meter
 }
 
-// addEntry, and return the CRC-32C of its content.
+// addEntry to the archive, and return the CRC-32C of its content.
 func (w tarWriter) addEntry(t tree, e *entry) (uint32, error) {
 	if err := w.writeHeader(e); err != nil || !e.mode.IsRegular() {
 		return 0, err

@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// backupsOf of an instance in short.
+// backupsOf an instance, in short.
 func (x *exam) backupsOf(p *patient) Backups {
 	out := Backups{}
 	for _, v := range p.backups {
@@ -35,7 +35,7 @@ func (x *exam) backupsOf(p *patient) Backups {
 	return out
 }
 
-// recordsOf an instance, but those of lives that are being rescued.
+// recordsOf an instance, except those of lives that are being rescued.
 func (x *exam) recordsOf(p *patient) []Finding {
 	var out []Finding
 	for _, r := range p.records {
@@ -94,7 +94,7 @@ func (p *patient) recordsByValue() []v1.MySQLBackup {
 	return out
 }
 
-// deletedRecord: it stays as long as something is to be done for them.
+// deletedRecord: it stays as long as something is to be done for it.
 func (x *exam) deletedRecord(r *v1.MySQLBackup) []Finding {
 	if r.DeletionTimestamp == nil || !x.isOlder(*r.DeletionTimestamp, soon) {
 		return nil
@@ -120,8 +120,8 @@ func (x *exam) provenRecord(p *patient, r *v1.MySQLBackup) []Finding {
 	return out
 }
 
-// hasBackupsOf a namespace, or is where they would go. Nothing that may lie on a
-// volume is called lost, or idle.
+// hasBackupsOf is true if a volume has backups of a namespace, or is where they would go.
+// A backup that may lie on a volume is not called lost, nor the volume idle.
 func hasBackupsOf(v *corev1.PersistentVolume, namespace types.UID) bool {
 	return instance.NamespaceOf(v) == namespace || instance.HasBackupsOf(v, namespace)
 }
@@ -176,8 +176,8 @@ func (p *patient) hasRecordOn(v *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(p.records, func(r *v1.MySQLBackup) bool { return hasBackupsOf(v, r.Spec.Instance.NamespaceUID) })
 }
 
-// isIdleVolume is true for one that holds no backup that has a record, and nobody is about to write
-// one.
+// isIdleVolume is true for one that has neither a note nor a backup with a record, and that
+// nobody is there to write to.
 func (x *exam) isIdleVolume(p *patient, v *corev1.PersistentVolume) bool {
 	inUse := p.claim != nil || len(p.xrs)+len(p.data)+len(p.handles) > 0
 	return !inUse && !instance.HasNotes(v) && !p.hasRecordOn(v) && !slices.Contains(x.Absent, v1.KindMySQLBackup)

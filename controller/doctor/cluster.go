@@ -41,8 +41,7 @@ type Cluster struct {
 
 	// Claims and XRs of all kinds that are installed.
 	Claims, XRs []*instance.Composite
-	// Volumes and PVCs are all of them: one of ours may have lost its
-	// labels.
+	// Volumes and PVCs are all of them: one of ours may have lost its labels.
 	Volumes []corev1.PersistentVolume
 	PVCs    []corev1.PersistentVolumeClaim
 	Records []v1.MySQLBackup
@@ -97,7 +96,7 @@ func (l *look) lookAtRecords(ctx context.Context) error {
 	return l.isInstalled(v1.KindMySQLBackup, err)
 }
 
-// isInstalled turns the error of a kind that is not into a word about it.
+// isInstalled turns the error of a kind that is not installed into a word about it.
 func (l *look) isInstalled(kind string, err error) error {
 	switch {
 	case meta.IsNoMatchError(err), kerrors.IsNotFound(err):

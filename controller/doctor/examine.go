@@ -39,11 +39,10 @@ type patient struct {
 	key   instance.Key
 	claim *instance.Composite
 	xrs   []*instance.Composite
-	// data are volumes, and handles claims of volumes, that have our finalizer and
-	// name an XR.
+	// data are volumes, and handles PVCs, that have our finalizer and name an XR.
 	data    []*corev1.PersistentVolume
 	handles []*corev1.PersistentVolumeClaim
-	// backups are volumes.
+	// backups are the volumes for backups.
 	backups []*corev1.PersistentVolume
 	// records, newest first.
 	records []*v1.MySQLBackup
@@ -169,7 +168,7 @@ func (x *exam) stateOfLife(p *patient, xr *instance.Composite) *instance.State {
 	return s
 }
 
-// dataPV that the claim is bound to, or was.
+// dataPV that the data PVC is bound to, or was.
 func (x *exam) dataPV(p *patient, s *instance.State) *corev1.PersistentVolume {
 	switch {
 	case s.DataPVC != nil && s.DataPVC.Spec.VolumeName != "":
@@ -188,7 +187,7 @@ func (x *exam) dataPV(p *patient, s *instance.State) *corev1.PersistentVolume {
 // ageOf of an object.
 func (x *exam) ageOf(at metav1.Time) string { return x.textSince(at.Time) }
 
-// textSince is a time, as kubectl writes it.
+// textSince is how long ago a time is, as kubectl writes it.
 func (x *exam) textSince(at time.Time) string { return duration.HumanDuration(x.Now.Sub(at)) }
 
 func (x *exam) isOlder(at metav1.Time, than time.Duration) bool { return x.Now.Sub(at.Time) > than }

@@ -82,7 +82,7 @@ func (x *exam) examineClaim(p *patient) []Finding {
 	return nil
 }
 
-// examineXR is an XR, with its claim and its volume.
+// examineXR of a life, with its claim and its volume.
 func (x *exam) examineXR(s *instance.State) []Finding {
 	if s.Ephemeral() {
 		return x.examineServing(s)
@@ -102,8 +102,7 @@ func (x *exam) examineXR(s *instance.State) []Finding {
 	return append(append(append(out, x.examineServing(s)...), x.examinePVC(s)...), x.examineDataPV(s)...)
 }
 
-// missingFinalizer is a claim or XR that has our finalizer, as long as there is
-// something to lose.
+// missingFinalizer of a claim or XR: it is wrong as long as there is something to lose.
 func (x *exam) missingFinalizer(c *instance.Composite, s *instance.State) []Finding {
 	if c.HasFinalizer() || c.IsDeleting() && !atStake(s) {
 		return nil
@@ -125,7 +124,7 @@ func (x *exam) askController(does string) string {
 	return fmt.Sprintf("the controller %s within seconds; see why it does not: kubectl logs --namespace %s deployment/crossplane-mysql", does, x.SystemNamespace)
 }
 
-// skippedBackup: that is nobody's mistake.
+// skippedBackup is only a note: somebody wanted it so.
 func (x *exam) skippedBackup(s *instance.State) []Finding {
 	switch {
 	case s.Policy() == v1.DeletionDiscard:
@@ -158,7 +157,8 @@ func (x *exam) examineDeletion(s *instance.State) []Finding {
 	return []Finding{wrongFinding("do as it says; the deletion goes on by itself then", "the deletion waits (%s): %s", d.Step, d.Message)}
 }
 
-// examineServing: instances have no message that is worth a line.
+// examineServing of an instance whose server takes no clients. One that serves has nothing to
+// say.
 func (x *exam) examineServing(s *instance.State) []Finding {
 	if s.XR.IsServing() || s.XR.IsDeleting() {
 		return nil
@@ -191,13 +191,13 @@ func (x *exam) examinePVC(s *instance.State) []Finding {
 		return []Finding{wrongFinding(fmt.Sprintf("Crossplane makes it again within a minute; see why it does not: kubectl describe %s %s", resourceOf(s.XR), s.XR.GetName()),
 			"%s of the data is gone; its volume is %s", name, orElse(s.XR.Status.Volume, "not known"))}
 	case c != nil && c.DeletionTimestamp != nil:
-		return []Finding{wrongFinding(x.askController("stops the server and brings the claim back on its volume"),
+		return []Finding{wrongFinding(x.askController("stops the server and brings the PersistentVolumeClaim back on its volume"),
 			"%s of the data is being deleted since %s", name, x.ageOf(*c.DeletionTimestamp))}
 	}
 	return nil
 }
 
-// examineDataPV: it stays whatever becomes of their claim.
+// examineDataPV of an instance that lives: it has to stay whatever becomes of its PVC.
 func (x *exam) examineDataPV(s *instance.State) []Finding {
 	v := s.DataPV
 	switch {
@@ -205,7 +205,7 @@ func (x *exam) examineDataPV(s *instance.State) []Finding {
 		return []Finding{wrongFinding("bring it back, from the storage's own snapshots for example: until then nothing is started and nothing is released",
 			"PersistentVolume %s, which holds the data, is gone", s.XR.Status.Volume)}
 	case v == nil || v.Status.Phase != corev1.VolumeBound && (s.DataPVC == nil || s.DataPVC.Status.Phase != corev1.ClaimBound):
-		return nil // It is latched when it is bound.
+		return nil // It is retained when it is bound.
 	}
 	out := x.examineRetained(v, "the data")
 	if uid := xrOf(v); uid != s.XR.GetUID() {
@@ -226,12 +226,12 @@ func (x *exam) endangeredData(s *instance.State) []Finding {
 	return x.examineRetained(s.DataPV, "the data")
 }
 
-// examineRetained: such volumes have Retain and our finalizer.
+// examineRetained of a volume that has to stay: it needs Retain and our finalizer.
 func (x *exam) examineRetained(v *corev1.PersistentVolume, what string) []Finding {
 	var out []Finding
 	if p := v.Spec.PersistentVolumeReclaimPolicy; p != corev1.PersistentVolumeReclaimRetain {
 		out = append(out, wrongFinding(fmt.Sprintf(`kubectl patch pv %s --patch '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`, v.Name),
-			"PersistentVolume %s with %s has the reclaim policy %s: whoever deletes its claim deletes it", v.Name, what, p))
+			"PersistentVolume %s with %s has the reclaim policy %s: whoever deletes its PersistentVolumeClaim deletes it", v.Name, what, p))
 	}
 	if !instance.HasFinalizer(v) {
 		out = append(out, wrongFinding(fmt.Sprintf(`kubectl patch pv %s --type=json --patch '[{"op":"add","path":"/metadata/finalizers/-","value":"%s"}]'`, v.Name, v1.Finalizer),

@@ -35,7 +35,7 @@ func (x *exam) lostLives(p *patient) []Finding {
 	return out
 }
 
-// explainRescue of what a holder has.
+// explainRescue of the data that a volume or PVC holds.
 func (x *exam) explainRescue(p *patient, holder string, uid types.UID) Finding {
 	r := p.recordOf(uid)
 	if r == nil {
@@ -83,7 +83,8 @@ func volumeName(v *corev1.PersistentVolume) string {
 	return v.Name
 }
 
-// unfinishedRecord, by how long it is.
+// unfinishedRecord of a backup that is not proven: whether that is wrong depends on how
+// long it has been so.
 func (x *exam) unfinishedRecord(r *v1.MySQLBackup) Finding {
 	phase := r.Status.Phase
 	if phase == "" {
@@ -105,7 +106,7 @@ func (x *exam) unfinishedRecord(r *v1.MySQLBackup) Finding {
 
 // examineLeftovers is what belongs to no instance.
 func (x *exam) examineLeftovers() []Finding {
-	out := x.claimlessVolumes()
+	out := x.xrsWithoutClaim()
 	for i := range x.Volumes {
 		if v := &x.Volumes[i]; instance.HasFinalizer(v) && !x.isKnown(v) {
 			out = append(out, wrongFinding("see what it is: kubectl get pv "+v.Name+" --output yaml",
@@ -121,8 +122,8 @@ func (x *exam) examineLeftovers() []Finding {
 	return append(append(out, x.examinePasswords()...), x.examineJobs()...)
 }
 
-// claimlessVolumes: XRs without a claim are not looked after.
-func (x *exam) claimlessVolumes() []Finding {
+// xrsWithoutClaim: an XR that was made without a claim is looked after by nobody.
+func (x *exam) xrsWithoutClaim() []Finding {
 	var out []Finding
 	for _, xr := range x.XRs {
 		if xr.Spec.ClaimRef == nil {

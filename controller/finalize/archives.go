@@ -52,7 +52,7 @@ type ArchiveStep struct {
 //	deleted, with the word for that ──▶ the archive goes ─▶ note and password go ─▶ the record goes
 //	asked for, or made without status ▶ the record is what the note says
 //
-// As long as the life of a record goes on, that deals with it.
+// A record whose life goes on is that life's affair.
 func NextOfArchives(a *instance.Archives) []ArchiveStep {
 	var out []ArchiveStep
 	add := func(step ArchiveStep) {
@@ -102,7 +102,7 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	return ArchiveStep{Action: NoOp}
 }
 
-// noteIsOf this very record, and says the same.
+// noteIsOf is true if a note is of this very record, and says the same.
 func noteIsOf(n *instance.Note, r *v1.MySQLBackup) bool {
 	if n == nil || n.Unreadable {
 		return false
@@ -159,7 +159,7 @@ func eraseArchive(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 		return waitFor(r, watch, fmt.Sprintf("Job %s/%s, which removes the archive, does not run: %s", j.Namespace, j.Name, j.PodFailure))
 	case at == nil:
 		return ArchiveStep{Action: Wait, After: glance}
-	case j.Annotations[annotationErases] != whatItErases(a.Claim):
+	case j.Annotations[annotationErases] != whatItErases(a.PVC):
 		return ArchiveStep{Action: RetryErase} // It was at work on another volume.
 	case succeeded:
 		return ArchiveStep{Action: Erased, Message: fmt.Sprintf("The archive of backup %q is gone", r.Name)}
@@ -181,7 +181,7 @@ func waitFor(r *v1.MySQLBackup, after time.Duration, why string) ArchiveStep {
 // whyUnreachable says why no Job can get at the archive of a record, or must not yet;
 // empty where one can.
 func whyUnreachable(a *instance.Archives, r *v1.MySQLBackup) string {
-	i, archive, c, v := r.Spec.Instance, r.Spec.Archive, a.Claim, a.VolumeOf(r)
+	i, archive, c, v := r.Spec.Instance, r.Spec.Archive, a.PVC, a.VolumeOf(r)
 	claim := i.Namespace + "/" + a.Life.BackupPVCName()
 	switch {
 	case whoRestores(a, r) != "":

@@ -104,7 +104,7 @@ func (k *keepsake) archives() *instance.Archives {
 		records = append(records, *k.record)
 	}
 	a := instance.ArchivesOf(key(), records, []metav1.PartialObjectMetadata{{ObjectMeta: k.volume.ObjectMeta}})
-	a.Volumes[0].Spec, a.Now, a.Lives, a.Claim, a.Erasing = k.volume.Spec, now, k.lives, k.claim, map[string]*instance.Job{}
+	a.Volumes[0].Spec, a.Now, a.Lives, a.PVC, a.Erasing = k.volume.Spec, now, k.lives, k.claim, map[string]*instance.Job{}
 	if k.job != nil {
 		a.Erasing[k.record.Name] = &instance.Job{Job: k.job}
 	}

@@ -66,7 +66,8 @@ func decideBackup(s *instance.State) Step {
 	return step
 }
 
-// backupSucceeded is true for a Job that nobody removes, with the time of its end.
+// backupSucceeded is true, with the time of its end, for a Job that has succeeded and that
+// nobody removes.
 func backupSucceeded(j *instance.Job) (at time.Time, ok bool) {
 	if j == nil || j.DeletionTimestamp != nil {
 		return time.Time{}, false
@@ -78,8 +79,8 @@ func backupSucceeded(j *instance.Job) (at time.Time, ok bool) {
 	return end.Time, true
 }
 
-// freeUnmountablePVC where data cannot be backed up by a Job beside it. What can be made
-// reachable again is.
+// freeUnmountablePVC is what to do about data that no Job can mount: what can be made
+// reachable again is, and for the rest it takes a person.
 func freeUnmountablePVC(s *instance.State) (Step, bool) {
 	if step, open := makeDataReachable(s); open {
 		return step, true
@@ -161,7 +162,7 @@ func retryBackup(s *instance.State, at time.Time, why string) Step {
 	return step
 }
 
-// whyNoRoom is a failure in words, with what to do if it was the volume's room.
+// whyNoRoom is a backup's failure in words, with what to do if the volume had no room.
 func whyNoRoom(s *instance.State) string {
 	why, j, c := failureOf(s.Backup), s.Backup, s.BackupPVC
 	switch {

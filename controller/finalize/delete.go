@@ -47,7 +47,7 @@ func decideDelete(s *instance.State) Step {
 // needsBackup is true if there may be data that only this instance has.
 func needsBackup(s *instance.State) bool { return !hasProvenBackup(s) && backupSkippedBecause(s) == "" }
 
-// hasProvenBackup is true if a backup of this life of the instance is.
+// hasProvenBackup is true if the backup of this life is proven.
 func hasProvenBackup(s *instance.State) bool {
 	r := s.Record()
 	return r != nil && r.IsProven()
@@ -69,18 +69,18 @@ func backupSkippedBecause(s *instance.State) string {
 }
 
 // mustMarkNoData is true if what says that the data may go, goes before the rest: the
-// claim that never had a volume, or the volume of a life that lost its XR.
+// PVC that never had a volume, or the volume of a life that lost its XR.
 func mustMarkNoData(s *instance.State) bool {
 	return s.Orphaned && (s.DataPVC != nil || s.OriginalPVC != nil) || s.XR.Status.Started && !s.Orphaned && wasNeverBound(s)
 }
 
-// isMarkedNoData is true if it was found out after the fence.
+// isMarkedNoData is true if it was found out after the fence that there is nothing to lose.
 func isMarkedNoData(s *instance.State) bool {
 	return s.XR.GetAnnotations()[v1.AnnotationNothingToLose] == string(s.XR.GetUID())
 }
 
-// wasNeverBound is true if there never was a volume. A claim that waits for one says
-// so; without a claim, it is an instance that never started.
+// wasNeverBound is true if there never was a volume. A PVC that waits for one says
+// so; without a PVC, it is an instance that never started.
 func wasNeverBound(s *instance.State) bool {
 	c := s.DataPVC
 	if s.OriginalPVC != nil {
@@ -93,7 +93,8 @@ func wasNeverBound(s *instance.State) bool {
 }
 
 // stopForBackup fences the data: after it no write can be acknowledged. It is looked at before
-// every later step, and holds until the data is released.
+// every later step, and holds until the data is released. Crossplane must have finished first:
+// it could make again what is stopped here.
 func stopForBackup(s *instance.State) (step Step, open bool) {
 	stopping := Step{Action: Wait, After: glance, Phase: PhaseStopping}
 	d := s.Deployment

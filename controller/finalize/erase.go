@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
 )
 
-// annotationErases of a Job names the claim that it mounts and the volume that this
+// annotationErases of a Job names the PVC that it mounts and the volume that this
 // was bound to: its end counts for no other.
 const annotationErases = v1.Group + "/erases"
 
@@ -35,9 +35,9 @@ func eraseJob(a *instance.Archives, r *v1.MySQLBackup, v *corev1.PersistentVolum
 	j := job.New(life, life.Namespace, life.EraseJobName(), v1.ComponentErase, corev1.PodSpec{
 		SecurityContext: job.PodSecurity(onNode),
 		Containers:      []corev1.Container{c},
-		Volumes:         []corev1.Volume{job.ClaimVolume("backup", a.Claim.Name)},
+		Volumes:         []corev1.Volume{job.PVCVolume("backup", a.PVC.Name)},
 	})
-	j.Annotations[annotationErases] = whatItErases(a.Claim)
+	j.Annotations[annotationErases] = whatItErases(a.PVC)
 	return j
 }
 
@@ -96,7 +96,8 @@ func (p *Performer) retryErase(ctx context.Context, a *instance.Archives, step A
 	return p.deleteObject(ctx, a.Erasing[step.Record.Name].Job, metav1.DeletePropagationForeground)
 }
 
-// erased archives take all along that was kept for them, the record last.
+// erased lets go all that was kept for an archive that is gone, and the record last: the rest
+// is found by it after a crash.
 func (p *Performer) erased(ctx context.Context, a *instance.Archives, step ArchiveStep) error {
 	if err := p.removeKept(ctx, a.Notes, step.Record.Name); err != nil {
 		return err

@@ -28,10 +28,10 @@ func foreignNote(s *instance.State) bool {
 	})
 }
 
-// adoptBackupPV of an earlier namespace, if the function chose a
-// backup on it. An empty volume that is in its place gives way:
+// adoptBackupPV of an earlier namespace, if the function chose a backup on it. An empty
+// volume that is in its place gives way:
 //
-//	the empty volume is released ─▶ its claim goes ─▶ so does the restore that ran on it ─▶ the other volume is this namespace's
+//	the empty volume is released ─▶ its PVC goes ─▶ so does the restore that ran on it ─▶ the other volume is this namespace's
 func adoptBackupPV(s *instance.State) (step Step, open bool) {
 	c, v := s.BackupPVC, s.EarlierBackupPV
 	if v == nil || hasBackups(s) {
@@ -64,8 +64,8 @@ func hasBackups(s *instance.State) bool {
 	return slices.ContainsFunc(s.Records, func(r v1.MySQLBackup) bool { return s.Here(&r) })
 }
 
-// restoreHasNoArchive is true for one that looks for its archive on the volume that is in the way.
-// The function makes it again when it is gone.
+// restoreHasNoArchive is true for a restore that looks for its archive on the volume that is
+// in the way. The function makes its Job again when that is gone.
 func restoreHasNoArchive(s *instance.State) bool {
 	switch j := s.Restore; {
 	case j == nil:
@@ -82,9 +82,9 @@ func jobHasFailed(j *batchv1.Job) bool {
 	return at != nil && !succeeded
 }
 
-// releaseBackupPV that nothing was ever written to. Its claim forgets it
-// first, so that it is kept again if the way is not gone to its end. One in a
-// folder has no class that would remove it, and goes with the XR.
+// releaseBackupPV that nothing was ever written to. Its PVC forgets it first, so that it is
+// retained again if it does not give way after all. One in a folder has no class that would
+// remove it, and goes with the XR.
 func (p *Performer) releaseBackupPV(ctx context.Context, s *instance.State, _ Step) error {
 	c, v := s.BackupPVC, s.BackupPV
 	if c != nil && c.Annotations[annotationLatched] != "" {
@@ -102,7 +102,7 @@ func (p *Performer) releaseBackupPV(ctx context.Context, s *instance.State, _ St
 }
 
 // adoptBackupPV is one write: before it the volume is the earlier namespace's, after it
-// this one's, with nothing left to do but what any volume without a claim needs.
+// this one's, with nothing left to do but what any volume without a PVC needs.
 func (p *Performer) adoptBackupPV(ctx context.Context, s *instance.State, _ Step) error {
 	v := s.EarlierBackupPV
 	return p.updateObject(ctx, v, func() {

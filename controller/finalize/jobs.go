@@ -71,7 +71,7 @@ func pruneJob(s *instance.State, image string, records []client.Object) *batchv1
 	return j
 }
 
-// agentMemory that the agent needs: 128 MiB are never reached.
+// agentMemory is reserved for the agent, which never needs all of it.
 const agentMemory = "128Mi"
 
 // agentJob runs the agent beside the volumes, each mounted under its name.
@@ -90,11 +90,11 @@ func agentJob(s *instance.State, image, name, component string, command []string
 }
 
 func dataPodVolume(s *instance.State) corev1.Volume {
-	return job.ClaimVolume(volumeData, s.JobLocation().Data)
+	return job.PVCVolume(volumeData, s.JobLocation().Data)
 }
 
 func backupPodVolume(s *instance.State) corev1.Volume {
-	return job.ClaimVolume(volumeBackup, s.JobLocation().Backup)
+	return job.PVCVolume(volumeBackup, s.JobLocation().Backup)
 }
 
 // serverImage that wrote the data.
@@ -119,8 +119,9 @@ func dataAnnotation(s *instance.State, key string) string {
 	return ""
 }
 
-// identityLabels of a data volume: what must be known of it when claim and XR are gone.
-func identityLabels(s *instance.State) map[string]string {
+// identityAnnotations are the annotations of a data volume that say what must be known of it when
+// claim and XR are gone.
+func identityAnnotations(s *instance.State) map[string]string {
 	a := job.Annotations(s.Life)
 	a[v1.AnnotationImage] = serverImage(s)
 	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())

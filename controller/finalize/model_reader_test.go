@@ -344,7 +344,7 @@ func (l modelLife) objects(n int, required bool) []client.Object {
 	}
 	if l.pod {
 		p := &corev1.Pod{ObjectMeta: meta, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-		p.Spec.Volumes = []corev1.Volume{job.ClaimVolume("data", life.DataPVCName())}
+		p.Spec.Volumes = []corev1.Volume{job.PVCVolume("data", life.DataPVCName())}
 		out = append(out, p)
 	}
 	if l.pv {
@@ -460,7 +460,7 @@ func (l modelLife) restoreObjects(n int) []client.Object {
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.RestoreJobName(), UID: types.UID("restore-" + uidOf(n)), Labels: life.Labels()}}
 	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restore-" + uidOf(n), Labels: life.Labels(), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
-	p.Spec.Volumes = []corev1.Volume{job.ClaimVolume("data", life.DataPVCName())}
+	p.Spec.Volumes = []corev1.Volume{job.PVCVolume("data", life.DataPVCName())}
 	p.Status.Phase = corev1.PodSucceeded
 	return []client.Object{j, p}
 }
@@ -479,8 +479,8 @@ func (l modelLife) jobObjects(n int) []client.Object {
 	if l.jobPlace != atHome {
 		mounts = lifeOf(n).RescueName("data")
 	}
-	p.Spec.Volumes = []corev1.Volume{job.ClaimVolume("data", mounts)}
-	j.Spec.Template.Spec.Volumes = []corev1.Volume{job.ClaimVolume(volumeData, mounts), job.ClaimVolume(volumeBackup, "backups")}
+	p.Spec.Volumes = []corev1.Volume{job.PVCVolume("data", mounts)}
+	j.Spec.Template.Spec.Volumes = []corev1.Volume{job.PVCVolume(volumeData, mounts), job.PVCVolume(volumeBackup, "backups")}
 	j.Annotations = map[string]string{annotationPVCs: l.jobPVCs()}
 	if !l.jobDone {
 		return []client.Object{j, p}

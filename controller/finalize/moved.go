@@ -60,7 +60,7 @@ func hasMoved(s *instance.State, j *instance.Job) bool {
 }
 
 // isGoing is true for a PersistentVolumeClaim that is being deleted. No new pod
-// can mount it, and it goes when no pod that a node was found for has it, not even
+// can mount it, and it stays as long as a pod that a node was found for has it, even
 // one that has ended.
 func isGoing(pvc *corev1.PersistentVolumeClaim) bool {
 	return pvc != nil && pvc.DeletionTimestamp != nil
@@ -76,7 +76,7 @@ func isRunning(j *instance.Job) bool {
 	return false
 }
 
-// freePVC ends a restore that has ended but for its Job, whose pods hold the
+// freePVC deletes the Job of a restore that has ended: until then its pods hold the
 // PersistentVolumeClaims that they had.
 func freePVC(s *instance.State) (Step, bool) {
 	if s.Restore == nil || s.Restore.DeletionTimestamp != nil {

@@ -179,7 +179,7 @@ func isDataPVMarked(s *instance.State) bool {
 	if !instance.HasFinalizer(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || v.Annotations[v1.AnnotationReclaimPolicy] == "" {
 		return false
 	}
-	for key, want := range identityLabels(s) {
+	for key, want := range identityAnnotations(s) {
 		if v.Annotations[key] != want {
 			return false
 		}

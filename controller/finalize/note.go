@@ -23,7 +23,8 @@ import (
 //
 // From the note on nothing but the note is asked: a record that is gone is made again.
 
-// writeIndex of a backup of a dying life that its volume says is proven.
+// writeIndex makes the record say what the volume knows already: the backup of this dying
+// life is proven.
 func writeIndex(s *instance.State) Step {
 	step := Step{Action: MarkProven, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
 	if s.Record() == nil {
@@ -32,7 +33,7 @@ func writeIndex(s *instance.State) Step {
 	return step
 }
 
-// noteBackup on the volume that the claim of the Job was bound to.
+// noteBackup on the volume that the Job's PVC is bound to.
 func (p *Performer) noteBackup(ctx context.Context, s *instance.State, _ Step) error {
 	c, v := s.BackupPVC, &corev1.PersistentVolume{}
 	if err := p.Reader.Get(ctx, client.ObjectKey{Name: c.Spec.VolumeName}, v); err != nil {
@@ -125,7 +126,7 @@ func (p *Performer) recreateBackup(ctx context.Context, s *instance.State, _ Ste
 	return p.makeRecord(ctx, s.OwnNote())
 }
 
-// makeRecord again, of what a note says. The next look proves it.
+// makeRecord again, from what a note says. The next look proves it.
 func (p *Performer) makeRecord(ctx context.Context, n *instance.Note) error {
 	i := n.Spec.Instance
 	life := v1.Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
@@ -134,8 +135,8 @@ func (p *Performer) makeRecord(ctx context.Context, n *instance.Note) error {
 	return p.createObject(ctx, r)
 }
 
-// deleteUnprovenBackup, a record that was announced and will never be proven. It is deleted
-// first: a crash in between leaves it to the next step.
+// deleteUnprovenBackup deletes a record that was announced and will never be proven. Its
+// finalizer goes at the next look, so that a crash in between leaves only that to do.
 func (p *Performer) deleteUnprovenBackup(ctx context.Context, _ *instance.State, step Step) error {
 	for _, r := range step.Targets {
 		if err := p.dropRecord(ctx, r); err != nil {
@@ -178,7 +179,7 @@ func (p *Performer) condemn(ctx context.Context, r client.Object) error {
 	})
 }
 
-// removeKept is what was kept for an archive that is gone: its note and its password.
+// removeKept removes what was kept for an archive that is gone: its note and its password.
 func (p *Performer) removeKept(ctx context.Context, notes []instance.Note, name string) error {
 	if err := p.removeNote(ctx, notes, name); err != nil {
 		return err

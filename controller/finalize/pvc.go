@@ -18,8 +18,8 @@ import (
 // a handle. One that is being deleted cannot be mounted by a new pod and cannot be
 // brought back: it is let go when nothing uses it, and made again on its volume.
 
-// replaceDeletedPVC of a living instance. The server stops for
-// it; the function makes the claim again.
+// replaceDeletedPVC of a living instance. Its volume is retained first, or it would go with
+// the PVC; then the server stops, and the function makes the PVC again.
 func replaceDeletedPVC(s *instance.State) Step {
 	c := s.DataPVC
 	switch {
@@ -41,15 +41,15 @@ func replaceDeletedPVC(s *instance.State) Step {
 	return deletePVC(c, Step{})
 }
 
-// makeDataReachable where its PVC is not fit for a Job, or is where no Job can run: its
-// volume gets another claim.
+// makeDataReachable where the data's PVC is not fit for a Job, or is where no Job can run: the
+// volume gets another PVC. One that is not retained would go with the PVC that it has.
 func makeDataReachable(s *instance.State) (step Step, open bool) {
-	step = Step{Phase: PhaseBackingUp, Message: fmt.Sprintf("Volume %q gets a claim at %s/%s, to be backed up", volumeName(s), s.JobLocation().Namespace, s.JobLocation().Data)}
+	step = Step{Phase: PhaseBackingUp, Message: fmt.Sprintf("Volume %q gets PersistentVolumeClaim %s/%s, to be backed up", volumeName(s), s.JobLocation().Namespace, s.JobLocation().Data)}
 	switch c := s.DataPVC; {
 	case !s.IsDataPVRetained() || s.PVCNameConflict:
 		return Step{}, false
 	case c != nil && c.DeletionTimestamp != nil && len(jobsOnData(s)) > 0:
-		// Their pods hold the claim, or wait for it in vain.
+		// Their pods hold the PVC, or wait for it in vain.
 		step, _ = deleteAndWait(jobsOnData(s))
 		step.Phase, step.Message = PhaseBackingUp, "Backing up the data: trying again"
 	case s.OriginalPVC != nil:
@@ -66,7 +66,7 @@ func makeDataReachable(s *instance.State) (step Step, open bool) {
 	return step, true
 }
 
-// jobsOnData are the Jobs of this life that mount the data PVC.
+// jobsOnData are the Jobs of this life, which mount the data PVC, the backup PVC or both.
 func jobsOnData(s *instance.State) []client.Object {
 	var out []client.Object
 	for _, j := range []*instance.Job{s.Backup, s.Wipe, s.Prune} {
@@ -77,7 +77,7 @@ func jobsOnData(s *instance.State) []client.Object {
 	return out
 }
 
-// deletePVC deletes a claim, drops its finalizer, and waits until it is gone.
+// deletePVC deletes a PVC, drops its finalizer, and waits until it is gone.
 func deletePVC(c *corev1.PersistentVolumeClaim, step Step) Step {
 	step.Action, step.Targets = DeletePVC, []client.Object{c}
 	if c.DeletionTimestamp != nil && !instance.HasFinalizer(c) {
@@ -106,8 +106,8 @@ func (p *Performer) unfenceServer(ctx context.Context, s *instance.State, _ Step
 	return p.Status(ctx, s.XR, map[string]any{"deletion": nil})
 }
 
-// deletePVC and let it go. It is deleted first: a crash in between leaves it to
-// the next step, not to Crossplane.
+// deletePVC deletes a PVC, and drops its finalizer at the next look. It is deleted first: a
+// crash in between leaves it to the next step, not to Crossplane.
 func (p *Performer) deletePVC(ctx context.Context, _ *instance.State, step Step) error {
 	for _, c := range step.Targets {
 		if c.GetDeletionTimestamp() == nil {
@@ -120,7 +120,7 @@ func (p *Performer) deletePVC(ctx context.Context, _ *instance.State, step Step)
 	return nil
 }
 
-// reserveDataPV makes the volume one for the claim that is wanted now, and for no other.
+// reserveDataPV makes the volume one for the PVC that is wanted now, and for no other.
 func (p *Performer) reserveDataPV(ctx context.Context, s *instance.State, _ Step) error {
 	return p.updateObject(ctx, s.DataPV, func() { s.DataPV.Spec.ClaimRef = reservedFor(s.JobLocation().Namespace, s.JobLocation().Data) })
 }

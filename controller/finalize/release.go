@@ -11,13 +11,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// decideRelease of what the instance held, the data last but one and the name last. The
-// data volume's finalizer says whether it was wiped: it goes right after.
+// decideRelease of what the instance held, its XR last; the name is free after that. The data
+// volume's finalizer goes right after the wipe, and so says that it was done. The Job that did
+// it goes after that, or the wipe would begin anew.
 func decideRelease(s *instance.State, why string) Step {
 	steps := []func(*instance.State) (Step, bool){pruneBackups, wipeHostPath, releaseDataPV, deleteJobs, releaseDataPVC, deleteRescueBackupPVC, deleteLeftovers, deleteUnprovenBackup, deleteUnusedPassword}
 	switch {
 	case s.Orphaned && (s.DataPVC != nil || s.OriginalPVC != nil):
-		// What is left of it is found by the claim.
+		// What is left of it is found by its PVC, which goes last.
 		steps = []func(*instance.State) (Step, bool){pruneBackups, wipeHostPath, releaseDataPV, deleteJobs, deleteRescueBackupPVC, deleteLeftovers, deleteUnprovenBackup, deleteUnusedPassword, releaseDataPVC}
 	case s.Orphaned:
 		// Or by the volume.
@@ -121,7 +122,7 @@ func backupsToPrune(s *instance.State) []client.Object {
 	return out
 }
 
-// wipeHostPath empties a hostPath folder, which nobody else empties.
+// wipeHostPath has the folder of a hostPath volume emptied: nobody else does it.
 func wipeHostPath(s *instance.State) (Step, bool) {
 	if !canMountData(s) || !s.HostPath() {
 		return Step{}, false
@@ -151,7 +152,7 @@ func wipeHostPath(s *instance.State) (Step, bool) {
 	return Step{Action: Wait, After: pause, Message: "The volume's folder could not be emptied, which is tried again: " + failureOf(s.Wipe)}, true
 }
 
-// releaseDataPV the data volume.
+// releaseDataPV gives the data volume up. A prune that failed is told, and holds nothing up.
 func releaseDataPV(s *instance.State) (Step, bool) {
 	step := Step{Action: ReleaseDataPV}
 	if j := s.Prune; j != nil {
@@ -162,10 +163,10 @@ func releaseDataPV(s *instance.State) (Step, bool) {
 	return step, s.DataPV != nil && instance.HasFinalizer(s.DataPV)
 }
 
-// deleteJobs go with their pods: also a completed pod keeps its volumes.
+// deleteJobs deletes this life's Jobs with their pods: even a completed pod holds its PVCs.
 func deleteJobs(s *instance.State) (Step, bool) { return deleteAndWait(jobsOnData(s)) }
 
-// releaseDataPVC of the data, and the one that it had before.
+// releaseDataPVC lets the data PVC go, and before it the one that the data had earlier.
 func releaseDataPVC(s *instance.State) (Step, bool) {
 	if s.OriginalPVC != nil {
 		return deletePVC(s.OriginalPVC, Step{}), true
@@ -179,7 +180,8 @@ func releaseDataPVC(s *instance.State) (Step, bool) {
 	return Step{Action: Wait, After: glance}, true
 }
 
-// deleteRescueBackupPVC the volume of the backups: the claim that a rescue had goes.
+// deleteRescueBackupPVC deletes the PVC that a rescue had on the backup volume, which the
+// next life binds again.
 func deleteRescueBackupPVC(s *instance.State) (Step, bool) {
 	c := s.BackupPVC
 	if c == nil || c.Namespace == s.Life.Namespace {
@@ -188,8 +190,8 @@ func deleteRescueBackupPVC(s *instance.State) (Step, bool) {
 	return deleteAndWait([]client.Object{c})
 }
 
-// deleteLeftovers of what was made, which the garbage collector would leave to an orphaning
-// deletion.
+// deleteLeftovers deletes what else was made for the instance. After an orphaning deletion
+// the garbage collector would leave it.
 func deleteLeftovers(s *instance.State) (Step, bool) { return deleteAndWait(s.Leftovers) }
 
 // deleteAndWait deletes what is not being deleted yet, and waits for all of it.
@@ -200,8 +202,8 @@ func deleteAndWait(objects []client.Object) (Step, bool) {
 	return Step{Action: Wait, After: glance}, len(objects) > 0
 }
 
-// deleteUnprovenBackup that was announced and will never be proven: it would keep the next
-// instance of this name from starting.
+// deleteUnprovenBackup deletes a record that was announced and will never be proven: it would
+// keep the next instance of this name from starting.
 func deleteUnprovenBackup(s *instance.State) (Step, bool) {
 	r := s.Record()
 	if r == nil || hasProvenBackup(s) {

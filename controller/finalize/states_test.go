@@ -62,7 +62,7 @@ func running(changes ...change) *instance.State {
 	s.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
 	s.XR.Spec.StorageSize, s.XR.Spec.DeletionPolicy = new("1Gi"), v1.DeletionBackup
 	s.Claim.Spec = s.XR.Spec
-	s.DataPV.Annotations = identityLabels(s)
+	s.DataPV.Annotations = identityAnnotations(s)
 	s.DataPV.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
 	return apply(s, changes)
 }

@@ -17,7 +17,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// createBackupPVC, or the claim of one that lost its own.
+// createBackupPVC makes the backup PVC, or another one for a volume that has lost its own. The
+// volume is made or reserved first: after a crash in between the PVC is still to be made. The
+// other way round it would wait for its volume for ever.
 func (p *Performer) createBackupPVC(ctx context.Context, s *instance.State, _ Step) error {
 	switch v := s.BackupPV; {
 	case v != nil:
@@ -32,7 +34,8 @@ func (p *Performer) createBackupPVC(ctx context.Context, s *instance.State, _ St
 	return p.createObject(ctx, backupPVC(s, p.BackupClass))
 }
 
-// retainBackupPV makes the volume outlive its claim, and say whose it is.
+// retainBackupPV makes the volume outlive its PVC, and say whose it is. The PVC's annotation,
+// which says that this is done, is written last.
 func (p *Performer) retainBackupPV(ctx context.Context, s *instance.State, _ Step) error {
 	v, c := &corev1.PersistentVolume{}, s.BackupPVC
 	if err := p.Reader.Get(ctx, client.ObjectKey{Name: c.Spec.VolumeName}, v); err != nil {
@@ -72,8 +75,8 @@ func (p *Performer) deleteBackupPVC(ctx context.Context, s *instance.State, _ St
 	return client.IgnoreNotFound(p.Client.Delete(ctx, c.DeepCopy(), asRead))
 }
 
-// setNodeAffinity the volumes to the node that the data is on, the data's last: then both
-// are.
+// setNodeAffinity pins the volumes to the node that the data is on, the data's last: once that
+// is pinned nobody looks for the node any more.
 func (p *Performer) setNodeAffinity(ctx context.Context, s *instance.State, _ Step) error {
 	if c := s.BackupPVC; c != nil && c.Spec.VolumeName != "" {
 		v := &corev1.PersistentVolume{}
@@ -89,17 +92,17 @@ func (p *Performer) setNodeAffinity(ctx context.Context, s *instance.State, _ St
 	return p.updateObject(ctx, s.DataPV, func() { s.DataPV.Spec.NodeAffinity = onNode(s.Node) })
 }
 
-// retainDataPV the data volume: it stays whatever becomes of its claim.
+// retainDataPV makes the data volume stay whatever becomes of its PVC, and say whose it is.
 func (p *Performer) retainDataPV(ctx context.Context, s *instance.State, _ Step) error {
 	v := s.DataPV
 	return p.updateObject(ctx, v, func() {
 		retainPV(v)
-		setLabelsAndAnnotations(v, s.Life.Labels(), identityLabels(s))
+		setLabelsAndAnnotations(v, s.Life.Labels(), identityAnnotations(s))
 	})
 }
 
-// retainPV a volume whatever becomes of its claim. It remembers the policy that it
-// had.
+// retainPV keeps a volume whatever becomes of its PVC. It remembers the reclaim policy that it
+// had, and only once: the second time that would be Retain.
 func retainPV(v *corev1.PersistentVolume) {
 	if v.Annotations[v1.AnnotationReclaimPolicy] == "" {
 		setAnnotation(v, v1.AnnotationReclaimPolicy, string(v.Spec.PersistentVolumeReclaimPolicy))
@@ -108,7 +111,7 @@ func retainPV(v *corev1.PersistentVolume) {
 	controllerutil.AddFinalizer(v, v1.Finalizer)
 }
 
-// unretainPV a volume: what its class says becomes of it.
+// unretainPV leaves a volume to the reclaim policy that it had.
 func unretainPV(v *corev1.PersistentVolume) {
 	if was := v.Annotations[v1.AnnotationReclaimPolicy]; was != "" {
 		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(was)
@@ -117,8 +120,8 @@ func unretainPV(v *corev1.PersistentVolume) {
 	controllerutil.RemoveFinalizer(v, v1.Finalizer)
 }
 
-// releaseDataPV to what its class says becomes of it. One in a folder has none,
-// and goes with the XR.
+// releaseDataPV leaves the data volume to the reclaim policy that it had. One in a folder has
+// no class that would remove it, and goes with the XR.
 func (p *Performer) releaseDataPV(ctx context.Context, s *instance.State, _ Step) error {
 	v := s.DataPV
 	return p.updateObject(ctx, v, func() {
@@ -129,8 +132,8 @@ func (p *Performer) releaseDataPV(ctx context.Context, s *instance.State, _ Step
 	})
 }
 
-// addOwnerXR an XR, by the garbage collector, also if that is gone already. An
-// orphaning deletion has taken what said so.
+// addOwnerXR makes an XR the owner of a volume, so that the garbage collector takes it along,
+// also if the XR is gone already. An orphaning deletion has taken the reference that was there.
 func addOwnerXR(v *corev1.PersistentVolume, xr *instance.Composite) {
 	if slices.ContainsFunc(v.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == xr.GetUID() }) {
 		return
@@ -140,7 +143,7 @@ func addOwnerXR(v *corev1.PersistentVolume, xr *instance.Composite) {
 	})
 }
 
-// releaseDataPVC of the data.
+// releaseDataPVC lets the data PVC go, as deletePVC does.
 func (p *Performer) releaseDataPVC(ctx context.Context, s *instance.State, _ Step) error {
 	return p.deletePVC(ctx, s, Step{Targets: []client.Object{s.DataPVC}})
 }
@@ -149,7 +152,7 @@ func setAnnotation(o client.Object, key, value string) {
 	setLabelsAndAnnotations(o, nil, map[string]string{key: value})
 }
 
-// setLabelsAndAnnotations an object with labels and annotations.
+// setLabelsAndAnnotations adds labels and annotations to those of an object.
 func setLabelsAndAnnotations(o client.Object, labels, annotations map[string]string) {
 	l, a := maps.Clone(o.GetLabels()), maps.Clone(o.GetAnnotations())
 	if l == nil {

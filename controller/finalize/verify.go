@@ -17,7 +17,7 @@ func isUnverified(s *instance.State) bool {
 		!meta.IsStatusConditionTrue(s.Record().Status.Conditions, v1.ConditionRestorable)
 }
 
-// waitForRestoreTest is somebody else's work: its word is waited for.
+// waitForRestoreTest waits for the word of the restore test, which is package verify's work.
 func waitForRestoreTest(s *instance.State) Step {
 	r := s.Record()
 	c := meta.FindStatusCondition(r.Status.Conditions, v1.ConditionRestorable)

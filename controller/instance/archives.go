@@ -29,8 +29,8 @@ type Archives struct {
 	Notes   []Note
 	// Volumes that hold backups of the instance.
 	Volumes []corev1.PersistentVolume
-	// Backup PVC in the instance's own namespace; nil where it is gone.
-	Claim *corev1.PersistentVolumeClaim
+	// PVC is the backup PVC in the instance's own namespace; nil where it is gone.
+	PVC *corev1.PersistentVolumeClaim
 	// Erasing are the Jobs that remove archives, by the names of their records.
 	Erasing map[string]*Job
 }
@@ -51,14 +51,14 @@ func (g *Gatherer) Archives(ctx context.Context, k Key) (*Archives, error) {
 	if a.Volumes, err = g.backupPVs(ctx, a.Life); err != nil {
 		return nil, err
 	}
-	if a.Claim, err = g.readPVC(ctx, k.Namespace, a.Life.BackupPVCName()); err != nil {
+	if a.PVC, err = g.readPVC(ctx, k.Namespace, a.Life.BackupPVCName()); err != nil {
 		return nil, err
 	}
 	a.sortNotes()
 	return a, g.readEraseJobs(ctx, a)
 }
 
-// ArchivesOf an instance in short: without its lives, Jobs and claims. It tells where
+// ArchivesOf an instance in short: without its lives, Jobs and PVCs. It tells where
 // there is nothing to do.
 func ArchivesOf(k Key, records []v1.MySQLBackup, volumes []metav1.PartialObjectMetadata) *Archives {
 	a := &Archives{Life: k.Life(""), Records: records}
@@ -138,7 +138,7 @@ func (a *Archives) VolumeOf(r *v1.MySQLBackup) *corev1.PersistentVolume {
 	return nil
 }
 
-// LifeOf a record that has not ended, or nil.
+// LifeOf an XR; nil once it has ended.
 func (a *Archives) LifeOf(xr types.UID) *State {
 	for _, s := range a.Lives {
 		if s.XR != nil && s.XR.GetUID() == xr {

@@ -13,7 +13,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// readBackupPVs, which have a PVC, or a volume that an earlier claim was bound to.
+// readBackupPVs reads the backup PVC and its volume or, without a PVC, the volume that an
+// earlier one was bound to; and the one that an earlier namespace left, if it is to be adopted.
 func (g *Gatherer) readBackupPVs(ctx context.Context, s *State) error {
 	var err error
 	if s.BackupPVC, err = g.readPVC(ctx, s.JobLocation().Namespace, s.JobLocation().Backup); err != nil {
@@ -46,7 +47,8 @@ func (g *Gatherer) isStillBound(ctx context.Context, v *corev1.PersistentVolume)
 	return c != nil && c.UID == ref.UID, err
 }
 
-// backupPV of the claim, or of the instance in this very namespace.
+// backupPV that the backup PVC is bound to; without a PVC, the instance's volume for backups
+// of this very namespace.
 func (g *Gatherer) backupPV(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
 	switch c := s.BackupPVC; {
 	case c == nil:
@@ -63,8 +65,8 @@ func (g *Gatherer) backupPV(ctx context.Context, s *State) (*corev1.PersistentVo
 	return v, nil
 }
 
-// Bound is true if a volume says that it is a claim's. A claim may name any volume:
-// whoever may make claims must not get at another's.
+// Bound is true if a volume says that it is a PVC's. A PVC may name any volume:
+// whoever may make PVCs must not get at another's.
 func Bound(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 	ref := v.Spec.ClaimRef
 	return ref != nil && ref.Namespace == c.Namespace && ref.Name == c.Name && ref.UID == c.UID
@@ -84,7 +86,7 @@ func (g *Gatherer) findBackups(ctx context.Context, s *State, wanted func(*corev
 	return nil, nil //nolint:nilnil // No volume, and no error.
 }
 
-// backupsOf is true if a volume is, or was, bound to a claim that this instance
+// backupsOf is true if a volume is, or was, bound to a PVC that this instance
 // has for its backups: the usual one, or one of a rescue.
 func (s *State) backupsOf(v *corev1.PersistentVolume) bool {
 	ref := v.Spec.ClaimRef

@@ -2,11 +2,11 @@ package instance
 
 import v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 
-// A JobLocation is where the Jobs of a life run, and what they and the claims that
+// A JobLocation is where the Jobs of a life run, and what they and the PVCs that
 // they mount are called there.
 type JobLocation struct {
 	Namespace string
-	// Data and Backup are claims.
+	// Data and Backup are PVCs.
 	Data, Backup string
 	// BackupJob, WipeJob and PruneJob are Jobs.
 	BackupJob, WipeJob, PruneJob string

@@ -29,9 +29,9 @@ type Note struct {
 	Unreadable bool
 }
 
-// NotesOn a volume about backups of the instance. A label leads here, and what the
+// notesOn a volume about backups of the instance. A label leads here, and what the
 // note says decides.
-func NotesOn(v *corev1.PersistentVolume, of v1.Instance) []Note {
+func notesOn(v *corev1.PersistentVolume, of v1.Instance) []Note {
 	out := make([]Note, 0, len(v.Annotations))
 	for key, text := range v.Annotations {
 		name, ok := strings.CutPrefix(key, v1.AnnotationBackupPrefix)
@@ -60,7 +60,7 @@ func (n *Note) MakeRecord() string {
 	return fmt.Sprintf("kubectl annotate pv %s --overwrite %s=%s", n.Volume, v1.AnnotationMakeRecord, n.Name)
 }
 
-// Of is true if a record is that of the note, whichever of its name.
+// Of is true if a record is that of the note: it has its name, and is of the same life.
 func (n *Note) Of(r *v1.MySQLBackup) bool {
 	return n.Name == r.Name && (n.Unreadable || n.Spec.Instance.XR == r.Spec.Instance.XR)
 }
@@ -102,20 +102,20 @@ func (g *Gatherer) readNotes(ctx context.Context, s *State) error {
 }
 
 // readBoundNotes of the volume that is bound to the backup PVC: it is one
-// of theirs whatever its labels say.
+// for backups whatever its labels say.
 func (s *State) readBoundNotes() {
 	v := s.BackupPV
 	if v == nil || !s.needsRecords() || slices.ContainsFunc(s.Notes, func(n Note) bool { return n.Volume == v.Name }) {
 		return
 	}
-	s.Notes = newestNotesFirst(append(s.Notes, NotesOn(v, s.Life)...))
+	s.Notes = newestNotesFirst(append(s.Notes, notesOn(v, s.Life)...))
 }
 
 // NotesOf the volumes about backups of the instance, newest first.
 func NotesOf(volumes []corev1.PersistentVolume, of v1.Instance) []Note {
 	out := make([]Note, 0, len(volumes))
 	for i := range volumes {
-		out = append(out, NotesOn(&volumes[i], of)...)
+		out = append(out, notesOn(&volumes[i], of)...)
 	}
 	return newestNotesFirst(out)
 }

@@ -103,14 +103,14 @@ func TestGatherNotes(t *testing.T) {
 // TestNoteCommands are what people are told to type.
 func TestNoteCommands(t *testing.T) {
 	v := noting(backupsAt("pv-b", "ns", nil), provenAt("a", 1))
-	n := &NotesOn(v, life)[0]
+	n := &notesOn(v, life)[0]
 	if diff := cmp.Diff([]string{
 		"kubectl annotate pv pv-b --overwrite otus.homework/make-record=a", "kubectl annotate pv pv-b forget.otus.homework/a=uid-of-a",
 	}, []string{n.MakeRecord(), n.Forget()}); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 	v.Annotations[v1.AnnotationForgetPrefix+"a"] = "uid-of-a"
-	if !NotesOn(v, life)[0].Forgotten {
+	if !notesOn(v, life)[0].Forgotten {
 		t.Error("want it forgotten once that is typed")
 	}
 }

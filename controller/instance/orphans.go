@@ -13,9 +13,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// findOrphans of an instance, which are lives: their XR is gone, by whatever way, and a volume or a
-// claim that has our finalizer still holds their data. Each is as if its XR were
-// there and being deleted.
+// findOrphans of an instance: lives whose XR is gone, by whatever way, while a volume or a PVC
+// that has our finalizer still holds their data. Each is as if its XR were there and being
+// deleted.
 func (g *Gatherer) findOrphans(ctx context.Context, k Key, kind Kind, xrs []*Composite) ([]*Composite, error) {
 	holders, err := g.findHolders(ctx, k, kind)
 	if err != nil {
@@ -48,7 +48,7 @@ func (g *Gatherer) findOrphans(ctx context.Context, k Key, kind Kind, xrs []*Com
 
 func xrOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1.LabelXR]) }
 
-// findHolders of data of the instance, volumes first: those have our finalizer, say
+// findHolders of data of the instance: volumes, and then PVCs, that have our finalizer, say
 // whose they are, and name an XR.
 func (g *Gatherer) findHolders(ctx context.Context, k Key, kind Kind) ([]client.Object, error) {
 	ours := client.MatchingLabels{v1.LabelInstance: k.Life("").Key()}
@@ -74,7 +74,7 @@ func (g *Gatherer) findHolders(ctx context.Context, k Key, kind Kind) ([]client.
 	}), nil
 }
 
-// orphanOf of an XR, from what its volume and its claims say.
+// orphanOf an XR that is gone: the XR, made up from what its volume and its PVCs say.
 func (g *Gatherer) orphanOf(k Key, kind Kind, holders []client.Object, uid types.UID) *Composite {
 	u := newObject(kind.XR)
 	u.SetUID(uid)
@@ -107,7 +107,7 @@ func (g *Gatherer) orphanOf(k Key, kind Kind, holders []client.Object, uid types
 		}
 	}
 	u.SetAnnotations(annotations)
-	// A claim that never had a volume has no data.
+	// A PVC that never had a volume has no data.
 	c.Status.Started = c.Status.Volume != ""
 	c.Status.Image = annotations[v1.AnnotationImage]
 	c.Spec.DeletionPolicy = v1.DeletionPolicy(annotations[v1.AnnotationDeletionPolicy])

@@ -61,7 +61,7 @@ const crashLoop = "CrashLoopBackOff"
 var passing = []string{"", "ContainerCreating", "PodInitializing"}
 
 // podFailureOf a pod in the words of the scheduler or the kubelet; empty where there
-// is none, or where it goes.
+// is none, or where the pod is being deleted.
 func podFailureOf(p *corev1.Pod) string {
 	if p.DeletionTimestamp != nil {
 		return ""

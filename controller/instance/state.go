@@ -28,8 +28,8 @@ type State struct {
 	Namespace *corev1.Namespace
 	// Claim, if it is there and has bound this life's XR.
 	Claim *Composite
-	// XR; nil where there is none. One that is Lost is made up from what the volume
-	// says of it.
+	// XR; nil where there is none. That of a life that is Orphaned is gone, and made up
+	// from what its volume and its PVCs say.
 	XR       *Composite
 	Orphaned bool
 	// PredecessorTerminating is true if another life of the instance has not ended.
@@ -38,28 +38,28 @@ type State struct {
 	// namespace goes, and nobody has deleted this one.
 	OrphanedFromClaim bool
 
-	// DataPVC and DataPV hold the database. Origin is the claim before
-	// it, where the DataPVC is another one at the life's Place: the server's, or
-	// one that a Job had beside it.
+	// DataPVC and DataPV hold the database. OriginalPVC is the PVC before DataPVC,
+	// where that is another one at the life's JobLocation: the server's, or one that a
+	// Job had beside it.
 	DataPVC     *corev1.PersistentVolumeClaim
 	DataPV      *corev1.PersistentVolume
 	OriginalPVC *corev1.PersistentVolumeClaim
-	// PVCNameConflict is true if somebody else's claim has the name of DataPVC.
+	// PVCNameConflict is true if somebody else's PVC has the name of DataPVC.
 	PVCNameConflict bool
 	// Node whose folder the data is in, as the label that pods select it by; only
 	// where it is a hostPath volume that does not say so itself.
 	Node string
 	// BackupPVC is the handle of the backups' volume. BackupPV is the one that
-	// it has, read only when Records are; where there is no claim, the one that an
-	// earlier claim was bound to.
+	// it has, read only when Records are; where there is no PVC, the one that an
+	// earlier PVC was bound to.
 	BackupPVC *corev1.PersistentVolumeClaim
 	BackupPV  *corev1.PersistentVolume
 	// EarlierBackupPV is the backup volume of an earlier namespace of the same name,
-	// with the backup on it that the function chose. It is none any more once it is
-	// this namespace's.
+	// with the backup on it that the function chose. It is nil once that volume is this
+	// namespace's.
 	EarlierBackupPV *corev1.PersistentVolume
-	// BackupBusy is true while an earlier claim is still on Inheritance or, where
-	// there is none, on BackupPV.
+	// BackupBusy is true while the PVC that EarlierBackupPV or, where there is none,
+	// BackupPV had before is still there.
 	BackupBusy bool
 
 	// Records of all lives, newest first. Read only before the first start and
@@ -75,7 +75,7 @@ type State struct {
 
 	// The rest is read only during a deletion, pods also while the data PVC is
 	// being deleted, and Restore also then, while the backup PVC is, and while
-	// there is an Inheritance.
+	// there is an EarlierBackupPV.
 
 	// Deployment of the server.
 	Deployment *appsv1.Deployment
@@ -87,7 +87,7 @@ type State struct {
 	// run now.
 	MisplacedJobs []client.Object
 	// Password is the Secret of the record's name; nil where there is none.
-	// PasswordKept is true if it was written after the fence.
+	// PasswordSaved is true if it was written after the fence.
 	Password      *metav1.PartialObjectMetadata
 	PasswordSaved bool
 	// Leftovers is what else was made for this life.
@@ -210,8 +210,8 @@ func (s *State) NamespaceUID() types.UID {
 	return s.Namespace.UID
 }
 
-// IsDataPVReservedElsewhere is true if the data volume names a claim that is gone, or one at another
-// place, so that the claim that is wanted cannot bind it.
+// IsDataPVReservedElsewhere is true if the data volume names a PVC that is gone, or one at
+// another place, so that the PVC that is wanted cannot bind it.
 func (s *State) IsDataPVReservedElsewhere() bool {
 	if s.DataPV == nil || s.DataPV.Spec.ClaimRef == nil {
 		return false
@@ -223,7 +223,7 @@ func (s *State) IsDataPVReservedElsewhere() bool {
 	return ref.UID != "" && (s.DataPVC == nil || s.DataPVC.UID != ref.UID)
 }
 
-// IsDataPVRetained is true if the data volume stays whatever becomes of its claim.
+// IsDataPVRetained is true if the data volume stays whatever becomes of its PVC.
 func (s *State) IsDataPVRetained() bool {
 	v := s.DataPV
 	return v != nil && HasFinalizer(v) && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain

@@ -11,8 +11,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// readDataVolumes of the data. What a volume says of its claim is true of claims that are
-// looked for after it was read: one that was bound in between would look gone.
+// readDataVolumes reads the data PVC and its volume. Where the volume names another PVC, the PVC
+// is looked for again: one that was bound in between would look gone, and its volume would be
+// taken from it.
 func (g *Gatherer) readDataVolumes(ctx context.Context, s *State) error {
 	claim, err := g.readPVC(ctx, s.Life.Namespace, s.Life.DataPVCName())
 	for err == nil {
@@ -65,7 +66,7 @@ func (g *Gatherer) readRelocatedPVC(ctx context.Context, s *State) error {
 	if err != nil || s.OriginalPVC != nil || place.Namespace == s.Life.Namespace {
 		return err
 	}
-	// A life that lost its XR first had a handle beside its home.
+	// A life that lost its XR before its namespace went had a PVC of this name in it.
 	if c, err = g.readPVC(ctx, s.Life.Namespace, place.Data); c != nil && s.ownsObject(c) {
 		s.OriginalPVC = c
 	}
@@ -96,7 +97,7 @@ func (g *Gatherer) findNode(ctx context.Context, s *State) (string, error) {
 	return "", nil
 }
 
-// dataPV that the claim is bound to, or was. One that another claim has by
+// dataPV that the data PVC is bound to, or was. One that another PVC has by
 // now is not this life's.
 func (g *Gatherer) dataPV(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
 	var name string
@@ -123,7 +124,7 @@ func (g *Gatherer) dataPV(ctx context.Context, s *State) (*corev1.PersistentVolu
 	return v, nil
 }
 
-// markedVolume is one that is kept for this life, where claim and status do not
+// markedVolume is one that is kept for this life, where PVC and status do not
 // name it any more, or not yet.
 func (g *Gatherer) markedVolume(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
 	if s.XR == nil || !s.XR.IsDeleting() || s.XR.Status.Volume != "" {
@@ -141,7 +142,7 @@ func (g *Gatherer) markedVolume(ctx context.Context, s *State) (*corev1.Persiste
 	return nil, nil //nolint:nilnil // No volume, and no error.
 }
 
-// ownsVolume is true if a volume is bound to this life's claim, or was and is
+// ownsVolume is true if a volume is bound to this life's data PVC, or was and is
 // marked as this life's.
 func (s *State) ownsVolume(v *corev1.PersistentVolume) bool {
 	ref := v.Spec.ClaimRef

@@ -22,9 +22,9 @@ type Verification struct {
 	// gone the empty one of that name. Nil while another life is there, or about to
 	// be: it has the volumes now.
 	Home *State
-	// Job of the name that the one has which unpacks the backup and starts the
-	// server, whoever made it, and the volume that this is done on; nil where there
-	// is none.
+	// Job has the name of the one that unpacks the backup and starts the server,
+	// whoever made it. Volume is that of the backups, which the copy is unpacked on.
+	// Each is nil where there is none.
 	Job    *Job
 	Volume *corev1.PersistentVolume
 	// Reports of the Job's containers, by their names.
@@ -65,7 +65,7 @@ func (g *Gatherer) Verification(ctx context.Context, k Key, xr types.UID) (*Veri
 	return out, nil
 }
 
-// statesWithoutKind is the name of an instance whose kind is not there any more.
+// statesWithoutKind are what is left of an instance whose kind is not installed any more.
 func (g *Gatherer) statesWithoutKind(ctx context.Context, k Key) ([]*State, error) {
 	ns, err := getObject(ctx, g.Reader, &corev1.Namespace{}, "", k.Namespace)
 	if err != nil {
@@ -88,7 +88,8 @@ func livingState(lives []*State, xr types.UID) *State {
 	return nil
 }
 
-// readRestoreTestJob of the Job's containers.
+// readRestoreTestJob reads what the Job's containers report. Only pods that the Job controls
+// are heard: labels are anybody's.
 func (g *Gatherer) readRestoreTestJob(ctx context.Context, v *Verification) error {
 	j := v.Job
 	if j == nil {

@@ -57,7 +57,7 @@ func (g *Gatherer) readJob(ctx context.Context, s *State, namespace, name string
 	return &Job{Job: j}, nil
 }
 
-// readMisplacedJobs are Jobs that ran where this life was before.
+// readMisplacedJobs of this life: those that are not where its Jobs are to run now.
 func (g *Gatherer) readMisplacedJobs(ctx context.Context, s *State, namespace string) error {
 	l := &batchv1.JobList{}
 	if err := g.Reader.List(ctx, l, client.InNamespace(namespace), client.MatchingLabels{v1.LabelXR: string(s.Life.XR)}); err != nil {
@@ -74,7 +74,7 @@ func (g *Gatherer) readMisplacedJobs(ctx context.Context, s *State, namespace st
 	return nil
 }
 
-// readPods of our Jobs, and those that mount a claim of the data.
+// readPods of our Jobs, and those that mount a PVC of the data.
 func (g *Gatherer) readPods(ctx context.Context, s *State) error {
 	place := s.JobLocation()
 	jobs := slices.DeleteFunc([]*Job{s.Backup, s.Wipe, s.Prune}, func(j *Job) bool { return j == nil })
@@ -104,9 +104,8 @@ func (g *Gatherer) readPods(ctx context.Context, s *State) error {
 // podPatience with a Job whose pod is not there yet.
 const podPatience = 10 * time.Second
 
-// withoutPod is the trouble of a Job that has had time to get a pod and has none:
-// somebody refuses it, and only an event of the Job says who. Empty where it has
-// none.
+// withoutPod says that a Job has had time to get a pod and has none: somebody may
+// refuse it, and only an event of the Job says who. Empty where that is not so.
 func (j *Job) withoutPod(now time.Time) string {
 	if at, _ := j.Finished(); at != nil || len(j.Pods) > 0 || now.Sub(j.CreationTimestamp.Time) < podPatience {
 		return ""
@@ -114,13 +113,13 @@ func (j *Job) withoutPod(now time.Time) string {
 	return fmt.Sprintf("Job %s has no pod: a quota or a policy may refuse it; kubectl describe job --namespace %s %s says why", j.Name, j.Namespace, j.Name)
 }
 
-// ownPod is true if a pod that mounts the usual claim mounts this life's data. A
+// ownPod is true if a pod that mounts the usual PVC mounts this life's data. A
 // life that lost its XR may have left that name to a later one.
 func (s *State) ownPod(p *corev1.Pod) bool {
 	return !s.Orphaned || s.OriginalPVC != nil && s.OriginalPVC.Name == s.Life.DataPVCName() || p.Labels[v1.LabelXR] == string(s.Life.XR)
 }
 
-// mountsPVC is true if a pod may write to its volume.
+// mountsPVC is true if a pod mounts a PVC, and so may write to its volume.
 func mountsPVC(p *corev1.Pod, claim string) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim

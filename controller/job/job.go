@@ -55,8 +55,8 @@ func Container(name, image, memory string, security *corev1.SecurityContext, mou
 	}
 }
 
-// ClaimVolume is a claim as a volume of a pod.
-func ClaimVolume(name, claim string) corev1.Volume {
+// PVCVolume is a PVC as a volume of a pod.
+func PVCVolume(name, claim string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
 	}}

@@ -49,7 +49,7 @@ func traced(seen map[world]way, w world) []string {
 // settle is what becomes of a world when nothing else happens to it; the number
 // of moves is -1 if it does not come to rest.
 func (d design) settle(w world) (world, int) {
-	w.up, w.plan, w.half = true, Step{}, false
+	w.up, w.plan, w.half = true, rotationStep{}, false
 	for n := range 40 {
 		s := d.next(w.state())
 		switch {
@@ -101,9 +101,9 @@ func TestModel(t *testing.T) {
 		name   string
 		starts []world
 	}{
-		{design{next: Next}, "MySQL", starts(true)},
-		{design{next: Next, outsiders: true}, "MySQL, and somebody deletes the pending Secret", starts(true)},
-		{design{next: Next}, "a server without dual passwords", starts(false)},
+		{design{next: decideStep}, "MySQL", starts(true)},
+		{design{next: decideStep, outsiders: true}, "MySQL, and somebody deletes the pending Secret", starts(true)},
+		{design{next: decideStep}, "a server without dual passwords", starts(false)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			seen, trace := tc.explore(tc.starts...)
@@ -130,49 +130,49 @@ func TestModelFindsBugs(t *testing.T) {
 
 		reason string
 	}{
-		{reason: "RETAIN is repeated when it is not known whether it was done.", design: design{next: func(s State) Step {
+		{reason: "RETAIN is repeated when it is not known whether it was done.", design: design{next: func(s rotationState) rotationStep {
 			s.AcceptsPending = s.AcceptsPending && s.Pending == s.Connection
 			s.Retained = false
-			return Next(s)
+			return decideStep(s)
 		}}},
-		{reason: "The connection Secret is changed before the server is.", design: design{next: func(s State) Step {
-			if n := Next(s); n.Do != Change {
+		{reason: "The connection Secret is changed before the server is.", design: design{next: func(s rotationState) rotationStep {
+			if n := decideStep(s); n.Do != Change {
 				return n
 			}
-			return Step{Do: Promote, Password: s.Wanted}
+			return rotationStep{Do: Promote, Password: s.Wanted}
 		}}},
-		{reason: "The old password is discarded before the new one is promoted.", design: design{next: func(s State) Step {
+		{reason: "The old password is discarded before the new one is promoted.", design: design{next: func(s rotationState) rotationStep {
 			if s.Retained && s.isUnpromoted() {
-				return Step{Do: Discard}
+				return rotationStep{Do: Discard}
 			}
-			return Next(s)
+			return decideStep(s)
 		}}},
-		{reason: "Whatever is wanted and accepted is taken for the newer one.", design: design{next: func(s State) Step {
+		{reason: "Whatever is wanted and accepted is taken for the newer one.", design: design{next: func(s rotationState) rotationStep {
 			if s.AcceptsWanted && s.Wanted != s.Connection && s.Connection != "" {
-				return Step{Do: Promote, Password: s.Wanted}
+				return rotationStep{Do: Promote, Password: s.Wanted}
 			}
-			if n := Next(s); n.Do != Take {
+			if n := decideStep(s); n.Do != Take {
 				return n
 			}
-			return Step{Do: Discard}
+			return rotationStep{Do: Discard}
 		}}},
-		{reason: "A second change does not wait for the clients of the first.", design: design{next: func(s State) Step {
+		{reason: "A second change does not wait for the clients of the first.", design: design{next: func(s rotationState) rotationStep {
 			s.Settle = 0
-			return Next(s)
+			return decideStep(s)
 		}}},
-		{reason: "The old password is discarded although it is not known to be the older one.", design: design{outsiders: true, next: func(s State) Step {
-			if n := Next(s); n.Do != Take {
+		{reason: "The old password is discarded although it is not known to be the older one.", design: design{outsiders: true, next: func(s rotationState) rotationStep {
+			if n := decideStep(s); n.Do != Take {
 				return n
 			}
-			return Step{Do: Discard}
+			return rotationStep{Do: Discard}
 		}}},
-		{reason: "What no Secret has is set in a restored server.", design: design{next: func(s State) Step {
+		{reason: "What no Secret has is set in a restored server.", design: design{next: func(s rotationState) rotationStep {
 			if s.Connection == "" {
 				s.Pending = s.Wanted
 			}
-			return Next(s)
+			return decideStep(s)
 		}}},
-		{reason: "No lock: what was sent to the server comes late.", design: design{next: Next, unlocked: true}},
+		{reason: "No lock: what was sent to the server comes late.", design: design{next: decideStep, unlocked: true}},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			seen, trace := tc.explore(starts(true)...)

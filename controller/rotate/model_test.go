@@ -34,9 +34,9 @@ type world struct {
 	up                          bool
 	dual                        bool
 	other                       sql.Password // Recorded with a backup.
-	plan                        Step         // What the controller decided to do, and has not done.
+	plan                        rotationStep // What the controller decided to do, and has not done.
 	half                        bool         // Take has set, and not discarded.
-	late                        Step         // What it sent and did not see the end of.
+	late                        rotationStep // What it sent and did not see the end of.
 	changes, outages, deletions int          // What may still happen.
 }
 
@@ -44,8 +44,8 @@ func (w *world) accepts(p sql.Password) bool {
 	return p != "" && (p == w.primary || p == w.retained)
 }
 
-func (w *world) state() State {
-	return State{
+func (w *world) state() rotationState {
+	return rotationState{
 		Wanted: w.wanted, Connection: w.connection, Pending: w.pending, Reachable: w.up, Dual: w.dual, Retained: w.retained != "",
 		AcceptsWanted: w.accepts(w.wanted), AcceptsConnection: w.accepts(w.connection),
 		AcceptsPending: w.accepts(w.pending), AcceptsOther: w.accepts(w.other),
@@ -66,7 +66,7 @@ func (w *world) promote(p sql.Password) {
 }
 
 // perform one effect of a step; done is false while another one is to follow.
-func (w *world) perform(s Step) (done bool) {
+func (w *world) perform(s rotationStep) (done bool) {
 	switch s.Do {
 	case Create, Promote:
 		w.promote(s.Password)
@@ -91,17 +91,17 @@ func (w *world) perform(s Step) (done bool) {
 	return true
 }
 
-func acts(s Step) bool {
+func acts(s rotationStep) bool {
 	return !slices.Contains([]Action{"", Rest, Wait, Unreachable, Refused}, s.Do)
 }
 
 // onServer is true if the server has to be up for the step.
-func onServer(s Step) bool { return slices.Contains([]Action{Change, Discard, Take}, s.Do) }
+func onServer(s rotationStep) bool { return slices.Contains([]Action{Change, Discard, Take}, s.Do) }
 
 // A design is a way to decide and to perform; the right one, or a wrong one that
 // the check must find.
 type design struct {
-	next func(State) Step
+	next func(rotationState) rotationStep
 	// unlocked: what was sent to the server may come late, because no lock keeps
 	// the next session waiting.
 	unlocked bool
@@ -123,7 +123,7 @@ func (d design) moves(w world) []move {
 		out = append(out, move{name, next})
 	}
 	if w.late.Do != "" {
-		add("the late statement", func(n *world) { n.perform(n.late); n.late = Step{} })
+		add("the late statement", func(n *world) { n.perform(n.late); n.late = rotationStep{} })
 	}
 	if !acts(w.plan) {
 		if s := d.next(w.state()); acts(s) {
@@ -134,13 +134,13 @@ func (d design) moves(w world) []move {
 	if w.up || !onServer(w.plan) {
 		add(fmt.Sprintf("%s %s", w.plan.Do, string(w.plan.Password)), func(n *world) {
 			if n.perform(n.plan) {
-				n.plan = Step{}
+				n.plan = rotationStep{}
 			}
 		})
 	}
-	add("crash", func(n *world) { n.plan, n.half = Step{}, false })
+	add("crash", func(n *world) { n.plan, n.half = rotationStep{}, false })
 	if d.unlocked && w.up && w.plan.Do == Change && w.late.Do == "" {
-		add("crash with the statement on its way", func(n *world) { n.late, n.plan = n.plan, Step{} })
+		add("crash with the statement on its way", func(n *world) { n.late, n.plan = n.plan, rotationStep{} })
 	}
 	return out
 }

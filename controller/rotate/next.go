@@ -25,8 +25,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
-// A State is all that the next step depends on.
-type State struct {
+// A rotationState is all that the next step depends on.
+type rotationState struct {
 	// Wanted by the spec; what the connection Secret has, or "" where there is no
 	// such Secret; what the pending Secret has, or "".
 	Wanted, Connection, Pending sql.Password
@@ -85,8 +85,8 @@ const (
 	Describe Action = "Describe"
 )
 
-// A Step is an action with what it needs.
-type Step struct {
+// A rotationStep is an action with what it needs.
+type rotationStep struct {
 	Do Action
 	// Password of Create, Stage, Change, Promote and Take.
 	Password sql.Password
@@ -96,97 +96,97 @@ type Step struct {
 	After time.Duration
 }
 
-// Next step of a change. It is right in every state that a crash may leave.
-func Next(s State) Step {
+// decideStep step of a change. It is right in every state that a crash may leave.
+func decideStep(s rotationState) rotationStep {
 	if !s.Reachable {
-		return Step{Do: Unreachable}
+		return rotationStep{Do: Unreachable}
 	}
 	if !s.AcceptsWanted && !s.AcceptsConnection && !s.AcceptsPending && !s.AcceptsOther {
-		return Step{Do: Refused}
+		return rotationStep{Do: Refused}
 	}
 	next := s.nextStep()
 	if (next.Do == Rest || next.Do == Wait) && !s.Described {
-		return Step{Do: Describe}
+		return rotationStep{Do: Describe}
 	}
 	return next
 }
 
-func (s State) nextStep() Step {
+func (s rotationState) nextStep() rotationStep {
 	switch {
 	case s.Connection == "":
 		return s.firstPassword()
 	case !s.AcceptsConnection:
 		return s.repairPassword()
 	case s.isUnpromoted() && s.Wanted != s.Connection:
-		return Step{Do: Promote, Password: s.Pending}
+		return rotationStep{Do: Promote, Password: s.Pending}
 	case s.Retained:
 		return s.releaseOld()
 	case s.Wanted == s.Connection && s.Pending == "":
-		return Step{Do: Rest}
+		return rotationStep{Do: Rest}
 	case s.Wanted == s.Connection:
-		return Step{Do: Forget}
+		return rotationStep{Do: Forget}
 	case s.Pending != s.Wanted:
-		return Step{Do: Stage, Password: s.Wanted}
+		return rotationStep{Do: Stage, Password: s.Wanted}
 	}
-	return Step{Do: Change, Password: s.Wanted, Retain: s.Dual}
+	return rotationStep{Do: Change, Password: s.Wanted, Retain: s.Dual}
 }
 
 // isUnpromoted is true if the server has the pending password already, and the
 // connection Secret does not.
-func (s State) isUnpromoted() bool {
+func (s rotationState) isUnpromoted() bool {
 	return s.Pending != "" && s.Pending != s.Connection && s.AcceptsPending
 }
 
 // firstPassword that clients get. Where one is pending, clients had one before,
 // and somebody deleted their Secret. What is accepted may be the older of two:
-// without a pending Secret, release finds out.
-func (s State) firstPassword() Step {
+// without a pending Secret, releaseOld sees to that.
+func (s rotationState) firstPassword() rotationStep {
 	switch {
 	case s.Pending != "" && s.AcceptsPending:
-		return Step{Do: Create, Password: s.Pending}
+		return rotationStep{Do: Create, Password: s.Pending}
 	case s.AcceptsWanted:
-		return Step{Do: Create, Password: s.Wanted}
+		return rotationStep{Do: Create, Password: s.Wanted}
 	}
 	// A restored server, or one that was first started with another password.
 	// Nobody has a Secret with that.
 	return s.resetPassword()
 }
 
-// repairPassword of a connection Secret whose password is refused: a server without dual
-// passwords, between Change and Promote, or somebody else's doing.
-func (s State) repairPassword() Step {
+// repairPassword of a connection Secret whose password is refused: a server without
+// dual passwords, between Change and Promote, or somebody else's doing.
+func (s rotationState) repairPassword() rotationStep {
 	switch {
 	case s.Pending != "" && s.AcceptsPending:
-		return Step{Do: Promote, Password: s.Pending}
+		return rotationStep{Do: Promote, Password: s.Pending}
 	case s.AcceptsWanted:
-		return Step{Do: Promote, Password: s.Wanted}
+		return rotationStep{Do: Promote, Password: s.Wanted}
 	}
 	return s.resetPassword()
 }
 
-// resetPassword where the server has a password that no client has. The wanted one is staged all the same:
-// what the server is given must never be in nobody's memory, should the spec
-// change again after a crash.
-func (s State) resetPassword() Step {
+// resetPassword of a server whose password no client has. The wanted one is staged
+// all the same: after a crash the spec may have changed again, and only the pending
+// Secret knows then what the server was given.
+func (s rotationState) resetPassword() rotationStep {
 	if s.Pending != s.Wanted {
-		return Step{Do: Stage, Password: s.Wanted}
+		return rotationStep{Do: Stage, Password: s.Wanted}
 	}
-	return Step{Do: Take, Password: s.Wanted}
+	return rotationStep{Do: Take, Password: s.Wanted}
 }
 
 // releaseOld password. Where it is not known that the connection Secret has
 // the newer of the two, it is made so: setting it again without retaining
 // anything is right either way.
-func (s State) releaseOld() Step {
+func (s rotationState) releaseOld() rotationStep {
 	wait := s.Grace
 	if s.Wanted != s.Connection {
 		wait = min(s.Grace, s.Settle)
 	}
 	switch {
 	case s.Since < wait:
-		return Step{Do: Wait, After: wait - s.Since}
+		return rotationStep{Do: Wait, After: wait - s.Since}
 	case s.Pending == s.Connection:
-		return Step{Do: Discard}
+		return rotationStep{Do: Discard}
 	}
-	return Step{Do: Take, Password: s.Connection}
+	return rotationStep{Do: Take, Password: s.Connection}
 }

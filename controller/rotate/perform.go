@@ -28,13 +28,13 @@ func (p *pass) readSecrets(ctx context.Context) (err error) {
 	return err
 }
 
-// gatherState. Somebody is in the session, so that the server answers and
-// one password at least is accepted.
-func (p *pass) gatherState(ctx context.Context, accounts []sql.Account) (State, error) {
-	s := State{
+// gatherState of the Secrets and of the server. There is a session, so the server
+// answers, and accepts one password at least.
+func (p *pass) gatherState(ctx context.Context, accounts []sql.Account) (rotationState, error) {
+	s := rotationState{
 		Wanted: p.in.Wanted, Connection: passwordOf(p.kept.connection), Pending: passwordOf(p.kept.pending),
 		Reachable: true, Dual: p.dual, Retained: slices.ContainsFunc(accounts, func(a sql.Account) bool { return a.Retained }),
-		Since: p.sinceStart(), Grace: p.Grace, Settle: p.Settle,
+		Since: p.sincePublished(), Grace: p.Grace, Settle: p.Settle,
 		Described: p.kept.connection != nil && p.in.isDescribed(p.kept.connection),
 	}
 	for _, ask := range []struct {
@@ -43,7 +43,7 @@ func (p *pass) gatherState(ctx context.Context, accounts []sql.Account) (State, 
 	}{{s.Wanted, &s.AcceptsWanted}, {s.Connection, &s.AcceptsConnection}, {s.Pending, &s.AcceptsPending}} {
 		ok, err := p.serverAccepts(ctx, ask.about)
 		if err != nil {
-			return State{}, err
+			return rotationState{}, err
 		}
 		*ask.into = ok
 	}
@@ -72,7 +72,9 @@ func (p *pass) serverAccepts(ctx context.Context, candidate sql.Password) (bool,
 	return err == nil, nil
 }
 
-func (p *pass) performStep(ctx context.Context, s Step, accounts []sql.Account) error {
+// performStep forgets what the server accepts before it changes that: where no
+// answer comes, the server may have changed it all the same.
+func (p *pass) performStep(ctx context.Context, s rotationStep, accounts []sql.Account) error {
 	switch s.Do {
 	case Create:
 		return p.createConnection(ctx, s.Password)
@@ -101,7 +103,7 @@ func (p *pass) performStep(ctx context.Context, s Step, accounts []sql.Account) 
 	return nil
 }
 
-// createConnection makes the connection Secret. What it leads to exists.
+// createConnection makes the connection Secret, after the database that it leads to.
 func (p *pass) createConnection(ctx context.Context, to sql.Password) error {
 	if err := p.session.EnsureDatabase(ctx, p.in.Database); err != nil {
 		return err
@@ -143,6 +145,7 @@ func (p *pass) promotePassword(ctx context.Context, to sql.Password) error {
 	return p.updateSecret(ctx, s)
 }
 
+// describeConnection makes the database before it names it to clients.
 func (p *pass) describeConnection(ctx context.Context) error {
 	old := p.kept.connection
 	if string(old.Data[keyDatabase]) != p.in.Database {

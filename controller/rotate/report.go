@@ -29,7 +29,7 @@ const (
 )
 
 // isStrained is true if a pass with the server cost too much, whatever came of it.
-func isStrained(last Step, err error, took time.Duration) bool {
+func isStrained(last rotationStep, err error, took time.Duration) bool {
 	_, kube := errors.AsType[*kubeError](err)
 	switch {
 	case kube:
@@ -41,7 +41,7 @@ func isStrained(last Step, err error, took time.Duration) bool {
 }
 
 // noteStep that was done.
-func (p *pass) noteStep(s Step) {
+func (p *pass) noteStep(s rotationStep) {
 	p.result.Done = append(p.result.Done, s.Do)
 	say := func(reason v1.EventReason, format string, args ...any) {
 		p.result.Events = append(p.result.Events, event.Normal(event.Reason(reason), fmt.Sprintf(format, args...)))
@@ -59,7 +59,7 @@ func (p *pass) noteStep(s Step) {
 }
 
 // reportResult of a pass that ended with a step or an error.
-func (p *pass) reportResult(last Step, err error) (Result, error) {
+func (p *pass) reportResult(last rotationStep, err error) (Result, error) {
 	out := p.result
 	out.Credentials.ChangedAt = p.changedAt()
 	if err != nil {
@@ -93,8 +93,8 @@ func (p *pass) changedAt() *metav1.Time {
 	return &metav1.Time{Time: at.Truncate(time.Second)}
 }
 
-// windowText in which a server without dual passwords accepted a password that no
-// client could know.
+// windowText says for how long a server without dual passwords accepted only a
+// password that no client could know.
 func (p *pass) windowText() string {
 	if p.kept.connection == nil || p.kept.connection.Annotations[v1.AnnotationPasswordWindow] == "" {
 		return ""
@@ -102,8 +102,8 @@ func (p *pass) windowText() string {
 	return "This server keeps no old password: during the last change, the one in the connection Secret was refused for at most " + p.kept.connection.Annotations[v1.AnnotationPasswordWindow]
 }
 
-// explainFailure says what an error means. One that comes and goes with the server is
-// not returned.
+// explainFailure says what an error means. One that comes and goes with the server
+// is not returned.
 func (p *pass) explainFailure(out Result, err error) (Result, error) {
 	if f, ok := errors.AsType[*foreignError](err); ok && !f.goes {
 		return p.failWith(out, f.text), nil
@@ -134,7 +134,7 @@ func (p *pass) waitForServer(out Result, message string) Result {
 	return out
 }
 
-// failWith with a message for the status, and an event.
+// failWith a message for the status and for an event.
 func (p *pass) failWith(out Result, message string) Result {
 	out.Credentials.State, out.Credentials.Message = v1.CredentialsFailed, message
 	out.Events = append(out.Events, event.Warning(event.Reason(v1.EventPasswordChangeFailed), errors.New(message)))
@@ -162,9 +162,4 @@ func adviceFor(err error) string {
 		}
 	}
 	return err.Error()
-}
-
-// Initial credentials of an instance whose server was never asked.
-func Initial() v1.CredentialsStatus {
-	return v1.CredentialsStatus{State: v1.CredentialsChanging, Message: "Waiting for the server"}
 }

@@ -136,21 +136,21 @@ func (r *Rotator) Reconcile(ctx context.Context, in Input) (Result, error) {
 	return p.reportResult(last, err)
 }
 
-func (p *pass) runPass(ctx context.Context) (Step, error) {
+func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 	if err := p.readSecrets(ctx); err != nil {
-		return Step{}, err
+		return rotationStep{}, err
 	}
 	if p.in.Wanted == "" {
-		return Step{}, errNoPassword
+		return rotationStep{}, errNoPassword
 	}
 	if !p.in.Verify && p.isQuiet() {
-		return Step{Do: Rest}, nil
+		return rotationStep{Do: Rest}, nil
 	}
 	if err := p.enterServer(ctx); err != nil {
-		return Step{}, err
+		return rotationStep{}, err
 	}
 	if p.session == nil {
-		return Next(State{Reachable: true}), nil
+		return decideStep(rotationState{Reachable: true}), nil
 	}
 	for range maxSteps {
 		step, err := p.takeStep(ctx)
@@ -161,12 +161,12 @@ func (p *pass) runPass(ctx context.Context) (Step, error) {
 			return step, err
 		}
 	}
-	return Step{}, errors.New("the password does not come to rest: somebody else changes it, too")
+	return rotationStep{}, errors.New("the password does not come to rest: somebody else changes it, too")
 }
 
 // isQuiet is true if the Secrets are as they were when the server was last asked,
-// and nothing was left to do. What a server retains no Secret tells, so that a
-// new program asks each server once.
+// and nothing was left to do. No Secret tells whether a server retains an old
+// password: a new program asks each server once.
 func (p *pass) isQuiet() bool {
 	if p.kept.pending != nil || p.kept.connection == nil || passwordOf(p.kept.connection) != p.in.Wanted || !p.in.isDescribed(p.kept.connection) {
 		return false
@@ -228,21 +228,21 @@ func (p *pass) openSession(ctx context.Context, candidate sql.Password) (session
 	return s, nil
 }
 
-// takeStep gathers, decides and acts. What was read before somebody else's write is
-// read again.
-func (p *pass) takeStep(ctx context.Context) (Step, error) {
+// takeStep gathers, decides and acts. Where somebody else wrote since it was
+// gathered, the next one gathers again.
+func (p *pass) takeStep(ctx context.Context) (rotationStep, error) {
 	if err := p.readSecrets(ctx); err != nil {
-		return Step{}, err
+		return rotationStep{}, err
 	}
 	accounts, err := p.session.RootAccounts(ctx)
 	if err != nil {
-		return Step{}, err
+		return rotationStep{}, err
 	}
 	state, err := p.gatherState(ctx, accounts)
 	if err != nil {
-		return Step{}, err
+		return rotationStep{}, err
 	}
-	next := Next(state)
+	next := decideStep(state)
 	if !next.changesAnything() {
 		return next, nil
 	}
@@ -257,7 +257,7 @@ func (p *pass) takeStep(ctx context.Context) (Step, error) {
 }
 
 // changesAnything is true if the step has an effect, after which there is a next one.
-func (s Step) changesAnything() bool {
+func (s rotationStep) changesAnything() bool {
 	return !slices.Contains([]Action{Rest, Wait, Unreachable, Refused}, s.Do)
 }
 
@@ -268,9 +268,9 @@ func (p *pass) currentTime() time.Time {
 	return time.Now()
 }
 
-// sinceStart is how long ago the connection Secret got its password. A clock that was set back makes
-// it zero.
-func (p *pass) sinceStart() time.Duration {
+// sincePublished is how long ago the connection Secret got its password. A clock that
+// was set back makes it zero.
+func (p *pass) sincePublished() time.Duration {
 	return max(0, p.currentTime().Sub(timeOf(p.kept.connection, v1.AnnotationPasswordChangedAt)))
 }
 

@@ -144,10 +144,10 @@ func TestMessages(t *testing.T) {
 
 // TestStrained: what a server must not cost.
 func TestStrained(t *testing.T) {
-	denied := Step{Do: Refused}
+	denied := rotationStep{Do: Refused}
 	cases := map[string]struct {
 		reason string
-		last   Step
+		last   rotationStep
 		err    error
 		took   time.Duration
 		want   bool

@@ -52,8 +52,8 @@ func kubeFailed(err error, doing, namespace, name string) error {
 	return &kubeError{fmt.Errorf("cannot %s Secret %s/%s: %w", doing, namespace, name, err)}
 }
 
-// ownSecret is the Secret of this life of the instance, or nil where there is none. What
-// belongs to somebody else, or to an earlier life, is an error.
+// ownSecret is the Secret of this life of the instance, or nil where there is none.
+// What belongs to somebody else, or to an earlier life, is an error.
 func ownSecret(ctx context.Context, kube client.Reader, i v1.Instance, name string) (*corev1.Secret, error) {
 	s := &corev1.Secret{}
 	if err := kube.Get(ctx, types.NamespacedName{Namespace: i.Namespace, Name: name}, s); err != nil {
@@ -101,8 +101,8 @@ func (in Input) connectionData(p sql.Password, database string) map[string][]byt
 	}
 }
 
-// escapeURL escapes all that is not a letter, a digit or one of -_.~, so that no client's
-// reading of a URI matters: some take + for a space.
+// escapeURL escapes all that is not a letter, a digit or one of -_.~, so that no
+// client's reading of a URI matters: some take + for a space.
 func escapeURL(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
 // connectionSecret with the password, from what exists.
@@ -147,7 +147,7 @@ func passwordOf(s *corev1.Secret) sql.Password {
 	return sql.Password(s.Data[keyPassword])
 }
 
-// timeOf of an annotation; the zero time where there is none that can be read.
+// timeOf an annotation; the zero time where there is none that can be read.
 func timeOf(s *corev1.Secret, annotation string) time.Time {
 	if s == nil {
 		return time.Time{}

@@ -107,7 +107,7 @@ func TestSecrecy(t *testing.T) {
 					c.clock = c.clock.Add(time.Minute)
 				}
 			})
-			_, _ = fmt.Fprintf(&said, "%v %+v %#v", State{Wanted: mark}, Step{Password: mark}, State{Pending: mark})
+			_, _ = fmt.Fprintf(&said, "%v %+v %#v", rotationState{Wanted: mark}, rotationStep{Password: mark}, rotationState{Pending: mark})
 			if strings.Contains(said.String(), mark) {
 				t.Errorf("%s, failure at %d: a password was said", name, n)
 			}

@@ -80,7 +80,7 @@ func newJob(s *State, agent string) *batchv1.Job {
 		},
 		Volumes: []corev1.Volume{
 			{Name: "tools", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-			job.ClaimVolume("backup", r.Spec.Archive.PVCName),
+			job.PVCVolume("backup", r.Spec.Archive.PVCName),
 		},
 	})
 	limit := min(settling+time.Duration(r.Spec.Archive.DataBytes/slowest)*time.Second, longest)

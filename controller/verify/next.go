@@ -60,7 +60,8 @@ type State struct {
 	// Record of the newest proven backup, which is the one to verify; nil where
 	// there is none.
 	Record *v1.MySQLBackup
-	// Others are what records of other instances say that is under way.
+	// Others are the restore tests that are under way, as records of other instances
+	// tell.
 	Others Turns
 	// AtOnce is how many there may be that no deletion waits for.
 	AtOnce int
@@ -126,8 +127,8 @@ func (s *State) isUnnamed() bool {
 	return s.Job != nil && t != nil && t.Job == "" && s.Job.Annotations[v1.AnnotationRestoreTest] == string(t.ID)
 }
 
-// isOwnJob is true if a record names the Job as its own. Where there is none any more
-// that could, its labels do: nobody else has an interest in that name.
+// isOwnJob is true if a record names the Job as its own. Where no record is left that
+// could, the Job's labels do: nobody else has an interest in that name.
 func (s *State) isOwnJob() bool {
 	switch {
 	case s.Job == nil:
@@ -141,8 +142,8 @@ func (s *State) isOwnJob() bool {
 	return s.Record != nil && names(*s.Record) || slices.ContainsFunc(s.Siblings, names)
 }
 
-// recordOver is a record whose turn has ended, as its Job is gone or will never be made;
-// nil where there is none.
+// recordOver is a record whose turn has ended, as its Job is gone or will never be
+// made; nil where there is none.
 func (s *State) recordOver() *v1.MySQLBackup {
 	gone := func(t *v1.RestoreTest) bool { return s.Job == nil || s.Job.UID != t.Job }
 	if t := s.restoreTest(); t != nil && gone(t) && (t.Job != "" || !s.isOpen()) {
@@ -156,7 +157,7 @@ func (s *State) recordOver() *v1.MySQLBackup {
 	return nil
 }
 
-// foreignJob: such Jobs are left alone.
+// foreignJob has the name of ours. It is left alone, and nothing is tried beside it.
 func foreignJob(j *instance.Job) Step {
 	return concludeWith(metav1.ConditionUnknown, v1.ReasonNotVerified,
 		fmt.Sprintf("a Job that the controller did not make has the name of its own: kubectl delete job --namespace %s %s", j.Namespace, j.Name))
@@ -188,7 +189,7 @@ func (s *State) tryLater() Step {
 }
 
 // isOwn is true if the Job was made for the record, and not for an earlier life's.
-// One that ended before the last verdict has had its say.
+// One that was made before the last verdict has had its say.
 func (s *State) isOwn() bool {
 	if t := s.restoreTest(); t == nil || t.Job != s.Job.UID {
 		return false
@@ -231,13 +232,14 @@ func whyImpossible(s *State) string {
 	return ""
 }
 
-// isTryable is true for backups that are of a server that can be started without a claim.
+// isTryable is true for a backup whose record has what it takes to start a server: an
+// image, and a version that is known.
 func isTryable(r *v1.MySQLBackup) bool {
 	_, err := version.Parse(r.Spec.Version)
 	return err == nil && r.Spec.Image != ""
 }
 
-// judgeJob that has ended.
+// judgeJob by what its containers have reported, once it has ended.
 func judgeJob(s *State) Step {
 	at, _ := s.Job.Finished()
 	verify, tried := s.Reports[containerVerify]

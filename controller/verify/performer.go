@@ -40,8 +40,8 @@ func (p *Performer) Perform(ctx context.Context, s *State, step Step) error {
 	return nil
 }
 
-// startTest, which has its turn before the Job is there, so that it is counted by then, and
-// names the Job afterwards, so that no other is taken for it.
+// startTest takes the turn before the Job is there, so that it is counted by then,
+// and names the Job afterwards, so that no other is taken for it.
 func (p *Performer) startTest(ctx context.Context, s *State) error {
 	if s.restoreTest() == nil {
 		err := p.writeStatus(ctx, s.Record, &v1.RestoreTest{ID: uuid.NewUUID(), StartedAt: metav1.Time{Time: s.Now.Truncate(time.Second)}, Awaited: s.Home.XR != nil})
@@ -70,8 +70,8 @@ func (p *Performer) writeStatus(ctx context.Context, r *v1.MySQLBackup, t *v1.Re
 	return p.Client.Status().Patch(ctx, r, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// writeVerdict unless somebody wrote the record first. A verdict that comes again has
-// the time of the last.
+// writeVerdict unless somebody wrote the record first. A verdict that comes again
+// gets a new time: the wait for the next try counts from there.
 func (p *Performer) writeVerdict(ctx context.Context, s *State, verdict metav1.Condition) error {
 	before := s.Record.DeepCopy()
 	now := s.Record.DeepCopy()

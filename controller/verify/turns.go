@@ -37,8 +37,9 @@ func TurnsOf(records []v1.MySQLBackup, but v1.Instance, now time.Time) Turns {
 	return out
 }
 
-// mayRun is true if one more may. A namespace has one at a time, and one that a deletion waits
-// for: that one takes no turn of others, and no others take its turn.
+// mayRun is true if one more may run. A namespace has one at a time, and beside it
+// one that a deletion waits for: that one takes no turn of others, and no others
+// take its turn.
 func (t Turns) mayRun(namespace string, awaited bool, atOnce int) bool {
 	if awaited {
 		return t.awaited[namespace] == 0

@@ -13,7 +13,8 @@ import (
 const (
 	// spaceFlags is where the page has the flags of its tablespace.
 	spaceFlags = 38 + 16
-	// flagsPageSize of MySQL's flags is how far, and flagsMask how wide.
+	// flagsPageSize is how many bits up MySQL's flags have the page size, and
+	// flagsMask covers its bits.
 	flagsPageSize = 6
 	flagsMask     = 0xf
 	// flagsFullCRC32 marks MariaDB's newer flags, which begin with the page size. In

@@ -24,8 +24,8 @@ type Trick struct {
 // has rows.
 const preparations = 2
 
-// Unprintable is a text that a terminal would obey.
-const Unprintable = "\x1b[2J\x1b]0;owned\x07\x00\xff\xfe\u202etxt.\r\nlevel=error msg=forged"
+// unprintableText is a text that a terminal would obey.
+const unprintableText = "\x1b[2J\x1b]0;owned\x07\x00\xff\xfe\u202etxt.\r\nlevel=error msg=forged"
 
 // Tricks of all kinds.
 func Tricks() []Trick {
@@ -34,8 +34,8 @@ func Tricks() []Trick {
 		{"drip", func(c *client) error { return c.drip(c.packet(greeting(cachingSHA2+strings.Repeat("x", 1000), 0))) }},
 		{"flood", func(c *client) error { return c.flood() }},
 		{"short", func(c *client) error { return c.send(greetingVersion, 0, 0) }},
-		{"text", func(c *client) error { return c.send(refusal(1045, strings.Repeat(Unprintable, 50_000))...) }},
-		{"unprintable", func(c *client) error { return c.send(refusal(1105, strings.Repeat(Unprintable, 20))...) }},
+		{"text", func(c *client) error { return c.send(refusal(1045, strings.Repeat(unprintableText, 50_000))...) }},
+		{"unprintable", func(c *client) error { return c.send(refusal(1105, strings.Repeat(unprintableText, 20))...) }},
 		{"echo", func(c *client) error { return c.echo() }},
 		{"clear", func(c *client) error { return c.redirect("mysql_clear_password") }},
 		{"switches", func(c *client) error { return c.switches() }},

@@ -170,8 +170,8 @@ func (s *server) takeOver(ctx context.Context, wanted sql.Password) (string, err
 	return version, session.ShutDown(ctx)
 }
 
-// checkPassword that the wanted one is accepted, and that no password and the
-// generated one are not.
+// checkPassword sees that the wanted one is accepted, and that root is let in neither
+// without a password nor with the generated one.
 func (s *server) checkPassword(ctx context.Context, wanted sql.Password) error {
 	if err := s.sql().Ping(ctx, wanted); err != nil {
 		return fmt.Errorf("the new server does not accept the password that it was just given: %w", err)

@@ -120,7 +120,7 @@ func alter(v version.Version, accounts []Account, p Password, retain bool) (stri
 		args = append(args, Root, a.Host, string(p))
 	}
 	if len(clauses) == 0 {
-		return "", nil, ErrNoAccount
+		return "", nil, errNoAccount
 	}
 	return "ALTER USER " + strings.Join(clauses, ", "), args, nil
 }

@@ -155,7 +155,8 @@ func is(err error, numbers ...uint16) bool {
 	return ok && slices.Contains(numbers, e.Number)
 }
 
-// IsAccessDenied is true if the password is not the account's, or nobody's.
+// IsAccessDenied is true if the password is not the account's, or the account takes
+// none.
 func IsAccessDenied(err error) bool { return is(err, accessDenied, accessDeniedNoPassword) }
 
 // IsPasswordExpired is true if the password is right and the server demands
@@ -189,13 +190,13 @@ func IsAgainstPolicy(err error) bool { return is(err, notValidPassword) }
 // before.
 func IsAgainstHistory(err error) bool { return is(err, contradictsHistory) }
 
-// IsEmptyNotRetained is true if an account has no password that could be
+// isEmptyNotRetained is true if an account has no password that could be
 // retained.
-func IsEmptyNotRetained(err error) bool { return is(err, emptyNotRetained) }
+func isEmptyNotRetained(err error) bool { return is(err, emptyNotRetained) }
 
-// IsPluginChanged is true if a password cannot be retained because the plugin
+// isPluginChanged is true if a password cannot be retained because the plugin
 // changes.
-func IsPluginChanged(err error) bool { return is(err, pluginChanged) }
+func isPluginChanged(err error) bool { return is(err, pluginChanged) }
 
 // IsUnreachable is true if no answer of the server came, what a client program
 // calls error 2003 or 2013. Whether a statement was carried out is then not
@@ -225,8 +226,8 @@ var (
 	// ErrRetained: an account retains an old password already. Another one would
 	// push it out.
 	ErrRetained = errors.New("an account of root retains an old password already")
-	// ErrNoAccount: root has no account that logs in with a password.
-	ErrNoAccount = errors.New("root has no account that logs in with a password")
+	// errNoAccount: root has no account that logs in with a password.
+	errNoAccount = errors.New("root has no account that logs in with a password")
 	// ErrLocked: another session holds the lock.
 	ErrLocked = errors.New("another session is changing the password")
 	// ErrSlow: the server had time enough.

@@ -54,7 +54,7 @@ func (g *guard) extend(until time.Time) {
 	_ = g.raw.SetDeadline(until) // On a connection that is closed there is nothing to end.
 }
 
-// run until one of both hangs up, or the server does what it must not.
+// run until one of the two hangs up, or the server does what it must not.
 func (g *guard) run() error {
 	if err := g.introduce(); err != nil {
 		return err

@@ -80,7 +80,8 @@ func (s *Session) Version(ctx context.Context) (string, version.Version, error) 
 	return text.String, v, nil
 }
 
-// EnsureDatabase makes the database unless it is there. No name is none.
+// EnsureDatabase makes the database unless it is there. Without a name there is none
+// to make.
 func (s *Session) EnsureDatabase(ctx context.Context, name string) error {
 	if name == "" {
 		return nil
@@ -93,9 +94,9 @@ func (s *Session) EnsureDatabase(ctx context.Context, name string) error {
 
 // prepare the session. A fixed sql_mode makes texts mean the same everywhere.
 // The server ends a session that sleeps, and its lock with it. The general log
-// is off, as is the slow one: a server that rewrites passwords there is the rule
-// and not a promise. Without the privilege for the first of them they are as the
-// administrator wants them.
+// is off, as is the slow one: servers mostly rewrite passwords there, and do not
+// promise to. Without the privilege for it the general log stays as the
+// administrator wants it.
 func (s *Session) prepare(ctx context.Context) error {
 	const doing = "prepare the session"
 	if err := s.exec(ctx, "SET SESSION sql_mode = '', lock_wait_timeout = 10, wait_timeout = 60, long_query_time = 31536000"); err != nil {

@@ -87,7 +87,7 @@ func TestAlter(t *testing.T) {
 			accounts: []Account{{Host: "%", Plugin: native, Loaded: true}},
 			want:     "ALTER USER ?@? IDENTIFIED VIA `mysql_native_password` USING PASSWORD(?)",
 		},
-		"Nobody": {reason: "No account takes a password.", version: "8.4.6", accounts: []Account{{Host: "localhost", Plugin: "auth_socket"}}, err: ErrNoAccount},
+		"Nobody": {reason: "No account takes a password.", version: "8.4.6", accounts: []Account{{Host: "localhost", Plugin: "auth_socket"}}, err: errNoAccount},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestErrors(t *testing.T) {
 	predicates := map[string]func(error) bool{
 		"AccessDenied": IsAccessDenied, "PasswordExpired": IsPasswordExpired, "Locked": IsLocked, "HostBlocked": IsHostBlocked,
 		"HostNotAllowed": IsHostNotAllowed, "Busy": IsBusy, "ReadOnly": IsReadOnly, "AgainstPolicy": IsAgainstPolicy,
-		"AgainstHistory": IsAgainstHistory, "EmptyNotRetained": IsEmptyNotRetained, "PluginChanged": IsPluginChanged, "Unreachable": IsUnreachable,
+		"AgainstHistory": IsAgainstHistory, "EmptyNotRetained": isEmptyNotRetained, "PluginChanged": isPluginChanged, "Unreachable": IsUnreachable,
 	}
 	number := func(n uint16) error { return (&Session{}).wrap(&mysql.MySQLError{Number: n}, "try") }
 	cases := map[string]struct {

@@ -26,7 +26,8 @@ func (a arguments) socket() string { return filepath.Join(a.folder, "s") }
 
 func (a arguments) temporary() string { return filepath.Join(a.folder, "tmp") }
 
-// check what the kernel would refuse, which a server says of itself at length.
+// check what the kernel would refuse: a server ends over it, which would count
+// against the copy.
 func (a arguments) check() error {
 	if n := len(a.socket()); n > maxSocket {
 		return fmt.Errorf("the path of the server's socket, %s, has %d bytes, and at most %d are possible", a.socket(), n, maxSocket)

@@ -135,15 +135,15 @@ func Read(path string) (Version, error) {
 		return Version{}, err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
-	s, err := Decode(f)
+	s, err := decodeVersion(f)
 	if err != nil {
 		return Version{}, fmt.Errorf("cannot read %s: %w", path, err)
 	}
 	return Parse(s.Version)
 }
 
-// Decode what is in a version.json.
-func Decode(r io.Reader) (Server, error) {
+// decodeVersion what is in a version.json.
+func decodeVersion(r io.Reader) (Server, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxAnswer))
 	if err != nil {
 		return Server{}, err

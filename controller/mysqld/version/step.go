@@ -66,7 +66,8 @@ func Between(source, target Version) (Step, error) {
 	return None, fmt.Errorf("the data is of %s, and %s is not known to upgrade that in one step", source, target)
 }
 
-// reaches is true if no station lies between two known series.
+// reaches is true if no station lies between two known series, of which the target
+// is the later one.
 func reaches(source, target series) bool {
 	from, to := index(source), index(target)
 	if from < 0 || to < 0 {

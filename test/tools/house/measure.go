@@ -42,7 +42,7 @@ func load(root string) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	users, err := packages.Load(&packages.Config{Mode: loaded, Dir: abs, Tests: true}, "./...")
+	users, err := packages.Load(&packages.Config{Mode: loaded, Dir: abs, Tests: true, BuildFlags: []string{"-tags=mysqld,bench"}}, "./...")
 	if err != nil {
 		return nil, err
 	}
