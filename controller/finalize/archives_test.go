@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
 )
 
 // A keepsake is what an instance leaves that is gone: a record, the volume that holds
@@ -268,7 +268,7 @@ func TestEraseJob(t *testing.T) {
 	k := leaves(t, mayErase("record"))
 	j := eraseJob(k.archives(), k.record, k.volume, "agent")
 	pod := j.Spec.Template.Spec
-	if diff := cmp.Diff([]string{job.Program, "prune", "--volume=/backup", "--folder=" + k.record.Name}, pod.Containers[0].Command); diff != "" {
+	if diff := cmp.Diff([]string{agent.Program, "prune", "--volume=/backup", "--folder=" + k.record.Name}, pod.Containers[0].Command); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 	if len(pod.Volumes) != 1 || pod.Volumes[0].PersistentVolumeClaim.ClaimName != k.claim.Name || *pod.AutomountServiceAccountToken {

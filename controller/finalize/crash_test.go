@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
 )
 
 var errCrash = errors.New("crash")
@@ -139,7 +139,7 @@ func deleted(way way) []client.Object {
 	}
 	s := running(older(1))
 	s.DataPVC.Labels = s.Life.Labels()
-	s.DataPVC.Annotations = job.Annotations(s.Life)
+	s.DataPVC.Annotations = agent.Annotations(s.Life)
 	if onNode {
 		s.DataPV.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/x/y"}
 		s.DataPV.Spec.NodeAffinity = onNodeAffinity()
@@ -179,7 +179,7 @@ func deleted(way way) []client.Object {
 	)
 }
 
-func onNodeAffinity() *corev1.VolumeNodeAffinity { return onNode("node1") }
+func onNodeAffinity() *corev1.VolumeNodeAffinity { return agent.OnNode("node1") }
 
 // turn the world: Jobs that were made have run.
 func (w *world) turn(ctx context.Context, t *testing.T) {

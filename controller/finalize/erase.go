@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
 )
 
 // annotationErases of a Job names the PVC that it mounts and the volume that this
@@ -30,12 +30,12 @@ func whatItErases(c *corev1.PersistentVolumeClaim) string {
 func eraseJob(a *instance.Archives, r *v1.MySQLBackup, v *corev1.PersistentVolume, image string) *batchv1.Job {
 	life, onNode := a.Life, v.Spec.HostPath != nil
 	life.XR = r.Spec.Instance.XR
-	c := job.Container(v1.ComponentErase, image, agentMemory, job.FileSecurity(onNode), []corev1.VolumeMount{{Name: "backup", MountPath: backupPath}},
-		job.Program, "prune", "--volume="+backupPath, "--folder="+r.Name)
-	j := job.New(life, life.Namespace, life.EraseJobName(), v1.ComponentErase, corev1.PodSpec{
-		SecurityContext: job.PodSecurity(onNode),
+	c := agent.Container(v1.ComponentErase, image, agent.Memory, agent.FileSecurity(onNode), []corev1.VolumeMount{{Name: "backup", MountPath: backupPath}},
+		agent.Program, "prune", "--volume="+backupPath, "--folder="+r.Name)
+	j := agent.NewJob(life, life.Namespace, life.EraseJobName(), v1.ComponentErase, corev1.PodSpec{
+		SecurityContext: agent.PodSecurity(onNode),
 		Containers:      []corev1.Container{c},
-		Volumes:         []corev1.Volume{job.PVCVolume("backup", a.PVC.Name)},
+		Volumes:         []corev1.Volume{agent.PVCVolume("backup", a.PVC.Name)},
 	})
 	j.Annotations[annotationErases] = whatItErases(a.PVC)
 	return j

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
 )
 
 // archiveName of a backup, in its record's folder.
@@ -31,7 +31,7 @@ const (
 // backupJob archives the data of a stopped server.
 func backupJob(s *instance.State, image string) *batchv1.Job {
 	command := []string{
-		job.Program, "backup",
+		agent.Program, "backup",
 		"--volume=" + dataPath,
 		"--directory=" + v1.DataDirectory,
 		"--archive=" + path.Join(backupPath, s.Life.RecordName(), archiveName),
@@ -54,13 +54,13 @@ func backupJob(s *instance.State, image string) *batchv1.Job {
 
 // wipeJob empties the folder of a hostPath volume.
 func wipeJob(s *instance.State, image string) *batchv1.Job {
-	return agentJob(s, image, s.JobLocation().WipeJob, v1.ComponentWipe, []string{job.Program, "wipe", "--volume=" + dataPath}, dataPodVolume(s))
+	return agentJob(s, image, s.JobLocation().WipeJob, v1.ComponentWipe, []string{agent.Program, "wipe", "--volume=" + dataPath}, dataPodVolume(s))
 }
 
 // pruneJob removes the folders of records.
 func pruneJob(s *instance.State, image string, records []client.Object) *batchv1.Job {
 	names := make([]string, 0, len(records))
-	command := append(make([]string, 0, len(records)+3), job.Program, "prune", "--volume="+backupPath)
+	command := append(make([]string, 0, len(records)+3), agent.Program, "prune", "--volume="+backupPath)
 	for _, r := range records {
 		names = append(names, r.GetName())
 		command = append(command, "--folder="+r.GetName())
@@ -71,18 +71,15 @@ func pruneJob(s *instance.State, image string, records []client.Object) *batchv1
 	return j
 }
 
-// agentMemory is reserved for the agent, which never needs all of it.
-const agentMemory = "128Mi"
-
 // agentJob runs the agent beside the volumes, each mounted under its name.
 func agentJob(s *instance.State, image, name, component string, command []string, volumes ...corev1.Volume) *batchv1.Job {
 	mounts := make([]corev1.VolumeMount, 0, len(volumes))
 	for _, v := range volumes {
 		mounts = append(mounts, corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
 	}
-	j := job.New(s.Life, s.JobLocation().Namespace, name, component, corev1.PodSpec{
-		SecurityContext: job.PodSecurity(s.HostPath()),
-		Containers:      []corev1.Container{job.Container(component, image, agentMemory, job.FileSecurity(s.HostPath()), mounts, command...)},
+	j := agent.NewJob(s.Life, s.JobLocation().Namespace, name, component, corev1.PodSpec{
+		SecurityContext: agent.PodSecurity(s.HostPath()),
+		Containers:      []corev1.Container{agent.Container(component, image, agent.Memory, agent.FileSecurity(s.HostPath()), mounts, command...)},
 		Volumes:         volumes,
 	})
 	notePVCs(s, j)
@@ -90,11 +87,11 @@ func agentJob(s *instance.State, image, name, component string, command []string
 }
 
 func dataPodVolume(s *instance.State) corev1.Volume {
-	return job.PVCVolume(volumeData, s.JobLocation().Data)
+	return agent.PVCVolume(volumeData, s.JobLocation().Data)
 }
 
 func backupPodVolume(s *instance.State) corev1.Volume {
-	return job.PVCVolume(volumeBackup, s.JobLocation().Backup)
+	return agent.PVCVolume(volumeBackup, s.JobLocation().Backup)
 }
 
 // serverImage that wrote the data.
@@ -122,7 +119,7 @@ func dataAnnotation(s *instance.State, key string) string {
 // identityAnnotations are the annotations of a data volume that say what must be known of it when
 // claim and XR are gone.
 func identityAnnotations(s *instance.State) map[string]string {
-	a := job.Annotations(s.Life)
+	a := agent.Annotations(s.Life)
 	a[v1.AnnotationImage] = serverImage(s)
 	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())
 	a[v1.AnnotationDeletionPolicy] = string(s.XR.Spec.DeletionPolicy)

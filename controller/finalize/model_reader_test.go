@@ -21,9 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
 	verification "github.com/crossplane-mysql/crossplane-mysql/controller/verify"
 )
 
@@ -263,7 +263,7 @@ func (m model) claimObject() client.Object {
 func (m model) claimOf(n int, namespace, name, uid string, state int8, held bool) client.Object {
 	life, l := lifeOf(n), m.lives[n]
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name, UID: types.UID(uid), Labels: life.Labels(), Annotations: job.Annotations(life),
+		Namespace: namespace, Name: name, UID: types.UID(uid), Labels: life.Labels(), Annotations: agent.Annotations(life),
 		Finalizers: ourFinalizer(held), DeletionTimestamp: deletedAt(state),
 	}}
 	if l.claimMarked {
@@ -344,7 +344,7 @@ func (l modelLife) objects(n int, required bool) []client.Object {
 	}
 	if l.pod {
 		p := &corev1.Pod{ObjectMeta: meta, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-		p.Spec.Volumes = []corev1.Volume{job.PVCVolume("data", life.DataPVCName())}
+		p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", life.DataPVCName())}
 		out = append(out, p)
 	}
 	if l.pv {
@@ -415,7 +415,7 @@ func (l modelLife) volumeObject(n int) client.Object {
 	}
 	if l.latched {
 		v.Labels = life.Labels()
-		v.Annotations = job.Annotations(life)
+		v.Annotations = agent.Annotations(life)
 		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationDeletionPolicy] = string(namespaceUID(l.born)), "Backup"
 		v.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
 	}
@@ -460,7 +460,7 @@ func (l modelLife) restoreObjects(n int) []client.Object {
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.RestoreJobName(), UID: types.UID("restore-" + uidOf(n)), Labels: life.Labels()}}
 	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restore-" + uidOf(n), Labels: life.Labels(), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
-	p.Spec.Volumes = []corev1.Volume{job.PVCVolume("data", life.DataPVCName())}
+	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", life.DataPVCName())}
 	p.Status.Phase = corev1.PodSucceeded
 	return []client.Object{j, p}
 }
@@ -479,8 +479,8 @@ func (l modelLife) jobObjects(n int) []client.Object {
 	if l.jobPlace != atHome {
 		mounts = lifeOf(n).RescueName("data")
 	}
-	p.Spec.Volumes = []corev1.Volume{job.PVCVolume("data", mounts)}
-	j.Spec.Template.Spec.Volumes = []corev1.Volume{job.PVCVolume(volumeData, mounts), job.PVCVolume(volumeBackup, "backups")}
+	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", mounts)}
+	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(volumeData, mounts), agent.PVCVolume(volumeBackup, "backups")}
 	j.Annotations = map[string]string{annotationPVCs: l.jobPVCs()}
 	if !l.jobDone {
 		return []client.Object{j, p}

@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
 )
 
 // A PersistentVolume is the identity of the data, and a PersistentVolumeClaim is
@@ -137,7 +137,7 @@ func (p *Performer) createPVC(ctx context.Context, s *instance.State, _ Step) er
 // pvcOnDataPV is a PVC of the data volume, with what must be known of it.
 func pvcOnDataPV(s *instance.State) *corev1.PersistentVolumeClaim {
 	v := s.DataPV
-	annotations := job.Annotations(s.Life)
+	annotations := agent.Annotations(s.Life)
 	for _, key := range []string{v1.AnnotationImage, v1.AnnotationVersion, v1.AnnotationAgentImage, v1.AnnotationDeletionPolicy} {
 		maps.Copy(annotations, entryOf(v.Annotations, key))
 	}

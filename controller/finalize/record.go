@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
 )
 
 // newRecord of the backup that is to be taken.
@@ -93,7 +93,7 @@ func (p *Performer) keep(ctx context.Context, s *instance.State, annotations map
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: p.SystemNamespace, Name: s.Life.RecordName(), Labels: s.Life.Labels(), Annotations: job.Annotations(s.Life),
+			Namespace: p.SystemNamespace, Name: s.Life.RecordName(), Labels: s.Life.Labels(), Annotations: agent.Annotations(s.Life),
 		},
 		Data: found,
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
@@ -84,12 +85,12 @@ func (p *Performer) setNodeAffinity(ctx context.Context, s *instance.State, _ St
 			return err
 		}
 		if v.Spec.HostPath != nil && v.Spec.NodeAffinity == nil && v.Labels[v1.LabelInstance] == s.Life.Key() && instance.Bound(v, c) {
-			if err := p.updateObject(ctx, v, func() { v.Spec.NodeAffinity = onNode(s.Node) }); err != nil {
+			if err := p.updateObject(ctx, v, func() { v.Spec.NodeAffinity = agent.OnNode(s.Node) }); err != nil {
 				return err
 			}
 		}
 	}
-	return p.updateObject(ctx, s.DataPV, func() { s.DataPV.Spec.NodeAffinity = onNode(s.Node) })
+	return p.updateObject(ctx, s.DataPV, func() { s.DataPV.Spec.NodeAffinity = agent.OnNode(s.Node) })
 }
 
 // retainDataPV makes the data volume stay whatever becomes of its PVC, and say whose it is.

@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
 )
 
 const (
@@ -25,7 +25,7 @@ func backupPVC(s *instance.State, class *string) *corev1.PersistentVolumeClaim {
 	size, _ := wantedSize(s)
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Backup, Labels: backupLabels(s.Life), Annotations: job.Annotations(s.Life),
+			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Backup, Labels: backupLabels(s.Life), Annotations: agent.Annotations(s.Life),
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -71,13 +71,6 @@ func backupPV(s *instance.State) *corev1.PersistentVolume {
 	return v
 }
 
-// onNode keeps pods that use a volume on its node.
-func onNode(name string) *corev1.VolumeNodeAffinity {
-	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}},
-	}}}}
-}
-
 // backupLabels lack the XR's: backups are of all lives.
 func backupLabels(i v1.Instance) map[string]string {
 	i.XR = ""
@@ -87,7 +80,7 @@ func backupLabels(i v1.Instance) map[string]string {
 }
 
 func backupAnnotations(s *instance.State) map[string]string {
-	a := job.Annotations(s.Life)
+	a := agent.Annotations(s.Life)
 	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())
 	return a
 }

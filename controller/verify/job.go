@@ -8,29 +8,25 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/job"
 )
 
 // Containers of the Job, in their order.
 const (
-	containerTools   = "tools"
-	containerVersion = "version"
-	containerUnpack  = "unpack"
-	containerVerify  = "verify"
-	containerClean   = "clean"
+	containerUnpack = "unpack"
+	containerVerify = "verify"
+	containerClean  = "clean"
 )
 
 // Places inside the Job's pod.
 const (
-	toolsPath  = "/tools"
 	backupPath = "/backup"
 	copyPath   = "/verify"
 )
 
 // Memory that is reserved. The server takes 230 MiB, and more for large pages.
 const (
-	agentMemory  = "64Mi"
 	serverMemory = "512Mi"
 )
 
@@ -46,41 +42,36 @@ const (
 
 // newJob that starts a server from a copy of a backup. The server's image is the
 // claim's: it sees the copy, and not the backup.
-func newJob(s *State, agent string) *batchv1.Job {
+func newJob(s *State, image string) *batchv1.Job {
 	r := s.Record
 	i := r.Spec.Instance
 	life := v1.Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
 	onHost := s.Volume.Spec.HostPath != nil
-	files, unpacks := job.FileSecurity(onHost), job.FileSecurity(onHost)
-	if onHost { // Its files get the owner that they had.
-		unpacks.Capabilities.Add = append(unpacks.Capabilities.Add, "CHOWN")
-	}
-	tools := corev1.VolumeMount{Name: "tools", MountPath: toolsPath}
-	ready := corev1.VolumeMount{Name: "tools", MountPath: toolsPath, ReadOnly: true}
+	files, ready := agent.FileSecurity(onHost), agent.ToolsMount()
+	ready.ReadOnly = true
 	backup := corev1.VolumeMount{Name: "backup", MountPath: backupPath}
 	copied := corev1.VolumeMount{Name: "backup", MountPath: copyPath, SubPath: v1.VerifyFolder}
-	version, program := toolsPath+"/version.json", toolsPath+job.Program
-	out := job.New(life, i.Namespace, life.VerifyJobName(), v1.ComponentVerify, corev1.PodSpec{
-		SecurityContext:               job.PodSecurity(onHost),
+	out := agent.NewJob(life, i.Namespace, life.VerifyJobName(), v1.ComponentVerify, corev1.PodSpec{
+		SecurityContext:               agent.PodSecurity(onHost),
 		TerminationGracePeriodSeconds: new(int64(leaveTime.Seconds())),
 		InitContainers: []corev1.Container{
-			job.Container(containerTools, agent, agentMemory, files, []corev1.VolumeMount{tools}, job.Program, "install", "--to="+program),
-			job.Container(containerVersion, r.Spec.Image, agentMemory, job.Security(), []corev1.VolumeMount{tools}, program, "version-of-server", "--to="+version),
-			job.Container(containerUnpack, agent, agentMemory, unpacks, []corev1.VolumeMount{ready, backup}, job.Program, "unpack",
+			agent.ToolsContainer(image),
+			agent.VersionContainer(r.Spec.Image),
+			agent.Container(containerUnpack, image, agent.Memory, agent.UnpackSecurity(onHost), []corev1.VolumeMount{ready, backup}, agent.Program, "unpack",
 				"--archive="+path.Join(backupPath, r.Spec.Archive.Path),
 				"--sha256="+r.Spec.Archive.SHA256,
 				"--volume="+backupPath,
 				"--source-version="+r.Spec.Version,
 				"--source-clean="+strconv.FormatBool(r.Spec.CleanShutdown),
-				"--target-version="+version),
-			job.Container(containerVerify, r.Spec.Image, serverMemory, files, []corev1.VolumeMount{ready, copied}, program, "verify", "--folder="+copyPath),
+				"--target-version="+agent.VersionFile),
+			agent.Container(containerVerify, r.Spec.Image, serverMemory, files, []corev1.VolumeMount{ready, copied}, agent.CopiedProgram, "verify", "--folder="+copyPath),
 		},
 		Containers: []corev1.Container{
-			job.Container(containerClean, agent, agentMemory, files, []corev1.VolumeMount{copied}, job.Program, "wipe", "--volume="+copyPath),
+			agent.Container(containerClean, image, agent.Memory, files, []corev1.VolumeMount{copied}, agent.Program, "wipe", "--volume="+copyPath),
 		},
 		Volumes: []corev1.Volume{
-			{Name: "tools", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-			job.PVCVolume("backup", r.Spec.Archive.PVCName),
+			agent.ToolsVolume(),
+			agent.PVCVolume("backup", r.Spec.Archive.PVCName),
 		},
 	})
 	limit := min(settling+time.Duration(r.Spec.Archive.DataBytes/slowest)*time.Second, longest)

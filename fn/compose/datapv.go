@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -35,14 +36,7 @@ func dataPV(r *resolved, s storage) *corev1.PersistentVolume {
 		v.Spec.HostPath = o.Spec.HostPath
 	}
 	if n := r.Settings.HostPathNode; n != "" {
-		v.Spec.NodeAffinity = onNode(n)
+		v.Spec.NodeAffinity = agent.OnNode(n)
 	}
 	return v
-}
-
-// onNode keeps pods that use a volume on its node.
-func onNode(name string) *corev1.VolumeNodeAffinity {
-	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}},
-	}}}}
 }

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -49,7 +50,7 @@ func storageClass(r *resolved) *string {
 // volumeAnnotations say what the controller must know of a volume when claim
 // and XR are gone.
 func volumeAnnotations(r *resolved) map[string]string {
-	a := claimAnnotations(r.instance)
+	a := agent.Annotations(r.instance)
 	a[v1.AnnotationImage] = r.image
 	a[v1.AnnotationAgentImage] = r.Settings.AgentImage
 	a[v1.AnnotationDeletionPolicy] = string(r.spec.DeletionPolicy)

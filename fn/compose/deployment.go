@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -59,7 +60,7 @@ func serverPod(r *resolved) corev1.PodSpec {
 		AutomountServiceAccountToken:  new(false),
 		EnableServiceLinks:            new(false),
 		TerminationGracePeriodSeconds: new(gracePeriod),
-		SecurityContext:               podSecurity(r),
+		SecurityContext:               serverPodSecurity(r),
 		Containers:                    []corev1.Container{serverContainer(r)},
 	}
 	for _, v := range serverVolumes(r) {
@@ -85,7 +86,7 @@ func serverContainer(r *resolved) corev1.Container {
 		Ports:           []corev1.ContainerPort{{Name: r.engine.portName, ContainerPort: r.engine.port, Protocol: corev1.ProtocolTCP}},
 		StartupProbe:    &corev1.Probe{ProbeHandler: tcp, PeriodSeconds: 1, FailureThreshold: startupProbes},
 		ReadinessProbe:  &corev1.Probe{ProbeHandler: tcp, PeriodSeconds: 5, FailureThreshold: 3},
-		SecurityContext: containerSecurity(r),
+		SecurityContext: serverSecurity(r),
 		Resources:       r.serverResources,
 	}
 	for _, v := range serverVolumes(r) {
@@ -139,11 +140,11 @@ func dataMount(r *resolved) mounted {
 	mount := corev1.VolumeMount{MountPath: r.engine.data, SubPath: v1.DataDirectory}
 	switch {
 	case !r.ephemeral:
-		return mounted{pvcVolume("data", r.instance.DataPVCName(), false), mount}
+		return mounted{agent.PVCVolume("data", r.instance.DataPVCName()), mount}
 	case !r.engine.password:
 		mount.SubPath = ""
 	}
-	return mounted{emptyVolume("data"), mount}
+	return mounted{agent.EmptyVolume("data"), mount}
 }
 
 // digest of text, short enough to read.

@@ -18,8 +18,6 @@ type engine struct {
 	// port of the server, and its name.
 	port     int32
 	portName string
-	// uid and gid of the server.
-	uid int64
 	// data is where the server keeps it.
 	data string
 	// config is the folder that my.cnf goes to; empty for a server without.
@@ -33,11 +31,11 @@ type engine struct {
 
 var engines = map[v1.DatabaseType]engine{
 	v1.TypeMySQL: {
-		name: "mysql", example: v1.DefaultImage, port: v1.Port, portName: v1.PortName, uid: 999,
+		name: "mysql", example: v1.DefaultImage, port: v1.Port, portName: v1.PortName,
 		data: "/var/lib/mysql", config: "/etc/mysql/conf.d", stored: true, password: true,
 	},
 	v1.TypeMongo: {
-		name: "mongo", example: v1.DefaultMongoImage, port: v1.PortMongo, portName: v1.PortNameMongo, uid: 999,
+		name: "mongo", example: v1.DefaultMongoImage, port: v1.PortMongo, portName: v1.PortNameMongo,
 		data: "/data/db",
 	},
 }

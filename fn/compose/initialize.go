@@ -3,6 +3,7 @@ package compose
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -22,13 +23,13 @@ func mayInitialize(r *resolved, from *v1.RestoreStatus) bool {
 // initContainers come before the server: the one that makes its database, or sees
 // that it has its data.
 func initContainers(r *resolved) []corev1.Container {
-	tools := toolsContainer(r)
-	initialize := jobContainer(r, "initialize", r.image, []corev1.VolumeMount{
-		toolsMount(),
+	tools := agent.ToolsContainer(r.Settings.AgentImage)
+	initialize := agent.Container("initialize", r.image, agent.Memory, serverSecurity(r), []corev1.VolumeMount{
+		agent.ToolsMount(),
 		{Name: "data", MountPath: dataPath},
 		{Name: "root-password", MountPath: passwordPath, ReadOnly: true},
 		{Name: "config", MountPath: r.engine.config, ReadOnly: true},
-	}, toolsPath+"/controller", "initialize",
+	}, agent.CopiedProgram, "initialize",
 		"--volume="+dataPath,
 		"--directory="+v1.DataDirectory,
 		"--secret="+passwordPath,
@@ -44,7 +45,7 @@ func initContainers(r *resolved) []corev1.Container {
 // initVolumes are those that only the init containers mount.
 func initVolumes(r *resolved) []corev1.Volume {
 	return []corev1.Volume{
-		emptyVolume("tools"),
+		agent.ToolsVolume(),
 		{Name: "root-password", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: r.instance.RootSecretName()}}},
 	}
 }

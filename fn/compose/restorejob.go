@@ -6,8 +6,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -35,28 +35,21 @@ func wantsRestoreJob(r *resolved, begin start) bool {
 // restoreJob brings the data back before the server's first start. A Job cannot
 // change: the spec of one that is observed is wanted as it is.
 func restoreJob(r *resolved, from *v1.RestoreStatus) *batchv1.Job {
-	j := &batchv1.Job{
-		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
-		ObjectMeta: r.meta(r.instance.RestoreJobName(), map[string]string{v1.LabelComponent: v1.ComponentRestore}),
-	}
-	j.Annotations = claimAnnotations(r.instance)
 	if o := r.Observed.Restore; o != nil {
-		j.Annotations[v1.AnnotationRestore] = o.Annotations[v1.AnnotationRestore]
+		j := newRestoreJob(r, corev1.PodSpec{})
+		j.Annotations[v1.AnnotationRestore], j.Spec = o.Annotations[v1.AnnotationRestore], batchv1.JobSpec{}
 		return j
 	}
+	j := newRestoreJob(r, restorePod(r, from))
 	choice, _ := json.Marshal(from) //nolint:errchkjson // Strings, numbers and booleans only.
 	j.Annotations[v1.AnnotationRestore] = string(choice)
-	j.Spec = batchv1.JobSpec{
-		BackoffLimit:            new(restoreRetries),
-		TTLSecondsAfterFinished: new(restoreKept),
-		PodReplacementPolicy:    new(batchv1.Failed),
-		PodFailurePolicy:        restoreFailurePolicy(),
-		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: r.labels(map[string]string{v1.LabelComponent: v1.ComponentRestore})},
-			Spec:       restorePod(r, from),
-		},
-	}
+	j.Spec.BackoffLimit, j.Spec.TTLSecondsAfterFinished = new(restoreRetries), new(restoreKept)
+	j.Spec.PodFailurePolicy = restoreFailurePolicy()
 	return j
+}
+
+func newRestoreJob(r *resolved, pod corev1.PodSpec) *batchv1.Job {
+	return agent.NewJob(r.instance, r.instance.Namespace, r.instance.RestoreJobName(), v1.ComponentRestore, pod)
 }
 
 // restoreFailurePolicy ends the Job at once on what no retry can mend, and does
@@ -78,33 +71,30 @@ func restoreFailurePolicy() *batchv1.PodFailurePolicy {
 	}}
 }
 
-// restorePod asks the server's own image for its version, with our binary copied
-// into it, and then restores. It has no API credentials and no password.
+// restorePod asks the server's own image for its version, and then restores. The
+// backup is mounted to be read.
 func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
+	tools, backup := agent.ToolsMount(), agent.PVCVolume("backup", from.Archive.PVCName)
+	tools.ReadOnly, backup.PersistentVolumeClaim.ReadOnly = true, true
 	return corev1.PodSpec{
-		RestartPolicy:                corev1.RestartPolicyNever,
-		AutomountServiceAccountToken: new(false),
-		EnableServiceLinks:           new(false),
-		SecurityContext:              jobPodSecurity(r),
-		InitContainers:               []corev1.Container{toolsContainer(r), versionContainer(r)},
-		Containers: []corev1.Container{
-			jobContainer(r, v1.ComponentRestore, r.Settings.AgentImage, []corev1.VolumeMount{
-				toolsMount(),
-				{Name: "data", MountPath: dataPath},
-				{Name: "backup", MountPath: archivePath, ReadOnly: true},
-			}, "/controller", "restore",
-				"--archive="+archivePath+"/"+from.Archive.Path,
-				"--sha256="+from.Archive.SHA256,
-				"--volume="+dataPath,
-				"--directory="+v1.DataDirectory,
-				"--source-version="+from.Version,
-				"--source-clean="+strconv.FormatBool(from.CleanShutdown),
-				"--target-version="+toolsPath+"/version.json"),
-		},
+		SecurityContext: agent.PodSecurity(r.hostPath),
+		InitContainers:  withResources(r, agent.ToolsContainer(r.Settings.AgentImage), agent.VersionContainer(r.image)),
+		Containers: withResources(r, agent.Container(v1.ComponentRestore, r.Settings.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), []corev1.VolumeMount{
+			tools,
+			{Name: "data", MountPath: dataPath},
+			{Name: "backup", MountPath: archivePath, ReadOnly: true},
+		}, agent.Program, "restore",
+			"--archive="+archivePath+"/"+from.Archive.Path,
+			"--sha256="+from.Archive.SHA256,
+			"--volume="+dataPath,
+			"--directory="+v1.DataDirectory,
+			"--source-version="+from.Version,
+			"--source-clean="+strconv.FormatBool(from.CleanShutdown),
+			"--target-version="+agent.VersionFile)),
 		Volumes: []corev1.Volume{
-			emptyVolume("tools"),
-			pvcVolume("data", r.instance.DataPVCName(), false),
-			pvcVolume("backup", from.Archive.PVCName, true),
+			agent.ToolsVolume(),
+			agent.PVCVolume("data", r.instance.DataPVCName()),
+			backup,
 		},
 	}
 }

@@ -1,0 +1,69 @@
+// Package agent is what function, controller and Jobs agree on: how a Job of the
+// product looks, how little its pods may do, and where they find their program.
+package agent
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+const (
+	// Program of the agent in its own image.
+	Program = "/controller"
+	// Memory that is reserved for the agent, which never needs all of it.
+	Memory = "128Mi"
+	// cpu that is reserved for it. It uses what there is.
+	cpu = "50m"
+)
+
+// NewJob for one XR of an instance. It runs once: who made it tries again, and says
+// why. Its pod has no API credentials and no password.
+func NewJob(i v1.Instance, namespace, name, component string, pod corev1.PodSpec) *batchv1.Job {
+	labels := i.Labels()
+	labels[v1.LabelComponent] = component
+	pod.RestartPolicy = corev1.RestartPolicyNever
+	pod.AutomountServiceAccountToken = new(false)
+	pod.EnableServiceLinks = new(false)
+	return &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, Annotations: Annotations(i)},
+		Spec: batchv1.JobSpec{
+			BackoffLimit: new(int32(0)),
+			// Never two pods on the same files.
+			PodReplacementPolicy: new(batchv1.Failed),
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       pod,
+			},
+		},
+	}
+}
+
+// Container of a Job, with this much memory reserved. It writes to what it
+// mounts, and nowhere else.
+func Container(name, image, memory string, security *corev1.SecurityContext, mounts []corev1.VolumeMount, command ...string) corev1.Container {
+	return corev1.Container{
+		Name:                     name,
+		Image:                    image,
+		Command:                  command,
+		SecurityContext:          security,
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+		}},
+		VolumeMounts: mounts,
+	}
+}
+
+// Annotations say whose an object is, and bring its events to the controller.
+func Annotations(i v1.Instance) map[string]string {
+	return map[string]string{
+		v1.AnnotationClaimKind:      i.Kind,
+		v1.AnnotationClaimNamespace: i.Namespace,
+		v1.AnnotationClaimName:      i.Name,
+	}
+}

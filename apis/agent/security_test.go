@@ -1,0 +1,42 @@
+package agent
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestSecurity: a container of a Job has the rights that its work takes, and none
+// where the files are its own.
+func TestSecurity(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		of     *corev1.SecurityContext
+		want   []corev1.Capability
+	}{
+		"Plain":          {reason: "It asks a program for its version.", of: Security()},
+		"Files":          {reason: "The uid of the pod owns them.", of: FileSecurity(false)},
+		"Unpack":         {reason: "And will.", of: UnpackSecurity(false)},
+		"FilesOnNode":    {reason: "They are the server's, and it is root.", of: FileSecurity(true), want: []corev1.Capability{"DAC_OVERRIDE", "FOWNER"}},
+		"UnpackedOnNode": {reason: "They are to be the server's.", of: UnpackSecurity(true), want: []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			want := &corev1.SecurityContext{
+				AllowPrivilegeEscalation: new(false),
+				ReadOnlyRootFilesystem:   new(true),
+				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: tc.want},
+			}
+			if diff := cmp.Diff(want, tc.of); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+	if p := PodSecurity(false); p.RunAsNonRoot == nil || !*p.RunAsNonRoot || *p.RunAsUser != ServerUID || *p.FSGroup != ServerUID {
+		t.Errorf("a pod on a storage class is %+v", p)
+	}
+	if p := PodSecurity(true); *p.RunAsUser != 0 {
+		t.Errorf("a pod in a folder of the node is %+v", p)
+	}
+}
