@@ -424,7 +424,7 @@ func TestExamine(t *testing.T) {
 				c.Volumes, c.PVCs, c.Records = nil, nil, nil
 				c.Passwords[0].Annotations = annotations(key.Life("uid-0"))
 			},
-			want: []string{"note: Secret crossplane-mysql-system/" + old + " has the password of a backup whose record is gone | kubectl delete secret"},
+			want: []string{"note: Secret crossplane-mysql-system/" + old + " has the password of a backup whose record is gone | keep it as long as its archive may be somewhere"},
 		},
 		"RecordGone": {
 			change: func(c *Cluster) {

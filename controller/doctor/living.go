@@ -136,16 +136,11 @@ func (x *exam) skippedBackup(s *instance.State) []Finding {
 	return nil
 }
 
-// atStake is true if a life may have data that no proven backup holds.
+// atStake is true if the controller would not let the life's data go. Notes on volumes
+// are not looked at here, so that what it is releasing already is not at stake either.
 func atStake(s *instance.State) bool {
-	r, d := s.Record(), s.XR.Status.Deletion
-	switch {
-	case r != nil && r.Status.Phase == v1.BackupProven, s.Policy() == v1.DeletionDiscard, s.Skipped():
-		return false
-	case s.XR.GetAnnotations()[v1.AnnotationNothingToLose] == string(s.XR.GetUID()):
-		return false
-	}
-	return d == nil || d.Step != string(finalize.PhaseReleasing)
+	d := s.XR.Status.Deletion
+	return finalize.NeedsBackup(s) && (d == nil || d.Step != string(finalize.PhaseReleasing))
 }
 
 // examineDeletion that waits for somebody.

@@ -17,13 +17,13 @@ func decideDelete(s *instance.State) Step {
 	if !s.XR.HasFinalizer() {
 		return Step{Action: NoOp} // It was never held, or has just been let go.
 	}
-	if r := s.Record(); r == nil && needsBackup(s) && s.OwnNote() == nil {
+	if r := s.Record(); r == nil && NeedsBackup(s) && s.OwnNote() == nil {
 		return Step{Action: CreateBackup, Phase: PhaseAnnounced, Message: "A backup of the data is taken before anything goes: " + s.Life.RecordName()}
 	}
 	if s.Node != "" {
 		return setNodeAffinity(s)
 	}
-	if v := s.DataPV; v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && needsBackup(s) && !s.IsDataPVRetained() {
+	if v := s.DataPV; v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && NeedsBackup(s) && !s.IsDataPVRetained() {
 		return Step{Action: RetainDataPV, Phase: PhaseAnnounced, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", v.Name)}
 	}
 	if step, open := stopForBackup(s); open {
@@ -44,8 +44,8 @@ func decideDelete(s *instance.State) Step {
 	return decideBackup(s)
 }
 
-// needsBackup is true if there may be data that only this instance has.
-func needsBackup(s *instance.State) bool { return !hasProvenBackup(s) && backupSkippedBecause(s) == "" }
+// NeedsBackup is true if there may be data that only this instance has.
+func NeedsBackup(s *instance.State) bool { return !hasProvenBackup(s) && backupSkippedBecause(s) == "" }
 
 // hasProvenBackup is true if the backup of this life is proven.
 func hasProvenBackup(s *instance.State) bool {
