@@ -96,7 +96,7 @@ func (c *restoreCommand) Run(ctx context.Context) error {
 type unpackCommand struct {
 	unpacking
 
-	Volume string `help:"Where the backup volume is mounted. The copy goes to ${verify}/${directory} in its root; what an earlier run left there is removed. It must fit, and leave a tenth of the file system free." required:"" type:"path"`
+	Volume string `help:"Where the backup volume is mounted. The copy goes to ${copy}/${directory} in its root; what an earlier run left there is removed. It must fit, and leave a tenth of the file system free." required:"" type:"path"`
 
 	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
 }

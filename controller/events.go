@@ -31,13 +31,13 @@ func sendEvent(to events.EventRecorder, about runtime.Object, a announcement, ac
 
 // eventsOfPhases of a deletion.
 var eventsOfPhases = map[finalize.Phase]announcement{
-	finalize.PhaseAnnounced: {reason: v1.EventBackupAnnounced},
-	finalize.PhaseStopping:  {reason: v1.EventServerStopped},
-	finalize.PhaseBackingUp: {reason: v1.EventBackupStarted},
-	finalize.PhaseVerifying: {reason: v1.EventRestoreTestAwaited},
-	finalize.PhaseFailed:    {reason: v1.EventBackupFailed, warning: true},
-	finalize.PhaseReleasing: {reason: v1.EventDataReleased},
-	finalize.PhaseHeld:      {reason: v1.EventDeletionHeld, warning: true},
+	finalize.PhaseAnnounced:   {reason: v1.EventBackupAnnounced},
+	finalize.PhaseStopping:    {reason: v1.EventServerStopped},
+	finalize.PhaseBackingUp:   {reason: v1.EventBackupStarted},
+	finalize.PhaseRestoreTest: {reason: v1.EventRestoreTestAwaited},
+	finalize.PhaseFailed:      {reason: v1.EventBackupFailed, warning: true},
+	finalize.PhaseReleasing:   {reason: v1.EventDataReleased},
+	finalize.PhaseHeld:        {reason: v1.EventDeletionHeld, warning: true},
 }
 
 // eventsOfActions that say more than their phase, or have none.

@@ -26,9 +26,9 @@ type cli struct {
 	Backup          backupCommand     `cmd:"" help:"Archive the data directory of a stopped server, and prove the archive. Run by the backup Job."`
 	Restore         restoreCommand    `cmd:"" help:"Unpack an archive onto a data volume that holds no database. Run by the restore Job."`
 	Initialize      initializeCommand `cmd:"" help:"Make a new database with the entrypoint of this image, all of it or nothing, or see that the volume has its data. Run by the server's pod before the server."`
-	Unpack          unpackCommand     `cmd:"" help:"Unpack an archive beside it, on the backup volume, for a server to be tried on. Run by the verification Job."`
-	Verify          verifyCommand     `cmd:"" help:"Start a throwaway server of this image on an unpacked backup, and check every table. Run by the verification Job. It ends with 0 whenever it could write its report, whatever that says: the Job goes on to remove the copy."`
-	Wipe            wipeCommand       `cmd:"" help:"Empty a volume. Run by the wipe Job once a backup is proven, and by the verification Job on the copy."`
+	Unpack          unpackCommand     `cmd:"" help:"Unpack an archive beside it, on the backup volume, for a server to be tried on. Run by the restore test Job."`
+	Bootcheck       bootCheckCommand  `cmd:"" help:"Start a throwaway server of this image on an unpacked backup, and check every table. Run by the restore test Job. It ends with 0 whenever it could write its report, whatever that says: the Job goes on to remove the copy."`
+	Wipe            wipeCommand       `cmd:"" help:"Empty a volume. Run by the wipe Job once a backup is proven, and by the restore test Job on the copy."`
 	Prune           pruneCommand      `cmd:"" help:"Remove archives that are too many. Run by the prune Job once a newer one is proven."`
 	Install         installCommand    `cmd:"" help:"Copy this program to where another image can run it."`
 	VersionOfServer versionCommand    `cmd:"" help:"Ask the server program of this image for its version."`
@@ -41,7 +41,7 @@ func main() {
 		kong.Name("controller"),
 		kong.Description("The companion of crossplane-mysql's composition function. It never deletes data that no proven backup holds."),
 		kong.Vars{
-			"version": version, "directory": v1.DataDirectory, "verify": v1.VerifyFolder, "report": archive.TerminationLog,
+			"version": version, "directory": v1.DataDirectory, "copy": v1.RestoreTestFolder, "report": archive.TerminationLog,
 			"grace": rotate.DefaultGrace.String(), "settle": rotate.DefaultSettle.String(),
 		},
 		kong.BindTo(ctx, (*context.Context)(nil)))

@@ -80,13 +80,13 @@ func TestRoundTrip(t *testing.T) {
 	if code, out = run(t, unpack...); code != 0 {
 		t.Fatalf("unpack ended with %d: %s", code, out)
 	}
-	if raw, err := os.ReadFile(path("backup/.crossplane-mysql-verify/data/ibdata1")); err != nil || string(raw) != "pages" {
+	if raw, err := os.ReadFile(path("backup/.crossplane-mysql-restore-test/data/ibdata1")); err != nil || string(raw) != "pages" {
 		t.Errorf("unpacked: %q, %v", raw, err)
 	}
-	if code, out = run(t, "wipe", "--volume="+path("backup/.crossplane-mysql-verify")); code != 0 {
+	if code, out = run(t, "wipe", "--volume="+path("backup/.crossplane-mysql-restore-test")); code != 0 {
 		t.Fatalf("wipe ended with %d: %s", code, out)
 	}
-	if left := names(t, path("backup/.crossplane-mysql-verify")); len(left) > 0 {
+	if left := names(t, path("backup/.crossplane-mysql-restore-test")); len(left) > 0 {
 		t.Errorf("wipe left %q", left)
 	}
 	if err := os.Remove(path("backup/one/data.tar.zst")); err != nil {
@@ -170,7 +170,7 @@ func TestVersionOfServer(t *testing.T) {
 
 // TestHelp has an explanation for every flag.
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"start", "doctor", "backup", "restore", "unpack", "verify", "wipe", "prune", "install", "version-of-server"} {
+	for _, command := range []string{"start", "doctor", "backup", "restore", "unpack", "bootcheck", "wipe", "prune", "install", "version-of-server"} {
 		code, out := run(t, command, "--help")
 		if code != 0 || !strings.Contains(out, "Usage: controller "+command) {
 			t.Errorf("%s --help ended with %d: %s", command, code, out)

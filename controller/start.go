@@ -38,8 +38,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/finalize"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/verify"
 )
 
 // startCommand is `controller start`.
@@ -51,7 +51,7 @@ type startCommand struct {
 	BackupStorageClass string `help:"Storage class of the volumes that hold backups. Without it, that of the data."`
 	Namespace          string `default:"crossplane-mysql-system" env:"POD_NAMESPACE" help:"The controller's own namespace. The passwords of backups are kept there."`
 	MaxConcurrent      int    `default:"10" help:"Number of instances that are looked after at the same time."`
-	VerifyAtOnce       int    `default:"2" help:"Number of backups that a server is started from at the same time, to see that they restore, one of a namespace. With 0 this is only done where backup.requireRestorable says so, which needs no turn of these."`
+	RestoreTestsAtOnce int    `default:"2" help:"Number of backups that a server is started from at the same time, to see that they restore, one of a namespace. With 0 this is only done where backup.requireRestorable says so, which needs no turn of these."`
 	Debug              bool   `help:"Log what a developer wants to know, as text." short:"d"`
 
 	PasswordGrace time.Duration `default:"${grace}" env:"PASSWORD_GRACE" help:"How long an old password goes on to work after a change, for clients that do not have the new one yet, such as 10m. At least ${settle}; ${default} is longer than a Secret takes into a running pod."`
@@ -59,8 +59,8 @@ type startCommand struct {
 
 // Validate the flags.
 func (c *startCommand) Validate() error {
-	if c.VerifyAtOnce < 0 {
-		return fmt.Errorf("--verify-at-once=%d cannot be: say 0 for none, or how many", c.VerifyAtOnce)
+	if c.RestoreTestsAtOnce < 0 {
+		return fmt.Errorf("--restore-tests-at-once=%d cannot be: say 0 for none, or how many", c.RestoreTestsAtOnce)
 	}
 	if c.PasswordGrace < rotate.DefaultSettle {
 		return fmt.Errorf("--password-grace=%s is too short: a client takes up to %s from reading the Secret to logging in; say at least that", c.PasswordGrace, rotate.DefaultSettle)
@@ -120,9 +120,9 @@ func (c *startCommand) Run(ctx context.Context) error {
 		},
 		asked: map[instance.Key]asking{}, meter: r.meter, turns: newTurns(c.MaxConcurrent), strains: newStrains(), retries: newRetries(),
 	}
-	b := Verifications{
-		gather: g, perform: &verify.Performer{Client: mgr.GetClient(), AgentImage: c.AgentImage},
-		cache: mgr.GetClient(), reader: mgr.GetAPIReader(), events: r.events, atOnce: c.VerifyAtOnce, clock: time.Now,
+	b := RestoreTests{
+		gather: g, perform: &restoretest.Performer{Client: mgr.GetClient(), AgentImage: c.AgentImage},
+		cache: mgr.GetClient(), reader: mgr.GetAPIReader(), events: r.events, atOnce: c.RestoreTestsAtOnce, clock: time.Now,
 		turns: &sync.Mutex{},
 	}
 	a := &Archives{gather: g, perform: p, cache: mgr.GetClient(), events: r.events}
@@ -130,7 +130,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 		err := mgr.Add(whenInstalled(mgr, of, func() error {
 			b := b // Each has a kind of its own.
 			b.xr = of.XR
-			return errors.Join(c.watchKind(mgr, of, r), c.watchCredentials(mgr, of, k), c.watchBackups(mgr, of, &b))
+			return errors.Join(c.watchKind(mgr, of, r), c.watchCredentials(mgr, of, k), c.watchRestoreTests(mgr, of, &b))
 		}))
 		if err := errors.Join(err, a.watchArchives(mgr, of, c.MaxConcurrent)); err != nil {
 			return err
@@ -233,8 +233,8 @@ func (c *startCommand) watchCredentials(mgr ctrl.Manager, of instance.Kind, r *C
 		Complete(r)
 }
 
-// watchBackups with one worker: it only sees that Jobs run, and not too many.
-func (c *startCommand) watchBackups(mgr ctrl.Manager, of instance.Kind, r *Verifications) error {
+// watchRestoreTests with one worker: it only sees that Jobs run, and not too many.
+func (c *startCommand) watchRestoreTests(mgr ctrl.Manager, of instance.Kind, r *RestoreTests) error {
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
 		Named(strings.ToLower(of.Claim.Kind)+"-backups").
 		WatchesMetadata(objectOfKind(of.Claim), enqueueKeys(of.OfClaim)).

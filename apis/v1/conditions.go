@@ -36,7 +36,7 @@ const ConditionRestorable = "Restorable"
 const (
 	ReasonServerStarted = "ServerStarted"
 	ReasonBroken        = "Broken"
-	ReasonNotVerified   = "NotVerified"
+	ReasonNotTested     = "NotTested"
 )
 
 // Reasons of ConditionAccepted.

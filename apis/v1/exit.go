@@ -20,7 +20,7 @@ const (
 	// ExitNoSpace: the data does not fit on the volume.
 	ExitNoSpace = 45
 	// ExitBroken: a server does not start from the backup, or finds a table broken.
-	// Only the report of `controller verify` has it: no process ends with it.
+	// Only the report of `controller bootcheck` has it: no process ends with it.
 	ExitBroken = 46
 	// ExitNoData: a volume holds no data where an instance has had some.
 	ExitNoData = 47

@@ -24,12 +24,12 @@ const ManagedBy = "crossplane-mysql"
 
 // Values of LabelComponent.
 const (
-	ComponentServer  = "server"
-	ComponentRestore = "restore"
-	ComponentBackup  = "backup"
-	ComponentWipe    = "wipe"
-	ComponentPrune   = "prune"
-	ComponentVerify  = "verify"
+	ComponentServer      = "server"
+	ComponentRestore     = "restore"
+	ComponentBackup      = "backup"
+	ComponentWipe        = "wipe"
+	ComponentPrune       = "prune"
+	ComponentRestoreTest = "restore-test"
 	// ComponentErase removes an archive whose record was deleted with the word that
 	// it may go.
 	ComponentErase = "erase"

@@ -42,9 +42,9 @@ const (
 	// is never the volume's root: that has lost+found on some file systems, and
 	// a restore is renamed into place.
 	DataDirectory = "data"
-	// VerifyFolder in the root of the backup volume holds, in its DataDirectory,
+	// RestoreTestFolder in the root of the backup volume holds, in its DataDirectory,
 	// the copy of a backup that a server is tried on. It is not worth keeping.
-	VerifyFolder = ".crossplane-mysql-verify"
+	RestoreTestFolder = ".crossplane-mysql-restore-test"
 	// PasswordKey of the root password Secret.
 	PasswordKey = "password"
 	// InitializeKey of the root password Secret is there while a new database may
@@ -107,8 +107,10 @@ func (i Instance) WipeJobName() string { return derived("wipe-", i.Name, i.mark(
 // PruneJobName is the name of the Job that removes backups that are too many.
 func (i Instance) PruneJobName() string { return derived("prune-", i.Name, i.mark()+"-job") }
 
-// VerifyJobName is the name of the Job that starts a server from a backup.
-func (i Instance) VerifyJobName() string { return derived("verify-", i.Name, i.mark()+"-job") }
+// RestoreTestJobName is the name of the Job that starts a server from a backup.
+func (i Instance) RestoreTestJobName() string {
+	return derived("restoretest-", i.Name, i.mark()+"-job")
+}
 
 // EraseJobName is the name of the Job that removes the archive of this life.
 func (i Instance) EraseJobName() string { return i.RescueName(ComponentErase) }

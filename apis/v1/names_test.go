@@ -19,7 +19,7 @@ func TestNames(t *testing.T) {
 			"Deployment": i.DeploymentName(), "Service": i.ServiceName(), "DataPVC": i.DataPVCName(), "BackupPVC": i.BackupPVCName(),
 			"RootSecret": i.RootSecretName(), "ConfigMap": i.ConfigMapName(), "ConnectionSecret": i.ConnectionSecretName(),
 			"RestoreJob": i.RestoreJobName(), "BackupJob": i.BackupJobName(), "DataPV": i.DataPVName(), "App": i.AppLabel(), "Key": i.Key(),
-			"WipeJob": i.WipeJobName(), "PruneJob": i.PruneJobName(), "VerifyJob": i.VerifyJobName(), "Record": i.RecordName(), "BackupPV": i.BackupPVName("0b7a1d6e"),
+			"WipeJob": i.WipeJobName(), "PruneJob": i.PruneJobName(), "RestoreTestJob": i.RestoreTestJobName(), "Record": i.RecordName(), "BackupPV": i.BackupPVName("0b7a1d6e"),
 			"PendingSecret": i.PendingSecretName(), "Rescue": i.RescueName("data"), "EraseJob": i.EraseJobName(),
 		}
 	}
@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataPVC": "mysql-instance-pvc", "BackupPVC": "backup-mysql-instance-pvc",
 			"RootSecret": "mysql-instance-root", "ConfigMap": "mysql-instance-config", "ConnectionSecret": "mysql-instance-connection",
 			"RestoreJob": "restore-mysql-instance-job", "BackupJob": "backup-mysql-instance-job", "DataPV": "mysql-default-mysql-instance-507663682d",
-			"App": "mysql-instance", "Key": "a68227f0ee", "VerifyJob": "verify-mysql-instance-job", "WipeJob": "wipe-mysql-instance-job", "PruneJob": "prune-mysql-instance-job",
+			"App": "mysql-instance", "Key": "a68227f0ee", "RestoreTestJob": "restoretest-mysql-instance-job", "WipeJob": "wipe-mysql-instance-job", "PruneJob": "prune-mysql-instance-job",
 			"Record": "default-mysql-instance-507663682d", "BackupPV": "backup-default-mysql-instance-7ea0a0cb4b",
 			"PendingSecret": "mysql-instance-connection-pending", "Rescue": "data-default-mysql-instance-507663682d", "EraseJob": "erase-default-mysql-instance-507663682d",
 		}},
@@ -43,7 +43,7 @@ func TestNames(t *testing.T) {
 			"ConnectionSecret": "very-very-very-very-very-very-very-very-v-817db935f5-connection", "RestoreJob": "restore-very-very-very-very-very-very-very-very-817db935f5-job",
 			"BackupJob": "backup-very-very-very-very-very-very-very-very-v-817db935f5-job", "DataPV": "mysql-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
 			"App": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5", "Key": "e50da83026",
-			"VerifyJob": "verify-very-very-very-very-very-very-very-very-v-817db935f5-job", "WipeJob": "wipe-very-very-very-very-very-very-very-very-ver-817db935f5-job", "PruneJob": "prune-very-very-very-very-very-very-very-very-ve-817db935f5-job",
+			"RestoreTestJob": "restoretest-very-very-very-very-very-very-very-v-817db935f5-job", "WipeJob": "wipe-very-very-very-very-very-very-very-very-ver-817db935f5-job", "PruneJob": "prune-very-very-very-very-very-very-very-very-ve-817db935f5-job",
 			"Record": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc", "BackupPV": "backup-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-d8e9fdeaed",
 			"PendingSecret": "very-very-very-very-very-very-very-very-v-817db935f5-connection-pending", "Rescue": "data-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
 			"EraseJob": "erase-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
@@ -52,7 +52,7 @@ func TestNames(t *testing.T) {
 			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataPVC": "mysql-instance.database-pvc", "BackupPVC": "backup-mysql-instance.database-pvc",
 			"RootSecret": "mysql-instance.database-root", "ConfigMap": "mysql-instance.database-config", "ConnectionSecret": "mysql-instance.database-connection",
 			"RestoreJob": "restore-mysql-instance.database-job", "BackupJob": "backup-mysql-instance.database-job", "DataPV": "database-default-mysql-instance-95f16838b4",
-			"App": "mysql-instance", "Key": "08b363ac79", "VerifyJob": "verify-mysql-instance.database-job", "WipeJob": "wipe-mysql-instance.database-job", "PruneJob": "prune-mysql-instance.database-job",
+			"App": "mysql-instance", "Key": "08b363ac79", "RestoreTestJob": "restoretest-mysql-instance.database-job", "WipeJob": "wipe-mysql-instance.database-job", "PruneJob": "prune-mysql-instance.database-job",
 			"Record": "default-mysql-instance-95f16838b4", "Rescue": "data-default-mysql-instance-95f16838b4", "BackupPV": "backup-default-mysql-instance-79737816bd",
 			"PendingSecret": "mysql-instance.database-connection-pending", "EraseJob": "erase-default-mysql-instance-95f16838b4",
 		}},
@@ -84,8 +84,8 @@ func TestNames(t *testing.T) {
 		}},
 		"Conditions":  {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing, ConditionBlocked}, want: []string{"Accepted", "Restored", "Serving", "Blocked"}},
 		"Credentials": {reason: "The states that controller and function speak of.", got: []string{CredentialsInSync, CredentialsChanging, CredentialsFailed}, want: []string{"InSync", "Changing", "Failed"}},
-		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "mysql", "mongo", ".crossplane-mysql-verify"},
-			got: []string{DataDirectory, PasswordKey, ConfigKey, PortName, PortNameMongo, VerifyFolder}},
+		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "mysql", "mongo", ".crossplane-mysql-restore-test"},
+			got: []string{DataDirectory, PasswordKey, ConfigKey, PortName, PortNameMongo, RestoreTestFolder}},
 		"Exits": {reason: "The agent of one release answers the function of another.", got: append(PermanentExits(), ExitBroken), want: []int32{40, 41, 42, 43, 44, 45, 46}},
 	}
 	for name, tc := range cases {
@@ -114,7 +114,7 @@ func namesAreValid(t *testing.T, kind string, valid func(string) []string) {
 			if len(validation.IsDNS1123Label(i.ServiceName())) > 0 {
 				t.Fatalf("%q is no valid name of a Service", i.ServiceName())
 			}
-			for _, got := range []string{i.ServiceName(), i.DataPVCName(), i.BackupPVCName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.RestoreJobName(), i.BackupJobName(), i.WipeJobName(), i.PruneJobName(), i.VerifyJobName()} {
+			for _, got := range []string{i.ServiceName(), i.DataPVCName(), i.BackupPVCName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.RestoreJobName(), i.BackupJobName(), i.WipeJobName(), i.PruneJobName(), i.RestoreTestJobName()} {
 				if len(valid(got)) > 0 || len(got) > MaxNameLength {
 					t.Fatalf("%q is no valid name", got)
 				}
@@ -152,7 +152,7 @@ func TestLives(t *testing.T) {
 func TestKindsShareNothing(t *testing.T) {
 	for _, name := range []string{"a", "a-database", "backup-a", strings.Repeat("x", 60)} {
 		i := Instance{Kind: KindDatabase, Namespace: "n", Name: name}
-		for _, got := range []string{i.DataPVCName(), i.BackupPVCName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.RestoreJobName(), i.BackupJobName(), i.WipeJobName(), i.PruneJobName(), i.VerifyJobName()} {
+		for _, got := range []string{i.DataPVCName(), i.BackupPVCName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.RestoreJobName(), i.BackupJobName(), i.WipeJobName(), i.PruneJobName(), i.RestoreTestJobName()} {
 			if !strings.Contains(got, ".database-") {
 				t.Errorf("%q could be a MySQL's: its claim's name has no dot", got)
 			}

@@ -22,7 +22,7 @@ const (
 // A Report is the last word of a command of the agent: one JSON object of at
 // most 4096 bytes.
 type Report struct {
-	// Command is backup, restore, unpack, verify or initialize.
+	// Command is backup, restore, unpack, bootcheck or initialize.
 	Command string `json:"command"`
 	// OK is true if all went well: a proven archive, nothing to archive, restored
 	// data, a server that runs on it and finds all tables whole, or a database that
@@ -47,11 +47,11 @@ type Report struct {
 	// folders and links in it.
 	DataBytes int64 `json:"dataBytes,omitempty"`
 	Entries   int64 `json:"entries,omitempty"`
-	// Tables that a server found whole. A verification sets it.
+	// Tables that a server found whole. A restore test sets it.
 	Tables int64 `json:"tables,omitempty"`
 
 	// Version of the server that wrote the data: the one that the program was told,
-	// or else the one that the files tell. For a verification it is that of the
+	// or else the one that the files tell. For a restore test it is that of the
 	// server that ran on the data.
 	Version string `json:"version,omitempty"`
 	// CleanShutdown is true if that server stopped cleanly, and Shutdown says why

@@ -34,7 +34,7 @@ func decideDelete(s *instance.State) Step {
 		return writeIndex(s)
 	case !hasProvenBackup(s) && why != "" && mustMarkNoData(s) && !isMarkedNoData(s):
 		return Step{Action: MarkNoData, Phase: PhaseReleasing, Message: why}
-	case hasProvenBackup(s) && isUnverified(s):
+	case hasProvenBackup(s) && awaitsRestoreTest(s):
 		return waitForRestoreTest(s)
 	case hasProvenBackup(s):
 		return decideRelease(s, fmt.Sprintf("Backup %q is proven", s.Record().Name))

@@ -13,14 +13,14 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	verification "github.com/crossplane-mysql/crossplane-mysql/controller/verify"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
 )
 
 // A decision is Next, or Next with a bug.
 type decision func(*instance.State) Step
 
-// A second decision is that of package verify, or it with a bug.
-type second func(*verification.State) verification.Step
+// A second decision is that of package restoretest, or it with a bug.
+type second func(*restoretest.State) restoretest.Step
 
 // controller's moves: a step of each life. A crash is a step that comes later.
 func (m model) controller(t *testing.T, next decision, then second, decide third) (out []move, held bool) {
@@ -36,7 +36,7 @@ func (m model) controller(t *testing.T, next decision, then second, decide third
 			out = append(out, m.performed(s, step))
 		}
 	}
-	verified, err := m.verified(then)
+	tests, err := m.restoreTestMoves(then)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func (m model) controller(t *testing.T, next decision, then second, decide third
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.Concat(out, verified, archived), held
+	return slices.Concat(out, tests, archived), held
 }
 
 // idle is true if a step writes nothing that the model knows.
@@ -56,31 +56,31 @@ func (m model) performed(s *instance.State, step Step) move {
 	return move{name: "the controller does " + string(step.Action), to: m.with(func(w *model) { w.perform(s, step) })}
 }
 
-// verified is the step of a verification, if there is one to do.
-func (m model) verified(then second) ([]move, error) {
-	if !m.verifies {
+// restoreTestMoves is the step of a restore test, if there is one to do.
+func (m model) restoreTestMoves(then second) ([]move, error) {
+	if !m.testsRestores {
 		return nil, nil
 	}
-	s, err := m.verificationState()
+	s, err := m.restoreTestState()
 	if err != nil {
 		return nil, err
 	}
 	step := then(s)
-	if step.Action == verification.Wait || step.Action == verification.Rest {
+	if step.Action == restoretest.Wait || step.Action == restoretest.Rest {
 		return nil, nil
 	}
-	return []move{{name: "the controller does " + string(step.Action), to: m.with(func(w *model) { w.verify(s, step) })}}, nil
+	return []move{{name: "the controller does " + string(step.Action), to: m.with(func(w *model) { w.performRestoreTest(s, step) })}}, nil
 }
 
-// verify as that package's Performer does it to the objects.
-func (m *model) verify(s *verification.State, step verification.Step) {
+// performRestoreTest as that package's Performer does it to the objects.
+func (m *model) performRestoreTest(s *restoretest.State, step restoretest.Step) {
 	n := numberOf(s.XR())
 	switch step.Action { //nolint:exhaustive // The others do nothing.
-	case verification.Start:
+	case restoretest.Start:
 		m.trial = modelTrial{job: alive1, of: int8(n + 1)} //nolint:gosec // There are two.
-	case verification.Remove:
+	case restoretest.Remove:
 		m.trial.job = dying1
-	case verification.Conclude:
+	case restoretest.Conclude:
 		m.lives[n].verdict, m.trial.stale = verdictOf(step.Verdict.Status), m.trial.job != none
 	}
 }
@@ -309,10 +309,10 @@ func modelStarts() map[string]model {
 		"namespace again, allowed": base.with(func(m *model) { m.namespaces, m.remakes, m.deletes, m.allow = 1, 1, 0, true }),
 		"finalizers":               base.with(func(m *model) { m.strips = 1 }),
 		"finalizers, namespace":    base.with(func(m *model) { m.strips, m.namespaces, m.creates = 1, 1, 1 }),
-		"verified":                 base.with(func(m *model) { m.verifies, m.failures = true, 1 }),
-		"required":                 base.with(func(m *model) { m.verifies, m.required, m.failures, m.relents, m.creates = true, true, 1, 1, 1 }),
+		"tested":                   base.with(func(m *model) { m.testsRestores, m.failures = true, 1 }),
+		"required":                 base.with(func(m *model) { m.testsRestores, m.required, m.failures, m.relents, m.creates = true, true, 1, 1, 1 }),
 		"required, namespace": base.with(func(m *model) {
-			m.verifies, m.required, m.relents, m.namespaces, m.deletes, m.creates = true, true, 1, 1, 0, 1
+			m.testsRestores, m.required, m.relents, m.namespaces, m.deletes, m.creates = true, true, 1, 1, 0, 1
 		}),
 		"claim and more": base.with(func(m *model) { m.claims, m.strips = 1, 1; m.creates = 1 }),
 	}
@@ -330,7 +330,7 @@ func TestModel(t *testing.T) {
 	for name, start := range modelStarts() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			states, held, trace := explore(t, Next, verification.Next, NextOfArchives, start)
+			states, held, trace := explore(t, Next, restoretest.Next, NextOfArchives, start)
 			if trace != nil {
 				t.Errorf("after %d states:\n%s", states, strings.Join(trace, "\n"))
 			}
@@ -350,33 +350,33 @@ type bug struct {
 	then   second
 }
 
-// bugsOfVerification are those of package verify.
-func bugsOfVerification() map[string]bug {
+// bugsOfRestoreTest are those of package restoretest.
+func bugsOfRestoreTest() map[string]bug {
 	return map[string]bug{
-		"doubt": {reason: "It takes a verification that came to nothing for one that went well.", start: "required", then: func(s *verification.State) verification.Step {
-			step := verification.Next(s)
+		"doubt": {reason: "It takes a restore test that came to nothing for one that went well.", start: "required", then: func(s *restoretest.State) restoretest.Step {
+			step := restoretest.Next(s)
 			if step.Verdict.Status == metav1.ConditionUnknown {
 				step.Verdict.Status = metav1.ConditionTrue
 			}
 			return step
 		}},
-		"no other try": {reason: "One failure of a verification holds the data for ever.", start: "required", then: func(s *verification.State) verification.Step {
+		"no other try": {reason: "One failure of a restore test holds the data for ever.", start: "required", then: func(s *restoretest.State) restoretest.Step {
 			if s.Record != nil && len(s.Record.Status.Conditions) > 0 && s.Job == nil {
-				return verification.Step{Action: verification.Rest}
+				return restoretest.Step{Action: restoretest.Rest}
 			}
-			return verification.Next(s)
+			return restoretest.Next(s)
 		}},
-		"verification first": {reason: "A verification keeps the volume from a life that is to be restored.", start: "verified", then: func(s *verification.State) verification.Step {
-			if step := verification.Next(s); s.Home != nil || step.Action == verification.Start {
+		"restore test first": {reason: "A restore test keeps the volume from a life that is to be restored.", start: "tested", then: func(s *restoretest.State) restoretest.Step {
+			if step := restoretest.Next(s); s.Home != nil || step.Action == restoretest.Start {
 				return step
 			}
-			return verification.Step{Action: verification.Rest}
+			return restoretest.Step{Action: restoretest.Rest}
 		}},
-		"Job left": {reason: "A Job that was heard stays.", start: "verified", then: func(s *verification.State) verification.Step {
-			if step := verification.Next(s); step.Action != verification.Remove {
+		"Job left": {reason: "A Job that was heard stays.", start: "tested", then: func(s *restoretest.State) restoretest.Step {
+			if step := restoretest.Next(s); step.Action != restoretest.Remove {
 				return step
 			}
-			return verification.Step{Action: verification.Rest}
+			return restoretest.Step{Action: restoretest.Rest}
 		}},
 	}
 }
@@ -464,7 +464,7 @@ func TestModelFindsBugs(t *testing.T) {
 			return step
 		}},
 	}
-	maps.Copy(bugs, bugsOfVerification())
+	maps.Copy(bugs, bugsOfRestoreTest())
 	maps.Copy(bugs, bugsOfHeldClaims())
 	for name, bug := range bugs {
 		t.Run(name, func(t *testing.T) {
@@ -473,7 +473,7 @@ func TestModelFindsBugs(t *testing.T) {
 				bug.next = Next
 			}
 			if bug.then == nil {
-				bug.then = verification.Next
+				bug.then = restoretest.Next
 			}
 			start := modelStarts()[bug.start]
 			states, held, trace := explore(t, bug.next, bug.then, NextOfArchives, start)

@@ -24,7 +24,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	verification "github.com/crossplane-mysql/crossplane-mysql/controller/verify"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
 )
 
 func key() instance.Key { return instance.Key{Kind: v1.KindMySQL, Namespace: "default", Name: "db"} }
@@ -134,16 +134,16 @@ func gathererFrom(r client.Reader) *instance.Gatherer {
 	return &instance.Gatherer{Reader: r, SystemNamespace: "system", Clock: func() time.Time { return now }}
 }
 
-// verificationState is what package verify decides on.
-func (m model) verificationState() (*verification.State, error) {
+// restoreTestState is what package restoretest decides on.
+func (m model) restoreTestState() (*restoretest.State, error) {
 	g := m.gatherer()
 	records, err := instance.Records(context.Background(), g.Reader, lifeOf(0))
 	if err != nil {
 		return nil, err
 	}
-	s := &verification.State{Now: now, Record: verification.Newest(records), AtOnce: 1}
+	s := &restoretest.State{Now: now, Record: restoretest.Newest(records), AtOnce: 1}
 	s.Siblings = slices.DeleteFunc(slices.Clone(records), func(r v1.MySQLBackup) bool { return s.Record != nil && r.Name == s.Record.Name })
-	s.Verification, err = g.Verification(context.Background(), key(), s.XR())
+	s.RestoreTestState, err = g.RestoreTestState(context.Background(), key(), s.XR())
 	return s, err
 }
 
@@ -151,19 +151,19 @@ var verdicts = []metav1.ConditionStatus{verdictUnknown: metav1.ConditionUnknown,
 
 func verdictOf(s metav1.ConditionStatus) int8 { return int8(slices.Index(verdicts, s)) } //nolint:gosec // There are three.
 
-// trialObjects are the verification's Job and its pod.
+// trialObjects are the restore test's Job and its pod.
 func (m model) trialObjects() []client.Object {
 	if m.trial.job == none {
 		return nil
 	}
 	life := lifeOf(int(m.trial.of) - 1)
 	labels := life.Labels()
-	labels[v1.LabelComponent] = v1.ComponentVerify
+	labels[v1.LabelComponent] = v1.ComponentRestoreTest
 	made := now
 	if m.trial.stale {
 		made = now.Add(-2 * time.Hour)
 	}
-	meta := metav1.ObjectMeta{Namespace: "default", Name: life.VerifyJobName(), UID: "trial", Labels: labels, CreationTimestamp: metav1.NewTime(made), DeletionTimestamp: deletedAt(m.trial.job)}
+	meta := metav1.ObjectMeta{Namespace: "default", Name: life.RestoreTestJobName(), UID: "trial", Labels: labels, CreationTimestamp: metav1.NewTime(made), DeletionTimestamp: deletedAt(m.trial.job)}
 	j := &batchv1.Job{ObjectMeta: meta}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "trial", Labels: labels,
@@ -174,10 +174,10 @@ func (m model) trialObjects() []client.Object {
 	}
 	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
 	message := map[int8]string{
-		verdictTrue: `{"command":"verify","ok":true}`, verdictUnknown: `{"command":"verify","exitCode":1,"error":"killed"}`,
-		verdictFalse: fmt.Sprintf(`{"command":"verify","exitCode":%d,"error":"corrupt"}`, v1.ExitBroken),
+		verdictTrue: `{"command":"bootcheck","ok":true}`, verdictUnknown: `{"command":"bootcheck","exitCode":1,"error":"killed"}`,
+		verdictFalse: fmt.Sprintf(`{"command":"bootcheck","exitCode":%d,"error":"corrupt"}`, v1.ExitBroken),
 	}[m.trial.says]
-	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: v1.ComponentVerify, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}}}
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}}}
 	return []client.Object{j, p}
 }
 
@@ -230,7 +230,7 @@ func (m model) objects() []client.Object {
 }
 
 // nameTrial in the record of the backup that is tried. That it has its turn before the Job is there, and for a moment
-// after that, is left to the tests of package verify.
+// after that, is left to the tests of package restoretest.
 func (m model) nameTrial(objects []client.Object) {
 	for _, o := range objects {
 		if r, ok := o.(*v1.MySQLBackup); ok && m.trial.job != none && r.Spec.Instance.XR == lifeOf(int(m.trial.of)-1).XR {

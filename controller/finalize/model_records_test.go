@@ -15,7 +15,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	verification "github.com/crossplane-mysql/crossplane-mysql/controller/verify"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
 )
 
 // records are deleted by whoever may, at any step: as kubectl does, with the word
@@ -274,7 +274,7 @@ func recordStarts() map[string]model {
 // empty beside an archive of its name, and no archive goes but one that was named.
 func TestModelRecords(t *testing.T) {
 	t.Parallel()
-	states, held, trace := explore(t, Next, verification.Next, NextOfArchives, recordStarts()["record deleted"])
+	states, held, trace := explore(t, Next, restoretest.Next, NextOfArchives, recordStarts()["record deleted"])
 	if trace != nil {
 		t.Errorf("after %d states:\n%s", states, strings.Join(trace, "\n"))
 	}
@@ -343,7 +343,7 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 				decide = tc.third
 			}
 			start := recordStarts()["record deleted"].with(func(m *model) { m.creates = tc.creates })
-			states, held, trace := explore(t, next, verification.Next, decide, start)
+			states, held, trace := explore(t, next, restoretest.Next, decide, start)
 			if trace == nil && held == 0 {
 				t.Errorf("%s It is not found in %d states", tc.reason, states)
 			}

@@ -120,10 +120,10 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 	born      int8
 	lives     [2]modelLife
 
-	// verifies is true where backups are looked at, and required where the data waits
+	// testsRestores is true where backups are looked at, and required where the data waits
 	// for it.
-	verifies, required bool
-	trial              modelTrial
+	testsRestores, required bool
+	trial                   modelTrial
 
 	// What may still happen.
 	writes, creates, deletes, strips, claims, namespaces, remakes, failures, relents int8
@@ -172,7 +172,7 @@ func (m model) moves() []move {
 		m.kubernetes(n, add)
 		m.jobs(n, add)
 	}
-	m.verification(add)
+	m.restoreTest(add)
 	m.garbage(add)
 	m.records(add)
 	return out
@@ -342,9 +342,9 @@ func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each th
 	add("the restore's Job is gone", false, l.restoreJob && (m.namespace != alive1 || l.xr == none), func(w *model) { w.lives[n].restoreJob = false })
 }
 
-// verification runs, for as long as it likes where nobody waits for it. While it
+// restore test runs, for as long as it likes where nobody waits for it. While it
 // does, the backup volume is mounted on its node.
-func (m model) verification(add adder) {
+func (m model) restoreTest(add adder) {
 	runs := m.tries() && m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1
 	n := max(m.trial.of, 1) - 1
 	says := func(verdict int8) func(*model) {
@@ -354,17 +354,17 @@ func (m model) verification(add adder) {
 	for _, end := range []struct {
 		name    string
 		verdict int8
-	}{{"no server runs on the backup", verdictFalse}, {"the verification comes to nothing", verdictUnknown}} {
+	}{{"no server runs on the backup", verdictFalse}, {"the restore test comes to nothing", verdictUnknown}} {
 		add(end.name, true, runs && m.failures > 0, func(w *model) {
 			w.failures--
 			says(end.verdict)(w)
 		})
 	}
-	add("the verification's Job is gone", false, m.trial.job == dying1 || m.trial.job != none && m.namespace == none, func(w *model) { w.trial = modelTrial{} })
-	add("the verification of the namespace goes", false, m.namespace == dying1 && m.trial.job == alive1, func(w *model) { w.trial.job = dying1 })
+	add("the restore test's Job is gone", false, m.trial.job == dying1 || m.trial.job != none && m.namespace == none, func(w *model) { w.trial = modelTrial{} })
+	add("the restore test of the namespace goes", false, m.namespace == dying1 && m.trial.job == alive1, func(w *model) { w.trial.job = dying1 })
 }
 
-// tries is true while a verification has the backup volume.
+// tries is true while a restore test has the backup volume.
 func (m model) tries() bool { return m.trial.job == alive1 && m.trial.says == verdictNone }
 
 // garbage is what Kubernetes removes by itself.
@@ -464,7 +464,7 @@ func (m model) stuck() string {
 		return "the namespace is never gone"
 	}
 	if m.trial.says != verdictNone {
-		return "the verification's Job is never gone"
+		return "the restore test's Job is never gone"
 	}
 	for n, l := range m.lives {
 		switch {

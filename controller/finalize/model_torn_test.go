@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	verification "github.com/crossplane-mysql/crossplane-mysql/controller/verify"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
 )
 
 // A walk through the model. TestModel reads a state at once; in truth the world
@@ -118,7 +118,7 @@ func (w *walk) take(x move) {
 	}
 }
 
-// pass of the controller: a step of one life, and one of its verification.
+// pass of the controller: a step of one life, and one of its restore test.
 func (w *walk) pass(r client.Reader) error {
 	began := len(w.trace)
 	lives, err := gathererFrom(r).Gather(context.Background(), key())
@@ -143,8 +143,8 @@ func (w *walk) pass(r client.Reader) error {
 			w.take(w.world.performed(s, step))
 		}
 	}
-	verified, err := w.world.verified(verification.Next)
-	for _, x := range verified {
+	tests, err := w.world.restoreTestMoves(restoretest.Next)
+	for _, x := range tests {
 		w.take(x)
 	}
 	if err != nil {

@@ -104,12 +104,12 @@ type Phase string
 
 // Phases of a deletion.
 const (
-	PhaseAnnounced Phase = "Announced"
-	PhaseStopping  Phase = "Stopping"
-	PhaseBackingUp Phase = "BackingUp"
-	PhaseVerifying Phase = "Verifying"
-	PhaseFailed    Phase = "Failed"
-	PhaseReleasing Phase = "Releasing"
+	PhaseAnnounced   Phase = "Announced"
+	PhaseStopping    Phase = "Stopping"
+	PhaseBackingUp   Phase = "BackingUp"
+	PhaseRestoreTest Phase = "RestoreTest"
+	PhaseFailed      Phase = "Failed"
+	PhaseReleasing   Phase = "Releasing"
 	// PhaseHeld waits for a person.
 	PhaseHeld Phase = "Held"
 )

@@ -426,7 +426,7 @@ func TestListen(t *testing.T) {
 			want: func(j *Job) bool { return j.Report == nil }},
 		"Waiting": {reason: "People read the kubelet's words.", job: pod(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}),
 			want: func(j *Job) bool { return j.PodFailure == "ImagePullBackOff: no such image" }},
-		"Foreign": {reason: "Who writes a report may be no agent.", job: pod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"verify","error":"\u001b[2Jbad\u202eworse","version":"8\u0000"}`}}),
+		"Foreign": {reason: "Who writes a report may be no agent.", job: pod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","error":"\u001b[2Jbad\u202eworse","version":"8\u0000"}`}}),
 			want: func(j *Job) bool { return j.Report.Error == "[2Jbad worse" && j.Report.Version == "8" }},
 		"Registry": {reason: "A kubelet repeats what a registry says.", job: pod(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no\x1b[2J\nimage\xff" + strings.Repeat("x", 4096)}}),
 			want: func(j *Job) bool {

@@ -45,7 +45,7 @@ func strangers(t *testing.T) {
 		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 			Namespace: ns, Name: name,
 			Labels: map[string]string{
-				"app.kubernetes.io/managed-by": "crossplane-mysql", "app.kubernetes.io/component": "verify", "app.kubernetes.io/name": "mysql",
+				"app.kubernetes.io/managed-by": "crossplane-mysql", "app.kubernetes.io/component": "restore-test", "app.kubernetes.io/name": "mysql",
 				"otus.homework/instance": name, "otus.homework/xr": name,
 			},
 			Annotations: map[string]string{"otus.homework/claim-kind": "MySQL", "otus.homework/claim-namespace": ns, "otus.homework/claim-name": name},
@@ -124,7 +124,7 @@ func (s *server) verdict(t *testing.T, want string) (message string) {
 func (s *server) noCopy(t *testing.T) {
 	t.Helper()
 	pod(t, s.namespace, "copies", s.backupPVC())
-	out, err := in(t.Context(), s.namespace, "copies", "", "find", "/data", "-path", "*/.crossplane-mysql-verify/*")
+	out, err := in(t.Context(), s.namespace, "copies", "", "find", "/data", "-path", "*/.crossplane-mysql-restore-test/*")
 	if err != nil || out != "" {
 		t.Errorf("want no copy, got %q, %v", out, err)
 	}

@@ -9,42 +9,42 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/trial"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/bootcheck"
 )
 
-// verifyCommand is `controller verify`.
-type verifyCommand struct {
-	Folder    string `help:"Where the folder ${verify} of the backup volume is mounted, with the copy that 'controller unpack' made. The server's socket goes there too: its path must be short." required:"" type:"path"`
+// bootCheckCommand is `controller bootcheck`.
+type bootCheckCommand struct {
+	Folder    string `help:"Where the folder ${copy} of the backup volume is mounted, with the copy that 'controller unpack' made. The server's socket goes there too: its path must be short." required:"" type:"path"`
 	Directory string `default:"${directory}" help:"The copy's name in that folder."`
 
-	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there. Its exitCode tells a broken backup (46) from a verification that came to nothing."`
+	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there. Its exitCode tells a broken backup (46) from a restore test that came to nothing."`
 }
 
-// Run the verification. Its verdict is in the report: an error is only that there
+// Run the restore test. Its verdict is in the report: an error is only that there
 // is no report.
-func (c *verifyCommand) Run(ctx context.Context) error {
+func (c *bootCheckCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	start := time.Now()
-	t := trial.Trial{Folder: c.Folder, Directory: c.Directory, Output: os.Stdout}
+	t := bootcheck.BootCheck{Folder: c.Folder, Directory: c.Directory, Output: os.Stdout}
 	result, err := t.Run(ctx)
 	if err != nil && archive.CopyGone(c.Folder) {
 		// Then it is no BrokenError any more.
 		err = &archive.ExitError{Code: archive.ExitBusy, Err: fmt.Errorf("the copy was never made, or removed while it was tried, as a backup does that needs the room: %s", err.Error())}
 	}
 	if err != nil {
-		err = &archive.ExitError{Code: verifyCode(ctx, err), Err: err}
+		err = &archive.ExitError{Code: bootCheckCode(ctx, err), Err: err}
 	}
-	r := archive.Report{Command: "verify", Tables: int64(result.Tables), Version: result.Version}
+	r := archive.Report{Command: "bootcheck", Tables: int64(result.Tables), Version: result.Version}
 	r.End(time.Since(start).Seconds(), err)
 	fmt.Println(reportSentence(r))
 	return writeReport(r, c.Report, nil)
 }
 
-// verifyCode is the exit code for the report; the process ends with 0 where it
-// could write that. A verification that was told to stop says nothing of the backup,
+// bootCheckCode is the exit code for the report; the process ends with 0 where it
+// could write that. A restore test that was told to stop says nothing of the backup,
 // whatever its error looks like.
-func verifyCode(ctx context.Context, err error) int {
-	_, broken := errors.AsType[*trial.BrokenError](err)
+func bootCheckCode(ctx context.Context, err error) int {
+	_, broken := errors.AsType[*bootcheck.BrokenError](err)
 	switch {
 	case ctx.Err() != nil:
 		return archive.ExitStopped

@@ -23,18 +23,18 @@ func tried(t *testing.T, program, script string) (dir, report string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	write(t, filepath.Join(dir, "verify", ".copy"), "")
-	write(t, filepath.Join(dir, "verify", "data", "ibdata1"), "")
+	write(t, filepath.Join(dir, "copy", ".copy"), "")
+	write(t, filepath.Join(dir, "copy", "data", "ibdata1"), "")
 	write(t, filepath.Join(dir, "bin", program), "#!/bin/sh\n"+script)
 	if err := os.Chmod(filepath.Join(dir, "bin", program), 0o700); err != nil { //nolint:gosec // A program.
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", filepath.Join(dir, "bin")+":/usr/bin:/bin")
-	return filepath.Join(dir, "verify"), filepath.Join(dir, "report")
+	return filepath.Join(dir, "copy"), filepath.Join(dir, "report")
 }
 
-// TestVerify ends with 0 whatever it finds, and says it in the report.
-func TestVerify(t *testing.T) {
+// TestBootCheck ends with 0 whatever it finds, and says it in the report.
+func TestBootCheck(t *testing.T) {
 	const corrupt = "echo '2026-01-01T00:00:00Z 1 [ERROR] [MY-011971] [InnoDB] Page 7 is corrupt.' >&2; "
 	cases := map[string]struct {
 		program, script string
@@ -47,30 +47,30 @@ func TestVerify(t *testing.T) {
 		"Killed":  {"mysqld", corrupt + "kill -9 $$", archive.ExitFailed, "the server was killed, as the kernel does where memory runs out"},
 		"Full":    {"mysqld", corrupt + "echo '[ERROR] [InnoDB] Error number 28 means No space left on device'; exit 1", archive.ExitFailed, "the backup is not to blame"},
 		"Other":   {"mongod", "", archive.ExitFailed, "neither mysqld nor mariadbd"},
-		"Removed": {"mysqld", corrupt + "rm $(dirname $0)/../verify/.copy; exit 1", archive.ExitBusy, "removed while it was tried"},
-		"Gone":    {"mysqld", "rm -r $(dirname $0)/../verify; exit 1", archive.ExitBusy, "removed while it was tried"},
+		"Removed": {"mysqld", corrupt + "rm $(dirname $0)/../copy/.copy; exit 1", archive.ExitBusy, "removed while it was tried"},
+		"Gone":    {"mysqld", "rm -r $(dirname $0)/../copy; exit 1", archive.ExitBusy, "removed while it was tried"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			folder, report := tried(t, tc.program, tc.script)
-			code, out := run(t, "verify", "--folder="+folder, "--report="+report)
+			code, out := run(t, "bootcheck", "--folder="+folder, "--report="+report)
 			if code != 0 {
 				t.Fatalf("it ended with %d: %s", code, out)
 			}
 			r := readReport(t, report)
-			if r.Command != "verify" || r.OK || r.ExitCode != tc.code || !strings.Contains(r.Error, tc.want) || !strings.Contains(out, tc.want) {
+			if r.Command != "bootcheck" || r.OK || r.ExitCode != tc.code || !strings.Contains(r.Error, tc.want) || !strings.Contains(out, tc.want) {
 				t.Errorf("the report is %+v, want %d: %s\n%s", r, tc.code, tc.want, out)
 			}
 		})
 	}
 	folder, _ := tried(t, "mysqld", "exit 1")
-	if code, out := run(t, "verify", "--folder="+folder, "--report=/proc/none"); code == 0 {
+	if code, out := run(t, "bootcheck", "--folder="+folder, "--report=/proc/none"); code == 0 {
 		t.Errorf("without a report it ended with 0: %s", out)
 	}
 }
 
-// TestVerifyEnds with its server, however it ends.
-func TestVerifyEnds(t *testing.T) {
+// TestBootCheckEnds with its server, however it ends.
+func TestBootCheckEnds(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {
 			folder, report := tried(t, "mysqld", "echo $$ >$(dirname $0)/pid; exec sleep 600")
@@ -78,7 +78,7 @@ func TestVerifyEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.CommandContext(t.Context(), self, "verify", "--folder="+folder, "--report="+report)
+			cmd := exec.CommandContext(t.Context(), self, "bootcheck", "--folder="+folder, "--report="+report)
 			cmd.Env = append(os.Environ(), mainVariable+"=1")
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)

@@ -1,4 +1,4 @@
-package verify
+package restoretest
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ func TestManifests(t *testing.T) {
 	const agent = "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
 	onNode := proven(func(s *State) { s.Volume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/data"} })
 	turn("")(onNode)
-	for name, s := range map[string]*State{"verify-job": proven(turn("")), "verify-job-hostpath": onNode} {
+	for name, s := range map[string]*State{"restoretest-job": proven(turn("")), "restoretest-job-hostpath": onNode} {
 		t.Run(name, func(t *testing.T) {
 			raw := golden.Manifest(t, name, newJob(s, agent))
 			if bytes.Contains(raw, []byte("assword")) {
@@ -37,7 +37,7 @@ func TestServerSeesTheCopyOnly(t *testing.T) {
 			t.Errorf("%s has capabilities", c.Name)
 		}
 		for _, m := range c.VolumeMounts {
-			if m.Name != "tools" && m.SubPath != v1.VerifyFolder {
+			if m.Name != "tools" && m.SubPath != v1.RestoreTestFolder {
 				t.Errorf("%s mounts %s at %q", c.Name, m.Name, m.SubPath)
 			}
 		}

@@ -27,7 +27,7 @@ const sparedPart = 10
 
 // An Unpack makes a copy of the data in an archive beside it, on the backup
 // volume, for a server to be tried on. Its Volume is where that volume is
-// mounted. Its Directory does not count: the copy is in v1.VerifyFolder, as
+// mounted. Its Directory does not count: the copy is in v1.RestoreTestFolder, as
 // v1.DataDirectory.
 type Unpack struct{ Restore }
 
@@ -104,10 +104,10 @@ func roomForCopy(c Contents, have, total int64) error {
 // makeCopyFolder with its mark, before anything else is in it: a copy without one
 // counts as removed.
 func makeCopyFolder(volume *os.Root) (*os.Root, error) {
-	if err := volume.Mkdir(v1.VerifyFolder, 0o700); err != nil {
+	if err := volume.Mkdir(v1.RestoreTestFolder, 0o700); err != nil {
 		return nil, err
 	}
-	folder, err := volume.OpenRoot(v1.VerifyFolder)
+	folder, err := volume.OpenRoot(v1.RestoreTestFolder)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func removeCopy(path string) error {
 // removeCopyIn a backup volume, the mark first. Whoever can write there can have
 // put a link in its place, and only that goes.
 func removeCopyIn(volume *os.Root) error {
-	info, err := volume.Lstat(v1.VerifyFolder)
+	info, err := volume.Lstat(v1.RestoreTestFolder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -159,9 +159,9 @@ func removeCopyIn(volume *os.Root) error {
 		return err
 	}
 	if info.IsDir() {
-		if err := volume.RemoveAll(filepath.Join(v1.VerifyFolder, copyMark)); err != nil {
+		if err := volume.RemoveAll(filepath.Join(v1.RestoreTestFolder, copyMark)); err != nil {
 			return err
 		}
 	}
-	return volume.RemoveAll(v1.VerifyFolder)
+	return volume.RemoveAll(v1.RestoreTestFolder)
 }

@@ -24,7 +24,7 @@ func copied(tb testing.TB) (place, *Unpack) {
 	return p, u
 }
 
-func (u *Unpack) folder() string { return filepath.Join(u.Volume, v1.VerifyFolder) }
+func (u *Unpack) folder() string { return filepath.Join(u.Volume, v1.RestoreTestFolder) }
 
 func TestUnpackBeside(t *testing.T) {
 	p, u := copied(t)

@@ -10,18 +10,18 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// isUnverified is true if the data has to stay, its proven backup notwithstanding:
+// awaitsRestoreTest is true if the data has to stay, its proven backup notwithstanding:
 // a server must have started from that first.
-func isUnverified(s *instance.State) bool {
+func awaitsRestoreTest(s *instance.State) bool {
 	return s.RequiresRestorable() && backupSkippedBecause(s) == "" && canMountData(s) &&
 		!meta.IsStatusConditionTrue(s.Record().Status.Conditions, v1.ConditionRestorable)
 }
 
-// waitForRestoreTest waits for the word of the restore test, which is package verify's work.
+// waitForRestoreTest waits for the word of the restore test, which is package restoretest's work.
 func waitForRestoreTest(s *instance.State) Step {
 	r := s.Record()
 	c := meta.FindStatusCondition(r.Status.Conditions, v1.ConditionRestorable)
-	step := Step{Action: Wait, After: watch, Phase: PhaseVerifying, Percent: 100, Message: fmt.Sprintf("Backup %q is proven; a server is started from a copy of it before anything goes, as backup.requireRestorable says", r.Name)}
+	step := Step{Action: Wait, After: watch, Phase: PhaseRestoreTest, Percent: 100, Message: fmt.Sprintf("Backup %q is proven; a server is started from a copy of it before anything goes, as backup.requireRestorable says", r.Name)}
 	if c == nil {
 		return step
 	}

@@ -1,6 +1,6 @@
 //go:build mysqld
 
-package trial
+package bootcheck
 
 import (
 	"bytes"
@@ -152,7 +152,7 @@ func (s *source) back(t *testing.T) {
 func (s *source) archived() string { return filepath.Join(s.backup, "one", "data.tar.zst") }
 
 // unpack the backup for a trial.
-func (s *source) unpack(t *testing.T) *Trial {
+func (s *source) unpack(t *testing.T) *BootCheck {
 	t.Helper()
 	target := filepath.Join(t.TempDir(), "version.json")
 	must(t, os.WriteFile(target, fmt.Appendf(nil, `{"version":%q,"flavour":"mysql"}`, s.banner), 0o600))
@@ -162,9 +162,9 @@ func (s *source) unpack(t *testing.T) *Trial {
 	}}
 	_, err := u.Run(t.Context())
 	must(t, err)
-	folder := filepath.Join(s.backup, v1.VerifyFolder)
+	folder := filepath.Join(s.backup, v1.RestoreTestFolder)
 	rootfs.Own(t, folder)
-	return &Trial{Folder: folder, Directory: v1.DataDirectory, command: func(_ string, args ...string) *exec.Cmd {
+	return &BootCheck{Folder: folder, Directory: v1.DataDirectory, command: func(_ string, args ...string) *exec.Cmd {
 		rootfs.Own(t, folder)
 		return mysqld(s.root, args...)
 	}}

@@ -16,8 +16,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 )
 
-// A Verification is what there is of the attempt to start a server from a backup.
-type Verification struct {
+// A RestoreTestState is what there is of the attempt to start a server from a backup.
+type RestoreTestState struct {
 	// Home is the life that was backed up while it is being deleted, and once it is
 	// gone the empty one of that name. Nil while another life is there, or about to
 	// be: it has the volumes now.
@@ -31,9 +31,9 @@ type Verification struct {
 	Reports map[string]archive.Report
 }
 
-// Verification of the backup of a life of the instance; of no life where there is
+// RestoreTestState of the backup of a life of the instance; of no life where there is
 // only what one left.
-func (g *Gatherer) Verification(ctx context.Context, k Key, xr types.UID) (*Verification, error) {
+func (g *Gatherer) RestoreTestState(ctx context.Context, k Key, xr types.UID) (*RestoreTestState, error) {
 	lives, err := g.Gather(ctx, k)
 	if kerrors.IsNotFound(err) || apimeta.IsNoMatchError(err) {
 		// The XRD was uninstalled, and all instances with it: their backups are there.
@@ -42,9 +42,9 @@ func (g *Gatherer) Verification(ctx context.Context, k Key, xr types.UID) (*Veri
 	if err != nil {
 		return nil, err
 	}
-	out := &Verification{Home: livingState(lives, xr), Reports: map[string]archive.Report{}}
+	out := &RestoreTestState{Home: livingState(lives, xr), Reports: map[string]archive.Report{}}
 	life := k.Life("")
-	j, err := getObject(ctx, g.Reader, &batchv1.Job{}, life.Namespace, life.VerifyJobName())
+	j, err := getObject(ctx, g.Reader, &batchv1.Job{}, life.Namespace, life.RestoreTestJobName())
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func livingState(lives []*State, xr types.UID) *State {
 
 // readRestoreTestJob reads what the Job's containers report. Only pods that the Job controls
 // are heard: labels are anybody's.
-func (g *Gatherer) readRestoreTestJob(ctx context.Context, v *Verification) error {
+func (g *Gatherer) readRestoreTestJob(ctx context.Context, v *RestoreTestState) error {
 	j := v.Job
 	if j == nil {
 		return nil

@@ -1,4 +1,4 @@
-package trial
+package bootcheck
 
 import (
 	"context"
@@ -31,7 +31,7 @@ type server struct {
 
 // start the server, and wait until it answers. One that recovers a large log
 // takes its time: there is no other end to that than the context's.
-func (t *Trial) start(ctx context.Context, program string, a arguments) (*server, error) {
+func (t *BootCheck) start(ctx context.Context, program string, a arguments) (*server, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}

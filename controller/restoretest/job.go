@@ -1,4 +1,4 @@
-package verify
+package restoretest
 
 import (
 	"path"
@@ -14,15 +14,15 @@ import (
 
 // Containers of the Job, in their order.
 const (
-	containerUnpack = "unpack"
-	containerVerify = "verify"
-	containerClean  = "clean"
+	containerUnpack    = "unpack"
+	containerBootCheck = "bootcheck"
+	containerClean     = "clean"
 )
 
 // Places inside the Job's pod.
 const (
 	backupPath = "/backup"
-	copyPath   = "/verify"
+	copyPath   = "/copy"
 )
 
 // Memory that is reserved. The server takes 230 MiB, and more for large pages.
@@ -50,8 +50,8 @@ func newJob(s *State, image string) *batchv1.Job {
 	files, ready := agent.FileSecurity(onHost), agent.ToolsMount()
 	ready.ReadOnly = true
 	backup := corev1.VolumeMount{Name: "backup", MountPath: backupPath}
-	copied := corev1.VolumeMount{Name: "backup", MountPath: copyPath, SubPath: v1.VerifyFolder}
-	out := agent.NewJob(life, i.Namespace, life.VerifyJobName(), v1.ComponentVerify, corev1.PodSpec{
+	copied := corev1.VolumeMount{Name: "backup", MountPath: copyPath, SubPath: v1.RestoreTestFolder}
+	out := agent.NewJob(life, i.Namespace, life.RestoreTestJobName(), v1.ComponentRestoreTest, corev1.PodSpec{
 		SecurityContext:               agent.PodSecurity(onHost),
 		TerminationGracePeriodSeconds: new(int64(leaveTime.Seconds())),
 		InitContainers: []corev1.Container{
@@ -64,7 +64,7 @@ func newJob(s *State, image string) *batchv1.Job {
 				"--source-version="+r.Spec.Version,
 				"--source-clean="+strconv.FormatBool(r.Spec.CleanShutdown),
 				"--target-version="+agent.VersionFile),
-			agent.Container(containerVerify, r.Spec.Image, serverMemory, files, []corev1.VolumeMount{ready, copied}, agent.CopiedProgram, "verify", "--folder="+copyPath),
+			agent.Container(containerBootCheck, r.Spec.Image, serverMemory, files, []corev1.VolumeMount{ready, copied}, agent.CopiedProgram, "bootcheck", "--folder="+copyPath),
 		},
 		Containers: []corev1.Container{
 			agent.Container(containerClean, image, agent.Memory, files, []corev1.VolumeMount{copied}, agent.Program, "wipe", "--volume="+copyPath),

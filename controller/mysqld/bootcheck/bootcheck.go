@@ -1,6 +1,6 @@
-// Package trial finds out whether a server starts on a copy of a data directory,
+// Package bootcheck finds out whether a server starts on a copy of a data directory,
 // and finds every table in it whole.
-package trial
+package bootcheck
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
 
-// A Trial is one of a copy that nobody needs: the server changes it, and is
+// A BootCheck is one of a copy that nobody needs: the server changes it, and is
 // killed in the end.
-type Trial struct {
+type BootCheck struct {
 	// Folder holds the copy. What else the server needs is put beside that.
 	Folder string
 	// Directory is the copy's name in it.
@@ -49,7 +49,7 @@ func broken(format string, args ...any) error {
 
 // Run the trial, with the server of this image. Its error is a BrokenError, or
 // says why it could not be found out whether the copy is broken.
-func (t *Trial) Run(ctx context.Context) (Result, error) {
+func (t *BootCheck) Run(ctx context.Context) (Result, error) {
 	program, _, err := version.Find()
 	if err != nil {
 		return Result{}, err
@@ -63,7 +63,7 @@ func (t *Trial) Run(ctx context.Context) (Result, error) {
 	return r, err
 }
 
-func (t *Trial) run(ctx context.Context, program string) (Result, error) {
+func (t *BootCheck) run(ctx context.Context, program string) (Result, error) {
 	dir, err := os.OpenRoot(filepath.Join(t.Folder, t.Directory))
 	if err != nil {
 		return Result{}, fmt.Errorf("cannot open the copy of the data: %w", err)
@@ -88,7 +88,7 @@ func (t *Trial) run(ctx context.Context, program string) (Result, error) {
 }
 
 // examine a server that answers.
-func (t *Trial) examine(ctx context.Context, db *sql.DB, dir *os.Root, before []string) (Result, error) {
+func (t *BootCheck) examine(ctx context.Context, db *sql.DB, dir *os.Root, before []string) (Result, error) {
 	r := Result{}
 	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&r.Version); err != nil {
 		return Result{}, fmt.Errorf("cannot ask the server for its version: %w", err)
@@ -115,7 +115,7 @@ func (t *Trial) examine(ctx context.Context, db *sql.DB, dir *os.Root, before []
 
 // boot the server, once more if only the copy could say how its names are
 // spelled.
-func (t *Trial) boot(ctx context.Context, program string, dir *os.Root) (*server, error) {
+func (t *BootCheck) boot(ctx context.Context, program string, dir *os.Root) (*server, error) {
 	page, err := datadir.PageSize(dir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the copy's page size: %w", err)

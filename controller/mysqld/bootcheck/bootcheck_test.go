@@ -1,4 +1,4 @@
-package trial
+package bootcheck
 
 import (
 	"os"
@@ -13,16 +13,16 @@ import (
 )
 
 func TestArguments(t *testing.T) {
-	base := arguments{folder: "/verify", directory: "data"}
+	base := arguments{folder: "/copy", directory: "data"}
 	cases := map[string]struct {
 		reason string
 		a      arguments
 		want   []string
 	}{
 		"Usual":    {a: base},
-		"PageSize": {a: arguments{folder: "/verify", directory: "data", pageSize: 8192}, want: []string{"--innodb-page-size=8192"}},
-		"Case":     {a: arguments{folder: "/verify", directory: "data", lowerCase: "1"}, want: []string{"--lower-case-table-names=1"}},
-		"Root":     {reason: "a server refuses root otherwise", a: arguments{folder: "/verify", directory: "data", root: true}, want: []string{"--user=root"}},
+		"PageSize": {a: arguments{folder: "/copy", directory: "data", pageSize: 8192}, want: []string{"--innodb-page-size=8192"}},
+		"Case":     {a: arguments{folder: "/copy", directory: "data", lowerCase: "1"}, want: []string{"--lower-case-table-names=1"}},
+		"Root":     {reason: "a server refuses root otherwise", a: arguments{folder: "/copy", directory: "data", root: true}, want: []string{"--user=root"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestArguments(t *testing.T) {
 			if got[0] != "--no-defaults" {
 				t.Errorf("the first is %q, and a server takes this one only there", got[0])
 			}
-			for _, want := range []string{"--datadir=/verify/data", "--socket=/verify/s", "--tmpdir=/verify/tmp", "--skip-networking", "--skip-grant-tables"} {
+			for _, want := range []string{"--datadir=/copy/data", "--socket=/copy/s", "--tmpdir=/copy/tmp", "--skip-networking", "--skip-grant-tables"} {
 				if !slices.Contains(got, want) {
 					t.Errorf("%q is missing: %q", want, got)
 				}

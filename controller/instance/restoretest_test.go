@@ -18,27 +18,27 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// verifyJob of the first life, whose server has said its word.
-func verifyJob() []client.Object {
+// restoreTestJob of the first life, whose server has said its word.
+func restoreTestJob() []client.Object {
 	labels := life.Labels()
-	labels[v1.LabelComponent] = v1.ComponentVerify
-	j := &batchv1.Job{ObjectMeta: meta(life.VerifyJobName(), labels)}
+	labels[v1.LabelComponent] = v1.ComponentRestoreTest
+	j := &batchv1.Job{ObjectMeta: meta(life.RestoreTestJobName(), labels)}
 	j.UID = "job"
 	p := &corev1.Pod{ObjectMeta: meta("p", nil)}
 	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{
 		{Name: "tools", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
-		{Name: "verify", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"verify","ok":true,"tables":7}`}}},
+		{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":7}`}}},
 	}
 	stranger := &corev1.Pod{ObjectMeta: meta("stranger", labels)} // Labels are anybody's.
 	stranger.Status.InitContainerStatuses = []corev1.ContainerStatus{
-		{Name: "verify", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"verify","ok":true,"tables":666}`}}},
+		{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":666}`}}},
 	}
 	return []client.Object{j, p, stranger}
 }
 
-// TestVerification finds out who has the name, and what the Job said.
-func TestVerification(t *testing.T) {
+// TestRestoreTestState finds out who has the name, and what the Job said.
+func TestRestoreTestState(t *testing.T) {
 	backups := &corev1.PersistentVolumeClaim{ObjectMeta: meta(life.BackupPVCName(), nil), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv-backup"}}
 	backups.UID = "claim"
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-backup"}, Spec: corev1.PersistentVolumeSpec{
@@ -66,7 +66,7 @@ func TestVerification(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
-			objects := append(append(verifyJob(), ns, backups.DeepCopy(), volume.DeepCopy()), tc.there...)
+			objects := append(append(restoreTestJob(), ns, backups.DeepCopy(), volume.DeepCopy()), tc.there...)
 			c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 				List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
 					if k := l.GetObjectKind().GroupVersionKind().Kind; tc.refuse != nil && k == XRKind.Kind {
@@ -76,7 +76,7 @@ func TestVerification(t *testing.T) {
 				},
 			}).Build()
 			g := &Gatherer{Reader: c, SystemNamespace: "system", Clock: time.Now}
-			v, err := g.Verification(t.Context(), key, "uid-1")
+			v, err := g.RestoreTestState(t.Context(), key, "uid-1")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +86,7 @@ func TestVerification(t *testing.T) {
 			if tc.home && v.Volume == nil {
 				t.Error("the volume of the backups is not found")
 			}
-			if v.Job == nil || v.Reports["verify"].Tables != 7 {
+			if v.Job == nil || v.Reports["bootcheck"].Tables != 7 {
 				t.Errorf("the Job's word is not heard: %+v", v.Reports)
 			}
 		})

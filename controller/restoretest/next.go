@@ -1,9 +1,9 @@
-// Package verify decides when a server is started from a copy of a proven
+// Package restoretest decides when a server is started from a copy of a proven
 // backup, and what is to be thought of the backup then.
 //
 // It is no part of a deletion: that waits for the verdict only where the claim
 // says so. Whatever else wants the backup volume goes first.
-package verify
+package restoretest
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ const (
 	soon = 5 * time.Second
 	// look is how often a Job is looked at without an event.
 	look = time.Minute
-	// again is how long to wait before a verification that a deletion waits for is
+	// again is how long to wait before a restore test that a deletion waits for is
 	// tried once more.
 	again = 5 * time.Minute
 )
@@ -40,24 +40,24 @@ const (
 	Rest Action = "Rest"
 	Wait Action = "Wait"
 	// Start takes a turn and makes the Job, and Remove deletes it.
-	Start  Action = "StartVerification"
-	Remove Action = "RemoveVerification"
+	Start  Action = "StartRestoreTest"
+	Remove Action = "RemoveRestoreTest"
 	// NameJob writes into the record which Job is its own, if the controller ended
 	// before it could.
-	NameJob Action = "NameVerification"
+	NameJob Action = "NameRestoreTest"
 	// EndTurn of a Job that is gone.
-	EndTurn Action = "EndVerification"
+	EndTurn Action = "EndRestoreTest"
 	// Conclude writes the verdict.
 	Conclude Action = "Conclude"
 )
 
 // A State is all that a decision depends on.
 type State struct {
-	*instance.Verification
+	*instance.RestoreTestState
 
 	// Now is when it was read.
 	Now time.Time
-	// Record of the newest proven backup, which is the one to verify; nil where
+	// Record of the newest proven backup, which is the one to test; nil where
 	// there is none.
 	Record *v1.MySQLBackup
 	// Others are the restore tests that are under way, as records of other instances
@@ -101,7 +101,7 @@ func Next(s *State) Step {
 	case !s.isOpen():
 		return s.tryLater()
 	case s.Home == nil:
-		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotVerified, "an instance of this name is there again, and needs the volume")
+		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, "an instance of this name is there again, and needs the volume")
 	case s.Home.XR != nil && !s.Home.RequiresRestorable():
 		return Step{Action: Rest} // It is being released: that goes first.
 	case s.isOwnJob():
@@ -134,7 +134,7 @@ func (s *State) isOwnJob() bool {
 	case s.Job == nil:
 		return false
 	case s.Record == nil && len(s.Siblings) == 0:
-		return s.Job.Labels[v1.LabelComponent] == v1.ComponentVerify
+		return s.Job.Labels[v1.LabelComponent] == v1.ComponentRestoreTest
 	}
 	names := func(r v1.MySQLBackup) bool {
 		return r.Status.RestoreTest != nil && r.Status.RestoreTest.Job == s.Job.UID
@@ -159,7 +159,7 @@ func (s *State) recordOver() *v1.MySQLBackup {
 
 // foreignJob has the name of ours. It is left alone, and nothing is tried beside it.
 func foreignJob(j *instance.Job) Step {
-	return concludeWith(metav1.ConditionUnknown, v1.ReasonNotVerified,
+	return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested,
 		fmt.Sprintf("a Job that the controller did not make has the name of its own: kubectl delete job --namespace %s %s", j.Namespace, j.Name))
 }
 
@@ -174,7 +174,7 @@ func (s *State) isOpen() bool {
 
 // isAwaited is true if a deletion waits for a better verdict.
 func (s *State) isAwaited(c *metav1.Condition) bool {
-	return c.Status != metav1.ConditionTrue && s.Verification != nil && s.Home != nil && s.Home.XR != nil && s.Home.RequiresRestorable()
+	return c.Status != metav1.ConditionTrue && s.RestoreTestState != nil && s.Home != nil && s.Home.XR != nil && s.Home.RequiresRestorable()
 }
 
 // tryLater is when it is tried again.
@@ -204,7 +204,7 @@ func beginTest(s *State) Step {
 		return Step{Action: Start, After: soon} // It has its turn.
 	}
 	if why := whyImpossible(s); why != "" {
-		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotVerified, why)
+		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, why)
 	}
 	switch awaited := s.Home.XR != nil; {
 	case !awaited && s.AtOnce == 0:
@@ -242,23 +242,23 @@ func isTryable(r *v1.MySQLBackup) bool {
 // judgeJob by what its containers have reported, once it has ended.
 func judgeJob(s *State) Step {
 	at, _ := s.Job.Finished()
-	verify, tried := s.Reports[containerVerify]
+	check, tried := s.Reports[containerBootCheck]
 	unpack := s.Reports[containerUnpack]
 	switch {
 	case at == nil:
 		return Step{Action: Wait, After: look} // Its end is an event, unless somebody took its labels away.
-	case tried && verify.OK:
-		return concludeWith(metav1.ConditionTrue, v1.ReasonServerStarted, fmt.Sprintf("a server of version %s has run on a copy of it, and found its %d tables whole", verify.Version, verify.Tables))
-	case tried && verify.ExitCode == v1.ExitBroken:
-		return concludeWith(metav1.ConditionFalse, v1.ReasonBroken, verify.Error)
+	case tried && check.OK:
+		return concludeWith(metav1.ConditionTrue, v1.ReasonServerStarted, fmt.Sprintf("a server of version %s has run on a copy of it, and found its %d tables whole", check.Version, check.Tables))
+	case tried && check.ExitCode == v1.ExitBroken:
+		return concludeWith(metav1.ConditionFalse, v1.ReasonBroken, check.Error)
 	case tried:
-		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotVerified, verify.Error)
+		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, check.Error)
 	case unpack.ExitCode == v1.ExitDamaged || unpack.ExitCode == v1.ExitMissing:
 		return concludeWith(metav1.ConditionFalse, v1.ReasonBroken, unpack.Error)
 	case unpack.Error != "":
-		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotVerified, unpack.Error)
+		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, unpack.Error)
 	}
-	return concludeWith(metav1.ConditionUnknown, v1.ReasonNotVerified, whySilent(s.Job))
+	return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, whySilent(s.Job))
 }
 
 // whySilent is what there is to say of a Job without a report.

@@ -18,15 +18,15 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/verify"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
 )
 
-// Verifications reconciles backups: a server is started from the newest one of
+// RestoreTests reconciles backups: a server is started from the newest one of
 // each instance, once.
-type Verifications struct {
+type RestoreTests struct {
 	xr      schema.GroupVersionKind
 	gather  *instance.Gatherer
-	perform *verify.Performer
+	perform *restoretest.Performer
 	// cache tells where there is nothing to do. What is decided on is read from the
 	// API server.
 	cache  client.Reader
@@ -40,7 +40,7 @@ type Verifications struct {
 
 // Reconcile the newest backup of an instance. Jobs and records are sources of its
 // events.
-func (r *Verifications) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+func (r *RestoreTests) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
 	if idle, err := r.isIdle(ctx, k); err != nil || idle {
 		return reconcile.Result{}, err
 	}
@@ -48,16 +48,16 @@ func (r *Verifications) Reconcile(ctx context.Context, k instance.Key) (reconcil
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	step := verify.Next(s)
-	if step.Action == verify.Start { // By the cache it has a turn. It is certain while nobody else takes one.
+	step := restoretest.Next(s)
+	if step.Action == restoretest.Start { // By the cache it has a turn. It is certain while nobody else takes one.
 		r.turns.Lock()
 		defer r.turns.Unlock()
 		if s.Others, err = r.readTurns(ctx, r.reader, k); err != nil {
 			return reconcile.Result{}, err
 		}
-		step = verify.Next(s)
+		step = restoretest.Next(s)
 	}
-	if step.Action != verify.Rest && step.Action != verify.Wait {
+	if step.Action != restoretest.Rest && step.Action != restoretest.Wait {
 		log.FromContext(ctx).Info(string(step.Action), "xr", s.XR(), "restorable", step.Verdict.Status, "message", step.Verdict.Message)
 	}
 	switch err := r.perform.Perform(ctx, s, step); {
@@ -66,38 +66,38 @@ func (r *Verifications) Reconcile(ctx context.Context, k instance.Key) (reconcil
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	if step.Action == verify.Conclude {
+	if step.Action == restoretest.Conclude {
 		r.announceVerdict(s.Record, step)
 	}
 	return reconcile.Result{RequeueAfter: step.After}, nil
 }
 
 // readState of the newest backup, and of what is tried with it.
-func (r *Verifications) readState(ctx context.Context, k instance.Key) (*verify.State, error) {
+func (r *RestoreTests) readState(ctx context.Context, k instance.Key) (*restoretest.State, error) {
 	records, err := instance.Records(ctx, r.reader, k.Life(""))
 	if err != nil {
 		return nil, err
 	}
-	s := &verify.State{Now: r.clock(), AtOnce: r.atOnce, Record: verify.Newest(records)}
+	s := &restoretest.State{Now: r.clock(), AtOnce: r.atOnce, Record: restoretest.Newest(records)}
 	s.Siblings = slices.DeleteFunc(slices.Clone(records), func(x v1.MySQLBackup) bool { return s.Record != nil && x.Name == s.Record.Name })
 	if s.Others, err = r.readTurns(ctx, r.cache, k); err != nil {
 		return nil, err
 	}
-	s.Verification, err = r.gather.Verification(ctx, k, s.XR())
+	s.RestoreTestState, err = r.gather.RestoreTestState(ctx, k, s.XR())
 	return s, err
 }
 
 // readTurns of restore tests that other instances have taken.
-func (r *Verifications) readTurns(ctx context.Context, from client.Reader, k instance.Key) (verify.Turns, error) {
+func (r *RestoreTests) readTurns(ctx context.Context, from client.Reader, k instance.Key) (restoretest.Turns, error) {
 	l := &v1.MySQLBackupList{}
 	if err := from.List(ctx, l); err != nil {
-		return verify.Turns{}, fmt.Errorf("cannot list MySQLBackups: %w", err)
+		return restoretest.Turns{}, fmt.Errorf("cannot list MySQLBackups: %w", err)
 	}
-	return verify.TurnsOf(l.Items, k.Life(""), r.clock()), nil
+	return restoretest.TurnsOf(l.Items, k.Life(""), r.clock()), nil
 }
 
-// isIdle is true where there is nothing to verify, and nothing left of it.
-func (r *Verifications) isIdle(ctx context.Context, k instance.Key) (bool, error) {
+// isIdle is true where there is nothing to test, and nothing left of it.
+func (r *RestoreTests) isIdle(ctx context.Context, k instance.Key) (bool, error) {
 	records, err := instance.Records(ctx, r.cache, k.Life(""))
 	if err != nil {
 		return false, err
@@ -108,24 +108,24 @@ func (r *Verifications) isIdle(ctx context.Context, k instance.Key) (bool, error
 	if len(records) == 0 {
 		return r.hasNoJob(ctx, k)
 	}
-	newest := verify.Newest(records)
+	newest := restoretest.Newest(records)
 	if newest == nil {
 		return true, nil
 	}
 	ends, err := r.isEnding(ctx, k)
-	return verify.Decided(newest, ends), err
+	return restoretest.Decided(newest, ends), err
 }
 
-// hasNoJob is true if no Job has the name of one that verifies.
-func (r *Verifications) hasNoJob(ctx context.Context, k instance.Key) (bool, error) {
+// hasNoJob is true if no Job has the name of one that tests a restore.
+func (r *RestoreTests) hasNoJob(ctx context.Context, k instance.Key) (bool, error) {
 	j := &metav1.PartialObjectMetadata{}
 	j.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
-	err := r.cache.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Life("").VerifyJobName()}, j)
+	err := r.cache.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Life("").RestoreTestJobName()}, j)
 	return kerrors.IsNotFound(err), client.IgnoreNotFound(err)
 }
 
 // isEnding is true if a life of the instance is being deleted.
-func (r *Verifications) isEnding(ctx context.Context, k instance.Key) (bool, error) {
+func (r *RestoreTests) isEnding(ctx context.Context, k instance.Key) (bool, error) {
 	l := &metav1.PartialObjectMetadataList{}
 	l.SetGroupVersionKind(r.xr.GroupVersion().WithKind(r.xr.Kind + "List"))
 	if err := r.cache.List(ctx, l, instance.XRsOf(k)); err != nil {
@@ -135,6 +135,6 @@ func (r *Verifications) isEnding(ctx context.Context, k instance.Key) (bool, err
 }
 
 // announceVerdict in an event of the record: the claim may be gone.
-func (r *Verifications) announceVerdict(b *v1.MySQLBackup, step verify.Step) {
+func (r *RestoreTests) announceVerdict(b *v1.MySQLBackup, step restoretest.Step) {
 	sendEvent(r.events, b, eventOfVerdict(step.Verdict.Status), string(step.Action), step.Verdict.Message)
 }

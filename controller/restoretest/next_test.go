@@ -1,4 +1,4 @@
-package verify
+package restoretest
 
 import (
 	"slices"
@@ -40,7 +40,7 @@ func proven(changes ...change) *State {
 		},
 		Status: v1.MySQLBackupStatus{Phase: v1.BackupProven},
 	}}
-	s.Verification = &instance.Verification{
+	s.RestoreTestState = &instance.RestoreTestState{
 		Home: &instance.State{
 			Now: now, Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: nsUID}},
 			BackupPVC: &corev1.PersistentVolumeClaim{
@@ -90,8 +90,8 @@ func jobFrom(ago time.Duration) change {
 // strangerFrom so long ago is a Job with all that anybody can write, which no record names.
 func strangerFrom(ago time.Duration) change {
 	return func(s *State) {
-		labels := map[string]string{v1.LabelXR: xrUID, v1.LabelComponent: v1.ComponentVerify}
-		s.Job = &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "verify-db-job", UID: "job", Labels: labels, CreationTimestamp: metav1.Time{Time: now.Add(-ago)}}}}
+		labels := map[string]string{v1.LabelXR: xrUID, v1.LabelComponent: v1.ComponentRestoreTest}
+		s.Job = &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restoretest-db-job", UID: "job", Labels: labels, CreationTimestamp: metav1.Time{Time: now.Add(-ago)}}}}
 	}
 }
 
@@ -139,7 +139,7 @@ func TestNext(t *testing.T) {
 		says   string
 	}{
 		"Start":               {reason: "The instance is gone: nobody needs the volume.", state: proven(), want: Start},
-		"NoRecord":            {reason: "There is nothing to verify.", state: proven(func(s *State) { s.Record = nil }), want: Rest},
+		"NoRecord":            {reason: "There is nothing to test.", state: proven(func(s *State) { s.Record = nil }), want: Rest},
 		"Leftover":            {reason: "A Job of a record that is gone keeps the volume.", state: proven(strangerFrom(0), func(s *State) { s.Record = nil }), want: Remove},
 		"Turn":                {reason: "A machine full of servers helps nobody.", state: proven(busy([]string{"a", "b"}, nil)), want: Wait},
 		"TurnInNamespace":     {reason: "A namespace has one, and leaves the others to others.", state: proven(busy([]string{"default"}, nil)), want: Wait},
@@ -151,9 +151,9 @@ func TestNext(t *testing.T) {
 		"Unnamed":             {reason: "The controller ended before it named the Job.", state: proven(strangerFrom(0), turn(""), func(s *State) { s.Job.Annotations = map[string]string{v1.AnnotationRestoreTest: "turn"} }), want: NameJob},
 		"Vanished":            {reason: "Somebody deleted the Job: another follows.", state: proven(turn("job")), want: EndTurn},
 		"Replaced":            {reason: "Somebody deleted the Job, and made one that looks like it.", state: proven(jobFrom(0), turn("other")), want: EndTurn},
-		"Stranger":            {reason: "It has our labels and our name.", state: proven(strangerFrom(time.Minute)), want: Conclude, status: metav1.ConditionUnknown, says: "kubectl delete job --namespace default verify-db-job"},
+		"Stranger":            {reason: "It has our labels and our name.", state: proven(strangerFrom(time.Minute)), want: Conclude, status: metav1.ConditionUnknown, says: "kubectl delete job --namespace default restoretest-db-job"},
 		"StrangerBefore":      {reason: "It was there when ours was to be made.", state: proven(strangerFrom(time.Minute), turn("")), want: Conclude, status: metav1.ConditionUnknown, says: "did not make"},
-		"StrangerSays":        {reason: "It says that all is well.", state: proven(report(containerVerify, archive.Report{OK: true}), turn("other")), want: EndTurn},
+		"StrangerSays":        {reason: "It says that all is well.", state: proven(report(containerBootCheck, archive.Report{OK: true}), turn("other")), want: EndTurn},
 		"StrangerDecided":     {reason: "It is nobody's to remove.", state: proven(strangerFrom(time.Minute), verdict(metav1.ConditionUnknown, 0)), want: Rest},
 		"TurnAfterVerdict":    {reason: "The turn ends with the Job.", state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)), want: EndTurn},
 		"SiblingsJob":         {reason: "A newer backup was proven meanwhile.", state: proven(strangerFrom(0), sibling("job")), want: Remove},
@@ -168,9 +168,9 @@ func TestNext(t *testing.T) {
 		"Running":             {reason: "Its end is an event, unless somebody took its labels away.", state: proven(jobFrom(time.Minute)), want: Wait},
 		"Going":               {reason: "Its name must be free first.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait},
 		"Unlabelled":          {reason: "Labels are anybody's, also ours.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.Labels = nil }), want: Wait},
-		"Whole":               {reason: "A server ran on it.", state: proven(report(containerVerify, archive.Report{OK: true, Tables: 7, Version: "8.4.6"})), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
-		"Broken":              {reason: "None did.", state: proven(report(containerVerify, archive.Report{ExitCode: v1.ExitBroken, Error: "table `a`.`b`: Corrupt"})), want: Conclude, status: metav1.ConditionFalse, says: "Corrupt"},
-		"NotKnown":            {reason: "What could not be found out is not called broken.", state: proven(report(containerVerify, archive.Report{ExitCode: 1, Error: "killed"})), want: Conclude, status: metav1.ConditionUnknown, says: "killed"},
+		"Whole":               {reason: "A server ran on it.", state: proven(report(containerBootCheck, archive.Report{OK: true, Tables: 7, Version: "8.4.6"})), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
+		"Broken":              {reason: "None did.", state: proven(report(containerBootCheck, archive.Report{ExitCode: v1.ExitBroken, Error: "table `a`.`b`: Corrupt"})), want: Conclude, status: metav1.ConditionFalse, says: "Corrupt"},
+		"NotKnown":            {reason: "What could not be found out is not called broken.", state: proven(report(containerBootCheck, archive.Report{ExitCode: 1, Error: "killed"})), want: Conclude, status: metav1.ConditionUnknown, says: "killed"},
 		"Damaged":             {reason: "The archive has changed since its proof.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitDamaged, Error: "checksum"})), want: Conclude, status: metav1.ConditionFalse, says: "checksum"},
 		"Missing":             {reason: "Or is gone.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitMissing, Error: "not there"})), want: Conclude, status: metav1.ConditionFalse},
 		"NoRoom":              {reason: "The volume need not have room for a copy.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitNoSpace, Error: "no room"})), want: Conclude, status: metav1.ConditionUnknown, says: "no room"},
@@ -214,7 +214,7 @@ func TestNewest(t *testing.T) {
 		t.Errorf("got %v, want b", got)
 	}
 	if Newest([]v1.MySQLBackup{at("d", v1.BackupRunning, 4)}) != nil {
-		t.Error("an unfinished backup is none to verify")
+		t.Error("an unfinished backup is none to test")
 	}
 }
 

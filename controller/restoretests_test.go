@@ -19,7 +19,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/verify"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
 )
 
 // backedUp is an instance that is gone, whose backup nobody has looked at yet.
@@ -43,7 +43,7 @@ func backedUp(namespace, name string) []client.Object {
 
 // A tester is the reconciler of restore tests, over an API server that numbers what is created.
 type tester struct {
-	*Verifications
+	*RestoreTests
 
 	kube client.Client
 }
@@ -66,8 +66,8 @@ func newTester(t *testing.T, namespaces []string, objects ...client.Object) *tes
 		},
 	}).Build()
 	clock := func() time.Time { return time.Unix(1_000_000, 0) }
-	return &tester{kube: kube, Verifications: &Verifications{
-		xr: instance.XRKind, gather: &instance.Gatherer{Reader: kube, SystemNamespace: "system", Clock: clock}, perform: &verify.Performer{Client: kube, AgentImage: "agent"},
+	return &tester{kube: kube, RestoreTests: &RestoreTests{
+		xr: instance.XRKind, gather: &instance.Gatherer{Reader: kube, SystemNamespace: "system", Clock: clock}, perform: &restoretest.Performer{Client: kube, AgentImage: "agent"},
 		cache: kube, reader: kube, events: events.NewFakeRecorder(100), atOnce: 2, clock: clock, turns: &sync.Mutex{},
 	}}
 }
@@ -86,7 +86,7 @@ func (v *tester) try(t *testing.T, namespace, name string) *batchv1.Job {
 		return nil
 	}
 	j := &batchv1.Job{}
-	if err := v.kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: k.Life("").VerifyJobName()}, j); err != nil {
+	if err := v.kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: k.Life("").RestoreTestJobName()}, j); err != nil {
 		t.Fatal(err)
 	}
 	if r.Status.RestoreTest.Job != j.UID {
@@ -108,7 +108,7 @@ func (v *tester) record(t *testing.T, namespace, name string) *v1.MySQLBackup {
 // tenants make a Job with each label and annotation that the controller gives its own, for an instance of whatever name.
 func tenants(namespace, name string, of v1.Instance) *batchv1.Job {
 	labels := of.Labels()
-	labels[v1.LabelComponent] = v1.ComponentVerify
+	labels[v1.LabelComponent] = v1.ComponentRestoreTest
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("tenants-" + name), Labels: labels, Annotations: map[string]string{
 		v1.AnnotationClaimKind: of.Kind, v1.AnnotationClaimNamespace: of.Namespace, v1.AnnotationClaimName: of.Name,
 	}}}
@@ -161,17 +161,17 @@ func TestStrangersJobIsNotHeard(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			j := tenants("a", of.VerifyJobName(), of)
+			j := tenants("a", of.RestoreTestJobName(), of)
 			tc.meta(j)
 			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", Labels: j.Labels, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}}}
-			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "verify", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"verify","ok":true,"tables":666}`}}}}
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":666}`}}}}
 			v := newTester(t, []string{"a"}, append(backedUp("a", "one"), j, p)...)
 			if v.try(t, "a", "one") != nil {
 				t.Fatal("it has a turn")
 			}
 			c := v.record(t, "a", "one").Status.Conditions
-			if len(c) != 1 || c[0].Status != metav1.ConditionUnknown || !strings.Contains(c[0].Message, "kubectl delete job --namespace a "+of.VerifyJobName()) {
+			if len(c) != 1 || c[0].Status != metav1.ConditionUnknown || !strings.Contains(c[0].Message, "kubectl delete job --namespace a "+of.RestoreTestJobName()) {
 				t.Errorf("%s The record says %+v", tc.reason, c)
 			}
 			if err := v.kube.Get(t.Context(), client.ObjectKeyFromObject(j), j); err != nil {
