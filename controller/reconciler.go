@@ -38,13 +38,13 @@ type Reconciler struct {
 	events  events.EventRecorder
 	meter   *meter
 
-	mu   sync.Mutex
-	said map[instance.Key]map[types.UID]said
+	mu       sync.Mutex
+	reported map[instance.Key]map[types.UID]lastReported
 }
 
-// said last of a life, in the log and in an event. What repeats is not said
+// lastReported of a life, in the log and in an event. What repeats is not said
 // again.
-type said struct{ log, event string }
+type lastReported struct{ log, event string }
 
 // Reconcile an instance.
 func (r *Reconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
@@ -96,15 +96,15 @@ func (r *Reconciler) runPass(ctx context.Context, k instance.Key) (after time.Du
 func (r *Reconciler) forgetLives(k instance.Key, lives []*instance.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := map[types.UID]said{}
+	now := map[types.UID]lastReported{}
 	for _, s := range lives {
-		if last, ok := r.said[k][s.Life.XR]; ok && (s.XR != nil || s.Claim != nil) {
+		if last, ok := r.reported[k][s.Life.XR]; ok && (s.XR != nil || s.Claim != nil) {
 			now[s.Life.XR] = last
 		}
 	}
-	r.said[k] = now
+	r.reported[k] = now
 	if len(now) == 0 {
-		delete(r.said, k)
+		delete(r.reported, k)
 	}
 }
 
@@ -114,16 +114,16 @@ func (r *Reconciler) announceStep(ctx context.Context, k instance.Key, s *instan
 	if step.Message == "" && (step.Action == finalize.NoOp || step.Action == finalize.Wait) {
 		return
 	}
-	news := said{log: string(step.Action) + string(step.Phase) + step.Message, event: string(step.Phase) + step.Message}
+	news := lastReported{log: string(step.Action) + string(step.Phase) + step.Message, event: string(step.Phase) + step.Message}
 	if step.Action == finalize.Wait && step.Percent > 0 { // Percentages are for the status.
-		news = said{log: string(step.Action) + string(step.Phase), event: string(step.Phase)}
+		news = lastReported{log: string(step.Action) + string(step.Phase), event: string(step.Phase)}
 	}
 	r.mu.Lock()
-	if r.said[k] == nil {
-		r.said[k] = map[types.UID]said{}
+	if r.reported[k] == nil {
+		r.reported[k] = map[types.UID]lastReported{}
 	}
-	last := r.said[k][s.Life.XR]
-	r.said[k][s.Life.XR] = news
+	last := r.reported[k][s.Life.XR]
+	r.reported[k][s.Life.XR] = news
 	r.mu.Unlock()
 	if news.log != last.log {
 		log.FromContext(ctx).Info(string(step.Action), "phase", step.Phase, "message", step.Message, "xr", s.Life.XR)

@@ -77,7 +77,7 @@ func TestReconcile(t *testing.T) {
 			p.how = func(finalize.Step) { tc.lives[0].Claim.SetFinalizers(nil) }
 			r := &Reconciler{
 				gather: gatherFn(func() ([]*instance.State, error) { return tc.lives, tc.err }), perform: p,
-				events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now), said: map[instance.Key]map[types.UID]said{},
+				events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now), reported: map[instance.Key]map[types.UID]lastReported{},
 			}
 			got, err := r.Reconcile(context.Background(), instance.Key{Name: "db"})
 			if diff := cmp.Diff(tc.want, got); diff != "" || !errors.Is(err, tc.fails) || (err != nil) != (tc.fails != nil) {
@@ -97,7 +97,7 @@ func TestReconcileEnds(t *testing.T) {
 		gather: gatherFn(func() ([]*instance.State, error) {
 			return []*instance.State{{Claim: claimOf(v1.Finalizer)}}, nil
 		}), perform: p,
-		events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now), said: map[instance.Key]map[types.UID]said{},
+		events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now), reported: map[instance.Key]map[types.UID]lastReported{},
 	}
 	if _, err := r.Reconcile(context.Background(), instance.Key{}); err == nil || len(p.did) != maxSteps {
 		t.Errorf("%d steps, %v", len(p.did), err)
@@ -112,7 +112,7 @@ func TestSay(t *testing.T) {
 	k := instance.Key{Name: "db"}
 	lives := []*instance.State{{Claim: claimOf(), Life: k.Life("one")}, {Claim: claimOf(), Life: k.Life("two")}}
 	heard := events.NewFakeRecorder(10)
-	r := &Reconciler{events: heard, said: map[instance.Key]map[types.UID]said{}}
+	r := &Reconciler{events: heard, reported: map[instance.Key]map[types.UID]lastReported{}}
 	for _, step := range []finalize.Step{
 		{Action: finalize.CreateBackupJob, Phase: finalize.PhaseBackingUp, Message: "Backing up the data"},
 		{Action: finalize.MarkRunning, Phase: finalize.PhaseBackingUp, Message: "Backing up the data"},
@@ -133,7 +133,7 @@ func TestSay(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
-	if r.forgetLives(k, nil); len(r.said) != 0 {
-		t.Errorf("what was said of lives that are over is kept: %v", r.said)
+	if r.forgetLives(k, nil); len(r.reported) != 0 {
+		t.Errorf("what was said of lives that are over is kept: %v", r.reported)
 	}
 }

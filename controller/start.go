@@ -76,9 +76,9 @@ const (
 )
 
 const (
-	// lookout for kinds that are not installed yet: the controller may be there
+	// installPollInterval is for kinds that are not installed yet: the controller may be there
 	// before the Configuration.
-	lookout = 5 * time.Second
+	installPollInterval = 5 * time.Second
 	// patience with a kind that is taken away again before all of it was read once.
 	// When it is over the whole controller ends.
 	patience = 365 * 24 * time.Hour
@@ -106,11 +106,11 @@ func (c *startCommand) Run(ctx context.Context) error {
 	}
 	g := &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, SystemNamespace: c.Namespace, Clock: time.Now}
 	r := &Reconciler{
-		gather:  g,
-		perform: p,
-		events:  mgr.GetEventRecorder("crossplane-mysql"),
-		meter:   newMeter(metrics.Registry, time.Now),
-		said:    map[instance.Key]map[types.UID]said{},
+		gather:   g,
+		perform:  p,
+		events:   mgr.GetEventRecorder("crossplane-mysql"),
+		meter:    newMeter(metrics.Registry, time.Now),
+		reported: map[instance.Key]map[types.UID]lastReported{},
 	}
 	k := &Credentials{
 		gather: r.gather, reader: mgr.GetAPIReader(), kube: mgr.GetClient(), status: p, events: r.events, keeper: c.Namespace, clock: time.Now,
@@ -143,7 +143,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 // platform need not offer both APIs.
 func whenInstalled(mgr ctrl.Manager, of instance.Kind, watch func() error) manager.RunnableFunc {
 	return func(ctx context.Context) error {
-		err := wait.PollUntilContextCancel(ctx, lookout, true, func(context.Context) (bool, error) {
+		err := wait.PollUntilContextCancel(ctx, installPollInterval, true, func(context.Context) (bool, error) {
 			for _, k := range []schema.GroupVersionKind{of.Claim, of.XR} {
 				if _, err := mgr.GetRESTMapper().RESTMapping(k.GroupKind(), k.Version); err != nil {
 					mgr.GetLogger().V(1).Info("Waiting for a kind that is not installed", "kind", k.Kind, "error", err.Error())

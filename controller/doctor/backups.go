@@ -15,7 +15,7 @@ import (
 )
 
 // backupsOf an instance, in short.
-func (x *exam) backupsOf(p *patient) Backups {
+func (x *checker) backupsOf(p *subject) Backups {
 	out := Backups{}
 	for _, v := range p.backups {
 		out.Volumes = append(out.Volumes, v.Name)
@@ -36,7 +36,7 @@ func (x *exam) backupsOf(p *patient) Backups {
 }
 
 // recordsOf an instance, except those of lives that are being rescued.
-func (x *exam) recordsOf(p *patient) []Finding {
+func (x *checker) recordsOf(p *subject) []Finding {
 	var out []Finding
 	for _, r := range p.records {
 		out = append(out, x.deletedRecord(r)...)
@@ -55,7 +55,7 @@ func (x *exam) recordsOf(p *patient) []Finding {
 }
 
 // missingRecords: their archives are there, and the newest of them holds the name.
-func (x *exam) missingRecords(p *patient) []Finding {
+func (x *checker) missingRecords(p *subject) []Finding {
 	if slices.Contains(x.Absent, v1.KindMySQLBackup) {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (x *exam) missingRecords(p *patient) []Finding {
 }
 
 // backupNotes of all volumes of an instance, newest first.
-func (p *patient) backupNotes() []instance.Note {
+func (p *subject) backupNotes() []instance.Note {
 	volumes := make([]corev1.PersistentVolume, 0, len(p.backups))
 	for _, v := range p.backups {
 		volumes = append(volumes, *v)
@@ -86,7 +86,7 @@ func (p *patient) backupNotes() []instance.Note {
 	return instance.NotesOf(volumes, p.key.Life(""))
 }
 
-func (p *patient) recordsByValue() []v1.MySQLBackup {
+func (p *subject) recordsByValue() []v1.MySQLBackup {
 	out := make([]v1.MySQLBackup, 0, len(p.records))
 	for _, r := range p.records {
 		out = append(out, *r)
@@ -95,7 +95,7 @@ func (p *patient) recordsByValue() []v1.MySQLBackup {
 }
 
 // deletedRecord: it stays as long as something is to be done for it.
-func (x *exam) deletedRecord(r *v1.MySQLBackup) []Finding {
+func (x *checker) deletedRecord(r *v1.MySQLBackup) []Finding {
 	if r.DeletionTimestamp == nil || !x.isOlder(*r.DeletionTimestamp, soon) {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (x *exam) deletedRecord(r *v1.MySQLBackup) []Finding {
 }
 
 // provenRecord: a proven backup needs its volume and its password.
-func (x *exam) provenRecord(p *patient, r *v1.MySQLBackup) []Finding {
+func (x *checker) provenRecord(p *subject, r *v1.MySQLBackup) []Finding {
 	var out []Finding
 	if !slices.ContainsFunc(p.backups, func(v *corev1.PersistentVolume) bool { return hasBackupsOf(v, r.Spec.Instance.NamespaceUID) }) {
 		out = append(out, wrongFinding("bring the volume back; if it is lost for good: kubectl delete mysqlbackup "+r.Name,
@@ -128,7 +128,7 @@ func hasBackupsOf(v *corev1.PersistentVolume, namespace types.UID) bool {
 
 // backupPVs of an instance: kept, one for each namespace of that name, and
 // with something on it.
-func (x *exam) backupPVs(p *patient) []Finding {
+func (x *checker) backupPVs(p *subject) []Finding {
 	var out []Finding
 	for _, v := range p.backups {
 		if x.isIdleVolume(p, v) {
@@ -142,7 +142,7 @@ func (x *exam) backupPVs(p *patient) []Finding {
 }
 
 // earlierVolumes of namespaces of the same name, which may have been another owner's.
-func (x *exam) earlierVolumes(p *patient) []Finding {
+func (x *checker) earlierVolumes(p *subject) []Finding {
 	today, known := x.namespaceUID(p.key.Namespace)
 	advice := "kubectl get pv --selector " + v1.LabelInstance + "=" + p.key.Life("").Key() + " --output yaml shows the namespace of each, in the annotation " + v1.AnnotationNamespaceUID
 	names := make([]string, 0, len(p.backups))
@@ -162,7 +162,7 @@ func (x *exam) earlierVolumes(p *patient) []Finding {
 	return nil
 }
 
-func (x *exam) namespaceUID(name string) (uid types.UID, known bool) {
+func (x *checker) namespaceUID(name string) (uid types.UID, known bool) {
 	for i := range x.Namespaces {
 		if n := &x.Namespaces[i]; n.Name == name {
 			return n.UID, true
@@ -172,13 +172,13 @@ func (x *exam) namespaceUID(name string) (uid types.UID, known bool) {
 }
 
 // hasRecordOn a volume.
-func (p *patient) hasRecordOn(v *corev1.PersistentVolume) bool {
+func (p *subject) hasRecordOn(v *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(p.records, func(r *v1.MySQLBackup) bool { return hasBackupsOf(v, r.Spec.Instance.NamespaceUID) })
 }
 
 // isIdleVolume is true for one that has neither a note nor a backup with a record, and that
 // nobody is there to write to.
-func (x *exam) isIdleVolume(p *patient, v *corev1.PersistentVolume) bool {
+func (x *checker) isIdleVolume(p *subject, v *corev1.PersistentVolume) bool {
 	inUse := p.claim != nil || len(p.xrs)+len(p.data)+len(p.handles) > 0
 	return !inUse && !instance.HasNotes(v) && !p.hasRecordOn(v) && !slices.Contains(x.Absent, v1.KindMySQLBackup)
 }

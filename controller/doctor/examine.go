@@ -22,20 +22,20 @@ const (
 	long = 10 * time.Minute
 )
 
-// An exam of a cluster.
-type exam struct {
+// An checker of a cluster.
+type checker struct {
 	*Cluster
 
 	volumes  map[string]*corev1.PersistentVolume
 	handles  map[client.ObjectKey]*corev1.PersistentVolumeClaim
-	patients map[instance.Key]*patient
+	subjects map[instance.Key]*subject
 	// living are the UIDs of all XRs, lost those whose XR is gone and whose data is
 	// not.
 	living, lost map[types.UID]bool
 }
 
-// A patient is all that there is of one instance.
-type patient struct {
+// A subject is all that there is of one instance.
+type subject struct {
 	key   instance.Key
 	claim *instance.Composite
 	xrs   []*instance.Composite
@@ -50,11 +50,11 @@ type patient struct {
 
 // Examine what there is of ours in a cluster.
 func Examine(c *Cluster) *Report {
-	x := &exam{
+	x := &checker{
 		Cluster: c, volumes: map[string]*corev1.PersistentVolume{}, handles: map[client.ObjectKey]*corev1.PersistentVolumeClaim{},
-		patients: map[instance.Key]*patient{}, living: map[types.UID]bool{}, lost: map[types.UID]bool{},
+		subjects: map[instance.Key]*subject{}, living: map[types.UID]bool{}, lost: map[types.UID]bool{},
 	}
-	x.admitInstances()
+	x.indexInstances()
 	r := &Report{Cluster: x.examineController(), Instances: []Instance{}, Rest: x.examineLeftovers()}
 	for _, p := range x.inOrder() {
 		r.Instances = append(r.Instances, x.examineInstance(p))
@@ -62,26 +62,26 @@ func Examine(c *Cluster) *Report {
 	return r
 }
 
-// admitInstances finds what belongs to an instance.
-func (x *exam) admitInstances() {
+// indexInstances finds what belongs to an instance.
+func (x *checker) indexInstances() {
 	for _, c := range x.Claims {
-		x.patientOf(instance.Key{Kind: c.GetKind(), Namespace: c.GetNamespace(), Name: c.GetName()}).claim = c
+		x.subjectOf(instance.Key{Kind: c.GetKind(), Namespace: c.GetNamespace(), Name: c.GetName()}).claim = c
 	}
 	for _, xr := range x.XRs {
 		x.living[xr.GetUID()] = true
 		if ref := xr.Spec.ClaimRef; ref != nil {
-			p := x.patientOf(instance.Key{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name})
+			p := x.subjectOf(instance.Key{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name})
 			p.xrs = append(p.xrs, xr)
 		}
 	}
 	for i := range x.Records {
 		r := &x.Records[i]
 		of := r.Spec.Instance
-		p := x.patientOf(instance.Key{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name})
+		p := x.subjectOf(instance.Key{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name})
 		p.records = append(p.records, r)
 	}
-	x.admitVolumes()
-	for _, p := range x.patients {
+	x.indexVolumes()
+	for _, p := range x.subjects {
 		slices.SortFunc(p.records, func(a, b *v1.MySQLBackup) int {
 			if a.After(b) {
 				return -1
@@ -91,16 +91,16 @@ func (x *exam) admitInstances() {
 	}
 }
 
-func (x *exam) admitVolumes() {
+func (x *checker) indexVolumes() {
 	for i := range x.Volumes {
 		v := &x.Volumes[i]
 		x.volumes[v.Name] = v
 		switch k, ok := keyOf(v); {
 		case ok && isBackup(v):
-			p := x.patientOf(k)
+			p := x.subjectOf(k)
 			p.backups = append(p.backups, v)
 		case ok && holdsData(v):
-			p := x.patientOf(k)
+			p := x.subjectOf(k)
 			p.data = append(p.data, v)
 			x.lost[xrOf(v)] = !x.living[xrOf(v)]
 		}
@@ -109,26 +109,26 @@ func (x *exam) admitVolumes() {
 		c := &x.PVCs[i]
 		x.handles[client.ObjectKeyFromObject(c)] = c
 		if k, ok := keyOf(c); ok && holdsData(c) && !isBackup(c) {
-			p := x.patientOf(k)
+			p := x.subjectOf(k)
 			p.handles = append(p.handles, c)
 			x.lost[xrOf(c)] = !x.living[xrOf(c)]
 		}
 	}
 }
 
-func (x *exam) patientOf(k instance.Key) *patient {
-	if x.patients[k] == nil {
-		x.patients[k] = &patient{key: k}
+func (x *checker) subjectOf(k instance.Key) *subject {
+	if x.subjects[k] == nil {
+		x.subjects[k] = &subject{key: k}
 	}
-	return x.patients[k]
+	return x.subjects[k]
 }
 
-func (x *exam) inOrder() []*patient {
-	out := make([]*patient, 0, len(x.patients))
-	for _, p := range x.patients {
+func (x *checker) inOrder() []*subject {
+	out := make([]*subject, 0, len(x.subjects))
+	for _, p := range x.subjects {
 		out = append(out, p)
 	}
-	slices.SortFunc(out, func(a, b *patient) int {
+	slices.SortFunc(out, func(a, b *subject) int {
 		return cmp.Or(cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name, b.key.Name), cmp.Compare(a.key.Kind, b.key.Kind))
 	})
 	return out
@@ -152,7 +152,7 @@ func isBackup(o client.Object) bool { return o.GetLabels()[v1.LabelComponent] ==
 func holdsData(o client.Object) bool { return instance.HasFinalizer(o) && xrOf(o) != "" }
 
 // stateOfLife of an instance, as far as a finding can depend on it.
-func (x *exam) stateOfLife(p *patient, xr *instance.Composite) *instance.State {
+func (x *checker) stateOfLife(p *subject, xr *instance.Composite) *instance.State {
 	s := &instance.State{Life: p.key.Life(xr.GetUID()), Now: x.Now, XR: xr}
 	if p.claim != nil && p.claim.Composite == xr.GetName() {
 		s.Claim = p.claim
@@ -169,7 +169,7 @@ func (x *exam) stateOfLife(p *patient, xr *instance.Composite) *instance.State {
 }
 
 // dataPV that the data PVC is bound to, or was.
-func (x *exam) dataPV(p *patient, s *instance.State) *corev1.PersistentVolume {
+func (x *checker) dataPV(p *subject, s *instance.State) *corev1.PersistentVolume {
 	switch {
 	case s.DataPVC != nil && s.DataPVC.Spec.VolumeName != "":
 		return x.volumes[s.DataPVC.Spec.VolumeName]
@@ -185,9 +185,9 @@ func (x *exam) dataPV(p *patient, s *instance.State) *corev1.PersistentVolume {
 }
 
 // ageOf of an object.
-func (x *exam) ageOf(at metav1.Time) string { return x.textSince(at.Time) }
+func (x *checker) ageOf(at metav1.Time) string { return x.textSince(at.Time) }
 
 // textSince is how long ago a time is, as kubectl writes it.
-func (x *exam) textSince(at time.Time) string { return duration.HumanDuration(x.Now.Sub(at)) }
+func (x *checker) textSince(at time.Time) string { return duration.HumanDuration(x.Now.Sub(at)) }
 
-func (x *exam) isOlder(at metav1.Time, than time.Duration) bool { return x.Now.Sub(at.Time) > than }
+func (x *checker) isOlder(at metav1.Time, than time.Duration) bool { return x.Now.Sub(at.Time) > than }

@@ -8,7 +8,7 @@ import (
 )
 
 // examineController: its findings are about all instances.
-func (x *exam) examineController() []Finding {
+func (x *checker) examineController() []Finding {
 	out := x.whoIsRunning()
 	if len(x.Absent) > 0 {
 		out = append(out, noteFinding("make install and the packages bring them; a platform need not offer both APIs",
@@ -21,7 +21,7 @@ func (x *exam) examineController() []Finding {
 }
 
 // whoIsRunning: controllers renew their lease every few seconds.
-func (x *exam) whoIsRunning() []Finding {
+func (x *checker) whoIsRunning() []Finding {
 	if x.Unread[kindLease] != "" {
 		return nil
 	}

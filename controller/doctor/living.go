@@ -12,7 +12,7 @@ import (
 )
 
 // examineInstance with all its findings.
-func (x *exam) examineInstance(p *patient) Instance {
+func (x *checker) examineInstance(p *subject) Instance {
 	out := Instance{Kind: p.key.Kind, Namespace: p.key.Namespace, Name: p.key.Name, State: x.stateText(p), Backups: x.backupsOf(p)}
 	out.Findings = x.examineClaim(p)
 	for _, xr := range p.xrs {
@@ -22,7 +22,7 @@ func (x *exam) examineInstance(p *patient) Instance {
 			out.Data = dataOf(v)
 		}
 	}
-	for _, check := range []func(*patient) []Finding{x.lostLives, x.strayVolumes, x.recordsOf, x.missingRecords, x.backupPVs} {
+	for _, check := range []func(*subject) []Finding{x.lostLives, x.strayVolumes, x.recordsOf, x.missingRecords, x.backupPVs} {
 		out.Findings = append(out.Findings, check(p)...)
 	}
 	if out.Data == nil && len(p.data) > 0 {
@@ -37,7 +37,7 @@ func dataOf(v *corev1.PersistentVolume) *Data {
 }
 
 // stateText of the life that goes on, in a word or two.
-func (x *exam) stateText(p *patient) string {
+func (x *checker) stateText(p *subject) string {
 	state := "deleted"
 	switch {
 	case p.claim != nil && p.claim.IsDeleting():
@@ -68,7 +68,7 @@ func deletionText(c *instance.Composite) string {
 }
 
 // examineClaim of an instance, apart from its XR.
-func (x *exam) examineClaim(p *patient) []Finding {
+func (x *checker) examineClaim(p *subject) []Finding {
 	c := p.claim
 	switch {
 	case c == nil || !x.isOlder(c.GetCreationTimestamp(), soon):
@@ -83,7 +83,7 @@ func (x *exam) examineClaim(p *patient) []Finding {
 }
 
 // examineXR of a life, with its claim and its volume.
-func (x *exam) examineXR(s *instance.State) []Finding {
+func (x *checker) examineXR(s *instance.State) []Finding {
 	if s.Ephemeral() {
 		return x.examineServing(s)
 	}
@@ -103,7 +103,7 @@ func (x *exam) examineXR(s *instance.State) []Finding {
 }
 
 // missingFinalizer of a claim or XR: it is wrong as long as there is something to lose.
-func (x *exam) missingFinalizer(c *instance.Composite, s *instance.State) []Finding {
+func (x *checker) missingFinalizer(c *instance.Composite, s *instance.State) []Finding {
 	if c.HasFinalizer() || c.IsDeleting() && !atStake(s) {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (x *exam) missingFinalizer(c *instance.Composite, s *instance.State) []Find
 }
 
 // expectSoon is a finding that is none yet: the controller may not have had the time.
-func (x *exam) expectSoon(c *instance.Composite, f Finding) Finding {
+func (x *checker) expectSoon(c *instance.Composite, f Finding) Finding {
 	if !x.isOlder(c.GetCreationTimestamp(), soon) {
 		f.Severity, f.Advice = Note, "look again in a minute"
 	}
@@ -120,12 +120,12 @@ func (x *exam) expectSoon(c *instance.Composite, f Finding) Finding {
 }
 
 // askController why it does not do what it does by itself.
-func (x *exam) askController(does string) string {
+func (x *checker) askController(does string) string {
 	return fmt.Sprintf("the controller %s within seconds; see why it does not: kubectl logs --namespace %s deployment/crossplane-mysql", does, x.SystemNamespace)
 }
 
 // skippedBackup is only a note: somebody wanted it so.
-func (x *exam) skippedBackup(s *instance.State) []Finding {
+func (x *checker) skippedBackup(s *instance.State) []Finding {
 	switch {
 	case s.Policy() == v1.DeletionDiscard:
 		return []Finding{noteFinding("set it to Backup to change that", "deletionPolicy is Discard: no backup is taken, and a deletion loses the data")}
@@ -144,7 +144,7 @@ func atStake(s *instance.State) bool {
 }
 
 // examineDeletion that waits for somebody.
-func (x *exam) examineDeletion(s *instance.State) []Finding {
+func (x *checker) examineDeletion(s *instance.State) []Finding {
 	d := s.XR.Status.Deletion
 	if d == nil || d.Step != string(finalize.PhaseHeld) && d.Step != string(finalize.PhaseFailed) {
 		return nil
@@ -154,7 +154,7 @@ func (x *exam) examineDeletion(s *instance.State) []Finding {
 
 // examineServing of an instance whose server takes no clients. One that serves has nothing to
 // say.
-func (x *exam) examineServing(s *instance.State) []Finding {
+func (x *checker) examineServing(s *instance.State) []Finding {
 	if s.XR.IsServing() || s.XR.IsDeleting() {
 		return nil
 	}
@@ -179,7 +179,7 @@ func orElse(text, otherwise string) string {
 }
 
 // examinePVC of the data of an instance that lives.
-func (x *exam) examinePVC(s *instance.State) []Finding {
+func (x *checker) examinePVC(s *instance.State) []Finding {
 	name := fmt.Sprintf("PersistentVolumeClaim %s/%s", s.Life.Namespace, s.Life.DataPVCName())
 	switch c := s.DataPVC; {
 	case c == nil && (s.XR.Status.Started || s.XR.Status.Volume != ""):
@@ -193,7 +193,7 @@ func (x *exam) examinePVC(s *instance.State) []Finding {
 }
 
 // examineDataPV of an instance that lives: it has to stay whatever becomes of its PVC.
-func (x *exam) examineDataPV(s *instance.State) []Finding {
+func (x *checker) examineDataPV(s *instance.State) []Finding {
 	v := s.DataPV
 	switch {
 	case v == nil && s.XR.Status.Volume != "":
@@ -214,7 +214,7 @@ func (x *exam) examineDataPV(s *instance.State) []Finding {
 }
 
 // endangeredData is the volume of a deletion that has no proven backup.
-func (x *exam) endangeredData(s *instance.State) []Finding {
+func (x *checker) endangeredData(s *instance.State) []Finding {
 	if s.DataPV == nil || !atStake(s) {
 		return nil
 	}
@@ -222,7 +222,7 @@ func (x *exam) endangeredData(s *instance.State) []Finding {
 }
 
 // examineRetained of a volume that has to stay: it needs Retain and our finalizer.
-func (x *exam) examineRetained(v *corev1.PersistentVolume, what string) []Finding {
+func (x *checker) examineRetained(v *corev1.PersistentVolume, what string) []Finding {
 	var out []Finding
 	if p := v.Spec.PersistentVolumeReclaimPolicy; p != corev1.PersistentVolumeReclaimRetain {
 		out = append(out, wrongFinding(fmt.Sprintf(`kubectl patch pv %s --patch '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`, v.Name),

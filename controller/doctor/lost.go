@@ -14,7 +14,7 @@ import (
 
 // lostLives are those whose XR is gone and whose data is not. The controller
 // takes the backup that was not taken.
-func (x *exam) lostLives(p *patient) []Finding {
+func (x *checker) lostLives(p *subject) []Finding {
 	var out []Finding
 	var seen []types.UID
 	for _, v := range p.data {
@@ -36,7 +36,7 @@ func (x *exam) lostLives(p *patient) []Finding {
 }
 
 // explainRescue of the data that a volume or PVC holds.
-func (x *exam) explainRescue(p *patient, holder string, uid types.UID) Finding {
+func (x *checker) explainRescue(p *subject, holder string, uid types.UID) Finding {
 	r := p.recordOf(uid)
 	if r == nil {
 		return wrongFinding(x.askController("announces a backup of it"),
@@ -50,7 +50,7 @@ func (x *exam) explainRescue(p *patient, holder string, uid types.UID) Finding {
 	return f
 }
 
-func (p *patient) recordOf(uid types.UID) *v1.MySQLBackup {
+func (p *subject) recordOf(uid types.UID) *v1.MySQLBackup {
 	for _, r := range p.records {
 		if r.Spec.Instance.XR == uid {
 			return r
@@ -60,7 +60,7 @@ func (p *patient) recordOf(uid types.UID) *v1.MySQLBackup {
 }
 
 // strayVolumes say that they are a living instance's, which has another one.
-func (x *exam) strayVolumes(p *patient) []Finding {
+func (x *checker) strayVolumes(p *subject) []Finding {
 	var out []Finding
 	for _, v := range p.data {
 		for _, xr := range p.xrs {
@@ -85,7 +85,7 @@ func volumeName(v *corev1.PersistentVolume) string {
 
 // unfinishedRecord of a backup that is not proven: whether that is wrong depends on how
 // long it has been so.
-func (x *exam) unfinishedRecord(r *v1.MySQLBackup) Finding {
+func (x *checker) unfinishedRecord(r *v1.MySQLBackup) Finding {
 	phase := r.Status.Phase
 	if phase == "" {
 		phase = v1.BackupPending
@@ -105,7 +105,7 @@ func (x *exam) unfinishedRecord(r *v1.MySQLBackup) Finding {
 }
 
 // examineLeftovers is what belongs to no instance.
-func (x *exam) examineLeftovers() []Finding {
+func (x *checker) examineLeftovers() []Finding {
 	out := x.xrsWithoutClaim()
 	for i := range x.Volumes {
 		if v := &x.Volumes[i]; instance.HasFinalizer(v) && !x.isKnown(v) {
@@ -123,7 +123,7 @@ func (x *exam) examineLeftovers() []Finding {
 }
 
 // xrsWithoutClaim: an XR that was made without a claim is looked after by nobody.
-func (x *exam) xrsWithoutClaim() []Finding {
+func (x *checker) xrsWithoutClaim() []Finding {
 	var out []Finding
 	for _, xr := range x.XRs {
 		if xr.Spec.ClaimRef == nil {
@@ -135,19 +135,19 @@ func (x *exam) xrsWithoutClaim() []Finding {
 }
 
 // isKnown is true for volumes that are some instance's, by what they say or by who uses them.
-func (x *exam) isKnown(v *corev1.PersistentVolume) bool {
+func (x *checker) isKnown(v *corev1.PersistentVolume) bool {
 	_, ok := keyOf(v)
 	return ok && (isBackup(v) || xrOf(v) != "") || x.isUsed(v.Name)
 }
 
-func (x *exam) knownHandle(c *corev1.PersistentVolumeClaim) bool {
+func (x *checker) knownHandle(c *corev1.PersistentVolumeClaim) bool {
 	_, ok := keyOf(c)
 	return ok && (isBackup(c) || xrOf(c) != "")
 }
 
 // isUsed is true for volumes that have the data of an instance that is there.
-func (x *exam) isUsed(volume string) bool {
-	for _, p := range x.patients {
+func (x *checker) isUsed(volume string) bool {
+	for _, p := range x.subjects {
 		for _, xr := range p.xrs {
 			if v := x.stateOfLife(p, xr).DataPV; v != nil && v.Name == volume {
 				return true
@@ -159,10 +159,10 @@ func (x *exam) isUsed(volume string) bool {
 
 // isAlive is true if there is something left of a life that its Jobs and its
 // password are for.
-func (x *exam) isAlive(uid types.UID) bool { return x.living[uid] || x.lost[uid] }
+func (x *checker) isAlive(uid types.UID) bool { return x.living[uid] || x.lost[uid] }
 
 // examinePasswords whose backup is gone. That of a life is kept from its first start.
-func (x *exam) examinePasswords() []Finding {
+func (x *checker) examinePasswords() []Finding {
 	var out []Finding
 	for i := range x.Passwords {
 		s := &x.Passwords[i]
@@ -183,13 +183,13 @@ func (x *exam) examinePasswords() []Finding {
 
 // mayOpen is true if a password is of an instance that has a volume for backups, or
 // of nobody knows whom.
-func (x *exam) mayOpen(s *metav1.PartialObjectMetadata) bool {
+func (x *checker) mayOpen(s *metav1.PartialObjectMetadata) bool {
 	k, ok := keyOf(s)
-	return !ok || x.patients[k] != nil && len(x.patients[k].backups) > 0
+	return !ok || x.subjects[k] != nil && len(x.subjects[k].backups) > 0
 }
 
 // examineJobs of lives that have ended.
-func (x *exam) examineJobs() []Finding {
+func (x *checker) examineJobs() []Finding {
 	var out []Finding
 	for i := range x.Jobs {
 		j := &x.Jobs[i]
@@ -202,7 +202,7 @@ func (x *exam) examineJobs() []Finding {
 }
 
 // isEraseJob is true if a Job removes an archive whose record waits for that.
-func (x *exam) isEraseJob(j *metav1.PartialObjectMetadata) bool {
+func (x *checker) isEraseJob(j *metav1.PartialObjectMetadata) bool {
 	return j.Labels[v1.LabelComponent] == v1.ComponentErase && slices.ContainsFunc(x.Records, func(r v1.MySQLBackup) bool {
 		return r.DeletionTimestamp != nil && r.Spec.Instance.XR == xrOf(j)
 	})

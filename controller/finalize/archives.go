@@ -85,7 +85,7 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	dying := r.DeletionTimestamp != nil
 	switch {
 	case a.LifeOf(r.Spec.Instance.XR) != nil && dying:
-		return ArchiveStep{Action: Wait, After: watch}
+		return ArchiveStep{Action: Wait, After: requeueLater}
 	case a.LifeOf(r.Spec.Instance.XR) != nil:
 		return ArchiveStep{Action: NoOp}
 	case !r.IsProven() && !dying && n != nil && !n.Unreadable:
@@ -144,21 +144,21 @@ func isAnswered(a *instance.Archives, v *corev1.PersistentVolume) bool {
 // eraseArchive of a record, whose deletion waits for that.
 func eraseArchive(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	if why := whyUnreachable(a, r); why != "" {
-		return waitFor(r, patience, why)
+		return waitFor(r, requeueForPerson, why)
 	}
 	j := a.Erasing[r.Name]
 	switch {
 	case j == nil:
 		return ArchiveStep{Action: StartErase, Volume: a.VolumeOf(r), Message: fmt.Sprintf("The archive of backup %q is removed, as its annotation %s says", r.Name, v1.AnnotationDeleteArchive)}
 	case j.DeletionTimestamp != nil:
-		return ArchiveStep{Action: Wait, After: glance}
+		return ArchiveStep{Action: Wait, After: requeueSoon}
 	}
 	at, succeeded := j.Finished()
 	switch {
 	case at == nil && j.PodFailure != "":
-		return waitFor(r, watch, fmt.Sprintf("Job %s/%s, which removes the archive, does not run: %s", j.Namespace, j.Name, j.PodFailure))
+		return waitFor(r, requeueLater, fmt.Sprintf("Job %s/%s, which removes the archive, does not run: %s", j.Namespace, j.Name, j.PodFailure))
 	case at == nil:
-		return ArchiveStep{Action: Wait, After: glance}
+		return ArchiveStep{Action: Wait, After: requeueSoon}
 	case j.Annotations[annotationErases] != whatItErases(a.PVC):
 		return ArchiveStep{Action: RetryErase} // It was at work on another volume.
 	case succeeded:

@@ -36,13 +36,13 @@ func decideBackup(s *instance.State) Step {
 	}
 	switch {
 	case s.BackupPVC == nil && s.BackupBusy:
-		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: fmt.Sprintf("Waiting for volume %q of the backups, which is still mounted elsewhere", s.BackupPV.Name)}
+		return Step{Action: Wait, After: requeueSoon, Phase: PhaseBackingUp, Message: fmt.Sprintf("Waiting for volume %q of the backups, which is still mounted elsewhere", s.BackupPV.Name)}
 	case s.BackupPVC == nil:
 		return Step{Action: CreateBackupPVC, Phase: PhaseBackingUp, Message: fmt.Sprintf("Making PersistentVolumeClaim %s/%s for the backup", s.JobLocation().Namespace, s.JobLocation().Backup)}
 	case j == nil && mustReplaceBackupPVC(s):
 		return Step{Action: DeleteBackupPVC, Phase: PhaseBackingUp, Message: resizeMessage(s)}
 	case s.BackupPVC.DeletionTimestamp != nil && s.BackupPVC.Spec.VolumeName == "":
-		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: resizeMessage(s)}
+		return Step{Action: Wait, After: requeueSoon, Phase: PhaseBackingUp, Message: resizeMessage(s)}
 	case isGoing(s.BackupPVC) && j != nil && !isRunning(j):
 		// Its pods hold the PersistentVolumeClaim, or wait for it in vain.
 		step, _ := deleteAndWait([]client.Object{j.Job})
@@ -53,7 +53,7 @@ func decideBackup(s *instance.State) Step {
 	case j == nil:
 		return Step{Action: CreateBackupJob, Phase: PhaseBackingUp, Message: "Backing up the data"}
 	case j.DeletionTimestamp != nil:
-		return Step{Action: Wait, After: glance, Phase: PhaseBackingUp, Message: "Backing up the data: trying again"}
+		return Step{Action: Wait, After: requeueSoon, Phase: PhaseBackingUp, Message: "Backing up the data: trying again"}
 	}
 	if at, ok := j.Finished(); at != nil {
 		return judgeBackupJob(s, at.Time, ok)
@@ -101,7 +101,7 @@ func freeUnmountablePVC(s *instance.State) (Step, bool) {
 
 // waitForPerson who has to act.
 func waitForPerson(s *instance.State, message string) Step {
-	return Step{Action: Wait, After: patience, Phase: PhaseHeld, Message: message + ". " + skipHint(s)}
+	return Step{Action: Wait, After: requeueForPerson, Phase: PhaseHeld, Message: message + ". " + skipHint(s)}
 }
 
 func skipHint(s *instance.State) string {

@@ -96,7 +96,7 @@ func wasNeverBound(s *instance.State) bool {
 // every later step, and holds until the data is released. Crossplane must have finished first:
 // it could make again what is stopped here.
 func stopForBackup(s *instance.State) (step Step, open bool) {
-	stopping := Step{Action: Wait, After: glance, Phase: PhaseStopping}
+	stopping := Step{Action: Wait, After: requeueSoon, Phase: PhaseStopping}
 	d := s.Deployment
 	switch {
 	case s.XR.IsComposing():

@@ -45,7 +45,7 @@ func adoptBackupPV(s *instance.State) (step Step, open bool) {
 	case restoreHasNoArchive(s):
 		return deleteAndWait([]client.Object{s.Restore.Job})
 	case c != nil || s.BackupBusy:
-		return Step{Action: Wait, After: glance}, true
+		return Step{Action: Wait, After: requeueSoon}, true
 	}
 	return Step{Action: AdoptBackupPV, Message: fmt.Sprintf("Volume %q with the backups of an earlier namespace %q is this one's now", v.Name, s.Life.Namespace)}, true
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// glance is how long to wait for what the cluster does in a moment, watch for what
-// takes it a while, patience for what takes a person.
+// Pauses until the next look: for what the cluster does in a moment, for what takes it a
+// while, and for what takes a person.
 const (
-	glance   = 500 * time.Millisecond
-	watch    = 5 * time.Second
-	patience = time.Minute
+	requeueSoon      = 500 * time.Millisecond
+	requeueLater     = 5 * time.Second
+	requeueForPerson = time.Minute
 )
 
 // Next is the one thing to do now.
@@ -39,7 +39,7 @@ func decideNoXR(s *instance.State) Step {
 	case c != nil && c.DeletionTimestamp != nil && instance.HasFinalizer(c) && c.Spec.VolumeName == "":
 		return Step{Action: ReleaseDataPVC, Message: "The instance never had a volume: nothing to back up"}
 	case c != nil && c.DeletionTimestamp != nil && instance.HasFinalizer(c):
-		return Step{Action: Wait, After: patience, Phase: PhaseHeld, Message: fmt.Sprintf(
+		return Step{Action: Wait, After: requeueForPerson, Phase: PhaseHeld, Message: fmt.Sprintf(
 			"The composite resource is gone without a backup; volume %q still holds the data. Copy it away, then remove the finalizer %s from PersistentVolumeClaim %s/%s and PersistentVolume %q",
 			c.Spec.VolumeName, v1.Finalizer, c.Namespace, c.Name, c.Spec.VolumeName)}
 	case s.Claim == nil:
@@ -88,16 +88,16 @@ func decideLiving(s *instance.State) Step {
 // protectData keeps what outlives the instance in order.
 func protectData(s *instance.State) Step {
 	if s.PredecessorTerminating {
-		return Step{Action: Wait, After: watch} // What it leaves decides what this one starts from.
+		return Step{Action: Wait, After: requeueLater} // What it leaves decides what this one starts from.
 	}
 	if step, open := adoptBackupPV(s); open {
 		return step
 	}
 	switch {
 	case s.BackupPVC == nil && s.BackupBusy:
-		return Step{Action: Wait, After: watch}
+		return Step{Action: Wait, After: requeueLater}
 	case s.BackupPVC == nil && isDataPVUnknown(s):
-		return Step{Action: Wait, After: glance}
+		return Step{Action: Wait, After: requeueSoon}
 	case s.BackupPVC == nil && !isUndecided(s) && !s.EarlierBackupPVMissing():
 		return Step{Action: CreateBackupPVC, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupPVCName())}
 	case !s.XR.Status.Started && s.XR.Status.PreviousBackup != s.Latest():
@@ -128,7 +128,7 @@ func decideBeforeStart(s *instance.State) Step {
 	case !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
 		return Step{Action: ReportPodFailure, Message: sentence(s.PodFailure)}
 	case s.XR.IsBeginning():
-		return Step{Action: Wait, After: watch} // Its pods are not a source of events.
+		return Step{Action: Wait, After: requeueLater} // Its pods are not a source of events.
 	}
 	return Step{Action: NoOp}
 }

@@ -36,7 +36,7 @@ func replaceDeletedPVC(s *instance.State) Step {
 		return step
 	}
 	if len(s.Pods) > 0 {
-		return Step{Action: Wait, After: glance}
+		return Step{Action: Wait, After: requeueSoon}
 	}
 	return deletePVC(c, Step{})
 }
@@ -81,7 +81,7 @@ func jobsOnData(s *instance.State) []client.Object {
 func deletePVC(c *corev1.PersistentVolumeClaim, step Step) Step {
 	step.Action, step.Targets = DeletePVC, []client.Object{c}
 	if c.DeletionTimestamp != nil && !instance.HasFinalizer(c) {
-		step.Action, step.After = Wait, glance
+		step.Action, step.After = Wait, requeueSoon
 	}
 	return step
 }

@@ -58,7 +58,7 @@ func pruneBackups(s *instance.State) (Step, bool) {
 	case at == nil && unmounted && !isRunning(j):
 		return deleteAndWait([]client.Object{j.Job}) // It waits for the volume in vain.
 	case at == nil:
-		return Step{Action: Wait, After: glance, Message: "Removing older backups"}, true
+		return Step{Action: Wait, After: requeueSoon, Message: "Removing older backups"}, true
 	}
 	pruned := backupsToPrune(s)
 	return Step{Action: DeleteOldBackups, Targets: pruned, Message: "Older backups are removed"}, succeeded && len(pruned) > 0 && !hasMoved(s, j)
@@ -139,13 +139,13 @@ func wipeHostPath(s *instance.State) (Step, bool) {
 	at, succeeded := s.Wipe.Finished()
 	switch {
 	case at == nil:
-		return Step{Action: Wait, After: glance}, true
+		return Step{Action: Wait, After: requeueSoon}, true
 	case succeeded && hasMoved(s, s.Wipe):
 		return Step{Action: DeleteObjects, Targets: []client.Object{s.Wipe.Job}}, true
 	case succeeded:
 		return Step{}, false
 	}
-	pause := max(at.Add(soonest).Sub(s.Now), glance)
+	pause := max(at.Add(soonest).Sub(s.Now), requeueSoon)
 	if at.Add(soonest).Before(s.Now) {
 		return Step{Action: DeleteObjects, Targets: []client.Object{s.Wipe.Job}}, true
 	}
@@ -177,7 +177,7 @@ func releaseDataPVC(s *instance.State) (Step, bool) {
 	case c.DeletionTimestamp == nil || instance.HasFinalizer(c):
 		return Step{Action: ReleaseDataPVC}, true
 	}
-	return Step{Action: Wait, After: glance}, true
+	return Step{Action: Wait, After: requeueSoon}, true
 }
 
 // deleteRescueBackupPVC deletes the PVC that a rescue had on the backup volume, which the
@@ -199,7 +199,7 @@ func deleteAndWait(objects []client.Object) (Step, bool) {
 	if targets := withoutDeleted(objects); len(targets) > 0 {
 		return Step{Action: DeleteObjects, Targets: targets}, true
 	}
-	return Step{Action: Wait, After: glance}, len(objects) > 0
+	return Step{Action: Wait, After: requeueSoon}, len(objects) > 0
 }
 
 // deleteUnprovenBackup deletes a record that was announced and will never be proven: it would

@@ -21,11 +21,11 @@ func awaitsRestoreTest(s *instance.State) bool {
 func waitForRestoreTest(s *instance.State) Step {
 	r := s.Record()
 	c := meta.FindStatusCondition(r.Status.Conditions, v1.ConditionRestorable)
-	step := Step{Action: Wait, After: watch, Phase: PhaseRestoreTest, Percent: 100, Message: fmt.Sprintf("Backup %q is proven; a server is started from a copy of it before anything goes, as backup.requireRestorable says", r.Name)}
+	step := Step{Action: Wait, After: requeueLater, Phase: PhaseRestoreTest, Percent: 100, Message: fmt.Sprintf("Backup %q is proven; a server is started from a copy of it before anything goes, as backup.requireRestorable says", r.Name)}
 	if c == nil {
 		return step
 	}
-	step.After, step.Phase = patience, PhaseHeld
+	step.After, step.Phase = requeueForPerson, PhaseHeld
 	step.Message = fmt.Sprintf("Backup %q is proven, but no server has run on it: %s. It is tried again every few minutes. To let the data go without: %s", r.Name, c.Message, unrequireHint(s))
 	return step
 }
