@@ -3,11 +3,13 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -19,8 +21,10 @@ func TestQuota(t *testing.T) {
 	quota := s.noPods(t)
 	s.create(t)
 	s.says(t, "exceeded quota: "+quota.Name)
+	s.blocked(t, "True", "PodsRefused")
 	s.allow(t, quota)
 	s.session(t)
+	s.blocked(t, "False", "NotBlocked")
 	before := s.mustQuery(t, rows)
 
 	quota = s.noPods(t)
@@ -34,10 +38,28 @@ func TestQuota(t *testing.T) {
 	quota = s.noPods(t)
 	s.create(t)
 	s.says(t, "restore-"+s.name+"-job has no pod: a quota or a policy may refuse it")
+	s.blocked(t, "True", "PodFailure")
 	s.allow(t, quota)
 	if got := s.firstAnswer(t, rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
+}
+
+// blocked is the claim or not, for this reason.
+func (s *server) blocked(t *testing.T, status, reason string) {
+	t.Helper()
+	eventually(t, "the condition Blocked", func(ctx context.Context) error {
+		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(s.claim), s.claim); err != nil {
+			return err
+		}
+		conditions, _, err := unstructured.NestedSlice(s.claim.Object, "status", "conditions")
+		for _, c := range conditions {
+			if m, ok := c.(map[string]any); ok && m["type"] == "Blocked" && m["status"] == status && m["reason"] == reason {
+				return nil
+			}
+		}
+		return errors.Join(err, fmt.Errorf("want %s for %s, got %v", status, reason, conditions))
+	})
 }
 
 // noPods are made in the namespace any more.
