@@ -10,13 +10,13 @@ MODULES = package/build test/cluster test/e2e
 .PHONY: help demo house matrix test test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
 	cluster-status install cluster-test mysqld-test e2e bench fuzz generate clean
 
-help: ## Show this list.
+help: ## Show this list, with what each takes on two cores where the tools are built.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: ## Show what it does on a real cluster: one of its own, as root, or the one of KUBECONFIG.
 	@go run ./test/demo
 
-test: lint unit render xpkg-test cluster-test mysqld-test ## Run everything, also on a real cluster of its own.
+test: lint unit render xpkg-test cluster-test mysqld-test ## Run everything, also on a real cluster of its own (an hour, 20 min more from empty caches).
 	KUBECONFIG= $(MAKE) e2e
 
 test-all: export ALL = 1
@@ -24,15 +24,15 @@ test-all: export WALKS = 1000
 test-all: export MOMENTS = 60
 test-all: test matrix ## Run what there is, for hours: make test, what repeats one of its proofs, more walks of the model and moments of a first start, and the whole matrix.
 
-unit: ## Run the tests that need nothing but Go.
+unit: ## Run the tests that need nothing but Go (3 min).
 	go test -timeout 30m ./...
 
-lint: ## Run golangci-lint, built from its module.
+lint: ## Run golangci-lint, built from its module (1 min).
 	lint=$$(go run ./test/tools lint) && $$lint run ./... && \
 	for m in $(MODULES); do (cd $$m && $$lint run --config ../../.golangci.yml ./...) || exit 1; done
 	go vet -tags mysqld,bench ./controller/... && go vet -C test/e2e -tags bench ./...
 
-render: ## Render every example with today's CLI and with v1.16, and compare.
+render: ## Render every example with today's CLI and with v1.16, and compare (1 min).
 	go run ./test/render $(TOOLS)
 
 render-update: ## Write what both CLIs print as the new golden files.
@@ -47,10 +47,10 @@ xpkg: ## Build the packages into dist/.
 xpkg-test: xpkg ## Push the packages to a registry on this machine, and pull them back.
 	CROSSPLANE_CLI="$$(go run ./test/tools cli)" DIST="$(CURDIR)/dist" go test -C package/build -count=1 ./...
 
-cluster-up: ## Boot Kubernetes and Crossplane on this machine, as root: CLUSTER=name NODES=1..9.
+cluster-up: ## Boot Kubernetes and Crossplane on this machine, as root (30 s): CLUSTER=name NODES=1..9.
 	@go run -C test/cluster . up
 
-cluster-load: ## Build the working tree and install it in the cluster.
+cluster-load: ## Build the working tree and install it in the cluster (20 s).
 	@go run -C test/cluster . load
 
 cluster-status: ## Say how to reach the cluster, and what it uses.
@@ -63,16 +63,16 @@ install: ## Install the controller, its CRD and its access rights on the current
 	kubectl apply --server-side -k controller/deploy/records
 	kubectl apply --server-side -k controller/deploy/controller
 
-cluster-test: ## Test what boots the cluster: disks, images, killed boots.
+cluster-test: ## Test what boots the cluster: disks, images, killed boots (1 min).
 	go run -C test/cluster . check
 	go test -C test/cluster -timeout 20m ./...
 
-mysqld-test: ## Test backup, restore and password changes with a real mysqld, without a cluster.
+mysqld-test: ## Test backup, restore and password changes with a real mysqld, without a cluster (5 min).
 	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
 	go run -C test/cluster . rootfs $$dir/mysql && \
 	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld -run TestReal -timeout 20m ./controller/...
 
-e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG.
+e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG (50 min).
 	go test -C test/e2e -count=1 -timeout 75m -parallel 4 -v ./...; code=$$?; \
 	[ -n "$$KUBECONFIG" ] || go run -C test/cluster . --name e2e down || code=1; exit $$code # Where the tests were cut short, too.
 
