@@ -87,7 +87,7 @@ func (m *meter) observeLives(k instance.Key, lives []*instance.State) {
 			m.states[k] = stateOf(s.XR)
 		}
 		for i := range s.Records {
-			if r := &s.Records[i]; r.Status.Phase == v1.BackupProven && r.Status.ProvenAt != nil {
+			if r := &s.Records[i]; r.IsProven() && r.Status.ProvenAt != nil {
 				m.proven[k] = r.Status.ProvenAt.Time
 				break
 			}

@@ -182,6 +182,28 @@ func (b *MySQLBackup) After(other *MySQLBackup) bool {
 	return its.Before(&mine)
 }
 
+// NewestFirst is the order of backups, for slices.SortFunc.
+func NewestFirst(a, b *MySQLBackup) int {
+	switch {
+	case a.After(b):
+		return -1
+	case b.After(a):
+		return 1
+	}
+	return 0
+}
+
+// LatestBackup of those that match, or nil.
+func LatestBackup(backups []MySQLBackup, match func(*MySQLBackup) bool) *MySQLBackup {
+	var out *MySQLBackup
+	for i := range backups {
+		if b := &backups[i]; match(b) && (out == nil || b.After(out)) {
+			out = b
+		}
+	}
+	return out
+}
+
 // MayDeleteArchive is true if somebody said of this very record that its archive
 // goes with it.
 func (b *MySQLBackup) MayDeleteArchive() bool {

@@ -21,7 +21,7 @@ func (x *checker) backupsOf(p *subject) Backups {
 		out.Volumes = append(out.Volumes, v.Name)
 	}
 	for _, r := range p.records {
-		if r.Status.Phase != v1.BackupProven {
+		if !r.IsProven() {
 			continue
 		}
 		if out.Proven++; out.Proven == 1 {
@@ -41,7 +41,7 @@ func (x *checker) recordsOf(p *subject) []Finding {
 	for _, r := range p.records {
 		out = append(out, x.deletedRecord(r)...)
 		switch uid := r.Spec.Instance.XR; {
-		case r.Status.Phase == v1.BackupProven:
+		case r.IsProven():
 			out = append(out, x.provenRecord(p, r)...)
 		case x.living[uid]:
 			out = append(out, x.unfinishedRecord(r))

@@ -82,12 +82,7 @@ func (x *checker) indexInstances() {
 	}
 	x.indexVolumes()
 	for _, p := range x.subjects {
-		slices.SortFunc(p.records, func(a, b *v1.MySQLBackup) int {
-			if a.After(b) {
-				return -1
-			}
-			return 1
-		})
+		slices.SortFunc(p.records, v1.NewestFirst)
 	}
 }
 

@@ -21,7 +21,7 @@ func (x *checker) lostLives(p *subject) []Finding {
 		if uid := xrOf(v); x.lost[uid] && !slices.Contains(seen, uid) {
 			seen = append(seen, uid)
 			out = append(out, x.explainRescue(p, "PersistentVolume "+v.Name, uid))
-			if r := p.recordOf(uid); r == nil || r.Status.Phase != v1.BackupProven {
+			if r := p.recordOf(uid); r == nil || !r.IsProven() {
 				out = append(out, x.examineRetained(v, "the data")...)
 			}
 		}
@@ -42,7 +42,7 @@ func (x *checker) explainRescue(p *subject, holder string, uid types.UID) Findin
 		return wrongFinding(x.askController("announces a backup of it"),
 			"%s has data of a composite resource that is gone (%s), and no backup of it is announced", holder, uid)
 	}
-	if r.Status.Phase == v1.BackupProven {
+	if r.IsProven() {
 		return noteFinding("", "%s lost its composite resource; its backup %s is proven, and it is being released", holder, r.Name)
 	}
 	f := x.unfinishedRecord(r)

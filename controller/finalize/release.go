@@ -91,7 +91,7 @@ func expiredBackups(s *instance.State) []client.Object {
 func provenBackupsHere(s *instance.State) []*v1.MySQLBackup {
 	var out []*v1.MySQLBackup
 	for i := range s.Records {
-		if r := &s.Records[i]; r.Status.Phase == v1.BackupProven && s.Here(r) {
+		if r := &s.Records[i]; r.IsProven() && s.Here(r) {
 			out = append(out, r)
 		}
 	}

@@ -149,7 +149,7 @@ func (s *State) EarlierBackupPVMissing() bool {
 // name, which may have had another owner.
 func (s *State) Foreign(r *v1.MySQLBackup) bool {
 	uid := r.Spec.Instance.NamespaceUID
-	return r.Status.Phase == v1.BackupProven && uid != "" && uid != s.NamespaceUID()
+	return r.IsProven() && uid != "" && uid != s.NamespaceUID()
 }
 
 // Here is true if the archive of a backup lies, or would lie, on the volume that

@@ -144,7 +144,7 @@ func (g *Gatherer) findComposites(ctx context.Context, k Key, kind Kind, ns *cor
 		r := x.Spec.ClaimRef
 		return r == nil || r.Kind != k.Kind || r.Namespace != k.Namespace || r.Name != k.Name
 	})
-	slices.SortStableFunc(out, func(a, b *Composite) int { return trueFirst(isEnding(b, claim, ns), isEnding(a, claim, ns)) })
+	slices.SortStableFunc(out, func(a, b *Composite) int { return trueFirst(isEnding(a, claim, ns), isEnding(b, claim, ns)) })
 	return claim, out, nil
 }
 
@@ -171,9 +171,9 @@ func trueFirst(a, b bool) int {
 	case a == b:
 		return 0
 	case a:
-		return 1
+		return -1
 	}
-	return -1
+	return 1
 }
 
 func (g *Gatherer) readComposite(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*Composite, error) {

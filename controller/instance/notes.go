@@ -121,7 +121,7 @@ func NotesOf(volumes []corev1.PersistentVolume, of v1.Instance) []Note {
 }
 
 func newestNotesFirst(notes []Note) []Note {
-	slices.SortFunc(notes, func(a, b Note) int { return trueFirst(b.isNewerThan(&a), a.isNewerThan(&b)) })
+	slices.SortFunc(notes, func(a, b Note) int { return trueFirst(a.isNewerThan(&b), b.isNewerThan(&a)) })
 	return notes
 }
 
@@ -141,9 +141,9 @@ func (n *Note) asRecord() *v1.MySQLBackup {
 	return r
 }
 
-// newestFirst is the function's order.
+// newestFirst sorts records as the function does.
 func newestFirst(records []v1.MySQLBackup) {
-	slices.SortFunc(records, func(a, b v1.MySQLBackup) int { return trueFirst(b.After(&a), a.After(&b)) })
+	slices.SortFunc(records, func(a, b v1.MySQLBackup) int { return v1.NewestFirst(&a, &b) })
 }
 
 // Missing is the note of a backup that is newer than all records, and has none: who

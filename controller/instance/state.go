@@ -140,7 +140,7 @@ func (s *State) Latest() string {
 		return v1.PreviousHeld
 	}
 	for i := range s.Records {
-		if s.Records[i].Status.Phase == v1.BackupProven {
+		if s.Records[i].IsProven() {
 			return s.Records[i].Name
 		}
 	}

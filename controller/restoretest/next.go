@@ -278,14 +278,7 @@ func concludeWith(status metav1.ConditionStatus, reason, message string) Step {
 
 // Newest proven backup, or nil.
 func Newest(records []v1.MySQLBackup) *v1.MySQLBackup {
-	var out *v1.MySQLBackup
-	for i := range records {
-		r := &records[i]
-		if r.Status.Phase == v1.BackupProven && (out == nil || r.After(out)) {
-			out = r
-		}
-	}
-	return out
+	return v1.LatestBackup(records, (*v1.MySQLBackup).IsProven)
 }
 
 // Decided is true if nobody need look closer at a backup: there is a verdict, and

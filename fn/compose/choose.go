@@ -11,7 +11,7 @@ func chooseStart(r *resolved, password string) (start, error) {
 		return s, nil
 	}
 	own := ownBackups(r.instance, r.Answers.Records.Items)
-	if b := newestBackup(own, isUnfinished); b != nil {
+	if b := v1.LatestBackup(own, isUnfinished); b != nil {
 		return holdServer(v1.ReasonWaiting, "Backup %q of an earlier %s of this name is not finished (%s): the server starts after it", b.Name, r.instance.Kind, phaseOf(b)), nil
 	}
 	if r.spec.Restore.Backup != nil {
@@ -58,7 +58,7 @@ func chooseNamed(r *resolved, name string) (start, error) {
 		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q belongs to another namespace: name one of this namespace's, or remove the field", field, name)
 	case (b.Spec.Instance.Kind == v1.KindDatabase) != r.database:
 		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q is a %s's, which has other files than a %s: name another one, or remove the field", field, name, b.Spec.Instance.Kind, r.instance.Kind)
-	case !isProven(b):
+	case !b.IsProven():
 		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q is not proven (%s): name one that is, or remove the field", field, name, phaseOf(b))
 	case b.DeletionTimestamp != nil:
 		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q is being deleted: name another one, or remove the field", field, name)
@@ -69,7 +69,7 @@ func chooseNamed(r *resolved, name string) (start, error) {
 // chooseLatest restores the newest proven backup, if controller and function
 // agree which one that is.
 func chooseLatest(r *resolved, own []v1.MySQLBackup) (start, error) {
-	b, failed := newestBackup(own, isProven), newestBackup(own, func(b *v1.MySQLBackup) bool { return b.Status.Phase == v1.BackupFailed })
+	b, failed := v1.LatestBackup(own, (*v1.MySQLBackup).IsProven), v1.LatestBackup(own, func(b *v1.MySQLBackup) bool { return b.Status.Phase == v1.BackupFailed })
 	name := v1.PreviousNone
 	if b != nil {
 		name = b.Name

@@ -22,21 +22,8 @@ func ownBackups(i v1.Instance, all []v1.MySQLBackup) []v1.MySQLBackup {
 	return own
 }
 
-// newestBackup of those that match, or nil.
-func newestBackup(backups []v1.MySQLBackup, match func(*v1.MySQLBackup) bool) *v1.MySQLBackup {
-	var out *v1.MySQLBackup
-	for i := range backups {
-		if r := &backups[i]; match(r) && (out == nil || r.After(out)) {
-			out = r
-		}
-	}
-	return out
-}
-
-func isProven(r *v1.MySQLBackup) bool { return r.Status.Phase == v1.BackupProven }
-
 // isUnfinished is also what has no phase, or one that this version does not know.
-func isUnfinished(r *v1.MySQLBackup) bool { return !isProven(r) && r.Status.Phase != v1.BackupFailed }
+func isUnfinished(r *v1.MySQLBackup) bool { return !r.IsProven() && r.Status.Phase != v1.BackupFailed }
 
 func phaseOf(r *v1.MySQLBackup) v1.BackupPhase {
 	if r.Status.Phase == "" {
