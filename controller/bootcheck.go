@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/bootcheck"
 )
@@ -49,7 +49,7 @@ func bootCheckCode(ctx context.Context, err error) int {
 	case ctx.Err() != nil:
 		return archive.ExitStopped
 	case broken:
-		return v1.ExitBroken
+		return agent.ExitBroken
 	}
 	return archive.CodeOf(err)
 }
@@ -59,7 +59,7 @@ func reportSentence(r archive.Report) string {
 	switch r.ExitCode {
 	case 0:
 		return fmt.Sprintf("The backup restores: a server of version %s runs on it, and finds all of its %d tables whole.", r.Version, r.Tables)
-	case v1.ExitBroken:
+	case agent.ExitBroken:
 		return "The backup does not restore: " + r.Error + "."
 	}
 	return "It could not be found out whether the backup restores: " + r.Error + "."

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 )
 
@@ -41,9 +41,9 @@ func TestBootCheck(t *testing.T) {
 		code            int
 		want            string
 	}{
-		"Broken":  {"mysqld", corrupt + "exit 1", v1.ExitBroken, "does not start on the data (exit status 1): [MY-011971] [InnoDB] Page 7 is corrupt."},
-		"Aborted": {"mysqld", corrupt + "kill -6 $$", v1.ExitBroken, "(signal: aborted"},
-		"Silent":  {"mysqld", "exit 1", v1.ExitBroken, "it said nothing"},
+		"Broken":  {"mysqld", corrupt + "exit 1", agent.ExitBroken, "does not start on the data (exit status 1): [MY-011971] [InnoDB] Page 7 is corrupt."},
+		"Aborted": {"mysqld", corrupt + "kill -6 $$", agent.ExitBroken, "(signal: aborted"},
+		"Silent":  {"mysqld", "exit 1", agent.ExitBroken, "it said nothing"},
 		"Killed":  {"mysqld", corrupt + "kill -9 $$", archive.ExitFailed, "the server was killed, as the kernel does where memory runs out"},
 		"Full":    {"mysqld", corrupt + "echo '[ERROR] [InnoDB] Error number 28 means No space left on device'; exit 1", archive.ExitFailed, "the backup is not to blame"},
 		"Other":   {"mongod", "", archive.ExitFailed, "neither mysqld nor mariadbd"},

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 )
 
@@ -70,7 +70,7 @@ func TestRoundTrip(t *testing.T) {
 	if raw, err := os.ReadFile(path("new/data/ibdata1")); err != nil || string(raw) != "pages" {
 		t.Errorf("restored: %q, %v", raw, err)
 	}
-	if code, out = run(t, append(restore, "--source-version=")...); code != v1.ExitVersion {
+	if code, out = run(t, append(restore, "--source-version=")...); code != agent.ExitVersion {
 		t.Errorf("restore of an unknown version ended with %d: %s", code, out)
 	}
 	unpack := []string{
@@ -92,10 +92,10 @@ func TestRoundTrip(t *testing.T) {
 	if err := os.Remove(path("backup/one/data.tar.zst")); err != nil {
 		t.Fatal(err)
 	}
-	if code, out = run(t, append(restore, "--volume="+dir, "--directory=other", "--source-clean=true")...); code != v1.ExitMissing {
+	if code, out = run(t, append(restore, "--volume="+dir, "--directory=other", "--source-clean=true")...); code != agent.ExitMissing {
 		t.Errorf("restore without an archive ended with %d: %s", code, out)
 	}
-	if r := readReport(t, path("report")); r.OK || r.ExitCode != v1.ExitMissing || r.Error == "" {
+	if r := readReport(t, path("report")); r.OK || r.ExitCode != agent.ExitMissing || r.Error == "" {
 		t.Errorf("the report is %+v", r)
 	}
 }

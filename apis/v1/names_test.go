@@ -86,7 +86,6 @@ func TestNames(t *testing.T) {
 		"Credentials": {reason: "The states that controller and function speak of.", got: []string{CredentialsInSync, CredentialsChanging, CredentialsFailed}, want: []string{"InSync", "Changing", "Failed"}},
 		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "mysql", "mongo", ".crossplane-mysql-restore-test"},
 			got: []string{DataDirectory, PasswordKey, ConfigKey, PortName, PortNameMongo, RestoreTestFolder}},
-		"Exits": {reason: "The agent of one release answers the function of another.", got: append(PermanentExits(), ExitBroken), want: []int32{40, 41, 42, 43, 44, 45, 46}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
 )
 
@@ -174,7 +174,7 @@ func (b *Backup) writeArchive(ctx context.Context, r *Report, v *volume, finishe
 	// data is still here.
 	if finished != nil && finished.Tree == outline.Tree {
 		err := b.proveAgain(ctx, r, finished)
-		if err == nil || CodeOf(err) != v1.ExitDamaged && CodeOf(err) != v1.ExitMissing {
+		if err == nil || CodeOf(err) != agent.ExitDamaged && CodeOf(err) != agent.ExitMissing {
 			return err
 		}
 		b.sayf("The archive of an earlier run is damaged, and is made again: %v", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
 )
@@ -109,7 +110,7 @@ func TestRerun(t *testing.T) {
 		},
 		"CutOff": {change: func(p place) error { return os.Truncate(p.archive(), 1000) }},
 		"DamagedAndDataIsGone": {
-			reason: "nothing can mend that", code: v1.ExitDamaged,
+			reason: "nothing can mend that", code: agent.ExitDamaged,
 			change: func(p place) error {
 				return errors.Join(flip(p.archive(), 1000), os.RemoveAll(filepath.Join(p.data, v1.DataDirectory)))
 			},
@@ -121,7 +122,7 @@ func TestRerun(t *testing.T) {
 			},
 		},
 		"ManifestIsDamaged": {
-			code: v1.ExitDamaged,
+			code: agent.ExitDamaged,
 			change: func(p place) error {
 				return os.WriteFile(filepath.Join(filepath.Dir(p.archive()), ManifestName), []byte("{"), 0o600)
 			},

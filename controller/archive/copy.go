@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -97,7 +98,7 @@ func roomForCopy(c Contents, have, total int64) error {
 	if need+spare <= have {
 		return nil
 	}
-	return exitWith(v1.ExitNoSpace, "a copy of the data and a server on it need %d MiB, beside which %d MiB have to stay free, a tenth of the file system: the backup volume has %d MiB free; nothing was written",
+	return exitWith(agent.ExitNoSpace, "a copy of the data and a server on it need %d MiB, beside which %d MiB have to stay free, a tenth of the file system: the backup volume has %d MiB free; nothing was written",
 		need/mebi+1, spare/mebi, have/mebi)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -50,10 +51,10 @@ func TestUnpackFails(t *testing.T) {
 		change func(u *Unpack)
 		code   int
 	}{
-		"OlderServer": {func(u *Unpack) { u.Source = "9.7.5" }, v1.ExitVersion},
-		"OtherSum":    {func(u *Unpack) { u.SHA256 = "0" + u.SHA256[1:] }, v1.ExitDamaged},
-		"NoArchive":   {func(u *Unpack) { u.Archive += gone }, v1.ExitMissing},
-		"Damaged":     {func(u *Unpack) { _ = flip(u.Archive, 1000) }, v1.ExitDamaged},
+		"OlderServer": {func(u *Unpack) { u.Source = "9.7.5" }, agent.ExitVersion},
+		"OtherSum":    {func(u *Unpack) { u.SHA256 = "0" + u.SHA256[1:] }, agent.ExitDamaged},
+		"NoArchive":   {func(u *Unpack) { u.Archive += gone }, agent.ExitMissing},
+		"Damaged":     {func(u *Unpack) { _ = flip(u.Archive, 1000) }, agent.ExitDamaged},
 		"NoVolume":    {func(u *Unpack) { u.Volume += gone }, ExitFailed},
 	}
 	for name, tc := range cases {
@@ -125,7 +126,7 @@ func TestRoomForCopy(t *testing.T) {
 			switch {
 			case tc.want == "" && err != nil:
 				t.Errorf("%s: %v", tc.reason, err)
-			case tc.want != "" && (CodeOf(err) != v1.ExitNoSpace || !strings.Contains(err.Error(), tc.want)):
+			case tc.want != "" && (CodeOf(err) != agent.ExitNoSpace || !strings.Contains(err.Error(), tc.want)):
 				t.Errorf("%s: %v\nwant: %s", tc.reason, err, tc.want)
 			}
 		})

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
 )
 
@@ -40,7 +40,7 @@ func exitWith(code int, format string, args ...any) error {
 }
 
 func damagedArchive(format string, args ...any) error {
-	return exitWith(v1.ExitDamaged, format, args...)
+	return exitWith(agent.ExitDamaged, format, args...)
 }
 
 // exitCodeOf an error gives it the exit code that its cause calls for. After the end
@@ -55,7 +55,7 @@ func exitCodeOf(ctx context.Context, err error) error {
 	case errors.As(err, &coded):
 		return err
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EFBIG):
-		return exitWith(v1.ExitNoSpace, "the volume is full: %w", err)
+		return exitWith(agent.ExitNoSpace, "the volume is full: %w", err)
 	case errors.As(err, &running):
 		return exitWith(ExitBusy, "%w", err)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
 // What is left free on a volume, and what an entry takes besides its content.
@@ -38,7 +38,7 @@ func (t tree) checkSpace(ctx context.Context, root *os.Root, outline Contents) e
 	if need-need/4 <= have {
 		return nil
 	}
-	return exitWith(v1.ExitNoSpace, "the backup needs about %d MiB, and its volume has %d MiB free", need/mebi+1, have/mebi)
+	return exitWith(agent.ExitNoSpace, "the backup needs about %d MiB, and its volume has %d MiB free", need/mebi+1, have/mebi)
 }
 
 // sampleRatio says how much smaller the data becomes: 1 is not at all.

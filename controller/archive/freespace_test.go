@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
 // TestBackupFull has a backup volume that is too small. Each runs in a process
@@ -22,10 +22,10 @@ func TestBackupFull(t *testing.T) {
 	}{
 		"Fits":             {free: 64 << 20},
 		"FitsCompressed":   {reason: "12 MiB of mostly zeros in 2 MiB", free: 2 << 20},
-		"NeverFits":        {reason: "seen before anything is written", free: 2 << 20, noise: true, code: v1.ExitNoSpace, said: "needs about"},
-		"DoesNotFitAtEnd":  {reason: "the estimate is not sure", free: 11 << 20, noise: true, code: v1.ExitNoSpace, said: "no space left"},
-		"NotEvenAFolder":   {reason: "a page of memory", free: 4096, code: v1.ExitNoSpace},
-		"NotEvenManifests": {free: 100 << 10, noise: true, code: v1.ExitNoSpace},
+		"NeverFits":        {reason: "seen before anything is written", free: 2 << 20, noise: true, code: agent.ExitNoSpace, said: "needs about"},
+		"DoesNotFitAtEnd":  {reason: "the estimate is not sure", free: 11 << 20, noise: true, code: agent.ExitNoSpace, said: "no space left"},
+		"NotEvenAFolder":   {reason: "a page of memory", free: 4096, code: agent.ExitNoSpace},
+		"NotEvenManifests": {free: 100 << 10, noise: true, code: agent.ExitNoSpace},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestRestoreFull(t *testing.T) {
 		free, code int
 	}{
 		"Fits":         {free: 64 << 20},
-		"NeverFits":    {free: 6 << 20, code: v1.ExitNoSpace},
-		"NothingAtAll": {free: 4096, code: v1.ExitNoSpace},
+		"NeverFits":    {free: 6 << 20, code: agent.ExitNoSpace},
+		"NothingAtAll": {free: 4096, code: agent.ExitNoSpace},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestRestoreFillsUp(t *testing.T) {
 	r := p.newRestore(t)
 	must(t, rewrite(p.archive(), `"dataBytes": 9437184`, `"dataBytes": 3145728`))
 	code, said := role{Restore: r, Mount: r.Volume, Bytes: 10 << 20}.run(t)
-	if code != v1.ExitDamaged || strings.Contains(said, "left:") {
+	if code != agent.ExitDamaged || strings.Contains(said, "left:") {
 		t.Errorf("it ended with %d: %s", code, said)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -130,7 +131,7 @@ func parseManifest(raw []byte) (*archiveManifest, error) {
 	case m.Format < 1:
 		return nil, damagedArchive("the manifest has no format version")
 	case m.Format > formatVersion:
-		return nil, exitWith(v1.ExitVersion, "the archive's format is version %d, and this program reads up to %d: use a newer one", m.Format, formatVersion)
+		return nil, exitWith(agent.ExitVersion, "the archive's format is version %d, and this program reads up to %d: use a newer one", m.Format, formatVersion)
 	case m.Archive == "" || filepath.Base(m.Archive) != m.Archive:
 		return nil, damagedArchive("the manifest's archive, %.100q, is not a file's name", m.Archive)
 	case !sumPattern.MatchString(m.SHA256), !sumPattern.MatchString(m.Listing), !sumPattern.MatchString(m.Tree):

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
 
@@ -83,7 +83,7 @@ func (s *Restore) runRestore(ctx context.Context, r *Report) error {
 		r.Archive, r.Version, r.CleanShutdown = filepath.Base(s.Archive), s.Source, s.SourceClean
 		return nil
 	case !state.empty:
-		return exitWith(v1.ExitOccupied, "the volume already holds data in %q, and not what this restore put there; nothing was written", s.Directory)
+		return exitWith(agent.ExitOccupied, "the volume already holds data in %q, and not what this restore put there; nothing was written", s.Directory)
 	}
 	return s.restoreInto(ctx, r, v)
 }
@@ -103,14 +103,14 @@ func (s *Restore) openVolume() (*volume, error) {
 func checkVersions(source string, clean bool, target version.Version) error {
 	from, err := version.Parse(source)
 	if err != nil {
-		return exitWith(v1.ExitVersion, "the version of the server that wrote the backup is not known: %w", err)
+		return exitWith(agent.ExitVersion, "the version of the server that wrote the backup is not known: %w", err)
 	}
 	step, err := version.Between(from, target)
 	if err != nil {
-		return exitWith(v1.ExitVersion, "%w; nothing was written", err)
+		return exitWith(agent.ExitVersion, "%w; nothing was written", err)
 	}
 	if step != version.None && !clean {
-		return exitWith(v1.ExitUnclean, "the server that wrote the backup did not stop cleanly: only %s can recover the data, and the image is %s; nothing was written", from, target)
+		return exitWith(agent.ExitUnclean, "the server that wrote the backup did not stop cleanly: only %s can recover the data, and the image is %s; nothing was written", from, target)
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (s *Restore) restoreInto(ctx context.Context, r *Report, v *volume) error {
 func (s *Restore) openArchive() (*os.File, *archiveManifest, error) {
 	f, err := openRegular(s.Archive)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, exitWith(v1.ExitMissing, "the archive %q is not on the backup volume", s.Archive)
+		return nil, nil, exitWith(agent.ExitMissing, "the archive %q is not on the backup volume", s.Archive)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -173,7 +173,7 @@ func (s *Restore) openArchive() (*os.File, *archiveManifest, error) {
 func (s *Restore) readManifest(f *os.File) (*archiveManifest, error) {
 	m, err := readManifest(s.Archive)
 	if errors.Is(err, errNoManifest) {
-		return nil, exitWith(v1.ExitMissing, "the archive %q has no %s beside it", s.Archive, ManifestName)
+		return nil, exitWith(agent.ExitMissing, "the archive %q has no %s beside it", s.Archive, ManifestName)
 	}
 	if err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func (v *volume) checkSpace(m *archiveManifest) error {
 		return err
 	}
 	if need := m.DataBytes + m.Entries*entryBytes + slackBytes; need > have {
-		return exitWith(v1.ExitNoSpace, "the data needs %d MiB, and the volume has %d MiB free; nothing was written", need/mebi+1, have/mebi)
+		return exitWith(agent.ExitNoSpace, "the data needs %d MiB, and the volume has %d MiB free; nothing was written", need/mebi+1, have/mebi)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -22,27 +23,27 @@ func TestRestoreRefuses(t *testing.T) {
 		change func(r *Restore)
 		code   int
 	}{
-		"OlderServer":      {func(r *Restore) { r.Target = older }, v1.ExitVersion},
-		"TooFarBehind":     {func(r *Restore) { r.Source = "8.0.43" }, v1.ExitVersion},
-		"OtherFlavour":     {func(r *Restore) { r.Source = "10.11.18-MariaDB" }, v1.ExitVersion},
-		"UnknownSource":    {func(r *Restore) { r.Source = "" }, v1.ExitVersion},
+		"OlderServer":      {func(r *Restore) { r.Target = older }, agent.ExitVersion},
+		"TooFarBehind":     {func(r *Restore) { r.Source = "8.0.43" }, agent.ExitVersion},
+		"OtherFlavour":     {func(r *Restore) { r.Source = "10.11.18-MariaDB" }, agent.ExitVersion},
+		"UnknownSource":    {func(r *Restore) { r.Source = "" }, agent.ExitVersion},
 		"Upgrade":          {func(r *Restore) { r.Source = "8.4.6" }, 0},
 		"UncleanSame":      {func(r *Restore) { r.SourceClean = false }, 0},
-		"UncleanUpgrade":   {func(r *Restore) { r.Source, r.SourceClean = "8.4.6", false }, v1.ExitUnclean},
+		"UncleanUpgrade":   {func(r *Restore) { r.Source, r.SourceClean = "8.4.6", false }, agent.ExitUnclean},
 		"NoTarget":         {func(r *Restore) { r.Target += gone }, ExitFailed},
-		"OtherSum":         {func(r *Restore) { r.SHA256 = "0" + r.SHA256[1:] }, v1.ExitDamaged},
+		"OtherSum":         {func(r *Restore) { r.SHA256 = "0" + r.SHA256[1:] }, agent.ExitDamaged},
 		"NoSum":            {func(r *Restore) { r.SHA256 = "" }, ExitFailed},
-		"NoArchive":        {func(r *Restore) { r.Archive += gone }, v1.ExitMissing},
+		"NoArchive":        {func(r *Restore) { r.Archive += gone }, agent.ExitMissing},
 		"NoVolume":         {func(r *Restore) { r.Volume += gone }, ExitFailed},
 		"DirectoryIsRoot":  {func(r *Restore) { r.Directory = "." }, ExitFailed},
 		"DirectoryIsAbove": {func(r *Restore) { r.Directory = ".." }, ExitFailed},
 		"DirectoryIsPath":  {func(r *Restore) { r.Directory = "a/b" }, ExitFailed},
-		"Database":         {func(r *Restore) { occupy(r, "ibdata1") }, v1.ExitOccupied},
-		"AnyFile":          {func(r *Restore) { occupy(r, ".hidden") }, v1.ExitOccupied},
+		"Database":         {func(r *Restore) { occupy(r, "ibdata1") }, agent.ExitOccupied},
+		"AnyFile":          {func(r *Restore) { occupy(r, ".hidden") }, agent.ExitOccupied},
 		"MarkerOfAnother": {func(r *Restore) {
 			occupy(r, "ibdata1")
 			_ = os.WriteFile(filepath.Join(r.Volume, markerName), []byte(`{"archive":"data.tar.zst","sha256":"`+r.SHA256+`","inode":1}`), 0o600)
-		}, v1.ExitOccupied},
+		}, agent.ExitOccupied},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +79,7 @@ func TestMissingManifest(t *testing.T) {
 	must(t, err)
 	r := p.newRestore(t)
 	must(t, os.Remove(filepath.Join(filepath.Dir(p.archive()), ManifestName)))
-	if _, err := r.Run(t.Context()); CodeOf(err) != v1.ExitMissing {
+	if _, err := r.Run(t.Context()); CodeOf(err) != agent.ExitMissing {
 		t.Errorf("Run: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
 // Names at the root of a data volume, beside the data directory, where no server
@@ -193,7 +193,7 @@ func (v *volume) checkNothing() error {
 func (v *volume) replaceEmpty(from, to string) error {
 	err := unix.Renameat(fileDescriptor(v.handle), from, fileDescriptor(v.handle), to)
 	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
-		return exitWith(v1.ExitOccupied, "something has put files into %q while the backup was unpacked; they are untouched", to)
+		return exitWith(agent.ExitOccupied, "something has put files into %q while the backup was unpacked; they are untouched", to)
 	}
 	return err
 }

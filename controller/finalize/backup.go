@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
@@ -166,7 +167,7 @@ func retryBackup(s *instance.State, at time.Time, why string) Step {
 func whyNoRoom(s *instance.State) string {
 	why, j, c := failureOf(s.Backup), s.Backup, s.BackupPVC
 	switch {
-	case j.Report == nil || j.Report.ExitCode != v1.ExitNoSpace:
+	case j.Report == nil || j.Report.ExitCode != agent.ExitNoSpace:
 		return why
 	case s.HostPath():
 		return why + ". Make room on the node's disk"

@@ -175,7 +175,7 @@ func (m model) trialObjects() []client.Object {
 	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
 	message := map[int8]string{
 		verdictTrue: `{"command":"bootcheck","ok":true}`, verdictUnknown: `{"command":"bootcheck","exitCode":1,"error":"killed"}`,
-		verdictFalse: fmt.Sprintf(`{"command":"bootcheck","exitCode":%d,"error":"corrupt"}`, v1.ExitBroken),
+		verdictFalse: fmt.Sprintf(`{"command":"bootcheck","exitCode":%d,"error":"corrupt"}`, agent.ExitBroken),
 	}[m.trial.says]
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}}}
 	return []client.Object{j, p}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
@@ -163,7 +164,7 @@ func complete(j *instance.Job) {
 func failedAt(at time.Duration, why string) func(*instance.Job) {
 	return func(j *instance.Job) {
 		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(at))}}
-		j.Report = &archive.Report{Command: "backup", Error: why, ExitCode: v1.ExitNoSpace}
+		j.Report = &archive.Report{Command: "backup", Error: why, ExitCode: agent.ExitNoSpace}
 	}
 }
 

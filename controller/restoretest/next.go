@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
@@ -249,11 +250,11 @@ func judgeJob(s *State) Step {
 		return Step{Action: Wait, After: look} // Its end is an event, unless somebody took its labels away.
 	case tried && check.OK:
 		return concludeWith(metav1.ConditionTrue, v1.ReasonServerStarted, fmt.Sprintf("a server of version %s has run on a copy of it, and found its %d tables whole", check.Version, check.Tables))
-	case tried && check.ExitCode == v1.ExitBroken:
+	case tried && check.ExitCode == agent.ExitBroken:
 		return concludeWith(metav1.ConditionFalse, v1.ReasonBroken, check.Error)
 	case tried:
 		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, check.Error)
-	case unpack.ExitCode == v1.ExitDamaged || unpack.ExitCode == v1.ExitMissing:
+	case unpack.ExitCode == agent.ExitDamaged || unpack.ExitCode == agent.ExitMissing:
 		return concludeWith(metav1.ConditionFalse, v1.ReasonBroken, unpack.Error)
 	case unpack.Error != "":
 		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, unpack.Error)

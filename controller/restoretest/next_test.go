@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
@@ -169,11 +170,11 @@ func TestNext(t *testing.T) {
 		"Going":               {reason: "Its name must be free first.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait},
 		"Unlabelled":          {reason: "Labels are anybody's, also ours.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.Labels = nil }), want: Wait},
 		"Whole":               {reason: "A server ran on it.", state: proven(report(containerBootCheck, archive.Report{OK: true, Tables: 7, Version: "8.4.6"})), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
-		"Broken":              {reason: "None did.", state: proven(report(containerBootCheck, archive.Report{ExitCode: v1.ExitBroken, Error: "table `a`.`b`: Corrupt"})), want: Conclude, status: metav1.ConditionFalse, says: "Corrupt"},
+		"Broken":              {reason: "None did.", state: proven(report(containerBootCheck, archive.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"})), want: Conclude, status: metav1.ConditionFalse, says: "Corrupt"},
 		"NotKnown":            {reason: "What could not be found out is not called broken.", state: proven(report(containerBootCheck, archive.Report{ExitCode: 1, Error: "killed"})), want: Conclude, status: metav1.ConditionUnknown, says: "killed"},
-		"Damaged":             {reason: "The archive has changed since its proof.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitDamaged, Error: "checksum"})), want: Conclude, status: metav1.ConditionFalse, says: "checksum"},
-		"Missing":             {reason: "Or is gone.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitMissing, Error: "not there"})), want: Conclude, status: metav1.ConditionFalse},
-		"NoRoom":              {reason: "The volume need not have room for a copy.", state: proven(report(containerUnpack, archive.Report{ExitCode: v1.ExitNoSpace, Error: "no room"})), want: Conclude, status: metav1.ConditionUnknown, says: "no room"},
+		"Damaged":             {reason: "The archive has changed since its proof.", state: proven(report(containerUnpack, archive.Report{ExitCode: agent.ExitDamaged, Error: "checksum"})), want: Conclude, status: metav1.ConditionFalse, says: "checksum"},
+		"Missing":             {reason: "Or is gone.", state: proven(report(containerUnpack, archive.Report{ExitCode: agent.ExitMissing, Error: "not there"})), want: Conclude, status: metav1.ConditionFalse},
+		"NoRoom":              {reason: "The volume need not have room for a copy.", state: proven(report(containerUnpack, archive.Report{ExitCode: agent.ExitNoSpace, Error: "no room"})), want: Conclude, status: metav1.ConditionUnknown, says: "no room"},
 		"Silent":              {reason: "A Job that took too long has no report.", state: proven(ended), want: Conclude, status: metav1.ConditionUnknown, says: "it took too long"},
 		"SilentImage":         {reason: "The kubelet may know more.", state: proven(ended, func(s *State) { s.Job.PodFailure = "ErrImagePull: none" }), want: Conclude, status: metav1.ConditionUnknown, says: "ErrImagePull"},
 		"Decided":             {reason: "Once is enough.", state: proven(verdict(metav1.ConditionUnknown, time.Hour)), want: Rest},

@@ -7,7 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
 // exitCode in the message that the Job controller writes when a pod failure
@@ -24,17 +24,17 @@ func restoreFailure(j *batchv1.Job, backup string) string {
 		code, _ = strconv.Atoi(m[1]) // Digits only; what does not fit matches no case.
 	}
 	switch code {
-	case v1.ExitVersion:
+	case agent.ExitVersion:
 		return fmt.Sprintf("Backup %q was written by a server that spec.image cannot take over from, a newer one or one too far behind; nothing was written. Set spec.image to that server's version, %s", backup, again)
-	case v1.ExitUnclean:
+	case agent.ExitUnclean:
 		return fmt.Sprintf("The server that wrote backup %q did not stop cleanly, and MySQL upgrades only what did; nothing was written. Set spec.image to the very version that wrote it, %s", backup, again)
-	case v1.ExitDamaged:
+	case agent.ExitDamaged:
 		return fmt.Sprintf("The archive of backup %q is damaged: its checksum does not hold; nothing was restored. Bring the file back, %s; or create the claim again with spec.restore.backup set to an older one", backup, again)
-	case v1.ExitMissing:
+	case agent.ExitMissing:
 		return fmt.Sprintf("The archive of backup %q or its manifest.json is not on its volume. Bring it back, %s; or create the claim again with spec.restore.backup set to another one", backup, again)
-	case v1.ExitOccupied:
+	case agent.ExitOccupied:
 		return fmt.Sprintf("The data volume already holds a database, so backup %q was not restored over it. Look at the volume, %s", backup, again)
-	case v1.ExitNoSpace:
+	case agent.ExitNoSpace:
 		return fmt.Sprintf("Backup %q does not fit on the data volume. Let the volume grow, %s", backup, again)
 	}
 	return fmt.Sprintf("Restoring backup %q has failed (%s); the server does not start. Look at the log of Job %s, mend the cause, %s", backup, orUnknown(message), qualified(j.Namespace, j.Name), again)

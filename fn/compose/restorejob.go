@@ -61,7 +61,7 @@ func restoreFailurePolicy() *batchv1.PodFailurePolicy {
 			OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
 				ContainerName: new(v1.ComponentRestore),
 				Operator:      batchv1.PodFailurePolicyOnExitCodesOpIn,
-				Values:        v1.PermanentExits(),
+				Values:        agent.PermanentExits(),
 			},
 		},
 		{

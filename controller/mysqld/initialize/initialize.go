@@ -20,7 +20,7 @@ import (
 	"path/filepath"
 	"time"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
@@ -103,7 +103,7 @@ func decide(has, allowed bool, nothing func() error) (step, error) {
 	case has:
 		return leave, nil
 	case !allowed:
-		return leave, &archive.ExitError{Code: v1.ExitNoData, Err: errors.New("the volume holds no data, but this instance has had some: is it the right volume, or folder, on the right node? Bring it back. Nothing is made in its place; to restore the newest backup delete the claim and create it again")}
+		return leave, &archive.ExitError{Code: agent.ExitNoData, Err: errors.New("the volume holds no data, but this instance has had some: is it the right volume, or folder, on the right node? Bring it back. Nothing is made in its place; to restore the newest backup delete the claim and create it again")}
 	}
 	if err := nothing(); err != nil {
 		return leave, err

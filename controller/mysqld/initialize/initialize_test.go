@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 )
 
@@ -32,7 +32,7 @@ func TestDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := decide(tc.has, tc.allowed, func() error { return tc.nothing })
 			if coded := new(archive.ExitError); errors.As(tc.err, &coded) {
-				if archive.CodeOf(err) != v1.ExitNoData {
+				if archive.CodeOf(err) != agent.ExitNoData {
 					t.Errorf("%s got %v", tc.reason, err)
 				}
 				return

@@ -1,4 +1,4 @@
-package v1
+package agent
 
 // Exit codes of the agent's commands, such as `controller backup`. A Job's pod
 // failure policy ends the Job at once on those that no retry can mend, and the
