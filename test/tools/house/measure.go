@@ -269,7 +269,8 @@ func (m *module) longest() figure {
 	for _, p := range m.packages {
 		for _, fn := range functions(p) {
 			n := linesBetween(p.Fset, fn.Pos(), fn.End())
-			lengths[m.short(p)+"."+fn.Name.Name] = n
+			name := m.short(p) + "." + fn.Name.Name
+			lengths[name] = max(lengths[name], n) // Methods of two types may have it.
 			most = max(most, n)
 		}
 	}
