@@ -114,9 +114,9 @@ func (r *Reconciler) announceStep(ctx context.Context, k instance.Key, s *instan
 	if step.Message == "" && (step.Action == finalize.NoOp || step.Action == finalize.Wait) {
 		return
 	}
-	news := lastReported{log: string(step.Action) + string(step.Phase) + step.Message, event: string(step.Phase) + step.Message}
+	news := lastReported{log: string(step.Action) + string(step.Phase) + step.Message, event: string(eventOf(step).reason) + step.Message}
 	if step.Action == finalize.Wait && step.Percent > 0 { // Percentages are for the status.
-		news = lastReported{log: string(step.Action) + string(step.Phase), event: string(step.Phase)}
+		news = lastReported{log: string(step.Action) + string(step.Phase), event: string(eventOf(step).reason)}
 	}
 	r.mu.Lock()
 	if r.reported[k] == nil {

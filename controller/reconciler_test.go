@@ -119,6 +119,9 @@ func TestSay(t *testing.T) {
 		{Action: finalize.Wait, Phase: finalize.PhaseHeld, Message: "It waits"},
 		{Action: finalize.Wait, Phase: finalize.PhaseHeld, Message: "It waits"},
 		{Action: finalize.NoOp},
+		{Action: finalize.SavePassword, Phase: finalize.PhaseBackingUp, Message: "It is whole"},
+		{Action: finalize.NoteBackup, Phase: finalize.PhaseBackingUp, Message: "It is whole"},
+		{Action: finalize.MarkProven, Phase: finalize.PhaseBackingUp, Message: "It is whole"},
 	} {
 		for _, s := range lives {
 			r.announceStep(t.Context(), k, s, step)
@@ -129,7 +132,8 @@ func TestSay(t *testing.T) {
 	for e := range heard.Events {
 		got = append(got, e)
 	}
-	want := []string{"Normal BackupStarted Backing up the data", "Normal BackupStarted Backing up the data", "Warning DeletionHeld It waits", "Warning DeletionHeld It waits"}
+	want := []string{"Normal BackupStarted Backing up the data", "Normal BackupStarted Backing up the data", "Warning DeletionHeld It waits", "Warning DeletionHeld It waits",
+		"Normal BackupStarted It is whole", "Normal BackupStarted It is whole", "Normal BackupProven It is whole", "Normal BackupProven It is whole"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

@@ -132,9 +132,9 @@ func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 	case !r.OK || r.Command != "backup" || r.Archive != archiveName || !sumPattern.MatchString(r.SHA256):
 		return retryBackup(s, at, "the agent's report is not one of a proven archive")
 	case !isBackupPVRetained(s):
-		return Step{Action: RetainBackupPV, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
+		return Step{Action: RetainBackupPV, Phase: PhaseBackingUp, Percent: 100, Message: fmt.Sprintf("Volume %q is kept for the backups", s.BackupPVC.Spec.VolumeName)}
 	case !s.PasswordSaved:
-		return Step{Action: SavePassword, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
+		return Step{Action: SavePassword, Phase: PhaseBackingUp, Percent: 100, Message: "Keeping the password of root with the backup"}
 	}
 	return Step{Action: NoteBackup, Phase: PhaseBackingUp, Percent: 100, Message: "The backup is proven"}
 }

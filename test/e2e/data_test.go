@@ -36,6 +36,7 @@ func everythingComesBack(t *testing.T, composition string) {
 	s.delete(t)
 	s.proven(t, 1)
 	s.nothingLeft(t)
+	s.heard(t, "InstanceProtected", "VolumeRetained", "BackupAnnounced", "ServerStopped", "BackupStarted", "BackupProven", "DataReleased", "NameFreed")
 	folder(t)
 	s.create(t)
 	s.firstAnswer(t, "SELECT 1")

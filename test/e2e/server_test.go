@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -232,6 +233,25 @@ func documentedEventsOnly(t *testing.T, namespace string) {
 			t.Errorf("%s of %s %q is no event of the API: %s", e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message)
 		}
 	}
+}
+
+// heard are events of these reasons about the claim, in the end.
+func (s *server) heard(t *testing.T, reasons ...string) {
+	t.Helper()
+	eventually(t, "events", func(ctx context.Context) error {
+		list := &corev1.EventList{}
+		if err := suite.kube.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
+			return err
+		}
+		for _, reason := range reasons {
+			if !slices.ContainsFunc(list.Items, func(e corev1.Event) bool {
+				return e.ReportingController == eventSender && e.InvolvedObject.Name == s.name && e.Reason == reason
+			}) {
+				return fmt.Errorf("nobody has heard of %s", reason)
+			}
+		}
+		return nil
+	})
 }
 
 // delete the claim and wait until it is gone, and all that it stood for.
