@@ -206,8 +206,9 @@ func newScheme() (*runtime.Scheme, error) {
 }
 
 // watchKind watches all that may change what is to be done, by its metadata where
-// that is enough to know whose it is. Deployments and pods are looked at during a
-// deletion only, twice a second. Each kind has a controller of its own.
+// that is enough to know whose it is. Deployments and pods are not watched: while a
+// pod is to start or to stop, each look asks for the next. Each kind has a controller
+// of its own.
 func (c *startCommand) watchKind(mgr ctrl.Manager, of instance.Kind, r *Reconciler) error {
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
 		Named(strings.ToLower(of.Claim.Kind)).

@@ -1,7 +1,7 @@
 package agent
 
-// Exit codes of the agent's commands, such as `controller backup`. A Job's pod
-// failure policy ends the Job at once on those that no retry can mend, and the
+// Exit codes of the agent's commands, such as `controller backup`. The restore Job's
+// pod failure policy ends it at once on those that no retry can mend, and the
 // Job's condition carries the code, so that the function can say what happened
 // without reading pods or logs.
 const (

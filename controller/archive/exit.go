@@ -11,7 +11,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
 )
 
-// Exit codes besides those of apis/v1. All of them are worth a retry.
+// Exit codes besides those of apis/agent. All of them are worth a retry.
 const (
 	// ExitFailed: something that is not told apart further.
 	ExitFailed = 1

@@ -28,7 +28,7 @@ type Report struct {
 	// data, a server that runs on it and finds all tables whole, or a database that
 	// was made or is there.
 	OK bool `json:"ok"`
-	// ExitCode of the program, one of apis/v1 or of this package.
+	// ExitCode of the program, one of apis/agent or of this package.
 	ExitCode int `json:"exitCode"`
 	// Error says what went wrong, and what to do.
 	Error string `json:"error,omitempty"`

@@ -15,7 +15,7 @@ import (
 // An Action is what a Performer can do.
 type Action string
 
-// Actions while an instance lives.
+// Actions while an instance lives. Those on volumes and PVCs are a deletion's, too.
 const (
 	// NoOp does nothing until something changes.
 	NoOp Action = "NoOp"
@@ -59,7 +59,8 @@ const (
 	CreatePVC     Action = "CreatePVC"
 )
 
-// Actions of a deletion, in their order.
+// Actions of a deletion, in their order. DeleteObjects is also for what is in the way of an
+// instance that lives.
 const (
 	// CreateBackup makes a record, phase Pending.
 	CreateBackup Action = "CreateBackup"
@@ -69,7 +70,7 @@ const (
 	DeleteObjects Action = "DeleteObjects"
 	// CreateBackupJob makes the backup Job.
 	CreateBackupJob Action = "CreateBackupJob"
-	// MarkRunning, MarkFailed and MarkProven write the record's phase.
+	// MarkRunning and MarkFailed write the record's phase.
 	MarkRunning Action = "MarkRunning"
 	MarkFailed  Action = "MarkFailed"
 	// MarkNoData writes on the XR, or on the PVC of a life without one, that there is
