@@ -88,6 +88,8 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 		return ArchiveStep{Action: Wait, After: requeueLater}
 	case a.LifeOf(r.Spec.Instance.XR) != nil:
 		return ArchiveStep{Action: NoOp}
+	case dying && r.Status.RestoreTest != nil:
+		return ArchiveStep{Action: Wait, After: requeueSoon} // Its Job would be nobody's, and keep its name from another.
 	case !r.IsProven() && !dying && n != nil && !n.Unreadable:
 		return ArchiveStep{Action: ProveRecord, Note: n, Message: fmt.Sprintf("Backup %q is proven, as volume %q says", r.Name, n.Volume)}
 	case dying && r.MayDeleteArchive() && (r.IsProven() || n != nil):

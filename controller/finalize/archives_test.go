@@ -72,6 +72,8 @@ func mayErase(uid string) func(*keepsake) {
 	}
 }
 
+func inRestoreTest(k *keepsake) { k.record.Status.RestoreTest = &v1.RestoreTest{ID: "turn"} }
+
 func wants(word string) func(*keepsake) {
 	return func(k *keepsake) { setAnnotation(k.volume, v1.AnnotationMakeRecord, word) }
 }
@@ -131,6 +133,8 @@ func TestNextOfArchives(t *testing.T) {
 		"Deleted":         {reason: "The record goes, and the archive stays.", given: []func(*keepsake){recordDeleted}, want: []Action{LetRecordGo}, says: "stays where it is"},
 		"DeletedUnnoted":  {reason: "Not before its volume knows of it.", given: []func(*keepsake){unnoted, recordDeleted}, want: []Action{NoteRecord}},
 		"DeletedUnproven": {reason: "What is not proven needs no note.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupFailed), recordDeleted}, want: []Action{LetRecordGo}},
+		"DeletedInTest":   {reason: "Only the record tells that the Job is ours.", given: []func(*keepsake){recordDeleted, inRestoreTest}, want: []Action{Wait}},
+		"EraseInTest":     {reason: "And the Job reads the archive.", given: []func(*keepsake){mayErase("record"), inRestoreTest}, want: []Action{Wait}},
 		"OtherUID":        {reason: "A word about another record is none about this.", given: []func(*keepsake){mayErase("another")}, want: []Action{LetRecordGo}},
 		"Unheld":          {reason: "A deletion must be seen.", given: []func(*keepsake){func(k *keepsake) { k.record.Finalizers = nil }}, want: []Action{HoldRecord}},
 		"Earlier release": {reason: "Its volume gets the note.", given: []func(*keepsake){unnoted}, want: []Action{NoteRecord}},

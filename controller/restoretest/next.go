@@ -161,16 +161,23 @@ func (s *State) recordOver() *v1.MySQLBackup {
 // foreignJob has the name of ours. It is left alone, and nothing is tried beside it.
 func foreignJob(j *instance.Job) Step {
 	return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested,
-		fmt.Sprintf("a Job that the controller did not make has the name of its own: kubectl delete job --namespace %s %s", j.Namespace, j.Name))
+		fmt.Sprintf("a Job that no record names has the name that its own would have: kubectl delete job --namespace %s %s", j.Namespace, j.Name))
 }
 
 // isOpen is true while there is a verdict to find.
 func (s *State) isOpen() bool {
-	if s.Record == nil {
+	if s.Record == nil || s.isLeaving() {
 		return false
 	}
 	c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable)
 	return c == nil || s.isAwaited(c) && !s.Now.Before(c.LastTransitionTime.Add(again))
+}
+
+// isLeaving is true of a record that is being deleted, and that no life holds any more:
+// a test of it ends, so that no Job outlives the record that names it.
+func (s *State) isLeaving() bool {
+	held := s.RestoreTestState != nil && s.Home != nil && s.Home.XR != nil
+	return s.Record.DeletionTimestamp != nil && !held
 }
 
 // isAwaited is true if a deletion waits for a better verdict.
@@ -183,7 +190,7 @@ func (s *State) tryLater() Step {
 	if s.Record == nil {
 		return Step{Action: Rest}
 	}
-	if c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable); s.isAwaited(c) {
+	if c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable); c != nil && s.isAwaited(c) {
 		return Step{Action: Wait, After: max(c.LastTransitionTime.Add(again).Sub(s.Now), time.Second)}
 	}
 	return Step{Action: Rest}

@@ -96,6 +96,9 @@ func strangerFrom(ago time.Duration) change {
 	}
 }
 
+// deleted is the record.
+func deleted(s *State) { s.Record.DeletionTimestamp = &metav1.Time{Time: now} }
+
 // sibling is an earlier record, with a turn whose Job has a UID.
 func sibling(job types.UID) change {
 	return func(s *State) {
@@ -142,6 +145,12 @@ func TestNext(t *testing.T) {
 		"Start":               {reason: "The instance is gone: nobody needs the volume.", state: proven(), want: Start},
 		"NoRecord":            {reason: "There is nothing to test.", state: proven(func(s *State) { s.Record = nil }), want: Rest},
 		"Leftover":            {reason: "A Job of a record that is gone keeps the volume.", state: proven(strangerFrom(0), func(s *State) { s.Record = nil }), want: Remove},
+		"Deleted":             {reason: "A Job would outlive the record that names it.", state: proven(deleted), want: Rest},
+		"DeletedRunning":      {reason: "So it goes first.", state: proven(deleted, jobFrom(time.Minute)), want: Remove},
+		"DeletedGoing":        {reason: "It takes a moment.", state: proven(deleted, jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait},
+		"DeletedTurn":         {reason: "Then its turn ends, and the record can go.", state: proven(deleted, turn("job")), want: EndTurn},
+		"DeletedNoJob":        {reason: "A turn that never came to a Job ends too.", state: proven(deleted, turn("")), want: EndTurn},
+		"DeletedRequired":     {reason: "Its life holds the record, and waits for the verdict.", state: proven(dying, required, deleted), want: Start},
 		"Turn":                {reason: "A machine full of servers helps nobody.", state: proven(busy([]string{"a", "b"}, nil)), want: Wait},
 		"TurnInNamespace":     {reason: "A namespace has one, and leaves the others to others.", state: proven(busy([]string{"default"}, nil)), want: Wait},
 		"TurnElsewhere":       {reason: "One is left.", state: proven(busy([]string{"a"}, nil)), want: Start},
@@ -153,7 +162,7 @@ func TestNext(t *testing.T) {
 		"Vanished":            {reason: "Somebody deleted the Job: another follows.", state: proven(turn("job")), want: EndTurn},
 		"Replaced":            {reason: "Somebody deleted the Job, and made one that looks like it.", state: proven(jobFrom(0), turn("other")), want: EndTurn},
 		"Stranger":            {reason: "It has our labels and our name.", state: proven(strangerFrom(time.Minute)), want: Conclude, status: metav1.ConditionUnknown, says: "kubectl delete job --namespace default restoretest-db-job"},
-		"StrangerBefore":      {reason: "It was there when ours was to be made.", state: proven(strangerFrom(time.Minute), turn("")), want: Conclude, status: metav1.ConditionUnknown, says: "did not make"},
+		"StrangerBefore":      {reason: "It was there when ours was to be made.", state: proven(strangerFrom(time.Minute), turn("")), want: Conclude, status: metav1.ConditionUnknown, says: "no record names"},
 		"StrangerSays":        {reason: "It says that all is well.", state: proven(report(containerBootCheck, archive.Report{OK: true}), turn("other")), want: EndTurn},
 		"StrangerDecided":     {reason: "It is nobody's to remove.", state: proven(strangerFrom(time.Minute), verdict(metav1.ConditionUnknown, 0)), want: Rest},
 		"TurnAfterVerdict":    {reason: "The turn ends with the Job.", state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)), want: EndTurn},
