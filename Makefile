@@ -99,7 +99,7 @@ house: ## Measure the code: its size, its names, and how its parts are tied.
 	@go run ./test/tools/house
 
 generate: ## Write the XRD, the Compositions, the CRD, deep copies and golden responses.
-	go test ./apis -update && go test ./fn -update
+	go test ./apis -update && go test ./fn -run TestExamples -update
 
 clean: ## End all clusters, and remove built tools, images and packages.
 	for c in $(notdir $(wildcard .cache/cluster/*)); do go run -C test/cluster . --name $$c down || exit 1; done

@@ -114,9 +114,10 @@ func (r *Reconciler) announceStep(ctx context.Context, k instance.Key, s *instan
 	if step.Message == "" && (step.Action == finalize.NoOp || step.Action == finalize.Wait) {
 		return
 	}
-	news := lastReported{log: string(step.Action) + string(step.Phase) + step.Message, event: string(eventOf(step).reason) + step.Message}
+	a := eventOf(step)
+	news := lastReported{log: string(step.Action) + string(step.Phase) + step.Message, event: string(a.reason) + step.Message}
 	if step.Action == finalize.Wait && step.Percent > 0 { // Percentages are for the status.
-		news = lastReported{log: string(step.Action) + string(step.Phase), event: string(eventOf(step).reason)}
+		news = lastReported{log: string(step.Action) + string(step.Phase), event: string(a.reason)}
 	}
 	r.mu.Lock()
 	if r.reported[k] == nil {
@@ -129,6 +130,6 @@ func (r *Reconciler) announceStep(ctx context.Context, k instance.Key, s *instan
 		log.FromContext(ctx).Info(string(step.Action), "phase", step.Phase, "message", step.Message, "xr", s.Life.XR)
 	}
 	if news.event != last.event && step.Message != "" && s.Claim != nil {
-		sendEvent(r.events, s.Claim.Unstructured, eventOf(step), string(step.Action), step.Message)
+		sendEvent(r.events, s.Claim.Unstructured, a, string(step.Action), step.Message)
 	}
 }

@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -23,7 +24,7 @@ func Compose(in Input) (*Output, error) {
 	}
 	password, missing := resolvePassword(r)
 	taken := checkNames(r)
-	if err := firstOf(r.unlessStarted(missing), checkService(r), r.unlessStarted(taken)); err != nil {
+	if err := cmp.Or(r.unlessStarted(missing), checkService(r), r.unlessStarted(taken)); err != nil {
 		return &Output{Needs: needs}, err
 	}
 	begin, err := decideStart(r, password)
@@ -76,16 +77,6 @@ func (r *resolved) unlessStarted(err error) error {
 		return nil
 	}
 	return err
-}
-
-// firstOf the errors, or nil.
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // warningOf what cannot be carried out where the rest can: the last of them, or nil.

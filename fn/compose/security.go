@@ -6,10 +6,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// serverPodSecurity is that of the Jobs that handle the server's files. In a folder
-// of the node, made by the kubelet for root, a server of uid 999 could not write:
-// there the image's own user starts, with what it takes to hand the folder over and
-// step down.
+// serverPodSecurity is that of the Jobs on the server's files, but in a folder of the
+// node. The kubelet makes it for root, and a server of uid 999 could not write there:
+// the image's own user starts, with what it takes to hand the folder over and step
+// down.
 func serverPodSecurity(r *resolved) *corev1.PodSecurityContext {
 	s := agent.PodSecurity(r.hostPath)
 	if r.hostPath {

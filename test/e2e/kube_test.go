@@ -102,24 +102,31 @@ func object(apiVersion, kind, namespace, name string) *unstructured.Unstructured
 
 // condition returns what is wrong if an object does not have a condition that is True.
 func condition(ctx context.Context, u *unstructured.Unstructured, kind string) error {
-	if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(u), u); err != nil {
-		return err
-	}
-	conditions, _, err := unstructured.NestedSlice(u.Object, "status", "conditions")
+	c, err := findCondition(ctx, u, kind)
 	if err != nil {
 		return err
 	}
-	for _, c := range conditions {
-		m, ok := c.(map[string]any)
-		if !ok || m["type"] != kind {
-			continue
-		}
-		if m["status"] == "True" {
-			return nil
-		}
-		return fmt.Errorf("%s %s: %s is %v: %v %v", u.GetKind(), u.GetName(), kind, m["status"], m["reason"], m["message"])
+	if c["status"] == "True" {
+		return nil
 	}
-	return fmt.Errorf("%s %s has no condition %s", u.GetKind(), u.GetName(), kind)
+	return fmt.Errorf("%s %s: %s is %v: %v %v", u.GetKind(), u.GetName(), kind, c["status"], c["reason"], c["message"])
+}
+
+// findCondition of an object as it is now.
+func findCondition(ctx context.Context, u *unstructured.Unstructured, kind string) (map[string]any, error) {
+	if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(u), u); err != nil {
+		return nil, err
+	}
+	conditions, _, err := unstructured.NestedSlice(u.Object, "status", "conditions")
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range conditions {
+		if m, ok := c.(map[string]any); ok && m["type"] == kind {
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("%s %s has no condition %s", u.GetKind(), u.GetName(), kind)
 }
 
 // pod starts one of the toolbox that sleeps, with a volume if a claim is named, and waits until it runs.

@@ -21,7 +21,7 @@ import (
 // notes of a matrix, in a folder if it has one: results.json, table.md, and the log of each cell that failed.
 type notes struct {
 	folder string
-	// tree is what runs.
+	// tree is what runs, where there is a folder.
 	tree tree
 
 	mu      sync.Mutex
@@ -88,9 +88,13 @@ func decides(name string) bool {
 	return false
 }
 
-// read what an earlier run noted.
+// read what there is now, and what an earlier run noted.
 func (n *notes) read(t *testing.T) {
 	t.Helper()
+	var err error
+	if n.tree, err = treeNow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.MkdirAll(n.folder, 0o755); err != nil {
 		t.Fatal(err)
 	}

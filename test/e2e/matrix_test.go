@@ -20,12 +20,9 @@ const usually = 4
 //
 // It shares the cluster with no other test: some of it is done to the whole cluster.
 func TestMatrix(t *testing.T) {
-	now, err := treeNow(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &matrix{notes: notes{folder: os.Getenv("MATRIX"), tree: now}, atOnce: usually, host: findHost(t)}
+	m := &matrix{notes: notes{folder: os.Getenv("MATRIX")}, atOnce: usually, host: findHost(t)}
 	if n := os.Getenv("AT_ONCE"); n != "" {
+		var err error
 		if m.atOnce, err = strconv.Atoi(n); err != nil || m.atOnce < 1 {
 			t.Fatalf("cannot run %q cells at once: AT_ONCE is a number above 0", n)
 		}

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -49,16 +48,11 @@ func TestQuota(t *testing.T) {
 func (s *server) blocked(t *testing.T, status, reason string) {
 	t.Helper()
 	eventually(t, "the condition Blocked", func(ctx context.Context) error {
-		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(s.claim), s.claim); err != nil {
-			return err
+		c, err := findCondition(ctx, s.claim, "Blocked")
+		if err == nil && (c["status"] != status || c["reason"] != reason) {
+			err = fmt.Errorf("want %s for %s, got %v", status, reason, c)
 		}
-		conditions, _, err := unstructured.NestedSlice(s.claim.Object, "status", "conditions")
-		for _, c := range conditions {
-			if m, ok := c.(map[string]any); ok && m["type"] == "Blocked" && m["status"] == status && m["reason"] == reason {
-				return nil
-			}
-		}
-		return errors.Join(err, fmt.Errorf("want %s for %s, got %v", status, reason, conditions))
+		return err
 	})
 }
 

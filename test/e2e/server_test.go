@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -183,16 +182,19 @@ func (s *server) says(t *testing.T, text string) {
 // eventOf waits for an event of the claim that has a text in it.
 func (s *server) eventOf(t *testing.T, text string) {
 	t.Helper()
-	s.eventBy(t, func(string) bool { return true }, text)
+	s.hasEvent(t, text, func(e *corev1.Event) bool { return strings.Contains(e.Message, text) })
 }
 
 // controllerSays waits for such an event from the controller.
 func (s *server) controllerSays(t *testing.T, text string) {
 	t.Helper()
-	s.eventBy(t, func(sender string) bool { return sender == eventSender }, text)
+	s.hasEvent(t, text, func(e *corev1.Event) bool {
+		return e.ReportingController == eventSender && strings.Contains(e.Message, text)
+	})
 }
 
-func (s *server) eventBy(t *testing.T, of func(sender string) bool, text string) {
+// hasEvent about the claim, in the end.
+func (s *server) hasEvent(t *testing.T, what string, like func(*corev1.Event) bool) {
 	t.Helper()
 	eventually(t, "an event", func(ctx context.Context) error {
 		list := &corev1.EventList{}
@@ -200,11 +202,11 @@ func (s *server) eventBy(t *testing.T, of func(sender string) bool, text string)
 			return err
 		}
 		for i := range list.Items {
-			if e := &list.Items[i]; of(e.ReportingController) && e.InvolvedObject.Name == s.name && strings.Contains(e.Message, text) {
+			if e := &list.Items[i]; e.InvolvedObject.Name == s.name && like(e) {
 				return nil
 			}
 		}
-		return fmt.Errorf("none of %d has %q in it", len(list.Items), text)
+		return fmt.Errorf("none of %d has %q in it", len(list.Items), what)
 	})
 }
 
@@ -238,20 +240,9 @@ func documentedEventsOnly(t *testing.T, namespace string) {
 // heard are events of these reasons about the claim, in the end.
 func (s *server) heard(t *testing.T, reasons ...string) {
 	t.Helper()
-	eventually(t, "events", func(ctx context.Context) error {
-		list := &corev1.EventList{}
-		if err := suite.kube.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
-			return err
-		}
-		for _, reason := range reasons {
-			if !slices.ContainsFunc(list.Items, func(e corev1.Event) bool {
-				return e.ReportingController == eventSender && e.InvolvedObject.Name == s.name && e.Reason == reason
-			}) {
-				return fmt.Errorf("nobody has heard of %s", reason)
-			}
-		}
-		return nil
-	})
+	for _, reason := range reasons {
+		s.hasEvent(t, reason, func(e *corev1.Event) bool { return e.ReportingController == eventSender && e.Reason == reason })
+	}
 }
 
 // delete the claim and wait until it is gone, and all that it stood for.
