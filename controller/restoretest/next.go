@@ -166,31 +166,33 @@ func foreignJob(j *instance.Job) Step {
 
 // isOpen is true while there is a verdict to find.
 func (s *State) isOpen() bool {
-	if s.Record == nil || s.isLeaving() {
+	if !s.hasRecord() {
 		return false
 	}
 	c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable)
 	return c == nil || s.isAwaited(c) && !s.Now.Before(c.LastTransitionTime.Add(again))
 }
 
-// isLeaving is true of a record that is being deleted, and that no life holds any more:
-// a test of it ends, so that no Job outlives the record that names it.
-func (s *State) isLeaving() bool {
-	held := s.RestoreTestState != nil && s.Home != nil && s.Home.XR != nil
-	return s.Record.DeletionTimestamp != nil && !held
+// hasRecord is true if there is a backup to test. One that is being deleted, and that no life
+// holds any more, is none: no Job is to outlive the record that names it.
+func (s *State) hasRecord() bool {
+	return s.Record != nil && (s.Record.DeletionTimestamp == nil || s.isHeld())
 }
+
+// isHeld is true while the life that was backed up is there, and is being deleted.
+func (s *State) isHeld() bool { return s.RestoreTestState != nil && s.Home != nil && s.Home.XR != nil }
 
 // isAwaited is true if a deletion waits for a better verdict.
 func (s *State) isAwaited(c *metav1.Condition) bool {
-	return c.Status != metav1.ConditionTrue && s.RestoreTestState != nil && s.Home != nil && s.Home.XR != nil && s.Home.RequiresRestorable()
+	return c.Status != metav1.ConditionTrue && s.isHeld() && s.Home.RequiresRestorable()
 }
 
 // tryLater is when it is tried again.
 func (s *State) tryLater() Step {
-	if s.Record == nil {
+	if !s.hasRecord() {
 		return Step{Action: Rest}
 	}
-	if c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable); c != nil && s.isAwaited(c) {
+	if c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable); s.isAwaited(c) {
 		return Step{Action: Wait, After: max(c.LastTransitionTime.Add(again).Sub(s.Now), time.Second)}
 	}
 	return Step{Action: Rest}
