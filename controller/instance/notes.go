@@ -146,9 +146,10 @@ func newestFirst(records []v1.MySQLBackup) {
 	slices.SortFunc(records, func(a, b v1.MySQLBackup) int { return v1.NewestFirst(&a, &b) })
 }
 
-// Missing is the note of a backup that is newer than all records, and has none: who
-// deleted it cannot have meant that the next instance starts without its rows. Nil
-// where there is none, or where a person said that it is to be forgotten.
+// Missing is the note of a backup that is newer than all proven records, and has no
+// proven one: who deleted that cannot have meant that the next instance starts without
+// its rows, and one that is made again comes without its status. Nil where there is
+// none, or where a person said that it is to be forgotten.
 func Missing(notes []Note, records []v1.MySQLBackup) *Note {
 	n := slices.IndexFunc(notes, func(n Note) bool { return !n.Forgotten })
 	if n < 0 {
@@ -157,7 +158,7 @@ func Missing(notes []Note, records []v1.MySQLBackup) *Note {
 	newest := &notes[n]
 	for i := range records {
 		r := &records[i]
-		if newest.Of(r) || r.IsProven() && !newest.Unreadable && r.After(newest.asRecord()) {
+		if r.IsProven() && (newest.Of(r) || !newest.Unreadable && r.After(newest.asRecord())) {
 			return nil
 		}
 	}
