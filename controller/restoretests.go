@@ -4,15 +4,19 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -21,10 +25,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
 )
 
-// RestoreTests reconciles backups: a server is started from the newest one of
-// each instance, once.
+// RestoreTests reconciles backups of one kind: a server is started from the newest
+// one of each instance, once.
 type RestoreTests struct {
-	xr      schema.GroupVersionKind
+	kind    instance.Kind
 	gather  *instance.Gatherer
 	perform *restoretest.Performer
 	// cache tells where there is nothing to do. What is decided on is read from the
@@ -72,6 +76,19 @@ func (r *RestoreTests) Reconcile(ctx context.Context, k instance.Key) (reconcile
 	return reconcile.Result{RequeueAfter: step.After}, nil
 }
 
+// watchBackups, whether the kind of their claims is installed or not: a test that
+// runs is to end, and its record is to be free. One worker: it only sees that Jobs
+// run, and not too many.
+func (r *RestoreTests) watchBackups(mgr ctrl.Manager) (controller.TypedController[instance.Key], error) {
+	return builder.TypedControllerManagedBy[instance.Key](mgr).
+		Named(strings.ToLower(r.kind.Claim.Kind)+"-backups").
+		WatchesMetadata(&batchv1.Job{}, enqueueKeys(r.kind.OfAnnotated)).
+		Watches(&v1.MySQLBackup{}, enqueueKeys(r.kind.OfRecord)).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: 1, CacheSyncTimeout: patience}).
+		WithLogConstructor(logFor(mgr)).
+		Build(r)
+}
+
 // readState of the newest backup, and of what is tried with it.
 func (r *RestoreTests) readState(ctx context.Context, k instance.Key) (*restoretest.State, error) {
 	records, err := instance.Records(ctx, r.reader, k.Life(""))
@@ -112,8 +129,14 @@ func (r *RestoreTests) isIdle(ctx context.Context, k instance.Key) (bool, error)
 	if newest == nil {
 		return true, nil
 	}
-	ends, err := r.isEnding(ctx, k)
-	return restoretest.Decided(newest, ends), err
+	switch verdict := meta.FindStatusCondition(newest.Status.Conditions, v1.ConditionRestorable); {
+	case verdict == nil:
+		return false, nil
+	case verdict.Status == metav1.ConditionTrue:
+		return true, nil
+	}
+	ends, err := r.isEnding(ctx, k) // Its deletion may want a better one.
+	return !ends, err
 }
 
 // hasNoJob is true if no Job has the name of one that tests a restore.
@@ -124,11 +147,17 @@ func (r *RestoreTests) hasNoJob(ctx context.Context, k instance.Key) (bool, erro
 	return kerrors.IsNotFound(err), client.IgnoreNotFound(err)
 }
 
-// isEnding is true if a life of the instance is being deleted.
+// isEnding is true if a life of the instance is being deleted. The API server is
+// asked: a cache of a kind that is not installed is never filled.
 func (r *RestoreTests) isEnding(ctx context.Context, k instance.Key) (bool, error) {
 	l := &metav1.PartialObjectMetadataList{}
-	l.SetGroupVersionKind(r.xr.GroupVersion().WithKind(r.xr.Kind + "List"))
-	if err := r.cache.List(ctx, l, instance.XRsOf(k)); err != nil {
+	xr := r.kind.XR
+	l.SetGroupVersionKind(xr.GroupVersion().WithKind(xr.Kind + "List"))
+	err := r.reader.List(ctx, l, instance.XRsOf(k))
+	if kerrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return false, nil // The XRD was uninstalled, and all instances with it.
+	}
+	if err != nil {
 		return false, err
 	}
 	return slices.ContainsFunc(l.Items, func(x metav1.PartialObjectMetadata) bool { return x.DeletionTimestamp != nil }), nil

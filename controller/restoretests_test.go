@@ -10,6 +10,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -67,7 +69,7 @@ func newTester(t *testing.T, namespaces []string, objects ...client.Object) *tes
 	}).Build()
 	clock := func() time.Time { return time.Unix(1_000_000, 0) }
 	return &tester{kube: kube, RestoreTests: &RestoreTests{
-		xr: instance.XRKind, gather: &instance.Gatherer{Reader: kube, SystemNamespace: "system", Clock: clock}, perform: &restoretest.Performer{Client: kube, AgentImage: "agent"},
+		kind: instance.Kinds()[0], gather: &instance.Gatherer{Reader: kube, SystemNamespace: "system", Clock: clock}, perform: &restoretest.Performer{Client: kube, AgentImage: "agent"},
 		cache: kube, reader: kube, events: events.NewFakeRecorder(100), atOnce: 2, clock: clock, turns: &sync.Mutex{},
 	}}
 }
@@ -154,15 +156,15 @@ func TestStrangersJobIsNotHeard(t *testing.T) {
 	of := v1.Instance{Kind: v1.KindMySQL, Namespace: "a", Name: "one", XR: "a-one"}
 	cases := map[string]struct {
 		reason string
-		meta   func(*batchv1.Job)
+		labels func(*batchv1.Job)
 	}{
-		"Labelled":   {reason: "With all that ours has.", meta: func(*batchv1.Job) {}},
-		"Unlabelled": {reason: "With nothing.", meta: func(j *batchv1.Job) { j.Labels, j.Annotations = nil, nil }},
+		"Labelled":   {reason: "With all that ours has.", labels: func(*batchv1.Job) {}},
+		"Unlabelled": {reason: "With nothing.", labels: func(j *batchv1.Job) { j.Labels, j.Annotations = nil, nil }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			j := tenants("a", of.RestoreTestJobName(), of)
-			tc.meta(j)
+			tc.labels(j)
 			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", Labels: j.Labels, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}}}
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":666}`}}}}
@@ -211,5 +213,37 @@ func TestTurnAfterCrash(t *testing.T) {
 				t.Error("it has no turn any more")
 			}
 		})
+	}
+}
+
+// TestTurnWithoutKind: where the XRD was uninstalled, with the instances, a test that had begun ends, and a verdict that was
+// not good is looked at no more.
+func TestTurnWithoutKind(t *testing.T) {
+	v := newTester(t, []string{"a"}, backedUp("a", "one")...)
+	j := v.try(t, "a", "one")
+	if j == nil {
+		t.Fatal("it has no turn")
+	}
+	uninstalled := interceptor.NewClient(v.kube.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, k client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+			if gvk := l.GetObjectKind().GroupVersionKind(); strings.HasPrefix(gvk.Kind, instance.XRKind.Kind) {
+				return &meta.NoKindMatchError{GroupKind: gvk.GroupKind()}
+			}
+			return k.List(ctx, l, opts...)
+		},
+	})
+	v.cache, v.reader, v.gather.Reader = uninstalled, uninstalled, uninstalled
+	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: v.clock()}}}
+	if err := v.kube.Status().Update(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	if v.try(t, "a", "one") != nil {
+		t.Error("its turn has not ended")
+	}
+	if c := v.record(t, "a", "one").Status.Conditions; len(c) != 1 || c[0].Status != metav1.ConditionUnknown {
+		t.Errorf("the record says %+v", c)
+	}
+	if err := v.kube.Get(t.Context(), client.ObjectKeyFromObject(j), j); !kerrors.IsNotFound(err) {
+		t.Errorf("its Job: %v", err)
 	}
 }

@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
@@ -127,10 +128,14 @@ func (c *startCommand) Run(ctx context.Context) error {
 	}
 	a := &Archives{gather: g, perform: p, cache: mgr.GetClient(), events: r.events}
 	for _, of := range instance.Kinds() {
-		err := mgr.Add(whenInstalled(mgr, of, func() error {
-			b := b // Each has a kind of its own.
-			b.xr = of.XR
-			return errors.Join(c.watchKind(mgr, of, r), c.watchCredentials(mgr, of, k), c.watchRestoreTests(mgr, of, &b))
+		b := b // Each has a kind of its own.
+		b.kind = of
+		tests, err := b.watchBackups(mgr)
+		if err != nil {
+			return err
+		}
+		err = mgr.Add(whenInstalled(mgr, of, func() error {
+			return errors.Join(c.watchKind(mgr, of, r), c.watchCredentials(mgr, of, k), watchLives(mgr, of, tests))
 		}))
 		if err := errors.Join(err, a.watchArchives(mgr, of, c.MaxConcurrent)); err != nil {
 			return err
@@ -234,17 +239,13 @@ func (c *startCommand) watchCredentials(mgr ctrl.Manager, of instance.Kind, r *C
 		Complete(r)
 }
 
-// watchRestoreTests with one worker: it only sees that Jobs run, and not too many.
-func (c *startCommand) watchRestoreTests(mgr ctrl.Manager, of instance.Kind, r *RestoreTests) error {
-	return builder.TypedControllerManagedBy[instance.Key](mgr).
-		Named(strings.ToLower(of.Claim.Kind)+"-backups").
-		WatchesMetadata(objectOfKind(of.Claim), enqueueKeys(of.OfClaim)).
-		WatchesMetadata(objectOfKind(of.XR), enqueueKeys(of.OfXR)).
-		WatchesMetadata(&batchv1.Job{}, enqueueKeys(of.OfAnnotated)).
-		Watches(&v1.MySQLBackup{}, enqueueKeys(of.OfRecord)).
-		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: 1, CacheSyncTimeout: patience}).
-		WithLogConstructor(logFor(mgr)).
-		Complete(r)
+// watchLives for restore tests: one waits while a deletion goes first, or ends where
+// the name is needed again.
+func watchLives(mgr ctrl.Manager, of instance.Kind, tests controller.TypedController[instance.Key]) error {
+	watch := func(kind schema.GroupVersionKind, keys func(client.Object) []instance.Key) error {
+		return tests.Watch(source.TypedKind(mgr.GetCache(), objectOfKind(kind), enqueueKeys(keys)))
+	}
+	return errors.Join(watch(of.Claim, of.OfClaim), watch(of.XR, of.OfXR))
 }
 
 func logFor(mgr ctrl.Manager) func(*instance.Key) logr.Logger {

@@ -290,10 +290,3 @@ func concludeWith(status metav1.ConditionStatus, reason, message string) Step {
 func Newest(records []v1.MySQLBackup) *v1.MySQLBackup {
 	return v1.LatestBackup(records, (*v1.MySQLBackup).IsProven)
 }
-
-// Decided is true if nobody need look closer at a backup: there is a verdict, and
-// no deletion that may want a better one.
-func Decided(r *v1.MySQLBackup, ends bool) bool {
-	c := meta.FindStatusCondition(r.Status.Conditions, v1.ConditionRestorable)
-	return c != nil && (c.Status == metav1.ConditionTrue || !ends)
-}

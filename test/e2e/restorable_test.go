@@ -89,6 +89,48 @@ func TestRequireRestorable(t *testing.T) {
 	s.nothingLeft(t)
 }
 
+// TestRestorableWithoutItsKind: the XRD goes while a server runs on a copy of a backup, and a controller starts that has never
+// seen it. The test ends, the record can be deleted meanwhile, and every row comes back. It shares the cluster with no other
+// test.
+func TestRestorableWithoutItsKind(t *testing.T) {
+	repeats(t, "the matrix uninstalls the XRD, and TestTurnWithoutKind has the turn")
+	s := newServer(t, classComposition)
+	before := s.begin(t)
+	s.delete(t)
+	eventually(t, "its turn", s.hasTurn)
+	t.Cleanup(func() { controllers(t, 1) })
+	controllers(t, 0)
+	uninstallsConfigurations(t, nil)
+	eventually(t, "the XRD's end", func(ctx context.Context) error {
+		return gone(ctx, object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "xmysqls.otus.homework"))
+	})
+	if err := s.hasTurn(t.Context()); err != nil {
+		t.Fatalf("the controller was too fast for this test: %v", err)
+	}
+	typed(t, "delete", "msb", s.record(t).GetName(), "--wait=false")
+	controllers(t, 1)
+	eventually(t, "the record's end", func(ctx context.Context) error {
+		records, err := s.records(ctx)
+		if err == nil && len(records) != 0 {
+			err = fmt.Errorf("%s is there", records[0].GetName())
+		}
+		return err
+	})
+	installsPackages(t, nil)
+	s.heldThenRestored(t, before)
+}
+
+// hasTurn is nil while a server is tried on a copy of a backup.
+func (s *server) hasTurn(ctx context.Context) error {
+	records, err := s.records(ctx)
+	for _, r := range records {
+		if job, _, _ := unstructured.NestedString(r.Object, "status", "restoreTest", "job"); job != "" {
+			return nil
+		}
+	}
+	return errors.Join(err, fmt.Errorf("no record of %d has one", len(records)))
+}
+
 // verdict waits for that of the newest backup, and returns what it says.
 func (s *server) verdict(t *testing.T, want string) (message string) {
 	t.Helper()
