@@ -156,15 +156,15 @@ func TestStrangersJobIsNotHeard(t *testing.T) {
 	of := v1.Instance{Kind: v1.KindMySQL, Namespace: "a", Name: "one", XR: "a-one"}
 	cases := map[string]struct {
 		reason string
-		labels func(*batchv1.Job)
+		meta   func(*batchv1.Job)
 	}{
-		"Labelled":   {reason: "With all that ours has.", labels: func(*batchv1.Job) {}},
-		"Unlabelled": {reason: "With nothing.", labels: func(j *batchv1.Job) { j.Labels, j.Annotations = nil, nil }},
+		"Labelled":   {reason: "With all that ours has.", meta: func(*batchv1.Job) {}},
+		"Unlabelled": {reason: "With nothing.", meta: func(j *batchv1.Job) { j.Labels, j.Annotations = nil, nil }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			j := tenants("a", of.RestoreTestJobName(), of)
-			tc.labels(j)
+			tc.meta(j)
 			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", Labels: j.Labels, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}}}
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":666}`}}}}
