@@ -132,6 +132,9 @@ func TestDeleteDuringARestore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if c.image != nil {
+				repeats(t, "ItRuns ends a restore that has begun")
+			}
 			s := newServer(t, classComposition)
 			s.create(t)
 			s.version(t)
@@ -192,6 +195,7 @@ func (s *server) createWhenFree(t *testing.T) {
 // log: the same version recovers it, and another one is not let near it.
 func TestDeleteOfAKilledServer(t *testing.T) {
 	t.Parallel()
+	repeats(t, "a cell of TestMatrix kills a server that hangs, and TestRestoreRefuses keeps a newer one from its data")
 	s := newServer(t, classComposition)
 	before := s.begin(t)
 	kill := s.hang(t)

@@ -64,15 +64,19 @@ func TestDamagedBackup(t *testing.T) {
 	s.do(t, flip)
 	s.create(t)
 	last := s.restoreFails(t, "", "is damaged")
-	for _, damage := range []struct{ how, says string }{
-		{"truncate --size=-1 " + archive, "is damaged"},
-		{"rm " + manifest, "its manifest.json is not on its volume"},
-		{"rm " + archive, "is not on its volume"},
-	} {
-		s.do(t, "cp --preserve /data/"+path.Base(archive)+" "+archive+"; cp --preserve /data/manifest.json "+manifest+"; "+damage.how)
-		last = s.restoreFails(t, last, damage.says)
-	}
-	s.do(t, "cp --preserve /data/"+path.Base(archive)+" "+archive)
+	whole := "cp --preserve /data/" + path.Base(archive) + " " + archive + "; cp --preserve /data/manifest.json " + manifest
+	t.Run("OtherDamage", func(t *testing.T) { //nolint:paralleltest // It is the server's of the test around it.
+		repeats(t, "TestDamage, TestMissingManifest and TestRestoreRefuses have each")
+		for _, damage := range []struct{ how, says string }{
+			{"truncate --size=-1 " + archive, "is damaged"},
+			{"rm " + manifest, "its manifest.json is not on its volume"},
+			{"rm " + archive, "is not on its volume"},
+		} {
+			s.do(t, whole+"; "+damage.how)
+			last = s.restoreFails(t, last, damage.says)
+		}
+	})
+	s.do(t, whole)
 
 	s.hand(t, "other", s.name+"-pvc")
 	if _, err := s.by(t.Context(), "other", "mkdir --parents /data/folder /data/data && echo mine | tee /data/file /data/folder/file >/data/data/file"); err != nil {

@@ -22,6 +22,7 @@ const skipBackup = "otus.homework/skip-backup"
 // are newer ones enough.
 func TestFiveLives(t *testing.T) {
 	t.Parallel()
+	repeats(t, "the model removes none too early, and TestRecordDeletedWithItsArchive has a Job that removes one")
 	s := newServer(t, classComposition)
 	h := s.startHistory(t)
 	s.create(t)
@@ -109,6 +110,7 @@ func (s *server) archives(t *testing.T, want []string) {
 // namespace. All go and come back at the same time.
 func TestNamesakesAreApart(t *testing.T) {
 	t.Parallel()
+	repeats(t, "the servers of TestMatrix are namesakes, and neighbours of all others")
 	one := newServer(t, classComposition)
 	all := map[string]*server{"one": one, "neighbour": one.neighbour(t, "another"), "namesake": newServer(t, classComposition)}
 	for _, s := range all {
@@ -154,6 +156,7 @@ func TestDiscard(t *testing.T) {
 // starts from is the newest backup there is.
 func TestSkippedBackup(t *testing.T) {
 	t.Parallel()
+	repeats(t, "TestDiscard goes without a backup, and TestNext has whose annotation counts")
 	s := newServer(t, classComposition)
 	before := s.begin(t)
 	s.annotate(t, skipBackup, string(s.claim.GetUID())) // The claim's UID is not its composite's.

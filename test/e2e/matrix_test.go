@@ -11,7 +11,7 @@ import (
 
 // usually is how many cells run beside each other that have only to do with themselves, where AT_ONCE does not say it:
 // as many as two processors bear. Twice as many do where one thing is done to the whole cluster for all of them.
-const usually = 4
+const usually = 8
 
 // TestMatrix deletes servers in each way there is, with something going wrong in the middle, and sees that every row that
 // was acknowledged comes back. It runs a few cells, which have each way and each fault in them; all of them where MATRIX

@@ -248,6 +248,9 @@ func TestNamespaceComesBack(t *testing.T) {
 
 func namespaceComesBack(t *testing.T, composition string) {
 	t.Helper()
+	if composition != classComposition {
+		repeats(t, "TestEverythingComesBack has that Composition")
+	}
 	allowing := copyOfComposition(t, composition, map[string]any{"namespaceReuse": "Allow"})
 	s := newServer(t, composition)
 	before := s.begin(t)

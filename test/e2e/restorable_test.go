@@ -19,6 +19,9 @@ func TestRestorable(t *testing.T) {
 	strangers(t)
 	onBoth(t, func(t *testing.T, composition string) {
 		t.Helper()
+		if composition != classComposition {
+			repeats(t, "TestEverythingComesBack has that Composition")
+		}
 		s := newServer(t, composition)
 		before := s.begin(t)
 		s.delete(t)
