@@ -10,12 +10,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +37,9 @@ type box struct {
 	Scripts string
 	// Env of the image.
 	Env []string
+	// AsRoot is how it is in a folder of the node: the first process is root, may hand
+	// the folder over and step down, and may not kill whoever did.
+	AsRoot bool
 	// Initialize, or else Serve: start the server as its container does, and see
 	// which passwords it accepts.
 	Initialize *initialization `json:",omitempty"`
@@ -90,15 +96,17 @@ func (b *box) play() error {
 		return err
 	}
 	if i := b.Initialize; i != nil {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
 		_, err := (&Initialization{
 			Volume: boxVolume, Directory: v1.DataDirectory, Allowed: i.Allowed, Password: sql.Password(i.Password), Sockets: boxSockets, Output: os.Stdout,
-		}).Run(context.Background())
+		}).Run(ctx)
 		return err
 	}
 	return b.Serve.check()
 }
 
-// enter the root file system, as the account of the server.
+// enter the root file system, as the account of the server or as root.
 func (b *box) enter() error {
 	mount := func(source, to, kind string, flags uintptr, data string) error {
 		if err := unix.Mount(source, filepath.Join(b.Root, to), kind, flags, data); err != nil {
@@ -121,7 +129,31 @@ func (b *box) enter() error {
 	if err = errors.Join(err, loopback()); err != nil {
 		return err
 	}
-	return errors.Join(unix.Chroot(b.Root), unix.Chdir("/"), syscall.Setgroups(nil), syscall.Setgid(rootfs.User), syscall.Setuid(rootfs.User))
+	if err := errors.Join(unix.Chroot(b.Root), unix.Chdir("/"), syscall.Setgroups(nil)); err != nil || b.AsRoot {
+		return errors.Join(err, leaveCapabilities())
+	}
+	return errors.Join(syscall.Setgid(rootfs.User), syscall.Setuid(rootfs.User))
+}
+
+// leaveCapabilities but those that the function gives such a container.
+func leaveCapabilities() error {
+	given := []int{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_SETGID, unix.CAP_SETUID}
+	mask := uint32(0)
+	for n := range unix.CAP_LAST_CAP + 1 {
+		if slices.Contains(given, n) {
+			mask |= 1 << n
+			continue
+		}
+		if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, uintptr(n), 0); errno != 0 {
+			return fmt.Errorf("cannot drop capability %d, which a program with cgo cannot: %w", n, errno)
+		}
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	data := [2]unix.CapUserData{{Effective: mask, Permitted: mask}}
+	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)), 0); errno != 0 {
+		return fmt.Errorf("cannot leave the other capabilities: %w", errno)
+	}
+	return nil
 }
 
 func loopback() error {
@@ -218,6 +250,32 @@ func (r *run) killAfter(d time.Duration) bool {
 		_ = r.cmd.Process.Kill() // It may end just now.
 		<-r.done
 		return true
+	}
+}
+
+// stopAfter a while, as a container is stopped: its first process is asked to end. It
+// is false if the box ended before.
+func (r *run) stopAfter(t *testing.T, d time.Duration) bool {
+	t.Helper()
+	select {
+	case <-r.done:
+		return false
+	case <-time.After(d):
+	}
+	_ = r.cmd.Process.Signal(syscall.SIGTERM) // It may end just now.
+	r.endsByItself(t)
+	return true
+}
+
+// endsByItself in a time in which it has nothing left to wait for.
+func (r *run) endsByItself(t *testing.T) {
+	t.Helper()
+	select {
+	case <-r.done:
+	case <-time.After(2 * time.Minute):
+		_ = r.cmd.Process.Kill()
+		<-r.done
+		t.Fatalf("It does not end by itself:\n%s", r.out)
 	}
 }
 

@@ -100,6 +100,47 @@ func TestRealKilledAtEachMoment(t *testing.T) {
 	b.isWhole(t, password)
 }
 
+// TestRealAsRoot has a folder of the node, where the image's entrypoint leaves root for the
+// server's account and cannot be killed any more: what goes wrong is said, and who is
+// told to stop stops.
+func TestRealAsRoot(t *testing.T) {
+	const password = "secret"
+	b := newBox(t)
+	b.Env, b.AsRoot = []string{quick}, true
+	must(t, os.Lchown(b.Volume, 0, 0))
+	begin := time.Now()
+	b.initialize(t, password)
+	whole := time.Since(begin)
+	b.serve(t, password, "SELECT 1")
+	data := filepath.Join(b.Volume, v1.DataDirectory)
+	again := func() {
+		must(t, errors.Join(os.RemoveAll(data), os.Remove(filepath.Join(b.Volume, ".restored.json"))))
+		b.Serve, b.Initialize = nil, &initialization{Allowed: true, Password: password}
+	}
+
+	again()
+	b.Scripts = t.TempDir()
+	must(t, os.WriteFile(filepath.Join(b.Scripts, "1.sql"), []byte("INSTALL COMPONENT 'file://component_validate_password';\n"), 0o644))
+	r := b.begin(t)
+	r.endsByItself(t)
+	if out, err := r.end(); err == nil || !strings.Contains(out, "error 1819") {
+		t.Errorf("want the refusal said, got %v\n%s", err, out)
+	}
+
+	b.Scripts = ""
+	stopped := 0
+	for n := range 3 {
+		if b.begin(t).stopAfter(t, whole*time.Duration(n+1)/4) {
+			stopped++
+		}
+	}
+	if stopped == 0 {
+		t.Error("It was told to stop at no moment")
+	}
+	b.initialize(t, password)
+	b.serve(t, password, "SELECT 1")
+}
+
 func (b box) isWhole(t *testing.T, password string) {
 	t.Helper()
 	if out := b.serve(t, password, "SELECT CONVERT_TZ('2026-07-01 12:00:00', 'UTC', 'Europe/Berlin'); SHOW DATABASES LIKE 'app'"); out != "2026-07-01 14:00:00\napp" {
