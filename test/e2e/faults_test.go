@@ -47,7 +47,7 @@ func TestBackupPVFull(t *testing.T) {
 }
 
 // TestDamagedBackup: nothing starts from an archive that is not what was proven, nor over somebody else's files.
-func TestDamagedBackup(t *testing.T) {
+func TestDamagedBackup(t *testing.T) { //nolint:tparallel // One server, damaged in this order.
 	t.Parallel()
 	s := newServer(t, classComposition)
 	before := s.begin(t)
@@ -65,7 +65,7 @@ func TestDamagedBackup(t *testing.T) {
 	s.create(t)
 	last := s.restoreFails(t, "", "is damaged")
 	whole := "cp --preserve /data/" + path.Base(archive) + " " + archive + "; cp --preserve /data/manifest.json " + manifest
-	t.Run("OtherDamage", func(t *testing.T) { //nolint:paralleltest // It is the server's of the test around it.
+	t.Run("OtherDamage", func(t *testing.T) {
 		repeats(t, "TestDamage, TestMissingManifest and TestRestoreRefuses have each")
 		for _, damage := range []struct{ how, says string }{
 			{"truncate --size=-1 " + archive, "is damaged"},
