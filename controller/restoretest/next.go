@@ -210,13 +210,11 @@ func (s *State) isOwn() bool {
 
 // beginTest, if it can be tried and it is its turn.
 func beginTest(s *State) Step {
-	if s.restoreTest() != nil {
-		return Step{Action: Start, After: soon} // It has its turn.
-	}
 	if why := whyImpossible(s); why != "" {
 		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, why)
 	}
 	switch awaited := s.Home.XR != nil; {
+	case s.restoreTest() != nil: // It has its turn.
 	case !awaited && s.AtOnce == 0:
 		return Step{Action: Rest} // The platform does not want it.
 	case !s.Others.mayRun(s.Record.Spec.Instance.Namespace, awaited, s.AtOnce):

@@ -151,6 +151,7 @@ func TestNext(t *testing.T) {
 		"DeletedTurn":         {reason: "Then its turn ends, and the record can go.", state: proven(deleted, turn("job")), want: EndTurn},
 		"DeletedNoJob":        {reason: "A turn that never came to a Job ends too.", state: proven(deleted, turn("")), want: EndTurn},
 		"DeletedRequired":     {reason: "Its life holds the record, and waits for the verdict.", state: proven(dying, required, deleted), want: Start},
+		"TurnInVain":          {reason: "What the Job needs went before it was made: who waits has its turn.", state: proven(turn(""), func(s *State) { s.Volume = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "not there"},
 		"Turn":                {reason: "A machine full of servers helps nobody.", state: proven(busy([]string{"a", "b"}, nil)), want: Wait},
 		"TurnInNamespace":     {reason: "A namespace has one, and leaves the others to others.", state: proven(busy([]string{"default"}, nil)), want: Wait},
 		"TurnElsewhere":       {reason: "One is left.", state: proven(busy([]string{"a"}, nil)), want: Start},
