@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -47,7 +48,7 @@ func backedUp(namespace, name string) []client.Object {
 type tester struct {
 	*RestoreTests
 
-	kube client.Client
+	kube client.WithWatch
 }
 
 func newTester(t *testing.T, namespaces []string, objects ...client.Object) *tester {
@@ -216,6 +217,23 @@ func TestTurnAfterCrash(t *testing.T) {
 	}
 }
 
+// TestTurnIsRefused: where a quota or a policy refuses the Job, the turn is another's, and the record says why.
+func TestTurnIsRefused(t *testing.T) {
+	v := newTester(t, []string{"a"}, backedUp("a", "one")...)
+	v.perform.Client = interceptor.NewClient(v.kube, interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			return kerrors.NewForbidden(batchv1.Resource("jobs"), o.GetName(), errors.New("exceeded quota: none"))
+		},
+	})
+	if v.try(t, "a", "one") != nil {
+		t.Error("it holds its turn")
+	}
+	c := v.record(t, "a", "one").Status.Conditions
+	if len(c) != 1 || c[0].Status != metav1.ConditionUnknown || !strings.Contains(c[0].Message, "exceeded quota: none") {
+		t.Errorf("The record says %+v", c)
+	}
+}
+
 // TestTurnWithoutKind: where the XRD was uninstalled, with the instances, a test that had begun ends, and a verdict that was
 // not good is looked at no more.
 func TestTurnWithoutKind(t *testing.T) {
@@ -224,7 +242,7 @@ func TestTurnWithoutKind(t *testing.T) {
 	if j == nil {
 		t.Fatal("it has no turn")
 	}
-	uninstalled := interceptor.NewClient(v.kube.(client.WithWatch), interceptor.Funcs{
+	uninstalled := interceptor.NewClient(v.kube, interceptor.Funcs{
 		List: func(ctx context.Context, k client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
 			if gvk := l.GetObjectKind().GroupVersionKind(); strings.HasPrefix(gvk.Kind, instance.XRKind.Kind) {
 				return &meta.NoKindMatchError{GroupKind: gvk.GroupKind()}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,8 +51,13 @@ func (p *Performer) startTest(ctx context.Context, s *State) error {
 		}
 	}
 	j := newJob(s, p.AgentImage)
-	if err := p.Client.Create(ctx, j); err != nil {
-		return client.IgnoreAlreadyExists(err) // The next look tells whose that is.
+	switch err := p.Client.Create(ctx, j); {
+	case kerrors.IsAlreadyExists(err):
+		return nil // The next look tells whose that is.
+	case kerrors.IsForbidden(err), kerrors.IsInvalid(err): // By a quota or a policy. Others wait for the turn.
+		return p.writeVerdict(ctx, s, concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, "its Job is refused: "+v1.PrintableText(err.Error(), v1.MaxForeignText)).Verdict)
+	case err != nil:
+		return err
 	}
 	return p.nameTest(ctx, s, j.UID)
 }
