@@ -37,6 +37,9 @@ func TestDeleteBeforeTheServerStarted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name == "AtOnce" {
+				repeats(t, "CompositeExists and ImageIsMissing are deleted later")
+			}
 			composition := classComposition
 			if c.hostPath {
 				composition = hostPathComposition(t, nil)

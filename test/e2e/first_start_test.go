@@ -23,6 +23,9 @@ func TestFirstStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if len(kills) == 0 {
+				repeats(t, "Killed ends as well")
+			}
 			s := newServer(t, classComposition)
 			s.password = "it's \"no\" `$HOME`; -- # %s\\"
 			s.spec["password"] = s.password

@@ -165,6 +165,7 @@ func TestClientNeverFails(t *testing.T) {
 // TestPasswordSources: by field, by Secret, while the server is down, and after a restore.
 func TestPasswordSources(t *testing.T) {
 	t.Parallel()
+	repeats(t, "TestClientNeverFails has the field, TestPasswordSecretIsWrong the Secret, and TestCreateAgainDifferently another one than the backup's")
 	s := newServer(t, classComposition)
 	s.spec["password"], s.password = oddPasswords[0], oddPasswords[0]
 	before := s.begin(t)

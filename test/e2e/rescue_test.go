@@ -116,6 +116,7 @@ func takeFinalizers(t *testing.T, objects ...client.Object) {
 // does then. The next claim of the name gets the data all the same.
 func TestSupersededComposite(t *testing.T) {
 	t.Parallel()
+	repeats(t, "TestNext deletes an XR that no claim will have, and the cells of TestMatrix have what comes then")
 	s := newServer(t, classComposition)
 	before := s.begin(t)
 	s.takeClaim(t)
@@ -147,7 +148,7 @@ func (s *server) takeClaim(t *testing.T) {
 // TestDeletedNamespaceOfComposite: an XR whose claim somebody took from it does not keep a namespace that is deleted.
 func TestDeletedNamespaceOfComposite(t *testing.T) {
 	t.Parallel()
-	repeats(t, "TestSupersededComposite takes the claim, and the cells of TestMatrix delete namespaces")
+	repeats(t, "TestNext deletes an XR that no claim will have, and the cells of TestMatrix delete namespaces")
 	s := newServer(t, classComposition)
 	s.begin(t)
 	s.takeClaim(t)
