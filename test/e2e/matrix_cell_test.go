@@ -107,8 +107,12 @@ func pairs(t *testing.T) []*cell {
 		}
 	}
 	for _, f := range faults {
-		if _, whole := onlyInWhole[f]; seen[f] == whole {
+		where, whole := onlyInWhole[f]
+		if seen[f] == whole {
 			t.Errorf("a short run has either a cell of it or a reason why not: %s", f.name)
+		}
+		if whole {
+			t.Logf("make matrix has %q; here, %s", f.name, where)
 		}
 	}
 	return all

@@ -14,8 +14,8 @@ import (
 const usually = 8
 
 // TestMatrix deletes servers in each way there is, with something going wrong in the middle, and sees that every row that
-// was acknowledged comes back. It runs a few cells, which have each way and each fault in them; all of them where MATRIX
-// names a folder, which gets their results and logs. A run that was stopped goes on from it, with the cells that have not
+// was acknowledged comes back. It runs a few cells, those of pairs; all of them where MATRIX names a folder, which gets
+// their results and logs. A run that was stopped goes on from it, with the cells that have not
 // passed with the tree that there is. AT_ONCE is the number of them that run beside each other.
 //
 // It shares the cluster with no other test: some of it is done to the whole cluster.
