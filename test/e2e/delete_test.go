@@ -89,11 +89,8 @@ func (s *server) bound(t *testing.T) {
 // TestDeleteDuringTheFirstStart deletes while the server makes its system tables. Half of them are no backup.
 func TestDeleteDuringTheFirstStart(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, composition string) {
+	onEach(t, map[string]string{onClass: "HostPath has a server of another account than its agent's, which is harder to stop"}, func(t *testing.T, composition string) {
 		t.Helper()
-		if composition == classComposition {
-			repeats(t, "HostPath has a server of another account than its agent's, which is harder to stop")
-		}
 		s := newServer(t, composition)
 		s.create(t)
 		s.pods(t, "server", beganToInitialize)

@@ -244,14 +244,11 @@ func (s *server) findNamespace(t *testing.T) {
 // team says that it may. Then everything comes back, on the very volume, as if the namespace had never been gone.
 func TestNamespaceComesBack(t *testing.T) {
 	t.Parallel()
-	onBoth(t, namespaceComesBack)
+	onEach(t, map[string]string{onHostPath: "TestEverythingComesBack has that Composition"}, namespaceComesBack)
 }
 
 func namespaceComesBack(t *testing.T, composition string) {
 	t.Helper()
-	if composition != classComposition {
-		repeats(t, "TestEverythingComesBack has that Composition")
-	}
 	allowing := copyOfComposition(t, composition, map[string]any{"namespaceReuse": "Allow"})
 	s := newServer(t, composition)
 	before := s.begin(t)

@@ -17,11 +17,8 @@ import (
 func TestRestorable(t *testing.T) {
 	t.Parallel()
 	strangers(t)
-	onBoth(t, func(t *testing.T, composition string) {
+	onEach(t, map[string]string{onHostPath: "TestEverythingComesBack has that Composition"}, func(t *testing.T, composition string) {
 		t.Helper()
-		if composition != classComposition {
-			repeats(t, "TestEverythingComesBack has that Composition")
-		}
 		s := newServer(t, composition)
 		before := s.begin(t)
 		s.delete(t)

@@ -67,14 +67,30 @@ func copyOfComposition(t *testing.T, name string, input map[string]any) string {
 // onBoth Compositions, side by side.
 func onBoth(t *testing.T, run func(t *testing.T, composition string)) {
 	t.Helper()
-	t.Run("StorageClass", func(t *testing.T) {
-		t.Parallel()
-		run(t, classComposition)
-	})
-	t.Run("HostPath", func(t *testing.T) {
-		t.Parallel()
-		run(t, hostPathComposition(t, nil))
-	})
+	onEach(t, nil, run)
+}
+
+// Names of the tests on the two Compositions.
+const (
+	onClass    = "StorageClass"
+	onHostPath = "HostPath"
+)
+
+// onEach Composition a test runs. One that repeats the other runs where ALL is set, as repeats says: where has the reason.
+func onEach(t *testing.T, where map[string]string, run func(t *testing.T, composition string)) {
+	t.Helper()
+	for name, composition := range map[string]func(*testing.T) string{
+		onClass:    func(*testing.T) string { return classComposition },
+		onHostPath: func(t *testing.T) string { t.Helper(); return hostPathComposition(t, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if why := where[name]; why != "" {
+				repeats(t, why)
+			}
+			run(t, composition(t))
+		})
+	}
 }
 
 // A server is a claim, and a pod from which it is asked.

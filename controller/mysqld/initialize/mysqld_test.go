@@ -82,7 +82,7 @@ func TestRealKilledAtEachMoment(t *testing.T) {
 	for n := range moments {
 		b.Initialize = &initialization{Allowed: true, Password: password}
 		if _, err := os.Stat(data); err == nil {
-			must(t, errors.Join(os.RemoveAll(data), os.Remove(filepath.Join(b.Volume, ".restored.json"))))
+			b.removeData(t)
 		}
 		if b.begin(t).killAfter(whole * time.Duration(n+1) / time.Duration(moments)) {
 			killed++
@@ -112,14 +112,9 @@ func TestRealAsRoot(t *testing.T) {
 	b.initialize(t, password)
 	whole := time.Since(begin)
 	b.serve(t, password, "SELECT 1")
-	data := filepath.Join(b.Volume, v1.DataDirectory)
-	again := func() {
-		must(t, errors.Join(os.RemoveAll(data), os.Remove(filepath.Join(b.Volume, ".restored.json"))))
-		b.Serve, b.Initialize = nil, &initialization{Allowed: true, Password: password}
-	}
 
-	again()
-	b.Scripts = t.TempDir()
+	b.removeData(t)
+	b.Initialize, b.Scripts = &initialization{Allowed: true, Password: password}, t.TempDir()
 	must(t, os.WriteFile(filepath.Join(b.Scripts, "1.sql"), []byte("INSTALL COMPONENT 'file://component_validate_password';\n"), 0o644))
 	r := b.begin(t)
 	r.endsByItself(t)
@@ -139,6 +134,12 @@ func TestRealAsRoot(t *testing.T) {
 	}
 	b.initialize(t, password)
 	b.serve(t, password, "SELECT 1")
+}
+
+// removeData and the marker beside it, as if there had been no first start.
+func (b box) removeData(t *testing.T) {
+	t.Helper()
+	must(t, errors.Join(os.RemoveAll(filepath.Join(b.Volume, v1.DataDirectory)), os.Remove(filepath.Join(b.Volume, ".restored.json"))))
 }
 
 func (b box) isWhole(t *testing.T, password string) {
