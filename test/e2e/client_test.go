@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // query the server as a client of its Service would. The password goes in by a file, never on a command line.
@@ -27,7 +30,7 @@ func (s *server) mustQuery(t *testing.T, statement string) string {
 	t.Helper()
 	var out string
 	var refused error
-	eventually(t, "a connection", func(ctx context.Context) error {
+	eventuallyWith(t, pauseInAPod, "a connection", func(ctx context.Context) error {
 		var err error
 		if out, err = s.query(ctx, s.password, statement); err == nil || !notConnected(err) {
 			refused = err
@@ -52,6 +55,23 @@ func notConnected(err error) bool {
 	return strings.Contains(err.Error(), "ERROR 2013") && strings.Contains(err.Error(), "reading ")
 }
 
+// hasEndpoint is a complaint as long as no connection to the Service can reach a server, whatever that would answer: to
+// ask it then would cost a program in a pod each time.
+func (s *server) hasEndpoint(ctx context.Context) error {
+	l := &discoveryv1.EndpointSliceList{}
+	if err := suite.kube.List(ctx, l, client.InNamespace(s.namespace), client.MatchingLabels{discoveryv1.LabelServiceName: s.name}); err != nil {
+		return err
+	}
+	for _, slice := range l.Items {
+		for _, e := range slice.Endpoints {
+			if e.Conditions.Serving == nil || *e.Conditions.Serving {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("no server is behind Service %s", s.name)
+}
+
 // firstAnswer waits until the server answers at all. Whatever it answers then must be right: nobody may see a server
 // that is not restored yet.
 func (s *server) firstAnswer(t *testing.T, statement string) string {
@@ -59,7 +79,10 @@ func (s *server) firstAnswer(t *testing.T, statement string) string {
 	var out string
 	var wrong error
 	eventually(t, "the server", func(ctx context.Context) error {
-		var err error
+		err := s.hasEndpoint(ctx)
+		if err != nil {
+			return fmt.Errorf("%w; the claim says %s", err, s.message(ctx))
+		}
 		out, err = s.query(ctx, s.password, statement)
 		if err == nil {
 			return nil
@@ -112,7 +135,7 @@ func (s *server) session(t *testing.T) {
 func (s *server) changePassword(t *testing.T, password string) {
 	t.Helper()
 	s.set(t, map[string]any{"password": password})
-	eventually(t, "the new password", func(ctx context.Context) error {
+	eventuallyWith(t, pauseInAPod, "the new password", func(ctx context.Context) error {
 		_, err := s.query(ctx, password, "SELECT 1")
 		return err
 	})
@@ -123,7 +146,7 @@ func (s *server) changePassword(t *testing.T, password string) {
 // refused is the password, in the end.
 func (s *server) refused(t *testing.T, password string) {
 	t.Helper()
-	eventually(t, "the old password's end", func(ctx context.Context) error {
+	eventuallyWith(t, pauseInAPod, "the old password's end", func(ctx context.Context) error {
 		_, err := s.query(ctx, password, "SELECT 1")
 		if err == nil {
 			return errors.New("it is still accepted")

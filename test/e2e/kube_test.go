@@ -28,18 +28,32 @@ const toolbox = "mysql:9.7"
 // patience is how long anything may take before it counts as broken. It is no measurement: see make bench.
 const patience = 8 * time.Minute
 
+// Pauses between two tries of a check, and of one that starts a program in a pod, which costs the machine more than all
+// else that waits.
+const (
+	pause       = 200 * time.Millisecond
+	pauseInAPod = time.Second
+)
+
 // eventually waits until a check has no complaint.
 func eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
+	eventuallyWith(t, pause, what, check)
+}
+
+func eventuallyWith(t *testing.T, pause time.Duration, what string, check func(context.Context) error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience) // It also serves cleanups.
 	defer cancel()
-	if err := poll(ctx, func() error { return check(ctx) }); err != nil {
+	if err := pollWith(ctx, pause, func() error { return check(ctx) }); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 }
 
 // poll returns the last complaint when the time is over.
-func poll(ctx context.Context, check func() error) error {
+func poll(ctx context.Context, check func() error) error { return pollWith(ctx, pause, check) }
+
+func pollWith(ctx context.Context, pause time.Duration, check func() error) error {
 	for {
 		err := check()
 		if err == nil {
@@ -48,7 +62,7 @@ func poll(ctx context.Context, check func() error) error {
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

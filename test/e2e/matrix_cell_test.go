@@ -81,7 +81,7 @@ func pairs(t *testing.T) []*cell {
 		fault *fault
 		ways  []*way
 	}{
-		{faultFull, []*way{byNamespace}}, // It takes longest, and the others run beside it.
+		{faultFull, []*way{byNamespace}}, // It takes longest.
 		{noFault, []*way{byDeployment, byPackage, byFunction, byPVC}},
 		{faultKilled, []*way{byClaim}},
 		{faultAPIServer, []*way{byReplace}},

@@ -14,12 +14,45 @@ import (
 const usually = 8
 
 // TestMatrix deletes servers in each way there is, with something going wrong in the middle, and sees that every row that
-// was acknowledged comes back. It runs a few cells, those of pairs; all of them where MATRIX names a folder, which gets
-// their results and logs. A run that was stopped goes on from it, with the cells that have not
-// passed with the tree that there is. AT_ONCE is the number of them that run beside each other.
+// was acknowledged comes back. It runs a few cells, those of pairs that do something to the whole cluster; all of them
+// where MATRIX names a folder, which gets their results and logs. A run that was stopped goes on from it, with the cells
+// that have not passed with the tree that there is. AT_ONCE is the number of them that run beside each other.
 //
-// It shares the cluster with no other test: some of it is done to the whole cluster.
+// It shares the cluster with no other test.
 func TestMatrix(t *testing.T) {
+	m := newMatrix(t)
+	if m.folder == "" {
+		m.run(t, slices.DeleteFunc(pairs(t), func(c *cell) bool { return c.shares() == "" }))
+		return
+	}
+	m.read(t)
+	t.Cleanup(func() { t.Log(m.summary()) })
+	m.run(t, slices.DeleteFunc(every(), func(c *cell) bool {
+		if why := c.senseless(); why != "" {
+			m.senseless(t, c, why)
+			return true
+		}
+		return m.passed(c)
+	}))
+}
+
+// TestCells are those of a short run of the matrix that have only to do with themselves, beside all other tests.
+func TestCells(t *testing.T) {
+	t.Parallel()
+	m := newMatrix(t)
+	for _, c := range slices.DeleteFunc(pairs(t), func(c *cell) bool { return c.shares() != "" }) {
+		t.Run(c.way.name+"/"+c.fault.name, func(t *testing.T) {
+			t.Parallel()
+			c.host, c.meeting = m.host, newMeeting([]*cell{c})
+			defer c.meeting.leave(c)
+			c.run(t, "")
+		})
+	}
+}
+
+// newMatrix for one test, in which XRs may be deleted in the foreground.
+func newMatrix(t *testing.T) *matrix {
+	t.Helper()
 	m := &matrix{notes: notes{folder: os.Getenv("MATRIX")}, atOnce: usually, host: findHost(t)}
 	if n := os.Getenv("AT_ONCE"); n != "" {
 		var err error
@@ -29,25 +62,8 @@ func TestMatrix(t *testing.T) {
 	}
 	dir := t.TempDir()
 	m.host.fastController = sync.OnceValues(func() (string, error) { return controllerWithFastClock(t.Context(), dir) })
-	cells := pairs(t)
-	if m.folder != "" {
-		cells = every()
-		m.read(t)
-	}
-	t.Cleanup(func() { t.Log(m.summary()) })
 	foregroundIsAllowed(t)
-	cells = slices.DeleteFunc(cells, func(c *cell) bool {
-		if why := c.senseless(); why != "" {
-			m.senseless(t, c, why)
-			return true
-		}
-		return m.passed(c)
-	})
-	if slices.ContainsFunc(cells, func(c *cell) bool { return c.fault == faultClock }) {
-		go m.host.fastController()                           //nolint:errcheck // The cells that need it ask again, and hear of it.
-		t.Cleanup(func() { _, _ = m.host.fastController() }) // It uses the folder until it has ended.
-	}
-	m.run(t, cells)
+	return m
 }
 
 // A matrix of ways to delete and faults.
@@ -61,6 +77,10 @@ type matrix struct {
 // run cells: those that do a thing to the whole cluster with those that do the same, the others as they come.
 func (m *matrix) run(t *testing.T, cells []*cell) {
 	t.Helper()
+	if slices.ContainsFunc(cells, func(c *cell) bool { return c.fault == faultClock }) {
+		go m.host.fastController()                           //nolint:errcheck // The cells that need it ask again, and hear of it.
+		t.Cleanup(func() { _, _ = m.host.fastController() }) // It uses the folder until it has ended.
+	}
 	var alone []*cell
 	for len(cells) > 0 {
 		shares := cells[0].shares()

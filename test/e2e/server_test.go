@@ -381,6 +381,7 @@ func (s *server) look(ctx context.Context) string {
 		{"get", "mysql", s.name, "--namespace", s.namespace, "--output", "yaml"},
 		{"get", "xmysql,mysqlbackup,pv", "--output", "wide"},
 		{"get", "xmysql", "--selector", "crossplane.io/claim-namespace=" + s.namespace, "--output", "yaml"},
+		{"logs", "--namespace", s.namespace, "--selector", "app.kubernetes.io/component", "--all-containers", "--prefix", "--ignore-errors", "--tail", "40"},
 		{"logs", "--namespace", "crossplane-mysql-system", "deployment/crossplane-mysql", "--tail", "60"},
 	} {
 		out, err := kubectl(ctx, args...)
