@@ -41,16 +41,19 @@ func Find(t *testing.T) Root {
 	}
 }
 
-// Client is the command of a program. It ends by itself or its caller ends it.
+// Client is the command of a program. It ends by itself, its caller ends it, or the kernel does
+// where the test was killed.
 func (r Root) Client(program string, args ...string) *exec.Cmd {
-	return exec.Command(r.loader, append([]string{"--library-path", r.libraries, filepath.Join(r.Path, program)}, args...)...) //nolint:gosec,noctx // Test data, and the caller ends it.
+	cmd := exec.Command(r.loader, append([]string{"--library-path", r.libraries, filepath.Join(r.Path, program)}, args...)...) //nolint:gosec,noctx // Test data, and the caller ends it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
 }
 
 // Command is the same as the User: a server does not run as root.
 func (r Root) Command(program string, args ...string) *exec.Cmd {
 	cmd := r.Client(program, args...)
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: User, Gid: User}}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: User, Gid: User}
 	}
 	return cmd
 }
