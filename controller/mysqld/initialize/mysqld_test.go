@@ -118,7 +118,7 @@ func TestRealAsRoot(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(b.Scripts, "1.sql"), []byte("INSTALL COMPONENT 'file://component_validate_password';\n"), 0o644))
 	r := b.begin(t)
 	r.endsByItself(t)
-	if out, err := r.end(); err == nil || !strings.Contains(out, "error 1819") {
+	if out, err := r.end(); err == nil || !strings.Contains(out, "(validate_password) do not allow the wanted one: choose another") {
 		t.Errorf("want the refusal said, got %v\n%s", err, out)
 	}
 

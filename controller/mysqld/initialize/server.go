@@ -138,8 +138,10 @@ func (s *server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "unix", s.socket)
 }
 
+// sql of a server that has just been started, beside others maybe: a first start that gives
+// up begins anew, and takes longer than any answer.
 func (s *server) sql() sql.Server {
-	return sql.Server{Address: "localhost", Dial: s.dial, Hidden: []sql.Password{s.generated}}
+	return sql.Server{Address: "localhost", Dial: s.dial, Hidden: []sql.Password{s.generated}, Times: &sql.Times{Handshake: answerTime, Session: answerTime}}
 }
 
 // takeOver the server: the wanted password becomes the only one, and the server is
@@ -161,7 +163,10 @@ func (s *server) takeOver(ctx context.Context, wanted sql.Password) (string, err
 	if err != nil {
 		return "", err
 	}
-	if err := session.SetPassword(ctx, accounts, wanted, false); err != nil {
+	switch err := session.SetPassword(ctx, accounts, wanted, false); {
+	case sql.IsAgainstPolicy(err):
+		return "", fmt.Errorf("the new server's rules for passwords (validate_password) do not allow the wanted one: choose another, in spec.password or in the Secret: %w", err)
+	case err != nil:
 		return "", err
 	}
 	if err := s.checkPassword(ctx, wanted); err != nil {

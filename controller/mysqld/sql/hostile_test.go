@@ -54,7 +54,7 @@ func stage(t *testing.T, play func(net.Conn)) (s Server, read *atomic.Int64) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		return countedConn{c, read}, err
 	}
-	return Server{Address: l.Addr().String(), Dial: dial, times: &times{handshake: time.Minute, session: 2 * time.Minute}}, read
+	return Server{Address: l.Addr().String(), Dial: dial, Times: &Times{Handshake: time.Minute, Session: 2 * time.Minute}}, read
 }
 
 const secret = Password("correct horse")
@@ -76,15 +76,16 @@ func session(ctx context.Context, s Server) error {
 // TestHostileServer: none ends the program, none sends more than its share, none
 // is heard for longer than its time, and none says what it should not.
 func TestHostileServer(t *testing.T) {
-	unreachable, misbehaves := IsUnreachable, IsMisbehaviour
+	misbehaves := IsMisbehaviour
+	slow := func(err error) bool { return errors.Is(err, ErrSlow) && IsUnreachable(err) }
 	own := func(err error) bool { return is(err, 1045, 1105) }
 	cases := map[string]struct {
 		reason string
 		is     func(error) bool
 		most   int64
 	}{
-		"silent":      {"It says nothing.", unreachable, 0},
-		"drip":        {"Its greeting would take two minutes.", unreachable, 100},
+		"silent":      {"It says nothing.", slow, 0},
+		"drip":        {"Its greeting would take two minutes.", slow, 100},
 		"flood":       {"The first packet is longer than any.", misbehaves, headerLength},
 		"short":       {"The driver would read past the end of its greeting.", misbehaves, 16},
 		"text":        {"A text of megabytes is none of an error.", misbehaves, headerLength},
@@ -96,7 +97,7 @@ func TestHostileServer(t *testing.T) {
 		"columns":     {"The driver would make room for them.", misbehaves, 4000},
 		"rows":        {"They have no end.", misbehaves, maxBytes},
 		"results":     {"They have no end.", misbehaves, 4000},
-		"dreamer":     {"It answers nothing after the login.", unreachable, 4000},
+		"dreamer":     {"It answers nothing after the login.", slow, 4000},
 	}
 	for _, trick := range hostile.Tricks() {
 		tc, ok := cases[trick.Name]
@@ -108,7 +109,7 @@ func TestHostileServer(t *testing.T) {
 			before := runtime.NumGoroutine()
 			s, read := stage(t, hostile.Server{Trick: trick}.Play)
 			if slices.Contains([]string{"silent", "drip", "dreamer"}, trick.Name) {
-				s.times = &times{handshake: time.Second, session: 2 * time.Second}
+				s.Times = &Times{Handshake: time.Second, Session: 2 * time.Second}
 			}
 			err := session(t.Context(), s)
 			if err == nil || !tc.is(err) || errors.Is(err, errPanic) {
@@ -234,7 +235,7 @@ func FuzzLogin(f *testing.F) {
 			_, _ = c.Read(make([]byte, 1<<16))    // It says something before that.
 			_ = c.SetDeadline(time.Now().Add(-1)) // And no more.
 		})
-		s.times = &times{handshake: time.Second, session: 2 * time.Second}
+		s.Times = &Times{Handshake: time.Second, Session: 2 * time.Second}
 		in, err := s.connect(t.Context(), secret)
 		if errors.Is(err, errPanic) {
 			t.Fatalf("the driver panics while it logs in, on %q", sent)

@@ -19,7 +19,7 @@ import (
 // Root is the account of the connection Secret.
 const Root = "root"
 
-// Times that a server has in all, however often it sends a byte: to let somebody
+// Times that a server has otherwise, in all, however often it sends a byte: to let somebody
 // in, and to answer all that a session asks.
 const (
 	handshakeTime = 5 * time.Second
@@ -42,12 +42,14 @@ type Server struct {
 	// login is hidden anyway.
 	Hidden []Password
 
-	// times of a server in tests.
-	times *times
+	// Times that it has; nil are those of a server that others should not have to
+	// wait for.
+	Times *Times
 }
 
-// times that a server has.
-type times struct{ handshake, session time.Duration }
+// Times of a server: Handshake until somebody is let in, and Session until all is
+// answered, from the same moment on.
+type Times struct{ Handshake, Session time.Duration }
 
 // Login as the user. The caller closes the session.
 func (s Server) Login(ctx context.Context, p Password) (*Session, error) {
@@ -75,19 +77,19 @@ func (s Server) Ping(ctx context.Context, p Password) error {
 
 func (s Server) connect(ctx context.Context, p Password) (*Session, error) {
 	const doing = "log in to the server"
-	given := times{handshakeTime, sessionTime}
-	if s.times != nil {
-		given = *s.times
+	given := Times{Handshake: handshakeTime, Session: sessionTime}
+	if s.Times != nil {
+		given = *s.Times
 	}
 	start := time.Now()
-	ctx, cancel := context.WithDeadline(ctx, start.Add(given.handshake))
+	ctx, cancel := context.WithDeadline(ctx, start.Add(given.Handshake))
 	defer cancel()
 	out := &Session{hidden: append([]Password{p}, s.Hidden...)}
 	raw, err := s.dial(ctx)
 	if err != nil {
 		return nil, out.wrap(err, doing)
 	}
-	g, forDriver := startGuard(raw, start.Add(given.handshake))
+	g, forDriver := startGuard(raw, start.Add(given.Handshake))
 	out.guard = g
 	err = out.protect(func() error {
 		connector, err := mysql.NewConnector(s.config(p, forDriver))
@@ -99,10 +101,11 @@ func (s Server) connect(ctx context.Context, p Password) (*Session, error) {
 		return err
 	})
 	if err != nil {
+		err = out.wrap(err, doing) // Before it is closed, which is another reason for its end.
 		out.Close()
-		return nil, out.wrap(err, doing)
+		return nil, err
 	}
-	g.extend(start.Add(given.session))
+	g.extend(start.Add(given.Session))
 	return out, nil
 }
 
