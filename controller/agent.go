@@ -33,7 +33,6 @@ type backupCommand struct {
 
 	SourceVersion string `help:"Version that the server gave as its own before it stopped, such as 8.4.6. Without it, what the data directory says of it."`
 	NeverServed   bool   `help:"No client ever reached the server: what a first start left that was cut short is nothing to back up."`
-	CleanShutdown string `default:"auto" enum:"auto,true,false" help:"How the server's process ended: true if it exited with 0, false if it was killed or nobody saw it end well, auto if nobody knows. InnoDB's files decide where they can (MySQL 8.0.30 and newer); false always makes the backup one for the same version only."`
 
 	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
 }
@@ -50,9 +49,6 @@ func (c *backupCommand) Run(ctx context.Context) error {
 		},
 		Volume: c.Volume, Directory: c.Directory, Archive: c.Archive,
 		Image: c.Image, Version: c.SourceVersion, NeverServed: c.NeverServed, Output: os.Stdout,
-	}
-	if c.CleanShutdown != "auto" {
-		b.Stopped = new(c.CleanShutdown == "true")
 	}
 	r, err := b.Run(ctx)
 	return writeReport(r, c.Report, err)

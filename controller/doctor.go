@@ -13,6 +13,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
 // Exit codes of the doctor.
@@ -63,7 +64,7 @@ func (c *doctorCommand) examineCluster(ctx context.Context) (*doctor.Report, err
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := newScheme()
+	scheme, err := instance.NewScheme()
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -37,7 +38,14 @@ type cli struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	k := kong.Parse(&cli{},
+	p := newParser(ctx, &cli{})
+	k, err := p.Parse(os.Args[1:])
+	p.FatalIfErrorf(err)
+	k.FatalIfErrorf(k.Run())
+}
+
+func newParser(ctx context.Context, into *cli) *kong.Kong {
+	return kong.Must(into,
 		kong.Name("controller"),
 		kong.Description("The companion of crossplane-mysql's composition function. It never deletes data that no proven backup holds."),
 		kong.Vars{
@@ -45,5 +53,4 @@ func main() {
 			"grace": rotate.DefaultGrace.String(), "settle": rotate.DefaultSettle.String(),
 		},
 		kong.BindTo(ctx, (*context.Context)(nil)))
-	k.FatalIfErrorf(k.Run())
 }

@@ -10,7 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 )
 
@@ -40,6 +43,62 @@ func run(t *testing.T, args ...string) (code int, output string) {
 		t.Fatal(err)
 	}
 	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// TestCommands: what Jobs say is what the program understands.
+func TestCommands(t *testing.T) {
+	i := v1.Instance{Kind: v1.KindDatabase, Namespace: "shop", Name: "orders", XR: "uid-1"}
+	u := agent.Unpacking{Archive: "/backup/one/data.tar.zst", Volume: "/data", SHA256: "abc", Version: "9.7.4", Clean: true}
+	told := unpacking{Archive: u.Archive, SHA256: "abc", SourceVersion: "9.7.4", SourceClean: true, TargetVersion: agent.VersionFile}
+	cases := map[string]struct {
+		command []string
+		program string
+		want    any
+		got     func(*cli) any
+	}{
+		"Backup": {
+			command: agent.Backup{
+				Volume: "/data", Archive: u.Archive, Record: "one", Image: "mysql:8.4", Instance: i, NamespaceUID: "uid-2", Version: "8.4.6", NeverServed: true,
+			}.Command(),
+			program: agent.Program,
+			want: backupCommand{
+				Volume: "/data", Directory: v1.DataDirectory, Archive: u.Archive, Record: "one", XR: "uid-1", Kind: v1.KindDatabase, Namespace: "shop",
+				NamespaceUID: "uid-2", Name: "orders", Image: "mysql:8.4", SourceVersion: "8.4.6", NeverServed: true, Report: archive.TerminationLog,
+			},
+			got: func(c *cli) any { return c.Backup },
+		},
+		"Restore": {
+			command: u.Restore(), program: agent.Program, got: func(c *cli) any { return c.Restore },
+			want: restoreCommand{unpacking: told, Volume: "/data", Directory: v1.DataDirectory, Report: archive.TerminationLog},
+		},
+		"Unpack": {
+			command: u.Unpack(), program: agent.Program, got: func(c *cli) any { return c.Unpack },
+			want: unpackCommand{unpacking: told, Volume: "/data", Report: archive.TerminationLog},
+		},
+		"Initialize": {
+			command: agent.Initialize("/data", "/secret", "/sockets"), program: agent.CopiedProgram, got: func(c *cli) any { return c.Initialize },
+			want: initializeCommand{Volume: "/data", Directory: v1.DataDirectory, Secret: "/secret", Sockets: "/sockets", Report: archive.TerminationLog},
+		},
+		"BootCheck": {
+			command: agent.BootCheck("/copy"), program: agent.CopiedProgram, got: func(c *cli) any { return c.Bootcheck },
+			want: bootCheckCommand{Folder: "/copy", Directory: v1.DataDirectory, Report: archive.TerminationLog},
+		},
+		"Wipe":    {command: agent.Wipe("/data"), program: agent.Program, got: func(c *cli) any { return c.Wipe }, want: wipeCommand{Volume: "/data"}},
+		"Prune":   {command: agent.Prune("/backup", "one", "two"), program: agent.Program, got: func(c *cli) any { return c.Prune }, want: pruneCommand{Volume: "/backup", Folder: []string{"one", "two"}}},
+		"Install": {command: agent.ToolsContainer("x").Command, program: agent.Program, got: func(c *cli) any { return c.Install }, want: installCommand{To: agent.CopiedProgram}},
+		"Version": {command: agent.VersionContainer("x").Command, program: agent.CopiedProgram, got: func(c *cli) any { return c.VersionOfServer }, want: versionCommand{To: agent.VersionFile}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := &cli{}
+			if _, err := newParser(t.Context(), c).Parse(tc.command[1:]); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, tc.got(c), cmp.AllowUnexported(restoreCommand{}, unpackCommand{})); diff != "" || tc.command[0] != tc.program {
+				t.Errorf("%s\n-want, +got:\n%s", tc.command[0], diff)
+			}
+		})
+	}
 }
 
 // TestRoundTrip runs the commands with the flags that the Jobs give them.

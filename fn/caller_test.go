@@ -22,7 +22,7 @@ import (
 )
 
 // A caller does what Crossplane does: it calls the function again and again with
-// what it needs, until its needs are stable.
+// what it requires, until its requirements are stable.
 type caller struct {
 	xr       map[string]any
 	input    map[string]any
@@ -107,7 +107,7 @@ func (c *caller) request(tb testing.TB) *fnv1.RunFunctionRequest {
 	return req
 }
 
-// run the function until its needs are stable, and return the last response and
+// run the function until its requirements are stable, and return the last response and
 // the request that it answers.
 func (c *caller) run(tb testing.TB) (*fnv1.RunFunctionRequest, *fnv1.RunFunctionResponse) {
 	tb.Helper()
@@ -125,7 +125,7 @@ func (c *caller) run(tb testing.TB) (*fnv1.RunFunctionRequest, *fnv1.RunFunction
 		needs = rsp.GetRequirements()
 		c.answer(tb, req, needs)
 	}
-	tb.Fatal("the function's needs do not become stable")
+	tb.Fatal("the function's requirements do not become stable")
 	return nil, nil
 }
 

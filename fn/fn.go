@@ -61,7 +61,7 @@ func run(req *fnv1.RunFunctionRequest) (*compose.Output, error) {
 
 // refused is the response that says why an XR cannot be carried out. Crossplane
 // sets conditions that a Fatal response leaves out to Unknown: those that tell
-// how the server is go on as they were. The needs go on too, so that a change of
+// how the server is go on as they were. The requirements go on too, so that a change of
 // what was looked up runs the function again.
 func refused(req *fnv1.RunFunctionRequest, out *compose.Output, err error) *fnv1.RunFunctionResponse {
 	rsp := respond(req)
@@ -72,7 +72,7 @@ func refused(req *fnv1.RunFunctionRequest, out *compose.Output, err error) *fnv1
 	message := printable(err.Error())
 	rsp.Conditions = append(rsp.Conditions, condition(v1.ConditionAccepted, fnv1.Status_STATUS_CONDITION_FALSE, reason, message))
 	rsp.Conditions = append(rsp.Conditions, kept(req)...)
-	rsp.Requirements = requirements(req, out.Needs)
+	rsp.Requirements = requirements(req, out.Requirements)
 	// A Fatal result is an event of the XR alone, and ends the list.
 	rsp.Results = append(rsp.Results, warning(reason, message), &fnv1.Result{Severity: fnv1.Severity_SEVERITY_FATAL, Message: message, Target: fnv1.Target_TARGET_COMPOSITE.Enum()})
 	return rsp

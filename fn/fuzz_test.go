@@ -19,7 +19,7 @@ import (
 var fuzzed = []string{"fresh-instance", "running", "restore-before", "restore-during", "restore-after", "restore-failed", "backup-unfinished", "backup-failed", "hostpath", "fenced", "restore-named", "volume-claim-vanished"}
 
 // FuzzRunFunction changes an example by arbitrary JSON, merged over the XR, the
-// observed resources and the answers, and drops some of them; drop has a bit for
+// observed and required resources, and drops some of them; drop has a bit for
 // each, in the order of their names.
 //
 //	go test ./fn -fuzz FuzzRunFunction -fuzztime 5m
@@ -99,7 +99,7 @@ func fuzzRequest(t *testing.T, base *fnv1.RunFunctionRequest, changes [3][]byte,
 	}
 	for _, key := range sorted(req.GetRequiredResources()) {
 		if items, ok := docs[2][key].([]any); ok {
-			req.RequiredResources[key] = fuzzAnswer(t, req.GetRequiredResources()[key], items)
+			req.RequiredResources[key] = fuzzRequired(t, req.GetRequiredResources()[key], items)
 		}
 		if drop&(1<<bit) != 0 {
 			delete(req.GetRequiredResources(), key)
@@ -109,8 +109,8 @@ func fuzzRequest(t *testing.T, base *fnv1.RunFunctionRequest, changes [3][]byte,
 	return req
 }
 
-// fuzzAnswer has the items, each merged over the one that was there.
-func fuzzAnswer(t *testing.T, was *fnv1.Resources, items []any) *fnv1.Resources {
+// fuzzRequired has the items, each merged over the one that was there.
+func fuzzRequired(t *testing.T, was *fnv1.Resources, items []any) *fnv1.Resources {
 	t.Helper()
 	out := &fnv1.Resources{}
 	for i, item := range items {
@@ -160,7 +160,7 @@ func mayNotStart(req *fnv1.RunFunctionRequest) string {
 	uid, _ := at(xr, "metadata", "uid").(string)
 	started := at(xr, "status", "started") == true || at(observed("deployment"), "metadata", "annotations", "otus.homework/started") == "started-"+uid
 	count, _ := at(observed("deployment"), "spec", "replicas").(float64)
-	latched, _ := at(xr, "status", "volume").(string)
+	noted, _ := at(xr, "status", "volume").(string)
 	_, volumeKnown := req.GetRequiredResources()["volume"]
 	_, volumeSeen := req.GetObserved().GetResources()["data-volume"]
 	switch {
@@ -168,7 +168,7 @@ func mayNotStart(req *fnv1.RunFunctionRequest) string {
 		return "it is fenced"
 	case started && count > 0:
 		return ""
-	case latched != "" && !volumeKnown && !volumeSeen:
+	case noted != "" && !volumeKnown && !volumeSeen:
 		return "its volume was not looked up"
 	case started:
 		return ""

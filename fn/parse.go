@@ -27,7 +27,7 @@ func parse(req *fnv1.RunFunctionRequest) (*compose.Input, error) {
 	if err := parseObserved(req.GetObserved().GetResources(), &in.Observed); err != nil {
 		return nil, err
 	}
-	return in, parseAnswers(req, &in.Answers)
+	return in, parseRequired(req, &in.Required)
 }
 
 // parseSettings strictly: a typing error in a Composition must not pass for a
@@ -134,8 +134,8 @@ func observed[T any](rs map[string]*fnv1.Resource, name, kind string, into **T, 
 	return errors.Wrapf(decodeOnly(r.GetResource(), *into, names), "cannot read the composed resource %q", name)
 }
 
-// parseAnswers of the cluster, in the field that the caller knows.
-func parseAnswers(req *fnv1.RunFunctionRequest, into *compose.Answers) error {
+// parseRequired of the cluster, in the field that the caller knows.
+func parseRequired(req *fnv1.RunFunctionRequest, into *compose.RequiredResources) error {
 	get := func(key string) (*fnv1.Resources, bool) {
 		if r, ok := req.GetRequiredResources()[key]; ok {
 			return r, true
@@ -143,22 +143,22 @@ func parseAnswers(req *fnv1.RunFunctionRequest, into *compose.Answers) error {
 		r, ok := req.GetExtraResources()[key] //nolint:staticcheck // Deprecated, and all that Crossplane 1 sends.
 		return r, ok
 	}
-	into.Existing = map[string]compose.Answer[metav1.PartialObjectMetadata]{}
+	into.Existing = map[string]compose.Required[metav1.PartialObjectMetadata]{}
 	for _, name := range compose.ResourceNames() {
-		a := compose.Answer[metav1.PartialObjectMetadata]{}
-		if err := answer(get, compose.NeedExisting+name, &a, "metadata.ownerReferences"); err != nil {
+		a := compose.Required[metav1.PartialObjectMetadata]{}
+		if err := readRequired(get, compose.RequiredExisting+name, &a, "metadata.ownerReferences"); err != nil {
 			return err
 		}
 		into.Existing[name] = a
 	}
 	return errors.Join(
-		answer(get, compose.NeedRecords, &into.Records, recordFields()...),
-		answer(get, compose.NeedNamed, &into.Named, recordFields()...),
-		answer(get, compose.NeedConnection, &into.Connection, "metadata.labels", "data"),
-		answer(get, compose.NeedPassword, &into.Password, "data"),
-		answer(get, compose.NeedNamespace, &into.Namespace, "metadata.uid"),
-		answer(get, compose.NeedClass, &into.Class, "allowVolumeExpansion"),
-		answer(get, compose.NeedVolume, &into.Volume, "spec.claimRef", "spec.storageClassName", "spec.capacity"),
+		readRequired(get, compose.RequiredRecords, &into.Records, recordFields()...),
+		readRequired(get, compose.RequiredNamed, &into.Named, recordFields()...),
+		readRequired(get, compose.RequiredConnection, &into.Connection, "metadata.labels", "data"),
+		readRequired(get, compose.RequiredPassword, &into.Password, "data"),
+		readRequired(get, compose.RequiredNamespace, &into.Namespace, "metadata.uid"),
+		readRequired(get, compose.RequiredClass, &into.Class, "allowVolumeExpansion"),
+		readRequired(get, compose.RequiredVolume, &into.Volume, "spec.claimRef", "spec.storageClassName", "spec.capacity"),
 	)
 }
 
@@ -167,7 +167,7 @@ func recordFields() []string {
 	return []string{"metadata.creationTimestamp", "metadata.deletionTimestamp", "status.phase", "spec"}
 }
 
-func answer[T any](get func(string) (*fnv1.Resources, bool), key string, into *compose.Answer[T], names ...string) error {
+func readRequired[T any](get func(string) (*fnv1.Resources, bool), key string, into *compose.Required[T], names ...string) error {
 	rs, ok := get(key)
 	if !ok {
 		return nil

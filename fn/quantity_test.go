@@ -74,8 +74,8 @@ func placedInObserved(name, kind string, path ...string) placed {
 	}}
 }
 
-// placedInAnswer of the cluster.
-func placedInAnswer(key string, path ...string) placed {
+// placedInRequired of the cluster.
+func placedInRequired(key string, path ...string) placed {
 	return placed{put: func(t *testing.T, req *fnv1.RunFunctionRequest, text string) {
 		t.Helper()
 		for _, item := range req.GetRequiredResources()[key].GetItems() {
@@ -104,8 +104,8 @@ func TestQuantityAttack(t *testing.T) {
 		"PlatformJob":      {example: "fresh-instance", placed: placedInInput("jobResources", "requests")},
 		"Claim":            {example: "running", placed: placedInObserved("data-claim", "PersistentVolumeClaim", "spec", "resources", "requests", "storage")},
 		"Volume":           {example: "hostpath", placed: placedInObserved("data-volume", "PersistentVolume", "spec", "capacity", "storage")},
-		"Latched":          {example: "running", placed: placedInAnswer("volume", "spec", "capacity", "storage")},
-		"Record":           {example: "restore-before", placed: placedInAnswer("records", "spec", "storageSize")},
+		"Noted":            {example: "running", placed: placedInRequired("volume", "spec", "capacity", "storage")},
+		"Record":           {example: "restore-before", placed: placedInRequired("records", "spec", "storageSize")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

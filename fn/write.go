@@ -46,7 +46,7 @@ func write(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *com
 			rsp.Results = append(rsp.Results, warning(c.Reason, c.Message))
 		}
 	}
-	rsp.Requirements = requirements(req, out.Needs)
+	rsp.Requirements = requirements(req, out.Requirements)
 	return writeXR(rsp, req, out)
 }
 
@@ -87,9 +87,9 @@ func writeXR(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *c
 // advertisement (Crossplane before v2.2) gets extra_resources alone: to v1.16 the
 // other field is unknown bytes, whose order changes from call to call, so that
 // its requirements never become stable.
-func requirements(req *fnv1.RunFunctionRequest, needs map[string]compose.Need) *fnv1.Requirements {
-	selectors := make(map[string]*fnv1.ResourceSelector, len(needs))
-	for key, n := range needs {
+func requirements(req *fnv1.RunFunctionRequest, of map[string]compose.Requirement) *fnv1.Requirements {
+	selectors := make(map[string]*fnv1.ResourceSelector, len(of))
+	for key, n := range of {
 		selectors[key] = selector(n)
 	}
 	if slices.Contains(req.GetMeta().GetCapabilities(), fnv1.Capability_CAPABILITY_CAPABILITIES) {
@@ -98,7 +98,7 @@ func requirements(req *fnv1.RunFunctionRequest, needs map[string]compose.Need) *
 	return &fnv1.Requirements{ExtraResources: selectors}
 }
 
-func selector(n compose.Need) *fnv1.ResourceSelector {
+func selector(n compose.Requirement) *fnv1.ResourceSelector {
 	s := &fnv1.ResourceSelector{ApiVersion: n.APIVersion, Kind: n.Kind}
 	if n.Namespace != "" {
 		s.Namespace = &n.Namespace

@@ -52,8 +52,6 @@ const (
 	AnnotationVersion = Group + "/version"
 	// AnnotationDeletionPolicy is the instance's deletion policy.
 	AnnotationDeletionPolicy = Group + "/deletion-policy"
-	// AnnotationAgentImage is the image that backs a volume up.
-	AnnotationAgentImage = Group + "/agent-image"
 	// AnnotationRestore is the RestoreStatus that a restore Job was made for, as
 	// JSON.
 	AnnotationRestore = Group + "/restore"
@@ -137,7 +135,7 @@ func (i Instance) Key() string { return hash(i.Kind, i.Namespace, i.Name) }
 // Labels of everything that is made for the instance.
 func (i Instance) Labels() map[string]string {
 	name := "mysql"
-	if i.database() {
+	if isDatabase(i.Kind) {
 		name = "database"
 	}
 	l := map[string]string{
@@ -155,7 +153,7 @@ func (i Instance) Labels() map[string]string {
 // change, so neither may this.
 func (i Instance) ServerSelector() map[string]string {
 	component := ComponentServer
-	if i.database() {
+	if isDatabase(i.Kind) {
 		component = ComponentDatabase
 	}
 	return map[string]string{LabelApp: i.AppLabel(), LabelComponent: component}

@@ -54,14 +54,14 @@ const (
 	ConfigKey = "my.cnf"
 )
 
-// database is true for an instance of the second API.
-func (i Instance) database() bool { return i.Kind == KindDatabase || i.Kind == KindXDatabase }
+// isDatabase is true for a kind of the second API.
+func isDatabase(kind string) bool { return kind == KindDatabase || kind == KindXDatabase }
 
 // mark of the kind in the names of what holds data or passwords. Its dot cannot
 // be in the name of a claim, which is that of a Service: no MySQL, whatever its
 // name, has a volume or Secret in common with a Database.
 func (i Instance) mark() string {
-	if i.database() {
+	if isDatabase(i.Kind) {
 		return ".database"
 	}
 	return ""
@@ -119,7 +119,7 @@ func (i Instance) EraseJobName() string { return i.RescueName(ComponentErase) }
 // password Secret, and of its folder on the backup volume. An instance has one in
 // its life, so that whoever comes back after a crash finds it.
 func (i Instance) RecordName() string {
-	return derived("", i.place(), "-"+hash(string(i.XR), i.Kind, i.Namespace, i.Name))
+	return uniqueName("", i, i.XR)
 }
 
 // RescueNamespace is where data is backed up whose own namespace is going, or
@@ -129,28 +129,31 @@ const RescueNamespace = "crossplane-mysql-rescue"
 // RescueName is the name of what is made to back up a life of the instance that
 // lost its XR or its namespace. It differs for each life and in each namespace.
 func (i Instance) RescueName(component string) string {
-	return derived(component+"-", i.place(), "-"+hash(string(i.XR), i.Kind, i.Namespace, i.Name))
+	return uniqueName(component+"-", i, i.XR)
 }
 
 // BackupPVName is the name of the hostPath PersistentVolume of the backups,
 // and of its folder. All lives of an instance share it, but not those in a later
 // namespace of the same name.
 func (i Instance) BackupPVName(namespace types.UID) string {
-	return derived("backup-", i.place(), "-"+hash(string(namespace), i.Kind, i.Namespace, i.Name))
+	return uniqueName("backup-", i, namespace)
 }
 
-// place of the instance, as a part of the names of cluster-scoped objects.
-func (i Instance) place() string { return i.Namespace + "-" + strings.ReplaceAll(i.Name, ".", "-") }
+// uniqueName says in a cluster-scoped name whose it is: namespace and name for people, and a
+// hash of them, of the kind, and of a UID of the instance.
+func uniqueName(prefix string, i Instance, of types.UID) string {
+	return derived(prefix, i.Namespace+"-"+strings.ReplaceAll(i.Name, ".", "-"), "-"+hash(string(of), i.Kind, i.Namespace, i.Name))
+}
 
 // DataPVName is the name of the hostPath PersistentVolume, and of its
 // folder. It differs for each life of an instance, so that nothing of an earlier
 // one is in the way.
 func (i Instance) DataPVName() string {
 	prefix := "mysql-"
-	if i.database() {
+	if isDatabase(i.Kind) {
 		prefix = "database-"
 	}
-	return derived(prefix, i.place(), "-"+hash(string(i.XR), i.Kind, i.Namespace, i.Name))
+	return uniqueName(prefix, i, i.XR)
 }
 
 // AppLabel is the value of the label app.

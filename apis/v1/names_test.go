@@ -71,13 +71,13 @@ func TestNames(t *testing.T) {
 			got: []string{ResourceDataPV, ResourceDataPVC, ResourceRootPassword, ResourceConfig, ResourceDeployment, ResourceService, ResourceRestore}},
 		"Annotations": {reason: "Volumes carry them for life.", got: []string{
 			AnnotationClaimKind, AnnotationClaimNamespace, AnnotationClaimName, AnnotationImage, AnnotationVersion, AnnotationDeletionPolicy,
-			AnnotationAgentImage, AnnotationRestore, AnnotationConfigHash, AnnotationStarted, AnnotationSkipBackup,
+			AnnotationRestore, AnnotationConfigHash, AnnotationStarted, AnnotationSkipBackup,
 			AnnotationNothingToLose, AnnotationReclaimPolicy, AnnotationNamespaceUID, AnnotationEarlierNamespaces, Finalizer,
 			AnnotationPasswordChangedAt, AnnotationPasswordStagedAt, AnnotationPasswordWindow, AnnotationFinal, RescueNamespace,
 			AnnotationBackupPrefix, AnnotationForgetPrefix, AnnotationMakeRecord, MakeAllRecords, AnnotationDeleteArchive,
 		}, want: []string{
 			"otus.homework/claim-kind", "otus.homework/claim-namespace", "otus.homework/claim-name", "otus.homework/image", "otus.homework/version", "otus.homework/deletion-policy",
-			"otus.homework/agent-image", "otus.homework/restore", "otus.homework/config-hash", "otus.homework/started", "otus.homework/skip-backup",
+			"otus.homework/restore", "otus.homework/config-hash", "otus.homework/started", "otus.homework/skip-backup",
 			"otus.homework/nothing-to-lose", "otus.homework/reclaim-policy", "otus.homework/namespace-uid", "otus.homework/earlier-namespace-uids", "otus.homework/protect-data",
 			"otus.homework/password-changed-at", "otus.homework/password-staged-at", "otus.homework/password-window", "otus.homework/final", "crossplane-mysql-rescue",
 			"backup.otus.homework/", "forget.otus.homework/", "otus.homework/make-record", "all", "otus.homework/delete-archive",

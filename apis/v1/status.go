@@ -151,17 +151,34 @@ type CredentialsStatus struct {
 	ChangedAt *metav1.Time `json:"changedAt,omitempty"`
 }
 
+// A DeletionPhase is how far a deletion is.
+type DeletionPhase string
+
+// Phases of a deletion, in the order in which it goes through them.
+const (
+	DeletionAnnounced   DeletionPhase = "Announced"
+	DeletionStopping    DeletionPhase = "Stopping"
+	DeletionBackingUp   DeletionPhase = "BackingUp"
+	DeletionRestoreTest DeletionPhase = "RestoreTest"
+	DeletionReleasing   DeletionPhase = "Releasing"
+	// DeletionFailed is a backup's, which is tried again by itself.
+	DeletionFailed DeletionPhase = "Failed"
+	// DeletionHeld waits for a person.
+	DeletionHeld DeletionPhase = "Held"
+)
+
 // A DeletionStatus is how far the final backup is.
 type DeletionStatus struct {
 	// Fence is true while the server must not run although the instance lives:
-	// its data volume claim was deleted, and a backup of it is being taken.
+	// its data PVC was deleted, and a backup of it is being taken.
 	//
 	// +optional
 	Fence bool `json:"fence,omitempty"`
-	// Step that is being done.
+	// Phase is Announced, Stopping, BackingUp, RestoreTest or Releasing; Failed while
+	// a backup is tried again, and Held while a person has something to do.
 	//
 	// +optional
-	Step string `json:"step,omitempty"`
+	Phase DeletionPhase `json:"phase,omitempty"`
 	// Backup is the name of the MySQLBackup.
 	//
 	// +optional

@@ -30,10 +30,6 @@ type Backup struct {
 	// a database are what a first start left that was cut short, and nothing to
 	// back up: no server could be entered that was restored from them.
 	NeverServed bool
-	// Stopped says how the server ended, where somebody knows: true for an exit
-	// code of 0. It decides only where the files cannot tell; false always makes
-	// the backup an unclean one.
-	Stopped *bool
 	// Output takes the progress lines.
 	Output io.Writer
 
@@ -214,25 +210,9 @@ func (b *Backup) newManifest(dir *os.Root) (*archiveManifest, error) {
 	if m.Version == "" {
 		m.Version = datadir.Version(dir)
 	}
-	m.CleanShutdown, m.Shutdown = howStopped(stopped, b.Stopped)
+	m.CleanShutdown, m.Shutdown = stopped.Known && stopped.Clean, stopped.Reason
 	b.sayf("Clean shutdown: %t (%s)", m.CleanShutdown, m.Shutdown)
 	return m, nil
-}
-
-// howStopped weighs what the files say against what is known of the server's
-// process: it was clean if nobody contradicts and one of the two says so.
-func howStopped(files datadir.Shutdown, process *bool) (clean bool, why string) {
-	switch {
-	case files.Known && !files.Clean:
-		return false, files.Reason
-	case process != nil && !*process:
-		return false, "the server's process did not end by itself"
-	case files.Known:
-		return true, files.Reason
-	case process != nil:
-		return true, files.Reason + ", and the server's process ended by itself"
-	}
-	return false, files.Reason
 }
 
 func (b *Backup) sayf(format string, args ...any) {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
 )
 
 func TestThereAndBack(t *testing.T) {
@@ -237,31 +236,6 @@ func TestNoVolume(t *testing.T) {
 	b.Volume = filepath.Join(t.TempDir(), "none")
 	if report, err := b.Run(t.Context()); err == nil || report.Empty {
 		t.Errorf("a volume that is not there was taken for empty: %+v", report)
-	}
-}
-
-func TestHowStopped(t *testing.T) {
-	yes, no := new(true), new(false)
-	cases := map[string]struct {
-		files   datadir.Shutdown
-		process *bool
-		want    bool
-	}{
-		"FilesSayClean":       {files: datadir.Shutdown{Known: true, Clean: true}, want: true},
-		"BothSayClean":        {files: datadir.Shutdown{Known: true, Clean: true}, process: yes, want: true},
-		"ProcessWasKilled":    {files: datadir.Shutdown{Known: true, Clean: true}, process: no},
-		"FilesSayUnclean":     {files: datadir.Shutdown{Known: true}, process: yes},
-		"OnlyTheProcess":      {process: yes, want: true},
-		"OnlyTheProcessKill":  {process: no},
-		"NobodyKnows":         {},
-		"FilesUncleanNoWords": {files: datadir.Shutdown{Known: true}},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got, _ := howStopped(tc.files, tc.process); got != tc.want {
-				t.Errorf("howStopped: %v", got)
-			}
-		})
 	}
 }
 

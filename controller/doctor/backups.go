@@ -14,13 +14,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// backupsOf an instance, in short.
-func (x *checker) backupsOf(p *subject) Backups {
+// summarizeBackups of an instance.
+func (x *instanceCheck) summarizeBackups() Backups {
 	out := Backups{}
-	for _, v := range p.backups {
+	for _, v := range x.backupPVs {
 		out.Volumes = append(out.Volumes, v.Name)
 	}
-	for _, r := range p.records {
+	for _, r := range x.records {
 		if !r.IsProven() {
 			continue
 		}
@@ -35,17 +35,17 @@ func (x *checker) backupsOf(p *subject) Backups {
 	return out
 }
 
-// recordsOf an instance, except those of lives that are being rescued.
-func (x *checker) recordsOf(p *subject) []Finding {
+// examineRecords of an instance, except those of lives that are being rescued.
+func (x *instanceCheck) examineRecords() []Finding {
 	var out []Finding
-	for _, r := range p.records {
+	for _, r := range x.records {
 		out = append(out, x.deletedRecord(r)...)
 		switch uid := r.Spec.Instance.XR; {
 		case r.IsProven():
-			out = append(out, x.provenRecord(p, r)...)
+			out = append(out, x.provenRecord(r)...)
 		case x.living[uid]:
 			out = append(out, x.unfinishedRecord(r))
-		case !x.lost[uid]:
+		case !x.orphaned[uid]:
 			f := wrongFinding("if that data is lost for good: kubectl delete mysqlbackup "+r.Name,
 				"%s; neither its composite resource nor its volume is there, so nobody finishes it, and the next claim of this name waits for it", x.unfinishedRecord(r).Text)
 			out = append(out, f)
@@ -55,11 +55,11 @@ func (x *checker) recordsOf(p *subject) []Finding {
 }
 
 // missingRecords: their archives are there, and the newest of them holds the name.
-func (x *checker) missingRecords(p *subject) []Finding {
+func (x *instanceCheck) missingRecords() []Finding {
 	if slices.Contains(x.Absent, v1.KindMySQLBackup) {
 		return nil
 	}
-	notes, records := p.backupNotes(), p.recordsByValue()
+	notes, records := x.backupNotes(), x.recordsByValue()
 	newest := instance.Missing(notes, records)
 	var out []Finding
 	for i := range notes {
@@ -79,8 +79,8 @@ func (x *checker) missingRecords(p *subject) []Finding {
 
 // backupNotes of all volumes of an instance, newest first.
 func (p *subject) backupNotes() []instance.Note {
-	volumes := make([]corev1.PersistentVolume, 0, len(p.backups))
-	for _, v := range p.backups {
+	volumes := make([]corev1.PersistentVolume, 0, len(p.backupPVs))
+	for _, v := range p.backupPVs {
 		volumes = append(volumes, *v)
 	}
 	return instance.NotesOf(volumes, p.key.Life(""))
@@ -95,7 +95,7 @@ func (p *subject) recordsByValue() []v1.MySQLBackup {
 }
 
 // deletedRecord: it stays as long as something is to be done for it.
-func (x *checker) deletedRecord(r *v1.MySQLBackup) []Finding {
+func (x *instanceCheck) deletedRecord(r *v1.MySQLBackup) []Finding {
 	if r.DeletionTimestamp == nil || !x.isOlder(*r.DeletionTimestamp, soon) {
 		return nil
 	}
@@ -103,11 +103,11 @@ func (x *checker) deletedRecord(r *v1.MySQLBackup) []Finding {
 }
 
 // provenRecord: a proven backup needs its volume and its password.
-func (x *checker) provenRecord(p *subject, r *v1.MySQLBackup) []Finding {
+func (x *instanceCheck) provenRecord(r *v1.MySQLBackup) []Finding {
 	var out []Finding
-	if !slices.ContainsFunc(p.backups, func(v *corev1.PersistentVolume) bool { return hasBackupsOf(v, r.Spec.Instance.NamespaceUID) }) {
+	if !slices.ContainsFunc(x.backupPVs, func(v *corev1.PersistentVolume) bool { return hasBackupsOf(v, r.Spec.Instance.NamespaceUID) }) {
 		out = append(out, wrongFinding("bring the volume back; if it is lost for good: kubectl delete mysqlbackup "+r.Name,
-			"backup %s is proven, and no volume says that it holds backups of namespace %s (%s): it cannot be restored", r.Name, p.key.Namespace, r.Spec.Instance.NamespaceUID))
+			"backup %s is proven, and no volume says that it holds backups of namespace %s (%s): it cannot be restored", r.Name, x.key.Namespace, r.Spec.Instance.NamespaceUID))
 	}
 	if c := meta.FindStatusCondition(r.Status.Conditions, v1.ConditionRestorable); c != nil && c.Status == metav1.ConditionFalse {
 		out = append(out, wrongFinding("create the claim with spec.restore.backup set to an older one, and keep this one for whoever repairs the data",
@@ -126,27 +126,27 @@ func hasBackupsOf(v *corev1.PersistentVolume, namespace types.UID) bool {
 	return instance.NamespaceOf(v) == namespace || instance.HasBackupsOf(v, namespace)
 }
 
-// backupPVs of an instance: kept, one for each namespace of that name, and
+// examineBackupPVs of an instance: kept, one for each namespace of that name, and
 // with something on it.
-func (x *checker) backupPVs(p *subject) []Finding {
+func (x *instanceCheck) examineBackupPVs() []Finding {
 	var out []Finding
-	for _, v := range p.backups {
-		if x.isIdleVolume(p, v) {
+	for _, v := range x.backupPVs {
+		if x.isIdleVolume(v) {
 			out = append(out, noteFinding("see what is on it before you touch it: kubectl describe pv "+v.Name,
 				"PersistentVolume %s is for backups, and neither a record nor a note says what is on it, nor is there a claim", v.Name))
 			continue
 		}
-		out = append(out, x.examineRetained(v, "the backups")...)
+		out = append(out, examineRetained(v, "the backups")...)
 	}
-	return append(out, x.earlierVolumes(p)...)
+	return append(out, x.earlierVolumes()...)
 }
 
 // earlierVolumes of namespaces of the same name, which may have been another owner's.
-func (x *checker) earlierVolumes(p *subject) []Finding {
-	today, known := x.namespaceUID(p.key.Namespace)
-	advice := "kubectl get pv --selector " + v1.LabelInstance + "=" + p.key.Life("").Key() + " --output yaml shows the namespace of each, in the annotation " + v1.AnnotationNamespaceUID
-	names := make([]string, 0, len(p.backups))
-	for _, v := range p.backups {
+func (x *instanceCheck) earlierVolumes() []Finding {
+	today, known := x.namespaceUID(x.key.Namespace)
+	advice := "kubectl get pv --selector " + v1.LabelInstance + "=" + x.key.Life("").Key() + " --output yaml shows the namespace of each, in the annotation " + v1.AnnotationNamespaceUID
+	names := make([]string, 0, len(x.backupPVs))
+	for _, v := range x.backupPVs {
 		name := v.Name
 		if known && instance.NamespaceOf(v) != today {
 			name += " (of an earlier namespace)"
@@ -156,13 +156,13 @@ func (x *checker) earlierVolumes(p *subject) []Finding {
 	switch {
 	case len(names) > 1:
 		return []Finding{noteFinding(advice, "there are %d volumes of backups, each of another namespace of that name: %s; a claim is restored from those of its own", len(names), strings.Join(names, ", "))}
-	case len(names) == 1 && known && instance.NamespaceOf(p.backups[0]) != today:
-		return []Finding{noteFinding(advice, "the backups on %s are of an earlier namespace of that name: a claim in today's is not restored from them", p.backups[0].Name)}
+	case len(names) == 1 && known && instance.NamespaceOf(x.backupPVs[0]) != today:
+		return []Finding{noteFinding(advice, "the backups on %s are of an earlier namespace of that name: a claim in today's is not restored from them", x.backupPVs[0].Name)}
 	}
 	return nil
 }
 
-func (x *checker) namespaceUID(name string) (uid types.UID, known bool) {
+func (x *index) namespaceUID(name string) (uid types.UID, known bool) {
 	for i := range x.Namespaces {
 		if n := &x.Namespaces[i]; n.Name == name {
 			return n.UID, true
@@ -178,7 +178,7 @@ func (p *subject) hasRecordOn(v *corev1.PersistentVolume) bool {
 
 // isIdleVolume is true for one that has neither a note nor a backup with a record, and that
 // nobody is there to write to.
-func (x *checker) isIdleVolume(p *subject, v *corev1.PersistentVolume) bool {
-	inUse := p.claim != nil || len(p.xrs)+len(p.data)+len(p.handles) > 0
-	return !inUse && !instance.HasNotes(v) && !p.hasRecordOn(v) && !slices.Contains(x.Absent, v1.KindMySQLBackup)
+func (x *instanceCheck) isIdleVolume(v *corev1.PersistentVolume) bool {
+	inUse := x.claim != nil || len(x.xrs)+len(x.dataPVs)+len(x.dataPVCs) > 0
+	return !inUse && !instance.HasNotes(v) && !x.hasRecordOn(v) && !slices.Contains(x.Absent, v1.KindMySQLBackup)
 }

@@ -11,7 +11,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -99,7 +98,7 @@ func (l *look) lookAtRecords(ctx context.Context) error {
 // isInstalled turns the error of a kind that is not installed into a word about it.
 func (l *look) isInstalled(kind string, err error) error {
 	switch {
-	case meta.IsNoMatchError(err), kerrors.IsNotFound(err):
+	case instance.IsNotInstalled(err):
 		l.at.Absent = append(l.at.Absent, kind)
 		return nil
 	case err != nil:

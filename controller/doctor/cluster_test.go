@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -28,12 +27,10 @@ var errBoom = errors.New("boom")
 
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	s := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(s); err != nil {
+	s, err := instance.NewScheme()
+	if err != nil {
 		t.Fatal(err)
 	}
-	s.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{})
-	metav1.AddToGroupVersion(s, v1.GroupVersion)
 	return s
 }
 

@@ -68,10 +68,17 @@ func decoded(u *unstructured.Unstructured) *instance.Composite {
 }
 
 func volume(name string, labels map[string]string) corev1.PersistentVolume {
+	pvc := life.DataPVCName()
+	if labels[v1.LabelComponent] == v1.ComponentBackup {
+		pvc = life.BackupPVCName()
+	}
 	return corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations(life), Finalizers: []string{"kubernetes.io/pv-protection", v1.Finalizer}},
-		Spec:       corev1.PersistentVolumeSpec{PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain},
-		Status:     corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+		Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			ClaimRef:                      &corev1.ObjectReference{Namespace: life.Namespace, Name: pvc},
+		},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 	}
 }
 
@@ -138,7 +145,7 @@ func dying(c *Cluster, step string) {
 	for _, o := range []*instance.Composite{c.Claims[0], c.XRs[0]} {
 		o.SetDeletionTimestamp(new(ago(time.Minute)))
 	}
-	c.XRs[0].Status.Deletion = &v1.DeletionStatus{Step: step, Percent: 40, Message: "Volume is gone: bring it back"}
+	c.XRs[0].Status.Deletion = &v1.DeletionStatus{Phase: v1.DeletionPhase(step), Percent: 40, Message: "Volume is gone: bring it back"}
 }
 
 // said are the findings in a line each, and the advice behind it.
@@ -266,6 +273,10 @@ func TestExamine(t *testing.T) {
 		"VolumeGone": {
 			change: func(c *Cluster) { c.Volumes = c.Volumes[1:] },
 			want:   []string{"wrong: PersistentVolume pv-data, which holds the data, is gone | bring it back"},
+		},
+		"VolumeTaken": {
+			change: func(c *Cluster) { c.Volumes[0].Spec.ClaimRef.Name = "somebody-else" },
+			want:   []string{"wrong: PersistentVolume pv-data, which holds the data, is bound to PersistentVolumeClaim shop/somebody-else | "},
 		},
 		"StrayVolume": {
 			change: func(c *Cluster) { c.Volumes = append(c.Volumes, volume("pv-other", life.Labels())) },

@@ -7,8 +7,13 @@ import (
 	"strings"
 )
 
+// A clusterCheck is of what concerns all instances, or none.
+type clusterCheck struct {
+	*index
+}
+
 // examineController: its findings are about all instances.
-func (x *checker) examineController() []Finding {
+func (x *clusterCheck) examineController() []Finding {
 	out := x.whoIsRunning()
 	if len(x.Absent) > 0 {
 		out = append(out, noteFinding("make install and the packages bring them; a platform need not offer both APIs",
@@ -21,7 +26,7 @@ func (x *checker) examineController() []Finding {
 }
 
 // whoIsRunning: controllers renew their lease every few seconds.
-func (x *checker) whoIsRunning() []Finding {
+func (x *clusterCheck) whoIsRunning() []Finding {
 	if x.Unread[kindLease] != "" {
 		return nil
 	}

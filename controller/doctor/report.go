@@ -1,6 +1,11 @@
 package doctor
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
 
 // A Severity says how bad a finding is.
 type Severity string
@@ -92,3 +97,21 @@ func noteFinding(advice, text string, args ...any) Finding {
 func wrongFinding(advice, text string, args ...any) Finding {
 	return Finding{Severity: Wrong, Text: fmt.Sprintf(text, args...), Advice: advice}
 }
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// nameOf is an object as people call it.
+func nameOf(c *instance.Composite) string {
+	if c.GetNamespace() == "" {
+		return c.GetKind() + " " + c.GetName()
+	}
+	return c.GetKind() + " " + c.GetNamespace() + "/" + c.GetName()
+}
+
+// resourceOf of a claim or XR, as kubectl has it.
+func resourceOf(c *instance.Composite) string { return strings.ToLower(c.GetKind()) }

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +16,8 @@ import (
 // Archives are all that there is of the backups of an instance: their records, and
 // what the volumes say that hold them.
 type Archives struct {
+	// Settings of the controller.
+	Settings Settings
 	// Life of no XR: backups are of all lives.
 	Life v1.Instance
 	// Now is when it was read.
@@ -37,14 +37,11 @@ type Archives struct {
 
 // Archives of an instance.
 func (g *Gatherer) Archives(ctx context.Context, k Key) (*Archives, error) {
-	lives, err := g.Gather(ctx, k)
-	if kerrors.IsNotFound(err) || apimeta.IsNoMatchError(err) {
-		lives, err = g.statesWithoutKind(ctx, k)
-	}
+	lives, err := g.GatherInstalled(ctx, k)
 	if err != nil {
 		return nil, err
 	}
-	a := &Archives{Life: k.Life(""), Now: g.Clock(), Lives: lives, Erasing: map[string]*Job{}}
+	a := &Archives{Settings: g.Settings, Life: k.Life(""), Now: g.Clock(), Lives: lives, Erasing: map[string]*Job{}}
 	if a.Records, err = Records(ctx, g.Reader, a.Life); err != nil {
 		return nil, err
 	}
@@ -78,7 +75,7 @@ func (g *Gatherer) readEraseJobs(ctx context.Context, a *Archives) error {
 		}
 		life := a.Life
 		life.XR = r.Spec.Instance.XR
-		j, err := g.readJob(ctx, &State{Life: life}, life.Namespace, life.EraseJobName())
+		j, err := (&gathering{g, &State{Life: life}}).readJob(ctx, life.Namespace, life.EraseJobName())
 		if err != nil {
 			return err
 		}
@@ -100,7 +97,7 @@ func (g *Gatherer) readJobReport(ctx context.Context, j *Job, component string) 
 		return fmt.Errorf("cannot list pods: %w", err)
 	}
 	for i := range l.Items {
-		j.notePodFailure(&l.Items[i].Status)
+		j.NotePodFailure(&l.Items[i].Status)
 	}
 	return nil
 }
@@ -141,7 +138,7 @@ func (a *Archives) VolumeOf(r *v1.MySQLBackup) *corev1.PersistentVolume {
 // LifeOf an XR; nil once it has ended.
 func (a *Archives) LifeOf(xr types.UID) *State {
 	for _, s := range a.Lives {
-		if s.XR != nil && s.XR.GetUID() == xr {
+		if s.Life.XR != "" && s.Life.XR == xr {
 			return s
 		}
 	}

@@ -2,38 +2,36 @@ package instance
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // readBackupPVs reads the backup PVC and its volume or, without a PVC, the volume that an
 // earlier one was bound to; and the one that an earlier namespace left, if it is to be adopted.
-func (g *Gatherer) readBackupPVs(ctx context.Context, s *State) error {
+func (g *gathering) readBackupPVs(ctx context.Context) error {
 	var err error
-	if s.BackupPVC, err = g.readPVC(ctx, s.JobLocation().Namespace, s.JobLocation().Backup); err != nil {
+	if g.BackupPVC, err = g.readPVC(ctx, g.JobLocation().Namespace, g.JobLocation().Backup); err != nil {
 		return err
 	}
-	if s.BackupPV, err = g.backupPV(ctx, s); err != nil {
+	if g.BackupPV, err = g.backupPV(ctx); err != nil {
 		return err
 	}
-	if s.EarlierBackupPV, err = g.findEarlierBackupPV(ctx, s); err != nil {
+	if g.EarlierBackupPV, err = g.findEarlierBackupPV(ctx); err != nil {
 		return err
 	}
-	next := s.EarlierBackupPV
-	if next == nil && s.BackupPVC == nil {
-		next = s.BackupPV
+	next := g.EarlierBackupPV
+	if next == nil && g.BackupPVC == nil {
+		next = g.BackupPV
 	}
-	if s.BackupBusy, err = g.isStillBound(ctx, next); err != nil || s.EarlierBackupPV == nil {
+	if g.BackupBusy, err = g.isStillBound(ctx, next); err != nil || g.EarlierBackupPV == nil {
 		return err
 	}
-	s.Restore, err = g.readJob(ctx, s, s.Life.Namespace, s.Life.RestoreJobName())
+	g.Restore, err = g.readJob(ctx, g.Life.Namespace, g.Life.RestoreJobName())
 	return err
 }
 
@@ -49,20 +47,27 @@ func (g *Gatherer) isStillBound(ctx context.Context, v *corev1.PersistentVolume)
 
 // backupPV that the backup PVC is bound to; without a PVC, the instance's volume for backups
 // of this very namespace.
-func (g *Gatherer) backupPV(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
-	switch c := s.BackupPVC; {
+func (g *gathering) backupPV(ctx context.Context) (*corev1.PersistentVolume, error) {
+	switch c := g.BackupPVC; {
 	case c == nil:
-		return g.findBackups(ctx, s, func(v *corev1.PersistentVolume) bool {
-			return NamespaceOf(v) != "" && NamespaceOf(v) == s.NamespaceUID()
+		return g.findBackups(ctx, func(v *corev1.PersistentVolume) bool {
+			return NamespaceOf(v) != "" && NamespaceOf(v) == g.NamespaceUID()
 		})
-	case c.Spec.VolumeName == "" || !s.needsRecords():
+	case c.Spec.VolumeName == "" || !g.needsRecords() && g.Node == "" && g.IsBackupPVRetained():
 		return nil, nil //nolint:nilnil // No volume, or nobody asks.
 	}
-	v, err := getObject(ctx, g.Reader, &corev1.PersistentVolume{}, "", s.BackupPVC.Spec.VolumeName)
-	if err != nil || v == nil || !Bound(v, s.BackupPVC) {
+	v, err := getObject(ctx, g.Reader, &corev1.PersistentVolume{}, "", g.BackupPVC.Spec.VolumeName)
+	if err != nil || v == nil || !Bound(v, g.BackupPVC) {
 		return nil, err
 	}
 	return v, nil
+}
+
+// IsBackupPVRetained is true if the volume of the backup PVC was made to stay whatever becomes
+// of that.
+func (s *State) IsBackupPVRetained() bool {
+	c := s.BackupPVC
+	return c.Spec.VolumeName != "" && c.Annotations[AnnotationRetainedPV] == c.Spec.VolumeName
 }
 
 // Bound is true if a volume says that it is a PVC's. A PVC may name any volume:
@@ -73,13 +78,13 @@ func Bound(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 }
 
 // findBackups is a volume for backups of the instance that is as it is wanted.
-func (g *Gatherer) findBackups(ctx context.Context, s *State, wanted func(*corev1.PersistentVolume) bool) (*corev1.PersistentVolume, error) {
-	l := &corev1.PersistentVolumeList{}
-	if err := g.Reader.List(ctx, l, client.MatchingLabels{v1.LabelInstance: s.Life.Key(), v1.LabelComponent: v1.ComponentBackup}); err != nil {
-		return nil, fmt.Errorf("cannot list PersistentVolumes: %w", err)
+func (g *gathering) findBackups(ctx context.Context, wanted func(*corev1.PersistentVolume) bool) (*corev1.PersistentVolume, error) {
+	all, err := g.backupPVs(ctx, g.Life)
+	if err != nil {
+		return nil, err
 	}
-	for i := range l.Items {
-		if v := &l.Items[i]; s.backupsOf(v) && wanted(v) {
+	for i := range all {
+		if v := &all[i]; g.backupsOf(v) && wanted(v) {
 			return v, nil
 		}
 	}
@@ -88,20 +93,20 @@ func (g *Gatherer) findBackups(ctx context.Context, s *State, wanted func(*corev
 
 // backupsOf is true if a volume is, or was, bound to a PVC that this instance
 // has for its backups: the usual one, or one of a rescue.
-func (s *State) backupsOf(v *corev1.PersistentVolume) bool {
+func (g *gathering) backupsOf(v *corev1.PersistentVolume) bool {
 	ref := v.Spec.ClaimRef
-	return ref == nil || ref.Namespace == v1.RescueNamespace || ref.Namespace == s.Life.Namespace && ref.Name == s.Life.BackupPVCName()
+	return ref == nil || ref.Namespace == v1.RescueNamespace || ref.Namespace == g.Life.Namespace && ref.Name == g.Life.BackupPVCName()
 }
 
 // findEarlierBackupPV is the volume of the backup that the function chose, where an
 // earlier namespace left it.
-func (g *Gatherer) findEarlierBackupPV(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
-	r := s.ChosenEarlierBackup()
+func (g *gathering) findEarlierBackupPV(ctx context.Context) (*corev1.PersistentVolume, error) {
+	r := g.ChosenEarlierBackup()
 	if r == nil {
 		return nil, nil //nolint:nilnil // There is nothing to inherit.
 	}
-	return g.findBackups(ctx, s, func(v *corev1.PersistentVolume) bool {
-		here := NamespaceOf(v) == s.NamespaceUID() || s.BackupPVC != nil && Bound(v, s.BackupPVC)
+	return g.findBackups(ctx, func(v *corev1.PersistentVolume) bool {
+		here := NamespaceOf(v) == g.NamespaceUID() || g.BackupPVC != nil && Bound(v, g.BackupPVC)
 		return !here && HasFinalizer(v) && HasBackupsOf(v, r.Spec.Instance.NamespaceUID)
 	})
 }
@@ -117,7 +122,7 @@ func (s *State) ChosenEarlierBackup() *v1.MySQLBackup {
 	if chosen == nil || chosen.Phase == v1.RestoreSucceeded {
 		return nil
 	}
-	r := s.backupNamed(chosen.Backup)
+	r := backupNamed(s, chosen.Backup)
 	if r == nil || !s.Foreign(r) {
 		return nil
 	}
@@ -126,7 +131,7 @@ func (s *State) ChosenEarlierBackup() *v1.MySQLBackup {
 
 // backupNamed is a record, or what a volume says of one that is gone: a choice that
 // was made stands.
-func (s *State) backupNamed(name string) *v1.MySQLBackup {
+func backupNamed(s *State, name string) *v1.MySQLBackup {
 	if n := slices.IndexFunc(s.Records, func(r v1.MySQLBackup) bool { return r.Name == name }); n >= 0 {
 		return &s.Records[n]
 	}

@@ -58,8 +58,8 @@ type Composite struct {
 	Status v1.MySQLStatus
 	// Conditions of the status.
 	Conditions []metav1.Condition
-	// Composite is the name of the XR that a claim has bound.
-	Composite string
+	// BoundXR is the name of the XR that a claim has bound.
+	BoundXR string
 }
 
 func newObject(kind schema.GroupVersionKind) *unstructured.Unstructured {
@@ -80,7 +80,7 @@ func Decode(u *unstructured.Unstructured) (*Composite, error) {
 		return nil, fmt.Errorf("cannot read %s %q: %w", u.GetKind(), u.GetName(), err)
 	}
 	c.Status, c.Conditions = status.MySQLStatus, status.Conditions
-	c.Composite, _, _ = unstructured.NestedString(u.Object, "spec", "resourceRef", "name")
+	c.BoundXR, _, _ = unstructured.NestedString(u.Object, "spec", "resourceRef", "name")
 	return c, nil
 }
 

@@ -25,9 +25,8 @@ type Gatherer struct {
 	Reader client.Reader
 	// Logs of Jobs.
 	Logs Logs
-	// SystemNamespace is the controller's own namespace, which holds the passwords of
-	// records.
-	SystemNamespace string
+	// Settings that each State is read under.
+	Settings Settings
 	// Clock, which tests stop.
 	Clock func() time.Time
 }
@@ -47,67 +46,80 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	ghosts, err := g.findOrphans(ctx, k, kind, xrs)
+	orphans, err := g.findOrphans(ctx, k, kind, xrs)
 	if err != nil {
 		return nil, err
 	}
-	xrs = append(ghosts, xrs...)
-	if len(xrs) == 0 {
+	if len(orphans)+len(xrs) == 0 {
 		return g.statesWithoutXR(ctx, k, ns, claim)
 	}
-	out := make([]*State, 0, len(xrs))
-	for i, xr := range xrs {
-		s := &State{Life: k.Life(xr.GetUID()), Now: g.Clock(), Namespace: ns, XR: xr, Orphaned: i < len(ghosts), PredecessorTerminating: i > 0 && isEnding(xrs[0], claim, ns), OrphanedFromClaim: isOrphanedFromClaim(xr, claim, ns)}
-		if claim != nil && claim.Composite == xr.GetName() {
+	out := make([]*State, 0, len(orphans)+len(xrs))
+	for _, o := range orphans {
+		out = append(out, &State{Life: k.Life(o.uid), Orphan: new(g.identityOfHolders(kind, o)), PredecessorTerminating: len(out) > 0})
+	}
+	for _, xr := range xrs {
+		s := &State{Life: k.Life(xr.GetUID()), XR: xr, OrphanedFromClaim: isOrphanedFromClaim(xr, claim, ns)}
+		s.PredecessorTerminating = len(out) > 0 && (out[0].IsDeleting() || out[0].OrphanedFromClaim)
+		if claim != nil && claim.BoundXR == xr.GetName() {
 			s.Claim = claim
 		}
-		if err := g.readLife(ctx, s); err != nil {
+		out = append(out, s)
+	}
+	for _, s := range out {
+		s.Settings, s.Now, s.Namespace = g.Settings, g.Clock(), ns
+		if err := (&gathering{g, s}).readLife(ctx); err != nil {
 			return nil, err
 		}
-		out = append(out, s)
 	}
 	return out, nil
 }
 
 // statesWithoutXR, where nobody lives under the name: there may be volumes all the same.
 func (g *Gatherer) statesWithoutXR(ctx context.Context, k Key, ns *corev1.Namespace, claim *Composite) ([]*State, error) {
-	s := &State{Life: k.Life(""), Now: g.Clock(), Namespace: ns, Claim: claim}
-	return []*State{s}, errors.Join(g.readDataVolumes(ctx, s), g.readBackupPVs(ctx, s))
+	s := &State{Settings: g.Settings, Life: k.Life(""), Now: g.Clock(), Namespace: ns, Claim: claim}
+	life := &gathering{g, s}
+	return []*State{s}, errors.Join(life.readDataVolumes(ctx), life.readBackupPVs(ctx))
+}
+
+// A gathering reads one life into its State.
+type gathering struct {
+	*Gatherer
+	*State
 }
 
 // readLife reads what a decision about this life can depend on.
-func (g *Gatherer) readLife(ctx context.Context, s *State) error {
-	if s.needsRecords() { // First: the record knows the namespace when the volume is gone.
-		if err := errors.Join(g.readRecords(ctx, s), g.readNotes(ctx, s)); err != nil {
+func (g *gathering) readLife(ctx context.Context) error {
+	if g.needsRecords() { // First: the record knows the namespace when the volume is gone.
+		if err := errors.Join(g.readRecords(ctx), g.readNotes(ctx)); err != nil {
 			return err
 		}
 	}
-	if err := g.readDataVolumes(ctx, s); err != nil {
+	if err := g.readDataVolumes(ctx); err != nil {
 		return err
 	}
-	if err := g.readBackupPVs(ctx, s); err != nil {
+	if err := g.readBackupPVs(ctx); err != nil {
 		return err
 	}
-	s.readBoundNotes()
-	if s.XR.IsDeleting() {
-		return g.readForDeletion(ctx, s)
+	g.readBoundNotes()
+	if g.IsDeleting() {
+		return g.readForDeletion(ctx)
 	}
 	going := func(c *corev1.PersistentVolumeClaim) bool { return c != nil && c.DeletionTimestamp != nil }
-	if going(s.DataPVC) || going(s.BackupPVC) { // A restore that has ended holds both.
+	if going(g.DataPVC) || going(g.BackupPVC) { // A restore that has ended holds both.
 		var err error
-		if s.Restore, err = g.readJob(ctx, s, s.Life.Namespace, s.Life.RestoreJobName()); err != nil {
+		if g.Restore, err = g.readJob(ctx, g.Life.Namespace, g.Life.RestoreJobName()); err != nil {
 			return err
 		}
 	}
-	if going(s.DataPVC) {
-		return g.readPods(ctx, s)
+	if going(g.DataPVC) {
+		return g.readPods(ctx)
 	}
-	return g.readPodFailure(ctx, s)
+	return g.readPodFailure(ctx)
 }
 
 // needsRecords is true while a decision depends on the backups of all lives.
-func (s *State) needsRecords() bool {
-	return s.XR != nil && (s.XR.IsDeleting() || !s.XR.Status.Started)
+func (g *gathering) needsRecords() bool {
+	return g.IsDeleting() || g.XR != nil && !g.XR.Status.Started
 }
 
 // findComposites are the claim and its XRs. Labels are where to look; whose an XR is
@@ -131,8 +143,8 @@ func (g *Gatherer) findComposites(ctx context.Context, k Key, kind Kind, ns *cor
 	if err != nil {
 		return nil, nil, err
 	}
-	if claim != nil && claim.Composite != "" && !slices.ContainsFunc(out, func(x *Composite) bool { return x.GetName() == claim.Composite }) {
-		xr, err := g.readComposite(ctx, kind.XR, "", claim.Composite)
+	if claim != nil && claim.BoundXR != "" && !slices.ContainsFunc(out, func(x *Composite) bool { return x.GetName() == claim.BoundXR }) {
+		xr, err := g.readComposite(ctx, kind.XR, "", claim.BoundXR)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -163,7 +175,7 @@ func isOrphanedFromClaim(xr, claim *Composite, ns *corev1.Namespace) bool {
 	case claim == nil:
 		return ns == nil || ns.DeletionTimestamp != nil
 	}
-	return claim.Composite != "" && claim.Composite != xr.GetName()
+	return claim.BoundXR != "" && claim.BoundXR != xr.GetName()
 }
 
 func trueFirst(a, b bool) int {
@@ -198,45 +210,45 @@ func Records(ctx context.Context, from client.Reader, of v1.Instance) ([]v1.MySQ
 }
 
 // readRecords of the instance, newest first, in the function's order.
-func (g *Gatherer) readRecords(ctx context.Context, s *State) error {
+func (g *gathering) readRecords(ctx context.Context) error {
 	var err error
-	if s.Records, err = Records(ctx, g.Reader, s.Life); err != nil {
+	if g.Records, err = Records(ctx, g.Reader, g.Life); err != nil {
 		return err
 	}
-	newestFirst(s.Records)
-	if !s.XR.IsDeleting() {
+	newestFirst(g.Records)
+	if !g.IsDeleting() {
 		return nil
 	}
-	s.Password, err = getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.SystemNamespace, s.Life.RecordName())
-	s.PasswordSaved = s.Password != nil && s.Password.Annotations[v1.AnnotationFinal] == string(s.Life.XR)
+	g.Password, err = getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.State.Settings.SystemNamespace, g.Life.RecordName())
+	g.PasswordSaved = g.Password != nil && g.Password.Annotations[v1.AnnotationFinal] == string(g.Life.XR)
 	return err
 }
 
 // readForDeletion reads what a deletion has to deal with.
-func (g *Gatherer) readForDeletion(ctx context.Context, s *State) error {
-	d, err := getObject(ctx, g.Reader, &appsv1.Deployment{}, s.Life.Namespace, s.Life.DeploymentName())
+func (g *gathering) readForDeletion(ctx context.Context) error {
+	d, err := getObject(ctx, g.Reader, &appsv1.Deployment{}, g.Life.Namespace, g.Life.DeploymentName())
 	if err != nil {
 		return err
 	}
-	if d != nil && s.ownsObject(d) {
-		s.Deployment = d
+	if d != nil && g.OwnsObject(d) {
+		g.Deployment = d
 	}
-	if err := g.readJobs(ctx, s); err != nil {
+	if err := g.readJobs(ctx); err != nil {
 		return err
 	}
-	if err := g.readPods(ctx, s); err != nil {
+	if err := g.readPods(ctx); err != nil {
 		return err
 	}
-	return g.readLeftovers(ctx, s)
+	return g.readLeftovers(ctx)
 }
 
-// ownsObject is true if an object was made for this life.
-func (s *State) ownsObject(o client.Object) bool {
-	if s.XR == nil {
+// OwnsObject is true if an object was made for this life.
+func (s *State) OwnsObject(o client.Object) bool {
+	if s.Life.XR == "" {
 		return o.GetLabels()[v1.LabelInstance] == s.Life.Key()
 	}
 	c := metav1.GetControllerOf(o)
-	return o.GetLabels()[v1.LabelXR] == string(s.XR.GetUID()) || c != nil && c.UID == s.XR.GetUID()
+	return o.GetLabels()[v1.LabelXR] == string(s.Life.XR) || c != nil && c.UID == s.Life.XR
 }
 
 // getObject is an object, or nil where there is none.

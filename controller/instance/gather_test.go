@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -31,12 +30,10 @@ var (
 
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	s := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(s); err != nil {
+	s, err := NewScheme()
+	if err != nil {
 		t.Fatal(err)
 	}
-	s.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{})
-	metav1.AddToGroupVersion(s, v1.GroupVersion)
 	return s
 }
 
@@ -77,6 +74,13 @@ func volumeOf(claim string) *corev1.PersistentVolume {
 }
 
 // heldVolume has our finalizer, and says whose data it has.
+// unlabelled volume that the rescue has reserved for its PVC.
+func unlabelled(v *corev1.PersistentVolume) *corev1.PersistentVolume {
+	v.Labels = nil
+	v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: v1.RescueNamespace, Name: life.RescueName("data")}
+	return v
+}
+
 func heldVolume(uid types.UID, namespace string) *corev1.PersistentVolume {
 	v := volumeOf("db-pvc")
 	v.Labels, v.Finalizers = key.Life(uid).Labels(), []string{v1.Finalizer}
@@ -139,7 +143,7 @@ type summary struct {
 }
 
 func summarize(s *State) summary {
-	out := summary{Lost: s.Orphaned, Earlier: s.PredecessorTerminating, Superseded: s.OrphanedFromClaim}
+	out := summary{Lost: s.Orphan != nil, Earlier: s.PredecessorTerminating, Superseded: s.OrphanedFromClaim}
 	if s.OriginalPVC != nil {
 		out.Origin = s.OriginalPVC.Namespace + "/" + s.OriginalPVC.Name
 	}
@@ -194,6 +198,9 @@ func TestGather(t *testing.T) {
 		"NamespaceGone": {reason: "What is to be mounted is in the controller's namespace for it.", noNamespace: true,
 			have: []client.Object{onVolume(xr("x", "uid-1", "db", true)), heldVolume("uid-1", "default"), claimAt(v1.RescueNamespace, life.RescueName("data"), "uid-1"), jobAt(v1.RescueNamespace, life.RescueName("backup"))},
 			want: []summary{{XR: "x", DataPVC: life.RescueName("data"), DataPV: "pv", Backup: life.RescueName("backup")}}},
+		"Unlabelled": {reason: "Somebody took the labels off the volume of a rescue: the PVC that it names is this life's and no other's.", noNamespace: true,
+			have: []client.Object{onVolume(xr("x", "uid-1", "db", true)), unlabelled(heldVolume("uid-1", "default"))},
+			want: []summary{{XR: "x", DataPV: "pv"}}},
 		"Beside": {reason: "A life that lost its XR, and then its namespace, had its data mounted there.", noNamespace: true,
 			have: []client.Object{heldVolume("uid-1", "default"), claimAt("default", life.RescueName("data"), "uid-1")},
 			want: []summary{{Lost: true, Origin: "default/" + life.RescueName("data"), DataPV: "pv"}}},
@@ -226,7 +233,7 @@ func TestGather(t *testing.T) {
 			if !tc.noNamespace {
 				tc.have = append(tc.have, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
 			}
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.have...).Build(), SystemNamespace: "system", Clock: time.Now}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.have...).Build(), Settings: Settings{SystemNamespace: "system"}, Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			if err != nil {
 				t.Fatal(err)
@@ -257,7 +264,7 @@ func TestGatherKinds(t *testing.T) {
 	pvc := dataPVC(Key{Kind: v1.KindDatabase, Namespace: "default", Name: "db"}.Life("uid-y").Labels())
 	pvc.Name = "db.database-pvc"
 	have := []client.Object{boundClaim("x"), xr("x", "uid-1", "db", false), dataPVC(life.Labels()), claim, database, pvc, record("a", "db", 1)}
-	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), SystemNamespace: "system", Clock: time.Now}
+	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), Settings: Settings{SystemNamespace: "system"}, Clock: time.Now}
 	for kind, want := range map[string]summary{
 		v1.KindMySQL:    {XR: "x", Claim: "db", DataPVC: "db-pvc", Records: []string{"a"}},
 		v1.KindDatabase: {XR: "y", Claim: "db", DataPVC: "db.database-pvc"},
@@ -327,7 +334,7 @@ func TestDoubt(t *testing.T) {
 				return c.List(ctx, l, opts...)
 			},
 		}).Build()
-		g := &Gatherer{Reader: c, SystemNamespace: "system", Clock: time.Now}
+		g := &Gatherer{Reader: c, Settings: Settings{SystemNamespace: "system"}, Clock: time.Now}
 		if _, err := g.Gather(context.Background(), key); !errors.Is(err, errBoom) {
 			t.Errorf("read %d failed, and Gather says %v", reads, err)
 		}
@@ -390,7 +397,7 @@ func TestMeanwhile(t *testing.T) {
 					return c.List(ctx, l, opts...)
 				},
 			}).Build()
-			g := &Gatherer{Reader: c, SystemNamespace: "system", Clock: time.Now}
+			g := &Gatherer{Reader: c, Settings: Settings{SystemNamespace: "system"}, Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			if err != nil {
 				t.Fatal(err)

@@ -16,7 +16,7 @@ type JobLocation struct {
 // that lost its XR leaves the usual names to the next one.
 func (s *State) JobLocation() JobLocation {
 	i := s.Life
-	if s.XR == nil || !s.XR.IsDeleting() || !s.Orphaned && s.InOwnNamespace() {
+	if !s.IsDeleting() || s.Orphan == nil && s.InOwnNamespace() {
 		return JobLocation{
 			Namespace: i.Namespace, Data: i.DataPVCName(), Backup: i.BackupPVCName(),
 			BackupJob: i.BackupJobName(), WipeJob: i.WipeJobName(), PruneJob: i.PruneJobName(),

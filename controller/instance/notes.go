@@ -95,20 +95,22 @@ func (g *Gatherer) backupPVs(ctx context.Context, of v1.Instance) ([]corev1.Pers
 }
 
 // readNotes of all backups of the instance, newest first.
-func (g *Gatherer) readNotes(ctx context.Context, s *State) error {
-	volumes, err := g.backupPVs(ctx, s.Life)
-	s.Notes = NotesOf(volumes, s.Life)
+func (g *gathering) readNotes(ctx context.Context) error {
+	var err error
+	g.BackupPVs, err = g.backupPVs(ctx, g.Life)
+	g.Notes = NotesOf(g.BackupPVs, g.Life)
 	return err
 }
 
 // readBoundNotes of the volume that is bound to the backup PVC: it is one
 // for backups whatever its labels say.
-func (s *State) readBoundNotes() {
-	v := s.BackupPV
-	if v == nil || !s.needsRecords() || slices.ContainsFunc(s.Notes, func(n Note) bool { return n.Volume == v.Name }) {
+func (g *gathering) readBoundNotes() {
+	v := g.BackupPV
+	if v == nil || !g.needsRecords() || slices.ContainsFunc(g.BackupPVs, func(x corev1.PersistentVolume) bool { return x.Name == v.Name }) {
 		return
 	}
-	s.Notes = newestNotesFirst(append(s.Notes, notesOn(v, s.Life)...))
+	g.BackupPVs = append(g.BackupPVs, *v)
+	g.Notes = newestNotesFirst(append(g.Notes, notesOn(v, g.Life)...))
 }
 
 // NotesOf the volumes about backups of the instance, newest first.
@@ -172,7 +174,7 @@ func (s *State) Missing() *Note { return Missing(s.Notes, s.Records) }
 // whatever becomes of its record.
 func (s *State) OwnNote() *Note {
 	for i := range s.Notes {
-		if n := &s.Notes[i]; s.XR != nil && !n.Unreadable && n.Name == s.Life.RecordName() && n.Spec.Instance.XR == s.XR.GetUID() {
+		if n := &s.Notes[i]; s.Life.XR != "" && !n.Unreadable && n.Name == s.Life.RecordName() && n.Spec.Instance.XR == s.Life.XR {
 			return n
 		}
 	}

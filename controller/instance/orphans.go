@@ -13,10 +13,16 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// findOrphans of an instance: lives whose XR is gone, by whatever way, while a volume or a PVC
-// that has our finalizer still holds their data. Each is as if its XR were there and being
-// deleted.
-func (g *Gatherer) findOrphans(ctx context.Context, k Key, kind Kind, xrs []*Composite) ([]*Composite, error) {
+// An orphan is a life whose XR is gone, by whatever way, while a volume or a PVC that has our
+// finalizer still holds its data.
+type orphan struct {
+	uid types.UID
+	// holders of the data, volumes first.
+	holders []client.Object
+}
+
+// findOrphans of an instance.
+func (g *Gatherer) findOrphans(ctx context.Context, k Key, kind Kind, xrs []*Composite) ([]orphan, error) {
 	holders, err := g.findHolders(ctx, k, kind)
 	if err != nil {
 		return nil, err
@@ -34,14 +40,17 @@ func (g *Gatherer) findOrphans(ctx context.Context, k Key, kind Kind, xrs []*Com
 	if err := g.Reader.List(ctx, all); err != nil {
 		return nil, fmt.Errorf("cannot list composite resources: %w", err)
 	}
-	var out []*Composite
-	for _, o := range holders {
-		uid := xrOf(o)
-		if slices.ContainsFunc(all.Items, func(x metav1.PartialObjectMetadata) bool { return x.UID == uid }) ||
-			slices.ContainsFunc(out, func(x *Composite) bool { return x.GetUID() == uid }) {
+	var out []orphan
+	for _, h := range holders {
+		uid := xrOf(h)
+		if slices.ContainsFunc(all.Items, func(x metav1.PartialObjectMetadata) bool { return x.UID == uid }) {
 			continue
 		}
-		out = append(out, g.orphanOf(k, kind, holders, uid))
+		n := slices.IndexFunc(out, func(o orphan) bool { return o.uid == uid })
+		if n < 0 {
+			n, out = len(out), append(out, orphan{uid: uid})
+		}
+		out[n].holders = append(out[n].holders, h)
 	}
 	return out, nil
 }
@@ -72,52 +81,4 @@ func (g *Gatherer) findHolders(ctx context.Context, k Key, kind Kind) ([]client.
 	return slices.DeleteFunc(out, func(o client.Object) bool {
 		return !HasFinalizer(o) || xrOf(o) == "" || !slices.Contains(kind.OfAnnotated(o), k) || o.GetLabels()[v1.LabelComponent] == v1.ComponentBackup
 	}), nil
-}
-
-// orphanOf an XR that is gone: the XR, made up from what its volume and its PVCs say.
-func (g *Gatherer) orphanOf(k Key, kind Kind, holders []client.Object, uid types.UID) *Composite {
-	u := newObject(kind.XR)
-	u.SetUID(uid)
-	u.SetFinalizers([]string{v1.Finalizer})
-	u.SetDeletionTimestamp(&metav1.Time{Time: g.Clock()})
-	c := &Composite{Unstructured: u}
-	c.Spec.ClaimRef = &v1.ClaimReference{Kind: k.Kind, Namespace: k.Namespace, Name: k.Name}
-	annotations := map[string]string{}
-	for _, o := range holders {
-		if xrOf(o) != uid {
-			continue
-		}
-		if at := o.GetDeletionTimestamp(); at != nil && at.Before(u.GetDeletionTimestamp()) {
-			u.SetDeletionTimestamp(at)
-		}
-		for key, value := range o.GetAnnotations() {
-			if annotations[key] == "" {
-				annotations[key] = value
-			}
-		}
-		switch o := o.(type) {
-		case *corev1.PersistentVolume:
-			c.Status.Volume = o.Name
-			c.Spec.StorageSize = storageText(o.Spec.Capacity)
-		case *corev1.PersistentVolumeClaim:
-			if c.Status.Volume == "" {
-				c.Status.Volume = o.Spec.VolumeName
-				c.Spec.StorageSize = storageText(o.Spec.Resources.Requests)
-			}
-		}
-	}
-	u.SetAnnotations(annotations)
-	// A PVC that never had a volume has no data.
-	c.Status.Started = c.Status.Volume != ""
-	c.Status.Image = annotations[v1.AnnotationImage]
-	c.Spec.DeletionPolicy = v1.DeletionPolicy(annotations[v1.AnnotationDeletionPolicy])
-	return c
-}
-
-func storageText(of corev1.ResourceList) *string {
-	q, ok := of[corev1.ResourceStorage]
-	if !ok {
-		return nil
-	}
-	return new(q.String())
 }

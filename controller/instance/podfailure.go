@@ -15,41 +15,41 @@ import (
 
 // readPodFailure of the pods of an instance that begins, or of one that may not. A
 // composition cannot see it.
-func (g *Gatherer) readPodFailure(ctx context.Context, s *State) error {
-	if n := s.Missing(); n != nil && s.XR.Status.Restore == nil {
-		s.PodFailure = heldBack(n)
+func (g *gathering) readPodFailure(ctx context.Context) error {
+	if n := g.Missing(); n != nil && g.XR.Status.Restore == nil {
+		g.PodFailure = heldBack(n)
 		return nil
 	}
-	if !s.XR.IsBeginning() {
+	if !g.XR.IsBeginning() {
 		return nil
 	}
-	if s.EarlierBackupPVMissing() {
-		s.PodFailure = fmt.Sprintf("no PersistentVolume with the backups of the earlier namespace is there for PersistentVolumeClaim %s: bring it back, or create the claim again with spec.restore.backup set to a backup whose volume is there", s.Life.BackupPVCName())
+	if g.EarlierBackupPVMissing() {
+		g.PodFailure = fmt.Sprintf("no PersistentVolume with the backups of the earlier namespace is there for PersistentVolumeClaim %s: bring it back, or create the claim again with spec.restore.backup set to a backup whose volume is there", g.Life.BackupPVCName())
 		return nil
 	}
 	l := &corev1.PodList{}
-	if err := g.Reader.List(ctx, l, client.InNamespace(s.Life.Namespace), client.MatchingLabels{v1.LabelXR: string(s.Life.XR)}); err != nil {
+	if err := g.Reader.List(ctx, l, client.InNamespace(g.Life.Namespace), client.MatchingLabels{v1.LabelXR: string(g.Life.XR)}); err != nil {
 		return fmt.Errorf("cannot list pods: %w", err)
 	}
 	for i := range l.Items {
-		if s.PodFailure = podFailureOf(&l.Items[i]); s.PodFailure != "" {
+		if g.PodFailure = podFailureOf(&l.Items[i]); g.PodFailure != "" {
 			return nil
 		}
 	}
-	return g.readRestoreFailure(ctx, s, l.Items)
+	return g.readRestoreFailure(ctx, l.Items)
 }
 
 // readRestoreFailure is that of a restore whose Job gets no pod.
-func (g *Gatherer) readRestoreFailure(ctx context.Context, s *State, pods []corev1.Pod) error {
-	if r := s.XR.Status.Restore; r == nil || r.Phase != v1.RestoreRunning {
+func (g *gathering) readRestoreFailure(ctx context.Context, pods []corev1.Pod) error {
+	if r := g.XR.Status.Restore; r == nil || r.Phase != v1.RestoreRunning {
 		return nil
 	}
-	j, err := g.readJob(ctx, s, s.Life.Namespace, s.Life.RestoreJobName())
+	j, err := g.readJob(ctx, g.Life.Namespace, g.Life.RestoreJobName())
 	if j == nil || err != nil {
 		return err
 	}
 	j.Pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, j.Job) })
-	s.PodFailure = j.withoutPod(s.Now)
+	g.PodFailure = j.withoutPod(g.Now)
 	return nil
 }
 
@@ -122,7 +122,7 @@ func foreignText(text string) string {
 // agentError is what our own program said in a container before it ended; empty
 // where another one did.
 func agentError(c corev1.ContainerStatus) string {
-	if r := reportOf(&corev1.ContainerStatus{State: c.LastTerminationState}); r != nil {
+	if r := ReportOf(&corev1.ContainerStatus{State: c.LastTerminationState}); r != nil {
 		return r.Error
 	}
 	return ""

@@ -15,9 +15,26 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 )
 
+// AnnotationRetainedPV of a backup PVC names the volume that was made to outlive it.
+const AnnotationRetainedPV = v1.Group + "/retained-volume"
+
+// Settings of the controller that what it makes depends on.
+type Settings struct {
+	// AgentImage of the Jobs.
+	AgentImage string
+	// BackupClass of backup volumes; nil means that of the data.
+	BackupClass *string
+	// SystemNamespace is the controller's own namespace, which holds the passwords of
+	// records.
+	SystemNamespace string
+}
+
 // A State is all that there is of one life of an instance, read from the API
 // server and never from a cache. What belongs to somebody else is not in it.
 type State struct {
+	// Settings of the controller.
+	Settings Settings
+
 	// Life of the instance; its XR is empty where there is no XR.
 	Life v1.Instance
 
@@ -28,10 +45,10 @@ type State struct {
 	Namespace *corev1.Namespace
 	// Claim, if it is there and has bound this life's XR.
 	Claim *Composite
-	// XR; nil where there is none. That of a life that is Orphaned is gone, and made up
-	// from what its volume and its PVCs say.
-	XR       *Composite
-	Orphaned bool
+	// XR; nil where there is none, or where it is gone.
+	XR *Composite
+	// Orphan is who a life is whose XR is gone, and whose data is not; nil for every other.
+	Orphan *Identity
 	// PredecessorTerminating is true if another life of the instance has not ended.
 	PredecessorTerminating bool
 	// OrphanedFromClaim is true if the claim has bound another XR, or is gone and its
@@ -50,8 +67,8 @@ type State struct {
 	// where it is a hostPath volume that does not say so itself.
 	Node string
 	// BackupPVC is the handle of the backups' volume. BackupPV is the one that
-	// it has, read only when Records are; where there is no PVC, the one that an
-	// earlier PVC was bound to.
+	// it is bound to, read only when Records are, and while that volume is to be kept or
+	// pinned; where there is no PVC, the one that an earlier PVC was bound to.
 	BackupPVC *corev1.PersistentVolumeClaim
 	BackupPV  *corev1.PersistentVolume
 	// EarlierBackupPV is the backup volume of an earlier namespace of the same name,
@@ -65,9 +82,10 @@ type State struct {
 	// Records of all lives, newest first. Read only before the first start and
 	// during a deletion.
 	Records []v1.MySQLBackup
-	// Notes that the volumes of backups have of them, newest first. Read when Records
-	// are.
-	Notes []Note
+	// Notes that the volumes of backups have of them, newest first, and BackupPVs, those
+	// volumes. Read when Records are.
+	Notes     []Note
+	BackupPVs []corev1.PersistentVolume
 
 	// PodFailure that keeps a pod of a living instance from running; empty where there
 	// is none. Read only while the server does not take clients.
@@ -127,7 +145,7 @@ func (j *Job) Finished() (at *metav1.Time, succeeded bool) {
 // Record of this life, or nil.
 func (s *State) Record() *v1.MySQLBackup {
 	for i := range s.Records {
-		if r := &s.Records[i]; s.XR != nil && r.Spec.Instance.XR == s.XR.GetUID() {
+		if r := &s.Records[i]; s.Life.XR != "" && r.Spec.Instance.XR == s.Life.XR {
 			return r
 		}
 	}
@@ -153,31 +171,31 @@ func (s *State) Policy() v1.DeletionPolicy {
 	if s.Claim != nil {
 		return s.Claim.Spec.DeletionPolicy
 	}
-	return s.XR.Spec.DeletionPolicy
+	return s.Identity().DeletionPolicy
 }
 
 // Skipped is true if somebody said of this very life that it may go without a
 // backup.
 func (s *State) Skipped() bool {
-	uid := string(s.XR.GetUID())
-	return s.XR.GetAnnotations()[v1.AnnotationSkipBackup] == uid ||
+	uid := string(s.Life.XR)
+	return s.Identity().Annotations[v1.AnnotationSkipBackup] == uid ||
 		s.Claim != nil && s.Claim.GetAnnotations()[v1.AnnotationSkipBackup] == uid
 }
 
 // RequiresRestorable is true if a server must have started from the backup
 // before the data goes. The claim's word counts, as for the Policy.
 func (s *State) RequiresRestorable() bool {
-	spec := s.XR.Spec.Backup
-	if s.Claim != nil {
-		spec = s.Claim.Spec.Backup
+	c := s.Claim
+	if c == nil {
+		c = s.XR
 	}
-	return spec.RequireRestorable != nil && *spec.RequireRestorable
+	return c != nil && c.Spec.Backup.RequireRestorable != nil && *c.Spec.Backup.RequireRestorable
 }
 
 // Ephemeral instances have nothing that outlives their pod: a Database without
 // storageSize. One that has a volume, or had one, is none.
 func (s *State) Ephemeral() bool {
-	if s.Life.Kind != v1.KindDatabase || s.DataPVC != nil || s.DataPV != nil {
+	if s.Life.Kind != v1.KindDatabase || s.DataPVC != nil || s.DataPV != nil || s.Orphan != nil {
 		return false
 	}
 	for _, c := range []*Composite{s.XR, s.Claim} {

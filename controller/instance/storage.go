@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -14,30 +15,30 @@ import (
 // readDataVolumes reads the data PVC and its volume. Where the volume names another PVC, the PVC
 // is looked for again: one that was bound in between would look gone, and its volume would be
 // taken from it.
-func (g *Gatherer) readDataVolumes(ctx context.Context, s *State) error {
-	claim, err := g.readPVC(ctx, s.Life.Namespace, s.Life.DataPVCName())
+func (g *gathering) readDataVolumes(ctx context.Context) error {
+	claim, err := g.readPVC(ctx, g.Life.Namespace, g.Life.DataPVCName())
 	for err == nil {
-		if s.DataPVC = nil; claim != nil && s.ownsObject(claim) {
-			s.DataPVC = claim
+		if g.DataPVC = nil; claim != nil && g.OwnsObject(claim) {
+			g.DataPVC = claim
 		}
-		if s.DataPV, err = g.dataPV(ctx, s); err != nil || !s.IsDataPVReservedElsewhere() {
+		if g.DataPV, err = FindDataPV(g.volumes(ctx), g.State); err != nil || !g.IsDataPVReservedElsewhere() {
 			break
 		}
 		before := claim
-		if claim, err = g.readPVC(ctx, s.Life.Namespace, s.Life.DataPVCName()); uidOf(claim) == uidOf(before) {
+		if claim, err = g.readPVC(ctx, g.Life.Namespace, g.Life.DataPVCName()); uidOf(claim) == uidOf(before) {
 			break
 		}
 	}
 	if err != nil {
 		return err
 	}
-	s.PVCNameConflict = claim != nil && s.DataPVC == nil && !s.Relocated()
-	if s.Relocated() {
-		if err := g.readRelocatedPVC(ctx, s); err != nil {
+	g.PVCNameConflict = claim != nil && g.DataPVC == nil && !g.Relocated()
+	if g.Relocated() {
+		if err := g.readRelocatedPVC(ctx); err != nil {
 			return err
 		}
 	}
-	s.Node, err = g.findNode(ctx, s)
+	g.Node, err = g.findNode(ctx)
 	return err
 }
 
@@ -53,39 +54,39 @@ func (g *Gatherer) readPVC(ctx context.Context, namespace, name string) (*corev1
 }
 
 // readRelocatedPVC of the data at another place than its own.
-func (g *Gatherer) readRelocatedPVC(ctx context.Context, s *State) error {
-	place := s.JobLocation()
+func (g *gathering) readRelocatedPVC(ctx context.Context) error {
+	place := g.JobLocation()
 	c, err := g.readPVC(ctx, place.Namespace, place.Data)
-	s.OriginalPVC, s.DataPVC = s.DataPVC, nil
+	g.OriginalPVC, g.DataPVC = g.DataPVC, nil
 	switch {
-	case c != nil && s.ownsObject(c):
-		s.DataPVC = c
+	case c != nil && g.OwnsObject(c):
+		g.DataPVC = c
 	case c != nil:
-		s.PVCNameConflict = true
+		g.PVCNameConflict = true
 	}
-	if err != nil || s.OriginalPVC != nil || place.Namespace == s.Life.Namespace {
+	if err != nil || g.OriginalPVC != nil || place.Namespace == g.Life.Namespace {
 		return err
 	}
 	// A life that lost its XR before its namespace went had a PVC of this name in it.
-	if c, err = g.readPVC(ctx, s.Life.Namespace, place.Data); c != nil && s.ownsObject(c) {
-		s.OriginalPVC = c
+	if c, err = g.readPVC(ctx, g.Life.Namespace, place.Data); c != nil && g.OwnsObject(c) {
+		g.OriginalPVC = c
 	}
 	return err
 }
 
 // findNode that a hostPath volume was first used on. On another one its folder would
 // be empty, and an empty folder looks like nothing to lose.
-func (g *Gatherer) findNode(ctx context.Context, s *State) (string, error) {
-	if !s.HostPath() || s.DataPV.Spec.NodeAffinity != nil {
+func (g *gathering) findNode(ctx context.Context) (string, error) {
+	if !g.HostPath() || g.DataPV.Spec.NodeAffinity != nil {
 		return "", nil
 	}
 	l := &corev1.PodList{}
-	if err := g.Reader.List(ctx, l, client.InNamespace(s.Life.Namespace)); err != nil {
+	if err := g.Reader.List(ctx, l, client.InNamespace(g.Life.Namespace)); err != nil {
 		return "", fmt.Errorf("cannot list pods: %w", err)
 	}
 	for i := range l.Items {
 		p := &l.Items[i]
-		if p.Spec.NodeName == "" || !mountsPVC(p, s.Life.DataPVCName()) {
+		if p.Spec.NodeName == "" || !mountsPVC(p, g.Life.DataPVCName()) {
 			continue
 		}
 		n, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Node")), "", p.Spec.NodeName)
@@ -97,45 +98,72 @@ func (g *Gatherer) findNode(ctx context.Context, s *State) (string, error) {
 	return "", nil
 }
 
-// dataPV that the data PVC is bound to, or was. One that another PVC has by
-// now is not this life's.
-func (g *Gatherer) dataPV(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
-	var name string
-	switch {
-	case s.XR == nil && (s.DataPVC == nil || s.DataPVC.Spec.VolumeName == ""):
-		return nil, nil //nolint:nilnil // No volume, and no error.
-	case s.DataPVC != nil && s.DataPVC.Spec.VolumeName != "":
-		name = s.DataPVC.Spec.VolumeName
-	case s.XR.Status.Volume != "":
-		name = s.XR.Status.Volume
-	default:
-		name = s.Life.DataPVName() // On hostPath it is made before it is bound.
+// Volumes are where a life's own is looked for.
+type Volumes struct {
+	// ByName is the one of a name, or nil where there is none.
+	ByName func(name string) (*corev1.PersistentVolume, error)
+	// OfLife are those whose label names an XR.
+	OfLife func(xr types.UID) ([]corev1.PersistentVolume, error)
+}
+
+// volumes of the API server.
+func (g *Gatherer) volumes(ctx context.Context) Volumes {
+	return Volumes{
+		ByName: func(name string) (*corev1.PersistentVolume, error) { return g.Volume(ctx, name) },
+		OfLife: func(xr types.UID) ([]corev1.PersistentVolume, error) { return g.volumesOfLife(ctx, xr) },
 	}
-	v, err := getObject(ctx, g.Reader, &corev1.PersistentVolume{}, "", name)
+}
+
+// Volume of the API server, or nil where there is none.
+func (g *Gatherer) Volume(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
+	return getObject(ctx, g.Reader, &corev1.PersistentVolume{}, "", name)
+}
+
+// volumesOfLife by their label.
+func (g *Gatherer) volumesOfLife(ctx context.Context, xr types.UID) ([]corev1.PersistentVolume, error) {
+	l := &corev1.PersistentVolumeList{}
+	if err := g.Reader.List(ctx, l, client.MatchingLabels{v1.LabelXR: string(xr)}); err != nil {
+		return nil, fmt.Errorf("cannot list PersistentVolumes: %w", err)
+	}
+	return l.Items, nil
+}
+
+// FindDataPV that the data PVC of a state is bound to, or was. One that another PVC has
+// by now is not this life's.
+func FindDataPV(from Volumes, s *State) (*corev1.PersistentVolume, error) {
+	bound := ""
+	if s.DataPVC != nil {
+		bound = s.DataPVC.Spec.VolumeName
+	}
+	if bound == "" && s.Life.XR == "" {
+		return nil, nil //nolint:nilnil // No volume, and no error.
+	}
+	// On hostPath it is made before it is bound.
+	v, err := from.ByName(cmp.Or(bound, s.Identity().Volume, s.Life.DataPVName()))
 	if err != nil {
 		return nil, err
 	}
 	if v == nil {
-		return g.markedVolume(ctx, s)
+		return findMarkedVolume(from, s)
 	}
-	if !s.ownsVolume(v) {
+	if !ownsVolume(s, v) {
 		return nil, nil //nolint:nilnil // Somebody else's.
 	}
 	return v, nil
 }
 
-// markedVolume is one that is kept for this life, where PVC and status do not
+// findMarkedVolume is one that is kept for this life, where PVC and status do not
 // name it any more, or not yet.
-func (g *Gatherer) markedVolume(ctx context.Context, s *State) (*corev1.PersistentVolume, error) {
-	if s.XR == nil || !s.XR.IsDeleting() || s.XR.Status.Volume != "" {
+func findMarkedVolume(from Volumes, s *State) (*corev1.PersistentVolume, error) {
+	if !s.IsDeleting() || s.Identity().Volume != "" {
 		return nil, nil //nolint:nilnil // Nobody asks.
 	}
-	l := &corev1.PersistentVolumeList{}
-	if err := g.Reader.List(ctx, l, client.MatchingLabels{v1.LabelXR: string(s.XR.GetUID())}); err != nil {
-		return nil, fmt.Errorf("cannot list PersistentVolumes: %w", err)
+	all, err := from.OfLife(s.Life.XR)
+	if err != nil {
+		return nil, err
 	}
-	for i := range l.Items {
-		if v := &l.Items[i]; HasFinalizer(v) && s.ownsVolume(v) {
+	for i := range all {
+		if v := &all[i]; HasFinalizer(v) && ownsVolume(s, v) {
 			return v, nil
 		}
 	}
@@ -143,16 +171,17 @@ func (g *Gatherer) markedVolume(ctx context.Context, s *State) (*corev1.Persiste
 }
 
 // ownsVolume is true if a volume is bound to this life's data PVC, or was and is
-// marked as this life's.
-func (s *State) ownsVolume(v *corev1.PersistentVolume) bool {
+// marked as this life's. In the namespace of rescues a PVC's name is of one life only,
+// and nobody but the controller makes any: that is as good as a mark.
+func ownsVolume(s *State, v *corev1.PersistentVolume) bool {
 	ref := v.Spec.ClaimRef
-	marked := s.XR != nil && v.Labels[v1.LabelXR] == string(s.XR.GetUID()) && HasFinalizer(v)
+	marked := s.Life.XR != "" && v.Labels[v1.LabelXR] == string(s.Life.XR) && HasFinalizer(v)
 	switch {
-	case !marked && s.XR != nil && v.Labels[v1.LabelXR] != "" && HasFinalizer(v):
+	case !marked && s.Life.XR != "" && v.Labels[v1.LabelXR] != "" && HasFinalizer(v):
 		return false // It is another life's.
 	case ref == nil:
 		return marked
-	case marked && ref.Name == s.Life.RescueName("data") && (ref.Namespace == v1.RescueNamespace || ref.Namespace == s.Life.Namespace):
+	case ref.Name == s.Life.RescueName("data") && (ref.Namespace == v1.RescueNamespace || marked && ref.Namespace == s.Life.Namespace):
 		return true
 	case ref.Namespace != s.Life.Namespace || ref.Name != s.Life.DataPVCName():
 		return false

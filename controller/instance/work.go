@@ -27,58 +27,58 @@ type Logs interface {
 }
 
 // readJobs of this life, with their pods.
-func (g *Gatherer) readJobs(ctx context.Context, s *State) error {
-	place := s.JobLocation()
+func (g *gathering) readJobs(ctx context.Context) error {
+	place := g.JobLocation()
 	var err error
-	if s.Restore, err = g.readJob(ctx, s, s.Life.Namespace, s.Life.RestoreJobName()); err != nil {
+	if g.Restore, err = g.readJob(ctx, g.Life.Namespace, g.Life.RestoreJobName()); err != nil {
 		return err
 	}
-	for name, to := range map[string]**Job{place.BackupJob: &s.Backup, place.WipeJob: &s.Wipe, place.PruneJob: &s.Prune} {
-		if *to, err = g.readJob(ctx, s, place.Namespace, name); err != nil {
+	for name, to := range map[string]**Job{place.BackupJob: &g.Backup, place.WipeJob: &g.Wipe, place.PruneJob: &g.Prune} {
+		if *to, err = g.readJob(ctx, place.Namespace, name); err != nil {
 			return err
 		}
 	}
-	if !s.Relocated() {
+	if !g.Relocated() {
 		return nil
 	}
-	for _, namespace := range []string{s.Life.Namespace, v1.RescueNamespace} {
-		if err := g.readMisplacedJobs(ctx, s, namespace); err != nil {
+	for _, namespace := range []string{g.Life.Namespace, v1.RescueNamespace} {
+		if err := g.readMisplacedJobs(ctx, namespace); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *Gatherer) readJob(ctx context.Context, s *State, namespace, name string) (*Job, error) {
+func (g *gathering) readJob(ctx context.Context, namespace, name string) (*Job, error) {
 	j, err := getObject(ctx, g.Reader, &batchv1.Job{}, namespace, name)
-	if j == nil || err != nil || !s.ownsObject(j) {
+	if j == nil || err != nil || !g.OwnsObject(j) {
 		return nil, err
 	}
 	return &Job{Job: j}, nil
 }
 
 // readMisplacedJobs of this life: those that are not where its Jobs are to run now.
-func (g *Gatherer) readMisplacedJobs(ctx context.Context, s *State, namespace string) error {
+func (g *gathering) readMisplacedJobs(ctx context.Context, namespace string) error {
 	l := &batchv1.JobList{}
-	if err := g.Reader.List(ctx, l, client.InNamespace(namespace), client.MatchingLabels{v1.LabelXR: string(s.Life.XR)}); err != nil {
+	if err := g.Reader.List(ctx, l, client.InNamespace(namespace), client.MatchingLabels{v1.LabelXR: string(g.Life.XR)}); err != nil {
 		return fmt.Errorf("cannot list Jobs: %w", err)
 	}
-	place := s.JobLocation()
+	place := g.JobLocation()
 	for i := range l.Items {
 		j := &l.Items[i]
 		here := namespace == place.Namespace && slices.Contains([]string{place.BackupJob, place.WipeJob, place.PruneJob}, j.Name)
-		if !here && (s.Restore == nil || j.UID != s.Restore.UID) {
-			s.MisplacedJobs = append(s.MisplacedJobs, j)
+		if !here && (g.Restore == nil || j.UID != g.Restore.UID) {
+			g.MisplacedJobs = append(g.MisplacedJobs, j)
 		}
 	}
 	return nil
 }
 
 // readPods of our Jobs, and those that mount a PVC of the data.
-func (g *Gatherer) readPods(ctx context.Context, s *State) error {
-	place := s.JobLocation()
-	jobs := slices.DeleteFunc([]*Job{s.Backup, s.Wipe, s.Prune}, func(j *Job) bool { return j == nil })
-	for _, namespace := range slices.Compact([]string{s.Life.Namespace, place.Namespace}) {
+func (g *gathering) readPods(ctx context.Context) error {
+	place := g.JobLocation()
+	jobs := slices.DeleteFunc([]*Job{g.Backup, g.Wipe, g.Prune}, func(j *Job) bool { return j == nil })
+	for _, namespace := range slices.Compact([]string{g.Life.Namespace, place.Namespace}) {
 		l := &corev1.PodList{}
 		if err := g.Reader.List(ctx, l, client.InNamespace(namespace)); err != nil {
 			return fmt.Errorf("cannot list pods: %w", err)
@@ -89,13 +89,13 @@ func (g *Gatherer) readPods(ctx context.Context, s *State) error {
 			switch {
 			case n >= 0:
 				jobs[n].Pods = append(jobs[n].Pods, *p)
-			case namespace == s.Life.Namespace && mountsPVC(p, s.Life.DataPVCName()) && s.ownPod(p), namespace == place.Namespace && mountsPVC(p, place.Data):
-				s.Pods = append(s.Pods, *p)
+			case namespace == g.Life.Namespace && mountsPVC(p, g.Life.DataPVCName()) && g.ownPod(p), namespace == place.Namespace && mountsPVC(p, place.Data):
+				g.Pods = append(g.Pods, *p)
 			}
 		}
 	}
 	for _, j := range jobs {
-		j.PodFailure = j.withoutPod(s.Now)
+		j.PodFailure = j.withoutPod(g.Now)
 		g.readPodReports(ctx, j)
 	}
 	return nil
@@ -115,8 +115,8 @@ func (j *Job) withoutPod(now time.Time) string {
 
 // ownPod is true if a pod that mounts the usual PVC mounts this life's data. A
 // life that lost its XR may have left that name to a later one.
-func (s *State) ownPod(p *corev1.Pod) bool {
-	return !s.Orphaned || s.OriginalPVC != nil && s.OriginalPVC.Name == s.Life.DataPVCName() || p.Labels[v1.LabelXR] == string(s.Life.XR)
+func (g *gathering) ownPod(p *corev1.Pod) bool {
+	return g.Orphan == nil || g.OriginalPVC != nil && g.OriginalPVC.Name == g.Life.DataPVCName() || p.Labels[v1.LabelXR] == string(g.Life.XR)
 }
 
 // mountsPVC is true if a pod mounts a PVC, and so may write to its volume.
@@ -130,11 +130,11 @@ func mountsPVC(p *corev1.Pod, claim string) bool {
 func (g *Gatherer) readPodReports(ctx context.Context, j *Job) {
 	for i := range j.Pods {
 		p := &j.Pods[i]
-		j.notePodFailure(&p.Status)
+		j.NotePodFailure(&p.Status)
 		for k := range p.Status.ContainerStatuses {
 			c := &p.Status.ContainerStatuses[k]
 			// A success is preferred to what another pod says.
-			if r := reportOf(c); r != nil && (j.Report == nil || r.OK) {
+			if r := ReportOf(c); r != nil && (j.Report == nil || r.OK) {
 				j.Report = r
 			}
 			if c.State.Running != nil {
@@ -148,8 +148,8 @@ func (g *Gatherer) readPodReports(ctx context.Context, j *Job) {
 // registries and servers say.
 const maxTrouble = 2 * v1.MaxForeignText
 
-// notePodFailure says what keeps a pod from running.
-func (j *Job) notePodFailure(p *corev1.PodStatus) {
+// NotePodFailure says what keeps a pod from running.
+func (j *Job) NotePodFailure(p *corev1.PodStatus) {
 	for _, c := range slices.Concat(p.InitContainerStatuses, p.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Message != "" {
 			j.PodFailure = waitsBecause(w)
@@ -162,9 +162,9 @@ func (j *Job) notePodFailure(p *corev1.PodStatus) {
 	}
 }
 
-// reportOf a container that ended; nil if it has not, or did not get so far as to
+// ReportOf a container that ended; nil if it has not, or did not get so far as to
 // write one.
-func reportOf(c *corev1.ContainerStatus) *archive.Report {
+func ReportOf(c *corev1.ContainerStatus) *archive.Report {
 	r := &archive.Report{}
 	if t := c.State.Terminated; t == nil || json.Unmarshal([]byte(t.Message), r) != nil || r.Command == "" {
 		return nil
@@ -203,30 +203,30 @@ func restKinds() []schema.GroupVersionKind {
 }
 
 // readLeftovers of what was made for this life.
-func (g *Gatherer) readLeftovers(ctx context.Context, s *State) error {
+func (g *gathering) readLeftovers(ctx context.Context) error {
 	for _, kind := range restKinds() {
 		l := &metav1.PartialObjectMetadataList{}
 		l.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := g.Reader.List(ctx, l, client.InNamespace(s.Life.Namespace), client.MatchingLabels{v1.LabelXR: string(s.Life.XR)}); err != nil {
+		if err := g.Reader.List(ctx, l, client.InNamespace(g.Life.Namespace), client.MatchingLabels{v1.LabelXR: string(g.Life.XR)}); err != nil {
 			return fmt.Errorf("cannot list what was made for the instance: %w", err)
 		}
 		for i := range l.Items {
 			l.Items[i].SetGroupVersionKind(kind)
-			s.Leftovers = append(s.Leftovers, &l.Items[i])
+			g.Leftovers = append(g.Leftovers, &l.Items[i])
 		}
 	}
-	return g.readSecrets(ctx, s)
+	return g.readSecrets(ctx)
 }
 
 // readSecrets by their names: to list them would take the right to read all.
-func (g *Gatherer) readSecrets(ctx context.Context, s *State) error {
-	for _, name := range []string{s.Life.RootSecretName(), s.Life.ConnectionSecretName(), s.Life.PendingSecretName()} {
-		secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), s.Life.Namespace, name)
+func (g *gathering) readSecrets(ctx context.Context) error {
+	for _, name := range []string{g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName()} {
+		secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.Life.Namespace, name)
 		if err != nil {
 			return err
 		}
-		if secret != nil && s.ownsObject(secret) {
-			s.Leftovers = append(s.Leftovers, secret)
+		if secret != nil && g.OwnsObject(secret) {
+			g.Leftovers = append(g.Leftovers, secret)
 		}
 	}
 	return nil

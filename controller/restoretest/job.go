@@ -2,11 +2,11 @@ package restoretest
 
 import (
 	"path"
-	"strconv"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -40,10 +40,10 @@ const (
 	leaveTime = 5 * time.Second
 )
 
-// newJob that starts a server from a copy of a backup. The server's image is the
-// claim's: it sees the copy, and not the backup.
-func newJob(s *State, image string) *batchv1.Job {
-	r := s.Record
+// newJob of a turn, which starts a server from a copy of a backup. The server's image is
+// the claim's: it sees the copy, and not the backup.
+func newJob(s *State, turn types.UID) *batchv1.Job {
+	r, image := s.Record, s.AgentImage
 	i := r.Spec.Instance
 	life := v1.Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
 	onHost := s.Volume.Spec.HostPath != nil
@@ -51,23 +51,20 @@ func newJob(s *State, image string) *batchv1.Job {
 	ready.ReadOnly = true
 	backup := corev1.VolumeMount{Name: "backup", MountPath: backupPath}
 	copied := corev1.VolumeMount{Name: "backup", MountPath: copyPath, SubPath: v1.RestoreTestFolder}
+	unpacking := agent.Unpacking{
+		Archive: path.Join(backupPath, r.Spec.Archive.Path), Volume: backupPath, SHA256: r.Spec.Archive.SHA256, Version: r.Spec.Version, Clean: r.Spec.CleanShutdown,
+	}
 	out := agent.NewJob(life, i.Namespace, life.RestoreTestJobName(), v1.ComponentRestoreTest, corev1.PodSpec{
 		SecurityContext:               agent.PodSecurity(onHost),
 		TerminationGracePeriodSeconds: new(int64(leaveTime.Seconds())),
 		InitContainers: []corev1.Container{
 			agent.ToolsContainer(image),
 			agent.VersionContainer(r.Spec.Image),
-			agent.Container(containerUnpack, image, agent.Memory, agent.UnpackSecurity(onHost), []corev1.VolumeMount{ready, backup}, agent.Program, "unpack",
-				"--archive="+path.Join(backupPath, r.Spec.Archive.Path),
-				"--sha256="+r.Spec.Archive.SHA256,
-				"--volume="+backupPath,
-				"--source-version="+r.Spec.Version,
-				"--source-clean="+strconv.FormatBool(r.Spec.CleanShutdown),
-				"--target-version="+agent.VersionFile),
-			agent.Container(containerBootCheck, r.Spec.Image, serverMemory, files, []corev1.VolumeMount{ready, copied}, agent.CopiedProgram, "bootcheck", "--folder="+copyPath),
+			agent.Container(containerUnpack, image, agent.Memory, agent.UnpackSecurity(onHost), []corev1.VolumeMount{ready, backup}, unpacking.Unpack()...),
+			agent.Container(containerBootCheck, r.Spec.Image, serverMemory, files, []corev1.VolumeMount{ready, copied}, agent.BootCheck(copyPath)...),
 		},
 		Containers: []corev1.Container{
-			agent.Container(containerClean, image, agent.Memory, files, []corev1.VolumeMount{copied}, agent.Program, "wipe", "--volume="+copyPath),
+			agent.Container(containerClean, image, agent.Memory, files, []corev1.VolumeMount{copied}, agent.Wipe(copyPath)...),
 		},
 		Volumes: []corev1.Volume{
 			agent.ToolsVolume(),
@@ -77,8 +74,6 @@ func newJob(s *State, image string) *batchv1.Job {
 	limit := min(settling+time.Duration(r.Spec.Archive.DataBytes/slowest)*time.Second, longest)
 	out.Spec.ActiveDeadlineSeconds = new(int64(limit.Seconds()))
 	out.Spec.TTLSecondsAfterFinished = new(int32(keptFor.Seconds()))
-	if t := s.restoreTest(); t != nil {
-		out.Annotations[v1.AnnotationRestoreTest] = string(t.ID)
-	}
+	out.Annotations[v1.AnnotationRestoreTest] = string(turn)
 	return out
 }

@@ -12,12 +12,11 @@ import (
 
 // TestManifests holds the Job against its golden file.
 func TestManifests(t *testing.T) {
-	const agent = "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
 	onNode := proven(func(s *State) { s.Volume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/data"} })
 	turn("")(onNode)
 	for name, s := range map[string]*State{"restoretest-job": proven(turn("")), "restoretest-job-hostpath": onNode} {
 		t.Run(name, func(t *testing.T) {
-			raw := golden.Manifest(t, name, newJob(s, agent))
+			raw := golden.Manifest(t, name, newJob(s, s.restoreTest().ID))
 			if bytes.Contains(raw, []byte("assword")) {
 				t.Error("the Job speaks of a password")
 			}
@@ -28,9 +27,9 @@ func TestManifests(t *testing.T) {
 // TestServerSeesTheCopyOnly: the image is the claim's, and the backups on the
 // volume are not for it to change.
 func TestServerSeesTheCopyOnly(t *testing.T) {
-	pod := newJob(proven(), "agent").Spec.Template.Spec
+	pod := newJob(proven(), "turn").Spec.Template.Spec
 	for _, c := range append(pod.InitContainers, pod.Containers...) {
-		if c.Image == "agent" {
+		if c.Image == agentImage {
 			continue
 		}
 		if len(c.SecurityContext.Capabilities.Add) > 0 {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
@@ -32,7 +33,7 @@ const (
 	again = 5 * time.Minute
 )
 
-// An Action is what a Performer can do.
+// An Action is what can be done.
 type Action string
 
 // Actions.
@@ -54,7 +55,7 @@ const (
 
 // A State is all that a decision depends on.
 type State struct {
-	*instance.RestoreTestState
+	*Attempt
 
 	// Now is when it was read.
 	Now time.Time
@@ -68,6 +69,10 @@ type State struct {
 	AtOnce int
 	// Siblings are the other records of the instance.
 	Siblings []v1.MySQLBackup
+	// NewTurn is the ID that a turn gets which is taken now. Nobody else has it.
+	NewTurn types.UID
+	// AgentImage is the image of the Job.
+	AgentImage string
 }
 
 // A Step is the one thing to do now.
@@ -76,8 +81,10 @@ type Step struct {
 	After  time.Duration
 	// Verdict of a Conclude.
 	Verdict metav1.Condition
-	// Record whose turn ends.
+	// Record whose turn ends, or that names its Job.
 	Record *v1.MySQLBackup
+	// Changes are all that is written.
+	Changes []change.Change
 }
 
 // XR of the life that was backed up; empty without a record.
@@ -89,10 +96,12 @@ func (s *State) XR() types.UID {
 }
 
 // Next is the one thing to do now.
-func Next(s *State) Step {
+func Next(s *State) Step { return withChanges(s, decide(s)) }
+
+func decide(s *State) Step {
 	switch r := s.recordOver(); {
-	case s.isUnnamed():
-		return Step{Action: NameJob}
+	case s.recordUnnamed() != nil:
+		return Step{Action: NameJob, Record: s.recordUnnamed()}
 	case s.isOwnJob() && s.Job.DeletionTimestamp != nil:
 		return Step{Action: Wait, After: soon}
 	case s.isOwnJob() && (!s.isOpen() || !s.isOwn()):
@@ -103,7 +112,7 @@ func Next(s *State) Step {
 		return s.tryLater()
 	case s.Home == nil:
 		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, "an instance of this name is there again, and needs the volume")
-	case s.Home.XR != nil && !s.Home.RequiresRestorable():
+	case s.Home.IsDeleting() && !s.Home.RequiresRestorable():
 		return Step{Action: Rest} // It is being released: that goes first.
 	case s.isOwnJob():
 		return judgeJob(s)
@@ -121,11 +130,25 @@ func (s *State) restoreTest() *v1.RestoreTest {
 	return s.Record.Status.RestoreTest
 }
 
-// isUnnamed is true of a Job that was made for the record's turn, and is not named
-// by it yet.
-func (s *State) isUnnamed() bool {
-	t := s.restoreTest()
-	return s.Job != nil && t != nil && t.Job == "" && s.Job.Annotations[v1.AnnotationRestoreTest] == string(t.ID)
+// recordUnnamed is the record for whose turn the Job was made, and that does not name it
+// yet; nil where there is none.
+func (s *State) recordUnnamed() *v1.MySQLBackup {
+	if s.Job == nil {
+		return nil
+	}
+	waits := func(r *v1.MySQLBackup) bool {
+		t := r.Status.RestoreTest
+		return t != nil && t.Job == "" && t.ID != "" && s.Job.Annotations[v1.AnnotationRestoreTest] == string(t.ID)
+	}
+	if s.Record != nil && waits(s.Record) {
+		return s.Record
+	}
+	for i := range s.Siblings {
+		if r := &s.Siblings[i]; waits(r) {
+			return r
+		}
+	}
+	return nil
 }
 
 // isOwnJob is true if a record names the Job as its own. Where no record is left that
@@ -180,7 +203,9 @@ func (s *State) hasRecord() bool {
 }
 
 // isHeld is true while the life that was backed up is there, and is being deleted.
-func (s *State) isHeld() bool { return s.RestoreTestState != nil && s.Home != nil && s.Home.XR != nil }
+func (s *State) isHeld() bool {
+	return s.Attempt != nil && s.Home != nil && s.Home.IsDeleting()
+}
 
 // isAwaited is true if a deletion waits for a better verdict.
 func (s *State) isAwaited(c *metav1.Condition) bool {
@@ -213,7 +238,7 @@ func beginTest(s *State) Step {
 	if why := whyImpossible(s); why != "" {
 		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, why)
 	}
-	switch awaited := s.Home.XR != nil; {
+	switch awaited := s.Home.IsDeleting(); {
 	case s.restoreTest() != nil: // It has its turn.
 	case !awaited && s.AtOnce == 0:
 		return Step{Action: Rest} // The platform does not want it.
@@ -221,6 +246,15 @@ func beginTest(s *State) Step {
 		return Step{Action: Wait, After: soon}
 	}
 	return Step{Action: Start, After: soon}
+}
+
+// Refused is what there is to do once the API server has refused the Job: others wait for
+// the turn.
+func Refused(s *State, by error) Step {
+	if s.Record == nil {
+		return Step{Action: Wait, After: soon}
+	}
+	return withChanges(s, concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, "its Job is refused: "+v1.PrintableText(by.Error(), v1.MaxForeignText)))
 }
 
 // whyImpossible says why it cannot be tried; empty where it can.

@@ -1,11 +1,15 @@
 package restoretest
 
 import (
+	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,14 +29,17 @@ const (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-type change func(*State)
+type given func(*State)
+
+// agentImage is that of the Jobs.
+const agentImage = "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
 
 // proven is a state whose backup nobody has looked at yet, and whose instance is
 // gone.
-func proven(changes ...change) *State {
+func proven(changes ...given) *State {
 	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
 	record := life.RecordName()
-	s := &State{Now: now, AtOnce: 2, Record: &v1.MySQLBackup{
+	s := &State{Now: now, AtOnce: 2, NewTurn: "new", AgentImage: agentImage, Record: &v1.MySQLBackup{
 		ObjectMeta: metav1.ObjectMeta{Name: record, CreationTimestamp: metav1.Time{Time: now.Add(-time.Hour)}},
 		Spec: v1.MySQLBackupSpec{
 			Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: "default", NamespaceUID: nsUID, Name: "db", XR: xrUID},
@@ -41,7 +48,7 @@ func proven(changes ...change) *State {
 		},
 		Status: v1.MySQLBackupStatus{Phase: v1.BackupProven},
 	}}
-	s.RestoreTestState = &instance.RestoreTestState{
+	s.Attempt = &Attempt{
 		Home: &instance.State{
 			Now: now, Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: nsUID}},
 			BackupPVC: &corev1.PersistentVolumeClaim{
@@ -67,29 +74,36 @@ func dying(s *State) {
 
 func required(s *State) { s.Home.XR.Spec.Backup.RequireRestorable = new(true) }
 
-func verdict(status metav1.ConditionStatus, ago time.Duration) change {
+func verdict(status metav1.ConditionStatus, ago time.Duration) given {
 	return func(s *State) {
 		s.Record.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: status, LastTransitionTime: metav1.Time{Time: now.Add(-ago)}}}
 	}
 }
 
 // turn of the record, whose Job has a UID, or none yet.
-func turn(job types.UID) change {
+func turn(job types.UID) given {
 	return func(s *State) {
 		s.Record.Status.RestoreTest = &v1.RestoreTest{ID: "turn", Job: job, StartedAt: metav1.Time{Time: now.Add(-time.Minute)}}
 	}
 }
 
 // jobFrom so long ago, which the record names as its own.
-func jobFrom(ago time.Duration) change {
+func jobFrom(ago time.Duration) given {
 	return func(s *State) {
 		strangerFrom(ago)(s)
 		turn("job")(s)
 	}
 }
 
+// unnamedJob was made for the record's turn.
+func unnamedJob(s *State) {
+	strangerFrom(0)(s)
+	turn("")(s)
+	s.Job.Annotations = map[string]string{v1.AnnotationRestoreTest: "turn"}
+}
+
 // strangerFrom so long ago is a Job with all that anybody can write, which no record names.
-func strangerFrom(ago time.Duration) change {
+func strangerFrom(ago time.Duration) given {
 	return func(s *State) {
 		labels := map[string]string{v1.LabelXR: xrUID, v1.LabelComponent: v1.ComponentRestoreTest}
 		s.Job = &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restoretest-db-job", UID: "job", Labels: labels, CreationTimestamp: metav1.Time{Time: now.Add(-ago)}}}}
@@ -100,7 +114,7 @@ func strangerFrom(ago time.Duration) change {
 func deleted(s *State) { s.Record.DeletionTimestamp = &metav1.Time{Time: now} }
 
 // sibling is an earlier record, with a turn whose Job has a UID.
-func sibling(job types.UID) change {
+func sibling(job types.UID) given {
 	return func(s *State) {
 		s.Siblings = []v1.MySQLBackup{{ObjectMeta: metav1.ObjectMeta{Name: "earlier"}, Status: v1.MySQLBackupStatus{Phase: v1.BackupProven, RestoreTest: &v1.RestoreTest{Job: job}}}}
 	}
@@ -108,7 +122,7 @@ func sibling(job types.UID) change {
 
 // busy are records of others that have their turn: namespaces of what no deletion waits for, and
 // of what one does.
-func busy(free, awaited []string) change {
+func busy(free, awaited []string) given {
 	return func(s *State) {
 		namespaces := slices.Concat(free, awaited)
 		all := make([]v1.MySQLBackup, 0, len(namespaces))
@@ -126,7 +140,7 @@ func ended(s *State) {
 	s.Job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "it took too long"}}
 }
 
-func report(container string, r archive.Report) change {
+func report(container string, r archive.Report) given {
 	return func(s *State) {
 		ended(s)
 		s.Reports[container] = r
@@ -159,42 +173,47 @@ func TestNext(t *testing.T) {
 		"RequiredBeside":      {reason: "Nobody takes the turn of a deletion.", state: proven(dying, required, busy([]string{"a", "b", "default"}, []string{"c", "d"})), want: Start},
 		"RequiredInNamespace": {reason: "One after the other.", state: proven(dying, required, busy(nil, []string{"default"})), want: Wait},
 		"HasTurn":             {reason: "The controller ended before it made the Job.", state: proven(turn(""), busy([]string{"a", "b"}, nil)), want: Start},
-		"Unnamed":             {reason: "The controller ended before it named the Job.", state: proven(strangerFrom(0), turn(""), func(s *State) { s.Job.Annotations = map[string]string{v1.AnnotationRestoreTest: "turn"} }), want: NameJob},
-		"Vanished":            {reason: "Somebody deleted the Job: another follows.", state: proven(turn("job")), want: EndTurn},
-		"Replaced":            {reason: "Somebody deleted the Job, and made one that looks like it.", state: proven(jobFrom(0), turn("other")), want: EndTurn},
-		"Stranger":            {reason: "It has our labels and our name.", state: proven(strangerFrom(time.Minute)), want: Conclude, status: metav1.ConditionUnknown, says: "kubectl delete job --namespace default restoretest-db-job"},
-		"StrangerBefore":      {reason: "It was there when ours was to be made.", state: proven(strangerFrom(time.Minute), turn("")), want: Conclude, status: metav1.ConditionUnknown, says: "no record names"},
-		"StrangerSays":        {reason: "It says that all is well.", state: proven(report(containerBootCheck, archive.Report{OK: true}), turn("other")), want: EndTurn},
-		"StrangerDecided":     {reason: "It is nobody's to remove.", state: proven(strangerFrom(time.Minute), verdict(metav1.ConditionUnknown, 0)), want: Rest},
-		"TurnAfterVerdict":    {reason: "The turn ends with the Job.", state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)), want: EndTurn},
-		"SiblingsJob":         {reason: "A newer backup was proven meanwhile.", state: proven(strangerFrom(0), sibling("job")), want: Remove},
-		"SiblingsTurn":        {reason: "And its Job is gone.", state: proven(sibling("job")), want: EndTurn},
-		"Off":                 {reason: "The platform may not want it.", state: proven(func(s *State) { s.AtOnce = 0 }), want: Rest},
-		"OffRequired":         {reason: "Who requires it gets it.", state: proven(dying, required, func(s *State) { s.AtOnce = 0 }), want: Start},
-		"Releasing":           {reason: "A deletion waits for nothing that it need not wait for.", state: proven(dying), want: Rest},
-		"Required":            {reason: "This one does.", state: proven(dying, required), want: Start},
-		"Back":                {reason: "The restore needs the volume.", state: proven(func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "there again"},
-		"BackRunning":         {reason: "Also while a server runs on the copy.", state: proven(jobFrom(0), func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown},
-		"BackDecided":         {reason: "Then the Job goes.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionUnknown, 0), func(s *State) { s.Home = nil }), want: Remove},
-		"Running":             {reason: "Its end is an event, unless somebody took its labels away.", state: proven(jobFrom(time.Minute)), want: Wait},
-		"Going":               {reason: "Its name must be free first.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait},
-		"Unlabelled":          {reason: "Labels are anybody's, also ours.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.Labels = nil }), want: Wait},
-		"Whole":               {reason: "A server ran on it.", state: proven(report(containerBootCheck, archive.Report{OK: true, Tables: 7, Version: "8.4.6"})), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
-		"Broken":              {reason: "None did.", state: proven(report(containerBootCheck, archive.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"})), want: Conclude, status: metav1.ConditionFalse, says: "Corrupt"},
-		"NotKnown":            {reason: "What could not be found out is not called broken.", state: proven(report(containerBootCheck, archive.Report{ExitCode: 1, Error: "killed"})), want: Conclude, status: metav1.ConditionUnknown, says: "killed"},
-		"Damaged":             {reason: "The archive has changed since its proof.", state: proven(report(containerUnpack, archive.Report{ExitCode: agent.ExitDamaged, Error: "checksum"})), want: Conclude, status: metav1.ConditionFalse, says: "checksum"},
-		"Missing":             {reason: "Or is gone.", state: proven(report(containerUnpack, archive.Report{ExitCode: agent.ExitMissing, Error: "not there"})), want: Conclude, status: metav1.ConditionFalse},
-		"NoRoom":              {reason: "The volume need not have room for a copy.", state: proven(report(containerUnpack, archive.Report{ExitCode: agent.ExitNoSpace, Error: "no room"})), want: Conclude, status: metav1.ConditionUnknown, says: "no room"},
-		"Silent":              {reason: "A Job that took too long has no report.", state: proven(ended), want: Conclude, status: metav1.ConditionUnknown, says: "it took too long"},
-		"SilentImage":         {reason: "The kubelet may know more.", state: proven(ended, func(s *State) { s.Job.PodFailure = "ErrImagePull: none" }), want: Conclude, status: metav1.ConditionUnknown, says: "ErrImagePull"},
-		"Decided":             {reason: "Once is enough.", state: proven(verdict(metav1.ConditionUnknown, time.Hour)), want: Rest},
-		"CleanUp":             {reason: "The Job goes after the verdict.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: Remove},
-		"AgainLater":          {reason: "A deletion waits for it: what was in the way may pass.", state: proven(dying, required, verdict(metav1.ConditionUnknown, time.Minute)), want: Wait},
-		"Again":               {reason: "Now.", state: proven(dying, required, verdict(metav1.ConditionFalse, time.Hour)), want: Start},
-		"AgainOldJob":         {reason: "The earlier Job has had its say.", state: proven(dying, required, jobFrom(2*time.Hour), verdict(metav1.ConditionFalse, time.Hour)), want: Remove},
-		"AgainRunning":        {reason: "And the new one gets its time.", state: proven(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, time.Hour)), want: Wait},
-		"Mongo":               {reason: "Only mysqld is understood.", state: proven(func(s *State) { s.Record.Spec.Version = "8.0.4-MongoDB" }), want: Conclude, status: metav1.ConditionUnknown, says: "none of a MySQL"},
-		"NoVersion":           {reason: "A server that never answered has none.", state: proven(func(s *State) { s.Record.Spec.Version = "" }), want: Conclude, status: metav1.ConditionUnknown, says: "version"},
+		"Unnamed":             {reason: "The controller ended before it named the Job.", state: proven(unnamedJob), want: NameJob},
+		"UnnamedSibling": {reason: "A newer backup was proven before the Job was named.", state: proven(strangerFrom(0), sibling(""), func(s *State) {
+			s.Siblings[0].Status.RestoreTest.ID = "earlier"
+			s.Job.Annotations = map[string]string{v1.AnnotationRestoreTest: "earlier"}
+		}), want: NameJob},
+		"TakenForNothing":  {reason: "The volume went after the turn was taken: no Job can be made.", state: proven(turn(""), func(s *State) { s.Volume = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "volume"},
+		"Vanished":         {reason: "Somebody deleted the Job: another follows.", state: proven(turn("job")), want: EndTurn},
+		"Replaced":         {reason: "Somebody deleted the Job, and made one that looks like it.", state: proven(jobFrom(0), turn("other")), want: EndTurn},
+		"Stranger":         {reason: "It has our labels and our name.", state: proven(strangerFrom(time.Minute)), want: Conclude, status: metav1.ConditionUnknown, says: "kubectl delete job --namespace default restoretest-db-job"},
+		"StrangerBefore":   {reason: "It was there when ours was to be made.", state: proven(strangerFrom(time.Minute), turn("")), want: Conclude, status: metav1.ConditionUnknown, says: "no record names"},
+		"StrangerSays":     {reason: "It says that all is well.", state: proven(report(containerBootCheck, archive.Report{OK: true}), turn("other")), want: EndTurn},
+		"StrangerDecided":  {reason: "It is nobody's to remove.", state: proven(strangerFrom(time.Minute), verdict(metav1.ConditionUnknown, 0)), want: Rest},
+		"TurnAfterVerdict": {reason: "The turn ends with the Job.", state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)), want: EndTurn},
+		"SiblingsJob":      {reason: "A newer backup was proven meanwhile.", state: proven(strangerFrom(0), sibling("job")), want: Remove},
+		"SiblingsTurn":     {reason: "And its Job is gone.", state: proven(sibling("job")), want: EndTurn},
+		"Off":              {reason: "The platform may not want it.", state: proven(func(s *State) { s.AtOnce = 0 }), want: Rest},
+		"OffRequired":      {reason: "Who requires it gets it.", state: proven(dying, required, func(s *State) { s.AtOnce = 0 }), want: Start},
+		"Releasing":        {reason: "A deletion waits for nothing that it need not wait for.", state: proven(dying), want: Rest},
+		"Required":         {reason: "This one does.", state: proven(dying, required), want: Start},
+		"Back":             {reason: "The restore needs the volume.", state: proven(func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "there again"},
+		"BackRunning":      {reason: "Also while a server runs on the copy.", state: proven(jobFrom(0), func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown},
+		"BackDecided":      {reason: "Then the Job goes.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionUnknown, 0), func(s *State) { s.Home = nil }), want: Remove},
+		"Running":          {reason: "Its end is an event, unless somebody took its labels away.", state: proven(jobFrom(time.Minute)), want: Wait},
+		"Going":            {reason: "Its name must be free first.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait},
+		"Unlabelled":       {reason: "Labels are anybody's, also ours.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.Labels = nil }), want: Wait},
+		"Whole":            {reason: "A server ran on it.", state: proven(report(containerBootCheck, archive.Report{OK: true, Tables: 7, Version: "8.4.6"})), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
+		"Broken":           {reason: "None did.", state: proven(report(containerBootCheck, archive.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"})), want: Conclude, status: metav1.ConditionFalse, says: "Corrupt"},
+		"NotKnown":         {reason: "What could not be found out is not called broken.", state: proven(report(containerBootCheck, archive.Report{ExitCode: 1, Error: "killed"})), want: Conclude, status: metav1.ConditionUnknown, says: "killed"},
+		"Damaged":          {reason: "The archive has changed since its proof.", state: proven(report(containerUnpack, archive.Report{ExitCode: agent.ExitDamaged, Error: "checksum"})), want: Conclude, status: metav1.ConditionFalse, says: "checksum"},
+		"Missing":          {reason: "Or is gone.", state: proven(report(containerUnpack, archive.Report{ExitCode: agent.ExitMissing, Error: "not there"})), want: Conclude, status: metav1.ConditionFalse},
+		"NoRoom":           {reason: "The volume need not have room for a copy.", state: proven(report(containerUnpack, archive.Report{ExitCode: agent.ExitNoSpace, Error: "no room"})), want: Conclude, status: metav1.ConditionUnknown, says: "no room"},
+		"Silent":           {reason: "A Job that took too long has no report.", state: proven(ended), want: Conclude, status: metav1.ConditionUnknown, says: "it took too long"},
+		"SilentImage":      {reason: "The kubelet may know more.", state: proven(ended, func(s *State) { s.Job.PodFailure = "ErrImagePull: none" }), want: Conclude, status: metav1.ConditionUnknown, says: "ErrImagePull"},
+		"Decided":          {reason: "Once is enough.", state: proven(verdict(metav1.ConditionUnknown, time.Hour)), want: Rest},
+		"CleanUp":          {reason: "The Job goes after the verdict.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: Remove},
+		"AgainLater":       {reason: "A deletion waits for it: what was in the way may pass.", state: proven(dying, required, verdict(metav1.ConditionUnknown, time.Minute)), want: Wait},
+		"Again":            {reason: "Now.", state: proven(dying, required, verdict(metav1.ConditionFalse, time.Hour)), want: Start},
+		"AgainOldJob":      {reason: "The earlier Job has had its say.", state: proven(dying, required, jobFrom(2*time.Hour), verdict(metav1.ConditionFalse, time.Hour)), want: Remove},
+		"AgainRunning":     {reason: "And the new one gets its time.", state: proven(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, time.Hour)), want: Wait},
+		"Mongo":            {reason: "Only mysqld is understood.", state: proven(func(s *State) { s.Record.Spec.Version = "8.0.4-MongoDB" }), want: Conclude, status: metav1.ConditionUnknown, says: "none of a MySQL"},
+		"NoVersion":        {reason: "A server that never answered has none.", state: proven(func(s *State) { s.Record.Spec.Version = "" }), want: Conclude, status: metav1.ConditionUnknown, says: "version"},
 		"NamespaceGoes": {reason: "Nothing can be made there.", state: proven(func(s *State) {
 			s.Home.Namespace.DeletionTimestamp = &metav1.Time{Time: now}
 		}), want: Conclude, status: metav1.ConditionUnknown, says: "namespace"},
@@ -242,5 +261,33 @@ func TestTurnsOf(t *testing.T) {
 	got := TurnsOf([]v1.MySQLBackup{record("db", 0), record("other", time.Hour), record("forgotten", forgotten+time.Second), idle}, own, now)
 	if got.all != 1 || got.free["default"] != 1 || len(got.awaited) != 0 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestChanges: a turn is taken before its Job is made, and nothing that somebody else has written since is overwritten.
+func TestChanges(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		state  *State
+		want   []string
+	}{
+		"Rest":     {reason: "Nothing is written.", state: proven(verdict(metav1.ConditionTrue, 0))},
+		"Start":    {reason: "The turn comes first.", state: proven(), want: []string{"PatchStatus MySQLBackup AsRead", "Create Job "}},
+		"Taken":    {reason: "After a crash the turn is there.", state: proven(turn("")), want: []string{"Create Job "}},
+		"Name":     {reason: "The record names its Job.", state: proven(unnamedJob), want: []string{"PatchStatus MySQLBackup AsRead"}},
+		"Conclude": {reason: "A verdict is of what was read.", state: proven(report(containerBootCheck, archive.Report{OK: true})), want: []string{"PatchStatus MySQLBackup AsRead"}},
+		"Remove":   {reason: "This Job, and no later one.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: []string{"Delete Job SameObject"}},
+		"End":      {reason: "The turn ends with the Job.", state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)), want: []string{"PatchStatus MySQLBackup AsRead"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changes := Next(tc.state).Changes
+			got := make([]string, 0, len(changes))
+			for _, c := range changes {
+				got = append(got, fmt.Sprintf("%s %s %s", c.Verb, reflect.TypeOf(c.Object).Elem().Name(), c.If))
+			}
+			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
+			}
+		})
 	}
 }

@@ -109,7 +109,7 @@ func (p *pass) createConnection(ctx context.Context, to sql.Password) error {
 		return err
 	}
 	s := p.in.connectionSecret(nil, to, p.in.Database)
-	s.Annotations[v1.AnnotationPasswordChangedAt] = p.timeText()
+	s.Annotations[v1.AnnotationPasswordChangedAt] = timeText(p.currentTime())
 	if err := p.Kube.Create(ctx, s); err != nil {
 		return kubeFailed(err, "create", s.Namespace, s.Name)
 	}
@@ -125,7 +125,7 @@ func (p *pass) stagePassword(ctx context.Context, wanted sql.Password) error {
 		write = func() error { return p.Kube.Update(ctx, s) }
 	}
 	s.Data = map[string][]byte{keyPassword: []byte(wanted)}
-	s.Annotations[v1.AnnotationPasswordStagedAt] = p.timeText()
+	s.Annotations[v1.AnnotationPasswordStagedAt] = timeText(p.currentTime())
 	if err := write(); err != nil {
 		return kubeFailed(err, "write", s.Namespace, s.Name)
 	}
@@ -137,7 +137,7 @@ func (p *pass) stagePassword(ctx context.Context, wanted sql.Password) error {
 func (p *pass) promotePassword(ctx context.Context, to sql.Password) error {
 	old := p.kept.connection
 	s := p.in.connectionSecret(old, to, string(old.Data[keyDatabase]))
-	s.Annotations[v1.AnnotationPasswordChangedAt] = p.timeText()
+	s.Annotations[v1.AnnotationPasswordChangedAt] = timeText(p.currentTime())
 	delete(s.Annotations, v1.AnnotationPasswordWindow)
 	if staged := timeOf(p.kept.pending, v1.AnnotationPasswordStagedAt); !p.dual && !staged.IsZero() {
 		s.Annotations[v1.AnnotationPasswordWindow] = p.currentTime().Sub(staged).Round(time.Millisecond).String()
@@ -164,4 +164,4 @@ func (p *pass) updateSecret(ctx context.Context, s *corev1.Secret) error {
 	return nil
 }
 
-func (p *pass) timeText() string { return p.currentTime().UTC().Format(time.RFC3339Nano) }
+func timeText(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }

@@ -28,13 +28,15 @@ const (
 	tardy = time.Second
 )
 
-// isStrained is true if a pass with the server cost too much, whatever came of it.
+// isStrained is true if a pass with the server cost too much, and nothing came of it. One that
+// came to its end may be slow: where much is to do, so is every server, and its password is
+// changed all the same.
 func isStrained(last rotationStep, err error, took time.Duration) bool {
 	_, kube := errors.AsType[*kubeError](err)
 	switch {
 	case kube:
 		return false
-	case sql.IsMisbehaviour(err), took >= slow:
+	case sql.IsMisbehaviour(err):
 		return true
 	}
 	return (err != nil || last.Do == Refused) && took >= tardy

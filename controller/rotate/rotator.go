@@ -103,9 +103,12 @@ type Result struct {
 	Done []Action
 	// Version that the server gives to clients, or "" where it was not asked.
 	Version string
-	// Strained is true if the server cost more than one that is well does: it should
-	// be asked less and less often.
+	// Strained is true if the server cost more than one that is well does, and nothing came
+	// of it: it should be asked less and less often.
 	Strained bool
+	// Slow is how long a pass took that came to its end and took too long, and zero for
+	// every other.
+	Slow time.Duration
 }
 
 // A pass is one run of Reconcile.
@@ -132,7 +135,10 @@ func (r *Rotator) Reconcile(ctx context.Context, in Input) (Result, error) {
 	if p.session != nil {
 		p.session.Close()
 	}
-	p.result.Strained = isStrained(last, err, p.currentTime().Sub(start))
+	took := p.currentTime().Sub(start)
+	if p.result.Strained = isStrained(last, err, took); !p.result.Strained && err == nil && took >= slow {
+		p.result.Slow = took
+	}
 	return p.reportResult(last, err)
 }
 

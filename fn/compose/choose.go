@@ -10,7 +10,7 @@ func chooseStart(r *resolved, password string) (start, error) {
 	if s, ok := waitsForChoice(r, password); ok {
 		return s, nil
 	}
-	own := ownBackups(r.instance, r.Answers.Records.Items)
+	own := ownBackups(r.instance, r.Required.Records.Items)
 	if b := v1.LatestBackup(own, isUnfinished); b != nil {
 		return holdServer(v1.ReasonWaiting, "Backup %q of an earlier %s of this name is not finished (%s): the server starts after it", b.Name, r.instance.Kind, phaseOf(b)), nil
 	}
@@ -38,7 +38,7 @@ func waitsForChoice(r *resolved, password string) (start, bool) {
 		return holdServer(v1.ReasonWaiting, "Waiting for the controller to look for backups of an earlier %s of this name (status.previousBackup); is it running?", r.instance.Kind), true
 	case r.XR.Status.PreviousBackup == v1.PreviousHeld && r.spec.Restore.Backup == nil:
 		return holdServer(v1.ReasonWaiting, "A backup of an earlier %s of this name is there without its record: no server starts empty beside it", r.instance.Kind), true
-	case !r.Answers.Records.Known || !r.Answers.Namespace.Known || r.spec.Restore.Backup != nil && !r.Answers.Named.Known:
+	case !r.Required.Records.Known || !r.Required.Namespace.Known || r.spec.Restore.Backup != nil && !r.Required.Named.Known:
 		return holdServer(v1.ReasonWaiting, "Looking for backups of an earlier %s of this name", r.instance.Kind), true
 	case r.engine.password && password == "":
 		return holdServer(v1.ReasonWaiting, "Looking for the Secret that holds the password"), true
@@ -50,7 +50,7 @@ func waitsForChoice(r *resolved, password string) (start, bool) {
 // claim of the same namespace.
 func chooseNamed(r *resolved, name string) (start, error) {
 	const field = "spec.restore.backup"
-	b := r.Answers.Named.first()
+	b := r.Required.Named.first()
 	switch {
 	case b == nil || b.Name != name:
 		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q does not exist: name one of those that `kubectl get mysqlbackups` shows for this namespace, or remove the field", field, name)

@@ -9,8 +9,8 @@ import (
 )
 
 // Compose an instance. An error is a *Refusal: the caller must leave all that
-// exists as it is, and the Output then has nothing but the needs that led to
-// it. While an answer is still unknown nothing is added that is not observed
+// exists as it is, and the Output then has nothing but the requirements that led to
+// it. While a required resource is still unknown nothing is added that is not observed
 // already.
 func Compose(in Input) (*Output, error) {
 	r, err := resolve(in)
@@ -18,22 +18,22 @@ func Compose(in Input) (*Output, error) {
 		return &Output{}, err
 	}
 	s, err := resolveStorage(r)
-	needs := needsOf(r, s)
+	requirements := requirementsOf(r, s)
 	if err != nil {
-		return &Output{Needs: needs}, err
+		return &Output{Requirements: requirements}, err
 	}
 	password, missing := resolvePassword(r)
 	taken := checkNames(r)
 	if err := cmp.Or(r.unlessStarted(missing), checkService(r), r.unlessStarted(taken)); err != nil {
-		return &Output{Needs: needs}, err
+		return &Output{Requirements: requirements}, err
 	}
 	begin, err := decideStart(r, password)
 	if err != nil {
-		return &Output{Needs: needs}, err
+		return &Output{Requirements: requirements}, err
 	}
 	resources := build(r, s, begin, password)
 	out := report(r, s, begin, resources, warningOf(s.cannotGrow, missing, taken))
-	out.Needs, out.Resources, out.Connection = needs, resources, connectionOf(r)
+	out.Requirements, out.Resources, out.Connection = requirements, resources, connectionOf(r)
 	return out, nil
 }
 
@@ -66,7 +66,7 @@ func mayMake(r *resolved, name, password string) bool {
 	if !mayHave(r, name) || name == v1.ResourceRootPassword && password == "" {
 		return false
 	}
-	return r.Answers.Existing[name].Known && checkName(r, name) == nil
+	return r.Required.Existing[name].Known && checkName(r, name) == nil
 }
 
 // unlessStarted refuses for an instance that has not started. One that has goes

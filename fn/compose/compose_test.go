@@ -91,7 +91,7 @@ func TestImage(t *testing.T) {
 		want         string
 	}{
 		"Default": {reason: "The platform's default at first.", want: v1.DefaultImage},
-		"Latched": {reason: "A new default does not upgrade what runs.", status: "mysql:8.0", want: "mysql:8.0"},
+		"Noted":   {reason: "A new default does not upgrade what runs.", status: "mysql:8.0", want: "mysql:8.0"},
 		"Spec":    {reason: "The owner decides.", spec: "mysql:9.1", status: "mysql:8.0", want: "mysql:9.1"},
 	}
 	for name, tc := range cases {
@@ -148,12 +148,12 @@ func fromSecret(in *Input) {
 func TestStorage(t *testing.T) {
 	class := func(expands bool) func(*Input) {
 		return func(in *Input) {
-			in.Answers.Class = Answer[storagev1.StorageClass]{Known: true, Items: []storagev1.StorageClass{{AllowVolumeExpansion: &expands}}}
+			in.Required.Class = Required[storagev1.StorageClass]{Known: true, Items: []storagev1.StorageClass{{AllowVolumeExpansion: &expands}}}
 		}
 	}
 	remade := func(in *Input) {
 		in.XR.Status.Volume, in.XR.Status.Started = "pv", true
-		in.Answers.Volume.Items = []corev1.PersistentVolume{{Spec: corev1.PersistentVolumeSpec{StorageClassName: "old", Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("512Mi")}}}}
+		in.Required.Volume.Items = []corev1.PersistentVolume{{Spec: corev1.PersistentVolumeSpec{StorageClassName: "old", Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("512Mi")}}}}
 	}
 	pending := func(in *Input) { in.Observed.DataPVC.Status.Phase = corev1.ClaimPending }
 	claim := func(class *string, size string) func(*Input) {
@@ -211,7 +211,7 @@ func TestOwns(t *testing.T) {
 	object := func(owners ...metav1.OwnerReference) func(*Input) {
 		return func(in *Input) {
 			o := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{OwnerReferences: owners, Labels: in.XR.Instance().Labels()}}
-			in.Answers.Existing[v1.ResourceService] = Answer[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{o}}
+			in.Required.Existing[v1.ResourceService] = Required[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{o}}
 		}
 	}
 	cases := map[string]struct {
@@ -257,9 +257,9 @@ func TestLargerBackup(t *testing.T) {
 // TestWarning: what cannot be carried out does not stop what can, once the
 // server has started.
 func TestWarning(t *testing.T) {
-	missing := func(in *Input) { fromSecret(in); in.Answers.Password.Known = true }
+	missing := func(in *Input) { fromSecret(in); in.Required.Password.Known = true }
 	foreign := func(in *Input) {
-		in.Answers.Existing[v1.ResourceService] = Answer[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{}}}
+		in.Required.Existing[v1.ResourceService] = Required[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{}}}
 	}
 	cases := map[string]struct {
 		reason string

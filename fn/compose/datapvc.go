@@ -40,7 +40,7 @@ func storageClass(r *resolved) *string {
 	}
 	if r.XR.Status.Volume != "" {
 		// The PVC is gone, and is made again on its volume.
-		if v := r.Answers.Volume.first(); v != nil {
+		if v := r.Required.Volume.first(); v != nil {
 			return &v.Spec.StorageClassName
 		}
 	}
@@ -52,7 +52,6 @@ func storageClass(r *resolved) *string {
 func volumeAnnotations(r *resolved) map[string]string {
 	a := agent.Annotations(r.instance)
 	a[v1.AnnotationImage] = r.image
-	a[v1.AnnotationAgentImage] = r.Settings.AgentImage
 	a[v1.AnnotationDeletionPolicy] = string(r.spec.DeletionPolicy)
 	return a
 }

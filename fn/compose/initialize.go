@@ -29,11 +29,7 @@ func initContainers(r *resolved) []corev1.Container {
 		{Name: "data", MountPath: dataPath},
 		{Name: "root-password", MountPath: passwordPath, ReadOnly: true},
 		{Name: "config", MountPath: r.engine.config, ReadOnly: true},
-	}, agent.CopiedProgram, "initialize",
-		"--volume="+dataPath,
-		"--directory="+v1.DataDirectory,
-		"--secret="+passwordPath,
-		"--sockets="+socketsPath)
+	}, agent.Initialize(dataPath, passwordPath, socketsPath)...)
 	if r.spec.Database != "" {
 		initialize.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: r.spec.Database}}
 	}

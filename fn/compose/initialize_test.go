@@ -10,7 +10,7 @@ import (
 )
 
 func connected(in *Input) {
-	in.Answers.Connection.Items = []corev1.Secret{{
+	in.Required.Connection.Items = []corev1.Secret{{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelXR: string(testLife)}},
 		Data:       map[string][]byte{v1.PasswordKey: []byte("secret")},
 	}}
@@ -35,7 +35,7 @@ func TestInitialize(t *testing.T) {
 		"Fresh":     {reason: "There is nothing yet.", in: given(), may: true},
 		"Starting":  {reason: "Its first start may be killed at any moment.", in: given(server(1)), may: true},
 		"Used":      {reason: "A volume without data is the wrong one from now on.", in: given(server(1), connected), has: true},
-		"Latched":   {reason: "So it is where the connection Secret was deleted.", in: given(server(1), func(in *Input) { in.XR.Status.Initialized = true }), has: true},
+		"Noted":     {reason: "So it is where the connection Secret was deleted.", in: given(server(1), func(in *Input) { in.XR.Status.Initialized = true }), has: true},
 		"Restoring": {reason: "The data is yet to come from the backup: until then it is right that the volume is empty.", in: given(record("b", 1, v1.BackupProven), previous("b"))},
 		"Chosen":    {reason: "So it is while the Job works, or waits for its image.", in: given(chosenBefore(v1.RestoreRunning))},
 		"Restored":  {reason: "There it is.", in: given(hasPVC, chosenBefore(v1.RestoreSucceeded)), has: true},

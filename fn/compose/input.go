@@ -5,7 +5,7 @@
 //	Input ──▶ resolve ──▶ decide ──▶ build ──▶ report ──▶ Output
 //	  │         │            │ what the server starts from, if it may
 //	  │         └─ what is asked for, checked: a Refusal, and nothing may change
-//	  └─ XR, settings, observed resources, answers to earlier needs
+//	  └─ XR, settings, observed resources, required resources
 //
 // Each step takes values and returns values; Compose is where they meet.
 package compose
@@ -31,8 +31,8 @@ type Input struct {
 	Settings v1.Settings
 	// Observed composed resources.
 	Observed Observed
-	// Answers to the needs of earlier passes.
-	Answers Answers
+	// Required resources, as far as Crossplane has sent them.
+	Required RequiredResources
 	// Published connection details of the XR.
 	Published map[string][]byte
 }
@@ -70,46 +70,46 @@ func (o Observed) has(name string) bool {
 	return false
 }
 
-// An Answer is what the cluster holds of a need. Not known is not the same as
+// Required resources of one key, as the cluster holds them. Not known is not the same as
 // nothing there.
-type Answer[T any] struct {
+type Required[T any] struct {
 	Known bool
 	Items []T
 }
 
 // First item, or nil.
-func (a Answer[T]) first() *T {
+func (a Required[T]) first() *T {
 	if len(a.Items) == 0 {
 		return nil
 	}
 	return &a.Items[0]
 }
 
-// Answers to the needs of an instance. Only fields that a decision reads need
+// RequiredResources of an instance. Only fields that a decision reads need
 // be set.
-type Answers struct {
+type RequiredResources struct {
 	// Records of backups of all lives of this instance.
-	Records Answer[v1.MySQLBackup]
+	Records Required[v1.MySQLBackup]
 	// Named is the record that spec.restore.backup names.
-	Named Answer[v1.MySQLBackup]
+	Named Required[v1.MySQLBackup]
 	// Connection is the Secret that holds what the server accepts now.
-	Connection Answer[corev1.Secret]
+	Connection Required[corev1.Secret]
 	// Password is the Secret that spec.passwordSecretRef names.
-	Password Answer[corev1.Secret]
+	Password Required[corev1.Secret]
 	// Namespace of the instance.
-	Namespace Answer[metav1.PartialObjectMetadata]
+	Namespace Required[metav1.PartialObjectMetadata]
 	// Volume that holds the data.
-	Volume Answer[corev1.PersistentVolume]
+	Volume Required[corev1.PersistentVolume]
 	// Class of storage of a volume that is to grow.
-	Class Answer[storagev1.StorageClass]
+	Class Required[storagev1.StorageClass]
 	// Existing objects that have the name of a composed resource, by that
 	// resource's name.
-	Existing map[string]Answer[metav1.PartialObjectMetadata]
+	Existing map[string]Required[metav1.PartialObjectMetadata]
 }
 
-// A Need selects objects that an instance depends on: one by name, or all by
+// A Requirement selects objects that an instance depends on: one by name, or all by
 // labels.
-type Need struct {
+type Requirement struct {
 	APIVersion, Kind string
 	Namespace, Name  string
 	Labels           map[string]string
@@ -117,8 +117,8 @@ type Need struct {
 
 // An Output is what an instance consists of, and how it is.
 type Output struct {
-	// Needs by their key.
-	Needs map[string]Need
+	// Requirements by their key, which Crossplane sends next time.
+	Requirements map[string]Requirement
 	// Resources that are wanted, by their name.
 	Resources map[string]Resource
 	// Status of the XR: the function's part of it.

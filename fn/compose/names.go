@@ -11,9 +11,9 @@ import (
 )
 
 // namesOf the composed resources that the instance has or may get.
-func namesOf(r *resolved) map[string]Need {
+func namesOf(r *resolved) map[string]Requirement {
 	i, ns := r.instance, r.instance.Namespace
-	out := map[string]Need{
+	out := map[string]Requirement{
 		v1.ResourceDataPVC:      {APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: ns, Name: i.DataPVCName()},
 		v1.ResourceRootPassword: {APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: i.RootSecretName()},
 		v1.ResourceConfig:       {APIVersion: "v1", Kind: "ConfigMap", Namespace: ns, Name: i.ConfigMapName()},
@@ -22,7 +22,7 @@ func namesOf(r *resolved) map[string]Need {
 		v1.ResourceDataPV:       {APIVersion: "v1", Kind: "PersistentVolume", Name: i.DataPVName()},
 		v1.ResourceRestore:      {APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: ns, Name: i.RestoreJobName()},
 	}
-	maps.DeleteFunc(out, func(name string, _ Need) bool { return !mayHave(r, name) })
+	maps.DeleteFunc(out, func(name string, _ Requirement) bool { return !mayHave(r, name) })
 	return out
 }
 
@@ -40,7 +40,7 @@ func checkNames(r *resolved) error {
 // checkName says who has the name of a resource that does not exist yet, if somebody
 // does.
 func checkName(r *resolved, name string) error {
-	o := r.Answers.Existing[name].first()
+	o := r.Required.Existing[name].first()
 	if o == nil || r.Observed.has(name) || r.owns(o) {
 		return nil
 	}

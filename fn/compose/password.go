@@ -7,11 +7,11 @@ import v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 // more.
 func resolvePassword(r *resolved) (string, error) {
 	ref := r.spec.PasswordSecretRef
-	if ref == nil || !r.Answers.Password.Known {
+	if ref == nil || !r.Required.Password.Known {
 		return r.statedPassword, nil
 	}
 	where := qualified(r.instance.Namespace, ref.Name)
-	s := r.Answers.Password.first()
+	s := r.Required.Password.first()
 	if s == nil || s.Namespace != r.instance.Namespace || s.Name != ref.Name {
 		return "", refuse(v1.ReasonInvalid, "spec.passwordSecretRef.name: Secret %s does not exist: create it", where)
 	}

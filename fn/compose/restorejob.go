@@ -2,7 +2,6 @@ package compose
 
 import (
 	"encoding/json"
-	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -76,6 +75,7 @@ func restoreFailurePolicy() *batchv1.PodFailurePolicy {
 func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 	tools, backup := agent.ToolsMount(), agent.PVCVolume("backup", from.Archive.PVCName)
 	tools.ReadOnly, backup.PersistentVolumeClaim.ReadOnly = true, true
+	unpacking := agent.Unpacking{Archive: archivePath + "/" + from.Archive.Path, Volume: dataPath, SHA256: from.Archive.SHA256, Version: from.Version, Clean: from.CleanShutdown}
 	return corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(r.hostPath),
 		InitContainers:  withResources(r, agent.ToolsContainer(r.Settings.AgentImage), agent.VersionContainer(r.image)),
@@ -83,14 +83,7 @@ func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 			tools,
 			{Name: "data", MountPath: dataPath},
 			{Name: "backup", MountPath: archivePath, ReadOnly: true},
-		}, agent.Program, "restore",
-			"--archive="+archivePath+"/"+from.Archive.Path,
-			"--sha256="+from.Archive.SHA256,
-			"--volume="+dataPath,
-			"--directory="+v1.DataDirectory,
-			"--source-version="+from.Version,
-			"--source-clean="+strconv.FormatBool(from.CleanShutdown),
-			"--target-version="+agent.VersionFile)),
+		}, unpacking.Restore()...)),
 		Volumes: []corev1.Volume{
 			agent.ToolsVolume(),
 			agent.PVCVolume("data", r.instance.DataPVCName()),

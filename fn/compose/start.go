@@ -79,7 +79,7 @@ func isFenced(r *resolved) bool {
 func isVolumeUnseen(r *resolved) bool {
 	d := r.Observed.Deployment
 	runs := d != nil && d.Spec.Replicas != nil && *d.Spec.Replicas > 0
-	return (!runs || !r.started) && r.XR.Status.Volume != "" && r.Observed.DataPV == nil && !r.Answers.Volume.Known
+	return (!runs || !r.started) && r.XR.Status.Volume != "" && r.Observed.DataPV == nil && !r.Required.Volume.Known
 }
 
 // earlierChoice is the backup that was chosen earlier, with the phase that the Job
@@ -120,10 +120,10 @@ func chosenByJob(r *resolved, j *batchv1.Job) (*v1.RestoreStatus, error) {
 	if r.started || r.XR.Status.Restore != nil {
 		return out, nil
 	}
-	if !r.Answers.Records.Known || !r.Answers.Namespace.Known {
+	if !r.Required.Records.Known || !r.Required.Namespace.Known {
 		return nil, nil //nolint:nilnil // The Job stays, and is read again when they are.
 	}
-	for _, of := range slices.Concat(r.Answers.Records.Items, r.Answers.Named.Items) {
+	for _, of := range slices.Concat(r.Required.Records.Items, r.Required.Named.Items) {
 		if of.Name == out.Backup && !mayRestore(r, &of) {
 			return nil, refuse(v1.ReasonNotSupported, "Job %s: its annotation %s names backup %q, which is from an earlier namespace %q: delete the Job, and it is made again",
 				job, v1.AnnotationRestore, out.Backup, r.instance.Namespace)
@@ -135,7 +135,7 @@ func chosenByJob(r *resolved, j *batchv1.Job) (*v1.RestoreStatus, error) {
 // mayRestore is true if a backup is of this very namespace, or the platform
 // allows others.
 func mayRestore(r *resolved, b *v1.MySQLBackup) bool {
-	ns := r.Answers.Namespace.first()
+	ns := r.Required.Namespace.first()
 	return r.Settings.NamespaceReuse == v1.NamespaceReuseAllow || ns != nil && ns.UID != "" && ns.UID == b.Spec.Instance.NamespaceUID
 }
 

@@ -20,9 +20,9 @@ const (
 	testSum       = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 )
 
-// given is an instance whose answers are all known, and what changes it.
+// given is an instance whose required resources are all known, and what changes it.
 func given(changes ...func(*Input)) Input {
-	known := Answer[metav1.PartialObjectMetadata]{Known: true}
+	known := Required[metav1.PartialObjectMetadata]{Known: true}
 	in := Input{
 		XR: &v1.XMySQL{
 			ObjectMeta: metav1.ObjectMeta{Name: "db-x7k2p", UID: testLife},
@@ -33,16 +33,16 @@ func given(changes ...func(*Input)) Input {
 			Status: v1.MySQLStatus{PreviousBackup: v1.PreviousNone},
 		},
 		Settings: v1.Settings{AgentImage: "agent", Volumes: v1.VolumesStorageClass, DefaultImage: v1.DefaultImage, NamespaceReuse: v1.NamespaceReuseRefuse},
-		Answers: Answers{
-			Records:    Answer[v1.MySQLBackup]{Known: true},
-			Connection: Answer[corev1.Secret]{Known: true},
-			Volume:     Answer[corev1.PersistentVolume]{Known: true, Items: []corev1.PersistentVolume{{}}},
-			Namespace:  Answer[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: testNamespace}}}},
-			Existing:   map[string]Answer[metav1.PartialObjectMetadata]{},
+		Required: RequiredResources{
+			Records:    Required[v1.MySQLBackup]{Known: true},
+			Connection: Required[corev1.Secret]{Known: true},
+			Volume:     Required[corev1.PersistentVolume]{Known: true, Items: []corev1.PersistentVolume{{}}},
+			Namespace:  Required[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: testNamespace}}}},
+			Existing:   map[string]Required[metav1.PartialObjectMetadata]{},
 		},
 	}
 	for _, name := range ResourceNames() {
-		in.Answers.Existing[name] = known
+		in.Required.Existing[name] = known
 	}
 	for _, c := range changes {
 		c(&in)
@@ -68,7 +68,7 @@ func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.MySQ
 		for _, c := range changes {
 			c(&r)
 		}
-		in.Answers.Records.Items = append(in.Answers.Records.Items, r)
+		in.Required.Records.Items = append(in.Required.Records.Items, r)
 	}
 }
 
@@ -85,7 +85,7 @@ func named(name string, changes ...func(*v1.MySQLBackup)) func(*Input) {
 		one := Input{}
 		record(name, 1, v1.BackupProven, changes...)(&one)
 		in.XR.Spec.Restore.Backup = &name
-		in.Answers.Named = Answer[v1.MySQLBackup]{Known: true, Items: one.Answers.Records.Items}
+		in.Required.Named = Required[v1.MySQLBackup]{Known: true, Items: one.Required.Records.Items}
 	}
 }
 
@@ -146,7 +146,7 @@ func TestDecide(t *testing.T) {
 	}{
 		"Nothing":             {reason: "The controller found nothing: an empty server may start.", in: given(), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"NobodyLooked":        {reason: "Without the controller's word nothing starts.", in: given(previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
-		"NotLookedUp":         {reason: "Not known is not nothing.", in: given(func(in *Input) { in.Answers.Records.Known = false }), want: want{reason: v1.ReasonWaiting, message: "Looking"}},
+		"NotLookedUp":         {reason: "Not known is not nothing.", in: given(func(in *Input) { in.Required.Records.Known = false }), want: want{reason: v1.ReasonWaiting, message: "Looking"}},
 		"Proven":              {reason: "The newest proven backup is restored.", in: given(previous("b2"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupProven)), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
 		"OrderOfList":         {reason: "Time decides, not the order of a list.", in: given(previous("b2"), record("b2", 2, v1.BackupProven), record("b1", 1, v1.BackupProven)), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
 		"SameSecond":          {reason: "Within a second the name decides.", in: given(previous("b2"), record("b2", 1, v1.BackupProven), record("b1", 1, v1.BackupProven)), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
@@ -172,7 +172,7 @@ func TestDecide(t *testing.T) {
 		"MadeAgain":           {reason: "A record that was made again keeps its place.", in: given(previous("b2"), record("b2", 2, v1.BackupProven), record("b1", 3, v1.BackupProven, announced(1))), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
 		"EarlierNamed":        {reason: "Nor by its name.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier)), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
 		"EarlierNamedAllowed": {reason: "But for the same word of the platform.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier), allowed), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
-		"UnknownNamespace":    {reason: "A namespace that cannot be seen is not the same one.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), func(in *Input) { in.Answers.Namespace.Items = nil }), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
+		"UnknownNamespace":    {reason: "A namespace that cannot be seen is not the same one.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), func(in *Input) { in.Required.Namespace.Items = nil }), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
 		"EarlierAllowed":      {reason: "The platform may allow it.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, ofEarlier), allowed), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 		"Never":               {reason: "Never means an empty server.", in: given(never, previous("b1"), record("b1", 1, v1.BackupProven)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"NeverFailed":         {reason: "Also past a failed backup: it is the way out that the message names.", in: given(never, record("b1", 1, v1.BackupFailed)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
@@ -188,14 +188,14 @@ func TestDecide(t *testing.T) {
 		"ChoiceOfEarlier":   {reason: "But nobody gets an earlier namespace's backup by changing a Job.", in: given(job(), record("chosen", 1, v1.BackupProven, ofEarlier)), want: want{refusal: "earlier namespace"}},
 		"ChoiceOfNamed":     {reason: "Nor by naming it, too.", in: given(job(), named("chosen", ofEarlier)), want: want{refusal: "earlier namespace"}},
 		"ChoiceAllowed":     {reason: "Unless the platform allows it.", in: given(job(), record("chosen", 1, v1.BackupProven, ofEarlier), allowed), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
-		"ChoiceUnknown":     {reason: "Not known is not ours.", in: given(job(), previous("b1"), func(in *Input) { in.Answers.Records.Known = false }), want: want{job: true, reason: v1.ReasonWaiting, message: "Looking"}},
+		"ChoiceUnknown":     {reason: "Not known is not ours.", in: given(job(), previous("b1"), func(in *Input) { in.Required.Records.Known = false }), want: want{job: true, reason: v1.ReasonWaiting, message: "Looking"}},
 		"ChoiceWithoutJob":  {reason: "A Job that vanished is made again, from the status.", in: given(chosenBefore(v1.RestoreRunning)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
 		"FailedJobDeleted":  {reason: "Deleting the failed Job asks for another try.", in: given(chosenBefore(v1.RestoreFailed)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
 		"SucceededNoJob":    {reason: "A Job that has done its work is not made again.", in: given(chosenBefore(v1.RestoreSucceeded)), want: want{replicas: 1, backup: "chosen", reason: v1.ReasonRestored}},
 		"StartedJobLingers": {reason: "An instance that ever started never restores, whatever the Job says.", in: given(job(failed), server(1)), want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},
 
 		"Started":         {reason: "A running server is not stopped by a record.", in: given(server(1), previous(""), record("b1", 1, v1.BackupRunning)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"StartedLatched":  {reason: "A Deployment that vanished is made again, running.", in: given(func(in *Input) { in.XR.Status.Started = true }, record("b1", 1, v1.BackupProven)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"StartedNoted":    {reason: "A Deployment that vanished is made again, running.", in: given(func(in *Input) { in.XR.Status.Started = true }, record("b1", 1, v1.BackupProven)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"NotYetStarted":   {reason: "A Deployment at 0 has not started.", in: given(scaled(0), previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
 		"Scaled":          {reason: "Whoever scales a Deployment that waits starts nothing.", in: given(scaled(1), previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
 		"ScaledRestoring": {reason: "Nor in the middle of a restore.", in: given(scaled(1), job()), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
@@ -204,9 +204,9 @@ func TestDecide(t *testing.T) {
 		}), want: want{reason: v1.ReasonWaiting, message: "controller"}},
 		"ScaledDown":    {reason: "A started server that was scaled down comes back.", in: given(server(0), previous("")), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"FencedRestore": {reason: "No restore is begun on a volume that is being backed up.", in: given(chosenBefore(v1.RestoreRunning), func(in *Input) { in.XR.Status.Deletion = &v1.DeletionStatus{Fence: true} }), want: want{backup: "chosen", reason: v1.ReasonFenced}},
-		"BlindRestore":  {reason: "Nor on one that was not seen.", in: given(chosenBefore(v1.RestoreRunning), func(in *Input) { in.XR.Status.Volume, in.Answers.Volume.Known = "pv", false }), want: want{backup: "chosen", reason: v1.ReasonWaiting}},
+		"BlindRestore":  {reason: "Nor on one that was not seen.", in: given(chosenBefore(v1.RestoreRunning), func(in *Input) { in.XR.Status.Volume, in.Required.Volume.Known = "pv", false }), want: want{backup: "chosen", reason: v1.ReasonWaiting}},
 		"Blind": {reason: "A volume that was not looked up may be gone.", in: given(func(in *Input) {
-			in.XR.Status.Started, in.XR.Status.Volume, in.Answers.Volume.Known = true, "pv", false
+			in.XR.Status.Started, in.XR.Status.Volume, in.Required.Volume.Known = true, "pv", false
 		}), want: want{reason: v1.ReasonWaiting, message: "pv"}},
 		"Fenced": {reason: "A fence stops a running server.", in: given(server(1), func(in *Input) { in.XR.Status.Deletion = &v1.DeletionStatus{Fence: true} }), want: want{reason: v1.ReasonFenced, message: "stopped"}},
 		"PasswordUnknown": {reason: "A server does not start with a password that is not known.", in: given(func(in *Input) {
@@ -214,7 +214,7 @@ func TestDecide(t *testing.T) {
 			in.XR.Spec.PasswordSecretRef = &v1.SecretKeySelector{Name: "s", Key: "k"}
 		}), want: want{reason: v1.ReasonWaiting, message: "password"}},
 		"NamedUnknown": {reason: "A named backup is looked up first.", in: given(func(in *Input) { in.XR.Spec.Restore.Backup = new("b1") }), want: want{reason: v1.ReasonWaiting, message: "Looking"}},
-		"NamedMissing": {reason: "A named backup must exist.", in: given(func(in *Input) { in.XR.Spec.Restore.Backup, in.Answers.Named.Known = new("b1"), true }), want: want{refusal: "does not exist"}},
+		"NamedMissing": {reason: "A named backup must exist.", in: given(func(in *Input) { in.XR.Spec.Restore.Backup, in.Required.Named.Known = new("b1"), true }), want: want{refusal: "does not exist"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

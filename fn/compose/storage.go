@@ -112,7 +112,7 @@ func boundVolume(r *resolved) *corev1.PersistentVolume {
 	case r.Observed.DataPV != nil:
 		return r.Observed.DataPV
 	}
-	return r.Answers.Volume.first()
+	return r.Required.Volume.first()
 }
 
 // checkVolume refuses to go on without the volume that holds the data.
@@ -122,7 +122,7 @@ func checkVolume(r *resolved) error {
 		return checkUnseenVolume(r)
 	}
 	v := boundVolume(r)
-	if v == nil && !r.Answers.Volume.Known {
+	if v == nil && !r.Required.Volume.Known {
 		return nil
 	}
 	if v == nil {
@@ -160,10 +160,10 @@ func resolveGrowth(r *resolved, size resource.Quantity) (request resource.Quanti
 		return size, "", nil
 	}
 	class = *c.Spec.StorageClassName
-	if k := r.Answers.Class.first(); k != nil && k.AllowVolumeExpansion != nil && *k.AllowVolumeExpansion {
+	if k := r.Required.Class.first(); k != nil && k.AllowVolumeExpansion != nil && *k.AllowVolumeExpansion {
 		return size, class, nil
 	}
-	if !r.Answers.Class.Known {
+	if !r.Required.Class.Known {
 		return have, class, nil
 	}
 	_, field := r.spec.Size()

@@ -56,10 +56,10 @@ func readClaim() (claim, error) {
 // line that says how the claim is. A deletion has a step, and how far it is.
 func (c claim) line() string {
 	d := c.Status.Deletion
-	if c.DeletionTimestamp == nil || d == nil || d.Step == "" {
+	if c.DeletionTimestamp == nil || d == nil || d.Phase == "" {
 		return c.Status.Message
 	}
-	return fmt.Sprintf("%-10s %3d%%  %s", d.Step, d.Percent, d.Message)
+	return fmt.Sprintf("%-10s %3d%%  %s", d.Phase, d.Percent, d.Message)
 }
 
 // ready is true if Crossplane says so.

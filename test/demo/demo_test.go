@@ -143,7 +143,7 @@ func TestLine(t *testing.T) {
 		var c claim
 		c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 		c.Status.Message = "Deleting. " + message
-		c.Status.Deletion = &v1.DeletionStatus{Step: step, Percent: percent, Message: message}
+		c.Status.Deletion = &v1.DeletionStatus{Phase: v1.DeletionPhase(step), Percent: percent, Message: message}
 		return c
 	}
 	var living claim

@@ -83,7 +83,7 @@ func (s *server) eventsRun(t *testing.T) {
 // TestNoAcknowledgedRowIsLost deletes the claim under a client that writes on and on.
 func TestNoAcknowledgedRowIsLost(t *testing.T) {
 	t.Parallel()
-	repeats(t, "all cells of TestMatrix have such a client")
+	repeats(t, "all cells of the matrix have such a client")
 	s := newServer(t, classComposition)
 	s.create(t)
 	s.version(t)

@@ -114,7 +114,7 @@ func (s *server) startsEmpty(t *testing.T) {
 // TestDeleteOfACrashLoop deletes a server that a bad setting keeps from starting. Its data is as good as ever.
 func TestDeleteOfACrashLoop(t *testing.T) {
 	t.Parallel()
-	repeats(t, "a cell of TestMatrix deletes a server in a crash loop")
+	repeats(t, "a cell of TestCells deletes a server in a crash loop")
 	s := newServer(t, classComposition)
 	before := s.begin(t)
 	s.set(t, map[string]any{"config": map[string]any{"no_such_setting": "1"}})
@@ -171,7 +171,7 @@ func TestDeleteDuringARestore(t *testing.T) {
 // TestCreateRightAfterDelete types `kubectl replace --force`, which waits for the name.
 func TestCreateRightAfterDelete(t *testing.T) {
 	t.Parallel()
-	repeats(t, "the cells of TestMatrix create claims again at once")
+	repeats(t, "the cells of the matrix create claims again at once")
 	s := newServer(t, classComposition)
 	before := s.begin(t)
 	s.replace(t)
@@ -203,7 +203,7 @@ func (s *server) createWhenFree(t *testing.T) {
 // log: the same version recovers it, and another one is not let near it.
 func TestDeleteOfAKilledServer(t *testing.T) {
 	t.Parallel()
-	repeats(t, "a cell of TestMatrix kills a server that hangs, and TestRestoreRefuses keeps a newer one from its data")
+	repeats(t, "a cell of TestCells kills a server that hangs, and TestRestoreRefuses keeps a newer one from its data")
 	s := newServer(t, classComposition)
 	before := s.begin(t)
 	kill := s.hang(t)

@@ -51,7 +51,7 @@ type patient struct {
 func TestDoctor(t *testing.T) {
 	s := newServer(t, classComposition)
 	s.begin(t)
-	s.latched(t)
+	s.retained(t)
 	if got := s.examined(t.Context(), t); got.Severity != "ok" || got.State != "running" || len(got.Findings) > 0 {
 		t.Errorf("want it to be ok and running, got %+v", got)
 	}
@@ -72,7 +72,7 @@ func TestDoctor(t *testing.T) {
 		return nil
 	})
 	controllers(t, 1)
-	s.latched(t)
+	s.retained(t)
 	s.delete(t)
 	s.proven(t, 1)
 	if got := s.examined(t.Context(), t); got.Severity != "ok" || got.State != "deleted" || got.Backups.Proven != 1 {
@@ -80,8 +80,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// latched waits until the controller keeps the data volume.
-func (s *server) latched(t *testing.T) {
+// retained waits until the controller keeps the data volume.
+func (s *server) retained(t *testing.T) {
 	t.Helper()
 	eventually(t, "the finalizer of the data volume", func(ctx context.Context) error {
 		v, err := s.volumeOf(ctx, s.name+"-pvc")

@@ -20,7 +20,7 @@ import (
 // TestBackupPVFull: the deletion waits, says how to make room, and goes on when somebody did.
 func TestBackupPVFull(t *testing.T) {
 	t.Parallel()
-	repeats(t, "a cell of TestMatrix fills the backup volume")
+	repeats(t, "a cell of TestCells fills the backup volume")
 	s := newServer(t, classComposition)
 	before := s.begin(t)
 	backups := "backup-" + s.name + "-pvc"

@@ -110,7 +110,7 @@ func (s *server) archives(t *testing.T, want []string) {
 // namespace. All go and come back at the same time.
 func TestNamesakesAreApart(t *testing.T) {
 	t.Parallel()
-	repeats(t, "the servers of TestMatrix are namesakes, and neighbours of all others")
+	repeats(t, "the servers of the matrix are namesakes, and neighbours of all others")
 	one := newServer(t, classComposition)
 	all := map[string]*server{"one": one, "neighbour": one.neighbour(t, "another"), "namesake": newServer(t, classComposition)}
 	for _, s := range all {

@@ -21,7 +21,7 @@ const rescueNamespace = "crossplane-mysql-rescue"
 // TestDeletedPVC: a data PVC that somebody deletes comes back on its volume, while the instance lives.
 func TestDeletedPVC(t *testing.T) {
 	t.Parallel()
-	repeats(t, "the cells of TestMatrix delete data PVCs")
+	repeats(t, "the cells of the matrix delete data PVCs")
 	s := newServer(t, classComposition)
 	before := s.begin(t)
 	was := s.deletePVC(t)
@@ -65,7 +65,7 @@ func (s *server) pvcReturns(t *testing.T, was types.UID) {
 // not, and the next claim of the name has it.
 func TestTakenFinalizers(t *testing.T) {
 	t.Parallel()
-	repeats(t, "the cells of TestMatrix take finalizers off")
+	repeats(t, "the cells of the matrix take finalizers off")
 	onBoth(t, takenFinalizers)
 }
 
@@ -116,7 +116,7 @@ func takeFinalizers(t *testing.T, objects ...client.Object) {
 // does then. The next claim of the name gets the data all the same.
 func TestSupersededComposite(t *testing.T) {
 	t.Parallel()
-	repeats(t, "TestNext deletes an XR that no claim will have, and the cells of TestMatrix have what comes then")
+	repeats(t, "TestNext deletes an XR that no claim will have, and the cells of the matrix have what comes then")
 	s := newServer(t, classComposition)
 	before := s.begin(t)
 	s.takeClaim(t)
@@ -148,7 +148,7 @@ func (s *server) takeClaim(t *testing.T) {
 // TestDeletedNamespaceOfComposite: an XR whose claim somebody took from it does not keep a namespace that is deleted.
 func TestDeletedNamespaceOfComposite(t *testing.T) {
 	t.Parallel()
-	repeats(t, "TestNext deletes an XR that no claim will have, and the cells of TestMatrix delete namespaces")
+	repeats(t, "TestNext deletes an XR that no claim will have, and the cells of the matrix delete namespaces")
 	s := newServer(t, classComposition)
 	s.begin(t)
 	s.takeClaim(t)
@@ -158,7 +158,7 @@ func TestDeletedNamespaceOfComposite(t *testing.T) {
 // TestDeletedNamespace: nothing can run in a namespace that is being deleted. The data is backed up elsewhere.
 func TestDeletedNamespace(t *testing.T) {
 	t.Parallel()
-	repeats(t, "the cells of TestMatrix delete namespaces")
+	repeats(t, "the cells of the matrix delete namespaces")
 	s := newServer(t, classComposition)
 	s.begin(t)
 	s.loseNamespace(t, 1)

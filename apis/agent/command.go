@@ -1,0 +1,87 @@
+package agent
+
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// Commands of the agent, as Jobs and init containers give them. Each has what stands behind its
+// flags; `controller COMMAND --help` says what they mean, and a test of the controller's program
+// parses all of them.
+
+// A Backup is `controller backup`.
+type Backup struct {
+	// Volume and Archive are paths in the container.
+	Volume, Archive string
+	// Record and Image of the backup that is taken.
+	Record, Image string
+	Instance      v1.Instance
+	NamespaceUID  types.UID
+	// Version that the server gave as its own; empty where it never answered.
+	Version string
+	// NeverServed is true if no client ever reached the server.
+	NeverServed bool
+}
+
+// Command of it.
+func (b Backup) Command() []string {
+	out := []string{
+		Program, "backup", "--volume=" + b.Volume, "--directory=" + v1.DataDirectory, "--archive=" + b.Archive,
+		"--record=" + b.Record, "--xr=" + string(b.Instance.XR), "--kind=" + b.Instance.Kind, "--namespace=" + b.Instance.Namespace,
+		"--namespace-uid=" + string(b.NamespaceUID), "--name=" + b.Instance.Name, "--image=" + b.Image,
+	}
+	if b.Version != "" {
+		out = append(out, "--source-version="+b.Version)
+	}
+	if b.NeverServed {
+		out = append(out, "--never-served")
+	}
+	return out
+}
+
+// An Unpacking is what is told of an archive to who unpacks it, beside a VersionContainer.
+type Unpacking struct {
+	// Archive and Volume are paths in the container.
+	Archive, Volume string
+	SHA256          string
+	// Version of the server that wrote the data, and Clean if it stopped cleanly.
+	Version string
+	Clean   bool
+}
+
+// Restore is the command `controller restore`, which unpacks it as the data.
+func (u Unpacking) Restore() []string { return u.command("restore", "--directory="+v1.DataDirectory) }
+
+// Unpack is the command `controller unpack`, which unpacks it beside the archive.
+func (u Unpacking) Unpack() []string { return u.command("unpack") }
+
+func (u Unpacking) command(name string, place ...string) []string {
+	out := append([]string{Program, name, "--archive=" + u.Archive, "--sha256=" + u.SHA256, "--volume=" + u.Volume}, place...)
+	return append(out, "--source-version="+u.Version, "--source-clean="+strconv.FormatBool(u.Clean), "--target-version="+VersionFile)
+}
+
+// Initialize is `controller initialize`, on a data volume, with the folders of a password and of
+// the socket that it makes.
+func Initialize(volume, secret, sockets string) []string {
+	return []string{CopiedProgram, "initialize", "--volume=" + volume, "--directory=" + v1.DataDirectory, "--secret=" + secret, "--sockets=" + sockets}
+}
+
+// BootCheck is `controller bootcheck`, on the folder that a copy was unpacked in.
+func BootCheck(folder string) []string {
+	return []string{CopiedProgram, "bootcheck", "--folder=" + folder}
+}
+
+// Wipe is `controller wipe`, of a volume or a folder of it.
+func Wipe(volume string) []string { return []string{Program, "wipe", "--volume=" + volume} }
+
+// Prune is `controller prune`, of folders on a backup volume.
+func Prune(volume string, folders ...string) []string {
+	out := append(make([]string, 0, len(folders)+3), Program, "prune", "--volume="+volume)
+	for _, f := range folders {
+		out = append(out, "--folder="+f)
+	}
+	return out
+}

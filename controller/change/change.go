@@ -1,0 +1,113 @@
+// Package change has what the controller writes as values: decisions return them, one Writer
+// carries them out, and the model checker carries out the very same.
+package change
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A Verb is what is done to an object.
+type Verb string
+
+// Verbs.
+const (
+	Create      Verb = "Create"
+	Patch       Verb = "Patch"
+	PatchStatus Verb = "PatchStatus"
+	Delete      Verb = "Delete"
+	// CopySecret makes a Secret of what others hold, or adds that to it.
+	CopySecret Verb = "CopySecret"
+)
+
+// A Precondition is what must hold for a write. The API server refuses it otherwise, and what
+// is to be done is decided anew.
+type Precondition string
+
+// Preconditions.
+const (
+	// OfName: whatever has the object's name.
+	OfName Precondition = ""
+	// SameObject: this object, and no later one of its name. That is its UID. Only a deletion
+	// can have it: of a patch of a status the API server takes no UID for it (it puts the
+	// stored object's metadata over the patch's before it compares, see status_strategy.go of
+	// k8s.io/apiextensions-apiserver).
+	SameObject Precondition = "SameObject"
+	// AsRead: this object, and nobody has written it since it was read. That is its
+	// resourceVersion. What an earlier change of the same list wrote does not count.
+	AsRead Precondition = "AsRead"
+)
+
+// A Change is one write to one object.
+type Change struct {
+	Verb Verb
+	// If this holds.
+	If Precondition
+	// Object to make or to delete; of a patch, as it is to be.
+	Object client.Object
+	// Read is the object of a patch as it was read.
+	Read client.Object
+	// Fields of a status that are written as they are, and no others; a nil value removes a
+	// field. Without them a patch is what differs between Read and Object.
+	Fields map[string]any
+	// MayBeGone is true where an object that is not there is as good.
+	MayBeGone bool
+	// Policy says what becomes of what a deleted object owns; empty for its kind's default.
+	Policy metav1.DeletionPropagation
+	// Sources of a Secret, by the keys that they fill.
+	Sources map[string]Source
+	// Otherwise is what is done where the API server or an admission refuses the object
+	// as it would be.
+	Otherwise *Change
+}
+
+// A Source is the key password of a Secret, if that has the label that says whose it is.
+type Source struct {
+	Namespace, Name, Key string
+	Label, Value         string
+}
+
+// NewObject is made; one that is there already is as good, and what else was to be done to it
+// is left to the next look.
+func NewObject(o client.Object) Change { return Change{Verb: Create, Object: o} }
+
+// PatchObject as it was read, which stays as it is.
+func PatchObject[T client.Object](read T, how func(T)) Change {
+	return Change{Verb: Patch, If: AsRead, Object: changed(read, how), Read: read}
+}
+
+// PatchObjectStatus as it was read.
+func PatchObjectStatus[T client.Object](read T, how func(T)) Change {
+	return Change{Verb: PatchStatus, If: AsRead, Object: changed(read, how), Read: read}
+}
+
+// PatchStatusFields of an object as it was read: these, and no others.
+func PatchStatusFields(o client.Object, fields map[string]any) Change {
+	return Change{Verb: PatchStatus, If: AsRead, Object: o, Fields: fields}
+}
+
+// WhoeverWrote is the same change where it matters to nobody what else was written since.
+func (c Change) WhoeverWrote() Change {
+	c.If = OfName
+	return c
+}
+
+// DeleteObject deletes this object, and no later one of its name.
+func DeleteObject(o client.Object, policy metav1.DeletionPropagation) Change {
+	return Change{Verb: Delete, If: SameObject, Object: o, Policy: policy, MayBeGone: true}
+}
+
+// OrGone is the same change where the object may be gone by then.
+func (c Change) OrGone() Change {
+	c.MayBeGone = true
+	return c
+}
+
+func changed[T client.Object](o T, how func(T)) T {
+	to, ok := o.DeepCopyObject().(T)
+	if !ok {
+		panic("a copy is of another type")
+	}
+	how(to)
+	return to
+}

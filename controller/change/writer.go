@@ -1,0 +1,193 @@
+package change
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A Writer carries changes out.
+type Writer struct {
+	// Client writes, and Reader reads the sources of a CopySecret from the API server itself.
+	Client client.Client
+	Reader client.Reader
+}
+
+// Apply changes in their order, up to the first that is refused. What is refused because of
+// its precondition is an error as kerrors.IsConflict knows it.
+func (w Writer) Apply(ctx context.Context, changes []Change) error {
+	written := map[string]client.Object{}
+	for _, c := range changes {
+		key := keyOf(c.Object)
+		now, again := written[key]
+		if again && (now == nil || c.Verb == Create) {
+			continue // Somebody else made it, or this list did.
+		}
+		if again {
+			c = c.after(now)
+		}
+		o, err := w.apply(ctx, c)
+		if c.Otherwise != nil && (kerrors.IsForbidden(err) || kerrors.IsInvalid(err)) {
+			c = *c.Otherwise
+			o, err = w.apply(ctx, c)
+		}
+		if c.MayBeGone {
+			err = client.IgnoreNotFound(err)
+		}
+		if err != nil {
+			return fmt.Errorf("%s of %s %q: %w", c.Verb, kindOf(o), o.GetName(), err)
+		}
+		written[key] = o
+	}
+	return nil
+}
+
+// keyOf an object among those of a list of changes.
+func keyOf(o client.Object) string { return kindOf(o) + " " + o.GetNamespace() + "/" + o.GetName() }
+
+func kindOf(o client.Object) string {
+	if kind := o.GetObjectKind().GroupVersionKind().Kind; kind != "" {
+		return kind
+	}
+	return fmt.Sprintf("%T", o)
+}
+
+// after an earlier change of the same object, which now is as that left it.
+func (c Change) after(now client.Object) Change {
+	as := func(o client.Object) client.Object {
+		if o == nil {
+			return nil
+		}
+		o, _ = o.DeepCopyObject().(client.Object)
+		o.SetUID(now.GetUID())
+		o.SetResourceVersion(now.GetResourceVersion())
+		return o
+	}
+	c.Object, c.Read = as(c.Object), as(c.Read)
+	return c
+}
+
+// apply one change, to a copy: those who decided may look at theirs again. It returns the
+// object as the API server has it then, and nil for one that somebody else made.
+func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
+	o, ok := c.Object.DeepCopyObject().(client.Object)
+	if !ok {
+		return c.Object, fmt.Errorf("cannot copy a %T", c.Object)
+	}
+	switch c.Verb {
+	case Create:
+		err := w.Client.Create(ctx, o)
+		if kerrors.IsAlreadyExists(err) {
+			return nil, nil //nolint:nilnil // The next look finds it.
+		}
+		return o, err
+	case Patch:
+		patch, err := c.patch()
+		if err != nil {
+			return o, err
+		}
+		return o, w.Client.Patch(ctx, o, patch)
+	case PatchStatus:
+		patch, err := c.patch()
+		if err != nil {
+			return o, err
+		}
+		return o, w.Client.Status().Patch(ctx, o, patch)
+	case Delete:
+		return o, w.Client.Delete(ctx, o, c.deleteOptions())
+	case CopySecret:
+		return o, w.copySecret(ctx, c)
+	}
+	return o, fmt.Errorf("there is no verb %q", c.Verb)
+}
+
+func (c Change) patch() (client.Patch, error) {
+	if c.Fields == nil {
+		return client.MergeFromWithOptions(c.Read, client.MergeFromWithOptimisticLock{}), nil
+	}
+	patch := map[string]any{"status": c.Fields}
+	if c.If == AsRead {
+		patch["metadata"] = map[string]any{"resourceVersion": c.Object.GetResourceVersion()}
+	}
+	raw, err := json.Marshal(patch)
+	return client.RawPatch(types.MergePatchType, raw), err
+}
+
+func (c Change) deleteOptions() *client.DeleteOptions {
+	o := &client.DeleteOptions{}
+	if c.Policy != "" {
+		o.PropagationPolicy = &c.Policy
+	}
+	uid, version := c.Object.GetUID(), c.Object.GetResourceVersion()
+	switch c.If {
+	case OfName:
+	case SameObject:
+		client.Preconditions{UID: &uid}.ApplyToDelete(o)
+	case AsRead:
+		client.Preconditions{UID: &uid, ResourceVersion: &version}.ApplyToDelete(o)
+	}
+	return o
+}
+
+// copySecret fills a Secret from its sources. What cannot be read from them any more stays
+// as it was kept earlier.
+func (w Writer) copySecret(ctx context.Context, c Change) error {
+	to, ok := c.Object.DeepCopyObject().(*corev1.Secret)
+	if !ok {
+		return fmt.Errorf("a %T is no Secret", c.Object)
+	}
+	found, err := w.readSources(ctx, c.Sources)
+	if err != nil {
+		return err
+	}
+	to.Data = found
+	err = w.Client.Create(ctx, to)
+	if !kerrors.IsAlreadyExists(err) {
+		return err
+	}
+	old := &corev1.Secret{}
+	if err := w.Reader.Get(ctx, client.ObjectKeyFromObject(to), old); err != nil {
+		return err
+	}
+	patch := PatchObject(old, func(s *corev1.Secret) {
+		s.Data = merged(s.Data, found)
+		s.Annotations = merged(s.Annotations, c.Object.GetAnnotations())
+	})
+	if equality.Semantic.DeepEqual(patch.Read, patch.Object) {
+		return nil
+	}
+	_, err = w.apply(ctx, patch)
+	return err
+}
+
+// merged map, without changing one that is nil to no purpose.
+func merged[V any](into, with map[string]V) map[string]V {
+	if into == nil && len(with) > 0 {
+		into = map[string]V{}
+	}
+	maps.Copy(into, with)
+	return into
+}
+
+// readSources are the values that are there, by the keys that they are for.
+func (w Writer) readSources(ctx context.Context, sources map[string]Source) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for key, source := range sources {
+		from := &corev1.Secret{}
+		err := w.Reader.Get(ctx, client.ObjectKey{Namespace: source.Namespace, Name: source.Name}, from)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		if value := from.Data[source.Key]; err == nil && from.Labels[source.Label] == source.Value && len(value) > 0 {
+			out[key] = value
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,236 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// secret with what the tests tell apart: what a change wrote, and what others did.
+func secret(name string, data map[string]string) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"of": "db"}}, Data: map[string][]byte{}}
+	for k, v := range data {
+		s.Data[k] = []byte(v)
+	}
+	return s
+}
+
+// set a key.
+func set(key, value string) func(*corev1.Secret) {
+	return func(s *corev1.Secret) { s.Data[key] = []byte(value) }
+}
+
+// read an object as the API server has it.
+func read(t *testing.T, kube client.Client, name string) *corev1.Secret {
+	t.Helper()
+	s := &corev1.Secret{}
+	if err := kube.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// data of what is there, by name and key.
+func data(t *testing.T, kube client.Client) map[string]string {
+	t.Helper()
+	l := &corev1.SecretList{}
+	if err := kube.List(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, s := range l.Items {
+		out[s.Name] = ""
+		for k, v := range s.Data {
+			out[s.Name+"/"+k] = string(v)
+			delete(out, s.Name)
+		}
+	}
+	return out
+}
+
+// TestApply: what holds is written, in its order, up to the first that is refused.
+func TestApply(t *testing.T) {
+	there := secret("a", map[string]string{"k": "was"})
+	refused := kerrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "big", errors.New("too big"))
+	for name, tc := range map[string]struct {
+		reason string
+		// read are the changes that are decided on what was read.
+		changes func(a *corev1.Secret) []Change
+		// meanwhile is what somebody else does before they are written.
+		meanwhile func(*testing.T, client.Client)
+		want      map[string]string
+		refused   func(error) bool
+	}{
+		"Patch": {reason: "As it was read.", changes: func(a *corev1.Secret) []Change {
+			return []Change{PatchObject(a, set("k", "is"))}
+		}, want: map[string]string{"a/k": "is"}},
+		"PatchLate": {reason: "Somebody wrote it since.", changes: func(a *corev1.Secret) []Change {
+			return []Change{PatchObject(a, set("k", "is")), NewObject(secret("b", nil))}
+		}, meanwhile: func(t *testing.T, kube client.Client) {
+			t.Helper()
+			s := read(t, kube, "a")
+			set("other", "theirs")(s)
+			if err := kube.Update(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}, want: map[string]string{"a/k": "was", "a/other": "theirs"}, refused: kerrors.IsConflict},
+		"PatchTwice": {reason: "The second stands on the first, and not on what was read.", changes: func(a *corev1.Secret) []Change {
+			return []Change{PatchObject(a, set("k", "is")), PatchObject(a, set("l", "too"))}
+		}, want: map[string]string{"a/k": "is", "a/l": "too"}},
+		"PatchGone": {reason: "An object that is gone is an error,", changes: func(a *corev1.Secret) []Change {
+			return []Change{PatchObject(a, set("k", "is"))}
+		}, meanwhile: deletes("a"), want: map[string]string{}, refused: kerrors.IsNotFound},
+		"OrGone": {reason: "but where that is as good.", changes: func(a *corev1.Secret) []Change {
+			return []Change{PatchObject(a, set("k", "is")).OrGone(), NewObject(secret("b", nil))}
+		}, meanwhile: deletes("a"), want: map[string]string{"b": ""}},
+		"Create": {reason: "What is made can be changed at once.", changes: func(*corev1.Secret) []Change {
+			b := secret("b", map[string]string{"k": "new"})
+			return []Change{NewObject(b), PatchObject(b, set("l", "too"))}
+		}, want: map[string]string{"a/k": "was", "b/k": "new", "b/l": "too"}},
+		"CreateTwice": {reason: "The first is it.", changes: func(*corev1.Secret) []Change {
+			return []Change{NewObject(secret("b", map[string]string{"k": "new"})), NewObject(secret("b", map[string]string{"k": "newer"}))}
+		}, want: map[string]string{"a/k": "was", "b/k": "new"}},
+		"CreateTaken": {reason: "What somebody else made is left to the next look, the rest goes on.", changes: func(a *corev1.Secret) []Change {
+			b := secret("b", map[string]string{"k": "new"})
+			return []Change{NewObject(b), PatchObject(b, set("l", "too")), PatchObject(a, set("k", "is"))}
+		}, meanwhile: creates(secret("b", map[string]string{"k": "theirs"})), want: map[string]string{"a/k": "is", "b/k": "theirs"}},
+		"Delete": {reason: "This object.", changes: func(a *corev1.Secret) []Change {
+			return []Change{DeleteObject(a, "")}
+		}, want: map[string]string{}},
+		"DeleteLater": {reason: "And none that has its name by now.", changes: func(a *corev1.Secret) []Change {
+			return []Change{DeleteObject(a, "")}
+		}, meanwhile: func(t *testing.T, kube client.Client) {
+			t.Helper()
+			deletes("a")(t, kube)
+			later := secret("a", map[string]string{"k": "later"})
+			later.UID = "uid-later"
+			creates(later)(t, kube)
+		}, want: map[string]string{"a/k": "later"}, refused: kerrors.IsConflict},
+		"Otherwise": {reason: "What is not taken as it would be, is made otherwise.", changes: func(*corev1.Secret) []Change {
+			big, small := NewObject(secret("big", nil)), NewObject(secret("small", nil))
+			big.Otherwise = &small
+			return []Change{big}
+		}, want: map[string]string{"a/k": "was", "small": ""}},
+		"Refused": {reason: "Or nothing.", changes: func(a *corev1.Secret) []Change {
+			return []Change{NewObject(secret("big", nil)), PatchObject(a, set("k", "is"))}
+		}, want: map[string]string{"a/k": "was"}, refused: kerrors.IsForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kube := fake.NewClientBuilder().WithObjects(there.DeepCopy()).WithInterceptorFuncs(interceptor.Funcs{
+				Create: func(ctx context.Context, k client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					if o.GetName() == "big" {
+						return refused
+					}
+					return k.Create(ctx, o, opts...)
+				},
+				// The fake one asks for no UID.
+				Delete: func(ctx context.Context, k client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+					return deleteAsAsked(ctx, k, o, opts)
+				},
+			}).Build()
+			a := read(t, kube, "a")
+			changes := tc.changes(a)
+			if tc.meanwhile != nil {
+				tc.meanwhile(t, kube)
+			}
+			err := Writer{Client: kube, Reader: kube}.Apply(t.Context(), changes)
+			if tc.refused == nil && err != nil || tc.refused != nil && !tc.refused(err) {
+				t.Errorf("%s got error %v", tc.reason, err)
+			}
+			if diff := cmp.Diff(tc.want, data(t, kube)); diff != "" {
+				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
+			}
+			if string(a.Data["k"]) != "was" {
+				t.Error("what was read is changed")
+			}
+		})
+	}
+}
+
+func deletes(name string) func(*testing.T, client.Client) {
+	return func(t *testing.T, kube client.Client) {
+		t.Helper()
+		if err := kube.Delete(t.Context(), read(t, kube, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func creates(s *corev1.Secret) func(*testing.T, client.Client) {
+	return func(t *testing.T, kube client.Client) {
+		t.Helper()
+		if err := kube.Create(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// deleteAsAsked refuses another object than the one that is meant, as the API server does.
+func deleteAsAsked(ctx context.Context, k client.WithWatch, o client.Object, opts []client.DeleteOption) error {
+	want := (&client.DeleteOptions{}).ApplyOptions(opts)
+	have := &corev1.Secret{}
+	if err := k.Get(ctx, client.ObjectKeyFromObject(o), have); err != nil {
+		return err
+	}
+	if p := want.Preconditions; p != nil && p.UID != nil && *p.UID != have.UID {
+		return kerrors.NewConflict(schema.GroupResource{Resource: "secrets"}, o.GetName(), fmt.Errorf("the UID is %s", have.UID))
+	}
+	return k.Delete(ctx, have)
+}
+
+// TestPatchOfFields: a status is patched as it was read, or whatever was written since; a UID would not be looked at.
+func TestPatchOfFields(t *testing.T) {
+	o := secret("a", nil)
+	o.ResourceVersion = "7"
+	c := PatchStatusFields(o, map[string]any{"message": nil})
+	for want, c := range map[string]Change{`{"metadata":{"resourceVersion":"7"},"status":{"message":null}}`: c, `{"status":{"message":null}}`: c.WhoeverWrote()} {
+		p, err := c.patch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := p.Data(o)
+		if err != nil || string(got) != want {
+			t.Errorf("want %s, got %s, %v", want, got, err)
+		}
+	}
+}
+
+// TestCopySecret: what can be read is kept, what cannot any more stays, and who may read a Secret is asked its label.
+func TestCopySecret(t *testing.T) {
+	from := func(name, value string) Source {
+		return Source{Namespace: "default", Name: name, Key: "password", Label: "of", Value: value}
+	}
+	for name, tc := range map[string]struct {
+		reason  string
+		there   []client.Object
+		sources map[string]Source
+		want    map[string]string
+	}{
+		"Made":     {reason: "From its source.", there: []client.Object{secret("s", map[string]string{"password": "p"})}, sources: map[string]Source{"k": from("s", "db")}, want: map[string]string{"s/password": "p", "to/k": "p"}},
+		"Stranger": {reason: "Another's password is none.", there: []client.Object{secret("s", map[string]string{"password": "p"})}, sources: map[string]Source{"k": from("s", "other")}, want: map[string]string{"s/password": "p", "to": ""}},
+		"Kept":     {reason: "The source is gone.", there: []client.Object{secret("to", map[string]string{"k": "old"})}, sources: map[string]Source{"k": from("s", "db")}, want: map[string]string{"to/k": "old"}},
+		"Newer":    {reason: "The source knows better.", there: []client.Object{secret("s", map[string]string{"password": "p"}), secret("to", map[string]string{"k": "old", "l": "also"})}, sources: map[string]Source{"k": from("s", "db")}, want: map[string]string{"s/password": "p", "to/k": "p", "to/l": "also"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kube := fake.NewClientBuilder().WithObjects(tc.there...).Build()
+			c := Change{Verb: CopySecret, Object: secret("to", nil), Sources: tc.sources}
+			if err := (Writer{Client: kube, Reader: kube}).Apply(t.Context(), []Change{c}); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, data(t, kube)); diff != "" {
+				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}

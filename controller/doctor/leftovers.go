@@ -1,0 +1,117 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// examineLeftovers is what belongs to no instance.
+func (x *clusterCheck) examineLeftovers() []Finding {
+	out := x.xrsWithoutClaim()
+	for i := range x.Volumes {
+		if v := &x.Volumes[i]; instance.HasFinalizer(v) && !x.isKnownVolume(v) {
+			out = append(out, wrongFinding("see what it is: kubectl get pv "+v.Name+" --output yaml",
+				"PersistentVolume %s has our finalizer and does not say whose it is: nobody looks after it", v.Name))
+		}
+	}
+	for i := range x.PVCs {
+		if c := &x.PVCs[i]; instance.HasFinalizer(c) && !x.isKnownPVC(c) {
+			out = append(out, wrongFinding(fmt.Sprintf("see what it is: kubectl get pvc --namespace %s %s --output yaml", c.Namespace, c.Name),
+				"PersistentVolumeClaim %s/%s has our finalizer and does not say whose it is: nobody looks after it", c.Namespace, c.Name))
+		}
+	}
+	return append(append(out, x.examinePasswords()...), x.examineJobs()...)
+}
+
+// xrsWithoutClaim: an XR that was made without a claim is looked after by nobody.
+func (x *clusterCheck) xrsWithoutClaim() []Finding {
+	var out []Finding
+	for _, xr := range x.XRs {
+		if xr.Spec.ClaimRef == nil {
+			out = append(out, wrongFinding(fmt.Sprintf("create a claim in a namespace instead; see this one: kubectl describe %s %s", resourceOf(xr), xr.GetName()),
+				"%s was made without a claim: the controller does not look after it, and no backup is taken of it", nameOf(xr)))
+		}
+	}
+	return out
+}
+
+// isKnownVolume is true for volumes that are some instance's, by what they say or by who uses them.
+func (x *clusterCheck) isKnownVolume(v *corev1.PersistentVolume) bool {
+	_, ok := keyOf(v)
+	return ok && (isBackup(v) || xrOf(v) != "") || x.isUsed(v.Name)
+}
+
+func (x *clusterCheck) isKnownPVC(c *corev1.PersistentVolumeClaim) bool {
+	_, ok := keyOf(c)
+	return ok && (isBackup(c) || xrOf(c) != "")
+}
+
+// isUsed is true for volumes that have the data of an instance that is there.
+func (x *index) isUsed(volume string) bool {
+	for _, p := range x.subjects {
+		for _, xr := range p.xrs {
+			if v := x.stateOfLife(p, xr).DataPV; v != nil && v.Name == volume {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isAlive is true if there is something left of a life that its Jobs and its
+// password are for.
+func (x *index) isAlive(uid types.UID) bool { return x.living[uid] || x.orphaned[uid] }
+
+// examinePasswords whose backup is gone. That of a life is kept from its first start.
+func (x *clusterCheck) examinePasswords() []Finding {
+	var out []Finding
+	for i := range x.Passwords {
+		s := &x.Passwords[i]
+		recorded := slices.ContainsFunc(x.Records, func(r v1.MySQLBackup) bool { return r.Name == s.Name })
+		switch {
+		case recorded || x.isAlive(xrOf(s)):
+		case x.mayOpen(s):
+			out = append(out, noteFinding("keep it as long as its archive may be there",
+				"Secret %s/%s has the password of a backup whose record is gone, and a volume for backups of that instance is there", s.Namespace, s.Name))
+		default:
+			// A volume that has lost its labels may hold the archive all the same.
+			out = append(out, noteFinding("keep it as long as its archive may be somewhere: it is small, and nothing else opens that archive",
+				"Secret %s/%s has the password of a backup whose record is gone", s.Namespace, s.Name))
+		}
+	}
+	return out
+}
+
+// mayOpen is true if a password is of an instance that has a volume for backups, or
+// of nobody knows whom.
+func (x *clusterCheck) mayOpen(s *metav1.PartialObjectMetadata) bool {
+	k, ok := keyOf(s)
+	return !ok || x.subjects[k] != nil && len(x.subjects[k].backupPVs) > 0
+}
+
+// examineJobs of lives that have ended.
+func (x *clusterCheck) examineJobs() []Finding {
+	var out []Finding
+	for i := range x.Jobs {
+		j := &x.Jobs[i]
+		if uid := xrOf(j); uid != "" && !x.isAlive(uid) && !x.isEraseJob(j) {
+			out = append(out, noteFinding(fmt.Sprintf("kubectl delete job --namespace %s %s", j.Namespace, j.Name),
+				"Job %s/%s was made for a composite resource that is gone (%s)", j.Namespace, j.Name, uid))
+		}
+	}
+	return out
+}
+
+// isEraseJob is true if a Job removes an archive whose record waits for that.
+func (x *clusterCheck) isEraseJob(j *metav1.PartialObjectMetadata) bool {
+	return j.Labels[v1.LabelComponent] == v1.ComponentErase && slices.ContainsFunc(x.Records, func(r v1.MySQLBackup) bool {
+		return r.DeletionTimestamp != nil && r.Spec.Instance.XR == xrOf(j)
+	})
+}

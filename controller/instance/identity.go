@@ -1,0 +1,95 @@
+package instance
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// An Identity is what must be known of a life whether its XR is there or not. It is read from
+// the XR or, where that is gone, from the volume and the PVCs that still hold the data.
+// Nothing of it needs a claim.
+type Identity struct {
+	// XR that the life is of; of one that is gone the name is not known, and empty.
+	XR metav1.OwnerReference
+	// DeletedAt is when the deletion began, or was found; nil while the life goes on.
+	DeletedAt *metav1.Time
+	// Started is true if a server may have been started.
+	Started bool
+	// Volume of the data, Image of its server and Size of its storage; empty where they are
+	// not known.
+	Volume, Image, Size string
+	// DeletionPolicy of the XR; a claim's counts before it.
+	DeletionPolicy v1.DeletionPolicy
+	// Annotations of the XR, or of what holds the data.
+	Annotations map[string]string
+}
+
+// Identity of this life; empty where there is none.
+func (s *State) Identity() Identity {
+	switch {
+	case s.XR != nil:
+		return identityOfXR(s.XR)
+	case s.Orphan != nil:
+		return *s.Orphan
+	}
+	return Identity{}
+}
+
+// IsDeleting is true once the life is to end: its XR is being deleted, or is gone.
+func (s *State) IsDeleting() bool { return s.Orphan != nil || s.XR != nil && s.XR.IsDeleting() }
+
+func identityOfXR(xr *Composite) Identity {
+	size, _ := xr.Spec.Size()
+	return Identity{
+		XR:             metav1.OwnerReference{APIVersion: xr.GetAPIVersion(), Kind: xr.GetKind(), Name: xr.GetName(), UID: xr.GetUID()},
+		DeletedAt:      xr.GetDeletionTimestamp(),
+		Started:        xr.Status.Started,
+		Volume:         xr.Status.Volume,
+		Image:          xr.Status.Image,
+		Size:           size,
+		DeletionPolicy: xr.Spec.DeletionPolicy,
+		Annotations:    xr.GetAnnotations(),
+	}
+}
+
+// identityOfHolders is that of an XR that is gone, by what the holders of its data say.
+func (g *Gatherer) identityOfHolders(kind Kind, o orphan) Identity {
+	id := Identity{
+		XR:          metav1.OwnerReference{APIVersion: kind.XR.GroupVersion().String(), Kind: kind.XR.Kind, UID: o.uid},
+		DeletedAt:   &metav1.Time{Time: g.Clock()},
+		Annotations: map[string]string{},
+	}
+	for _, h := range o.holders {
+		if at := h.GetDeletionTimestamp(); at != nil && at.Before(id.DeletedAt) {
+			id.DeletedAt = at
+		}
+		for key, value := range h.GetAnnotations() {
+			if id.Annotations[key] == "" {
+				id.Annotations[key] = value
+			}
+		}
+		switch h := h.(type) {
+		case *corev1.PersistentVolume:
+			id.Volume, id.Size = h.Name, storageText(h.Spec.Capacity)
+		case *corev1.PersistentVolumeClaim:
+			if id.Volume == "" {
+				id.Volume, id.Size = h.Spec.VolumeName, storageText(h.Spec.Resources.Requests)
+			}
+		}
+	}
+	// A PVC that never had a volume has no data.
+	id.Started = id.Volume != ""
+	id.Image = id.Annotations[v1.AnnotationImage]
+	id.DeletionPolicy = v1.DeletionPolicy(id.Annotations[v1.AnnotationDeletionPolicy])
+	return id
+}
+
+func storageText(of corev1.ResourceList) string {
+	q, ok := of[corev1.ResourceStorage]
+	if !ok {
+		return ""
+	}
+	return q.String()
+}

@@ -1,0 +1,21 @@
+package instance
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// NewScheme has the types that are read and written as Go types. Claims and XRs
+// are not among them.
+func NewScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	scheme.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{})
+	metav1.AddToGroupVersion(scheme, v1.GroupVersion)
+	return scheme, nil
+}

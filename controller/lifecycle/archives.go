@@ -1,0 +1,216 @@
+package lifecycle
+
+import (
+	"fmt"
+	"path"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// Actions on records whose life has ended.
+const (
+	// NoteRecord writes the note of a proven record that has none, or an older one.
+	NoteRecord Action = "NoteRecord"
+	// HoldRecord puts our finalizer on a record, so that its deletion is seen, and
+	// LetRecordGo takes it off: the archive stays.
+	HoldRecord  Action = "HoldRecord"
+	LetRecordGo Action = "LetRecordGo"
+	// RemakeRecord makes a record again that somebody asked for, and ProveRecord
+	// proves one that a volume says is proven. AnswerAsked takes the question away.
+	RemakeRecord Action = "RemakeRecord"
+	ProveRecord  Action = "ProveRecord"
+	AnswerAsked  Action = "AnswerAsked"
+	// StartErase makes the Job that removes the archive of a record, RetryErase
+	// deletes one that failed, and Erased lets all go that was kept for the archive.
+	StartErase Action = "StartErase"
+	RetryErase Action = "RetryErase"
+	Erased     Action = "Erased"
+	// TellRecord writes into a record's status what its deletion waits for.
+	TellRecord Action = "TellRecord"
+)
+
+// An ArchiveStep is one thing to do now about one backup.
+type ArchiveStep struct {
+	Action  Action
+	Message string
+	After   time.Duration
+
+	// What it is about.
+	Record *v1.MySQLBackup
+	Note   *instance.Note
+	Volume *corev1.PersistentVolume
+	// Changes are all that is written, in this order, up to the first that is refused.
+	Changes []change.Change
+}
+
+// NextOfArchives are the things to do now, at most one for each record, note and
+// volume. A record that is deleted takes nothing with it but itself:
+//
+//	deleted ──────────────────────────▶ the note is on the volume ─▶ the record goes, the archive stays
+//	deleted, with the word for that ──▶ the archive goes ─▶ note and password go ─▶ the record goes
+//	asked for, or made without status ▶ the record is what the note says
+//
+// A record whose life goes on is that life's affair.
+func NextOfArchives(a *instance.Archives) []ArchiveStep {
+	var out []ArchiveStep
+	add := func(step ArchiveStep) {
+		if step.Action != NoOp {
+			step.Changes = changesOnArchive(a, step)
+			out = append(out, step)
+		}
+	}
+	for i := range a.Records {
+		r := &a.Records[i]
+		step := nextOfRecord(a, r)
+		step.Record = r
+		add(step)
+	}
+	for i := range a.Notes {
+		n := &a.Notes[i]
+		if a.Record(n) == nil && isAsked(a, n) && a.LifeOf(n.Spec.Instance.XR) == nil {
+			add(ArchiveStep{Action: RemakeRecord, Note: n, Message: fmt.Sprintf("The record of backup %q on volume %q is made again, as somebody asked", n.Name, n.Volume)})
+		}
+	}
+	for i := range a.Volumes {
+		if v := &a.Volumes[i]; isAnswered(a, v) {
+			add(ArchiveStep{Action: AnswerAsked, Volume: v})
+		}
+	}
+	return out
+}
+
+func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
+	n, v := a.Note(r), a.VolumeOf(r)
+	dying := r.DeletionTimestamp != nil
+	switch {
+	case a.LifeOf(r.Spec.Instance.XR) != nil && dying:
+		return ArchiveStep{Action: Wait, After: requeueLater}
+	case a.LifeOf(r.Spec.Instance.XR) != nil:
+		return ArchiveStep{Action: NoOp}
+	case dying && r.Status.RestoreTest != nil:
+		return ArchiveStep{Action: Wait, After: requeueSoon} // Its Job would be nobody's, and keep its name from another.
+	case !r.IsProven() && !dying && n != nil && !n.Unreadable:
+		return ArchiveStep{Action: ProveRecord, Note: n, Message: fmt.Sprintf("Backup %q is proven, as volume %q says", r.Name, n.Volume)}
+	case dying && r.MayDeleteArchive() && (r.IsProven() || n != nil):
+		return eraseArchive(a, r)
+	case r.IsProven() && !r.MayDeleteArchive() && v != nil && !noteIsOf(n, r):
+		return ArchiveStep{Action: NoteRecord, Volume: v}
+	case dying && instance.HasFinalizer(r):
+		return ArchiveStep{Action: LetRecordGo, Message: fmt.Sprintf("The record of backup %q was deleted without the annotation %s: its archive stays where it is", r.Name, v1.AnnotationDeleteArchive)}
+	case !dying && !instance.HasFinalizer(r):
+		return ArchiveStep{Action: HoldRecord}
+	}
+	return ArchiveStep{Action: NoOp}
+}
+
+// noteIsOf is true if a note is of this very record, and says the same.
+func noteIsOf(n *instance.Note, r *v1.MySQLBackup) bool {
+	if n == nil || n.Unreadable {
+		return false
+	}
+	return noteText(&v1.MySQLBackup{ObjectMeta: objectMeta(n), Spec: n.Spec}) == noteText(r)
+}
+
+// isAsked is true if somebody wants the record of a note.
+func isAsked(a *instance.Archives, n *instance.Note) bool {
+	if n.Unreadable {
+		return false
+	}
+	for i := range a.Volumes {
+		if v := &a.Volumes[i]; v.Name == n.Volume {
+			word := v.Annotations[v1.AnnotationMakeRecord]
+			return word == n.Name || word == v1.MakeAllRecords
+		}
+	}
+	return false
+}
+
+// isAnswered is true if each record is there that somebody asked for, or if there is no
+// such backup.
+func isAnswered(a *instance.Archives, v *corev1.PersistentVolume) bool {
+	if v.Annotations[v1.AnnotationMakeRecord] == "" {
+		return false
+	}
+	for i := range a.Notes {
+		n := &a.Notes[i]
+		if r := a.Record(n); n.Volume == v.Name && isAsked(a, n) && (r == nil || !r.IsProven()) {
+			return false
+		}
+	}
+	return true
+}
+
+// eraseArchive of a record, whose deletion waits for that.
+func eraseArchive(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
+	if why := whyUnreachable(a, r); why != "" {
+		return waitFor(r, requeueForPerson, why)
+	}
+	j := a.Erasing[r.Name]
+	switch {
+	case j == nil:
+		return ArchiveStep{Action: StartErase, Volume: a.VolumeOf(r), Message: fmt.Sprintf("The archive of backup %q is removed, as its annotation %s says", r.Name, v1.AnnotationDeleteArchive)}
+	case j.DeletionTimestamp != nil:
+		return ArchiveStep{Action: Wait, After: requeueSoon}
+	}
+	at, succeeded := j.Finished()
+	switch {
+	case at == nil && j.PodFailure != "":
+		return waitFor(r, requeueLater, fmt.Sprintf("Job %s/%s, which removes the archive, does not run: %s", j.Namespace, j.Name, j.PodFailure))
+	case at == nil:
+		return ArchiveStep{Action: Wait, After: requeueSoon}
+	case j.Annotations[annotationErases] != whatItErases(a.PVC):
+		return ArchiveStep{Action: RetryErase} // It was at work on another volume.
+	case succeeded:
+		return ArchiveStep{Action: Erased, Message: fmt.Sprintf("The archive of backup %q is gone", r.Name)}
+	case at.Add(soonest).After(a.Now):
+		return waitFor(r, soonest, "the archive could not be removed, which is tried again: "+failureOf(j))
+	}
+	return ArchiveStep{Action: RetryErase}
+}
+
+// waitFor what keeps an archive from being removed, and say so in its record.
+func waitFor(r *v1.MySQLBackup, after time.Duration, why string) ArchiveStep {
+	why = fmt.Sprintf("The deletion waits: %s. To delete the record and keep the archive: kubectl annotate msb %s %s-", why, r.Name, v1.AnnotationDeleteArchive)
+	if r.Status.Message == why {
+		return ArchiveStep{Action: Wait, After: after}
+	}
+	return ArchiveStep{Action: TellRecord, Message: why}
+}
+
+// whyUnreachable says why no Job can get at the archive of a record, or must not yet;
+// empty where one can.
+func whyUnreachable(a *instance.Archives, r *v1.MySQLBackup) string {
+	i, archive, c, v := r.Spec.Instance, r.Spec.Archive, a.PVC, a.VolumeOf(r)
+	claim := i.Namespace + "/" + a.Life.BackupPVCName()
+	switch {
+	case whoRestores(a, r) != "":
+		return whoRestores(a, r) + " is being restored from it"
+	case archive == nil || archive.PVCName != a.Life.BackupPVCName() || archive.Path != path.Join(r.Name, archiveName):
+		return "its archive is not where the controller puts it: remove it by hand"
+	case v == nil:
+		return "no PersistentVolume says that it holds the archive: bring it back"
+	case c == nil || c.DeletionTimestamp != nil:
+		return fmt.Sprintf("PersistentVolumeClaim %s, by which the archive on volume %q is reached, is gone: it is made again as soon as the %s is created again", claim, v.Name, i.Kind)
+	case !instance.Bound(v, c):
+		return fmt.Sprintf("PersistentVolumeClaim %s is not bound to volume %q, which holds the archive", claim, v.Name)
+	}
+	return ""
+}
+
+// whoRestores is the composite resource that has chosen a backup, and has not started.
+func whoRestores(a *instance.Archives, r *v1.MySQLBackup) string {
+	for _, s := range a.Lives {
+		if s.XR == nil || s.XR.Status.Started || s.XR.IsDeleting() {
+			continue
+		}
+		if chosen := s.XR.Status.Restore; chosen != nil && chosen.Backup == r.Name {
+			return fmt.Sprintf("%s %s", s.XR.GetKind(), s.XR.GetName())
+		}
+	}
+	return ""
+}

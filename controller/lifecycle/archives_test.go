@@ -1,0 +1,279 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// A keepsake is what an instance leaves that is gone: a record, the volume that holds
+// its archive, the claim of that, and a password.
+type keepsake struct {
+	record *v1.MySQLBackup
+	volume *corev1.PersistentVolume
+	claim  *corev1.PersistentVolumeClaim
+	lives  []*instance.State
+	job    *batchv1.Job
+}
+
+func leaves(t *testing.T, changes ...func(*keepsake)) *keepsake {
+	t.Helper()
+	s := running()
+	k := &keepsake{record: newRecord(s), claim: s.BackupPVC}
+	k.record.UID, k.record.CreationTimestamp = "record", metav1.NewTime(now.Add(-time.Hour))
+	k.record.Status.Phase = v1.BackupProven
+	k.record.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: k.record.Name + "/" + archiveName}
+	k.claim.UID = backupsUID
+	k.volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: backupLabels(s.Life), Annotations: backupAnnotations(s), Finalizers: []string{v1.Finalizer}}}
+	k.volume.Spec.ClaimRef = reservedFor(home, k.claim.Name)
+	k.volume.Spec.ClaimRef.UID = k.claim.UID
+	noted(k)
+	for _, c := range changes {
+		c(k)
+	}
+	return k
+}
+
+// noted is the record as it is.
+func noted(k *keepsake) {
+	setAnnotation(k.volume, v1.AnnotationBackupPrefix+k.record.Name, noteText(k.record))
+}
+
+func unnoted(k *keepsake) { delete(k.volume.Annotations, v1.AnnotationBackupPrefix+k.record.Name) }
+
+func recordDeleted(k *keepsake) { k.record.DeletionTimestamp = &metav1.Time{Time: now} }
+
+func recordGone(k *keepsake) { k.record = nil }
+
+// mayErase names the record's UID.
+func mayErase(uid string) func(*keepsake) {
+	return func(k *keepsake) {
+		recordDeleted(k)
+		setAnnotation(k.record, v1.AnnotationDeleteArchive, uid)
+	}
+}
+
+func inRestoreTest(k *keepsake) { k.record.Status.RestoreTest = &v1.RestoreTest{ID: "turn"} }
+
+func wants(word string) func(*keepsake) {
+	return func(k *keepsake) { setAnnotation(k.volume, v1.AnnotationMakeRecord, word) }
+}
+
+func forgotten(uid string) func(*keepsake) {
+	return func(k *keepsake) { setAnnotation(k.volume, v1.AnnotationForgetPrefix+running().Life.RecordName(), uid) }
+}
+
+func recordPhase(p v1.BackupPhase) func(*keepsake) {
+	return func(k *keepsake) { k.record.Status.Phase = p }
+}
+
+// lives on, or again.
+func lives(how ...variation) func(*keepsake) {
+	return func(k *keepsake) { k.lives = append(k.lives, running(how...)) }
+}
+
+func erasing(how ...func(*instance.Job)) func(*keepsake) {
+	return func(k *keepsake) {
+		k.job = eraseJob(k.archives(), k.record, k.volume)
+		for _, h := range how {
+			h(&instance.Job{Job: k.job})
+		}
+	}
+}
+
+func (k *keepsake) archives() *instance.Archives {
+	var records []v1.MySQLBackup
+	if k.record != nil {
+		records = append(records, *k.record)
+	}
+	a := instance.ArchivesOf(key(), records, []metav1.PartialObjectMetadata{{ObjectMeta: k.volume.ObjectMeta}})
+	a.Volumes[0].Spec, a.Now, a.Lives, a.PVC, a.Erasing = k.volume.Spec, now, k.lives, k.claim, map[string]*instance.Job{}
+	if k.job != nil {
+		a.Erasing[k.record.Name] = &instance.Job{Job: k.job}
+	}
+	return a
+}
+
+// TestNextOfArchives: a record takes nothing with it but itself, unless it says so of
+// itself.
+func TestNextOfArchives(t *testing.T) {
+	other := func(uid types.UID, how ...variation) func(*keepsake) {
+		return lives(append(how, func(s *instance.State) { s.XR.SetUID(uid); s.Life.XR = uid })...)
+	}
+	restoring := func(s *instance.State) {
+		s.XR.Status.Started = false
+		s.XR.Status.Restore = &v1.RestoreStatus{Backup: running().Life.RecordName(), Phase: v1.RestoreRunning}
+	}
+	cases := map[string]struct {
+		reason string
+		given  []func(*keepsake)
+		want   []Action
+		says   string
+	}{
+		"Rest":            {reason: "All is as it should be."},
+		"Deleted":         {reason: "The record goes, and the archive stays.", given: []func(*keepsake){recordDeleted}, want: []Action{LetRecordGo}, says: "stays where it is"},
+		"DeletedUnnoted":  {reason: "Not before its volume knows of it.", given: []func(*keepsake){unnoted, recordDeleted}, want: []Action{NoteRecord}},
+		"DeletedUnproven": {reason: "What is not proven needs no note.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupFailed), recordDeleted}, want: []Action{LetRecordGo}},
+		"DeletedInTest":   {reason: "Only the record tells that the Job is ours.", given: []func(*keepsake){recordDeleted, inRestoreTest}, want: []Action{Wait}},
+		"EraseInTest":     {reason: "And the Job reads the archive.", given: []func(*keepsake){mayErase("record"), inRestoreTest}, want: []Action{Wait}},
+		"OtherUID":        {reason: "A word about another record is none about this.", given: []func(*keepsake){mayErase("another")}, want: []Action{LetRecordGo}},
+		"Unheld":          {reason: "A deletion must be seen.", given: []func(*keepsake){func(k *keepsake) { k.record.Finalizers = nil }}, want: []Action{HoldRecord}},
+		"Earlier release": {reason: "Its volume gets the note.", given: []func(*keepsake){unnoted}, want: []Action{NoteRecord}},
+		"Again":           {reason: "The note names the record that there is.", given: []func(*keepsake){func(k *keepsake) { k.record.UID = "again" }}, want: []Action{NoteRecord}},
+		"Unlabelled":      {reason: "Without its volume nothing can be noted.", given: []func(*keepsake){unnoted, func(k *keepsake) { k.volume.Annotations = map[string]string{} }}},
+
+		"ItsLife":      {reason: "Its own life deals with it.", given: []func(*keepsake){unnoted, lives(dead)}},
+		"ItsLifeWaits": {reason: "Also with its deletion.", given: []func(*keepsake){recordDeleted, lives(dead)}, want: []Action{Wait}},
+		"OtherLife":    {reason: "Another life has nothing to do with it.", given: []func(*keepsake){recordDeleted, other("later")}, want: []Action{LetRecordGo}},
+
+		"Erase":        {reason: "Its archive goes as it said.", given: []func(*keepsake){mayErase("record")}, want: []Action{StartErase}},
+		"EraseRuns":    {reason: "It takes a moment.", given: []func(*keepsake){mayErase("record"), erasing()}, want: []Action{Wait}},
+		"EraseDone":    {reason: "What was kept for it goes then.", given: []func(*keepsake){mayErase("record"), erasing(complete)}, want: []Action{Erased}},
+		"EraseFailed":  {reason: "It says why.", given: []func(*keepsake){mayErase("record"), erasing(failedAt(0, ""))}, want: []Action{TellRecord}, says: "could not be removed"},
+		"EraseAgain":   {reason: "And tries again.", given: []func(*keepsake){mayErase("record"), erasing(failedAt(-time.Minute, ""))}, want: []Action{RetryErase}},
+		"EraseElse":    {reason: "A Job counts for the volume that it wrote to.", given: []func(*keepsake){mayErase("record"), erasing(complete), func(k *keepsake) { k.job.Annotations[annotationErases] = "other/pv" }}, want: []Action{RetryErase}},
+		"EraseNoClaim": {reason: "No Job can get there.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.claim = nil }}, want: []Action{TellRecord}, says: "is gone: it is made again"},
+		"EraseUnbound": {reason: "Nor there.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.claim.UID = "new" }}, want: []Action{TellRecord}, says: "is not bound to volume"},
+		"EraseLost":    {reason: "Doubt is not absence.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.volume.Annotations = map[string]string{} }}, want: []Action{TellRecord}, says: "bring it back"},
+		"EraseOdd":     {reason: "Nothing is removed but a folder of ours.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.record.Spec.Archive.Path = "x/" + archiveName; noted(k) }}, want: []Action{TellRecord}, says: "by hand"},
+		"EraseInUse":   {reason: "What is being restored stays.", given: []func(*keepsake){mayErase("record"), other("later", restoring)}, want: []Action{TellRecord}, says: "is being restored from it"},
+		"EraseBeside":  {reason: "An instance that runs does not need it.", given: []func(*keepsake){mayErase("record"), other("later")}, want: []Action{StartErase}},
+		"EraseEmpty":   {reason: "What was never proven has no archive.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupPending), mayErase("record")}, want: []Action{LetRecordGo}},
+
+		"Gone":         {reason: "Nobody asks.", given: []func(*keepsake){recordGone}},
+		"Asked":        {reason: "By its name.", given: []func(*keepsake){wants(running().Life.RecordName()), recordGone}, want: []Action{RemakeRecord}},
+		"AskedForAll":  {reason: "Or with all.", given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone}, want: []Action{RemakeRecord}},
+		"AskedOther":   {reason: "There is no such backup.", given: []func(*keepsake){wants("other"), recordGone}, want: []Action{AnswerAsked}},
+		"AskedMade":    {reason: "It is proven next.", given: []func(*keepsake){wants(v1.MakeAllRecords), recordPhase("")}, want: []Action{ProveRecord}},
+		"AskedDone":    {reason: "Then nobody asks any more.", given: []func(*keepsake){wants(v1.MakeAllRecords)}, want: []Action{AnswerAsked}},
+		"AskedForgot":  {reason: "What was forgotten can be remembered.", given: []func(*keepsake){wants(v1.MakeAllRecords), forgotten("record"), recordGone}, want: []Action{RemakeRecord}},
+		"WithoutState": {reason: "A record that was brought back without its status is what the note says.", given: []func(*keepsake){recordPhase("")}, want: []Action{ProveRecord}},
+		"Unreadable": {reason: "Nobody can say what it was.", want: []Action{AnswerAsked}, given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone, func(k *keepsake) {
+			setAnnotation(k.volume, v1.AnnotationBackupPrefix+running().Life.RecordName(), "{")
+		}}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			steps := NextOfArchives(leaves(t, tc.given...).archives())
+			got := make([]Action, 0, len(steps))
+			var said strings.Builder
+			for _, step := range steps {
+				got = append(got, step.Action)
+				said.WriteString(step.Message)
+			}
+			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" || !strings.Contains(said.String(), tc.says) {
+				t.Errorf("%s\nmessage %q\n-want, +got:\n%s", tc.reason, said.String(), diff)
+			}
+		})
+	}
+}
+
+// password of the backup.
+func keptPassword() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: running().Life.RecordName()}}
+}
+
+// runOnArchives until there is nothing to do.
+func (w *world) runOnArchives(ctx context.Context, t *testing.T) error {
+	t.Helper()
+	for range 20 {
+		w.turn(ctx, t)
+		a, err := gathererFrom(w).Archives(ctx, key())
+		if err != nil {
+			return err
+		}
+		steps := NextOfArchives(a)
+		var changes []change.Change
+		for _, step := range steps {
+			changes = append(changes, step.Changes...)
+		}
+		if err := w.apply(ctx, changes); err != nil {
+			return err
+		}
+		if len(steps) == 0 {
+			return nil
+		}
+	}
+	return errors.New("it comes to no end")
+}
+
+// TestRecordDeleted at every write, before and after a crash: with the word for that
+// archive, note, password and record are gone; without it only the record is, and can
+// be made again.
+func TestRecordDeleted(t *testing.T) {
+	type left struct{ Record, Note, Password, Jobs, Asked bool }
+	cases := map[string]struct {
+		given []func(*keepsake)
+		want  left
+	}{
+		"with the archive":    {given: []func(*keepsake){mayErase("record")}},
+		"without it":          {given: []func(*keepsake){recordDeleted}, want: left{Note: true, Password: true}},
+		"of another":          {given: []func(*keepsake){mayErase("another")}, want: left{Note: true, Password: true}},
+		"of an older release": {given: []func(*keepsake){unnoted, recordDeleted}, want: left{Note: true, Password: true}},
+		"and asked for":       {given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone}, want: left{Record: true, Note: true, Password: true}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			for _, after := range []bool{false, true} {
+				for at, crashed := 1, true; crashed; at++ {
+					ctx, k := context.Background(), leaves(t, tc.given...)
+					objects := []client.Object{k.volume, k.claim, keptPassword(), running().Namespace}
+					if k.record != nil {
+						objects = append(objects, k.record)
+					}
+					w := newWorldOf(t, at, after, objects)
+					err := w.runOnArchives(ctx, t)
+					if crashed = errors.Is(err, errCrash); crashed {
+						err = w.runOnArchives(ctx, t)
+					}
+					if err != nil {
+						t.Fatalf("crash at write %d (after it: %t): %v", at, after, err)
+					}
+					v, jobs := &corev1.PersistentVolume{}, &batchv1.JobList{}
+					if err := errors.Join(w.Get(ctx, client.ObjectKey{Name: k.volume.Name}, v), w.List(ctx, jobs)); err != nil {
+						t.Fatal(err)
+					}
+					name, r := running().Life.RecordName(), &v1.MySQLBackup{}
+					rerr := w.Get(ctx, client.ObjectKey{Name: name}, r)
+					got := left{
+						Record: rerr == nil && r.IsProven() && instance.HasFinalizer(r), Note: v.Annotations[v1.AnnotationBackupPrefix+name] != "",
+						Password: !kerrors.IsNotFound(w.Get(ctx, client.ObjectKeyFromObject(keptPassword()), &corev1.Secret{})),
+						Jobs:     len(jobs.Items) > 0, Asked: v.Annotations[v1.AnnotationMakeRecord] != "",
+					}
+					if diff := cmp.Diff(tc.want, got); diff != "" || !got.Record && !kerrors.IsNotFound(rerr) {
+						t.Fatalf("crash at write %d (after it: %t): record %v, -want, +left:\n%s", at, after, rerr, diff)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestEraseJob removes one folder, and reaches nothing else.
+func TestEraseJob(t *testing.T) {
+	k := leaves(t, mayErase("record"))
+	j := eraseJob(k.archives(), k.record, k.volume)
+	pod := j.Spec.Template.Spec
+	if diff := cmp.Diff([]string{agent.Program, "prune", "--volume=/backup", "--folder=" + k.record.Name}, pod.Containers[0].Command); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if len(pod.Volumes) != 1 || pod.Volumes[0].PersistentVolumeClaim.ClaimName != k.claim.Name || *pod.AutomountServiceAccountToken {
+		t.Errorf("want the backups' volume only, and no token, got %+v", pod)
+	}
+}

@@ -1,0 +1,216 @@
+package lifecycle
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// Retries come sooner at first: a quarter of the time since the deletion, within
+// these bounds.
+const (
+	soonest = 5 * time.Second
+	latest  = 5 * time.Minute
+)
+
+// decideBackup of the data of a fenced instance, with a Job.
+func decideBackup(s *instance.State) Step {
+	j := s.Backup
+	if c := s.BackupPVC; c != nil && c.Status.Phase == corev1.ClaimBound && !s.IsBackupPVRetained() {
+		return keepBackupPV(s, Step{Phase: v1.DeletionBackingUp, Message: fmt.Sprintf("Volume %q is kept for the backups", c.Spec.VolumeName)})
+	}
+	if at, ok := backupSucceeded(j); ok && s.BackupPVC != nil && s.BackupPVC.DeletionTimestamp == nil {
+		return judgeBackupJob(s, at, true) // Whatever has become of the data PVC since.
+	}
+	if step, held := freeUnmountablePVC(s); held {
+		return step
+	}
+	switch {
+	case s.BackupPVC == nil && s.BackupBusy:
+		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionBackingUp, Message: fmt.Sprintf("Waiting for volume %q of the backups, which is still mounted elsewhere", s.BackupPV.Name)}
+	case s.BackupPVC == nil:
+		return Step{Action: CreateBackupPVC, Phase: v1.DeletionBackingUp, Message: fmt.Sprintf("Making PersistentVolumeClaim %s/%s for the backup", s.JobLocation().Namespace, s.JobLocation().Backup)}
+	case j == nil && mustReplaceBackupPVC(s):
+		return Step{Action: DeleteBackupPVC, Phase: v1.DeletionBackingUp, Message: resizeMessage(s)}
+	case s.BackupPVC.DeletionTimestamp != nil && s.BackupPVC.Spec.VolumeName == "":
+		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionBackingUp, Message: resizeMessage(s)}
+	case isGoing(s.BackupPVC) && j != nil && !isRunning(j):
+		// Its pods hold the PersistentVolumeClaim, or wait for it in vain.
+		step, _ := deleteAndWait([]client.Object{j.Job})
+		step.Phase, step.Message = v1.DeletionBackingUp, "Backing up the data: trying again"
+		return step
+	case isGoing(s.BackupPVC) && j == nil:
+		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s of the backups is being deleted: it is made again on its volume when it is gone", s.BackupPVC.Name))
+	case j == nil:
+		return Step{Action: CreateBackupJob, Phase: v1.DeletionBackingUp, Message: "Backing up the data"}
+	case j.DeletionTimestamp != nil:
+		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionBackingUp, Message: "Backing up the data: trying again"}
+	}
+	if at, ok := j.Finished(); at != nil {
+		return judgeBackupJob(s, at.Time, ok)
+	}
+	if s.Record().Status.Phase != v1.BackupRunning {
+		return Step{Action: MarkRunning, Phase: v1.DeletionBackingUp, Message: "Backing up the data"}
+	}
+	step := Step{Action: Wait, After: time.Second, Phase: v1.DeletionBackingUp}
+	step.Percent, step.Message = backupProgress(j)
+	return step
+}
+
+// backupSucceeded is true, with the time of its end, for a Job that has succeeded and that
+// nobody removes.
+func backupSucceeded(j *instance.Job) (at time.Time, ok bool) {
+	if j == nil || j.DeletionTimestamp != nil {
+		return time.Time{}, false
+	}
+	end, ok := j.Finished()
+	if end == nil || !ok {
+		return time.Time{}, false
+	}
+	return end.Time, true
+}
+
+// freeUnmountablePVC is what to do about data that no Job can mount: what can be made
+// reachable again is, and for the rest it takes a person.
+func freeUnmountablePVC(s *instance.State) (Step, bool) {
+	if step, open := makeDataReachable(s); open {
+		return step, true
+	}
+	volume, name := volumeName(s), s.JobLocation().Namespace+"/"+s.JobLocation().Data
+	switch c := s.DataPVC; {
+	case s.PVCNameConflict:
+		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s is somebody else's, and the data on volume %q needs one of that name: rename or delete it", name, volume)), true
+	case c == nil:
+		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s is gone, and so is volume %q, which holds the data: bring it back", name, volume)), true
+	case c.DeletionTimestamp != nil:
+		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s was deleted, and its volume %q, which holds the data, cannot be found: bring it back", name, volume)), true
+	case c.Status.Phase == corev1.ClaimLost:
+		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s has lost its volume %q: bring it back", name, volume)), true
+	}
+	return Step{}, false
+}
+
+// waitForPerson who has to act.
+func waitForPerson(s *instance.State, message string) Step {
+	return Step{Action: Wait, After: requeueForPerson, Phase: v1.DeletionHeld, Message: message + ". " + skipHint(s)}
+}
+
+func skipHint(s *instance.State) string {
+	if s.Orphan != nil {
+		return fmt.Sprintf("To lose the data for good instead: kubectl annotate pv %s %s=%s", volumeName(s), v1.AnnotationSkipBackup, s.Life.XR)
+	}
+	return fmt.Sprintf("To lose the data for good instead: kubectl annotate x%s %s %s=%s", strings.ToLower(s.Life.Kind), s.XR.GetName(), v1.AnnotationSkipBackup, s.Life.XR)
+}
+
+var sumPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// judgeBackupJob that has ended.
+func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
+	r := s.Backup.Report
+	switch {
+	case !succeeded:
+		return retryBackup(s, at, whyNoRoom(s))
+	case hasMoved(s, s.Backup):
+		return Step{Action: DeleteObjects, Phase: v1.DeletionBackingUp, Message: "Backing up the data: its volumes have changed, so it is proved once more", Targets: []client.Object{s.Backup.Job}}
+	case r == nil:
+		// Its pod is gone, and its word with it. A rerun finds the archive.
+		return Step{Action: DeleteObjects, Phase: v1.DeletionBackingUp, Message: "Backing up the data: proving it once more", Targets: []client.Object{s.Backup.Job}}
+	case r.OK && r.Empty && knownData(s):
+		return retryBackup(s, at, "the volume is empty, but the server had data: is it the right volume, on the right node?")
+	case r.OK && r.Empty:
+		return Step{Action: MarkNoData, Phase: v1.DeletionReleasing, Message: "There is no database on the volume: nothing to back up"}
+	case !r.OK || r.Command != "backup" || r.Archive != archiveName || !sumPattern.MatchString(r.SHA256):
+		return retryBackup(s, at, "the agent's report is not one of a proven archive")
+	case !s.IsBackupPVRetained() || s.BackupPV == nil:
+		return keepBackupPV(s, Step{Phase: v1.DeletionBackingUp, Percent: 100, Message: fmt.Sprintf("Volume %q is kept for the backups", s.BackupPVC.Spec.VolumeName)})
+	case !s.PasswordSaved:
+		return Step{Action: SavePassword, Phase: v1.DeletionBackingUp, Percent: 100, Message: "Keeping the password of root with the backup"}
+	}
+	return Step{Action: NoteBackup, Phase: v1.DeletionBackingUp, Percent: 100, Message: "The backup is proven"}
+}
+
+// knownData is true if the server answered once or was restored. Then an empty
+// volume is not this instance's.
+func knownData(s *instance.State) bool {
+	return serverVersion(s) != "" || s.XR != nil && hasServed(s.XR)
+}
+
+func hasServed(xr *instance.Composite) bool {
+	r := xr.Status.Restore
+	return r != nil && r.Phase == v1.RestoreSucceeded || xr.Status.Initialized || xr.IsServing()
+}
+
+// retryBackup after a failure, not at once.
+func retryBackup(s *instance.State, at time.Time, why string) Step {
+	message := fmt.Sprintf("The backup has failed, and is tried again: %s. Nothing is lost: the data stays on its volume. %s", why, skipHint(s))
+	pause := min(max(at.Sub(s.Identity().DeletedAt.Time)/4, soonest), latest)
+	left := at.Add(pause).Sub(s.Now)
+	step := Step{Phase: v1.DeletionFailed, Message: message}
+	switch r := s.Record(); {
+	case r.Status.Phase != v1.BackupFailed || r.Status.Message != why:
+		step.Action, step.Message = MarkFailed, why
+	case left > 0:
+		step.Action, step.After = Wait, left
+	default:
+		step.Action, step.Targets = DeleteObjects, []client.Object{s.Backup.Job}
+	}
+	return step
+}
+
+// whyNoRoom is a backup's failure in words, with what to do if the volume had no room.
+func whyNoRoom(s *instance.State) string {
+	why, j, c := failureOf(s.Backup), s.Backup, s.BackupPVC
+	switch {
+	case j.Report == nil || j.Report.ExitCode != agent.ExitNoSpace:
+		return why
+	case s.HostPath():
+		return why + ". Make room on the node's disk"
+	}
+	have, _ := v1.StorageOf(c.Spec.Resources.Requests)
+	more := resource.NewQuantity(2*have.Value(), have.Format)
+	return fmt.Sprintf(`%s. Remove from PersistentVolumeClaim %s what is not needed, or let it grow: kubectl patch pvc --namespace %s %s --patch '{"spec":{"resources":{"requests":{"storage":"%s"}}}}'`,
+		why, c.Name, c.Namespace, c.Name, more.String())
+}
+
+// failureOf a Job in words.
+func failureOf(j *instance.Job) string {
+	switch {
+	case j.Report != nil && j.Report.Error != "":
+		return j.Report.Error
+	case j.PodFailure != "":
+		return j.PodFailure
+	}
+	for _, c := range j.Status.Conditions {
+		if c.Message != "" {
+			return c.Message
+		}
+	}
+	return "the Job does not say why"
+}
+
+// backupProgress of the copy: the first half is copying, the second is proving.
+func backupProgress(j *instance.Job) (percent int32, message string) {
+	switch p := j.Progress; {
+	case p != nil && p.Phase == archive.PhaseProve:
+		percent = 50 + int32(min(p.Percent, 100))/2 //nolint:gosec // It is at most 100.
+		return percent, fmt.Sprintf("Backing up the data, %d%%: reading it back", percent)
+	case j.Report != nil && j.Report.OK:
+		return 100, "Backing up the data: done" // The Job is a moment behind its pod.
+	case p != nil:
+		percent = int32(min(p.Percent, 100)) / 2 //nolint:gosec // It is at most 100.
+		return percent, fmt.Sprintf("Backing up the data, %d%%", percent)
+	case j.PodFailure != "":
+		return 0, fmt.Sprintf("Backing up the data: it does not run (%s)", j.PodFailure)
+	}
+	return 0, "Backing up the data"
+}

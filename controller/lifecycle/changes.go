@@ -1,0 +1,170 @@
+package lifecycle
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// A builder makes the changes of an action, whose name it has. It looks at the state, and changes nothing there.
+type builder func(*instance.State, Step) []change.Change
+
+// builders of all actions that change something. Where there are several changes, a crash after
+// each of them must be harmless: what is done last is what says that the step is done.
+func builders() map[Action]builder {
+	return map[Action]builder{
+		AddFinalizers:        addFinalizers,
+		DeleteOrphanedXR:     deleteOrphanedXR,
+		CreateBackupPVC:      createBackupPVC,
+		RetainBackupPV:       retainBackupPV,
+		ExpandBackupPVC:      expandBackupPVC,
+		DeleteBackupPVC:      deleteBackupPVC,
+		ReleaseBackupPV:      releaseBackupPV,
+		AdoptBackupPV:        adoptBackupPV,
+		RecordPreviousBackup: recordPreviousBackup,
+		ReportPodFailure:     reportPodFailure,
+		RetainDataPV:         retainDataPV,
+		FenceServer:          fenceServer,
+		UnfenceServer:        unfenceServer,
+		DeletePVC:            deletePVC,
+		ReserveDataPV:        reserveDataPV,
+		CreatePVC:            createPVC,
+		SetNodeAffinity:      setNodeAffinity,
+		CreateBackup:         createBackup,
+		StopServer:           stopServer,
+		DeleteObjects:        deleteObjects,
+		CreateBackupJob:      createBackupJob,
+		MarkRunning:          markRunning,
+		MarkFailed:           markFailed,
+		MarkNoData:           markNoData,
+		SavePassword:         savePassword,
+		NoteBackup:           noteBackup,
+		MarkProven:           markProven,
+		RecreateBackup:       recreateBackup,
+		DeleteUnprovenBackup: deleteUnprovenBackup,
+		CreatePruneJob:       createPruneJob,
+		DeleteOldBackups:     deleteOldBackups,
+		CreateWipeJob:        createWipeJob,
+		ReleaseDataPV:        releaseDataPV,
+		ReleaseDataPVC:       releaseDataPVC,
+		RemoveXRFinalizer:    removeXRFinalizer,
+		RemoveClaimFinalizer: removeClaimFinalizer,
+	}
+}
+
+// withChanges is a step with all that is written for it, what people see first.
+func withChanges(s *instance.State, step Step) Step {
+	var changes []change.Change
+	if build, ok := builders()[step.Action]; ok {
+		changes = build(s, step)
+	}
+	step.Changes = append(showProgress(s, step, changes), changes...)
+	return step
+}
+
+// addFinalizers to the claim first: it has the name.
+func addFinalizers(s *instance.State, _ Step) []change.Change {
+	var out []change.Change
+	for _, c := range []*instance.Composite{s.Claim, s.XR} {
+		if c != nil && !c.IsDeleting() && !c.HasFinalizer() {
+			out = append(out, change.PatchObject(client.Object(c.Unstructured), addFinalizer))
+		}
+	}
+	return out
+}
+
+func addFinalizer(o client.Object) { controllerutil.AddFinalizer(o, v1.Finalizer) }
+
+// removeFinalizer of an object: what nothing else holds is gone then.
+func removeFinalizer(o client.Object) change.Change {
+	return change.PatchObject(o, func(o client.Object) { controllerutil.RemoveFinalizer(o, v1.Finalizer) }).OrGone()
+}
+
+func removeXRFinalizer(s *instance.State, _ Step) []change.Change {
+	if s.XR == nil {
+		return nil
+	}
+	return []change.Change{removeFinalizer(s.XR.Unstructured)}
+}
+
+func removeClaimFinalizer(s *instance.State, _ Step) []change.Change {
+	return []change.Change{removeFinalizer(s.Claim.Unstructured)}
+}
+
+// deleteOrphanedXR deletes it as a person would delete it.
+func deleteOrphanedXR(s *instance.State, _ Step) []change.Change {
+	return []change.Change{change.DeleteObject(s.XR.Unstructured, metav1.DeletePropagationBackground)}
+}
+
+// recordPreviousBackup writes what the function waits for.
+func recordPreviousBackup(s *instance.State, _ Step) []change.Change {
+	return patchXRStatus(s, map[string]any{"previousBackup": s.Latest()})
+}
+
+// reportPodFailure writes what the function makes a condition of.
+func reportPodFailure(s *instance.State, _ Step) []change.Change {
+	return patchXRStatus(s, map[string]any{"blockedBy": blocker(s)})
+}
+
+// fenceServer writes what the function obeys.
+func fenceServer(s *instance.State, _ Step) []change.Change {
+	return patchXRStatus(s, map[string]any{"deletion": map[string]any{"fence": true}})
+}
+
+func unfenceServer(s *instance.State, _ Step) []change.Change {
+	return patchXRStatus(s, map[string]any{"deletion": nil})
+}
+
+func patchXRStatus(s *instance.State, fields map[string]any) []change.Change {
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, fields)}
+}
+
+// deleteObjects in the foreground: a Job or Deployment that is gone has left no pod behind
+// that could still use a volume.
+func deleteObjects(_ *instance.State, step Step) []change.Change {
+	out := make([]change.Change, 0, len(step.Targets))
+	for _, o := range step.Targets {
+		out = append(out, change.DeleteObject(o, metav1.DeletePropagationForeground))
+	}
+	return out
+}
+
+// stopServer the way that `kubectl scale` does.
+func stopServer(s *instance.State, _ Step) []change.Change {
+	d := s.Deployment
+	return []change.Change{change.PatchObject(d, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })}
+}
+
+// markNoData writes down that there is nothing to lose, on what goes last. The Job, the PVC or
+// the volume that showed it goes earlier, and after a crash nothing else would say so.
+func markNoData(s *instance.State, _ Step) []change.Change {
+	var on client.Object
+	switch {
+	case s.XR != nil:
+		on = s.XR.Unstructured
+	case s.OriginalPVC != nil:
+		on = s.OriginalPVC
+	default:
+		on = s.DataPVC
+	}
+	return []change.Change{change.PatchObject(on, func(o client.Object) {
+		setAnnotation(o, v1.AnnotationNothingToLose, string(s.Life.XR))
+	})}
+}
+
+func createBackupJob(s *instance.State, _ Step) []change.Change {
+	return []change.Change{change.NewObject(backupJob(s))}
+}
+
+func createPruneJob(s *instance.State, step Step) []change.Change {
+	return []change.Change{change.NewObject(pruneJob(s, step.Targets))}
+}
+
+func createWipeJob(s *instance.State, _ Step) []change.Change {
+	return []change.Change{change.NewObject(wipeJob(s))}
+}

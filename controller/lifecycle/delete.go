@@ -1,0 +1,174 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// decideDelete of an instance, which is announced, fenced, backed up and released, in this order,
+// whatever happens in between. Where nothing does:
+//
+//	CreateBackup          a record says that it begins
+//	StopServer            Crossplane has let the XR go; the server shuts down
+//	DeleteObjects         the Deployment goes: nothing can start a server any more
+//	CreateBackupJob       an agent copies the volume, and reads the copy again
+//	MarkRunning           the record says so, until the Job has ended
+//	SavePassword          what opens the backup is kept, before the backup counts
+//	NoteBackup            the volume of the backups knows it: from here on it is proven
+//	MarkProven            the record says so; a restore test is waited for here, if one is required
+//	ReleaseDataPV         too many backups, and what is in a hostPath folder, go before this
+//	DeleteObjects         the Jobs, which hold PVCs
+//	ReleaseDataPVC        is deleted,
+//	ReleaseDataPVC        and then let go: Kubernetes removes it, and the volume
+//	RemoveXRFinalizer     nothing is left but the backup
+//	RemoveClaimFinalizer  kubectl returns
+func decideDelete(s *instance.State) Step {
+	if s.XR != nil && !s.XR.HasFinalizer() {
+		return Step{Action: NoOp} // It was never held, or has just been let go.
+	}
+	if r := s.Record(); r == nil && NeedsBackup(s) && s.OwnNote() == nil {
+		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: "A backup of the data is taken before anything goes: " + s.Life.RecordName()}
+	}
+	if s.Node != "" {
+		return nodeAffinityStep(s, v1.DeletionAnnounced)
+	}
+	if v := s.DataPV; v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && NeedsBackup(s) && !s.IsDataPVRetained() {
+		return Step{Action: RetainDataPV, Phase: v1.DeletionAnnounced, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", v.Name)}
+	}
+	if step, open := stopForBackup(s); open {
+		return step
+	}
+	switch why := backupSkippedBecause(s); {
+	case !hasProvenBackup(s) && s.OwnNote() != nil:
+		return writeIndex(s)
+	case !hasProvenBackup(s) && why != "" && mustMarkNoData(s) && !isMarkedNoData(s):
+		return Step{Action: MarkNoData, Phase: v1.DeletionReleasing, Message: why}
+	case hasProvenBackup(s) && awaitsRestoreTest(s):
+		return waitForRestoreTest(s)
+	case hasProvenBackup(s):
+		return decideRelease(s, fmt.Sprintf("Backup %q is proven", s.Record().Name))
+	case why != "":
+		return decideRelease(s, why)
+	}
+	return decideBackup(s)
+}
+
+// NeedsBackup is true if there may be data that only this instance has.
+func NeedsBackup(s *instance.State) bool { return !hasProvenBackup(s) && backupSkippedBecause(s) == "" }
+
+// hasProvenBackup is true if the backup of this life is proven.
+func hasProvenBackup(s *instance.State) bool {
+	r := s.Record()
+	return r != nil && r.IsProven()
+}
+
+// backupSkippedBecause says why the instance goes without a backup; empty where it does not.
+func backupSkippedBecause(s *instance.State) string {
+	switch {
+	case s.Policy() == v1.DeletionDiscard:
+		return "The data is discarded, as deletionPolicy says"
+	case s.Skipped():
+		return "The backup is skipped, as the annotation " + v1.AnnotationSkipBackup + " says"
+	case isMarkedNoData(s):
+		return "There is no database on the volume: nothing to back up"
+	case wasNeverBound(s):
+		return "The instance never had a volume: nothing to back up"
+	}
+	return ""
+}
+
+// mustMarkNoData is true if what says that the data may go, goes before the rest: the
+// PVC that never had a volume, or the volume of a life that lost its XR.
+func mustMarkNoData(s *instance.State) bool {
+	if s.Orphan != nil {
+		return s.DataPVC != nil || s.OriginalPVC != nil
+	}
+	return s.XR.Status.Started && wasNeverBound(s)
+}
+
+// isMarkedNoData is true if it was found out after the fence that there is nothing to lose.
+func isMarkedNoData(s *instance.State) bool {
+	return s.Identity().Annotations[v1.AnnotationNothingToLose] == string(s.Life.XR)
+}
+
+// wasNeverBound is true if there never was a volume. A PVC that waits for one says
+// so; without a PVC, it is an instance that never started.
+func wasNeverBound(s *instance.State) bool {
+	c := s.DataPVC
+	if s.OriginalPVC != nil {
+		c = s.OriginalPVC
+	}
+	if s.Identity().Volume != "" || s.DataPV != nil {
+		return false
+	}
+	return c != nil && c.Spec.VolumeName == "" || c == nil && !s.Identity().Started
+}
+
+// stopForBackup fences the data: after it no write can be acknowledged. It is looked at before
+// every later step, and holds until the data is released. Crossplane must have finished first:
+// it could make again what is stopped here.
+func stopForBackup(s *instance.State) (step Step, open bool) {
+	stopping := Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping}
+	d := s.Deployment
+	switch {
+	case s.XR != nil && s.XR.IsComposing():
+		stopping.Message = "Waiting for Crossplane to finish with the instance"
+		return stopping, true
+	case d != nil && (d.Spec.Replicas == nil || *d.Spec.Replicas > 0):
+		return Step{Action: StopServer, Phase: v1.DeletionStopping, Message: "Stopping the server"}, true
+	case s.Restore != nil && s.Restore.DeletionTimestamp == nil:
+		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the restore", Targets: []client.Object{s.Restore.Job}}, true
+	}
+	if targets := withoutDeleted(s.MisplacedJobs); len(targets) > 0 {
+		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping what ran where nothing can run any more", Targets: targets}, true
+	}
+	for i := range s.Pods {
+		if p := &s.Pods[i]; p.DeletionTimestamp == nil && hasEnded(p) && p.Labels[v1.LabelXR] == string(s.Life.XR) {
+			return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
+		}
+	}
+	switch {
+	case len(s.Pods) > 0:
+		stopping.Message = whoUsesVolume(&s.Pods[0], string(s.Life.XR))
+		return stopping, true
+	case d != nil && d.DeletionTimestamp == nil:
+		// Nobody can scale up what is not there.
+		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "The server has stopped", Targets: []client.Object{d}}, true
+	case d != nil:
+		stopping.Message = "The server has stopped"
+		return stopping, true
+	}
+	return Step{}, false
+}
+
+// withoutDeleted are the objects that are not being deleted yet.
+func withoutDeleted(objects []client.Object) []client.Object {
+	var out []client.Object
+	for _, o := range objects {
+		if o.GetDeletionTimestamp() == nil {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// hasEnded is true once no container of a pod runs or will.
+func hasEnded(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+func whoUsesVolume(p *corev1.Pod, xr string) string {
+	if p.Labels[v1.LabelXR] == xr {
+		return "Waiting for the server to stop"
+	}
+	if owner := metav1.GetControllerOf(p); owner != nil {
+		return fmt.Sprintf("Pod %q of %s %q uses the data volume: the backup is taken when it is gone. Stop it", p.Name, owner.Kind, owner.Name)
+	}
+	return fmt.Sprintf("Pod %q uses the data volume: the backup is taken when it is gone. Delete it", p.Name)
+}

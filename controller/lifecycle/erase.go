@@ -1,0 +1,82 @@
+package lifecycle
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// annotationErases of a Job names the PVC that it mounts and the volume that this
+// was bound to: its end counts for no other.
+const annotationErases = v1.Group + "/erases"
+
+func whatItErases(c *corev1.PersistentVolumeClaim) string {
+	if c == nil {
+		return ""
+	}
+	return string(c.UID) + "/" + c.Spec.VolumeName
+}
+
+// eraseJob removes the folder of one record, and nothing else.
+func eraseJob(a *instance.Archives, r *v1.MySQLBackup, v *corev1.PersistentVolume) *batchv1.Job {
+	life, onNode := a.Life, v.Spec.HostPath != nil
+	life.XR = r.Spec.Instance.XR
+	c := agent.Container(v1.ComponentErase, a.Settings.AgentImage, agent.Memory, agent.FileSecurity(onNode), []corev1.VolumeMount{{Name: "backup", MountPath: backupPath}},
+		agent.Prune(backupPath, r.Name)...)
+	j := agent.NewJob(life, life.Namespace, life.EraseJobName(), v1.ComponentErase, corev1.PodSpec{
+		SecurityContext: agent.PodSecurity(onNode),
+		Containers:      []corev1.Container{c},
+		Volumes:         []corev1.Volume{agent.PVCVolume("backup", a.PVC.Name)},
+	})
+	j.Annotations[annotationErases] = whatItErases(a.PVC)
+	return j
+}
+
+// changesOnArchive is all that is written for a step.
+func changesOnArchive(a *instance.Archives, step ArchiveStep) []change.Change {
+	r := step.Record
+	switch step.Action { //nolint:exhaustive // The others are those of lives.
+	case NoteRecord:
+		return []change.Change{writeNote(step.Volume, r)}
+	case HoldRecord:
+		return []change.Change{change.PatchObject(client.Object(r), addFinalizer)}
+	case LetRecordGo:
+		return []change.Change{removeFinalizer(r)}
+	case RemakeRecord:
+		return []change.Change{remakeRecord(step.Note)}
+	case ProveRecord:
+		return proveAsNoted(r, step.Note, a.Now)
+	case AnswerAsked:
+		return []change.Change{change.PatchObject(step.Volume, func(v *corev1.PersistentVolume) { delete(v.Annotations, v1.AnnotationMakeRecord) })}
+	case StartErase:
+		return []change.Change{change.NewObject(eraseJob(a, r, step.Volume))}
+	case RetryErase:
+		return []change.Change{deleteEraseJob(a, r)}
+	case Erased:
+		return eraseRecord(a, r)
+	case TellRecord:
+		return []change.Change{patchRecordStatus(r, func(st *v1.MySQLBackupStatus) { st.Message = step.Message }).OrGone()}
+	}
+	return nil
+}
+
+func deleteEraseJob(a *instance.Archives, r *v1.MySQLBackup) change.Change {
+	return change.DeleteObject(a.Erasing[r.Name].Job, metav1.DeletePropagationForeground)
+}
+
+// eraseRecord lets all go that was kept for an archive that is gone, and the record last: the
+// rest is found by it after a crash.
+func eraseRecord(a *instance.Archives, r *v1.MySQLBackup) []change.Change {
+	return append(removeKept(a.Settings, a.Volumes, r.Name), deleteEraseJob(a, r), removeFinalizer(r))
+}
+
+// objectMeta of the record that a note was made from.
+func objectMeta(n *instance.Note) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: n.Name, UID: n.Record, CreationTimestamp: n.AnnouncedAt}
+}

@@ -1,0 +1,113 @@
+package lifecycle
+
+import (
+	"cmp"
+	"encoding/json"
+	"path"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// archiveName of a backup, in its record's folder.
+const archiveName = "data.tar.zst"
+
+// annotationPruned of a prune Job lists the records whose folders it removes, as
+// JSON. It is read back once the Job is complete.
+const annotationPruned = v1.Group + "/pruned"
+
+// Volumes of a Job's pod, and where they are in it.
+const (
+	volumeData   = "data"
+	volumeBackup = "backup"
+	dataPath     = "/" + volumeData
+	backupPath   = "/" + volumeBackup
+)
+
+// backupJob archives the data of a stopped server.
+func backupJob(s *instance.State) *batchv1.Job {
+	b := agent.Backup{
+		Volume: dataPath, Archive: path.Join(backupPath, s.Life.RecordName(), archiveName),
+		Record: s.Life.RecordName(), Image: serverImage(s),
+		Instance: s.Life, NamespaceUID: s.NamespaceUID(), Version: serverVersion(s),
+		NeverServed: s.Orphan == nil && !knownData(s) && s.Life.Kind == v1.KindMySQL, // Only there the first start's end leaves a trace.
+	}
+	return agentJob(s, s.JobLocation().BackupJob, v1.ComponentBackup, b.Command(), dataPodVolume(s), backupPodVolume(s))
+}
+
+// wipeJob empties the folder of a hostPath volume.
+func wipeJob(s *instance.State) *batchv1.Job {
+	return agentJob(s, s.JobLocation().WipeJob, v1.ComponentWipe, agent.Wipe(dataPath), dataPodVolume(s))
+}
+
+// pruneJob removes the folders of records.
+func pruneJob(s *instance.State, records []client.Object) *batchv1.Job {
+	names := make([]string, 0, len(records))
+	for _, r := range records {
+		names = append(names, r.GetName())
+	}
+	j := agentJob(s, s.JobLocation().PruneJob, v1.ComponentPrune, agent.Prune(backupPath, names...), backupPodVolume(s))
+	list, _ := json.Marshal(names) //nolint:errchkjson // Strings only.
+	j.Annotations[annotationPruned] = string(list)
+	return j
+}
+
+// agentJob runs the agent beside the volumes, each mounted under its name.
+func agentJob(s *instance.State, name, component string, command []string, volumes ...corev1.Volume) *batchv1.Job {
+	mounts := make([]corev1.VolumeMount, 0, len(volumes))
+	for _, v := range volumes {
+		mounts = append(mounts, corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
+	}
+	j := agent.NewJob(s.Life, s.JobLocation().Namespace, name, component, corev1.PodSpec{
+		SecurityContext: agent.PodSecurity(s.HostPath()),
+		Containers:      []corev1.Container{agent.Container(component, s.Settings.AgentImage, agent.Memory, agent.FileSecurity(s.HostPath()), mounts, command...)},
+		Volumes:         volumes,
+	})
+	notePVCs(s, j)
+	return j
+}
+
+func dataPodVolume(s *instance.State) corev1.Volume {
+	return agent.PVCVolume(volumeData, s.JobLocation().Data)
+}
+
+func backupPodVolume(s *instance.State) corev1.Volume {
+	return agent.PVCVolume(volumeBackup, s.JobLocation().Backup)
+}
+
+// serverImage that wrote the data.
+func serverImage(s *instance.State) string {
+	return cmp.Or(s.Identity().Image, dataAnnotation(s, v1.AnnotationImage))
+}
+
+// serverVersion that the server gave as its own; empty where it never answered.
+func serverVersion(s *instance.State) string { return dataAnnotation(s, v1.AnnotationVersion) }
+
+// dataAnnotation of the data PVC or volume.
+func dataAnnotation(s *instance.State, key string) string {
+	if s.DataPVC != nil && s.DataPVC.Annotations[key] != "" {
+		return s.DataPVC.Annotations[key]
+	}
+	if s.DataPV != nil {
+		return s.DataPV.Annotations[key]
+	}
+	return ""
+}
+
+// identityAnnotations are the annotations of a data volume that say what must be known of it when
+// claim and XR are gone.
+func identityAnnotations(s *instance.State) map[string]string {
+	a := agent.Annotations(s.Life)
+	a[v1.AnnotationImage] = serverImage(s)
+	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())
+	a[v1.AnnotationDeletionPolicy] = string(s.Identity().DeletionPolicy)
+	if v := serverVersion(s); v != "" {
+		a[v1.AnnotationVersion] = v
+	}
+	return a
+}

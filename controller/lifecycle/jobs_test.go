@@ -1,0 +1,48 @@
+package lifecycle
+
+import (
+	"bytes"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/golden"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// TestManifests holds what is made against its golden file.
+func TestManifests(t *testing.T) {
+	onNode := running(hostPath)
+	versioned := running(func(s *instance.State) { s.DataPVC.Annotations = map[string]string{v1.AnnotationVersion: "8.4.6"} })
+	ofClass := running()
+	ofClass.Settings.BackupClass = new("cheap")
+	cases := map[string]any{
+		"backup-job":            backupJob(versioned),
+		"backup-job-silent":     backupJob(running(silent)),
+		"backup-job-database":   backupJob(running(silent, asDatabase)),
+		"backup-job-hostpath":   backupJob(onNode),
+		"wipe-job":              wipeJob(onNode),
+		"prune-job":             pruneJob(running(), []client.Object{&v1.MySQLBackup{}}),
+		"backup-claim":          backupPVC(running()),
+		"backup-claim-class":    backupPVC(ofClass),
+		"backup-claim-hostpath": backupPVC(onNode),
+		"backup-claim-again": backupPVC(running(func(s *instance.State) {
+			s.BackupPV = &corev1.PersistentVolume{}
+			s.BackupPV.Name, s.BackupPV.Spec.StorageClassName = "pvc-2", "fast"
+		})),
+		"backup-volume-hostpath": backupPV(onNode),
+		"record":                 newRecord(versioned),
+	}
+	for name, got := range cases {
+		t.Run(name, func(t *testing.T) {
+			raw := golden.Manifest(t, name, got)
+			for _, secret := range []string{"password", "MYSQL_ROOT"} {
+				if bytes.Contains(raw, []byte(secret)) {
+					t.Errorf("a manifest speaks of a %s", secret)
+				}
+			}
+		})
+	}
+}

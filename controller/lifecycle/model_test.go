@@ -1,0 +1,503 @@
+package lifecycle
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// States of an object in the model.
+const (
+	none int8 = iota
+	alive1
+	dying1
+)
+
+// Places of claims and Jobs in the model.
+const (
+	atHome int8 = iota
+	// besideHome is the namespace of the instance, under names of this life alone.
+	besideHome
+	atRescue
+)
+
+// What a volume says of its claim.
+const (
+	refFree int8 = iota
+	refBound
+	refStale
+)
+
+// Phases of a record.
+const (
+	recordNone int8 = iota
+	recordPending
+	recordRunning
+	recordFailed
+	recordProven
+	// recordNew has no status yet.
+	recordNew
+)
+
+// Verdicts on a proven backup.
+const (
+	verdictNone int8 = iota
+	verdictUnknown
+	verdictFalse
+	verdictTrue
+)
+
+// Turns of a restore test: taken, and with the Job's name.
+const (
+	turnNone int8 = iota
+	turnTaken
+	turnNamed
+)
+
+// A modelLife is what there is of one life of the instance. Rows are counted, not
+// kept: that is enough to see one missing.
+type modelLife struct { //nolint:recvcheck // A value is a state; what performs a step changes one.
+	xr                              int8
+	born                            int8 // The namespace, counted from one.
+	ours, cross                     bool
+	claimMarked                     bool // Its claim, where there was no XR to mark.
+	started, fenced, marked, volume bool
+	looked                          bool
+	previous, restore               int8 // The record's life, counted from one.
+	restored                        bool
+	deployment                      int8 // One means no replica, two one.
+	pod                             bool
+	pv, held, retain, labelled      bool
+	refPlace, ref                   int8
+	rows                            int8
+	record                          int8
+	archived                        int8 // Rows, counted from one.
+	archivedOn                      int8 // Of the volumes for backups.
+	job, jobPlace                   int8
+	jobDone, jobFailed              bool
+	jobMoved                        bool // It was made for another backup PVC.
+	restoreJob                      bool // That of a restore that has ended, with its pod.
+	ran                             bool // A server, on its backup.
+	verdict                         int8
+	turn                            int8 // Of a restore test: its record says so.
+	password                        int8
+	// The record, counted from one: one that is made again is another. Which of them
+	// the volume's note names, and which a person said to forget.
+	recordNo, noted, forgotten int8
+	recordDying, condemned     bool
+	recordHeld                 bool
+	wanted                     bool // A person's last word asks for the record.
+	erase                      int8 // The Job that removes the archive.
+	erased                     bool
+	handle, handlePlace        int8
+	handleHeld                 bool
+}
+
+// A modelVolume is one for backups. Namespaces are counted from one.
+type modelVolume struct {
+	made, of, from int8
+	at             int8
+	free           bool
+	retained       bool // It stays when its claim goes.
+	asked          int8 // The life whose record is asked for, counted from one.
+}
+
+// A modelTrial is the Job that starts a server from a life's backup.
+type modelTrial struct {
+	job, of int8
+	says    int8 // A verdict, once it has ended.
+	stale   bool // It was heard.
+}
+
+// A model of a cluster in which an instance lives, dies and lives again.
+type model struct { //nolint:recvcheck // A value is a state; what performs a step changes one.
+	claim          int8
+	claimOurs      bool
+	claimXR        int8
+	namespace      int8
+	current        int8 // Of the namespaces of this name, counted from one.
+	allow          bool
+	pvc            int8
+	pvcHeld        bool
+	pvcLife        int8
+	backup         int8
+	backupRetained bool
+	backupAt       int8
+	backupOn       int8 // The volume that the claim has.
+	volumes        [2]modelVolume
+	truth          int8
+	born           int8
+	lives          [2]modelLife
+
+	// testsRestores is true where backups are looked at, and required where the data waits
+	// for it.
+	testsRestores, required bool
+	trial                   modelTrial
+
+	// What may still happen.
+	writes, creates, deletes, strips, claims, namespaces, remakes, failures, relents int8
+	// Records that are deleted, and words of a person about what became of one.
+	drops, words int8
+	// Times that the backup PVC is deleted.
+	backupDeletes int8
+
+	broken string
+}
+
+// A move of somebody, and the world after it. A user's is one that need not
+// happen.
+type move struct {
+	name string
+	user bool
+	to   model
+}
+
+func (m model) with(how func(*model)) model {
+	how(&m)
+	return m
+}
+
+var uids = []string{"uid-1", "uid-2"}
+
+func uidOf(n int) string { return uids[n] }
+
+// numberOf is the life that has a UID, and -1 for none.
+func numberOf(uid types.UID) int { return slices.Index(uids, string(uid)) }
+
+func lifeOf(n int) v1.Instance { return key().Life(uidType(uidOf(n))) }
+
+// moves of users, Kubernetes and Crossplane. Those of the controller are Next's.
+func (m model) moves() []move {
+	var out []move
+	add := func(name string, user, possible bool, how func(*model)) {
+		if possible {
+			out = append(out, move{name, user, m.with(how)})
+		}
+	}
+	m.users(add)
+	m.crossplane(add)
+	for n := range m.lives {
+		m.function(n, add)
+		m.kubernetes(n, add)
+		m.jobs(n, add)
+	}
+	m.restoreTest(add)
+	m.garbage(add)
+	m.records(add)
+	return out
+}
+
+type adder func(name string, user, possible bool, how func(*model))
+
+func (m model) users(add adder) {
+	add("a claim is created", true, m.creates > 0 && m.claim == none && m.namespace == alive1, func(w *model) {
+		w.creates--
+		w.claim, w.claimOurs, w.claimXR = alive1, false, 0
+	})
+	add("the claim is deleted", true, m.deletes > 0 && m.claim == alive1, func(w *model) { w.deletes--; w.claim = dying1 })
+	add("the claim's finalizers are taken off", true, m.strips > 0 && m.claim == dying1, func(w *model) {
+		w.strips--
+		w.claim, w.claimOurs, w.claimXR = none, false, 0
+	})
+	add("the data PVC is deleted", true, m.claims > 0 && m.pvc == alive1, func(w *model) { w.claims--; w.pvc = dying1 })
+	add("the backup PVC is deleted", true, m.backupDeletes > 0 && m.backup == alive1, func(w *model) { w.backupDeletes--; w.backup = dying1 })
+	add("the namespace is deleted", true, m.namespaces > 0 && m.namespace == alive1, func(w *model) { w.namespaces--; w.namespace = dying1 })
+	add("the namespace is made again", true, m.remakes > 0 && m.namespace == none && m.cleared(), func(w *model) {
+		w.remakes--
+		w.namespace = alive1
+		w.current++
+	})
+	add("the claim no longer requires a restorable backup", true, m.relents > 0 && m.required, func(w *model) {
+		w.relents--
+		w.required = false
+	})
+	for n := range m.lives {
+		l := m.lives[n]
+		add("a row is written", true, m.writes > 0 && l.pod, func(w *model) {
+			w.writes--
+			w.lives[n].rows++
+			w.truth++
+		})
+		add("the finalizers are taken off", true, m.strips > 0 && l.xr == dying1 && l.ours, func(w *model) {
+			w.strips--
+			w.lives[n].ours, w.lives[n].cross, w.claimOurs = false, false, false
+		})
+	}
+}
+
+// cleared of what was in the namespace that is gone.
+func (m model) cleared() bool {
+	return !slices.ContainsFunc(m.lives[:], func(l modelLife) bool {
+		return m.trial.job != none || l.deployment != none || l.pod || l.job != none && l.jobPlace != atRescue
+	})
+}
+
+func (m model) crossplane(add adder) {
+	bound := int(m.claimXR) - 1
+	add("Crossplane makes an XR", false, m.claim == alive1 && m.claimXR == 0 && int(m.born) < len(m.lives), func(w *model) {
+		w.lives[w.born] = modelLife{xr: alive1, cross: true, born: m.current}
+		w.born++
+		w.claimXR = w.born
+	})
+	add("Crossplane deletes the XR", false, m.claim == dying1 && bound >= 0 && m.lives[max(bound, 0)].xr == alive1, func(w *model) { w.lives[bound].xr = dying1 })
+	add("the claim is gone", false, m.claim == dying1 && !m.claimOurs && (bound < 0 || m.lives[max(bound, 0)].xr != alive1), func(w *model) { w.claim, w.claimXR = none, 0 })
+	for n := range m.lives {
+		l := m.lives[n]
+		add("Crossplane lets the XR go", false, l.xr == dying1 && l.cross, func(w *model) { w.lives[n].cross = false })
+		add("the XR is gone", false, l.xr == dying1 && !l.cross && !l.ours, func(w *model) { w.lives[n].xr = none })
+	}
+}
+
+// function composes what one life wants.
+func (m model) function(n int, add adder) {
+	l := m.lives[n]
+	if l.xr == none || !l.cross || m.namespace != alive1 || l.born != m.current {
+		return
+	}
+	mine := m.pvc != none && int(m.pvcLife) == n+1
+	add("the function makes the data PVC", false, m.pvc == none && (!l.volume || l.pv), func(w *model) {
+		w.pvc, w.pvcHeld, w.pvcLife = alive1, true, int8(n+1) //nolint:gosec // There are two.
+	})
+	add("the function sees the volume", false, mine && l.pv && !l.volume, func(w *model) { w.lives[n].volume = true })
+	add("the function makes the Deployment", false, m.lives[0].deployment == none && m.lives[1].deployment == none, func(w *model) { w.lives[n].deployment = 1 })
+	add("the function stops the server", false, l.deployment == 2 && l.fenced, func(w *model) { w.lives[n].deployment = 1 })
+	add("the function starts the server", false, l.deployment == 1 && !l.fenced && (l.started || l.restored || l.looked && l.restore == 0 && l.previous == 0 && m.settled(n) && m.newest(n) == 0), func(w *model) {
+		w.lives[n].deployment, w.lives[n].started = 2, true
+		if !l.started && !l.restored && m.beside(n) {
+			w.broken = "a server starts empty beside an archive of its name"
+		}
+	})
+	add("the function chooses a backup", false, l.looked && !l.started && l.restore == 0 && m.settled(n) && l.previous > 0 && m.newest(n) == l.previous && !m.lives[max(l.previous, 1)-1].recordDying && m.allowed(n), func(w *model) {
+		w.lives[n].restore = l.previous
+	})
+}
+
+// settled is true if no record of another life is unfinished, or failed.
+func (m model) settled(n int) bool {
+	for i := range m.lives {
+		if r := m.lives[i].record; i != n && r != recordNone && r != recordProven {
+			return false
+		}
+	}
+	return true
+}
+
+// newest proven record of another life.
+func (m model) newest(n int) int8 {
+	newest := int8(0)
+	for i := range m.lives {
+		if i != n && m.lives[i].record == recordProven {
+			newest = int8(i + 1)
+		}
+	}
+	return newest
+}
+
+// allowed is true if the newest backup is of the life's own namespace, or the
+// platform says that it may be another's.
+func (m model) allowed(n int) bool {
+	r := m.newest(n)
+	return r == 0 || m.allow || m.lives[r-1].born == m.lives[n].born
+}
+
+func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
+	l := m.lives[n]
+	mine := m.pvc != none && int(m.pvcLife) == n+1
+	add("a volume is made", false, mine && m.pvc == alive1 && !l.pv && !l.volume, func(w *model) {
+		w.lives[n].pv, w.lives[n].refPlace, w.lives[n].ref = true, atHome, refBound
+	})
+	add("the data PVC is bound", false, mine && l.pv && l.refPlace == atHome && l.ref == refFree, func(w *model) { w.lives[n].ref = refBound })
+	add("the handle is bound", false, l.handle != none && l.pv && l.refPlace == l.handlePlace && l.ref == refFree, func(w *model) { w.lives[n].ref = refBound })
+	add("the server starts", false, l.deployment == 2 && !l.pod && mine && m.pvc == alive1 && m.namespace == alive1 && l.pv && l.refPlace == atHome && l.ref == refBound, func(w *model) {
+		w.lives[n].pod = true
+		if l.rows < m.truth {
+			w.broken = "a server takes clients without rows that were acknowledged"
+		}
+	})
+	add("the server stops", false, l.pod && (l.deployment != 2 || m.namespace != alive1), func(w *model) { w.lives[n].pod = false })
+	add("the password is kept", false, l.pod && l.password == 0 && l.ours, func(w *model) { w.lives[n].password = 1 })
+	add("the volume is removed", false, l.pv && !l.held && !l.retain && l.ref == refStale, func(w *model) { w.lives[n].pv, w.lives[n].rows = false, 0 })
+	idle := l.job == none || l.jobDone || l.jobPlace != l.handlePlace
+	add("the handle is gone", false, l.handle == dying1 && !l.handleHeld && idle, func(w *model) {
+		w.lives[n].handle = none
+		if l.refPlace == l.handlePlace && l.ref == refBound {
+			w.lives[n].ref = refStale
+		}
+	})
+}
+
+func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
+	l := m.lives[n]
+	add("the restore is done", false, l.restore > 0 && !l.restored && !l.started && l.xr == alive1 && m.pvc == alive1 && int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome &&
+		m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1 && !m.tries() && m.lives[max(l.restore, 1)-1].archivedOn == m.backupOn, func(w *model) {
+		w.lives[n].restored, w.lives[n].rows, w.lives[n].restoreJob = true, m.lives[l.restore-1].archived-1, true
+	})
+	mountable := l.jobPlace == atHome && m.pvc == alive1 && int(m.pvcLife) == n+1 || l.jobPlace != atHome && l.handle == alive1
+	mountable = mountable && l.ref == refBound && l.refPlace == l.jobPlace && m.backup == alive1 && (m.backupAt == atRescue) == (l.jobPlace == atRescue)
+	runs := l.job == alive1 && !l.jobDone && mountable && !m.tries() && (l.jobPlace == atRescue || m.namespace == alive1)
+	add("the backup is done", false, runs, func(w *model) {
+		w.lives[n].jobDone, w.lives[n].archived, w.lives[n].archivedOn = true, l.rows+1, m.backupOn
+		if l.pod {
+			w.broken = "a backup is taken while the server runs"
+		}
+	})
+	add("the backup fails", true, runs && m.failures > 0, func(w *model) {
+		w.failures--
+		w.lives[n].jobDone, w.lives[n].jobFailed = true, true
+	})
+	add("the Job is gone", false, l.job == dying1 || l.job != none && l.jobPlace != atRescue && m.namespace == none, func(w *model) {
+		w.lives[n].job, w.lives[n].jobDone, w.lives[n].jobFailed, w.lives[n].jobMoved = none, false, false, false
+	})
+	add("the restore's Job is gone", false, l.restoreJob && (m.namespace != alive1 || l.xr == none), func(w *model) { w.lives[n].restoreJob = false })
+}
+
+// restore test runs, for as long as it likes where nobody waits for it. While it
+// does, the backup volume is mounted on its node.
+func (m model) restoreTest(add adder) {
+	runs := m.tries() && m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1
+	n := max(m.trial.of, 1) - 1
+	says := func(verdict int8) func(*model) {
+		return func(w *model) { w.trial.says, w.lives[n].ran = verdict, w.lives[n].ran || verdict == verdictTrue }
+	}
+	add("a server has run on the backup", !m.required, runs && m.lives[n].archivedOn == m.backupOn, says(verdictTrue))
+	for _, end := range []struct {
+		name    string
+		verdict int8
+	}{{"no server runs on the backup", verdictFalse}, {"the restore test comes to nothing", verdictUnknown}} {
+		add(end.name, true, runs && m.failures > 0, func(w *model) {
+			w.failures--
+			says(end.verdict)(w)
+		})
+	}
+	add("the restore test's Job is gone", false, m.trial.job == dying1 || m.trial.job != none && m.namespace == none, func(w *model) { w.trial = modelTrial{} })
+	add("the restore test of the namespace goes", false, m.namespace == dying1 && m.trial.job == alive1, func(w *model) { w.trial.job = dying1 })
+}
+
+// tries is true while a restore test has the backup volume.
+func (m model) tries() bool { return m.trial.job == alive1 && m.trial.says == verdictNone }
+
+// garbage is what Kubernetes removes by itself.
+func (m model) garbage(add adder) {
+	for n := range m.lives {
+		l := m.lives[n]
+		add("the Deployment is collected", false, l.deployment != none && (l.xr == none || m.namespace != alive1), func(w *model) { w.lives[n].deployment = none })
+		add("the data PVC is collected", false, m.pvc == alive1 && int(m.pvcLife) == n+1 && l.xr == none, func(w *model) { w.pvc = dying1 })
+		used := l.pod || l.restoreJob || l.job != none && l.jobPlace == atHome // Also a pod that has ended.
+		add("the data PVC is gone", false, m.pvc == dying1 && int(m.pvcLife) == n+1 && !m.pvcHeld && !used, func(w *model) {
+			w.pvc, w.pvcLife = none, 0
+			if l.refPlace == atHome && l.ref == refBound {
+				w.lives[n].ref = refStale
+			}
+		})
+		dies := m.namespace == dying1
+		add("the Jobs of the namespace go", false, dies && l.job == alive1 && l.jobPlace != atRescue, func(w *model) { w.lives[n].job = dying1 })
+		add("the handle of the namespace goes", false, dies && l.handle == alive1 && l.handlePlace == besideHome, func(w *model) { w.lives[n].handle = dying1 })
+	}
+	dies := m.namespace == dying1
+	add("the claim of the namespace is deleted", false, dies && m.claim == alive1, func(w *model) { w.claim = dying1 })
+	add("the data PVC of the namespace is deleted", false, dies && m.pvc == alive1, func(w *model) { w.pvc = dying1 })
+	add("the backup PVC of the namespace is gone", false, dies && m.backup != none && m.backupAt == atHome && !m.mounted(), (*model).loseBackupPVC)
+	add("the backup PVC is gone", false, m.backup == dying1 && !m.mounted(), (*model).loseBackupPVC)
+	add("the namespace is gone", false, dies && m.claim == none && m.pvc == none && (m.backup == none || m.backupAt != atHome) && !m.handled(besideHome), func(w *model) { w.namespace = none })
+}
+
+func (m *model) loseBackupPVC() {
+	m.backup, m.backupRetained = none, false
+	for n := range m.lives {
+		m.lives[n].jobMoved = m.lives[n].jobMoved || m.lives[n].job != none
+	}
+	if v := &m.volumes[m.backupOn]; v.retained {
+		v.free = true
+		return
+	}
+	for n := range m.lives {
+		if l := &m.lives[n]; l.archivedOn == m.backupOn {
+			l.archived, l.noted = 0, 0
+		}
+	}
+	m.volumes[m.backupOn] = modelVolume{}
+}
+
+// binds is true while the claim that a life's volume names is there. A volume that
+// is taken from it is lost to it for good.
+func (m model) binds(n int) bool {
+	l := m.lives[n]
+	if l.refPlace == atHome {
+		return l.ref == refBound && m.pvc != none && int(m.pvcLife) == n+1
+	}
+	return l.ref == refBound && l.handle != none && l.handlePlace == l.refPlace
+}
+
+// handled is true while a handle is in such a place.
+func (m model) handled(place int8) bool {
+	return slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.handle != none && l.handlePlace == place })
+}
+
+// mounted is true while a Job's pod holds the backup PVC: also one that has
+// ended. A pod that has no node yet does not, and nobody can see which it is.
+func (m model) mounted() bool {
+	for _, l := range m.lives {
+		if l.jobDone || l.restoreJob || l.erase == alive1 && !l.erased {
+			return true
+		}
+	}
+	return m.tries()
+}
+
+// check the promise: what was acknowledged lies on a volume that stays, or in a
+// proven backup.
+func (m model) check() string {
+	for i, v := range m.volumes {
+		bound := m.backup != none && int(m.backupOn) == i && m.backupAt == atHome && m.namespace == alive1
+		if !m.allow && v.made > 0 && (v.of != v.made || bound && v.made != m.current) {
+			return "a later namespace has the backups of an earlier one, which nobody allowed"
+		}
+	}
+	if m.broken != "" || m.truth == 0 {
+		return m.broken
+	}
+	for _, l := range m.lives {
+		if l.pv && l.rows == m.truth || (l.record == recordProven || l.noted > 0) && l.archived > m.truth && m.volumes[l.archivedOn].made > 0 {
+			return ""
+		}
+	}
+	return "rows that were acknowledged are nowhere"
+}
+
+// stuck is what is left to do where nobody has a move.
+func (m model) stuck() string {
+	if m.claim == dying1 {
+		return "the claim is never gone"
+	}
+	if m.namespace == dying1 {
+		return "the namespace is never gone"
+	}
+	if m.trial.says != verdictNone {
+		return "the restore test's Job is never gone"
+	}
+	for n, l := range m.lives {
+		switch {
+		case l.xr == dying1:
+			return "the XR is never gone"
+		case l.xr == none && l.held:
+			return "the volume is never released"
+		case l.handle != none:
+			return "the handle is never gone"
+		case l.turn != turnNone && m.trial.job == none:
+			return "the turn of a restore test is never over"
+		case l.erase != none && l.record == recordNone:
+			return "the erasing Job is never gone"
+		case l.recordDying && l.over() && (!l.condemned || m.reaches(l)):
+			return "the record is never gone"
+		case l.wanted && l.noted > 0 && l.over():
+			return "a person asked for a record, and it is never made"
+		case l.record == recordProven && l.noted != l.recordNo && !l.recordDying:
+			return "the volume does not know the backup"
+		case l.xr == alive1 && m.claim == alive1 && !l.pod && m.namespace == alive1 && m.allowed(n) && l.previous >= 0 && !m.waitsForRecord(n):
+			return "the server never starts"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,243 @@
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// Pauses until the next look: for what the cluster does in a moment, for what takes it a
+// while, and for what takes a person.
+const (
+	requeueSoon      = 500 * time.Millisecond
+	requeueLater     = 5 * time.Second
+	requeueForPerson = time.Minute
+)
+
+// Next is the one thing to do now, with all that is written for it.
+func Next(s *instance.State) Step { return withChanges(s, decide(s)) }
+
+func decide(s *instance.State) Step {
+	switch {
+	case s.IsDeleting():
+		return decideDelete(s)
+	case s.XR == nil:
+		return decideNoXR(s)
+	}
+	return decideLiving(s)
+}
+
+// decideNoXR: without an XR there is only a name, which is free when nothing holds data
+// under it.
+func decideNoXR(s *instance.State) Step {
+	switch c := s.DataPVC; {
+	case c != nil && c.DeletionTimestamp != nil && instance.HasFinalizer(c) && c.Spec.VolumeName == "":
+		return Step{Action: ReleaseDataPVC, Message: "The instance never had a volume: nothing to back up"}
+	case c != nil && c.DeletionTimestamp != nil && instance.HasFinalizer(c):
+		return Step{Action: Wait, After: requeueForPerson, Phase: v1.DeletionHeld, Message: fmt.Sprintf(
+			"The composite resource is gone without a backup; volume %q still holds the data. Copy it away, then remove the finalizer %s from PersistentVolumeClaim %s/%s and PersistentVolume %q",
+			c.Spec.VolumeName, v1.Finalizer, c.Namespace, c.Name, c.Spec.VolumeName)}
+	case s.Claim == nil:
+		return Step{Action: NoOp}
+	case s.Ephemeral() && !s.Claim.HasFinalizer():
+		return Step{Action: NoOp} // There will be nothing to keep.
+	case s.Claim.IsDeleting() && s.Claim.HasFinalizer():
+		return Step{Action: RemoveClaimFinalizer, Message: "All is released, and the name is free"}
+	case !s.Claim.IsDeleting() && !s.Claim.HasFinalizer():
+		return Step{Action: AddFinalizers}
+	}
+	return Step{Action: NoOp}
+}
+
+// decideLiving protects an instance before anything starts, and keeps it so.
+//
+//	finalizers ─▶ backup volume ─▶ previousBackup ─▶ the function starts the server ─▶ Retain
+//
+// Where there is a backup of an earlier namespace, the function chooses first:
+//
+//	finalizers ─▶ previousBackup ─▶ the function chooses ─▶ that backup's volume, or a new one
+func decideLiving(s *instance.State) Step {
+	switch {
+	case s.OrphanedFromClaim && (s.Ephemeral() || s.XR.HasFinalizer()):
+		return Step{Action: DeleteOrphanedXR, Message: fmt.Sprintf("No claim has composite resource %q any more, nor will one have it: it is deleted, and its data backed up before", s.XR.GetName())}
+	case s.Ephemeral() && !s.XR.HasFinalizer():
+		return decideBeforeStart(s) // It just goes.
+	case !s.XR.HasFinalizer() || s.Claim != nil && !s.Claim.IsDeleting() && !s.Claim.HasFinalizer():
+		return Step{Action: AddFinalizers, Message: "Nothing of this instance goes before a backup of it is proven"}
+	case s.Claim != nil && s.Claim.IsDeleting():
+		return Step{Action: NoOp} // Crossplane deletes the XR next.
+	case s.Namespace == nil || s.Namespace.DeletionTimestamp != nil:
+		return Step{Action: NoOp}
+	case s.IsDataPVReservedElsewhere():
+		return Step{Action: ReserveDataPV}
+	case s.DataPVC == nil:
+		return Step{Action: NoOp} // The function makes it next, or says why not.
+	case s.DataPVC.DeletionTimestamp != nil:
+		return replaceDeletedPVC(s)
+	case s.IsFenced() && s.DataPVC.Status.Phase == corev1.ClaimBound:
+		return Step{Action: UnfenceServer, Message: fmt.Sprintf("PersistentVolumeClaim %s is back on its volume %q: the server starts again", s.DataPVC.Name, s.DataPVC.Spec.VolumeName)}
+	}
+	return protectData(s)
+}
+
+// protectData keeps what outlives the instance in order.
+func protectData(s *instance.State) Step {
+	if s.PredecessorTerminating {
+		return Step{Action: Wait, After: requeueLater} // What it leaves decides what this one starts from.
+	}
+	if step, open := decideAdoption(s); open {
+		return step
+	}
+	switch {
+	case s.BackupPVC == nil && s.BackupBusy:
+		return Step{Action: Wait, After: requeueLater}
+	case s.BackupPVC == nil && isDataPVUnknown(s):
+		return Step{Action: Wait, After: requeueSoon}
+	case s.BackupPVC == nil && !isUndecided(s) && !s.EarlierBackupPVMissing():
+		return Step{Action: CreateBackupPVC, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupPVCName())}
+	case !s.XR.Status.Started && s.XR.Status.PreviousBackup != s.Latest():
+		return Step{Action: RecordPreviousBackup, Message: previousBackupMessage(s)}
+	case s.Node != "":
+		return nodeAffinityStep(s, "")
+	case s.DataPV != nil && !isDataPVMarked(s):
+		return Step{Action: RetainDataPV, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataPV.Name)}
+	case s.BackupPVC == nil:
+		return decideBeforeStart(s) // The function chooses first, or a person brings the volume back.
+	case s.BackupPVC.Status.Phase == corev1.ClaimBound && !s.IsBackupPVRetained():
+		return keepBackupPV(s, Step{})
+	case isGoing(s.BackupPVC):
+		if step, more := freePVC(s); more {
+			return step
+		}
+	case mustReplaceBackupPVC(s):
+		return Step{Action: DeleteBackupPVC, Message: resizeMessage(s)}
+	case canExpandBackupPVC(s):
+		return Step{Action: ExpandBackupPVC}
+	}
+	return decideBeforeStart(s)
+}
+
+// decideBeforeStart says what keeps a server from taking clients.
+func decideBeforeStart(s *instance.State) Step {
+	switch {
+	case !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
+		return Step{Action: ReportPodFailure, Message: sentence(s.PodFailure)}
+	case s.XR.IsBeginning():
+		return Step{Action: Wait, After: requeueLater} // Its pods are not a source of events.
+	}
+	return Step{Action: NoOp}
+}
+
+// blocker of a living instance, or nil.
+func blocker(s *instance.State) *v1.Blocker {
+	switch {
+	case s.PodFailure == "":
+		return nil
+	case !s.XR.Status.Started && s.Latest() == v1.PreviousHeld:
+		return &v1.Blocker{Reason: v1.ReasonRecordMissing, Message: s.PodFailure}
+	}
+	return &v1.Blocker{Reason: v1.ReasonPodFailure, Message: s.PodFailure}
+}
+
+// sentence begins with a capital letter.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// nodeAffinityStep pins hostPath volumes to their node before their pod goes away: on another
+// node the folder is empty. Both at once: when the data is pinned nobody looks for the node any more.
+func nodeAffinityStep(s *instance.State, phase v1.DeletionPhase) Step {
+	if c := s.BackupPVC; c != nil && c.Spec.VolumeName != "" && s.BackupPV == nil {
+		return keepBackupPV(s, Step{Phase: phase})
+	}
+	return Step{Action: SetNodeAffinity, Message: fmt.Sprintf("The data is in a folder of node %s, and stays there", s.Node)}
+}
+
+func previousBackupMessage(s *instance.State) string {
+	previous := s.Latest()
+	switch previous {
+	case v1.PreviousNone:
+		return "There is no backup of an earlier instance of this name"
+	case v1.PreviousHeld:
+		return fmt.Sprintf("Backup %q of an earlier instance of this name is there without its record: no server starts empty beside it", s.Missing().Name)
+	}
+	return fmt.Sprintf("Backup %q of an earlier instance of this name is there", previous)
+}
+
+// isDataPVMarked is true if the data volume stays whatever becomes of its PVC, and
+// says whose it is.
+func isDataPVMarked(s *instance.State) bool {
+	v := s.DataPV
+	if v.Status.Phase != corev1.VolumeBound && s.DataPVC.Status.Phase != corev1.ClaimBound {
+		return true // It is marked when it is bound.
+	}
+	if !instance.HasFinalizer(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || v.Annotations[v1.AnnotationReclaimPolicy] == "" {
+		return false
+	}
+	for key, want := range identityAnnotations(s) {
+		if v.Annotations[key] != want {
+			return false
+		}
+	}
+	return v.Labels[v1.LabelXR] == string(s.Life.XR)
+}
+
+// keepBackupPV is the step that retains the volume of the backup PVC. A PVC may name any volume,
+// and only one that names the PVC, too, is its own.
+func keepBackupPV(s *instance.State, step Step) Step {
+	if step.Action = RetainBackupPV; s.BackupPV != nil {
+		return step
+	}
+	step.Action, step.After = Wait, requeueLater
+	if step.Phase != "" {
+		step.Message = fmt.Sprintf("Volume %q is not bound to PersistentVolumeClaim %s/%s, which names it", s.BackupPVC.Spec.VolumeName, s.BackupPVC.Namespace, s.BackupPVC.Name)
+	}
+	return step
+}
+
+// isDataPVUnknown is true while the volume of a data PVC of no class is not seen yet. It may be
+// a folder on a node, and then the backup volume is made beside it.
+func isDataPVUnknown(s *instance.State) bool {
+	class := s.DataPVC.Spec.StorageClassName
+	return s.DataPV == nil && class != nil && *class == ""
+}
+
+// mustReplaceBackupPVC is true if a backup PVC of ours has no volume yet, and asks for too
+// little, or does not name the folder that is to be its volume. It cannot grow, and nothing
+// lies on it yet: it is made again.
+func mustReplaceBackupPVC(s *instance.State) bool {
+	size, ok := wantedSize(s)
+	c := s.BackupPVC
+	have, _ := v1.StorageOf(c.Spec.Resources.Requests)
+	return (ok && size.Cmp(have) > 0 || s.HostPath()) && c.Spec.VolumeName == "" && c.DeletionTimestamp == nil && c.Labels[v1.LabelInstance] == s.Life.Key()
+}
+
+func resizeMessage(s *instance.State) string {
+	size, _ := wantedSize(s)
+	return fmt.Sprintf("PersistentVolumeClaim %s of the backups has no volume yet and is made again with %s", s.BackupPVC.Name, size.String())
+}
+
+// canExpandBackupPVC is true if the backup PVC is to grow with the instance, and can.
+func canExpandBackupPVC(s *instance.State) bool {
+	size, ok := wantedSize(s)
+	have, _ := v1.StorageOf(s.BackupPVC.Spec.Resources.Requests)
+	class := s.BackupPVC.Spec.StorageClassName
+	return ok && size.Cmp(have) > 0 && s.BackupPVC.Status.Phase == corev1.ClaimBound && class != nil && *class != "" &&
+		s.BackupPVC.Annotations[annotationTried] != size.String()
+}
+
+// wantedSize of the backup volume.
+func wantedSize(s *instance.State) (resource.Quantity, bool) {
+	q, err := v1.ParseSize(s.Identity().Size)
+	return q, err == nil
+}

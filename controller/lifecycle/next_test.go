@@ -1,0 +1,335 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// TestNext is the specification: what is done in which state, and what people
+// read meanwhile.
+func TestNext(t *testing.T) {
+	own := map[string]string{v1.LabelXR: xrUID}
+	cases := map[string]struct {
+		reason string
+		state  *instance.State
+		want   Action
+		says   string
+	}{
+		// While it lives.
+		"Quiet":       {reason: "All is as it should be.", state: running(), want: NoOp},
+		"NoFinalizer": {reason: "Nothing may start before claim and XR are protected.", state: running(func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: AddFinalizers},
+		"ClaimFirst":  {reason: "A claim without an XR is protected, too.", state: running(func(s *instance.State) { s.XR, s.Life.XR = nil, ""; s.Claim.SetFinalizers(nil) }), want: AddFinalizers},
+		"BackupPV": {reason: "There must be a place for the backup before there is data.", state: running(func(s *instance.State) {
+			s.BackupPVC = nil
+			s.XR.Status.PreviousBackup = ""
+			s.XR.Status.Started = false
+		}), want: CreateBackupPVC},
+		"DataPVCNext": {reason: "The backup volume is of the data's class, which is known from its claim.", state: running(func(s *instance.State) { s.BackupPVC, s.DataPVC, s.DataPV = nil, nil, nil }), want: NoOp},
+		"Look":        {reason: "The function waits for our word.", state: running(func(s *instance.State) { s.XR.Status.PreviousBackup = ""; s.XR.Status.Started = false }), want: RecordPreviousBackup, says: "no backup"},
+		"LookAgain":   {reason: "A backup that was proven meanwhile is seen.", state: running(older(1), func(s *instance.State) { s.XR.Status.Started = false }), want: RecordPreviousBackup, says: "old-a"},
+		"LookedAt":    {reason: "What has started is never restored: the word stays.", state: running(older(1)), want: NoOp},
+		"Latch": {reason: "A bound volume is kept whatever becomes of its claim.", state: running(func(s *instance.State) {
+			s.DataPV.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+		}), want: RetainDataPV},
+		"LatchPolicy": {reason: "The volume says what is wanted, also when claim and XR are gone.", state: running(func(s *instance.State) { s.XR.Spec.DeletionPolicy = v1.DeletionDiscard }), want: RetainDataPV},
+		"Pin":         {reason: "On another node a hostPath folder is empty.", state: running(hostPath, backupsBound, onNode), want: SetNodeAffinity},
+		"PinBoth":     {reason: "That of the backups is not left behind.", state: running(hostPath, onNode), want: Wait},
+		"Grow":        {reason: "The backups' volume grows with the data's.", state: running(func(s *instance.State) { s.XR.Spec.StorageSize = new("2Gi") }), want: ExpandBackupPVC},
+		"GrowRefused": {reason: "What its class refused is not asked for again.", state: running(func(s *instance.State) {
+			s.XR.Spec.StorageSize = new("2Gi")
+			s.BackupPVC.Annotations[annotationTried] = "2Gi"
+		}), want: NoOp},
+		"Beginning":       {reason: "Its pods are looked at until it takes clients.", state: running(silent), want: Wait},
+		"Tell":            {reason: "A composition cannot see what keeps a pod from running.", state: running(silent, func(s *instance.State) { s.PodFailure = "pod p: ErrImagePull: none" }), want: ReportPodFailure, says: "Pod p: ErrImagePull"},
+		"Told":            {reason: "And says it once.", state: running(silent, func(s *instance.State) { s.PodFailure = "x" }, blocked(v1.ReasonPodFailure, "x")), want: Wait},
+		"Over":            {reason: "What is over is not shown.", state: running(blocked(v1.ReasonPodFailure, "x")), want: ReportPodFailure},
+		"ClaimDeleted":    {reason: "A claim that is being deleted cannot be mounted again: the server stops until it is made anew.", state: running(claimDies), want: FenceServer, says: "was deleted"},
+		"Outgrown":        {reason: "What has no volume cannot grow.", state: running(backupUnbound, larger), want: DeleteBackupPVC, says: "made again with 2Gi"},
+		"OutgrownGoes":    {reason: "Kubernetes takes a moment to let it go.", state: running(backupUnbound, larger, going), want: NoOp},
+		"OutgrownForeign": {reason: "Nobody else's claim is deleted.", state: running(backupUnbound, larger, func(s *instance.State) { s.BackupPVC.Labels = nil }), want: NoOp},
+		"OutgrownNever":   {reason: "A larger place for the backups does no harm.", state: running(backupUnbound), want: NoOp},
+
+		// A later namespace of the same name.
+		"RebornLooks":    {reason: "The function chooses by what is there.", state: running(reborn, func(s *instance.State) { s.XR.Status.PreviousBackup = "" }), want: RecordPreviousBackup, says: "old-a"},
+		"RebornWaits":    {reason: "The backup that it chooses has a volume of its own; one that it refuses is nobody's here.", state: running(reborn), want: NoOp},
+		"RebornLatches":  {reason: "The data's volume is kept all the same.", state: running(reborn, func(s *instance.State) { s.DataPV.Finalizers = nil }), want: RetainDataPV},
+		"Unseen":         {reason: "On hostPath the backups lie beside the data: where that is must be seen first.", state: running(classless, func(s *instance.State) { s.BackupPVC, s.DataPV = nil, nil }), want: Wait},
+		"Misplaced":      {reason: "A claim that waits for any volume would take anybody's.", state: running(hostPath, backupUnbound), want: DeleteBackupPVC},
+		"MisplacedDies":  {reason: "Also before the backup.", state: fenced(hostPath, backupUnbound), want: DeleteBackupPVC},
+		"RebornNever":    {reason: "An empty server was wanted.", state: running(reborn, func(s *instance.State) { s.XR.Status.Started = true }), want: CreateBackupPVC},
+		"RebornAgain":    {reason: "What is this namespace's is found again.", state: running(reborn, func(s *instance.State) { s.BackupPV = backupsOn("pvc-2", "ns") }), want: CreateBackupPVC},
+		"RebornUnproven": {reason: "Nobody chooses a backup that is not proven.", state: running(reborn, phase(v1.BackupFailed), func(s *instance.State) { s.XR.Status.PreviousBackup = v1.PreviousNone }), want: CreateBackupPVC},
+		"RebornOther":    {reason: "What was chosen is another claim's backup.", state: running(reborn, chosen, func(s *instance.State) { s.XR.Status.Restore.Backup = "other" }), want: CreateBackupPVC},
+		"Inherit":        {reason: "The function chose it: the platform allows it.", state: running(reborn, left), want: AdoptBackupPV, says: "earlier namespace"},
+		"InheritBusy":    {reason: "Not while another claim is on it.", state: running(reborn, left, func(s *instance.State) { s.BackupBusy = true }), want: Wait},
+		"InheritFailed":  {reason: "A restore that had no archive is made again.", state: running(reborn, left, restoring(0, failedAt(0, ""))), want: DeleteObjects},
+		"InheritFails":   {reason: "When it is gone.", state: running(reborn, left, restoring(0, failedAt(0, ""), func(j *instance.Job) { j.DeletionTimestamp = &metav1.Time{Time: now} })), want: Wait},
+		"InheritRuns":    {reason: "One that waits for its claim goes on to wait.", state: running(reborn, left, restoring(0)), want: AdoptBackupPV},
+		"InheritLost":    {reason: "Doubt is not absence: there is no new volume, and people hear of it.", state: running(reborn, chosen, func(s *instance.State) { s.PodFailure = "no PersistentVolume" }), want: ReportPodFailure},
+		"InheritDone":    {reason: "Then it is like any volume that lost its claim.", state: running(reborn, chosen, func(s *instance.State) { s.BackupPV = backupsOn("pvc-0", "ns") }), want: CreateBackupPVC},
+
+		// An empty volume is in its place.
+		"GiveWay":        {reason: "Nothing was ever written there: its class says what becomes of it.", state: running(reborn, left, inTheWay), want: ReleaseBackupPV, says: `"pvc-0"`},
+		"GiveWayAlone":   {reason: "Also where its claim is gone.", state: running(reborn, left, inTheWay, claimOfBackupsGone), want: ReleaseBackupPV},
+		"GiveWayClaim":   {reason: "Then its claim goes.", state: running(reborn, left, inTheWay, letGone), want: DeleteBackupPVC},
+		"GiveWayUnbound": {reason: "One without a volume goes at once.", state: running(reborn, left, inTheWay, backupUnbound, func(s *instance.State) { s.BackupPV = nil }), want: DeleteBackupPVC},
+		"GiveWayRestore": {reason: "The restore that mounts it would find nothing.", state: running(reborn, left, inTheWay, letGone, going, restoring(0)), want: DeleteObjects},
+		"GiveWayNext":    {reason: "One that came later waits for the next claim.", state: running(reborn, left, inTheWay, letGone, going, restoring(1)), want: Wait},
+		"GiveWayNot":     {reason: "Nothing goes that has a backup.", state: running(reborn, left, inTheWay, older(1), func(s *instance.State) { s.Records[1].Status.Phase = v1.BackupFailed }), want: Wait},
+		"GiveWayOld": {reason: "Nor one that was inherited before.", state: running(reborn, left, inTheWay, older(1), func(s *instance.State) {
+			s.Records[1].Spec.Instance.NamespaceUID = "first"
+			setAnnotation(s.BackupPV, v1.AnnotationEarlierNamespaces, "zero,first")
+		}), want: Wait},
+		"GiveWayForeign": {reason: "Nor somebody else's.", state: running(reborn, left, inTheWay, func(s *instance.State) { s.BackupPVC.Labels = nil }), want: Wait},
+
+		// A Database.
+		"Ephemeral":        {reason: "Without storageSize there is nothing to keep.", state: running(ephemeral), want: NoOp},
+		"EphemeralClaim":   {reason: "There will be nothing to keep.", state: running(ephemeral, func(s *instance.State) { s.XR, s.Life.XR = nil, "" }), want: NoOp},
+		"EphemeralDies":    {reason: "It just goes.", state: running(ephemeral, dead), want: NoOp},
+		"EphemeralTrouble": {reason: "People hear what keeps it from running all the same.", state: running(ephemeral, func(s *instance.State) { s.PodFailure = "no such image" }), want: ReportPodFailure, says: "No such image"},
+		"EphemeralVolume":  {reason: "What has a volume is none, whatever its spec says.", state: running(ephemeral, func(s *instance.State) { s.XR.Status.Volume = volume1 }), want: AddFinalizers},
+		"EphemeralMySQL":   {reason: "A MySQL without a size is an error, and no reason to let go.", state: running(ephemeral, func(s *instance.State) { s.Life.Kind = v1.KindMySQL }), want: AddFinalizers},
+		"Stored":           {reason: "With storageSize it is kept as a MySQL is.", state: running(asDatabase, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: AddFinalizers},
+		"StoredClaim":      {reason: "Its claim first.", state: running(asDatabase, func(s *instance.State) { s.XR, s.Life.XR = nil, ""; s.Claim.SetFinalizers(nil) }), want: AddFinalizers},
+		"StoredDies":       {reason: "Its backup is announced.", state: running(asDatabase, dead, deployment(1)), want: CreateBackup},
+		"StoredHint":       {reason: "The exact command that gives the data up.", state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken, asDatabase), want: Wait, says: "kubectl annotate xdatabase db-x otus.homework/skip-backup=" + xrUID},
+
+		// Announce and fence.
+		"Announce":      {reason: "The record is there before anything stops.", state: running(dead, deployment(1)), want: CreateBackup},
+		"Composing":     {reason: "Crossplane may still apply the Deployment.", state: fenced(deployment(1), func(s *instance.State) { s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane}) }), want: Wait, says: "Crossplane"},
+		"Stop":          {reason: "The server stops first.", state: fenced(deployment(1), withPod(own, corev1.PodRunning)), want: StopServer},
+		"StopDefault":   {reason: "No number of replicas means one.", state: fenced(deployment(1), func(s *instance.State) { s.Deployment.Spec.Replicas = nil }), want: StopServer},
+		"Stopping":      {reason: "No byte is read while its pod is there.", state: fenced(deployment(0), withPod(own, corev1.PodRunning)), want: Wait, says: "server to stop"},
+		"EndedPod":      {reason: "An evicted pod stays for ever if nobody removes it.", state: fenced(deployment(0), withPod(own, corev1.PodFailed)), want: DeleteObjects},
+		"Stranger":      {reason: "Nobody else's pod is touched, and none is ignored.", state: fenced(deployment(0), withPod(nil, corev1.PodSucceeded)), want: Wait, says: `Pod "p" uses the data volume`},
+		"StopsRestore":  {reason: "A restore under way mounts the volume.", state: fenced(func(s *instance.State) { s.Restore = &instance.Job{Job: &batchv1.Job{}} }), want: DeleteObjects, says: "restore"},
+		"NoScalingUp":   {reason: "A Deployment that is gone cannot be scaled up.", state: fenced(deployment(0)), want: DeleteObjects},
+		"FenceHolds":    {reason: "Also after the proof: a server that came back is stopped.", state: provenState(deployment(1)), want: StopServer},
+		"DiscardFenced": {reason: "Also what is discarded stops first.", state: fenced(deployment(1), discard), want: StopServer},
+
+		// Back up.
+		"StartBackup":   {reason: "The server is gone: its data is copied.", state: fenced(), want: CreateBackupJob},
+		"BackupPlace":   {reason: "A backup PVC that was deleted is made again.", state: fenced(func(s *instance.State) { s.BackupPVC = nil }), want: CreateBackupPVC},
+		"DropsPlace":    {reason: "An instance that grew needs more room for its first backup.", state: fenced(backupUnbound, larger), want: DeleteBackupPVC},
+		"PlaceGoes":     {reason: "The next one is made when it is gone.", state: fenced(backupUnbound, larger, going), want: Wait, says: "made again"},
+		"PlaceInUse":    {reason: "The Job waits for this very claim.", state: fenced(backupUnbound, larger, withJob()), want: MarkRunning},
+		"PlaceDeleted":  {reason: "What is on its volume is found again.", state: fenced(going), want: Wait, says: "on its volume"},
+		"Running":       {reason: "The record says that the copy runs.", state: fenced(withJob()), want: MarkRunning},
+		"Progress":      {reason: "People see how far it is.", state: fenced(withJob(func(j *instance.Job) { j.Progress = &archive.Progress{Phase: archive.PhaseCopy, Percent: 84} }), phase(v1.BackupRunning)), want: Wait, says: "42%"},
+		"Trouble":       {reason: "A pod that does not run says why.", state: fenced(withJob(func(j *instance.Job) { j.PodFailure = "0/2 nodes are available" }), phase(v1.BackupRunning)), want: Wait, says: "0/2 nodes"},
+		"Failed":        {reason: "The record says what went wrong.", state: fenced(withJob(failedAt(0, "the volume is full")), phase(v1.BackupRunning)), want: MarkFailed, says: "the volume is full"},
+		"FailedWaits":   {reason: "Not at once again, and never without.", state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken), want: Wait, says: "Nothing is lost"},
+		"FailedHint":    {reason: "The exact command that gives the data up.", state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken), want: Wait, says: "kubectl annotate xmysql db-x otus.homework/skip-backup=" + xrUID},
+		"NoRoom":        {reason: "The exact command that makes room.", state: fenced(withJob(failedAt(0, "full")), phase(v1.BackupRunning)), want: MarkFailed, says: `full. Remove from PersistentVolumeClaim backup-db-pvc what is not needed, or let it grow: kubectl patch pvc --namespace default backup-db-pvc --patch '{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}'`},
+		"NoRoomOnNode":  {reason: "A folder has the room of its disk.", state: fenced(hostPath, withJob(failedAt(0, "full")), phase(v1.BackupRunning)), want: MarkFailed, says: "the node's disk"},
+		"FailedAgain":   {reason: "After a while it is tried again.", state: fenced(withJob(failedAt(-20*time.Second, "full")), failedForRoom, broken), want: DeleteObjects},
+		"NoReport":      {reason: "A Job whose pod is gone proves nothing: it runs again.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report = nil })), want: DeleteObjects},
+		"ForgedReport":  {reason: "A report without a sum proves nothing.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report.SHA256 = "" }), phase(v1.BackupRunning)), want: MarkFailed},
+		"RestoreReport": {reason: "A report of another command proves nothing.", state: fenced(withJob(complete, func(j *instance.Job) { j.Report.Command = "restore" }), phase(v1.BackupRunning)), want: MarkFailed},
+		"Empty":         {reason: "No database: nothing to lose.", state: fenced(silent, withJob(complete, func(j *instance.Job) { j.Report.Empty = true })), want: MarkNoData},
+		"EmptyServed": {reason: "A server that answered had data: this is another volume.", state: fenced(silent, withJob(complete, func(j *instance.Job) { j.Report.Empty = true }), phase(v1.BackupRunning), func(s *instance.State) {
+			s.DataPVC.Annotations = map[string]string{v1.AnnotationVersion: "8.4.6"}
+		}), want: MarkFailed, says: "the right volume"},
+		"EmptyRestored": {reason: "So had one that was restored.", state: fenced(silent, withJob(complete, func(j *instance.Job) { j.Report.Empty = true }), phase(v1.BackupRunning), func(s *instance.State) {
+			s.XR.Status.Restore = &v1.RestoreStatus{Phase: v1.RestoreSucceeded}
+		}), want: MarkFailed},
+		"PinDying":               {reason: "Nobody knows the node once the pod is gone.", state: fenced(hostPath, deployment(1), onNode), want: SetNodeAffinity},
+		"PinBothDying":           {reason: "People hear what it waits for.", state: fenced(hostPath, deployment(1), onNode, func(s *instance.State) { s.BackupPV = nil }), want: Wait, says: "is not bound to"},
+		"BackupsKept":            {reason: "A proof on a volume that goes with its claim is none.", state: fenced(withJob(complete), func(s *instance.State) { s.BackupPVC.Annotations = nil }), want: RetainBackupPV},
+		"Password":               {reason: "The password is kept before the record is proven.", state: fenced(withJob(complete)), want: SavePassword},
+		"Note":                   {reason: "The volume knows it before the record says so.", state: fenced(withJob(complete), func(s *instance.State) { s.PasswordSaved = true }), want: NoteBackup},
+		"Prove":                  {reason: "Then the record does.", state: fenced(withJob(complete), ownNote), want: MarkProven},
+		"ProveUnread":            {reason: "The volume's word is enough, whatever became of the Job.", state: fenced(ownNote), want: MarkProven},
+		"ProveSkip":              {reason: "Also where the data may go without it by now: what is proven stays known.", state: fenced(ownNote, skip(xrUID)), want: MarkProven},
+		"ProveFence":             {reason: "Behind the fence.", state: fenced(ownNote, deployment(1)), want: StopServer},
+		"RecordGone":             {reason: "A record that is gone is made again: the data may be gone already.", state: fenced(ownNote, noClaim, func(s *instance.State) { s.Records = nil }), want: RecreateBackup},
+		"NoteOfAnother":          {reason: "Another life's note is none of this.", state: fenced(ownNote, func(s *instance.State) { s.Notes[0].Spec.Instance.XR = "another" }), want: CreateBackupJob},
+		"NoteUnreadable":         {reason: "Doubt is not proof.", state: fenced(ownNote, func(s *instance.State) { s.Notes[0].Unreadable = true }), want: CreateBackupJob},
+		"ClaimGone":              {reason: "The volume is the data; a claim is a handle.", state: fenced(claimGone, unbound), want: CreatePVC, says: volume1},
+		"ClaimStale":             {reason: "The volume still names the claim that is gone.", state: fenced(claimGone), want: ReserveDataPV},
+		"ClaimTaken":             {reason: "Somebody else's claim has the name.", state: fenced(claimGone, func(s *instance.State) { s.PVCNameConflict = true }), want: Wait, says: "somebody else's"},
+		"VolumeGone":             {reason: "Doubt is not absence.", state: fenced(noClaim), want: Wait, says: volume1},
+		"ClaimTerminate":         {reason: "No new pod can mount it: it goes, and its volume stays.", state: fenced(claimDies), want: DeletePVC},
+		"ClaimTerminateUnkept":   {reason: "Not before the volume stays.", state: fenced(claimDies, func(s *instance.State) { s.DataPV.Finalizers = nil }), want: RetainDataPV},
+		"ClaimTerminateNoVolume": {reason: "Doubt is not absence.", state: fenced(claimDies, func(s *instance.State) { s.DataPV = nil }), want: Wait, says: "bring it back"},
+
+		// The namespace goes, or is gone.
+		"HomelessHandle":  {reason: "The claim in it is let go first.", state: fenced(homeless), want: DeletePVC},
+		"HomelessRebind":  {reason: "The volume is reserved for a claim where a Job can run.", state: fenced(homeless, originGone), want: ReserveDataPV, says: v1.RescueNamespace},
+		"HomelessMake":    {reason: "Which is made.", state: fenced(homeless, originGone, atPlace), want: CreatePVC},
+		"HomelessBackups": {reason: "So is one for the backups.", state: fenced(homeless, originGone, mounted), want: CreateBackupPVC},
+		"HomelessBusy":    {reason: "But not while the one in the namespace is there.", state: fenced(homeless, originGone, mounted, func(s *instance.State) { s.BackupPV, s.BackupBusy = s.DataPV, true }), want: Wait},
+		"HomelessFence":   {reason: "Whatever goes: the server is gone first.", state: fenced(homeless, deployment(0), withPod(own, corev1.PodRunning)), want: Wait},
+		"HomelessStray":   {reason: "A Job that was made in the namespace holds the volume there.", state: fenced(homeless, func(s *instance.State) { s.MisplacedJobs = []client.Object{&batchv1.Job{}} }), want: DeleteObjects},
+		"HomelessBack": {reason: "The volume of the backups is for the next instance.", state: provenState(homeless, originGone, released, mounted, func(s *instance.State) {
+			s.Backup, s.DataPVC, s.Settings.BackupClass = nil, nil, new("fast")
+			s.BackupPVC = backupPVC(s)
+		}), want: DeleteObjects},
+		"HomelessReborn": {reason: "A later namespace of the same name may be another owner's.", state: fenced(func(s *instance.State) { s.Namespace.UID = "later" }, originGone, claimGone), want: ReserveDataPV, says: v1.RescueNamespace},
+
+		// The XR was let go by somebody else.
+		"LostAnnounce": {reason: "Also what lost its XR is announced.", state: running(dead, orphaned), want: CreateBackup},
+		"LostHandle":   {reason: "The usual name is the next instance's.", state: fenced(orphaned), want: DeletePVC},
+		"LostMake":     {reason: "Its own is of this life alone.", state: fenced(orphaned, originGone, atPlace), want: CreatePVC, says: "default/data-default-db-"},
+		"LostBackup":   {reason: "And then it is backed up like any other.", state: fenced(orphaned, originGone, mounted), want: CreateBackupJob},
+		"LostHint":     {reason: "There is no XR to annotate.", state: fenced(orphaned, originGone, mounted, withJob(failedAt(0, "full")), failedForRoom, broken), want: Wait, says: "kubectl annotate pv " + volume1},
+		"LostSkip":     {reason: "So its volume is. That goes first, and its word with it.", state: fenced(orphaned, originGone, mounted, lostSkip), want: MarkNoData},
+		"LostSkipped":  {reason: "The claim remembers.", state: fenced(orphaned, originGone, mounted, lostSkip, func(s *instance.State) { s.Orphan.Annotations[v1.AnnotationNothingToLose] = xrUID }), want: ReleaseDataPV},
+		"LostVolume":   {reason: "Where there is no claim, by its volume what is left of it is found.", state: fenced(orphaned, originGone, lostSkip), want: DeleteUnprovenBackup, says: "skipped"},
+		"LostClaim":    {reason: "By its claim what is left of it is found: it goes last.", state: provenState(orphaned, originGone, mounted, released, func(s *instance.State) { s.Backup = nil }), want: ReleaseDataPVC},
+		"LostJobs":     {reason: "After all else.", state: provenState(orphaned, originGone, mounted, released), want: DeleteObjects},
+		"Superseded":   {reason: "Nobody else will delete it, and its data is the next one's.", state: running(superseded), want: DeleteOrphanedXR, says: "backed up"},
+		"SupersededUp": {reason: "Not before it is protected: deleting it is what Crossplane does with all it made.", state: running(superseded, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: AddFinalizers},
+		"Earlier": {reason: "What an earlier life leaves decides what this one starts from.", state: running(func(s *instance.State) {
+			s.PredecessorTerminating, s.XR.Status.Started, s.XR.Status.PreviousBackup = true, false, ""
+		}), want: Wait},
+
+		// The data PVC is deleted while the instance lives.
+		"HealRebind":  {reason: "The next claim of the name can have the volume.", state: running(claimGone), want: ReserveDataPV},
+		"HealWaits":   {reason: "The function makes the claim.", state: running(claimGone, unbound), want: NoOp},
+		"HealLatch":   {reason: "Nothing goes before the volume stays.", state: running(claimDies, func(s *instance.State) { s.DataPV.Finalizers = nil }), want: RetainDataPV},
+		"HealPods":    {reason: "The server stops first.", state: running(claimDies, stopped, withPod(own, corev1.PodRunning)), want: Wait},
+		"HealRelease": {reason: "Then the claim goes.", state: running(claimDies, stopped), want: DeletePVC},
+		"HealGoes":    {reason: "Kubernetes removes it.", state: running(claimDies, stopped, func(s *instance.State) { s.DataPVC.Finalizers = nil }), want: Wait},
+		"HealDone":    {reason: "The server starts when the claim is back on its volume.", state: running(stopped), want: UnfenceServer},
+		"HealUnbound": {reason: "Not before.", state: running(stopped, func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimPending }), want: NoOp},
+		"HealNever":   {reason: "A claim that never had a volume is made again.", state: running(claimDies, func(s *instance.State) { s.DataPVC.Spec.VolumeName, s.DataPV = "", nil }), want: DeletePVC},
+		"HealLost":    {reason: "Doubt is not absence.", state: running(claimDies, func(s *instance.State) { s.DataPV = nil }), want: NoOp, says: "Bring the volume back"},
+		"ClaimLost":   {reason: "Doubt is not absence.", state: fenced(func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: Wait, says: "lost its volume"},
+
+		// An archive of the name has no record any more.
+		"Held":         {reason: "No server starts empty beside it.", state: running(beginning, noteLeft), want: RecordPreviousBackup, says: `Backup "old-a" of an earlier instance of this name is there without its record`},
+		"HeldKnown":    {reason: "People hear it.", state: running(beginning, noteLeft, func(s *instance.State) { s.XR.Status.PreviousBackup, s.PodFailure = v1.PreviousHeld, "backup old-a" }), want: ReportPodFailure, says: "Backup old-a"},
+		"HeldUnproven": {reason: "A record that was made again comes without its status, and is no news before that.", state: running(beginning, noteLeft, older(1), func(s *instance.State) { s.Records[0].Status.Phase = "" }), want: RecordPreviousBackup, says: "without its record"},
+		"HeldNewer":    {reason: "A record that is newer is what the next instance starts from.", state: running(beginning, noteLeft, older(1), func(s *instance.State) { s.Records[0].CreationTimestamp = metav1.NewTime(now) }), want: RecordPreviousBackup, says: `Backup "old-a" of an earlier instance of this name is there`},
+		"HeldBy":       {reason: "An older one is not.", state: running(beginning, older(1), func(s *instance.State) { s.Records[0].Name = "older" }, noteLeft), want: RecordPreviousBackup, says: "without its record"},
+		"Forgotten":    {reason: "A person may say so.", state: running(beginning, noteLeft, func(s *instance.State) { s.Notes[0].Forgotten = true }), want: RecordPreviousBackup, says: "There is no backup"},
+		"HeldStarted":  {reason: "A server that runs is not stopped for it.", state: running(noteLeft), want: NoOp},
+		"HeldVolume":   {reason: "A new volume would be in its way.", state: running(beginning, noteLeft, func(s *instance.State) { s.BackupPVC, s.XR.Status.PreviousBackup = nil, v1.PreviousHeld }), want: NoOp},
+
+		// What may go without.
+		"Discard":           {reason: "The claim says so.", state: fenced(discard), want: ReleaseDataPV, says: "discarded"},
+		"DiscardStale":      {reason: "The claim's word counts, which the XR has not got.", state: fenced(func(s *instance.State) { s.XR.Spec.DeletionPolicy = v1.DeletionDiscard }), want: CreateBackupJob},
+		"Skip":              {reason: "The annotation names this very life.", state: fenced(skip(xrUID)), want: ReleaseDataPV, says: "skipped"},
+		"SkipWrong":         {reason: "Another life's annotation means nothing.", state: fenced(skip("another")), want: CreateBackupJob},
+		"NothingMarked":     {reason: "The agent's word outlives its Job.", state: fenced(marked), want: ReleaseDataPV, says: "no database"},
+		"NeverBoundStarted": {reason: "What its claim says outlives the claim.", state: running(dead, neverHadVolume, func(s *instance.State) { s.XR.Status.Started = true }), want: MarkNoData, says: "never had a volume"},
+		"NeverBound":        {reason: "What never had a volume has no data.", state: running(dead, neverHadVolume), want: ReleaseDataPVC, says: "never had a volume"},
+		"NeverSeen":         {reason: "What started has data, wherever its claim is.", state: running(dead, neverHadVolume, func(s *instance.State) { s.XR.Status.Started = true; s.DataPVC = nil }), want: CreateBackup},
+
+		// Release.
+		"Prune":            {reason: "Older backups go after the newer one is proven.", state: provenState(older(3)), want: CreatePruneJob},
+		"PruneKeeps":       {reason: "As many are kept as the spec says.", state: provenState(older(2)), want: ReleaseDataPV},
+		"PruneOther":       {reason: "An archive that lies elsewhere is not ours to remove.", state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Archive.Path = "elsewhere/x.tar.zst" }), want: ReleaseDataPV},
+		"PruneRestorable":  {reason: "The newest that a server has started from stays until a newer one is as good.", state: provenState(older(3), restorable(3, metav1.ConditionTrue)), want: ReleaseDataPV},
+		"PruneRestorables": {reason: "One of them is enough.", state: provenState(older(4), restorable(1, metav1.ConditionTrue), restorable(4, metav1.ConditionTrue)), want: CreatePruneJob},
+		"Unrequired":       {reason: "Nobody waits for what nobody asked for.", state: provenState(restorable(0, metav1.ConditionFalse)), want: ReleaseDataPV},
+		"Required":         {reason: "The data stays until a server has run on its backup.", state: provenState(requireRestorable), want: Wait, says: "a server is started"},
+		"RequiredOfXR":     {reason: "Also where the claim is gone.", state: provenState(requireRestorable, func(s *instance.State) { s.Claim = nil }), want: Wait},
+		"RequiredBroken":   {reason: "A person decides.", state: provenState(requireRestorable, restorable(0, metav1.ConditionFalse)), want: Wait, says: `kubectl patch mysql --namespace default db --type=merge --patch '{"spec":{"backup":{"requireRestorable":false}}}'`},
+		"RequiredUnknown":  {reason: "Doubt is not proof.", state: provenState(requireRestorable, restorable(0, metav1.ConditionUnknown)), want: Wait, says: "no server has run on it"},
+		"RequiredWhole":    {reason: "It has.", state: provenState(requireRestorable, restorable(0, metav1.ConditionTrue)), want: ReleaseDataPV},
+		"RequiredNoMore":   {reason: "The claim's word counts.", state: provenState(requireRestorable, func(s *instance.State) { s.Claim.Spec.Backup.RequireRestorable = new(false) }), want: ReleaseDataPV},
+		"RequiredSkip":     {reason: "Who gives the data up needs no server.", state: provenState(requireRestorable, skip(xrUID)), want: ReleaseDataPV},
+		"RequiredReleased": {reason: "What is gone is not waited for.", state: provenState(requireRestorable, released), want: DeleteObjects},
+		"RequiredFence":    {reason: "The fence holds meanwhile.", state: provenState(requireRestorable, deployment(1)), want: StopServer},
+		"PruneInherited": {reason: "What was inherited counts.", state: provenState(older(3), func(s *instance.State) {
+			s.BackupPV = backupsOn("pvc-2", "ns")
+			setAnnotation(s.BackupPV, v1.AnnotationEarlierNamespaces, earlierUID)
+			s.Records[3].Spec.Instance.NamespaceUID = earlierUID
+		}), want: CreatePruneJob},
+		"PruneElsewhere": {reason: "What lies on another volume does not.", state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Instance.NamespaceUID = earlierUID }), want: ReleaseDataPV},
+		"PruneUnread":    {reason: "Nothing is pruned before the proof.", state: fenced(withJob(), older(9), phase(v1.BackupRunning)), want: Wait},
+		"Forget":         {reason: "A record goes after its archive.", state: provenState(older(3), pruned(complete)), want: DeleteOldBackups},
+		"PruneFailed":    {reason: "That is no reason to keep the instance.", state: provenState(older(3), pruned(failedAt(0, ""))), want: ReleaseDataPV},
+		"Wipe":           {reason: "Nobody else empties a hostPath folder.", state: provenState(hostPath), want: CreateWipeJob},
+		"Wiped":          {reason: "The finalizer goes right after.", state: provenState(hostPath, wiped(complete)), want: ReleaseDataPV},
+		"WipeFails":      {reason: "It is tried again.", state: provenState(hostPath, wiped(failedAt(0, "busy"))), want: Wait, says: "busy"},
+		"Unlatch":        {reason: "The volume gets its policy back.", state: provenState(), want: ReleaseDataPV, says: "is proven"},
+		"Jobs":           {reason: "A completed pod still holds the volume.", state: provenState(released), want: DeleteObjects},
+		"Claim":          {reason: "Then the handle of the data goes.", state: provenState(released, func(s *instance.State) { s.Backup = nil }), want: ReleaseDataPVC},
+		"ClaimGoes": {reason: "And is waited for.", state: provenState(released, func(s *instance.State) {
+			s.Backup, s.DataPVC.Finalizers, s.DataPVC.DeletionTimestamp = nil, nil, &metav1.Time{Time: now}
+		}), want: Wait},
+		"Rest":   {reason: "An orphaning deletion leaves them.", state: provenState(noClaim, func(s *instance.State) { s.Leftovers = []client.Object{&corev1.Service{}} }), want: DeleteObjects},
+		"Record": {reason: "An unproven record would keep the next instance from starting.", state: fenced(noClaim, discard), want: DeleteUnprovenBackup},
+		"XR":     {reason: "All is released.", state: provenState(noClaim), want: RemoveXRFinalizer},
+		"LetGo":  {reason: "Only Kubernetes is left to act.", state: provenState(noClaim, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: NoOp},
+		"Name":   {reason: "The name is free when nothing is left.", state: provenState(noClaim, func(s *instance.State) { s.XR, s.Life.XR = nil, "" }), want: RemoveClaimFinalizer},
+		"NameHeld": {reason: "A volume that nobody backed up keeps the name.", state: provenState(func(s *instance.State) {
+			s.XR, s.Life.XR = nil, ""
+			s.DataPVC.DeletionTimestamp = &metav1.Time{Time: now}
+		}), want: Wait, says: "still holds the data"},
+		"NothingThere": {reason: "An event of something long gone.", state: &instance.State{}, want: NoOp},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Next(tc.state)
+			if diff := cmp.Diff(tc.want, got.Action); diff != "" || !strings.Contains(got.Message, tc.says) {
+				t.Errorf("%s\nmessage %q\n-want, +got:\n%s", tc.reason, got.Message, diff)
+			}
+		})
+	}
+}
+
+// TestNeverReleases: in no state without a proof, a waiver or an empty volume is
+// anything released that holds data.
+func TestNeverReleases(t *testing.T) {
+	releases := []Action{ReleaseDataPV, ReleaseDataPVC, RemoveXRFinalizer, CreateWipeJob, CreatePruneJob}
+	states := map[string]variation{
+		"pending": phase(v1.BackupPending), "running": phase(v1.BackupRunning), "failed": phase(v1.BackupFailed), "unknown": phase("Later"),
+		"no record": func(s *instance.State) { s.Records = nil },
+		"other": func(s *instance.State) {
+			s.Records[0].Spec.Instance.XR = "another"
+			s.Records[0].Status.Phase = v1.BackupProven
+		},
+	}
+	jobs := map[string]variation{
+		"none": func(*instance.State) {}, "runs": withJob(), "complete": withJob(complete), "failed": withJob(failedAt(0, "x")),
+		"silent": withJob(complete, func(j *instance.Job) { j.Report = nil }), "old": withJob(failedAt(-time.Hour, "x")),
+	}
+	for state, one := range states {
+		for job, two := range jobs {
+			for _, three := range []variation{func(*instance.State) {}, noClaim, hostPath, func(s *instance.State) { s.DataPV = nil }, func(s *instance.State) { s.Claim = nil }} {
+				got := Next(fenced(one, two, three))
+				for _, r := range releases {
+					if got.Action == r {
+						t.Errorf("record %s, job %s: %s without a proof (%s)", state, job, r, got.Message)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestBlocker: people and scripts learn from the reason whose turn it is.
+func TestBlocker(t *testing.T) {
+	failure := func(s *instance.State) { s.PodFailure = "why" }
+	cases := map[string]struct {
+		reason string
+		state  *instance.State
+		want   *v1.Blocker
+	}{
+		"Nothing": {reason: "What is over is not kept.", state: running(blocked(v1.ReasonPodFailure, "x"))},
+		"Pod":     {reason: "The node's or the image's.", state: running(failure), want: &v1.Blocker{Reason: v1.ReasonPodFailure, Message: "why"}},
+		"Held":    {reason: "A person's, who says what becomes of a backup.", state: running(beginning, noteLeft, failure), want: &v1.Blocker{Reason: v1.ReasonRecordMissing, Message: "why"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, blocker(tc.state)); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}

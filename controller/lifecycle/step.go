@@ -1,0 +1,120 @@
+// Package lifecycle decides what happens to an instance that outlives its
+// composition: that nothing starts before its data is protected, and that no
+// data goes before a proven backup of it exists.
+//
+// Next is pure: it says what is to be done now, and what is written for it. Each step is
+// derived from what is there, so that a crash between any two is harmless.
+package lifecycle
+
+import (
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+)
+
+// An Action is what a step does.
+type Action string
+
+// Actions while an instance lives. Those on volumes and PVCs are a deletion's, too.
+const (
+	// NoOp does nothing until something changes.
+	NoOp Action = "NoOp"
+	// Wait does nothing for a while.
+	Wait Action = "Wait"
+	// AddFinalizers puts our finalizer on claim and XR.
+	AddFinalizers Action = "AddFinalizers"
+	// DeleteOrphanedXR deletes an XR whose claim has bound another one, or is gone while
+	// its namespace goes.
+	DeleteOrphanedXR Action = "DeleteOrphanedXR"
+	// CreateBackupPVC makes the backup PVC, and its volume on hostPath.
+	CreateBackupPVC Action = "CreateBackupPVC"
+	// ExpandBackupPVC grows it with the instance.
+	ExpandBackupPVC Action = "ExpandBackupPVC"
+	// DeleteBackupPVC deletes a backup PVC that is too small and has no volume, or
+	// that is in the way of an earlier namespace's volume.
+	DeleteBackupPVC Action = "DeleteBackupPVC"
+	// ReleaseBackupPV gives its reclaim policy back to an empty volume that is in the
+	// way of an earlier namespace's, and drops our finalizer.
+	ReleaseBackupPV Action = "ReleaseBackupPV"
+	// AdoptBackupPV makes the backup volume of an earlier namespace this namespace's.
+	AdoptBackupPV Action = "AdoptBackupPV"
+	// RetainBackupPV keeps the volume that the backup PVC is bound to.
+	RetainBackupPV Action = "RetainBackupPV"
+	// RecordPreviousBackup writes status.previousBackup.
+	RecordPreviousBackup Action = "RecordPreviousBackup"
+	// ReportPodFailure writes status.blockedBy.
+	ReportPodFailure Action = "ReportPodFailure"
+	// SetNodeAffinity pins hostPath volumes to the node that they were first used on.
+	SetNodeAffinity Action = "SetNodeAffinity"
+	// RetainDataPV keeps the data volume whatever becomes of its PVC.
+	RetainDataPV Action = "RetainDataPV"
+	// FenceServer stops the server of a living instance, and UnfenceServer lets it run again.
+	FenceServer   Action = "FenceServer"
+	UnfenceServer Action = "UnfenceServer"
+	// DeletePVC lets a data PVC go that is being deleted, while its volume is
+	// kept. ReserveDataPV makes the volume bindable for the next PVC of that name, and
+	// CreatePVC makes that PVC where no function does.
+	DeletePVC     Action = "DeletePVC"
+	ReserveDataPV Action = "ReserveDataPV"
+	CreatePVC     Action = "CreatePVC"
+)
+
+// Actions of a deletion; their order stands above decideDelete. DeleteObjects is also for what is
+// in the way of an instance that lives.
+const (
+	// CreateBackup makes a record, phase Pending.
+	CreateBackup Action = "CreateBackup"
+	// StopServer scales it down.
+	StopServer Action = "StopServer"
+	// DeleteObjects deletes the targets.
+	DeleteObjects Action = "DeleteObjects"
+	// CreateBackupJob makes the backup Job.
+	CreateBackupJob Action = "CreateBackupJob"
+	// MarkRunning and MarkFailed write the record's phase.
+	MarkRunning Action = "MarkRunning"
+	MarkFailed  Action = "MarkFailed"
+	// MarkNoData writes on the XR, or on the PVC of a life without one, that there is
+	// nothing to lose.
+	MarkNoData Action = "MarkNoData"
+	// SavePassword copies the password of root into the record's Secret.
+	SavePassword Action = "SavePassword"
+	// NoteBackup writes on the volume of the backups what is proven: from then on it
+	// is. MarkProven says so in the record, and RecreateBackup makes it again where it is gone.
+	NoteBackup     Action = "NoteBackup"
+	MarkProven     Action = "MarkProven"
+	RecreateBackup Action = "RecreateBackup"
+	// CreatePruneJob makes the Job that removes backups that are too many.
+	CreatePruneJob Action = "CreatePruneJob"
+	// DeleteOldBackups deletes the records whose archives it removed.
+	DeleteOldBackups Action = "DeleteOldBackups"
+	// DeleteUnprovenBackup deletes a record that was announced and will never be proven.
+	DeleteUnprovenBackup Action = "DeleteUnprovenBackup"
+	// CreateWipeJob makes the Job that empties a hostPath folder.
+	CreateWipeJob Action = "CreateWipeJob"
+	// ReleaseDataPV gives the data volume its reclaim policy back, and
+	// ReleaseDataPVC deletes the data PVC. Both drop our finalizer.
+	ReleaseDataPV  Action = "ReleaseDataPV"
+	ReleaseDataPVC Action = "ReleaseDataPVC"
+	// RemoveXRFinalizer and RemoveClaimFinalizer drop the finalizers of XR and claim.
+	RemoveXRFinalizer    Action = "RemoveXRFinalizer"
+	RemoveClaimFinalizer Action = "RemoveClaimFinalizer"
+)
+
+// A Step is the one thing to do now, and what to say about it.
+type Step struct {
+	Action Action
+	// Phase of a deletion, how far it is, and what people read. Without a phase the
+	// message is an event only: the function writes the status of what lives.
+	Phase   v1.DeletionPhase
+	Percent int32
+	Message string
+	// After is how long a Wait is.
+	After time.Duration
+	// Targets of an action that has some: objects, PVCs or records.
+	Targets []client.Object
+	// Changes are all that is written, in this order, up to the first that is refused.
+	Changes []change.Change
+}

@@ -1,0 +1,95 @@
+package reconciler
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
+)
+
+// An announcement is an event before it is sent.
+type announcement struct {
+	reason  v1.EventReason
+	warning bool
+}
+
+// maxNote in bytes of an event, of which the API server takes 1024.
+const maxNote = 1000
+
+// sendEvent about an object. All events are sent here, so that none is too long, or
+// has anything in it that a terminal would obey.
+func sendEvent(to events.EventRecorder, about runtime.Object, a announcement, action, message string) {
+	kind := corev1.EventTypeNormal
+	if a.warning {
+		kind = corev1.EventTypeWarning
+	}
+	to.Eventf(about, nil, kind, string(a.reason), action, "%s", v1.PrintableText(message, maxNote))
+}
+
+// eventsOfPhases of a deletion.
+var eventsOfPhases = map[v1.DeletionPhase]announcement{
+	v1.DeletionAnnounced:   {reason: v1.EventBackupAnnounced},
+	v1.DeletionStopping:    {reason: v1.EventServerStopped},
+	v1.DeletionBackingUp:   {reason: v1.EventBackupStarted},
+	v1.DeletionRestoreTest: {reason: v1.EventRestoreTestAwaited},
+	v1.DeletionFailed:      {reason: v1.EventBackupFailed, warning: true},
+	v1.DeletionReleasing:   {reason: v1.EventDataReleased},
+	v1.DeletionHeld:        {reason: v1.EventDeletionHeld, warning: true},
+}
+
+// eventsOfActions that say more than their phase, or have none.
+var eventsOfActions = map[lifecycle.Action]announcement{
+	lifecycle.AddFinalizers:        {reason: v1.EventInstanceProtected},
+	lifecycle.DeleteOrphanedXR:     {reason: v1.EventOrphanDeleted},
+	lifecycle.CreateBackupPVC:      {reason: v1.EventBackupPVCCreated},
+	lifecycle.DeleteBackupPVC:      {reason: v1.EventBackupPVCReplaced},
+	lifecycle.ReleaseBackupPV:      {reason: v1.EventBackupPVCReplaced},
+	lifecycle.AdoptBackupPV:        {reason: v1.EventBackupVolumeAdopted},
+	lifecycle.RecordPreviousBackup: {reason: v1.EventPreviousBackupFound},
+	lifecycle.ReportPodFailure:     {reason: v1.EventPodFailed, warning: true},
+	lifecycle.SetNodeAffinity:      {reason: v1.EventNodeChosen},
+	lifecycle.RetainDataPV:         {reason: v1.EventVolumeRetained},
+	lifecycle.FenceServer:          {reason: v1.EventPVCDeleted},
+	lifecycle.UnfenceServer:        {reason: v1.EventPVCRestored},
+	lifecycle.NoteBackup:           {reason: v1.EventBackupProven},
+	lifecycle.MarkProven:           {reason: v1.EventBackupProven},
+	lifecycle.ReleaseDataPVC:       {reason: v1.EventDataReleased},
+	lifecycle.RemoveClaimFinalizer: {reason: v1.EventNameFreed},
+}
+
+// eventOf a step that has a message.
+func eventOf(step lifecycle.Step) announcement {
+	if a, ok := eventsOfActions[step.Action]; ok {
+		return a
+	}
+	if a, ok := eventsOfPhases[step.Phase]; ok {
+		return a
+	}
+	// What is left of a living instance is about its PVC.
+	return announcement{reason: v1.EventPVCDeleted, warning: step.Action == lifecycle.NoOp}
+}
+
+// eventsOfArchives are about what becomes of a record and its archive.
+var eventsOfArchives = map[lifecycle.Action]announcement{
+	lifecycle.RemakeRecord: {reason: v1.EventBackupRecreated},
+	lifecycle.ProveRecord:  {reason: v1.EventBackupProven},
+	lifecycle.LetRecordGo:  {reason: v1.EventArchiveKept},
+	lifecycle.StartErase:   {reason: v1.EventArchiveRemovalStarted},
+	lifecycle.Erased:       {reason: v1.EventArchiveRemoved},
+	lifecycle.TellRecord:   {reason: v1.EventArchiveRemovalHeld},
+}
+
+// eventOfVerdict on whether a server starts from a backup.
+func eventOfVerdict(status metav1.ConditionStatus) announcement {
+	switch status {
+	case metav1.ConditionTrue:
+		return announcement{reason: v1.EventRestoreTestPassed}
+	case metav1.ConditionFalse:
+		return announcement{reason: v1.EventRestoreTestFailed, warning: true}
+	case metav1.ConditionUnknown:
+	}
+	return announcement{reason: v1.EventRestoreTestUndecided}
+}

@@ -1,0 +1,116 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
+)
+
+// A gatherer reads the lives of an instance.
+type gatherer interface {
+	Gather(ctx context.Context, k instance.Key) ([]*instance.State, error)
+}
+
+// A writer carries out what was decided.
+type writer interface {
+	Apply(ctx context.Context, changes []change.Change) error
+}
+
+// An instanceReconciler gathers, decides and acts until there is nothing to do but wait.
+type instanceReconciler struct {
+	gather gatherer
+	writer writer
+	events events.EventRecorder
+	meter  *meter
+
+	mu       sync.Mutex
+	reported map[instance.Key]map[types.UID]lastReported
+}
+
+// lastReported of a life, in the log and in an event. What repeats is not said
+// again.
+type lastReported struct{ log, event string }
+
+// Reconcile an instance.
+func (r *instanceReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	return runPasses(func() (time.Duration, bool, error) { return r.runPass(ctx, k) }, kerrors.IsConflict)
+}
+
+// runPass over all lives once.
+func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after time.Duration, acted bool, err error) {
+	lives, err := r.gather.Gather(ctx, k)
+	if err != nil {
+		return 0, false, err
+	}
+	r.meter.observeLives(k, lives)
+	r.forgetLives(k, lives)
+	for _, s := range lives {
+		step := lifecycle.Next(s)
+		r.announceStep(ctx, k, s, step)
+		if err := r.writer.Apply(ctx, step.Changes); err != nil {
+			return 0, false, fmt.Errorf("cannot %s: %w", step.Action, err)
+		}
+		if step.Action == lifecycle.Wait && (after == 0 || step.After < after) {
+			after = step.After
+		}
+		if step.Action == lifecycle.Wait || step.Action == lifecycle.NoOp {
+			continue
+		}
+		r.meter.countStep(s, step)
+		acted = true
+	}
+	return after, acted, nil
+}
+
+// forgetLives forgets what was said of lives that are over.
+func (r *instanceReconciler) forgetLives(k instance.Key, lives []*instance.State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := map[types.UID]lastReported{}
+	for _, s := range lives {
+		if last, ok := r.reported[k][s.Life.XR]; ok && (s.Life.XR != "" || s.Claim != nil) {
+			now[s.Life.XR] = last
+		}
+	}
+	r.reported[k] = now
+	if len(now) == 0 {
+		delete(r.reported, k)
+	}
+}
+
+// announceStep says what is done: each step in the log, and what is news to people
+// in an event of the claim. Neither says the same twice in a row.
+func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s *instance.State, step lifecycle.Step) {
+	if step.Message == "" && (step.Action == lifecycle.NoOp || step.Action == lifecycle.Wait) {
+		return
+	}
+	a := eventOf(step)
+	news := lastReported{log: string(step.Action) + string(step.Phase) + step.Message, event: string(a.reason) + step.Message}
+	if step.Action == lifecycle.Wait && step.Percent > 0 { // Percentages are for the status.
+		news = lastReported{log: string(step.Action) + string(step.Phase), event: string(a.reason)}
+	}
+	r.mu.Lock()
+	if r.reported[k] == nil {
+		r.reported[k] = map[types.UID]lastReported{}
+	}
+	last := r.reported[k][s.Life.XR]
+	r.reported[k][s.Life.XR] = news
+	r.mu.Unlock()
+	if news.log != last.log {
+		log.FromContext(ctx).Info(string(step.Action), "phase", step.Phase, "message", step.Message, "xr", s.Life.XR)
+	}
+	if news.event != last.event && step.Message != "" && s.Claim != nil {
+		sendEvent(r.events, s.Claim.Unstructured, a, string(step.Action), step.Message)
+	}
+}

@@ -1,0 +1,147 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
+)
+
+var errBoom = errors.New("boom")
+
+type gatherFn func() ([]*instance.State, error)
+
+func (f gatherFn) Gather(context.Context, instance.Key) ([]*instance.State, error) { return f() }
+
+// A noteWriter notes what it was told to write.
+type noteWriter struct {
+	wrote []string
+	err   error
+	then  func()
+}
+
+func (w *noteWriter) Apply(_ context.Context, changes []change.Change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	for _, c := range changes {
+		w.wrote = append(w.wrote, string(c.Verb)+" "+c.Object.GetName())
+	}
+	if w.then != nil {
+		w.then()
+	}
+	return w.err
+}
+
+// claimOf an instance that is being deleted, with or without our finalizer.
+func claimOf(finalizers ...string) *instance.Composite {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetName("db")
+	u.SetFinalizers(finalizers)
+	u.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+	return &instance.Composite{Unstructured: u}
+}
+
+func TestReconcile(t *testing.T) {
+	conflict := kerrors.NewConflict(schema.GroupResource{}, "db", errBoom)
+	cases := map[string]struct {
+		reason string
+		lives  []*instance.State
+		err    error
+		werr   error
+		want   reconcile.Result
+		fails  error
+		wrote  []string
+	}{
+		"Quiet":    {reason: "Nothing to do, and nothing to come back for.", lives: []*instance.State{{}}},
+		"Gather":   {reason: "What cannot be read is tried again, and nothing is done.", err: errBoom, fails: errBoom},
+		"Acts":     {reason: "It looks again after each step, until it rests.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, wrote: []string{"Patch db"}},
+		"Conflict": {reason: "Somebody was faster: that is no error.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, werr: conflict, want: reconcile.Result{RequeueAfter: time.Second}, wrote: []string{"Patch db"}},
+		"Write":    {reason: "A step that fails is tried again, with growing pauses.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, werr: errBoom, fails: errBoom, wrote: []string{"Patch db"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := &noteWriter{err: tc.werr}
+			w.then = func() { tc.lives[0].Claim.SetFinalizers(nil) }
+			r := &instanceReconciler{
+				gather: gatherFn(func() ([]*instance.State, error) { return tc.lives, tc.err }), writer: w,
+				events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now), reported: map[instance.Key]map[types.UID]lastReported{},
+			}
+			got, err := r.Reconcile(context.Background(), instance.Key{Name: "db"})
+			if diff := cmp.Diff(tc.want, got); diff != "" || !errors.Is(err, tc.fails) || (err != nil) != (tc.fails != nil) {
+				t.Errorf("%s\nerror %v\n-want, +got:\n%s", tc.reason, err, diff)
+			}
+			if diff := cmp.Diff(tc.wrote, w.wrote, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestReconcileEnds although somebody undoes each step.
+func TestReconcileEnds(t *testing.T) {
+	w := &noteWriter{}
+	r := &instanceReconciler{
+		gather: gatherFn(func() ([]*instance.State, error) {
+			return []*instance.State{{Claim: claimOf(v1.Finalizer)}}, nil
+		}), writer: w,
+		events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now), reported: map[instance.Key]map[types.UID]lastReported{},
+	}
+	if _, err := r.Reconcile(context.Background(), instance.Key{}); err == nil || len(w.wrote) != maxSteps {
+		t.Errorf("%d writes, %v", len(w.wrote), err)
+	}
+	if n := len(r.events.(*events.FakeRecorder).Events); n != 1 {
+		t.Errorf("the same event %d times", n)
+	}
+}
+
+// TestSay: people hear news once, however many steps and lives there are.
+func TestSay(t *testing.T) {
+	k := instance.Key{Name: "db"}
+	lives := []*instance.State{{Claim: claimOf(), Life: k.Life("one")}, {Claim: claimOf(), Life: k.Life("two")}}
+	heard := events.NewFakeRecorder(10)
+	r := &instanceReconciler{events: heard, reported: map[instance.Key]map[types.UID]lastReported{}}
+	for _, step := range []lifecycle.Step{
+		{Action: lifecycle.CreateBackupJob, Phase: v1.DeletionBackingUp, Message: "Backing up the data"},
+		{Action: lifecycle.MarkRunning, Phase: v1.DeletionBackingUp, Message: "Backing up the data"},
+		{Action: lifecycle.Wait, Phase: v1.DeletionHeld, Message: "It waits"},
+		{Action: lifecycle.Wait, Phase: v1.DeletionHeld, Message: "It waits"},
+		{Action: lifecycle.NoOp},
+		{Action: lifecycle.SavePassword, Phase: v1.DeletionBackingUp, Message: "It is whole"},
+		{Action: lifecycle.NoteBackup, Phase: v1.DeletionBackingUp, Message: "It is whole"},
+		{Action: lifecycle.MarkProven, Phase: v1.DeletionBackingUp, Message: "It is whole"},
+	} {
+		for _, s := range lives {
+			r.announceStep(t.Context(), k, s, step)
+		}
+	}
+	close(heard.Events)
+	got := []string{}
+	for e := range heard.Events {
+		got = append(got, e)
+	}
+	want := []string{"Normal BackupStarted Backing up the data", "Normal BackupStarted Backing up the data", "Warning DeletionHeld It waits", "Warning DeletionHeld It waits",
+		"Normal BackupStarted It is whole", "Normal BackupStarted It is whole", "Normal BackupProven It is whole", "Normal BackupProven It is whole"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if r.forgetLives(k, nil); len(r.reported) != 0 {
+		t.Errorf("what was said of lives that are over is kept: %v", r.reported)
+	}
+}

@@ -1,0 +1,85 @@
+package reconciler
+
+import (
+	"context"
+	"io"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+func (o Options) newManager(cfg *rest.Config) (ctrl.Manager, error) {
+	scheme, err := instance.NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	ours := labels.SelectorFromSet(labels.Set{v1.LabelManagedBy: v1.ManagedBy})
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:                        scheme,
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress:        o.HealthAddress,
+		LeaderElection:                o.LeaderElection,
+		LeaderElectionID:              doctor.Lease,
+		LeaderElectionNamespace:       o.Settings.SystemNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		// The cache is a source of events only: what is decided on is read from the
+		// API server.
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.PersistentVolumeClaim{}: {Label: ours},
+				&corev1.PersistentVolume{}:      {Label: ours},
+				&batchv1.Job{}:                  {Label: ours},
+			},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, err
+	}
+	return mgr, mgr.AddReadyzCheck("ping", healthz.Ping)
+}
+
+// An apiClient reads from the API server, and not from a cache.
+type apiClient struct {
+	client.Client
+
+	live client.Reader
+}
+
+// Get from the API server.
+func (c apiClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return c.live.Get(ctx, key, o, opts...)
+}
+
+// List from the API server.
+func (c apiClient) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	return c.live.List(ctx, l, opts...)
+}
+
+// podLogs reads the logs of Jobs.
+type podLogs struct{ kubernetes.Interface }
+
+// tail in bytes of a log that progress is looked for in.
+const tail int64 = 1024
+
+// Tail of a container's log.
+func (l podLogs) Tail(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error) {
+	lines := int64(5)
+	limit := tail
+	return l.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container, TailLines: &lines, LimitBytes: &limit}).Stream(ctx)
+}

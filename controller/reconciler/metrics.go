@@ -1,0 +1,147 @@
+package reconciler
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
+)
+
+// Results of a backup.
+const (
+	resultProven  = "proven"
+	resultFailed  = "failed"
+	resultEmpty   = "empty"
+	resultSkipped = "skipped"
+)
+
+// A meter counts what was done, and knows how the instances are.
+type meter struct {
+	backups *prometheus.CounterVec
+	bytes   prometheus.Histogram
+	seconds prometheus.Histogram
+	// rotations of passwords.
+	rotations *prometheus.CounterVec
+
+	mu     sync.Mutex
+	states map[instance.Key]string
+	proven map[instance.Key]time.Time
+	clock  func() time.Time
+
+	instances, age *prometheus.Desc
+}
+
+// newMeter, with its metrics on a registry.
+func newMeter(r prometheus.Registerer, clock func() time.Time) *meter {
+	m := &meter{
+		backups: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_backups_total", Help: "Backups by result: proven, failed, empty, skipped."}, []string{"result"}),
+		bytes: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "crossplane_mysql_backup_bytes", Help: "Sizes of proven archives.",
+			Buckets: prometheus.ExponentialBuckets(1<<20, 8, 8)}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "crossplane_mysql_backup_seconds", Help: "Seconds that a proven backup took, with its proof.",
+			Buckets: prometheus.ExponentialBuckets(0.5, 2, 14)}),
+		rotations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_password_changes_total", Help: "Changes of passwords in running servers, by result: changed, or failed for each try that must be looked at."}, []string{"result"}),
+		states:    map[instance.Key]string{},
+		proven:    map[instance.Key]time.Time{},
+		clock:     clock,
+		instances: prometheus.NewDesc("crossplane_mysql_instances", "Instances by state: Waiting, Running, or the step of their deletion.", []string{"state"}, nil),
+		age:       prometheus.NewDesc("crossplane_mysql_last_proven_age_seconds", "Seconds since the newest proven backup that the controller has seen of an instance.", []string{"kind", "namespace", "name"}, nil),
+	}
+	r.MustRegister(m.backups, m.bytes, m.seconds, m.rotations, m)
+	return m
+}
+
+// Describe the gauges.
+func (m *meter) Describe(ch chan<- *prometheus.Desc) {
+	ch <- m.instances
+	ch <- m.age
+}
+
+// Collect the gauges.
+func (m *meter) Collect(ch chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	count := map[string]int{}
+	for _, state := range m.states {
+		count[state]++
+	}
+	for state, n := range count {
+		ch <- prometheus.MustNewConstMetric(m.instances, prometheus.GaugeValue, float64(n), state)
+	}
+	for k, at := range m.proven {
+		ch <- prometheus.MustNewConstMetric(m.age, prometheus.GaugeValue, m.clock().Sub(at).Seconds(), k.Kind, k.Namespace, k.Name)
+	}
+}
+
+// observeLives notes how an instance is.
+func (m *meter) observeLives(k instance.Key, lives []*instance.State) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.states, k)
+	for _, s := range lives {
+		switch {
+		case s.XR != nil:
+			m.states[k] = stateOf(s.XR)
+		case s.Orphan != nil:
+			m.states[k] = stateDeleting
+		}
+		for i := range s.Records {
+			if r := &s.Records[i]; r.IsProven() && r.Status.ProvenAt != nil {
+				m.proven[k] = r.Status.ProvenAt.Time
+				break
+			}
+		}
+	}
+}
+
+const stateDeleting = "Deleting"
+
+func stateOf(xr *instance.Composite) string {
+	switch {
+	case xr.IsDeleting() && xr.Status.Deletion != nil && xr.Status.Deletion.Phase != "":
+		return string(xr.Status.Deletion.Phase)
+	case xr.IsDeleting():
+		return stateDeleting
+	case xr.Status.Started:
+		return "Running"
+	}
+	return "Waiting"
+}
+
+// Results of a change of a password.
+const (
+	resultChanged = "changed"
+	resultRefused = "failed"
+)
+
+// countRotation counts what became of a password.
+func (m *meter) countRotation(r rotate.Result) {
+	for _, did := range r.Done {
+		if did == rotate.Promote {
+			m.rotations.WithLabelValues(resultChanged).Inc()
+		}
+	}
+	if r.Credentials.State == v1.CredentialsFailed {
+		m.rotations.WithLabelValues(resultRefused).Inc()
+	}
+}
+
+// countStep counts the backup that ends with a step, if one does.
+func (m *meter) countStep(s *instance.State, step lifecycle.Step) {
+	switch a := step.Action; {
+	case a == lifecycle.NoteBackup:
+		m.backups.WithLabelValues(resultProven).Inc()
+		m.bytes.Observe(float64(s.Backup.Report.Size))
+		m.seconds.Observe(s.Backup.Report.Seconds)
+	case a == lifecycle.MarkFailed:
+		m.backups.WithLabelValues(resultFailed).Inc()
+	case a == lifecycle.MarkNoData:
+		m.backups.WithLabelValues(resultEmpty).Inc()
+	case a == lifecycle.RemoveXRFinalizer && s.Record() == nil:
+		m.backups.WithLabelValues(resultSkipped).Inc()
+	}
+}

@@ -1,0 +1,282 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/crossplane/crossplane-runtime/v2/pkg/event"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
+)
+
+// A rotator brings wanted passwords into running servers.
+type rotator interface {
+	Reconcile(ctx context.Context, in rotate.Input) (rotate.Result, error)
+}
+
+// Pauses between looks without an event.
+const (
+	// reread is how soon a changed Secret of a claim is seen. It is not watched:
+	// that would need the right to read all Secrets of the cluster at all times.
+	reread = 10 * time.Second
+	// recheck is how soon a password that somebody changed in the server is seen.
+	recheck = 10 * time.Minute
+)
+
+// A passwordReconciler keeps the password of each running server the wanted
+// one, and the connection Secret right.
+type passwordReconciler struct {
+	gather          gatherer
+	reader          client.Reader
+	writer          writer
+	rotator         rotator
+	events          events.EventRecorder
+	systemNamespace string
+	clock           func() time.Time
+	meter           *meter
+
+	turns   *turns
+	strains *strains
+	retries retries
+
+	mu    sync.Mutex
+	asked map[instance.Key]asking
+}
+
+// An asking is when a server was last asked, and in which of its starts.
+type asking struct {
+	at    time.Time
+	start string
+}
+
+// Reconcile the credentials of an instance.
+func (c *passwordReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	if !c.turns.takeTurn(k.Namespace) {
+		return reconcile.Result{RequeueAfter: nextTurn}, nil
+	}
+	defer c.turns.giveTurn(k.Namespace)
+	result, err := c.reconcileLives(ctx, k)
+	if err == nil {
+		c.retries.endRetries(k)
+	}
+	return result, err
+}
+
+func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	lives, err := c.gather.Gather(ctx, k)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	c.forgetLives(k, lives)
+	for _, s := range lives {
+		start, serving := servedSince(s.XR)
+		if !serving || s.XR.IsDeleting() || s.XR.Type != v1.TypeMySQL || !s.XR.HasFinalizer() && !s.Ephemeral() {
+			continue
+		}
+		return c.reconcileLife(ctx, k, s, start)
+	}
+	return reconcile.Result{}, nil
+}
+
+// servedSince is the time from which the XR's server is up, and true if it is: it
+// takes clients, or waits for the first login, which is ours.
+func servedSince(xr *instance.Composite) (since string, ok bool) {
+	if xr == nil {
+		return "", false
+	}
+	for _, c := range xr.Conditions {
+		if c.Type == v1.ConditionServing {
+			return c.LastTransitionTime.UTC().Format(time.RFC3339), c.Status == metav1.ConditionTrue || c.Reason == v1.ReasonLoginPending
+		}
+	}
+	return "", false
+}
+
+func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, s *instance.State, start string) (reconcile.Result, error) {
+	start = string(s.Life.XR) + " " + start
+	c.mu.Lock()
+	last := c.asked[k]
+	c.mu.Unlock()
+	now := c.clock()
+	if left := c.strains.pauseLeft(k, start, now); left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	in, err := c.rotationInput(ctx, s)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	in.Verify = last.start != start || now.Sub(last.at) >= recheck
+	result, err := c.rotator.Reconcile(ctx, in)
+	c.meter.countRotation(result)
+	pause := c.strains.noteStrain(k, start, c.clock(), result)
+	if (in.Verify || len(result.Done) > 0) && !s.Ephemeral() {
+		if kerr := c.writer.Apply(ctx, []change.Change{lifecycle.KeepPassword(s)}); err == nil {
+			err = kerr
+		}
+	}
+	if serr := c.showResult(ctx, s, result); err == nil {
+		err = serr
+	}
+	switch {
+	case kerrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	case err != nil:
+		return reconcile.Result{}, err
+	}
+	if pause > 0 {
+		log.FromContext(ctx).Info("The server is asked less often", "pause", pause.String(), "state", result.Credentials.State, "message", result.Credentials.Message)
+	}
+	if result.Strained {
+		return reconcile.Result{RequeueAfter: pause}, nil
+	}
+	if in.Verify && result.Credentials.State == v1.CredentialsInSync {
+		c.mu.Lock()
+		c.asked[k] = asking{at: now, start: start}
+		c.mu.Unlock()
+	}
+	return reconcile.Result{RequeueAfter: max(pause, c.requeueAfter(s, result))}, nil
+}
+
+// forgetLives of an instance that is gone. One whose server is down is not gone,
+// and keeps its pause.
+func (c *passwordReconciler) forgetLives(k instance.Key, lives []*instance.State) {
+	if slices.ContainsFunc(lives, func(s *instance.State) bool { return s.Life.XR != "" }) {
+		return
+	}
+	c.strains.forgetStrain(k)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.asked, k)
+}
+
+func (c *passwordReconciler) requeueAfter(s *instance.State, result rotate.Result) time.Duration {
+	after := recheck
+	if s.XR.Spec.PasswordSecretRef != nil {
+		after = reread
+	}
+	if result.RequeueAfter > 0 {
+		after = min(after, result.RequeueAfter)
+	}
+	return after
+}
+
+// rotationInput for the Rotator. Where the wanted password cannot be used it is
+// left empty, which the Rotator says to people.
+func (c *passwordReconciler) rotationInput(ctx context.Context, s *instance.State) (rotate.Input, error) {
+	in := rotate.Input{
+		Instance: s.Life,
+		Owner:    metav1.OwnerReference{APIVersion: s.XR.GetAPIVersion(), Kind: s.XR.GetKind(), Name: s.XR.GetName(), UID: s.XR.GetUID()},
+		Database: s.XR.Spec.Database,
+		Host:     s.Life.Host(),
+		Port:     v1.Port,
+	}
+	var err error
+	if in.Recorded, err = c.recordedPasswords(ctx, s); err != nil {
+		return in, err
+	}
+	wanted, err := c.wantedPassword(ctx, s)
+	if p, perr := v1.Password(wanted); perr == nil {
+		in.Wanted = sql.Password(p)
+	}
+	return in, err
+}
+
+// recordedPasswords of the backup that the instance was restored from. Its name
+// comes from an annotation of the restore Job, which whoever may edit Jobs can
+// change: passwords of another namespace are offered to no server of this one.
+func (c *passwordReconciler) recordedPasswords(ctx context.Context, s *instance.State) ([]sql.Password, error) {
+	r := s.XR.Status.Restore
+	if r == nil {
+		return nil, nil
+	}
+	kept, err := c.readSecret(ctx, c.systemNamespace, r.Backup)
+	if err != nil || kept.Annotations[v1.AnnotationClaimNamespace] != s.Life.Namespace {
+		return nil, err
+	}
+	var out []sql.Password
+	for _, key := range lifecycle.PasswordKeys() {
+		out = append(out, sql.Password(kept.Data[key]))
+	}
+	return out, nil
+}
+
+// wantedPassword as the spec has it.
+func (c *passwordReconciler) wantedPassword(ctx context.Context, s *instance.State) (string, error) {
+	if p := s.XR.Spec.Password; p != nil {
+		return *p, nil
+	}
+	if ref := s.XR.Spec.PasswordSecretRef; ref != nil {
+		return c.readSecretKey(ctx, s.Life.Namespace, ref.Name, ref.Key)
+	}
+	return "", nil
+}
+
+// readSecretKey is the value of a key; empty where there is none.
+func (c *passwordReconciler) readSecretKey(ctx context.Context, namespace, name, key string) (string, error) {
+	s, err := c.readSecret(ctx, namespace, name)
+	return string(s.Data[key]), err
+}
+
+// readSecret is a Secret; an empty one where there is none.
+func (c *passwordReconciler) readSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	s := &corev1.Secret{}
+	if err := c.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s); err != nil {
+		if kerrors.IsNotFound(err) {
+			return &corev1.Secret{}, nil
+		}
+		return &corev1.Secret{}, fmt.Errorf("cannot get Secret %s/%s: %w", namespace, name, err)
+	}
+	return s, nil
+}
+
+// showResult says in events and in the status how the password is, and notes the
+// server's version.
+func (c *passwordReconciler) showResult(ctx context.Context, s *instance.State, r rotate.Result) error {
+	for _, e := range r.Events {
+		if s.Claim != nil {
+			sendEvent(c.events, s.Claim.Unstructured, announcement{reason: v1.EventReason(e.Reason), warning: e.Type == event.TypeWarning}, "RotatePassword", e.Message)
+		}
+	}
+	return c.writer.Apply(ctx, append(showCredentials(s, r.Credentials), noteVersion(s, r.Version)...))
+}
+
+// showCredentials in the status of the XR.
+func showCredentials(s *instance.State, now v1.CredentialsStatus) []change.Change {
+	if was := s.XR.Status.Credentials; now.State == "" || was != nil && equality.Semantic.DeepEqual(*was, now) {
+		return nil
+	}
+	fields := map[string]any{"state": now.State, "message": now.Message}
+	if now.ChangedAt != nil {
+		fields["changedAt"] = now.ChangedAt
+	}
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"credentials": fields})}
+}
+
+// noteVersion on the data PVC: a backup is of a server that has stopped, and cannot
+// be asked any more.
+func noteVersion(s *instance.State, version string) []change.Change {
+	pvc := s.DataPVC
+	if version == "" || pvc == nil || pvc.Annotations[v1.AnnotationVersion] == version || !controllerutil.ContainsFinalizer(pvc, v1.Finalizer) {
+		return nil
+	}
+	return []change.Change{change.PatchObject(pvc, func(pvc *corev1.PersistentVolumeClaim) {
+		metav1.SetMetaDataAnnotation(&pvc.ObjectMeta, v1.AnnotationVersion, version)
+	})}
+}

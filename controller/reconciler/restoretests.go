@@ -1,0 +1,165 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
+)
+
+// A restoreTestReconciler reconciles backups of one kind: a server is started from the newest
+// one of each instance, once.
+type restoreTestReconciler struct {
+	kind   instance.Kind
+	gather *instance.Gatherer
+	writer writer
+	// cache tells where there is nothing to do. What is decided on is read from the
+	// API server.
+	cache  client.Reader
+	reader client.Reader
+	events events.EventRecorder
+	atOnce int
+	clock  func() time.Time
+	// turns is held while one is taken, by the reconcilers of all kinds.
+	turns *sync.Mutex
+}
+
+// Reconcile the newest backup of an instance. Jobs and records are sources of its
+// events.
+func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	if idle, err := r.isIdle(ctx, k); err != nil || idle {
+		return reconcile.Result{}, err
+	}
+	s, err := r.readState(ctx, k)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	step := restoretest.Next(s)
+	if step.Action == restoretest.Start { // By the cache it has a turn. It is certain while nobody else takes one.
+		r.turns.Lock()
+		defer r.turns.Unlock()
+		if s.Others, err = r.readTurns(ctx, r.reader, k); err != nil {
+			return reconcile.Result{}, err
+		}
+		step = restoretest.Next(s)
+	}
+	if step.Action != restoretest.Rest && step.Action != restoretest.Wait {
+		log.FromContext(ctx).Info(string(step.Action), "xr", s.XR(), "restorable", step.Verdict.Status, "message", step.Verdict.Message)
+	}
+	err = r.writer.Apply(ctx, step.Changes)
+	if refusal := err; step.Action == restoretest.Start && (kerrors.IsForbidden(refusal) || kerrors.IsInvalid(refusal)) { // By a quota or a policy.
+		if s, err = r.readState(ctx, k); err != nil {
+			return reconcile.Result{}, err
+		}
+		step = restoretest.Refused(s, refusal)
+		err = r.writer.Apply(ctx, step.Changes)
+	}
+	switch {
+	case isChangedOrGone(err):
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	case err != nil:
+		return reconcile.Result{}, err
+	}
+	if step.Action == restoretest.Conclude {
+		r.announceVerdict(s.Record, step)
+	}
+	return reconcile.Result{RequeueAfter: step.After}, nil
+}
+
+// watchBackups, whether the kind of their claims is installed or not: a test that
+// runs is to end, and its record is to be free. One worker: it only sees that Jobs
+// run, and not too many.
+func (r *restoreTestReconciler) watchBackups(mgr ctrl.Manager) (controller.TypedController[instance.Key], error) {
+	return builder.TypedControllerManagedBy[instance.Key](mgr).
+		Named(strings.ToLower(r.kind.Claim.Kind)+"-backups").
+		WatchesMetadata(&batchv1.Job{}, enqueueKeys(r.kind.OfAnnotated)).
+		Watches(&v1.MySQLBackup{}, enqueueKeys(r.kind.OfRecord)).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: 1, CacheSyncTimeout: patience}).
+		WithLogConstructor(logFor(mgr)).
+		Build(r)
+}
+
+// readState of the newest backup, beside what others try.
+func (r *restoreTestReconciler) readState(ctx context.Context, k instance.Key) (*restoretest.State, error) {
+	s, err := restoretest.ReadState(ctx, r.gather, k)
+	if err != nil {
+		return nil, err
+	}
+	s.AtOnce = r.atOnce
+	s.Others, err = r.readTurns(ctx, r.cache, k)
+	return s, err
+}
+
+// readTurns of restore tests that other instances have taken.
+func (r *restoreTestReconciler) readTurns(ctx context.Context, from client.Reader, k instance.Key) (restoretest.Turns, error) {
+	l := &v1.MySQLBackupList{}
+	if err := from.List(ctx, l); err != nil {
+		return restoretest.Turns{}, fmt.Errorf("cannot list MySQLBackups: %w", err)
+	}
+	return restoretest.TurnsOf(l.Items, k.Life(""), r.clock()), nil
+}
+
+// isIdle is true where there is nothing to test, and nothing left of it.
+func (r *restoreTestReconciler) isIdle(ctx context.Context, k instance.Key) (bool, error) {
+	records, err := instance.Records(ctx, r.cache, k.Life(""))
+	if err != nil {
+		return false, err
+	}
+	switch restoretest.LeftToDo(records) {
+	case restoretest.LeftNothing:
+		return true, nil
+	case restoretest.LeftJob:
+		return r.hasNoJob(ctx, k)
+	case restoretest.LeftVerdict:
+		ends, err := r.isEnding(ctx, k)
+		return !ends, err
+	case restoretest.LeftTest:
+	}
+	return false, nil
+}
+
+// hasNoJob is true if no Job has the name of one that tests a restore.
+func (r *restoreTestReconciler) hasNoJob(ctx context.Context, k instance.Key) (bool, error) {
+	j := &metav1.PartialObjectMetadata{}
+	j.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
+	err := r.cache.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Life("").RestoreTestJobName()}, j)
+	return kerrors.IsNotFound(err), client.IgnoreNotFound(err)
+}
+
+// isEnding is true if a life of the instance is being deleted. The API server is
+// asked: a cache of a kind that is not installed is never filled.
+func (r *restoreTestReconciler) isEnding(ctx context.Context, k instance.Key) (bool, error) {
+	l := &metav1.PartialObjectMetadataList{}
+	xr := r.kind.XR
+	l.SetGroupVersionKind(xr.GroupVersion().WithKind(xr.Kind + "List"))
+	err := r.reader.List(ctx, l, instance.XRsOf(k))
+	if instance.IsNotInstalled(err) {
+		return false, nil // The XRD was uninstalled, and all instances with it.
+	}
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(l.Items, func(x metav1.PartialObjectMetadata) bool { return x.DeletionTimestamp != nil }), nil
+}
+
+// announceVerdict in an event of the record: the claim may be gone.
+func (r *restoreTestReconciler) announceVerdict(b *v1.MySQLBackup, step restoretest.Step) {
+	sendEvent(r.events, b, eventOfVerdict(step.Verdict.Status), string(step.Action), step.Verdict.Message)
+}

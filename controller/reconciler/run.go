@@ -1,0 +1,95 @@
+// Package reconciler has what the controller runs: for each kind of claim a reconciler of its
+// instances, of their passwords, of the archives of their backups and of the restore tests.
+// Each reads what there is, has another package decide, and writes that.
+package reconciler
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
+)
+
+// Options of the controller.
+type Options struct {
+	// Settings of what is made for instances.
+	Settings instance.Settings
+	// LeaderElection waits until no other controller runs.
+	LeaderElection bool
+	// MetricsAddress and HealthAddress to serve on, such as :8080; 0 is none.
+	MetricsAddress, HealthAddress string
+	// MaxConcurrent instances are looked after at the same time, and RestoreTestsAtOnce
+	// backups are tested that no deletion waits for.
+	MaxConcurrent, RestoreTestsAtOnce int
+	// PasswordGrace is how long an old password works after a change.
+	PasswordGrace time.Duration
+}
+
+// Limits on the calls to the API server, in a second and at once. A deletion has
+// about twenty steps, before each of which all is read anew.
+const (
+	qps   = 100
+	burst = 200
+)
+
+// Run the reconcilers until the context ends.
+func (o Options) Run(ctx context.Context, cfg *rest.Config) error {
+	cfg.QPS, cfg.Burst = qps, burst
+	mgr, err := o.newManager(cfg)
+	if err != nil {
+		return err
+	}
+	all, err := o.newReconcilers(mgr, cfg)
+	if err != nil {
+		return err
+	}
+	for _, of := range instance.Kinds() {
+		if err := all.watch(mgr, of, o.MaxConcurrent); err != nil {
+			return err
+		}
+	}
+	return mgr.Start(ctx)
+}
+
+// reconcilers of all kinds; restoreTests lacks its kind.
+type reconcilers struct {
+	instances    *instanceReconciler
+	passwords    *passwordReconciler
+	archives     *archiveReconciler
+	restoreTests restoreTestReconciler
+}
+
+func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconcilers, error) {
+	pods, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	g := &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, Settings: o.Settings, Clock: time.Now}
+	w := change.Writer{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}
+	recorder, meter := mgr.GetEventRecorder("crossplane-mysql"), newMeter(metrics.Registry, time.Now)
+	return &reconcilers{
+		instances: &instanceReconciler{gather: g, writer: w, events: recorder, meter: meter, reported: map[instance.Key]map[types.UID]lastReported{}},
+		passwords: &passwordReconciler{
+			gather: g, reader: mgr.GetAPIReader(), writer: w, events: recorder, systemNamespace: o.Settings.SystemNamespace, clock: time.Now,
+			rotator: &rotate.Rotator{
+				Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dialServer(cfg, pods),
+				Grace: o.PasswordGrace, Settle: rotate.DefaultSettle,
+			},
+			asked: map[instance.Key]asking{}, meter: meter, turns: newTurns(o.MaxConcurrent), strains: newStrains(), retries: newRetries(),
+		},
+		archives: &archiveReconciler{gather: g, writer: w, cache: mgr.GetClient(), events: recorder},
+		restoreTests: restoreTestReconciler{
+			gather: g, writer: w, cache: mgr.GetClient(), reader: mgr.GetAPIReader(), events: recorder,
+			atOnce: o.RestoreTestsAtOnce, clock: time.Now, turns: &sync.Mutex{},
+		},
+	}, nil
+}

@@ -1,0 +1,112 @@
+package restoretest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// An Attempt is what there is of the attempt to start a server from a backup.
+type Attempt struct {
+	// Home is the life that was backed up while it is being deleted, and once it is
+	// gone the empty one of that name. Nil while another life is there, or about to
+	// be: it has the volumes now.
+	Home *instance.State
+	// Job has the name of the one that unpacks the backup and starts the server,
+	// whoever made it. Volume is that of the backups, which the copy is unpacked on.
+	// Each is nil where there is none.
+	Job    *instance.Job
+	Volume *corev1.PersistentVolume
+	// Reports of the Job's containers, by their names.
+	Reports map[string]archive.Report
+}
+
+// ReadState of the newest backup of an instance, and of what is tried with it. What others
+// try, and how many may, is not in it.
+func ReadState(ctx context.Context, g *instance.Gatherer, k instance.Key) (*State, error) {
+	records, err := instance.Records(ctx, g.Reader, k.Life(""))
+	if err != nil {
+		return nil, err
+	}
+	s := &State{Now: g.Clock(), AgentImage: g.Settings.AgentImage, NewTurn: uuid.NewUUID(), Record: Newest(records)}
+	s.Siblings = slices.DeleteFunc(slices.Clone(records), func(r v1.MySQLBackup) bool { return s.Record != nil && r.Name == s.Record.Name })
+	s.Attempt, err = readAttempt(ctx, g, k, s.XR())
+	return s, err
+}
+
+// readAttempt with the backup of a life of the instance; of no life where there is
+// only what one left.
+func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, xr types.UID) (*Attempt, error) {
+	lives, err := g.GatherInstalled(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	out := &Attempt{Home: livingState(lives, xr), Reports: map[string]archive.Report{}}
+	j := &batchv1.Job{}
+	switch err := g.Reader.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Life("").RestoreTestJobName()}, j); {
+	case kerrors.IsNotFound(err):
+	case err != nil:
+		return nil, fmt.Errorf("cannot get Job %s/%s: %w", k.Namespace, k.Life("").RestoreTestJobName(), err)
+	default:
+		out.Job = &instance.Job{Job: j}
+		if err := readReports(ctx, g, out); err != nil {
+			return nil, err
+		}
+	}
+	if out.Home == nil || out.Home.BackupPVC == nil || out.Home.BackupPVC.Spec.VolumeName == "" {
+		return out, nil
+	}
+	v, err := g.Volume(ctx, out.Home.BackupPVC.Spec.VolumeName)
+	if err != nil || v == nil || !instance.Bound(v, out.Home.BackupPVC) {
+		return out, err
+	}
+	out.Volume = v
+	return out, nil
+}
+
+// livingState of a life that was backed up: its own as long as it has not ended, and
+// then the name's, if no other life has it.
+func livingState(lives []*instance.State, xr types.UID) *instance.State {
+	for _, s := range lives {
+		if s.IsDeleting() && s.Life.XR == xr {
+			return s
+		}
+	}
+	if s := lives[0]; s.Life.XR == "" && (s.Claim == nil || s.Claim.IsDeleting()) {
+		return s
+	}
+	return nil
+}
+
+// readReports reads what the Job's containers report. Only pods that the Job controls
+// are heard: labels are anybody's.
+func readReports(ctx context.Context, g *instance.Gatherer, a *Attempt) error {
+	j := a.Job
+	l := &corev1.PodList{}
+	if err := g.Reader.List(ctx, l, client.InNamespace(j.Namespace)); err != nil {
+		return fmt.Errorf("cannot list pods: %w", err)
+	}
+	j.Pods = slices.DeleteFunc(l.Items, func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, j.Job) })
+	for i := range j.Pods {
+		p := &j.Pods[i].Status
+		j.NotePodFailure(p)
+		for _, c := range slices.Concat(p.InitContainerStatuses, p.ContainerStatuses) {
+			if r := instance.ReportOf(&c); r != nil {
+				a.Reports[c.Name] = *r
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package restoretest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// testedLife has a backup to test.
+var testedLife = v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: "uid-1"}
+
+func kinds(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s, err := instance.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func objectMeta(name string, labels map[string]string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}
+}
+
+// xrOf the claim "db".
+func xrOf(name, uid string, deleting bool) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": "db"}}}}
+	u.SetGroupVersionKind(instance.XRKind)
+	u.SetName(name)
+	u.SetUID(types.UID(uid))
+	u.SetLabels(map[string]string{"crossplane.io/claim-namespace": "default", "crossplane.io/claim-name": "db"})
+	u.SetFinalizers([]string{v1.Finalizer})
+	if deleting {
+		u.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+	}
+	return u
+}
+
+// boundClaim has bound an XR, or none yet.
+func boundClaim(xr string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"resourceRef": map[string]any{"name": xr}}}}
+	u.SetGroupVersionKind(instance.ClaimKind)
+	u.SetNamespace("default")
+	u.SetName("db")
+	return u
+}
+
+// restoreTestJob of the first life, whose server has said its word.
+func restoreTestJob() []client.Object {
+	labels := testedLife.Labels()
+	labels[v1.LabelComponent] = v1.ComponentRestoreTest
+	j := &batchv1.Job{ObjectMeta: objectMeta(testedLife.RestoreTestJobName(), labels)}
+	j.UID = "job"
+	p := &corev1.Pod{ObjectMeta: objectMeta("p", nil)}
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{
+		{Name: "tools", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
+		{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":7}`}}},
+	}
+	stranger := &corev1.Pod{ObjectMeta: objectMeta("stranger", labels)} // Labels are anybody's.
+	stranger.Status.InitContainerStatuses = []corev1.ContainerStatus{
+		{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":666}`}}},
+	}
+	return []client.Object{j, p, stranger}
+}
+
+// TestReadAttempt finds out who has the name, and what the Job said.
+func TestReadAttempt(t *testing.T) {
+	backups := &corev1.PersistentVolumeClaim{ObjectMeta: objectMeta(testedLife.BackupPVCName(), nil), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv-backup"}}
+	backups.UID = "claim"
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-backup"}, Spec: corev1.PersistentVolumeSpec{
+		ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: testedLife.BackupPVCName(), UID: "claim"},
+	}}
+	noKind := &apimeta.NoKindMatchError{GroupKind: instance.XRKind.GroupKind()}
+	cases := map[string]struct {
+		reason string
+		there  []client.Object
+		refuse error
+		home   bool
+		dying  bool
+	}{
+		"Gone":        {reason: "Nobody has the name.", home: true},
+		"Dying":       {reason: "Its own life has not ended.", there: []client.Object{xrOf("x", "uid-1", true)}, home: true, dying: true},
+		"Back":        {reason: "Another life needs the volumes.", there: []client.Object{xrOf("y", "uid-2", false), boundClaim("y")}},
+		"BackAlready": {reason: "Its own has not ended, and goes first.", there: []client.Object{xrOf("x", "uid-1", true), xrOf("y", "uid-2", false), boundClaim("y")}, home: true, dying: true},
+		"NewClaim":    {reason: "Its XR comes next.", there: []client.Object{boundClaim("")}},
+		"Uninstalled": {reason: "Without the XRD there are no instances, and their backups are there.", refuse: noKind, home: true},
+		"UninstalledNow": {
+			reason: "The API server says it first.",
+			refuse: kerrors.NewNotFound(schema.GroupResource{Group: v1.Group, Resource: "xmysqls"}, ""), home: true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
+			objects := append(append(restoreTestJob(), ns, backups.DeepCopy(), volume.DeepCopy()), tc.there...)
+			c := fake.NewClientBuilder().WithScheme(kinds(t)).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+					if k := l.GetObjectKind().GroupVersionKind().Kind; tc.refuse != nil && k == instance.XRKind.Kind {
+						return tc.refuse
+					}
+					return c.List(ctx, l, opts...)
+				},
+			}).Build()
+			g := &instance.Gatherer{Reader: c, Settings: instance.Settings{SystemNamespace: "system"}, Clock: time.Now}
+			v, err := readAttempt(t.Context(), g, instance.Key{Kind: v1.KindMySQL, Namespace: "default", Name: "db"}, "uid-1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (v.Home != nil) != tc.home || tc.home && (v.Home.XR != nil) != tc.dying {
+				t.Errorf("%s Home is %+v", tc.reason, v.Home)
+			}
+			if tc.home && v.Volume == nil {
+				t.Error("the volume of the backups is not found")
+			}
+			if v.Job == nil || v.Reports["bootcheck"].Tables != 7 {
+				t.Errorf("the Job's word is not heard: %+v", v.Reports)
+			}
+		})
+	}
+}
