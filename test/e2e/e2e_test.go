@@ -67,6 +67,7 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 	go func() { done <- m.Run() }()
 	select {
 	case code := <-done:
+		printLooks()
 		return code, nil
 	case <-ctx.Done():
 		return 1, errors.New("interrupted")

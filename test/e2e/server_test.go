@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -367,10 +368,30 @@ func (s *server) discard(t *testing.T) {
 	}
 }
 
-// dump says what a person would look at first when a test has failed.
+// dump what a person would look at first when a test has failed. It is printed behind all tests, so that it does not
+// stand between a failure and its reason.
 func (s *server) dump(ctx context.Context, t *testing.T) {
 	t.Helper()
-	t.Log(s.look(ctx))
+	look := fmt.Sprintf("what there was when %s failed (%s/%s):\n%s", t.Name(), s.namespace, s.name, s.look(ctx))
+	looks.Lock()
+	defer looks.Unlock()
+	looks.all = append(looks.all, look)
+}
+
+// looks at failed servers.
+var looks struct {
+	sync.Mutex
+
+	all []string
+}
+
+// printLooks when the tests have ended.
+func printLooks() {
+	looks.Lock()
+	defer looks.Unlock()
+	for _, l := range looks.all {
+		fmt.Println(l)
+	}
 }
 
 // look at what there is.
