@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // agentImage is what the Composition asks for.
@@ -18,10 +20,10 @@ const agentImage = "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
 
 func TestNodesAreReady(t *testing.T) {
 	var nodes corev1.NodeList
-	if err := suite.kube.List(t.Context(), &nodes); err != nil {
+	if err := framework.Suite.Kube.List(t.Context(), &nodes); err != nil {
 		t.Fatal(err)
 	}
-	if suite.own != nil && len(nodes.Items) != 2 {
+	if framework.Suite.Own != nil && len(nodes.Items) != 2 {
 		t.Errorf("want 2 nodes, got %d", len(nodes.Items))
 	}
 	for _, n := range nodes.Items {
@@ -36,10 +38,10 @@ func TestNodesAreReady(t *testing.T) {
 }
 
 func TestNamesAreResolved(t *testing.T) {
-	ns := namespace(t)
-	pod(t, ns, "client", "")
-	eventually(t, "DNS", func(ctx context.Context) error {
-		out, err := in(ctx, ns, "client", "", "getent", "hosts", "kubernetes.default.svc.cluster.local")
+	ns := framework.NewNamespace(t)
+	framework.StartToolbox(t, ns, "client", "")
+	framework.Eventually(t, "DNS", func(ctx context.Context) error {
+		out, err := framework.Exec(ctx, ns, "client", "", "getent", "hosts", "kubernetes.default.svc.cluster.local")
 		if err == nil && strings.TrimSpace(out) == "" {
 			return errors.New("it has no address")
 		}
@@ -49,7 +51,7 @@ func TestNamesAreResolved(t *testing.T) {
 
 // TestVolumes sees what the product counts on: what a pod wrote is there for the next one, and the volume can grow.
 func TestVolumes(t *testing.T) {
-	ns := namespace(t)
+	ns := framework.NewNamespace(t)
 	pvc := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "data"},
 		Spec: corev1.PersistentVolumeClaimSpec{
@@ -57,18 +59,18 @@ func TestVolumes(t *testing.T) {
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}},
 		},
 	}
-	if err := suite.kube.Create(t.Context(), pvc); err != nil {
+	if err := framework.Suite.Kube.Create(t.Context(), pvc); err != nil {
 		t.Fatal(err)
 	}
-	pod(t, ns, "first", "data")
-	if _, err := in(t.Context(), ns, "first", "", "sh", "-c", "echo here >/data/file && sync"); err != nil {
+	framework.StartToolbox(t, ns, "first", "data")
+	if _, err := framework.Exec(t.Context(), ns, "first", "", "sh", "-c", "echo here >/data/file && sync"); err != nil {
 		t.Fatal(err)
 	}
-	if err := suite.kube.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "first"}}); err != nil {
+	if err := framework.Suite.Kube.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "first"}}); err != nil {
 		t.Fatal(err)
 	}
-	pod(t, ns, "second", "data")
-	out, err := in(t.Context(), ns, "second", "", "cat", "/data/file")
+	framework.StartToolbox(t, ns, "second", "data")
+	out, err := framework.Exec(t.Context(), ns, "second", "", "cat", "/data/file")
 	if err != nil || out != "here\n" {
 		t.Fatalf("want what the first pod wrote, got %q, %v", out, err)
 	}
@@ -78,15 +80,15 @@ func TestVolumes(t *testing.T) {
 func grow(t *testing.T, pvc *corev1.PersistentVolumeClaim, size string) {
 	t.Helper()
 	want := resource.MustParse(size)
-	eventually(t, "asking for more", func(ctx context.Context) error {
-		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(pvc), pvc); err != nil {
+	framework.Eventually(t, "asking for more", func(ctx context.Context) error {
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(pvc), pvc); err != nil {
 			return err
 		}
 		pvc.Spec.Resources.Requests[corev1.ResourceStorage] = want
-		return suite.kube.Update(ctx, pvc)
+		return framework.Suite.Kube.Update(ctx, pvc)
 	})
-	eventually(t, "growth", func(ctx context.Context) error {
-		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(pvc), pvc); err != nil {
+	framework.Eventually(t, "growth", func(ctx context.Context) error {
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(pvc), pvc); err != nil {
 			return err
 		}
 		if got := pvc.Status.Capacity[corev1.ResourceStorage]; got.Cmp(want) < 0 {
@@ -103,14 +105,14 @@ func TestPackagesAreHealthy(t *testing.T) {
 	} {
 		for _, name := range names {
 			for _, c := range []string{"Installed", "Healthy"} {
-				if err := condition(t.Context(), object("pkg.crossplane.io/v1", kind, "", name), c); err != nil {
+				if err := framework.HasCondition(t.Context(), framework.NewObject("pkg.crossplane.io/v1", kind, "", name), c); err != nil {
 					t.Error(err)
 				}
 			}
 		}
 	}
 	for _, name := range []string{"xmysqls.otus.homework", "xdatabases.zalando.org"} {
-		if err := condition(t.Context(), object("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", name), "Offered"); err != nil {
+		if err := framework.HasCondition(t.Context(), framework.NewObject("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", name), "Offered"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -118,7 +120,7 @@ func TestPackagesAreHealthy(t *testing.T) {
 
 // TestImageRuns runs the product's own image, as its Dockerfile made it.
 func TestImageRuns(t *testing.T) {
-	ns := namespace(t)
+	ns := framework.NewNamespace(t)
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "agent"},
 		Spec: corev1.PodSpec{
@@ -126,11 +128,11 @@ func TestImageRuns(t *testing.T) {
 			Containers:    []corev1.Container{{Name: "agent", Image: agentImage, Args: []string{"--help"}}},
 		},
 	}
-	if err := suite.kube.Create(t.Context(), p); err != nil {
+	if err := framework.Suite.Kube.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the image", func(ctx context.Context) error {
-		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+	framework.Eventually(t, "the image", func(ctx context.Context) error {
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 			return err
 		}
 		if p.Status.Phase != corev1.PodSucceeded {

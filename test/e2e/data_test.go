@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,66 +15,68 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // TestEverythingComesBack sees that a server is after a re-create what it was before the delete, by all that it says of
 // itself.
 func TestEverythingComesBack(t *testing.T) {
 	t.Parallel()
-	onBoth(t, everythingComesBack)
+	framework.OnBoth(t, everythingComesBack)
 }
 
 func everythingComesBack(t *testing.T, composition string) {
 	t.Helper()
-	s := newServer(t, composition)
-	s.create(t)
-	s.version(t)
-	s.script(t, testdata(t, "rich.sql"))
-	before := s.portrait(t)
+	s := framework.NewServer(t, composition)
+	s.Create(t)
+	s.Client().SeesVersion(t)
+	s.Client().RunScript(t, testdata(t, "rich.sql"))
+	before := portraitOf(t, s)
 	if n := strings.Count(before, "\n"); n < 200 || !strings.Contains(before, "100000") {
 		t.Fatalf("that is no portrait of the data, with its %d lines:\n%s", n, before)
 	}
-	folder := s.folder(t)
-	s.delete(t)
-	s.proven(t, 1)
-	s.nothingLeft(t)
-	s.heard(t, "InstanceProtected", "VolumeRetained", "BackupAnnounced", "ServerStopped", "BackupStarted", "BackupProven", "DataReleased", "NameFreed")
+	folder := watchFolder(t, s)
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	leavesNothing(t, s)
+	s.HasEvents(t, "InstanceProtected", "VolumeRetained", "BackupAnnounced", "ServerStopped", "BackupStarted", "BackupProven", "DataReleased", "NameFreed")
 	folder(t)
-	s.create(t)
-	s.firstAnswer(t, "SELECT 1")
-	if diff := cmp.Diff(before, s.portrait(t)); diff != "" {
+	s.Create(t)
+	s.Client().FirstAnswer(t, "SELECT 1")
+	if diff := cmp.Diff(before, portraitOf(t, s)); diff != "" {
 		t.Errorf("the server is not what it was (-before, +after):\n%s", diff)
 	}
-	s.accountsWork(t)
-	s.eventsRun(t)
+	hasWorkingAccounts(t, s)
+	hasRunningEvents(t, s)
 }
 
-// accountsWork, and can do what they could, and no more.
-func (s *server) accountsWork(t *testing.T) {
+// hasWorkingAccounts, which can do what they could, and no more.
+func hasWorkingAccounts(t *testing.T, s *framework.Server) {
 	t.Helper()
 	app := *s
-	app.user, app.password, app.database = "app", `app's "pass\word`, "shop"
-	if got := app.mustQuery(t, "SELECT COUNT(*) FROM vacant; SELECT double_of(4)"); got != "0\n8\n" {
+	app.User, app.Password, app.Database = "app", `app's "pass\word`, "shop"
+	if got := app.Client().MustQuery(t, "SELECT COUNT(*) FROM vacant; SELECT double_of(4)"); got != "0\n8\n" {
 		t.Errorf("want what the account could read, got %q", got)
 	}
-	if _, err := app.query(t.Context(), app.password, "INSERT INTO vacant VALUES (1, 'x')"); err == nil || !strings.Contains(err.Error(), "ERROR 1142") {
+	if _, err := app.Client().Query(t.Context(), app.Password, "INSERT INTO vacant VALUES (1, 'x')"); err == nil || !strings.Contains(err.Error(), "ERROR 1142") {
 		t.Errorf("want the account refused, got %v", err)
 	}
 	for _, password := range []string{"first", "second"} {
-		app.user = "turning"
-		if _, err := app.query(t.Context(), password, "SELECT id FROM customers LIMIT 1"); err != nil {
+		app.User = "turning"
+		if _, err := app.Client().Query(t.Context(), password, "SELECT id FROM customers LIMIT 1"); err != nil {
 			t.Errorf("want both passwords of an account accepted: %v", err)
 		}
 	}
 }
 
-// eventsRun is about the event that counts seconds.
-func (s *server) eventsRun(t *testing.T) {
+// hasRunningEvents: the one that counts seconds goes on.
+func hasRunningEvents(t *testing.T, s *framework.Server) {
 	t.Helper()
 	const count = "SELECT n FROM shop.ticks"
-	before := s.mustQuery(t, count)
-	eventually(t, "an event", func(ctx context.Context) error {
-		now, err := s.query(ctx, s.password, count)
+	before := s.Client().MustQuery(t, count)
+	framework.Eventually(t, "an event", func(ctx context.Context) error {
+		now, err := s.Client().Query(ctx, s.Password, count)
 		if err == nil && now == before {
 			err = errors.New("it has not run since the re-create")
 		}
@@ -83,27 +87,27 @@ func (s *server) eventsRun(t *testing.T) {
 // TestNoAcknowledgedRowIsLost deletes the claim under a client that writes on and on.
 func TestNoAcknowledgedRowIsLost(t *testing.T) {
 	t.Parallel()
-	repeats(t, "all cells of the matrix have such a client")
-	s := newServer(t, classComposition)
-	s.create(t)
-	s.version(t)
-	s.mustQuery(t, "CREATE TABLE written (session INT, n INT, PRIMARY KEY (session, n))")
-	w := s.startWriter(t, 0)
-	eventually(t, "the writer", func(context.Context) error { return w.wrote(100) })
-	s.delete(t)
+	framework.Repeats(t, "all cells of the matrix have such a client")
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Create(t)
+	s.Client().SeesVersion(t)
+	s.Client().MustQuery(t, "CREATE TABLE written (session INT, n INT, PRIMARY KEY (session, n))")
+	w := startWriter(t, s, 0)
+	framework.Eventually(t, "the writer", func(context.Context) error { return w.wrote(100) })
+	s.Delete(t)
 	sessions := w.end()
-	s.proven(t, 1)
-	s.create(t)
-	s.firstAnswer(t, "SELECT COUNT(*) FROM written")
-	s.hasAcknowledged(t, sessions)
+	s.Backups().AreProven(t, 1)
+	s.Create(t)
+	s.Client().FirstAnswer(t, "SELECT COUNT(*) FROM written")
+	hasAcknowledgedRows(t, s, sessions)
 }
 
-// hasAcknowledged rows of a writer's sessions, each of them.
-func (s *server) hasAcknowledged(t *testing.T, sessions map[int]int) {
+// hasAcknowledgedRows of a writer's sessions, each of them.
+func hasAcknowledgedRows(t *testing.T, s *framework.Server, sessions map[int]int) {
 	t.Helper()
 	total := 0
 	for session, acknowledged := range sessions {
-		got := s.mustQuery(t, fmt.Sprintf("SELECT COUNT(*) FROM written WHERE session = %d AND n <= %d", session, acknowledged))
+		got := s.Client().MustQuery(t, fmt.Sprintf("SELECT COUNT(*) FROM written WHERE session = %d AND n <= %d", session, acknowledged))
 		if want := fmt.Sprintln(acknowledged); got != want {
 			t.Errorf("session %d: want %s rows, each of which was acknowledged, got %s", session, want, got)
 		}
@@ -125,9 +129,9 @@ type writer struct {
 	acknowledged []int
 }
 
-func (s *server) startWriter(t *testing.T, pause time.Duration) *writer {
+func startWriter(t *testing.T, s *framework.Server, pause time.Duration) *writer {
 	t.Helper()
-	client, err := s.logIn(t.Context(), "--unbuffered", "--verbose", "--verbose", "--verbose")
+	client, err := s.Client().LogIn(t.Context(), "--unbuffered", "--verbose", "--verbose", "--verbose")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,19 +147,19 @@ func (s *server) startWriter(t *testing.T, pause time.Duration) *writer {
 }
 
 // session until the server is lost, or there is none.
-func (w *writer) session(ctx context.Context, s *server, client []string) {
+func (w *writer) session(ctx context.Context, s *framework.Server, client []string) {
 	w.mu.Lock()
 	w.acknowledged = append(w.acknowledged, 0)
 	session := len(w.acknowledged) - 1
 	w.mu.Unlock()
-	answers := &lineWriter{line: func(line string) {
+	answers := &framework.LineWriter{Line: func(line string) {
 		if strings.HasPrefix(line, "Query OK, 1 row affected") {
 			w.mu.Lock()
 			w.acknowledged[session]++
 			w.mu.Unlock()
 		}
 	}}
-	err := stream(ctx, s.namespace, "client", &inserts{session: session, pause: w.pause}, answers, client...)
+	err := framework.ExecStream(ctx, s.Namespace, "client", &inserts{session: session, pause: w.pause}, answers, client...)
 	if err != nil {
 		select {
 		case <-ctx.Done():
@@ -218,20 +222,20 @@ func (i *inserts) Read(p []byte) (int, error) {
 // is no answer before there are all accounts, grants, databases, tables and rows.
 func TestNobodySeesAHalfRestoredServer(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, classComposition)
-	s.create(t)
-	s.version(t)
-	s.script(t, big)
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Create(t)
+	s.Client().SeesVersion(t)
+	s.Client().RunScript(t, big)
 	app := *s
-	app.user, app.password, app.database = "app", "secret", "big"
+	app.User, app.Password, app.Database = "app", "secret", "big"
 	const all = "SELECT COUNT(*), BIT_XOR(CRC32(data)) FROM payload"
-	before := app.mustQuery(t, all)
-	s.delete(t)
-	s.create(t)
-	if got := app.firstAnswer(t, all); got != before {
+	before := app.Client().MustQuery(t, all)
+	s.Delete(t)
+	s.Create(t)
+	if got := app.Client().FirstAnswer(t, all); got != before {
 		t.Errorf("want all rows in the first answer, %q, got %q", before, got)
 	}
-	s.restored(t)
+	isRestored(t, s)
 }
 
 // big is 64 MiB that nothing compresses.
@@ -242,12 +246,12 @@ CREATE TABLE big.payload (id INT AUTO_INCREMENT PRIMARY KEY, data BLOB NOT NULL)
 INSERT INTO big.payload (data) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 256)
   SELECT RANDOM_BYTES(1024) FROM n a, n b;`
 
-// restored waits until the claim says that it was, from the newest backup.
-func (s *server) restored(t *testing.T) {
+// isRestored waits until the claim says that it was, from the newest backup.
+func isRestored(t *testing.T, s *framework.Server) {
 	t.Helper()
-	eventually(t, "the restore in the status", func(ctx context.Context) error {
-		claim := s.claim.DeepCopy()
-		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+	framework.Eventually(t, "the restore in the status", func(ctx context.Context) error {
+		claim := s.Claim.DeepCopy()
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
 			return err
 		}
 		phase, _, _ := unstructured.NestedString(claim.Object, "status", "restore", "phase")
@@ -256,4 +260,20 @@ func (s *server) restored(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// portraitOf a server is all that it holds, as text.
+func portraitOf(t *testing.T, s *framework.Server) string {
+	t.Helper()
+	return s.Client().RunScript(t, s.Client().RunScript(t, testdata(t, "portrait.sql")))
+}
+
+// testdata is a file of the folder of that name.
+func testdata(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

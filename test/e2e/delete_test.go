@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // missingImage is a tag that no registry has.
@@ -23,46 +25,46 @@ func TestDeleteBeforeTheServerStarted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		hostPath bool
-		until    func(*testing.T, *server)
+		until    func(*testing.T, *framework.Server)
 	}{
-		"AtOnce": {until: func(*testing.T, *server) {}},
-		"CompositeExists": {hostPath: true, until: func(t *testing.T, s *server) {
+		"AtOnce": {until: func(*testing.T, *framework.Server) {}},
+		"CompositeExists": {hostPath: true, until: func(t *testing.T, s *framework.Server) {
 			t.Helper()
-			s.bound(t)
+			waitUntilBound(t, s)
 		}},
-		"ImageIsMissing": {until: func(t *testing.T, s *server) {
+		"ImageIsMissing": {until: func(t *testing.T, s *framework.Server) {
 			t.Helper()
-			s.pods(t, "server", func(p *corev1.Pod) bool { return waits(p, "ErrImagePull", "ImagePullBackOff") })
+			s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return waits(p, "ErrImagePull", "ImagePullBackOff") })
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if name == "AtOnce" {
-				repeats(t, "CompositeExists and ImageIsMissing are deleted later")
+				framework.Repeats(t, "CompositeExists and ImageIsMissing are deleted later")
 			}
-			composition := classComposition
+			composition := framework.ClassComposition
 			if c.hostPath {
-				composition = hostPathComposition(t, nil)
+				composition = framework.HostPathComposition(t, nil)
 			}
-			s := newServer(t, composition)
-			good := s.spec["image"]
-			s.spec["image"] = missingImage
-			s.create(t)
+			s := framework.NewServer(t, composition)
+			good := s.Spec["image"]
+			s.Spec["image"] = missingImage
+			s.Create(t)
 			c.until(t, s)
-			s.delete(t)
-			s.noRecord(t)
-			s.nothingLeft(t)
-			s.spec["image"] = good
-			s.startsEmpty(t)
+			s.Delete(t)
+			leavesNoRecord(t, s)
+			leavesNothing(t, s)
+			s.Spec["image"] = good
+			startsEmpty(t, s)
 		})
 	}
 }
 
-// noRecord is left. A claim that was gone before anything held it does not wait for what is found out of its volume.
-func (s *server) noRecord(t *testing.T) {
+// leavesNoRecord: a claim that was gone before anything held it does not wait for what is found out of its volume.
+func leavesNoRecord(t *testing.T, s *framework.Server) {
 	t.Helper()
-	eventually(t, "the end of the record", func(ctx context.Context) error {
-		records, err := s.records(ctx)
+	framework.Eventually(t, "the end of the record", func(ctx context.Context) error {
+		records, err := s.Backups().List(ctx)
 		if err == nil && len(records) > 0 {
 			phase, _, _ := unstructured.NestedString(records[0].Object, "status", "phase")
 			err = fmt.Errorf("%s is %s", records[0].GetName(), phase)
@@ -71,12 +73,12 @@ func (s *server) noRecord(t *testing.T) {
 	})
 }
 
-// bound waits until the claim has its composite.
-func (s *server) bound(t *testing.T) {
+// waitUntilBound waits until the claim has its composite.
+func waitUntilBound(t *testing.T, s *framework.Server) {
 	t.Helper()
-	eventually(t, "the composite", func(ctx context.Context) error {
-		claim := s.claim.DeepCopy()
-		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+	framework.Eventually(t, "the composite", func(ctx context.Context) error {
+		claim := s.Claim.DeepCopy()
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
 			return err
 		}
 		if name, _, _ := unstructured.NestedString(claim.Object, "spec", "resourceRef", "name"); name == "" {
@@ -89,41 +91,41 @@ func (s *server) bound(t *testing.T) {
 // TestDeleteDuringTheFirstStart deletes while the server makes its system tables. Half of them are no backup.
 func TestDeleteDuringTheFirstStart(t *testing.T) {
 	t.Parallel()
-	onEach(t, map[string]string{onClass: "HostPath has a server of another account than its agent's, which is harder to stop"}, func(t *testing.T, composition string) {
+	framework.OnEach(t, map[string]string{framework.OnClass: "HostPath has a server of another account than its agent's, which is harder to stop"}, func(t *testing.T, composition string) {
 		t.Helper()
-		s := newServer(t, composition)
-		s.create(t)
-		s.pods(t, "server", beganToInitialize)
+		s := framework.NewServer(t, composition)
+		s.Create(t)
+		s.Pods().WaitFor(t, "server", beganToInitialize)
 		time.Sleep(3 * time.Second) // By then the entrypoint has left root's account, and is busy for longer.
-		s.delete(t)
-		s.nothingLeft(t)
-		s.startsEmpty(t)
+		s.Delete(t)
+		leavesNothing(t, s)
+		startsEmpty(t, s)
 	})
 }
 
 // startsEmpty creates the claim: the server works and holds nothing.
-func (s *server) startsEmpty(t *testing.T) {
+func startsEmpty(t *testing.T, s *framework.Server) {
 	t.Helper()
-	s.create(t)
-	if got := s.firstAnswer(t, "SHOW TABLES"); got != "" {
+	s.Create(t)
+	if got := s.Client().FirstAnswer(t, "SHOW TABLES"); got != "" {
 		t.Errorf("want no table, got %q", got)
 	}
-	s.session(t)
+	s.Client().TypeSession(t)
 }
 
 // TestDeleteOfACrashLoop deletes a server that a bad setting keeps from starting. Its data is as good as ever.
 func TestDeleteOfACrashLoop(t *testing.T) {
 	t.Parallel()
-	repeats(t, "a cell of TestCells deletes a server in a crash loop")
-	s := newServer(t, classComposition)
-	before := s.begin(t)
-	s.set(t, map[string]any{"config": map[string]any{"no_such_setting": "1"}})
-	s.pods(t, "server", func(p *corev1.Pod) bool { return waits(p, "CrashLoopBackOff") })
-	s.delete(t)
-	s.proven(t, 1)
-	s.nothingLeft(t)
-	s.create(t)
-	if got := s.firstAnswer(t, rows); got != before {
+	framework.Repeats(t, "a cell of TestCells deletes a server in a crash loop")
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	s.Set(t, map[string]any{"config": map[string]any{"no_such_setting": "1"}})
+	s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return waits(p, "CrashLoopBackOff") })
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	leavesNothing(t, s)
+	s.Create(t)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row, got %q", got)
 	}
 }
@@ -141,27 +143,27 @@ func TestDeleteDuringARestore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if c.image != nil {
-				repeats(t, "ItRuns ends a restore that has begun")
+				framework.Repeats(t, "ItRuns ends a restore that has begun")
 			}
-			s := newServer(t, classComposition)
-			s.create(t)
-			s.version(t)
-			s.script(t, big)
+			s := framework.NewServer(t, framework.ClassComposition)
+			s.Create(t)
+			s.Client().SeesVersion(t)
+			s.Client().RunScript(t, big)
 			const all = "SELECT COUNT(*), BIT_XOR(CRC32(data)) FROM big.payload"
-			before := s.mustQuery(t, all)
-			s.delete(t)
-			s.proven(t, 1)
-			good := s.spec["image"]
+			before := s.Client().MustQuery(t, all)
+			s.Delete(t)
+			s.Backups().AreProven(t, 1)
+			good := s.Spec["image"]
 			if c.image != nil {
-				s.spec["image"] = c.image
+				s.Spec["image"] = c.image
 			}
-			s.create(t)
-			s.pods(t, "restore", c.until)
-			s.delete(t)
-			s.nothingLeft(t)
-			s.spec["image"] = good
-			s.create(t)
-			if got := s.firstAnswer(t, all); got != before {
+			s.Create(t)
+			s.Pods().WaitFor(t, "restore", c.until)
+			s.Delete(t)
+			leavesNothing(t, s)
+			s.Spec["image"] = good
+			s.Create(t)
+			if got := s.Client().FirstAnswer(t, all); got != before {
 				t.Errorf("want every row, %q, got %q", before, got)
 			}
 		})
@@ -171,27 +173,27 @@ func TestDeleteDuringARestore(t *testing.T) {
 // TestCreateRightAfterDelete types `kubectl replace --force`, which waits for the name.
 func TestCreateRightAfterDelete(t *testing.T) {
 	t.Parallel()
-	repeats(t, "the cells of the matrix create claims again at once")
-	s := newServer(t, classComposition)
-	before := s.begin(t)
-	s.replace(t)
-	if got := s.firstAnswer(t, rows); got != before {
+	framework.Repeats(t, "the cells of the matrix create claims again at once")
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	replaceClaim(t, s)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row, got %q", got)
 	}
-	s.proven(t, 1)
+	s.Backups().AreProven(t, 1)
 }
 
 // createWhenFree the claim whose name may still be taken.
-func (s *server) createWhenFree(t *testing.T) {
+func createWhenFree(t *testing.T, s *framework.Server) {
 	t.Helper()
-	eventually(t, "the name", func(ctx context.Context) error {
-		again := object(s.claim.GetAPIVersion(), s.claim.GetKind(), s.namespace, s.name)
-		again.Object["spec"] = s.spec
+	framework.Eventually(t, "the name", func(ctx context.Context) error {
+		again := framework.NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, s.Name)
+		again.Object["spec"] = s.Spec
 		again = again.DeepCopy()
-		err := suite.kube.Create(ctx, again)
+		err := framework.Suite.Kube.Create(ctx, again)
 		switch {
 		case err == nil:
-			s.claim = again
+			s.Claim = again
 		case !apierrors.IsAlreadyExists(err):
 			t.Fatal(err)
 		}
@@ -203,87 +205,50 @@ func (s *server) createWhenFree(t *testing.T) {
 // log: the same version recovers it, and another one is not let near it.
 func TestDeleteOfAKilledServer(t *testing.T) {
 	t.Parallel()
-	repeats(t, "a cell of TestCells kills a server that hangs, and TestRestoreRefuses keeps a newer one from its data")
-	s := newServer(t, classComposition)
-	before := s.begin(t)
-	kill := s.hang(t)
-	s.startDelete(t)
-	s.pods(t, "server", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }) // Nobody starts it again.
+	framework.Repeats(t, "a cell of TestCells kills a server that hangs, and TestRestoreRefuses keeps a newer one from its data")
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	kill := hangServer(t, s)
+	s.StartDelete(t)
+	s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }) // Nobody starts it again.
 	kill(t)
-	s.gone(t)
-	s.proven(t, 1)
-	s.nothingLeft(t)
-	if clean, _, _ := unstructured.NestedBool(s.record(t).Object, "spec", "cleanShutdown"); clean {
+	s.Gone(t)
+	s.Backups().AreProven(t, 1)
+	leavesNothing(t, s)
+	if clean, _, _ := unstructured.NestedBool(s.Backups().Only(t).Object, "spec", "cleanShutdown"); clean {
 		t.Error("want a backup of a server that did not stop cleanly")
 	}
-	s.refusedByNewer(t)
-	s.create(t)
-	if got := s.firstAnswer(t, rows); got != before {
+	refusedByNewer(t, s)
+	s.Create(t)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row, got %q", got)
 	}
 }
 
 // refusedByNewer makes the image a newer version than the backup's by writing an older one into the record: the cluster
 // has no two versions of MySQL.
-func (s *server) refusedByNewer(t *testing.T) {
+func refusedByNewer(t *testing.T, s *framework.Server) {
 	t.Helper()
-	version, _, _ := unstructured.NestedString(s.record(t).Object, "spec", "version")
-	s.patchVersion(t, "9.7.0")
-	s.create(t)
-	s.says(t, "did not stop cleanly")
-	pods, err := s.podsOf(t.Context(), "server")
+	version, _, _ := unstructured.NestedString(s.Backups().Only(t).Object, "spec", "version")
+	patchVersion(t, s, "9.7.0")
+	s.Create(t)
+	s.Says(t, "did not stop cleanly")
+	pods, err := s.Pods().Of(t.Context(), "server")
 	if err != nil || len(pods) > 0 {
 		t.Errorf("want no server on data that it cannot recover, got %d, %v", len(pods), err)
 	}
-	s.delete(t)
-	s.proven(t, 1)
-	s.patchVersion(t, version)
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	patchVersion(t, s, version)
 }
 
-// record is the only one.
-func (s *server) record(t *testing.T) *unstructured.Unstructured {
-	t.Helper()
-	records, err := s.records(t.Context())
-	if err != nil || len(records) != 1 {
-		t.Fatalf("want one backup, got %d, %v", len(records), err)
-	}
-	return &records[0]
-}
-
-func (s *server) patchVersion(t *testing.T, version string) {
+// patchVersion makes the backup one of another version.
+func patchVersion(t *testing.T, s *framework.Server, version string) {
 	t.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"version":%q}}`, version))
-	if err := suite.kube.Patch(t.Context(), s.record(t), patch); err != nil {
+	if err := framework.Suite.Kube.Patch(t.Context(), s.Backups().Only(t), patch); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// podsOf a component of the server: server, restore, backup.
-func (s *server) podsOf(ctx context.Context, component string) ([]corev1.Pod, error) {
-	var list corev1.PodList
-	err := suite.kube.List(ctx, &list, client.InNamespace(s.namespace), client.MatchingLabels{"app.kubernetes.io/component": component})
-	return list.Items, err
-}
-
-// pods waits for one that is as it should be.
-func (s *server) pods(t *testing.T, component string, is func(*corev1.Pod) bool) *corev1.Pod {
-	t.Helper()
-	var found *corev1.Pod
-	eventually(t, "the pod", func(ctx context.Context) error {
-		pods, err := s.podsOf(ctx, component)
-		if err != nil {
-			return err
-		}
-		if i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return is(&p) }); i >= 0 {
-			found = &pods[i]
-			return nil
-		}
-		if len(pods) == 0 {
-			return errors.New("there is none of " + component)
-		}
-		return fmt.Errorf("it is %s: %+v", pods[0].Status.Phase, pods[0].Status.ContainerStatuses)
-	})
-	return found
 }
 
 // waits is true if a container of the pod waits for one of the reasons.

@@ -7,20 +7,22 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // TestDemo types `make demo` on this cluster, in a namespace of its own, and sees that it shows what it is for.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	ns := namespace(t)
-	claim := objects(t, "examples/original-claim/claim.yaml", ns)[0]
-	s := &server{namespace: ns, name: claim.GetName(), claim: claim}
-	t.Cleanup(func() { s.discard(t) })
+	ns := framework.NewNamespace(t)
+	claim := framework.ReadObjects(t, "examples/original-claim/claim.yaml", ns)[0]
+	s := &framework.Server{Namespace: ns, Name: claim.GetName(), Claim: claim}
+	t.Cleanup(func() { s.Discard(t) })
 
 	var printed bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), "make", "demo")
-	cmd.Dir = repository()
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+suite.kubeconfig, "DEMO_NAMESPACE="+ns)
+	cmd.Dir = framework.Repository()
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "DEMO_NAMESPACE="+ns)
 	cmd.Stdout = io.MultiWriter(&printed, os.Stdout)
 	cmd.Stderr = cmd.Stdout
 	if err := cmd.Run(); err != nil {

@@ -14,6 +14,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // A finding of `controller doctor`.
@@ -49,10 +51,10 @@ type patient struct {
 // TestDoctor: an instance that is well is said to be, and a volume that lost its finalizer is named. The controller would
 // put it back at once, so it is stopped for that. It shares the cluster with no other test.
 func TestDoctor(t *testing.T) {
-	s := newServer(t, classComposition)
-	s.begin(t)
-	s.retained(t)
-	if got := s.examined(t.Context(), t); got.Severity != "ok" || got.State != "running" || len(got.Findings) > 0 {
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Begin(t)
+	keepsDataVolume(t, s)
+	if got := examineInstance(t.Context(), t, s); got.Severity != "ok" || got.State != "running" || len(got.Findings) > 0 {
 		t.Errorf("want it to be ok and running, got %+v", got)
 	}
 	controllers(t, 0)
@@ -61,30 +63,30 @@ func TestDoctor(t *testing.T) {
 	if got := examination(t.Context(), t).Cluster; !slices.ContainsFunc(got, stopped) {
 		t.Errorf("want it to say that no controller is running, got %+v", got)
 	}
-	volume := s.takenFinalizer(t)
+	volume := takeFinalizer(t, s)
 	named := func(f finding) bool {
 		return f.Severity == wrong && strings.Contains(f.Text, volume) && strings.Contains(f.Text, "has no finalizer")
 	}
-	eventually(t, "volume "+volume, func(ctx context.Context) error {
-		if got := s.examined(ctx, t); got.Severity != wrong || !slices.ContainsFunc(got.Findings, named) {
+	framework.Eventually(t, "volume "+volume, func(ctx context.Context) error {
+		if got := examineInstance(ctx, t, s); got.Severity != wrong || !slices.ContainsFunc(got.Findings, named) {
 			return fmt.Errorf("it is not named, %+v is", got) // What is young may be on its way.
 		}
 		return nil
 	})
 	controllers(t, 1)
-	s.retained(t)
-	s.delete(t)
-	s.proven(t, 1)
-	if got := s.examined(t.Context(), t); got.Severity != "ok" || got.State != "deleted" || got.Backups.Proven != 1 {
+	keepsDataVolume(t, s)
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	if got := examineInstance(t.Context(), t, s); got.Severity != "ok" || got.State != "deleted" || got.Backups.Proven != 1 {
 		t.Errorf("want one backup and nothing wrong, got %+v", got)
 	}
 }
 
-// retained waits until the controller keeps the data volume.
-func (s *server) retained(t *testing.T) {
+// keepsDataVolume waits until the controller does.
+func keepsDataVolume(t *testing.T, s *framework.Server) {
 	t.Helper()
-	eventually(t, "the finalizer of the data volume", func(ctx context.Context) error {
-		v, err := s.volumeOf(ctx, s.name+"-pvc")
+	framework.Eventually(t, "the finalizer of the data volume", func(ctx context.Context) error {
+		v, err := s.VolumeOf(ctx, s.Name+"-pvc")
 		switch {
 		case err != nil:
 			return err
@@ -97,28 +99,28 @@ func (s *server) retained(t *testing.T) {
 	})
 }
 
-// takenFinalizer off the data volume, whose name it returns.
-func (s *server) takenFinalizer(t *testing.T) string {
+// takeFinalizer off the data volume, whose name it returns.
+func takeFinalizer(t *testing.T, s *framework.Server) string {
 	t.Helper()
-	v, err := s.volumeOf(t.Context(), s.name+"-pvc")
+	v, err := s.VolumeOf(t.Context(), s.Name+"-pvc")
 	if err != nil || v == nil {
 		t.Fatalf("cannot find the data volume: %v", err)
 	}
 	before := v.DeepCopy()
 	controllerutil.RemoveFinalizer(v, "otus.homework/protect-data")
-	if err := suite.kube.Patch(t.Context(), v, client.MergeFrom(before)); err != nil {
+	if err := framework.Suite.Kube.Patch(t.Context(), v, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 	return v.Name
 }
 
-// examined instance.
-func (s *server) examined(ctx context.Context, t *testing.T) patient {
+// examineInstance is what the doctor says of it.
+func examineInstance(ctx context.Context, t *testing.T, s *framework.Server) patient {
 	t.Helper()
 	all := examination(ctx, t)
-	n := slices.IndexFunc(all.Instances, func(p patient) bool { return p.Kind == "MySQL" && p.Namespace == s.namespace && p.Name == s.name })
+	n := slices.IndexFunc(all.Instances, func(p patient) bool { return p.Kind == "MySQL" && p.Namespace == s.Namespace && p.Name == s.Name })
 	if n < 0 {
-		t.Fatalf("there is no %s/%s in %+v", s.namespace, s.name, all)
+		t.Fatalf("there is no %s/%s in %+v", s.Namespace, s.Name, all)
 	}
 	return all.Instances[n]
 }
@@ -128,8 +130,8 @@ func examination(ctx context.Context, t *testing.T) diagnosis {
 	t.Helper()
 	var log bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", "run", "./controller", "doctor", "--output=json")
-	cmd.Dir = repository()
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+suite.kubeconfig, "CGO_ENABLED=0")
+	cmd.Dir = framework.Repository()
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "CGO_ENABLED=0")
 	cmd.Stderr = &log
 	out, err := cmd.Output()
 	var got diagnosis

@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // TestFirstStart has a password that an official image's entrypoint breaks on, and is killed at three moments. It ends in
@@ -24,30 +26,30 @@ func TestFirstStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if len(kills) == 0 {
-				repeats(t, "Killed ends as well")
+				framework.Repeats(t, "Killed ends as well")
 			}
-			s := newServer(t, classComposition)
-			s.password = "it's \"no\" `$HOME`; -- # %s\\"
-			s.spec["password"] = s.password
-			s.create(t)
+			s := framework.NewServer(t, framework.ClassComposition)
+			s.Password = "it's \"no\" `$HOME`; -- # %s\\"
+			s.Spec["password"] = s.Password
+			s.Create(t)
 			for _, after := range kills {
-				s.killFirstStart(t, after)
+				killFirstStart(t, s, after)
 			}
-			if got := s.firstAnswer(t, "SHOW DATABASES LIKE 'otus-database'"); got != s.database+"\n" {
+			if got := s.Client().FirstAnswer(t, "SHOW DATABASES LIKE 'otus-database'"); got != s.Database+"\n" {
 				t.Errorf("want the database, got %q", got)
 			}
-			s.onlyPassword(t)
+			opensByPasswordOnly(t, s)
 		})
 	}
 }
 
 // killFirstStart of the server: its pod with all that runs in it, a while after the container that makes the database
 // began.
-func (s *server) killFirstStart(t *testing.T, after time.Duration) {
+func killFirstStart(t *testing.T, s *framework.Server, after time.Duration) {
 	t.Helper()
-	p := s.pods(t, "server", func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil && beganToInitialize(p) })
+	p := s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil && beganToInitialize(p) })
 	time.Sleep(after)
-	if err := client.IgnoreNotFound(suite.kube.Delete(t.Context(), p, client.GracePeriodSeconds(0))); err != nil {
+	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(t.Context(), p, client.GracePeriodSeconds(0))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -59,16 +61,16 @@ func beganToInitialize(p *corev1.Pod) bool {
 	})
 }
 
-// onlyPassword opens the server: not none, over TCP or from the socket in its own container.
-func (s *server) onlyPassword(t *testing.T) {
+// opensByPasswordOnly: not without one, over TCP or from the socket in its own container.
+func opensByPasswordOnly(t *testing.T, s *framework.Server) {
 	t.Helper()
-	eventually(t, "an answer", func(ctx context.Context) error {
-		out, err := s.query(ctx, "", "SELECT 1")
+	framework.Eventually(t, "an answer", func(ctx context.Context) error {
+		out, err := s.Client().Query(ctx, "", "SELECT 1")
 		return refused(out, err)
 	})
-	p := s.mustServerPod(t)
-	eventually(t, "an answer on the socket", func(ctx context.Context) error {
-		out, err := in(ctx, s.namespace, p.Name, "", "mysql", "--no-defaults", "--user=root", "--socket=/var/run/mysqld/mysqld.sock", "--execute=SELECT 1")
+	p := s.Pods().MustFindServer(t)
+	framework.Eventually(t, "an answer on the socket", func(ctx context.Context) error {
+		out, err := framework.Exec(ctx, s.Namespace, p.Name, "", "mysql", "--no-defaults", "--user=root", "--socket=/var/run/mysqld/mysqld.sock", "--execute=SELECT 1")
 		return refused(out, err)
 	})
 }

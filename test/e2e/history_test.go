@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // A moment is one change of an object, at the API server's own count of all changes.
@@ -30,19 +32,19 @@ type history struct {
 	faults  []string
 }
 
-func (s *server) startHistory(t *testing.T) *history {
+func startHistory(t *testing.T, s *framework.Server) *history {
 	t.Helper()
-	c, err := client.NewWithWatch(suite.config, client.Options{})
+	c, err := client.NewWithWatch(framework.Suite.Config, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	h := &history{stop: stop}
 	for kind, mine := range map[string]func(*unstructured.Unstructured) bool{
-		"otus.homework/v1/MySQLBackup": s.isOf,
-		"batch/v1/Job":                 func(o *unstructured.Unstructured) bool { return o.GetNamespace() == s.namespace },
+		"otus.homework/v1/MySQLBackup": s.Backups().Has,
+		"batch/v1/Job":                 func(o *unstructured.Unstructured) bool { return o.GetNamespace() == s.Namespace },
 	} {
-		w, err := c.Watch(ctx, listOf(kind))
+		w, err := c.Watch(ctx, framework.NewList(kind))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // A mob is a namespace of instances whose servers mean harm. None has a pod of its own: Crossplane leaves the instances as
@@ -41,44 +43,44 @@ const (
 // often, by two workers at most.
 func TestHostileServers(t *testing.T) {
 	t.Parallel()
-	alone := newServer(t, classComposition)
-	aloneTimes := alone.timed(t)
+	alone := framework.NewServer(t, framework.ClassComposition)
+	aloneTimes := timeCreation(t, alone)
 	m := newMob(t)
-	beside := newServer(t, classComposition)
-	besideTimes := beside.timed(t)
+	beside := framework.NewServer(t, framework.ClassComposition)
+	besideTimes := timeCreation(t, beside)
 	started := time.Now()
-	beside.delete(t)
-	beside.proven(t, 1)
+	beside.Delete(t)
+	beside.Backups().AreProven(t, 1)
 	t.Logf("alone: %s; beside hostile servers: %s, deleted after %.1f s", aloneTimes, besideTimes, time.Since(started).Seconds())
 	m.asked(t)
 	m.heard(t)
 }
 
-// timed creation and change of the password of a claim.
-func (s *server) timed(t *testing.T) string {
+// timeCreation of a claim, and the change of its password.
+func timeCreation(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	start := time.Now()
-	s.create(t)
-	s.version(t)
-	s.connects(t, s.password)
+	s.Create(t)
+	s.Client().SeesVersion(t)
+	s.Client().Connects(t, s.Password)
 	created := time.Since(start)
 	start = time.Now()
-	s.set(t, map[string]any{"password": "changed"})
-	s.connects(t, "changed")
+	s.Set(t, map[string]any{"password": "changed"})
+	s.Client().Connects(t, "changed")
 	return fmt.Sprintf("created after %.1f s, changed after %.1f s", created.Seconds(), time.Since(start).Seconds())
 }
 
 // newMob whose servers are asked from now on.
 func newMob(t *testing.T) *mob {
 	t.Helper()
-	m := &mob{namespace: namespace(t)}
-	p := toolboxPod(m.namespace, hostilePod, "")
+	m := &mob{namespace: framework.NewNamespace(t)}
+	p := framework.ToolboxPod(m.namespace, hostilePod, "")
 	p.Labels = map[string]string{"app": hostilePod}
-	startPod(t, p)
+	framework.StartPod(t, p)
 	ports := m.play(t)
 	m.started = time.Now()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "wanted"}, StringData: map[string]string{"password": hostilePassword}}
-	if err := suite.kube.Create(t.Context(), secret); err != nil {
+	if err := framework.Suite.Kube.Create(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
 	for trick, port := range ports {
@@ -93,7 +95,7 @@ func (m *mob) play(t *testing.T) map[string]int {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "hostile")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./test/hostile")
-	build.Dir, build.Env = repository(), append(os.Environ(), "CGO_ENABLED=0")
+	build.Dir, build.Env = framework.Repository(), append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -102,11 +104,11 @@ func (m *mob) play(t *testing.T) map[string]int {
 		t.Fatal(err)
 	}
 	defer f.Close() //nolint:errcheck // It was only read.
-	if err := stream(t.Context(), m.namespace, hostilePod, f, &strings.Builder{}, "sh", "-c", "cat >/tmp/hostile && chmod 755 /tmp/hostile && (/tmp/hostile </dev/null >/tmp/log 2>&1 &)"); err != nil {
+	if err := framework.ExecStream(t.Context(), m.namespace, hostilePod, f, &strings.Builder{}, "sh", "-c", "cat >/tmp/hostile && chmod 755 /tmp/hostile && (/tmp/hostile </dev/null >/tmp/log 2>&1 &)"); err != nil {
 		t.Fatal(err)
 	}
 	ports := map[string]int{}
-	eventually(t, "the tricks", func(ctx context.Context) error {
+	framework.Eventually(t, "the tricks", func(ctx context.Context) error {
 		for _, line := range m.log(ctx) {
 			name, port := "", 0
 			if _, err := fmt.Sscanf(line, "port %d %s", &port, &name); err == nil {
@@ -123,7 +125,7 @@ func (m *mob) play(t *testing.T) map[string]int {
 
 // log of the pod, in lines.
 func (m *mob) log(ctx context.Context) []string {
-	out, err := in(ctx, m.namespace, hostilePod, "", "cat", "/tmp/log")
+	out, err := framework.Exec(ctx, m.namespace, hostilePod, "", "cat", "/tmp/log")
 	if err != nil {
 		return nil
 	}
@@ -134,14 +136,14 @@ func (m *mob) log(ctx context.Context) []string {
 func (m *mob) join(t *testing.T, trick string, port int) {
 	t.Helper()
 	paused := map[string]string{"crossplane.io/paused": "true"}
-	xr := object("zalando.org/v1", "XDatabase", "", "")
+	xr := framework.NewObject("zalando.org/v1", "XDatabase", "", "")
 	xr.SetGenerateName("e2e-hostile-")
 	xr.SetAnnotations(paused)
 	xr.SetLabels(map[string]string{"crossplane.io/claim-namespace": m.namespace, "crossplane.io/claim-name": trick})
 	spec := map[string]any{"type": "mysql", "passwordSecretRef": map[string]any{"name": "wanted", "key": "password"}}
 	xr.Object["spec"] = with(spec, "claimRef", map[string]any{"apiVersion": "zalando.org/v1", "kind": "Database", "namespace": m.namespace, "name": trick})
 	m.make(t, xr)
-	claim := object("zalando.org/v1", "Database", m.namespace, trick)
+	claim := framework.NewObject("zalando.org/v1", "Database", m.namespace, trick)
 	claim.SetAnnotations(paused)
 	claim.Object["spec"] = with(spec, "resourceRef", map[string]any{"apiVersion": "zalando.org/v1", "kind": "XDatabase", "name": xr.GetName()})
 	m.make(t, claim)
@@ -155,7 +157,7 @@ func (m *mob) join(t *testing.T, trick string, port int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := suite.kube.Status().Patch(t.Context(), xr, client.RawPatch(types.MergePatchType, raw)); err != nil {
+	if err := framework.Suite.Kube.Status().Patch(t.Context(), xr, client.RawPatch(types.MergePatchType, raw)); err != nil {
 		t.Fatal(err)
 	}
 	m.xrs = append(m.xrs, xr)
@@ -170,11 +172,11 @@ func with(spec map[string]any, key string, value any) map[string]any {
 // make an object that goes with the test.
 func (m *mob) make(t *testing.T, o client.Object) {
 	t.Helper()
-	if err := suite.kube.Create(t.Context(), o); err != nil {
+	if err := framework.Suite.Kube.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := client.IgnoreNotFound(suite.kube.Delete(context.WithoutCancel(t.Context()), o)); err != nil {
+		if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(context.WithoutCancel(t.Context()), o)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -184,7 +186,7 @@ func (m *mob) make(t *testing.T, o client.Object) {
 func (m *mob) asked(t *testing.T) {
 	t.Helper()
 	clients, most := map[string]int{}, 0
-	eventually(t, "that every server was asked", func(ctx context.Context) error {
+	framework.Eventually(t, "that every server was asked", func(ctx context.Context) error {
 		clear(clients)
 		for _, line := range m.log(ctx) {
 			name, open := "", 0
@@ -229,8 +231,8 @@ func allowed(trick string, past time.Duration) int {
 func (m *mob) heard(t *testing.T) {
 	t.Helper()
 	for _, xr := range m.xrs {
-		eventually(t, "a status", func(ctx context.Context) error {
-			if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(xr), xr); err != nil {
+		framework.Eventually(t, "a status", func(ctx context.Context) error {
+			if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(xr), xr); err != nil {
 				return err
 			}
 			credentials, _, _ := unstructured.NestedStringMap(xr.Object, "status", "credentials")
@@ -242,13 +244,13 @@ func (m *mob) heard(t *testing.T) {
 		})
 	}
 	list := &corev1.EventList{}
-	if err := suite.kube.List(t.Context(), list, client.InNamespace(m.namespace)); err != nil {
+	if err := framework.Suite.Kube.List(t.Context(), list, client.InNamespace(m.namespace)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range list.Items {
 		m.clean(t, list.Items[i].Message)
 	}
-	log, err := kubectl(t.Context(), "logs", "--namespace", keeper, "deployment/crossplane-mysql", "--tail", "2000")
+	log, err := framework.Kubectl(t.Context(), "logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql", "--tail", "2000")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // keep is how many proven backups are kept where the claim does not say.
@@ -22,32 +24,32 @@ const skipBackup = "otus.homework/skip-backup"
 // are newer ones enough.
 func TestFiveLives(t *testing.T) {
 	t.Parallel()
-	repeats(t, "the model removes none too early, and TestRecordDeletedWithItsArchive has a Job that removes one")
-	s := newServer(t, classComposition)
-	h := s.startHistory(t)
-	s.create(t)
-	s.version(t)
-	s.session(t)
+	framework.Repeats(t, "the model removes none too early, and TestRecordDeletedWithItsArchive has a Job that removes one")
+	s := framework.NewServer(t, framework.ClassComposition)
+	h := startHistory(t, s)
+	s.Create(t)
+	s.Client().SeesVersion(t)
+	s.Client().TypeSession(t)
 	var names []string
 	for life := 1; life <= 5; life++ {
-		s.mustQuery(t, fmt.Sprintf("INSERT INTO test (name) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT 'life %d' FROM n", life))
-		before := s.mustQuery(t, rows)
-		s.delete(t)
-		s.proven(t, min(life, keep))
-		names = append(names, s.newest(t, names))
-		s.create(t)
-		if got := s.firstAnswer(t, rows); got != before {
+		s.Client().MustQuery(t, fmt.Sprintf("INSERT INTO test (name) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT 'life %d' FROM n", life))
+		before := s.Client().MustQuery(t, framework.Rows)
+		s.Delete(t)
+		s.Backups().AreProven(t, min(life, keep))
+		names = append(names, newestBackup(t, s, names))
+		s.Create(t)
+		if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 			t.Fatalf("life %d: want %d rows, got %d:\n%s", life, strings.Count(before, "\n"), strings.Count(got, "\n"), cmp.Diff(before, got))
 		}
 	}
 	neverTooFew(t, h.end(t))
-	s.archives(t, names[len(names)-keep:])
+	s.Backups().HaveArchives(t, names[len(names)-keep:])
 }
 
-// newest backup: the one that is not known yet.
-func (s *server) newest(t *testing.T, known []string) string {
+// newestBackup is the one that is not known yet.
+func newestBackup(t *testing.T, s *framework.Server, known []string) string {
 	t.Helper()
-	records, err := s.records(t.Context())
+	records, err := s.Backups().List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,7 @@ func neverTooFew(t *testing.T, moments []moment) {
 		case kind == "MySQLBackup":
 			phase, _, _ := unstructured.NestedString(m.object.Object, "status", "phase")
 			delete(proven, name)
-			if phase == phaseProven && m.change != watch.Deleted {
+			if phase == framework.PhaseProven && m.change != watch.Deleted {
 				proven[name] = true
 			}
 		case m.change == watch.Added && strings.HasPrefix(name, "prune-"):
@@ -91,48 +93,33 @@ func neverTooFew(t *testing.T, moments []moment) {
 	}
 }
 
-// archives of these backups are on the backups' volume, and no others.
-func (s *server) archives(t *testing.T, want []string) {
-	t.Helper()
-	pod(t, s.namespace, "archives", s.backupPVC())
-	out, err := in(t.Context(), s.namespace, "archives", "", "ls", "/data")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := slices.DeleteFunc(strings.Fields(out), func(name string) bool { return name == "lost+found" })
-	slices.Sort(want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the archives are not those of the backups (-want, +got):\n%s", diff)
-	}
-}
-
 // TestNamesakesAreApart has one claim beside one of another name, and a third of the first one's name in another
 // namespace. All go and come back at the same time.
 func TestNamesakesAreApart(t *testing.T) {
 	t.Parallel()
-	repeats(t, "the servers of the matrix are namesakes, and neighbours of all others")
-	one := newServer(t, classComposition)
-	all := map[string]*server{"one": one, "neighbour": one.neighbour(t, "another"), "namesake": newServer(t, classComposition)}
+	framework.Repeats(t, "the servers of the matrix are namesakes, and neighbours of all others")
+	one := framework.NewServer(t, framework.ClassComposition)
+	all := map[string]*framework.Server{"one": one, "neighbour": one.Neighbour(t, "another"), "namesake": framework.NewServer(t, framework.ClassComposition)}
 	for _, s := range all {
-		s.create(t)
+		s.Create(t)
 	}
 	for who, s := range all {
-		s.version(t)
-		s.mustQuery(t, fmt.Sprintf("CREATE TABLE mine (who VARCHAR(20)); INSERT INTO mine VALUES ('%s')", who))
+		s.Client().SeesVersion(t)
+		s.Client().MustQuery(t, fmt.Sprintf("CREATE TABLE mine (who VARCHAR(20)); INSERT INTO mine VALUES ('%s')", who))
 	}
 	for _, s := range all {
-		s.startDelete(t)
+		s.StartDelete(t)
 	}
 	for _, s := range all {
-		s.gone(t)
-		s.proven(t, 1)
-		s.nothingLeft(t)
+		s.Gone(t)
+		s.Backups().AreProven(t, 1)
+		leavesNothing(t, s)
 	}
 	for _, s := range all {
-		s.create(t)
+		s.Create(t)
 	}
 	for who, s := range all {
-		if got := s.firstAnswer(t, "SELECT who FROM mine"); got != who+"\n" {
+		if got := s.Client().FirstAnswer(t, "SELECT who FROM mine"); got != who+"\n" {
 			t.Errorf("want the rows of %s, got %q", who, got)
 		}
 	}
@@ -141,60 +128,52 @@ func TestNamesakesAreApart(t *testing.T) {
 // TestDiscard takes no backup, and nothing of it comes back.
 func TestDiscard(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, classComposition)
-	s.create(t)
-	s.version(t)
-	s.session(t)
-	s.set(t, map[string]any{"deletionPolicy": "Discard"})
-	s.delete(t)
-	s.proven(t, 0)
-	s.nothingLeft(t)
-	s.startsEmpty(t)
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Create(t)
+	s.Client().SeesVersion(t)
+	s.Client().TypeSession(t)
+	s.Set(t, map[string]any{"deletionPolicy": "Discard"})
+	s.Delete(t)
+	s.Backups().AreProven(t, 0)
+	leavesNothing(t, s)
+	startsEmpty(t, s)
 }
 
 // TestSkippedBackup has an annotation that counts for the very life that it names, and for no other: what the next one
 // starts from is the newest backup there is.
 func TestSkippedBackup(t *testing.T) {
 	t.Parallel()
-	repeats(t, "TestDiscard goes without a backup, and TestNext has whose annotation counts")
-	s := newServer(t, classComposition)
-	before := s.begin(t)
-	s.annotate(t, skipBackup, string(s.claim.GetUID())) // The claim's UID is not its composite's.
-	s.delete(t)
-	s.proven(t, 1)
-	s.create(t)
-	if got := s.firstAnswer(t, rows); got != before {
+	framework.Repeats(t, "TestDiscard goes without a backup, and TestNext has whose annotation counts")
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	s.Annotate(t, skipBackup, string(s.Claim.GetUID())) // The claim's UID is not its composite's.
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	s.Create(t)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row, got %q", got)
 	}
-	s.mustQuery(t, "INSERT INTO test (name) VALUES ('not wanted')")
-	s.annotate(t, skipBackup, s.compositeUID(t))
-	s.delete(t)
-	s.proven(t, 1)
-	s.nothingLeft(t)
-	s.create(t)
-	if got := s.firstAnswer(t, rows); got != before {
+	s.Client().MustQuery(t, "INSERT INTO test (name) VALUES ('not wanted')")
+	s.Annotate(t, skipBackup, compositeUID(t, s))
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	leavesNothing(t, s)
+	s.Create(t)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want the rows of the backup, got %q", got)
 	}
 }
 
-func (s *server) annotate(t *testing.T, key, value string) {
-	t.Helper()
-	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value))
-	if err := suite.kube.Patch(t.Context(), s.claim.DeepCopy(), patch); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // compositeUID is the life's.
-func (s *server) compositeUID(t *testing.T) string {
+func compositeUID(t *testing.T, s *framework.Server) string {
 	t.Helper()
-	claim := s.claim.DeepCopy()
-	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+	claim := s.Claim.DeepCopy()
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
 		t.Fatal(err)
 	}
 	name, _, _ := unstructured.NestedString(claim.Object, "spec", "resourceRef", "name")
-	xr := object("otus.homework/v1", "XMySQL", "", name)
-	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(xr), xr); err != nil {
+	xr := framework.NewObject("otus.homework/v1", "XMySQL", "", name)
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(xr), xr); err != nil {
 		t.Fatal(err)
 	}
 	return string(xr.GetUID())

@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // TestControllerOutside runs the controller as a developer does, against the current context, and nothing in the cluster.
@@ -24,24 +26,24 @@ func TestControllerOutside(t *testing.T) {
 	controllers(t, 0)
 	t.Cleanup(func() { controllers(t, 1) })
 	startController(t)
-	s := newServer(t, classComposition)
-	before := s.begin(t)
-	s.set(t, map[string]any{"password": oddPasswords[0]})
-	s.connects(t, oddPasswords[0])
-	s.delete(t)
-	s.proven(t, 1)
-	s.spec["password"] = oddPasswords[0]
-	s.create(t)
-	if got := s.firstAnswer(t, rows); got != before {
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	s.Set(t, map[string]any{"password": oddPasswords[0]})
+	s.Client().Connects(t, oddPasswords[0])
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	s.Spec["password"] = oddPasswords[0]
+	s.Create(t)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
-	s.connects(t, oddPasswords[0])
+	s.Client().Connects(t, oddPasswords[0])
 }
 
 // controllers that run in the cluster.
 func controllers(t *testing.T, want int32) {
 	t.Helper()
-	scale(t, keeper, "crossplane-mysql", want)
+	scale(t, framework.SystemNamespace, "crossplane-mysql", want)
 }
 
 // scale a Deployment.
@@ -53,14 +55,14 @@ func scale(t *testing.T, namespace, name string, want int32) {
 // rollOut a change of a Deployment, and wait until it is so and no other pod of it is there. It also serves cleanups.
 func rollOut(t *testing.T, namespace, name, change string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), framework.Patience)
 	defer cancel()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	if err := suite.kube.Patch(ctx, d, client.RawPatch(types.StrategicMergePatchType, []byte(change))); err != nil {
+	if err := framework.Suite.Kube.Patch(ctx, d, client.RawPatch(types.StrategicMergePatchType, []byte(change))); err != nil {
 		t.Fatal(err)
 	}
-	err := poll(ctx, func() error {
-		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
+	err := framework.Poll(ctx, func() error {
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
 			return err
 		}
 		want, s := *d.Spec.Replicas, d.Status
@@ -68,7 +70,7 @@ func rollOut(t *testing.T, namespace, name, change string) {
 			return fmt.Errorf("want %d pods of %s, there are %d, %d of them as wanted, and %d ready", want, name, s.Replicas, s.UpdatedReplicas, s.ReadyReplicas)
 		}
 		var pods corev1.PodList
-		err := suite.kube.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels(d.Spec.Selector.MatchLabels))
+		err := framework.Suite.Kube.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels(d.Spec.Selector.MatchLabels))
 		if err == nil && len(pods.Items) != int(want) {
 			err = fmt.Errorf("want %d pods of %s, %d are there", want, name, len(pods.Items))
 		}
@@ -84,8 +86,8 @@ func startController(t *testing.T) {
 	t.Helper()
 	var log bytes.Buffer
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "go", "run", "./controller", "start")
-	cmd.Dir = repository()
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+suite.kubeconfig, "CGO_ENABLED=0")
+	cmd.Dir = framework.Repository()
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "CGO_ENABLED=0")
 	cmd.Stdout, cmd.Stderr = &log, &log
 	// An interrupt of the terminal reaches both go and what it runs.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -10,11 +10,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // A cell of the matrix is a server that is deleted in one way, while one thing goes wrong.
 type cell struct {
-	*server
+	*framework.Server
 
 	way   *way
 	fault *fault
@@ -131,7 +133,7 @@ var onlyInWhole = map[*fault]string{
 // run from the first start to the end of the second life. Whatever fails is looked at before it is cleaned up.
 func (c *cell) run(t *testing.T, folder string) {
 	t.Helper()
-	c.server = newServer(t, c.composition(t))
+	c.Server = framework.NewServer(t, c.composition(t))
 	t.Cleanup(func() {
 		if t.Failed() && folder != "" {
 			c.log(t, filepath.Join(folder, logName(c.title())))
@@ -175,19 +177,19 @@ func (c *cell) later(t *testing.T, undo func(*testing.T)) {
 // start the server, and a client that writes row after row.
 func (c *cell) start(t *testing.T) {
 	t.Helper()
-	c.create(t)
+	c.Create(t)
 	c.step(t, c.fault.everywhere, c.fault.starting)
-	c.version(t)
-	c.session(t)
-	c.before = c.mustQuery(t, rows)
-	c.mustQuery(t, "CREATE TABLE written (session INT, n INT, PRIMARY KEY (session, n))")
-	xr, err := c.xr(t.Context())
+	c.Client().SeesVersion(t)
+	c.Client().TypeSession(t)
+	c.before = c.Client().MustQuery(t, framework.Rows)
+	c.Client().MustQuery(t, "CREATE TABLE written (session INT, n INT, PRIMARY KEY (session, n))")
+	xr, err := c.XR(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.life, c.node = string(xr.GetUID()), c.mustServerPod(t).Spec.NodeName
-	c.writer = c.startWriter(t, 20*time.Millisecond)
-	eventually(t, "the writer", func(context.Context) error { return c.writer.wrote(10) })
+	c.life, c.node = string(xr.GetUID()), c.Pods().MustFindServer(t).Spec.NodeName
+	c.writer = startWriter(t, c.Server, 20*time.Millisecond)
+	framework.Eventually(t, "the writer", func(context.Context) error { return c.writer.wrote(10) })
 }
 
 // composition of the cell: hostPath in every other one.
@@ -200,11 +202,11 @@ func (c *cell) composition(t *testing.T) string {
 	}
 	switch {
 	case onHost:
-		return hostPathComposition(t, input)
+		return framework.HostPathComposition(t, input)
 	case len(input) > 0:
-		return copyOfComposition(t, classComposition, input)
+		return framework.CopyOfComposition(t, framework.ClassComposition, input)
 	}
-	return classComposition
+	return framework.ClassComposition
 }
 
 // number of the cell.
@@ -227,10 +229,10 @@ func (c *cell) number() int {
 func (c *cell) everyRow(t *testing.T) {
 	t.Helper()
 	sessions := c.writer.end()
-	if got := c.firstAnswer(t, rows); got != c.before {
+	if got := c.Client().FirstAnswer(t, framework.Rows); got != c.before {
 		t.Errorf("want every row\n%s\ngot\n%s", c.before, got)
 	}
-	c.hasAcknowledged(t, sessions)
+	hasAcknowledgedRows(t, c.Server, sessions)
 }
 
 // end the second life, and see what is left.
@@ -240,15 +242,15 @@ func (c *cell) end(t *testing.T) {
 	if c.way.heals {
 		want = 0
 	}
-	c.proven(t, want)
-	c.discard(t)
-	c.nothingLeft(t)
-	c.nothingRescued(t)
+	c.Backups().AreProven(t, want)
+	c.Discard(t)
+	leavesNothing(t, c.Server)
+	leavesNothingRescued(t, c.Server)
 }
 
 // lifesRecord is that of the life that was deleted.
 func (c *cell) lifesRecord(ctx context.Context) (*unstructured.Unstructured, error) {
-	records, err := c.records(ctx)
+	records, err := c.Backups().List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -263,12 +265,12 @@ func (c *cell) lifesRecord(ctx context.Context) (*unstructured.Unstructured, err
 // proof of the life that was deleted.
 func (c *cell) proof(t *testing.T) {
 	t.Helper()
-	eventually(t, "the proof", func(ctx context.Context) error {
+	framework.Eventually(t, "the proof", func(ctx context.Context) error {
 		r, err := c.lifesRecord(ctx)
 		if err != nil {
 			return err
 		}
-		return provenRecord(r)
+		return framework.IsProven(r)
 	})
 }
 
@@ -277,7 +279,7 @@ func (c *cell) log(t *testing.T, file string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
-	if err := os.WriteFile(file, []byte(c.look(ctx)), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(c.Look(ctx)), 0o644); err != nil {
 		t.Error(err)
 	}
 }

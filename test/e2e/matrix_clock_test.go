@@ -24,6 +24,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // fast is how much the controller's clock is ahead.
@@ -42,14 +44,14 @@ func setsClock(t *testing.T, c *cell) {
 	}
 	c.host.load(t, image)
 	installed := &appsv1.Deployment{}
-	if err := suite.kube.Get(t.Context(), client.ObjectKey{Namespace: keeper, Name: "crossplane-mysql"}, installed); err != nil {
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: framework.SystemNamespace, Name: "crossplane-mysql"}, installed); err != nil {
 		t.Fatal(err)
 	}
 	c.later(t, func(t *testing.T) { t.Helper(); runsController(t, installed.Spec.Template.Spec.Containers[0].Image) })
 	runsController(t, fastController)
-	eventually(t, "a clock that is fast", func(ctx context.Context) error {
+	framework.Eventually(t, "a clock that is fast", func(ctx context.Context) error {
 		var lease coordinationv1.Lease
-		if err := suite.kube.Get(ctx, client.ObjectKey{Namespace: keeper, Name: "controller.otus.homework"}, &lease); err != nil {
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: framework.SystemNamespace, Name: "controller.otus.homework"}, &lease); err != nil {
 			return err
 		}
 		if at := lease.Spec.RenewTime; at == nil || time.Until(at.Time) < fast/2 {
@@ -63,7 +65,7 @@ func setsClock(t *testing.T, c *cell) {
 func deletionsAreOver(t *testing.T, c *cell) {
 	t.Helper()
 	for _, m := range c.meeting.all() {
-		eventually(t, "the deletion of "+m.title(), func(ctx context.Context) error {
+		framework.Eventually(t, "the deletion of "+m.title(), func(ctx context.Context) error {
 			if step := m.progress(ctx); step != isOver {
 				return fmt.Errorf("it is at %s", step)
 			}
@@ -74,7 +76,7 @@ func deletionsAreOver(t *testing.T, c *cell) {
 
 func runsController(t *testing.T, image string) {
 	t.Helper()
-	rollOut(t, keeper, "crossplane-mysql", fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"controller","image":%q}]}}}}`, image))
+	rollOut(t, framework.SystemNamespace, "crossplane-mysql", fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"controller","image":%q}]}}}}`, image))
 }
 
 // controllerWithFastClock is the file of an image that has nothing but such a controller. Go's own packages are compiled
@@ -86,7 +88,7 @@ func controllerWithFastClock(ctx context.Context, dir string) (string, error) {
 	}
 	binary := filepath.Join(dir, "controller")
 	build := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", binary, "./controller")
-	build.Dir = repository()
+	build.Dir = framework.Repository()
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot build a controller whose clock is fast: %w: %s", err, out)
@@ -106,7 +108,7 @@ func controllerWithFastClock(ctx context.Context, dir string) (string, error) {
 // fastClock replaces a file of Go's own package time, as `go help build` says of -overlay.
 func fastClock(ctx context.Context, dir string) (string, error) {
 	root := exec.CommandContext(ctx, "go", "env", "GOROOT")
-	root.Dir = repository()
+	root.Dir = framework.Repository()
 	out, err := root.Output()
 	if err != nil {
 		return "", fmt.Errorf("cannot find Go's own sources: %w", err)
@@ -171,7 +173,7 @@ func imageOf(binary string) (v1.Image, error) {
 func (h *host) load(t *testing.T, file string) {
 	t.Helper()
 	var nodes corev1.NodeList
-	if err := suite.kube.List(t.Context(), &nodes); err != nil {
+	if err := framework.Suite.Kube.List(t.Context(), &nodes); err != nil {
 		t.Fatal(err)
 	}
 	for i := range nodes.Items {

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // A fault goes wrong while a server is deleted.
@@ -70,7 +72,7 @@ func killsController(t *testing.T, c *cell) {
 		if _, err := c.host.try(ctx, `pkill -KILL -f '^/controller start' || true`); err != nil {
 			return err
 		}
-		if err := deletePods(ctx, keeper, client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil {
+		if err := deletePods(ctx, framework.SystemNamespace, client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil {
 			return err // A container that is killed again and again is not started again at once.
 		}
 		return nil
@@ -85,7 +87,7 @@ func killsController(t *testing.T, c *cell) {
 func (c *cell) atEachStep(t *testing.T, do func(context.Context) error) int {
 	t.Helper()
 	seen := map[string]bool{}
-	eventually(t, "the deletion", func(ctx context.Context) error {
+	framework.Eventually(t, "the deletion", func(ctx context.Context) error {
 		step := c.progress(ctx)
 		if step == isOver {
 			return nil
@@ -108,26 +110,26 @@ const isOver = "over"
 func (c *cell) progress(ctx context.Context) string {
 	step := ""
 	if c.way.heals {
-		pvc := object("v1", "PersistentVolumeClaim", c.namespace, c.name+"-pvc")
-		err := suite.kube.Get(ctx, client.ObjectKeyFromObject(pvc), pvc)
-		if err == nil && pvc.GetUID() != c.handle && condition(ctx, c.claim.DeepCopy(), "Ready") == nil {
+		pvc := framework.NewObject("v1", "PersistentVolumeClaim", c.Namespace, c.Name+"-pvc")
+		err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(pvc), pvc)
+		if err == nil && pvc.GetUID() != c.handle && framework.HasCondition(ctx, c.Claim.DeepCopy(), "Ready") == nil {
 			return isOver
 		}
 		step = strconv.FormatBool(err == nil && pvc.GetUID() == c.handle)
 	} else if r, err := c.lifesRecord(ctx); err == nil {
 		phase, _, _ := unstructured.NestedString(r.Object, "status", "phase")
 		xr, err := c.xrOfLife(ctx)
-		if phase == phaseProven && err == nil && xr == nil {
+		if phase == framework.PhaseProven && err == nil && xr == nil {
 			return isOver
 		}
 		step = phase
 	}
-	return digits.ReplaceAllString(step+" "+c.message(ctx), "")
+	return digits.ReplaceAllString(step+" "+c.Message(ctx), "")
 }
 
 // xrOfLife that is deleted; nil where it is gone.
 func (c *cell) xrOfLife(ctx context.Context) (*unstructured.Unstructured, error) {
-	all, err := c.listed(ctx, "otus.homework/v1/XMySQL", "")
+	all, err := listOwned(ctx, c.Server, "otus.homework/v1/XMySQL", "")
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +142,7 @@ func (c *cell) xrOfLife(ctx context.Context) (*unstructured.Unstructured, error)
 }
 
 func deletePods(ctx context.Context, namespace string, labels client.MatchingLabels) error {
-	return suite.kube.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), labels, client.GracePeriodSeconds(0))
+	return framework.Suite.Kube.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), labels, client.GracePeriodSeconds(0))
 }
 
 func aMinute(*testing.T, *cell) { time.Sleep(time.Minute) }
@@ -161,29 +163,29 @@ func (c *cell) ofBackup() client.ListOption {
 
 func deletesJobsPod(t *testing.T, c *cell) {
 	t.Helper()
-	eventually(t, "the backup Job's pod", func(ctx context.Context) error {
+	framework.Eventually(t, "the backup Job's pod", func(ctx context.Context) error {
 		var pods corev1.PodList
-		if err := suite.kube.List(ctx, &pods, c.ofBackup()); err != nil {
+		if err := framework.Suite.Kube.List(ctx, &pods, c.ofBackup()); err != nil {
 			return err
 		}
 		if len(pods.Items) == 0 {
-			return fmt.Errorf("there is none: %s", c.message(ctx))
+			return fmt.Errorf("there is none: %s", c.Message(ctx))
 		}
-		return client.IgnoreNotFound(suite.kube.Delete(ctx, &pods.Items[0], client.GracePeriodSeconds(0)))
+		return client.IgnoreNotFound(framework.Suite.Kube.Delete(ctx, &pods.Items[0], client.GracePeriodSeconds(0)))
 	})
 }
 
 func deletesJob(t *testing.T, c *cell) {
 	t.Helper()
-	eventually(t, "the backup Job", func(ctx context.Context) error {
-		jobs := listOf("batch/v1/Job")
-		if err := suite.kube.List(ctx, jobs, c.ofBackup()); err != nil {
+	framework.Eventually(t, "the backup Job", func(ctx context.Context) error {
+		jobs := framework.NewList("batch/v1/Job")
+		if err := framework.Suite.Kube.List(ctx, jobs, c.ofBackup()); err != nil {
 			return err
 		}
 		if len(jobs.Items) == 0 {
-			return fmt.Errorf("there is none: %s", c.message(ctx))
+			return fmt.Errorf("there is none: %s", c.Message(ctx))
 		}
-		return client.IgnoreNotFound(suite.kube.Delete(ctx, &jobs.Items[0], propagation("Background")))
+		return client.IgnoreNotFound(framework.Suite.Kube.Delete(ctx, &jobs.Items[0], propagation("Background")))
 	})
 }
 
@@ -198,8 +200,8 @@ func stopsKubelet(t *testing.T, c *cell) {
 
 func crashLoops(t *testing.T, c *cell) {
 	t.Helper()
-	c.set(t, map[string]any{"config": map[string]any{"no_such_setting": "1"}})
-	c.pods(t, "server", func(p *corev1.Pod) bool { return waits(p, "CrashLoopBackOff") })
+	c.Set(t, map[string]any{"config": map[string]any{"no_such_setting": "1"}})
+	c.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return waits(p, "CrashLoopBackOff") })
 }
 
 // mendsConfig where the claim goes on.
@@ -214,7 +216,7 @@ func (c *cell) amend(t *testing.T, patch string) {
 	if !c.way.heals && c.way != byXR && c.way != byXRForeground && c.way != byXROrphan {
 		return
 	}
-	if err := suite.kube.Patch(t.Context(), c.claim.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	if err := framework.Suite.Kube.Patch(t.Context(), c.Claim.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -222,7 +224,7 @@ func (c *cell) amend(t *testing.T, patch string) {
 // hangs as on a disk that does not answer.
 func hangs(t *testing.T, c *cell) {
 	t.Helper()
-	uid := strings.ReplaceAll(string(c.mustServerPod(t).UID), "-", "[-_]") // Names of cgroups have either.
+	uid := strings.ReplaceAll(string(c.Pods().MustFindServer(t).UID), "-", "[-_]") // Names of cgroups have either.
 	out := c.host.run(t, fmt.Sprintf(`for d in $(grep -ls '%s' /proc/[0-9]*/cgroup | cut -d/ -f3); do test "$(cat /proc/$d/comm)" != mysqld || echo $d; done`, uid))
 	servers := strings.Fields(out)
 	if len(servers) != 1 {
@@ -234,8 +236,8 @@ func hangs(t *testing.T, c *cell) {
 
 func killsServer(t *testing.T, c *cell) {
 	t.Helper()
-	eventually(t, "the server's end", func(ctx context.Context) error {
-		pods, err := c.podsOf(ctx, "server")
+	framework.Eventually(t, "the server's end", func(ctx context.Context) error {
+		pods, err := c.Pods().Of(ctx, "server")
 		for i := range pods {
 			if pods[i].DeletionTimestamp == nil {
 				return errors.New("nobody ends it")
@@ -251,8 +253,8 @@ const behindOurBack = "behind our back"
 
 func changesPassword(t *testing.T, c *cell) {
 	t.Helper()
-	c.mustQuery(t, "ALTER USER root@'%' IDENTIFIED BY '"+behindOurBack+"'; ALTER USER root@'%' DISCARD OLD PASSWORD")
-	c.password, c.spec["password"] = behindOurBack, behindOurBack
+	c.Client().MustQuery(t, "ALTER USER root@'%' IDENTIFIED BY '"+behindOurBack+"'; ALTER USER root@'%' DISCARD OLD PASSWORD")
+	c.Password, c.Spec["password"] = behindOurBack, behindOurBack
 }
 
 // saysPassword where the claim goes on.
@@ -264,11 +266,11 @@ func saysPassword(t *testing.T, c *cell) {
 // fillsBackupPV to the last byte.
 func fillsBackupPV(t *testing.T, c *cell) {
 	t.Helper()
-	c.hand(t, "hand", c.backupPVC())
+	startHand(t, c.Server, "hand", c.BackupPVC())
 	if _, err := c.volumeOfBackups(t.Context()); err != nil { // Its claim will be another one where the namespace goes.
 		t.Fatal(err)
 	}
-	if _, err := c.by(t.Context(), "hand", "cat /dev/zero >/data/full || sync"); err != nil {
+	if _, err := execByHand(t.Context(), c.Server, "hand", "cat /dev/zero >/data/full || sync"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -276,7 +278,7 @@ func fillsBackupPV(t *testing.T, c *cell) {
 // waitsForComplaint of the backup.
 func waitsForComplaint(t *testing.T, c *cell) {
 	t.Helper()
-	eventually(t, "the complaint", func(ctx context.Context) error {
+	framework.Eventually(t, "the complaint", func(ctx context.Context) error {
 		r, err := c.lifesRecord(ctx)
 		if err != nil {
 			return err
@@ -293,20 +295,20 @@ func waitsForComplaint(t *testing.T, c *cell) {
 // growsBackupPV by whatever claim it has.
 func growsBackupPV(t *testing.T, c *cell) {
 	t.Helper()
-	eventually(t, "room for the backup", func(ctx context.Context) error {
+	framework.Eventually(t, "room for the backup", func(ctx context.Context) error {
 		v, err := c.volumeOfBackups(ctx)
 		if err != nil {
 			return err
 		}
-		pvc := object("v1", "PersistentVolumeClaim", v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name)
-		return suite.kube.Patch(ctx, pvc, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)))
+		pvc := framework.NewObject("v1", "PersistentVolumeClaim", v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name)
+		return framework.Suite.Kube.Patch(ctx, pvc, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)))
 	})
 }
 
 // volumeOfBackups of the instance, whatever claim it has.
 func (c *cell) volumeOfBackups(ctx context.Context) (*corev1.PersistentVolume, error) {
 	if c.backups == "" {
-		v, err := c.volumeOf(ctx, c.backupPVC())
+		v, err := c.VolumeOf(ctx, c.BackupPVC())
 		if err == nil && v == nil {
 			err = errors.New("the backups have no volume")
 		}
@@ -316,14 +318,14 @@ func (c *cell) volumeOfBackups(ctx context.Context) (*corev1.PersistentVolume, e
 		c.backups = v.Name
 	}
 	v := &corev1.PersistentVolume{}
-	return v, suite.kube.Get(ctx, client.ObjectKey{Name: c.backups}, v)
+	return v, framework.Suite.Kube.Get(ctx, client.ObjectKey{Name: c.backups}, v)
 }
 
 // bindBackups to their volume, as the first backup would, and return it.
 func (c *cell) bindBackups(t *testing.T) *corev1.PersistentVolume {
 	t.Helper()
-	c.hand(t, "hand", c.backupPVC())
-	c.dismiss(t, "hand")
+	startHand(t, c.Server, "hand", c.BackupPVC())
+	endHand(t, c.Server, "hand")
 	v, err := c.volumeOfBackups(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -335,14 +337,14 @@ func (c *cell) bindBackups(t *testing.T) *corev1.PersistentVolume {
 func deletesBackupPVC(t *testing.T, c *cell) {
 	t.Helper()
 	c.bindBackups(t)
-	eventually(t, "the latch", func(ctx context.Context) error {
+	framework.Eventually(t, "the latch", func(ctx context.Context) error {
 		v, err := c.volumeOfBackups(ctx)
 		if err == nil && len(v.Finalizers) < 2 {
 			err = fmt.Errorf("its volume has the finalizers %v", v.Finalizers)
 		}
 		return err
 	})
-	if err := suite.kube.Delete(t.Context(), object("v1", "PersistentVolumeClaim", c.namespace, c.backupPVC())); err != nil {
+	if err := framework.Suite.Kube.Delete(t.Context(), framework.NewObject("v1", "PersistentVolumeClaim", c.Namespace, c.BackupPVC())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -352,17 +354,17 @@ func deletesBackupPVCs(t *testing.T, c *cell) {
 	t.Helper()
 	deleted := 0
 	c.atEachStep(t, func(ctx context.Context) error {
-		for _, ns := range []string{c.namespace, rescueNamespace} {
+		for _, ns := range []string{c.Namespace, rescueNamespace} {
 			var pvcs corev1.PersistentVolumeClaimList
-			if err := suite.kube.List(ctx, &pvcs, client.InNamespace(ns), client.MatchingLabels{"app.kubernetes.io/component": "backup"}); err != nil {
+			if err := framework.Suite.Kube.List(ctx, &pvcs, client.InNamespace(ns), client.MatchingLabels{"app.kubernetes.io/component": "backup"}); err != nil {
 				return err
 			}
 			for i := range pvcs.Items {
 				p := &pvcs.Items[i]
-				if p.DeletionTimestamp != nil || p.Annotations["otus.homework/claim-namespace"] != c.namespace || p.Annotations["otus.homework/claim-name"] != c.name {
+				if p.DeletionTimestamp != nil || p.Annotations["otus.homework/claim-namespace"] != c.Namespace || p.Annotations["otus.homework/claim-name"] != c.Name {
 					continue
 				}
-				if err := client.IgnoreNotFound(suite.kube.Delete(ctx, p)); err != nil {
+				if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(ctx, p)); err != nil {
 					return err
 				}
 				deleted++
@@ -370,7 +372,7 @@ func deletesBackupPVCs(t *testing.T, c *cell) {
 		}
 		return nil
 	})
-	c.backupPVCDeleted = true
+	c.BackupPVCDeleted = true
 	if deleted == 0 {
 		t.Error("want the backup PVC deleted, there was none")
 	}
@@ -382,14 +384,14 @@ func killsFirstStart(t *testing.T, c *cell) {
 	t.Helper()
 	after := time.Duration(rand.Int64N(int64(4 * time.Second))) //nolint:gosec // Any moment will do.
 	t.Logf("the first start is killed after %v", after)
-	c.killFirstStart(t, after)
+	killFirstStart(t, c.Server, after)
 }
 
 // damagesArchive as soon as some of it is written. There is enough of it for a while until its proof.
 func damagesArchive(t *testing.T, c *cell) {
 	t.Helper()
-	c.history = c.startHistory(t)
-	c.mustQuery(t, big)
+	c.history = startHistory(t, c.Server)
+	c.Client().MustQuery(t, big)
 	v := c.bindBackups(t)
 	folder := ""
 	switch {
@@ -435,8 +437,8 @@ func killsAPIServer(t *testing.T, c *cell) {
 		c.host.run(t, "pkill -KILL -f '^/run/kube kube-apiserver '")
 	}
 	time.Sleep(2 * time.Second)
-	eventually(t, "the API server", func(ctx context.Context) error {
-		return suite.kube.List(ctx, listOf("otus.homework/v1/MySQLBackup"))
+	framework.Eventually(t, "the API server", func(ctx context.Context) error {
+		return framework.Suite.Kube.List(ctx, framework.NewList("otus.homework/v1/MySQLBackup"))
 	})
 	c.host.run(t, "pkill -KILL -f '^/run/kube kube-controller-manager '")
 }
@@ -451,21 +453,21 @@ func stopsCore(t *testing.T, c *cell) {
 // stopsFunction before the deletion, and for a while of it. Crossplane would start it again.
 func stopsFunction(t *testing.T, c *cell) {
 	t.Helper()
-	revisions := listOf("pkg.crossplane.io/v1/FunctionRevision")
-	if err := suite.kube.List(t.Context(), revisions); err != nil || len(revisions.Items) == 0 {
+	revisions := framework.NewList("pkg.crossplane.io/v1/FunctionRevision")
+	if err := framework.Suite.Kube.List(t.Context(), revisions); err != nil || len(revisions.Items) == 0 {
 		t.Fatalf("cannot find the function's revision: %v", err)
 	}
 	revision := &revisions.Items[0]
 	paused := func(t *testing.T, how string) {
 		t.Helper()
 		raw := fmt.Appendf(nil, `{"metadata":{"annotations":{"crossplane.io/paused":%q}}}`, how)
-		if err := suite.kube.Patch(context.WithoutCancel(t.Context()), revision.DeepCopy(), client.RawPatch(types.MergePatchType, raw)); err != nil {
+		if err := framework.Suite.Kube.Patch(context.WithoutCancel(t.Context()), revision.DeepCopy(), client.RawPatch(types.MergePatchType, raw)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	paused(t, "true")
 	var all appsv1.DeploymentList
-	if err := suite.kube.List(t.Context(), &all, client.InNamespace("crossplane-system")); err != nil {
+	if err := framework.Suite.Kube.List(t.Context(), &all, client.InNamespace("crossplane-system")); err != nil {
 		t.Fatal(err)
 	}
 	name := ""

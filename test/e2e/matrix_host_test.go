@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // A host is the machine that the cluster runs on: one of `make cluster-up`, whose processes can be stopped and killed.
@@ -22,13 +24,13 @@ type host struct {
 
 func findHost(t *testing.T) *host {
 	t.Helper()
-	folder := filepath.Dir(suite.kubeconfig)
+	folder := filepath.Dir(framework.Suite.Kubeconfig)
 	if _, err := os.Stat(filepath.Join(folder, "process.json")); err != nil {
 		t.Fatalf("the matrix stops kubelets and kills API servers: it needs a cluster of `make cluster-up` (%v)", err)
 	}
 	h := &host{program: filepath.Join(t.TempDir(), "cluster"), cluster: filepath.Base(folder)}
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", h.program, ".")
-	build.Dir = filepath.Join(repository(), "test", "cluster")
+	build.Dir = filepath.Join(framework.Repository(), "test", "cluster")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("cannot build the cluster's program: %v: %s", err, out)
 	}
@@ -37,7 +39,7 @@ func findHost(t *testing.T) *host {
 
 // command is a script on a node, or beside the control plane where the number is 0.
 func (h *host) command(ctx context.Context, node int, script string) *exec.Cmd {
-	args := []string{"--root", repository(), "--name", h.cluster, "exec", "--node", strconv.Itoa(node), "bash", "-c", script}
+	args := []string{"--root", framework.Repository(), "--name", h.cluster, "exec", "--node", strconv.Itoa(node), "bash", "-c", script}
 	return exec.CommandContext(ctx, h.program, args...)
 }
 

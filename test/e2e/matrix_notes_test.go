@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // notes of a matrix, in a folder if it has one: results.json, table.md, and the log of each cell that failed.
@@ -49,7 +51,7 @@ type tree struct {
 // treeNow is that of the working tree: what the product is built from, what the cluster is, and the matrix.
 func treeNow(ctx context.Context) (tree, error) {
 	sum := sha256.New()
-	files := os.DirFS(repository())
+	files := os.DirFS(framework.Repository())
 	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -67,7 +69,7 @@ func treeNow(ctx context.Context) (tree, error) {
 		return tree{}, err
 	}
 	head := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD")
-	head.Dir = repository()
+	head.Dir = framework.Repository()
 	commit, err := head.Output()
 	if err != nil {
 		return tree{}, fmt.Errorf("git rev-parse: %w", err)

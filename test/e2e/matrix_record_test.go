@@ -7,30 +7,32 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // deletesRecord as soon as it is announced. It stays until its life is over, and then it goes without its archive.
 func deletesRecord(t *testing.T, c *cell) {
 	t.Helper()
-	eventually(t, "the record", func(ctx context.Context) error {
+	framework.Eventually(t, "the record", func(ctx context.Context) error {
 		r, err := c.lifesRecord(ctx)
 		if err != nil {
 			return err
 		}
-		return suite.kube.Delete(ctx, r)
+		return framework.Suite.Kube.Delete(ctx, r)
 	})
 }
 
 // asksForRecord that is gone, as the claim's message says. Who creates the claim again meanwhile gets no empty server.
 func asksForRecord(t *testing.T, c *cell) {
 	t.Helper()
-	eventually(t, "the record's end", func(ctx context.Context) error {
+	framework.Eventually(t, "the record's end", func(ctx context.Context) error {
 		r, err := c.lifesRecord(ctx)
 		switch {
 		case r != nil && r.GetDeletionTimestamp() != nil:
 			return errors.New("it is still there")
 		case r != nil:
-			return provenRecord(r)
+			return framework.IsProven(r)
 		}
 		return errors.Join(c.askForRecords(ctx), err)
 	})
@@ -39,16 +41,16 @@ func asksForRecord(t *testing.T, c *cell) {
 // askForRecords of all backups of the instance.
 func (c *cell) askForRecords(ctx context.Context) error {
 	var all corev1.PersistentVolumeList
-	if err := suite.kube.List(ctx, &all, client.MatchingLabels{"app.kubernetes.io/component": "backup"}); err != nil {
+	if err := framework.Suite.Kube.List(ctx, &all, client.MatchingLabels{"app.kubernetes.io/component": "backup"}); err != nil {
 		return err
 	}
 	for i := range all.Items {
 		v := &all.Items[i]
-		if a := v.Annotations; a["otus.homework/claim-namespace"] != c.namespace || a["otus.homework/claim-name"] != c.name {
+		if a := v.Annotations; a["otus.homework/claim-namespace"] != c.Namespace || a["otus.homework/claim-name"] != c.Name {
 			continue
 		}
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"otus.homework/make-record":"all"}}}`))
-		if err := suite.kube.Patch(ctx, v, patch); err != nil {
+		if err := framework.Suite.Kube.Patch(ctx, v, patch); err != nil {
 			return err
 		}
 	}

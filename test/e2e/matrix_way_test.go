@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // A way to delete a server.
@@ -62,7 +64,7 @@ func propagation(policy string) client.DeleteOption {
 func deletes(policy string) func(*testing.T, *cell) {
 	return func(t *testing.T, c *cell) {
 		t.Helper()
-		if err := suite.kube.Delete(t.Context(), c.claim, propagation(policy)); err != nil {
+		if err := framework.Suite.Kube.Delete(t.Context(), c.Claim, propagation(policy)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,11 +73,11 @@ func deletes(policy string) func(*testing.T, *cell) {
 func deletesXR(policy string) func(*testing.T, *cell) {
 	return func(t *testing.T, c *cell) {
 		t.Helper()
-		xr, err := c.xr(t.Context())
+		xr, err := c.XR(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := suite.kube.Delete(t.Context(), xr, propagation(policy)); err != nil {
+		if err := framework.Suite.Kube.Delete(t.Context(), xr, propagation(policy)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -84,30 +86,30 @@ func deletesXR(policy string) func(*testing.T, *cell) {
 // isGone with all that it stood for, and with a proof.
 func isGone(t *testing.T, c *cell) {
 	t.Helper()
-	c.gone(t)
+	c.Gone(t)
 	c.proof(t)
-	c.nothingLeft(t)
+	leavesNothing(t, c.Server)
 }
 
 // claimIsGone, and the rest goes in the background.
 func claimIsGone(t *testing.T, c *cell) {
 	t.Helper()
-	c.claimGone(t)
+	c.ClaimGone(t)
 }
 
 // createsAgain, and wait until it was restored.
 func createsAgain(t *testing.T, c *cell) {
 	t.Helper()
-	c.create(t)
-	c.restored(t)
+	c.Create(t)
+	isRestored(t, c.Server)
 	c.proof(t)
 }
 
 // createsAtOnce does not wait until the name is free.
 func createsAtOnce(t *testing.T, c *cell) {
 	t.Helper()
-	c.createWhenFree(t)
-	c.restored(t)
+	createWhenFree(t, c.Server)
+	isRestored(t, c.Server)
 	c.proof(t)
 }
 
@@ -115,10 +117,10 @@ func createsAtOnce(t *testing.T, c *cell) {
 func hasAnotherXR(t *testing.T, c *cell) {
 	t.Helper()
 	c.proof(t)
-	eventually(t, "another composite", func(ctx context.Context) error {
-		xr, err := c.xr(ctx)
+	framework.Eventually(t, "another composite", func(ctx context.Context) error {
+		xr, err := c.XR(ctx)
 		if err == nil && string(xr.GetUID()) == c.life {
-			err = fmt.Errorf("%s is still there: %s", xr.GetName(), c.message(ctx))
+			err = fmt.Errorf("%s is still there: %s", xr.GetName(), c.Message(ctx))
 		}
 		return err
 	})
@@ -126,57 +128,57 @@ func hasAnotherXR(t *testing.T, c *cell) {
 
 func comesBack(t *testing.T, c *cell) {
 	t.Helper()
-	c.restored(t)
+	isRestored(t, c.Server)
 }
 
 func deletesNamespace(t *testing.T, c *cell) {
 	t.Helper()
-	c.deleteNamespace(t)
+	deleteNamespace(t, c.Server)
 }
 
 func namespaceIsGone(t *testing.T, c *cell) {
 	t.Helper()
 	c.proof(t)
-	c.namespaceGone(t)
+	namespaceEnds(t, c.Server)
 }
 
 func createsNamespaceAgain(t *testing.T, c *cell) {
 	t.Helper()
 	c.writer.end() // Its client is gone.
-	c.findNamespace(t)
+	createNamespaceAgain(t, c.Server)
 	createsAgain(t, c)
 }
 
 func takesFinalizers(t *testing.T, c *cell) {
 	t.Helper()
-	xr, err := c.xr(t.Context())
+	xr, err := c.XR(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.startDelete(t)
+	c.StartDelete(t)
 	if c.fault != faultCore { // Without Crossplane nobody deletes the XR, and it lives on until the claim is created again.
 		beingDeleted(t, xr)
 	}
-	takeFinalizers(t, xr, c.claim)
+	takeFinalizers(t, xr, c.Claim)
 }
 
 func deletesPVC(t *testing.T, c *cell) {
 	t.Helper()
-	c.handle = c.deletePVC(t)
+	c.handle = deleteDataPVC(t, c.Server)
 }
 
 func pvcIsBack(t *testing.T, c *cell) {
 	t.Helper()
-	c.pvcReturns(t, c.handle)
-	eventually(t, "the claim", func(ctx context.Context) error { return condition(ctx, c.claim.DeepCopy(), "Ready") })
+	dataPVCReturns(t, c.Server, c.handle)
+	framework.Eventually(t, "the claim", func(ctx context.Context) error { return framework.HasCondition(ctx, c.Claim.DeepCopy(), "Ready") })
 }
 
 func deletesDeployment(t *testing.T, c *cell) {
 	t.Helper()
-	if err := suite.kube.Delete(t.Context(), object("apps/v1", "Deployment", c.namespace, c.name)); err != nil {
+	if err := framework.Suite.Kube.Delete(t.Context(), framework.NewObject("apps/v1", "Deployment", c.Namespace, c.Name)); err != nil {
 		t.Fatal(err)
 	}
-	c.startDelete(t)
+	c.StartDelete(t)
 }
 
 // Packages that are uninstalled, those that need others first.
@@ -190,7 +192,7 @@ func uninstallsConfigurations(t *testing.T, c *cell) {
 	t.Helper()
 	t.Cleanup(func() { installsPackages(t, c) })
 	for _, name := range configurations {
-		if err := suite.kube.Delete(t.Context(), object("pkg.crossplane.io/v1", "Configuration", "", name)); err != nil {
+		if err := framework.Suite.Kube.Delete(t.Context(), framework.NewObject("pkg.crossplane.io/v1", "Configuration", "", name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -200,15 +202,15 @@ func uninstallsConfigurations(t *testing.T, c *cell) {
 func uninstallsFunction(t *testing.T, c *cell) {
 	t.Helper()
 	t.Cleanup(func() { installsPackages(t, c) })
-	if err := suite.kube.Delete(t.Context(), object("pkg.crossplane.io/v1", "Function", "", function)); err != nil {
+	if err := framework.Suite.Kube.Delete(t.Context(), framework.NewObject("pkg.crossplane.io/v1", "Function", "", function)); err != nil {
 		t.Fatal(err)
 	}
 	if c.fault == faultCore {
 		return // Who would end its pod does not run. It goes when that is back.
 	}
-	eventually(t, "its pod's end", func(ctx context.Context) error {
+	framework.Eventually(t, "its pod's end", func(ctx context.Context) error {
 		var pods corev1.PodList
-		err := suite.kube.List(ctx, &pods, client.InNamespace("crossplane-system"), client.MatchingLabels{"pkg.crossplane.io/function": function})
+		err := framework.Suite.Kube.List(ctx, &pods, client.InNamespace("crossplane-system"), client.MatchingLabels{"pkg.crossplane.io/function": function})
 		for _, p := range pods.Items {
 			// Where the kubelet is stopped a pod does not end, but nobody is led to it any more.
 			if p.DeletionTimestamp == nil {
@@ -227,25 +229,27 @@ func installsPackages(t *testing.T, _ *cell) {
 		if name == function {
 			kind = "Function"
 		}
-		eventually(t, "package "+name, func(ctx context.Context) error {
-			p := object("pkg.crossplane.io/v1", kind, "", name)
+		framework.Eventually(t, "package "+name, func(ctx context.Context) error {
+			p := framework.NewObject("pkg.crossplane.io/v1", kind, "", name)
 			p.Object["spec"] = map[string]any{"package": "ghcr.io/crossplane-mysql/" + image + ":v0.1.0"}
-			if err := suite.kube.Create(ctx, p); err != nil && !apierrors.IsAlreadyExists(err) {
+			if err := framework.Suite.Kube.Create(ctx, p); err != nil && !apierrors.IsAlreadyExists(err) {
 				return err
 			}
-			if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+			if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 				return err
 			}
 			if p.GetDeletionTimestamp() != nil {
 				return errors.New("the old one is there")
 			}
-			return condition(ctx, p, "Healthy")
+			return framework.HasCondition(ctx, p, "Healthy")
 		})
 	}
-	eventually(t, "the XRD", func(ctx context.Context) error {
-		return condition(ctx, object("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", "xmysqls.otus.homework"), "Offered")
+	framework.Eventually(t, "the XRD", func(ctx context.Context) error {
+		return framework.HasCondition(ctx, framework.NewObject("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", "xmysqls.otus.homework"), "Offered")
 	})
-	eventually(t, "the claims' kind", func(ctx context.Context) error { return suite.kube.List(ctx, listOf("otus.homework/v1/MySQL")) })
+	framework.Eventually(t, "the claims' kind", func(ctx context.Context) error {
+		return framework.Suite.Kube.List(ctx, framework.NewList("otus.homework/v1/MySQL"))
+	})
 }
 
 // foregroundIsAllowed for XRs, until the test is over. An earlier one that was killed may have left it so.
@@ -253,15 +257,15 @@ func foregroundIsAllowed(t *testing.T) {
 	t.Helper()
 	const name = "crossplane-mysql-no-foreground"
 	binding := func() *unstructured.Unstructured {
-		b := object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "", name)
+		b := framework.NewObject("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "", name)
 		b.Object["spec"] = map[string]any{"policyName": name, "validationActions": []any{"Deny"}}
 		return b
 	}
-	if err := client.IgnoreNotFound(suite.kube.Delete(t.Context(), binding())); err != nil {
+	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(t.Context(), binding())); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := suite.kube.Create(context.WithoutCancel(t.Context()), binding()); err != nil {
+		if err := framework.Suite.Kube.Create(context.WithoutCancel(t.Context()), binding()); err != nil {
 			t.Error(err)
 		}
 	})

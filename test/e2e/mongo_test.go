@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // A mongoClient is MongoDB's own driver, whose connections begin in a pod.
@@ -21,10 +23,10 @@ type mongoClient struct {
 	client *mongo.Client
 }
 
-func (s *server) mongo(t *testing.T, host string, port int64) *mongoClient {
+func connectMongo(t *testing.T, s *framework.Server, host string, port int64) *mongoClient {
 	t.Helper()
 	o := options.Client().ApplyURI("mongodb://" + net.JoinHostPort(host, strconv.FormatInt(port, 10)) + "/?directConnection=true").
-		SetDialer(&podDialer{ctx: context.WithoutCancel(t.Context()), namespace: s.namespace, pod: "client"}).SetServerSelectionTimeout(patience)
+		SetDialer(&podDialer{ctx: context.WithoutCancel(t.Context()), namespace: s.Namespace, pod: "client"}).SetServerSelectionTimeout(framework.Patience)
 	c, err := mongo.Connect(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -82,9 +84,9 @@ func (d *podDialer) DialContext(_ context.Context, _, address string) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	req := suite.typed.CoreV1().RESTClient().Post().Resource("pods").Namespace(d.namespace).Name(d.pod).SubResource("exec").
+	req := framework.Suite.Typed.CoreV1().RESTClient().Post().Resource("pods").Namespace(d.namespace).Name(d.pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Command: []string{"bash", "-c", relay, host, port}, Stdin: true, Stdout: true}, scheme.ParameterCodec)
-	exec, err := remotecommand.NewWebSocketExecutor(suite.config, "GET", req.URL().String())
+	exec, err := remotecommand.NewWebSocketExecutor(framework.Suite.Config, "GET", req.URL().String())
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // systems are the namespaces of what reads claims and XRs.
@@ -21,26 +23,26 @@ func systems() []string { return []string{"crossplane-system", "crossplane-mysql
 // every field that holds a quantity, of both kinds; and whoever reads claims goes on with everybody's.
 func TestEndlessNumbers(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, classComposition)
-	before := s.begin(t)
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
 	d := newDatabase(t, "database-mysql", map[string]any{"storageSize": "1Gi", "deletionPolicy": "Discard"})
-	d.create(t)
-	for _, of := range []*server{s, d} {
-		for _, path := range of.quantities() {
+	d.Create(t)
+	for _, of := range []*framework.Server{s, d} {
+		for _, path := range quantitiesOf(of) {
 			for _, good := range []string{"2Gi", "2e9"} {
-				if err := of.tryQuantity(t.Context(), path, good, client.DryRunAll); err != nil {
+				if err := tryQuantity(t.Context(), of, path, good, client.DryRunAll); err != nil {
 					t.Fatalf("%s in %s: %v", good, strings.Join(path, "."), err)
 				}
 			}
 			for _, text := range endless() {
-				of.refusesQuantity(t, path, text)
+				refusesQuantity(t, of, path, text)
 			}
 		}
 	}
-	s.unmoved(t)
-	s.set(t, map[string]any{"storage_size": "2Gi"})
-	s.grown(t, s.name+"-pvc")
-	if got := s.mustQuery(t, rows); got != before {
+	systemsAreUnmoved(t, s)
+	s.Set(t, map[string]any{"storage_size": "2Gi"})
+	hasGrown(t, s, s.Name+"-pvc")
+	if got := s.Client().MustQuery(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
 }
@@ -55,17 +57,17 @@ func endless() []string {
 	return append(out, " 1e-9999999", "12345678901234567890e9999999", strings.Repeat("9", 10_000))
 }
 
-// quantities of a claim's spec, by their paths.
-func (s *server) quantities() [][]string {
+// quantitiesOf of a claim's spec, by their paths.
+func quantitiesOf(s *framework.Server) [][]string {
 	out := [][]string{{"storageSize"}, {"resources", "limits", "memory"}, {"resources", "requests", "memory"}}
-	if _, legacy := s.spec["storage_size"]; legacy {
+	if _, legacy := s.Spec["storage_size"]; legacy {
 		out[0][0] = "storage_size"
 	}
 	return out
 }
 
 // tryQuantity in the claim that is there.
-func (s *server) tryQuantity(ctx context.Context, path []string, text string, opts ...client.PatchOption) error {
+func tryQuantity(ctx context.Context, s *framework.Server, path []string, text string, opts ...client.PatchOption) error {
 	spec := map[string]any{}
 	if err := unstructured.SetNestedField(spec, text, path...); err != nil {
 		return err
@@ -74,35 +76,35 @@ func (s *server) tryQuantity(ctx context.Context, path []string, text string, op
 	if err != nil {
 		return err
 	}
-	return suite.kube.Patch(ctx, s.claim.DeepCopy(), client.RawPatch(types.MergePatchType, patch), opts...)
+	return framework.Suite.Kube.Patch(ctx, s.Claim.DeepCopy(), client.RawPatch(types.MergePatchType, patch), opts...)
 }
 
 // tryNewQuantity in a claim of another name.
-func (s *server) tryNewQuantity(ctx context.Context, path []string, text string, opts ...client.CreateOption) error {
-	claim := object(s.claim.GetAPIVersion(), s.claim.GetKind(), s.namespace, "endless")
-	claim.Object["spec"] = (&unstructured.Unstructured{Object: s.spec}).DeepCopy().Object
+func tryNewQuantity(ctx context.Context, s *framework.Server, path []string, text string, opts ...client.CreateOption) error {
+	claim := framework.NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, "endless")
+	claim.Object["spec"] = (&unstructured.Unstructured{Object: s.Spec}).DeepCopy().Object
 	if err := unstructured.SetNestedField(claim.Object, text, append([]string{"spec"}, path...)...); err != nil {
 		return err
 	}
-	return suite.kube.Create(ctx, claim, opts...)
+	return framework.Suite.Kube.Create(ctx, claim, opts...)
 }
 
 // refusesQuantity: the API server does, by the name of the field.
-func (s *server) refusesQuantity(t *testing.T, path []string, text string) {
+func refusesQuantity(t *testing.T, s *framework.Server, path []string, text string) {
 	t.Helper()
-	for way, err := range map[string]error{"create": s.tryNewQuantity(t.Context(), path, text), "patch": s.tryQuantity(t.Context(), path, text)} {
+	for way, err := range map[string]error{"create": tryNewQuantity(t.Context(), s, path, text), "patch": tryQuantity(t.Context(), s, path, text)} {
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), path[0]) {
-			t.Fatalf("%s %s with %s: %.40q must be refused, got %v", way, s.claim.GetKind(), strings.Join(path, "."), text, err)
+			t.Fatalf("%s %s with %s: %.40q must be refused, got %v", way, s.Claim.GetKind(), strings.Join(path, "."), text, err)
 		}
 	}
 }
 
-// unmoved is what reads claims: nothing of it was killed for the memory that it took.
-func (s *server) unmoved(t *testing.T) {
+// systemsAreUnmoved: of what reads claims, nothing was killed for the memory that it took.
+func systemsAreUnmoved(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, ns := range systems() {
 		pods := &corev1.PodList{}
-		if err := suite.kube.List(t.Context(), pods, client.InNamespace(ns)); err != nil {
+		if err := framework.Suite.Kube.List(t.Context(), pods, client.InNamespace(ns)); err != nil {
 			t.Fatal(err)
 		}
 		if len(pods.Items) == 0 {

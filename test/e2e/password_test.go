@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // oddPasswords are what SQL, shells, option files, URIs and formats would change.
@@ -32,32 +35,21 @@ var oddPasswords = []string{
 	"'; DROP USER root; --",
 }
 
-// patch the claim's spec. A nil removes a field.
-func (s *server) patch(t *testing.T, fields map[string]any) {
+// patchSpec of the claim. A nil removes a field.
+func patchSpec(t *testing.T, s *framework.Server, fields map[string]any) {
 	t.Helper()
 	raw, err := json.Marshal(map[string]any{"spec": fields})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := suite.kube.Patch(t.Context(), s.claim, client.RawPatch(types.MergePatchType, raw)); err != nil {
+	if err := framework.Suite.Kube.Patch(t.Context(), s.Claim, client.RawPatch(types.MergePatchType, raw)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// xr of the claim.
-func (s *server) xr(ctx context.Context) (*unstructured.Unstructured, error) {
-	claim := s.claim.DeepCopy()
-	if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
-		return nil, err
-	}
-	name, _, _ := unstructured.NestedString(claim.Object, "spec", "resourceRef", "name")
-	xr := object(claim.GetAPIVersion(), "XMySQL", "", name)
-	return xr, suite.kube.Get(ctx, client.ObjectKeyFromObject(xr), xr)
-}
-
 // A visitor logs in twenty times a second, each time with the password that the connection Secret has at that moment.
 type visitor struct {
-	server  *server
+	server  *framework.Server
 	address string
 
 	mu      sync.Mutex
@@ -93,17 +85,17 @@ func (v *visitor) visit(t *testing.T) (end func()) {
 
 func (v *visitor) once(ctx context.Context) {
 	start := time.Now()
-	secret, err := v.server.connection(ctx)
+	secret, err := v.server.Client().FindSecret(ctx)
 	if err != nil {
 		v.note("", fmt.Errorf("there is no connection Secret: %w", err))
 		return
 	}
 	password := string(secret.Data["password"])
-	err = login(ctx, v.address, password)
+	err = framework.Login(ctx, v.address, password)
 	switch {
 	case err == nil:
 		v.note(password, nil)
-	case number(err) == accessDenied && time.Since(start) < settle:
+	case framework.ErrorNumber(err) == framework.AccessDenied && time.Since(start) < settle:
 		v.note(password, err)
 	}
 	// What else went wrong is the tunnel's fault, or that of a machine that took too long.
@@ -122,7 +114,7 @@ func (v *visitor) note(password string, err error) {
 // came waits until a login with a password succeeded.
 func (v *visitor) came(t *testing.T, password string) {
 	t.Helper()
-	eventually(t, "a login with "+password, func(context.Context) error {
+	framework.Eventually(t, "a login with "+password, func(context.Context) error {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		if v.logins[password] == 0 {
@@ -135,20 +127,20 @@ func (v *visitor) came(t *testing.T, password string) {
 // TestClientNeverFails: whoever reads the connection Secret and logs in is let in, at every moment of ten changes.
 func TestClientNeverFails(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, classComposition)
-	s.create(t)
-	s.version(t)
-	s.connects(t, s.password)
-	first := s.password
-	v := &visitor{server: s, address: s.forward(t), logins: map[string]int{}}
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Create(t)
+	s.Client().SeesVersion(t)
+	s.Client().Connects(t, s.Password)
+	first := s.Password
+	v := &visitor{server: s, address: s.Client().Forward(t), logins: map[string]int{}}
 	end := v.visit(t)
 	for i, password := range oddPasswords {
-		s.set(t, map[string]any{"password": password})
+		s.Set(t, map[string]any{"password": password})
 		if i == 3 {
 			continue // The next one follows at once.
 		}
 		v.came(t, password)
-		s.uri(t, password)
+		uriLogsIn(t, s, password)
 	}
 	end()
 	last := oddPasswords[len(oddPasswords)-1]
@@ -156,128 +148,128 @@ func TestClientNeverFails(t *testing.T) {
 		t.Errorf("want no login refused, got %v", v.refused)
 	}
 	t.Logf("logins: %v", v.logins)
-	s.connects(t, last)
+	s.Client().Connects(t, last)
 	for _, old := range []string{first, oddPasswords[3], oddPasswords[len(oddPasswords)-2]} {
-		s.refused(t, old)
+		s.Client().Refused(t, old)
 	}
 }
 
 // TestPasswordSources: by field, by Secret, while the server is down, and after a restore.
 func TestPasswordSources(t *testing.T) {
 	t.Parallel()
-	repeats(t, "TestClientNeverFails has the field, TestPasswordSecretIsWrong the Secret, and TestCreateAgainDifferently another one than the backup's")
-	s := newServer(t, classComposition)
-	s.spec["password"], s.password = oddPasswords[0], oddPasswords[0]
-	before := s.begin(t)
-	s.set(t, map[string]any{"password": "by field"})
-	s.connects(t, "by field")
+	framework.Repeats(t, "TestClientNeverFails has the field, TestPasswordSecretIsWrong the Secret, and TestCreateAgainDifferently another one than the backup's")
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Spec["password"], s.Password = oddPasswords[0], oddPasswords[0]
+	before := s.Begin(t)
+	s.Set(t, map[string]any{"password": "by field"})
+	s.Client().Connects(t, "by field")
 
-	secret := s.secret(t, "mine", map[string]string{"root": "by Secret\n"})
-	s.patch(t, map[string]any{"password": nil, "passwordSecretRef": map[string]any{"name": "mine", "key": "root"}})
-	s.connects(t, "by Secret")
-	s.fill(t, secret, map[string]string{"root": oddPasswords[1]})
-	s.connects(t, oddPasswords[1])
+	secret := newPasswordSecret(t, s, "mine", map[string]string{"root": "by Secret\n"})
+	patchSpec(t, s, map[string]any{"password": nil, "passwordSecretRef": map[string]any{"name": "mine", "key": "root"}})
+	s.Client().Connects(t, "by Secret")
+	fillSecret(t, s, secret, map[string]string{"root": oddPasswords[1]})
+	s.Client().Connects(t, oddPasswords[1])
 
-	s.scaled(t, func() { s.fill(t, secret, map[string]string{"root": "while scaled down"}) })
-	s.connects(t, "while scaled down")
-	s.crash(t)
-	s.fill(t, secret, map[string]string{"root": "after a crash"})
-	s.connects(t, "after a crash")
+	whileScaledDown(t, s, func() { fillSecret(t, s, secret, map[string]string{"root": "while scaled down"}) })
+	s.Client().Connects(t, "while scaled down")
+	crashServer(t, s)
+	fillSecret(t, s, secret, map[string]string{"root": "after a crash"})
+	s.Client().Connects(t, "after a crash")
 
-	s.delete(t)
-	s.spec["password"] = oddPasswords[2]
-	s.create(t)
-	s.connects(t, oddPasswords[2])
-	if got := s.mustQuery(t, rows); got != before {
+	s.Delete(t)
+	s.Spec["password"] = oddPasswords[2]
+	s.Create(t)
+	s.Client().Connects(t, oddPasswords[2])
+	if got := s.Client().MustQuery(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
-	s.refused(t, "after a crash")
-	s.set(t, map[string]any{"password": "after a restore"})
-	s.connects(t, "after a restore")
+	s.Client().Refused(t, "after a crash")
+	s.Set(t, map[string]any{"password": "after a restore"})
+	s.Client().Connects(t, "after a restore")
 }
 
-// secret in the claim's namespace.
-func (s *server) secret(t *testing.T, name string, data map[string]string) *corev1.Secret {
+// newPasswordSecret in the claim's namespace.
+func newPasswordSecret(t *testing.T, s *framework.Server, name string, data map[string]string) *corev1.Secret {
 	t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, StringData: data}
-	if err := suite.kube.Create(t.Context(), secret); err != nil {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, StringData: data}
+	if err := framework.Suite.Kube.Create(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
 	return secret
 }
 
-// fill a Secret with something else.
-func (s *server) fill(t *testing.T, secret *corev1.Secret, data map[string]string) {
+// fillSecret with something else.
+func fillSecret(t *testing.T, s *framework.Server, secret *corev1.Secret, data map[string]string) {
 	t.Helper()
 	secret.Data, secret.StringData = nil, data
-	if err := suite.kube.Update(t.Context(), secret); err != nil {
+	if err := framework.Suite.Kube.Update(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// scaled to nothing is the server while something happens. Crossplane would start it again at once.
-func (s *server) scaled(t *testing.T, meanwhile func()) {
+// whileScaledDown to no server something happens. Crossplane would start it again at once.
+func whileScaledDown(t *testing.T, s *framework.Server, meanwhile func()) {
 	t.Helper()
-	if err := s.pause(t.Context(), "true"); err != nil {
+	if err := pauseXR(t.Context(), s, "true"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the pause", func(ctx context.Context) error {
-		xr, err := s.xr(ctx)
+	framework.Eventually(t, "the pause", func(ctx context.Context) error {
+		xr, err := s.XR(ctx)
 		if err != nil {
 			return err
 		}
 		return paused(ctx, xr)
 	})
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name}}
-	if err := suite.kube.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))); err != nil {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}}
+	if err := framework.Suite.Kube.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "its pod's end", func(ctx context.Context) error {
-		if p, err := s.serverPod(ctx); err == nil {
+	framework.Eventually(t, "its pod's end", func(ctx context.Context) error {
+		if p, err := s.Pods().FindServer(ctx); err == nil {
 			return fmt.Errorf("pod %s runs", p.Name)
 		}
 		return nil
 	})
 	meanwhile()
-	s.credentials(t, "Changing", "Waiting for the server")
+	hasCredentials(t, s, "Changing", "Waiting for the server")
 	last := time.Time{}
-	eventually(t, "the end of the pause", func(ctx context.Context) error {
+	framework.Eventually(t, "the end of the pause", func(ctx context.Context) error {
 		if time.Since(last) > 5*time.Second { // Crossplane drops changes where there are many (its issue 7703).
 			last = time.Now()
-			if err := s.pause(ctx, "false"); err != nil {
+			if err := pauseXR(ctx, s, "false"); err != nil {
 				return err
 			}
 		}
-		xr, err := s.xr(ctx)
+		xr, err := s.XR(ctx)
 		if err != nil {
 			return err
 		}
-		return condition(ctx, xr, "Synced")
+		return framework.HasCondition(ctx, xr, "Synced")
 	})
 }
 
 // paused complains as long as Crossplane goes on with a claim or an XR.
 func paused(ctx context.Context, u *unstructured.Unstructured) error {
-	if err := condition(ctx, u, "Synced"); err == nil || !strings.Contains(err.Error(), "ReconcilePaused") {
+	if err := framework.HasCondition(ctx, u, "Synced"); err == nil || !strings.Contains(err.Error(), "ReconcilePaused") {
 		return fmt.Errorf("Crossplane goes on: %w", err)
 	}
 	return nil
 }
 
-func (s *server) pause(ctx context.Context, how string) error {
-	xr, err := s.xr(ctx)
+func pauseXR(ctx context.Context, s *framework.Server, how string) error {
+	xr, err := s.XR(ctx)
 	if err != nil {
 		return err
 	}
 	raw := fmt.Appendf(nil, `{"metadata":{"annotations":{"crossplane.io/paused":%q,"e2e/paused-at":%q}}}`, how, time.Now().Format(time.RFC3339Nano))
-	return suite.kube.Patch(ctx, xr, client.RawPatch(types.MergePatchType, raw))
+	return framework.Suite.Kube.Patch(ctx, xr, client.RawPatch(types.MergePatchType, raw))
 }
 
-// credentials waits until the status says of the password what it should.
-func (s *server) credentials(t *testing.T, state, text string) {
+// hasCredentials waits until the status says of the password what it should.
+func hasCredentials(t *testing.T, s *framework.Server, state, text string) {
 	t.Helper()
-	eventually(t, "status.credentials", func(ctx context.Context) error {
-		xr, err := s.xr(ctx)
+	framework.Eventually(t, "status.credentials", func(ctx context.Context) error {
+		xr, err := s.XR(ctx)
 		if err != nil {
 			return err
 		}
@@ -289,16 +281,16 @@ func (s *server) credentials(t *testing.T, state, text string) {
 	})
 }
 
-// crash the server: a signal of the kind that a fault in its code causes.
-func (s *server) crash(t *testing.T) {
+// crashServer by a signal of the kind that a fault in its code causes.
+func crashServer(t *testing.T, s *framework.Server) {
 	t.Helper()
-	p := s.mustServerPod(t)
+	p := s.Pods().MustFindServer(t)
 	was := p.Status.ContainerStatuses[0].RestartCount
-	if _, err := in(t.Context(), p.Namespace, p.Name, "", "bash", "-c", "kill -SEGV 1"); err != nil {
+	if _, err := framework.Exec(t.Context(), p.Namespace, p.Name, "", "bash", "-c", "kill -SEGV 1"); err != nil {
 		t.Logf("the shell went with its server: %v", err)
 	}
-	eventually(t, "the crash", func(ctx context.Context) error {
-		p, err := s.serverPod(ctx)
+	framework.Eventually(t, "the crash", func(ctx context.Context) error {
+		p, err := s.Pods().FindServer(ctx)
 		if err != nil {
 			return err
 		}
@@ -307,4 +299,20 @@ func (s *server) crash(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// uriLogsIn: that of the connection Secret leads to the same password.
+func uriLogsIn(t *testing.T, s *framework.Server, password string) {
+	t.Helper()
+	secret, err := s.Client().FindSecret(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(string(secret.Data["uri"]))
+	if err != nil {
+		t.Fatalf("the connection Secret's uri cannot be read: %v", err)
+	}
+	if got, _ := u.User.Password(); got != password {
+		t.Errorf("want the URI of password %q, it has %q", password, got)
+	}
 }

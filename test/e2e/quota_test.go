@@ -10,45 +10,47 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // TestQuota: where a quota refuses a pod, the claim says so, and it goes on when there is room: with the server's first
 // pod, the backup's and the restore's.
 func TestQuota(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, classComposition)
-	quota := s.noPods(t)
-	s.create(t)
-	s.says(t, "exceeded quota: "+quota.Name)
-	s.blocked(t, "True", "PodsRefused")
-	s.allow(t, quota)
-	s.session(t)
-	s.blocked(t, "False", "NotBlocked")
-	before := s.mustQuery(t, rows)
+	s := framework.NewServer(t, framework.ClassComposition)
+	quota := forbidPods(t, s)
+	s.Create(t)
+	s.Says(t, "exceeded quota: "+quota.Name)
+	isBlocked(t, s, "True", "PodsRefused")
+	allowPods(t, s, quota)
+	s.Client().TypeSession(t)
+	isBlocked(t, s, "False", "NotBlocked")
+	before := s.Client().MustQuery(t, framework.Rows)
 
-	quota = s.noPods(t)
-	s.startDelete(t)
-	s.says(t, "backup-"+s.name+"-job has no pod: a quota or a policy may refuse it")
-	s.unreleased(t)
-	s.allow(t, quota)
-	s.gone(t)
-	s.proven(t, 1)
+	quota = forbidPods(t, s)
+	s.StartDelete(t)
+	s.Says(t, "backup-"+s.Name+"-job has no pod: a quota or a policy may refuse it")
+	holdsItsData(t, s)
+	allowPods(t, s, quota)
+	s.Gone(t)
+	s.Backups().AreProven(t, 1)
 
-	quota = s.noPods(t)
-	s.create(t)
-	s.says(t, "restore-"+s.name+"-job has no pod: a quota or a policy may refuse it")
-	s.blocked(t, "True", "PodFailure")
-	s.allow(t, quota)
-	if got := s.firstAnswer(t, rows); got != before {
+	quota = forbidPods(t, s)
+	s.Create(t)
+	s.Says(t, "restore-"+s.Name+"-job has no pod: a quota or a policy may refuse it")
+	isBlocked(t, s, "True", "PodFailure")
+	allowPods(t, s, quota)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
 }
 
-// blocked is the claim or not, for this reason.
-func (s *server) blocked(t *testing.T, status, reason string) {
+// isBlocked says whether the claim is, and for this reason.
+func isBlocked(t *testing.T, s *framework.Server, status, reason string) {
 	t.Helper()
-	eventually(t, "the condition Blocked", func(ctx context.Context) error {
-		c, err := findCondition(ctx, s.claim, "Blocked")
+	framework.Eventually(t, "the condition Blocked", func(ctx context.Context) error {
+		c, err := framework.FindCondition(ctx, s.Claim, "Blocked")
 		if err == nil && (c["status"] != status || c["reason"] != reason) {
 			err = fmt.Errorf("want %s for %s, got %v", status, reason, c)
 		}
@@ -56,18 +58,18 @@ func (s *server) blocked(t *testing.T, status, reason string) {
 	})
 }
 
-// noPods are made in the namespace any more.
-func (s *server) noPods(t *testing.T) *corev1.ResourceQuota {
+// forbidPods in the namespace, by a quota.
+func forbidPods(t *testing.T, s *framework.Server) *corev1.ResourceQuota {
 	t.Helper()
 	q := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "no-pods"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "no-pods"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
 	}
-	if err := suite.kube.Create(t.Context(), q); err != nil {
+	if err := framework.Suite.Kube.Create(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the quota", func(ctx context.Context) error {
-		err := suite.kube.Get(ctx, client.ObjectKeyFromObject(q), q)
+	framework.Eventually(t, "the quota", func(ctx context.Context) error {
+		err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(q), q)
 		if err == nil && len(q.Status.Hard) == 0 {
 			err = errors.New("nobody has counted yet")
 		}
@@ -76,10 +78,10 @@ func (s *server) noPods(t *testing.T) *corev1.ResourceQuota {
 	return q
 }
 
-// allow what a quota refused.
-func (s *server) allow(t *testing.T, q *corev1.ResourceQuota) {
+// allowPods what a quota refused.
+func allowPods(t *testing.T, s *framework.Server, q *corev1.ResourceQuota) {
 	t.Helper()
-	if err := suite.kube.Delete(t.Context(), q); err != nil {
+	if err := framework.Suite.Kube.Delete(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
 }

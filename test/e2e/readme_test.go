@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // A prompt is a shell at the top of the repository, with kubectl and the cluster at hand.
@@ -17,7 +19,7 @@ type prompt struct{ env []string }
 func newPrompt(t *testing.T) prompt {
 	t.Helper()
 	tool := exec.CommandContext(t.Context(), "go", "run", "./test/tools", "kube")
-	tool.Dir = repository()
+	tool.Dir = framework.Repository()
 	path, err := tool.Output()
 	if err != nil {
 		t.Fatalf("cannot build kubectl: %v", err)
@@ -27,14 +29,14 @@ func newPrompt(t *testing.T) prompt {
 	if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return prompt{append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+suite.kubeconfig)}
+	return prompt{append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+framework.Suite.Kubeconfig)}
 }
 
 // enter a command as it stands, and want a text in what it prints.
 func (p prompt) enter(t *testing.T, command, want string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
-	cmd.Dir, cmd.Env = repository(), p.env
+	cmd.Dir, cmd.Env = framework.Repository(), p.env
 	out, err := cmd.CombinedOutput()
 	// The doctor ends with 1 when another test has something wrong just now.
 	if exit := cmd.ProcessState.ExitCode(); err != nil && (exit != 1 || command != "go run ./controller doctor") {
@@ -69,52 +71,52 @@ func TestReadmeLive(t *testing.T) {
 		switch words := strings.Fields(command); words[1] {
 		case "apply":
 			applied++
-			p.enter(t, command, "mysql.otus.homework/"+s.name)
-			s.isReady(t)
+			p.enter(t, command, "mysql.otus.homework/"+s.Name)
+			becomesReady(t, s)
 		case "delete":
-			p.enter(t, command, fmt.Sprintf("%q deleted", s.name))
-			if err := gone(t.Context(), s.claim); err != nil {
+			p.enter(t, command, fmt.Sprintf("%q deleted", s.Name))
+			if err := framework.IsGone(t.Context(), s.Claim); err != nil {
 				t.Errorf("kubectl delete has returned: %v", err)
 			}
 		default:
-			p.enter(t, command, phaseProven)
+			p.enter(t, command, framework.PhaseProven)
 		}
 	}
 	if applied != 2 {
 		t.Errorf("want the claim applied twice, it was %d times", applied)
 	}
-	s.says(t, "Restoring DB have succeed")
+	s.Says(t, "Restoring DB have succeed")
 	for command, want := range map[string]string{
 		"kubectl explain mysql.spec": "storage_size",
-		"kubectl get mysql":          s.name,
+		"kubectl get mysql":          s.Name,
 		"kubectl get db":             "",
-		"kubectl get msb":            s.name,
-		"kubectl describe msb":       phaseProven,
+		"kubectl get msb":            s.Name,
+		"kubectl describe msb":       framework.PhaseProven,
 		"kubectl get pv -l app.kubernetes.io/component=backup": "Retain",
-		"go run ./controller doctor":                           " default/" + s.name + " ",
+		"go run ./controller doctor":                           " default/" + s.Name + " ",
 	} {
 		p.enter(t, command, want)
 	}
 }
 
 // inDefault is the original claim's server in its own namespace. What an earlier run has backed up is restored.
-func inDefault(t *testing.T) *server {
+func inDefault(t *testing.T) *framework.Server {
 	t.Helper()
-	claim := objects(t, "examples/original-claim/claim.yaml", "default")[0]
-	s := &server{namespace: "default", name: claim.GetName(), claim: claim}
-	if err := gone(t.Context(), claim.DeepCopy()); err != nil {
-		t.Fatalf("namespace default has a MySQL %s, which this must not touch: %v", s.name, err)
+	claim := framework.ReadObjects(t, "examples/original-claim/claim.yaml", "default")[0]
+	s := &framework.Server{Namespace: "default", Name: claim.GetName(), Claim: claim}
+	if err := framework.IsGone(t.Context(), claim.DeepCopy()); err != nil {
+		t.Fatalf("namespace default has a MySQL %s, which this must not touch: %v", s.Name, err)
 	}
-	t.Cleanup(func() { s.discard(t) })
+	t.Cleanup(func() { s.Discard(t) })
 	return s
 }
 
-// isReady waits until the claim says so.
-func (s *server) isReady(t *testing.T) {
+// becomesReady waits until the claim says so.
+func becomesReady(t *testing.T, s *framework.Server) {
 	t.Helper()
-	eventually(t, "the claim", func(ctx context.Context) error {
-		if err := condition(ctx, s.claim, "Ready"); err != nil {
-			return fmt.Errorf("%w: %s", err, s.message(ctx))
+	framework.Eventually(t, "the claim", func(ctx context.Context) error {
+		if err := framework.HasCondition(ctx, s.Claim, "Ready"); err != nil {
+			return fmt.Errorf("%w: %s", err, s.Message(ctx))
 		}
 		return nil
 	})
@@ -123,14 +125,14 @@ func (s *server) isReady(t *testing.T) {
 // live commands of kubectl in README.md, after those that boot a cluster and name its kubeconfig.
 func live(t *testing.T) []string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(repository(), "README.md"))
+	b, err := os.ReadFile(filepath.Join(framework.Repository(), "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, _ := strings.Cut(string(b), "\n## Live\n\n```shell\n")
 	section, _, _ = strings.Cut(section, "```")
-	if own := suite.own; own != nil && !strings.Contains(section, strings.Replace(own.kubeconfig, repository()+"/.cache/cluster/"+clusterName, "$PWD/.cache/cluster/dev", 1)) {
-		t.Errorf("the kubeconfig is %s, which README.md does not say in\n%s", own.kubeconfig, section)
+	if own := framework.Suite.Own; own != nil && !strings.Contains(section, strings.Replace(own.Kubeconfig, framework.Repository()+"/.cache/cluster/"+framework.ClusterName, "$PWD/.cache/cluster/dev", 1)) {
+		t.Errorf("the kubeconfig is %s, which README.md does not say in\n%s", own.Kubeconfig, section)
 	}
 	all := regexp.MustCompile(`(?m)^kubectl .*$`).FindAllString(section, -1)
 	for i, c := range all {
@@ -140,11 +142,11 @@ func live(t *testing.T) []string {
 	return all
 }
 
-// replace the claim by one that is the same.
-func (s *server) replace(t *testing.T) {
+// replaceClaim by one that is the same.
+func replaceClaim(t *testing.T, s *framework.Server) {
 	t.Helper()
-	again := object(s.claim.GetAPIVersion(), s.claim.GetKind(), s.namespace, s.name)
-	again.Object["spec"] = s.spec
+	again := framework.NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, s.Name)
+	again.Object["spec"] = s.Spec
 	b, err := again.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
@@ -153,8 +155,8 @@ func (s *server) replace(t *testing.T) {
 	if err := os.WriteFile(file, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := kubectl(t.Context(), "replace", "--force", "--filename", file); err != nil {
+	if out, err := framework.Kubectl(t.Context(), "replace", "--force", "--filename", file); err != nil {
 		t.Fatalf("kubectl replace --force: %v: %s", err, out)
 	}
-	s.claim = again
+	s.Claim = again
 }

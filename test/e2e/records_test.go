@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // withoutRecord is what a claim says that is held.
@@ -19,76 +21,76 @@ const withoutRecord = "is there without its record: no server starts empty besid
 // and the doctor say how to go on.
 func TestRecordDeletedIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, classComposition)
-	before := s.begin(t)
-	s.delete(t)
-	s.proven(t, 1)
-	name := s.record(t).GetName()
-	typed(t, "delete", "msb", name)
-	s.create(t)
-	s.says(t, withoutRecord)
-	s.says(t, "make-record="+name) // The controller says that after the function has held the server.
-	s.held(t)
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	name := s.Backups().Only(t).GetName()
+	framework.MustKubectl(t, "delete", "msb", name)
+	s.Create(t)
+	s.Says(t, withoutRecord)
+	s.Says(t, "make-record="+name) // The controller says that after the function has held the server.
+	s.IsHeld(t)
 	named := func(f finding) bool {
 		return f.Severity == wrong && strings.Contains(f.Text, name) && strings.Contains(f.Text, "has no record")
 	}
-	got := s.examined(t.Context(), t)
+	got := examineInstance(t.Context(), t, s)
 	n := slices.IndexFunc(got.Findings, named)
 	if n < 0 {
 		t.Fatalf("want the doctor to name the backup, got %+v", got)
 	}
 	command := regexp.MustCompile(`kubectl (annotate pv \S+ --overwrite \S+/make-record=` + name + `)`)
-	advice, message := command.FindStringSubmatch(got.Findings[n].Advice), command.FindStringSubmatch(s.message(t.Context()))
+	advice, message := command.FindStringSubmatch(got.Findings[n].Advice), command.FindStringSubmatch(s.Message(t.Context()))
 	if advice == nil || message == nil || advice[1] != message[1] {
-		t.Fatalf("want one command from both, got %q and %q", got.Findings[n].Advice, s.message(t.Context()))
+		t.Fatalf("want one command from both, got %q and %q", got.Findings[n].Advice, s.Message(t.Context()))
 	}
-	typed(t, strings.Fields(message[1])...)
-	if got := s.firstAnswer(t, rows); got != before {
+	framework.MustKubectl(t, strings.Fields(message[1])...)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
-	s.proven(t, 1)
+	s.Backups().AreProven(t, 1)
 }
 
 // TestRecordDeletedWithItsArchive: what was named goes, with its password, and nothing else. What was forgotten stays,
 // and is in nobody's way.
 func TestRecordDeletedWithItsArchive(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, classComposition)
-	s.begin(t)
-	s.delete(t)
-	kept := s.record(t).GetName()
-	s.create(t)
-	s.firstAnswer(t, rows)
-	s.delete(t)
-	s.proven(t, 2)
-	records := s.mustRecords(t)
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Begin(t)
+	s.Delete(t)
+	kept := s.Backups().Only(t).GetName()
+	s.Create(t)
+	s.Client().FirstAnswer(t, framework.Rows)
+	s.Delete(t)
+	s.Backups().AreProven(t, 2)
+	records := s.Backups().MustList(t)
 	newest := &records[slices.IndexFunc(records, func(r unstructured.Unstructured) bool { return r.GetName() != kept })]
-	typed(t, "annotate", "msb", newest.GetName(), "otus.homework/delete-archive="+string(newest.GetUID()))
-	typed(t, "delete", "msb", newest.GetName(), "--timeout=5m")
-	s.passwords(t, kept)
-	s.hand(t, "hand", s.backupPVC())
-	if out, err := s.by(t.Context(), "hand", "cd /data && ls -d */"); err != nil || !strings.Contains(out, kept+"/") || strings.Contains(out, newest.GetName()) {
+	framework.MustKubectl(t, "annotate", "msb", newest.GetName(), "otus.homework/delete-archive="+string(newest.GetUID()))
+	framework.MustKubectl(t, "delete", "msb", newest.GetName(), "--timeout=5m")
+	hasPasswords(t, s, kept)
+	startHand(t, s, "hand", s.BackupPVC())
+	if out, err := execByHand(t.Context(), s, "hand", "cd /data && ls -d */"); err != nil || !strings.Contains(out, kept+"/") || strings.Contains(out, newest.GetName()) {
 		t.Errorf("want the archive of %s and not that of %s, got %q, %v", kept, newest.GetName(), out, err)
 	}
-	s.dismiss(t, "hand")
+	endHand(t, s, "hand")
 
-	uid := string(s.record(t).GetUID())
-	typed(t, "delete", "msb", kept)
-	s.passwords(t, kept)
-	typed(t, "annotate", "pv", s.backups(t).Name, "forget.otus.homework/"+kept+"="+uid)
-	s.startsEmpty(t)
+	uid := string(s.Backups().Only(t).GetUID())
+	framework.MustKubectl(t, "delete", "msb", kept)
+	hasPasswords(t, s, kept)
+	framework.MustKubectl(t, "annotate", "pv", backupVolume(t, s).Name, "forget.otus.homework/"+kept+"="+uid)
+	startsEmpty(t, s)
 }
 
-// passwords that are kept for backups of the instance.
-func (s *server) passwords(t *testing.T, want ...string) {
+// hasPasswords of these backups, and of no others of the instance.
+func hasPasswords(t *testing.T, s *framework.Server, want ...string) {
 	t.Helper()
-	found, err := s.listed(t.Context(), "v1/Secret", keeper)
+	found, err := listOwned(t.Context(), s, "v1/Secret", framework.SystemNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, o := range found {
-		if o.GetAnnotations()["otus.homework/claim-namespace"] == s.namespace {
+		if o.GetAnnotations()["otus.homework/claim-namespace"] == s.Namespace {
 			got = append(got, o.GetName())
 		}
 	}
@@ -97,10 +99,10 @@ func (s *server) passwords(t *testing.T, want ...string) {
 	}
 }
 
-// backups of the instance lie on this volume.
-func (s *server) backups(t *testing.T) *corev1.PersistentVolume {
+// backupVolume of the instance.
+func backupVolume(t *testing.T, s *framework.Server) *corev1.PersistentVolume {
 	t.Helper()
-	v, err := s.volumeOf(t.Context(), s.backupPVC())
+	v, err := s.VolumeOf(t.Context(), s.BackupPVC())
 	if err != nil || v == nil {
 		t.Fatalf("the backups' volume: %v, %v", v, err)
 	}
@@ -110,43 +112,43 @@ func (s *server) backups(t *testing.T) *corev1.PersistentVolume {
 // TestRecordsOutliveTheController: all records are deleted, and their kind, and the controller, while it runs and while it
 // does not: every archive is there, and no claim starts empty. It shares the cluster with no other test.
 func TestRecordsOutliveTheController(t *testing.T) {
-	s := newServer(t, classComposition)
-	before := s.begin(t)
-	s.delete(t)
-	s.proven(t, 1)
-	for _, refused := range []string{"crd/mysqlbackups.otus.homework", "namespace/" + keeper} {
-		if out, err := kubectl(t.Context(), "delete", refused); err == nil || !strings.Contains(out, "there are backups") {
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	for _, refused := range []string{"crd/mysqlbackups.otus.homework", "namespace/" + framework.SystemNamespace} {
+		if out, err := framework.Kubectl(t.Context(), "delete", refused); err == nil || !strings.Contains(out, "there are backups") {
 			t.Fatalf("want %s to stay as long as there are records, got %v: %s", refused, err, out)
 		}
 	}
 	t.Cleanup(func() { reinstalled(t) })
-	typed(t, "delete", "msb", "--all")
-	s.heldThenRestored(t, before)
-	s.delete(t)
-	s.proven(t, 2)
+	framework.MustKubectl(t, "delete", "msb", "--all")
+	isHeldThenRestored(t, s, before)
+	s.Delete(t)
+	s.Backups().AreProven(t, 2)
 
-	typed(t, "delete", "--kustomize", "controller/deploy/controller")
-	typed(t, "delete", "msb", "--all", "--wait=false")
-	typed(t, "delete", "validatingadmissionpolicybinding", "crossplane-mysql-keep-records")
-	crd := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "mysqlbackups.otus.homework")
-	eventually(t, "the deletion of the records' kind", func(ctx context.Context) error { return suite.kube.Delete(ctx, crd.DeepCopy()) })
-	if records := s.mustRecords(t); len(records) != 2 {
+	framework.MustKubectl(t, "delete", "--kustomize", "controller/deploy/controller")
+	framework.MustKubectl(t, "delete", "msb", "--all", "--wait=false")
+	framework.MustKubectl(t, "delete", "validatingadmissionpolicybinding", "crossplane-mysql-keep-records")
+	crd := framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "mysqlbackups.otus.homework")
+	framework.Eventually(t, "the deletion of the records' kind", func(ctx context.Context) error { return framework.Suite.Kube.Delete(ctx, crd.DeepCopy()) })
+	if records := s.Backups().MustList(t); len(records) != 2 {
 		t.Errorf("want all records as long as no controller has seen their deletion, got %d", len(records))
 	}
-	typed(t, "apply", "--server-side", "--force-conflicts", "--kustomize", "controller/deploy/controller")
-	eventually(t, "the end of the records' kind", func(ctx context.Context) error { return gone(ctx, crd.DeepCopy()) })
+	framework.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "--kustomize", "controller/deploy/controller")
+	framework.Eventually(t, "the end of the records' kind", func(ctx context.Context) error { return framework.IsGone(ctx, crd.DeepCopy()) })
 	reinstalled(t)
-	s.heldThenRestored(t, before)
+	isHeldThenRestored(t, s, before)
 }
 
-// heldThenRestored is a claim whose records are gone, until somebody asks for all of them.
-func (s *server) heldThenRestored(t *testing.T, before string) {
+// isHeldThenRestored: a claim whose records are gone starts when somebody has asked for all of them.
+func isHeldThenRestored(t *testing.T, s *framework.Server, before string) {
 	t.Helper()
-	s.create(t)
-	s.says(t, withoutRecord)
-	s.held(t)
-	typed(t, "annotate", "pv", "--selector=app.kubernetes.io/component=backup", "--overwrite", "otus.homework/make-record=all")
-	if got := s.firstAnswer(t, rows); got != before {
+	s.Create(t)
+	s.Says(t, withoutRecord)
+	s.IsHeld(t)
+	framework.MustKubectl(t, "annotate", "pv", "--selector=app.kubernetes.io/component=backup", "--overwrite", "otus.homework/make-record=all")
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
 }
@@ -157,29 +159,16 @@ func reinstalled(t *testing.T) {
 	ctx := context.WithoutCancel(t.Context())
 	for _, part := range []string{"records", "controller"} {
 		apply := func(ctx context.Context) error {
-			out, err := kubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", repository()+"/controller/deploy/"+part)
+			out, err := framework.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", framework.Repository()+"/controller/deploy/"+part)
 			if err != nil {
 				err = fmt.Errorf("%w: %s", err, out)
 			}
 			return err
 		}
-		eventually(t, "the "+part, apply)
+		framework.Eventually(t, "the "+part, apply)
 	}
-	eventually(t, "the records' kind", func(context.Context) error {
-		return condition(ctx, object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "mysqlbackups.otus.homework"), "Established")
+	framework.Eventually(t, "the records' kind", func(context.Context) error {
+		return framework.HasCondition(ctx, framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "mysqlbackups.otus.homework"), "Established")
 	})
 	controllers(t, 1)
-}
-
-// typed is a command of kubectl that succeeds.
-func typed(t *testing.T, args ...string) {
-	t.Helper()
-	for i, a := range args {
-		if strings.HasPrefix(a, "controller/") {
-			args[i] = repository() + "/" + a
-		}
-	}
-	if out, err := kubectl(t.Context(), args...); err != nil {
-		t.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
-	}
 }

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // rescueNamespace is where data is backed up that lost its own.
@@ -21,37 +23,37 @@ const rescueNamespace = "crossplane-mysql-rescue"
 // TestDeletedPVC: a data PVC that somebody deletes comes back on its volume, while the instance lives.
 func TestDeletedPVC(t *testing.T) {
 	t.Parallel()
-	repeats(t, "the cells of the matrix delete data PVCs")
-	s := newServer(t, classComposition)
-	before := s.begin(t)
-	was := s.deletePVC(t)
-	s.pvcReturns(t, was)
-	if got := s.firstAnswer(t, rows); got != before {
+	framework.Repeats(t, "the cells of the matrix delete data PVCs")
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	was := deleteDataPVC(t, s)
+	dataPVCReturns(t, s, was)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
-	s.delete(t)
-	s.proven(t, 1)
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
 }
 
-// deletePVC of the data, whose UID it returns.
-func (s *server) deletePVC(t *testing.T) types.UID {
+// deleteDataPVC, whose UID it returns.
+func deleteDataPVC(t *testing.T, s *framework.Server) types.UID {
 	t.Helper()
-	claim := object("v1", "PersistentVolumeClaim", s.namespace, s.name+"-pvc")
-	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+	claim := framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.Name+"-pvc")
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
 		t.Fatal(err)
 	}
-	if err := suite.kube.Delete(t.Context(), claim); err != nil {
+	if err := framework.Suite.Kube.Delete(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
 	return claim.GetUID()
 }
 
-// pvcReturns as another one than it was.
-func (s *server) pvcReturns(t *testing.T, was types.UID) {
+// dataPVCReturns as another one than it was.
+func dataPVCReturns(t *testing.T, s *framework.Server, was types.UID) {
 	t.Helper()
-	eventually(t, "the claim's return", func(ctx context.Context) error {
-		claim := object("v1", "PersistentVolumeClaim", s.namespace, s.name+"-pvc")
-		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+	framework.Eventually(t, "the claim's return", func(ctx context.Context) error {
+		claim := framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.Name+"-pvc")
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
 			return err
 		}
 		if claim.GetUID() == was {
@@ -65,35 +67,35 @@ func (s *server) pvcReturns(t *testing.T, was types.UID) {
 // not, and the next claim of the name has it.
 func TestTakenFinalizers(t *testing.T) {
 	t.Parallel()
-	repeats(t, "the cells of the matrix take finalizers off")
-	onBoth(t, takenFinalizers)
+	framework.Repeats(t, "the cells of the matrix take finalizers off")
+	framework.OnBoth(t, takenFinalizers)
 }
 
 func takenFinalizers(t *testing.T, composition string) {
 	t.Helper()
-	s := newServer(t, composition)
-	before := s.begin(t)
-	xr, err := s.xr(t.Context())
+	s := framework.NewServer(t, composition)
+	before := s.Begin(t)
+	xr, err := s.XR(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.startDelete(t)
-	takeFinalizers(t, xr, s.claim)
-	s.claimGone(t)
-	s.create(t)
-	s.restored(t) // The server of the earlier life may go on answering for a while.
-	if got := s.firstAnswer(t, rows); got != before {
+	s.StartDelete(t)
+	takeFinalizers(t, xr, s.Claim)
+	s.ClaimGone(t)
+	s.Create(t)
+	isRestored(t, s) // The server of the earlier life may go on answering for a while.
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
-	s.proven(t, 1)
-	s.nothingRescued(t)
+	s.Backups().AreProven(t, 1)
+	leavesNothingRescued(t, s)
 }
 
 // beingDeleted waits until somebody has deleted the object, whether it is still there or not.
 func beingDeleted(t *testing.T, o client.Object) {
 	t.Helper()
-	eventually(t, "the deletion of "+o.GetName(), func(ctx context.Context) error {
-		err := suite.kube.Get(ctx, client.ObjectKeyFromObject(o), o)
+	framework.Eventually(t, "the deletion of "+o.GetName(), func(ctx context.Context) error {
+		err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(o), o)
 		if err == nil && o.GetDeletionTimestamp() == nil {
 			return errors.New("nobody deletes it")
 		}
@@ -106,7 +108,7 @@ func takeFinalizers(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	for _, o := range objects {
-		if err := client.IgnoreNotFound(suite.kube.Patch(t.Context(), o, none)); err != nil {
+		if err := client.IgnoreNotFound(framework.Suite.Kube.Patch(t.Context(), o, none)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,31 +118,31 @@ func takeFinalizers(t *testing.T, objects ...client.Object) {
 // does then. The next claim of the name gets the data all the same.
 func TestSupersededComposite(t *testing.T) {
 	t.Parallel()
-	repeats(t, "TestNext deletes an XR that no claim will have, and the cells of the matrix have what comes then")
-	s := newServer(t, classComposition)
-	before := s.begin(t)
-	s.takeClaim(t)
-	s.create(t)
-	s.restored(t)
-	if got := s.firstAnswer(t, rows); got != before {
+	framework.Repeats(t, "TestNext deletes an XR that no claim will have, and the cells of the matrix have what comes then")
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	detachClaim(t, s)
+	s.Create(t)
+	isRestored(t, s)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
-	s.proven(t, 1)
+	s.Backups().AreProven(t, 1)
 }
 
-// takeClaim from its XR, which goes on without.
-func (s *server) takeClaim(t *testing.T) {
+// detachClaim from its XR, which goes on without.
+func detachClaim(t *testing.T, s *framework.Server) {
 	t.Helper()
-	xr, err := s.xr(t.Context())
+	xr, err := s.XR(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.annotate(t, "crossplane.io/paused", "true")
-	eventually(t, "the pause", func(ctx context.Context) error { return paused(ctx, s.claim.DeepCopy()) })
-	s.startDelete(t)
-	takeFinalizers(t, s.claim)
-	s.claimGone(t)
-	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(xr), xr); err != nil || xr.GetDeletionTimestamp() != nil {
+	s.Annotate(t, "crossplane.io/paused", "true")
+	framework.Eventually(t, "the pause", func(ctx context.Context) error { return paused(ctx, s.Claim.DeepCopy()) })
+	s.StartDelete(t)
+	takeFinalizers(t, s.Claim)
+	s.ClaimGone(t)
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(xr), xr); err != nil || xr.GetDeletionTimestamp() != nil {
 		t.Fatalf("want an XR that nobody deletes: %v, %v", xr.GetDeletionTimestamp(), err)
 	}
 }
@@ -148,56 +150,56 @@ func (s *server) takeClaim(t *testing.T) {
 // TestDeletedNamespaceOfComposite: an XR whose claim somebody took from it does not keep a namespace that is deleted.
 func TestDeletedNamespaceOfComposite(t *testing.T) {
 	t.Parallel()
-	repeats(t, "TestNext deletes an XR that no claim will have, and the cells of the matrix delete namespaces")
-	s := newServer(t, classComposition)
-	s.begin(t)
-	s.takeClaim(t)
-	s.loseNamespace(t, 1)
+	framework.Repeats(t, "TestNext deletes an XR that no claim will have, and the cells of the matrix delete namespaces")
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Begin(t)
+	detachClaim(t, s)
+	loseNamespace(t, s, 1)
 }
 
 // TestDeletedNamespace: nothing can run in a namespace that is being deleted. The data is backed up elsewhere.
 func TestDeletedNamespace(t *testing.T) {
 	t.Parallel()
-	repeats(t, "the cells of the matrix delete namespaces")
-	s := newServer(t, classComposition)
-	s.begin(t)
-	s.loseNamespace(t, 1)
+	framework.Repeats(t, "the cells of the matrix delete namespaces")
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Begin(t)
+	loseNamespace(t, s, 1)
 }
 
 // TestNamespaceDeletedInRescue: data that lost its XR is being backed up beside its home when the namespace goes too. What
 // was made there does not keep it.
 func TestNamespaceDeletedInRescue(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, classComposition)
-	s.begin(t)
-	xr, err := s.xr(t.Context())
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Begin(t)
+	xr, err := s.XR(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.startDelete(t)
+	s.StartDelete(t)
 	beingDeleted(t, xr)
-	takeFinalizers(t, xr, s.claim)
-	eventually(t, "the claim of the rescue", func(ctx context.Context) error {
+	takeFinalizers(t, xr, s.Claim)
+	framework.Eventually(t, "the claim of the rescue", func(ctx context.Context) error {
 		claims := &corev1.PersistentVolumeClaimList{}
-		if err := suite.kube.List(ctx, claims, client.InNamespace(s.namespace)); err != nil {
+		if err := framework.Suite.Kube.List(ctx, claims, client.InNamespace(s.Namespace)); err != nil {
 			return err
 		}
 		if !slices.ContainsFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
-			return strings.HasPrefix(c.Name, "data-"+s.namespace)
+			return strings.HasPrefix(c.Name, "data-"+s.Namespace)
 		}) {
 			return errors.New("it is not there")
 		}
 		return nil
 	})
-	s.loseNamespace(t, 1)
+	loseNamespace(t, s, 1)
 }
 
 // loseNamespace of the server, and wait until nothing of it is left but so many backups.
-func (s *server) loseNamespace(t *testing.T, backups int) {
+func loseNamespace(t *testing.T, s *framework.Server, backups int) {
 	t.Helper()
-	s.deleteNamespace(t)
-	eventually(t, "the proof", func(ctx context.Context) error {
-		records, err := s.records(ctx)
+	deleteNamespace(t, s)
+	framework.Eventually(t, "the proof", func(ctx context.Context) error {
+		records, err := s.Backups().List(ctx)
 		if err != nil {
 			return err
 		}
@@ -205,90 +207,90 @@ func (s *server) loseNamespace(t *testing.T, backups int) {
 			return fmt.Errorf("there are %d backups", len(records))
 		}
 		for i := range records {
-			if err := provenRecord(&records[i]); err != nil {
+			if err := framework.IsProven(&records[i]); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	s.namespaceGone(t)
+	namespaceEnds(t, s)
 }
 
-func (s *server) deleteNamespace(t *testing.T) {
+func deleteNamespace(t *testing.T, s *framework.Server) {
 	t.Helper()
-	if err := suite.kube.Delete(t.Context(), object("v1", "Namespace", "", s.namespace)); err != nil {
+	if err := framework.Suite.Kube.Delete(t.Context(), framework.NewObject("v1", "Namespace", "", s.Namespace)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// namespaceGone waits until it is, and nothing of the rescue is left.
-func (s *server) namespaceGone(t *testing.T) {
+// namespaceEnds waits until it is, and nothing of the rescue is left.
+func namespaceEnds(t *testing.T, s *framework.Server) {
 	t.Helper()
-	eventually(t, "the namespace's end", func(ctx context.Context) error {
-		return gone(ctx, object("v1", "Namespace", "", s.namespace))
+	framework.Eventually(t, "the namespace's end", func(ctx context.Context) error {
+		return framework.IsGone(ctx, framework.NewObject("v1", "Namespace", "", s.Namespace))
 	})
-	s.nothingRescued(t)
+	leavesNothingRescued(t, s)
 }
 
-// findNamespace makes one of the same name again.
-func (s *server) findNamespace(t *testing.T) {
+// createNamespaceAgain makes one of the same name again.
+func createNamespaceAgain(t *testing.T, s *framework.Server) {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
-	if err := suite.kube.Create(t.Context(), ns); err != nil {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
+	if err := framework.Suite.Kube.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
-	pod(t, s.namespace, "client", "")
+	framework.StartToolbox(t, s.Namespace, "client", "")
 }
 
 // TestNamespaceComesBack: a later namespace of the same name gets nothing that an earlier one left, unless the platform
 // team says that it may. Then everything comes back, on the very volume, as if the namespace had never been gone.
 func TestNamespaceComesBack(t *testing.T) {
 	t.Parallel()
-	onEach(t, map[string]string{onHostPath: "TestEverythingComesBack has that Composition"}, namespaceComesBack)
+	framework.OnEach(t, map[string]string{framework.OnHostPath: "TestEverythingComesBack has that Composition"}, namespaceComesBack)
 }
 
 func namespaceComesBack(t *testing.T, composition string) {
 	t.Helper()
-	allowing := copyOfComposition(t, composition, map[string]any{"namespaceReuse": "Allow"})
-	s := newServer(t, composition)
-	before := s.begin(t)
-	s.loseNamespace(t, 1)
-	s.findNamespace(t)
-	s.create(t)
-	s.says(t, "ask the platform team to allow it (namespaceReuse: Allow in the Composition's input)")
-	s.held(t)
-	s.delete(t) // Which may leave an empty volume in the way.
-	s.proven(t, 1)
+	allowing := framework.CopyOfComposition(t, composition, map[string]any{"namespaceReuse": "Allow"})
+	s := framework.NewServer(t, composition)
+	before := s.Begin(t)
+	loseNamespace(t, s, 1)
+	createNamespaceAgain(t, s)
+	s.Create(t)
+	s.Says(t, "ask the platform team to allow it (namespaceReuse: Allow in the Composition's input)")
+	s.IsHeld(t)
+	s.Delete(t) // Which may leave an empty volume in the way.
+	s.Backups().AreProven(t, 1)
 
-	s.spec["compositionRef"] = map[string]any{"name": allowing}
-	s.create(t)
-	if got := s.firstAnswer(t, rows); got != before {
+	s.Spec["compositionRef"] = map[string]any{"name": allowing}
+	s.Create(t)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Fatalf("want every row\n%s\ngot\n%s", before, got)
 	}
 	for backups, goes := range []func(){
-		func() { s.delete(t); s.proven(t, 2) },
-		func() { s.loseNamespace(t, 3); s.findNamespace(t) },
+		func() { s.Delete(t); s.Backups().AreProven(t, 2) },
+		func() { loseNamespace(t, s, 3); createNamespaceAgain(t, s) },
 	} {
-		s.mustQuery(t, fmt.Sprintf("INSERT INTO test (name) VALUES ('with %d backups')", backups+1))
-		before = s.mustQuery(t, rows)
+		s.Client().MustQuery(t, fmt.Sprintf("INSERT INTO test (name) VALUES ('with %d backups')", backups+1))
+		before = s.Client().MustQuery(t, framework.Rows)
 		goes()
-		s.create(t)
-		if got := s.firstAnswer(t, rows); got != before {
+		s.Create(t)
+		if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 			t.Fatalf("want every row\n%s\ngot\n%s", before, got)
 		}
 	}
-	records := s.mustRecords(t)
+	records := s.Backups().MustList(t)
 	names := make([]string, 0, len(records))
 	for _, r := range records {
 		names = append(names, r.GetName())
 	}
-	s.archives(t, names)
+	s.Backups().HaveArchives(t, names)
 }
 
-// nothingRescued is left where data was backed up that lost its namespace.
-func (s *server) nothingRescued(t *testing.T) {
+// leavesNothingRescued where data was backed up that lost its namespace.
+func leavesNothingRescued(t *testing.T, s *framework.Server) {
 	t.Helper()
-	eventually(t, "the end of the rescue", func(ctx context.Context) error {
+	framework.Eventually(t, "the end of the rescue", func(ctx context.Context) error {
 		for _, kind := range []string{"PersistentVolumeClaim", "Job", "Pod"} {
 			list := &unstructured.UnstructuredList{}
 			list.SetKind(kind + "List")
@@ -296,11 +298,11 @@ func (s *server) nothingRescued(t *testing.T) {
 			if kind == "Job" {
 				list.SetAPIVersion("batch/v1")
 			}
-			if err := suite.kube.List(ctx, list, client.InNamespace(rescueNamespace)); err != nil {
+			if err := framework.Suite.Kube.List(ctx, list, client.InNamespace(rescueNamespace)); err != nil {
 				return err
 			}
 			for _, o := range list.Items {
-				if o.GetAnnotations()["otus.homework/claim-namespace"] == s.namespace {
+				if o.GetAnnotations()["otus.homework/claim-namespace"] == s.Namespace {
 					return fmt.Errorf("%s %s is left", kind, o.GetName())
 				}
 			}

@@ -11,25 +11,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // TestRestorable looks at a backup after its claim is gone: a server has run on a copy of it, and nothing of that is left.
 func TestRestorable(t *testing.T) {
 	t.Parallel()
 	strangers(t)
-	onEach(t, map[string]string{onHostPath: "TestEverythingComesBack has that Composition"}, func(t *testing.T, composition string) {
+	framework.OnEach(t, map[string]string{framework.OnHostPath: "TestEverythingComesBack has that Composition"}, func(t *testing.T, composition string) {
 		t.Helper()
-		s := newServer(t, composition)
-		before := s.begin(t)
-		s.delete(t)
-		s.proven(t, 1)
-		if message := s.verdict(t, "True"); !strings.Contains(message, "tables whole") {
+		s := framework.NewServer(t, composition)
+		before := s.Begin(t)
+		s.Delete(t)
+		s.Backups().AreProven(t, 1)
+		if message := hasVerdict(t, s, "True"); !strings.Contains(message, "tables whole") {
 			t.Errorf("want the tables that were checked, got %q", message)
 		}
-		s.nothingLeft(t)
-		s.noCopy(t)
-		s.create(t)
-		if got := s.firstAnswer(t, rows); got != before {
+		leavesNothing(t, s)
+		leavesNoCopy(t, s)
+		s.Create(t)
+		if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 			t.Errorf("want every row, got %q", got)
 		}
 	})
@@ -39,7 +41,7 @@ func TestRestorable(t *testing.T) {
 // restores.
 func strangers(t *testing.T) {
 	t.Helper()
-	ns := namespace(t)
+	ns := framework.NewNamespace(t)
 	for i := range 5 {
 		name := fmt.Sprintf("stranger-%d", i)
 		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
@@ -51,9 +53,9 @@ func strangers(t *testing.T) {
 			Annotations: map[string]string{"otus.homework/claim-kind": "MySQL", "otus.homework/claim-namespace": ns, "otus.homework/claim-name": name},
 		}}
 		j.Spec.Suspend = new(true)
-		j.Spec.Template.Spec = toolboxPod(ns, name, "").Spec
+		j.Spec.Template.Spec = framework.ToolboxPod(ns, name, "").Spec
 		j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
-		if err := suite.kube.Create(t.Context(), j); err != nil {
+		if err := framework.Suite.Kube.Create(t.Context(), j); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,66 +65,66 @@ func strangers(t *testing.T) {
 // backup is proven; but no server finds its tables whole, and the data stays until a person says otherwise.
 func TestRequireRestorable(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, classComposition)
-	s.spec["backup"] = map[string]any{"requireRestorable": true}
-	s.begin(t)
-	s.delete(t)
-	s.verdict(t, "True")
-	s.nothingLeft(t)
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Spec["backup"] = map[string]any{"requireRestorable": true}
+	s.Begin(t)
+	s.Delete(t)
+	hasVerdict(t, s, "True")
+	leavesNothing(t, s)
 
-	s.create(t)
-	s.restored(t)
-	s.damage(t)
-	s.startDelete(t)
-	if message := s.verdict(t, "False"); !strings.Contains(message, "victim") {
+	s.Create(t)
+	isRestored(t, s)
+	damageTable(t, s)
+	s.StartDelete(t)
+	if message := hasVerdict(t, s, "False"); !strings.Contains(message, "victim") {
 		t.Errorf("want the table by its name, got %q", message)
 	}
-	s.says(t, "no server has run on it")
-	if _, err := s.volumeOf(t.Context(), s.name+"-pvc"); err != nil {
+	s.Says(t, "no server has run on it")
+	if _, err := s.VolumeOf(t.Context(), s.Name+"-pvc"); err != nil {
 		t.Errorf("want the data kept: %v", err)
 	}
-	if out, err := kubectl(t.Context(), "patch", "mysql", s.name, "--namespace", s.namespace, "--type=merge", "--patch", `{"spec":{"backup":{"requireRestorable":false}}}`); err != nil {
+	if out, err := framework.Kubectl(t.Context(), "patch", "mysql", s.Name, "--namespace", s.Namespace, "--type=merge", "--patch", `{"spec":{"backup":{"requireRestorable":false}}}`); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	s.gone(t)
-	s.proven(t, 2)
-	s.nothingLeft(t)
+	s.Gone(t)
+	s.Backups().AreProven(t, 2)
+	leavesNothing(t, s)
 }
 
 // TestRestorableWithoutItsKind: the XRD goes while a server runs on a copy of a backup, and a controller starts that has never
 // seen it. The test ends, the record can be deleted meanwhile, and every row comes back. It shares the cluster with no other
 // test.
 func TestRestorableWithoutItsKind(t *testing.T) {
-	repeats(t, "the matrix uninstalls the XRD, and TestTurnWithoutKind has the turn")
-	s := newServer(t, classComposition)
-	before := s.begin(t)
-	s.delete(t)
-	eventually(t, "its turn", s.hasTurn)
+	framework.Repeats(t, "the matrix uninstalls the XRD, and TestTurnWithoutKind has the turn")
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	s.Delete(t)
+	framework.Eventually(t, "its turn", func(ctx context.Context) error { return hasRestoreTest(ctx, s) })
 	t.Cleanup(func() { controllers(t, 1) })
 	controllers(t, 0)
 	uninstallsConfigurations(t, nil)
-	eventually(t, "the XRD's end", func(ctx context.Context) error {
-		return gone(ctx, object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "xmysqls.otus.homework"))
+	framework.Eventually(t, "the XRD's end", func(ctx context.Context) error {
+		return framework.IsGone(ctx, framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "xmysqls.otus.homework"))
 	})
-	if err := s.hasTurn(t.Context()); err != nil {
+	if err := hasRestoreTest(t.Context(), s); err != nil {
 		t.Fatalf("the controller was too fast for this test: %v", err)
 	}
-	typed(t, "delete", "msb", s.record(t).GetName(), "--wait=false")
+	framework.MustKubectl(t, "delete", "msb", s.Backups().Only(t).GetName(), "--wait=false")
 	controllers(t, 1)
-	eventually(t, "the record's end", func(ctx context.Context) error {
-		records, err := s.records(ctx)
+	framework.Eventually(t, "the record's end", func(ctx context.Context) error {
+		records, err := s.Backups().List(ctx)
 		if err == nil && len(records) != 0 {
 			err = fmt.Errorf("%s is there", records[0].GetName())
 		}
 		return err
 	})
 	installsPackages(t, nil)
-	s.heldThenRestored(t, before)
+	isHeldThenRestored(t, s, before)
 }
 
-// hasTurn is nil while a server is tried on a copy of a backup.
-func (s *server) hasTurn(ctx context.Context) error {
-	records, err := s.records(ctx)
+// hasRestoreTest complains while no server is tried on a copy of a backup.
+func hasRestoreTest(ctx context.Context, s *framework.Server) error {
+	records, err := s.Backups().List(ctx)
 	for _, r := range records {
 		if job, _, _ := unstructured.NestedString(r.Object, "status", "restoreTest", "job"); job != "" {
 			return nil
@@ -131,11 +133,11 @@ func (s *server) hasTurn(ctx context.Context) error {
 	return errors.Join(err, fmt.Errorf("no record of %d has one", len(records)))
 }
 
-// verdict waits for that of the newest backup, and returns what it says.
-func (s *server) verdict(t *testing.T, want string) (message string) {
+// hasVerdict waits for that of the newest backup, and returns what it says.
+func hasVerdict(t *testing.T, s *framework.Server, want string) (message string) {
 	t.Helper()
-	eventually(t, "the verdict on the backup", func(ctx context.Context) error {
-		records, err := s.records(ctx)
+	framework.Eventually(t, "the verdict on the backup", func(ctx context.Context) error {
+		records, err := s.Backups().List(ctx)
 		if err != nil {
 			return err
 		}
@@ -162,25 +164,25 @@ func (s *server) verdict(t *testing.T, want string) (message string) {
 	return message
 }
 
-// noCopy of the backup is left on its volume.
-func (s *server) noCopy(t *testing.T) {
+// leavesNoCopy of the backup on its volume.
+func leavesNoCopy(t *testing.T, s *framework.Server) {
 	t.Helper()
-	pod(t, s.namespace, "copies", s.backupPVC())
-	out, err := in(t.Context(), s.namespace, "copies", "", "find", "/data", "-path", "*/.crossplane-mysql-restore-test/*")
+	framework.StartToolbox(t, s.Namespace, "copies", s.BackupPVC())
+	out, err := framework.Exec(t.Context(), s.Namespace, "copies", "", "find", "/data", "-path", "*/.crossplane-mysql-restore-test/*")
 	if err != nil || out != "" {
 		t.Errorf("want no copy, got %q, %v", out, err)
 	}
-	s.dismiss(t, "copies")
+	endHand(t, s, "copies")
 }
 
-// damage some pages of a table on the disk of a running server, which does not look at them any more.
-func (s *server) damage(t *testing.T) {
+// damageTable on the disk of a running server, which does not look at them any more.
+func damageTable(t *testing.T, s *framework.Server) {
 	t.Helper()
-	s.mustQuery(t, "CREATE TABLE victim (id INT AUTO_INCREMENT PRIMARY KEY, t CHAR(200)); INSERT INTO victim (t) SELECT REPEAT('x', 200) FROM information_schema.COLUMNS LIMIT 3000; SET GLOBAL innodb_max_dirty_pages_pct = 0; FLUSH TABLES victim; DO SLEEP(2)")
-	pod(t, s.namespace, "vandal", s.name+"-pvc")
-	out, err := in(t.Context(), s.namespace, "vandal", "", "sh", "-c", `dd if=/dev/zero of="$(find /data -name victim.ibd)" bs=16384 seek=6 count=8 conv=notrunc,fsync`)
+	s.Client().MustQuery(t, "CREATE TABLE victim (id INT AUTO_INCREMENT PRIMARY KEY, t CHAR(200)); INSERT INTO victim (t) SELECT REPEAT('x', 200) FROM information_schema.COLUMNS LIMIT 3000; SET GLOBAL innodb_max_dirty_pages_pct = 0; FLUSH TABLES victim; DO SLEEP(2)")
+	framework.StartToolbox(t, s.Namespace, "vandal", s.Name+"-pvc")
+	out, err := framework.Exec(t.Context(), s.Namespace, "vandal", "", "sh", "-c", `dd if=/dev/zero of="$(find /data -name victim.ibd)" bs=16384 seek=6 count=8 conv=notrunc,fsync`)
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	s.dismiss(t, "vandal")
+	endHand(t, s, "vandal")
 }

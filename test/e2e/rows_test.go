@@ -10,89 +10,91 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // TestRows is what the original operators did, row by row of the README's table, on one instance in one go. Row 14 is
 // TestRow14Database.
 func TestRows(t *testing.T) { //nolint:tparallel // One instance, in the order of its life.
 	t.Parallel()
-	s := newServer(t, hostPathComposition(t, nil))
-	t.Run("Row02Required", s.required)
-	s.create(t)
-	s.version(t)
-	s.session(t)
-	t.Run("Row01Names", s.spellings)
-	t.Run("Row03Objects", s.made)
-	t.Run("Row04BackupPV", s.backupPV)
-	t.Run("Row08Labels", s.labelled)
-	t.Run("Row11HostPath", s.onHostPath)
-	t.Run("Row12InTheCluster", s.controllerRuns)
-	t.Run("Row13Directory", s.notTheRoot)
-	s.delete(t)
-	t.Run("Row06Backup", func(t *testing.T) { s.proven(t, 1) })
-	t.Run("Row07Gone", s.nothingLeft)
-	s.create(t)
+	s := framework.NewServer(t, framework.HostPathComposition(t, nil))
+	t.Run("Row02Required", func(t *testing.T) { requiresFields(t, s) })
+	s.Create(t)
+	s.Client().SeesVersion(t)
+	s.Client().TypeSession(t)
+	t.Run("Row01Names", func(t *testing.T) { knowsSpellings(t, s) })
+	t.Run("Row03Objects", func(t *testing.T) { makesObjects(t, s) })
+	t.Run("Row04BackupPV", func(t *testing.T) { hasBackupPV(t, s) })
+	t.Run("Row08Labels", func(t *testing.T) { hasLabels(t, s) })
+	t.Run("Row11HostPath", func(t *testing.T) { liesOnHostPath(t, s) })
+	t.Run("Row12InTheCluster", func(t *testing.T) { runsInTheCluster(t, s) })
+	t.Run("Row13Directory", func(t *testing.T) { liesInADirectory(t, s) })
+	s.Delete(t)
+	t.Run("Row06Backup", func(t *testing.T) { s.Backups().AreProven(t, 1) })
+	t.Run("Row07Gone", func(t *testing.T) { leavesNothing(t, s) })
+	s.Create(t)
 	t.Run("Row05Restore", func(t *testing.T) {
-		if got := s.firstAnswer(t, rows); got != "1\tsome data\n2\tsome data-2\n" {
+		if got := s.Client().FirstAnswer(t, framework.Rows); got != "1\tsome data\n2\tsome data-2\n" {
 			t.Errorf("want both rows, got %q", got)
 		}
 	})
-	t.Run("Row09Message", func(t *testing.T) { s.says(t, "Restoring DB have succeed") })
+	t.Run("Row09Message", func(t *testing.T) { s.Says(t, "Restoring DB have succeed") })
 	t.Run("Row10Password", func(t *testing.T) {
-		s.set(t, map[string]any{"password": "another one"})
-		eventually(t, "the new password", func(ctx context.Context) error {
-			_, err := s.query(ctx, "another one", "SELECT 1")
+		s.Set(t, map[string]any{"password": "another one"})
+		framework.Eventually(t, "the new password", func(ctx context.Context) error {
+			_, err := s.Client().Query(ctx, "another one", "SELECT 1")
 			return err
 		})
 	})
 }
 
-// required fields that are missing are an error of the API server that names them.
-func (s *server) required(t *testing.T) {
+// requiresFields: those that are missing are an error of the API server that names them.
+func requiresFields(t *testing.T, s *framework.Server) {
 	for _, field := range []string{"database", "password", "storage_size"} {
-		claim := object(s.claim.GetAPIVersion(), s.claim.GetKind(), s.namespace, "incomplete")
+		claim := framework.NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, "incomplete")
 		spec := map[string]any{}
-		for k, v := range s.spec {
+		for k, v := range s.Spec {
 			if k != field {
 				spec[k] = v
 			}
 		}
 		claim.Object["spec"] = spec
-		if err := suite.kube.Create(t.Context(), claim); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), field) {
+		if err := framework.Suite.Kube.Create(t.Context(), claim); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), field) {
 			t.Errorf("want the API server to ask for %s, got %v", field, err)
 		}
 	}
 }
 
-// spellings of the kind that people type.
-func (s *server) spellings(t *testing.T) {
+// knowsSpellings of the kind that people type.
+func knowsSpellings(t *testing.T, s *framework.Server) {
 	for _, name := range []string{"mysql", "mysqls", "ms"} {
-		if out, err := kubectl(t.Context(), "get", name, s.name, "--namespace", s.namespace, "--output", "name"); err != nil {
+		if out, err := framework.Kubectl(t.Context(), "get", name, s.Name, "--namespace", s.Namespace, "--output", "name"); err != nil {
 			t.Errorf("kubectl get %s: %v: %s", name, err, out)
 		}
 	}
 }
 
-func (s *server) made(t *testing.T) {
-	for kind, name := range map[string]string{"Deployment": s.name, "Service": s.name, "PersistentVolumeClaim": s.name + "-pvc"} {
+func makesObjects(t *testing.T, s *framework.Server) {
+	for kind, name := range map[string]string{"Deployment": s.Name, "Service": s.Name, "PersistentVolumeClaim": s.Name + "-pvc"} {
 		apiVersion := "v1"
 		if kind == "Deployment" {
 			apiVersion = "apps/v1"
 		}
-		o := object(apiVersion, kind, s.namespace, name)
-		if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		o := framework.NewObject(apiVersion, kind, s.Namespace, name)
+		if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := s.volumeOf(t.Context(), s.name+"-pvc"); err != nil {
+	if _, err := s.VolumeOf(t.Context(), s.Name+"-pvc"); err != nil {
 		t.Error(err)
 	}
 }
 
-// backupPV is there from the beginning, and nothing that dies with the claim owns it.
-func (s *server) backupPV(t *testing.T) {
+// hasBackupPV is there from the beginning, and nothing that dies with the claim owns it.
+func hasBackupPV(t *testing.T, s *framework.Server) {
 	c := &corev1.PersistentVolumeClaim{}
-	if err := suite.kube.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: s.backupPVC()}, c); err != nil {
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: s.BackupPVC()}, c); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.OwnerReferences) > 0 {
@@ -100,15 +102,15 @@ func (s *server) backupPV(t *testing.T) {
 	}
 }
 
-func (s *server) labelled(t *testing.T) {
+func hasLabels(t *testing.T, s *framework.Server) {
 	pods := &corev1.PodList{}
-	if err := suite.kube.List(t.Context(), pods, client.InNamespace(s.namespace), client.MatchingLabels{"app": s.name}); err != nil || len(pods.Items) != 1 {
-		t.Errorf("want one pod labelled app=%s, got %d, %v", s.name, len(pods.Items), err)
+	if err := framework.Suite.Kube.List(t.Context(), pods, client.InNamespace(s.Namespace), client.MatchingLabels{"app": s.Name}); err != nil || len(pods.Items) != 1 {
+		t.Errorf("want one pod labelled app=%s, got %d, %v", s.Name, len(pods.Items), err)
 	}
 }
 
-func (s *server) onHostPath(t *testing.T) {
-	v, err := s.volumeOf(t.Context(), s.name+"-pvc")
+func liesOnHostPath(t *testing.T, s *framework.Server) {
+	v, err := s.VolumeOf(t.Context(), s.Name+"-pvc")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,14 +119,14 @@ func (s *server) onHostPath(t *testing.T) {
 	}
 }
 
-// controllerRuns from its own image, with a service account that may not do everything.
-func (s *server) controllerRuns(t *testing.T) {
+// runsInTheCluster from its own image, with a service account that may not do everything.
+func runsInTheCluster(t *testing.T, s *framework.Server) {
 	const account = "system:serviceaccount:crossplane-mysql-system:crossplane-mysql"
 	for _, ask := range []struct {
 		verb, resource string
 		may            bool
 	}{{"create", "jobs.batch", true}, {"list", "secrets", false}, {"create", "pods", false}, {"delete", "namespaces", false}, {"delete", "persistentvolumes", false}} {
-		out, err := kubectl(t.Context(), "auth", "can-i", ask.verb, ask.resource, "--all-namespaces", "--as", account)
+		out, err := framework.Kubectl(t.Context(), "auth", "can-i", ask.verb, ask.resource, "--all-namespaces", "--as", account)
 		if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)
 		}
@@ -134,15 +136,15 @@ func (s *server) controllerRuns(t *testing.T) {
 	}
 }
 
-// notTheRoot of its volume is the server's data directory: what a file system has in its root would be a database to it.
-func (s *server) notTheRoot(t *testing.T) {
-	pod := s.mustServerPod(t)
+// liesInADirectory of its volume, and not in its root: what a file system has in its root would be a database to it.
+func liesInADirectory(t *testing.T, s *framework.Server) {
+	pod := s.Pods().MustFindServer(t)
 	for _, m := range pod.Spec.Containers[0].VolumeMounts {
 		if m.Name == "data" && m.SubPath == "" {
 			t.Error("the whole volume is mounted")
 		}
 	}
-	if got := s.mustQuery(t, "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name LIKE '%lost+found%'"); got != "0\n" {
+	if got := s.Client().MustQuery(t, "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name LIKE '%lost+found%'"); got != "0\n" {
 		t.Errorf("lost+found is a database: %q", got)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // numberRounds is how often each request is made; the middle one counts.
@@ -17,13 +19,13 @@ const numberRounds = 20
 // TestSpeedNumbers measures how long the API server takes over a number that it refuses, beside a good one. It asserts
 // nothing but that they are refused: the machine's load is in all of it.
 func TestSpeedNumbers(t *testing.T) {
-	s := newServer(t, classComposition)
-	s.create(t)
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Create(t)
 	fmt.Printf("\n%-32s %-14s %10s %10s\n", "quantity, ms of the API server", "", "create", "patch")
-	for _, path := range s.quantities() {
+	for _, path := range quantitiesOf(s) {
 		for _, text := range []string{"2Gi", "1e-999", "1e-999999", "1e-9999999", "1e-999999999", "1e999999999"} {
-			create := middleOf(func() error { return s.tryNewQuantity(t.Context(), path, text, client.DryRunAll) })
-			patch := middleOf(func() error { return s.tryQuantity(t.Context(), path, text, client.DryRunAll) })
+			create := middleOf(func() error { return tryNewQuantity(t.Context(), s, path, text, client.DryRunAll) })
+			patch := middleOf(func() error { return tryQuantity(t.Context(), s, path, text, client.DryRunAll) })
 			if refused := text != "2Gi"; (create.err != nil) != refused || (patch.err != nil) != refused {
 				t.Fatalf("%s: refused must be %t, got %v, %v", text, refused, create.err, patch.err)
 			}

@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // speedRounds is how often everything is measured; the middle one counts. One more, before them, fetches the images.
@@ -65,37 +67,37 @@ func (a *spans) print() {
 // life of one claim; it returns what was composed for it.
 func (a *spans) life(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
-	s := newServer(t, "mysql")
-	a.first.add(s.wait(t, s.password, "SELECT 1", func() { s.create(t) }))
-	eventually(t, "the claim", func(ctx context.Context) error { return condition(ctx, s.claim, "Ready") })
-	composed := s.composed(t)
-	s.session(t)
-	s.settled(t)
-	next := "another-" + s.password
-	a.change.add(s.wait(t, next, "SELECT 1", func() { s.setPassword(t, next) }))
+	s := framework.NewServer(t, "mysql")
+	a.first.add(waitForAnswer(t, s, s.Password, "SELECT 1", func() { s.Create(t) }))
+	framework.Eventually(t, "the claim", func(ctx context.Context) error { return framework.HasCondition(ctx, s.Claim, "Ready") })
+	composed := composedOf(t, s)
+	s.Client().TypeSession(t)
+	waitUntilSettled(t, s)
+	next := "another-" + s.Password
+	a.change.add(waitForAnswer(t, s, next, "SELECT 1", func() { setPassword(t, s, next) }))
 	started := time.Now()
-	if err := suite.kube.Delete(t.Context(), s.claim); err != nil {
+	if err := framework.Suite.Kube.Delete(t.Context(), s.Claim); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the claim's end", func(ctx context.Context) error { return gone(ctx, s.claim) })
+	framework.Eventually(t, "the claim's end", func(ctx context.Context) error { return framework.IsGone(ctx, s.Claim) })
 	a.end.add(time.Since(started))
-	a.again.add(s.wait(t, s.password, rows, func() { s.create(t) }))
+	a.again.add(waitForAnswer(t, s, s.Password, framework.Rows, func() { s.Create(t) }))
 	return composed
 }
 
 // byHand applies the same objects, as somebody would who needs no backup.
 func (a *spans) byHand(t *testing.T, composed []*unstructured.Unstructured) {
 	t.Helper()
-	ns := namespace(t)
-	pod(t, ns, "client", "")
-	claim := objects(t, "examples/original-claim/claim.yaml", ns)[0]
-	s := &server{namespace: ns, name: claim.GetName()}
-	s.database, _, _ = unstructured.NestedString(claim.Object, "spec", "database")
-	s.password, _, _ = unstructured.NestedString(claim.Object, "spec", "password")
-	a.hand.add(s.wait(t, s.password, "SELECT 1", func() {
+	ns := framework.NewNamespace(t)
+	framework.StartToolbox(t, ns, "client", "")
+	claim := framework.ReadObjects(t, "examples/original-claim/claim.yaml", ns)[0]
+	s := &framework.Server{Namespace: ns, Name: claim.GetName()}
+	s.Database, _, _ = unstructured.NestedString(claim.Object, "spec", "database")
+	s.Password, _, _ = unstructured.NestedString(claim.Object, "spec", "password")
+	a.hand.add(waitForAnswer(t, s, s.Password, "SELECT 1", func() {
 		for _, o := range composed {
 			o.SetNamespace(ns)
-			if err := suite.kube.Create(t.Context(), o); err != nil {
+			if err := framework.Suite.Kube.Create(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -105,76 +107,76 @@ func (a *spans) byHand(t *testing.T, composed []*unstructured.Unstructured) {
 // loop is a client that tries until it succeeds. Its options come in by the standard input.
 const loop = `umask 077; cat >/tmp/options; until mysql --defaults-file=/tmp/options --connect-timeout=1 --execute="$1" "$2" 2>/tmp/error; do sleep 0.05; done`
 
-// wait from an act to a client's first success. The client is at it in its pod before that.
-func (s *server) wait(t *testing.T, password, statement string, act func()) time.Duration {
+// waitForAnswer is the time from an act to a client's first success. The client is at it in its pod before that.
+func waitForAnswer(t *testing.T, s *framework.Server, password, statement string, act func()) time.Duration {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), framework.Patience)
 	defer cancel()
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(password)
-	options := fmt.Sprintf("[client]\nhost=%s\nuser=root\npassword=\"%s\"\n", s.name, quoted)
+	options := fmt.Sprintf("[client]\nhost=%s\nuser=root\npassword=\"%s\"\n", s.Name, quoted)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := in(ctx, s.namespace, "client", options, "sh", "-c", loop, "sh", statement, s.database)
+		_, err := framework.Exec(ctx, s.Namespace, "client", options, "sh", "-c", loop, "sh", statement, s.Database)
 		ended <- err
 	}()
-	eventually(t, "the client's first try", func(ctx context.Context) error {
-		_, err := in(ctx, s.namespace, "client", "", "grep", "-q", "ERROR", "/tmp/error")
+	framework.Eventually(t, "the client's first try", func(ctx context.Context) error {
+		_, err := framework.Exec(ctx, s.Namespace, "client", "", "grep", "-q", "ERROR", "/tmp/error")
 		return err
 	})
 	started := time.Now()
 	act()
 	if err := <-ended; err != nil {
-		t.Fatalf("the client: %v; the claim says %s", err, s.said(t))
+		t.Fatalf("the client: %v; the claim says %s", err, messageNow(t, s))
 	}
 	took := time.Since(started)
-	if _, err := in(t.Context(), s.namespace, "client", "", "rm", "/tmp/error"); err != nil {
+	if _, err := framework.Exec(t.Context(), s.Namespace, "client", "", "rm", "/tmp/error"); err != nil {
 		t.Fatal(err)
 	}
 	return took
 }
 
-func (s *server) said(t *testing.T) string {
+func messageNow(t *testing.T, s *framework.Server) string {
 	t.Helper()
-	if s.claim == nil {
+	if s.Claim == nil {
 		return "nothing: there is none"
 	}
-	return s.message(context.WithoutCancel(t.Context()))
+	return s.Message(context.WithoutCancel(t.Context()))
 }
 
-func (s *server) setPassword(t *testing.T, password string) {
+func setPassword(t *testing.T, s *framework.Server, password string) {
 	t.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"password":%q}}`, password))
-	if err := suite.kube.Patch(t.Context(), s.claim, patch); err != nil {
+	if err := framework.Suite.Kube.Patch(t.Context(), s.Claim, patch); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// settled waits until nothing is left to do for the password.
-func (s *server) settled(t *testing.T) {
+// waitUntilSettled waits until nothing is left to do for the password.
+func waitUntilSettled(t *testing.T, s *framework.Server) {
 	t.Helper()
-	eventually(t, "the credentials", func(ctx context.Context) error {
-		if err := suite.kube.Get(ctx, client.ObjectKeyFromObject(s.claim), s.claim); err != nil {
+	framework.Eventually(t, "the credentials", func(ctx context.Context) error {
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(s.Claim), s.Claim); err != nil {
 			return err
 		}
-		if state, _, _ := unstructured.NestedString(s.claim.Object, "status", "credentials", "state"); state != "InSync" {
+		if state, _, _ := unstructured.NestedString(s.Claim.Object, "status", "credentials", "state"); state != "InSync" {
 			return fmt.Errorf("they are %q", state)
 		}
 		return nil
 	})
 }
 
-// composed objects as somebody would write them: without what clusters and controllers add.
-func (s *server) composed(t *testing.T) []*unstructured.Unstructured {
+// composedOf the claim, as somebody would write it: without what clusters and controllers add.
+func composedOf(t *testing.T, s *framework.Server) []*unstructured.Unstructured {
 	t.Helper()
 	all := []*unstructured.Unstructured{
-		object("v1", "Secret", s.namespace, s.name+"-root"),
-		object("v1", "ConfigMap", s.namespace, s.name+"-config"),
-		object("v1", "PersistentVolumeClaim", s.namespace, s.name+"-pvc"),
-		object("v1", "Service", s.namespace, s.name),
-		object("apps/v1", "Deployment", s.namespace, s.name),
+		framework.NewObject("v1", "Secret", s.Namespace, s.Name+"-root"),
+		framework.NewObject("v1", "ConfigMap", s.Namespace, s.Name+"-config"),
+		framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.Name+"-pvc"),
+		framework.NewObject("v1", "Service", s.Namespace, s.Name),
+		framework.NewObject("apps/v1", "Deployment", s.Namespace, s.Name),
 	}
 	for _, o := range all {
-		if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 			t.Fatal(err)
 		}
 		o.Object["metadata"] = map[string]any{"name": o.GetName()}

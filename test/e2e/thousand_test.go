@@ -21,6 +21,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 const (
@@ -34,7 +36,7 @@ const (
 // XR, volume and its claim, Service. There is one server for all, which each Service leads to, and no
 // Deployments; Crossplane is stopped meanwhile, or it would make a thousand. It leaves the cluster unfit for other tests.
 func TestThousand(t *testing.T) {
-	if suite.own == nil && os.Getenv("SPOIL") == "" {
+	if framework.Suite.Own == nil && os.Getenv("SPOIL") == "" {
 		t.Skip("it spoils the cluster, and this one is somebody else's: with SPOIL=1 it does")
 	}
 	o := prototype(t)
@@ -62,22 +64,22 @@ type instanceObjects struct {
 func prototype(t *testing.T) *instanceObjects {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-many-"}}
-	if err := suite.kube.Create(t.Context(), ns); err != nil {
+	if err := framework.Suite.Kube.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
-	o := &instanceObjects{namespace: ns.Name, claim: objects(t, "examples/original-claim/claim.yaml", ns.Name)[0]}
+	o := &instanceObjects{namespace: ns.Name, claim: framework.ReadObjects(t, "examples/original-claim/claim.yaml", ns.Name)[0]}
 	o.claim.SetName(original)
-	if err := suite.kube.Create(t.Context(), o.claim); err != nil {
+	if err := framework.Suite.Kube.Create(t.Context(), o.claim); err != nil {
 		t.Fatal(err)
 	}
-	s := &server{namespace: ns.Name, name: original, claim: o.claim}
-	eventually(t, "the claim", func(ctx context.Context) error { return condition(ctx, o.claim, "Ready") })
-	s.settled(t)
+	s := &framework.Server{Namespace: ns.Name, Name: original, Claim: o.claim}
+	framework.Eventually(t, "the claim", func(ctx context.Context) error { return framework.HasCondition(ctx, o.claim, "Ready") })
+	waitUntilSettled(t, s)
 	o.read(t)
 	class := &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: original}, Provisioner: "example.org/nobody", VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
 	}
-	if err := client.IgnoreAlreadyExists(suite.kube.Create(t.Context(), class)); err != nil {
+	if err := client.IgnoreAlreadyExists(framework.Suite.Kube.Create(t.Context(), class)); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -86,17 +88,17 @@ func prototype(t *testing.T) *instanceObjects {
 func (o *instanceObjects) read(t *testing.T) {
 	t.Helper()
 	xr, _, _ := unstructured.NestedString(o.claim.Object, "spec", "resourceRef", "name")
-	o.xr = object("otus.homework/v1", "XMySQL", "", xr)
-	o.pvc = object("v1", "PersistentVolumeClaim", o.namespace, original+"-pvc")
+	o.xr = framework.NewObject("otus.homework/v1", "XMySQL", "", xr)
+	o.pvc = framework.NewObject("v1", "PersistentVolumeClaim", o.namespace, original+"-pvc")
 	o.service = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: original}}
 	for _, x := range []client.Object{o.xr, o.pvc, o.service} {
-		if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(x), x); err != nil {
+		if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(x), x); err != nil {
 			t.Fatal(err)
 		}
 	}
 	volume, _, _ := unstructured.NestedString(o.pvc.Object, "spec", "volumeName")
-	o.pv = object("v1", "PersistentVolume", "", volume)
-	if err := suite.kube.Get(t.Context(), client.ObjectKeyFromObject(o.pv), o.pv); err != nil {
+	o.pv = framework.NewObject("v1", "PersistentVolume", "", volume)
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(o.pv), o.pv); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -136,11 +138,11 @@ func (o *instanceObjects) copy(ctx context.Context, name string) error {
 		return err
 	}
 	status := xr.Object["status"]
-	if err := suite.kube.Create(ctx, xr); err != nil {
+	if err := framework.Suite.Kube.Create(ctx, xr); err != nil {
 		return err
 	}
 	xr.Object["status"] = status
-	if err := suite.kube.Status().Update(ctx, xr); err != nil {
+	if err := framework.Suite.Kube.Status().Update(ctx, xr); err != nil {
 		return err
 	}
 	names = strings.NewReplacer(string(o.xr.GetUID()), string(xr.GetUID()), o.xr.GetName(), "xr-"+name, o.pv.GetName(), "pv-"+name, original, name)
@@ -156,7 +158,7 @@ func (o *instanceObjects) copy(ctx context.Context, name string) error {
 		all = append(all, c)
 	}
 	for _, x := range all {
-		if err := suite.kube.Create(ctx, x); err != nil {
+		if err := framework.Suite.Kube.Create(ctx, x); err != nil {
 			return fmt.Errorf("%s: %w", x.GetName(), err)
 		}
 	}
@@ -194,14 +196,14 @@ func renamed(u *unstructured.Unstructured, names *strings.Replacer) (*unstructur
 // done once each copy has its backup volume's claim, and a password that the controller has seen to.
 func (o *instanceObjects) done(ctx context.Context) error {
 	claims := &corev1.PersistentVolumeClaimList{}
-	if err := suite.kube.List(ctx, claims, client.InNamespace(o.namespace)); err != nil {
+	if err := framework.Suite.Kube.List(ctx, claims, client.InNamespace(o.namespace)); err != nil {
 		return err
 	}
 	if len(claims.Items) < 2*(many+1) {
 		return fmt.Errorf("%d of %d volume claims are there", len(claims.Items), 2*(many+1))
 	}
 	secrets := &corev1.SecretList{}
-	if err := suite.kube.List(ctx, secrets, client.InNamespace(o.namespace)); err != nil {
+	if err := framework.Suite.Kube.List(ctx, secrets, client.InNamespace(o.namespace)); err != nil {
 		return err
 	}
 	connections := 0
@@ -219,9 +221,9 @@ func (o *instanceObjects) done(ctx context.Context) error {
 // must be so in the end: a thousand takes longer than one.
 func must(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*framework.Patience)
 	defer cancel()
-	if err := poll(ctx, func() error { return check(ctx) }); err != nil {
+	if err := framework.Poll(ctx, func() error { return check(ctx) }); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 }
@@ -265,13 +267,13 @@ func atRest(t *testing.T) load {
 // controllerMetric as the controller itself gives it.
 func controllerMetric(ctx context.Context, name string) (float64, error) {
 	pods := &corev1.PodList{}
-	if err := suite.kube.List(ctx, pods, client.InNamespace(keeper)); err != nil {
+	if err := framework.Suite.Kube.List(ctx, pods, client.InNamespace(framework.SystemNamespace)); err != nil {
 		return 0, err
 	}
 	if len(pods.Items) != 1 {
 		return 0, fmt.Errorf("the controller has %d pods", len(pods.Items))
 	}
-	raw, err := suite.typed.CoreV1().RESTClient().Get().Namespace(keeper).Resource("pods").Name(pods.Items[0].Name + ":8080").
+	raw, err := framework.Suite.Typed.CoreV1().RESTClient().Get().Namespace(framework.SystemNamespace).Resource("pods").Name(pods.Items[0].Name + ":8080").
 		SubResource("proxy").Suffix("metrics").DoRaw(ctx)
 	if err != nil {
 		return 0, err

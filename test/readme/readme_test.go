@@ -47,7 +47,7 @@ var (
 	byRender   = typist{"test/render/typed.go", "func rendered("}
 	byPush     = typist{"package/build/push_test.go", "func TestReadmePush("}
 	byLive     = typist{"test/e2e/readme_test.go", "func TestReadmeLive("}
-	byCluster  = typist{"test/e2e/own_test.go", `"cluster-up", "cluster-load"`}
+	byCluster  = typist{"test/e2e/framework/own.go", `"cluster-up", "cluster-load"`}
 )
 
 // onCluster is a command of which the tests on a cluster have the very words.
@@ -79,7 +79,7 @@ var typists = map[string]typist{
 	"make cluster-up":              byCluster,
 	"make cluster-load":            byCluster,
 	"make cluster-up cluster-load": byCluster,
-	"make cluster-down":            {"test/e2e/own_test.go", `"cluster-down"`},
+	"make cluster-down":            {"test/e2e/framework/own.go", `"cluster-down"`},
 
 	"make show EXAMPLE=original-claim": byShow,
 	"make show":                        byShow,
@@ -110,7 +110,7 @@ var typists = map[string]typist{
 	"kubectl delete msb RECORD":                      inRecords(`"delete", "msb", newest.GetName()`),
 	"kubectl annotate msb RECORD otus.homework/delete-archive=$(kubectl get msb RECORD --output jsonpath={.metadata.uid})": inRecords(`"otus.homework/delete-archive="`),
 	"kubectl annotate pv VOLUME --overwrite otus.homework/make-record=RECORD":                                              inRecords("func TestRecordDeletedIsMadeAgain("),
-	"kubectl annotate pv VOLUME forget.otus.homework/RECORD=UID":                                                           inRecords(`"annotate", "pv", s.backups(t).Name, "forget.otus.homework/"`),
+	"kubectl annotate pv VOLUME forget.otus.homework/RECORD=UID":                                                           inRecords(`"annotate", "pv", backupVolume(t, s).Name, "forget.otus.homework/"`),
 
 	"tar --zstd -xf":     {"controller/archive/backup_test.go", `"tar", "--zstd", "-xf"`},
 	`tar \| zstd -1 -T0`: {"controller/archive/speed_test.go", `"zstd", "-1", "-T0"`},

@@ -1,4 +1,4 @@
-package e2e
+package framework
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 // An ownCluster is one that the tests booted, and what the machine looked like before.
 type ownCluster struct {
-	kubeconfig string
+	Kubeconfig string
 	namespaces []string
 	before     map[string]string
 }
@@ -30,8 +30,8 @@ func boot(ctx context.Context) (*ownCluster, error) {
 	if err := typeMake(ctx, "cluster-up", "cluster-load"); err != nil {
 		return own, err
 	}
-	dir := filepath.Join(repository(), ".cache", "cluster", clusterName)
-	own.kubeconfig = filepath.Join(dir, "kubeconfig")
+	dir := filepath.Join(Repository(), ".cache", "cluster", ClusterName)
+	own.Kubeconfig = filepath.Join(dir, "kubeconfig")
 	var err error
 	own.namespaces, err = namespaces(filepath.Join(dir, "process.json"))
 	return own, err
@@ -92,7 +92,7 @@ func namespaces(processFile string) ([]string, error) {
 func deserted(ctx context.Context, ns string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
-	return poll(ctx, func() error {
+	return Poll(ctx, func() error {
 		if who := processesIn(ns); len(who) > 0 {
 			return fmt.Errorf("processes %v are left in the cluster's namespace %s", who, ns)
 		}
@@ -115,13 +115,13 @@ func processesIn(ns string) []string {
 // look at what a cluster could leave behind. Other work on the machine may change other things meanwhile, so that only
 // names that a cluster uses are looked for where there are many.
 func look() map[string]string {
-	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/crossplane-mysql-" + clusterName + "-*") // The pattern is well-formed.
-	v2, _ := filepath.Glob("/sys/fs/cgroup/crossplane-mysql-" + clusterName + "-*")
+	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/crossplane-mysql-" + ClusterName + "-*") // The pattern is well-formed.
+	v2, _ := filepath.Glob("/sys/fs/cgroup/crossplane-mysql-" + ClusterName + "-*")
 	return map[string]string{
-		"mounts":       lines("/proc/self/mountinfo", clusterName),
+		"mounts":       lines("/proc/self/mountinfo", ClusterName),
 		"links":        said("ip", "-brief", "link"),
 		"netns":        said("ip", "netns", "list"),
-		"loop devices": filter(said("losetup", "--all"), filepath.Join("cluster", clusterName)),
+		"loop devices": filter(said("losetup", "--all"), filepath.Join("cluster", ClusterName)),
 		"cgroups":      strings.Join(append(cgroups, v2...), "\n"),
 	}
 }

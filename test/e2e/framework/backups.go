@@ -1,0 +1,101 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Backups of a claim are records, and archives on a volume.
+type Backups struct{ of *Server }
+
+// MustList them, or the test ends.
+func (b Backups) MustList(t *testing.T) []unstructured.Unstructured {
+	t.Helper()
+	records, err := b.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records
+}
+
+// Only backup, where there is one.
+func (b Backups) Only(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	records, err := b.List(t.Context())
+	if err != nil || len(records) != 1 {
+		t.Fatalf("want one backup, got %d, %v", len(records), err)
+	}
+	return &records[0]
+}
+
+// HaveArchives: those of these backups are on their volume, and no others.
+func (b Backups) HaveArchives(t *testing.T, want []string) {
+	t.Helper()
+	StartToolbox(t, b.of.Namespace, "archives", b.of.BackupPVC())
+	out, err := Exec(t.Context(), b.of.Namespace, "archives", "", "ls", "/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := slices.DeleteFunc(strings.Fields(out), func(name string) bool { return name == "lost+found" })
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the archives are not those of the backups (-want, +got):\n%s", diff)
+	}
+}
+
+// PhaseProven of a backup.
+const PhaseProven = "Proven"
+
+// List their records.
+func (b Backups) List(ctx context.Context) ([]unstructured.Unstructured, error) {
+	list := NewList("otus.homework/v1/MySQLBackup")
+	if err := Suite.Kube.List(ctx, list); err != nil {
+		return nil, err
+	}
+	var mine []unstructured.Unstructured
+	for _, r := range list.Items {
+		if b.Has(&r) {
+			mine = append(mine, r)
+		}
+	}
+	return mine, nil
+}
+
+// Has is true if a record is of this instance.
+func (b Backups) Has(record *unstructured.Unstructured) bool {
+	of, _, _ := unstructured.NestedStringMap(record.Object, "spec", "instance")
+	return of["namespace"] == b.of.Namespace && of["name"] == b.of.Name
+}
+
+// IsProven complains of a record that is not.
+func IsProven(r *unstructured.Unstructured) error {
+	phase, _, _ := unstructured.NestedString(r.Object, "status", "phase")
+	if phase == PhaseProven {
+		return nil
+	}
+	message, _, _ := unstructured.NestedString(r.Object, "status", "message")
+	return fmt.Errorf("%s is %s: %s", r.GetName(), phase, message)
+}
+
+// AreProven, and so many.
+func (b Backups) AreProven(t *testing.T, want int) {
+	t.Helper()
+	records, err := b.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(records) != want {
+		t.Errorf("want %d backups, got %d", want, len(records))
+	}
+	for _, r := range records {
+		if err := IsProven(&r); err != nil {
+			t.Errorf("want each backup to be Proven: %v", err)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Dump what a person would look at first when a test has failed. It is printed behind all tests, so that it does not
+// stand between a failure and its reason.
+func (s *Server) Dump(ctx context.Context, t *testing.T) {
+	t.Helper()
+	look := fmt.Sprintf("what there was when %s failed (%s/%s):\n%s", t.Name(), s.Namespace, s.Name, s.Look(ctx))
+	looks.Lock()
+	defer looks.Unlock()
+	looks.all = append(looks.all, look)
+}
+
+// looks at failed servers.
+var looks struct {
+	sync.Mutex
+
+	all []string
+}
+
+// printLooks when the tests have ended.
+func printLooks() {
+	looks.Lock()
+	defer looks.Unlock()
+	for _, l := range looks.all {
+		fmt.Println(l)
+	}
+}
+
+// Look at what there is.
+func (s *Server) Look(ctx context.Context) string {
+	var b strings.Builder
+	for _, args := range [][]string{
+		{"get", "mysql,pvc,job,pod,deployment,events", "--namespace", s.Namespace, "--output", "wide"},
+		{"get", "mysql", s.Name, "--namespace", s.Namespace, "--output", "yaml"},
+		{"get", "xmysql,mysqlbackup,pv", "--output", "wide"},
+		{"get", "xmysql", "--selector", "crossplane.io/claim-namespace=" + s.Namespace, "--output", "yaml"},
+		{"logs", "--namespace", s.Namespace, "--selector", "app.kubernetes.io/component", "--all-containers", "--prefix", "--ignore-errors", "--tail", "40"},
+		{"logs", "--namespace", "crossplane-mysql-system", "deployment/crossplane-mysql", "--tail", "60"},
+	} {
+		out, err := Kubectl(ctx, args...)
+		fmt.Fprintf(&b, "kubectl %s (%v)\n%s\n", strings.Join(args, " "), err, out)
+	}
+	return b.String()
+}

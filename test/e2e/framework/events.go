@@ -1,0 +1,83 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// eventSender is the controller's name in its events.
+const eventSender = "crossplane-mysql"
+
+// HasEvent waits for an event of the claim that has a text in it.
+func (s *Server) HasEvent(t *testing.T, text string) {
+	t.Helper()
+	s.findEvent(t, text, func(e *corev1.Event) bool { return strings.Contains(e.Message, text) })
+}
+
+// ControllerSays waits for such an event from the controller.
+func (s *Server) ControllerSays(t *testing.T, text string) {
+	t.Helper()
+	s.findEvent(t, text, func(e *corev1.Event) bool {
+		return e.ReportingController == eventSender && strings.Contains(e.Message, text)
+	})
+}
+
+// findEvent about the claim, in the end.
+func (s *Server) findEvent(t *testing.T, what string, like func(*corev1.Event) bool) {
+	t.Helper()
+	Eventually(t, "an event", func(ctx context.Context) error {
+		list := &corev1.EventList{}
+		if err := Suite.Kube.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if e := &list.Items[i]; e.InvolvedObject.Name == s.Name && like(e) {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d has %q in it", len(list.Items), what)
+	})
+}
+
+// eventReasons that the API has.
+var eventReasons = regexp.MustCompile(`EventReason = "(\w+)"`)
+
+// documentedEventsOnly are sent by the controller.
+func documentedEventsOnly(t *testing.T, namespace string) {
+	t.Helper()
+	api, err := os.ReadFile(filepath.Join(Repository(), "apis", "v1", "events.go"))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	documented := map[string]bool{}
+	for _, m := range eventReasons.FindAllStringSubmatch(string(api), -1) {
+		documented[m[1]] = true
+	}
+	list := &corev1.EventList{}
+	if err := Suite.Kube.List(context.WithoutCancel(t.Context()), list, client.InNamespace(namespace)); err != nil {
+		t.Error(err)
+		return
+	}
+	for i := range list.Items {
+		if e := &list.Items[i]; e.ReportingController == eventSender && !documented[e.Reason] {
+			t.Errorf("%s of %s %q is no event of the API: %s", e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message)
+		}
+	}
+}
+
+// HasEvents are events of these reasons about the claim, in the end.
+func (s *Server) HasEvents(t *testing.T, reasons ...string) {
+	t.Helper()
+	for _, reason := range reasons {
+		s.findEvent(t, reason, func(e *corev1.Event) bool { return e.ReportingController == eventSender && e.Reason == reason })
+	}
+}

@@ -1,0 +1,271 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A Server is a claim, and a pod from which it is asked.
+type Server struct {
+	// Namespace and Name of the claim, and its database.
+	Namespace, Name, Database string
+	// User of the queries, and its password.
+	User, Password string
+
+	// Spec of the claim when it is created next.
+	Spec map[string]any
+	// Claim as it was created or changed last.
+	Claim *unstructured.Unstructured
+
+	// BackupPVCDeleted is true if somebody deleted the backup PVC last.
+	BackupPVCDeleted bool
+}
+
+// NewServer in a namespace of its own. Its claim is the original one, but for the Composition.
+func NewServer(t *testing.T, composition string) *Server {
+	t.Helper()
+	return newServerIn(t, NewNamespace(t), composition)
+}
+
+// newServerIn a namespace that has no other.
+func newServerIn(t *testing.T, ns, composition string) *Server {
+	t.Helper()
+	claim := ReadObjects(t, "examples/original-claim/claim.yaml", ns)[0]
+	s := &Server{Namespace: ns, Name: claim.GetName(), User: "root", Claim: claim}
+	s.Spec, _, _ = unstructured.NestedMap(claim.Object, "spec")
+	s.Spec["compositionRef"] = map[string]any{"name": composition}
+	s.Database, _, _ = unstructured.NestedString(s.Spec, "database")
+	s.Password, _, _ = unstructured.NestedString(s.Spec, "password")
+	t.Cleanup(func() { s.Discard(t) })
+	t.Cleanup(func() { documentedEventsOnly(t, ns) })
+	StartToolbox(t, ns, "client", "")
+	return s
+}
+
+// Neighbour is another server, by another name, in the same namespace.
+func (s *Server) Neighbour(t *testing.T, name string) *Server {
+	t.Helper()
+	n := *s
+	n.Name, n.Spec = name, runtime.DeepCopyJSON(s.Spec)
+	n.Claim = NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, name)
+	t.Cleanup(func() { n.Discard(t) })
+	return &n
+}
+
+// Client asks the server, as a program beside it would.
+func (s *Server) Client() Client { return Client{s} }
+
+// Backups of the claim, of all its lives.
+func (s *Server) Backups() Backups { return Backups{s} }
+
+// Pods of the claim.
+func (s *Server) Pods() Pods { return Pods{s} }
+
+// Create the claim.
+func (s *Server) Create(t *testing.T) {
+	t.Helper()
+	s.Claim = NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, s.Name)
+	s.Claim.Object["spec"] = s.Spec
+	s.Claim = s.Claim.DeepCopy()
+	if err := Suite.Kube.Create(t.Context(), s.Claim); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Set fields of the claim's spec.
+func (s *Server) Set(t *testing.T, fields map[string]any) {
+	t.Helper()
+	if err := s.TrySet(t.Context(), fields); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TrySet fields of the claim's spec, and return what the API server says.
+func (s *Server) TrySet(ctx context.Context, fields map[string]any) error {
+	eventual := s.Claim.DeepCopy()
+	patch := client.MergeFrom(s.Claim.DeepCopy())
+	for k, v := range fields {
+		if err := unstructured.SetNestedField(eventual.Object, v, "spec", k); err != nil {
+			return err
+		}
+	}
+	if err := Suite.Kube.Patch(ctx, eventual, patch); err != nil {
+		return err
+	}
+	s.Claim = eventual
+	return nil
+}
+
+// Annotate the claim.
+func (s *Server) Annotate(t *testing.T, key, value string) {
+	t.Helper()
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value))
+	if err := Suite.Kube.Patch(t.Context(), s.Claim.DeepCopy(), patch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Message of the claim's status, or the error of reading it.
+func (s *Server) Message(ctx context.Context) string {
+	claim := s.Claim.DeepCopy()
+	if err := Suite.Kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+		return err.Error()
+	}
+	message, _, _ := unstructured.NestedString(claim.Object, "status", "message")
+	return message
+}
+
+// Says waits until the claim's message has a text in it.
+func (s *Server) Says(t *testing.T, text string) {
+	t.Helper()
+	Eventually(t, "the message", func(ctx context.Context) error {
+		if got := s.Message(ctx); !strings.Contains(got, text) {
+			return fmt.Errorf("want %q in it, got %q", text, got)
+		}
+		return nil
+	})
+}
+
+// Refuses waits until the claim says that it cannot be carried out, and why.
+func (s *Server) Refuses(t *testing.T, text string) {
+	t.Helper()
+	Eventually(t, "the refusal", func(ctx context.Context) error {
+		claim := s.Claim.DeepCopy()
+		err := HasCondition(ctx, claim, "Accepted")
+		if err == nil {
+			return errors.New("it is accepted")
+		}
+		if !strings.Contains(err.Error(), text) {
+			return fmt.Errorf("want %q in it: %w", text, err)
+		}
+		return nil
+	})
+}
+
+// IsHeld: there is no server, and none has been.
+func (s *Server) IsHeld(t *testing.T) {
+	t.Helper()
+	d := &appsv1.Deployment{}
+	err := Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, d)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	if err == nil && (d.Spec.Replicas == nil || *d.Spec.Replicas != 0) {
+		t.Errorf("want no server, its Deployment has %v replicas", d.Spec.Replicas)
+	}
+	if p, err := s.Pods().FindServer(t.Context()); err == nil {
+		t.Errorf("want no server, pod %s runs", p.Name)
+	}
+	if _, err := s.Client().FindSecret(t.Context()); !apierrors.IsNotFound(err) {
+		t.Errorf("want no connection Secret before there is a server, got %v", err)
+	}
+}
+
+// XR of the claim.
+func (s *Server) XR(ctx context.Context) (*unstructured.Unstructured, error) {
+	claim := s.Claim.DeepCopy()
+	if err := Suite.Kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+		return nil, err
+	}
+	name, _, _ := unstructured.NestedString(claim.Object, "spec", "resourceRef", "name")
+	xr := NewObject(claim.GetAPIVersion(), "XMySQL", "", name)
+	return xr, Suite.Kube.Get(ctx, client.ObjectKeyFromObject(xr), xr)
+}
+
+// BackupPVC is the name of the PVC of the backups.
+func (s *Server) BackupPVC() string { return "backup-" + s.Name + "-pvc" }
+
+// VolumeOf a PVC, or nil. It is looked for among the volumes: the PVC may be gone.
+func (s *Server) VolumeOf(ctx context.Context, pvc string) (*corev1.PersistentVolume, error) {
+	var all corev1.PersistentVolumeList
+	if err := Suite.Kube.List(ctx, &all); err != nil {
+		return nil, err
+	}
+	for i := range all.Items {
+		if ref := all.Items[i].Spec.ClaimRef; ref != nil && ref.Namespace == s.Namespace && ref.Name == pvc {
+			return &all.Items[i], nil
+		}
+	}
+	return nil, nil //nolint:nilnil // No volume, and no error.
+}
+
+// Rows of the table that the session makes.
+const Rows = "SELECT id, name FROM test ORDER BY id"
+
+// Begin with the session, and return the rows that it leaves.
+func (s *Server) Begin(t *testing.T) string {
+	t.Helper()
+	s.Create(t)
+	s.Client().SeesVersion(t)
+	s.Client().TypeSession(t)
+	return s.Client().MustQuery(t, Rows)
+}
+
+// StartDelete does not wait.
+func (s *Server) StartDelete(t *testing.T) {
+	t.Helper()
+	if err := Suite.Kube.Delete(t.Context(), s.Claim); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Delete the claim and wait until it is gone, and all that it stood for.
+func (s *Server) Delete(t *testing.T) {
+	t.Helper()
+	s.StartDelete(t)
+	s.Gone(t)
+}
+
+// ClaimGone waits until the claim is, whatever becomes of the rest.
+func (s *Server) ClaimGone(t *testing.T) {
+	t.Helper()
+	Eventually(t, "the claim's end", func(ctx context.Context) error {
+		if err := IsGone(ctx, s.Claim); err != nil {
+			return fmt.Errorf("%w: %s", err, s.Message(ctx))
+		}
+		return nil
+	})
+}
+
+// Gone waits until the claim is, and all that it stood for.
+func (s *Server) Gone(t *testing.T) {
+	t.Helper()
+	s.ClaimGone(t)
+	for _, o := range []*unstructured.Unstructured{
+		NewObject("apps/v1", "Deployment", s.Namespace, s.Name),
+		NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.Name+"-pvc"),
+		NewObject("v1", "Service", s.Namespace, s.Name),
+	} {
+		Eventually(t, "its "+o.GetKind(), func(ctx context.Context) error { return IsGone(ctx, o) })
+	}
+}
+
+// Discard lets go of a server whose data nobody wants any more.
+func (s *Server) Discard(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience)
+	defer cancel()
+	if t.Failed() {
+		s.Dump(ctx, t)
+	}
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"deletionPolicy":"Discard"}}`))
+	if err := client.IgnoreNotFound(Suite.Kube.Patch(ctx, s.Claim, patch)); err != nil {
+		t.Errorf("cannot discard the data: %v", err)
+	}
+	if err := client.IgnoreNotFound(Suite.Kube.Delete(ctx, s.Claim)); err != nil {
+		t.Errorf("cannot delete the claim: %v", err)
+	}
+	if err := Poll(ctx, func() error { return IsGone(ctx, s.Claim) }); err != nil {
+		t.Errorf("%v: %s", err, s.Message(ctx))
+	}
+}

@@ -1,0 +1,49 @@
+package framework
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Patience is how long anything may take before it counts as broken. It is no measurement: see make bench.
+const Patience = 8 * time.Minute
+
+// Pauses between two tries of a check, and of one that starts a program in a pod, which costs the machine more than all
+// else that waits.
+const (
+	pause       = 200 * time.Millisecond
+	pauseInAPod = time.Second
+)
+
+// Eventually waits until a check has no complaint.
+func Eventually(t *testing.T, what string, check func(context.Context) error) {
+	t.Helper()
+	eventuallyWith(t, pause, what, check)
+}
+
+func eventuallyWith(t *testing.T, pause time.Duration, what string, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience) // It also serves cleanups.
+	defer cancel()
+	if err := pollWith(ctx, pause, func() error { return check(ctx) }); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// Poll returns the last complaint when the time is over.
+func Poll(ctx context.Context, check func() error) error { return pollWith(ctx, pause, check) }
+
+func pollWith(ctx context.Context, pause time.Duration, check func() error) error {
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
