@@ -128,9 +128,7 @@ func TestImageRuns(t *testing.T) {
 			Containers:    []corev1.Container{{Name: "agent", Image: agentImage, Args: []string{"--help"}}},
 		},
 	}
-	if err := framework.Suite.Kube.Create(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	framework.CreatePod(t, p)
 	framework.Eventually(t, "the image", func(ctx context.Context) error {
 		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 			return err

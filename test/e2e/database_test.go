@@ -161,10 +161,18 @@ func sameNameRefused(t *testing.T, s *framework.Server) {
 }
 
 // throughPort asks a MySQL at a node's port.
-func throughPort(ctx context.Context, s *framework.Server, host string, port int64, password, statement string) (string, error) {
+func throughPort(t *testing.T, s *framework.Server, host string, port int64, password, statement string) (out string, err error) {
+	t.Helper()
 	options := fmt.Sprintf("[client]\nhost=%s\nport=%d\nuser=root\npassword=%q\n", host, port, password)
-	return framework.Exec(ctx, s.Namespace, "client", options, "mysql", "--defaults-file=/dev/stdin", "--connect-timeout=5",
-		"--batch", "--skip-column-names", "--execute="+statement)
+	framework.Eventually(t, "the node's port", func(ctx context.Context) error {
+		out, err = framework.Exec(ctx, s.Namespace, "client", options, "mysql", "--defaults-file=/dev/stdin", "--connect-timeout=5",
+			"--batch", "--skip-column-names", "--execute="+statement)
+		if err != nil && framework.NotConnected(err) {
+			return err // The node hears of the Service in its own time.
+		}
+		return nil
+	})
+	return out, err
 }
 
 func mysqlDatabase(t *testing.T) {
@@ -172,7 +180,7 @@ func mysqlDatabase(t *testing.T) {
 	s := newDatabase(t, "database-mysql", nil)
 	s.Create(t)
 	host, port := waitUntilReady(t, s)
-	out, err := throughPort(t.Context(), s, host, port, s.Password, "CREATE DATABASE shop; CREATE TABLE shop.t (a INT); INSERT INTO shop.t VALUES (42); SELECT a FROM shop.t")
+	out, err := throughPort(t, s, host, port, s.Password, "CREATE DATABASE shop; CREATE TABLE shop.t (a INT); INSERT INTO shop.t VALUES (42); SELECT a FROM shop.t")
 	if err != nil || out != "42\n" {
 		t.Errorf("want 42 through port %d, got %q, %v", port, out, err)
 	}
@@ -200,14 +208,14 @@ func mysqlStored(t *testing.T) {
 	}
 	s.Create(t)
 	host, port := waitUntilReady(t, s)
-	if _, err := throughPort(t.Context(), s, host, port, password, "CREATE DATABASE shop; CREATE TABLE shop.t (a INT); INSERT INTO shop.t VALUES (42)"); err != nil {
+	if _, err := throughPort(t, s, host, port, password, "CREATE DATABASE shop; CREATE TABLE shop.t (a INT); INSERT INTO shop.t VALUES (42)"); err != nil {
 		t.Fatal(err)
 	}
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
 	s.Create(t)
 	host, port = waitUntilReady(t, s)
-	if out, err := throughPort(t.Context(), s, host, port, password, "SELECT a FROM shop.t"); err != nil || out != "42\n" {
+	if out, err := throughPort(t, s, host, port, password, "SELECT a FROM shop.t"); err != nil || out != "42\n" {
 		t.Errorf("want 42 through port %d, got %q, %v", port, out, err)
 	}
 }

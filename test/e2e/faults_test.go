@@ -111,11 +111,11 @@ func TestPasswordSecretIsWrong(t *testing.T) {
 	secret := newPasswordSecret(t, s, "mine", map[string]string{"other": "x"})
 	s.Refuses(t, `has no key "root": add it`)
 	for text, says := range map[string]string{"": "the password is empty", "two\nlines": "has a control character", strings.Repeat("x", 257): "more than 256 bytes"} {
-		fillSecret(t, s, secret, map[string]string{"root": text})
+		fillSecret(t, secret, map[string]string{"root": text})
 		s.Refuses(t, says)
 	}
 	s.IsHeld(t)
-	fillSecret(t, s, secret, map[string]string{"root": "right"})
+	fillSecret(t, secret, map[string]string{"root": "right"})
 	s.Client().Connects(t, "right")
 	s.Client().TypeSession(t)
 
@@ -149,7 +149,10 @@ func TestServerRefuses(t *testing.T) {
 		}
 	}
 	s.Client().Connects(t, "after the crowd")
-	s.Client().MustQuery(t, "SET GLOBAL max_connections = 100")
+	framework.Eventually(t, "room for one more", func(ctx context.Context) error {
+		_, err := s.Client().Query(ctx, s.Password, "SET GLOBAL max_connections = 100")
+		return err
+	})
 
 	s.Client().MustQuery(t, "CREATE USER helper@'%' IDENTIFIED BY 'h'; GRANT ALL ON *.* TO helper@'%' WITH GRANT OPTION; ALTER USER root@'%' ACCOUNT LOCK")
 	s.Set(t, map[string]any{"password": "after the lock"})
@@ -206,7 +209,7 @@ func startHand(t *testing.T, s *framework.Server, name, pvc string) {
 	// The group of the first pod on a volume is that of all that are on it together.
 	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(999)), FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch)}
 	if server, err := s.Pods().FindServer(t.Context()); err == nil {
-		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: hostnameOf(t, s, server.Spec.NodeName)}
+		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: hostnameOf(t, server.Spec.NodeName)}
 	}
 	t.Cleanup(func() {
 		if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(context.WithoutCancel(t.Context()), p)); err != nil {
@@ -216,7 +219,7 @@ func startHand(t *testing.T, s *framework.Server, name, pvc string) {
 	framework.StartPod(t, p)
 }
 
-func hostnameOf(t *testing.T, s *framework.Server, node string) string {
+func hostnameOf(t *testing.T, node string) string {
 	t.Helper()
 	n := &corev1.Node{}
 	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Name: node}, n); err != nil {

@@ -44,7 +44,7 @@ func nothingInNamespace(ctx context.Context, s *framework.Server) error {
 		"v1/Pod", "v1/PersistentVolumeClaim", "v1/Secret", "v1/ConfigMap", "v1/Service",
 		"apps/v1/Deployment", "apps/v1/ReplicaSet", "batch/v1/Job", "otus.homework/v1/MySQL",
 	} {
-		found, err := listOwned(ctx, s, kind, s.Namespace)
+		found, err := listOwned(ctx, kind, s.Namespace)
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func nothingInNamespace(ctx context.Context, s *framework.Server) error {
 }
 
 // listOwned objects of a kind, written as apiVersion/Kind.
-func listOwned(ctx context.Context, s *framework.Server, kind, namespace string) ([]unstructured.Unstructured, error) {
+func listOwned(ctx context.Context, kind, namespace string) ([]unstructured.Unstructured, error) {
 	list := framework.NewList(kind)
 	err := framework.Suite.Kube.List(ctx, list, client.InNamespace(namespace))
 	if framework.IsUnknown(err) {
@@ -71,7 +71,7 @@ func listOwned(ctx context.Context, s *framework.Server, kind, namespace string)
 }
 
 func hasNoComposite(ctx context.Context, s *framework.Server) error {
-	found, err := listOwned(ctx, s, "otus.homework/v1/XMySQL", "")
+	found, err := listOwned(ctx, "otus.homework/v1/XMySQL", "")
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func hasNoDataPV(ctx context.Context, s *framework.Server) error {
 
 // hasPasswordsOfRecordsOnly complains of a record without one, and of one without a record.
 func hasPasswordsOfRecordsOnly(ctx context.Context, s *framework.Server) error {
-	secrets, err := listOwned(ctx, s, "v1/Secret", framework.SystemNamespace)
+	secrets, err := listOwned(ctx, "v1/Secret", framework.SystemNamespace)
 	if err != nil {
 		return err
 	}

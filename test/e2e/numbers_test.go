@@ -39,7 +39,7 @@ func TestEndlessNumbers(t *testing.T) {
 			}
 		}
 	}
-	systemsAreUnmoved(t, s)
+	systemsAreUnmoved(t)
 	s.Set(t, map[string]any{"storage_size": "2Gi"})
 	hasGrown(t, s, s.Name+"-pvc")
 	if got := s.Client().MustQuery(t, framework.Rows); got != before {
@@ -100,7 +100,7 @@ func refusesQuantity(t *testing.T, s *framework.Server, path []string, text stri
 }
 
 // systemsAreUnmoved: of what reads claims, nothing was killed for the memory that it took.
-func systemsAreUnmoved(t *testing.T, s *framework.Server) {
+func systemsAreUnmoved(t *testing.T) {
 	t.Helper()
 	for _, ns := range systems() {
 		pods := &corev1.PodList{}

@@ -23,7 +23,7 @@ func TestQuota(t *testing.T) {
 	s.Create(t)
 	s.Says(t, "exceeded quota: "+quota.Name)
 	isBlocked(t, s, "True", "PodsRefused")
-	allowPods(t, s, quota)
+	allowPods(t, quota)
 	s.Client().TypeSession(t)
 	isBlocked(t, s, "False", "NotBlocked")
 	before := s.Client().MustQuery(t, framework.Rows)
@@ -32,7 +32,7 @@ func TestQuota(t *testing.T) {
 	s.StartDelete(t)
 	s.Says(t, "backup-"+s.Name+"-job has no pod: a quota or a policy may refuse it")
 	holdsItsData(t, s)
-	allowPods(t, s, quota)
+	allowPods(t, quota)
 	s.Gone(t)
 	s.Backups().AreProven(t, 1)
 
@@ -40,7 +40,7 @@ func TestQuota(t *testing.T) {
 	s.Create(t)
 	s.Says(t, "restore-"+s.Name+"-job has no pod: a quota or a policy may refuse it")
 	isBlocked(t, s, "True", "PodFailure")
-	allowPods(t, s, quota)
+	allowPods(t, quota)
 	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
@@ -79,7 +79,7 @@ func forbidPods(t *testing.T, s *framework.Server) *corev1.ResourceQuota {
 }
 
 // allowPods what a quota refused.
-func allowPods(t *testing.T, s *framework.Server, q *corev1.ResourceQuota) {
+func allowPods(t *testing.T, q *corev1.ResourceQuota) {
 	t.Helper()
 	if err := framework.Suite.Kube.Delete(t.Context(), q); err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func TestRecordDeletedWithItsArchive(t *testing.T) {
 // hasPasswords of these backups, and of no others of the instance.
 func hasPasswords(t *testing.T, s *framework.Server, want ...string) {
 	t.Helper()
-	found, err := listOwned(t.Context(), s, "v1/Secret", framework.SystemNamespace)
+	found, err := listOwned(t.Context(), "v1/Secret", framework.SystemNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +127,7 @@ func TestRecordsOutliveTheController(t *testing.T) {
 	s.Delete(t)
 	s.Backups().AreProven(t, 2)
 
+	controllers(t, 0) // Its deletion is one in the background.
 	framework.MustKubectl(t, "delete", "--kustomize", "controller/deploy/controller")
 	framework.MustKubectl(t, "delete", "msb", "--all", "--wait=false")
 	framework.MustKubectl(t, "delete", "validatingadmissionpolicybinding", "crossplane-mysql-keep-records")

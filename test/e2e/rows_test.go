@@ -28,7 +28,7 @@ func TestRows(t *testing.T) { //nolint:tparallel // One instance, in the order o
 	t.Run("Row04BackupPV", func(t *testing.T) { hasBackupPV(t, s) })
 	t.Run("Row08Labels", func(t *testing.T) { hasLabels(t, s) })
 	t.Run("Row11HostPath", func(t *testing.T) { liesOnHostPath(t, s) })
-	t.Run("Row12InTheCluster", func(t *testing.T) { runsInTheCluster(t, s) })
+	t.Run("Row12InTheCluster", func(t *testing.T) { runsInTheCluster(t) })
 	t.Run("Row13Directory", func(t *testing.T) { liesInADirectory(t, s) })
 	s.Delete(t)
 	t.Run("Row06Backup", func(t *testing.T) { s.Backups().AreProven(t, 1) })
@@ -51,6 +51,7 @@ func TestRows(t *testing.T) { //nolint:tparallel // One instance, in the order o
 
 // requiresFields: those that are missing are an error of the API server that names them.
 func requiresFields(t *testing.T, s *framework.Server) {
+	t.Helper()
 	for _, field := range []string{"database", "password", "storage_size"} {
 		claim := framework.NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, "incomplete")
 		spec := map[string]any{}
@@ -68,6 +69,7 @@ func requiresFields(t *testing.T, s *framework.Server) {
 
 // knowsSpellings of the kind that people type.
 func knowsSpellings(t *testing.T, s *framework.Server) {
+	t.Helper()
 	for _, name := range []string{"mysql", "mysqls", "ms"} {
 		if out, err := framework.Kubectl(t.Context(), "get", name, s.Name, "--namespace", s.Namespace, "--output", "name"); err != nil {
 			t.Errorf("kubectl get %s: %v: %s", name, err, out)
@@ -76,6 +78,7 @@ func knowsSpellings(t *testing.T, s *framework.Server) {
 }
 
 func makesObjects(t *testing.T, s *framework.Server) {
+	t.Helper()
 	for kind, name := range map[string]string{"Deployment": s.Name, "Service": s.Name, "PersistentVolumeClaim": s.Name + "-pvc"} {
 		apiVersion := "v1"
 		if kind == "Deployment" {
@@ -86,13 +89,14 @@ func makesObjects(t *testing.T, s *framework.Server) {
 			t.Error(err)
 		}
 	}
-	if _, err := s.VolumeOf(t.Context(), s.Name+"-pvc"); err != nil {
-		t.Error(err)
+	if v, err := s.VolumeOf(t.Context(), s.Name+"-pvc"); v == nil {
+		t.Errorf("there is no volume (%v)", err)
 	}
 }
 
 // hasBackupPV is there from the beginning, and nothing that dies with the claim owns it.
 func hasBackupPV(t *testing.T, s *framework.Server) {
+	t.Helper()
 	c := &corev1.PersistentVolumeClaim{}
 	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: s.BackupPVC()}, c); err != nil {
 		t.Fatal(err)
@@ -103,6 +107,7 @@ func hasBackupPV(t *testing.T, s *framework.Server) {
 }
 
 func hasLabels(t *testing.T, s *framework.Server) {
+	t.Helper()
 	pods := &corev1.PodList{}
 	if err := framework.Suite.Kube.List(t.Context(), pods, client.InNamespace(s.Namespace), client.MatchingLabels{"app": s.Name}); err != nil || len(pods.Items) != 1 {
 		t.Errorf("want one pod labelled app=%s, got %d, %v", s.Name, len(pods.Items), err)
@@ -110,9 +115,10 @@ func hasLabels(t *testing.T, s *framework.Server) {
 }
 
 func liesOnHostPath(t *testing.T, s *framework.Server) {
+	t.Helper()
 	v, err := s.VolumeOf(t.Context(), s.Name+"-pvc")
-	if err != nil {
-		t.Fatal(err)
+	if v == nil {
+		t.Fatalf("there is no volume (%v)", err)
 	}
 	if v.Spec.HostPath == nil {
 		t.Errorf("its volume is %+v", v.Spec.PersistentVolumeSource)
@@ -120,7 +126,8 @@ func liesOnHostPath(t *testing.T, s *framework.Server) {
 }
 
 // runsInTheCluster from its own image, with a service account that may not do everything.
-func runsInTheCluster(t *testing.T, s *framework.Server) {
+func runsInTheCluster(t *testing.T) {
+	t.Helper()
 	const account = "system:serviceaccount:crossplane-mysql-system:crossplane-mysql"
 	for _, ask := range []struct {
 		verb, resource string
@@ -138,6 +145,7 @@ func runsInTheCluster(t *testing.T, s *framework.Server) {
 
 // liesInADirectory of its volume, and not in its root: what a file system has in its root would be a database to it.
 func liesInADirectory(t *testing.T, s *framework.Server) {
+	t.Helper()
 	pod := s.Pods().MustFindServer(t)
 	for _, m := range pod.Spec.Containers[0].VolumeMounts {
 		if m.Name == "data" && m.SubPath == "" {

@@ -14,7 +14,7 @@ import (
 // Backups of a claim are records, and archives on a volume.
 type Backups struct{ of *Server }
 
-// MustList them, or the test ends.
+// MustList them or end the test.
 func (b Backups) MustList(t *testing.T) []unstructured.Unstructured {
 	t.Helper()
 	records, err := b.List(t.Context())
@@ -34,7 +34,7 @@ func (b Backups) Only(t *testing.T) *unstructured.Unstructured {
 	return &records[0]
 }
 
-// HaveArchives: those of these backups are on their volume, and no others.
+// HaveArchives is that those of these backups are on their volume, and no others.
 func (b Backups) HaveArchives(t *testing.T, want []string) {
 	t.Helper()
 	StartToolbox(t, b.of.Namespace, "archives", b.of.BackupPVC())
@@ -83,7 +83,7 @@ func IsProven(r *unstructured.Unstructured) error {
 	return fmt.Errorf("%s is %s: %s", r.GetName(), phase, message)
 }
 
-// AreProven, and so many.
+// AreProven is that all are, and that there are so many.
 func (b Backups) AreProven(t *testing.T, want int) {
 	t.Helper()
 	records, err := b.List(t.Context())

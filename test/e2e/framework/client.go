@@ -26,12 +26,6 @@ func (c Client) Query(ctx context.Context, password, statement string) (string, 
 		"--batch", "--skip-column-names", "--execute="+statement, c.of.Database)
 }
 
-// options of the client: which server, and who asks it.
-func (c Client) options(password string) string {
-	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(password)
-	return fmt.Sprintf("[client]\nhost=%s\nuser=%s\npassword=\"%s\"\n", c.of.Name, c.of.User, quoted)
-}
-
 // MustQuery a server that runs. On a busy machine a connection may take more than one try; a statement is sent once.
 func (c Client) MustQuery(t *testing.T, statement string) string {
 	t.Helper()
@@ -39,7 +33,7 @@ func (c Client) MustQuery(t *testing.T, statement string) string {
 	var refused error
 	eventuallyWith(t, pauseInAPod, "a connection", func(ctx context.Context) error {
 		var err error
-		if out, err = c.Query(ctx, c.of.Password, statement); err == nil || !notConnected(err) {
+		if out, err = c.Query(ctx, c.of.Password, statement); err == nil || !NotConnected(err) {
 			refused = err
 			return nil
 		}
@@ -51,32 +45,15 @@ func (c Client) MustQuery(t *testing.T, statement string) string {
 	return out
 }
 
-// notConnected is true for an error of a client that found no server, or whose Service has no pod yet, before it could
+// NotConnected is true for an error of a client that found no server, or whose Service has no pod yet, before it could
 // say anything.
-func notConnected(err error) bool {
-	for _, sign := range []string{"ERROR 2002", "ERROR 2003", "ERROR 2005", "initial communication packet"} {
+func NotConnected(err error) bool {
+	for _, sign := range []string{"ERROR 2002", "ERROR 2003", "ERROR 2005", "ERROR 2026", "initial communication packet", "sending authentication information"} {
 		if strings.Contains(err.Error(), sign) {
 			return true
 		}
 	}
 	return strings.Contains(err.Error(), "ERROR 2013") && strings.Contains(err.Error(), "reading ")
-}
-
-// hasEndpoint is a complaint as long as no connection to the Service can reach a server, whatever that would answer: to
-// ask it then would cost a program in a pod each time.
-func (c Client) hasEndpoint(ctx context.Context) error {
-	l := &discoveryv1.EndpointSliceList{}
-	if err := Suite.Kube.List(ctx, l, client.InNamespace(c.of.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: c.of.Name}); err != nil {
-		return err
-	}
-	for _, slice := range l.Items {
-		for _, e := range slice.Endpoints {
-			if e.Conditions.Serving == nil || *e.Conditions.Serving {
-				return nil
-			}
-		}
-	}
-	return fmt.Errorf("no server is behind Service %s", c.of.Name)
 }
 
 // FirstAnswer waits until the server answers at all. Whatever it answers then must be right: nobody may see a server
@@ -97,7 +74,7 @@ func (c Client) FirstAnswer(t *testing.T, statement string) string {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w; the claim says %s", err, c.of.Message(context.WithoutCancel(ctx)))
 		}
-		if notConnected(err) || strings.Contains(err.Error(), "ERROR 2013") {
+		if NotConnected(err) || strings.Contains(err.Error(), "ERROR 2013") {
 			return fmt.Errorf("%w; the claim says %s", err, c.of.Message(ctx))
 		}
 		wrong = err
@@ -175,8 +152,18 @@ func (c Client) RunScript(t *testing.T, statements string) string {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := ExecStream(t.Context(), c.of.Namespace, "client", strings.NewReader(statements), &out, client...); err != nil {
-		t.Fatal(err)
+	var refused error
+	eventuallyWith(t, pauseInAPod, "a connection", func(ctx context.Context) error {
+		out.Reset()
+		err := ExecStream(ctx, c.of.Namespace, "client", strings.NewReader(statements), &out, client...)
+		if err != nil && NotConnected(err) {
+			return err
+		}
+		refused = err
+		return nil
+	})
+	if refused != nil {
+		t.Fatal(refused)
 	}
 	return out.String()
 }
@@ -233,4 +220,27 @@ func (c Client) Connects(t *testing.T, password string) {
 		return err
 	})
 	c.of.Password = password
+}
+
+// options of the client: which server, and who asks it.
+func (c Client) options(password string) string {
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(password)
+	return fmt.Sprintf("[client]\nhost=%s\nuser=%s\npassword=\"%s\"\n", c.of.Name, c.of.User, quoted)
+}
+
+// hasEndpoint is a complaint as long as no connection to the Service can reach a server, whatever that would answer: to
+// ask it then would cost a program in a pod each time.
+func (c Client) hasEndpoint(ctx context.Context) error {
+	l := &discoveryv1.EndpointSliceList{}
+	if err := Suite.Kube.List(ctx, l, client.InNamespace(c.of.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: c.of.Name}); err != nil {
+		return err
+	}
+	for _, slice := range l.Items {
+		for _, e := range slice.Endpoints {
+			if e.Conditions.Serving == nil || *e.Conditions.Serving {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("no server is behind Service %s", c.of.Name)
 }

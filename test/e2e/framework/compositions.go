@@ -40,7 +40,12 @@ func CopyOfComposition(t *testing.T, name string, input map[string]any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	maps.Copy(steps[0].(map[string]any)["input"].(map[string]any), input)
+	first, ok := steps[0].(map[string]any)
+	given, isMap := first["input"].(map[string]any)
+	if !ok || !isMap {
+		t.Fatalf("Composition %s has no input in its first step", name)
+	}
+	maps.Copy(given, input)
 	if err := unstructured.SetNestedSlice(c.Object, steps, "spec", "pipeline"); err != nil {
 		t.Fatal(err)
 	}

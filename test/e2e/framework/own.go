@@ -42,6 +42,9 @@ func (o *ownCluster) down(ctx context.Context) error {
 	return typeMake(context.WithoutCancel(ctx), "cluster-down")
 }
 
+// windUp is how long the kernel may take to free what nobody uses any more. What leaks stays.
+const windUp = 2 * time.Minute
+
 // end takes the cluster down. After a good run it sees that nothing is left of it: no process in its namespaces, no
 // mount, link, cgroup or loop device that was not there before.
 func (o *ownCluster) end(ctx context.Context, good bool) error {
@@ -52,10 +55,14 @@ func (o *ownCluster) end(ctx context.Context, good bool) error {
 	for _, ns := range o.namespaces {
 		errs = append(errs, deserted(ctx, ns))
 	}
-	if diff := cmp.Diff(o.before, look()); diff != "" {
-		errs = append(errs, fmt.Errorf("the machine is not as before the cluster (-before, +after):\n%s", diff))
-	}
-	return errors.Join(errs...)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), windUp)
+	defer cancel()
+	return errors.Join(append(errs, Poll(ctx, func() error {
+		if diff := cmp.Diff(o.before, look()); diff != "" {
+			return fmt.Errorf("the machine is not as before the cluster (-before, +after):\n%s", diff)
+		}
+		return nil
+	}))...)
 }
 
 // namespaces of the cluster's first process, and of all processes below it.
@@ -90,7 +97,7 @@ func namespaces(processFile string) ([]string, error) {
 
 // deserted waits a moment: a process that was killed is there until the machine's own first process has asked for it.
 func deserted(ctx context.Context, ns string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), windUp)
 	defer cancel()
 	return Poll(ctx, func() error {
 		if who := processesIn(ns); len(who) > 0 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
@@ -41,12 +42,23 @@ func ToolboxPod(namespace, name, pvc string) *corev1.Pod {
 	return p
 }
 
+// CreatePod as soon as its namespace, which may be a moment old, has its ServiceAccount: nothing is refused for another
+// reason here.
+func CreatePod(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	Eventually(t, "the creation of pod "+p.Name, func(ctx context.Context) error {
+		err := Suite.Kube.Create(ctx, p.DeepCopy())
+		if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+		return client.IgnoreAlreadyExists(err)
+	})
+}
+
 // StartPod and wait until it runs.
 func StartPod(t *testing.T, p *corev1.Pod) {
 	t.Helper()
-	if err := Suite.Kube.Create(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	CreatePod(t, p)
 	Eventually(t, "pod "+p.Name, func(ctx context.Context) error {
 		if err := Suite.Kube.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 			return err

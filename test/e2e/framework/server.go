@@ -152,7 +152,7 @@ func (s *Server) Refuses(t *testing.T, text string) {
 	})
 }
 
-// IsHeld: there is no server, and none has been.
+// IsHeld is that there is no server, and has been none.
 func (s *Server) IsHeld(t *testing.T) {
 	t.Helper()
 	d := &appsv1.Deployment{}

@@ -56,7 +56,7 @@ func (p Pods) FindServer(ctx context.Context) (*corev1.Pod, error) {
 	return nil, fmt.Errorf("none of %d pods runs", len(list.Items))
 }
 
-// MustFindServer, or the test ends.
+// MustFindServer or end the test.
 func (p Pods) MustFindServer(t *testing.T) *corev1.Pod {
 	t.Helper()
 	server, err := p.FindServer(t.Context())
