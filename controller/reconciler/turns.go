@@ -100,15 +100,16 @@ type strains struct {
 
 func newStrains() *strains { return &strains{of: map[instance.Key]strain{}} }
 
-// pauseLeft is what is left of an instance's pause.
-func (s *strains) pauseLeft(k instance.Key, start string, now time.Time) time.Duration {
+// pauseOf an instance, 0 where it has none, and what is left of it.
+func (s *strains) pauseOf(k instance.Key, start string, now time.Time) (pause, left time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, ok := s.of[k]
 	if !ok {
-		return 0
+		return 0, 0
 	}
-	return last.pauseFor(start) - now.Sub(last.at)
+	pause = last.pauseFor(start)
+	return pause, pause - now.Sub(last.at)
 }
 
 // noteStrain keeps what a server cost, and returns the pause that follows.

@@ -182,6 +182,27 @@ func TestBackOff(t *testing.T) {
 	}
 }
 
+// TestLeftAlone: a server that is asked again hears how long it was left alone, until it is well.
+func TestLeftAlone(t *testing.T) {
+	now := time.Unix(1, 0)
+	var got []time.Duration
+	var result rotate.Result
+	c := newCredentials(rotatorFn(func(in rotate.Input) rotate.Result {
+		got = append(got, in.LeftAlone)
+		return result
+	}), func() time.Time { return now })
+	k := instance.Key{Kind: v1.KindDatabase, Namespace: "busy", Name: "db"}
+	for _, result = range []rotate.Result{{Strained: true}, {Strained: true}, {Slow: 6 * time.Second}, {}, {}} {
+		if _, err := c.Reconcile(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Minute)
+	}
+	if diff := cmp.Diff([]time.Duration{0, 2 * time.Second, 4 * time.Second, 18 * time.Second, 0}, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
 // TestRetries: the pauses of what fails go on doubling while it waits for its
 // turn, and are the first one again after what went well.
 func TestRetries(t *testing.T) {

@@ -34,7 +34,19 @@ const (
 	patience = time.Minute
 	// maxSteps of a pass. A change takes four.
 	maxSteps = 16
+	// longestHandshake is for a server that was left alone for long.
+	longestHandshake = 20 * time.Second
 )
+
+// timesAfter it was left alone: half of that for a handshake; nil, the usual ones, where
+// they are longer.
+func timesAfter(leftAlone time.Duration) *sql.Times {
+	handshake := min(leftAlone/2, longestHandshake)
+	if handshake <= sql.HandshakeTime {
+		return nil
+	}
+	return &sql.Times{Handshake: handshake, Session: patience}
+}
 
 // A Rotator brings wanted passwords into running servers.
 type Rotator struct {
@@ -89,6 +101,10 @@ type Input struct {
 	// after a start of the server, and now and then, in case that somebody changed
 	// the password there.
 	Verify bool
+	// LeftAlone is how long the server was left alone because it cost too much. The
+	// longer, the longer it may take to answer now: on a node that is busy it would
+	// not be heard otherwise, and it has a part of a worker that does not grow.
+	LeftAlone time.Duration
 }
 
 // A Result is how the password is.
@@ -220,7 +236,7 @@ func (p *pass) otherPasswords() []sql.Password {
 }
 
 func (p *pass) openSession(ctx context.Context, candidate sql.Password) (session, error) {
-	server := sql.Server{Address: p.in.Address, Dial: p.Dial, Hidden: p.candidatePasswords()}
+	server := sql.Server{Address: p.in.Address, Dial: p.Dial, Hidden: p.candidatePasswords(), Times: timesAfter(p.in.LeftAlone)}
 	if server.Address == "" {
 		server.Address = net.JoinHostPort(p.in.Instance.Host(), strconv.Itoa(v1.Port))
 	}

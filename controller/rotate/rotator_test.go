@@ -142,6 +142,21 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestTimesAfter: who was left alone is listened to for longer.
+func TestTimesAfter(t *testing.T) {
+	for leftAlone, want := range map[time.Duration]time.Duration{
+		0: 0, 8 * time.Second: 0, 10 * time.Second: 0, 16 * time.Second: 8 * time.Second, 32 * time.Second: 16 * time.Second, time.Hour: 20 * time.Second,
+	} {
+		var got time.Duration
+		if times := timesAfter(leftAlone); times != nil {
+			got = times.Handshake
+		}
+		if got != want {
+			t.Errorf("after %s a handshake has %s, want %s", leftAlone, got, want)
+		}
+	}
+}
+
 // TestStrained: what a server must not cost.
 func TestStrained(t *testing.T) {
 	denied := rotationStep{Do: Refused}

@@ -143,8 +143,8 @@ func ended(t *testing.T, before int) {
 
 // TestTimes that a server has. The tests above have others.
 func TestTimes(t *testing.T) {
-	if handshakeTime != 5*time.Second || sessionTime > time.Minute || maxBytes != 1<<20 {
-		t.Errorf("a handshake has %s, a session %s and %d bytes", handshakeTime, sessionTime, maxBytes)
+	if HandshakeTime != 5*time.Second || sessionTime > time.Minute || maxBytes != 1<<20 {
+		t.Errorf("a handshake has %s, a session %s and %d bytes", HandshakeTime, sessionTime, maxBytes)
 	}
 }
 

@@ -19,10 +19,10 @@ import (
 // Root is the account of the connection Secret.
 const Root = "root"
 
-// Times that a server has otherwise, in all, however often it sends a byte: to let somebody
-// in, and to answer all that a session asks.
+// Times that a server has otherwise, in all, however often it sends a byte: HandshakeTime
+// to let somebody in, and the other to answer all that a session asks.
 const (
-	handshakeTime = 5 * time.Second
+	HandshakeTime = 5 * time.Second
 	sessionTime   = 30 * time.Second
 )
 
@@ -77,7 +77,7 @@ func (s Server) Ping(ctx context.Context, p Password) error {
 
 func (s Server) connect(ctx context.Context, p Password) (*Session, error) {
 	const doing = "log in to the server"
-	given := Times{Handshake: handshakeTime, Session: sessionTime}
+	given := Times{Handshake: HandshakeTime, Session: sessionTime}
 	if s.Times != nil {
 		given = *s.Times
 	}
