@@ -60,16 +60,23 @@ var eventsOfActions = map[lifecycle.Action]announcement{
 	lifecycle.RemoveClaimFinalizer: {reason: v1.EventNameFreed},
 }
 
-// eventOf a step that has a message.
+// eventsInLife are those of actions that have their phase's event in a deletion.
+var eventsInLife = map[lifecycle.Action]announcement{
+	lifecycle.DeletePVC:     {reason: v1.EventPVCDeleted},
+	lifecycle.ReserveDataPV: {reason: v1.EventPVCDeleted},
+	lifecycle.CreatePVC:     {reason: v1.EventPVCDeleted},
+	lifecycle.NoOp:          {reason: v1.EventPVCDeleted, warning: true},
+}
+
+// eventOf a step that has a message; none where it has no reason.
 func eventOf(step lifecycle.Step) announcement {
 	if a, ok := eventsOfActions[step.Action]; ok {
 		return a
 	}
-	if a, ok := eventsOfPhases[step.Phase]; ok {
-		return a
+	if step.Phase == "" {
+		return eventsInLife[step.Action]
 	}
-	// What is left of a living instance is about its PVC.
-	return announcement{reason: v1.EventPVCDeleted, warning: step.Action == lifecycle.NoOp}
+	return eventsOfPhases[step.Phase]
 }
 
 // eventsOfArchives are about what becomes of a record and its archive.

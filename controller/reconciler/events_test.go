@@ -47,7 +47,7 @@ func documentedEvents(t *testing.T) map[string]string {
 // TestEvents: each reason says when it is sent, and is sent; no other is.
 func TestEvents(t *testing.T) {
 	sent := map[string]bool{}
-	for _, a := range slices.Concat(slices.Collect(maps.Values(eventsOfPhases)), slices.Collect(maps.Values(eventsOfActions)), slices.Collect(maps.Values(eventsOfArchives))) {
+	for _, a := range slices.Concat(slices.Collect(maps.Values(eventsOfPhases)), slices.Collect(maps.Values(eventsOfActions)), slices.Collect(maps.Values(eventsInLife)), slices.Collect(maps.Values(eventsOfArchives))) {
 		sent[string(a.reason)] = true
 	}
 	for _, s := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
@@ -56,7 +56,6 @@ func TestEvents(t *testing.T) {
 	for _, r := range []v1.EventReason{v1.EventConnectionPublished, v1.EventPasswordChanged, v1.EventOldPasswordDiscarded, v1.EventPasswordChangeFailed} {
 		sent[string(r)] = true // By package rotate, whose reasons have this type.
 	}
-	sent[string(eventOf(lifecycle.Step{Action: lifecycle.DeletePVC}).reason)] = true
 	documented := documentedEvents(t)
 	for reason, doc := range documented {
 		if !sent[reason] {

@@ -110,7 +110,7 @@ func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s
 	if news.log != last.log {
 		log.FromContext(ctx).Info(string(step.Action), "phase", step.Phase, "message", step.Message, "xr", s.Life.XR)
 	}
-	if news.event != last.event && step.Message != "" && s.Claim != nil {
+	if news.event != last.event && step.Message != "" && a.reason != "" && s.Claim != nil {
 		sendEvent(r.events, s.Claim.Unstructured, a, string(step.Action), step.Message)
 	}
 }
