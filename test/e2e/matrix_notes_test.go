@@ -82,7 +82,7 @@ func decides(name string) bool {
 	if strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/") {
 		return strings.HasPrefix(name, "test/e2e/matrix_")
 	}
-	for _, of := range []string{"Dockerfile", "go.mod", "go.sum", "apis/", "controller/", "fn/", "package/", "test/cluster/"} {
+	for _, of := range []string{"Dockerfile", "go.mod", "go.sum", "apis/", "controller/", "fn/", "package/", "test/cluster/", "test/e2e/framework/"} {
 		if strings.HasPrefix(name, of) {
 			return true
 		}
