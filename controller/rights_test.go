@@ -56,7 +56,7 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// A right is a rule as the README has it in a row.
+// A right is a rule as docs/permissions.md has it in a row.
 type right struct {
 	Role, On string
 	Verbs    []string
@@ -109,8 +109,8 @@ func promised(t *testing.T) []right {
 	return out
 }
 
-// TestReadmeRights: the README says what the roles allow, rule for rule.
-func TestReadmeRights(t *testing.T) {
+// TestDocumentedRights: docs/permissions.md says what the roles allow, rule for rule.
+func TestDocumentedRights(t *testing.T) {
 	roles := deployed(t)
 	have := make([]right, 0, len(roles))
 	for _, r := range roles {

@@ -64,13 +64,27 @@ const (
 	// the function let the server start. The number of replicas does not: anybody
 	// may scale.
 	AnnotationStarted = Group + "/started"
-	// AnnotationSkipBackup on an XR or claim, with the XR's UID as its value, says
+	// AnnotationSkipBackup on an XR, a claim or a volume, with the XR's UID as its value, says
 	// that the instance may go without a backup.
 	AnnotationSkipBackup = Group + "/skip-backup"
-	// AnnotationNothingToLose on an XR, with its own UID as its value, says that
+	// AnnotationNothingToLose on an XR or a PVC, with the XR's UID as its value, says that
 	// the agent found no database on its volume after the fence. The controller
 	// writes it, so that this word outlives the Job that gave it.
 	AnnotationNothingToLose = Group + "/nothing-to-lose"
+	// AnnotationRetainedPV of a backup PVC names the volume that was made to outlive
+	// it.
+	AnnotationRetainedPV = Group + "/retained-volume"
+	// AnnotationRefusedSize of a backup PVC is the size that its class refused.
+	AnnotationRefusedSize = Group + "/refused-size"
+	// AnnotationPVCs of a Job is the UID of each PersistentVolumeClaim that it was made
+	// for, by the name of its volume in the pod, as JSON.
+	AnnotationPVCs = Group + "/pvcs"
+	// AnnotationPruned of a prune Job lists the records whose folders it removes, as
+	// JSON. It is read back once the Job is complete.
+	AnnotationPruned = Group + "/pruned"
+	// AnnotationErases of a Job names the PVC that it mounts and the volume that this
+	// was bound to: its end counts for no other.
+	AnnotationErases = Group + "/erases"
 	// AnnotationReclaimPolicy of a volume is the reclaim policy that it had before
 	// the controller made it Retain. It gets it back at its release.
 	AnnotationReclaimPolicy = Group + "/reclaim-policy"

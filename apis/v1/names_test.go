@@ -1,6 +1,8 @@
 package v1
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -75,14 +77,16 @@ func TestNames(t *testing.T) {
 			AnnotationNothingToLose, AnnotationReclaimPolicy, AnnotationNamespaceUID, AnnotationEarlierNamespaces, Finalizer,
 			AnnotationPasswordChangedAt, AnnotationPasswordStagedAt, AnnotationPasswordWindow, AnnotationFinal, RescueNamespace,
 			AnnotationBackupPrefix, AnnotationForgetPrefix, AnnotationMakeRecord, MakeAllRecords, AnnotationDeleteArchive,
+			AnnotationRestoreTest, AnnotationRetainedPV, AnnotationRefusedSize, AnnotationPVCs, AnnotationPruned, AnnotationErases,
 		}, want: []string{
 			"otus.homework/claim-kind", "otus.homework/claim-namespace", "otus.homework/claim-name", "otus.homework/image", "otus.homework/version", "otus.homework/deletion-policy",
 			"otus.homework/restore", "otus.homework/config-hash", "otus.homework/started", "otus.homework/skip-backup",
 			"otus.homework/nothing-to-lose", "otus.homework/reclaim-policy", "otus.homework/namespace-uid", "otus.homework/earlier-namespace-uids", "otus.homework/protect-data",
 			"otus.homework/password-changed-at", "otus.homework/password-staged-at", "otus.homework/password-window", "otus.homework/final", "crossplane-mysql-rescue",
 			"backup.otus.homework/", "forget.otus.homework/", "otus.homework/make-record", "all", "otus.homework/delete-archive",
+			"otus.homework/restore-test", "otus.homework/retained-volume", "otus.homework/refused-size", "otus.homework/pvcs", "otus.homework/pruned", "otus.homework/erases",
 		}},
-		"Conditions":  {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing, ConditionBlocked}, want: []string{"Accepted", "Restored", "Serving", "Blocked"}},
+		"Conditions":  {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing, ConditionBlocked, ConditionRestorable}, want: []string{"Accepted", "Restored", "Serving", "Blocked", "Restorable"}},
 		"Credentials": {reason: "The states that controller and function speak of.", got: []string{CredentialsInSync, CredentialsChanging, CredentialsFailed}, want: []string{"InSync", "Changing", "Failed"}},
 		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "mysql", "mongo", ".crossplane-mysql-restore-test"},
 			got: []string{DataDirectory, PasswordKey, ConfigKey, PortName, PortNameMongo, RestoreTestFolder}},
@@ -93,6 +97,26 @@ func TestNames(t *testing.T) {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+// TestNamesAreAllFrozen: no annotation or condition is forgotten above. Labels are there by their values.
+func TestNamesAreAllFrozen(t *testing.T) {
+	frozen, err := os.ReadFile("names_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	constants := regexp.MustCompile(`(?m)^(?:\t|const )((?:Annotation|Condition)\w+)(?: \w+)? += `)
+	for _, file := range []string{"labels.go", "conditions.go"} {
+		code, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range constants.FindAllStringSubmatch(string(code), -1) {
+			if !regexp.MustCompile(`\b` + m[1] + `\b`).Match(frozen) {
+				t.Errorf("%s of %s is not frozen", m[1], file)
+			}
+		}
 	}
 }
 

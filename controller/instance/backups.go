@@ -67,7 +67,7 @@ func (g *gathering) backupPV(ctx context.Context) (*corev1.PersistentVolume, err
 // of that.
 func (s *State) IsBackupPVRetained() bool {
 	c := s.BackupPVC
-	return c.Spec.VolumeName != "" && c.Annotations[AnnotationRetainedPV] == c.Spec.VolumeName
+	return c.Spec.VolumeName != "" && c.Annotations[v1.AnnotationRetainedPV] == c.Spec.VolumeName
 }
 
 // Bound is true if a volume says that it is a PVC's. A PVC may name any volume:

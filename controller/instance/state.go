@@ -15,9 +15,6 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 )
 
-// AnnotationRetainedPV of a backup PVC names the volume that was made to outlive it.
-const AnnotationRetainedPV = v1.Group + "/retained-volume"
-
 // Settings of the controller that what it makes depends on.
 type Settings struct {
 	// AgentImage of the Jobs.

@@ -163,7 +163,7 @@ func eraseArchive(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 		return waitFor(r, requeueLater, fmt.Sprintf("Job %s/%s, which removes the archive, does not run: %s", j.Namespace, j.Name, j.PodFailure))
 	case at == nil:
 		return ArchiveStep{Action: Wait, After: requeueSoon}
-	case j.Annotations[annotationErases] != whatItErases(a.PVC):
+	case j.Annotations[v1.AnnotationErases] != whatItErases(a.PVC):
 		return ArchiveStep{Action: RetryErase} // It was at work on another volume.
 	case succeeded:
 		return ArchiveStep{Action: Erased, Message: fmt.Sprintf("The archive of backup %q is gone", r.Name)}

@@ -147,7 +147,7 @@ func TestNextOfArchives(t *testing.T) {
 		"EraseDone":    {reason: "What was kept for it goes then.", given: []func(*keepsake){mayErase("record"), erasing(complete)}, want: []Action{Erased}},
 		"EraseFailed":  {reason: "It says why.", given: []func(*keepsake){mayErase("record"), erasing(failedAt(0, ""))}, want: []Action{TellRecord}, says: "could not be removed"},
 		"EraseAgain":   {reason: "And tries again.", given: []func(*keepsake){mayErase("record"), erasing(failedAt(-time.Minute, ""))}, want: []Action{RetryErase}},
-		"EraseElse":    {reason: "A Job counts for the volume that it wrote to.", given: []func(*keepsake){mayErase("record"), erasing(complete), func(k *keepsake) { k.job.Annotations[annotationErases] = "other/pv" }}, want: []Action{RetryErase}},
+		"EraseElse":    {reason: "A Job counts for the volume that it wrote to.", given: []func(*keepsake){mayErase("record"), erasing(complete), func(k *keepsake) { k.job.Annotations[v1.AnnotationErases] = "other/pv" }}, want: []Action{RetryErase}},
 		"EraseNoClaim": {reason: "No Job can get there.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.claim = nil }}, want: []Action{TellRecord}, says: "is gone: it is made again"},
 		"EraseUnbound": {reason: "Nor there.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.claim.UID = "new" }}, want: []Action{TellRecord}, says: "is not bound to volume"},
 		"EraseLost":    {reason: "Doubt is not absence.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.volume.Annotations = map[string]string{} }}, want: []Action{TellRecord}, says: "bring it back"},

@@ -12,10 +12,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// annotationErases of a Job names the PVC that it mounts and the volume that this
-// was bound to: its end counts for no other.
-const annotationErases = v1.Group + "/erases"
-
+// whatItErases is the value of AnnotationErases.
 func whatItErases(c *corev1.PersistentVolumeClaim) string {
 	if c == nil {
 		return ""
@@ -34,7 +31,7 @@ func eraseJob(a *instance.Archives, r *v1.MySQLBackup, v *corev1.PersistentVolum
 		Containers:      []corev1.Container{c},
 		Volumes:         []corev1.Volume{agent.PVCVolume("backup", a.PVC.Name)},
 	})
-	j.Annotations[annotationErases] = whatItErases(a.PVC)
+	j.Annotations[v1.AnnotationErases] = whatItErases(a.PVC)
 	return j
 }
 

@@ -88,8 +88,8 @@ func jobHasFailed(j *batchv1.Job) bool {
 // remove it, and goes with the XR.
 func releaseBackupPV(s *instance.State, _ Step) []change.Change {
 	var out []change.Change
-	if c := s.BackupPVC; c != nil && c.Annotations[instance.AnnotationRetainedPV] != "" {
-		out = append(out, change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) { delete(c.Annotations, instance.AnnotationRetainedPV) }))
+	if c := s.BackupPVC; c != nil && c.Annotations[v1.AnnotationRetainedPV] != "" {
+		out = append(out, change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) { delete(c.Annotations, v1.AnnotationRetainedPV) }))
 	}
 	return append(out, change.PatchObject(s.BackupPV, func(v *corev1.PersistentVolume) {
 		if v.Name == s.Life.BackupPVName(s.NamespaceUID()) {

@@ -62,7 +62,7 @@ func (b rebirth) objects() []client.Object {
 	empty.Spec.ClaimRef = reservedFor(home, s.Life.BackupPVCName())
 	empty.Annotations[v1.AnnotationReclaimPolicy] = string(corev1.PersistentVolumeReclaimDelete)
 	place := running().BackupPVC
-	place.Spec.VolumeName, place.Annotations = b.inTheWay, map[string]string{instance.AnnotationRetainedPV: b.inTheWay}
+	place.Spec.VolumeName, place.Annotations = b.inTheWay, map[string]string{v1.AnnotationRetainedPV: b.inTheWay}
 	job := &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: s.Life.RestoreJobName(), Labels: s.Life.Labels()}}}
 	failedAt(0, "")(job)
 	return append(out, empty, place, job.Job)
@@ -183,7 +183,7 @@ func (b rebirth) settled(ctx context.Context, t *testing.T, w *world) {
 		return
 	}
 	get(v, "", "pvc-0")
-	got := []any{c.Spec.VolumeName, c.Annotations[instance.AnnotationRetainedPV], v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name, v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationEarlierNamespaces]}
+	got := []any{c.Spec.VolumeName, c.Annotations[v1.AnnotationRetainedPV], v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name, v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationEarlierNamespaces]}
 	if diff := cmp.Diff([]any{"pvc-0", "pvc-0", home, c.Name, "ns", earlierUID}, got); diff != "" {
 		t.Errorf("the volume of the backup is not this namespace's: -want, +got:\n%s", diff)
 	}

@@ -17,10 +17,6 @@ import (
 // archiveName of a backup, in its record's folder.
 const archiveName = "data.tar.zst"
 
-// annotationPruned of a prune Job lists the records whose folders it removes, as
-// JSON. It is read back once the Job is complete.
-const annotationPruned = v1.Group + "/pruned"
-
 // Volumes of a Job's pod, and where they are in it.
 const (
 	volumeData   = "data"
@@ -53,7 +49,7 @@ func pruneJob(s *instance.State, records []client.Object) *batchv1.Job {
 	}
 	j := agentJob(s, s.JobLocation().PruneJob, v1.ComponentPrune, agent.Prune(backupPath, names...), backupPodVolume(s))
 	list, _ := json.Marshal(names) //nolint:errchkjson // Strings only.
-	j.Annotations[annotationPruned] = string(list)
+	j.Annotations[v1.AnnotationPruned] = string(list)
 	return j
 }
 

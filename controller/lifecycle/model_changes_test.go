@@ -72,7 +72,7 @@ func find(there []client.Object, like client.Object) client.Object {
 
 // writtenAnnotations are those that the model reads back, or that are there for people and for the next look only.
 var writtenAnnotations = []string{
-	v1.AnnotationNothingToLose, v1.AnnotationNamespaceUID, v1.AnnotationMakeRecord, v1.AnnotationDeleteArchive, instance.AnnotationRetainedPV,
+	v1.AnnotationNothingToLose, v1.AnnotationNamespaceUID, v1.AnnotationMakeRecord, v1.AnnotationDeleteArchive, v1.AnnotationRetainedPV,
 	v1.AnnotationReclaimPolicy, v1.AnnotationDeletionPolicy, v1.AnnotationEarlierNamespaces, v1.AnnotationClaimKind, v1.AnnotationClaimNamespace, v1.AnnotationClaimName,
 }
 
@@ -351,7 +351,7 @@ func (m *model) writeBackupPVC(c change.Change, o *corev1.PersistentVolumeClaim)
 	case change.Delete:
 		m.backup = dying1
 	case change.Patch:
-		m.backupRetained = o.Annotations[instance.AnnotationRetainedPV] != ""
+		m.backupRetained = o.Annotations[v1.AnnotationRetainedPV] != ""
 	}
 }
 

@@ -323,7 +323,7 @@ func (m model) backupPVC() client.Object {
 	c.Spec.VolumeName, c.Spec.StorageClassName, c.Status.Phase = backupPVNames[m.backupOn], new("fast"), corev1.ClaimBound
 	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	if m.backupRetained {
-		c.Annotations = map[string]string{instance.AnnotationRetainedPV: c.Spec.VolumeName}
+		c.Annotations = map[string]string{v1.AnnotationRetainedPV: c.Spec.VolumeName}
 	}
 	return c
 }
@@ -478,7 +478,7 @@ func (l modelLife) jobObjects(n int) []client.Object {
 	}
 	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", mounts)}
 	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(volumeData, mounts), agent.PVCVolume(volumeBackup, "backups")}
-	j.Annotations = map[string]string{annotationPVCs: l.jobPVCs()}
+	j.Annotations = map[string]string{v1.AnnotationPVCs: l.jobPVCs()}
 	if !l.jobDone {
 		return []client.Object{j, p}
 	}

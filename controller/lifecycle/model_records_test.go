@@ -211,7 +211,7 @@ func (m model) eraseObject(n int) []client.Object {
 	}
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: life.EraseJobName(), UID: types.UID("erase-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(l.erase),
-		Annotations: map[string]string{annotationErases: "backups/" + backupPVNames[l.archivedOn]},
+		Annotations: map[string]string{v1.AnnotationErases: "backups/" + backupPVNames[l.archivedOn]},
 	}}
 	if l.erased {
 		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}

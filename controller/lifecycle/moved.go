@@ -17,10 +17,6 @@ import (
 // was made for: one that is still there now, with the same UID and so with the same
 // volume, has been there all the time.
 
-// annotationPVCs of a Job is the UID of each PersistentVolumeClaim that it was made
-// for, by the name of its volume in the pod, as JSON.
-const annotationPVCs = v1.Group + "/pvcs"
-
 // notePVCs that a Job is made for.
 func notePVCs(s *instance.State, j *batchv1.Job) {
 	uids := map[string]types.UID{}
@@ -30,7 +26,7 @@ func notePVCs(s *instance.State, j *batchv1.Job) {
 		}
 	}
 	raw, _ := json.Marshal(uids) //nolint:errchkjson // Strings only.
-	j.Annotations[annotationPVCs] = string(raw)
+	j.Annotations[v1.AnnotationPVCs] = string(raw)
 }
 
 // mountedPVC is what a volume of one of our Jobs leads to now.
@@ -46,7 +42,7 @@ func mountedPVC(s *instance.State, volume string) *corev1.PersistentVolumeClaim 
 // none to take for another.
 func hasMoved(s *instance.State, j *instance.Job) bool {
 	uids := map[string]types.UID{}
-	if err := json.Unmarshal([]byte(j.Annotations[annotationPVCs]), &uids); err != nil {
+	if err := json.Unmarshal([]byte(j.Annotations[v1.AnnotationPVCs]), &uids); err != nil {
 		return true
 	}
 	for _, v := range j.Spec.Template.Spec.Volumes {

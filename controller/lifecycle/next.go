@@ -233,7 +233,7 @@ func canExpandBackupPVC(s *instance.State) bool {
 	have, _ := v1.StorageOf(s.BackupPVC.Spec.Resources.Requests)
 	class := s.BackupPVC.Spec.StorageClassName
 	return ok && size.Cmp(have) > 0 && s.BackupPVC.Status.Phase == corev1.ClaimBound && class != nil && *class != "" &&
-		s.BackupPVC.Annotations[annotationTried] != size.String()
+		s.BackupPVC.Annotations[v1.AnnotationRefusedSize] != size.String()
 }
 
 // wantedSize of the backup volume.

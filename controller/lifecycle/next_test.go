@@ -39,16 +39,16 @@ func TestNext(t *testing.T) {
 		"Look":        {reason: "The function waits for our word.", state: running(func(s *instance.State) { s.XR.Status.PreviousBackup = ""; s.XR.Status.Started = false }), want: RecordPreviousBackup, says: "no backup"},
 		"LookAgain":   {reason: "A backup that was proven meanwhile is seen.", state: running(older(1), func(s *instance.State) { s.XR.Status.Started = false }), want: RecordPreviousBackup, says: "old-a"},
 		"LookedAt":    {reason: "What has started is never restored: the word stays.", state: running(older(1)), want: NoOp},
-		"Latch": {reason: "A bound volume is kept whatever becomes of its claim.", state: running(func(s *instance.State) {
+		"Retain": {reason: "A bound volume is kept whatever becomes of its PVC.", state: running(func(s *instance.State) {
 			s.DataPV.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 		}), want: RetainDataPV},
-		"LatchPolicy": {reason: "The volume says what is wanted, also when claim and XR are gone.", state: running(func(s *instance.State) { s.XR.Spec.DeletionPolicy = v1.DeletionDiscard }), want: RetainDataPV},
-		"Pin":         {reason: "On another node a hostPath folder is empty.", state: running(hostPath, backupsBound, onNode), want: SetNodeAffinity},
-		"PinBoth":     {reason: "That of the backups is not left behind.", state: running(hostPath, onNode), want: Wait},
-		"Grow":        {reason: "The backups' volume grows with the data's.", state: running(func(s *instance.State) { s.XR.Spec.StorageSize = new("2Gi") }), want: ExpandBackupPVC},
+		"RetainPolicy": {reason: "The volume says what is wanted, also when claim and XR are gone.", state: running(func(s *instance.State) { s.XR.Spec.DeletionPolicy = v1.DeletionDiscard }), want: RetainDataPV},
+		"Pin":          {reason: "On another node a hostPath folder is empty.", state: running(hostPath, backupsBound, onNode), want: SetNodeAffinity},
+		"PinBoth":      {reason: "That of the backups is not left behind.", state: running(hostPath, onNode), want: Wait},
+		"Grow":         {reason: "The backups' volume grows with the data's.", state: running(func(s *instance.State) { s.XR.Spec.StorageSize = new("2Gi") }), want: ExpandBackupPVC},
 		"GrowRefused": {reason: "What its class refused is not asked for again.", state: running(func(s *instance.State) {
 			s.XR.Spec.StorageSize = new("2Gi")
-			s.BackupPVC.Annotations[annotationTried] = "2Gi"
+			s.BackupPVC.Annotations[v1.AnnotationRefusedSize] = "2Gi"
 		}), want: NoOp},
 		"Beginning":       {reason: "Its pods are looked at until it takes clients.", state: running(silent), want: Wait},
 		"Tell":            {reason: "A composition cannot see what keeps a pod from running.", state: running(silent, func(s *instance.State) { s.PodFailure = "pod p: ErrImagePull: none" }), want: ReportPodFailure, says: "Pod p: ErrImagePull"},
@@ -63,7 +63,7 @@ func TestNext(t *testing.T) {
 		// A later namespace of the same name.
 		"RebornLooks":    {reason: "The function chooses by what is there.", state: running(reborn, func(s *instance.State) { s.XR.Status.PreviousBackup = "" }), want: RecordPreviousBackup, says: "old-a"},
 		"RebornWaits":    {reason: "The backup that it chooses has a volume of its own; one that it refuses is nobody's here.", state: running(reborn), want: NoOp},
-		"RebornLatches":  {reason: "The data's volume is kept all the same.", state: running(reborn, func(s *instance.State) { s.DataPV.Finalizers = nil }), want: RetainDataPV},
+		"RebornRetains":  {reason: "The data's volume is kept all the same.", state: running(reborn, func(s *instance.State) { s.DataPV.Finalizers = nil }), want: RetainDataPV},
 		"Unseen":         {reason: "On hostPath the backups lie beside the data: where that is must be seen first.", state: running(classless, func(s *instance.State) { s.BackupPVC, s.DataPV = nil, nil }), want: Wait},
 		"Misplaced":      {reason: "A claim that waits for any volume would take anybody's.", state: running(hostPath, backupUnbound), want: DeleteBackupPVC},
 		"MisplacedDies":  {reason: "Also before the backup.", state: fenced(hostPath, backupUnbound), want: DeleteBackupPVC},
@@ -198,7 +198,7 @@ func TestNext(t *testing.T) {
 		// The data PVC is deleted while the instance lives.
 		"HealRebind":  {reason: "The next claim of the name can have the volume.", state: running(claimGone), want: ReserveDataPV},
 		"HealWaits":   {reason: "The function makes the claim.", state: running(claimGone, unbound), want: NoOp},
-		"HealLatch":   {reason: "Nothing goes before the volume stays.", state: running(claimDies, func(s *instance.State) { s.DataPV.Finalizers = nil }), want: RetainDataPV},
+		"HealRetain":  {reason: "Nothing goes before the volume stays.", state: running(claimDies, func(s *instance.State) { s.DataPV.Finalizers = nil }), want: RetainDataPV},
 		"HealPods":    {reason: "The server stops first.", state: running(claimDies, stopped, withPod(own, corev1.PodRunning)), want: Wait},
 		"HealRelease": {reason: "Then the claim goes.", state: running(claimDies, stopped), want: DeletePVC},
 		"HealGoes":    {reason: "Kubernetes removes it.", state: running(claimDies, stopped, func(s *instance.State) { s.DataPVC.Finalizers = nil }), want: Wait},
@@ -256,7 +256,7 @@ func TestNext(t *testing.T) {
 		"Wipe":           {reason: "Nobody else empties a hostPath folder.", state: provenState(hostPath), want: CreateWipeJob},
 		"Wiped":          {reason: "The finalizer goes right after.", state: provenState(hostPath, wiped(complete)), want: ReleaseDataPV},
 		"WipeFails":      {reason: "It is tried again.", state: provenState(hostPath, wiped(failedAt(0, "busy"))), want: Wait, says: "busy"},
-		"Unlatch":        {reason: "The volume gets its policy back.", state: provenState(), want: ReleaseDataPV, says: "is proven"},
+		"Unretain":       {reason: "The volume gets its policy back.", state: provenState(), want: ReleaseDataPV, says: "is proven"},
 		"Jobs":           {reason: "A completed pod still holds the volume.", state: provenState(released), want: DeleteObjects},
 		"Claim":          {reason: "Then the handle of the data goes.", state: provenState(released, func(s *instance.State) { s.Backup = nil }), want: ReleaseDataPVC},
 		"ClaimGoes": {reason: "And is waited for.", state: provenState(released, func(s *instance.State) {

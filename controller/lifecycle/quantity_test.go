@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -38,7 +39,7 @@ func TestEndlessClaim(t *testing.T) {
 		want   Action
 	}{
 		"Bound":   {reason: "Kubernetes lets it be corrected, or says why not.", change: func(*instance.State) {}, want: ExpandBackupPVC},
-		"Refused": {reason: "What was refused is not asked for again.", change: func(s *instance.State) { s.BackupPVC.Annotations[annotationTried] = "1Gi" }, want: NoOp},
+		"Refused": {reason: "What was refused is not asked for again.", change: func(s *instance.State) { s.BackupPVC.Annotations[v1.AnnotationRefusedSize] = "1Gi" }, want: NoOp},
 		"Unbound": {reason: "No volume will ever be so large.", change: backupUnbound, want: DeleteBackupPVC},
 	}
 	for name, tc := range cases {

@@ -114,7 +114,7 @@ func isRemovable(s *instance.State, r *v1.MySQLBackup) bool {
 // there.
 func backupsToPrune(s *instance.State) []client.Object {
 	var names []string
-	if err := json.Unmarshal([]byte(s.Prune.Annotations[annotationPruned]), &names); err != nil {
+	if err := json.Unmarshal([]byte(s.Prune.Annotations[v1.AnnotationPruned]), &names); err != nil {
 		return nil
 	}
 	var out []client.Object
@@ -196,8 +196,9 @@ func decideRescueBackupPVC(s *instance.State) (Step, bool) {
 	return deleteAndWait([]client.Object{c})
 }
 
-// decideLeftovers deletes what else was made for the instance. After an orphaning deletion
-// the garbage collector would leave it.
+// decideLeftovers deletes what else was made for the instance: the finalizer keeps the XR,
+// without whose end the garbage collector takes nothing, and after an orphaning deletion
+// it would take nothing at all.
 func decideLeftovers(s *instance.State) (Step, bool) { return deleteAndWait(s.Leftovers) }
 
 // deleteAndWait deletes what is not being deleted yet, and waits for all of it.

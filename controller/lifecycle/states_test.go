@@ -52,7 +52,7 @@ func running(changes ...variation) *instance.State {
 			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 		},
 		BackupPVC: &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: life.BackupPVCName(), Namespace: "default", Labels: backupLabels(life), Annotations: map[string]string{instance.AnnotationRetainedPV: "pvc-2"}},
+			ObjectMeta: metav1.ObjectMeta{Name: life.BackupPVCName(), Namespace: "default", Labels: backupLabels(life), Annotations: map[string]string{v1.AnnotationRetainedPV: "pvc-2"}},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				VolumeName: "pvc-2", StorageClassName: new("fast"),
 				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},

@@ -54,8 +54,8 @@ const (
 	// FenceServer stops the server of a living instance, and UnfenceServer lets it run again.
 	FenceServer   Action = "FenceServer"
 	UnfenceServer Action = "UnfenceServer"
-	// DeletePVC lets a data PVC go that is being deleted, while its volume is
-	// kept. ReserveDataPV makes the volume bindable for the next PVC of that name, and
+	// DeletePVC deletes a data PVC, or lets one go that is being deleted, while its
+	// volume is kept. ReserveDataPV makes the volume bindable for the next PVC of that name, and
 	// CreatePVC makes that PVC where no function does.
 	DeletePVC     Action = "DeletePVC"
 	ReserveDataPV Action = "ReserveDataPV"

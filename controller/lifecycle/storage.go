@@ -41,7 +41,7 @@ func retainBackupPV(s *instance.State, _ Step) []change.Change {
 			setLabelsAndAnnotations(v, backupLabels(s.Life), backupAnnotations(s))
 		}),
 		change.PatchObject(s.BackupPVC, func(c *corev1.PersistentVolumeClaim) {
-			setAnnotation(c, instance.AnnotationRetainedPV, s.BackupPV.Name)
+			setAnnotation(c, v1.AnnotationRetainedPV, s.BackupPV.Name)
 		}),
 	}
 }
@@ -51,7 +51,7 @@ func retainBackupPV(s *instance.State, _ Step) []change.Change {
 func expandBackupPVC(s *instance.State, _ Step) []change.Change {
 	size, _ := wantedSize(s)
 	grow := change.PatchObject(s.BackupPVC, func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests[corev1.ResourceStorage] = size })
-	note := change.PatchObject(s.BackupPVC, func(c *corev1.PersistentVolumeClaim) { setAnnotation(c, annotationTried, size.String()) })
+	note := change.PatchObject(s.BackupPVC, func(c *corev1.PersistentVolumeClaim) { setAnnotation(c, v1.AnnotationRefusedSize, size.String()) })
 	grow.Otherwise = &note
 	return []change.Change{grow}
 }

@@ -52,9 +52,9 @@ func TestDropBackupPVC(t *testing.T) {
 	}
 }
 
-// TestLatchBackupPV: whoever may make a claim may name any volume in it, and
+// TestRetainBackupPV: whoever may make a PVC may name any volume in it, and
 // gets none by that.
-func TestLatchBackupPV(t *testing.T) {
+func TestRetainBackupPV(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ref     *corev1.ObjectReference
 		refused bool

@@ -11,9 +11,6 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// annotationTried of a backup PVC is the size that its class refused.
-const annotationTried = v1.Group + "/refused-size"
-
 // backupPVC is the handle of the volume that holds the backups of all lives of
 // an instance. It has no owner and no XR's label: nothing takes it along.
 func backupPVC(s *instance.State) *corev1.PersistentVolumeClaim {

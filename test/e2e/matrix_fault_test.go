@@ -337,7 +337,7 @@ func (c *cell) bindBackups(t *testing.T) *corev1.PersistentVolume {
 func deletesBackupPVC(t *testing.T, c *cell) {
 	t.Helper()
 	c.bindBackups(t)
-	framework.Eventually(t, "the latch", func(ctx context.Context) error {
+	framework.Eventually(t, "the mark of the retained volume", func(ctx context.Context) error {
 		v, err := c.volumeOfBackups(ctx)
 		if err == nil && len(v.Finalizers) < 2 {
 			err = fmt.Errorf("its volume has the finalizers %v", v.Finalizers)

@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRows is what the original operators did, row by row of the README's table, on one instance in one go. Row 14 is
+// TestRows is what the original operators did, row by row of docs/original-operators.md, on one instance in one go. Row 14 is
 // TestRow14Database.
 func TestRows(t *testing.T) { //nolint:tparallel // One instance, in the order of its life.
 	t.Parallel()
