@@ -28,7 +28,7 @@ const (
 
 // LeftToDo by the records of one instance.
 func LeftToDo(records []v1.MySQLBackup) Left {
-	newest := Newest(records)
+	newest := newestProven(records)
 	switch {
 	case slices.ContainsFunc(records, func(x v1.MySQLBackup) bool { return x.Status.RestoreTest != nil }):
 		return LeftTest

@@ -318,7 +318,7 @@ func concludeWith(status metav1.ConditionStatus, reason, message string) Step {
 	return Step{Action: Conclude, Verdict: metav1.Condition{Type: v1.ConditionRestorable, Status: status, Reason: reason, Message: message}}
 }
 
-// Newest proven backup, or nil.
-func Newest(records []v1.MySQLBackup) *v1.MySQLBackup {
+// newestProven backup, or nil.
+func newestProven(records []v1.MySQLBackup) *v1.MySQLBackup {
 	return v1.LatestBackup(records, (*v1.MySQLBackup).IsProven)
 }

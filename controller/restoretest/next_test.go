@@ -239,11 +239,11 @@ func TestNewest(t *testing.T) {
 	at := func(name string, phase v1.BackupPhase, hours int) v1.MySQLBackup {
 		return v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Time{Time: now.Add(time.Duration(hours) * time.Hour)}}, Status: v1.MySQLBackupStatus{Phase: phase}}
 	}
-	got := Newest([]v1.MySQLBackup{at("a", v1.BackupProven, 1), at("b", v1.BackupProven, 3), at("c", v1.BackupProven, 2), at("d", v1.BackupFailed, 4)})
+	got := newestProven([]v1.MySQLBackup{at("a", v1.BackupProven, 1), at("b", v1.BackupProven, 3), at("c", v1.BackupProven, 2), at("d", v1.BackupFailed, 4)})
 	if got == nil || got.Name != "b" {
 		t.Errorf("got %v, want b", got)
 	}
-	if Newest([]v1.MySQLBackup{at("d", v1.BackupRunning, 4)}) != nil {
+	if newestProven([]v1.MySQLBackup{at("d", v1.BackupRunning, 4)}) != nil {
 		t.Error("an unfinished backup is none to test")
 	}
 }
