@@ -103,7 +103,8 @@ type Input struct {
 	Verify bool
 	// LeftAlone is how long the server was left alone because it cost too much. The
 	// longer, the longer it may take to answer now: on a node that is busy it would
-	// not be heard otherwise, and it has a part of a worker that does not grow.
+	// not be heard otherwise. One that never answers has a fifth of a worker by that,
+	// and less with each longer pause; a pass has a minute in all.
 	LeftAlone time.Duration
 }
 
