@@ -16,51 +16,49 @@ type builder func(*instance.State, Step) []change.Change
 
 // builders of all actions that change something. Where there are several changes, a crash after
 // each of them must be harmless: what is done last is what says that the step is done.
-func builders() map[Action]builder {
-	return map[Action]builder{
-		AddFinalizers:        addFinalizers,
-		DeleteOrphanedXR:     deleteOrphanedXR,
-		CreateBackupPVC:      createBackupPVC,
-		RetainBackupPV:       retainBackupPV,
-		ExpandBackupPVC:      expandBackupPVC,
-		DeleteBackupPVC:      deleteBackupPVC,
-		ReleaseBackupPV:      releaseBackupPV,
-		AdoptBackupPV:        adoptBackupPV,
-		RecordPreviousBackup: recordPreviousBackup,
-		ReportPodFailure:     reportPodFailure,
-		RetainDataPV:         retainDataPV,
-		FenceServer:          fenceServer,
-		UnfenceServer:        unfenceServer,
-		DeletePVC:            deletePVC,
-		ReserveDataPV:        reserveDataPV,
-		CreatePVC:            createPVC,
-		SetNodeAffinity:      setNodeAffinity,
-		CreateBackup:         createBackup,
-		StopServer:           stopServer,
-		DeleteObjects:        deleteObjects,
-		CreateBackupJob:      createBackupJob,
-		MarkRunning:          markRunning,
-		MarkFailed:           markFailed,
-		MarkNoData:           markNoData,
-		SavePassword:         savePassword,
-		NoteBackup:           noteBackup,
-		MarkProven:           markProven,
-		RecreateBackup:       recreateBackup,
-		DeleteUnprovenBackup: deleteUnprovenBackup,
-		CreatePruneJob:       createPruneJob,
-		DeleteOldBackups:     deleteOldBackups,
-		CreateWipeJob:        createWipeJob,
-		ReleaseDataPV:        releaseDataPV,
-		ReleaseDataPVC:       releaseDataPVC,
-		RemoveXRFinalizer:    removeXRFinalizer,
-		RemoveClaimFinalizer: removeClaimFinalizer,
-	}
+var builders = map[Action]builder{
+	AddFinalizers:        addFinalizers,
+	DeleteOrphanedXR:     deleteOrphanedXR,
+	CreateBackupPVC:      createBackupPVC,
+	RetainBackupPV:       retainBackupPV,
+	ExpandBackupPVC:      expandBackupPVC,
+	DeleteBackupPVC:      deleteBackupPVC,
+	ReleaseBackupPV:      releaseBackupPV,
+	AdoptBackupPV:        adoptBackupPV,
+	RecordPreviousBackup: recordPreviousBackup,
+	ReportPodFailure:     reportPodFailure,
+	RetainDataPV:         retainDataPV,
+	FenceServer:          fenceServer,
+	UnfenceServer:        unfenceServer,
+	DeletePVC:            deletePVC,
+	ReserveDataPV:        reserveDataPV,
+	CreatePVC:            createPVC,
+	SetNodeAffinity:      setNodeAffinity,
+	CreateBackup:         createBackup,
+	StopServer:           stopServer,
+	DeleteObjects:        deleteObjects,
+	CreateBackupJob:      createBackupJob,
+	MarkRunning:          markRunning,
+	MarkFailed:           markFailed,
+	MarkNoData:           markNoData,
+	SavePassword:         savePassword,
+	NoteBackup:           noteBackup,
+	MarkProven:           markProven,
+	RecreateBackup:       recreateBackup,
+	DeleteUnprovenBackup: deleteUnprovenBackup,
+	CreatePruneJob:       createPruneJob,
+	DeleteOldBackups:     deleteOldBackups,
+	CreateWipeJob:        createWipeJob,
+	ReleaseDataPV:        releaseDataPV,
+	ReleaseDataPVC:       releaseDataPVC,
+	RemoveXRFinalizer:    removeXRFinalizer,
+	RemoveClaimFinalizer: removeClaimFinalizer,
 }
 
 // withChanges is a step with all that is written for it, what people see first.
 func withChanges(s *instance.State, step Step) Step {
 	var changes []change.Change
-	if build, ok := builders()[step.Action]; ok {
+	if build, ok := builders[step.Action]; ok {
 		changes = build(s, step)
 	}
 	step.Changes = append(showProgress(s, step, changes), changes...)
