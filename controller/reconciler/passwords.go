@@ -115,7 +115,7 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 	last := c.asked[k]
 	c.mu.Unlock()
 	now := c.clock()
-	pause, left := c.strains.pauseOf(k, start, now)
+	leftAlone, left := c.strains.pauseOf(k, start, now)
 	if left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
@@ -123,11 +123,11 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	in.LeftAlone = pause
+	in.LeftAlone = leftAlone
 	in.Verify = last.start != start || now.Sub(last.at) >= recheck
 	result, err := c.rotator.Reconcile(ctx, in)
 	c.meter.countRotation(result)
-	pause = c.strains.noteStrain(k, start, c.clock(), result)
+	pause := c.strains.noteStrain(k, start, c.clock(), result)
 	if (in.Verify || len(result.Done) > 0) && !s.Ephemeral() {
 		if kerr := c.writer.Apply(ctx, []change.Change{lifecycle.KeepPassword(s)}); err == nil {
 			err = kerr
