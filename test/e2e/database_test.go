@@ -164,13 +164,10 @@ func sameNameRefused(t *testing.T, s *framework.Server) {
 func throughPort(t *testing.T, s *framework.Server, host string, port int64, password, statement string) (out string, err error) {
 	t.Helper()
 	options := fmt.Sprintf("[client]\nhost=%s\nport=%d\nuser=root\npassword=%q\n", host, port, password)
-	framework.Eventually(t, "the node's port", func(ctx context.Context) error {
+	err = framework.OnceConnected(t, func(ctx context.Context) (err error) { // The node hears of the Service in its own time.
 		out, err = framework.Exec(ctx, s.Namespace, "client", options, "mysql", "--defaults-file=/dev/stdin", "--connect-timeout=5",
 			"--batch", "--skip-column-names", "--execute="+statement)
-		if err != nil && framework.NotConnected(err) {
-			return err // The node hears of the Service in its own time.
-		}
-		return nil
+		return err
 	})
 	return out, err
 }

@@ -20,13 +20,8 @@ import (
 // leavesNothing waits until nothing of a deleted claim is there but its backups: their volume, records and passwords.
 func leavesNothing(t *testing.T, s *framework.Server) {
 	t.Helper()
-	for _, check := range []func(context.Context) error{
-		func(ctx context.Context) error { return nothingInNamespace(ctx, s) },
-		func(ctx context.Context) error { return hasNoComposite(ctx, s) },
-		func(ctx context.Context) error { return hasNoDataPV(ctx, s) },
-		func(ctx context.Context) error { return hasPasswordsOfRecordsOnly(ctx, s) },
-	} {
-		framework.Eventually(t, "that nothing is left", check)
+	for _, check := range []func(context.Context, *framework.Server) error{nothingInNamespace, hasNoComposite, hasNoDataPV, hasPasswordsOfRecordsOnly} {
+		framework.Eventually(t, "that nothing is left", func(ctx context.Context) error { return check(ctx, s) })
 	}
 	records, err := s.Backups().List(t.Context())
 	if err != nil {
@@ -44,7 +39,7 @@ func nothingInNamespace(ctx context.Context, s *framework.Server) error {
 		"v1/Pod", "v1/PersistentVolumeClaim", "v1/Secret", "v1/ConfigMap", "v1/Service",
 		"apps/v1/Deployment", "apps/v1/ReplicaSet", "batch/v1/Job", "otus.homework/v1/MySQL",
 	} {
-		found, err := listOwned(ctx, kind, s.Namespace)
+		found, err := listKind(ctx, kind, s.Namespace)
 		if err != nil {
 			return err
 		}
@@ -60,8 +55,8 @@ func nothingInNamespace(ctx context.Context, s *framework.Server) error {
 	return nil
 }
 
-// listOwned objects of a kind, written as apiVersion/Kind.
-func listOwned(ctx context.Context, kind, namespace string) ([]unstructured.Unstructured, error) {
+// listKind lists the objects of a kind, written as apiVersion/Kind.
+func listKind(ctx context.Context, kind, namespace string) ([]unstructured.Unstructured, error) {
 	list := framework.NewList(kind)
 	err := framework.Suite.Kube.List(ctx, list, client.InNamespace(namespace))
 	if framework.IsUnknown(err) {
@@ -71,7 +66,7 @@ func listOwned(ctx context.Context, kind, namespace string) ([]unstructured.Unst
 }
 
 func hasNoComposite(ctx context.Context, s *framework.Server) error {
-	found, err := listOwned(ctx, "otus.homework/v1/XMySQL", "")
+	found, err := listKind(ctx, "otus.homework/v1/XMySQL", "")
 	if err != nil {
 		return err
 	}
@@ -94,7 +89,7 @@ func hasNoDataPV(ctx context.Context, s *framework.Server) error {
 
 // hasPasswordsOfRecordsOnly complains of a record without one, and of one without a record.
 func hasPasswordsOfRecordsOnly(ctx context.Context, s *framework.Server) error {
-	secrets, err := listOwned(ctx, "v1/Secret", framework.SystemNamespace)
+	secrets, err := listKind(ctx, "v1/Secret", framework.SystemNamespace)
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func (c *cell) progress(ctx context.Context) string {
 
 // xrOfLife that is deleted; nil where it is gone.
 func (c *cell) xrOfLife(ctx context.Context) (*unstructured.Unstructured, error) {
-	all, err := listOwned(ctx, "otus.homework/v1/XMySQL", "")
+	all, err := listKind(ctx, "otus.homework/v1/XMySQL", "")
 	if err != nil {
 		return nil, err
 	}

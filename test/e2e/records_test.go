@@ -84,7 +84,7 @@ func TestRecordDeletedWithItsArchive(t *testing.T) {
 // hasPasswords of these backups, and of no others of the instance.
 func hasPasswords(t *testing.T, s *framework.Server, want ...string) {
 	t.Helper()
-	found, err := listOwned(t.Context(), "v1/Secret", framework.SystemNamespace)
+	found, err := listKind(t.Context(), "v1/Secret", framework.SystemNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,24 +30,34 @@ func (c Client) Query(ctx context.Context, password, statement string) (string, 
 func (c Client) MustQuery(t *testing.T, statement string) string {
 	t.Helper()
 	var out string
-	var refused error
-	eventuallyWith(t, pauseInAPod, "a connection", func(ctx context.Context) error {
-		var err error
-		if out, err = c.Query(ctx, c.of.Password, statement); err == nil || !NotConnected(err) {
-			refused = err
-			return nil
-		}
+	err := OnceConnected(t, func(ctx context.Context) (err error) {
+		out, err = c.Query(ctx, c.of.Password, statement)
 		return err
 	})
-	if refused != nil {
-		t.Fatal(refused)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return out
 }
 
-// NotConnected is true for an error of a client that found no server, or whose Service has no pod yet, before it could
+// OnceConnected asks until there is a connection, and returns what came of that.
+func OnceConnected(t *testing.T, ask func(context.Context) error) error {
+	t.Helper()
+	var refused error
+	eventuallyWith(t, pauseInAPod, "a connection", func(ctx context.Context) error {
+		err := ask(ctx)
+		if err != nil && notConnected(err) {
+			return err
+		}
+		refused = err
+		return nil
+	})
+	return refused
+}
+
+// notConnected is true for an error of a client that found no server, or whose Service has no pod yet, before it could
 // say anything.
-func NotConnected(err error) bool {
+func notConnected(err error) bool {
 	for _, sign := range []string{"ERROR 2002", "ERROR 2003", "ERROR 2005", "ERROR 2026", "initial communication packet", "sending authentication information"} {
 		if strings.Contains(err.Error(), sign) {
 			return true
@@ -74,7 +84,7 @@ func (c Client) FirstAnswer(t *testing.T, statement string) string {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w; the claim says %s", err, c.of.Message(context.WithoutCancel(ctx)))
 		}
-		if NotConnected(err) || strings.Contains(err.Error(), "ERROR 2013") {
+		if notConnected(err) || strings.Contains(err.Error(), "ERROR 2013") {
 			return fmt.Errorf("%w; the claim says %s", err, c.of.Message(ctx))
 		}
 		wrong = err
@@ -152,18 +162,12 @@ func (c Client) RunScript(t *testing.T, statements string) string {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	var refused error
-	eventuallyWith(t, pauseInAPod, "a connection", func(ctx context.Context) error {
+	err = OnceConnected(t, func(ctx context.Context) error {
 		out.Reset()
-		err := ExecStream(ctx, c.of.Namespace, "client", strings.NewReader(statements), &out, client...)
-		if err != nil && NotConnected(err) {
-			return err
-		}
-		refused = err
-		return nil
+		return ExecStream(ctx, c.of.Namespace, "client", strings.NewReader(statements), &out, client...)
 	})
-	if refused != nil {
-		t.Fatal(refused)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return out.String()
 }

@@ -25,7 +25,7 @@ var looks struct {
 	all []string
 }
 
-// printLooks when the tests have ended.
+// printLooks when the tests have ended, or were interrupted.
 func printLooks() {
 	looks.Lock()
 	defer looks.Unlock()

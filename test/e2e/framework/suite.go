@@ -53,11 +53,11 @@ func Run(ctx context.Context, m *testing.M) (code int, err error) {
 	if err := connect(); err != nil {
 		return 1, err
 	}
+	defer printLooks()
 	done := make(chan int, 1)
 	go func() { done <- m.Run() }()
 	select {
 	case code := <-done:
-		printLooks()
 		return code, nil
 	case <-ctx.Done():
 		return 1, errors.New("interrupted")
