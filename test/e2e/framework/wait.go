@@ -7,7 +7,7 @@ import (
 )
 
 // Patience is how long anything may take before it counts as broken. It is no measurement: see make bench.
-const Patience = 8 * time.Minute
+const Patience = 15 * time.Minute
 
 // Pauses between two tries of a check, and of one that starts a program in a pod, which costs the machine more than all
 // else that waits.
