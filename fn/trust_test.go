@@ -349,7 +349,7 @@ func (g *guard) labels(name string, o map[string]any) {
 var forbidden = []string{
 	"hostPID", "hostIPC", "hostNetwork", "hostUsers", "hostPort", "privileged", "procMount", "nodeName", "serviceAccountName", "serviceAccount", "externalIPs", "externalName",
 	"ownerReferences", "imagePullSecrets", "volumeDevices", "ephemeralContainers", "lifecycle", "sysctls", "seLinuxOptions", "windowsOptions", "csi", "nfs", "projected", "envFrom", "valueFrom",
-	"tolerations", "priorityClassName", "runtimeClassName", "hostAliases", "hostname", "generateName", "livenessProbe",
+	"tolerations", "priorityClassName", "runtimeClassName", "hostAliases", "hostname", "generateName", "livenessProbe", "args",
 }
 
 // walk all of an object.
