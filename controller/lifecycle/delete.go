@@ -19,6 +19,7 @@ import (
 //	DeleteObjects         the Deployment goes: nothing can start a server any more
 //	CreateBackupJob       an agent copies the volume, and reads the copy again
 //	MarkRunning           the record says so, until the Job has ended
+//	RetainBackupPV        where the Job's pod had the volume made only now: it stays, whatever becomes of its PVC
 //	SavePassword          what opens the backup is kept, before the backup counts
 //	NoteBackup            the volume of the backups knows it: from here on it is proven
 //	MarkProven            the record says so; a restore test is waited for here, if one is required
@@ -26,6 +27,7 @@ import (
 //	DeleteObjects         the Jobs, which hold PVCs
 //	ReleaseDataPVC        is deleted,
 //	ReleaseDataPVC        and then let go: Kubernetes removes it, and the volume
+//	DeleteObjects         the Service, and what else has a name that the next life wants
 //	RemoveXRFinalizer     nothing is left but the backup
 //	RemoveClaimFinalizer  kubectl returns
 func decideDelete(s *instance.State) Step {

@@ -35,7 +35,7 @@ func TestHealthyDeletion(t *testing.T) {
 func healthyDeletion(t *testing.T) []Action {
 	t.Helper()
 	var out []Action
-	w := &walk{world: modelStarts()["delete"].with(func(m *model) { m.creates = 1 })}
+	w := &walk{world: modelStarts()["delete"].with(func(m *model) { m.creates, m.late = 1, true })}
 	for range 1000 {
 		before := w.world
 		lives, err := w.world.gather()

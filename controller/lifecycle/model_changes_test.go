@@ -137,6 +137,8 @@ func (m *model) write(c change.Change) {
 			m.writePassword(n, c)
 		case "Deployment": // What is left of it.
 			m.lives[n].deployment = none
+		case "Service":
+			m.lives[n].service = false
 		default:
 			m.broken = "the model does not know how to " + string(c.Verb) + " a " + kindOf(c.Object)
 		}
@@ -356,7 +358,7 @@ func (m *model) writeBackupPVC(c change.Change, o *corev1.PersistentVolumeClaim)
 }
 
 // bindBackups is what Kubernetes does with a new backup PVC: it gets the volume that it names, or
-// a new one.
+// a new one, at once or late.
 func (m *model) bindBackups(o *corev1.PersistentVolumeClaim) {
 	m.backup, m.backupRetained, m.backupAt = alive1, false, atHome
 	if o.Namespace == v1.RescueNamespace {
@@ -366,10 +368,18 @@ func (m *model) bindBackups(o *corev1.PersistentVolumeClaim) {
 	if o.Spec.VolumeName == "" && m.volumes[0].made > 0 {
 		m.backupOn = 1
 	}
+	if m.backupPending = m.late && o.Spec.VolumeName == ""; !m.backupPending {
+		m.makeBackupVolume()
+	}
+}
+
+// makeBackupVolume is what Kubernetes does for a backup PVC that has none, unless there is one for it.
+func (m *model) makeBackupVolume() {
+	m.backupPending = false
 	v := &m.volumes[m.backupOn]
 	if v.at, v.free = m.backupAt, false; v.made == 0 {
 		if v.made = m.current; m.backupAt == atRescue {
-			v.made = m.lives[rescuedBackups(o)].born
+			v.made = m.lives[m.rescued()].born
 		}
 		v.of = v.made
 	}

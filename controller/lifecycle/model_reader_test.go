@@ -313,14 +313,18 @@ func (m model) backupName(at int8) string {
 }
 
 // rescuing is the life that is backed up elsewhere.
-func (m model) rescuing() v1.Instance {
-	n := slices.IndexFunc(m.lives[:], func(l modelLife) bool { return l.handlePlace == atRescue && l.handle != none })
-	return lifeOf(max(n, 0))
+func (m model) rescuing() v1.Instance { return lifeOf(m.rescued()) }
+
+func (m model) rescued() int {
+	return max(slices.IndexFunc(m.lives[:], func(l modelLife) bool { return l.handlePlace == atRescue && l.handle != none }), 0)
 }
 
 func (m model) backupPVC() client.Object {
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(m.backupAt), Name: m.backupName(m.backupAt), UID: backupsUID, DeletionTimestamp: deletedAt(m.backup)}}
-	c.Spec.VolumeName, c.Spec.StorageClassName, c.Status.Phase = backupPVNames[m.backupOn], new("fast"), corev1.ClaimBound
+	c.Spec.StorageClassName, c.Status.Phase = new("fast"), corev1.ClaimPending
+	if !m.backupPending {
+		c.Spec.VolumeName, c.Status.Phase = backupPVNames[m.backupOn], corev1.ClaimBound
+	}
 	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	if m.backupRetained {
 		c.Annotations = map[string]string{v1.AnnotationRetainedPV: c.Spec.VolumeName}
@@ -338,6 +342,9 @@ func (l modelLife) objects(n int, required bool) []client.Object {
 	}
 	if l.deployment != none {
 		out = append(out, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: new(int32(l.deployment - 1))}})
+	}
+	if l.service {
+		out = append(out, &corev1.Service{ObjectMeta: meta})
 	}
 	if l.pod {
 		p := &corev1.Pod{ObjectMeta: meta, Status: corev1.PodStatus{Phase: corev1.PodRunning}}

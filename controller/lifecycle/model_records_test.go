@@ -55,7 +55,7 @@ func (m model) records(add adder) {
 			w.lives[n].forgotten = l.noted
 			w.truth = w.remaining()
 		})
-		add("the archive is removed", false, l.erase == alive1 && !l.erased && m.backup == alive1 && m.backupAt == atHome && m.backupOn == l.archivedOn && m.namespace == alive1, func(w *model) {
+		add("the archive is removed", false, l.erase == alive1 && !l.erased && m.reaches(l), func(w *model) {
 			w.lives[n].erased, w.lives[n].archived = true, 0
 			if !l.condemned {
 				w.broken = "an archive is removed that nobody named"
@@ -82,7 +82,7 @@ func (l modelLife) over() bool { return l.xr == none && !l.held && l.handle == n
 
 // reaches is true if a Job can get at the archive of a life.
 func (m model) reaches(l modelLife) bool {
-	return m.backup == alive1 && m.backupAt == atHome && m.backupOn == l.archivedOn && m.namespace == alive1
+	return m.backupIsHome() && m.backupOn == l.archivedOn && m.namespace == alive1
 }
 
 // beside is true if another life has an archive that nobody said to forget.

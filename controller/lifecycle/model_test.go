@@ -68,6 +68,7 @@ type modelLife struct { //nolint:recvcheck // A value is a state; what performs 
 	previous, restore               int8 // The record's life, counted from one.
 	restored                        bool
 	deployment                      int8 // One means no replica, two one.
+	service                         bool
 	pod                             bool
 	pv, held, retain, labelled      bool
 	refPlace, ref                   int8
@@ -125,7 +126,9 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 	backup         int8
 	backupRetained bool
 	backupAt       int8
-	backupOn       int8 // The volume that the claim has.
+	backupOn       int8 // The volume that the claim has, or gets.
+	// A backup PVC whose volume is made when a pod mounts it, and whether they are all like that.
+	backupPending, late bool
 	volumes        [2]modelVolume
 	truth          int8
 	born           int8
@@ -230,7 +233,7 @@ func (m model) users(add adder) {
 // cleared of what was in the namespace that is gone.
 func (m model) cleared() bool {
 	return !slices.ContainsFunc(m.lives[:], func(l modelLife) bool {
-		return m.trial.job != none || l.deployment != none || l.pod || l.job != none && l.jobPlace != atRescue
+		return m.trial.job != none || l.deployment != none || l.service || l.pod || l.job != none && l.jobPlace != atRescue
 	})
 }
 
@@ -261,7 +264,8 @@ func (m model) function(n int, add adder) {
 		w.pvc, w.pvcHeld, w.pvcLife = alive1, true, int8(n+1) //nolint:gosec // There are two.
 	})
 	add("the function sees the volume", false, mine && l.pv && !l.volume, func(w *model) { w.lives[n].volume = true })
-	add("the function makes the Deployment", false, m.lives[0].deployment == none && m.lives[1].deployment == none, func(w *model) { w.lives[n].deployment = 1 })
+	taken := slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.deployment != none }) || m.lives[1-n].service
+	add("the function makes the Deployment and the Service", false, !taken, func(w *model) { w.lives[n].deployment, w.lives[n].service = 1, true })
 	add("the function stops the server", false, l.deployment == 2 && l.fenced, func(w *model) { w.lives[n].deployment = 1 })
 	add("the function starts the server", false, l.deployment == 1 && !l.fenced && (l.started || l.restored || l.looked && l.restore == 0 && l.previous == 0 && m.settled(n) && m.newest(n) == 0), func(w *model) {
 		w.lives[n].deployment, w.lives[n].started = 2, true
@@ -331,12 +335,14 @@ func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for e
 func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
 	l := m.lives[n]
 	add("the restore is done", false, l.restore > 0 && !l.restored && !l.started && l.xr == alive1 && m.pvc == alive1 && int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome &&
-		m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1 && !m.tries() && m.lives[max(l.restore, 1)-1].archivedOn == m.backupOn, func(w *model) {
+		m.backupIsHome() && m.namespace == alive1 && !m.tries() && m.lives[max(l.restore, 1)-1].archivedOn == m.backupOn, func(w *model) {
 		w.lives[n].restored, w.lives[n].rows, w.lives[n].restoreJob = true, m.lives[l.restore-1].archived-1, true
 	})
 	mountable := l.jobPlace == atHome && m.pvc == alive1 && int(m.pvcLife) == n+1 || l.jobPlace != atHome && l.handle == alive1
 	mountable = mountable && l.ref == refBound && l.refPlace == l.jobPlace && m.backup == alive1 && (m.backupAt == atRescue) == (l.jobPlace == atRescue)
-	runs := l.job == alive1 && !l.jobDone && mountable && !m.tries() && (l.jobPlace == atRescue || m.namespace == alive1)
+	scheduled := l.job == alive1 && !l.jobDone && mountable && !m.tries() && (l.jobPlace == atRescue || m.namespace == alive1)
+	add("the volume of the backups is made", false, scheduled && m.backupPending, (*model).makeBackupVolume)
+	runs := scheduled && !m.backupPending
 	add("the backup is done", false, runs, func(w *model) {
 		w.lives[n].jobDone, w.lives[n].archived, w.lives[n].archivedOn = true, l.rows+1, m.backupOn
 		if l.pod {
@@ -356,7 +362,7 @@ func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each th
 // restore test runs, for as long as it likes where nobody waits for it. While it
 // does, the backup volume is mounted on its node.
 func (m model) restoreTest(add adder) {
-	runs := m.tries() && m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1
+	runs := m.tries() && m.backupIsHome() && m.namespace == alive1
 	n := max(m.trial.of, 1) - 1
 	says := func(verdict int8) func(*model) {
 		return func(w *model) { w.trial.says, w.lives[n].ran = verdict, w.lives[n].ran || verdict == verdictTrue }
@@ -382,7 +388,9 @@ func (m model) tries() bool { return m.trial.job == alive1 && m.trial.says == ve
 func (m model) garbage(add adder) {
 	for n := range m.lives {
 		l := m.lives[n]
-		add("the Deployment is collected", false, l.deployment != none && (l.xr == none || m.namespace != alive1), func(w *model) { w.lives[n].deployment = none })
+		collects := l.xr == none || m.namespace != alive1
+		add("the Deployment is collected", false, l.deployment != none && collects, func(w *model) { w.lives[n].deployment = none })
+		add("the Service is collected", false, l.service && collects, func(w *model) { w.lives[n].service = false })
 		add("the data PVC is collected", false, m.pvc == alive1 && int(m.pvcLife) == n+1 && l.xr == none, func(w *model) { w.pvc = dying1 })
 		used := l.pod || l.restoreJob || l.job != none && l.jobPlace == atHome // Also a pod that has ended.
 		add("the data PVC is gone", false, m.pvc == dying1 && int(m.pvcLife) == n+1 && !m.pvcHeld && !used, func(w *model) {
@@ -404,9 +412,13 @@ func (m model) garbage(add adder) {
 }
 
 func (m *model) loseBackupPVC() {
-	m.backup, m.backupRetained = none, false
+	pending := m.backupPending
+	m.backup, m.backupRetained, m.backupPending = none, false, false
 	for n := range m.lives {
 		m.lives[n].jobMoved = m.lives[n].jobMoved || m.lives[n].job != none
+	}
+	if pending {
+		return
 	}
 	if v := &m.volumes[m.backupOn]; v.retained {
 		v.free = true
@@ -418,6 +430,11 @@ func (m *model) loseBackupPVC() {
 		}
 	}
 	m.volumes[m.backupOn] = modelVolume{}
+}
+
+// backupIsHome is true of a backup PVC that has its volume, where the instance is.
+func (m model) backupIsHome() bool {
+	return m.backup == alive1 && m.backupAt == atHome && !m.backupPending
 }
 
 // binds is true while the claim that a life's volume names is there. A volume that
@@ -487,6 +504,8 @@ func (m model) stuck() string {
 			return "the handle is never gone"
 		case l.turn != turnNone && m.trial.job == none:
 			return "the turn of a restore test is never over"
+		case l.service && l.xr == none:
+			return "the Service is never gone"
 		case l.erase != none && l.record == recordNone:
 			return "the erasing Job is never gone"
 		case l.recordDying && l.over() && (!l.condemned || m.reaches(l)):
