@@ -129,10 +129,10 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 	backupOn       int8 // The volume that the claim has, or gets.
 	// A backup PVC whose volume is made when a pod mounts it, and whether they are all like that.
 	backupPending, late bool
-	volumes        [2]modelVolume
-	truth          int8
-	born           int8
-	lives          [2]modelLife
+	volumes             [2]modelVolume
+	truth               int8
+	born                int8
+	lives               [2]modelLife
 
 	// testsRestores is true where backups are looked at, and required where the data waits
 	// for it.
