@@ -67,7 +67,7 @@ var typists = map[string]typist{
 	"make render-update":     byStandIns,
 	"make xpkg":              {"Makefile", "\nxpkg-test: xpkg "},
 	"make mysqld-test":       {"Makefile", "cluster-test mysqld-test\n"},
-	"make e2e":               {"Makefile", "--keep-going e2e checks\n"},
+	"make e2e":               {"Makefile", "--keep-going checks e2e #"},
 	"make help":              {"test/readme/make_test.go", `"make", "help"`},
 	"make generate":          byStandIns, // What it would write is compared by the same tests without -update.
 	"make bench":             byStandIns,
