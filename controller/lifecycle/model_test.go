@@ -483,6 +483,19 @@ func (m model) check() string {
 	return "rows that were acknowledged are nowhere"
 }
 
+// leftOver is what a life has left that is over; empty for nothing.
+func (l modelLife) leftOver() string {
+	switch {
+	case l.xr == none && l.held:
+		return "volume's finalizer"
+	case l.xr == none && l.service:
+		return "Service"
+	case l.handle != none:
+		return "handle"
+	}
+	return ""
+}
+
 // stuck is what is left to do where nobody has a move.
 func (m model) stuck() string {
 	if m.claim == dying1 {
@@ -498,14 +511,10 @@ func (m model) stuck() string {
 		switch {
 		case l.xr == dying1:
 			return "the XR is never gone"
-		case l.xr == none && l.held:
-			return "the volume is never released"
-		case l.handle != none:
-			return "the handle is never gone"
+		case l.leftOver() != "":
+			return "the " + l.leftOver() + " is never gone"
 		case l.turn != turnNone && m.trial.job == none:
 			return "the turn of a restore test is never over"
-		case l.service && l.xr == none:
-			return "the Service is never gone"
 		case l.erase != none && l.record == recordNone:
 			return "the erasing Job is never gone"
 		case l.recordDying && l.over() && (!l.condemned || m.reaches(l)):
