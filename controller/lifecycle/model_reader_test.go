@@ -166,6 +166,8 @@ func (m model) trialObjects() []client.Object {
 	}
 	meta := metav1.ObjectMeta{Namespace: "default", Name: life.RestoreTestJobName(), UID: trialOf(n), Labels: labels, Annotations: map[string]string{v1.AnnotationRestoreTest: string(turnOf(n))}, CreationTimestamp: metav1.NewTime(made), DeletionTimestamp: deletedAt(m.trial.job)}
 	j := &batchv1.Job{ObjectMeta: meta}
+	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume("backup", "backups")}
+	j.Annotations[v1.AnnotationPVCs] = fmt.Sprintf(`{"backup":%q}`, backupsUID)
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "trial", Labels: labels,
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))},

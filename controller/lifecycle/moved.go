@@ -1,59 +1,30 @@
 package lifecycle
 
 import (
-	"encoding/json"
-
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// A pod mounts a PersistentVolumeClaim by its name, and under that name there may
-// be another one when the pod starts. What a Job says counts only for those that it
-// was made for: one that is still there now, with the same UID and so with the same
-// volume, has been there all the time.
-
 // notePVCs that a Job is made for.
-func notePVCs(s *instance.State, j *batchv1.Job) {
-	uids := map[string]types.UID{}
-	for _, v := range j.Spec.Template.Spec.Volumes {
-		if pvc := mountedPVC(s, v.Name); pvc != nil {
-			uids[v.Name] = pvc.UID
-		}
-	}
-	raw, _ := json.Marshal(uids) //nolint:errchkjson // Strings only.
-	j.Annotations[v1.AnnotationPVCs] = string(raw)
-}
+func notePVCs(s *instance.State, j *batchv1.Job) { instance.NotePVCs(j, mountedBy(s)) }
 
-// mountedPVC is what a volume of one of our Jobs leads to now.
-func mountedPVC(s *instance.State, volume string) *corev1.PersistentVolumeClaim {
-	if volume == volumeData {
-		return s.DataPVC
+// mountedBy one of our Jobs is what its volumes lead to now.
+func mountedBy(s *instance.State) instance.Mounted {
+	return func(volume string) *corev1.PersistentVolumeClaim {
+		if volume == volumeData {
+			return s.DataPVC
+		}
+		return s.BackupPVC
 	}
-	return s.BackupPVC
 }
 
 // hasMoved is true if a Job may have worked on other volumes than those that are
 // there now. A backup is proven also when the data has gone since: then there is
 // none to take for another.
-func hasMoved(s *instance.State, j *instance.Job) bool {
-	uids := map[string]types.UID{}
-	if err := json.Unmarshal([]byte(j.Annotations[v1.AnnotationPVCs]), &uids); err != nil {
-		return true
-	}
-	for _, v := range j.Spec.Template.Spec.Volumes {
-		switch pvc := mountedPVC(s, v.Name); {
-		case pvc == nil && v.Name == volumeData:
-		case pvc == nil || uids[v.Name] != pvc.UID:
-			return true
-		}
-	}
-	return false
-}
+func hasMoved(s *instance.State, j *instance.Job) bool { return j.HasMoved(mountedBy(s), volumeData) }
 
 // isGoing is true for a PersistentVolumeClaim that is being deleted. No new pod
 // can mount it, and it stays as long as a pod that a node was found for has it, even

@@ -10,6 +10,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
 // Containers of the Job, in their order.
@@ -39,6 +40,11 @@ const (
 	keptFor   = 24 * time.Hour
 	leaveTime = 5 * time.Second
 )
+
+// mountedBy the Job is the PVC of the backups alone.
+func mountedBy(s *State) instance.Mounted {
+	return func(string) *corev1.PersistentVolumeClaim { return s.Home.BackupPVC }
+}
 
 // newJob of a turn, which starts a server from a copy of a backup. The server's image is
 // the claim's: it sees the copy, and not the backup.
@@ -75,5 +81,6 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 	out.Spec.ActiveDeadlineSeconds = new(int64(limit.Seconds()))
 	out.Spec.TTLSecondsAfterFinished = new(int32(keptFor.Seconds()))
 	out.Annotations[v1.AnnotationRestoreTest] = string(turn)
+	instance.NotePVCs(out, mountedBy(s))
 	return out
 }

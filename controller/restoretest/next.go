@@ -289,6 +289,8 @@ func judgeJob(s *State) Step {
 	switch {
 	case at == nil:
 		return Step{Action: Wait, After: look} // Its end is an event, unless somebody took its labels away.
+	case s.Job.HasMoved(mountedBy(s), ""):
+		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, "the PersistentVolumeClaim of the backups is another than the one that was tried")
 	case tried && check.OK:
 		return concludeWith(metav1.ConditionTrue, v1.ReasonServerStarted, fmt.Sprintf("a server of version %s has run on a copy of it, and found its %d tables whole", check.Version, check.Tables))
 	case tried && check.ExitCode == agent.ExitBroken:

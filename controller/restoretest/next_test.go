@@ -52,7 +52,7 @@ func proven(changes ...given) *State {
 		Home: &instance.State{
 			Now: now, Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: nsUID}},
 			BackupPVC: &corev1.PersistentVolumeClaim{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.BackupPVCName()},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.BackupPVCName(), UID: "backups"},
 				Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 			},
 		},
@@ -106,7 +106,11 @@ func unnamedJob(s *State) {
 func strangerFrom(ago time.Duration) given {
 	return func(s *State) {
 		labels := map[string]string{v1.LabelXR: xrUID, v1.LabelComponent: v1.ComponentRestoreTest}
-		s.Job = &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restoretest-db-job", UID: "job", Labels: labels, CreationTimestamp: metav1.Time{Time: now.Add(-ago)}}}}
+		s.Job = &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restoretest-db-job", UID: "job", Labels: labels, Annotations: map[string]string{}, CreationTimestamp: metav1.Time{Time: now.Add(-ago)}}}}
+		s.Job.Spec.Template.Spec.Volumes = []corev1.Volume{agent.ToolsVolume(), agent.PVCVolume("backup", "backup-db-pvc")}
+		if s.Attempt.Home != nil {
+			instance.NotePVCs(s.Job.Job, mountedBy(s))
+		}
 	}
 }
 
@@ -139,6 +143,9 @@ func ended(s *State) {
 	jobFrom(time.Minute)(s)
 	s.Job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "it took too long"}}
 }
+
+// moved is the PVC of the backups, since the Job was made.
+func moved(s *State) { s.Home.BackupPVC.UID = "later" }
 
 func report(container string, r archive.Report) given {
 	return func(s *State) {
@@ -199,6 +206,8 @@ func TestNext(t *testing.T) {
 		"Going":            {reason: "Its name must be free first.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait},
 		"Unlabelled":       {reason: "Labels are anybody's, also ours.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.Labels = nil }), want: Wait},
 		"Whole":            {reason: "A server ran on it.", state: proven(report(containerBootCheck, archive.Report{OK: true, Tables: 7, Version: "8.4.6"})), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
+		"WholeElsewhere":   {reason: "The PVC was made again: who knows what the pod had mounted.", state: proven(report(containerBootCheck, archive.Report{OK: true, Tables: 7, Version: "8.4.6"}), moved), want: Conclude, status: metav1.ConditionUnknown, says: "is another"},
+		"BrokenElsewhere":  {reason: "And what was broken there may be whole here.", state: proven(report(containerBootCheck, archive.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"}), moved), want: Conclude, status: metav1.ConditionUnknown, says: "is another"},
 		"Broken":           {reason: "None did.", state: proven(report(containerBootCheck, archive.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"})), want: Conclude, status: metav1.ConditionFalse, says: "Corrupt"},
 		"NotKnown":         {reason: "What could not be found out is not called broken.", state: proven(report(containerBootCheck, archive.Report{ExitCode: 1, Error: "killed"})), want: Conclude, status: metav1.ConditionUnknown, says: "killed"},
 		"Damaged":          {reason: "The archive has changed since its proof.", state: proven(report(containerUnpack, archive.Report{ExitCode: agent.ExitDamaged, Error: "checksum"})), want: Conclude, status: metav1.ConditionFalse, says: "checksum"},
