@@ -252,6 +252,11 @@ func TestNext(t *testing.T) {
 		"PruneElsewhere": {reason: "What lies on another volume does not.", state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Instance.NamespaceUID = earlierUID }), want: ReleaseDataPV},
 		"PruneUnread":    {reason: "Nothing is pruned before the proof.", state: fenced(withJob(), older(9), phase(v1.BackupRunning)), want: Wait},
 		"Forget":         {reason: "A record goes after its archive.", state: provenState(older(3), pruned(complete)), want: DeleteOldBackups},
+		"PruneForged": {reason: "A Job that anybody can make takes no record of another volume along.", state: provenState(older(3), func(s *instance.State) {
+			pruned(complete)(s)
+			s.Prune.Annotations[v1.AnnotationPruned] = `["` + s.Records[3].Name + `"]`
+			s.Records[3].Spec.Instance.NamespaceUID = earlierUID
+		}), want: ReleaseDataPV},
 		"PruneFailed":    {reason: "That is no reason to keep the instance.", state: provenState(older(3), pruned(failedAt(0, ""))), want: ReleaseDataPV},
 		"Wipe":           {reason: "Nobody else empties a hostPath folder.", state: provenState(hostPath), want: CreateWipeJob},
 		"Wiped":          {reason: "The finalizer goes right after.", state: provenState(hostPath, wiped(complete)), want: ReleaseDataPV},
@@ -276,8 +281,8 @@ func TestNext(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := Next(tc.state)
-			if diff := cmp.Diff(tc.want, got.Action); diff != "" || !strings.Contains(got.Message, tc.says) {
-				t.Errorf("%s\nmessage %q\n-want, +got:\n%s", tc.reason, got.Message, diff)
+			if diff := cmp.Diff(tc.want, got.Action); diff != "" || !strings.Contains(got.Text(), tc.says) {
+				t.Errorf("%s\nmessage %q\n-want, +got:\n%s", tc.reason, got.Text(), diff)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"encoding/json"
 	"path"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -110,19 +111,19 @@ func isRemovable(s *instance.State, r *v1.MySQLBackup) bool {
 	return a != nil && a.PVCName == s.Life.BackupPVCName() && a.Path == path.Join(r.Name, archiveName)
 }
 
-// backupsToPrune are those that the prune Job was made for and that are still
-// there.
+// backupsToPrune are those that the prune Job was made for and that are still there.
+// Who may make Jobs in the namespace can write any names into one, so it takes none along
+// that the controller could not have given it: those of another volume, such as an earlier
+// namespace's, which may have been another owner's.
 func backupsToPrune(s *instance.State) []client.Object {
 	var names []string
 	if err := json.Unmarshal([]byte(s.Prune.Annotations[v1.AnnotationPruned]), &names); err != nil {
 		return nil
 	}
 	var out []client.Object
-	for _, name := range names {
-		for i := range s.Records {
-			if r := &s.Records[i]; r.Name == name && r.Spec.Instance.XR != s.Life.XR {
-				out = append(out, r)
-			}
+	for _, r := range provenBackupsHere(s) {
+		if slices.Contains(names, r.Name) && r.Spec.Instance.XR != s.Life.XR && isRemovable(s, r) {
+			out = append(out, r)
 		}
 	}
 	return out
