@@ -235,6 +235,10 @@ func TestExamine(t *testing.T) {
 			change: func(c *Cluster) { c.Claims = nil },
 			want:   []string{"wrong: XMySQL orders-x runs on, and its claim is gone | … kubectl delete xmysql orders-x"},
 		},
+		"ClaimGoneDiscard": {
+			change: func(c *Cluster) { c.Claims, c.XRs[0].Spec.DeletionPolicy = nil, v1.DeletionDiscard },
+			want:   []string{"wrong: XMySQL orders-x runs on, and its claim is gone | create the claim again", "note: deletionPolicy is Discard"},
+		},
 		"ClaimWithoutXR": {
 			change: func(c *Cluster) {
 				gone(c)
@@ -579,8 +583,10 @@ func TestExamine(t *testing.T) {
 				t.Fatalf("want %d findings, got\n%s", len(tc.want), strings.Join(got, "\n"))
 			}
 			for _, text := range got {
-				if strings.Contains(text, "delete pv") {
-					t.Errorf("want no command that deletes a volume or its claim, got\n%s", text)
+				for _, destroys := range []string{"delete pv", v1.AnnotationSkipBackup + "=", `"requireRestorable":false`} {
+					if strings.Contains(text, destroys) {
+						t.Errorf("want no command that can destroy the only copy of the data (%s), got\n%s", destroys, text)
+					}
 				}
 			}
 			for i, want := range tc.want {

@@ -53,8 +53,8 @@ func newIndex(c *Cluster) *index {
 	}
 	for _, xr := range x.XRs {
 		x.living[xr.GetUID()] = true
-		if ref := xr.Spec.ClaimRef; ref != nil {
-			p := x.subjectOf(instance.Key{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name})
+		if k, ok := xr.ClaimKey(); ok {
+			p := x.subjectOf(k)
 			p.xrs = append(p.xrs, xr)
 		}
 	}
@@ -76,22 +76,22 @@ func (x *index) indexVolumes() {
 		v := &x.Volumes[i]
 		x.volumes[v.Name] = v
 		switch k, ok := keyOf(v); {
-		case ok && isBackup(v):
+		case ok && instance.IsForBackups(v):
 			p := x.subjectOf(k)
 			p.backupPVs = append(p.backupPVs, v)
-		case ok && holdsData(v):
+		case ok && instance.HoldsData(v):
 			p := x.subjectOf(k)
 			p.dataPVs = append(p.dataPVs, v)
-			x.orphaned[xrOf(v)] = !x.living[xrOf(v)]
+			x.orphaned[instance.XROf(v)] = !x.living[instance.XROf(v)]
 		}
 	}
 	for i := range x.PVCs {
 		c := &x.PVCs[i]
 		x.pvcs[client.ObjectKeyFromObject(c)] = c
-		if k, ok := keyOf(c); ok && holdsData(c) && !isBackup(c) {
+		if k, ok := keyOf(c); ok && instance.HoldsData(c) {
 			p := x.subjectOf(k)
 			p.dataPVCs = append(p.dataPVCs, c)
-			x.orphaned[xrOf(c)] = !x.living[xrOf(c)]
+			x.orphaned[instance.XROf(c)] = !x.living[instance.XROf(c)]
 		}
 	}
 }
@@ -124,17 +124,10 @@ func keyOf(o client.Object) (instance.Key, bool) {
 	return instance.Key{}, false
 }
 
-func xrOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1.LabelXR]) }
-
-func isBackup(o client.Object) bool { return o.GetLabels()[v1.LabelComponent] == v1.ComponentBackup }
-
-// holdsData is true if our finalizer is on it, and it names its XR.
-func holdsData(o client.Object) bool { return instance.HasFinalizer(o) && xrOf(o) != "" }
-
 // stateOfLife of an instance, as far as a finding can depend on it.
 func (x *index) stateOfLife(p *subject, xr *instance.Composite) *instance.State {
 	s := &instance.State{Life: p.key.Life(xr.GetUID()), Now: x.Now, XR: xr}
-	if p.claim != nil && p.claim.BoundXR == xr.GetName() {
+	if p.claim.IsBoundTo(xr) {
 		s.Claim = p.claim
 	}
 	for _, r := range p.records {
@@ -152,7 +145,7 @@ func (x *index) readVolumes() instance.Volumes {
 	return instance.Volumes{
 		ByName: func(name string) (*corev1.PersistentVolume, error) { return x.volumes[name], nil },
 		OfLife: func(xr types.UID) ([]corev1.PersistentVolume, error) {
-			return slices.DeleteFunc(slices.Clone(x.Volumes), func(v corev1.PersistentVolume) bool { return xrOf(&v) != xr }), nil
+			return slices.DeleteFunc(slices.Clone(x.Volumes), func(v corev1.PersistentVolume) bool { return instance.XROf(&v) != xr }), nil
 		},
 	}
 }

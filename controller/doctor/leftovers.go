@@ -34,7 +34,7 @@ func (x *clusterCheck) examineLeftovers() []Finding {
 func (x *clusterCheck) xrsWithoutClaim() []Finding {
 	var out []Finding
 	for _, xr := range x.XRs {
-		if xr.Spec.ClaimRef == nil {
+		if _, ok := xr.ClaimKey(); !ok {
 			out = append(out, wrongFinding(fmt.Sprintf("create a claim in a namespace instead; see this one: kubectl describe %s %s", resourceOf(xr), xr.GetName()),
 				"%s was made without a claim: the controller does not look after it, and no backup is taken of it", nameOf(xr)))
 		}
@@ -45,12 +45,12 @@ func (x *clusterCheck) xrsWithoutClaim() []Finding {
 // isKnownVolume is true for volumes that are some instance's, by what they say or by who uses them.
 func (x *clusterCheck) isKnownVolume(v *corev1.PersistentVolume) bool {
 	_, ok := keyOf(v)
-	return ok && (isBackup(v) || xrOf(v) != "") || x.isUsed(v.Name)
+	return ok && (instance.IsForBackups(v) || instance.XROf(v) != "") || x.isUsed(v.Name)
 }
 
 func (x *clusterCheck) isKnownPVC(c *corev1.PersistentVolumeClaim) bool {
 	_, ok := keyOf(c)
-	return ok && (isBackup(c) || xrOf(c) != "")
+	return ok && (instance.IsForBackups(c) || instance.XROf(c) != "")
 }
 
 // isUsed is true for volumes that have the data of an instance that is there.
@@ -76,7 +76,7 @@ func (x *clusterCheck) examinePasswords() []Finding {
 		s := &x.Passwords[i]
 		recorded := slices.ContainsFunc(x.Records, func(r v1.MySQLBackup) bool { return r.Name == s.Name })
 		switch {
-		case recorded || x.isAlive(xrOf(s)):
+		case recorded || x.isAlive(instance.XROf(s)):
 		case x.mayOpen(s):
 			out = append(out, noteFinding("keep it as long as its archive may be there",
 				"Secret %s/%s has the password of a backup whose record is gone, and a volume for backups of that instance is there", s.Namespace, s.Name))
@@ -101,7 +101,7 @@ func (x *clusterCheck) examineJobs() []Finding {
 	var out []Finding
 	for i := range x.Jobs {
 		j := &x.Jobs[i]
-		if uid := xrOf(j); uid != "" && !x.isAlive(uid) && !x.isEraseJob(j) {
+		if uid := instance.XROf(j); uid != "" && !x.isAlive(uid) && !x.isEraseJob(j) {
 			out = append(out, noteFinding(fmt.Sprintf("kubectl delete job --namespace %s %s", j.Namespace, j.Name),
 				"Job %s/%s was made for a composite resource that is gone (%s)", j.Namespace, j.Name, uid))
 		}
@@ -112,6 +112,6 @@ func (x *clusterCheck) examineJobs() []Finding {
 // isEraseJob is true if a Job removes an archive whose record waits for that.
 func (x *clusterCheck) isEraseJob(j *metav1.PartialObjectMetadata) bool {
 	return j.Labels[v1.LabelComponent] == v1.ComponentErase && slices.ContainsFunc(x.Records, func(r v1.MySQLBackup) bool {
-		return r.DeletionTimestamp != nil && r.Spec.Instance.XR == xrOf(j)
+		return r.DeletionTimestamp != nil && r.Spec.Instance.XR == instance.XROf(j)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
 // examineOrphans: lives whose XR is gone and whose data is not. The controller
@@ -16,7 +17,7 @@ func (x *instanceCheck) examineOrphans() []Finding {
 	var out []Finding
 	var seen []types.UID
 	for _, v := range x.dataPVs {
-		if uid := xrOf(v); x.orphaned[uid] && !slices.Contains(seen, uid) {
+		if uid := instance.XROf(v); x.orphaned[uid] && !slices.Contains(seen, uid) {
 			seen = append(seen, uid)
 			out = append(out, x.explainRescue("PersistentVolume "+v.Name, uid))
 			if r := x.recordOf(uid); r == nil || !r.IsProven() {
@@ -25,7 +26,7 @@ func (x *instanceCheck) examineOrphans() []Finding {
 		}
 	}
 	for _, c := range x.dataPVCs {
-		if uid := xrOf(c); x.orphaned[uid] && !slices.Contains(seen, uid) {
+		if uid := instance.XROf(c); x.orphaned[uid] && !slices.Contains(seen, uid) {
 			seen = append(seen, uid)
 			out = append(out, x.explainRescue(fmt.Sprintf("PersistentVolumeClaim %s/%s", c.Namespace, c.Name), uid))
 		}
@@ -62,7 +63,7 @@ func (x *instanceCheck) strayVolumes() []Finding {
 	var out []Finding
 	for _, v := range x.dataPVs {
 		for _, xr := range x.xrs {
-			if xr.GetUID() != xrOf(v) {
+			if xr.GetUID() != instance.XROf(v) {
 				continue
 			}
 			used := x.stateOfLife(x.subject, xr).DataPV

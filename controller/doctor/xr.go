@@ -26,8 +26,7 @@ func (x *xrCheck) examineXR() []Finding {
 	case x.Claim != nil && !x.Claim.IsDeleting():
 		out = append(out, x.missingFinalizer(x.Claim)...)
 	case x.Claim == nil && !x.XR.IsDeleting() && x.isOlder(x.XR.GetCreationTimestamp(), soon):
-		out = append(out, wrongFinding(fmt.Sprintf("create the claim again, or have it backed up and removed: kubectl delete %s %s", resourceOf(x.XR), x.XR.GetName()),
-			"%s runs on, and its claim is gone", nameOf(x.XR)))
+		out = append(out, x.claimGone())
 	}
 	out = append(out, x.skippedBackup()...)
 	if x.XR.IsDeleting() {
@@ -36,9 +35,19 @@ func (x *xrCheck) examineXR() []Finding {
 	return append(append(append(out, x.examineServing()...), x.examinePVC()...), x.examineDataPV()...)
 }
 
+// claimGone from an XR that runs on. Only one of which a backup is taken may be deleted by
+// somebody who has no time to think.
+func (x *xrCheck) claimGone() Finding {
+	advice := "create the claim again"
+	if lifecycle.NeedsBackup(x.State) {
+		advice += fmt.Sprintf(", or have it backed up and removed: kubectl delete %s %s", resourceOf(x.XR), x.XR.GetName())
+	}
+	return wrongFinding(advice, "%s runs on, and its claim is gone", nameOf(x.XR))
+}
+
 // missingFinalizer of a claim or XR: it is wrong as long as there is something to lose.
 func (x *xrCheck) missingFinalizer(c *instance.Composite) []Finding {
-	if c.HasFinalizer() || c.IsDeleting() && !atStake(x.State) {
+	if c.HasFinalizer() || c.IsDeleting() && !lifecycle.HasDataAtStake(x.State) {
 		return nil
 	}
 	text := fmt.Sprintf("%s has no finalizer %s, %s after it was created: it can go without a backup", nameOf(c), v1.Finalizer, x.ageOf(c.GetCreationTimestamp()))
@@ -65,20 +74,14 @@ func (x *xrCheck) skippedBackup() []Finding {
 	return nil
 }
 
-// atStake is true if the controller would not let the life's data go. Notes on volumes
-// are not looked at here, so that what it is releasing already is not at stake either.
-func atStake(s *instance.State) bool {
-	d := s.XR.Status.Deletion
-	return lifecycle.NeedsBackup(s) && (d == nil || d.Phase != v1.DeletionReleasing)
-}
-
-// examineDeletion that waits for somebody.
+// examineDeletion that waits for somebody. How the data would be given up instead stands in
+// the claim's own message, and not here.
 func (x *xrCheck) examineDeletion() []Finding {
 	d := x.XR.Status.Deletion
 	if d == nil || d.Phase != v1.DeletionHeld && d.Phase != v1.DeletionFailed {
 		return nil
 	}
-	return []Finding{wrongFinding("do as it says; the deletion goes on by itself then", "the deletion waits (%s): %s", d.Phase, d.Message)}
+	return []Finding{wrongFinding("mend that; the deletion goes on by itself then", "the deletion waits (%s): %s", d.Phase, d.Message)}
 }
 
 // examineServing of an instance whose server takes no clients. One that serves has nothing to
@@ -127,7 +130,7 @@ func (x *xrCheck) examineDataPV() []Finding {
 		return nil // It is retained when it is bound.
 	}
 	out := examineRetained(v, "the data")
-	if uid := xrOf(v); uid != x.XR.GetUID() {
+	if uid := instance.XROf(v); uid != x.XR.GetUID() {
 		f := wrongFinding(x.askController("labels it"), "PersistentVolume %s does not say that its data is this life's: its label %s is %q, not %q", v.Name, v1.LabelXR, uid, x.XR.GetUID())
 		out = append(out, f)
 	}
@@ -148,7 +151,7 @@ func (x *xrCheck) explainTaken(v *corev1.PersistentVolume) Finding {
 
 // endangeredData is the volume of a deletion that has no proven backup.
 func (x *xrCheck) endangeredData() []Finding {
-	if x.DataPV == nil || !atStake(x.State) {
+	if x.DataPV == nil || !lifecycle.HasDataAtStake(x.State) {
 		return nil
 	}
 	return examineRetained(x.DataPV, "the data")

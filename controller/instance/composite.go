@@ -95,6 +95,20 @@ func convertJSON(from, into any) error {
 // HasFinalizer is true if our finalizer is on it.
 func (c *Composite) HasFinalizer() bool { return controllerutil.ContainsFinalizer(c, v1.Finalizer) }
 
+// ClaimKey is the key of an XR's claim, as its spec has it; false where it has none.
+func (c *Composite) ClaimKey() (Key, bool) {
+	r := c.Spec.ClaimRef
+	if r == nil {
+		return Key{}, false
+	}
+	return Key{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}, true
+}
+
+// IsBoundTo an XR is true of a claim that is there and has bound that one.
+func (c *Composite) IsBoundTo(xr *Composite) bool {
+	return c != nil && c.BoundXR == xr.GetName()
+}
+
 // IsComposing is true while Crossplane may still apply something for an XR.
 func (c *Composite) IsComposing() bool {
 	return controllerutil.ContainsFinalizer(c, FinalizerCrossplane)

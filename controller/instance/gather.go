@@ -60,7 +60,7 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	for _, xr := range xrs {
 		s := &State{Life: k.Life(xr.GetUID()), XR: xr, OrphanedFromClaim: isOrphanedFromClaim(xr, claim, ns)}
 		s.PredecessorTerminating = len(out) > 0 && (out[0].IsDeleting() || out[0].OrphanedFromClaim)
-		if claim != nil && claim.BoundXR == xr.GetName() {
+		if claim.IsBoundTo(xr) {
 			s.Claim = claim
 		}
 		out = append(out, s)
@@ -153,8 +153,8 @@ func (g *Gatherer) findComposites(ctx context.Context, k Key, kind Kind, ns *cor
 		}
 	}
 	out = slices.DeleteFunc(out, func(x *Composite) bool {
-		r := x.Spec.ClaimRef
-		return r == nil || r.Kind != k.Kind || r.Namespace != k.Namespace || r.Name != k.Name
+		of, ok := x.ClaimKey()
+		return !ok || of != k
 	})
 	slices.SortStableFunc(out, func(a, b *Composite) int { return trueFirst(isEnding(a, claim, ns), isEnding(b, claim, ns)) })
 	return claim, out, nil

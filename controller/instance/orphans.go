@@ -30,7 +30,7 @@ func (g *Gatherer) findOrphans(ctx context.Context, k Key, kind Kind, xrs []*Com
 	known := func(uid types.UID) bool {
 		return slices.ContainsFunc(xrs, func(x *Composite) bool { return x.GetUID() == uid })
 	}
-	holders = slices.DeleteFunc(holders, func(o client.Object) bool { return known(xrOf(o)) })
+	holders = slices.DeleteFunc(holders, func(o client.Object) bool { return known(XROf(o)) })
 	if len(holders) == 0 {
 		return nil, nil
 	}
@@ -42,7 +42,7 @@ func (g *Gatherer) findOrphans(ctx context.Context, k Key, kind Kind, xrs []*Com
 	}
 	var out []orphan
 	for _, h := range holders {
-		uid := xrOf(h)
+		uid := XROf(h)
 		if slices.ContainsFunc(all.Items, func(x metav1.PartialObjectMetadata) bool { return x.UID == uid }) {
 			continue
 		}
@@ -55,7 +55,19 @@ func (g *Gatherer) findOrphans(ctx context.Context, k Key, kind Kind, xrs []*Com
 	return out, nil
 }
 
-func xrOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1.LabelXR]) }
+// XROf an object is the UID of the XR that it names; empty where it names none.
+func XROf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1.LabelXR]) }
+
+// HoldsData is true of a volume or PVC that has our finalizer, names an XR, and is not for
+// backups: what is on it goes with nobody's leave but the controller's.
+func HoldsData(o client.Object) bool {
+	return HasFinalizer(o) && XROf(o) != "" && !IsForBackups(o)
+}
+
+// IsForBackups is true of a volume or PVC that says so.
+func IsForBackups(o client.Object) bool {
+	return o.GetLabels()[v1.LabelComponent] == v1.ComponentBackup
+}
 
 // findHolders of data of the instance: volumes, and then PVCs, that have our finalizer, say
 // whose they are, and name an XR.
@@ -79,6 +91,6 @@ func (g *Gatherer) findHolders(ctx context.Context, k Key, kind Kind) ([]client.
 		}
 	}
 	return slices.DeleteFunc(out, func(o client.Object) bool {
-		return !HasFinalizer(o) || xrOf(o) == "" || !slices.Contains(kind.OfAnnotated(o), k) || o.GetLabels()[v1.LabelComponent] == v1.ComponentBackup
+		return !HoldsData(o) || !slices.Contains(kind.OfAnnotated(o), k)
 	}), nil
 }

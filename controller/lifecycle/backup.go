@@ -102,9 +102,10 @@ func freeUnmountablePVC(s *instance.State) (Step, bool) {
 
 // waitForPerson who has to act.
 func waitForPerson(s *instance.State, message string) Step {
-	return Step{Action: Wait, After: requeueForPerson, Phase: v1.DeletionHeld, Message: message + ". " + skipHint(s)}
+	return Step{Action: Wait, After: requeueForPerson, Phase: v1.DeletionHeld, Message: message, Hint: skipHint(s)}
 }
 
+// skipHint is the command that gives the data up.
 func skipHint(s *instance.State) string {
 	if s.Orphan != nil {
 		return fmt.Sprintf("To lose the data for good instead: kubectl annotate pv %s %s=%s", volumeName(s), v1.AnnotationSkipBackup, s.Life.XR)
@@ -152,10 +153,10 @@ func hasServed(xr *instance.Composite) bool {
 
 // retryBackup after a failure, not at once.
 func retryBackup(s *instance.State, at time.Time, why string) Step {
-	message := fmt.Sprintf("The backup has failed, and is tried again: %s. Nothing is lost: the data stays on its volume. %s", why, skipHint(s))
+	message := fmt.Sprintf("The backup has failed, and is tried again: %s. Nothing is lost: the data stays on its volume", why)
 	pause := min(max(at.Sub(s.Identity().DeletedAt.Time)/4, soonest), latest)
 	left := at.Add(pause).Sub(s.Now)
-	step := Step{Phase: v1.DeletionFailed, Message: message}
+	step := Step{Phase: v1.DeletionFailed, Message: message, Hint: skipHint(s)}
 	switch r := s.Record(); {
 	case r.Status.Phase != v1.BackupFailed || r.Status.Message != why:
 		step.Action, step.Message = MarkFailed, why

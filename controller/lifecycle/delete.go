@@ -64,6 +64,13 @@ func decideDelete(s *instance.State) Step {
 // NeedsBackup is true if there may be data that only this instance has.
 func NeedsBackup(s *instance.State) bool { return !hasProvenBackup(s) && backupSkippedBecause(s) == "" }
 
+// HasDataAtStake is true of an instance whose data would be lost if it went now. What is being
+// released already is not at stake, also for those who have not read the notes on volumes.
+func HasDataAtStake(s *instance.State) bool {
+	d := s.XR.Status.Deletion
+	return NeedsBackup(s) && (d == nil || d.Phase != v1.DeletionReleasing)
+}
+
 // hasProvenBackup is true if the backup of this life is proven.
 func hasProvenBackup(s *instance.State) bool {
 	r := s.Record()

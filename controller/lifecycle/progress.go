@@ -26,7 +26,7 @@ func showProgress(s *instance.State, step Step, then []change.Change) []change.C
 		}
 		// Fields that are empty now must go, and a merge patch keeps what it does not
 		// name.
-		p := change.PatchStatusFields(c.Unstructured, map[string]any{"message": "Deleting. " + want.Message, "deletion": map[string]any{
+		p := change.PatchStatusFields(c.Unstructured, map[string]any{"message": "Deleting. " + step.Text(), "deletion": map[string]any{
 			"phase": want.Phase, "backup": want.Backup, "percent": want.Percent, "message": want.Message,
 		}}).OrGone()
 		if !slices.ContainsFunc(then, func(next change.Change) bool { return next.If == change.AsRead && next.Object.GetUID() == c.GetUID() }) {

@@ -26,7 +26,8 @@ func waitForRestoreTest(s *instance.State) Step {
 		return step
 	}
 	step.After, step.Phase = requeueForPerson, v1.DeletionHeld
-	step.Message = fmt.Sprintf("Backup %q is proven, but no server has run on it: %s. It is tried again every few minutes. To let the data go without: %s", r.Name, c.Message, unrequireHint(s))
+	step.Message = fmt.Sprintf("Backup %q is proven, but no server has run on it: %s. It is tried again every few minutes", r.Name, c.Message)
+	step.Hint = "To let the data go without: " + unrequireHint(s)
 	return step
 }
 

@@ -111,10 +111,21 @@ type Step struct {
 	Phase   v1.DeletionPhase
 	Percent int32
 	Message string
+	// Hint is a command that gives the data up. It is for those who wait for this very
+	// deletion, and stands in the message of claim and XR: nobody repeats it elsewhere.
+	Hint string
 	// After is how long a Wait is.
 	After time.Duration
 	// Targets of an action that has some: objects, PVCs or records.
 	Targets []client.Object
 	// Changes are all that is written, in this order, up to the first that is refused.
 	Changes []change.Change
+}
+
+// Text is all that there is to say to those who wait for the deletion.
+func (s Step) Text() string {
+	if s.Hint == "" {
+		return s.Message
+	}
+	return s.Message + ". " + s.Hint
 }

@@ -108,7 +108,7 @@ func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s
 	r.reported[k][s.Life.XR] = news
 	r.mu.Unlock()
 	if news.log != last.log {
-		log.FromContext(ctx).Info(string(step.Action), "phase", step.Phase, "message", step.Message, "xr", s.Life.XR)
+		log.FromContext(ctx).Info(string(step.Action), "phase", step.Phase, "message", step.Text(), "xr", s.Life.XR)
 	}
 	if news.event != last.event && step.Message != "" && a.reason != "" && s.Claim != nil {
 		sendEvent(r.events, s.Claim.Unstructured, a, string(step.Action), step.Message)
