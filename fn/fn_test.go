@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/crossplane/function-sdk-go/logging"
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
@@ -145,9 +146,46 @@ func TestRefusedPods(t *testing.T) {
 		map[string]any{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: small"},
 	}}, "status")
 	_, rsp := c.run(t)
-	message := rsp.GetDesired().GetComposite().GetResource().GetFields()["status"].GetStructValue().GetFields()["message"].GetStringValue()
-	if !strings.Contains(message, "exceeded quota: small") {
+	if message := messageOf(rsp); !strings.Contains(message, "exceeded quota: small") {
 		t.Errorf("want the quota, got %q", message)
+	}
+}
+
+func messageOf(rsp *fnv1.RunFunctionResponse) string {
+	return rsp.GetDesired().GetComposite().GetResource().GetFields()["status"].GetStructValue().GetFields()["message"].GetStringValue()
+}
+
+// TestMessagesArePrintable: webhooks and Jobs say what they like, on as many lines as they like.
+func TestMessagesArePrintable(t *testing.T) {
+	const said, want = "denied by policy:\n\x1b[2J\tno\u202esecond line", "denied by policy: [2J no second line"
+	cases := map[string]struct {
+		example, kind string
+		conditions    []any
+	}{
+		"Deployment": {example: "running", kind: "Deployment", conditions: []any{map[string]any{"type": "ReplicaFailure", "status": "True", "message": said}}},
+		"Job":        {example: "restore-failed", kind: "Job", conditions: []any{map[string]any{"type": "Failed", "status": "True", "message": said}}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := load(t, tc.example)
+			c.observed = edit(c.observed, tc.kind, map[string]any{"conditions": tc.conditions}, "status")
+			_, rsp := c.run(t)
+			texts := []string{messageOf(rsp)}
+			for _, r := range rsp.GetConditions() {
+				texts = append(texts, r.GetMessage())
+			}
+			for _, r := range rsp.GetResults() {
+				texts = append(texts, r.GetMessage())
+			}
+			if !strings.Contains(texts[0], want) {
+				t.Errorf("want %q in the message, got %q", want, texts[0])
+			}
+			for _, text := range texts {
+				if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+					t.Errorf("want nothing that does not print, got %q", text)
+				}
+			}
+		})
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/crossplane/function-sdk-go/errors"
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
@@ -53,6 +52,7 @@ func write(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *com
 // writeXR sets the function's part of the status. The controller's part is left
 // out: what a function does not say, it does not own.
 func writeXR(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *compose.Output) error {
+	out.Status.Message = printable(out.Status.Message)
 	status, err := encode(&out.Status)
 	if err != nil {
 		return errors.Wrap(err, "cannot write the status")
@@ -114,14 +114,14 @@ func selector(n compose.Requirement) *fnv1.ResourceSelector {
 func condition(t string, state fnv1.Status, reason, message string) *fnv1.Condition {
 	c := &fnv1.Condition{Type: t, Status: state, Reason: reason, Target: fnv1.Target_TARGET_COMPOSITE_AND_CLAIM.Enum()}
 	if message != "" {
-		c.Message = &message
+		c.Message = new(printable(message))
 	}
 	return c
 }
 
 // warning of what somebody has to mend: an event of XR and claim.
 func warning(reason, message string) *fnv1.Result {
-	return &fnv1.Result{Severity: fnv1.Severity_SEVERITY_WARNING, Reason: &reason, Message: message, Target: fnv1.Target_TARGET_COMPOSITE_AND_CLAIM.Enum()}
+	return &fnv1.Result{Severity: fnv1.Severity_SEVERITY_WARNING, Reason: &reason, Message: printable(message), Target: fnv1.Target_TARGET_COMPOSITE_AND_CLAIM.Enum()}
 }
 
 func ready(r bool) fnv1.Ready {
@@ -131,5 +131,9 @@ func ready(r bool) fnv1.Ready {
 	return fnv1.Ready_READY_FALSE
 }
 
-// printable text: a response that is not UTF-8 could not be sent.
-func printable(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+// maxMessage in bytes of a condition, an event or the status; a claim can be wrong in many fields.
+const maxMessage = 8 << 10
+
+// printable text: a response that is not UTF-8 could not be sent, and what a webhook, a
+// kubelet or a claim says may have in it what a terminal would obey.
+func printable(s string) string { return v1.PrintableText(s, maxMessage) }

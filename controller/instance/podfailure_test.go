@@ -98,3 +98,11 @@ func TestWithoutPod(t *testing.T) {
 		})
 	}
 }
+
+// TestNewJob: what somebody says in a Job's conditions may stand in a message.
+func TestNewJob(t *testing.T) {
+	j := NewJob(&batchv1.Job{Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Message: "denied:\n\x1b[2Jno"}}}})
+	if got := j.Status.Conditions[0].Message; got != "denied: [2Jno" {
+		t.Errorf("want one line that prints, got %q", got)
+	}
+}

@@ -54,7 +54,16 @@ func (g *gathering) readJob(ctx context.Context, namespace, name string) (*Job, 
 	if j == nil || err != nil || !g.OwnsObject(j) {
 		return nil, err
 	}
-	return &Job{Job: j}, nil
+	return NewJob(j), nil
+}
+
+// NewJob of one that was read. What others say in its conditions is made printable here.
+func NewJob(j *batchv1.Job) *Job {
+	for i := range j.Status.Conditions {
+		c := &j.Status.Conditions[i]
+		c.Message = foreignText(c.Message)
+	}
+	return &Job{Job: j}
 }
 
 // readMisplacedJobs of this life: those that are not where its Jobs are to run now.

@@ -261,6 +261,7 @@ func (c *passwordReconciler) showResult(ctx context.Context, s *instance.State, 
 
 // showCredentials in the status of the XR.
 func showCredentials(s *instance.State, now v1.CredentialsStatus) []change.Change {
+	now.Message = v1.PrintableText(now.Message, maxNote) // It may repeat what a webhook said of a Secret.
 	if was := s.XR.Status.Credentials; now.State == "" || was != nil && equality.Semantic.DeepEqual(*was, now) {
 		return nil
 	}

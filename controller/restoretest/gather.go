@@ -60,7 +60,7 @@ func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, xr t
 	case err != nil:
 		return nil, fmt.Errorf("cannot get Job %s/%s: %w", k.Namespace, k.Life("").RestoreTestJobName(), err)
 	default:
-		out.Job = &instance.Job{Job: j}
+		out.Job = instance.NewJob(j)
 		if err := readReports(ctx, g, out); err != nil {
 			return nil, err
 		}
