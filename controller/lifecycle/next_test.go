@@ -257,13 +257,13 @@ func TestNext(t *testing.T) {
 			s.Prune.Annotations[v1.AnnotationPruned] = `["` + s.Records[3].Name + `"]`
 			s.Records[3].Spec.Instance.NamespaceUID = earlierUID
 		}), want: ReleaseDataPV},
-		"PruneFailed":    {reason: "That is no reason to keep the instance.", state: provenState(older(3), pruned(failedAt(0, ""))), want: ReleaseDataPV},
-		"Wipe":           {reason: "Nobody else empties a hostPath folder.", state: provenState(hostPath), want: CreateWipeJob},
-		"Wiped":          {reason: "The finalizer goes right after.", state: provenState(hostPath, wiped(complete)), want: ReleaseDataPV},
-		"WipeFails":      {reason: "It is tried again.", state: provenState(hostPath, wiped(failedAt(0, "busy"))), want: Wait, says: "busy"},
-		"Unretain":       {reason: "The volume gets its policy back.", state: provenState(), want: ReleaseDataPV, says: "is proven"},
-		"Jobs":           {reason: "A completed pod still holds the volume.", state: provenState(released), want: DeleteObjects},
-		"Claim":          {reason: "Then the handle of the data goes.", state: provenState(released, func(s *instance.State) { s.Backup = nil }), want: ReleaseDataPVC},
+		"PruneFailed": {reason: "That is no reason to keep the instance.", state: provenState(older(3), pruned(failedAt(0, ""))), want: ReleaseDataPV},
+		"Wipe":        {reason: "Nobody else empties a hostPath folder.", state: provenState(hostPath), want: CreateWipeJob},
+		"Wiped":       {reason: "The finalizer goes right after.", state: provenState(hostPath, wiped(complete)), want: ReleaseDataPV},
+		"WipeFails":   {reason: "It is tried again.", state: provenState(hostPath, wiped(failedAt(0, "busy"))), want: Wait, says: "busy"},
+		"Unretain":    {reason: "The volume gets its policy back.", state: provenState(), want: ReleaseDataPV, says: "is proven"},
+		"Jobs":        {reason: "A completed pod still holds the volume.", state: provenState(released), want: DeleteObjects},
+		"Claim":       {reason: "Then the handle of the data goes.", state: provenState(released, func(s *instance.State) { s.Backup = nil }), want: ReleaseDataPVC},
 		"ClaimGoes": {reason: "And is waited for.", state: provenState(released, func(s *instance.State) {
 			s.Backup, s.DataPVC.Finalizers, s.DataPVC.DeletionTimestamp = nil, nil, &metav1.Time{Time: now}
 		}), want: Wait},
