@@ -158,6 +158,7 @@ func TestServerRefuses(t *testing.T) {
 	s.Set(t, map[string]any{"password": "after the lock"})
 	hasCredentials(t, s, "Failed", "the account root is locked in the server: unlock it there")
 	s.ControllerSays(t, "the account root is locked in the server")
+	s.Says(t, "its password could not be changed: the account root is locked")
 	options := fmt.Sprintf("[client]\nhost=%s\nuser=helper\npassword=h\n", s.Name)
 	if _, err := framework.Exec(t.Context(), s.Namespace, "client", options, "mysql", "--defaults-file=/dev/stdin", "--execute=ALTER USER root@'%' ACCOUNT UNLOCK"); err != nil {
 		t.Fatal(err)

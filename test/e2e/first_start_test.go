@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,8 +31,14 @@ func TestFirstStart(t *testing.T) {
 			s.Password = "it's \"no\" `$HOME`; -- # %s\\"
 			s.Spec["password"] = s.Password
 			s.Create(t)
+			struck := 0
 			for _, after := range kills {
-				killFirstStart(t, s, after)
+				if killFirstStart(t, s, after) {
+					struck++
+				}
+			}
+			if len(kills) > 0 && struck == 0 {
+				t.Errorf("want a kill in the midst of a first start, none of %d was", len(kills))
 			}
 			if got := s.Client().FirstAnswer(t, "SHOW DATABASES LIKE 'otus-database'"); got != s.Database+"\n" {
 				t.Errorf("want the database, got %q", got)
@@ -44,21 +49,37 @@ func TestFirstStart(t *testing.T) {
 }
 
 // killFirstStart of the server: its pod with all that runs in it, a while after the container that makes the database
-// began.
-func killFirstStart(t *testing.T, s *framework.Server, after time.Duration) {
+// began. It is true where that container was still at work.
+func killFirstStart(t *testing.T, s *framework.Server, after time.Duration) bool {
 	t.Helper()
-	p := s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil && beganToInitialize(p) })
+	p := s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool {
+		return p.DeletionTimestamp == nil && beganToInitialize(p)
+	})
 	time.Sleep(after)
+	if err := client.IgnoreNotFound(framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(p), p)); err != nil {
+		t.Fatal(err)
+	}
+	atWork := initializing(p).Running != nil
 	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(t.Context(), p, client.GracePeriodSeconds(0))); err != nil {
 		t.Fatal(err)
 	}
+	return atWork
 }
 
 // beganToInitialize is true once the container that makes the database runs, or has run.
 func beganToInitialize(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool {
-		return c.Name == "initialize" && (c.State.Running != nil || c.State.Terminated != nil)
-	})
+	c := initializing(p)
+	return c.Running != nil || c.Terminated != nil
+}
+
+// initializing is how the container is that makes the database.
+func initializing(p *corev1.Pod) corev1.ContainerState {
+	for _, c := range p.Status.InitContainerStatuses {
+		if c.Name == "initialize" {
+			return c.State
+		}
+	}
+	return corev1.ContainerState{}
 }
 
 // opensByPasswordOnly: not without one, over TCP or from the socket in its own container.

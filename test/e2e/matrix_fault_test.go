@@ -383,8 +383,8 @@ func deletesBackupPVCs(t *testing.T, c *cell) {
 func killsFirstStart(t *testing.T, c *cell) {
 	t.Helper()
 	after := time.Duration(rand.Int64N(int64(4 * time.Second))) //nolint:gosec // Any moment will do.
-	t.Logf("the first start is killed after %v", after)
-	killFirstStart(t, c.Server, after)
+	atWork := killFirstStart(t, c.Server, after)
+	t.Logf("the first start was killed after %v, in its midst: %t", after, atWork)
 }
 
 // damagesArchive as soon as some of it is written. There is enough of it for a while until its proof.

@@ -29,6 +29,7 @@ func TestRecordDeletedIsMadeAgain(t *testing.T) {
 	framework.MustKubectl(t, "delete", "msb", name)
 	s.Create(t)
 	s.Says(t, withoutRecord)
+	s.Says(t, "forget.otus.homework/"+name+"=")
 	s.Says(t, "make-record="+name) // The controller says that after the function has held the server.
 	s.IsHeld(t)
 	named := func(f finding) bool {
@@ -123,12 +124,15 @@ func TestRecordsOutliveTheController(t *testing.T) {
 	}
 	t.Cleanup(func() { reinstalled(t) })
 	framework.MustKubectl(t, "delete", "msb", "--all")
+	framework.MustKubectl(t, "delete", "crd", "mysqlbackups.otus.homework") // While the controller runs; there is no record that would keep it.
+	reinstalled(t)
 	isHeldThenRestored(t, s, before)
+	s.Backups().AreProven(t, 1)
 	s.Delete(t)
 	s.Backups().AreProven(t, 2)
 
-	controllers(t, 0) // Its deletion is one in the background.
-	framework.MustKubectl(t, "delete", "--kustomize", "controller/deploy/controller")
+	framework.MustKubectl(t, "delete", "--kustomize", "controller/deploy/controller") // While it runs, too.
+	noControllerRuns(t)
 	framework.MustKubectl(t, "delete", "msb", "--all", "--wait=false")
 	framework.MustKubectl(t, "delete", "validatingadmissionpolicybinding", "crossplane-mysql-keep-records")
 	crd := framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "mysqlbackups.otus.homework")
@@ -140,6 +144,24 @@ func TestRecordsOutliveTheController(t *testing.T) {
 	framework.Eventually(t, "the end of the records' kind", func(ctx context.Context) error { return framework.IsGone(ctx, crd.DeepCopy()) })
 	reinstalled(t)
 	isHeldThenRestored(t, s, before)
+	s.Backups().AreProven(t, 2)
+	var archives []string
+	for _, r := range s.Backups().MustList(t) {
+		archives = append(archives, r.GetName())
+	}
+	s.Backups().HaveArchives(t, archives)
+}
+
+// noControllerRuns any more: kubectl deletes its Deployment, and Kubernetes then ends its pod.
+func noControllerRuns(t *testing.T) {
+	t.Helper()
+	framework.Eventually(t, "the end of the controller", func(ctx context.Context) error {
+		pods, err := listKind(ctx, "v1/Pod", framework.SystemNamespace)
+		if err == nil && len(pods) > 0 {
+			err = fmt.Errorf("pod %s is there", pods[0].GetName())
+		}
+		return err
+	})
 }
 
 // isHeldThenRestored: a claim whose records are gone starts when somebody has asked for all of them.

@@ -2,6 +2,8 @@ package initialize
 
 import (
 	"errors"
+	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/hostile"
 )
 
 func TestDecide(t *testing.T) {
@@ -65,5 +68,21 @@ func TestGenerate(t *testing.T) {
 	}
 	if strings.ContainsFunc(one, func(r rune) bool { return !harmless(r) }) || !slices.ContainsFunc([]rune(one), func(r rune) bool { return r == '_' }) {
 		t.Error("It has a character that may mean something, or breaks the usual rules.")
+	}
+}
+
+// TestCheckPassword: a server that lets root in with another password than the wanted one
+// is not taken over.
+func TestCheckPassword(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // Nobody waits for it.
+	go hostile.Server{Trick: hostile.Open()}.Serve(l)
+	err = (&server{socket: socket, generated: generate()}).checkPassword(t.Context(), "wanted")
+	if err == nil || !strings.Contains(err.Error(), "lets root in with") {
+		t.Errorf("want it to say that everybody is let in, got %v", err)
 	}
 }
