@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -251,5 +253,20 @@ func TestPasswordGrace(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	if code, out := run(t, "start", "--password-grace=5s"); code == 0 || strings.Contains(out, "password-grace") {
 		t.Errorf("--password-grace=5s ended with %d: %s", code, out)
+	}
+}
+
+// TestJobResources of the flag: an error says what one would look like.
+func TestJobResources(t *testing.T) {
+	for given, want := range map[string]string{
+		`{"limits":{"memory":"256Mi"}}`:       "",
+		`{"limit":{"memory":"256Mi"}}`:        "say something like",
+		`256Mi`:                               "say something like",
+		`{"limits":{"memory":"1e-99999999"}}`: "limits[memory]",
+	} {
+		err := (&startCommand{PasswordGrace: time.Hour, JobResources: given}).Validate()
+		if got := fmt.Sprint(err); (err == nil) != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: want an error with %q, got %v", given, want, err)
+		}
 	}
 }

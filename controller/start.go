@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/yaml"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/reconciler"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
@@ -20,6 +24,7 @@ type startCommand struct {
 	MetricsAddress     string `default:"0" help:"Address to serve Prometheus metrics on, such as :8080. 0 serves none."`
 	HealthAddress      string `default:"0" help:"Address to serve /healthz and /readyz on, such as :8081. 0 serves none."`
 	AgentImage         string `default:"ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0" env:"AGENT_IMAGE" help:"Image of the backup Jobs: this product's."`
+	JobResources       string `placeholder:"JSON" env:"JOB_RESOURCES" help:"Resources of the Jobs' containers, as jobResources in the Composition's input, such as {\"limits\":{\"memory\":\"256Mi\"}}. Without it, 50m and 128Mi are requested."`
 	BackupStorageClass string `help:"Storage class of the volumes that hold backups. Without it, that of the data."`
 	Namespace          string `default:"crossplane-mysql-system" env:"POD_NAMESPACE" help:"The controller's own namespace. The passwords of backups are kept there."`
 	MaxConcurrent      int    `default:"10" help:"Number of instances that are looked after at the same time."`
@@ -34,10 +39,29 @@ func (c *startCommand) Validate() error {
 	if c.RestoreTestsAtOnce < 0 {
 		return fmt.Errorf("--restore-tests-at-once=%d cannot be: say 0 for none, or how many", c.RestoreTestsAtOnce)
 	}
+	if _, err := c.jobResources(); err != nil {
+		return err
+	}
 	if c.PasswordGrace < rotate.DefaultSettle {
 		return fmt.Errorf("--password-grace=%s is too short: a client takes up to %s from reading the Secret to logging in; say at least that", c.PasswordGrace, rotate.DefaultSettle)
 	}
 	return nil
+}
+
+// jobResources of the flag; nil where it is not set.
+func (c *startCommand) jobResources() (*corev1.ResourceRequirements, error) {
+	if c.JobResources == "" {
+		return nil, nil //nolint:nilnil // The usual ones are no error.
+	}
+	r := &v1.Resources{}
+	if err := yaml.UnmarshalStrict([]byte(c.JobResources), r); err != nil {
+		return nil, fmt.Errorf("--job-resources=%q is none: say something like {\"limits\":{\"memory\":\"256Mi\"}}: %w", c.JobResources, err)
+	}
+	out, err := agent.ReadResources(r)
+	if err != nil {
+		return nil, fmt.Errorf("--job-resources: %w", err)
+	}
+	return out, nil
 }
 
 // Run the controller until it is told to stop.
@@ -47,8 +71,12 @@ func (c *startCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	resources, err := c.jobResources()
+	if err != nil {
+		return err
+	}
 	o := reconciler.Options{
-		Settings:       instance.Settings{AgentImage: c.AgentImage, SystemNamespace: c.Namespace},
+		Settings:       instance.Settings{AgentImage: c.AgentImage, JobResources: resources, SystemNamespace: c.Namespace},
 		LeaderElection: c.LeaderElection, MetricsAddress: c.MetricsAddress, HealthAddress: c.HealthAddress,
 		MaxConcurrent: c.MaxConcurrent, RestoreTestsAtOnce: c.RestoreTestsAtOnce, PasswordGrace: c.PasswordGrace,
 	}

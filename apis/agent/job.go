@@ -5,7 +5,6 @@ package agent
 import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -21,10 +20,13 @@ const (
 )
 
 // NewJob for one XR of an instance. It runs once: who made it tries again, and says
-// why. Its pod has no API credentials and no password.
-func NewJob(i v1.Instance, namespace, name, component string, pod corev1.PodSpec) *batchv1.Job {
+// why. Its pod has no API credentials and no password, and asks for what the platform says;
+// nil is the usual.
+func NewJob(i v1.Instance, namespace, name, component string, resources *corev1.ResourceRequirements, pod corev1.PodSpec) *batchv1.Job {
 	labels := i.Labels()
 	labels[v1.LabelComponent] = component
+	setResources(pod.InitContainers, resources)
+	setResources(pod.Containers, resources)
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	pod.AutomountServiceAccountToken = new(false)
 	pod.EnableServiceLinks = new(false)
@@ -52,10 +54,8 @@ func Container(name, image, memory string, security *corev1.SecurityContext, mou
 		Command:                  command,
 		SecurityContext:          security,
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
-		}},
-		VolumeMounts: mounts,
+		Resources:                requests(memory),
+		VolumeMounts:             mounts,
 	}
 }
 

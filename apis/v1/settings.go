@@ -39,7 +39,8 @@ type Settings struct {
 	DefaultStorageClassName *string `json:"defaultStorageClassName,omitempty"`
 	// DefaultResources of the server's container.
 	DefaultResources *Resources `json:"defaultResources,omitempty"`
-	// JobResources of the restore Job's containers.
+	// JobResources of the restore Job's containers. The controller's Jobs have those of its
+	// flag --job-resources.
 	JobResources *Resources `json:"jobResources,omitempty"`
 	// NamespaceReuse says whether an instance may restore a backup that was taken
 	// in an earlier namespace of the same name, which may have had another owner:

@@ -17,8 +17,10 @@ import (
 
 // Settings of the controller that what it makes depends on.
 type Settings struct {
-	// AgentImage of the Jobs.
-	AgentImage string
+	// AgentImage of the Jobs, and JobResources that their containers ask for; nil is the
+	// usual.
+	AgentImage   string
+	JobResources *corev1.ResourceRequirements
 	// BackupClass of backup volumes; nil means that of the data.
 	BackupClass *string
 	// SystemNamespace is the controller's own namespace, which holds the passwords of

@@ -26,7 +26,7 @@ func eraseJob(a *instance.Archives, r *v1.MySQLBackup, v *corev1.PersistentVolum
 	life.XR = r.Spec.Instance.XR
 	c := agent.Container(v1.ComponentErase, a.Settings.AgentImage, agent.Memory, agent.FileSecurity(onNode), []corev1.VolumeMount{{Name: "backup", MountPath: backupPath}},
 		agent.Prune(backupPath, r.Name)...)
-	j := agent.NewJob(life, life.Namespace, life.EraseJobName(), v1.ComponentErase, corev1.PodSpec{
+	j := agent.NewJob(life, life.Namespace, life.EraseJobName(), v1.ComponentErase, a.Settings.JobResources, corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(onNode),
 		Containers:      []corev1.Container{c},
 		Volumes:         []corev1.Volume{agent.PVCVolume("backup", a.PVC.Name)},

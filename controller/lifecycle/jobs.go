@@ -59,7 +59,7 @@ func agentJob(s *instance.State, name, component string, command []string, volum
 	for _, v := range volumes {
 		mounts = append(mounts, corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
 	}
-	j := agent.NewJob(s.Life, s.JobLocation().Namespace, name, component, corev1.PodSpec{
+	j := agent.NewJob(s.Life, s.JobLocation().Namespace, name, component, s.Settings.JobResources, corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(s.HostPath()),
 		Containers:      []corev1.Container{agent.Container(component, s.Settings.AgentImage, agent.Memory, agent.FileSecurity(s.HostPath()), mounts, command...)},
 		Volumes:         volumes,

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -44,5 +47,20 @@ func TestManifests(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestJobsHavePlatformsResources: a quota that asks for limits must refuse none of them.
+func TestJobsHavePlatformsResources(t *testing.T) {
+	want := &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}}
+	s := running(hostPath)
+	s.Settings.JobResources = want
+	k := leaves(t)
+	a := k.archives()
+	a.Settings.JobResources = want
+	for _, j := range []*batchv1.Job{backupJob(s), wipeJob(s), pruneJob(s, nil), eraseJob(a, k.record, k.volume)} {
+		if diff := cmp.Diff(*want, j.Spec.Template.Spec.Containers[0].Resources); diff != "" {
+			t.Errorf("Job %s: -want, +got:\n%s", j.Name, diff)
+		}
 	}
 }

@@ -40,7 +40,7 @@ func ReadState(ctx context.Context, g *instance.Gatherer, k instance.Key) (*Stat
 	if err != nil {
 		return nil, err
 	}
-	s := &State{Now: g.Clock(), AgentImage: g.Settings.AgentImage, NewTurn: uuid.NewUUID(), Record: newestProven(records)}
+	s := &State{Now: g.Clock(), AgentImage: g.Settings.AgentImage, JobResources: g.Settings.JobResources, NewTurn: uuid.NewUUID(), Record: newestProven(records)}
 	s.Siblings = slices.DeleteFunc(slices.Clone(records), func(r v1.MySQLBackup) bool { return s.Record != nil && r.Name == s.Record.Name })
 	s.Attempt, err = readAttempt(ctx, g, k, s.XR())
 	return s, err

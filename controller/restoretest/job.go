@@ -60,7 +60,7 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 	unpacking := agent.Unpacking{
 		Archive: path.Join(backupPath, r.Spec.Archive.Path), Volume: backupPath, SHA256: r.Spec.Archive.SHA256, Version: r.Spec.Version, Clean: r.Spec.CleanShutdown,
 	}
-	out := agent.NewJob(life, i.Namespace, life.RestoreTestJobName(), v1.ComponentRestoreTest, corev1.PodSpec{
+	out := agent.NewJob(life, i.Namespace, life.RestoreTestJobName(), v1.ComponentRestoreTest, s.JobResources, corev1.PodSpec{
 		SecurityContext:               agent.PodSecurity(onHost),
 		TerminationGracePeriodSeconds: new(int64(leaveTime.Seconds())),
 		InitContainers: []corev1.Container{

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/golden"
@@ -39,6 +40,19 @@ func TestServerSeesTheCopyOnly(t *testing.T) {
 			if m.Name != "tools" && m.SubPath != v1.RestoreTestFolder {
 				t.Errorf("%s mounts %s at %q", c.Name, m.Name, m.SubPath)
 			}
+		}
+	}
+}
+
+// TestPlatformsResources: a quota that asks for limits must not refuse the Job. The server has
+// what a server takes.
+func TestPlatformsResources(t *testing.T) {
+	s := proven()
+	s.JobResources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}}
+	pod := newJob(s, "turn").Spec.Template.Spec
+	for _, c := range append(pod.InitContainers, pod.Containers...) {
+		if got := c.Resources.Limits.Memory().String(); (c.Name == containerBootCheck) == (got == "256Mi") {
+			t.Errorf("%s may have %s of memory", c.Name, got)
 		}
 	}
 }

@@ -71,8 +71,10 @@ type State struct {
 	Siblings []v1.MySQLBackup
 	// NewTurn is the ID that a turn gets which is taken now. Nobody else has it.
 	NewTurn types.UID
-	// AgentImage is the image of the Job.
-	AgentImage string
+	// AgentImage is the image of the Job, and JobResources what its containers ask for; nil
+	// is the usual.
+	AgentImage   string
+	JobResources *corev1.ResourceRequirements
 }
 
 // A Step is the one thing to do now.

@@ -28,8 +28,10 @@ type resolved struct {
 	statedPassword string
 	// config is the my.cnf.
 	config string
-	// serverResources and jobResources are what their containers ask for.
-	serverResources, jobResources corev1.ResourceRequirements
+	// serverResources are what its container asks for, and jobResources what those of the
+	// restore Job do; nil is the usual.
+	serverResources corev1.ResourceRequirements
+	jobResources    *corev1.ResourceRequirements
 
 	// database is true for an instance of the second API.
 	database bool

@@ -9,14 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // resolveResources of the server: those of the spec, or the platform's where it has
 // none.
-func resolveResources(r *v1.Resources, defaults corev1.ResourceRequirements, path *field.Path) (corev1.ResourceRequirements, field.ErrorList) {
-	if r == nil {
-		return defaults, nil
+func resolveResources(r *v1.Resources, defaults *corev1.ResourceRequirements, path *field.Path) (corev1.ResourceRequirements, field.ErrorList) {
+	switch {
+	case r == nil && defaults == nil:
+		return corev1.ResourceRequirements{}, nil
+	case r == nil:
+		return *defaults, nil
 	}
 	out, errs := quantities(path, r)
 	if len(r.Claims) > 0 {
@@ -33,14 +37,11 @@ func resolveResources(r *v1.Resources, defaults corev1.ResourceRequirements, pat
 	return out, errs
 }
 
-// platformResources are those of a field of the Composition's input.
-func platformResources(name string, r *v1.Resources) (corev1.ResourceRequirements, error) {
-	if r == nil {
-		return corev1.ResourceRequirements{}, nil
-	}
-	out, errs := quantities(field.NewPath(name), r)
-	if len(errs) > 0 {
-		return corev1.ResourceRequirements{}, refuse(v1.ReasonInvalid, "the Composition's input: %v", errs.ToAggregate())
+// platformResources are those of a field of the Composition's input; nil where it has none.
+func platformResources(name string, r *v1.Resources) (*corev1.ResourceRequirements, error) {
+	out, err := agent.ReadResources(r)
+	if err != nil {
+		return nil, refuse(v1.ReasonInvalid, "the Composition's input: %s.%v", name, err)
 	}
 	return out, nil
 }

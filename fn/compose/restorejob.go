@@ -48,7 +48,7 @@ func restoreJob(r *resolved, from *v1.RestoreStatus) *batchv1.Job {
 }
 
 func newRestoreJob(r *resolved, pod corev1.PodSpec) *batchv1.Job {
-	return agent.NewJob(r.instance, r.instance.Namespace, r.instance.RestoreJobName(), v1.ComponentRestore, pod)
+	return agent.NewJob(r.instance, r.instance.Namespace, r.instance.RestoreJobName(), v1.ComponentRestore, r.jobResources, pod)
 }
 
 // restoreFailurePolicy ends the Job at once on what no retry can mend, and does
@@ -78,12 +78,12 @@ func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 	unpacking := agent.Unpacking{Archive: archivePath + "/" + from.Archive.Path, Volume: dataPath, SHA256: from.Archive.SHA256, Version: from.Version, Clean: from.CleanShutdown}
 	return corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(r.hostPath),
-		InitContainers:  withResources(r, agent.ToolsContainer(r.Settings.AgentImage), agent.VersionContainer(r.image)),
-		Containers: withResources(r, agent.Container(v1.ComponentRestore, r.Settings.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), []corev1.VolumeMount{
+		InitContainers:  []corev1.Container{agent.ToolsContainer(r.Settings.AgentImage), agent.VersionContainer(r.image)},
+		Containers: []corev1.Container{agent.Container(v1.ComponentRestore, r.Settings.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), []corev1.VolumeMount{
 			tools,
 			{Name: "data", MountPath: dataPath},
 			{Name: "backup", MountPath: archivePath, ReadOnly: true},
-		}, unpacking.Restore()...)),
+		}, unpacking.Restore()...)},
 		Volumes: []corev1.Volume{
 			agent.ToolsVolume(),
 			agent.PVCVolume("data", r.instance.DataPVCName()),
