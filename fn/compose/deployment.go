@@ -104,10 +104,7 @@ func serverEnvironment(r *resolved) []corev1.EnvVar {
 		return nil
 	}
 	var env []corev1.EnvVar
-	for _, name := range []string{
-		"MYSQL_ROOT_PASSWORD", "MYSQL_ALLOW_EMPTY_PASSWORD", "MYSQL_RANDOM_ROOT_PASSWORD",
-		"MARIADB_ROOT_PASSWORD", "MARIADB_ROOT_PASSWORD_HASH", "MARIADB_ALLOW_EMPTY_ROOT_PASSWORD", "MARIADB_RANDOM_ROOT_PASSWORD",
-	} {
+	for _, name := range agent.PasswordVariables() {
 		env = append(env, corev1.EnvVar{Name: name})
 	}
 	return env

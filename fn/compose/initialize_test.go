@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,9 +59,18 @@ func TestInitialize(t *testing.T) {
 // nothing of how a database is made, so that an empty folder stays one.
 func TestServerNeverInitializes(t *testing.T) {
 	c := container(t, composed(t, given(server(1))))
+	var taken []string
 	for _, e := range c.Env {
 		if e.Value != "" || e.ValueFrom != nil {
 			t.Errorf("The server's container has %s", e.Name)
+		}
+		taken = append(taken, e.Name)
+	}
+	for _, prefix := range []string{"MYSQL_", "MARIADB_"} { // What an image says itself is taken back.
+		for _, choice := range []string{"ROOT_PASSWORD", "ROOT_PASSWORD_FILE", "ROOT_PASSWORD_HASH", "ROOT_PASSWORD_HASH_FILE", "RANDOM_ROOT_PASSWORD", "ALLOW_EMPTY_PASSWORD", "ALLOW_EMPTY_ROOT_PASSWORD"} {
+			if !slices.Contains(taken, prefix+choice) {
+				t.Errorf("The server's image may have %s%s.", prefix, choice)
+			}
 		}
 	}
 	for _, m := range c.VolumeMounts {

@@ -175,6 +175,7 @@ func TestServerRefuses(t *testing.T) {
 	s.Spec["password"] = "nor this one"
 	s.Create(t)
 	hasCredentials(t, s, "Failed", advice)
+	s.Says(t, "nobody can log in: "+advice)
 	s.Set(t, map[string]any{"password": "behind our back"})
 	s.Client().Connects(t, "behind our back")
 	if got := s.Client().MustQuery(t, framework.Rows); got != before {

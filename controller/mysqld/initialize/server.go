@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/process"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
@@ -72,23 +73,13 @@ func entrypoint(args ...string) (*exec.Cmd, error) {
 // passwords accept.
 func generate() sql.Password { return sql.Password(rand.Text() + "_Aa1") }
 
-// choices of a password that the image itself may have made. The entrypoint takes
-// one only.
-var choices = []string{
-	"ROOT_PASSWORD", "ROOT_PASSWORD_FILE", "ROOT_PASSWORD_HASH", "ROOT_PASSWORD_HASH_FILE", "RANDOM_ROOT_PASSWORD",
-	"ALLOW_EMPTY_PASSWORD", "ALLOW_EMPTY_ROOT_PASSWORD", "ONETIME_PASSWORD",
-}
-
-// environment of the entrypoint, with the generated password for root.
+// environment of the entrypoint, with the generated password for root. It takes one
+// only, and has no choice that the image itself may have made.
 func environment(own []string, generated sql.Password) []string {
+	choices := append(agent.PasswordVariables(), "MYSQL_ONETIME_PASSWORD")
 	out := slices.DeleteFunc(slices.Clone(own), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
-		for _, prefix := range []string{"MYSQL_", "MARIADB_"} {
-			if choice, ok := strings.CutPrefix(name, prefix); ok && slices.Contains(choices, choice) {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(choices, name)
 	})
 	return append(out, "MYSQL_ROOT_PASSWORD="+string(generated))
 }
