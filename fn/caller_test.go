@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/crossplane/function-sdk-go/logging"
@@ -120,6 +121,7 @@ func (c *caller) run(tb testing.TB) (*fnv1.RunFunctionRequest, *fnv1.RunFunction
 			tb.Fatal(err)
 		}
 		if fatal(rsp) != "" || proto.Equal(rsp.GetRequirements(), needs) {
+			documentedEventsOnly(tb, rsp)
 			return req, rsp
 		}
 		needs = rsp.GetRequirements()
@@ -127,6 +129,16 @@ func (c *caller) run(tb testing.TB) (*fnv1.RunFunctionRequest, *fnv1.RunFunction
 	}
 	tb.Fatal("the function's requirements do not become stable")
 	return nil, nil
+}
+
+// documentedEventsOnly are sent: what Crossplane makes events of has the reasons that the API has.
+func documentedEventsOnly(tb testing.TB, rsp *fnv1.RunFunctionResponse) {
+	tb.Helper()
+	for _, r := range rsp.GetResults() {
+		if r.GetSeverity() == fnv1.Severity_SEVERITY_WARNING && !slices.Contains(v1.FunctionEvents(), r.GetReason()) {
+			tb.Errorf("%q is no event of the API: %s", r.GetReason(), r.GetMessage())
+		}
+	}
 }
 
 func (c *caller) answer(tb testing.TB, req *fnv1.RunFunctionRequest, needs *fnv1.Requirements) {

@@ -1,8 +1,8 @@
 package v1
 
 // An EventReason is why an event was sent: what has happened, in the past tense.
-// Those below are all that there are, so that a person can look one up and a rule
-// can name it.
+// Those below are all that the controller sends, so that a person can look one up and
+// a rule can name it; FunctionEvents are what the function does.
 type EventReason string
 
 // Events on the claim of an instance that lives.
@@ -96,3 +96,10 @@ const (
 	// EventRestoreTestUndecided is sent when it could not be found out.
 	EventRestoreTestUndecided EventReason = "RestoreTestUndecided"
 )
+
+// FunctionEvents are the reasons of what Crossplane sends as warnings for the function. They
+// say what is so, and not what has happened: each is the reason of the condition Accepted, or
+// Restored, that is false.
+func FunctionEvents() []string {
+	return []string{ReasonInvalid, ReasonNameTaken, ReasonVolumeLost, ReasonNotSupported, ReasonRestoreFailed}
+}
