@@ -22,12 +22,16 @@ var (
 // name exists.
 func TestReadme(t *testing.T) {
 	makefile := file(t, "../Makefile")
-	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+	pages := []string{"../test/cluster/README.md"}
+	for _, of := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../examples/*.md"} {
+		found, err := filepath.Glob(of)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no pages are %s: %v", of, err)
+		}
+		pages = append(pages, found...)
 	}
 	compared := 0
-	for _, readme := range append(pages, "../README.md", "../CONTRIBUTING.md", "../examples/README.md") {
+	for _, readme := range pages {
 		text := file(t, readme)
 		for _, m := range excerpt.FindAllStringSubmatch(text, -1) {
 			compared++

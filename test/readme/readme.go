@@ -21,18 +21,18 @@ var (
 	comment = regexp.MustCompile(`\s+# .*`)
 )
 
-// Pages are the texts of README.md and of all pages in docs, one behind the other, of the repository with this root.
+// Pages are the texts of README.md and of all other pages, one behind the other, of the repository with this root.
 func Pages(root string) (string, error) {
-	below, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		return "", err
-	}
-	decisions, err := filepath.Glob(filepath.Join(root, "docs", "*", "*.md"))
-	if err != nil {
-		return "", err
+	names := []string{filepath.Join(root, "README.md")}
+	for _, of := range []string{"[^R]*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "test/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(of)))
+		if err != nil {
+			return "", err
+		}
+		names = append(names, found...)
 	}
 	var text strings.Builder
-	for _, name := range slices.Concat([]string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}, below, decisions) {
+	for _, name := range names {
 		b, err := os.ReadFile(name) //nolint:gosec // A page of this repository.
 		if err != nil {
 			return "", fmt.Errorf("cannot read a page: %w", err)
