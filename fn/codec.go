@@ -114,8 +114,8 @@ func elementCodec(t reflect.Type) *codec {
 	return codecOf(t)
 }
 
-// of a value: the field's codec, or that of its type.
-func (f *jsonField) of(v reflect.Value) *codec {
+// codecFor a value: the field's codec, or that of its type.
+func (f *jsonField) codecFor(v reflect.Value) *codec {
 	if f.codec != nil {
 		return f.codec
 	}

@@ -32,7 +32,7 @@ func TestEncode(t *testing.T) {
 			continue
 		}
 		req, _ := load(t, d.Name()).run(t)
-		in, err := parse(req)
+		in, err := parseRequest(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestEncode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := encode(o)
+			got, err := encodeObject(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func TestDecode(t *testing.T) {
 			if err := json.Unmarshal(b, want); err != nil {
 				t.Fatal(err)
 			}
-			if err := decode(toStruct(t, doc), got, false); err != nil {
+			if err := decodeObject(toStruct(t, doc), got, false); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -146,7 +146,7 @@ func TestDecodeErrors(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			err := decode(toStruct(t, tc.doc), &v1.XMySQL{}, tc.strict)
+			err := decodeObject(toStruct(t, tc.doc), &v1.XMySQL{}, tc.strict)
 			if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
 				t.Errorf("%s want %q, got %v", tc.reason, tc.want, err)
 			}

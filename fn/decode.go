@@ -32,10 +32,10 @@ func inField(step string, err error) error {
 	return &fieldError{path: step, why: err}
 }
 
-// decode a struct into a typed object. Names are taken as they are written;
-// fields that the type does not have are passed over, or are an error in strict
-// mode. Errors name the field.
-func decode(s *structpb.Struct, into any, strict bool) error {
+// decodeObject reads a struct into a typed object. Names are taken as they are
+// written; fields that the type does not have are passed over, or are an error in
+// strict mode. Errors name the field.
+func decodeObject(s *structpb.Struct, into any, strict bool) error {
 	v := reflect.ValueOf(into).Elem()
 	return decodeFields(codecOf(v.Type()), s, v, strict)
 }
@@ -65,7 +65,7 @@ func decodeOnly(s *structpb.Struct, into any, names []string) error {
 			kept.Fields[key] = v
 		}
 	}
-	return decode(m, into, false)
+	return decodeObject(m, into, false)
 }
 
 // decodeFields reports the first field by name that cannot be read, so that the
@@ -80,7 +80,7 @@ func decodeFields(c *codec, s *structpb.Struct, v reflect.Value, strict bool) er
 		err := errors.New("unknown field")
 		if ok {
 			fv := v.FieldByIndex(f.index)
-			err = decodeValue(f.of(fv), value, fv, strict)
+			err = decodeValue(f.codecFor(fv), value, fv, strict)
 		}
 		if err != nil && (first == "" || name < first) {
 			first, why = name, err

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// encode a typed object as a struct, without the named fields.
-func encode(o any, without ...string) (*structpb.Struct, error) {
+// encodeObject of a type as a struct, without the named fields.
+func encodeObject(o any, without ...string) (*structpb.Struct, error) {
 	v := reflect.ValueOf(o).Elem()
 	return encodeFields(codecOf(v.Type()), v, without)
 }
@@ -25,7 +25,7 @@ func encodeFields(c *codec, v reflect.Value, without []string) (*structpb.Struct
 		if skipped(f, fv, without) {
 			continue
 		}
-		value, err := encodeValue(f.of(fv), fv)
+		value, err := encodeValue(f.codecFor(fv), fv)
 		if err != nil {
 			return nil, errors.Wrap(err, f.name)
 		}

@@ -27,7 +27,7 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 	rsp := respond(req)
 	out, err := run(req)
 	if err == nil {
-		err = write(rsp, req, out)
+		err = writeOutput(rsp, req, out)
 	}
 	if err != nil {
 		f.log.Debug("Refused", "tag", req.GetMeta().GetTag(), "error", err.Error())
@@ -52,7 +52,7 @@ func respond(req *fnv1.RunFunctionRequest) *fnv1.RunFunctionResponse {
 }
 
 func run(req *fnv1.RunFunctionRequest) (*compose.Output, error) {
-	in, err := parse(req)
+	in, err := parseRequest(req)
 	if err != nil {
 		return &compose.Output{}, err
 	}
@@ -69,17 +69,17 @@ func refused(req *fnv1.RunFunctionRequest, out *compose.Output, err error) *fnv1
 	if r := (*compose.Refusal)(nil); errors.As(err, &r) {
 		reason = r.Reason
 	}
-	message := printable(err.Error())
+	message := printableText(err.Error())
 	rsp.Conditions = append(rsp.Conditions, condition(v1.ConditionAccepted, fnv1.Status_STATUS_CONDITION_FALSE, reason, message))
-	rsp.Conditions = append(rsp.Conditions, kept(req)...)
+	rsp.Conditions = append(rsp.Conditions, keptConditions(req)...)
 	rsp.Requirements = requirements(req, out.Requirements)
 	// A Fatal result is an event of the XR alone, and ends the list.
-	rsp.Results = append(rsp.Results, warning(reason, message), &fnv1.Result{Severity: fnv1.Severity_SEVERITY_FATAL, Message: message, Target: fnv1.Target_TARGET_COMPOSITE.Enum()})
+	rsp.Results = append(rsp.Results, warningResult(reason, message), &fnv1.Result{Severity: fnv1.Severity_SEVERITY_FATAL, Message: message, Target: fnv1.Target_TARGET_COMPOSITE.Enum()})
 	return rsp
 }
 
-// kept conditions of the observed XR.
-func kept(req *fnv1.RunFunctionRequest) []*fnv1.Condition {
+// keptConditions are those of the observed XR that go on.
+func keptConditions(req *fnv1.RunFunctionRequest) []*fnv1.Condition {
 	status := req.GetObserved().GetComposite().GetResource().GetFields()["status"].GetStructValue()
 	var out []*fnv1.Condition
 	for _, v := range status.GetFields()["conditions"].GetListValue().GetValues() {

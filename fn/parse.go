@@ -13,8 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// parse a request into what an instance depends on.
-func parse(req *fnv1.RunFunctionRequest) (*compose.Input, error) {
+// parseRequest into what an instance depends on.
+func parseRequest(req *fnv1.RunFunctionRequest) (*compose.Input, error) {
 	settings, err := parseSettings(req.GetInput())
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func parseSettings(s *structpb.Struct) (*v1.Settings, error) {
 	if s == nil {
 		return nil, invalid("the Composition's pipeline step has no input: give it one of kind %s with agentImage", v1.KindSettings)
 	}
-	if err := decode(s, out, true); err != nil {
+	if err := decodeObject(s, out, true); err != nil {
 		return nil, invalid("the Composition's input: %v", err)
 	}
 	return out, checkSettings(out)
@@ -93,13 +93,13 @@ func parseXR(s *structpb.Struct) (*v1.XMySQL, v1.DatabaseType, error) {
 	switch {
 	case kind == v1.KindXMySQL && apiVersion == v1.GroupVersion.String():
 		xr := &v1.XMySQL{}
-		if err := decode(s, xr, false); err != nil {
+		if err := decodeObject(s, xr, false); err != nil {
 			return nil, "", invalid("%v", err)
 		}
 		return xr, v1.TypeMySQL, nil
 	case kind == v1.KindXDatabase && apiVersion == v1.GroupVersionDatabase.String():
 		xr := &v1.XDatabase{}
-		if err := decode(s, xr, false); err != nil {
+		if err := decodeObject(s, xr, false); err != nil {
 			return nil, "", invalid("%v", err)
 		}
 		return xr.AsMySQL(), xr.Spec.Type, nil

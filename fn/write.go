@@ -13,9 +13,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// write what an instance consists of into the response. What earlier functions
-// of the pipeline want stays.
-func write(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *compose.Output) error {
+// writeOutput, which is what an instance consists of, into the response. What earlier
+// functions of the pipeline want stays.
+func writeOutput(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *compose.Output) error {
 	// The request is not ours to change.
 	rsp.Desired = proto.CloneOf(rsp.GetDesired())
 	if rsp.GetDesired() == nil {
@@ -26,7 +26,7 @@ func write(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *com
 	}
 	for name, r := range out.Resources {
 		// A status is not a function's to set.
-		s, err := encode(r.Object, "status")
+		s, err := encodeObject(r.Object, "status")
 		if err != nil {
 			return errors.Wrapf(err, "cannot write the composed resource %q", name)
 		}
@@ -42,7 +42,7 @@ func write(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *com
 		}
 		rsp.Conditions = append(rsp.Conditions, condition(c.Type, state, c.Reason, c.Message))
 		if c.Type == v1.ConditionAccepted && !c.True || c.Reason == v1.ReasonRestoreFailed {
-			rsp.Results = append(rsp.Results, warning(c.Reason, c.Message))
+			rsp.Results = append(rsp.Results, warningResult(c.Reason, c.Message))
 		}
 	}
 	rsp.Requirements = requirements(req, out.Requirements)
@@ -52,8 +52,8 @@ func write(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *com
 // writeXR sets the function's part of the status. The controller's part is left
 // out: what a function does not say, it does not own.
 func writeXR(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *compose.Output) error {
-	out.Status.Message = printable(out.Status.Message)
-	status, err := encode(&out.Status)
+	out.Status.Message = printableText(out.Status.Message)
+	status, err := encodeObject(&out.Status)
 	if err != nil {
 		return errors.Wrap(err, "cannot write the status")
 	}
@@ -114,14 +114,14 @@ func selector(n compose.Requirement) *fnv1.ResourceSelector {
 func condition(t string, state fnv1.Status, reason, message string) *fnv1.Condition {
 	c := &fnv1.Condition{Type: t, Status: state, Reason: reason, Target: fnv1.Target_TARGET_COMPOSITE_AND_CLAIM.Enum()}
 	if message != "" {
-		c.Message = new(printable(message))
+		c.Message = new(printableText(message))
 	}
 	return c
 }
 
-// warning of what somebody has to mend: an event of XR and claim.
-func warning(reason, message string) *fnv1.Result {
-	return &fnv1.Result{Severity: fnv1.Severity_SEVERITY_WARNING, Reason: &reason, Message: printable(message), Target: fnv1.Target_TARGET_COMPOSITE_AND_CLAIM.Enum()}
+// warningResult of what somebody has to mend: an event of XR and claim.
+func warningResult(reason, message string) *fnv1.Result {
+	return &fnv1.Result{Severity: fnv1.Severity_SEVERITY_WARNING, Reason: &reason, Message: printableText(message), Target: fnv1.Target_TARGET_COMPOSITE_AND_CLAIM.Enum()}
 }
 
 func ready(r bool) fnv1.Ready {
@@ -134,6 +134,6 @@ func ready(r bool) fnv1.Ready {
 // maxMessage in bytes of a condition, an event or the status; a claim can be wrong in many fields.
 const maxMessage = 8 << 10
 
-// printable text: a response that is not UTF-8 could not be sent, and what a webhook, a
+// printableText: a response that is not UTF-8 could not be sent, and what a webhook, a
 // kubelet or a claim says may have in it what a terminal would obey.
-func printable(s string) string { return v1.PrintableText(s, maxMessage) }
+func printableText(s string) string { return v1.PrintableText(s, maxMessage) }
