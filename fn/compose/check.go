@@ -48,7 +48,7 @@ func checkDatabase(path *field.Path, name string) field.ErrorList {
 	case name == "":
 		return field.ErrorList{field.Required(path, "name the database that is made at the first start")}
 	case utf8.RuneCountInString(name) > 64 || !databasePattern.MatchString(name):
-		return field.ErrorList{field.Invalid(path, clip(name), "use up to 64 letters, digits, '_' and '-'")}
+		return field.ErrorList{field.Invalid(path, clipText(name), "use up to 64 letters, digits, '_' and '-'")}
 	}
 	switch strings.ToLower(name) {
 	case "mysql", "sys", "information_schema", "performance_schema":
@@ -73,10 +73,10 @@ func checkPasswordFields(r *resolved, spec *field.Path) field.ErrorList {
 	path := spec.Child("passwordSecretRef")
 	var errs field.ErrorList
 	if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
-		errs = append(errs, field.Invalid(path.Child("name"), clip(ref.Name), "is not the name of a Secret"))
+		errs = append(errs, field.Invalid(path.Child("name"), clipText(ref.Name), "is not the name of a Secret"))
 	}
 	if len(validation.IsConfigMapKey(ref.Key)) > 0 {
-		errs = append(errs, field.Invalid(path.Child("key"), clip(ref.Key), "is not a key of a Secret"))
+		errs = append(errs, field.Invalid(path.Child("key"), clipText(ref.Key), "is not a key of a Secret"))
 	}
 	return errs
 }
@@ -88,17 +88,17 @@ func checkServiceSpec(r *resolved, path *field.Path) field.ErrorList {
 	switch s.Type {
 	case v1.ServiceClusterIP, v1.ServiceHeadless, v1.ServiceNodePort, v1.ServiceLoadBalancer:
 	default:
-		errs = append(errs, field.NotSupported(path.Child("type"), v1.ServiceType(clip(string(s.Type))),
+		errs = append(errs, field.NotSupported(path.Child("type"), v1.ServiceType(clipText(string(s.Type))),
 			[]v1.ServiceType{v1.ServiceClusterIP, v1.ServiceHeadless, v1.ServiceNodePort, v1.ServiceLoadBalancer}))
 	}
 	at := path.Child("annotations")
 	errs = append(errs, apivalidation.ValidateAnnotations(s.Annotations, at)...)
 	for k, value := range s.Annotations {
 		if domain, _, _ := strings.Cut(k, "/"); !slices.Contains(r.Settings.ServiceAnnotations, domain) {
-			errs = append(errs, field.Forbidden(at.Key(clip(k)), "is not among those that the platform allows: remove it, or ask the platform team to add its domain to serviceAnnotations in the Composition's input"))
+			errs = append(errs, field.Forbidden(at.Key(clipText(k)), "is not among those that the platform allows: remove it, or ask the platform team to add its domain to serviceAnnotations in the Composition's input"))
 		}
 		if !utf8.ValidString(value) {
-			errs = append(errs, field.Forbidden(at.Key(clip(k)), "is not UTF-8"))
+			errs = append(errs, field.Forbidden(at.Key(clipText(k)), "is not UTF-8"))
 		}
 	}
 	return errs
@@ -107,31 +107,31 @@ func checkServiceSpec(r *resolved, path *field.Path) field.ErrorList {
 func checkPolicies(spec *field.Path, s v1.MySQLSpec) field.ErrorList {
 	var errs field.ErrorList
 	if d := s.DeletionPolicy; d != v1.DeletionBackup && d != v1.DeletionDiscard {
-		errs = append(errs, field.NotSupported(spec.Child("deletionPolicy"), v1.DeletionPolicy(clip(string(d))), []v1.DeletionPolicy{v1.DeletionBackup, v1.DeletionDiscard}))
+		errs = append(errs, field.NotSupported(spec.Child("deletionPolicy"), v1.DeletionPolicy(clipText(string(d))), []v1.DeletionPolicy{v1.DeletionBackup, v1.DeletionDiscard}))
 	}
 	if k := *s.Backup.Keep; k < 1 || k > 100 {
 		errs = append(errs, field.Invalid(spec.Child("backup", "keep"), k, "must be from 1 to 100"))
 	}
 	restore := spec.Child("restore")
 	if r := s.Restore.Policy; r != v1.RestoreLatest && r != v1.RestoreNever {
-		errs = append(errs, field.NotSupported(restore.Child("policy"), v1.RestorePolicy(clip(string(r))), []v1.RestorePolicy{v1.RestoreLatest, v1.RestoreNever}))
+		errs = append(errs, field.NotSupported(restore.Child("policy"), v1.RestorePolicy(clipText(string(r))), []v1.RestorePolicy{v1.RestoreLatest, v1.RestoreNever}))
 	}
 	if b := s.Restore.Backup; b != nil {
 		if s.Restore.Policy == v1.RestoreNever {
 			errs = append(errs, field.Forbidden(restore.Child("backup"), "policy Never forbids a restore: remove one of them"))
 		}
 		if len(validation.IsDNS1123Subdomain(*b)) > 0 {
-			errs = append(errs, field.Invalid(restore.Child("backup"), clip(*b), "is not the name of a MySQLBackup"))
+			errs = append(errs, field.Invalid(restore.Child("backup"), clipText(*b), "is not the name of a MySQLBackup"))
 		}
 	}
 	if c := s.CompositeDeletePolicy; c != "" && c != "Background" {
-		errs = append(errs, field.NotSupported(spec.Child("compositeDeletePolicy"), clip(c), []string{"Background"}))
+		errs = append(errs, field.NotSupported(spec.Child("compositeDeletePolicy"), clipText(c), []string{"Background"}))
 	}
 	return errs
 }
 
-// clip what a user wrote, so that an error stays readable.
-func clip(s string) string {
+// clipText that a user wrote, so that an error stays readable.
+func clipText(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if r := []rune(s); len(r) > 80 {
 		return string(r[:80]) + "…"

@@ -50,18 +50,18 @@ func waitsForChoice(r *resolved, password string) (start, bool) {
 // claim of the same namespace.
 func chooseNamed(r *resolved, name string) (start, error) {
 	const field = "spec.restore.backup"
-	b := r.Required.Named.first()
+	b := r.Required.Named.firstItem()
 	switch {
 	case b == nil || b.Name != name:
-		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q does not exist: name one of those that `kubectl get mysqlbackups` shows for this namespace, or remove the field", field, name)
+		return start{}, newRefusal(v1.ReasonInvalid, "%s: MySQLBackup %q does not exist: name one of those that `kubectl get mysqlbackups` shows for this namespace, or remove the field", field, name)
 	case b.Spec.Instance.Namespace != r.instance.Namespace:
-		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q belongs to another namespace: name one of this namespace's, or remove the field", field, name)
+		return start{}, newRefusal(v1.ReasonInvalid, "%s: MySQLBackup %q belongs to another namespace: name one of this namespace's, or remove the field", field, name)
 	case (b.Spec.Instance.Kind == v1.KindDatabase) != r.database:
-		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q is a %s's, which has other files than a %s: name another one, or remove the field", field, name, b.Spec.Instance.Kind, r.instance.Kind)
+		return start{}, newRefusal(v1.ReasonInvalid, "%s: MySQLBackup %q is a %s's, which has other files than a %s: name another one, or remove the field", field, name, b.Spec.Instance.Kind, r.instance.Kind)
 	case !b.IsProven():
-		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q is not proven (%s): name one that is, or remove the field", field, name, phaseOf(b))
+		return start{}, newRefusal(v1.ReasonInvalid, "%s: MySQLBackup %q is not proven (%s): name one that is, or remove the field", field, name, phaseOf(b))
 	case b.DeletionTimestamp != nil:
-		return start{}, refuse(v1.ReasonInvalid, "%s: MySQLBackup %q is being deleted: name another one, or remove the field", field, name)
+		return start{}, newRefusal(v1.ReasonInvalid, "%s: MySQLBackup %q is being deleted: name another one, or remove the field", field, name)
 	}
 	return startFrom(r, b)
 }
@@ -95,7 +95,7 @@ func startFrom(r *resolved, b *v1.MySQLBackup) (start, error) {
 			b.Name, r.instance.Namespace), nil
 	}
 	if b.Spec.Archive == nil {
-		return start{}, refuse(v1.ReasonInvalid, "MySQLBackup %q is proven but says no archive: set spec.restore.backup to another one, or spec.restore.policy to Never for an empty server", b.Name)
+		return start{}, newRefusal(v1.ReasonInvalid, "MySQLBackup %q is proven but says no archive: set spec.restore.backup to another one, or spec.restore.policy to Never for an empty server", b.Name)
 	}
 	if err := checkArchive(b.Name, b.Spec.Archive); err != nil {
 		return start{}, err
@@ -120,5 +120,5 @@ func checkFits(r *resolved, b *v1.MySQLBackup) error {
 		return nil //nolint:nilerr // A backup without a size sets no bound; the restore Job checks the room itself.
 	}
 	_, field := r.spec.Size()
-	return refuse(v1.ReasonInvalid, "spec.%s: %s is smaller than %s, the volume that backup %q is from: set it to %s or more", field, r.size.String(), have.String(), b.Name, have.String())
+	return newRefusal(v1.ReasonInvalid, "spec.%s: %s is smaller than %s, the volume that backup %q is from: set it to %s or more", field, r.size.String(), have.String(), b.Name, have.String())
 }

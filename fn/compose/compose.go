@@ -53,7 +53,7 @@ func build(r *resolved, s storage, begin start, password string) map[string]Reso
 		out[v1.ResourceRestore] = Resource{Object: restoreJob(r, begin.restore), Ready: jobComplete(r.Observed.Restore), SpecObserved: r.Observed.Restore != nil}
 	}
 	for name := range out {
-		if !r.Observed.has(name) && !mayMake(r, name, password) {
+		if !r.Observed.hasResource(name) && !mayMake(r, name, password) {
 			delete(out, name)
 		}
 	}
@@ -90,7 +90,7 @@ func warningOf(errs ...error) *Refusal {
 	return last
 }
 
-// refuse with a reason.
-func refuse(reason, format string, args ...any) error {
+// newRefusal with a reason.
+func newRefusal(reason, format string, args ...any) error {
 	return &Refusal{Reason: reason, Err: fmt.Errorf(format, args...)}
 }

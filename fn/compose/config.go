@@ -33,7 +33,7 @@ func renderConfig(path *field.Path, settings map[string]v1.Setting) (string, fie
 	b := &strings.Builder{}
 	b.WriteString(configHeader)
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
-		at, value := path.Key(clip(key)), string(settings[key])
+		at, value := path.Key(clipText(key)), string(settings[key])
 		name, modified := optionName(key)
 		if other, ok := seen[name]; ok {
 			errs = append(errs, field.Invalid(at, "", "is the same setting as "+other+": remove one of them"))

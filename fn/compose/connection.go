@@ -20,7 +20,7 @@ func connectionOf(r *resolved) map[string][]byte {
 
 // connectionSecret of this XR of the instance, or nil.
 func connectionSecret(r *resolved) *corev1.Secret {
-	s := r.Required.Connection.first()
+	s := r.Required.Connection.firstItem()
 	if s == nil || len(s.Data) == 0 || s.Labels[v1.LabelXR] != string(r.instance.XR) {
 		return nil
 	}

@@ -8,8 +8,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// dataPVC is the handle of the data volume. It carries our finalizer from
-// birth: whatever way it is deleted, the data waits for its backup.
+// dataPVC mounts the data volume. It carries our finalizer from birth: whatever way
+// it is deleted, the data waits for its backup.
 func dataPVC(r *resolved, s storage) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
@@ -40,7 +40,7 @@ func storageClass(r *resolved) *string {
 	}
 	if r.XR.Status.Volume != "" {
 		// The PVC is gone, and is made again on its volume.
-		if v := r.Required.Volume.first(); v != nil {
+		if v := r.Required.Volume.firstItem(); v != nil {
 			return &v.Spec.StorageClassName
 		}
 	}

@@ -61,7 +61,7 @@ func checkType(r *resolved, spec *field.Path) field.ErrorList {
 	case r.Type == "":
 		return field.ErrorList{field.Required(path, fmt.Sprintf("set it to one of %q", v1.DatabaseTypes()))}
 	case !known:
-		return field.ErrorList{field.NotSupported(path, v1.DatabaseType(clip(string(r.Type))), v1.DatabaseTypes())}
+		return field.ErrorList{field.NotSupported(path, v1.DatabaseType(clipText(string(r.Type))), v1.DatabaseTypes())}
 	case !r.engine.password && r.spec.PasswordSecretRef != nil:
 		return field.ErrorList{field.Forbidden(spec.Child("passwordSecretRef"), fmt.Sprintf("a server of type %s asks for no password: remove it", r.Type))}
 	case !r.engine.stored && !r.ephemeral:

@@ -49,8 +49,8 @@ type Observed struct {
 	Restore      *batchv1.Job
 }
 
-// has is true if the named resource is observed.
-func (o Observed) has(name string) bool {
+// hasResource is true if the named resource is observed.
+func (o Observed) hasResource(name string) bool {
 	switch name {
 	case v1.ResourceDataPV:
 		return o.DataPV != nil
@@ -77,8 +77,8 @@ type Required[T any] struct {
 	Items []T
 }
 
-// First item, or nil.
-func (a Required[T]) first() *T {
+// firstItem, or nil.
+func (a Required[T]) firstItem() *T {
 	if len(a.Items) == 0 {
 		return nil
 	}

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// qualified name of an object.
-func qualified(namespace, name string) string {
+// qualifiedName of an object.
+func qualifiedName(namespace, name string) string {
 	if namespace == "" {
 		return name
 	}

@@ -40,16 +40,16 @@ func checkNames(r *resolved) error {
 // checkName says who has the name of a resource that does not exist yet, if somebody
 // does.
 func checkName(r *resolved, name string) error {
-	o := r.Required.Existing[name].first()
-	if o == nil || r.Observed.has(name) || r.owns(o) {
+	o := r.Required.Existing[name].firstItem()
+	if o == nil || r.Observed.hasResource(name) || r.owns(o) {
 		return nil
 	}
 	n, wanted := namesOf(r)[name]
 	if !wanted {
 		return nil
 	}
-	return refuse(v1.ReasonNameTaken, "%s %s exists and does not belong to this %s, which would take it over: rename or delete it, or give the claim another name",
-		n.Kind, qualified(n.Namespace, n.Name), r.instance.Kind)
+	return newRefusal(v1.ReasonNameTaken, "%s %s exists and does not belong to this %s, which would take it over: rename or delete it, or give the claim another name",
+		n.Kind, qualifiedName(n.Namespace, n.Name), r.instance.Kind)
 }
 
 // owns is true if the XR controls the object.

@@ -10,18 +10,18 @@ func resolvePassword(r *resolved) (string, error) {
 	if ref == nil || !r.Required.Password.Known {
 		return r.statedPassword, nil
 	}
-	where := qualified(r.instance.Namespace, ref.Name)
-	s := r.Required.Password.first()
+	where := qualifiedName(r.instance.Namespace, ref.Name)
+	s := r.Required.Password.firstItem()
 	if s == nil || s.Namespace != r.instance.Namespace || s.Name != ref.Name {
-		return "", refuse(v1.ReasonInvalid, "spec.passwordSecretRef.name: Secret %s does not exist: create it", where)
+		return "", newRefusal(v1.ReasonInvalid, "spec.passwordSecretRef.name: Secret %s does not exist: create it", where)
 	}
 	value, ok := s.Data[ref.Key]
 	if !ok {
-		return "", refuse(v1.ReasonInvalid, "spec.passwordSecretRef.key: Secret %s has no key %q: add it, or name the key that holds the password", where, ref.Key)
+		return "", newRefusal(v1.ReasonInvalid, "spec.passwordSecretRef.key: Secret %s has no key %q: add it, or name the key that holds the password", where, ref.Key)
 	}
 	clean, err := v1.Password(string(value))
 	if err != nil {
-		return "", refuse(v1.ReasonInvalid, "spec.passwordSecretRef: key %q of Secret %s: %v", ref.Key, where, err)
+		return "", newRefusal(v1.ReasonInvalid, "spec.passwordSecretRef: key %q of Secret %s: %v", ref.Key, where, err)
 	}
 	return clean, nil
 }

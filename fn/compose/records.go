@@ -38,11 +38,11 @@ var sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 func checkArchive(backup string, a *v1.Archive) error {
 	switch {
 	case len(validation.IsDNS1123Subdomain(a.PVCName)) > 0:
-		return refuse(v1.ReasonInvalid, "MySQLBackup %q: archive.pvcName %q is not the name of a PersistentVolumeClaim", backup, a.PVCName)
+		return newRefusal(v1.ReasonInvalid, "MySQLBackup %q: archive.pvcName %q is not the name of a PersistentVolumeClaim", backup, a.PVCName)
 	case a.Path == "" || path.IsAbs(a.Path) || path.Clean(a.Path) != a.Path || a.Path == "." || strings.HasPrefix(a.Path, "../") || a.Path == ".." || strings.HasPrefix(a.Path, "-"):
-		return refuse(v1.ReasonInvalid, "MySQLBackup %q: archive.path %q does not lie below the root of its volume", backup, a.Path)
+		return newRefusal(v1.ReasonInvalid, "MySQLBackup %q: archive.path %q does not lie below the root of its volume", backup, a.Path)
 	case !sha256Pattern.MatchString(a.SHA256):
-		return refuse(v1.ReasonInvalid, "MySQLBackup %q: archive.sha256 is not a SHA-256 sum", backup)
+		return newRefusal(v1.ReasonInvalid, "MySQLBackup %q: archive.sha256 is not a SHA-256 sum", backup)
 	}
 	return nil
 }

@@ -87,9 +87,9 @@ func (s state) afterRestore() string {
 	return ""
 }
 
-// pvcWarning says what became of the handle of the data volume, if anything.
+// pvcWarning says what became of the data PVC, if anything.
 func (s state) pvcWarning() string {
-	c, name := s.Observed.DataPVC, qualified(s.instance.Namespace, s.instance.DataPVCName())
+	c, name := s.Observed.DataPVC, qualifiedName(s.instance.Namespace, s.instance.DataPVCName())
 	switch {
 	case s.ephemeral:
 	case c == nil:

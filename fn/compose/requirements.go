@@ -39,7 +39,7 @@ func requirementsOf(r *resolved, s storage) map[string]Requirement {
 		out[RequiredClass] = Requirement{APIVersion: storagev1.SchemeGroupVersion.String(), Kind: "StorageClass", Name: s.growsWith}
 	}
 	for name, n := range namesOf(r) {
-		if !r.Observed.has(name) {
+		if !r.Observed.hasResource(name) {
 			out[RequiredExisting+name] = n
 		}
 	}

@@ -119,7 +119,7 @@ func resolveImage(r *resolved, path *field.Path) (string, field.ErrorList) {
 		return "", field.ErrorList{field.Required(path, "is empty: name an image such as "+r.engine.example+", or remove the field for the platform's default")}
 	}
 	if len(image) > 512 || !imagePattern.MatchString(image) {
-		return "", field.ErrorList{field.Invalid(path, clip(image), "is not the name of an image, such as "+r.engine.example)}
+		return "", field.ErrorList{field.Invalid(path, clipText(image), "is not the name of an image, such as "+r.engine.example)}
 	}
 	return image, nil
 }
@@ -151,7 +151,7 @@ func resolveSize(r *resolved, spec *field.Path) (resource.Quantity, field.ErrorL
 	}
 	size, err := v1.ParseSize(text)
 	if err != nil {
-		return resource.Quantity{}, field.ErrorList{field.Forbidden(path, clip(err.Error()))}
+		return resource.Quantity{}, field.ErrorList{field.Forbidden(path, clipText(err.Error()))}
 	}
 	return size, nil
 }

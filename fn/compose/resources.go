@@ -41,7 +41,7 @@ func resolveResources(r *v1.Resources, defaults *corev1.ResourceRequirements, pa
 func platformResources(name string, r *v1.Resources) (*corev1.ResourceRequirements, error) {
 	out, err := agent.ReadResources(r)
 	if err != nil {
-		return nil, refuse(v1.ReasonInvalid, "the Composition's input: %s.%v", name, err)
+		return nil, newRefusal(v1.ReasonInvalid, "the Composition's input: %s.%v", name, err)
 	}
 	return out, nil
 }
@@ -59,7 +59,7 @@ func readAmounts(path *field.Path, amounts map[corev1.ResourceName]v1.Amount) (c
 	for _, name := range slices.Sorted(maps.Keys(amounts)) {
 		q, err := v1.ParseQuantity(string(amounts[name]))
 		if err != nil {
-			errs = append(errs, field.Forbidden(path.Key(clip(string(name))), clip(err.Error())))
+			errs = append(errs, field.Forbidden(path.Key(clipText(string(name))), clipText(err.Error())))
 			continue
 		}
 		out[name] = q
@@ -72,12 +72,12 @@ func checkAmounts(path *field.Path, amounts corev1.ResourceList) field.ErrorList
 	for _, name := range sortedNames(amounts) {
 		amount := amounts[name]
 		if len(validation.IsQualifiedName(string(name))) > 0 {
-			errs = append(errs, field.Invalid(path, clip(string(name)), "is not the name of a resource, such as memory"))
+			errs = append(errs, field.Invalid(path, clipText(string(name)), "is not the name of a resource, such as memory"))
 		} else if !ordinary(name) {
-			errs = append(errs, field.Forbidden(path.Key(clip(string(name))), "may be a device of the node, which no database needs: use cpu, memory, ephemeral-storage or hugepages-2Mi"))
+			errs = append(errs, field.Forbidden(path.Key(clipText(string(name))), "may be a device of the node, which no database needs: use cpu, memory, ephemeral-storage or hugepages-2Mi"))
 		}
 		if amount.Sign() < 0 {
-			errs = append(errs, field.Invalid(path.Key(clip(string(name))), amount.String(), "is below zero"))
+			errs = append(errs, field.Invalid(path.Key(clipText(string(name))), amount.String(), "is below zero"))
 		}
 	}
 	return errs

@@ -17,7 +17,7 @@ var exitCode = regexp.MustCompile(`failed with exit code (\d+)`)
 
 // restoreFailure says what a failed restore Job means, and what to do.
 func restoreFailure(j *batchv1.Job, backup string) string {
-	again := fmt.Sprintf("then delete Job %s, and it is tried again", qualified(j.Namespace, j.Name))
+	again := fmt.Sprintf("then delete Job %s, and it is tried again", qualifiedName(j.Namespace, j.Name))
 	message := jobCondition(j, batchv1.JobFailed).Message
 	code := 0
 	if m := exitCode.FindStringSubmatch(message); m != nil {
@@ -37,7 +37,7 @@ func restoreFailure(j *batchv1.Job, backup string) string {
 	case agent.ExitNoSpace:
 		return fmt.Sprintf("Backup %q does not fit on the data volume. Let the volume grow, %s", backup, again)
 	}
-	return fmt.Sprintf("Restoring backup %q has failed (%s); the server does not start. Look at the log of Job %s, mend the cause, %s", backup, orUnknown(message), qualified(j.Namespace, j.Name), again)
+	return fmt.Sprintf("Restoring backup %q has failed (%s); the server does not start. Look at the log of Job %s, mend the cause, %s", backup, orUnknown(message), qualifiedName(j.Namespace, j.Name), again)
 }
 
 func orUnknown(s string) string {

@@ -39,5 +39,5 @@ func checkService(r *resolved) error {
 	if was == wants {
 		return nil
 	}
-	return refuse(v1.ReasonInvalid, "spec.service.type: a Service cannot become Headless or stop being so: set it back, or delete the claim (a backup is taken) and create it again")
+	return newRefusal(v1.ReasonInvalid, "spec.service.type: a Service cannot become Headless or stop being so: set it back, or delete the claim (a backup is taken) and create it again")
 }

@@ -55,7 +55,7 @@ func decideStart(r *resolved, password string) (start, error) {
 func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, error) {
 	switch {
 	case isFenced(r):
-		return holdServer(v1.ReasonFenced, "PersistentVolumeClaim %s was deleted: the server is stopped until it is back on its volume", qualified(r.instance.Namespace, r.instance.DataPVCName())), nil
+		return holdServer(v1.ReasonFenced, "PersistentVolumeClaim %s was deleted: the server is stopped until it is back on its volume", qualifiedName(r.instance.Namespace, r.instance.DataPVCName())), nil
 	case isVolumeUnseen(r):
 		return holdServer(v1.ReasonWaiting, "Looking for volume %q, which holds this instance's data", r.XR.Status.Volume), nil
 	case r.started && chosen != nil:
@@ -112,9 +112,9 @@ func earlierChoice(r *resolved) (*v1.RestoreStatus, error) {
 // is in the claim's namespace, where others may write: what it says is believed of
 // this namespace's backups only.
 func chosenByJob(r *resolved, j *batchv1.Job) (*v1.RestoreStatus, error) {
-	out, job := &v1.RestoreStatus{}, qualified(j.Namespace, j.Name)
+	out, job := &v1.RestoreStatus{}, qualifiedName(j.Namespace, j.Name)
 	if err := json.Unmarshal([]byte(j.Annotations[v1.AnnotationRestore]), out); err != nil || out.Backup == "" {
-		return nil, refuse(v1.ReasonNotSupported, "Job %s: its annotation %s does not say which backup it restores: delete the Job, and it is made again",
+		return nil, newRefusal(v1.ReasonNotSupported, "Job %s: its annotation %s does not say which backup it restores: delete the Job, and it is made again",
 			job, v1.AnnotationRestore)
 	}
 	if r.started || r.XR.Status.Restore != nil {
@@ -125,7 +125,7 @@ func chosenByJob(r *resolved, j *batchv1.Job) (*v1.RestoreStatus, error) {
 	}
 	for _, of := range slices.Concat(r.Required.Records.Items, r.Required.Named.Items) {
 		if of.Name == out.Backup && !mayRestore(r, &of) {
-			return nil, refuse(v1.ReasonNotSupported, "Job %s: its annotation %s names backup %q, which is from an earlier namespace %q: delete the Job, and it is made again",
+			return nil, newRefusal(v1.ReasonNotSupported, "Job %s: its annotation %s names backup %q, which is from an earlier namespace %q: delete the Job, and it is made again",
 				job, v1.AnnotationRestore, out.Backup, r.instance.Namespace)
 		}
 	}
@@ -135,7 +135,7 @@ func chosenByJob(r *resolved, j *batchv1.Job) (*v1.RestoreStatus, error) {
 // mayRestore is true if a backup is of this very namespace, or the platform
 // allows others.
 func mayRestore(r *resolved, b *v1.MySQLBackup) bool {
-	ns := r.Required.Namespace.first()
+	ns := r.Required.Namespace.firstItem()
 	return r.Settings.NamespaceReuse == v1.NamespaceReuseAllow || ns != nil && ns.UID != "" && ns.UID == b.Spec.Instance.NamespaceUID
 }
 

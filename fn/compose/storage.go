@@ -53,7 +53,7 @@ func resolveStorage(r *resolved) (storage, error) {
 // has one.
 func checkComposition(r *resolved) error {
 	if !r.hostPath && r.Observed.DataPV != nil {
-		return refuse(v1.ReasonNotSupported, "spec.compositionRef: this instance has a hostPath volume, which this Composition would delete: choose the Composition that it was made with")
+		return newRefusal(v1.ReasonNotSupported, "spec.compositionRef: this instance has a hostPath volume, which this Composition would delete: choose the Composition that it was made with")
 	}
 	return nil
 }
@@ -62,18 +62,18 @@ func checkComposition(r *resolved) error {
 func checkPVC(r *resolved, volume string) error {
 	c := r.Observed.DataPVC
 	if c.Status.Phase == corev1.ClaimLost {
-		return refuse(v1.ReasonVolumeLost, "PersistentVolumeClaim %s has lost its volume %q: bring that PersistentVolume back, or delete the claim and create it again to restore the newest backup",
-			qualified(c.Namespace, c.Name), c.Spec.VolumeName)
+		return newRefusal(v1.ReasonVolumeLost, "PersistentVolumeClaim %s has lost its volume %q: bring that PersistentVolume back, or delete the claim and create it again to restore the newest backup",
+			qualifiedName(c.Namespace, c.Name), c.Spec.VolumeName)
 	}
 	if v := c.Spec.VolumeName; v != "" && volume != "" && v != volume {
-		return refuse(v1.ReasonVolumeLost, "PersistentVolumeClaim %s is bound to volume %q, but this instance's data is on %q: nothing is changed until it is bound to that one",
-			qualified(c.Namespace, c.Name), v, volume)
+		return newRefusal(v1.ReasonVolumeLost, "PersistentVolumeClaim %s is bound to volume %q, but this instance's data is on %q: nothing is changed until it is bound to that one",
+			qualifiedName(c.Namespace, c.Name), v, volume)
 	}
 	if class := c.Spec.StorageClassName; r.hostPath && class != nil && *class != "" {
-		return refuse(v1.ReasonNotSupported, "spec.compositionRef: this instance's volume has storage class %q, which this hostPath Composition cannot keep: choose the Composition that it was made with", *class)
+		return newRefusal(v1.ReasonNotSupported, "spec.compositionRef: this instance's volume has storage class %q, which this hostPath Composition cannot keep: choose the Composition that it was made with", *class)
 	}
 	if want := r.spec.StorageClassName; !r.hostPath && want != nil && c.Spec.StorageClassName != nil && *want != *c.Spec.StorageClassName {
-		return refuse(v1.ReasonInvalid, "spec.storageClassName: %q cannot replace %q: set it back, or delete the claim (a backup is taken) and create it again", *want, *c.Spec.StorageClassName)
+		return newRefusal(v1.ReasonInvalid, "spec.storageClassName: %q cannot replace %q: set it back, or delete the claim (a backup is taken) and create it again", *want, *c.Spec.StorageClassName)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func resolveVolumeSize(r *resolved) (resource.Quantity, error) {
 			return r.size, nil
 		case r.size.Cmp(have) < 0:
 			_, field := r.spec.Size()
-			return r.size, refuse(v1.ReasonInvalid, "spec.%s: %s is smaller than the volume, which has %s and cannot shrink: set it to %s or more", field, r.size.String(), have.String(), have.String())
+			return r.size, newRefusal(v1.ReasonInvalid, "spec.%s: %s is smaller than the volume, which has %s and cannot shrink: set it to %s or more", field, r.size.String(), have.String(), have.String())
 		case r.hostPath || c.Status.Phase != corev1.ClaimBound:
 			return have, nil // Neither can be resized.
 		}
@@ -112,7 +112,7 @@ func boundVolume(r *resolved) *corev1.PersistentVolume {
 	case r.Observed.DataPV != nil:
 		return r.Observed.DataPV
 	}
-	return r.Required.Volume.first()
+	return r.Required.Volume.firstItem()
 }
 
 // checkVolume refuses to go on without the volume that holds the data.
@@ -126,11 +126,11 @@ func checkVolume(r *resolved) error {
 		return nil
 	}
 	if v == nil {
-		return refuse(v1.ReasonVolumeLost, "PersistentVolume %q, which holds this instance's data, does not exist: bring it back, or delete the claim and create it again to restore the newest backup", name)
+		return newRefusal(v1.ReasonVolumeLost, "PersistentVolume %q, which holds this instance's data, does not exist: bring it back, or delete the claim and create it again to restore the newest backup", name)
 	}
 	if ref := v.Spec.ClaimRef; ref != nil && (ref.Namespace != r.instance.Namespace || ref.Name != r.instance.DataPVCName()) {
-		return refuse(v1.ReasonVolumeLost, "PersistentVolume %q, which holds this instance's data, is bound to PersistentVolumeClaim %s: nothing is changed until it is free again",
-			name, qualified(ref.Namespace, ref.Name))
+		return newRefusal(v1.ReasonVolumeLost, "PersistentVolume %q, which holds this instance's data, is bound to PersistentVolumeClaim %s: nothing is changed until it is free again",
+			name, qualifiedName(ref.Namespace, ref.Name))
 	}
 	return nil
 }
@@ -143,8 +143,8 @@ func checkUnseenVolume(r *resolved) error {
 	if r.hostPath || r.Observed.DataPVC != nil || !ready && !restored {
 		return nil
 	}
-	return refuse(v1.ReasonVolumeLost, "the server has data but PersistentVolumeClaim %s is not there, and the name of its volume is not known: bring the claim back with the volume that the server's pod mounts",
-		qualified(r.instance.Namespace, r.instance.DataPVCName()))
+	return newRefusal(v1.ReasonVolumeLost, "the server has data but PersistentVolumeClaim %s is not there, and the name of its volume is not known: bring that PersistentVolumeClaim back with the volume that the server's pod mounts",
+		qualifiedName(r.instance.Namespace, r.instance.DataPVCName()))
 }
 
 // resolveGrowth of the data PVC to a size: what it may ask for, the class on which
@@ -160,12 +160,12 @@ func resolveGrowth(r *resolved, size resource.Quantity) (request resource.Quanti
 		return size, "", nil
 	}
 	class = *c.Spec.StorageClassName
-	if k := r.Required.Class.first(); k != nil && k.AllowVolumeExpansion != nil && *k.AllowVolumeExpansion {
+	if k := r.Required.Class.firstItem(); k != nil && k.AllowVolumeExpansion != nil && *k.AllowVolumeExpansion {
 		return size, class, nil
 	}
 	if !r.Required.Class.Known {
 		return have, class, nil
 	}
 	_, field := r.spec.Size()
-	return have, class, refuse(v1.ReasonInvalid, "spec.%s: the volume stays at %s: storage class %q does not let volumes grow (allowVolumeExpansion)", field, have.String(), class)
+	return have, class, newRefusal(v1.ReasonInvalid, "spec.%s: the volume stays at %s: storage class %q does not let volumes grow (allowVolumeExpansion)", field, have.String(), class)
 }
