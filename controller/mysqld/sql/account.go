@@ -53,13 +53,13 @@ func KeepsOld(v version.Version) bool {
 // RootAccounts are the accounts of root, ordered by host.
 func (s *Session) RootAccounts(ctx context.Context) ([]Account, error) {
 	const doing = "read the accounts of root"
-	v, err := s.known(ctx)
+	v, err := s.knownVersion(ctx)
 	if err != nil {
 		return nil, err
 	}
 	loaded, err := s.plugins(ctx)
 	if err != nil {
-		return nil, s.wrap(err, doing)
+		return nil, s.wrapError(err, doing)
 	}
 	retained := "0"
 	if KeepsOld(v) {
@@ -67,14 +67,14 @@ func (s *Session) RootAccounts(ctx context.Context) ([]Account, error) {
 	}
 	host, plugin, empty, keeps := sql.NullString{}, sql.NullString{}, sql.NullBool{}, sql.NullBool{}
 	out := []Account{}
-	err = s.query(ctx, []sql.Scanner{&host, &plugin, &empty, &keeps}, func() {
+	err = s.queryRows(ctx, []sql.Scanner{&host, &plugin, &empty, &keeps}, func() {
 		out = append(out, Account{
 			Host: host.String, Plugin: plugin.String, Loaded: slices.Contains(loaded, plugin.String),
 			Empty: empty.Bool, Retained: keeps.Bool,
 		})
 	}, "SELECT Host, plugin, authentication_string = '', "+retained+" FROM mysql.user WHERE User = ? ORDER BY Host", Root)
 	if err != nil {
-		return nil, s.wrap(err, doing)
+		return nil, s.wrapError(err, doing)
 	}
 	return out, nil
 }
@@ -82,7 +82,7 @@ func (s *Session) RootAccounts(ctx context.Context) ([]Account, error) {
 // plugins that log users in and work.
 func (s *Session) plugins(ctx context.Context) ([]string, error) {
 	name, out := sql.NullString{}, []string{}
-	err := s.query(ctx, []sql.Scanner{&name}, func() { out = append(out, name.String) },
+	err := s.queryRows(ctx, []sql.Scanner{&name}, func() { out = append(out, name.String) },
 		"SELECT PLUGIN_NAME FROM information_schema.PLUGINS WHERE PLUGIN_TYPE = 'AUTHENTICATION' AND PLUGIN_STATUS = 'ACTIVE'")
 	return out, err
 }
@@ -93,21 +93,21 @@ func (s *Session) plugins(ctx context.Context) ([]string, error) {
 // one, and doing the same twice would push out what clients use. Without retain
 // an old password that is kept stays.
 func (s *Session) SetPassword(ctx context.Context, accounts []Account, p Password, retain bool) error {
-	v, err := s.known(ctx)
+	v, err := s.knownVersion(ctx)
 	if err != nil {
 		return err
 	}
-	text, args, err := alter(v, accounts, p, retain)
+	text, args, err := alterStatement(v, accounts, p, retain)
 	if err != nil {
 		return err
 	}
-	if err := s.exec(ctx, text, args...); err != nil {
+	if err := s.execStatement(ctx, text, args...); err != nil {
 		return s.wrapSecret(err, "change the password of root")
 	}
 	return nil
 }
 
-func alter(v version.Version, accounts []Account, p Password, retain bool) (string, []any, error) {
+func alterStatement(v version.Version, accounts []Account, p Password, retain bool) (string, []any, error) {
 	clauses, args := []string{}, []any{}
 	for _, a := range accounts {
 		if !a.TakesPassword() {
@@ -153,8 +153,8 @@ func (s *Session) DiscardOld(ctx context.Context, accounts []Account) error {
 	if len(clauses) == 0 {
 		return nil
 	}
-	if err := s.exec(ctx, "ALTER USER "+strings.Join(clauses, ", "), args...); err != nil {
-		return s.wrap(err, "discard the old password of root")
+	if err := s.execStatement(ctx, "ALTER USER "+strings.Join(clauses, ", "), args...); err != nil {
+		return s.wrapError(err, "discard the old password of root")
 	}
 	return nil
 }

@@ -34,8 +34,6 @@ const (
 	readOnlyMode           = 1836
 	accountLocked          = 3118
 	contradictsHistory     = 3638
-	emptyNotRetained       = 3878
-	pluginChanged          = 3894
 	accountBlocked         = 3955
 )
 
@@ -71,8 +69,8 @@ func (e *talkError) Error() string { return e.text }
 
 func (e *talkError) Unwrap() error { return e.cause }
 
-// wrap an error of the driver or the guard.
-func (s *Session) wrap(err error, doing string) error {
+// wrapError of the driver or the guard.
+func (s *Session) wrapError(err error, doing string) error {
 	err = s.guard.explain(err)
 	if e := s.convert(err, doing); e != nil {
 		return e
@@ -82,7 +80,7 @@ func (s *Session) wrap(err error, doing string) error {
 
 // wrapSecret wraps an error of a statement that holds a password.
 func (s *Session) wrapSecret(err error, doing string) error {
-	err = s.wrap(err, doing)
+	err = s.wrapError(err, doing)
 	if e, ok := errors.AsType[*Error](err); ok {
 		e.Text = ""
 	}
@@ -118,7 +116,7 @@ func (g *guard) explain(err error) error {
 	if g == nil {
 		return err
 	}
-	if cause := g.why(); cause != nil && IsUnreachable(err) {
+	if cause := g.endCause(); cause != nil && IsUnreachable(err) {
 		err = cause
 	}
 	switch timeout, ok := errors.AsType[net.Error](err); {
@@ -150,53 +148,46 @@ func isOneOf(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
 
-func is(err error, numbers ...uint16) bool {
+// hasNumber is true for an error of the server that has one of these.
+func hasNumber(err error, numbers ...uint16) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && slices.Contains(numbers, e.Number)
 }
 
 // IsAccessDenied is true if the password is not the account's, or the account takes
 // none.
-func IsAccessDenied(err error) bool { return is(err, accessDenied, accessDeniedNoPassword) }
+func IsAccessDenied(err error) bool { return hasNumber(err, accessDenied, accessDeniedNoPassword) }
 
 // IsPasswordExpired is true if the password is right and the server demands
 // another one before anything else.
-func IsPasswordExpired(err error) bool { return is(err, mustChangePassword, mustChangeAtLogin) }
+func IsPasswordExpired(err error) bool { return hasNumber(err, mustChangePassword, mustChangeAtLogin) }
 
 // IsLocked is true if somebody locked the account, or too many wrong passwords
 // did.
-func IsLocked(err error) bool { return is(err, accountLocked, accountBlocked) }
+func IsLocked(err error) bool { return hasNumber(err, accountLocked, accountBlocked) }
 
 // IsHostBlocked is true if too many connections of this host ended before they
 // had logged in (max_connect_errors). FLUSH HOSTS or a restart mends it.
-func IsHostBlocked(err error) bool { return is(err, hostBlocked) }
+func IsHostBlocked(err error) bool { return hasNumber(err, hostBlocked) }
 
 // IsHostNotAllowed is true if no account matches this host.
-func IsHostNotAllowed(err error) bool { return is(err, hostNotPrivileged) }
+func IsHostNotAllowed(err error) bool { return hasNumber(err, hostNotPrivileged) }
 
 // IsBusy is true if the server has no connection left, or is stopping.
 func IsBusy(err error) bool {
-	return is(err, tooManyConnections, tooManyUserConnections, serverShutdown)
+	return hasNumber(err, tooManyConnections, tooManyUserConnections, serverShutdown)
 }
 
 // IsReadOnly is true if the server takes no changes.
-func IsReadOnly(err error) bool { return is(err, readOnly, readOnlyMode) }
+func IsReadOnly(err error) bool { return hasNumber(err, readOnly, readOnlyMode) }
 
 // IsAgainstPolicy is true if the server has rules for passwords that this one
 // breaks.
-func IsAgainstPolicy(err error) bool { return is(err, notValidPassword) }
+func IsAgainstPolicy(err error) bool { return hasNumber(err, notValidPassword) }
 
 // IsAgainstHistory is true if the server forbids a password that was used
 // before.
-func IsAgainstHistory(err error) bool { return is(err, contradictsHistory) }
-
-// isEmptyNotRetained is true if an account has no password that could be
-// retained.
-func isEmptyNotRetained(err error) bool { return is(err, emptyNotRetained) }
-
-// isPluginChanged is true if a password cannot be retained because the plugin
-// changes.
-func isPluginChanged(err error) bool { return is(err, pluginChanged) }
+func IsAgainstHistory(err error) bool { return hasNumber(err, contradictsHistory) }
 
 // IsUnreachable is true if no answer of the server came, what a client program
 // calls error 2003 or 2013. Whether a statement was carried out is then not

@@ -43,14 +43,14 @@ type guard struct {
 func startGuard(raw net.Conn, until time.Time) (g *guard, forDriver net.Conn) {
 	forDriver, ours := net.Pipe()
 	g = &guard{raw: raw, pipe: ours, server: LimitBytes(raw, maxBytes), driver: ours}
-	g.extend(until)
-	g.working.Go(func() { g.end(g.run()) })
+	g.extendDeadline(until)
+	g.working.Go(func() { g.endSession(g.run()) })
 	return g, forDriver
 }
 
-// extend the time of the session. It is one deadline for all that is sent and
+// extendDeadline of the session. It is one deadline for all that is sent and
 // read: a server that sends a byte now and then does not put it off.
-func (g *guard) extend(until time.Time) {
+func (g *guard) extendDeadline(until time.Time) {
 	_ = g.raw.SetDeadline(until) // On a connection that is closed there is nothing to end.
 }
 
@@ -61,7 +61,7 @@ func (g *guard) run() error {
 	}
 	g.working.Go(func() {
 		_, err := io.Copy(g.server, g.driver)
-		g.end(errors.Join(err, net.ErrClosed))
+		g.endSession(errors.Join(err, net.ErrClosed))
 	})
 	check := checkLogin
 	for range maxPackets {
@@ -139,8 +139,8 @@ var ownCertificate = sync.OnceValues(func() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: private}, err
 })
 
-// end the session for a reason, the first of which counts.
-func (g *guard) end(cause error) {
+// endSession for a reason, the first of which counts.
+func (g *guard) endSession(cause error) {
 	g.mu.Lock()
 	if g.cause == nil {
 		g.cause = cause
@@ -150,8 +150,8 @@ func (g *guard) end(cause error) {
 	_ = g.pipe.Close() // Nothing is lost: what the driver did not read is of no use.
 }
 
-// why the session has ended; nil while it goes on.
-func (g *guard) why() error {
+// endCause is why the session has ended; nil while it goes on.
+func (g *guard) endCause() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.cause

@@ -78,7 +78,7 @@ func session(ctx context.Context, s Server) error {
 func TestHostileServer(t *testing.T) {
 	misbehaves := IsMisbehaviour
 	slow := func(err error) bool { return errors.Is(err, ErrSlow) && IsUnreachable(err) }
-	own := func(err error) bool { return is(err, 1045, 1105) }
+	own := func(err error) bool { return hasNumber(err, 1045, 1105) }
 	cases := map[string]struct {
 		reason string
 		is     func(error) bool
@@ -163,7 +163,7 @@ func TestRows(t *testing.T) {
 		defer in.Close()
 		n := 0
 		var text anything
-		if err := in.query(t.Context(), []sql.Scanner{&text}, func() { n++ }, "SELECT 1"); !errors.Is(err, ErrTooMuch) || n != maxRows {
+		if err := in.queryRows(t.Context(), []sql.Scanner{&text}, func() { n++ }, "SELECT 1"); !errors.Is(err, ErrTooMuch) || n != maxRows {
 			t.Errorf("%d rows, %v", n, err)
 		}
 		return
@@ -183,7 +183,7 @@ func TestBudget(t *testing.T) {
 			client, server := net.Pipe()
 			read := &atomic.Int64{}
 			g, forDriver := startGuard(countedConn{client, read}, time.Now().Add(time.Minute))
-			defer g.end(nil)
+			defer g.endSession(nil)
 			greeting := append([]byte("\x0a8.4.6\x00"), make([]byte, lengthOfGreeting)...)
 			go func() {
 				_, _ = server.Write(numbered(0, greeting))
@@ -207,7 +207,7 @@ func TestBudget(t *testing.T) {
 					break
 				}
 			}
-			if err := g.why(); !errors.Is(err, ErrTooMuch) || read.Load() > maxBytes {
+			if err := g.endCause(); !errors.Is(err, ErrTooMuch) || read.Load() > maxBytes {
 				t.Errorf("after %d bytes: %v", read.Load(), err)
 			}
 		})
@@ -236,7 +236,7 @@ func FuzzLogin(f *testing.F) {
 			_ = c.SetDeadline(time.Now().Add(-1)) // And no more.
 		})
 		s.Times = &Times{Handshake: time.Second, Session: 2 * time.Second}
-		in, err := s.connect(t.Context(), secret)
+		in, err := s.openSession(t.Context(), secret)
 		if errors.Is(err, errPanic) {
 			t.Fatalf("the driver panics while it logs in, on %q", sent)
 		}

@@ -53,11 +53,11 @@ type Times struct{ Handshake, Session time.Duration }
 
 // Login as the user. The caller closes the session.
 func (s Server) Login(ctx context.Context, p Password) (*Session, error) {
-	out, err := s.connect(ctx, p)
+	out, err := s.openSession(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	if err := out.prepare(ctx); err != nil {
+	if err := out.prepareSession(ctx); err != nil {
 		out.Close()
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s Server) Login(ctx context.Context, p Password) (*Session, error) {
 // Ping the server as the user, which shows whether it accepts the password. No
 // statement is run.
 func (s Server) Ping(ctx context.Context, p Password) error {
-	out, err := s.connect(ctx, p)
+	out, err := s.openSession(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (s Server) Ping(ctx context.Context, p Password) error {
 	return nil
 }
 
-func (s Server) connect(ctx context.Context, p Password) (*Session, error) {
+func (s Server) openSession(ctx context.Context, p Password) (*Session, error) {
 	const doing = "log in to the server"
 	given := Times{Handshake: HandshakeTime, Session: sessionTime}
 	if s.Times != nil {
@@ -87,11 +87,11 @@ func (s Server) connect(ctx context.Context, p Password) (*Session, error) {
 	out := &Session{hidden: append([]Password{p}, s.Hidden...)}
 	raw, err := s.dial(ctx)
 	if err != nil {
-		return nil, out.wrap(err, doing)
+		return nil, out.wrapError(err, doing)
 	}
 	g, forDriver := startGuard(raw, start.Add(given.Handshake))
 	out.guard = g
-	err = out.protect(func() error {
+	err = out.protectCall(func() error {
 		connector, err := mysql.NewConnector(s.config(p, forDriver))
 		if err != nil {
 			return err
@@ -101,11 +101,11 @@ func (s Server) connect(ctx context.Context, p Password) (*Session, error) {
 		return err
 	})
 	if err != nil {
-		err = out.wrap(err, doing) // Before it is closed, which is another reason for its end.
+		err = out.wrapError(err, doing) // Before it is closed, which is another reason for its end.
 		out.Close()
 		return nil, err
 	}
-	g.extend(start.Add(given.Session))
+	g.extendDeadline(start.Add(given.Session))
 	return out, nil
 }
 
@@ -140,12 +140,12 @@ func (s Server) dial(ctx context.Context) (net.Conn, error) {
 // errPanic is nonsense that the guard lets through.
 var errPanic = fmt.Errorf("%w", ErrNonsense)
 
-// protect a call of the driver, whose reading of some packets ends in a panic.
+// protectCall of the driver, whose reading of some packets ends in a panic.
 // All of its reading is done by whoever calls it.
-func (s *Session) protect(call func() error) (err error) {
+func (s *Session) protectCall(call func() error) (err error) {
 	defer func() {
 		if recover() != nil {
-			s.guard.end(errPanic)
+			s.guard.endSession(errPanic)
 			err = errPanic
 		}
 	}()

@@ -16,12 +16,12 @@ import (
 // lockName of the lock that one session holds while it changes passwords.
 const lockName = "crossplane-mysql.rotate"
 
-// lockPatience with another session that holds the lock. It is shorter than the
+// lockTimeout while another session holds the lock. It is shorter than the
 // time that a session has.
-const lockPatience = 5 * time.Second
+const lockTimeout = 5 * time.Second
 
-// closePatience with a server that is told goodbye.
-const closePatience = time.Second
+// closeTimeout of a server that is told goodbye.
+const closeTimeout = time.Second
 
 // A Session is one connection. All of the driver's reading is done by whoever
 // calls a method: package database/sql would read on in goroutines of its own,
@@ -47,9 +47,9 @@ func (s *Session) Close() {
 	}()
 	select {
 	case <-done:
-	case <-time.After(closePatience):
+	case <-time.After(closeTimeout):
 	}
-	s.guard.end(io.EOF)
+	s.guard.endSession(io.EOF)
 }
 
 // Lock out all other sessions that want the same. A statement of a session that
@@ -57,8 +57,8 @@ func (s *Session) Close() {
 // all that was done, and nothing comes late.
 func (s *Session) Lock(ctx context.Context) error {
 	got := sql.NullInt64{}
-	if err := s.queryRow(ctx, []sql.Scanner{&got}, "SELECT GET_LOCK(?, ?)", lockName, int64(lockPatience/time.Second)); err != nil {
-		return s.wrap(err, "lock the accounts of root")
+	if err := s.queryRow(ctx, []sql.Scanner{&got}, "SELECT GET_LOCK(?, ?)", lockName, int64(lockTimeout/time.Second)); err != nil {
+		return s.wrapError(err, "lock the accounts of root")
 	}
 	if got.Int64 != 1 {
 		return ErrLocked
@@ -70,11 +70,11 @@ func (s *Session) Lock(ctx context.Context) error {
 func (s *Session) Version(ctx context.Context) (string, version.Version, error) {
 	text := sql.NullString{}
 	if err := s.queryRow(ctx, []sql.Scanner{&text}, "SELECT VERSION()"); err != nil {
-		return "", version.Version{}, s.wrap(err, "ask the server for its version")
+		return "", version.Version{}, s.wrapError(err, "ask the server for its version")
 	}
 	v, err := version.Parse(text.String)
 	if err != nil {
-		return "", version.Version{}, s.wrap(fmt.Errorf("%w: %w", ErrNonsense, err), "ask the server for its version")
+		return "", version.Version{}, s.wrapError(fmt.Errorf("%w: %w", ErrNonsense, err), "ask the server for its version")
 	}
 	s.version = v
 	return text.String, v, nil
@@ -86,34 +86,34 @@ func (s *Session) EnsureDatabase(ctx context.Context, name string) error {
 	if name == "" {
 		return nil
 	}
-	if err := s.exec(ctx, "CREATE DATABASE IF NOT EXISTS "+Quote(name)); err != nil {
-		return s.wrap(err, fmt.Sprintf("make the database %q", name))
+	if err := s.execStatement(ctx, "CREATE DATABASE IF NOT EXISTS "+Quote(name)); err != nil {
+		return s.wrapError(err, fmt.Sprintf("make the database %q", name))
 	}
 	return nil
 }
 
-// prepare the session. A fixed sql_mode makes texts mean the same everywhere.
+// prepareSession: a fixed sql_mode makes texts mean the same everywhere.
 // The server ends a session that sleeps, and its lock with it. The general log
 // is off, as is the slow one: servers mostly rewrite passwords there, and do not
 // promise to. Without the privilege for it the general log stays as the
 // administrator wants it.
-func (s *Session) prepare(ctx context.Context) error {
+func (s *Session) prepareSession(ctx context.Context) error {
 	const doing = "prepare the session"
-	if err := s.exec(ctx, "SET SESSION sql_mode = '', lock_wait_timeout = 10, wait_timeout = 60, long_query_time = 31536000"); err != nil {
-		return s.wrap(err, doing)
+	if err := s.execStatement(ctx, "SET SESSION sql_mode = '', lock_wait_timeout = 10, wait_timeout = 60, long_query_time = 31536000"); err != nil {
+		return s.wrapError(err, doing)
 	}
-	err := s.exec(ctx, "SET SESSION sql_log_off = 1")
+	err := s.execStatement(ctx, "SET SESSION sql_log_off = 1")
 	if err == nil {
 		return nil
 	}
-	if err = s.wrap(err, doing); is(err, specificAccessDenied) {
+	if err = s.wrapError(err, doing); hasNumber(err, specificAccessDenied) {
 		return nil
 	}
 	return err
 }
 
-// known is the version, which is asked for once.
-func (s *Session) known(ctx context.Context) (version.Version, error) {
+// knownVersion of the server, which is asked for once.
+func (s *Session) knownVersion(ctx context.Context) (version.Version, error) {
 	if s.version != (version.Version{}) {
 		return s.version, nil
 	}
@@ -121,8 +121,8 @@ func (s *Session) known(ctx context.Context) (version.Version, error) {
 	return v, err
 }
 
-func (s *Session) exec(ctx context.Context, query string, args ...any) error {
-	return s.protect(func() error {
+func (s *Session) execStatement(ctx context.Context, query string, args ...any) error {
+	return s.protectCall(func() error {
 		_, err := s.conn.ExecContext(ctx, query, named(args))
 		return err
 	})
@@ -131,22 +131,22 @@ func (s *Session) exec(ctx context.Context, query string, args ...any) error {
 // queryRow that is the only one.
 func (s *Session) queryRow(ctx context.Context, into []sql.Scanner, query string, args ...any) error {
 	n := 0
-	err := s.query(ctx, into, func() { n++ }, query, args...)
+	err := s.queryRows(ctx, into, func() { n++ }, query, args...)
 	if err == nil && n != 1 {
 		return fmt.Errorf("%w: it answers with %d rows instead of one", ErrNonsense, n)
 	}
 	return err
 }
 
-// query rows, not too many, and do something with each once it was scanned.
-func (s *Session) query(ctx context.Context, into []sql.Scanner, each func(), query string, args ...any) error {
-	return s.protect(func() error {
+// queryRows, not too many, and do something with each once it was scanned.
+func (s *Session) queryRows(ctx context.Context, into []sql.Scanner, each func(), query string, args ...any) error {
+	return s.protectCall(func() error {
 		rows, err := s.conn.QueryContext(ctx, query, named(args))
 		if err != nil {
 			return err
 		}
 		if err := scan(rows, into, each); err != nil {
-			s.guard.end(err) // Or the driver would read all that comes yet.
+			s.guard.endSession(err) // Or the driver would read all that comes yet.
 			return err
 		}
 		return rows.Close()

@@ -5,8 +5,8 @@ import "context"
 // ShutDown the server. It has stopped when its process ends, not when this
 // returns.
 func (s *Session) ShutDown(ctx context.Context) error {
-	if err := s.exec(ctx, "SHUTDOWN"); err != nil && !IsUnreachable(err) { // It may be faster than its answer.
-		return s.wrap(err, "stop the server")
+	if err := s.execStatement(ctx, "SHUTDOWN"); err != nil && !IsUnreachable(err) { // It may be faster than its answer.
+		return s.wrapError(err, "stop the server")
 	}
 	return nil
 }

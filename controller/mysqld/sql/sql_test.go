@@ -95,7 +95,7 @@ func TestAlter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, args, err := alter(v, tc.accounts, "p'q", tc.retain)
+			got, args, err := alterStatement(v, tc.accounts, "p'q", tc.retain)
 			if diff := cmp.Diff(tc.want, got); diff != "" || !errors.Is(err, tc.err) || len(args) != strings.Count(got, "?") {
 				t.Errorf("%s %v, %d arguments, -want, +got:\n%s", tc.reason, err, len(args), diff)
 			}
@@ -107,9 +107,9 @@ func TestErrors(t *testing.T) {
 	predicates := map[string]func(error) bool{
 		"AccessDenied": IsAccessDenied, "PasswordExpired": IsPasswordExpired, "Locked": IsLocked, "HostBlocked": IsHostBlocked,
 		"HostNotAllowed": IsHostNotAllowed, "Busy": IsBusy, "ReadOnly": IsReadOnly, "AgainstPolicy": IsAgainstPolicy,
-		"AgainstHistory": IsAgainstHistory, "EmptyNotRetained": isEmptyNotRetained, "PluginChanged": isPluginChanged, "Unreachable": IsUnreachable,
+		"AgainstHistory": IsAgainstHistory, "Unreachable": IsUnreachable,
 	}
-	number := func(n uint16) error { return (&Session{}).wrap(&mysql.MySQLError{Number: n}, "try") }
+	number := func(n uint16) error { return (&Session{}).wrapError(&mysql.MySQLError{Number: n}, "try") }
 	cases := map[string]struct {
 		err  error
 		want string
@@ -117,14 +117,14 @@ func TestErrors(t *testing.T) {
 		"1040": {number(1040), "Busy"}, "1045": {number(1045), "AccessDenied"}, "1053": {number(1053), "Busy"}, "1129": {number(1129), "HostBlocked"},
 		"1130": {number(1130), "HostNotAllowed"}, "1203": {number(1203), "Busy"}, "1290": {number(1290), "ReadOnly"}, "1698": {number(1698), "AccessDenied"},
 		"1819": {number(1819), "AgainstPolicy"}, "1820": {number(1820), "PasswordExpired"}, "1862": {number(1862), "PasswordExpired"}, "3118": {number(3118), "Locked"},
-		"3638": {number(3638), "AgainstHistory"}, "3878": {number(3878), "EmptyNotRetained"}, "3894": {number(3894), "PluginChanged"}, "3955": {number(3955), "Locked"},
+		"3638": {number(3638), "AgainstHistory"}, "3878": {number(3878), ""}, "3894": {number(3894), ""}, "3955": {number(3955), "Locked"},
 		"1064":    {number(1064), ""},
-		"Refused": {(&Session{}).wrap(&net.OpError{Op: "dial", Err: errors.New("connection refused")}, "try"), "Unreachable"},
-		"Forward": {(&Session{}).wrap(&dialError{errors.New("no such pod")}, "try"), "Unreachable"},
-		"EOF":     {(&Session{}).wrap(io.EOF, "try"), "Unreachable"},
-		"Bad":     {(&Session{}).wrap(driver.ErrBadConn, "try"), "Unreachable"},
-		"Invalid": {(&Session{}).wrap(mysql.ErrInvalidConn, "try"), "Unreachable"},
-		"Late":    {(&Session{}).wrap(context.DeadlineExceeded, "try"), "Unreachable"},
+		"Refused": {(&Session{}).wrapError(&net.OpError{Op: "dial", Err: errors.New("connection refused")}, "try"), "Unreachable"},
+		"Forward": {(&Session{}).wrapError(&dialError{errors.New("no such pod")}, "try"), "Unreachable"},
+		"EOF":     {(&Session{}).wrapError(io.EOF, "try"), "Unreachable"},
+		"Bad":     {(&Session{}).wrapError(driver.ErrBadConn, "try"), "Unreachable"},
+		"Invalid": {(&Session{}).wrapError(mysql.ErrInvalidConn, "try"), "Unreachable"},
+		"Late":    {(&Session{}).wrapError(context.DeadlineExceeded, "try"), "Unreachable"},
 		"Ours":    {ErrRetained, ""},
 		"None":    {nil, ""},
 	}
@@ -147,7 +147,7 @@ func TestScrub(t *testing.T) {
 	if got := fmt.Sprintf("%+v", errors.Unwrap(err)); strings.Contains(got, "hunter2") {
 		t.Error(got)
 	}
-	if got := (&Session{}).wrap(raw, "make the database").Error(); !strings.Contains(got, "near") {
+	if got := (&Session{}).wrapError(raw, "make the database").Error(); !strings.Contains(got, "near") {
 		t.Errorf("Other statements' errors are told in full: %s", got)
 	}
 }
@@ -163,7 +163,7 @@ func TestAddressIsLeftOut(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := (&Session{}).wrap(&mysql.MySQLError{Number: 1, Message: tc.said}, "try").Error(); !strings.HasSuffix(got, tc.want) {
+			if got := (&Session{}).wrapError(&mysql.MySQLError{Number: 1, Message: tc.said}, "try").Error(); !strings.HasSuffix(got, tc.want) {
 				t.Errorf("want %q at its end, got %q", tc.want, got)
 			}
 		})
