@@ -12,7 +12,7 @@ const maxSocket = 107
 
 // arguments of the server's program.
 type arguments struct {
-	// folder and directory are a Trial's.
+	// folder and directory are a BootCheck's.
 	folder, directory string
 	// pageSize of the copy in bytes; 0 for the server's own.
 	pageSize int
@@ -24,25 +24,25 @@ type arguments struct {
 
 func (a arguments) socket() string { return filepath.Join(a.folder, "s") }
 
-func (a arguments) temporary() string { return filepath.Join(a.folder, "tmp") }
+func (a arguments) temporaryFolder() string { return filepath.Join(a.folder, "tmp") }
 
-// check what the kernel would refuse: a server ends over it, which would count
-// against the copy.
-func (a arguments) check() error {
+// checkSocketPath for what the kernel would refuse: a server ends over it, which would
+// count against the copy.
+func (a arguments) checkSocketPath() error {
 	if n := len(a.socket()); n > maxSocket {
 		return fmt.Errorf("the path of the server's socket, %s, has %d bytes, and at most %d are possible", a.socket(), n, maxSocket)
 	}
 	return nil
 }
 
-// list what the server is told. Nobody but this program reaches it, it writes to
+// options that the server is told. Nobody but this program reaches it, it writes to
 // nowhere else, and it is small. Settings that not all servers know are loose. It
 // does not use the kernel's asynchronous I/O, of which a node has a fixed amount
 // for all.
-func (a arguments) list() []string {
+func (a arguments) options() []string {
 	list := []string{
 		"--no-defaults", "--loose-persisted-globals-load=OFF",
-		"--datadir=" + filepath.Join(a.folder, a.directory), "--tmpdir=" + a.temporary(),
+		"--datadir=" + filepath.Join(a.folder, a.directory), "--tmpdir=" + a.temporaryFolder(),
 		"--socket=" + a.socket(), "--pid-file=" + a.socket() + ".pid",
 		"--skip-networking", "--skip-grant-tables", "--loose-mysqlx=OFF", "--secure-file-priv=NULL", "--local-infile=OFF",
 		"--skip-log-bin", "--loose-skip-replica-start", "--loose-skip-slave-start", "--event-scheduler=DISABLED",

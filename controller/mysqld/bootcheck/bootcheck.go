@@ -38,16 +38,16 @@ type Result struct {
 }
 
 // A BrokenError says that no server can use the copy, or not all of it. Every
-// other error of a Trial says nothing about the copy.
+// other error of a BootCheck says nothing about the copy.
 type BrokenError struct{ reason string }
 
 func (e *BrokenError) Error() string { return e.reason }
 
-func broken(format string, args ...any) error {
+func newBrokenError(format string, args ...any) error {
 	return &BrokenError{fmt.Sprintf(format, args...)}
 }
 
-// Run the trial, with the server of this image. Its error is a BrokenError, or
+// Run the boot check, with the server of this image. Its error is a BrokenError, or
 // says why it could not be found out whether the copy is broken.
 func (t *BootCheck) Run(ctx context.Context) (Result, error) {
 	program, _, err := version.Find()
@@ -78,13 +78,13 @@ func (t *BootCheck) run(ctx context.Context, program string) (Result, error) {
 		return Result{}, err
 	}
 	defer s.Kill()
-	db, err := s.open()
+	db, err := s.openDB()
 	if err != nil {
 		return Result{}, err
 	}
 	defer db.Close() //nolint:errcheck // The server is killed anyway.
 	r, err := t.examine(ctx, db, dir, before)
-	return r, s.cause(ctx, err)
+	return r, s.causeOf(ctx, err)
 }
 
 // examine a server that answers.
@@ -121,12 +121,12 @@ func (t *BootCheck) boot(ctx context.Context, program string, dir *os.Root) (*se
 		return nil, fmt.Errorf("cannot read the copy's page size: %w", err)
 	}
 	a := arguments{folder: t.Folder, directory: t.Directory, pageSize: page, root: os.Geteuid() == 0}
-	s, err := t.start(ctx, program, a)
+	s, err := t.startServer(ctx, program, a)
 	if err == nil {
 		return s, nil
 	}
 	if a.lowerCase = lowerCase(err.Error()); a.lowerCase == "" {
 		return nil, err
 	}
-	return t.start(ctx, program, a)
+	return t.startServer(ctx, program, a)
 }

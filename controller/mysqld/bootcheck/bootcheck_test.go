@@ -26,7 +26,7 @@ func TestArguments(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := tc.a.list()
+			got := tc.a.options()
 			if got[0] != "--no-defaults" {
 				t.Errorf("the first is %q, and a server takes this one only there", got[0])
 			}
@@ -35,13 +35,13 @@ func TestArguments(t *testing.T) {
 					t.Errorf("%q is missing: %q", want, got)
 				}
 			}
-			if diff := cmp.Diff(append(base.list(), tc.want...), got); diff != "" {
+			if diff := cmp.Diff(append(base.options(), tc.want...), got); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
 		})
 	}
 	for length, bad := range map[int]bool{105: false, 106: true} {
-		if err := (arguments{folder: strings.Repeat("a", length)}).check(); (err != nil) != bad {
+		if err := (arguments{folder: strings.Repeat("a", length)}).checkSocketPath(); (err != nil) != bad {
 			t.Errorf("a folder of %d bytes: %v", length, err)
 		}
 	}
@@ -124,7 +124,7 @@ func TestHasDictionary(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestJudgeTable(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
 		answers []answer
@@ -151,7 +151,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			err := judge(table{schema: "s", name: "a`b"}, tc.answers)
+			err := judgeTable(table{schema: "s", name: "a`b"}, tc.answers)
 			if (err == nil) != (tc.want == "") || err != nil && (isBroken(err) == tc.unsure || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("%s: %v, want %q", tc.reason, err, tc.want)
 			}

@@ -103,7 +103,7 @@ func (c *checker) work(ctx context.Context) {
 		if !ok {
 			return
 		}
-		c.finish(t, check(ctx, c.db, t))
+		c.finish(t, checkTable(ctx, c.db, t))
 	}
 }
 
@@ -140,7 +140,7 @@ var errTooMany = errors.New("the server's answer has no end")
 // An answer is a row of what CHECK TABLE returns.
 type answer struct{ kind, text string }
 
-func check(ctx context.Context, db *sql.DB, t table) error {
+func checkTable(ctx context.Context, db *sql.DB, t table) error {
 	rows, err := db.QueryContext(ctx, "CHECK TABLE "+t.String())
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func check(ctx context.Context, db *sql.DB, t table) error {
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	return judge(t, answers)
+	return judgeTable(t, answers)
 }
 
 // excused are answers about tables that no check can find broken: of an engine
@@ -171,8 +171,8 @@ var excused = regexp.MustCompile(`(?i)doesn't support check|unknown storage engi
 // busy is the answer for a table that a prepared transaction of the copy holds.
 var busy = regexp.MustCompile(`(?i)lock wait timeout`)
 
-// judge what the server answered about a table.
-func judge(t table, answers []answer) error {
+// judgeTable by what the server answered about it.
+func judgeTable(t table, answers []answer) error {
 	if len(answers) == 0 {
 		return errors.New("the server returned nothing")
 	}
@@ -184,7 +184,7 @@ func judge(t table, answers []answer) error {
 		case busy.MatchString(a.text):
 			return fmt.Errorf("the server says %.200q", a.text)
 		case !fine(a):
-			return broken("the server finds the table %s broken: %s", t, texts(answers))
+			return newBrokenError("the server finds the table %s broken: %s", t, texts(answers))
 		}
 	}
 	return nil

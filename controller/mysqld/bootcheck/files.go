@@ -96,13 +96,13 @@ func dictionary(ctx context.Context, db *sql.DB) ([]string, error) {
 func judgeFiles(before, known []string, there func(name string) bool) error {
 	missing := slices.DeleteFunc(slices.Clone(known), there)
 	if len(missing) > 0 {
-		return broken("the server needs files that are missing: %s", few(missing))
+		return newBrokenError("the server needs files that are missing: %s", few(missing))
 	}
 	strange := slices.DeleteFunc(slices.Clone(before), func(name string) bool {
 		return slices.Contains(known, name) || !there(name)
 	})
 	if len(strange) > 0 {
-		return broken("the server knows nothing of files that hold tables: %s", few(strange))
+		return newBrokenError("the server knows nothing of files that hold tables: %s", few(strange))
 	}
 	return nil
 }

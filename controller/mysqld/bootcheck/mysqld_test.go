@@ -84,7 +84,7 @@ func (s *source) start(t *testing.T) {
 	p, err := process.Start(s.command(), &process.Log{Out: io.Discard})
 	must(t, err)
 	s.server = &server{Process: p, arguments: arguments{folder: s.volume}}
-	must(t, s.answer(t.Context()))
+	must(t, s.awaitAnswer(t.Context()))
 	c := mysql.NewConfig()
 	c.User, c.Net, c.Addr, c.MultiStatements, c.Logger = "root", "unix", s.socket(), true, &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(c)
@@ -151,7 +151,7 @@ func (s *source) back(t *testing.T) {
 
 func (s *source) archived() string { return filepath.Join(s.backup, "one", "data.tar.zst") }
 
-// unpack the backup for a trial.
+// unpack the backup for a boot check.
 func (s *source) unpack(t *testing.T) *BootCheck {
 	t.Helper()
 	target := filepath.Join(t.TempDir(), "version.json")
@@ -173,16 +173,16 @@ func (s *source) unpack(t *testing.T) *BootCheck {
 // try the backup, after a change of the copy.
 func (s *source) try(t *testing.T, change func(data string)) (Result, string, error) {
 	t.Helper()
-	trial := s.unpack(t)
-	change(filepath.Join(trial.Folder, trial.Directory))
+	check := s.unpack(t)
+	change(filepath.Join(check.Folder, check.Directory))
 	var out bytes.Buffer
-	trial.Output = &out
-	start, process, run := time.Now(), (*exec.Cmd)(nil), trial.command
-	trial.command = func(program string, args ...string) *exec.Cmd {
+	check.Output = &out
+	start, process, run := time.Now(), (*exec.Cmd)(nil), check.command
+	check.command = func(program string, args ...string) *exec.Cmd {
 		process = run(program, args...)
 		return process
 	}
-	r, err := trial.run(t.Context(), "mysqld")
+	r, err := check.run(t.Context(), "mysqld")
 	used := process.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
 	t.Logf("%v, %d MiB, %+v, error: %v\n%s", time.Since(start).Round(time.Millisecond), used>>10, r, err, cutLog(out.String()))
 	return r, out.String(), err
@@ -195,7 +195,7 @@ func cutLog(text string) string {
 
 func unchanged(string) {}
 
-func TestRealTrial(t *testing.T) {
+func TestRealBootCheck(t *testing.T) {
 	s := newSource(t)
 	server := s.count(t)
 	s.exec(t, load)
@@ -271,8 +271,8 @@ func (s *source) broken(t *testing.T) map[string]damage {
 	}
 }
 
-// TestRealTrialUnclean has a server that was killed while it worked.
-func TestRealTrialUnclean(t *testing.T) {
+// TestRealBootCheckUnclean has a server that was killed while it worked.
+func TestRealBootCheckUnclean(t *testing.T) {
 	s := newSource(t)
 	s.exec(t, load)
 	s.exec(t, "create table shop.x(id int primary key); xa start 'x'; insert into shop.x values(1); xa end 'x'; xa prepare 'x'")
@@ -301,8 +301,8 @@ func TestRealTrialUnclean(t *testing.T) {
 	must(t, err)
 }
 
-// TestRealTrialSettings has servers that were made in another way.
-func TestRealTrialSettings(t *testing.T) {
+// TestRealBootCheckSettings has servers that were made in another way.
+func TestRealBootCheckSettings(t *testing.T) {
 	for _, setting := range []string{"--lower-case-table-names=1", "--innodb-page-size=8k", "--innodb-page-size=64k", "--innodb-redo-log-capacity=1G"} {
 		t.Run(setting, func(t *testing.T) {
 			s := newSource(t, setting)

@@ -19,8 +19,8 @@ import (
 // Times of a server: between two attempts to reach it, and until it has ended
 // after it broke off a connection.
 const (
-	pause    = 100 * time.Millisecond
-	patience = 30 * time.Second
+	pause      = 100 * time.Millisecond
+	endTimeout = 30 * time.Second
 )
 
 // A server is a process of the program.
@@ -29,25 +29,25 @@ type server struct {
 	arguments
 }
 
-// start the server, and wait until it answers. One that recovers a large log
-// takes its time: there is no other end to that than the context's.
-func (t *BootCheck) start(ctx context.Context, program string, a arguments) (*server, error) {
-	if err := a.check(); err != nil {
+// startServer, and wait until it answers. One that recovers a large log takes its
+// time: there is no other end to that than the context's.
+func (t *BootCheck) startServer(ctx context.Context, program string, a arguments) (*server, error) {
+	if err := a.checkSocketPath(); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(a.temporary(), 0o700); err != nil {
+	if err := os.MkdirAll(a.temporaryFolder(), 0o700); err != nil {
 		return nil, err
 	}
 	command := t.command
 	if command == nil {
 		command = exec.Command
 	}
-	p, err := process.Start(command(program, a.list()...), &process.Log{Out: t.Output})
+	p, err := process.Start(command(program, a.options()...), &process.Log{Out: t.Output})
 	if err != nil {
 		return nil, fmt.Errorf("cannot run %s: %w", program, err)
 	}
 	s := &server{Process: p, arguments: a}
-	if err := s.answer(ctx); err != nil {
+	if err := s.awaitAnswer(ctx); err != nil {
 		s.Kill()
 		return nil, err
 	}
@@ -64,11 +64,11 @@ const (
 	maxRows  = 1_000_000
 )
 
-// lockPatience in seconds with a transaction of the copy that was prepared and
-// waits for somebody to end it (XA).
-const lockPatience = "60"
+// lockWaitTimeout in seconds, where a transaction of the copy that was prepared waits
+// for somebody to end it (XA).
+const lockWaitTimeout = "60"
 
-func (s *server) open() (*sql.DB, error) {
+func (s *server) openDB() (*sql.DB, error) {
 	c := mysql.NewConfig()
 	c.User, c.Net, c.Addr, c.Logger = "root", "unix", s.socket(), &mysql.NopLogger{}
 	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -78,7 +78,7 @@ func (s *server) open() (*sql.DB, error) {
 		}
 		return mysqldsql.LimitBytes(conn, maxBytes), nil
 	}
-	c.Params = map[string]string{"lock_wait_timeout": lockPatience}
+	c.Params = map[string]string{"lock_wait_timeout": lockWaitTimeout}
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
 		return nil, err
@@ -86,8 +86,8 @@ func (s *server) open() (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-func (s *server) answer(ctx context.Context) error {
-	db, err := s.open()
+func (s *server) awaitAnswer(ctx context.Context) error {
+	db, err := s.openDB()
 	if err != nil {
 		return err
 	}
@@ -117,9 +117,9 @@ func (s *server) ping(ctx context.Context, db *sql.DB) error {
 	return db.PingContext(ctx)
 }
 
-// cause of an error of something that the server was asked: it has ended, or
+// causeOf an error of something that the server was asked: it has ended, or
 // only that answer was bad.
-func (s *server) cause(ctx context.Context, err error) error {
+func (s *server) causeOf(ctx context.Context, err error) error {
 	if err == nil || !mysqldsql.IsUnreachable(err) {
 		return err
 	}
@@ -132,7 +132,7 @@ func (s *server) cause(ctx context.Context, err error) error {
 		return s.ended(doing)
 	case <-ctx.Done():
 		return err
-	case <-time.After(patience):
+	case <-time.After(endTimeout):
 		return err
 	}
 }
@@ -160,5 +160,5 @@ func judgeEnd(doing, how, complaints string) error {
 	if notTheCopy.MatchString(complaints) {
 		return fmt.Errorf("the server %s (%s), for which the backup is not to blame: %s", doing, how, complaints)
 	}
-	return broken("the server %s (%s): %s", doing, how, complaints)
+	return newBrokenError("the server %s (%s): %s", doing, how, complaints)
 }
