@@ -73,8 +73,8 @@ func (c *client) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// send a packet.
-func (c *client) send(payload ...byte) error {
+// sendPacket with a payload.
+func (c *client) sendPacket(payload ...byte) error {
 	_, err := c.Write(c.packet(payload))
 	return err
 }
@@ -86,8 +86,8 @@ func (c *client) packet(payload []byte) []byte {
 	return append(out, payload...)
 }
 
-// hear a packet of the client, which numbers the answer.
-func (c *client) hear() ([]byte, error) {
+// receivePacket of the client, which numbers the answer.
+func (c *client) receivePacket() ([]byte, error) {
 	header := make([]byte, 4)
 	if _, err := io.ReadFull(c.Conn, header); err != nil {
 		return nil, err
@@ -107,8 +107,8 @@ func greeting(plugin string, more uint32) []byte {
 		[]byte{21}, make([]byte, 10), scramble[8:], []byte{0}, []byte(plugin), []byte{0})
 }
 
-// ok packet with a status.
-func ok(status byte) []byte { return []byte{headerOK, 0, 0, 2 | status, 0, 0, 0} }
+// okPacket with a status.
+func okPacket(status byte) []byte { return []byte{headerOK, 0, 0, 2 | status, 0, 0, 0} }
 
 // refusal with a number and a text.
 func refusal(number uint16, text string) []byte {
@@ -117,29 +117,29 @@ func refusal(number uint16, text string) []byte {
 
 // admit whoever comes.
 func (c *client) admit() error {
-	if err := c.send(greeting(cachingSHA2, 0)...); err != nil {
+	if err := c.sendPacket(greeting(cachingSHA2, 0)...); err != nil {
 		return err
 	}
-	if _, err := c.hear(); err != nil {
+	if _, err := c.receivePacket(); err != nil {
 		return err
 	}
-	if err := c.send(1, authenticated); err != nil {
+	if err := c.sendPacket(1, authenticated); err != nil {
 		return err
 	}
-	return c.send(ok(0)...)
+	return c.sendPacket(okPacket(0)...)
 }
 
-// answer each statement in the same way, after the first ones were let pass.
-func (c *client) answer(pass int, with func() error) error {
+// answerStatements, each in the same way, after the first ones were let pass.
+func (c *client) answerStatements(pass int, with func() error) error {
 	if err := c.admit(); err != nil {
 		return err
 	}
 	for n := 0; ; n++ {
-		if _, err := c.hear(); err != nil {
+		if _, err := c.receivePacket(); err != nil {
 			return err
 		}
 		if n < pass {
-			if err := c.send(ok(0)...); err != nil {
+			if err := c.sendPacket(okPacket(0)...); err != nil {
 				return err
 			}
 			continue

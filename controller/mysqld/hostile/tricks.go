@@ -33,19 +33,21 @@ func Tricks() []Trick {
 		{"silent", func(c *client) error { return c.wait() }},
 		{"drip", func(c *client) error { return c.drip(c.packet(greeting(cachingSHA2+strings.Repeat("x", 1000), 0))) }},
 		{"flood", func(c *client) error { return c.flood() }},
-		{"short", func(c *client) error { return c.send(greetingVersion, 0, 0) }},
-		{"text", func(c *client) error { return c.send(refusal(1045, strings.Repeat(unprintableText, 50_000))...) }},
-		{"unprintable", func(c *client) error { return c.send(refusal(1105, strings.Repeat(unprintableText, 20))...) }},
+		{"short", func(c *client) error { return c.sendPacket(greetingVersion, 0, 0) }},
+		{"text", func(c *client) error { return c.sendPacket(refusal(1045, strings.Repeat(unprintableText, 50_000))...) }},
+		{"unprintable", func(c *client) error { return c.sendPacket(refusal(1105, strings.Repeat(unprintableText, 20))...) }},
 		{"echo", func(c *client) error { return c.echo() }},
 		{"clear", func(c *client) error { return c.redirect("mysql_clear_password") }},
 		{"switches", func(c *client) error { return c.switches() }},
 		{"file", func(c *client) error {
-			return c.answer(0, func() error { return c.send(slices.Concat([]byte{headerInFile}, []byte("/etc/passwd"))...) })
+			return c.answerStatements(0, func() error { return c.sendPacket(slices.Concat([]byte{headerInFile}, []byte("/etc/passwd"))...) })
 		}},
-		{"columns", func(c *client) error { return c.answer(preparations, func() error { return c.send(many(1 << 33)...) }) }},
-		{"rows", func(c *client) error { return c.answer(preparations, c.rows) }},
-		{"results", func(c *client) error { return c.answer(0, c.results) }},
-		{"dreamer", func(c *client) error { return c.answer(preparations, c.wait) }},
+		{"columns", func(c *client) error {
+			return c.answerStatements(preparations, func() error { return c.sendPacket(many(1 << 33)...) })
+		}},
+		{"rows", func(c *client) error { return c.answerStatements(preparations, c.rows) }},
+		{"results", func(c *client) error { return c.answerStatements(0, c.results) }},
+		{"dreamer", func(c *client) error { return c.answerStatements(preparations, c.wait) }},
 	}
 }
 
@@ -78,32 +80,32 @@ func (c *client) flood() error {
 
 // redirect the login to another plugin, and say what was heard.
 func (c *client) redirect(plugin string) error {
-	if err := c.send(greeting(cachingSHA2, 0)...); err != nil {
+	if err := c.sendPacket(greeting(cachingSHA2, 0)...); err != nil {
 		return err
 	}
-	if _, err := c.hear(); err != nil {
+	if _, err := c.receivePacket(); err != nil {
 		return err
 	}
-	if err := c.send(slices.Concat([]byte{headerEOF}, []byte(plugin), []byte{0}, []byte("short"), []byte{0})...); err != nil {
+	if err := c.sendPacket(slices.Concat([]byte{headerEOF}, []byte(plugin), []byte{0}, []byte("short"), []byte{0})...); err != nil {
 		return err
 	}
-	said, err := c.hear()
+	said, err := c.receivePacket()
 	if err != nil {
 		return err
 	}
-	return c.send(refusal(1105, "it said "+string(said))...)
+	return c.sendPacket(refusal(1105, "it said "+string(said))...)
 }
 
 // switches from one plugin to the other without end.
 func (c *client) switches() error {
-	if err := c.send(greeting(cachingSHA2, 0)...); err != nil {
+	if err := c.sendPacket(greeting(cachingSHA2, 0)...); err != nil {
 		return err
 	}
 	for {
-		if _, err := c.hear(); err != nil {
+		if _, err := c.receivePacket(); err != nil {
 			return err
 		}
-		if err := c.send(slices.Concat([]byte{headerEOF}, []byte("mysql_native_password"), []byte{0}, []byte("abcdefghijklmnopqrst"), []byte{0})...); err != nil {
+		if err := c.sendPacket(slices.Concat([]byte{headerEOF}, []byte("mysql_native_password"), []byte{0}, []byte("abcdefghijklmnopqrst"), []byte{0})...); err != nil {
 			return err
 		}
 	}
@@ -112,10 +114,10 @@ func (c *client) switches() error {
 // echo the password, which a client tells whoever speaks TLS, as every server
 // may ask it to.
 func (c *client) echo() error {
-	if err := c.send(greeting(cachingSHA2, capabilityTLS)...); err != nil {
+	if err := c.sendPacket(greeting(cachingSHA2, capabilityTLS)...); err != nil {
 		return err
 	}
-	if _, err := c.hear(); err != nil {
+	if _, err := c.receivePacket(); err != nil {
 		return err
 	}
 	certificate, err := newCertificate()
@@ -123,17 +125,17 @@ func (c *client) echo() error {
 		return err
 	}
 	c.Conn = tls.Server(c.Conn, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
-	if _, err := c.hear(); err != nil {
+	if _, err := c.receivePacket(); err != nil {
 		return err
 	}
-	if err := c.send(1, fullLogin); err != nil {
+	if err := c.sendPacket(1, fullLogin); err != nil {
 		return err
 	}
-	password, err := c.hear()
+	password, err := c.receivePacket()
 	if err != nil {
 		return err
 	}
-	return c.send(refusal(1105, "the password is "+string(bytes.TrimRight(password, "\x00")))...)
+	return c.sendPacket(refusal(1105, "the password is "+string(bytes.TrimRight(password, "\x00")))...)
 }
 
 func newCertificate() (tls.Certificate, error) {
@@ -153,14 +155,14 @@ func many(n uint64) []byte { return binary.LittleEndian.AppendUint64([]byte{head
 func (c *client) rows() error {
 	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) } //nolint:gosec // They are short.
 	column := slices.Concat(text("def"), text(""), text(""), text(""), text("a"), text(""), []byte{12, 255, 0, 0, 1, 0, 0, 253, 0, 0, 0, 0, 0})
-	if err := c.send(1); err != nil {
+	if err := c.sendPacket(1); err != nil {
 		return err
 	}
-	if err := c.send(column...); err != nil {
+	if err := c.sendPacket(column...); err != nil {
 		return err
 	}
 	for {
-		if err := c.send(text("1")...); err != nil {
+		if err := c.sendPacket(text("1")...); err != nil {
 			return err
 		}
 	}
@@ -169,7 +171,7 @@ func (c *client) rows() error {
 // results without end, for a statement that has none.
 func (c *client) results() error {
 	for {
-		if err := c.send(ok(statusMore)...); err != nil {
+		if err := c.sendPacket(okPacket(statusMore)...); err != nil {
 			return err
 		}
 	}
