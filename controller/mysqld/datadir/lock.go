@@ -57,7 +57,7 @@ func (l *Locks) Release() {
 }
 
 func (l *Locks) lockFolder(dir *os.Root, folder string) error {
-	names, err := list(dir, folder)
+	names, err := listFolder(dir, folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (l *Locks) lockFolder(dir *os.Root, folder string) error {
 	return err
 }
 
-func list(dir *os.Root, folder string) ([]string, error) {
+func listFolder(dir *os.Root, folder string) ([]string, error) {
 	info, err := dir.Lstat(folder)
 	if err != nil {
 		return nil, err

@@ -98,7 +98,7 @@ func readFlushed(dir *os.Root) (uint64, error) {
 // redoFiles are those that hold the log; nil where there are none, or one has a
 // format that is not known. Those in reserve hold nothing.
 func redoFiles(dir *os.Root) ([]*redoFile, error) {
-	names, err := list(dir, redoFolder)
+	names, err := listFolder(dir, redoFolder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
