@@ -31,11 +31,11 @@ func TestHostileProgram(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
-			patience := max(tc.time, 0)
-			if patience == 0 {
-				patience = time.Minute
+			timeout := max(tc.time, 0)
+			if timeout == 0 {
+				timeout = time.Minute
 			}
-			got, err := ask(t.Context(), patience, "/bin/sh", "-c", tc.script)
+			got, err := askProgram(t.Context(), timeout, "/bin/sh", "-c", tc.script)
 			if got != tc.want || (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%s Got %.80q, %v", tc.reason, got, err)
 			}

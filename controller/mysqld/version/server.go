@@ -28,8 +28,8 @@ type Server struct {
 }
 
 const (
-	// patience with a server that is asked for its version.
-	patience = time.Minute
+	// versionTimeout of a server that is asked for its version.
+	versionTimeout = time.Minute
 	// outputDelay is how long a program's output is waited for once it has ended.
 	outputDelay = time.Second
 )
@@ -51,16 +51,16 @@ func Ask(ctx context.Context) (Server, error) {
 	if err != nil {
 		return Server{}, err
 	}
-	out, err := ask(ctx, patience, program, append(args, "--version")...)
+	out, err := askProgram(ctx, versionTimeout, program, append(args, "--version")...)
 	if err != nil {
 		return Server{}, fmt.Errorf("cannot ask %s for its version: %w", program, err)
 	}
 	return FromBanner(out)
 }
 
-// ask a program that is the image's, and may be anything. Its time is that of all
-// that it starts, and what it started ends with it.
-func ask(ctx context.Context, limit time.Duration, program string, args ...string) (string, error) {
+// askProgram, which is the image's, and may be anything. Its time is that of all that
+// it starts, and what it started ends with it.
+func askProgram(ctx context.Context, limit time.Duration, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	out := &answer{}
