@@ -45,9 +45,9 @@ type Initialization struct {
 	command func(args ...string) (*exec.Cmd, error)
 }
 
-// clearPatience with the server of an earlier run, which the container runtime
-// ends a moment after it.
-const clearPatience = 30 * time.Second
+// clearTimeout is how long the server of an earlier run is waited for, which the
+// container runtime ends a moment after it.
+const clearTimeout = 30 * time.Second
 
 // Run the first start, unless the volume has data. The Report is there also with
 // an error.
@@ -70,21 +70,21 @@ func (i *Initialization) run(ctx context.Context, r *archive.Report) error {
 		return err
 	}
 	r.Already = has
-	step, err := decide(has, i.Allowed, v.Nothing)
+	step, err := decideStep(has, i.Allowed, v.Nothing)
 	if err != nil || step == leave {
 		return err
 	}
-	if err := v.Clear(clearPatience); err != nil {
+	if err := v.Clear(clearTimeout); err != nil {
 		return err
 	}
-	i.sayf("Making a new database")
+	i.printLinef("Making a new database")
 	if err := i.makeDatabase(ctx, r, v.Folder()); err != nil {
 		return err
 	}
 	if err := v.Publish(); err != nil {
 		return err
 	}
-	i.sayf("The database is made")
+	i.printLinef("The database is made")
 	return nil
 }
 
@@ -96,9 +96,9 @@ const (
 	create
 )
 
-// decide what is to be done. Nothing is ever made over data, and no database where
-// there should be one: doubt is not absence.
-func decide(has, allowed bool, nothing func() error) (step, error) {
+// decideStep to do. Nothing is ever made over data, and no database where there should
+// be one: doubt is not absence.
+func decideStep(has, allowed bool, nothing func() error) (step, error) {
 	switch {
 	case has:
 		return leave, nil
@@ -120,7 +120,7 @@ func (i *Initialization) makeDatabase(ctx context.Context, r *archive.Report, fo
 	if err := os.Mkdir(i.Sockets, 0o755); err != nil { //nolint:gosec // There are no others in the container.
 		return fmt.Errorf("cannot make a folder for the socket: %w", err)
 	}
-	s, err := i.start(folder, filepath.Join(i.Sockets, "s"))
+	s, err := i.startEntrypoint(folder, filepath.Join(i.Sockets, "s"))
 	if err != nil {
 		return err
 	}
@@ -134,6 +134,6 @@ func (i *Initialization) makeDatabase(ctx context.Context, r *archive.Report, fo
 	return s.awaitEnd(ctx)
 }
 
-func (i *Initialization) sayf(format string, args ...any) {
+func (i *Initialization) printLinef(format string, args ...any) {
 	fmt.Fprintf(i.Output, format+"\n", args...) //nolint:errcheck // A lost line is no reason to fail.
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/hostile"
 )
 
-func TestDecide(t *testing.T) {
+func TestDecideStep(t *testing.T) {
 	errDoubt := errors.New("doubt")
 	cases := map[string]struct {
 		reason       string
@@ -33,7 +33,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := decide(tc.has, tc.allowed, func() error { return tc.nothing })
+			got, err := decideStep(tc.has, tc.allowed, func() error { return tc.nothing })
 			if coded := new(archive.ExitError); errors.As(tc.err, &coded) {
 				if archive.CodeOf(err) != agent.ExitNoData {
 					t.Errorf("%s got %v", tc.reason, err)
@@ -58,8 +58,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-func TestGenerate(t *testing.T) {
-	one, other := string(generate()), string(generate())
+func TestGeneratePassword(t *testing.T) {
+	one, other := string(generatePassword()), string(generatePassword())
 	if one == other {
 		t.Error("It is the same twice.")
 	}

@@ -38,9 +38,9 @@ type server struct {
 	generated sql.Password
 }
 
-// start the entrypoint in a new folder. How long it takes is the disk's affair, and
-// that of the scripts in /docker-entrypoint-initdb.d.
-func (i *Initialization) start(folder, socket string) (*server, error) {
+// startEntrypoint in a new folder. How long it takes is the disk's affair, and that of
+// the scripts in /docker-entrypoint-initdb.d.
+func (i *Initialization) startEntrypoint(folder, socket string) (*server, error) {
 	command := i.command
 	if command == nil {
 		command = entrypoint
@@ -51,7 +51,7 @@ func (i *Initialization) start(folder, socket string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{socket: socket, generated: generate()}
+	s := &server{socket: socket, generated: generatePassword()}
 	cmd.Env = environment(cmd.Environ(), s.generated)
 	if s.Process, err = process.Start(cmd, &process.Log{Out: i.Output, All: true}); err != nil {
 		return nil, fmt.Errorf("cannot run the image's entrypoint: %w", err)
@@ -69,9 +69,9 @@ func entrypoint(args ...string) (*exec.Cmd, error) {
 	return nil, fmt.Errorf("this image has none of %s, by which an official image makes a database: choose an image that has", strings.Join(entrypoints, ", "))
 }
 
-// generate a password that means nothing to anybody, and that the usual rules for
+// generatePassword that means nothing to anybody, and that the usual rules for
 // passwords accept.
-func generate() sql.Password { return sql.Password(rand.Text() + "_Aa1") }
+func generatePassword() sql.Password { return sql.Password(rand.Text() + "_Aa1") }
 
 // environment of the entrypoint, with the generated password for root. It takes one
 // only, and has no choice that the image itself may have made.
