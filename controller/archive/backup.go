@@ -173,7 +173,7 @@ func (b *Backup) writeArchive(ctx context.Context, r *Report, v *volume, finishe
 		if err == nil || CodeOf(err) != agent.ExitDamaged && CodeOf(err) != agent.ExitMissing {
 			return err
 		}
-		b.sayf("The archive of an earlier run is damaged, and is made again: %v", err)
+		b.printLinef("The archive of an earlier run is damaged, and is made again: %v", err)
 	}
 	m, err := b.newManifest(dir)
 	if err != nil {
@@ -211,10 +211,10 @@ func (b *Backup) newManifest(dir *os.Root) (*archiveManifest, error) {
 		m.Version = datadir.Version(dir)
 	}
 	m.CleanShutdown, m.Shutdown = stopped.Known && stopped.Clean, stopped.Reason
-	b.sayf("Clean shutdown: %t (%s)", m.CleanShutdown, m.Shutdown)
+	b.printLinef("Clean shutdown: %t (%s)", m.CleanShutdown, m.Shutdown)
 	return m, nil
 }
 
-func (b *Backup) sayf(format string, args ...any) {
+func (b *Backup) printLinef(format string, args ...any) {
 	fmt.Fprintf(b.Output, format+"\n", args...) //nolint:errcheck // A lost line is no reason to fail.
 }

@@ -51,8 +51,8 @@ func (i *Initial) Nothing() error { return i.volume.checkNothing() }
 
 // Clear what an earlier run left. Its server may end a moment after it, and is
 // waited for: two servers in one folder would make no database.
-func (i *Initial) Clear(patience time.Duration) error {
-	for end := time.Now().Add(patience); ; time.Sleep(patience / 100) {
+func (i *Initial) Clear(timeout time.Duration) error {
+	for end := time.Now().Add(timeout); ; time.Sleep(timeout / 100) {
 		err := i.checkUnused()
 		if err == nil {
 			break

@@ -20,7 +20,7 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 	}
 	// Where it cannot be removed there may be room all the same.
 	if err := removeCopy(filepath.Dir(folder)); err != nil {
-		b.sayf("What a restore test left on the backup volume cannot be removed: %v", err)
+		b.printLinef("What a restore test left on the backup volume cannot be removed: %v", err)
 	}
 	if err := makeFolder(folder); err != nil {
 		return fmt.Errorf("cannot make the archive's folder: %w", err)

@@ -15,8 +15,8 @@ import (
 // A target takes what an archive holds. The proof of an archive has one that
 // drops everything.
 type target interface {
-	// begin an entry. The writer takes a file's content.
-	begin(e *entry) (io.WriteCloser, error)
+	// beginEntry of the archive. The writer takes a file's content.
+	beginEntry(e *entry) (io.WriteCloser, error)
 }
 
 // readArchive reads all of it, hands its entries to the target, and compares all of it
@@ -123,7 +123,7 @@ func (r *reader) enterFolder(e *entry) error {
 }
 
 func (r *reader) readEntry(e *entry) (uint32, error) {
-	w, err := r.target.begin(e)
+	w, err := r.target.beginEntry(e)
 	if err != nil {
 		return 0, fmt.Errorf("cannot unpack %.100q: %w", e.name, err)
 	}
@@ -183,7 +183,7 @@ func (drain) Write(p []byte) (int, error) { return len(p), nil }
 // Close does nothing.
 func (drain) Close() error { return nil }
 
-func (drain) begin(e *entry) (io.WriteCloser, error) {
+func (drain) beginEntry(e *entry) (io.WriteCloser, error) {
 	if !e.mode.IsRegular() {
 		return nil, nil //nolint:nilnil // Nothing to write, and no error.
 	}

@@ -34,7 +34,7 @@ func newUnpacker(root *os.Root) *unpacker {
 	return &unpacker{root: root, owned: os.Geteuid() == 0, slots: make(chan struct{}, syncers)}
 }
 
-func (u *unpacker) begin(e *entry) (io.WriteCloser, error) {
+func (u *unpacker) beginEntry(e *entry) (io.WriteCloser, error) {
 	if err := u.firstFailure(); err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (f *unpackedFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close hands the file on; an error comes back from the next begin or from
+// Close hands the file on; an error comes back from the next beginEntry or from
 // finishFolders.
 func (f *unpackedFile) Close() error {
 	u := f.unpacker
