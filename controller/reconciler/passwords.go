@@ -124,11 +124,11 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 		return reconcile.Result{}, err
 	}
 	in.LeftAlone = leftAlone
-	in.Verify = last.start != start || now.Sub(last.at) >= recheck
+	in.VerifyPassword = last.start != start || now.Sub(last.at) >= recheck
 	result, err := c.rotator.Reconcile(ctx, in)
 	c.meter.countRotation(result)
 	pause := c.strains.noteStrain(k, start, c.clock(), result)
-	if (in.Verify || len(result.Done) > 0) && !s.Ephemeral() {
+	if (in.VerifyPassword || len(result.Done) > 0) && !s.Ephemeral() {
 		if kerr := c.writer.Apply(ctx, []change.Change{lifecycle.KeepPassword(s)}); err == nil {
 			err = kerr
 		}
@@ -148,7 +148,7 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 	if result.Strained {
 		return reconcile.Result{RequeueAfter: pause}, nil
 	}
-	if in.Verify && result.Credentials.State == v1.CredentialsInSync {
+	if in.VerifyPassword && result.Credentials.State == v1.CredentialsInSync {
 		c.mu.Lock()
 		c.asked[k] = asking{at: now, start: start}
 		c.mu.Unlock()

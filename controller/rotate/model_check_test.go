@@ -53,14 +53,14 @@ func (d design) settle(w world) (world, int) {
 	for n := range 40 {
 		s := d.next(w.state())
 		switch {
-		case s.Do == Rest:
+		case s.Do == NoOp:
 			return w, n
 		case s.Do == Wait && w.age < old:
 			w.age++
 		case !acts(s):
 			return w, -1
 		}
-		for !w.perform(s) { //nolint:revive // Take has two effects.
+		for !w.perform(s) { //nolint:revive // ReplaceAll has two effects.
 		}
 	}
 	return w, -1
@@ -151,7 +151,7 @@ func TestModelFindsBugs(t *testing.T) {
 			if s.AcceptsWanted && s.Wanted != s.Connection && s.Connection != "" {
 				return rotationStep{Do: Promote, Password: s.Wanted}
 			}
-			if n := decideStep(s); n.Do != Take {
+			if n := decideStep(s); n.Do != ReplaceAll {
 				return n
 			}
 			return rotationStep{Do: Discard}
@@ -161,7 +161,7 @@ func TestModelFindsBugs(t *testing.T) {
 			return decideStep(s)
 		}}},
 		{reason: "The old password is discarded although it is not known to be the older one.", design: design{outsiders: true, next: func(s rotationState) rotationStep {
-			if n := decideStep(s); n.Do != Take {
+			if n := decideStep(s); n.Do != ReplaceAll {
 				return n
 			}
 			return rotationStep{Do: Discard}

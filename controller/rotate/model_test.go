@@ -35,7 +35,7 @@ type world struct {
 	dual                        bool
 	other                       sql.Password // Recorded with a backup.
 	plan                        rotationStep // What the controller decided to do, and has not done.
-	half                        bool         // Take has set, and not discarded.
+	half                        bool         // ReplaceAll has set, and not discarded.
 	late                        rotationStep // What it sent and did not see the end of.
 	changes, outages, deletions int          // What may still happen.
 }
@@ -78,7 +78,7 @@ func (w *world) perform(s rotationStep) (done bool) {
 		w.retained = ""
 	case Forget:
 		w.pending = ""
-	case Take:
+	case ReplaceAll:
 		if w.half {
 			w.retained, w.half = "", false
 			return true
@@ -86,17 +86,19 @@ func (w *world) perform(s rotationStep) (done bool) {
 		w.set(s.Password, false)
 		w.half = true
 		return false
-	case Rest, Wait, Unreachable, Refused, Describe:
+	case NoOp, Wait, Unreachable, Refused, Describe:
 	}
 	return true
 }
 
 func acts(s rotationStep) bool {
-	return !slices.Contains([]Action{"", Rest, Wait, Unreachable, Refused}, s.Do)
+	return !slices.Contains([]Action{"", NoOp, Wait, Unreachable, Refused}, s.Do)
 }
 
 // onServer is true if the server has to be up for the step.
-func onServer(s rotationStep) bool { return slices.Contains([]Action{Change, Discard, Take}, s.Do) }
+func onServer(s rotationStep) bool {
+	return slices.Contains([]Action{Change, Discard, ReplaceAll}, s.Do)
+}
 
 // A design is a way to decide and to perform; the right one, or a wrong one that
 // the check must find.

@@ -131,7 +131,7 @@ func TestRealCrash(t *testing.T) {
 			}
 			if killed {
 				s.kill()
-				in.Verify = true
+				in.VerifyPassword = true
 				got, err := s.rotator(c).Reconcile(t.Context(), in)
 				if err != nil || got.RequeueAfter == 0 || !strings.Contains(got.Credentials.Message, "Waiting for the server") {
 					t.Errorf("while the server is down: %+v, %v", got, err)
@@ -142,7 +142,7 @@ func TestRealCrash(t *testing.T) {
 				in.Wanted += "-other"
 			}
 			c.failAt = 0
-			in.Verify = true
+			in.VerifyPassword = true
 			got := c.mustRest(s.rotator(c), in)
 			if got.Credentials.State != v1.CredentialsInSync || c.connection() != in.Wanted || s.ping(t.Context(), in.Wanted) != nil {
 				t.Errorf("after a crash at %d (after it: %v, server killed: %v): %+v", n, after, killed, got)

@@ -55,7 +55,7 @@ func TestRealAccounts(t *testing.T) {
 	c, checks := newCluster(t, "", ""), 0
 	c.check = s.check(c, &checks)
 	got := c.mustRest(s.rotator(c), c.input("p"))
-	if !slices.Contains(got.Done, Take) {
+	if !slices.Contains(got.Done, ReplaceAll) {
 		t.Errorf("what was retained by hand is still there: %v", got.Done)
 	}
 	s.run(t, "CREATE USER root@'10.0.0.3' IDENTIFIED BY ''; CREATE USER root@'10.0.0.4' IDENTIFIED BY 'p'")

@@ -57,8 +57,8 @@ type Action string
 
 // Actions. Each may be cut off anywhere, or be repeated.
 const (
-	// Rest: everything is as it is wanted.
-	Rest Action = "Rest"
+	// NoOp: everything is as it is wanted.
+	NoOp Action = "NoOp"
 	// Wait until the old password may go.
 	Wait Action = "Wait"
 	// Unreachable: nothing can be known, and nothing is done.
@@ -76,9 +76,9 @@ const (
 	Promote Action = "Promote"
 	// Discard the old password in the server.
 	Discard Action = "Discard"
-	// Take makes a password the only one in the server: it is set without
+	// ReplaceAll makes a password the only one in the server: it is set without
 	// retaining another, and then the old one is discarded.
-	Take Action = "Take"
+	ReplaceAll Action = "ReplaceAll"
 	// Forget the pending password.
 	Forget Action = "Forget"
 	// Describe database, host and port in the connection Secret.
@@ -88,7 +88,7 @@ const (
 // A rotationStep is an action with what it needs.
 type rotationStep struct {
 	Do Action
-	// Password of Create, Stage, Change, Promote and Take.
+	// Password of Create, Stage, Change, Promote and ReplaceAll.
 	Password sql.Password
 	// Retain the current password, in Change.
 	Retain bool
@@ -105,7 +105,7 @@ func decideStep(s rotationState) rotationStep {
 		return rotationStep{Do: Refused}
 	}
 	next := s.nextStep()
-	if (next.Do == Rest || next.Do == Wait) && !s.Described {
+	if (next.Do == NoOp || next.Do == Wait) && !s.Described {
 		return rotationStep{Do: Describe}
 	}
 	return next
@@ -116,13 +116,13 @@ func (s rotationState) nextStep() rotationStep {
 	case s.Connection == "":
 		return s.firstPassword()
 	case !s.AcceptsConnection:
-		return s.repairPassword()
+		return s.repairConnection()
 	case s.isUnpromoted() && s.Wanted != s.Connection:
 		return rotationStep{Do: Promote, Password: s.Pending}
 	case s.Retained:
 		return s.releaseOld()
 	case s.Wanted == s.Connection && s.Pending == "":
-		return rotationStep{Do: Rest}
+		return rotationStep{Do: NoOp}
 	case s.Wanted == s.Connection:
 		return rotationStep{Do: Forget}
 	case s.Pending != s.Wanted:
@@ -152,9 +152,9 @@ func (s rotationState) firstPassword() rotationStep {
 	return s.resetPassword()
 }
 
-// repairPassword of a connection Secret whose password is refused: a server without
-// dual passwords, between Change and Promote, or somebody else's doing.
-func (s rotationState) repairPassword() rotationStep {
+// repairConnection Secret whose password is refused: a server without dual passwords,
+// between Change and Promote, or somebody else's doing.
+func (s rotationState) repairConnection() rotationStep {
 	switch {
 	case s.Pending != "" && s.AcceptsPending:
 		return rotationStep{Do: Promote, Password: s.Pending}
@@ -171,7 +171,7 @@ func (s rotationState) resetPassword() rotationStep {
 	if s.Pending != s.Wanted {
 		return rotationStep{Do: Stage, Password: s.Wanted}
 	}
-	return rotationStep{Do: Take, Password: s.Wanted}
+	return rotationStep{Do: ReplaceAll, Password: s.Wanted}
 }
 
 // releaseOld password. Where it is not known that the connection Secret has
@@ -188,5 +188,5 @@ func (s rotationState) releaseOld() rotationStep {
 	case s.Pending == s.Connection:
 		return rotationStep{Do: Discard}
 	}
-	return rotationStep{Do: Take, Password: s.Connection}
+	return rotationStep{Do: ReplaceAll, Password: s.Connection}
 }

@@ -30,7 +30,7 @@ func TestNext(t *testing.T) {
 		state  rotationState
 		want   rotationStep
 	}{
-		"Rest":        {"Nothing is to be done.", rest(func(*rotationState) {}), rotationStep{Do: Rest}},
+		"NoOp":        {"Nothing is to be done.", rest(func(*rotationState) {}), rotationStep{Do: NoOp}},
 		"Unreachable": {"Nothing can be known.", rest(func(s *rotationState) { s.Reachable = false }), rotationStep{Do: Unreachable}},
 		"Refused":     {"Nobody knows the password.", rest(func(s *rotationState) { s.AcceptsWanted, s.AcceptsConnection = false, false }), rotationStep{Do: Refused}},
 		"Describe":    {"Another database.", rest(func(s *rotationState) { s.Described = false }), rotationStep{Do: Describe}},
@@ -60,22 +60,22 @@ func TestNext(t *testing.T) {
 		"Recall":  {"The user is back at the published one before another was set.", rest(func(s *rotationState) { s.Pending = "b" }), rotationStep{Do: Forget}},
 		"Return": {"Or after it was set: it is the newer one, and nobody has it.", rest(func(s *rotationState) {
 			s.Pending, s.AcceptsPending, s.Retained = "b", true, true
-		}), rotationStep{Do: Take, Password: "a"}},
+		}), rotationStep{Do: ReplaceAll, Password: "a"}},
 		"Settle": {"A second change waits less.", wanting(func(s *rotationState) { s.Pending, s.AcceptsPending, s.Retained, s.Since = "a", true, true, 0 }), rotationStep{Do: Wait, After: time.Second}},
 		"Hurry": {"And then pushes the oldest out.", wanting(func(s *rotationState) {
 			s.Pending, s.AcceptsPending, s.Retained, s.Since = "a", true, true, time.Second
 		}), rotationStep{Do: Discard}},
-		"Unknown": {"Nobody knows which is the newer one.", rest(func(s *rotationState) { s.Retained = true }), rotationStep{Do: Take, Password: "a"}},
+		"Unknown": {"Nobody knows which is the newer one.", rest(func(s *rotationState) { s.Retained = true }), rotationStep{Do: ReplaceAll, Password: "a"}},
 		"UnknownBack": {"The wanted one is accepted, and may be the older.", wanting(func(s *rotationState) {
 			s.AcceptsWanted, s.Retained = true, true
-		}), rotationStep{Do: Take, Password: "a"}},
+		}), rotationStep{Do: ReplaceAll, Password: "a"}},
 
-		"Create":        {"The first contact.", restored(func(s *rotationState) { s.AcceptsWanted = true }), rotationStep{Do: Create, Password: "b"}},
-		"CreatePending": {"Somebody deleted the Secret during a change.", restored(func(s *rotationState) { s.Pending, s.AcceptsPending = "x", true }), rotationStep{Do: Create, Password: "x"}},
-		"StageRestored": {"Nothing is set that no Secret has.", restored(func(*rotationState) {}), rotationStep{Do: Stage, Password: "b"}},
-		"TakeRestored":  {"The password of the backup goes at once.", restored(func(s *rotationState) { s.Pending = "b" }), rotationStep{Do: Take, Password: "b"}},
-		"Repair":        {"The wanted one was set by hand.", wanting(func(s *rotationState) { s.AcceptsConnection, s.AcceptsWanted = false, true }), rotationStep{Do: Promote, Password: "b"}},
-		"Overrule":      {"Another one was.", rest(func(s *rotationState) { s.AcceptsConnection, s.AcceptsWanted, s.AcceptsOther = false, false, true }), rotationStep{Do: Stage, Password: "a"}},
+		"Create":          {"The first contact.", restored(func(s *rotationState) { s.AcceptsWanted = true }), rotationStep{Do: Create, Password: "b"}},
+		"CreatePending":   {"Somebody deleted the Secret during a change.", restored(func(s *rotationState) { s.Pending, s.AcceptsPending = "x", true }), rotationStep{Do: Create, Password: "x"}},
+		"StageRestored":   {"Nothing is set that no Secret has.", restored(func(*rotationState) {}), rotationStep{Do: Stage, Password: "b"}},
+		"ReplaceRestored": {"The password of the backup goes at once.", restored(func(s *rotationState) { s.Pending = "b" }), rotationStep{Do: ReplaceAll, Password: "b"}},
+		"Repair":          {"The wanted one was set by hand.", wanting(func(s *rotationState) { s.AcceptsConnection, s.AcceptsWanted = false, true }), rotationStep{Do: Promote, Password: "b"}},
+		"Overrule":        {"Another one was.", rest(func(s *rotationState) { s.AcceptsConnection, s.AcceptsWanted, s.AcceptsOther = false, false, true }), rotationStep{Do: Stage, Password: "a"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -88,7 +88,7 @@ func (p *pass) performStep(ctx context.Context, s rotationStep, accounts []sql.A
 	case Discard:
 		clear(p.accepted)
 		return p.session.DiscardOld(ctx, accounts)
-	case Take:
+	case ReplaceAll:
 		clear(p.accepted)
 		if err := p.session.SetPassword(ctx, accounts, s.Password, false); err != nil {
 			return err
@@ -98,7 +98,7 @@ func (p *pass) performStep(ctx context.Context, s rotationStep, accounts []sql.A
 		return deleteSecret(ctx, p.Kube, p.kept.pending)
 	case Describe:
 		return p.describeConnection(ctx)
-	case Rest, Wait, Unreachable, Refused:
+	case NoOp, Wait, Unreachable, Refused:
 	}
 	return nil
 }

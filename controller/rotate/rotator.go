@@ -30,8 +30,8 @@ const (
 )
 
 const (
-	// patience with a server, for all steps of a pass.
-	patience = time.Minute
+	// passTimeout is for all steps of a pass.
+	passTimeout = time.Minute
 	// maxSteps of a pass. A change takes four.
 	maxSteps = 16
 	// longestHandshake is for a server that was left alone for long.
@@ -45,7 +45,7 @@ func timesAfter(leftAlone time.Duration) *sql.Times {
 	if handshake <= sql.HandshakeTime {
 		return nil
 	}
-	return &sql.Times{Handshake: handshake, Session: patience}
+	return &sql.Times{Handshake: handshake, Session: passTimeout}
 }
 
 // A Rotator brings wanted passwords into running servers.
@@ -97,10 +97,10 @@ type Input struct {
 	Address string
 	// Recorded passwords of the backup that the server was restored from.
 	Recorded []sql.Password
-	// Verify asks the server also where nothing is to be done as far as is known:
+	// VerifyPassword asks the server also where nothing is to be done as far as is known:
 	// after a start of the server, and now and then, in case that somebody changed
 	// the password there.
-	Verify bool
+	VerifyPassword bool
 	// LeftAlone is how long the server was left alone because it cost too much. The
 	// longer, the longer it may take to answer now: on a node that is busy it would
 	// not be heard otherwise. One that never answers has a fifth of a worker by that,
@@ -144,7 +144,7 @@ type pass struct {
 // Reconcile does all steps that can be done now. The Result is right also beside
 // an error, which the caller logs and retries with growing pauses.
 func (r *Rotator) Reconcile(ctx context.Context, in Input) (Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
 	p := &pass{Rotator: r, in: in, accepted: map[sql.Password]bool{}}
 	start := p.currentTime()
@@ -166,8 +166,8 @@ func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 	if p.in.Wanted == "" {
 		return rotationStep{}, errNoPassword
 	}
-	if !p.in.Verify && p.isQuiet() {
-		return rotationStep{Do: Rest}, nil
+	if !p.in.VerifyPassword && p.isQuiet() {
+		return rotationStep{Do: NoOp}, nil
 	}
 	if err := p.enterServer(ctx); err != nil {
 		return rotationStep{}, err
@@ -177,7 +177,7 @@ func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 	}
 	for range maxSteps {
 		step, err := p.takeStep(ctx)
-		if step.Do == Rest {
+		if step.Do == NoOp {
 			p.rested.Store(p.in.Instance.XR, p.kept.connection.ResourceVersion)
 		}
 		if err != nil || !step.changesAnything() {
@@ -281,7 +281,7 @@ func (p *pass) takeStep(ctx context.Context) (rotationStep, error) {
 
 // changesAnything is true if the step has an effect, after which there is a next one.
 func (s rotationStep) changesAnything() bool {
-	return !slices.Contains([]Action{Rest, Wait, Unreachable, Refused}, s.Do)
+	return !slices.Contains([]Action{NoOp, Wait, Unreachable, Refused}, s.Do)
 }
 
 func (p *pass) currentTime() time.Time {

@@ -54,9 +54,9 @@ func TestQuiet(t *testing.T) {
 		t.Errorf("%d logins, %+v", c.logins-before, got)
 	}
 	in := c.input("a")
-	in.Verify = true
+	in.VerifyPassword = true
 	if got := c.mustRest(r, in); c.logins == before || got.Version != "8.4.6" {
-		t.Errorf("Verify asks the server: %d logins, %+v", c.logins-before, got)
+		t.Errorf("VerifyPassword asks the server: %d logins, %+v", c.logins-before, got)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestRepair(t *testing.T) {
 			c.clock = c.clock.Add(time.Hour)
 			tc.harm(c)
 			in := c.input(tc.wanted)
-			in.Verify = true
+			in.VerifyPassword = true
 			got := c.mustRest(c.rotator(), in)
 			if got.Credentials.State != v1.CredentialsInSync || c.connection() != tc.wanted || !c.accepts(tc.wanted) || c.accounts[0].retained != "" {
 				t.Errorf("%s %+v", tc.reason, got)
