@@ -183,7 +183,7 @@ func bugsOfRestoreTest() map[string]bug {
 		}},
 		"no other try": {reason: "One failure of a restore test holds the data for ever.", start: "required", then: func(s *restoretest.State) restoretest.Step {
 			if s.Record != nil && len(s.Record.Status.Conditions) > 0 && s.Job == nil {
-				return restoretest.Step{Action: restoretest.Rest}
+				return restoretest.Step{Action: restoretest.NoOp}
 			}
 			return restoretest.Next(s)
 		}},
@@ -191,13 +191,13 @@ func bugsOfRestoreTest() map[string]bug {
 			if step := restoretest.Next(s); s.Home != nil || step.Action == restoretest.Start {
 				return step
 			}
-			return restoretest.Step{Action: restoretest.Rest}
+			return restoretest.Step{Action: restoretest.NoOp}
 		}},
 		"Job left": {reason: "A Job that was heard stays.", start: "tested", then: func(s *restoretest.State) restoretest.Step {
 			if step := restoretest.Next(s); step.Action != restoretest.Remove {
 				return step
 			}
-			return restoretest.Step{Action: restoretest.Rest}
+			return restoretest.Step{Action: restoretest.NoOp}
 		}},
 	}
 }

@@ -60,7 +60,7 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 		}
 		step = restoretest.Next(s)
 	}
-	if step.Action != restoretest.Rest && step.Action != restoretest.Wait {
+	if step.Action != restoretest.NoOp && step.Action != restoretest.Wait {
 		log.FromContext(ctx).Info(string(step.Action), "xr", s.XR(), "restorable", step.Verdict.Status, "message", step.Verdict.Message)
 	}
 	err = r.writer.Apply(ctx, step.Changes)

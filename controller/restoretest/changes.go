@@ -23,7 +23,7 @@ func withChanges(s *State, step Step) Step {
 		step.Changes = []change.Change{change.PatchObjectStatus(step.Record, func(r *v1.MySQLBackup) { r.Status.RestoreTest = nil })}
 	case Conclude:
 		step.Changes = writeVerdict(s, step.Verdict)
-	case Rest, Wait:
+	case NoOp, Wait:
 	}
 	return step
 }

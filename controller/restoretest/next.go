@@ -38,8 +38,8 @@ type Action string
 
 // Actions.
 const (
-	// Rest does nothing until something changes, and Wait for a while.
-	Rest Action = "Rest"
+	// NoOp does nothing until something changes, and Wait for a while.
+	NoOp Action = "NoOp"
 	Wait Action = "Wait"
 	// Start takes a turn and makes the Job, and Remove deletes it.
 	Start  Action = "StartRestoreTest"
@@ -115,7 +115,7 @@ func decide(s *State) Step {
 	case s.Home == nil:
 		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, "an instance of this name is there again, and needs the volume")
 	case s.Home.IsDeleting() && !s.Home.RequiresRestorable():
-		return Step{Action: Rest} // It is being released: that goes first.
+		return Step{Action: NoOp} // It is being released: that goes first.
 	case s.isOwnJob():
 		return judgeJob(s)
 	case s.Job != nil:
@@ -217,12 +217,12 @@ func (s *State) isAwaited(c *metav1.Condition) bool {
 // tryLater is when it is tried again.
 func (s *State) tryLater() Step {
 	if !s.hasRecord() {
-		return Step{Action: Rest}
+		return Step{Action: NoOp}
 	}
 	if c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable); s.isAwaited(c) {
 		return Step{Action: Wait, After: max(c.LastTransitionTime.Add(again).Sub(s.Now), time.Second)}
 	}
-	return Step{Action: Rest}
+	return Step{Action: NoOp}
 }
 
 // isOwn is true if the Job was made for the record, and not for an earlier life's.
@@ -243,7 +243,7 @@ func beginTest(s *State) Step {
 	switch awaited := s.Home.IsDeleting(); {
 	case s.restoreTest() != nil: // It has its turn.
 	case !awaited && s.AtOnce == 0:
-		return Step{Action: Rest} // The platform does not want it.
+		return Step{Action: NoOp} // The platform does not want it.
 	case !s.Others.mayRun(s.Record.Spec.Instance.Namespace, awaited, s.AtOnce):
 		return Step{Action: Wait, After: soon}
 	}

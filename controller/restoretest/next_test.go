@@ -164,9 +164,9 @@ func TestNext(t *testing.T) {
 		says   string
 	}{
 		"Start":               {reason: "The instance is gone: nobody needs the volume.", state: proven(), want: Start},
-		"NoRecord":            {reason: "There is nothing to test.", state: proven(func(s *State) { s.Record = nil }), want: Rest},
+		"NoRecord":            {reason: "There is nothing to test.", state: proven(func(s *State) { s.Record = nil }), want: NoOp},
 		"Leftover":            {reason: "A Job of a record that is gone keeps the volume.", state: proven(strangerFrom(0), func(s *State) { s.Record = nil }), want: Remove},
-		"Deleted":             {reason: "A Job would outlive the record that names it.", state: proven(deleted), want: Rest},
+		"Deleted":             {reason: "A Job would outlive the record that names it.", state: proven(deleted), want: NoOp},
 		"DeletedRunning":      {reason: "So it goes first.", state: proven(deleted, jobFrom(time.Minute)), want: Remove},
 		"DeletedGoing":        {reason: "It takes a moment.", state: proven(deleted, jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait},
 		"DeletedTurn":         {reason: "Then its turn ends, and the record can go.", state: proven(deleted, turn("job")), want: EndTurn},
@@ -191,13 +191,13 @@ func TestNext(t *testing.T) {
 		"Stranger":         {reason: "It has our labels and our name.", state: proven(strangerFrom(time.Minute)), want: Conclude, status: metav1.ConditionUnknown, says: "kubectl delete job --namespace default restoretest-db-job"},
 		"StrangerBefore":   {reason: "It was there when ours was to be made.", state: proven(strangerFrom(time.Minute), turn("")), want: Conclude, status: metav1.ConditionUnknown, says: "no record names"},
 		"StrangerSays":     {reason: "It says that all is well.", state: proven(report(containerBootCheck, archive.Report{OK: true}), turn("other")), want: EndTurn},
-		"StrangerDecided":  {reason: "It is nobody's to remove.", state: proven(strangerFrom(time.Minute), verdict(metav1.ConditionUnknown, 0)), want: Rest},
+		"StrangerDecided":  {reason: "It is nobody's to remove.", state: proven(strangerFrom(time.Minute), verdict(metav1.ConditionUnknown, 0)), want: NoOp},
 		"TurnAfterVerdict": {reason: "The turn ends with the Job.", state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)), want: EndTurn},
 		"SiblingsJob":      {reason: "A newer backup was proven meanwhile.", state: proven(strangerFrom(0), sibling("job")), want: Remove},
 		"SiblingsTurn":     {reason: "And its Job is gone.", state: proven(sibling("job")), want: EndTurn},
-		"Off":              {reason: "The platform may not want it.", state: proven(func(s *State) { s.AtOnce = 0 }), want: Rest},
+		"Off":              {reason: "The platform may not want it.", state: proven(func(s *State) { s.AtOnce = 0 }), want: NoOp},
 		"OffRequired":      {reason: "Who requires it gets it.", state: proven(dying, required, func(s *State) { s.AtOnce = 0 }), want: Start},
-		"Releasing":        {reason: "A deletion waits for nothing that it need not wait for.", state: proven(dying), want: Rest},
+		"Releasing":        {reason: "A deletion waits for nothing that it need not wait for.", state: proven(dying), want: NoOp},
 		"Required":         {reason: "This one does.", state: proven(dying, required), want: Start},
 		"Back":             {reason: "The restore needs the volume.", state: proven(func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "there again"},
 		"BackRunning":      {reason: "Also while a server runs on the copy.", state: proven(jobFrom(0), func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown},
@@ -215,7 +215,7 @@ func TestNext(t *testing.T) {
 		"NoRoom":           {reason: "The volume need not have room for a copy.", state: proven(report(containerUnpack, archive.Report{ExitCode: agent.ExitNoSpace, Error: "no room"})), want: Conclude, status: metav1.ConditionUnknown, says: "no room"},
 		"Silent":           {reason: "A Job that took too long has no report.", state: proven(ended), want: Conclude, status: metav1.ConditionUnknown, says: "it took too long"},
 		"SilentImage":      {reason: "The kubelet may know more.", state: proven(ended, func(s *State) { s.Job.PodFailure = "ErrImagePull: none" }), want: Conclude, status: metav1.ConditionUnknown, says: "ErrImagePull"},
-		"Decided":          {reason: "Once is enough.", state: proven(verdict(metav1.ConditionUnknown, time.Hour)), want: Rest},
+		"Decided":          {reason: "Once is enough.", state: proven(verdict(metav1.ConditionUnknown, time.Hour)), want: NoOp},
 		"CleanUp":          {reason: "The Job goes after the verdict.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: Remove},
 		"AgainLater":       {reason: "A deletion waits for it: what was in the way may pass.", state: proven(dying, required, verdict(metav1.ConditionUnknown, time.Minute)), want: Wait},
 		"Again":            {reason: "Now.", state: proven(dying, required, verdict(metav1.ConditionFalse, time.Hour)), want: Start},
@@ -280,7 +280,7 @@ func TestChanges(t *testing.T) {
 		state  *State
 		want   []string
 	}{
-		"Rest":     {reason: "Nothing is written.", state: proven(verdict(metav1.ConditionTrue, 0))},
+		"NoOp":     {reason: "Nothing is written.", state: proven(verdict(metav1.ConditionTrue, 0))},
 		"Start":    {reason: "The turn comes first.", state: proven(), want: []string{"PatchStatus MySQLBackup AsRead", "Create Job "}},
 		"Taken":    {reason: "After a crash the turn is there.", state: proven(turn("")), want: []string{"Create Job "}},
 		"Name":     {reason: "The record names its Job.", state: proven(unnamedJob), want: []string{"PatchStatus MySQLBackup AsRead"}},
