@@ -50,7 +50,7 @@ func (r *archiveReconciler) watchArchives(mgr ctrl.Manager, of instance.Kind, at
 		WatchesMetadata(&corev1.PersistentVolumeClaim{}, enqueueKeys(of.OfAnnotated)).
 		WatchesMetadata(&batchv1.Job{}, enqueueKeys(of.OfAnnotated)).
 		Watches(&v1.MySQLBackup{}, enqueueKeys(of.OfRecord)).
-		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, CacheSyncTimeout: patience}).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, CacheSyncTimeout: cacheSyncTimeout}).
 		WithLogConstructor(logFor(mgr)).
 		Complete(r)
 }

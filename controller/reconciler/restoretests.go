@@ -91,7 +91,7 @@ func (r *restoreTestReconciler) watchBackups(mgr ctrl.Manager) (controller.Typed
 		Named(strings.ToLower(r.kind.Claim.Kind)+"-backups").
 		WatchesMetadata(&batchv1.Job{}, enqueueKeys(r.kind.OfAnnotated)).
 		Watches(&v1.MySQLBackup{}, enqueueKeys(r.kind.OfRecord)).
-		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: 1, CacheSyncTimeout: patience}).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: 1, CacheSyncTimeout: cacheSyncTimeout}).
 		WithLogConstructor(logFor(mgr)).
 		Build(r)
 }

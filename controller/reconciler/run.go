@@ -53,7 +53,7 @@ func (o Options) Run(ctx context.Context, cfg *rest.Config) error {
 		return err
 	}
 	for _, of := range instance.Kinds() {
-		if err := all.watch(mgr, of, o.MaxConcurrent); err != nil {
+		if err := all.watchKind(mgr, of, o.MaxConcurrent); err != nil {
 			return err
 		}
 	}

@@ -28,14 +28,14 @@ const (
 	// installPollInterval is for kinds that are not installed yet: the controller may be there
 	// before the Configuration.
 	installPollInterval = 5 * time.Second
-	// patience with a kind that is taken away again before all of it was read once.
-	// When it is over the whole controller ends.
-	patience = 365 * 24 * time.Hour
+	// cacheSyncTimeout is for a kind that is taken away again before all of it was read
+	// once. When it is over the whole controller ends.
+	cacheSyncTimeout = 365 * 24 * time.Hour
 )
 
-// watch what the reconcilers of a kind depend on. Backups are there also where the kind is
-// not installed.
-func (r *reconcilers) watch(mgr ctrl.Manager, of instance.Kind, atOnce int) error {
+// watchKind, and what its reconcilers depend on. Backups are there also where the kind
+// is not installed.
+func (r *reconcilers) watchKind(mgr ctrl.Manager, of instance.Kind, atOnce int) error {
 	b := r.restoreTests // Each kind has its own.
 	b.kind = of
 	tests, err := b.watchBackups(mgr)
@@ -81,7 +81,7 @@ func (r *instanceReconciler) watchInstances(mgr ctrl.Manager, of instance.Kind, 
 		WatchesMetadata(&corev1.PersistentVolume{}, enqueueKeys(of.OfAnnotated)).
 		WatchesMetadata(&batchv1.Job{}, enqueueKeys(of.OfAnnotated)).
 		Watches(&v1.MySQLBackup{}, enqueueKeys(of.OfRecord)).
-		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, CacheSyncTimeout: patience}).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, CacheSyncTimeout: cacheSyncTimeout}).
 		WithLogConstructor(logFor(mgr)).
 		Complete(r)
 }
@@ -92,7 +92,7 @@ func (r *passwordReconciler) watchServers(mgr ctrl.Manager, of instance.Kind, at
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
 		Named(strings.ToLower(of.Claim.Kind)+"-credentials").
 		WatchesMetadata(objectOfKind(of.XR), enqueueKeys(of.OfXR)).
-		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, RateLimiter: r.retries, CacheSyncTimeout: patience}).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, RateLimiter: r.retries, CacheSyncTimeout: cacheSyncTimeout}).
 		WithLogConstructor(logFor(mgr)).
 		Complete(r)
 }
