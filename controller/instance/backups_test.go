@@ -32,7 +32,7 @@ func recordOf(namespace types.UID) *v1.MySQLBackup {
 	return r
 }
 
-// backupsAt is a volume with the backups of a namespace, reserved for a claim.
+// backupsAt is a volume with the backups of a namespace, reserved for a PVC.
 func backupsAt(name, namespace string, ref *corev1.ObjectReference) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Finalizers: []string{v1.Finalizer}, Labels: key.Life("").Labels(), Annotations: map[string]string{v1.AnnotationNamespaceUID: namespace},
@@ -59,9 +59,9 @@ func backupPVCOn(volume string) *corev1.PersistentVolumeClaim {
 // function's choice, and never without.
 func TestGatherBackups(t *testing.T) {
 	type want struct {
-		Claim, Volume, Inheritance string
-		Busy, Restore              bool
-		Trouble                    bool
+		BackupPVC, BackupPV, EarlierBackupPV string
+		Busy, Restore                        bool
+		PodFailure                           bool
 	}
 	old, usual := recordOf("earlier"), life.BackupPVCName()
 	left := func() *corev1.PersistentVolume { return backupsAt("pv-0", "earlier", at("default", usual, "gone")) }
@@ -69,14 +69,14 @@ func TestGatherBackups(t *testing.T) {
 	started.Object["status"].(map[string]any)["started"] = true
 	other := left()
 	other.Labels[v1.LabelInstance] = "other"
-	rescue := claimAt(v1.RescueNamespace, "backups-0", "")
+	rescue := pvcAt(v1.RescueNamespace, "backups-0", "")
 	rescue.UID = "rescue"
 	cases := map[string]struct {
 		reason string
 		have   []client.Object
 		want   want
 	}{
-		"Chosen":    {reason: "The platform allows it: otherwise the function does not choose it.", have: []client.Object{choosing("b", "Running"), old, left()}, want: want{Inheritance: "pv-0"}},
+		"Chosen":    {reason: "The platform allows it: otherwise the function does not choose it.", have: []client.Object{choosing("b", "Running"), old, left()}, want: want{EarlierBackupPV: "pv-0"}},
 		"Refused":   {reason: "What was not chosen is not touched.", have: []client.Object{xr("x", "uid-1", "db", false), old, left()}},
 		"Restored":  {reason: "Nothing is moved any more.", have: []client.Object{choosing("b", "Succeeded"), old, left()}},
 		"Started":   {reason: "Nothing is restored into it.", have: []client.Object{started, old, left()}},
@@ -85,19 +85,19 @@ func TestGatherBackups(t *testing.T) {
 		"Unproven":  {reason: "The function chooses nothing of this kind.", have: []client.Object{choosing("b", "Running"), unproven(recordOf("earlier")), left()}},
 		"Nameless":  {reason: "A record that says no namespace is nobody's.", have: []client.Object{choosing("b", "Running"), recordOf(""), backupsAt("pv-0", "", nil)}},
 		"Another":   {reason: "A backup of another claim lies on that one's volume.", have: []client.Object{choosing("c", "Running"), old, record("c", "another", 1), left()}},
-		"TheRight":  {reason: "Each namespace had its own.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-a", "first", nil), left(), backupsAt("pv-z", "last", nil)}, want: want{Inheritance: "pv-0"}},
-		"Inherited": {reason: "It has the backups of those before, too.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-2", "second", nil), "zero,earlier")}, want: want{Inheritance: "pv-2"}},
-		"Done":      {reason: "It is this namespace's, and its claim is made.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-0", "ns", at("default", usual, "")), "earlier")}, want: want{Volume: "pv-0"}},
-		"DoneClaim": {reason: "And bound.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-0", "ns", at("default", usual, "")), "earlier"), backupPVCOn("pv-0")}, want: want{Claim: "pv-0", Volume: "pv-0"}},
-		"ByHand":    {reason: "A person may bind it as well.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", usual, "")), backupPVCOn("pv-0")}, want: want{Claim: "pv-0", Volume: "pv-0"}},
-		"Forged":    {reason: "A claim that names a volume does not have it.", have: []client.Object{choosing("b", "Running"), recordOf("ns"), left(), backupPVCOn("pv-0")}, want: want{Claim: "pv-0"}},
+		"TheRight":  {reason: "Each namespace had its own.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-a", "first", nil), left(), backupsAt("pv-z", "last", nil)}, want: want{EarlierBackupPV: "pv-0"}},
+		"Inherited": {reason: "It has the backups of those before, too.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-2", "second", nil), "zero,earlier")}, want: want{EarlierBackupPV: "pv-2"}},
+		"Done":      {reason: "It is this namespace's, and its PVC is made.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-0", "ns", at("default", usual, "")), "earlier")}, want: want{BackupPV: "pv-0"}},
+		"DonePVC":   {reason: "And bound.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-0", "ns", at("default", usual, "")), "earlier"), backupPVCOn("pv-0")}, want: want{BackupPVC: "pv-0", BackupPV: "pv-0"}},
+		"ByHand":    {reason: "A person may bind it as well.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", usual, "")), backupPVCOn("pv-0")}, want: want{BackupPVC: "pv-0", BackupPV: "pv-0"}},
+		"Forged":    {reason: "A PVC that names a volume does not have it.", have: []client.Object{choosing("b", "Running"), recordOf("ns"), left(), backupPVCOn("pv-0")}, want: want{BackupPVC: "pv-0"}},
 		"InTheWay": {reason: "An empty one is in its place, and a restore that looks on it.",
-			have: []client.Object{choosing("b", "Running"), old, left(), backupPVCOn("pv-2"), backupsAt("pv-2", "ns", at("default", usual, "")), jobAt("default", life.RestoreJobName())}, want: want{Claim: "pv-2", Volume: "pv-2", Inheritance: "pv-0", Restore: true}},
-		"Busy":     {reason: "The rescue has not given it back.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at(v1.RescueNamespace, "backups-0", "rescue")), rescue}, want: want{Inheritance: "pv-0", Busy: true}},
-		"Lent":     {reason: "A person gave it to another claim.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", "mine", "x"))}, want: want{Trouble: true}},
-		"Released": {reason: "What nothing keeps may go at any time.", have: []client.Object{choosing("b", "Running"), old, released(left())}, want: want{Trouble: true}},
-		"Label":    {reason: "Another instance's is not this one's.", have: []client.Object{choosing("b", "Running"), old, other}, want: want{Trouble: true}},
-		"Nowhere":  {reason: "Doubt is not absence: people hear of it.", have: []client.Object{choosing("b", "Running"), old}, want: want{Trouble: true}},
+			have: []client.Object{choosing("b", "Running"), old, left(), backupPVCOn("pv-2"), backupsAt("pv-2", "ns", at("default", usual, "")), jobAt("default", life.RestoreJobName())}, want: want{BackupPVC: "pv-2", BackupPV: "pv-2", EarlierBackupPV: "pv-0", Restore: true}},
+		"Busy":     {reason: "The rescue has not given it back.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at(v1.RescueNamespace, "backups-0", "rescue")), rescue}, want: want{EarlierBackupPV: "pv-0", Busy: true}},
+		"Lent":     {reason: "A person gave it to another PVC.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", "mine", "x"))}, want: want{PodFailure: true}},
+		"Released": {reason: "What nothing keeps may go at any time.", have: []client.Object{choosing("b", "Running"), old, released(left())}, want: want{PodFailure: true}},
+		"Label":    {reason: "Another instance's is not this one's.", have: []client.Object{choosing("b", "Running"), old, other}, want: want{PodFailure: true}},
+		"Nowhere":  {reason: "Doubt is not absence: people hear of it.", have: []client.Object{choosing("b", "Running"), old}, want: want{PodFailure: true}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -108,15 +108,15 @@ func TestGatherBackups(t *testing.T) {
 				t.Fatalf("%d lives, %v", len(lives), err)
 			}
 			s := lives[0]
-			got := want{Busy: s.BackupBusy, Restore: s.Restore != nil, Trouble: strings.Contains(s.PodFailure, usual)}
+			got := want{Busy: s.BackupBusy, Restore: s.Restore != nil, PodFailure: strings.Contains(s.PodFailure, usual)}
 			if s.BackupPVC != nil {
-				got.Claim = s.BackupPVC.Spec.VolumeName
+				got.BackupPVC = s.BackupPVC.Spec.VolumeName
 			}
 			if s.BackupPV != nil {
-				got.Volume = s.BackupPV.Name
+				got.BackupPV = s.BackupPV.Name
 			}
 			if s.EarlierBackupPV != nil {
-				got.Inheritance = s.EarlierBackupPV.Name
+				got.EarlierBackupPV = s.EarlierBackupPV.Name
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)

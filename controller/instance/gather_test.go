@@ -66,10 +66,10 @@ func dataPVC(labels map[string]string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{ObjectMeta: meta("db-pvc", labels), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}}
 }
 
-func volumeOf(claim string) *corev1.PersistentVolume {
+func volumeOf(pvcName string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pv"},
-		Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: claim}},
+		Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: pvcName}},
 	}
 }
 
@@ -103,7 +103,7 @@ func hidden(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return u
 }
 
-func claimAt(namespace, name string, uid types.UID) *corev1.PersistentVolumeClaim {
+func pvcAt(namespace, name string, uid types.UID) *corev1.PersistentVolumeClaim {
 	c := dataPVC(key.Life(uid).Labels())
 	c.Namespace, c.Name = namespace, name
 	return c
@@ -115,9 +115,9 @@ func jobAt(namespace, name string) *batchv1.Job {
 	return j
 }
 
-func mounting(name, claim string, owner metav1.Object) *corev1.Pod {
+func mounting(name, pvcName string, owner metav1.Object) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: meta(name, nil), Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pvcName},
 	}}}}}
 	if owner != nil {
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", UID: owner.GetUID(), Controller: new(true)}}
@@ -135,20 +135,20 @@ func record(name, of string, at int64) *v1.MySQLBackup {
 
 // summary of a State, as far as a test asks.
 type summary struct {
-	XR, Claim, DataPVC, Origin, DataPV, Deployment, Backup string
+	XR, Claim, DataPVC, OriginalPVC, DataPV, Deployment, Backup string
 
-	Lost, Earlier         bool
-	Superseded            bool
-	Pods, Records, Strays []string
+	Orphan, PredecessorTerminating bool
+	OrphanedFromClaim              bool
+	Pods, Records, MisplacedJobs   []string
 }
 
 func summarize(s *State) summary {
-	out := summary{Lost: s.Orphan != nil, Earlier: s.PredecessorTerminating, Superseded: s.OrphanedFromClaim}
+	out := summary{Orphan: s.Orphan != nil, PredecessorTerminating: s.PredecessorTerminating, OrphanedFromClaim: s.OrphanedFromClaim}
 	if s.OriginalPVC != nil {
-		out.Origin = s.OriginalPVC.Namespace + "/" + s.OriginalPVC.Name
+		out.OriginalPVC = s.OriginalPVC.Namespace + "/" + s.OriginalPVC.Name
 	}
 	for _, j := range s.MisplacedJobs {
-		out.Strays = append(out.Strays, j.GetName())
+		out.MisplacedJobs = append(out.MisplacedJobs, j.GetName())
 	}
 	if s.XR != nil {
 		out.XR = s.XR.GetName()
@@ -185,41 +185,41 @@ func TestGather(t *testing.T) {
 		have        []client.Object
 		want        []summary
 	}{
-		"Lost": {reason: "Its XR is gone, and its volume holds the data: that is a life that ends.",
-			have: []client.Object{heldVolume("uid-1", "default"), claimAt("default", "db-pvc", "uid-1"), jobAt("default", life.RescueName("backup")), jobAt("default", "backup-db-job")},
-			want: []summary{{Lost: true, Origin: "default/db-pvc", DataPV: "pv", Backup: life.RescueName("backup"), Strays: []string{"backup-db-job"}}}},
-		"LostAndNew": {reason: "What it leaves decides what the next one starts from, which has the usual claim.",
+		"Orphan": {reason: "Its XR is gone, and its volume holds the data: that is a life that ends.",
+			have: []client.Object{heldVolume("uid-1", "default"), pvcAt("default", "db-pvc", "uid-1"), jobAt("default", life.RescueName("backup")), jobAt("default", "backup-db-job")},
+			want: []summary{{Orphan: true, OriginalPVC: "default/db-pvc", DataPV: "pv", Backup: life.RescueName("backup"), MisplacedJobs: []string{"backup-db-job"}}}},
+		"OrphanAndNew": {reason: "What it leaves decides what the next one starts from, which has the usual PVC.",
 			have: []client.Object{heldVolume("uid-0", "default"), xr("new", "uid-1", "db", false), boundClaim("new"), dataPVC(ours)},
-			want: []summary{{Lost: true, DataPV: "pv"}, {XR: "new", Claim: "db", DataPVC: "db-pvc", Earlier: true}}},
-		"LostByLabel": {reason: "An XR whose labels somebody took is not lost.",
+			want: []summary{{Orphan: true, DataPV: "pv"}, {XR: "new", Claim: "db", DataPVC: "db-pvc", PredecessorTerminating: true}}},
+		"NoOrphan": {reason: "An XR whose labels somebody took is not gone.",
 			have: []client.Object{heldVolume("uid-1", "default"), hidden(xr("x", "uid-1", "db", false))}, want: []summary{{}}},
 		"NotHeld":  {reason: "A volume that was released holds nothing.", have: []client.Object{released(heldVolume("uid-1", "default"))}, want: []summary{{}}},
 		"NotKnown": {reason: "A volume that is not this instance's by its own word is not its.", have: []client.Object{heldVolume("uid-1", "other")}, want: []summary{{}}},
 		"NamespaceGone": {reason: "What is to be mounted is in the controller's namespace for it.", noNamespace: true,
-			have: []client.Object{onVolume(xr("x", "uid-1", "db", true)), heldVolume("uid-1", "default"), claimAt(v1.RescueNamespace, life.RescueName("data"), "uid-1"), jobAt(v1.RescueNamespace, life.RescueName("backup"))},
+			have: []client.Object{onVolume(xr("x", "uid-1", "db", true)), heldVolume("uid-1", "default"), pvcAt(v1.RescueNamespace, life.RescueName("data"), "uid-1"), jobAt(v1.RescueNamespace, life.RescueName("backup"))},
 			want: []summary{{XR: "x", DataPVC: life.RescueName("data"), DataPV: "pv", Backup: life.RescueName("backup")}}},
 		"Unlabelled": {reason: "Somebody took the labels off the volume of a rescue: the PVC that it names is this life's and no other's.", noNamespace: true,
 			have: []client.Object{onVolume(xr("x", "uid-1", "db", true)), unlabelled(heldVolume("uid-1", "default"))},
 			want: []summary{{XR: "x", DataPV: "pv"}}},
 		"Beside": {reason: "A life that lost its XR, and then its namespace, had its data mounted there.", noNamespace: true,
-			have: []client.Object{heldVolume("uid-1", "default"), claimAt("default", life.RescueName("data"), "uid-1")},
-			want: []summary{{Lost: true, Origin: "default/" + life.RescueName("data"), DataPV: "pv"}}},
+			have: []client.Object{heldVolume("uid-1", "default"), pvcAt("default", life.RescueName("data"), "uid-1")},
+			want: []summary{{Orphan: true, OriginalPVC: "default/" + life.RescueName("data"), DataPV: "pv"}}},
 		"Nothing": {reason: "An event of something long gone.", want: []summary{{}}},
 		"Claim":   {reason: "A claim without an XR.", have: []client.Object{boundClaim("")}, want: []summary{{Claim: "db"}}},
 		"Lives": {reason: "Both are instances of this name; only one is the claim's. The one that ends comes first.",
 			have: []client.Object{xr("new", "uid-2", "db", false), xr("old", "uid-1", "db", true), boundClaim("new")},
-			want: []summary{{XR: "old"}, {XR: "new", Claim: "db", Earlier: true}}},
-		"Superseded": {reason: "The claim was taken from its XR before Crossplane deleted that: it ends before the one that the claim has now.",
+			want: []summary{{XR: "old"}, {XR: "new", Claim: "db", PredecessorTerminating: true}}},
+		"OrphanedFromClaim": {reason: "The claim was taken from its XR before Crossplane deleted that: it ends before the one that the claim has now.",
 			have: []client.Object{xr("new", "uid-2", "db", false), xr("old", "uid-1", "db", false), boundClaim("new")},
-			want: []summary{{XR: "old", Superseded: true}, {XR: "new", Claim: "db", Earlier: true}}},
+			want: []summary{{XR: "old", OrphanedFromClaim: true}, {XR: "new", Claim: "db", PredecessorTerminating: true}}},
 		"Bereft": {reason: "Its claim was taken from it, and none can be made in a namespace that goes.", noNamespace: true,
-			have: []client.Object{xr("x", "uid-1", "db", false)}, want: []summary{{XR: "x", Superseded: true}}},
-		"Unbound": {reason: "A claim that has bound none yet, or is not there, supersedes nothing.", have: []client.Object{xr("x", "uid-1", "db", false), boundClaim("")}, want: []summary{{XR: "x"}}},
+			have: []client.Object{xr("x", "uid-1", "db", false)}, want: []summary{{XR: "x", OrphanedFromClaim: true}}},
+		"Unbound": {reason: "A claim that has bound none yet, or is not there, orphans no XR.", have: []client.Object{xr("x", "uid-1", "db", false), boundClaim("")}, want: []summary{{XR: "x"}}},
 		"Liar":    {reason: "A label is where to look, no proof.", have: []client.Object{xr("x", "uid-1", "another", false)}, want: []summary{{}}},
 		"Volumes": {reason: "The claim's, bound to each other.", have: []client.Object{xr("x", "uid-1", "db", false), dataPVC(ours), volumeOf("db-pvc")},
 			want: []summary{{XR: "x", DataPVC: "db-pvc", DataPV: "pv"}}},
-		"OtherLife": {reason: "Another life's claim is not touched.", have: []client.Object{xr("x", "uid-1", "db", false), dataPVC(theirs)}, want: []summary{{XR: "x"}}},
-		"OtherVolume": {reason: "A volume that another claim has by now is not ours.", have: []client.Object{xr("x", "uid-1", "db", false), dataPVC(ours), volumeOf("other")},
+		"OtherLife": {reason: "Another life's PVC is not touched.", have: []client.Object{xr("x", "uid-1", "db", false), dataPVC(theirs)}, want: []summary{{XR: "x"}}},
+		"OtherVolume": {reason: "A volume that another PVC has by now is not ours.", have: []client.Object{xr("x", "uid-1", "db", false), dataPVC(ours), volumeOf("other")},
 			want: []summary{{XR: "x", DataPVC: "db-pvc"}}},
 		"Pods": {reason: "Whoever mounts the data counts, but for our own Jobs.",
 			have: []client.Object{xr("x", "uid-1", "db", true), job, mounting("agent", "db-pvc", job), mounting("server", "db-pvc", nil), mounting("other", "else", nil)},
@@ -357,16 +357,16 @@ func TestMeanwhile(t *testing.T) {
 		want             summary
 		stale            bool
 	}{
-		"Bound": {reason: "The claim was made and bound after it was looked for.",
+		"Bound": {reason: "The PVC was made and bound after it was looked for.",
 			have: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{bound, naming()}, want: summary{XR: "x", DataPVC: "db-pvc", DataPV: "pv"}},
-		"Unbound": {reason: "The claim that the volume names was gone before and is gone after.",
+		"Unbound": {reason: "The PVC that the volume names was gone before and is gone after.",
 			have: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{naming()}, want: summary{XR: "x", DataPV: "pv"}, stale: true},
 		"Named": {reason: "The claim is another by now, and names a new XR.",
 			have: []client.Object{boundClaim("w")}, gone: []client.Object{boundClaim("w")}, come: []client.Object{xr("x", "uid-1", "db", false), boundClaim("x")}, want: summary{XR: "x", Claim: "db"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			// The world turns after the first look for a claim of data; where the claim of
+			// The world turns after the first look for the data PVC; where the claim of
 			// the instance goes, before the XRs are listed.
 			turned := false
 			turn := func(ctx context.Context, c client.Client) {
@@ -437,7 +437,7 @@ func TestListen(t *testing.T) {
 			want: func(j *Job) bool { return j.Report.Error == "[2Jbad worse" && j.Report.Version == "8" }},
 		"Registry": {reason: "A kubelet repeats what a registry says.", job: pod(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no\x1b[2J\nimage\xff" + strings.Repeat("x", 4096)}}),
 			want: func(j *Job) bool {
-				return strings.HasPrefix(j.PodFailure, "ErrImagePull: no [2J image xxx") && len(j.PodFailure) <= maxTrouble
+				return strings.HasPrefix(j.PodFailure, "ErrImagePull: no [2J image xxx") && len(j.PodFailure) <= maxPodFailure
 			}},
 		"Progress": {reason: "The last line that is one.", job: pod(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}),
 			want: func(j *Job) bool { return j.Progress != nil && j.Progress.Percent == 42 }},

@@ -37,11 +37,11 @@ func noting(v *corev1.PersistentVolume, records ...*v1.MySQLBackup) *corev1.Pers
 }
 
 // TestGatherNotes: what a volume knows of backups counts, also where nobody knows the
-// claim that it had.
+// PVC that it had.
 func TestGatherNotes(t *testing.T) {
 	type want struct {
 		Previous, Missing string
-		Trouble           bool
+		PodFailure        bool
 	}
 	usual := life.BackupPVCName()
 	here := func() *corev1.PersistentVolume { return backupsAt("pv-b", "ns", at("default", usual, "gone")) }
@@ -54,10 +54,10 @@ func TestGatherNotes(t *testing.T) {
 		v.Annotations[key] = value
 		return v
 	}
-	unlabelled := noting(backupsAt("pv-b", "ns", at("default", usual, "claim-uid")), a)
+	unlabelled := noting(backupsAt("pv-b", "ns", at("default", usual, "pvc-uid")), a)
 	unlabelled.Labels = nil
 	bound := backupPVCOn("pv-b")
-	bound.UID = "claim-uid"
+	bound.UID = "pvc-uid"
 	cases := map[string]struct {
 		reason string
 		there  []client.Object
@@ -66,18 +66,18 @@ func TestGatherNotes(t *testing.T) {
 		"None":        {reason: "No volume, no record.", want: want{Previous: v1.PreviousNone}},
 		"Earlier":     {reason: "A volume of an earlier release knows nothing: the records count.", there: []client.Object{here(), a}, want: want{Previous: "a"}},
 		"Known":       {reason: "Both say the same.", there: []client.Object{noting(here(), a), a}, want: want{Previous: "a"}},
-		"Gone":        {reason: "The record is gone, and its claim too.", there: []client.Object{noting(here(), a)}, want: want{Previous: v1.PreviousHeld, Missing: "a", Trouble: true}},
-		"NewestGone":  {reason: "An older one is not what was there last.", there: []client.Object{noting(here(), a, b), a}, want: want{Previous: v1.PreviousHeld, Missing: "b", Trouble: true}},
+		"Gone":        {reason: "The record is gone, and the volume's PVC too.", there: []client.Object{noting(here(), a)}, want: want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
+		"NewestGone":  {reason: "An older one is not what was there last.", there: []client.Object{noting(here(), a, b), a}, want: want{Previous: v1.PreviousHeld, Missing: "b", PodFailure: true}},
 		"OlderGone":   {reason: "The newest is what is restored.", there: []client.Object{noting(here(), a, b), b}, want: want{Previous: "b"}},
 		"NewerRecord": {reason: "It is not noted yet.", there: []client.Object{noting(here(), a), b}, want: want{Previous: "b"}},
-		"Again":       {reason: "A record that was made again keeps its place.", there: []client.Object{noting(here(), a, b), again}, want: want{Previous: v1.PreviousHeld, Missing: "b", Trouble: true}},
+		"Again":       {reason: "A record that was made again keeps its place.", there: []client.Object{noting(here(), a, b), again}, want: want{Previous: v1.PreviousHeld, Missing: "b", PodFailure: true}},
 		"Forgotten":   {reason: "A person said so.", there: []client.Object{annotated(noting(here(), a), v1.AnnotationForgetPrefix+"a", "uid-of-a")}, want: want{Previous: v1.PreviousNone}},
-		"ForgottenIt": {reason: "That was about an earlier record of this name.", there: []client.Object{annotated(noting(here(), a), v1.AnnotationForgetPrefix+"a", "earlier")}, want: want{Previous: v1.PreviousHeld, Missing: "a", Trouble: true}},
-		"ForgetsOne":  {reason: "The other is there.", there: []client.Object{annotated(noting(here(), a, b), v1.AnnotationForgetPrefix+"b", "uid-of-b")}, want: want{Previous: v1.PreviousHeld, Missing: "a", Trouble: true}},
-		"Elsewhere":   {reason: "What an earlier namespace left has the same name.", there: []client.Object{noting(backupsAt("pv-0", "earlier", nil), a)}, want: want{Previous: v1.PreviousHeld, Missing: "a", Trouble: true}},
-		"Bound":       {reason: "The volume of the claim counts whatever its labels say.", there: []client.Object{bound, unlabelled}, want: want{Previous: v1.PreviousHeld, Missing: "a", Trouble: true}},
+		"ForgottenIt": {reason: "That was about an earlier record of this name.", there: []client.Object{annotated(noting(here(), a), v1.AnnotationForgetPrefix+"a", "earlier")}, want: want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
+		"ForgetsOne":  {reason: "The other is there.", there: []client.Object{annotated(noting(here(), a, b), v1.AnnotationForgetPrefix+"b", "uid-of-b")}, want: want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
+		"Elsewhere":   {reason: "What an earlier namespace left has the same name.", there: []client.Object{noting(backupsAt("pv-0", "earlier", nil), a)}, want: want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
+		"Bound":       {reason: "The volume of the PVC counts whatever its labels say.", there: []client.Object{bound, unlabelled}, want: want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
 		"Other":       {reason: "A note about another instance is none of ours.", there: []client.Object{noting(here(), other)}, want: want{Previous: v1.PreviousNone}},
-		"Unreadable":  {reason: "Doubt is not absence.", there: []client.Object{annotated(here(), v1.AnnotationBackupPrefix+"a", "{"), b}, want: want{Previous: v1.PreviousHeld, Missing: "a", Trouble: true}},
+		"Unreadable":  {reason: "Doubt is not absence.", there: []client.Object{annotated(here(), v1.AnnotationBackupPrefix+"a", "{"), b}, want: want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestGatherNotes(t *testing.T) {
 				t.Fatalf("%d lives, %v", len(lives), err)
 			}
 			s := lives[0]
-			got := want{Previous: s.Latest(), Trouble: s.PodFailure != ""}
+			got := want{Previous: s.Latest(), PodFailure: s.PodFailure != ""}
 			if n := s.Missing(); n != nil {
 				got.Missing = n.Name
 			}

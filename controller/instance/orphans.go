@@ -82,12 +82,12 @@ func (g *Gatherer) findHolders(ctx context.Context, k Key, kind Kind) ([]client.
 		out = append(out, &volumes.Items[i])
 	}
 	for _, namespace := range []string{k.Namespace, v1.RescueNamespace} {
-		claims := &corev1.PersistentVolumeClaimList{}
-		if err := g.Reader.List(ctx, claims, client.InNamespace(namespace), ours); err != nil {
+		pvcs := &corev1.PersistentVolumeClaimList{}
+		if err := g.Reader.List(ctx, pvcs, client.InNamespace(namespace), ours); err != nil {
 			return nil, fmt.Errorf("cannot list PersistentVolumeClaims: %w", err)
 		}
-		for i := range claims.Items {
-			out = append(out, &claims.Items[i])
+		for i := range pvcs.Items {
+			out = append(out, &pvcs.Items[i])
 		}
 	}
 	return slices.DeleteFunc(out, func(o client.Object) bool {

@@ -116,7 +116,7 @@ func waitsBecause(w *corev1.ContainerStateWaiting) string {
 // foreignText is text as it may stand in a status: printable, and without what changes
 // from one try to the next.
 func foreignText(text string) string {
-	return v1.PrintableText(connection.ReplaceAllString(text, ""), maxTrouble)
+	return v1.PrintableText(connection.ReplaceAllString(text, ""), maxPodFailure)
 }
 
 // agentError is what our own program said in a container before it ended; empty

@@ -17,7 +17,7 @@ func waits(reason, message string, last *corev1.ContainerStateTerminated) corev1
 	}
 }
 
-func TestTroubleOf(t *testing.T) {
+func TestPodFailureOf(t *testing.T) {
 	unscheduled := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/2 nodes are available"}}}
 	pull := waits("ErrImagePull", "not found", nil)
 	cases := map[string]struct {
@@ -35,7 +35,7 @@ func TestTroubleOf(t *testing.T) {
 		"Agent": {reason: "Our own program says it best.", says: "container mysql of pod p: the volume holds no data", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{
 			waits("CrashLoopBackOff", "back-off 10s", &corev1.ContainerStateTerminated{ExitCode: 47, Message: `{"command":"initialize","error":"the volume holds no data"}`}),
 		}}},
-		"Dying": {reason: "A pod that goes is no trouble.", status: unscheduled, dying: true},
+		"Dying": {reason: "A pod that goes is no failure.", status: unscheduled, dying: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

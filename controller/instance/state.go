@@ -65,9 +65,9 @@ type State struct {
 	// Node whose folder the data is in, as the label that pods select it by; only
 	// where it is a hostPath volume that does not say so itself.
 	Node string
-	// BackupPVC is the handle of the backups' volume. BackupPV is the one that
-	// it is bound to, read only when Records are, and while that volume is to be kept or
-	// pinned; where there is no PVC, the one that an earlier PVC was bound to.
+	// BackupPVC mounts the backups' volume. BackupPV is the one that it is bound to, read
+	// only when Records are, and while that volume is to be kept or pinned; where there is
+	// no PVC, the one that an earlier PVC was bound to.
 	BackupPVC *corev1.PersistentVolumeClaim
 	BackupPV  *corev1.PersistentVolume
 	// EarlierBackupPV is the backup volume of an earlier namespace of the same name,

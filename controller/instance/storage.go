@@ -16,23 +16,23 @@ import (
 // is looked for again: one that was bound in between would look gone, and its volume would be
 // taken from it.
 func (g *gathering) readDataVolumes(ctx context.Context) error {
-	claim, err := g.readPVC(ctx, g.Life.Namespace, g.Life.DataPVCName())
+	pvc, err := g.readPVC(ctx, g.Life.Namespace, g.Life.DataPVCName())
 	for err == nil {
-		if g.DataPVC = nil; claim != nil && g.OwnsObject(claim) {
-			g.DataPVC = claim
+		if g.DataPVC = nil; pvc != nil && g.OwnsObject(pvc) {
+			g.DataPVC = pvc
 		}
 		if g.DataPV, err = FindDataPV(g.volumes(ctx), g.State); err != nil || !g.IsDataPVReservedElsewhere() {
 			break
 		}
-		before := claim
-		if claim, err = g.readPVC(ctx, g.Life.Namespace, g.Life.DataPVCName()); uidOf(claim) == uidOf(before) {
+		before := pvc
+		if pvc, err = g.readPVC(ctx, g.Life.Namespace, g.Life.DataPVCName()); uidOf(pvc) == uidOf(before) {
 			break
 		}
 	}
 	if err != nil {
 		return err
 	}
-	g.PVCNameConflict = claim != nil && g.DataPVC == nil && !g.Relocated()
+	g.PVCNameConflict = pvc != nil && g.DataPVC == nil && !g.Relocated()
 	if g.Relocated() {
 		if err := g.readRelocatedPVC(ctx); err != nil {
 			return err

@@ -110,13 +110,13 @@ func (g *gathering) readPods(ctx context.Context) error {
 	return nil
 }
 
-// podPatience with a Job whose pod is not there yet.
-const podPatience = 10 * time.Second
+// podTimeout is how long a Job may have no pod yet.
+const podTimeout = 10 * time.Second
 
 // withoutPod says that a Job has had time to get a pod and has none: somebody may
 // refuse it, and only an event of the Job says who. Empty where that is not so.
 func (j *Job) withoutPod(now time.Time) string {
-	if at, _ := j.Finished(); at != nil || len(j.Pods) > 0 || now.Sub(j.CreationTimestamp.Time) < podPatience {
+	if at, _ := j.Finished(); at != nil || len(j.Pods) > 0 || now.Sub(j.CreationTimestamp.Time) < podTimeout {
 		return ""
 	}
 	return fmt.Sprintf("Job %s has no pod: a quota or a policy may refuse it; kubectl describe job --namespace %s %s says why", j.Name, j.Namespace, j.Name)
@@ -129,9 +129,9 @@ func (g *gathering) ownPod(p *corev1.Pod) bool {
 }
 
 // mountsPVC is true if a pod mounts a PVC, and so may write to its volume.
-func mountsPVC(p *corev1.Pod, claim string) bool {
+func mountsPVC(p *corev1.Pod, pvcName string) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == pvcName
 	})
 }
 
@@ -153,9 +153,9 @@ func (g *Gatherer) readPodReports(ctx context.Context, j *Job) {
 	}
 }
 
-// maxTrouble in bytes of what a kubelet or scheduler says, which repeats what
+// maxPodFailure in bytes of what a kubelet or scheduler says, which repeats what
 // registries and servers say.
-const maxTrouble = 2 * v1.MaxForeignText
+const maxPodFailure = 2 * v1.MaxForeignText
 
 // NotePodFailure says what keeps a pod from running.
 func (j *Job) NotePodFailure(p *corev1.PodStatus) {
