@@ -80,11 +80,11 @@ func (l *look) lookAtVolumes(ctx context.Context) error {
 	if err := l.List(ctx, volumes); err != nil {
 		return fmt.Errorf("cannot list PersistentVolumes: %w", err)
 	}
-	claims := &corev1.PersistentVolumeClaimList{}
-	if err := l.List(ctx, claims); err != nil {
+	pvcs := &corev1.PersistentVolumeClaimList{}
+	if err := l.List(ctx, pvcs); err != nil {
 		return fmt.Errorf("cannot list PersistentVolumeClaims: %w", err)
 	}
-	l.at.Volumes, l.at.PVCs = volumes.Items, claims.Items
+	l.at.Volumes, l.at.PVCs = volumes.Items, pvcs.Items
 	return nil
 }
 
