@@ -35,7 +35,7 @@ func ParseQuantity(text string) (resource.Quantity, error) {
 	return q, nil
 }
 
-// StorageOf a volume's capacity or of what a claim of one requests. One out of
+// StorageOf a volume's capacity or of what a PVC for one requests. One out of
 // all proportion is none: whoever may edit a claim writes it, and the API server
 // keeps it as it is.
 func StorageOf(l corev1.ResourceList) (resource.Quantity, bool) {
