@@ -81,7 +81,7 @@ func TestCheckPassword(t *testing.T) {
 	}
 	defer l.Close() //nolint:errcheck // Nobody waits for it.
 	go hostile.Server{Trick: hostile.Open()}.Serve(l)
-	err = (&server{socket: socket, generated: generate()}).checkPassword(t.Context(), "wanted")
+	err = (&server{socket: socket, generated: generatePassword()}).checkPassword(t.Context(), "wanted")
 	if err == nil || !strings.Contains(err.Error(), "lets root in with") {
 		t.Errorf("want it to say that everybody is let in, got %v", err)
 	}
