@@ -58,6 +58,9 @@ func checkSettings(s *v1.Settings) error {
 	if s.NamespaceReuse == "" {
 		s.NamespaceReuse = v1.NamespaceReuseRefuse
 	}
+	if s.Maintenance == "" {
+		s.Maintenance = v1.MaintenanceWait
+	}
 	if hostPath && s.HostPathRoot == "" {
 		s.HostPathRoot = v1.DefaultHostPathRoot
 	}
@@ -73,6 +76,8 @@ func checkSettings(s *v1.Settings) error {
 		return invalid("the Composition's input: volumes is %q: use %s or %s", s.Volumes, v1.VolumesStorageClass, v1.VolumesHostPath)
 	case s.NamespaceReuse != v1.NamespaceReuseRefuse && s.NamespaceReuse != v1.NamespaceReuseAllow:
 		return invalid("the Composition's input: namespaceReuse is %q: use %s or %s", s.NamespaceReuse, v1.NamespaceReuseRefuse, v1.NamespaceReuseAllow)
+	case s.Maintenance != v1.MaintenanceWait && s.Maintenance != v1.MaintenanceNow:
+		return invalid("the Composition's input: maintenance is %q: use %s or %s", s.Maintenance, v1.MaintenanceWait, v1.MaintenanceNow)
 	case !hostPath && s.HostPathRoot != "":
 		return invalid("the Composition's input: hostPathRoot is only for volumes: %s", v1.VolumesHostPath)
 	case !hostPath && s.HostPathNode != "":
@@ -111,15 +116,26 @@ func parseXR(s *structpb.Struct) (*v1.XMySQL, v1.DatabaseType, error) {
 // parseObserved resources, and of each only what a decision reads. One of
 // another kind than we made is a reason to touch nothing.
 func parseObserved(rs map[string]*fnv1.Resource, into *compose.Observed) error {
+	into.Template = parseTemplate(rs[v1.ResourceDeployment].GetResource())
 	return errors.Join(
 		observed(rs, v1.ResourceDataPV, "PersistentVolume", &into.DataPV, "spec.claimRef", "spec.hostPath", "status.phase"),
 		observed(rs, v1.ResourceDataPVC, "PersistentVolumeClaim", &into.DataPVC, "metadata.deletionTimestamp", "spec.volumeName", "spec.storageClassName", "spec.resources", "status.phase"),
 		observed(rs, v1.ResourceRootPassword, "Secret", &into.RootPassword, "data."+v1.PasswordKey),
-		observed(rs, v1.ResourceConfig, "ConfigMap", &into.Config, "metadata.name"),
+		observed(rs, v1.ResourceConfig, "ConfigMap", &into.Config, "data"),
 		observed(rs, v1.ResourceDeployment, "Deployment", &into.Deployment, "metadata.generation", "metadata.annotations", "spec.replicas", "status.observedGeneration", "status.updatedReplicas", "status.readyReplicas", "status.conditions"),
 		observed(rs, v1.ResourceService, "Service", &into.Service, "spec.type", "spec.clusterIP", "spec.ports", "status.loadBalancer"),
 		observed(rs, v1.ResourceRestore, "Job", &into.Restore, "metadata.annotations", "status.conditions"),
 	)
+}
+
+// parseTemplate of a Deployment's pods, if it has one.
+func parseTemplate(deployment *structpb.Struct) *compose.Template {
+	t, ok := deployment.GetFields()["spec"].GetStructValue().GetFields()["template"]
+	if !ok {
+		return nil
+	}
+	annotations := t.GetStructValue().GetFields()["metadata"].GetStructValue().GetFields()["annotations"].GetStructValue()
+	return &compose.Template{Digest: digest(t), ConfigHash: annotations.GetFields()[v1.AnnotationConfigHash].GetStringValue()}
 }
 
 func observed[T any](rs map[string]*fnv1.Resource, name, kind string, into **T, names ...string) error {

@@ -30,8 +30,8 @@ func writeOutput(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, ou
 		if err != nil {
 			return errors.Wrapf(err, "cannot write the composed resource %q", name)
 		}
-		if r.SpecObserved {
-			s.Fields["spec"] = req.GetObserved().GetResources()[name].GetResource().GetFields()["spec"]
+		if r.AsObserved != nil {
+			copyField(s, req.GetObserved().GetResources()[name].GetResource(), r.AsObserved)
 		}
 		rsp.Desired.Resources[name] = &fnv1.Resource{Resource: s, Ready: ready(r.Ready)}
 	}
@@ -47,6 +47,14 @@ func writeOutput(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, ou
 	}
 	rsp.Requirements = requirements(req, out.Requirements)
 	return writeXR(rsp, req, out)
+}
+
+// copyField at a path, whose parents are there, from one object to another.
+func copyField(to, from *structpb.Struct, path []string) {
+	for len(path) > 1 {
+		to, from, path = to.GetFields()[path[0]].GetStructValue(), from.GetFields()[path[0]].GetStructValue(), path[1:]
+	}
+	to.Fields[path[0]] = from.GetFields()[path[0]]
 }
 
 // writeXR sets the function's part of the status. The controller's part is left

@@ -14,6 +14,16 @@ const (
 	// server, or its restore, from running. The message says what, in the words of
 	// who said it first: the kubelet, the scheduler or an admission controller.
 	ConditionBlocked = "Blocked"
+	// ConditionUpToDate is false while the server runs in a pod as an earlier release
+	// of the function made it. It gets today's when it restarts anyway.
+	ConditionUpToDate = "UpToDate"
+)
+
+// Reasons of ConditionUpToDate.
+const (
+	ReasonUpToDate = "UpToDate"
+	// ReasonUpdateWaits for the next restart, which somebody else decides on.
+	ReasonUpdateWaits = "UpdateWaits"
 )
 
 // Reasons of ConditionBlocked.

@@ -60,6 +60,10 @@ const (
 	// AnnotationConfigHash of a server's pod changes with its my.cnf, and so
 	// restarts it.
 	AnnotationConfigHash = Group + "/config-hash"
+	// AnnotationRevision of a Deployment has a digest of what its pod's template was
+	// made for, and one of the template. The function reads it back, so that a newer
+	// release restarts no server.
+	AnnotationRevision = Group + "/revision"
 	// AnnotationStarted of a Deployment, with the XR's UID as its value, says that
 	// the function let the server start. The number of replicas does not: anybody
 	// may scale.

@@ -42,6 +42,10 @@ type Settings struct {
 	// JobResources of the restore Job's containers. The controller's Jobs have those of its
 	// flag --job-resources.
 	JobResources *Resources `json:"jobResources,omitempty"`
+	// Maintenance says when a running server gets a pod that a newer release, or newer
+	// settings, make in another way: Wait, for its next restart or a change of its
+	// spec, or Now, which restarts it. Default Wait.
+	Maintenance Maintenance `json:"maintenance,omitempty"`
 	// NamespaceReuse says whether an instance may restore a backup that was taken
 	// in an earlier namespace of the same name, which may have had another owner:
 	// Refuse or Allow. Where it may, the controller gives the instance the volume of
@@ -65,6 +69,15 @@ type NamespaceReuse string
 const (
 	NamespaceReuseRefuse NamespaceReuse = "Refuse"
 	NamespaceReuseAllow  NamespaceReuse = "Allow"
+)
+
+// A Maintenance says when running servers are restarted for a newer release.
+type Maintenance string
+
+// Times for a restart that no spec asks for.
+const (
+	MaintenanceWait Maintenance = "Wait"
+	MaintenanceNow  Maintenance = "Now"
 )
 
 // DefaultServiceAnnotations are the domains of load balancers' annotations.

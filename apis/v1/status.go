@@ -40,6 +40,13 @@ type MySQLStatus struct {
 	// +optional
 	Initialized bool `json:"initialized,omitempty"`
 
+	// Revision is the digest of the template of the server's pod as it was last seen
+	// to be what was made for this spec. As long as the Deployment has that one, a
+	// newer release of the function leaves it alone.
+	//
+	// +optional
+	Revision string `json:"revision,omitempty"`
+
 	// Restore is the backup that this instance was made from.
 	//
 	// +optional

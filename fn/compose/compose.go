@@ -31,26 +31,31 @@ func Compose(in Input) (*Output, error) {
 	if err != nil {
 		return &Output{Requirements: requirements}, err
 	}
-	resources := build(r, s, begin, password)
-	out := report(r, s, begin, resources, warningOf(s.cannotGrow, missing, taken))
+	revision := chooseRevision(r, begin)
+	resources := build(r, s, begin, revision, password)
+	out := report(r, s, begin, revision, resources, warningOf(s.cannotGrow, missing, taken))
 	out.Requirements, out.Resources, out.Connection = requirements, resources, connectionOf(r)
 	return out, nil
 }
 
 // build the resources that are wanted and may be made.
-func build(r *resolved, s storage, begin start, password string) map[string]Resource {
+func build(r *resolved, s storage, begin start, of revision, password string) map[string]Resource {
 	out := map[string]Resource{
 		v1.ResourceDataPVC:      {Object: dataPVC(r, s), Ready: pvcReady(r.Observed.DataPVC)},
 		v1.ResourceRootPassword: {Object: rootPassword(r, begin, password), Ready: r.Observed.RootPassword != nil},
-		v1.ResourceConfig:       {Object: configMap(r), Ready: r.Observed.Config != nil},
-		v1.ResourceDeployment:   {Object: deployment(r, begin), Ready: deploymentReady(r.Observed.Deployment)},
+		v1.ResourceConfig:       {Object: configMap(r, of), Ready: r.Observed.Config != nil},
+		v1.ResourceDeployment:   {Object: deployment(r, begin, of), Ready: deploymentReady(r.Observed.Deployment), AsObserved: of.asObserved()},
 		v1.ResourceService:      {Object: service(r), Ready: serviceReady(r.Observed.Service)},
 	}
 	if r.hostPath {
 		out[v1.ResourceDataPV] = Resource{Object: dataPV(r, s), Ready: pvReady(r.Observed.DataPV)}
 	}
 	if wantsRestoreJob(r, begin) {
-		out[v1.ResourceRestore] = Resource{Object: restoreJob(r, begin.restore), Ready: jobComplete(r.Observed.Restore), SpecObserved: r.Observed.Restore != nil}
+		job := Resource{Object: restoreJob(r, begin.restore), Ready: jobComplete(r.Observed.Restore)}
+		if r.Observed.Restore != nil {
+			job.AsObserved = []string{"spec"}
+		}
+		out[v1.ResourceRestore] = job
 	}
 	for name := range out {
 		if !r.Observed.hasResource(name) && !mayMake(r, name, password) {

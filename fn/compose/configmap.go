@@ -7,11 +7,11 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// configMap holds the my.cnf.
-func configMap(r *resolved) *corev1.ConfigMap {
+// configMap holds the my.cnf of a revision.
+func configMap(r *resolved, of revision) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: r.meta(r.instance.ConfigMapName(), nil),
-		Data:       map[string]string{v1.ConfigKey: r.config},
+		Data:       map[string]string{v1.ConfigKey: of.config},
 	}
 }

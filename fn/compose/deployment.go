@@ -26,7 +26,7 @@ const (
 // deployment of one server. With Recreate a rollout never has two servers on the
 // same files. A pod that is evicted or deleted may live on beside its
 // successor: then it is InnoDB's own lock on them that keeps the second out.
-func deployment(r *resolved, begin start) *appsv1.Deployment {
+func deployment(r *resolved, begin start, of revision) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 		ObjectMeta: r.meta(r.instance.DeploymentName(), r.instance.ServerSelector()),
@@ -35,19 +35,26 @@ func deployment(r *resolved, begin start) *appsv1.Deployment {
 			RevisionHistoryLimit: new(int32(1)),
 			Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 			Selector:             &metav1.LabelSelector{MatchLabels: r.instance.ServerSelector()},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: r.labels(r.instance.ServerSelector())},
-				Spec:       serverPod(r),
-			},
+			Template:             of.template,
 		},
 	}
-	if r.engine.config != "" {
-		d.Spec.Template.Annotations = map[string]string{v1.AnnotationConfigHash: digest(r.config)}
-	}
+	d.Annotations = map[string]string{v1.AnnotationRevision: of.mark}
 	if begin.replicas > 0 || r.started {
-		d.Annotations = map[string]string{v1.AnnotationStarted: startedMark(r.instance)}
+		d.Annotations[v1.AnnotationStarted] = startedMark(r.instance)
 	}
 	return d
+}
+
+// serverTemplate as this release makes it.
+func serverTemplate(r *resolved) corev1.PodTemplateSpec {
+	t := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: r.labels(r.instance.ServerSelector())},
+		Spec:       serverPod(r),
+	}
+	if r.engine.config != "" {
+		t.Annotations = map[string]string{v1.AnnotationConfigHash: digest(r.config)}
+	}
+	return t
 }
 
 // serverPod shares its processes' namespace: as the first process of its own,

@@ -45,8 +45,18 @@ type Observed struct {
 	RootPassword *corev1.Secret
 	Config       *corev1.ConfigMap
 	Deployment   *appsv1.Deployment
+	// Template of the Deployment's pods; nil where there is none.
+	Template     *Template
 	Service      *corev1.Service
 	Restore      *batchv1.Job
+}
+
+// A Template of a Deployment's pods, as it is observed.
+type Template struct {
+	// Digest of all that is in it, whoever put it there.
+	Digest string
+	// ConfigHash is the digest of the my.cnf that it was made with.
+	ConfigHash string
 }
 
 // hasResource is true if the named resource is observed.
@@ -135,8 +145,9 @@ type Output struct {
 type Resource struct {
 	Object runtime.Object
 	Ready  bool
-	// SpecObserved: the spec is wanted just as it is observed.
-	SpecObserved bool
+	// AsObserved is the path of the part that is wanted just as it is observed, with
+	// all that others have put there; nil where there is none.
+	AsObserved []string
 }
 
 // A Condition of XR and claim.

@@ -17,6 +17,7 @@ type state struct {
 	// warning of an instance that has started: what cannot be carried out, where the
 	// rest can.
 	warning *Refusal
+	revision revision
 	// volume that the PVC is wanted on.
 	volume string
 	// up is true if the server takes connections.
@@ -24,8 +25,8 @@ type state struct {
 }
 
 // report on the instance: status, conditions and readiness.
-func report(r *resolved, s storage, begin start, resources map[string]Resource, warning *Refusal) *Output {
-	is := state{resolved: r, begin: begin, warning: warning, volume: s.volume}
+func report(r *resolved, s storage, begin start, of revision, resources map[string]Resource, warning *Refusal) *Output {
+	is := state{resolved: r, begin: begin, warning: warning, revision: of, volume: s.volume}
 	is.up = begin.replicas > 0 && deploymentReady(r.Observed.Deployment) && serviceReady(r.Observed.Service)
 	return &Output{
 		Ready: is.up && isConnected(r) && allReady(resources),
@@ -36,12 +37,14 @@ func report(r *resolved, s storage, begin start, resources map[string]Resource, 
 			Volume:      seenVolume(r),
 			Started:     r.started || begin.replicas > 0,
 			Initialized: r.engine.password && isInitialized(r, begin.restore),
+			Revision:    of.seen,
 			Restore:     begin.restore,
 		},
 		Conditions: []Condition{
 			acceptedCondition(warning),
 			is.restoredCondition(),
 			is.servingCondition(),
+			is.updateCondition(),
 			blockedCondition(blockerOf(r)),
 		},
 	}
@@ -77,7 +80,7 @@ func (s state) message() string {
 	case s.warning != nil:
 		return s.afterRestore() + "Running, but " + s.warning.Error()
 	}
-	return s.afterRestore() + "Running" + whereReached(s.resolved) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning()
+	return s.afterRestore() + "Running" + whereReached(s.resolved) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + s.updateWaiting()
 }
 
 func (s state) afterRestore() string {
@@ -122,6 +125,26 @@ func (s state) servingCondition() Condition {
 		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonLoginPending, Message: loginPending(s.XR.Status.Credentials)}
 	}
 	return Condition{Type: v1.ConditionServing, True: true, Reason: v1.ReasonRunning}
+}
+
+// updateCondition says whether the server's pod is as this release makes it.
+func (s state) updateCondition() Condition {
+	if !s.revision.observed {
+		return Condition{Type: v1.ConditionUpToDate, True: true, Reason: v1.ReasonUpToDate}
+	}
+	message := "The server runs in a pod as an earlier release made it, and goes on so until it restarts: kubectl rollout restart deployment --namespace " + s.instance.Namespace + " " + s.instance.DeploymentName()
+	if s.ephemeral || !s.engine.stored {
+		message += " (its data goes with the pod)"
+	}
+	return Condition{Type: v1.ConditionUpToDate, Reason: v1.ReasonUpdateWaits, Message: message}
+}
+
+// updateWaiting is that in the message for people.
+func (s state) updateWaiting() string {
+	if !s.revision.observed {
+		return ""
+	}
+	return ". An update of its pod waits for the next restart"
 }
 
 func acceptedCondition(warning *Refusal) Condition {

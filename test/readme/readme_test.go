@@ -105,6 +105,8 @@ var typists = map[string]typist{
 	"kubectl replace --force":                              {"test/e2e/readme_test.go", `"replace", "--force"`},
 	"kubectl patch mysql mysql-instance --type=merge --patch-file=/dev/stdin <<<'{\"spec\":{\"password\":\"n3w-password\"}}'": {"test/demo/demo_test.go", "func TestShownIsDone("},
 
+	"kubectl rollout restart deployment": {"test/e2e/release_test.go", `"rollout", "restart", "deployment"`},
+
 	"kubectl delete -k controller/deploy/controller": inRecords(`"delete", "--kustomize", "controller/deploy/controller"`),
 	"kubectl delete msb":                             inRecords(`"delete", "msb", name`),
 	"kubectl delete msb RECORD":                      inRecords(`"delete", "msb", newest.GetName()`),

@@ -1,0 +1,97 @@
+package compose
+
+import (
+	"encoding/json"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// A revision is what a server's pod is made from: the template of its Deployment, and
+// the my.cnf that the server reads when it starts. They change together: one release's
+// my.cnf may name what only its own template mounts.
+type revision struct {
+	// mark of the Deployment: a digest of what the spec says of the template, a dot, and
+	// one of the template.
+	mark     string
+	template corev1.PodTemplateSpec
+	config   string
+	// observed: the template is wanted as it is observed, and not as it would be made today.
+	observed bool
+	// seen is the digest of the observed template where that came of this revision.
+	seen string
+}
+
+// asObserved is what of the Deployment is wanted so.
+func (of revision) asObserved() []string {
+	if !of.observed {
+		return nil
+	}
+	return []string{"spec", "template"}
+}
+
+// chooseRevision is today's, but for a server that runs: whatever changes its template
+// restarts it, and a newer release of this function, or other settings of the platform,
+// are no reason for that. It keeps what it was started with until its own spec changes,
+// somebody else changes the template, which restarts it anyway (as `kubectl rollout
+// restart` does), it is stopped, or the platform says that now is the time.
+func chooseRevision(r *resolved, begin start) revision {
+	template := serverTemplate(r)
+	wish := wishOf(r)
+	today := revision{mark: wish + "." + digestOf(template), template: template, config: r.config}
+	d, t := r.Observed.Deployment, r.Observed.Template
+	if d == nil || t == nil {
+		return today
+	}
+	mark := d.Annotations[v1.AnnotationRevision]
+	if mark == today.mark {
+		today.seen = t.Digest
+		return today
+	}
+	config, ok := configOf(r, t)
+	if made, _, _ := strings.Cut(mark, "."); !ok || made != wish || !isInUse(r, begin) || r.Settings.Maintenance == v1.MaintenanceNow ||
+		r.XR.Status.Revision == "" || r.XR.Status.Revision != t.Digest {
+		return today
+	}
+	return revision{mark: mark, config: config, observed: true, seen: t.Digest}
+}
+
+// isInUse is true for a server that runs, and that somebody has logged in to where one
+// can tell. One that never came so far may be what a newer release mends.
+func isInUse(r *resolved, begin start) bool {
+	have := r.Observed.Deployment.Spec.Replicas
+	return begin.replicas > 0 && have != nil && *have > 0 && r.started &&
+		(!r.engine.password || connectionSecret(r) != nil || isInitialized(r, begin.restore))
+}
+
+// configOf the observed template: today's where they are the same, or else what is
+// observed, if it is what the template was made with.
+func configOf(r *resolved, t *Template) (string, bool) {
+	if r.engine.config == "" || digest(r.config) == t.ConfigHash {
+		return r.config, true
+	}
+	if c := r.Observed.Config; c != nil && digest(c.Data[v1.ConfigKey]) == t.ConfigHash {
+		return c.Data[v1.ConfigKey], true
+	}
+	return "", false
+}
+
+// wishOf an instance: the digest of all in its own spec that its pod's template is made
+// from. It must be the same in every release, or that release restarts every server: a
+// new field is left out where it is not set.
+func wishOf(r *resolved) string {
+	return digestOf(struct {
+		Image     string                `json:"image"`
+		Database  string                `json:"database,omitempty"`
+		Config    map[string]v1.Setting `json:"config,omitempty"`
+		Resources *v1.Resources         `json:"resources,omitempty"`
+	}{r.image, r.spec.Database, r.spec.Config, r.spec.Resources})
+}
+
+// digestOf a value's JSON, in which the keys of a map are sorted.
+func digestOf(v any) string {
+	text, _ := json.Marshal(v) //nolint:errchkjson // Strings, numbers, quantities and booleans only.
+	return digest(string(text))
+}

@@ -1,0 +1,154 @@
+package compose
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/google/go-cmp/cmp"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// seen is the digest of a template that is observed.
+const seen = "0123456789abcdef0123456789abcdef"
+
+// earlierConfig is a my.cnf of an earlier release.
+const earlierConfig = "[mysqld]\nearlier = ON\n"
+
+// inUse is a server that runs, and that somebody has logged in to.
+func inUse(in *Input) {
+	server(1)(in)
+	in.XR.Status.Initialized = true
+	in.Observed.Template = &Template{Digest: seen, ConfigHash: digest(configHeader)}
+	hasPVC(in)
+}
+
+// madeEarlier for the same spec, by a release that made another template of it.
+func madeEarlier(t *testing.T) func(*Input) {
+	t.Helper()
+	wish, _, _ := strings.Cut(markOf(t, given(inUse)), ".")
+	return func(in *Input) {
+		inUse(in)
+		in.Observed.Deployment.Annotations[v1.AnnotationRevision] = wish + ".fedcba9876543210"
+		in.XR.Status.Revision = seen
+	}
+}
+
+// markOf the Deployment that is composed.
+func markOf(t *testing.T, in Input) string {
+	t.Helper()
+	return composed(t, in).Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment).Annotations[v1.AnnotationRevision]
+}
+
+// TestRevision: a server that runs keeps the template that it was started with, as long as
+// nothing but a newer release or the platform's settings would change it.
+func TestRevision(t *testing.T) {
+	earlier := madeEarlier(t)
+	with := func(changes ...func(*Input)) Input { return given(append([]func(*Input){earlier}, changes...)...) }
+	cases := map[string]struct {
+		reason string
+		in     Input
+		keeps  bool
+		config string
+	}{
+		"Newer":    {reason: "A release restarts nobody.", in: with(), keeps: true},
+		"Settings": {reason: "Nor does another image of the agent.", in: with(func(in *Input) { in.Settings.AgentImage = "agent:v2" }), keeps: true},
+		"Size":     {reason: "A volume grows under a server.", in: with(func(in *Input) { in.XR.Spec.StorageSize = new("2Gi") }), keeps: true},
+		"Image":    {reason: "Its owner wants another server.", in: with(func(in *Input) { in.XR.Spec.Image = new("mysql:9.7") })},
+		"Config":   {reason: "Or other settings.", in: with(func(in *Input) { in.XR.Spec.Config = map[string]v1.Setting{"max_connections": "5"} })},
+		"Restarted": {reason: "Somebody changed the template, as kubectl rollout restart does: it restarts anyway.", in: with(func(in *Input) {
+			in.Observed.Template.Digest = "other"
+		})},
+		"StatusLost":  {reason: "Who knows what the template is then.", in: with(func(in *Input) { in.XR.Status.Revision = "" })},
+		"Maintenance": {reason: "The platform says that now is the time.", in: with(func(in *Input) { in.Settings.Maintenance = v1.MaintenanceNow })},
+		"Stopped":     {reason: "It is started anyway.", in: with(func(in *Input) { in.Observed.Deployment.Spec.Replicas = new(int32(0)) })},
+		"Fenced":      {reason: "It is stopped, and starts later.", in: with(func(in *Input) { in.XR.Status.Deletion = &v1.DeletionStatus{Fence: true} })},
+		"Unused":      {reason: "Nobody ever logged in: a newer release may be what mends it.", in: with(func(in *Input) { in.XR.Status.Initialized = false })},
+		"Unmarked":    {reason: "Nothing says what it was made for.", in: with(func(in *Input) { delete(in.Observed.Deployment.Annotations, v1.AnnotationRevision) })},
+		"ConfigEarlier": {reason: "Template and my.cnf change together.", keeps: true, config: earlierConfig, in: with(func(in *Input) {
+			in.Observed.Template.ConfigHash = digest(earlierConfig)
+			in.Observed.Config = &corev1.ConfigMap{Data: map[string]string{v1.ConfigKey: earlierConfig}}
+		})},
+		"ConfigLost": {reason: "Nobody knows the my.cnf that the template was made with.", in: with(func(in *Input) {
+			in.Observed.Template.ConfigHash = digest(earlierConfig)
+			in.Observed.Config = &corev1.ConfigMap{Data: map[string]string{v1.ConfigKey: earlierConfig + "init_file = /x\n"}}
+		})},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			out := composed(t, tc.in)
+			d := out.Resources[v1.ResourceDeployment]
+			if got := slices.Equal(d.AsObserved, []string{"spec", "template"}); got != tc.keeps {
+				t.Errorf("%s want it kept: %t, got %t", tc.reason, tc.keeps, got)
+			}
+			condition := Condition{Type: v1.ConditionUpToDate, True: true, Reason: v1.ReasonUpToDate}
+			n := slices.IndexFunc(out.Conditions, func(c Condition) bool { return c.Type == v1.ConditionUpToDate })
+			if waits := out.Conditions[n] != condition; waits != tc.keeps {
+				t.Errorf("%s got %+v", tc.reason, out.Conditions[n])
+			}
+			mark, had := d.Object.(*appsv1.Deployment).Annotations[v1.AnnotationRevision], tc.in.Observed.Deployment.Annotations[v1.AnnotationRevision]
+			if (mark == had) != tc.keeps || (out.Status.Revision == seen) != tc.keeps {
+				t.Errorf("%s the mark was %q and is %q, the status says %q", tc.reason, had, mark, out.Status.Revision)
+			}
+			if got := out.Resources[v1.ResourceConfig].Object.(*corev1.ConfigMap).Data[v1.ConfigKey]; tc.keeps && tc.config != "" && got != tc.config {
+				t.Errorf("%s want the my.cnf %q, got %q", tc.reason, tc.config, got)
+			}
+		})
+	}
+}
+
+// TestRevisionIsSeen: what is observed of today's template is noted, for the next release to find.
+func TestRevisionIsSeen(t *testing.T) {
+	mark := markOf(t, given(inUse))
+	in := given(inUse, func(in *Input) { in.Observed.Deployment.Annotations[v1.AnnotationRevision] = mark })
+	out := composed(t, in)
+	if out.Status.Revision != seen || out.Resources[v1.ResourceDeployment].AsObserved != nil {
+		t.Errorf("want %q noted, and the template made, got %q and %v", seen, out.Status.Revision, out.Resources[v1.ResourceDeployment].AsObserved)
+	}
+}
+
+// TestWish: whatever of a spec changes the template is a wish for another one, and nothing else
+// is. Without the first a change would wait for a restart, and with less than the second it
+// would restart a server for nothing.
+func TestWish(t *testing.T) {
+	changes := map[string]func(*Input){
+		"image":          func(in *Input) { in.XR.Spec.Image = new("mysql:9.7") },
+		"database":       func(in *Input) { in.XR.Spec.Database = "other" },
+		"password":       func(in *Input) { in.XR.Spec.Password = new("other") },
+		"storageSize":    func(in *Input) { in.XR.Spec.StorageSize = new("2Gi") },
+		"service":        func(in *Input) { in.XR.Spec.Service.Type = v1.ServiceNodePort },
+		"resources":      func(in *Input) { in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{"memory": "1Gi"}} },
+		"config":         func(in *Input) { in.XR.Spec.Config = map[string]v1.Setting{"max_connections": "5"} },
+		"deletionPolicy": func(in *Input) { in.XR.Spec.DeletionPolicy = v1.DeletionDiscard },
+		"backup":         func(in *Input) { in.XR.Spec.Backup = v1.BackupSpec{Keep: new(int32(7)), RequireRestorable: new(true)} },
+		"restore":        func(in *Input) { in.XR.Spec.Restore.Policy = v1.RestoreNever },
+	}
+	wish, template, _ := strings.Cut(markOf(t, given(inUse)), ".")
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			otherWish, otherTemplate, _ := strings.Cut(markOf(t, given(inUse, change)), ".")
+			if (otherWish == wish) != (otherTemplate == template) {
+				t.Errorf("another %s makes another template: %t, and is a wish for one: %t", name, otherTemplate != template, otherWish != wish)
+			}
+		})
+	}
+}
+
+// TestWishIsFrozen: a release that counts otherwise restarts every server there is.
+func TestWishIsFrozen(t *testing.T) {
+	full := given(inUse, func(in *Input) {
+		in.XR.Spec.Image, in.XR.Spec.Config = new("mysql:9.7"), map[string]v1.Setting{"max_connections": "5", "back_log": "7"}
+		in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{"memory": "1Gi"}, Requests: map[corev1.ResourceName]v1.Amount{"cpu": "1"}}
+	})
+	got := map[string]string{}
+	for name, in := range map[string]Input{"least": given(inUse), "full": full} {
+		got[name], _, _ = strings.Cut(markOf(t, in), ".")
+	}
+	if diff := cmp.Diff(map[string]string{"least": "a5df04f1e39f34aa", "full": "14cd457f2a61a99f"}, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,289 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+const (
+	// nextFunction is the image of a newer release, and the name of its Function.
+	nextFunction     = "ghcr.io/crossplane-mysql/function-mysql:next"
+	nextFunctionName = "function-mysql-next"
+	// nextGrace is the grace period that it gives to pods.
+	nextGrace = 599
+)
+
+// nextRelease has other words in these places: one makes another template, the other another my.cnf.
+var nextRelease = map[string][2]string{
+	"fn/compose/deployment.go": {"gracePeriod int64 = 600", fmt.Sprintf("gracePeriod int64 = %d", nextGrace)},
+	"fn/compose/config.go":     {"skip_name_resolve = ON", "skip_name_resolve = ON\\n# Made by the next release."},
+}
+
+// TestReleaseRestartsNobody: three servers, each with a client that writes, get a function that makes another template and
+// another my.cnf. They run on in the pods that they have. One is restarted by a person and the others by the platform, and
+// only then each has the newer one.
+func TestReleaseRestartsNobody(t *testing.T) {
+	t.Parallel()
+	onClass, onHostPath := framework.CopyOfComposition(t, framework.ClassComposition, nil), framework.HostPathComposition(t, nil)
+	installNextFunction(t)
+	var servers []*tenant
+	for _, composition := range []string{onClass, onClass, onHostPath} {
+		s := framework.NewServer(t, composition)
+		s.Create(t)
+		servers = append(servers, &tenant{Server: s})
+	}
+	for _, s := range servers {
+		s.Client().FirstAnswer(t, "SELECT 1")
+		s.hasUpdate(t, "True")
+		s.write(t)
+		s.pod = s.Pods().MustFindServer(t).UID
+	}
+
+	for _, composition := range []string{onClass, onHostPath} {
+		changeComposition(t, composition, map[string]any{"name": nextFunctionName}, "functionRef")
+	}
+	for _, s := range servers {
+		s.hasUpdate(t, "False")
+		s.Says(t, "An update of its pod waits for the next restart")
+	}
+	for _, s := range servers {
+		s.ranOn(t)
+	}
+
+	first, others := servers[0], servers[1:]
+	first.stopWriting(t)
+	framework.MustKubectl(t, "rollout", "restart", "deployment", "--namespace", first.Namespace, first.Name)
+	first.isUpdated(t)
+	for _, s := range others {
+		s.ranOn(t)
+		s.stopWriting(t)
+	}
+	for _, composition := range []string{onClass, onHostPath} {
+		changeComposition(t, composition, "Now", "input", "maintenance")
+	}
+	for _, s := range others {
+		s.isUpdated(t)
+	}
+	if got, want := first.Pods().MustFindServer(t).UID, first.pod; got != want {
+		t.Errorf("want the first server to run on in pod %s, it is %s", want, got)
+	}
+}
+
+// A tenant is a server with a client that writes over one connection, which ends with the server's pod.
+type tenant struct {
+	*framework.Server
+
+	pod    types.UID
+	writes int
+	failed error
+	end    func()
+}
+
+// write until stopWriting.
+func (s *tenant) write(t *testing.T) {
+	t.Helper()
+	c, err := framework.Dial(t.Context(), s.Client().Forward(t), s.Password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	into, ok := c.(driver.ExecerContext)
+	if !ok {
+		t.Fatalf("a %T does not write", c)
+	}
+	table := fmt.Sprintf("`%s`.written", s.Database)
+	if _, err := into.ExecContext(t.Context(), "CREATE TABLE "+table+" (id INT AUTO_INCREMENT PRIMARY KEY)", nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context()) //nolint:gosec // It is called by end.
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil && s.failed == nil {
+			if _, s.failed = into.ExecContext(t.Context(), "INSERT INTO "+table+" VALUES ()", nil); s.failed == nil { //nolint:contextcheck // A write that has begun comes to its end.
+				s.writes++
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	s.end = func() {
+		cancel()
+		<-done
+		s.failed = errors.Join(s.failed, c.Close())
+	}
+}
+
+// stopWriting, of which none may have failed.
+func (s *tenant) stopWriting(t *testing.T) {
+	t.Helper()
+	s.end()
+	if s.failed != nil || s.writes == 0 {
+		t.Errorf("want all writes to succeed, after %d: %v", s.writes, s.failed)
+	}
+	t.Logf("%d writes in %s", s.writes, s.Namespace)
+}
+
+// ranOn in its pod all the time.
+func (s *tenant) ranOn(t *testing.T) {
+	t.Helper()
+	p := s.Pods().MustFindServer(t)
+	if p.UID != s.pod || p.Status.ContainerStatuses[0].RestartCount > 0 {
+		t.Errorf("want the server in pod %s, it is in %s after %d restarts", s.pod, p.UID, p.Status.ContainerStatuses[0].RestartCount)
+	}
+}
+
+// isUpdated runs in a pod of the next release, which is its pod from then on.
+func (s *tenant) isUpdated(t *testing.T) {
+	t.Helper()
+	s.hasUpdate(t, "True")
+	framework.Eventually(t, "the newer pod", func(ctx context.Context) error {
+		p, err := s.Pods().FindServer(ctx)
+		if err != nil {
+			return err
+		}
+		if grace := p.Spec.TerminationGracePeriodSeconds; p.UID == s.pod || *grace != nextGrace {
+			return fmt.Errorf("pod %s is there, which has %d seconds to end", p.Name, *grace)
+		}
+		s.pod = p.UID
+		return nil
+	})
+	s.Client().FirstAnswer(t, fmt.Sprintf("SELECT COUNT(*) > 0 FROM `%s`.written", s.Database))
+}
+
+// hasUpdate waits for what the condition UpToDate of the claim says.
+func (s *tenant) hasUpdate(t *testing.T, want string) {
+	t.Helper()
+	framework.Eventually(t, "UpToDate="+want, func(ctx context.Context) error {
+		c, err := framework.FindCondition(ctx, s.Claim.DeepCopy(), "UpToDate")
+		if err == nil && c["status"] != want {
+			err = fmt.Errorf("it is %v: %v", c["status"], c["message"])
+		}
+		return err
+	})
+}
+
+// changeComposition in its first step.
+func changeComposition(t *testing.T, composition string, value any, path ...string) {
+	t.Helper()
+	framework.Eventually(t, "the change of Composition "+composition, func(ctx context.Context) error {
+		c := framework.NewObject("apiextensions.crossplane.io/v1", "Composition", "", composition)
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
+			return err
+		}
+		steps, _, err := unstructured.NestedSlice(c.Object, "spec", "pipeline")
+		if err != nil {
+			return err
+		}
+		step, _ := steps[0].(map[string]any)
+		if err := unstructured.SetNestedField(step, value, path...); err != nil {
+			return err
+		}
+		if err := unstructured.SetNestedSlice(c.Object, steps, "spec", "pipeline"); err != nil {
+			return err
+		}
+		return framework.Suite.Kube.Update(ctx, c)
+	})
+}
+
+// installNextFunction beside the one that is installed: the same package with another image.
+func installNextFunction(t *testing.T) {
+	t.Helper()
+	h := findHost(t)
+	h.load(t, buildNextFunction(t))
+	installed := framework.NewObject("pkg.crossplane.io/v1", "Function", "", "crossplane-mysql-function-mysql")
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(installed), installed); err != nil {
+		t.Fatal(err)
+	}
+	runtime := framework.NewObject("pkg.crossplane.io/v1beta1", "DeploymentRuntimeConfig", "", nextFunctionName)
+	runtime.Object["spec"] = map[string]any{"deploymentTemplate": map[string]any{"spec": map[string]any{
+		"selector": map[string]any{},
+		"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "package-runtime", "image": nextFunction}}}},
+	}}}
+	next := framework.NewObject("pkg.crossplane.io/v1", "Function", "", nextFunctionName)
+	next.Object["spec"] = runtimeSpec(installed)
+	for _, o := range []*unstructured.Unstructured{runtime, next} {
+		if err := framework.Suite.Kube.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := framework.Suite.Kube.Delete(context.WithoutCancel(t.Context()), o); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	framework.Eventually(t, "the newer function", func(ctx context.Context) error {
+		return framework.HasCondition(ctx, next.DeepCopy(), "Healthy")
+	})
+}
+
+// runtimeSpec of a Function of the same package as another. What depends on it is the other's affair.
+func runtimeSpec(installed *unstructured.Unstructured) map[string]any {
+	pkg, _, _ := unstructured.NestedString(installed.Object, "spec", "package")
+	return map[string]any{
+		"package": pkg, "skipDependencyResolution": true,
+		"runtimeConfigRef": map[string]any{"apiVersion": "pkg.crossplane.io/v1beta1", "kind": "DeploymentRuntimeConfig", "name": nextFunctionName},
+	}
+}
+
+// buildNextFunction is the file of an image that has nothing but a function with other words.
+func buildNextFunction(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	replace := map[string]string{}
+	for path, words := range nextRelease {
+		source := filepath.Join(framework.Repository(), filepath.FromSlash(path))
+		text, err := os.ReadFile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(text, []byte(words[0])); n != 1 {
+			t.Fatalf("want one place in %s that says %q, there are %d", path, words[0], n)
+		}
+		replace[source] = filepath.Join(dir, filepath.Base(path))
+		if err := os.WriteFile(replace[source], bytes.Replace(text, []byte(words[0]), []byte(words[1]), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, binary, file := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "function"), filepath.Join(dir, "image.tar")
+	if err := os.WriteFile(list, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "-o", binary, "./fn")
+	build.Dir = framework.Repository()
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("cannot build a newer function: %v: %s", err, out)
+	}
+	img, err := imageOf(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag, err := name.NewTag(nextFunction)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tarball.WriteToFile(file, tag, img); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
