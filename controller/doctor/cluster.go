@@ -65,8 +65,8 @@ type look struct {
 
 // Look at a cluster. What holds data is read before the XRs: one that is made in
 // between lacks a volume, and no volume lacks its XR.
-func Look(ctx context.Context, r client.Reader, keeper string, now time.Time) (*Cluster, error) {
-	l := &look{Reader: r, at: &Cluster{Now: now, SystemNamespace: keeper, Unread: map[string]string{}}}
+func Look(ctx context.Context, r client.Reader, systemNamespace string, now time.Time) (*Cluster, error) {
+	l := &look{Reader: r, at: &Cluster{Now: now, SystemNamespace: systemNamespace, Unread: map[string]string{}}}
 	for _, read := range []func(context.Context) error{l.lookAtVolumes, l.lookAtRecords, l.lookAtRest, l.lookAtComposites, l.lookAtLease} {
 		if err := read(ctx); err != nil {
 			return nil, err

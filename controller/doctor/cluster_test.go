@@ -38,9 +38,9 @@ func scheme(t *testing.T) *runtime.Scheme {
 func objects() []client.Object {
 	c := healthy()
 	secret := func(name string, labels map[string]string) client.Object {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: keeper, Name: name, Labels: labels}}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name, Labels: labels}}
 	}
-	c.Lease.Namespace, c.Lease.Name = keeper, Lease
+	c.Lease.Namespace, c.Lease.Name = systemNamespace, Lease
 	return []client.Object{
 		claimObject(), xrObject(), &c.Volumes[0], &c.Volumes[1], &c.PVCs[0], &c.PVCs[1], &c.Records[0], c.Lease,
 		secret(c.Passwords[0].Name, c.Passwords[0].Labels), secret(c.Passwords[1].Name, c.Passwords[1].Labels), secret("somebody-elses", nil),
@@ -138,7 +138,7 @@ func TestLook(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			c, err := Look(t.Context(), kube(t, tc.absent, tc.failing), keeper, now)
+			c, err := Look(t.Context(), kube(t, tc.absent, tc.failing), systemNamespace, now)
 			if tc.err != "" {
 				if err == nil || !strings.HasPrefix(err.Error(), tc.err) {
 					t.Errorf("want the error %q, got %v", tc.err, err)
@@ -168,7 +168,7 @@ func TestLook(t *testing.T) {
 
 // TestLookAndExamine: what is well in the cluster is well in the report.
 func TestLookAndExamine(t *testing.T) {
-	c, err := Look(t.Context(), kube(t, "", nil), keeper, now)
+	c, err := Look(t.Context(), kube(t, "", nil), systemNamespace, now)
 	if err != nil {
 		t.Fatal(err)
 	}

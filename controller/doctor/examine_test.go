@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-const keeper = "crossplane-mysql-system"
+const systemNamespace = "crossplane-mysql-system"
 
 var (
 	now  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -114,13 +114,13 @@ func record(uid types.UID, phase v1.BackupPhase, since time.Duration) v1.MySQLBa
 
 func password(uid types.UID) metav1.PartialObjectMetadata {
 	i := key.Life(uid)
-	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: keeper, Name: i.RecordName(), Labels: i.Labels()}}
+	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: i.RecordName(), Labels: i.Labels()}}
 }
 
 // healthy cluster: an instance that was backed up once in an earlier life.
 func healthy() *Cluster {
 	return &Cluster{
-		Now: now, SystemNamespace: keeper, Unread: map[string]string{},
+		Now: now, SystemNamespace: systemNamespace, Unread: map[string]string{},
 		Claims: []*instance.Composite{decoded(claimObject())}, XRs: []*instance.Composite{decoded(xrObject())},
 		Volumes:   []corev1.PersistentVolume{volume("pv-data", life.Labels()), volume("pv-backup", backupLabels())},
 		PVCs:      []corev1.PersistentVolumeClaim{handle(life.DataPVCName(), "pv-data"), backupHandle()},

@@ -53,7 +53,7 @@ func TestWriteText(t *testing.T) {
 	for file, r := range map[string]*Report{
 		"sample.txt":  sample(),
 		"rest.txt":    Examine(all),
-		"nothing.txt": Examine(&Cluster{Now: now, SystemNamespace: keeper, Lease: healthy().Lease, Absent: []string{v1.KindMySQL}}),
+		"nothing.txt": Examine(&Cluster{Now: now, SystemNamespace: systemNamespace, Lease: healthy().Lease, Absent: []string{v1.KindMySQL}}),
 	} {
 		t.Run(file, func(t *testing.T) {
 			var b strings.Builder

@@ -22,7 +22,7 @@ func TestLookAtEndlessNumbers(t *testing.T) {
 		}
 	}
 	reader := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(objects(), bad)...).Build()
-	c, err := Look(t.Context(), reader, keeper, now)
+	c, err := Look(t.Context(), reader, systemNamespace, now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -186,7 +186,7 @@ func waitFor(r *v1.MySQLBackup, after time.Duration, why string) ArchiveStep {
 // empty where one can.
 func whyUnreachable(a *instance.Archives, r *v1.MySQLBackup) string {
 	i, archive, c, v := r.Spec.Instance, r.Spec.Archive, a.PVC, a.VolumeOf(r)
-	claim := i.Namespace + "/" + a.Life.BackupPVCName()
+	pvc := i.Namespace + "/" + a.Life.BackupPVCName()
 	switch {
 	case whoRestores(a, r) != "":
 		return whoRestores(a, r) + " is being restored from it"
@@ -195,9 +195,9 @@ func whyUnreachable(a *instance.Archives, r *v1.MySQLBackup) string {
 	case v == nil:
 		return "no PersistentVolume says that it holds the archive: bring it back"
 	case c == nil || c.DeletionTimestamp != nil:
-		return fmt.Sprintf("PersistentVolumeClaim %s, by which the archive on volume %q is reached, is gone: it is made again as soon as the %s is created again", claim, v.Name, i.Kind)
+		return fmt.Sprintf("PersistentVolumeClaim %s, by which the archive on volume %q is reached, is gone: it is made again as soon as the %s is created again", pvc, v.Name, i.Kind)
 	case !instance.Bound(v, c):
-		return fmt.Sprintf("PersistentVolumeClaim %s is not bound to volume %q, which holds the archive", claim, v.Name)
+		return fmt.Sprintf("PersistentVolumeClaim %s is not bound to volume %q, which holds the archive", pvc, v.Name)
 	}
 	return ""
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// A PersistentVolume is the identity of the data, and a PersistentVolumeClaim is
-// a handle. One that is being deleted cannot be mounted by a new pod and cannot be
+// A PersistentVolume is the identity of the data, and a PersistentVolumeClaim only
+// mounts it. A PVC that is being deleted cannot be mounted by a new pod and cannot be
 // brought back: it is let go when nothing uses it, and made again on its volume.
 
 // replaceDeletedPVC of a living instance. Its volume is retained first, or it would go with

@@ -11,7 +11,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// backupPVC is the handle of the volume that holds the backups of all lives of
+// backupPVC mounts the volume that holds the backups of all lives of
 // an instance. It has no owner and no XR's label: nothing takes it along.
 func backupPVC(s *instance.State) *corev1.PersistentVolumeClaim {
 	size, _ := wantedSize(s)
