@@ -179,5 +179,7 @@ func (c *client) results() error {
 
 // Open is the trick of a server that lets everybody in, and does as if it did all it is told.
 func Open() Trick {
-	return Trick{"open", func(c *client) error { return c.answerStatements(0, func() error { return c.sendPacket(okPacket(0)...) }) }}
+	return Trick{"open", func(c *client) error {
+		return c.answerStatements(0, func() error { return c.sendPacket(okPacket(0)...) })
+	}}
 }
