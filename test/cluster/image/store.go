@@ -21,7 +21,7 @@ import (
 // Annotations of an image in the layout's index.
 const (
 	refName   = "org.opencontainers.image.ref.name"
-	inputsKey = "io.crossplane-mysql.inputs"
+	inputsKey = "test.cluster.inputs"
 )
 
 const lockEvery = 300 * time.Millisecond

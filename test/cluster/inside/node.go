@@ -33,7 +33,7 @@ const (
 )
 
 // provisioner is the name in the storage classes.
-const provisioner = "local.crossplane-mysql.test"
+const provisioner = "local.cluster.test"
 
 // A node is one machine of the cluster, as far as Kubernetes can tell.
 type node struct {

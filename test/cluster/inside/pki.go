@@ -137,7 +137,7 @@ func (p *pki) user(name, group, server string) ([]byte, error) {
 }
 
 func kubeconfig(server string, ca []byte, token string) ([]byte, error) {
-	const name = "crossplane-mysql"
+	const name = "cluster"
 	type m = map[string]any
 	return json.MarshalIndent(m{ // JSON is YAML.
 		"apiVersion":      "v1",

@@ -108,7 +108,7 @@ func TestRemoveCgroups(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, "pids")); err == nil {
 		root = filepath.Join(root, "pids")
 	}
-	name := fmt.Sprintf("crossplane-mysql-test-%d", os.Getpid())
+	name := fmt.Sprintf("test-cluster-test-%d", os.Getpid())
 	other := name + "-other"
 	for _, dir := range []string{filepath.Join(name, "node1", "pod"), other} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o750); err != nil {

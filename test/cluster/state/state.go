@@ -55,7 +55,7 @@ func (c Cluster) File(name string) string { return filepath.Join(c.Dir(), name) 
 func (c Cluster) Kubeconfig() string { return c.File("kubeconfig") }
 
 // Cgroup is the folder, in each hierarchy, under which all pods of the cluster are.
-func (c Cluster) Cgroup() string { return fmt.Sprintf("crossplane-mysql-%s-%08x", c.Name, c.hash()) }
+func (c Cluster) Cgroup() string { return fmt.Sprintf("test-cluster-%s-%08x", c.Name, c.hash()) }
 
 // firstPort is above the registered ports that people use, below the kernel's ephemeral ones.
 const (

@@ -179,7 +179,7 @@ func testGrowth(t *testing.T, d *disk, path string) {
 // testInUse has a part of the volume mounted as the kubelet mounts a subPath.
 func testInUse(t *testing.T, d *disk, path string) {
 	t.Helper()
-	pod, sub := t.TempDir(), filepath.Join(path, "mysql")
+	pod, sub := t.TempDir(), filepath.Join(path, "part")
 	if err := os.Mkdir(sub, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 const mountinfo = `22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
 40 22 7:3 / /vol/pvc-1 rw,relatime - xfs /dev/loop3 rw
-41 22 7:3 /mysql /pods/a\040b/mysql rw,relatime - xfs /dev/loop3 rw
+41 22 7:3 /data /pods/a\040b/data rw,relatime - xfs /dev/loop3 rw
 42 22 254:0 /images/pvc-2.plain /vol/pvc-2 rw,relatime shared:1 master:2 - ext4 /dev/vda rw
 43 22 254:0 /images/pvc-22.plain /vol/pvc-22 rw,relatime - ext4 /dev/vda rw
 44 22 7:4 / /vol/pvc-2/deeper rw - ext4 /dev/loop4 rw
@@ -27,7 +27,7 @@ func TestMounts(t *testing.T) {
 	}{
 		"At":        {"Source and device of a volume.", mount{device: "7:3", root: "/", target: "/vol/pvc-1", source: "/dev/loop3"}, look("/vol/pvc-1")},
 		"Nothing":   {"Nothing is mounted there.", mount{}, look("/vol/pvc-3")},
-		"InPods":    {"A subPath in a pod is a use of the volume.", []string{"/pods/a b/mysql"}, others(ms, look("/vol/pvc-1"))},
+		"InPods":    {"A subPath in a pod is a use of the volume.", []string{"/pods/a b/data"}, others(ms, look("/vol/pvc-1"))},
 		"PlainFree": {"Plain folders share a device: only their own contents count.", []string(nil), others(ms, look("/vol/pvc-2"))},
 		"Below":     {"What lies deeper is not ours; the last mount goes first.", []string{"/vol/pvc-22", "/vol/pvc-2", "/vol/pvc-1"}, below(ms, "/vol")},
 	}

@@ -122,8 +122,8 @@ func processesIn(ns string) []string {
 // look at what a cluster could leave behind. Other work on the machine may change other things meanwhile, so that only
 // names that a cluster uses are looked for where there are many.
 func look() map[string]string {
-	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/crossplane-mysql-" + ClusterName + "-*") // The pattern is well-formed.
-	v2, _ := filepath.Glob("/sys/fs/cgroup/crossplane-mysql-" + ClusterName + "-*")
+	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/test-cluster-" + ClusterName + "-*") // The pattern is well-formed.
+	v2, _ := filepath.Glob("/sys/fs/cgroup/test-cluster-" + ClusterName + "-*")
 	return map[string]string{
 		"mounts":       lines("/proc/self/mountinfo", ClusterName),
 		"links":        said("ip", "-brief", "link"),
