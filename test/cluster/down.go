@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/machine"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
@@ -16,7 +17,7 @@ import (
 type downCmd struct{}
 
 func (d *downCmd) run(ctx context.Context, c state.Cluster) error {
-	p := newProgress()
+	p := client.NewProgress()
 	unlock, err := c.Lock()
 	if err != nil {
 		return err
@@ -25,7 +26,7 @@ func (d *downCmd) run(ctx context.Context, c state.Cluster) error {
 	if err := clean(ctx, c); err != nil {
 		return err
 	}
-	p.sayf("cluster %q is down, and nothing of it is left but its last logs", c.Name)
+	p.Sayf("cluster %q is down, and nothing of it is left but its last logs", c.Name)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/inside"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
@@ -20,7 +21,7 @@ type execCmd struct {
 }
 
 func (e *execCmd) run(ctx context.Context, c state.Cluster) error {
-	p, err := running(c)
+	p, err := client.Running(c)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/inside"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
@@ -33,7 +34,7 @@ type loadCmd struct {
 
 // A loader builds and installs the product.
 type loader struct {
-	client
+	client.Client
 
 	cli      string
 	registry string // Seen from outside.
@@ -47,19 +48,19 @@ func (l *loadCmd) run(ctx context.Context, c state.Cluster) error {
 		return err
 	}
 	defer unlock()
-	process, err := running(c)
+	process, err := client.Running(c)
 	if err != nil {
 		return err
 	}
-	p := newProgress()
-	tools, err := buildTools(ctx, c.Root, p, "kube", "cli")
+	p := client.NewProgress()
+	tools, err := client.BuildTools(ctx, c.Root, p, "kube", "cli")
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
 	defer cancel()
 	ld := &loader{
-		client:   client{cluster: c, kube: tools["kube"], out: p},
+		Client:   client.Client{Cluster: c, Kube: tools["kube"], Out: p},
 		cli:      tools["cli"],
 		registry: fmt.Sprintf("127.0.0.1:%d", process.Registry),
 		nodes:    process.Nodes,
@@ -68,7 +69,7 @@ func (l *loadCmd) run(ctx context.Context, c state.Cluster) error {
 	if err := ld.load(ctx); err != nil {
 		return err
 	}
-	p.sayf("the working tree is installed in cluster %q", c.Name)
+	p.Sayf("the working tree is installed in cluster %q", c.Name)
 	return nil
 }
 
@@ -90,8 +91,8 @@ func (l *loader) load(ctx context.Context) error {
 
 // image builds the product's own image with its Dockerfile.
 func (l *loader) image(ctx context.Context) error {
-	l.out.sayf("building the image from its Dockerfile")
-	built, err := imageBuilder(l.cluster, l.out).Product(ctx, productVersion)
+	l.Out.Sayf("building the image from its Dockerfile")
+	built, err := client.ImageBuilder(l.Cluster, l.Out).Product(ctx, productVersion)
 	if err != nil {
 		return err
 	}
@@ -104,12 +105,12 @@ func (l *loader) image(ctx context.Context) error {
 // forget an image on every node, which would otherwise not look whether its tag has moved.
 func (l *loader) forget(ctx context.Context, name string) error {
 	for i := 1; i <= l.nodes; i++ {
-		pid, err := inside.FindNode(l.cluster.Cgroup(), i)
+		pid, err := inside.FindNode(l.Cluster.Cgroup(), i)
 		if err != nil {
 			return err
 		}
 		ctr := inNamespaces(ctx, pid, "ctr", "images", "rm", name)
-		if _, err := output(ctr); err != nil {
+		if _, err := client.Output(ctr); err != nil {
 			return fmt.Errorf("cannot remove the image of before from node %d: %w", i, err)
 		}
 	}
@@ -118,10 +119,10 @@ func (l *loader) forget(ctx context.Context, name string) error {
 
 // packages builds the packages for this machine and pushes them with the CLI that a user would.
 func (l *loader) packages(ctx context.Context) error {
-	l.out.sayf("building and pushing the packages")
+	l.Out.Sayf("building and pushing the packages")
 	build := exec.CommandContext(ctx, "go", "run", "-C", "package/build", ".", "--cli", l.cli, "--version", productVersion, "--arch", runtime.GOARCH, "--out", l.dist)
-	build.Dir = l.cluster.Root
-	if _, err := output(build); err != nil {
+	build.Dir = l.Cluster.Root
+	if _, err := client.Output(build); err != nil {
 		return fmt.Errorf("cannot build the packages: %w", err)
 	}
 	for file, repository := range map[string]string{
@@ -132,7 +133,7 @@ func (l *loader) packages(ctx context.Context) error {
 	} {
 		push := exec.CommandContext(ctx, l.cli, "xpkg", "push", "--package-files="+filepath.Join(l.dist, file),
 			l.registry+"/"+organization+"/"+repository+":"+productVersion)
-		if _, err := output(push); err != nil {
+		if _, err := client.Output(push); err != nil {
 			return fmt.Errorf("cannot push %s: %w", file, err)
 		}
 	}
@@ -149,9 +150,9 @@ const (
 // its image, so that it is made anew when what is behind the tag has changed.
 func (l *loader) manifests(ctx context.Context) error {
 	for _, part := range []string{"records", "controller"} {
-		dir := filepath.Join(l.cluster.Root, "controller", "deploy", part)
-		l.out.sayf("applying controller/deploy/%s", part)
-		if _, err := l.kubectl(ctx, "", "apply", "--server-side", "--force-conflicts", "-k", dir); err != nil {
+		dir := filepath.Join(l.Cluster.Root, "controller", "deploy", part)
+		l.Out.Sayf("applying controller/deploy/%s", part)
+		if _, err := l.Kubectl(ctx, "", "apply", "--server-side", "--force-conflicts", "-k", dir); err != nil {
 			return err
 		}
 	}
@@ -160,7 +161,7 @@ func (l *loader) manifests(ctx context.Context) error {
 		return err
 	}
 	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"cluster/image":%q}}}}}`, digest)
-	_, err = l.kubectl(ctx, "", "patch", controllerName, "--namespace="+controllerNamespace, "--type=merge", "--patch="+patch)
+	_, err = l.Kubectl(ctx, "", "patch", controllerName, "--namespace="+controllerNamespace, "--type=merge", "--patch="+patch)
 	return err
 }
 
@@ -179,9 +180,9 @@ func (l *loader) pushed(ctx context.Context, repository string) (v1.Hash, error)
 
 // rolledOut waits until the controller of the working tree has taken over.
 func (l *loader) rolledOut(ctx context.Context) error {
-	if _, err := l.kubectl(ctx, "", "rollout", "status", controllerName, "--namespace="+controllerNamespace); err != nil {
+	if _, err := l.Kubectl(ctx, "", "rollout", "status", controllerName, "--namespace="+controllerNamespace); err != nil {
 		return fmt.Errorf("the controller does not start: %w", err)
 	}
-	l.out.sayf("the controller is Ready")
+	l.Out.Sayf("the controller is Ready")
 	return nil
 }

@@ -13,9 +13,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/inside"
-	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/machine"
-	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
 const description = `Boots Kubernetes, Crossplane and what MySQL claims need on this machine, inside network, mount and process
@@ -24,8 +23,7 @@ modules once, which takes some 20 minutes, and kept in .cache of the repository.
 
 // cli is the command line.
 type cli struct {
-	Root string `help:"The repository's folder (default: looked for from here upwards)." placeholder:"DIR" type:"existingdir"`
-	Name string `default:"${name}" env:"CLUSTER" help:"Name of the cluster; several may run beside each other."`
+	client.Flags
 
 	Up     upCmd     `cmd:"" help:"Boot the cluster, unless it is running, and wait until Crossplane is Ready."`
 	Check  checkCmd  `cmd:"" help:"Look at this machine, and install the Debian packages that are missing."`
@@ -48,9 +46,7 @@ func main() {
 		exit(runInside(os.Args[2], insides[os.Args[1]]))
 	}
 	var c cli
-	k := kong.Parse(&c, kong.Name("cluster"), kong.Description(description), kong.Vars{
-		"name": state.DefaultName,
-	})
+	k := kong.Parse(&c, kong.Name("cluster"), kong.Description(description))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := c.run(ctx, k.Command())
 	stop()
@@ -74,7 +70,7 @@ type exitError struct{ code int }
 func (e *exitError) Error() string { return fmt.Sprintf("exit status %d", e.code) }
 
 func (c *cli) run(ctx context.Context, command string) error {
-	cluster, err := c.cluster()
+	cluster, err := c.Cluster()
 	if err != nil {
 		return err
 	}
@@ -102,18 +98,4 @@ func runInside(config string, run func(inside.Config) error) error {
 		return err
 	}
 	return run(c)
-}
-
-func (c *cli) cluster() (state.Cluster, error) {
-	if os.Geteuid() != 0 {
-		return state.Cluster{}, errors.New(machine.NotRoot)
-	}
-	root := c.Root
-	if root == "" {
-		var err error
-		if root, err = state.FindRoot("."); err != nil {
-			return state.Cluster{}, err
-		}
-	}
-	return state.New(root, c.Name)
 }

@@ -38,21 +38,21 @@ spec:
 
 // install lets Crossplane install the packages, and waits for the very ones that were just pushed.
 func (l *loader) install(ctx context.Context) error {
-	l.out.sayf("installing the packages")
+	l.Out.Sayf("installing the packages")
 	var objects strings.Builder
 	// The time makes Crossplane look at once whether the tag has moved.
 	stamp := time.Now().UTC().Format(time.RFC3339Nano)
 	for _, p := range installed {
 		fmt.Fprintf(&objects, packageObject, p.kind, p.name, stamp, publicHost, organization, p.repository, productVersion)
 	}
-	if _, err := l.kubectl(ctx, objects.String(), "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
+	if _, err := l.Kubectl(ctx, objects.String(), "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
 		return fmt.Errorf("cannot install the packages: %w", err)
 	}
 	for _, p := range installed {
 		if err := l.healthy(ctx, p); err != nil {
 			return err
 		}
-		l.out.sayf("%s %s is Healthy", p.kind, p.name)
+		l.Out.Sayf("%s %s is Healthy", p.kind, p.name)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ type packageState struct {
 
 func (l *loader) look(ctx context.Context, p pkg) (packageState, error) {
 	var s packageState
-	out, err := l.kubectl(ctx, "", "get", strings.ToLower(p.kind)+".pkg.crossplane.io", p.name, "--output=json")
+	out, err := l.Kubectl(ctx, "", "get", strings.ToLower(p.kind)+".pkg.crossplane.io", p.name, "--output=json")
 	if ctx.Err() != nil {
 		return s, context.Cause(ctx)
 	}

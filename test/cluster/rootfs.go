@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
@@ -14,9 +15,9 @@ type rootfsCmd struct {
 }
 
 func (r *rootfsCmd) run(ctx context.Context, c state.Cluster) error {
-	p := newProgress()
-	if err := check(ctx, c, p); err != nil {
+	p := client.NewProgress()
+	if err := client.Check(ctx, c, p); err != nil {
 		return err
 	}
-	return imageBuilder(c, p).Rootfs(ctx, r.Dir)
+	return client.ImageBuilder(c, p).Rootfs(ctx, r.Dir)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
@@ -14,7 +15,7 @@ import (
 type statusCmd struct{}
 
 func (s *statusCmd) run(c state.Cluster) error {
-	p, err := running(c)
+	p, err := client.Running(c)
 	if err != nil {
 		return err
 	}
@@ -27,15 +28,6 @@ func (s *statusCmd) run(c state.Cluster) error {
 	}
 	_, err = fmt.Printf("# %d nodes, %d processes, %d MiB of memory\n", p.Nodes, processes, bytes>>20)
 	return err
-}
-
-// running returns the cluster's first process, or what to do without one.
-func running(c state.Cluster) (state.Process, error) {
-	p, ok := c.Running()
-	if !ok {
-		return p, fmt.Errorf("cluster %q is not running: make cluster-up", c.Name)
-	}
-	return p, nil
 }
 
 func sayHow(out io.Writer, c state.Cluster) error {

@@ -10,12 +10,9 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/inside"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
@@ -38,7 +35,7 @@ func (u *upCmd) run(ctx context.Context, c state.Cluster) error {
 		return err
 	}
 	defer unlock()
-	p := newProgress()
+	p := client.NewProgress()
 	if _, running := c.Running(); !running {
 		if err := u.start(ctx, c, p); err != nil {
 			return err
@@ -47,14 +44,14 @@ func (u *upCmd) run(ctx context.Context, c state.Cluster) error {
 	if err := installCrossplane(ctx, c, p); err != nil {
 		return err
 	}
-	p.sayf("cluster %q is up", c.Name)
+	p.Sayf("cluster %q is up", c.Name)
 	return sayHow(os.Stdout, c)
 }
 
 // start boots what is not running. Whatever happens in between, nothing of it stays.
-func (u *upCmd) start(ctx context.Context, c state.Cluster, p *progress) error {
+func (u *upCmd) start(ctx context.Context, c state.Cluster, p *client.Progress) error {
 	if c.Used() {
-		p.sayf("an earlier run of cluster %q ended without cleaning up: doing it now", c.Name)
+		p.Sayf("an earlier run of cluster %q ended without cleaning up: doing it now", c.Name)
 	}
 	if err := clean(ctx, c); err != nil {
 		return err
@@ -63,14 +60,14 @@ func (u *upCmd) start(ctx context.Context, c state.Cluster, p *progress) error {
 	if u.Port != 0 {
 		api, registry = u.Port, u.Port+1
 	}
-	if err := check(ctx, c, p, api, registry); err != nil {
+	if err := client.Check(ctx, c, p, api, registry); err != nil {
 		return err
 	}
-	tools, err := buildTools(ctx, c.Root, p, "kube", "core", "coredns", "helm", "mongod")
+	tools, err := client.BuildTools(ctx, c.Root, p, "kube", "core", "coredns", "helm", "mongod")
 	if err != nil {
 		return err
 	}
-	images := imageBuilder(c, p)
+	images := client.ImageBuilder(c, p)
 	images.Tools = tools
 	if err := images.Ensure(ctx); err != nil {
 		return err
@@ -81,32 +78,7 @@ func (u *upCmd) start(ctx context.Context, c state.Cluster, p *progress) error {
 	return nil
 }
 
-// imageBuilder works on the images that all clusters of the repository share.
-func imageBuilder(c state.Cluster, p *progress) *image.Builder {
-	return &image.Builder{Root: c.Root, Layout: c.Images(), Work: filepath.Join(c.Root, ".cache", "images-work"), Log: p}
-}
-
-// buildTools returns the paths of built tools by their names.
-func buildTools(ctx context.Context, root string, p *progress, names ...string) (map[string]string, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "./test/tools"}, names...)...)
-	cmd.Dir, cmd.Stderr = root, p
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("cannot build the tools: %w", err)
-	}
-	paths := strings.Fields(string(out))
-	if len(paths) != len(names) {
-		return nil, fmt.Errorf("cannot build the tools: %d of %d have a path", len(paths), len(names))
-	}
-	tools := make(map[string]string, len(names))
-	for i, n := range names {
-		tools[n] = paths[i]
-	}
-	return tools, nil
-}
-
-func (u *upCmd) boot(ctx context.Context, c state.Cluster, p *progress, kube string, api, registry int) error {
+func (u *upCmd) boot(ctx context.Context, c state.Cluster, p *client.Progress, kube string, api, registry int) error {
 	listeners := make([]*net.TCPListener, 0, 2)
 	for _, port := range []int{api, registry} {
 		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
@@ -119,7 +91,7 @@ func (u *upCmd) boot(ctx context.Context, c state.Cluster, p *progress, kube str
 	if err := os.MkdirAll(c.File("logs"), 0o700); err != nil {
 		return err
 	}
-	p.sayf("booting Kubernetes with %d node(s)", u.Nodes)
+	p.Sayf("booting Kubernetes with %d node(s)", u.Nodes)
 	launch, err := inside.Start(inside.Config{
 		Name: c.Name, Dir: c.Dir(), Images: c.Images(), Kube: kube, Cgroup: c.Cgroup(), Nodes: u.Nodes, API: api,
 	}, listeners[0], listeners[1])
@@ -146,7 +118,7 @@ func (u *upCmd) boot(ctx context.Context, c state.Cluster, p *progress, kube str
 }
 
 // follow lets the boot begin and shows how far it is, until it is done.
-func follow(ctx context.Context, launch *inside.Launch, p *progress) error {
+func follow(ctx context.Context, launch *inside.Launch, p *client.Progress) error {
 	defer launch.Reports.Close() //nolint:errcheck // It was read to its end.
 	stop := context.AfterFunc(ctx, func() { _ = launch.Reports.Close() })
 	defer stop()
@@ -169,6 +141,6 @@ func follow(ctx context.Context, launch *inside.Launch, p *progress) error {
 		case r.Ready:
 			return nil
 		}
-		p.sayf("%s", r.Step)
+		p.Sayf("%s", r.Step)
 	}
 }

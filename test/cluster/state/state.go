@@ -17,9 +17,6 @@ const (
 	imagesDir = "images"
 )
 
-// DefaultName of a cluster.
-const DefaultName = "dev"
-
 // nameRule keeps names short enough for a bridge, a cgroup and a host name.
 var nameRule = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$`)
 

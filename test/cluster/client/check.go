@@ -1,0 +1,27 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/machine"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
+)
+
+// Check finds out what is wrong with the machine before anything is started, and installs what is missing.
+func Check(ctx context.Context, c state.Cluster, p *Progress, ports ...int) error {
+	facts, err := machine.Look(c.Dir(), ports...)
+	if err != nil {
+		return err
+	}
+	if problems := facts.Problems(); len(problems) > 0 {
+		return fmt.Errorf("cannot boot a cluster on this machine:\n  - %s", strings.Join(problems, "\n  - "))
+	}
+	missing := machine.MissingPackages()
+	if len(missing) == 0 {
+		return nil
+	}
+	p.Sayf("installing %s", strings.Join(missing, ", "))
+	return machine.Install(ctx, missing)
+}

@@ -1,0 +1,37 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
+)
+
+// A Client calls kubectl on a cluster.
+type Client struct {
+	Cluster state.Cluster
+	// Kube is the binary with all programs of Kubernetes.
+	Kube string
+	Out  *Progress
+}
+
+// Kubectl returns what it prints.
+func (k *Client) Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, k.Kube, append([]string{"kubectl", "--kubeconfig=" + k.Cluster.Kubeconfig(), "--cache-dir=" + k.Cluster.File("kubectl")}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	return Output(cmd)
+}
+
+// Output of a command, with what it complained about as the error.
+func Output(cmd *exec.Cmd) (string, error) {
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, strings.TrimSpace(complaint.String()))
+	}
+	return string(out), nil
+}

@@ -1,0 +1,42 @@
+// Package client is what the programs have in common that work on a cluster: which one it is, what they say meanwhile,
+// and the programs that they call.
+package client
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/machine"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
+)
+
+// Flags say which cluster is meant.
+type Flags struct {
+	Root string `help:"The repository's folder (default: looked for from here upwards)." placeholder:"DIR" type:"existingdir"`
+	Name string `default:"dev" env:"CLUSTER" help:"Name of the cluster; several may run beside each other."`
+}
+
+// Cluster that is meant. It may run or not.
+func (f Flags) Cluster() (state.Cluster, error) {
+	if os.Geteuid() != 0 {
+		return state.Cluster{}, errors.New(machine.NotRoot)
+	}
+	root := f.Root
+	if root == "" {
+		var err error
+		if root, err = state.FindRoot("."); err != nil {
+			return state.Cluster{}, err
+		}
+	}
+	return state.New(root, f.Name)
+}
+
+// Running returns the cluster's first process, or what to do without one.
+func Running(c state.Cluster) (state.Process, error) {
+	p, ok := c.Running()
+	if !ok {
+		return p, fmt.Errorf("cluster %q is not running: make cluster-up", c.Name)
+	}
+	return p, nil
+}
