@@ -69,7 +69,7 @@ func (u *upCmd) start(ctx context.Context, c state.Cluster, p *client.Progress) 
 	}
 	images := client.ImageBuilder(c, p)
 	images.Tools = tools
-	if err := images.Ensure(ctx); err != nil {
+	if _, err := images.Ensure(ctx, append(images.Servers(), images.Pause, images.CoreDNS, images.Crossplane)...); err != nil {
 		return err
 	}
 	if err := u.boot(ctx, c, p, tools["kube"], api, registry); err != nil {

@@ -1,4 +1,5 @@
-// Package image makes the images that a test cluster needs, without a container engine or a registry, in one OCI layout.
+// Package image makes images without a container engine or a registry, in one OCI layout: those that a test cluster needs
+// itself, those of recipes that others bring, and that of a Dockerfile.
 package image
 
 import (
@@ -18,6 +19,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
+// DockerHub begins the full names of images that most people write without it.
+const DockerHub = "docker.io/library/"
+
 // format changes whenever the same inputs make other images, so that those of before are replaced.
 const format = "3"
 
@@ -32,7 +36,7 @@ type Builder struct {
 	Work string
 	// Log takes a line for each step.
 	Log io.Writer
-	// Tools are paths of programs: core, coredns and mongod.
+	// Tools are paths of programs that recipes ask for.
 	Tools map[string]string
 	// Architectures that Product builds for, this machine's if there are none.
 	Architectures []string
@@ -41,72 +45,69 @@ type Builder struct {
 // Packages are the Debian packages that must be there.
 func Packages() []string { return []string{"mmdebstrap", "buildah"} }
 
-// A recipe is an image that depends on its inputs and on nothing else.
-type recipe struct {
-	names  []string
-	inputs []string
-	// build makes the image; dir is an empty folder that is removed afterwards.
-	build func(ctx context.Context, dir string) (mutate.Appendable, error)
+// A Recipe is an image that depends on its inputs and on nothing else.
+type Recipe struct {
+	Names  []string
+	Inputs []string
+	// Build makes the image; dir is an empty folder that is removed afterwards.
+	Build func(ctx context.Context, dir string) (mutate.Appendable, error)
 }
 
 // key is a short name of the inputs. Lengths go in too, so that moving text from one to the next is a change.
-func (r recipe) key() string {
+func (r Recipe) key() string {
 	sum := sha256.New()
-	for _, s := range append([]string{format}, r.inputs...) {
+	for _, s := range append([]string{format}, r.Inputs...) {
 		_, _ = fmt.Fprintf(sum, "%d\n%s\n", len(s), s) // A hash takes everything.
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
 
-// Ensure makes all images of a cluster but the product's, and removes what was replaced.
-func (b *Builder) Ensure(ctx context.Context) error {
-	return b.ensure(ctx, b.pause, b.coredns, b.crossplane, b.mysql, b.mariadb, b.mongo, b.golang, b.distroless)
-}
-
-func (b *Builder) ensure(ctx context.Context, recipes ...func(context.Context) (recipe, error)) error {
+// Ensure makes the images that are not there yet, removes what they replace, and returns the names of all.
+func (b *Builder) Ensure(ctx context.Context, recipes ...func(context.Context) (Recipe, error)) (names []string, err error) {
 	s, err := b.open(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer s.close()
 	return b.ensureIn(ctx, s, recipes...)
 }
 
-func (b *Builder) ensureIn(ctx context.Context, s *store, recipes ...func(context.Context) (recipe, error)) error {
+func (b *Builder) ensureIn(ctx context.Context, s *store, recipes ...func(context.Context) (Recipe, error)) (names []string, err error) {
 	for _, make := range recipes {
 		r, err := make(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := b.ensureOne(ctx, s, r); err != nil {
 			if ctx.Err() != nil {
-				return fmt.Errorf("cannot make the image %s: interrupted", r.names[0])
+				return nil, fmt.Errorf("cannot make the image %s: interrupted", r.Names[0])
 			}
-			return fmt.Errorf("cannot make the image %s: %w", r.names[0], err)
+			return nil, fmt.Errorf("cannot make the image %s: %w", r.Names[0], err)
 		}
+		names = append(names, r.Names...)
 	}
-	return nil
+	return names, nil
 }
 
-func (b *Builder) ensureOne(ctx context.Context, s *store, r recipe) error {
-	if s.has(r.names, r.key()) {
+func (b *Builder) ensureOne(ctx context.Context, s *store, r Recipe) error {
+	if s.has(r.Names, r.key()) {
 		return nil
 	}
 	start := time.Now()
-	b.sayf("making the image %s", r.names[0])
+	b.sayf("making the image %s", r.Names[0])
 	dir, err := b.scratch()
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // The next run tries again.
-	made, err := r.build(ctx, dir)
+	made, err := r.Build(ctx, dir)
 	if err != nil {
 		return err
 	}
-	if err := s.put(r.names, r.key(), made); err != nil {
+	if err := s.put(r.Names, r.key(), made); err != nil {
 		return err
 	}
-	b.sayf("made the image %s in %s", r.names[0], time.Since(start).Round(100*time.Millisecond))
+	b.sayf("made the image %s in %s", r.Names[0], time.Since(start).Round(100*time.Millisecond))
 	return nil
 }
 
@@ -135,11 +136,13 @@ func (b *Builder) scratch() (string, error) {
 	return os.MkdirTemp(tmp, "")
 }
 
-// compile builds one of our own static programs and returns where it is. The go command does nothing if it is there.
-func (b *Builder) compile(ctx context.Context, program string) (string, error) {
+// Compile builds the static program of a folder of the repository and returns where it is. The go command does nothing if
+// it is there.
+func (b *Builder) Compile(ctx context.Context, folder string) (string, error) {
+	program := filepath.Base(folder)
 	to := filepath.Join(b.Work, "bin", program)
-	cmd := command(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", to, "./image/"+program)
-	cmd.Dir = filepath.Join(b.Root, "test", "cluster")
+	cmd := command(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", to, ".")
+	cmd.Dir = filepath.Join(b.Root, folder)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=", "GOARCH=")
 	if _, err := output(cmd); err != nil {
 		return "", fmt.Errorf("cannot build %s: %w", program, err)
@@ -147,8 +150,8 @@ func (b *Builder) compile(ctx context.Context, program string) (string, error) {
 	return to, nil
 }
 
-// tool is the path of a binary that the caller built.
-func (b *Builder) tool(name string) (string, error) {
+// Tool is the path of a binary that the caller built.
+func (b *Builder) Tool(name string) (string, error) {
 	if p := b.Tools[name]; p != "" {
 		return p, nil
 	}
@@ -167,7 +170,8 @@ func (b *Builder) architectures() []string {
 	return slices.Clone(b.Architectures)
 }
 
-func fileSum(path string) (string, error) {
+// FileSum is a hash of what is in a file.
+func FileSum(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err

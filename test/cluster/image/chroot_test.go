@@ -52,17 +52,12 @@ func unpack(dir string) error {
 	}
 	b := newCached(root)
 	ctx := context.Background()
-	store, err := b.open(ctx)
-	if err != nil {
+	if _, err := b.Ensure(ctx, b.mysql, b.mariadb); err != nil {
 		return err
 	}
-	defer store.close()
-	if err := b.ensureIn(ctx, store, b.mysql, b.mariadb); err != nil {
-		return err
-	}
-	for kind, name := range map[string]string{"mysql": MySQL, "mariadb": dockerHub + "mariadb:10.11"} {
+	for kind, name := range map[string]string{"mysql": MySQL, "mariadb": DockerHub + "mariadb:10.11"} {
 		roots[kind] = filepath.Join(dir, kind)
-		if err := store.unpack(ctx, name, roots[kind]); err != nil {
+		if err := b.Unpack(ctx, name, roots[kind]); err != nil {
 			return err
 		}
 	}

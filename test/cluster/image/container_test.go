@@ -55,7 +55,7 @@ func start(t *testing.T, s setup) *container {
 	ctx, cancel := context.WithTimeout(context.Background(), serverTime)
 	t.Cleanup(cancel)
 	c.cmd = exec.CommandContext(ctx, "/proc/self/exe", s.args...)
-	c.cmd.Env = append([]string{searchPath, box + "=" + roots[s.image], box + "_UID=" + strconv.Itoa(s.uid), box + "_DATA=" + s.data, box + "_FILES=" + dir}, s.env...)
+	c.cmd.Env = append([]string{SearchPath, box + "=" + roots[s.image], box + "_UID=" + strconv.Itoa(s.uid), box + "_DATA=" + s.data, box + "_FILES=" + dir}, s.env...)
 	c.cmd.Stdout, c.cmd.Stderr = c.said, c.said
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -80,7 +80,7 @@ func (c *container) inside(env []string, args ...string) (string, error) {
 	defer cancel()
 	pid := strconv.Itoa(c.cmd.Process.Pid)
 	cmd := exec.CommandContext(ctx, "nsenter", append([]string{"--target=" + pid, "--mount", "--pid", "--net", "--root", "--wd=/"}, args...)...)
-	cmd.Env = append([]string{searchPath}, env...)
+	cmd.Env = append([]string{SearchPath}, env...)
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }

@@ -16,13 +16,13 @@ const archiveKeyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
-// basePackages are what a shell script may expect.
-var basePackages = []string{
+// BasePackages are what a shell script may expect.
+var BasePackages = []string{
 	"base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "gzip", "hostname", "libc-bin", "mawk", "sed", "tar",
 }
 
-// unneeded in an image: documentation, translations, package lists, Perl, and what this machine put in.
-var unneeded = regexp.MustCompile(`^(` + strings.Join([]string{
+// Unneeded in an image: documentation, translations, package lists, Perl, and what this machine put in.
+var Unneeded = regexp.MustCompile(`^(` + strings.Join([]string{
 	`usr/share/(bash-completion|bug|common-licenses|debconf|dict|doc|doc-base|gcc|gdb|info|lintian|locale|man|menu|pam|pam-configs|perl|perl5|pixmaps|polkit-1)`,
 	`usr/share/zoneinfo/(posix|right)`,
 	`usr/(lib/[^/]+-linux-gnu|share)/(perl|perl-base|perl5)`,
@@ -30,15 +30,18 @@ var unneeded = regexp.MustCompile(`^(` + strings.Join([]string{
 	`usr/bin/(perl.*|cpan.*|corelist|perldoc|perlbug|localedef|dpkg.*|enc2xs|h2ph|h2xs|instmodsh|json_pp|libnetcfg|piconv|pl2pm|pod.*|prove|ptar.*|shasum|splain|streamzip|xsubpp|zipdetails)`,
 	`usr/include`, `usr/src`, `usr/games`, `usr/lib/(apt|dpkg|systemd|udev|tmpfiles\.d|sysusers\.d)`,
 	`var/(cache|log|backups|run|lock)/?.*`, `var/lib/(apt|dpkg|systemd|pam|ucf)`,
-	`etc/(apt|cron.*|dpkg|fstab|group|hostname|init\.d|logrotate\.d|mysql|passwd|perl|resolv\.conf|systemd)`,
+	`etc/(apt|cron.*|dpkg|fstab|group|hostname|init\.d|logrotate\.d|passwd|perl|resolv\.conf|systemd)`,
 	`lib/(systemd|udev)`, `(boot|home|media|mnt|opt|srv|dev|proc|sys|run|tmp)`,
 }, "|") + `)(/|$)`)
 
 // notSigned is what apt says of an archive whose keys this machine does not have.
 var notSigned = regexp.MustCompile(`NO_PUBKEY|is not signed|couldn't be verified`)
 
-// bootstrap makes a Debian of the packages and what they need below dir, from where this machine has its own from.
-func (b *Builder) bootstrap(ctx context.Context, dir, suite string, packages []string) (string, error) {
+// Debian makes one of the packages and what they need below dir, from where this machine has its own from.
+func (b *Builder) Debian(ctx context.Context, dir, suite string, packages []string) (root string, err error) {
+	if err := needs("mmdebstrap", "unshare"); err != nil {
+		return "", err
+	}
 	m, err := mirror()
 	if err != nil {
 		return "", err
@@ -47,7 +50,7 @@ func (b *Builder) bootstrap(ctx context.Context, dir, suite string, packages []s
 	if err != nil {
 		return "", err
 	}
-	root := filepath.Join(dir, "root")
+	root = filepath.Join(dir, "root")
 	err = b.mmdebstrap(ctx, root, conf, suite, packages, m, keyringOption(m))
 	if err == nil || !notSigned.MatchString(err.Error()) {
 		return root, err
@@ -98,23 +101,23 @@ func aptConf(ctx context.Context, dir string) (string, error) {
 	return file, os.WriteFile(file, []byte(conf.String()), 0o600)
 }
 
-// debianTree packs what bootstrap made, and what packages' scripts would have.
-func debianTree(w *layerWriter, root string, skip func(rel string) bool, accounts ...string) {
+// Debian packs what a Builder's Debian made, and what packages' scripts would have.
+func (w *Layer) Debian(root string, skip func(rel string) bool, accounts ...string) {
 	for _, d := range []string{"dev", "proc", "sys", "run", "home", "var/log", "var/cache"} {
-		w.dir(d, 0o755, 0)
+		w.Dir(d, 0o755, 0)
 	}
-	w.dir("tmp", 0o1777, 0)
+	w.Dir("tmp", 0o1777, 0)
 	w.link("var/run", "/run")
 	w.link("var/lock", "/run/lock")
 	w.masters(root, accounts)
 	if _, err := os.Lstat(filepath.Join(root, "bin", "sh")); errors.Is(err, os.ErrNotExist) {
 		w.link("bin/sh", "bash")
 	}
-	w.tree(root, "", func(rel string) bool { return unneeded.MatchString(rel) || skip(rel) })
+	w.tree(root, "", func(rel string) bool { return Unneeded.MatchString(rel) || skip(rel) })
 }
 
 // masters are Debian's own accounts and some more, each with a group of its own.
-func (w *layerWriter) masters(root string, accounts []string) {
+func (w *Layer) masters(root string, accounts []string) {
 	for file, line := range map[string]string{"passwd": "%[1]s:x:%[2]s:%[2]s::%[3]s:/bin/false\n", "group": "%[1]s:x:%[2]s:\n"} {
 		b, err := os.ReadFile(filepath.Join(root, "usr", "share", "base-passwd", file+".master"))
 		if err != nil && w.err == nil {
@@ -125,12 +128,12 @@ func (w *layerWriter) masters(root string, accounts []string) {
 			id, home, _ := strings.Cut(rest, ":")
 			b = fmt.Appendf(b, line, name, id, home, "")
 		}
-		w.text("etc/"+file, string(b))
+		w.Text("etc/"+file, string(b))
 	}
 }
 
-// inChroot is what a program of a Debian says.
-func inChroot(ctx context.Context, root string, args ...string) (string, error) {
+// InChroot is what a program of a Debian says.
+func InChroot(ctx context.Context, root string, args ...string) (string, error) {
 	return output(isolated(ctx, append([]string{"chroot", root}, args...)...))
 }
 

@@ -19,23 +19,20 @@ var surplusGo = regexp.MustCompile(`^(api|doc|misc|test|\.git)(/|$)|_test\.go$|(
 // goCache is where Go keeps what it compiled, in the image.
 const goCache = "/go/cache"
 
-// golang is this machine's Go on a small Debian, under the name that the Dockerfile builds on.
-func (b *Builder) golang(ctx context.Context) (recipe, error) {
-	if err := needs("mmdebstrap", "unshare"); err != nil {
-		return recipe{}, err
-	}
+// golang is this machine's Go on a small Debian, under the name that Dockerfiles build on.
+func (b *Builder) golang(ctx context.Context) (Recipe, error) {
 	goroot, version, err := goToolchain(ctx)
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
 	certs, err := readCertificates()
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
-	return recipe{
-		names:  []string{dockerHub + "golang:1.26"},
-		inputs: []string{version, certs, unneeded.String(), surplusGo.String(), strings.Join(basePackages, " ")},
-		build: func(ctx context.Context, dir string) (mutate.Appendable, error) {
+	return Recipe{
+		Names:  []string{DockerHub + "golang:1.26"},
+		Inputs: []string{version, certs, Unneeded.String(), surplusGo.String(), strings.Join(BasePackages, " ")},
+		Build: func(ctx context.Context, dir string) (mutate.Appendable, error) {
 			if !strings.HasPrefix(version, "go1.26") {
 				return nil, fmt.Errorf("cannot make it of %s", version)
 			}
@@ -45,24 +42,24 @@ func (b *Builder) golang(ctx context.Context) (recipe, error) {
 }
 
 func (b *Builder) golangImage(ctx context.Context, dir, goroot, version, certs string) (v1.Image, error) {
-	root, err := b.bootstrap(ctx, dir, "bookworm", basePackages)
+	root, err := b.Debian(ctx, dir, "bookworm", BasePackages)
 	if err != nil {
 		return nil, err
 	}
-	w := newLayer(dir)
-	w.text(strings.TrimPrefix(certificates, "/"), certs)
+	w := NewLayer(dir)
+	w.Text(strings.TrimPrefix(certificates, "/"), certs)
 	for _, d := range []string{"root", "go", "go/bin", "go/src", "go/pkg", "usr/local/go"} {
-		w.dir(d, 0o755, 0)
+		w.Dir(d, 0o755, 0)
 	}
 	w.tree(goroot, "usr/local/go", surplusGo.MatchString)
-	debianTree(w, root, func(string) bool { return false })
-	l, err := w.close()
+	w.Debian(root, func(string) bool { return false })
+	l, err := w.Close()
 	if err != nil {
 		return nil, err
 	}
-	return newImage(runtime.GOARCH, v1.Config{
+	return NewImage(runtime.GOARCH, v1.Config{
 		Env: []string{
-			"PATH=/go/bin:/usr/local/go/bin" + strings.Replace(searchPath, "PATH=", ":", 1),
+			"PATH=/go/bin:/usr/local/go/bin" + strings.Replace(SearchPath, "PATH=", ":", 1),
 			"GOLANG_VERSION=" + strings.TrimPrefix(version, "go"), "GOTOOLCHAIN=local", "GOPATH=/go", "GOCACHE=" + goCache,
 		},
 		Cmd: []string{"bash"}, WorkingDir: "/go",

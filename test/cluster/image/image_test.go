@@ -70,23 +70,23 @@ func TestUnneeded(t *testing.T) {
 		"var/lib/dpkg": true, "var/lib": false, "usr/lib/x86_64-linux-gnu/perl-base/x": true, "usr/lib/x86_64-linux-gnu/libicudata.so.78": false,
 		"run": true, "usr/sbin/runuser": false, "etc/passwd": true, "etc/passwd-": false, "usr/share/zoneinfo/Europe": false,
 	} {
-		if got := unneeded.MatchString(path); got != want {
+		if got := Unneeded.MatchString(path); got != want {
 			t.Errorf("%s is left out: %t instead of %t", path, got, want)
 		}
 	}
 }
 
 func TestKey(t *testing.T) {
-	base := recipe{names: []string{"a"}, inputs: []string{"x", "yz"}}
+	base := Recipe{Names: []string{"a"}, Inputs: []string{"x", "yz"}}
 	for name, tc := range map[string]struct {
 		reason string
-		other  recipe
+		other  Recipe
 		same   bool
 	}{
-		"same inputs":  {"What it is called changes nothing.", recipe{names: []string{"b"}, inputs: []string{"x", "yz"}}, true},
-		"moved text":   {"Text that moves from one input to the next is a change.", recipe{inputs: []string{"xy", "z"}}, false},
-		"other inputs": {"A change is a change.", recipe{inputs: []string{"x", "y"}}, false},
-		"fewer inputs": {"An input less is a change.", recipe{inputs: []string{"x"}}, false},
+		"same inputs":  {"What it is called changes nothing.", Recipe{Names: []string{"b"}, Inputs: []string{"x", "yz"}}, true},
+		"moved text":   {"Text that moves from one input to the next is a change.", Recipe{Inputs: []string{"xy", "z"}}, false},
+		"other inputs": {"A change is a change.", Recipe{Inputs: []string{"x", "y"}}, false},
+		"fewer inputs": {"An input less is a change.", Recipe{Inputs: []string{"x"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := base.key() == tc.other.key(); got != tc.same {
@@ -114,14 +114,18 @@ func TestLayer(t *testing.T) {
 	}
 	sums := map[string]bool{}
 	for range 2 {
-		w := newLayer(dir)
-		w.text("top/special", "ours")
+		w := NewLayer(dir)
+		w.Text("top/special", "ours")
 		w.tree(filepath.Join(dir, "tree"), "top", func(rel string) bool { return rel == "skipped" })
-		l, err := w.close()
+		l, err := w.Close()
 		if err != nil {
 			t.Fatal(err)
 		}
-		sums[l.hash.Hex] = true
+		sum, err := l.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums[sum.Hex] = true
 		r, err := l.Uncompressed()
 		if err != nil {
 			t.Fatal(err)
@@ -138,15 +142,15 @@ func TestLayer(t *testing.T) {
 }
 
 func TestLayerErrors(t *testing.T) {
-	w := newLayer(filepath.Join(t.TempDir(), "none"))
-	w.text("a", "b")
-	if _, err := w.close(); err == nil {
+	w := NewLayer(filepath.Join(t.TempDir(), "none"))
+	w.Text("a", "b")
+	if _, err := w.Close(); err == nil {
 		t.Error("A layer was written to a folder that is not there")
 	}
-	w = newLayer(t.TempDir())
-	w.program("a", "/none")
-	w.text("b", "c")
-	if _, err := w.close(); err == nil {
+	w = NewLayer(t.TempDir())
+	w.Program("a", "/none")
+	w.Text("b", "c")
+	if _, err := w.Close(); err == nil {
 		t.Error("A layer was made of a file that is not there")
 	}
 }
@@ -191,7 +195,7 @@ func TestRepositoryContext(t *testing.T) {
 
 func TestMissingTool(t *testing.T) {
 	b := &Builder{Root: t.TempDir(), Layout: t.TempDir(), Work: t.TempDir(), Log: io.Discard}
-	if err := b.ensure(t.Context(), b.coredns); err == nil || !strings.Contains(err.Error(), `cannot find the program "coredns"`) {
+	if _, err := b.Ensure(t.Context(), b.CoreDNS); err == nil || !strings.Contains(err.Error(), `cannot find the program "coredns"`) {
 		t.Errorf("A tool that nobody built was not missed: %v", err)
 	}
 }

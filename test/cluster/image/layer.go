@@ -49,9 +49,9 @@ func (b *blob) moveTo(file string) error {
 	return nil
 }
 
-// A layerWriter packs a layer. Its methods do nothing after an error, which close returns. Of several entries of one
+// A Layer packs a layer. Its methods do nothing after an error, which Close returns. Of several entries of one
 // name the first is taken, so that what is special is written before the trees that also have it.
-type layerWriter struct {
+type Layer struct {
 	file  *os.File
 	sum   hash.Hash
 	tar   *tar.Writer
@@ -60,14 +60,15 @@ type layerWriter struct {
 	err   error
 }
 
-func newLayer(dir string) *layerWriter {
+// NewLayer in a file of this folder.
+func NewLayer(dir string) *Layer {
 	f, err := os.CreateTemp(dir, "layer-*")
-	w := &layerWriter{file: f, sum: sha256.New(), links: map[uint64]string{}, seen: map[string]bool{}, err: err}
+	w := &Layer{file: f, sum: sha256.New(), links: map[uint64]string{}, seen: map[string]bool{}, err: err}
 	w.tar = tar.NewWriter(io.MultiWriter(f, w.sum))
 	return w
 }
 
-func (w *layerWriter) header(h *tar.Header, content io.Reader) {
+func (w *Layer) header(h *tar.Header, content io.Reader) {
 	name := strings.TrimSuffix(h.Name, "/")
 	if w.err != nil || w.seen[name] {
 		return
@@ -79,25 +80,26 @@ func (w *layerWriter) header(h *tar.Header, content io.Reader) {
 	}
 }
 
-// dir is a folder of an account, whose group has the same number.
-func (w *layerWriter) dir(name string, mode int64, owner int) {
+// Dir is a folder of an account, whose group has the same number.
+func (w *Layer) Dir(name string, mode int64, owner int) {
 	w.header(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode, Uid: owner, Gid: owner}, nil)
 }
 
-func (w *layerWriter) text(name, content string) {
+// Text is a file that everybody may read.
+func (w *Layer) Text(name, content string) {
 	w.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content))}, bytes.NewBufferString(content))
 }
 
-func (w *layerWriter) link(name, to string) {
+func (w *Layer) link(name, to string) {
 	w.header(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to, Mode: 0o777}, nil)
 }
 
-// program is a binary that everybody may run.
-func (w *layerWriter) program(name, from string) {
+// Program is a binary that everybody may run.
+func (w *Layer) Program(name, from string) {
 	w.copy(name, from, 0o755)
 }
 
-func (w *layerWriter) copy(name, from string, mode int64) {
+func (w *Layer) copy(name, from string, mode int64) {
 	if w.err != nil {
 		return
 	}
@@ -116,7 +118,7 @@ func (w *layerWriter) copy(name, from string, mode int64) {
 }
 
 // tree packs a folder under another name, "" for the root. What skip says is left out.
-func (w *layerWriter) tree(from, to string, skip func(rel string) bool) {
+func (w *Layer) tree(from, to string, skip func(rel string) bool) {
 	if w.err != nil {
 		return
 	}
@@ -139,7 +141,7 @@ func (w *layerWriter) tree(from, to string, skip func(rel string) bool) {
 	})
 }
 
-func (w *layerWriter) entry(path, name string, d fs.DirEntry) {
+func (w *Layer) entry(path, name string, d fs.DirEntry) {
 	info, err := d.Info()
 	if err != nil {
 		w.err = err
@@ -168,7 +170,7 @@ func (w *layerWriter) entry(path, name string, d fs.DirEntry) {
 }
 
 // regular writes a file once, and then its other names as what they are.
-func (w *layerWriter) regular(path string, h *tar.Header, info fs.FileInfo) {
+func (w *Layer) regular(path string, h *tar.Header, info fs.FileInfo) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if h.Typeflag != tar.TypeReg || !ok || st.Nlink < 2 {
 		w.content(path, h)
@@ -183,7 +185,7 @@ func (w *layerWriter) regular(path string, h *tar.Header, info fs.FileInfo) {
 	w.content(path, h)
 }
 
-func (w *layerWriter) content(path string, h *tar.Header) {
+func (w *Layer) content(path string, h *tar.Header) {
 	if h.Typeflag != tar.TypeReg {
 		w.header(h, nil)
 		return
@@ -197,7 +199,8 @@ func (w *layerWriter) content(path string, h *tar.Header) {
 	w.header(h, f)
 }
 
-func (w *layerWriter) close() (*blob, error) {
+// Close returns what was packed.
+func (w *Layer) Close() (v1.Layer, error) {
 	if w.file == nil {
 		return nil, w.err
 	}
@@ -217,8 +220,8 @@ func (w *layerWriter) close() (*blob, error) {
 	return &blob{file: w.file.Name(), size: info.Size(), hash: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(w.sum.Sum(nil))}}, nil
 }
 
-// newImage puts one layer under a configuration.
-func newImage(arch string, c v1.Config, l v1.Layer) (v1.Image, error) {
+// NewImage puts one layer under a configuration.
+func NewImage(arch string, c v1.Config, l v1.Layer) (v1.Image, error) {
 	img, err := mutate.ConfigFile(
 		mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON),
 		&v1.ConfigFile{OS: "linux", Architecture: arch, Created: v1.Time{Time: epoch()}, Config: c, RootFS: v1.RootFS{Type: "layers"}})
@@ -229,13 +232,13 @@ func newImage(arch string, c v1.Config, l v1.Layer) (v1.Image, error) {
 }
 
 // parents writes the folders above a file that are not in made yet.
-func (w *layerWriter) parents(file string, made map[string]bool) {
+func (w *Layer) parents(file string, made map[string]bool) {
 	dir := filepath.Dir(file)
 	if dir == "." || made[dir] {
 		return
 	}
 	w.parents(dir, made)
-	w.dir(dir, 0o755, 0)
+	w.Dir(dir, 0o755, 0)
 	made[dir] = true
 }
 

@@ -9,41 +9,41 @@ import (
 )
 
 // mongo is FerretDB under the names of MongoDB, of which there is no package.
-func (b *Builder) mongo(context.Context) (recipe, error) {
-	mongod, err := b.tool("mongod")
+func (b *Builder) mongo(context.Context) (Recipe, error) {
+	mongod, err := b.Tool("mongod")
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
-	sum, err := fileSum(mongod)
+	sum, err := FileSum(mongod)
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
-	return recipe{
-		names:  []string{dockerHub + "mongo:8.0", dockerHub + "mongo:latest"},
-		inputs: []string{sum},
-		build: func(_ context.Context, dir string) (mutate.Appendable, error) {
+	return Recipe{
+		Names:  []string{DockerHub + "mongo:8.0", DockerHub + "mongo:latest"},
+		Inputs: []string{sum},
+		Build: func(_ context.Context, dir string) (mutate.Appendable, error) {
 			return mongoImage(dir, mongod)
 		},
 	}, nil
 }
 
 func mongoImage(dir, mongod string) (v1.Image, error) {
-	w := newLayer(dir)
+	w := NewLayer(dir)
 	for _, d := range []string{"usr", "usr/local", "usr/local/bin", "data"} {
-		w.dir(d, 0o755, 0)
+		w.Dir(d, 0o755, 0)
 	}
 	// Containers may run as any account.
 	for _, open := range []string{"tmp", "data/db"} {
-		w.dir(open, 0o1777, mysqlID)
+		w.Dir(open, 0o1777, mysqlID)
 	}
-	w.program("usr/local/bin/mongod", mongod)
-	l, err := w.close()
+	w.Program("usr/local/bin/mongod", mongod)
+	l, err := w.Close()
 	if err != nil {
 		return nil, err
 	}
-	return newImage(runtime.GOARCH, v1.Config{
+	return NewImage(runtime.GOARCH, v1.Config{
 		Entrypoint:   []string{"mongod"},
-		Env:          []string{searchPath},
+		Env:          []string{SearchPath},
 		ExposedPorts: map[string]struct{}{"27017/tcp": {}},
 		Volumes:      map[string]struct{}{"/data/db": {}},
 	}, l)

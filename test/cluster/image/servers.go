@@ -16,8 +16,6 @@ import (
 // mysqlID is the account of the server in the official images, user and group.
 const mysqlID = 999
 
-const dockerHub = "docker.io/library/"
-
 // A database is an image of a server with our entrypoint.
 type database struct {
 	names    []string
@@ -43,11 +41,16 @@ pid-file=/var/run/mysqld/mysqld.pid
 !includedir /etc/mysql/conf.d/
 `
 
+// Servers are the recipes of all servers that tests run.
+func (b *Builder) Servers() []func(context.Context) (Recipe, error) {
+	return []func(context.Context) (Recipe, error){b.mysql, b.mariadb, b.mongo}
+}
+
 // mysql of Debian's unstable suite is the only real one that is built for Debian. The names of other versions that
 // examples use lead to it too.
-func (b *Builder) mysql(ctx context.Context) (recipe, error) {
+func (b *Builder) mysql(ctx context.Context) (Recipe, error) {
 	return b.database(ctx, database{
-		names:    []string{dockerHub + "mysql:9.7", dockerHub + "mysql:9", dockerHub + "mysql:latest", dockerHub + "mysql:8.4", dockerHub + "mysql:8.0", dockerHub + "mysql:5.7"},
+		names:    []string{DockerHub + "mysql:9.7", DockerHub + "mysql:9", DockerHub + "mysql:latest", DockerHub + "mysql:8.4", DockerHub + "mysql:8.0", DockerHub + "mysql:5.7"},
 		suite:    "sid",
 		packages: []string{"mysql-server-core", "mysql-client-core"},
 		daemon:   "mysqld",
@@ -61,9 +64,9 @@ func (b *Builder) mysql(ctx context.Context) (recipe, error) {
 }
 
 // mariadb is the one of Debian 12.
-func (b *Builder) mariadb(ctx context.Context) (recipe, error) {
+func (b *Builder) mariadb(ctx context.Context) (Recipe, error) {
 	return b.database(ctx, database{
-		names:    []string{dockerHub + "mariadb:10.11"},
+		names:    []string{DockerHub + "mariadb:10.11"},
 		suite:    "bookworm",
 		packages: []string{"mariadb-server-core", "mariadb-client-core"},
 		daemon:   "mariadbd",
@@ -75,34 +78,31 @@ func (b *Builder) mariadb(ctx context.Context) (recipe, error) {
 	})
 }
 
-func (b *Builder) database(ctx context.Context, d database) (recipe, error) {
-	if err := needs("mmdebstrap", "unshare"); err != nil {
-		return recipe{}, err
-	}
-	entrypoint, err := b.compile(ctx, "entrypoint")
+func (b *Builder) database(ctx context.Context, d database) (Recipe, error) {
+	entrypoint, err := b.Compile(ctx, "test/cluster/image/entrypoint")
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
-	sum, err := fileSum(entrypoint)
+	sum, err := FileSum(entrypoint)
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
-	d.packages = slices.Concat(d.packages, basePackages, []string{"tzdata", "util-linux", "zstd"})
-	return recipe{
-		names:  d.names,
-		inputs: []string{fmt.Sprintf("%q", d), unneeded.String(), sum},
-		build: func(ctx context.Context, dir string) (mutate.Appendable, error) {
+	d.packages = slices.Concat(d.packages, BasePackages, []string{"tzdata", "util-linux", "zstd"})
+	return Recipe{
+		Names:  d.names,
+		Inputs: []string{fmt.Sprintf("%q", d), Unneeded.String(), sum},
+		Build: func(ctx context.Context, dir string) (mutate.Appendable, error) {
 			return b.buildDatabase(ctx, dir, entrypoint, d)
 		},
 	}, nil
 }
 
 func (b *Builder) buildDatabase(ctx context.Context, dir, entrypoint string, d database) (v1.Image, error) {
-	root, err := b.bootstrap(ctx, dir, d.suite, d.packages)
+	root, err := b.Debian(ctx, dir, d.suite, d.packages)
 	if err != nil {
 		return nil, err
 	}
-	version, err := inChroot(ctx, root, d.daemon, "--version")
+	version, err := InChroot(ctx, root, d.daemon, "--version")
 	if err != nil {
 		return nil, err
 	}
@@ -117,28 +117,28 @@ func (b *Builder) buildDatabase(ctx context.Context, dir, entrypoint string, d d
 	for _, p := range d.ports {
 		ports[p] = struct{}{}
 	}
-	return newImage(runtime.GOARCH, v1.Config{
+	return NewImage(runtime.GOARCH, v1.Config{
 		Entrypoint:   []string{"docker-entrypoint.sh"},
 		Cmd:          []string{d.daemon},
-		Env:          append([]string{searchPath}, d.env...),
+		Env:          append([]string{SearchPath}, d.env...),
 		ExposedPorts: ports,
 		Volumes:      map[string]struct{}{"/var/lib/mysql": {}},
 	}, l)
 }
 
-func databaseLayer(dir, root, entrypoint string, d database) (*blob, error) {
-	surplus := regexp.MustCompile(d.surplus)
-	w := newLayer(dir)
-	w.dir("etc/mysql", 0o755, 0)
-	w.dir("etc/mysql/conf.d", 0o755, 0)
-	w.text("etc/mysql/my.cnf", d.config)
-	w.dir("docker-entrypoint-initdb.d", 0o755, 0)
-	w.dir("var/lib/mysql-files", 0o750, mysqlID)
+func databaseLayer(dir, root, entrypoint string, d database) (v1.Layer, error) {
+	surplus := regexp.MustCompile(`^etc/mysql$|` + d.surplus) // The configuration is ours.
+	w := NewLayer(dir)
+	w.Dir("etc/mysql", 0o755, 0)
+	w.Dir("etc/mysql/conf.d", 0o755, 0)
+	w.Text("etc/mysql/my.cnf", d.config)
+	w.Dir("docker-entrypoint-initdb.d", 0o755, 0)
+	w.Dir("var/lib/mysql-files", 0o750, mysqlID)
 	// Containers may run as any account.
 	for _, open := range []string{"var/lib/mysql", "run/mysqld"} {
-		w.dir(open, 0o1777, mysqlID)
+		w.Dir(open, 0o1777, mysqlID)
 	}
-	w.program(filepath.Join("usr", "local", "bin", "docker-entrypoint.sh"), entrypoint)
-	debianTree(w, root, surplus.MatchString, fmt.Sprintf("mysql:%d:/var/lib/mysql", mysqlID))
-	return w.close()
+	w.Program(filepath.Join("usr", "local", "bin", "docker-entrypoint.sh"), entrypoint)
+	w.Debian(root, surplus.MatchString, fmt.Sprintf("mysql:%d:/var/lib/mysql", mysqlID))
+	return w.Close()
 }

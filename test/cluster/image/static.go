@@ -19,99 +19,100 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-const (
-	searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	nonroot    = 65532
-)
+// SearchPath of an image, as a line of its environment.
+const SearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// pause is what a pod's namespaces belong to.
-func (b *Builder) pause(ctx context.Context) (recipe, error) {
-	bin, err := b.compile(ctx, "pause")
+// nonroot is the account in images of one program.
+const nonroot = 65532
+
+// Pause is what a pod's namespaces belong to.
+func (b *Builder) Pause(ctx context.Context) (Recipe, error) {
+	bin, err := b.Compile(ctx, "test/cluster/image/pause")
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
 	return program("localhost/pause:1", bin, "pause", v1.Config{Entrypoint: []string{"/pause"}, User: strconv.Itoa(nonroot)})
 }
 
-// coredns runs as root, because it listens on port 53.
-func (b *Builder) coredns(context.Context) (recipe, error) {
-	bin, err := b.tool("coredns")
+// CoreDNS runs as root, because it listens on port 53.
+func (b *Builder) CoreDNS(context.Context) (Recipe, error) {
+	bin, err := b.Tool("coredns")
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
 	return program("registry.k8s.io/coredns/coredns:v1.12.0", bin, "coredns", v1.Config{Entrypoint: []string{"/coredns"}})
 }
 
 // program is an image of one static binary.
-func program(name, bin, file string, c v1.Config) (recipe, error) {
-	sum, err := fileSum(bin)
+func program(name, bin, file string, c v1.Config) (Recipe, error) {
+	sum, err := FileSum(bin)
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
-	return recipe{
-		names:  []string{name},
-		inputs: []string{sum, fmt.Sprintf("%q", c.Entrypoint), c.User},
-		build: func(_ context.Context, dir string) (mutate.Appendable, error) {
-			w := newLayer(dir)
-			w.program(file, bin)
-			l, err := w.close()
+	return Recipe{
+		Names:  []string{name},
+		Inputs: []string{sum, fmt.Sprintf("%q", c.Entrypoint), c.User},
+		Build: func(_ context.Context, dir string) (mutate.Appendable, error) {
+			w := NewLayer(dir)
+			w.Program(file, bin)
+			l, err := w.Close()
 			if err != nil {
 				return nil, err
 			}
-			return newImage(runtime.GOARCH, c, l)
+			return NewImage(runtime.GOARCH, c, l)
 		},
 	}, nil
 }
 
 const crossplaneModule = "github.com/crossplane/crossplane/v2"
 
-// crossplane has the name that its own chart asks for, with the version of its module.
-func (b *Builder) crossplane(ctx context.Context) (recipe, error) {
-	bin, err := b.tool("core")
+// Crossplane has the name that its own chart asks for, with the version of its module.
+func (b *Builder) Crossplane(ctx context.Context) (Recipe, error) {
+	bin, err := b.Tool("core")
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
-	sum, err := fileSum(bin)
+	sum, err := FileSum(bin)
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
 	certs, err := readCertificates()
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
 	version, dir, err := CrossplaneModule(ctx, b.Root)
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
-	return recipe{
-		names:  []string{"xpkg.crossplane.io/crossplane/crossplane:" + version},
-		inputs: []string{version, sum, certs},
-		build: func(_ context.Context, tmp string) (mutate.Appendable, error) {
+	return Recipe{
+		Names:  []string{"xpkg.crossplane.io/crossplane/crossplane:" + version},
+		Inputs: []string{version, sum, certs},
+		Build: func(_ context.Context, tmp string) (mutate.Appendable, error) {
 			return crossplaneImage(tmp, bin, certs, filepath.Join(dir, "cluster"))
 		},
 	}, nil
 }
 
 func crossplaneImage(tmp, bin, certs, cluster string) (v1.Image, error) {
-	w := newLayer(tmp)
+	w := NewLayer(tmp)
 	staticTree(w, certs)
-	w.program("usr/local/bin/crossplane", bin)
+	w.Program("usr/local/bin/crossplane", bin)
 	for _, d := range []string{"crds", "webhookconfigurations"} {
-		w.dir(d, 0o755, 0)
+		w.Dir(d, 0o755, 0)
 		w.manifests(filepath.Join(cluster, d), d)
 	}
-	l, err := w.close()
+	l, err := w.Close()
 	if err != nil {
 		return nil, err
 	}
-	return newImage(runtime.GOARCH, v1.Config{
-		Entrypoint: []string{"crossplane"}, User: strconv.Itoa(nonroot), Env: []string{searchPath}, WorkingDir: "/",
+	return NewImage(runtime.GOARCH, v1.Config{
+		Entrypoint: []string{"crossplane"}, User: strconv.Itoa(nonroot), Env: []string{SearchPath}, WorkingDir: "/",
 		ExposedPorts: map[string]struct{}{"8080/tcp": {}},
 	}, l)
 }
 
 // manifests are copied with modes of our own: the module cache is read-only.
-func (w *layerWriter) manifests(from, to string) {
+func (w *Layer) manifests(from, to string) {
 	files, err := filepath.Glob(filepath.Join(from, "*.yaml"))
 	if err == nil && len(files) == 0 {
 		err = fmt.Errorf("cannot find manifests in %s", from)
@@ -144,37 +145,37 @@ func CrossplaneModule(ctx context.Context, root string) (version, dir string, er
 }
 
 // distroless is the base of the product's image, for every architecture: there is no program in it.
-func (b *Builder) distroless(ctx context.Context) (recipe, error) {
+func (b *Builder) distroless(ctx context.Context) (Recipe, error) {
 	certs, err := readCertificates()
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
 	goroot, version, err := goToolchain(ctx)
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
-	return recipe{
-		names:  []string{"gcr.io/distroless/static:nonroot"},
-		inputs: []string{certs, version},
-		build: func(_ context.Context, dir string) (mutate.Appendable, error) {
+	return Recipe{
+		Names:  []string{"gcr.io/distroless/static:nonroot"},
+		Inputs: []string{certs, version},
+		Build: func(_ context.Context, dir string) (mutate.Appendable, error) {
 			return distrolessImages(dir, certs, filepath.Join(goroot, "lib", "time", "zoneinfo.zip"))
 		},
 	}, nil
 }
 
 func distrolessImages(dir, certs, zones string) (v1.ImageIndex, error) {
-	w := newLayer(dir)
+	w := NewLayer(dir)
 	staticTree(w, certs)
 	w.zones(zones)
-	l, err := w.close()
+	l, err := w.Close()
 	if err != nil {
 		return nil, err
 	}
 	images := map[string]v1.Image{}
 	for _, arch := range []string{"amd64", "arm64"} {
-		images[arch], err = newImage(arch, v1.Config{
+		images[arch], err = NewImage(arch, v1.Config{
 			User: strconv.Itoa(nonroot), WorkingDir: "/home/nonroot",
-			Env: []string{searchPath, "SSL_CERT_FILE=" + certificates},
+			Env: []string{SearchPath, "SSL_CERT_FILE=" + certificates},
 		}, l)
 		if err != nil {
 			return nil, err
@@ -195,19 +196,19 @@ func newIndex(images map[string]v1.Image) v1.ImageIndex {
 }
 
 // staticTree is what a static binary may look for.
-func staticTree(w *layerWriter, certs string) {
+func staticTree(w *Layer, certs string) {
 	for _, d := range []string{"etc", "etc/ssl", "etc/ssl/certs", "home", "usr", "usr/local", "usr/local/bin"} {
-		w.dir(d, 0o755, 0)
+		w.Dir(d, 0o755, 0)
 	}
-	w.dir("tmp", 0o1777, 0)
-	w.dir("home/nonroot", 0o700, nonroot)
-	w.text("etc/passwd", fmt.Sprintf("root:x:0:0:root:/root:/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\nnonroot:x:%[1]d:%[1]d:nonroot:/home/nonroot:/sbin/nologin\n", nonroot))
-	w.text("etc/group", fmt.Sprintf("root:x:0:\nnobody:x:65534:\nnonroot:x:%d:\n", nonroot))
-	w.text(strings.TrimPrefix(certificates, "/"), certs)
+	w.Dir("tmp", 0o1777, 0)
+	w.Dir("home/nonroot", 0o700, nonroot)
+	w.Text("etc/passwd", fmt.Sprintf("root:x:0:0:root:/root:/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\nnonroot:x:%[1]d:%[1]d:nonroot:/home/nonroot:/sbin/nologin\n", nonroot))
+	w.Text("etc/group", fmt.Sprintf("root:x:0:\nnobody:x:65534:\nnonroot:x:%d:\n", nonroot))
+	w.Text(strings.TrimPrefix(certificates, "/"), certs)
 }
 
 // zones are the time zones that come with Go.
-func (w *layerWriter) zones(file string) {
+func (w *Layer) zones(file string) {
 	z, err := zip.OpenReader(file)
 	if err != nil {
 		w.err = err

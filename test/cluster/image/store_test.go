@@ -25,13 +25,13 @@ func testStore(t *testing.T, dir string) *store {
 
 func testImage(t *testing.T, content string) v1.Image {
 	t.Helper()
-	w := newLayer(t.TempDir())
-	w.text("file", content)
-	l, err := w.close()
+	w := NewLayer(t.TempDir())
+	w.Text("file", content)
+	l, err := w.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
-	img, err := newImage("amd64", v1.Config{}, l)
+	img, err := NewImage("amd64", v1.Config{}, l)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,33 +48,33 @@ func (b *Builder) Product(ctx context.Context, version string) (Built, error) {
 		return Built{}, err
 	}
 	defer s.close()
-	if err := b.ensureIn(ctx, s, b.golang, b.distroless); err != nil {
+	if _, err := b.ensureIn(ctx, s, b.golang, b.distroless); err != nil {
 		return Built{}, err
 	}
-	product := func(context.Context) (recipe, error) { return b.product(s, version) }
-	if err := b.ensureIn(ctx, s, product); err != nil {
+	product := func(context.Context) (Recipe, error) { return b.product(s, version) }
+	if _, err := b.ensureIn(ctx, s, product); err != nil {
 		return Built{}, err
 	}
 	return s.built(productName + ":" + version)
 }
 
-func (b *Builder) product(s *store, version string) (recipe, error) {
+func (b *Builder) product(s *store, version string) (Recipe, error) {
 	inputs := append([]string{version}, b.architectures()...)
 	sources, err := contextSum(b.Root)
 	if err != nil {
-		return recipe{}, err
+		return Recipe{}, err
 	}
 	for _, base := range productBases {
 		_, d, err := s.find(base)
 		if err != nil {
-			return recipe{}, err
+			return Recipe{}, err
 		}
 		inputs = append(inputs, d.Digest.String())
 	}
-	return recipe{
-		names:  []string{productName + ":" + version},
-		inputs: append(inputs, sources),
-		build: func(ctx context.Context, dir string) (mutate.Appendable, error) {
+	return Recipe{
+		Names:  []string{productName + ":" + version},
+		Inputs: append(inputs, sources),
+		Build: func(ctx context.Context, dir string) (mutate.Appendable, error) {
 			images, err := b.buildah(ctx, dir, version)
 			if err != nil {
 				return nil, err
@@ -85,7 +85,7 @@ func (b *Builder) product(s *store, version string) (recipe, error) {
 }
 
 // productBases are what the Dockerfile builds on.
-var productBases = []string{dockerHub + "golang:1.26", "gcr.io/distroless/static:nonroot"}
+var productBases = []string{DockerHub + "golang:1.26", "gcr.io/distroless/static:nonroot"}
 
 // contextSum is a hash of all that the Dockerfile sees. The .dockerignore leaves everything out but what it names.
 func contextSum(root string) (string, error) {
