@@ -16,6 +16,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/inside"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/registry"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
@@ -57,6 +58,9 @@ func (l *loadCmd) run(ctx context.Context, c state.Cluster) error {
 	if err != nil {
 		return err
 	}
+	if err := client.ImageBuilder(c, p).Bases(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
 	defer cancel()
 	ld := &loader{
@@ -92,14 +96,14 @@ func (l *loader) load(ctx context.Context) error {
 // image builds the product's own image with its Dockerfile.
 func (l *loader) image(ctx context.Context) error {
 	l.Out.Sayf("building the image from its Dockerfile")
-	built, err := client.ImageBuilder(l.Cluster, l.Out).Product(ctx, productVersion)
-	if err != nil {
+	const image = publicHost + "/" + organization + "/" + organization
+	if _, err := client.ImageBuilder(l.Cluster, l.Out).Dockerfile(ctx, image, productVersion); err != nil {
 		return err
 	}
-	if err := built.Push(ctx, l.registry); err != nil {
+	if err := registry.Load(ctx, l.Cluster.Images(), l.registry, image+":"+productVersion); err != nil {
 		return err
 	}
-	return l.forget(ctx, publicHost+"/"+organization+"/"+organization+":"+productVersion)
+	return l.forget(ctx, image+":"+productVersion)
 }
 
 // forget an image on every node, which would otherwise not look whether its tag has moved.

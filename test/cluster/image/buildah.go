@@ -121,7 +121,7 @@ func (r *buildahRun) images(ctx context.Context, version string) (map[string]v1.
 }
 
 func (r *buildahRun) image(ctx context.Context, arch, version string) (v1.Image, error) {
-	tag, out := "localhost/product:"+arch, r.file(arch)
+	tag, out := "localhost/built:"+arch, r.file(arch)
 	if err := r.run(ctx, r.bud(tag, arch, version)...); err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ type Builder struct {
 	Log io.Writer
 	// Tools are paths of programs that recipes ask for.
 	Tools map[string]string
-	// Architectures that Product builds for, this machine's if there are none.
+	// Architectures that Dockerfile builds for, this machine's if there are none.
 	Architectures []string
 }
 

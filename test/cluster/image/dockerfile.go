@@ -12,59 +12,40 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-const productName = "ghcr.io/crossplane-mysql/crossplane-mysql"
-
-// Built is an image in the layout.
-type Built struct {
-	// Name is the public one, with the tag.
-	Name  string
-	index v1.ImageIndex
-}
-
-// Push gives the image to a registry, in which it keeps its path and tag.
-func (b Built) Push(ctx context.Context, registry string) error {
-	_, path, _ := strings.Cut(b.Name, "/")
-	ref, err := name.ParseReference(registry+"/"+path, name.Insecure)
-	if err != nil {
-		return fmt.Errorf("cannot push %s: %w", b.Name, err)
+// Dockerfile builds the image of the repository's Dockerfile, which is told the version, under a name with the version as
+// its tag. What is returned has an image for each architecture.
+func (b *Builder) Dockerfile(ctx context.Context, name, version string) (v1.ImageIndex, error) {
+	if err := b.Bases(ctx); err != nil {
+		return nil, err
 	}
-	if err := remote.WriteIndex(ref, b.index, remote.WithContext(ctx)); err != nil {
-		return fmt.Errorf("cannot push %s: %w", b.Name, err)
-	}
-	return nil
-}
-
-// Product builds the product's image of the working tree with its Dockerfile.
-func (b *Builder) Product(ctx context.Context, version string) (Built, error) {
 	s, err := b.open(ctx)
 	if err != nil {
-		return Built{}, err
+		return nil, err
 	}
 	defer s.close()
-	if _, err := b.ensureIn(ctx, s, b.golang, b.distroless); err != nil {
-		return Built{}, err
+	built := func(context.Context) (Recipe, error) { return b.dockerfile(s, name+":"+version, version) }
+	if _, err := b.ensureIn(ctx, s, built); err != nil {
+		return nil, err
 	}
-	product := func(context.Context) (Recipe, error) { return b.product(s, version) }
-	if _, err := b.ensureIn(ctx, s, product); err != nil {
-		return Built{}, err
+	i, d, err := s.find(name + ":" + version)
+	if err != nil {
+		return nil, err
 	}
-	return s.built(productName + ":" + version)
+	return i.ImageIndex(d.Digest)
 }
 
-func (b *Builder) product(s *store, version string) (Recipe, error) {
+func (b *Builder) dockerfile(s *store, name, version string) (Recipe, error) {
 	inputs := append([]string{version}, b.architectures()...)
 	sources, err := contextSum(b.Root)
 	if err != nil {
 		return Recipe{}, err
 	}
-	for _, base := range productBases {
+	for _, base := range bases {
 		_, d, err := s.find(base)
 		if err != nil {
 			return Recipe{}, err
@@ -72,7 +53,7 @@ func (b *Builder) product(s *store, version string) (Recipe, error) {
 		inputs = append(inputs, d.Digest.String())
 	}
 	return Recipe{
-		Names:  []string{productName + ":" + version},
+		Names:  []string{name},
 		Inputs: append(inputs, sources),
 		Build: func(ctx context.Context, dir string) (mutate.Appendable, error) {
 			images, err := b.buildah(ctx, dir, version)
@@ -84,8 +65,14 @@ func (b *Builder) product(s *store, version string) (Recipe, error) {
 	}, nil
 }
 
-// productBases are what the Dockerfile builds on.
-var productBases = []string{DockerHub + "golang:1.26", "gcr.io/distroless/static:nonroot"}
+// Bases makes what a Dockerfile may build on. Dockerfile does it, too; who counts its time does it before.
+func (b *Builder) Bases(ctx context.Context) error {
+	_, err := b.Ensure(ctx, b.golang, b.distroless)
+	return err
+}
+
+// bases are the names of those: there is no way to others.
+var bases = []string{DockerHub + "golang:1.26", "gcr.io/distroless/static:nonroot"}
 
 // contextSum is a hash of all that the Dockerfile sees. The .dockerignore leaves everything out but what it names.
 func contextSum(root string) (string, error) {
@@ -129,15 +116,6 @@ func sumTree(sum io.Writer, root, name string) error {
 		_, err = fmt.Fprintf(sum, "%s %d\n%s", rel, len(b), b)
 		return err
 	})
-}
-
-func (s *store) built(name string) (Built, error) {
-	i, d, err := s.find(name)
-	if err != nil {
-		return Built{}, err
-	}
-	index, err := i.ImageIndex(d.Digest)
-	return Built{Name: name, index: index}, err
 }
 
 // onlyImage of a layout that has no other.

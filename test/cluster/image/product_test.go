@@ -18,18 +18,18 @@ import (
 func TestProduct(t *testing.T) {
 	const version = "v0.1.0" // What a cluster loads too, so that nothing is built twice.
 	b := cached(t)
-	built, err := b.Product(t.Context(), version)
+	built, err := b.Dockerfile(t.Context(), "ghcr.io/crossplane-mysql/crossplane-mysql", version)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := built.index.IndexManifest()
+	m, err := built.IndexManifest()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(m.Manifests) != len(b.architectures()) {
 		t.Fatalf("There are %d images", len(m.Manifests))
 	}
-	img, err := built.index.Image(m.Manifests[0].Digest)
+	img, err := built.Image(m.Manifests[0].Digest)
 	if err != nil {
 		t.Fatal(err)
 	}

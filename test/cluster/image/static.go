@@ -144,7 +144,7 @@ func CrossplaneModule(ctx context.Context, root string) (version, dir string, er
 	return m.Version, m.Dir, nil
 }
 
-// distroless is the base of the product's image, for every architecture: there is no program in it.
+// distroless is what Dockerfiles of static programs build on, for every architecture: there is no program in it.
 func (b *Builder) distroless(ctx context.Context) (Recipe, error) {
 	certs, err := readCertificates()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -31,9 +32,9 @@ func Handler(images, dir string) http.Handler {
 		registry.Logger(log.New(io.Discard, "", 0)))
 }
 
-// Load gives the images of the layout their names in a registry. Every image keeps its path and its tag; the host that
-// its name begins with is left away, because all hosts are this registry.
-func Load(ctx context.Context, images, address string) error {
+// Load gives the images of the layout their names in a registry, all of them or those that are named. Every image keeps its
+// path and its tag; the host that its name begins with is left away, because all hosts are this registry.
+func Load(ctx context.Context, images, address string, names ...string) error {
 	index, err := layout.ImageIndexFromPath(images)
 	if err != nil {
 		return fmt.Errorf("cannot read the images: %w", err)
@@ -43,11 +44,12 @@ func Load(ctx context.Context, images, address string) error {
 		return fmt.Errorf("cannot read the list of images: %w", err)
 	}
 	for _, d := range m.Manifests {
-		if d.Annotations[refName] == "" {
+		n := d.Annotations[refName]
+		if n == "" || len(names) > 0 && !slices.Contains(names, n) {
 			continue
 		}
 		if err := load(ctx, index, d, address); err != nil {
-			return fmt.Errorf("cannot load %s: %w", d.Annotations[refName], err)
+			return fmt.Errorf("cannot load %s: %w", n, err)
 		}
 	}
 	return nil
