@@ -5,7 +5,7 @@ VERSION ?= v0.1.0
 TOOLS = $$(go run ./test/tools cli core cli116)
 
 # Modules of their own, which `go test ./...` of the root does not see.
-MODULES = package/build test/cluster test/e2e
+MODULES = package/build test/cluster test/images test/e2e
 
 .PHONY: help demo house matrix test checks test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
 	cluster-status install cluster-test mysqld-test e2e bench fuzz generate clean
@@ -54,6 +54,7 @@ xpkg-test: xpkg ## Push the packages to a registry on this machine, and pull the
 
 cluster-up: ## Boot Kubernetes and Crossplane on this machine, as root (30 s): CLUSTER=name NODES=1..9.
 	@go run -C test/cluster . up
+	@go run -C test/images . load
 
 cluster-load: ## Build the working tree and install it in the cluster (20 s).
 	@go run -C test/cluster . load
@@ -71,10 +72,11 @@ install: ## Install the controller, its CRD and its access rights on the current
 cluster-test: ## Test what boots the cluster: disks, images, killed boots (1 min).
 	go run -C test/cluster . check
 	go test -C test/cluster -timeout 20m ./...
+	go test -C test/images -timeout 20m ./...
 
 mysqld-test: ## Test backup, restore and password changes with a real mysqld, without a cluster (5 min).
 	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
-	go run -C test/cluster . rootfs $$dir/mysql && \
+	go run -C test/images . rootfs $$dir/mysql && \
 	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld -run TestReal -timeout 20m ./controller/...
 
 e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG (40 min).
@@ -87,7 +89,7 @@ matrix: ## Delete servers in each way, with each fault; for hours, and from wher
 bench: ## Measure the function, the agent beside dumps and tar, and what people wait for on a cluster.
 	go test ./fn -run '^$$' -bench . -benchtime 2s -count 3
 	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
-	go run -C test/cluster . rootfs $$dir/mysql && \
+	go run -C test/images . rootfs $$dir/mysql && \
 	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld,bench -run TestSpeed -count=1 -timeout 90m -v ./controller/archive
 	KUBECONFIG= go test -C test/e2e -tags bench -run 'TestSpeed|TestThousand' -count=1 -timeout 90m -v .
 

@@ -17,9 +17,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/inside"
 )
 
-const description = `Boots Kubernetes, Crossplane and what MySQL claims need on this machine, inside network, mount and process
-namespaces that nothing leaves. It needs root and Debian packages, which it installs. Everything is built from Go
-modules once, which takes some 20 minutes, and kept in .cache of the repository.`
+const description = `Boots Kubernetes and Crossplane on this machine, inside network, mount and process namespaces that nothing
+leaves. It needs root and Debian packages, which it installs. Everything is built from Go modules once, which takes some
+20 minutes, and kept in .cache of the repository.`
 
 // cli is the command line.
 type cli struct {
@@ -30,7 +30,6 @@ type cli struct {
 	Down   downCmd   `cmd:"" help:"End the cluster and remove all that it left."`
 	Status statusCmd `cmd:"" help:"Say whether the cluster is running, and how to reach it."`
 	Load   loadCmd   `cmd:"" help:"Build the product from the working tree and install it in the cluster."`
-	Rootfs rootfsCmd `cmd:"" help:"Unpack the MySQL server's image, for tests that run mysqld without a cluster."`
 	Exec   execCmd   `cmd:"" help:"Run a command in the network of the cluster's control plane, or of one of its nodes."`
 }
 
@@ -83,8 +82,6 @@ func (c *cli) run(ctx context.Context, command string) error {
 		return c.Down.run(ctx, cluster)
 	case "status":
 		return c.Status.run(cluster)
-	case "rootfs <dir>":
-		return c.Rootfs.run(ctx, cluster)
 	case "load":
 		return c.Load.run(ctx, cluster)
 	default: // kong knows no other.

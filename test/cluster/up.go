@@ -63,13 +63,13 @@ func (u *upCmd) start(ctx context.Context, c state.Cluster, p *client.Progress) 
 	if err := client.Check(ctx, c, p, api, registry); err != nil {
 		return err
 	}
-	tools, err := client.BuildTools(ctx, c.Root, p, "kube", "core", "coredns", "helm", "mongod")
+	tools, err := client.BuildTools(ctx, c.Root, p, "kube", "core", "coredns", "helm")
 	if err != nil {
 		return err
 	}
 	images := client.ImageBuilder(c, p)
 	images.Tools = tools
-	if _, err := images.Ensure(ctx, append(images.Servers(), images.Pause, images.CoreDNS, images.Crossplane)...); err != nil {
+	if _, err := images.Ensure(ctx, images.Pause, images.CoreDNS, images.Crossplane); err != nil {
 		return err
 	}
 	if err := u.boot(ctx, c, p, tools["kube"], api, registry); err != nil {

@@ -32,6 +32,9 @@ func (d *demo) boot(ctx context.Context) error {
 		if err := goRun(ctx, d.screen, d.clusterEnv(), "-C", "test/cluster", ".", "up"); err != nil {
 			return err
 		}
+		if err := goRun(ctx, d.screen, d.clusterEnv(), "-C", "test/images", ".", "load"); err != nil {
+			return err
+		}
 	}
 	var err error
 	if d.kube, err = findKubectl(ctx, d.screen, d.kubeconfig, d.cache); err != nil {

@@ -1,4 +1,6 @@
-package image
+//go:build linux
+
+package main
 
 import (
 	"context"
@@ -14,6 +16,10 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
 // box is the environment variable with which the test binary is the first process of a container.
@@ -38,7 +44,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // There is nobody left to tell.
 	if err := unpack(dir); err != nil {
-		fmt.Fprintln(os.Stderr, "cannot prepare the images, which needs root and the packages", Packages(), err)
+		fmt.Fprintln(os.Stderr, "cannot prepare the images, which needs root and the packages", image.Packages(), err)
 		return 1
 	}
 	return m.Run()
@@ -46,18 +52,19 @@ func run(m *testing.M) int {
 
 // unpack makes the servers' images as a cluster would, in the same cache, and lays their files out.
 func unpack(dir string) error {
-	root, err := filepath.Abs("../../..")
+	root, err := state.FindRoot(".")
 	if err != nil {
 		return err
 	}
-	b := newCached(root)
+	r := recipes{client.ImageBuilder(state.Cluster{Root: root}, os.Stderr)}
 	ctx := context.Background()
-	if _, err := b.Ensure(ctx, b.mysql, b.mariadb); err != nil {
-		return err
-	}
-	for kind, name := range map[string]string{"mysql": MySQL, "mariadb": DockerHub + "mariadb:10.11"} {
+	for kind, recipe := range map[string]func(context.Context) (image.Recipe, error){"mysql": r.mysql, "mariadb": r.mariadb} {
+		names, err := r.Ensure(ctx, recipe)
+		if err != nil {
+			return err
+		}
 		roots[kind] = filepath.Join(dir, kind)
-		if err := b.Unpack(ctx, name, roots[kind]); err != nil {
+		if err := r.Unpack(ctx, names[0], roots[kind]); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,6 @@
-package image
+//go:build linux
+
+package main
 
 import (
 	"os"

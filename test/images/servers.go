@@ -1,4 +1,6 @@
-package image
+//go:build linux
+
+package main
 
 import (
 	"context"
@@ -11,10 +13,15 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
 )
 
 // mysqlID is the account of the server in the official images, user and group.
 const mysqlID = 999
+
+// recipes of servers' images.
+type recipes struct{ *image.Builder }
 
 // A database is an image of a server with our entrypoint.
 type database struct {
@@ -41,16 +48,11 @@ pid-file=/var/run/mysqld/mysqld.pid
 !includedir /etc/mysql/conf.d/
 `
 
-// Servers are the recipes of all servers that tests run.
-func (b *Builder) Servers() []func(context.Context) (Recipe, error) {
-	return []func(context.Context) (Recipe, error){b.mysql, b.mariadb, b.mongo}
-}
-
 // mysql of Debian's unstable suite is the only real one that is built for Debian. The names of other versions that
 // examples use lead to it too.
-func (b *Builder) mysql(ctx context.Context) (Recipe, error) {
-	return b.database(ctx, database{
-		names:    []string{DockerHub + "mysql:9.7", DockerHub + "mysql:9", DockerHub + "mysql:latest", DockerHub + "mysql:8.4", DockerHub + "mysql:8.0", DockerHub + "mysql:5.7"},
+func (r recipes) mysql(ctx context.Context) (image.Recipe, error) {
+	return r.database(ctx, database{
+		names:    []string{image.DockerHub + "mysql:9.7", image.DockerHub + "mysql:9", image.DockerHub + "mysql:latest", image.DockerHub + "mysql:8.4", image.DockerHub + "mysql:8.0", image.DockerHub + "mysql:5.7"},
 		suite:    "sid",
 		packages: []string{"mysql-server-core", "mysql-client-core"},
 		daemon:   "mysqld",
@@ -64,9 +66,9 @@ func (b *Builder) mysql(ctx context.Context) (Recipe, error) {
 }
 
 // mariadb is the one of Debian 12.
-func (b *Builder) mariadb(ctx context.Context) (Recipe, error) {
-	return b.database(ctx, database{
-		names:    []string{DockerHub + "mariadb:10.11"},
+func (r recipes) mariadb(ctx context.Context) (image.Recipe, error) {
+	return r.database(ctx, database{
+		names:    []string{image.DockerHub + "mariadb:10.11"},
 		suite:    "bookworm",
 		packages: []string{"mariadb-server-core", "mariadb-client-core"},
 		daemon:   "mariadbd",
@@ -78,31 +80,31 @@ func (b *Builder) mariadb(ctx context.Context) (Recipe, error) {
 	})
 }
 
-func (b *Builder) database(ctx context.Context, d database) (Recipe, error) {
-	entrypoint, err := b.Compile(ctx, "test/cluster/image/entrypoint")
+func (r recipes) database(ctx context.Context, d database) (image.Recipe, error) {
+	entrypoint, err := r.Compile(ctx, "test/images/entrypoint")
 	if err != nil {
-		return Recipe{}, err
+		return image.Recipe{}, err
 	}
-	sum, err := FileSum(entrypoint)
+	sum, err := image.FileSum(entrypoint)
 	if err != nil {
-		return Recipe{}, err
+		return image.Recipe{}, err
 	}
-	d.packages = slices.Concat(d.packages, BasePackages, []string{"tzdata", "util-linux", "zstd"})
-	return Recipe{
+	d.packages = slices.Concat(d.packages, image.BasePackages, []string{"tzdata", "util-linux", "zstd"})
+	return image.Recipe{
 		Names:  d.names,
-		Inputs: []string{fmt.Sprintf("%q", d), Unneeded.String(), sum},
+		Inputs: []string{fmt.Sprintf("%q", d), image.Unneeded.String(), sum},
 		Build: func(ctx context.Context, dir string) (mutate.Appendable, error) {
-			return b.buildDatabase(ctx, dir, entrypoint, d)
+			return r.buildDatabase(ctx, dir, entrypoint, d)
 		},
 	}, nil
 }
 
-func (b *Builder) buildDatabase(ctx context.Context, dir, entrypoint string, d database) (v1.Image, error) {
-	root, err := b.Debian(ctx, dir, d.suite, d.packages)
+func (r recipes) buildDatabase(ctx context.Context, dir, entrypoint string, d database) (v1.Image, error) {
+	root, err := r.Debian(ctx, dir, d.suite, d.packages)
 	if err != nil {
 		return nil, err
 	}
-	version, err := InChroot(ctx, root, d.daemon, "--version")
+	version, err := image.InChroot(ctx, root, d.daemon, "--version")
 	if err != nil {
 		return nil, err
 	}
@@ -117,10 +119,10 @@ func (b *Builder) buildDatabase(ctx context.Context, dir, entrypoint string, d d
 	for _, p := range d.ports {
 		ports[p] = struct{}{}
 	}
-	return NewImage(runtime.GOARCH, v1.Config{
+	return image.NewImage(runtime.GOARCH, v1.Config{
 		Entrypoint:   []string{"docker-entrypoint.sh"},
 		Cmd:          []string{d.daemon},
-		Env:          append([]string{SearchPath}, d.env...),
+		Env:          append([]string{image.SearchPath}, d.env...),
 		ExposedPorts: ports,
 		Volumes:      map[string]struct{}{"/var/lib/mysql": {}},
 	}, l)
@@ -128,7 +130,7 @@ func (b *Builder) buildDatabase(ctx context.Context, dir, entrypoint string, d d
 
 func databaseLayer(dir, root, entrypoint string, d database) (v1.Layer, error) {
 	surplus := regexp.MustCompile(`^etc/mysql$|` + d.surplus) // The configuration is ours.
-	w := NewLayer(dir)
+	w := image.NewLayer(dir)
 	w.Dir("etc/mysql", 0o755, 0)
 	w.Dir("etc/mysql/conf.d", 0o755, 0)
 	w.Text("etc/mysql/my.cnf", d.config)

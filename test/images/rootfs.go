@@ -14,10 +14,15 @@ type rootfsCmd struct {
 	Dir string `arg:"" help:"The folder to unpack it into." type:"path"`
 }
 
-func (r *rootfsCmd) run(ctx context.Context, c state.Cluster) error {
+func (cmd *rootfsCmd) run(ctx context.Context, c state.Cluster) error {
 	p := client.NewProgress()
 	if err := client.Check(ctx, c, p); err != nil {
 		return err
 	}
-	return client.ImageBuilder(c, p).Rootfs(ctx, r.Dir)
+	r := recipes{client.ImageBuilder(c, p)}
+	names, err := r.Ensure(ctx, r.mysql)
+	if err != nil {
+		return err
+	}
+	return r.Unpack(ctx, names[0], cmd.Dir)
 }

@@ -1,4 +1,6 @@
-package image
+//go:build linux
+
+package main
 
 import (
 	"context"
@@ -13,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
 )
 
 // A container is a run of an image in namespaces of its own, with a root that cannot be written: it leaves nothing, and
@@ -55,7 +59,7 @@ func start(t *testing.T, s setup) *container {
 	ctx, cancel := context.WithTimeout(context.Background(), serverTime)
 	t.Cleanup(cancel)
 	c.cmd = exec.CommandContext(ctx, "/proc/self/exe", s.args...)
-	c.cmd.Env = append([]string{SearchPath, box + "=" + roots[s.image], box + "_UID=" + strconv.Itoa(s.uid), box + "_DATA=" + s.data, box + "_FILES=" + dir}, s.env...)
+	c.cmd.Env = append([]string{image.SearchPath, box + "=" + roots[s.image], box + "_UID=" + strconv.Itoa(s.uid), box + "_DATA=" + s.data, box + "_FILES=" + dir}, s.env...)
 	c.cmd.Stdout, c.cmd.Stderr = c.said, c.said
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -80,7 +84,7 @@ func (c *container) inside(env []string, args ...string) (string, error) {
 	defer cancel()
 	pid := strconv.Itoa(c.cmd.Process.Pid)
 	cmd := exec.CommandContext(ctx, "nsenter", append([]string{"--target=" + pid, "--mount", "--pid", "--net", "--root", "--wd=/"}, args...)...)
-	cmd.Env = append([]string{SearchPath}, env...)
+	cmd.Env = append([]string{image.SearchPath}, env...)
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }

@@ -1,4 +1,6 @@
-package image
+//go:build linux
+
+package main
 
 import (
 	"context"
@@ -6,20 +8,22 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
 )
 
 // mongo is FerretDB under the names of MongoDB, of which there is no package.
-func (b *Builder) mongo(context.Context) (Recipe, error) {
-	mongod, err := b.Tool("mongod")
+func (r recipes) mongo(context.Context) (image.Recipe, error) {
+	mongod, err := r.Tool("mongod")
 	if err != nil {
-		return Recipe{}, err
+		return image.Recipe{}, err
 	}
-	sum, err := FileSum(mongod)
+	sum, err := image.FileSum(mongod)
 	if err != nil {
-		return Recipe{}, err
+		return image.Recipe{}, err
 	}
-	return Recipe{
-		Names:  []string{DockerHub + "mongo:8.0", DockerHub + "mongo:latest"},
+	return image.Recipe{
+		Names:  []string{image.DockerHub + "mongo:8.0", image.DockerHub + "mongo:latest"},
 		Inputs: []string{sum},
 		Build: func(_ context.Context, dir string) (mutate.Appendable, error) {
 			return mongoImage(dir, mongod)
@@ -28,7 +32,7 @@ func (b *Builder) mongo(context.Context) (Recipe, error) {
 }
 
 func mongoImage(dir, mongod string) (v1.Image, error) {
-	w := NewLayer(dir)
+	w := image.NewLayer(dir)
 	for _, d := range []string{"usr", "usr/local", "usr/local/bin", "data"} {
 		w.Dir(d, 0o755, 0)
 	}
@@ -41,9 +45,9 @@ func mongoImage(dir, mongod string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewImage(runtime.GOARCH, v1.Config{
+	return image.NewImage(runtime.GOARCH, v1.Config{
 		Entrypoint:   []string{"mongod"},
-		Env:          []string{SearchPath},
+		Env:          []string{image.SearchPath},
 		ExposedPorts: map[string]struct{}{"27017/tcp": {}},
 		Volumes:      map[string]struct{}{"/data/db": {}},
 	}, l)

@@ -1,0 +1,50 @@
+//go:build linux
+
+// Command images makes the images of the servers that tests run, without a container engine.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
+)
+
+const description = `Makes the images of the servers that tests run, from Debian packages and Go modules: MySQL, MariaDB, and what stands
+in for MongoDB. They are kept in .cache of the repository, where all clusters' images are. It needs root.`
+
+// cli is the command line.
+type cli struct {
+	client.Flags
+
+	Load   loadCmd   `cmd:"" help:"Make the images that are not there, and give them to the cluster's registry."`
+	Rootfs rootfsCmd `cmd:"" help:"Unpack the MySQL server's image, for tests that run mysqld without a cluster."`
+}
+
+func main() {
+	var c cli
+	k := kong.Parse(&c, kong.Name("images"), kong.Description(description))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := c.run(ctx, k.Command())
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "images: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func (c *cli) run(ctx context.Context, command string) error {
+	cluster, err := c.Cluster()
+	if err != nil {
+		return err
+	}
+	if command == "load" {
+		return c.Load.run(ctx, cluster)
+	}
+	return c.Rootfs.run(ctx, cluster) // kong knows no other.
+}
