@@ -5,7 +5,7 @@ VERSION ?= v0.1.0
 TOOLS = $$(go run ./test/tools cli core cli116)
 
 # Modules of their own, which `go test ./...` of the root does not see.
-MODULES = package/build test/cluster test/images test/e2e
+MODULES = package/build test/cluster test/images test/install test/e2e
 
 .PHONY: help demo house matrix test checks test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
 	cluster-status install cluster-test mysqld-test e2e bench fuzz generate clean
@@ -57,7 +57,7 @@ cluster-up: ## Boot Kubernetes and Crossplane on this machine, as root (30 s): C
 	@go run -C test/images . load
 
 cluster-load: ## Build the working tree and install it in the cluster (20 s).
-	@go run -C test/cluster . load
+	@go run -C test/install .
 
 cluster-status: ## Say how to reach the cluster, and what it uses.
 	@go run -C test/cluster . status
@@ -73,6 +73,7 @@ cluster-test: ## Test what boots the cluster: disks, images, killed boots (1 min
 	go run -C test/cluster . check
 	go test -C test/cluster -timeout 20m ./...
 	go test -C test/images -timeout 20m ./...
+	go test -C test/install -timeout 20m ./...
 
 mysqld-test: ## Test backup, restore and password changes with a real mysqld, without a cluster (5 min).
 	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \

@@ -29,7 +29,6 @@ type cli struct {
 	Check  checkCmd  `cmd:"" help:"Look at this machine, and install the Debian packages that are missing."`
 	Down   downCmd   `cmd:"" help:"End the cluster and remove all that it left."`
 	Status statusCmd `cmd:"" help:"Say whether the cluster is running, and how to reach it."`
-	Load   loadCmd   `cmd:"" help:"Build the product from the working tree and install it in the cluster."`
 	Exec   execCmd   `cmd:"" help:"Run a command in the network of the cluster's control plane, or of one of its nodes."`
 }
 
@@ -82,8 +81,6 @@ func (c *cli) run(ctx context.Context, command string) error {
 		return c.Down.run(ctx, cluster)
 	case "status":
 		return c.Status.run(cluster)
-	case "load":
-		return c.Load.run(ctx, cluster)
 	default: // kong knows no other.
 		return c.Exec.run(ctx, cluster)
 	}

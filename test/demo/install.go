@@ -92,7 +92,7 @@ func (d *demo) ensure(ctx context.Context, name string, apply []string, flags ..
 
 // load the working tree into our own cluster.
 func (d *demo) load(ctx context.Context) error {
-	if err := goRun(ctx, d.screen, d.clusterEnv(), "-C", "test/cluster", ".", "load", "--timeout="+d.patience.String()); err != nil {
+	if err := goRun(ctx, d.screen, d.clusterEnv(), "-C", "test/install", ".", "--timeout="+d.patience.String()); err != nil {
 		return err
 	}
 	d.screen.sayf("An old password goes on to work for 2m after a change. Here it does for %s, so that nobody has to wait:", grace)

@@ -48,7 +48,8 @@ type tree struct {
 	Commit string `json:"commit"`
 }
 
-// treeNow is that of the working tree: what the product is built from, what the cluster and its servers are, and the matrix.
+// treeNow is that of the working tree: what the product is built from, what the cluster is and what is put into
+// it, and the matrix.
 func treeNow(ctx context.Context) (tree, error) {
 	sum := sha256.New()
 	files := os.DirFS(framework.Repository())
@@ -82,7 +83,7 @@ func decides(name string) bool {
 	if strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/") {
 		return strings.HasPrefix(name, "test/e2e/matrix_")
 	}
-	for _, of := range []string{"Dockerfile", "go.mod", "go.sum", "apis/", "controller/", "fn/", "package/", "test/cluster/", "test/images/", "test/e2e/framework/"} {
+	for _, of := range []string{"Dockerfile", "go.mod", "go.sum", "apis/", "controller/", "fn/", "package/", "test/cluster/", "test/images/", "test/install/", "test/e2e/framework/"} {
 		if strings.HasPrefix(name, of) {
 			return true
 		}

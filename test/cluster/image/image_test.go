@@ -183,16 +183,6 @@ func TestContextSum(t *testing.T) {
 	}
 }
 
-func TestRepositoryContext(t *testing.T) {
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := contextSum(root); err != nil {
-		t.Errorf("The Dockerfile's own context: %v", err)
-	}
-}
-
 func TestMissingTool(t *testing.T) {
 	b := &Builder{Root: t.TempDir(), Layout: t.TempDir(), Work: t.TempDir(), Log: io.Discard}
 	if _, err := b.Ensure(t.Context(), b.CoreDNS); err == nil || !strings.Contains(err.Error(), `cannot find the program "coredns"`) {

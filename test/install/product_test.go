@@ -1,4 +1,6 @@
-package image
+//go:build linux
+
+package main
 
 import (
 	"archive/tar"
@@ -12,13 +14,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// The Dockerfile is built for real, of the working tree.
+// The Dockerfile is built for real, of the working tree, as a cluster loads it, so that nothing is built twice.
 func TestProduct(t *testing.T) {
-	const version = "v0.1.0" // What a cluster loads too, so that nothing is built twice.
-	b := cached(t)
-	built, err := b.Dockerfile(t.Context(), "ghcr.io/crossplane-mysql/crossplane-mysql", version)
+	root, err := state.FindRoot(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := client.ImageBuilder(state.Cluster{Root: root}, os.Stderr).Dockerfile(t.Context(), productImage, productVersion)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +33,7 @@ func TestProduct(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Manifests) != len(b.architectures()) {
+	if len(m.Manifests) != 1 {
 		t.Fatalf("There are %d images", len(m.Manifests))
 	}
 	img, err := built.Image(m.Manifests[0].Digest)
@@ -40,27 +47,13 @@ func TestProduct(t *testing.T) {
 	if diff := cmp.Diff([]string{"/controller"}, c.Config.Entrypoint); diff != "" || c.Config.User != "65532:65532" {
 		t.Errorf("It runs as %q, -want, +got:\n%s", c.Config.User, diff)
 	}
-	if got := c.Config.Labels["org.opencontainers.image.version"]; got != version {
+	if got := c.Config.Labels["org.opencontainers.image.version"]; got != productVersion {
 		t.Errorf("Its label says version %q", got)
 	}
 	out, err := exec.CommandContext(t.Context(), extract(t, img, "controller"), "--version").CombinedOutput()
-	if got := strings.TrimSpace(string(out)); err != nil || got != version {
-		t.Errorf("The program says it is %q instead of %s: %v", got, version, err)
+	if got := strings.TrimSpace(string(out)); err != nil || got != productVersion {
+		t.Errorf("The program says it is %q instead of %s: %v", got, productVersion, err)
 	}
-}
-
-func cached(t *testing.T) *Builder {
-	t.Helper()
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newCached(root)
-}
-
-func newCached(root string) *Builder {
-	cache := filepath.Join(root, ".cache")
-	return &Builder{Root: root, Layout: filepath.Join(cache, "images"), Work: filepath.Join(cache, "images-work"), Log: os.Stderr}
 }
 
 // extract takes a program out of an image.

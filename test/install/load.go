@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -15,7 +16,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
-	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/inside"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/registry"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
@@ -26,12 +26,8 @@ const (
 	publicHost   = "ghcr.io"
 	// productVersion is what the Composition asks for; the working tree is loaded under it.
 	productVersion = "v0.1.0"
+	productImage   = publicHost + "/" + organization + "/" + organization
 )
-
-// loadCmd installs the working tree.
-type loadCmd struct {
-	Timeout time.Duration `default:"15m" help:"How long building and installing may take."`
-}
 
 // A loader builds and installs the product.
 type loader struct {
@@ -43,7 +39,8 @@ type loader struct {
 	dist     string
 }
 
-func (l *loadCmd) run(ctx context.Context, c state.Cluster) error {
+// load the working tree into a cluster that runs.
+func load(ctx context.Context, c state.Cluster, timeout time.Duration) error {
 	unlock, err := c.Lock()
 	if err != nil {
 		return err
@@ -61,7 +58,7 @@ func (l *loadCmd) run(ctx context.Context, c state.Cluster) error {
 	if err := client.ImageBuilder(c, p).Bases(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	ld := &loader{
 		Client:   client.Client{Cluster: c, Kube: tools["kube"], Out: p},
@@ -96,24 +93,21 @@ func (l *loader) load(ctx context.Context) error {
 // image builds the product's own image with its Dockerfile.
 func (l *loader) image(ctx context.Context) error {
 	l.Out.Sayf("building the image from its Dockerfile")
-	const image = publicHost + "/" + organization + "/" + organization
-	if _, err := client.ImageBuilder(l.Cluster, l.Out).Dockerfile(ctx, image, productVersion); err != nil {
+	if _, err := client.ImageBuilder(l.Cluster, l.Out).Dockerfile(ctx, productImage, productVersion); err != nil {
 		return err
 	}
-	if err := registry.Load(ctx, l.Cluster.Images(), l.registry, image+":"+productVersion); err != nil {
+	if err := registry.Load(ctx, l.Cluster.Images(), l.registry, productImage+":"+productVersion); err != nil {
 		return err
 	}
-	return l.forget(ctx, image+":"+productVersion)
+	return l.forget(ctx, productImage+":"+productVersion)
 }
 
 // forget an image on every node, which would otherwise not look whether its tag has moved.
 func (l *loader) forget(ctx context.Context, name string) error {
 	for i := 1; i <= l.nodes; i++ {
-		pid, err := inside.FindNode(l.Cluster.Cgroup(), i)
-		if err != nil {
-			return err
-		}
-		ctr := inNamespaces(ctx, pid, "ctr", "images", "rm", name)
+		ctr := exec.CommandContext(ctx, "go", "run", "-C", "test/cluster", ".", "--root", l.Cluster.Root, "--name", l.Cluster.Name,
+			"exec", "--node", strconv.Itoa(i), "ctr", "images", "rm", name)
+		ctr.Dir = l.Cluster.Root
 		if _, err := client.Output(ctr); err != nil {
 			return fmt.Errorf("cannot remove the image of before from node %d: %w", i, err)
 		}
