@@ -72,6 +72,28 @@ func (b *Builder) Ensure(ctx context.Context, recipes ...func(context.Context) (
 	return b.ensureIn(ctx, s, recipes...)
 }
 
+// Compile builds the static program of a folder of the repository and returns where it is. The go command does nothing if
+// it is there.
+func (b *Builder) Compile(ctx context.Context, folder string) (string, error) {
+	program := filepath.Base(folder)
+	to := filepath.Join(b.Work, "bin", program)
+	cmd := command(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", to, ".")
+	cmd.Dir = filepath.Join(b.Root, folder)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=", "GOARCH=")
+	if _, err := output(cmd); err != nil {
+		return "", fmt.Errorf("cannot build %s: %w", program, err)
+	}
+	return to, nil
+}
+
+// Tool is the path of a binary that the caller built.
+func (b *Builder) Tool(name string) (string, error) {
+	if p := b.Tools[name]; p != "" {
+		return p, nil
+	}
+	return "", fmt.Errorf("cannot find the program %q: build it with test/tools", name)
+}
+
 func (b *Builder) ensureIn(ctx context.Context, s *store, recipes ...func(context.Context) (Recipe, error)) (names []string, err error) {
 	for _, make := range recipes {
 		r, err := make(ctx)
@@ -134,28 +156,6 @@ func (b *Builder) scratch() (string, error) {
 		return "", err
 	}
 	return os.MkdirTemp(tmp, "")
-}
-
-// Compile builds the static program of a folder of the repository and returns where it is. The go command does nothing if
-// it is there.
-func (b *Builder) Compile(ctx context.Context, folder string) (string, error) {
-	program := filepath.Base(folder)
-	to := filepath.Join(b.Work, "bin", program)
-	cmd := command(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", to, ".")
-	cmd.Dir = filepath.Join(b.Root, folder)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=", "GOARCH=")
-	if _, err := output(cmd); err != nil {
-		return "", fmt.Errorf("cannot build %s: %w", program, err)
-	}
-	return to, nil
-}
-
-// Tool is the path of a binary that the caller built.
-func (b *Builder) Tool(name string) (string, error) {
-	if p := b.Tools[name]; p != "" {
-		return p, nil
-	}
-	return "", fmt.Errorf("cannot find the program %q: build it with test/tools", name)
 }
 
 // sayf is progress; that nobody reads it must not stop the work.

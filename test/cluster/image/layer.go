@@ -68,6 +68,42 @@ func NewLayer(dir string) *Layer {
 	return w
 }
 
+// Dir is a folder of an account, whose group has the same number.
+func (w *Layer) Dir(name string, mode int64, owner int) {
+	w.header(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode, Uid: owner, Gid: owner}, nil)
+}
+
+// Text is a file that everybody may read.
+func (w *Layer) Text(name, content string) {
+	w.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content))}, bytes.NewBufferString(content))
+}
+
+// Program is a binary that everybody may run.
+func (w *Layer) Program(name, from string) {
+	w.copy(name, from, 0o755)
+}
+
+// Close returns what was packed.
+func (w *Layer) Close() (v1.Layer, error) {
+	if w.file == nil {
+		return nil, w.err
+	}
+	if w.err == nil {
+		w.err = w.tar.Close()
+	}
+	info, err := w.file.Stat()
+	if cerr := w.file.Close(); err == nil {
+		err = cerr
+	}
+	if w.err != nil {
+		err = w.err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot pack the layer: %w", err)
+	}
+	return &blob{file: w.file.Name(), size: info.Size(), hash: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(w.sum.Sum(nil))}}, nil
+}
+
 func (w *Layer) header(h *tar.Header, content io.Reader) {
 	name := strings.TrimSuffix(h.Name, "/")
 	if w.err != nil || w.seen[name] {
@@ -80,23 +116,8 @@ func (w *Layer) header(h *tar.Header, content io.Reader) {
 	}
 }
 
-// Dir is a folder of an account, whose group has the same number.
-func (w *Layer) Dir(name string, mode int64, owner int) {
-	w.header(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode, Uid: owner, Gid: owner}, nil)
-}
-
-// Text is a file that everybody may read.
-func (w *Layer) Text(name, content string) {
-	w.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content))}, bytes.NewBufferString(content))
-}
-
 func (w *Layer) link(name, to string) {
 	w.header(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to, Mode: 0o777}, nil)
-}
-
-// Program is a binary that everybody may run.
-func (w *Layer) Program(name, from string) {
-	w.copy(name, from, 0o755)
 }
 
 func (w *Layer) copy(name, from string, mode int64) {
@@ -197,27 +218,6 @@ func (w *Layer) content(path string, h *tar.Header) {
 	}
 	defer f.Close() //nolint:errcheck // It was only read.
 	w.header(h, f)
-}
-
-// Close returns what was packed.
-func (w *Layer) Close() (v1.Layer, error) {
-	if w.file == nil {
-		return nil, w.err
-	}
-	if w.err == nil {
-		w.err = w.tar.Close()
-	}
-	info, err := w.file.Stat()
-	if cerr := w.file.Close(); err == nil {
-		err = cerr
-	}
-	if w.err != nil {
-		err = w.err
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot pack the layer: %w", err)
-	}
-	return &blob{file: w.file.Name(), size: info.Size(), hash: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(w.sum.Sum(nil))}}, nil
 }
 
 // NewImage puts one layer under a configuration.
