@@ -48,22 +48,6 @@ func (c *startCommand) Validate() error {
 	return nil
 }
 
-// jobResources of the flag; nil where it is not set.
-func (c *startCommand) jobResources() (*corev1.ResourceRequirements, error) {
-	if c.JobResources == "" {
-		return nil, nil //nolint:nilnil // The usual ones are no error.
-	}
-	r := &v1.Resources{}
-	if err := yaml.UnmarshalStrict([]byte(c.JobResources), r); err != nil {
-		return nil, fmt.Errorf("--job-resources=%q is none: say something like {\"limits\":{\"memory\":\"256Mi\"}}: %w", c.JobResources, err)
-	}
-	out, err := agent.ReadResources(r)
-	if err != nil {
-		return nil, fmt.Errorf("--job-resources: %w", err)
-	}
-	return out, nil
-}
-
 // Run the controller until it is told to stop.
 func (c *startCommand) Run(ctx context.Context) error {
 	ctrl.SetLogger(zap.New(zap.UseDevMode(c.Debug)))
@@ -84,4 +68,20 @@ func (c *startCommand) Run(ctx context.Context) error {
 		o.Settings.BackupClass = &c.BackupStorageClass
 	}
 	return o.Run(ctx, cfg)
+}
+
+// jobResources of the flag; nil where it is not set.
+func (c *startCommand) jobResources() (*corev1.ResourceRequirements, error) {
+	if c.JobResources == "" {
+		return nil, nil //nolint:nilnil // The usual ones are no error.
+	}
+	r := &v1.Resources{}
+	if err := yaml.UnmarshalStrict([]byte(c.JobResources), r); err != nil {
+		return nil, fmt.Errorf("--job-resources=%q is none: say something like {\"limits\":{\"memory\":\"256Mi\"}}: %w", c.JobResources, err)
+	}
+	out, err := agent.ReadResources(r)
+	if err != nil {
+		return nil, fmt.Errorf("--job-resources: %w", err)
+	}
+	return out, nil
 }

@@ -170,7 +170,8 @@ func TestMessagesArePrintable(t *testing.T) {
 			c := load(t, tc.example)
 			c.observed = edit(c.observed, tc.kind, map[string]any{"conditions": tc.conditions}, "status")
 			_, rsp := c.run(t)
-			texts := []string{messageOf(rsp)}
+			texts := make([]string, 0, 1+len(rsp.GetConditions())+len(rsp.GetResults()))
+			texts = append(texts, messageOf(rsp))
 			for _, r := range rsp.GetConditions() {
 				texts = append(texts, r.GetMessage())
 			}

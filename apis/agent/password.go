@@ -5,14 +5,10 @@ package agent
 // (docker_verify_minimum_env and file_env in docker-entrypoint.sh of docker-library/mysql
 // and of MariaDB/mariadb-docker). It knows each of them by both prefixes.
 func PasswordVariables() []string {
-	var out []string
-	for _, prefix := range []string{"MYSQL_", "MARIADB_"} {
-		for _, choice := range []string{
-			"ROOT_PASSWORD", "ROOT_PASSWORD_FILE", "ROOT_PASSWORD_HASH", "ROOT_PASSWORD_HASH_FILE", "RANDOM_ROOT_PASSWORD",
-			"ALLOW_EMPTY_PASSWORD", "ALLOW_EMPTY_ROOT_PASSWORD",
-		} {
-			out = append(out, prefix+choice)
-		}
+	return []string{
+		"MYSQL_ROOT_PASSWORD", "MYSQL_ROOT_PASSWORD_FILE", "MYSQL_ROOT_PASSWORD_HASH", "MYSQL_ROOT_PASSWORD_HASH_FILE",
+		"MYSQL_RANDOM_ROOT_PASSWORD", "MYSQL_ALLOW_EMPTY_PASSWORD", "MYSQL_ALLOW_EMPTY_ROOT_PASSWORD",
+		"MARIADB_ROOT_PASSWORD", "MARIADB_ROOT_PASSWORD_FILE", "MARIADB_ROOT_PASSWORD_HASH", "MARIADB_ROOT_PASSWORD_HASH_FILE",
+		"MARIADB_RANDOM_ROOT_PASSWORD", "MARIADB_ALLOW_EMPTY_PASSWORD", "MARIADB_ALLOW_EMPTY_ROOT_PASSWORD",
 	}
-	return out
 }

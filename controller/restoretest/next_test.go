@@ -108,7 +108,7 @@ func strangerFrom(ago time.Duration) given {
 		labels := map[string]string{v1.LabelXR: xrUID, v1.LabelComponent: v1.ComponentRestoreTest}
 		s.Job = &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restoretest-db-job", UID: "job", Labels: labels, Annotations: map[string]string{}, CreationTimestamp: metav1.Time{Time: now.Add(-ago)}}}}
 		s.Job.Spec.Template.Spec.Volumes = []corev1.Volume{agent.ToolsVolume(), agent.PVCVolume("backup", "backup-db-pvc")}
-		if s.Attempt.Home != nil {
+		if s.Home != nil {
 			instance.NotePVCs(s.Job.Job, mountedBy(s))
 		}
 	}

@@ -59,7 +59,7 @@ func TestInitialize(t *testing.T) {
 // nothing of how a database is made, so that an empty folder stays one.
 func TestServerNeverInitializes(t *testing.T) {
 	c := container(t, composed(t, given(server(1))))
-	var taken []string
+	taken := make([]string, 0, len(c.Env))
 	for _, e := range c.Env {
 		if e.Value != "" || e.ValueFrom != nil {
 			t.Errorf("The server's container has %s", e.Name)

@@ -46,9 +46,9 @@ type Observed struct {
 	Config       *corev1.ConfigMap
 	Deployment   *appsv1.Deployment
 	// Template of the Deployment's pods; nil where there is none.
-	Template     *Template
-	Service      *corev1.Service
-	Restore      *batchv1.Job
+	Template *Template
+	Service  *corev1.Service
+	Restore  *batchv1.Job
 }
 
 // A Template of a Deployment's pods, as it is observed.

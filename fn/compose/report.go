@@ -16,7 +16,7 @@ type state struct {
 	begin start
 	// warning of an instance that has started: what cannot be carried out, where the
 	// rest can.
-	warning *Refusal
+	warning  *Refusal
 	revision revision
 	// volume that the PVC is wanted on.
 	volume string

@@ -61,7 +61,7 @@ func TestRevision(t *testing.T) {
 		"Image":    {reason: "Its owner wants another server.", in: with(func(in *Input) { in.XR.Spec.Image = new("mysql:9.7") })},
 		"Config":   {reason: "Or other settings.", in: with(func(in *Input) { in.XR.Spec.Config = map[string]v1.Setting{"max_connections": "5"} })},
 		"Restarted": {reason: "Somebody changed the template, as kubectl rollout restart does: it restarts anyway.", in: with(func(in *Input) {
-			in.Observed.Template.Digest = "other"
+			in.Observed.Template.Digest = "changed"
 		})},
 		"StatusLost":  {reason: "Who knows what the template is then.", in: with(func(in *Input) { in.XR.Status.Revision = "" })},
 		"Maintenance": {reason: "The platform says that now is the time.", in: with(func(in *Input) { in.Settings.Maintenance = v1.MaintenanceNow })},
@@ -116,12 +116,14 @@ func TestRevisionIsSeen(t *testing.T) {
 // would restart a server for nothing.
 func TestWish(t *testing.T) {
 	changes := map[string]func(*Input){
-		"image":          func(in *Input) { in.XR.Spec.Image = new("mysql:9.7") },
-		"database":       func(in *Input) { in.XR.Spec.Database = "other" },
-		"password":       func(in *Input) { in.XR.Spec.Password = new("other") },
-		"storageSize":    func(in *Input) { in.XR.Spec.StorageSize = new("2Gi") },
-		"service":        func(in *Input) { in.XR.Spec.Service.Type = v1.ServiceNodePort },
-		"resources":      func(in *Input) { in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{"memory": "1Gi"}} },
+		"image":       func(in *Input) { in.XR.Spec.Image = new("mysql:9.7") },
+		"database":    func(in *Input) { in.XR.Spec.Database = "other" },
+		"password":    func(in *Input) { in.XR.Spec.Password = new("other") },
+		"storageSize": func(in *Input) { in.XR.Spec.StorageSize = new("2Gi") },
+		"service":     func(in *Input) { in.XR.Spec.Service.Type = v1.ServiceNodePort },
+		"resources": func(in *Input) {
+			in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{"memory": "1Gi"}}
+		},
 		"config":         func(in *Input) { in.XR.Spec.Config = map[string]v1.Setting{"max_connections": "5"} },
 		"deletionPolicy": func(in *Input) { in.XR.Spec.DeletionPolicy = v1.DeletionDiscard },
 		"backup":         func(in *Input) { in.XR.Spec.Backup = v1.BackupSpec{Keep: new(int32(7)), RequireRestorable: new(true)} },
