@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"github.com/crossplane/function-sdk-go/logging"
+	apiextensionsv1 "github.com/crossplane/crossplane/apis/v2/apiextensions/v1"
+	corev2 "github.com/crossplane/crossplane/apis/v2/core/v2"
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -292,5 +294,18 @@ func TestPublished(t *testing.T) {
 	}
 	if rsp.GetDesired().GetComposite().GetReady() == fnv1.Ready_READY_TRUE {
 		t.Error("An instance without a connection Secret must not be ready.")
+	}
+}
+
+// TestConditionsAreOurs: Crossplane passes over a condition of a function that has the name of one
+// of its own (IsSystemConditionType in apis/core/v2/condition.go and apiextensions/v1/conditions.go).
+func TestConditionsAreOurs(t *testing.T) {
+	for _, example := range []string{"running", "update-waits"} {
+		_, rsp := load(t, example).run(t)
+		for _, c := range rsp.GetConditions() {
+			if apiextensionsv1.IsSystemConditionType(corev2.ConditionType(c.GetType())) {
+				t.Errorf("Crossplane drops the condition %s", c.GetType())
+			}
+		}
 	}
 }

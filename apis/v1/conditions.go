@@ -14,12 +14,12 @@ const (
 	// server, or its restore, from running. The message says what, in the words of
 	// who said it first: the kubelet, the scheduler or an admission controller.
 	ConditionBlocked = "Blocked"
-	// ConditionUpToDate is false while the server runs in a pod as an earlier release
+	// ConditionUpdated is false while the server runs in a pod as an earlier release
 	// of the function made it. It gets today's when it restarts anyway.
-	ConditionUpToDate = "UpToDate"
+	ConditionUpdated = "Updated"
 )
 
-// Reasons of ConditionUpToDate.
+// Reasons of ConditionUpdated.
 const (
 	ReasonUpToDate = "UpToDate"
 	// ReasonUpdateWaits for the next restart, which somebody else decides on.

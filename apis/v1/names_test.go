@@ -86,7 +86,7 @@ func TestNames(t *testing.T) {
 			"backup.otus.homework/", "forget.otus.homework/", "otus.homework/make-record", "all", "otus.homework/delete-archive",
 			"otus.homework/restore-test", "otus.homework/retained-volume", "otus.homework/refused-size", "otus.homework/pvcs", "otus.homework/pruned", "otus.homework/erases",
 		}},
-		"Conditions":  {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing, ConditionBlocked, ConditionUpToDate, ConditionRestorable}, want: []string{"Accepted", "Restored", "Serving", "Blocked", "UpToDate", "Restorable"}},
+		"Conditions":  {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing, ConditionBlocked, ConditionUpdated, ConditionRestorable}, want: []string{"Accepted", "Restored", "Serving", "Blocked", "Updated", "Restorable"}},
 		"Credentials": {reason: "The states that controller and function speak of.", got: []string{CredentialsInSync, CredentialsChanging, CredentialsFailed}, want: []string{"InSync", "Changing", "Failed"}},
 		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "mysql", "mongo", ".crossplane-mysql-restore-test"},
 			got: []string{DataDirectory, PasswordKey, ConfigKey, PortName, PortNameMongo, RestoreTestFolder}},

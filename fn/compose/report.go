@@ -130,13 +130,13 @@ func (s state) servingCondition() Condition {
 // updateCondition says whether the server's pod is as this release makes it.
 func (s state) updateCondition() Condition {
 	if !s.revision.observed {
-		return Condition{Type: v1.ConditionUpToDate, True: true, Reason: v1.ReasonUpToDate}
+		return Condition{Type: v1.ConditionUpdated, True: true, Reason: v1.ReasonUpToDate}
 	}
 	message := "The server runs in a pod as an earlier release made it, and goes on so until it restarts: kubectl rollout restart deployment --namespace " + s.instance.Namespace + " " + s.instance.DeploymentName()
 	if s.ephemeral || !s.engine.stored {
 		message += " (its data goes with the pod)"
 	}
-	return Condition{Type: v1.ConditionUpToDate, Reason: v1.ReasonUpdateWaits, Message: message}
+	return Condition{Type: v1.ConditionUpdated, Reason: v1.ReasonUpdateWaits, Message: message}
 }
 
 // updateWaiting is that in the message for people.

@@ -85,8 +85,8 @@ func TestRevision(t *testing.T) {
 			if got := slices.Equal(d.AsObserved, []string{"spec", "template"}); got != tc.keeps {
 				t.Errorf("%s want it kept: %t, got %t", tc.reason, tc.keeps, got)
 			}
-			condition := Condition{Type: v1.ConditionUpToDate, True: true, Reason: v1.ReasonUpToDate}
-			n := slices.IndexFunc(out.Conditions, func(c Condition) bool { return c.Type == v1.ConditionUpToDate })
+			condition := Condition{Type: v1.ConditionUpdated, True: true, Reason: v1.ReasonUpToDate}
+			n := slices.IndexFunc(out.Conditions, func(c Condition) bool { return c.Type == v1.ConditionUpdated })
 			if waits := out.Conditions[n] != condition; waits != tc.keeps {
 				t.Errorf("%s got %+v", tc.reason, out.Conditions[n])
 			}

@@ -166,11 +166,11 @@ func (s *tenant) isUpdated(t *testing.T) {
 	s.Client().FirstAnswer(t, fmt.Sprintf("SELECT COUNT(*) > 0 FROM `%s`.written", s.Database))
 }
 
-// hasUpdate waits for what the condition UpToDate of the claim says.
+// hasUpdate waits for what the condition Updated of the claim says.
 func (s *tenant) hasUpdate(t *testing.T, want string) {
 	t.Helper()
-	framework.Eventually(t, "UpToDate="+want, func(ctx context.Context) error {
-		c, err := framework.FindCondition(ctx, s.Claim.DeepCopy(), "UpToDate")
+	framework.Eventually(t, "Updated="+want, func(ctx context.Context) error {
+		c, err := framework.FindCondition(ctx, s.Claim.DeepCopy(), "Updated")
 		if err == nil && c["status"] != want {
 			err = fmt.Errorf("it is %v: %v", c["status"], c["message"])
 		}

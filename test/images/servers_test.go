@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -255,6 +256,20 @@ func TestTimeZones(t *testing.T) {
 	}
 }
 
+// MySQL's own image has the programs that its entrypoint calls, and not those that Debian's packages have besides.
+func TestPrograms(t *testing.T) {
+	for program, want := range map[string]bool{"mysqld": true, "mysql": true, "mysqladmin": true, "mysql_tzinfo_to_sql": true, "mysqlbinlog": false, "mysqlcheck": false} {
+		found := false
+		for _, dir := range []string{"usr/bin", "usr/sbin", "usr/local/bin"} {
+			_, err := os.Lstat(filepath.Join(roots["mysql"], dir, program))
+			found = found || err == nil
+		}
+		if found != want {
+			t.Errorf("%s is there: %t, want %t", program, found, want)
+		}
+	}
+}
+
 // Other programs of the image run as they are.
 func TestOtherCommand(t *testing.T) {
 	c := start(t, setup{image: "mysql", args: []string{"mysqld", "--version"}})
@@ -269,7 +284,7 @@ func TestOtherCommand(t *testing.T) {
 func TestQuoteInPassword(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	env := append([]string{"MYSQL_ROOT_PASSWORD=it's"}, quick...)
+	env := []string{"MYSQL_ROOT_PASSWORD=it's"}
 	first := start(t, setup{image: "mysql", data: data, env: env})
 	if first.ready() || !strings.Contains(first.said.String(), "ERROR 1064") {
 		t.Fatalf("The first start did not end with an error of SQL:\n%s", first.said)
@@ -281,6 +296,11 @@ func TestQuoteInPassword(t *testing.T) {
 	out, err := second.inside(nil, "mysql", "--no-defaults", "--user=root", "--socket=/run/mysqld/mysqld.sock", "-BNe", "SELECT host FROM mysql.user WHERE user = 'root'")
 	if err != nil || out != "localhost" {
 		t.Errorf("Root without a password sees %q, %v", out, err)
+	}
+	// The longest step comes before there is any account.
+	out, err = second.inside(nil, "mysql", "--no-defaults", "--user=root", "--socket=/run/mysqld/mysqld.sock", "-BNe", "SELECT COUNT(*) > 100 FROM mysql.time_zone_name")
+	if err != nil || out != "1" {
+		t.Errorf("The time zones were not loaded before the accounts: %q, %v", out, err)
 	}
 	second.stop()
 }
