@@ -145,8 +145,9 @@ func TestRecordsOutliveTheController(t *testing.T) {
 	reinstalled(t)
 	isHeldThenRestored(t, s, before)
 	s.Backups().AreProven(t, 2)
-	var archives []string
-	for _, r := range s.Backups().MustList(t) {
+	records := s.Backups().MustList(t)
+	archives := make([]string, 0, len(records))
+	for _, r := range records {
 		archives = append(archives, r.GetName())
 	}
 	s.Backups().HaveArchives(t, archives)

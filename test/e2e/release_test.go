@@ -43,8 +43,9 @@ func TestReleaseRestartsNobody(t *testing.T) {
 	t.Parallel()
 	onClass, onHostPath := framework.CopyOfComposition(t, framework.ClassComposition, nil), framework.HostPathComposition(t, nil)
 	installNextFunction(t)
-	var servers []*tenant
-	for _, composition := range []string{onClass, onClass, onHostPath} {
+	compositions := []string{onClass, onClass, onHostPath}
+	servers := make([]*tenant, 0, len(compositions))
+	for _, composition := range compositions {
 		s := framework.NewServer(t, composition)
 		s.Create(t)
 		servers = append(servers, &tenant{Server: s})
