@@ -18,32 +18,43 @@ func requests(memory string) corev1.ResourceRequirements {
 	}}
 }
 
-// ReadResources that a platform wrote down; nil where it wrote none.
+// ReadResources that a platform wrote down, or the first thing that is wrong with them; nil
+// where it wrote none.
 func ReadResources(r *v1.Resources) (*corev1.ResourceRequirements, error) {
 	if r == nil {
 		return nil, nil //nolint:nilnil // There are none, and that is no error.
 	}
-	limits, err := readAmounts("limits", r.Limits)
-	if err != nil {
-		return nil, err
+	limits, wrong := ReadAmounts(r.Limits)
+	if len(wrong) > 0 {
+		return nil, fmt.Errorf("limits[%s]: %w", wrong[0].Name, wrong[0].Err)
 	}
-	requests, err := readAmounts("requests", r.Requests)
-	if err != nil {
-		return nil, err
+	requests, wrong := ReadAmounts(r.Requests)
+	if len(wrong) > 0 {
+		return nil, fmt.Errorf("requests[%s]: %w", wrong[0].Name, wrong[0].Err)
 	}
 	return &corev1.ResourceRequirements{Limits: limits, Requests: requests, Claims: r.Claims}, nil
 }
 
-func readAmounts(of string, amounts map[corev1.ResourceName]v1.Amount) (corev1.ResourceList, error) {
+// A WrongAmount is no quantity.
+type WrongAmount struct {
+	Name corev1.ResourceName
+	Err  error
+}
+
+// ReadAmounts by the names of their resources, and those that are none, in the order of
+// their names.
+func ReadAmounts(amounts map[corev1.ResourceName]v1.Amount) (corev1.ResourceList, []WrongAmount) {
+	var wrong []WrongAmount
 	out := corev1.ResourceList{}
-	for _, name := range slices.Sorted(maps.Keys(amounts)) { // The first that is wrong is always the same.
+	for _, name := range slices.Sorted(maps.Keys(amounts)) {
 		q, err := v1.ParseQuantity(string(amounts[name]))
 		if err != nil {
-			return nil, fmt.Errorf("%s[%s]: %w", of, name, err)
+			wrong = append(wrong, WrongAmount{name, err})
+			continue
 		}
 		out[name] = q
 	}
-	return out, nil
+	return out, wrong
 }
 
 // setResources of the containers that ask for what is usual in a Job. One that runs a server

@@ -39,11 +39,14 @@ func resolveResources(r *v1.Resources, defaults *corev1.ResourceRequirements, pa
 
 // platformResources are those of a field of the Composition's input; nil where it has none.
 func platformResources(name string, r *v1.Resources) (*corev1.ResourceRequirements, error) {
-	out, err := agent.ReadResources(r)
-	if err != nil {
-		return nil, newRefusal(v1.ReasonInvalid, "the Composition's input: %s.%v", name, err)
+	if r == nil {
+		return nil, nil //nolint:nilnil // There are none, and that is no error.
 	}
-	return out, nil
+	out, errs := quantities(field.NewPath(name), r)
+	if len(errs) > 0 {
+		return nil, newRefusal(v1.ReasonInvalid, "the Composition's input: %v", errs.ToAggregate())
+	}
+	return &out, nil
 }
 
 // quantities of the amounts that a container asks for.
@@ -54,15 +57,10 @@ func quantities(path *field.Path, r *v1.Resources) (corev1.ResourceRequirements,
 }
 
 func readAmounts(path *field.Path, amounts map[corev1.ResourceName]v1.Amount) (corev1.ResourceList, field.ErrorList) {
-	var errs field.ErrorList
-	out := corev1.ResourceList{}
-	for _, name := range slices.Sorted(maps.Keys(amounts)) {
-		q, err := v1.ParseQuantity(string(amounts[name]))
-		if err != nil {
-			errs = append(errs, field.Forbidden(path.Key(clipText(string(name))), clipText(err.Error())))
-			continue
-		}
-		out[name] = q
+	out, wrong := agent.ReadAmounts(amounts)
+	errs := make(field.ErrorList, 0, len(wrong))
+	for _, w := range wrong {
+		errs = append(errs, field.Forbidden(path.Key(clipText(string(w.Name))), clipText(w.Err.Error())))
 	}
 	return out, errs
 }
