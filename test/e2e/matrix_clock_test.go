@@ -82,59 +82,58 @@ func runsController(t *testing.T, image string) {
 // controllerWithFastClock is the file of an image that has nothing but such a controller. Go's own packages are compiled
 // for it, too, which takes minutes.
 func controllerWithFastClock(ctx context.Context, dir string) (string, error) {
-	overlay, err := fastClock(ctx, dir)
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(dir, "controller")
-	build := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", binary, "./controller")
-	build.Dir = framework.Repository()
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build a controller whose clock is fast: %w: %s", err, out)
-	}
-	img, err := imageOf(binary)
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(dir, "image.tar")
-	tag, err := name.NewTag(fastController)
-	if err != nil {
-		return "", err
-	}
-	return file, tarball.WriteToFile(file, tag, img)
-}
-
-// fastClock replaces a file of Go's own package time, as `go help build` says of -overlay.
-func fastClock(ctx context.Context, dir string) (string, error) {
 	root := exec.CommandContext(ctx, "go", "env", "GOROOT")
 	root.Dir = framework.Repository()
 	out, err := root.Output()
 	if err != nil {
 		return "", fmt.Errorf("cannot find Go's own sources: %w", err)
 	}
-	source := filepath.Join(strings.TrimSpace(string(out)), "src", "time", "time.go")
-	now, err := os.ReadFile(source)
-	if err != nil {
-		return "", err
-	}
 	const asked = "sec, nsec, mono := runtimeNow()\n"
-	if n := bytes.Count(now, []byte(asked)); n != 1 {
-		return "", fmt.Errorf("want one place in %s that asks for the time, there are %d", source, n)
-	}
-	changed := filepath.Join(dir, "time.go")
 	ahead := fmt.Sprintf("%s\tsec += %d\n", asked, int(fast.Seconds()))
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: changed}})
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(dir, "overlay.json")
-	for name, content := range map[string][]byte{changed: bytes.Replace(now, []byte(asked), []byte(ahead), 1), file: overlay} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
+	source := filepath.Join(strings.TrimSpace(string(out)), "src", "time", "time.go")
+	return imageWithOtherWords(ctx, dir, "./controller", fastController, map[string][2]string{source: {asked, ahead}})
+}
+
+// imageWithOtherWords is the file of an image that has nothing but a program of this repository, in whose sources some
+// words are others: those of one place in each file, as `go help build` says of -overlay.
+func imageWithOtherWords(ctx context.Context, dir, program, image string, words map[string][2]string) (string, error) {
+	replace := map[string]string{}
+	for source, w := range words {
+		text, err := os.ReadFile(source)
+		if err != nil {
+			return "", err
+		}
+		if n := bytes.Count(text, []byte(w[0])); n != 1 {
+			return "", fmt.Errorf("want one place in %s that says %q, there are %d", source, w[0], n)
+		}
+		replace[source] = filepath.Join(dir, filepath.Base(source))
+		if err := os.WriteFile(replace[source], bytes.Replace(text, []byte(w[0]), []byte(w[1]), 1), 0o600); err != nil {
 			return "", err
 		}
 	}
-	return file, nil
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	list, binary, file := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "program"), filepath.Join(dir, "image.tar")
+	if err := os.WriteFile(list, overlay, 0o600); err != nil {
+		return "", err
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-overlay", list, "-o", binary, program)
+	build.Dir = framework.Repository()
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cannot build %s with other words: %w: %s", program, err, out)
+	}
+	img, err := imageOf(binary)
+	if err != nil {
+		return "", err
+	}
+	tag, err := name.NewTag(image)
+	if err != nil {
+		return "", err
+	}
+	return file, tarball.WriteToFile(file, tag, img)
 }
 
 // imageOf a static binary.

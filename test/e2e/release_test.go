@@ -1,20 +1,14 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"database/sql/driver"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -242,48 +236,15 @@ func runtimeSpec(installed *unstructured.Unstructured) map[string]any {
 	}
 }
 
-// buildNextFunction is the file of an image that has nothing but a function with other words.
+// buildNextFunction is the file of its image.
 func buildNextFunction(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	replace := map[string]string{}
-	for path, words := range nextRelease {
-		source := filepath.Join(framework.Repository(), filepath.FromSlash(path))
-		text, err := os.ReadFile(source)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := bytes.Count(text, []byte(words[0])); n != 1 {
-			t.Fatalf("want one place in %s that says %q, there are %d", path, words[0], n)
-		}
-		replace[source] = filepath.Join(dir, filepath.Base(path))
-		if err := os.WriteFile(replace[source], bytes.Replace(text, []byte(words[0]), []byte(words[1]), 1), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	words := map[string][2]string{}
+	for path, w := range nextRelease {
+		words[filepath.Join(framework.Repository(), filepath.FromSlash(path))] = w
 	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	file, err := imageWithOtherWords(t.Context(), t.TempDir(), "./fn", nextFunction, words)
 	if err != nil {
-		t.Fatal(err)
-	}
-	list, binary, file := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "function"), filepath.Join(dir, "image.tar")
-	if err := os.WriteFile(list, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "-o", binary, "./fn")
-	build.Dir = framework.Repository()
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("cannot build a newer function: %v: %s", err, out)
-	}
-	img, err := imageOf(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tag, err := name.NewTag(nextFunction)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tarball.WriteToFile(file, tag, img); err != nil {
 		t.Fatal(err)
 	}
 	return file
