@@ -122,5 +122,5 @@ func objectOfKind(k schema.GroupVersionKind) client.Object {
 }
 
 func enqueueKeys(of func(client.Object) []instance.Key) handler.TypedEventHandler[client.Object, instance.Key] {
-	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []instance.Key { return of(o) })
+	return settlingHandler{handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []instance.Key { return of(o) })}
 }
