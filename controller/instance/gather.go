@@ -34,39 +34,28 @@ type Gatherer struct {
 // Gather all lives of an instance, those that end before the one that goes on.
 // Where there is no XR, it is one State without.
 func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
-	kind, ok := kindOf(k.Kind)
-	if !ok {
-		return nil, fmt.Errorf("%s is of a kind that is not looked after", k)
-	}
-	ns, err := getObject(ctx, g.Reader, &corev1.Namespace{}, "", k.Namespace)
+	found, err := g.findComposites(ctx, k)
 	if err != nil {
 		return nil, err
 	}
-	claim, xrs, err := g.findComposites(ctx, k, kind, ns)
+	orphans, err := g.findOrphans(ctx, k, found.kind, found.xrs)
 	if err != nil {
 		return nil, err
 	}
-	orphans, err := g.findOrphans(ctx, k, kind, xrs)
-	if err != nil {
-		return nil, err
+	if len(orphans)+len(found.xrs) == 0 {
+		return g.statesWithoutXR(ctx, k, found.namespace, found.claim)
 	}
-	if len(orphans)+len(xrs) == 0 {
-		return g.statesWithoutXR(ctx, k, ns, claim)
-	}
-	out := make([]*State, 0, len(orphans)+len(xrs))
+	out := make([]*State, 0, len(orphans)+len(found.xrs))
 	for _, o := range orphans {
-		out = append(out, &State{Life: k.Life(o.uid), Orphan: new(g.identityOfHolders(kind, o)), PredecessorTerminating: len(out) > 0})
+		s := g.newState(k.Life(o.uid), found.namespace)
+		s.Orphan, s.PredecessorTerminating = new(g.identityOfHolders(found.kind, o)), len(out) > 0
+		out = append(out, s)
 	}
-	for _, xr := range xrs {
-		s := &State{Life: k.Life(xr.GetUID()), XR: xr, OrphanedFromClaim: isOrphanedFromClaim(xr, claim, ns)}
+	for _, s := range g.statesOf(k, found) {
 		s.PredecessorTerminating = len(out) > 0 && (out[0].IsDeleting() || out[0].OrphanedFromClaim)
-		if claim.IsBoundTo(xr) {
-			s.Claim = claim
-		}
 		out = append(out, s)
 	}
 	for _, s := range out {
-		s.Settings, s.Now, s.Namespace = g.Settings, g.Clock(), ns
 		if err := (&gathering{g, s}).readLife(ctx); err != nil {
 			return nil, err
 		}
@@ -74,9 +63,43 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	return out, nil
 }
 
+// GatherXRs of an instance, each a State with its claim and nothing of what it has.
+func (g *Gatherer) GatherXRs(ctx context.Context, k Key) ([]*State, error) {
+	found, err := g.findComposites(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	return g.statesOf(k, found), nil
+}
+
+// ReadData reads the data PVC and its volume into a State of GatherXRs.
+func (g *Gatherer) ReadData(ctx context.Context, s *State) error {
+	return (&gathering{g, s}).readDataVolumes(ctx)
+}
+
+// newState of a life, of which nothing is read yet.
+func (g *Gatherer) newState(life v1.Instance, ns *corev1.Namespace) *State {
+	return &State{Settings: g.Settings, Life: life, Now: g.Clock(), Namespace: ns}
+}
+
+// statesOf the XRs that were found.
+func (g *Gatherer) statesOf(k Key, found *foundComposites) []*State {
+	out := make([]*State, 0, len(found.xrs))
+	for _, xr := range found.xrs {
+		s := g.newState(k.Life(xr.GetUID()), found.namespace)
+		s.XR, s.OrphanedFromClaim = xr, isOrphanedFromClaim(xr, found.claim, found.namespace)
+		if found.claim.IsBoundTo(xr) {
+			s.Claim = found.claim
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
 // statesWithoutXR, where nobody lives under the name: there may be volumes all the same.
 func (g *Gatherer) statesWithoutXR(ctx context.Context, k Key, ns *corev1.Namespace, claim *Composite) ([]*State, error) {
-	s := &State{Settings: g.Settings, Life: k.Life(""), Now: g.Clock(), Namespace: ns, Claim: claim}
+	s := g.newState(k.Life(""), ns)
+	s.Claim = claim
 	life := &gathering{g, s}
 	return []*State{s}, errors.Join(life.readDataVolumes(ctx), life.readBackupPVs(ctx))
 }
@@ -122,31 +145,39 @@ func (g *gathering) needsRecords() bool {
 	return g.IsDeleting() || g.XR != nil && !g.XR.Status.Started
 }
 
-// findComposites are the claim and its XRs. Labels are where to look; whose an XR is
+// foundComposites of an instance: its claim, nil where there is none, and its XRs, those that end
+// before the one that goes on, with the namespace that they are of.
+type foundComposites struct {
+	kind      Kind
+	namespace *corev1.Namespace
+	claim     *Composite
+	xrs       []*Composite
+}
+
+// findComposites of an instance. Labels are where to look; whose an XR is
 // stands in its spec. The claim is read after the list, so that one made in between
 // disowns no XR.
-func (g *Gatherer) findComposites(ctx context.Context, k Key, kind Kind, ns *corev1.Namespace) (*Composite, []*Composite, error) {
-	l := &unstructured.UnstructuredList{}
-	l.SetGroupVersionKind(kind.XR)
-	if err := g.Reader.List(ctx, l, XRsOf(k)); err != nil {
-		return nil, nil, fmt.Errorf("cannot list composite resources: %w", err)
+func (g *Gatherer) findComposites(ctx context.Context, k Key) (*foundComposites, error) {
+	kind, ok := kindOf(k.Kind)
+	if !ok {
+		return nil, fmt.Errorf("%s is of a kind that is not looked after", k)
 	}
-	out := make([]*Composite, 0, len(l.Items))
-	for i := range l.Items {
-		xr, err := Decode(&l.Items[i])
-		if err != nil {
-			return nil, nil, err
-		}
-		out = append(out, xr)
+	ns, err := getObject(ctx, g.Reader, &corev1.Namespace{}, "", k.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	out, err := g.listXRs(ctx, k, kind)
+	if err != nil {
+		return nil, err
 	}
 	claim, err := g.readComposite(ctx, kind.Claim, k.Namespace, k.Name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if claim != nil && claim.BoundXR != "" && !slices.ContainsFunc(out, func(x *Composite) bool { return x.GetName() == claim.BoundXR }) {
 		xr, err := g.readComposite(ctx, kind.XR, "", claim.BoundXR)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if xr != nil {
 			out = append(out, xr)
@@ -157,7 +188,25 @@ func (g *Gatherer) findComposites(ctx context.Context, k Key, kind Kind, ns *cor
 		return !ok || of != k
 	})
 	slices.SortStableFunc(out, func(a, b *Composite) int { return trueFirst(isEnding(a, claim, ns), isEnding(b, claim, ns)) })
-	return claim, out, nil
+	return &foundComposites{kind: kind, namespace: ns, claim: claim, xrs: out}, nil
+}
+
+// listXRs that an instance's labels lead to.
+func (g *Gatherer) listXRs(ctx context.Context, k Key, kind Kind) ([]*Composite, error) {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(kind.XR)
+	if err := g.Reader.List(ctx, l, XRsOf(k)); err != nil {
+		return nil, fmt.Errorf("cannot list composite resources: %w", err)
+	}
+	out := make([]*Composite, 0, len(l.Items))
+	for i := range l.Items {
+		xr, err := Decode(&l.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, xr)
+	}
+	return out, nil
 }
 
 // isEnding is true if an XR is being deleted, or is to be.

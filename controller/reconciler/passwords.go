@@ -3,7 +3,6 @@ package reconciler
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +30,13 @@ type rotator interface {
 	Reconcile(ctx context.Context, in rotate.Input) (rotate.Result, error)
 }
 
+// An xrGatherer reads the XRs of an instance, and of one of them its data volume. There is
+// an event of an XR for whatever Crossplane writes to it, and a server to ask after few.
+type xrGatherer interface {
+	GatherXRs(ctx context.Context, k instance.Key) ([]*instance.State, error)
+	ReadData(ctx context.Context, s *instance.State) error
+}
+
 // Pauses between looks without an event.
 const (
 	// reread is how soon a changed Secret of a claim is seen. It is not watched:
@@ -43,7 +49,7 @@ const (
 // A passwordReconciler keeps the password of each running server the wanted
 // one, and the connection Secret right.
 type passwordReconciler struct {
-	gather          gatherer
+	gather          xrGatherer
 	reader          client.Reader
 	writer          writer
 	rotator         rotator
@@ -80,17 +86,22 @@ func (c *passwordReconciler) Reconcile(ctx context.Context, k instance.Key) (rec
 }
 
 func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key) (reconcile.Result, error) {
-	lives, err := c.gather.Gather(ctx, k)
+	lives, err := c.gather.GatherXRs(ctx, k)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	c.forgetLives(k, lives)
 	for _, s := range lives {
 		start, serving := servedSince(s.XR)
-		if !serving || s.XR.IsDeleting() || s.XR.Type != v1.TypeMySQL || !s.XR.HasFinalizer() && !s.Ephemeral() {
+		if !serving || s.XR.IsDeleting() || s.XR.Type != v1.TypeMySQL {
 			continue
 		}
-		return c.reconcileLife(ctx, k, s, start)
+		if err := c.gather.ReadData(ctx, s); err != nil {
+			return reconcile.Result{}, err
+		}
+		if s.XR.HasFinalizer() || s.Ephemeral() {
+			return c.reconcileLife(ctx, k, s, start)
+		}
 	}
 	return reconcile.Result{}, nil
 }
@@ -159,7 +170,7 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 // forgetLives of an instance that is gone. One whose server is down is not gone,
 // and keeps its pause.
 func (c *passwordReconciler) forgetLives(k instance.Key, lives []*instance.State) {
-	if slices.ContainsFunc(lives, func(s *instance.State) bool { return s.Life.XR != "" }) {
+	if len(lives) > 0 {
 		return
 	}
 	c.strains.forgetStrain(k)

@@ -69,9 +69,11 @@ func livingDatabase(k instance.Key) *instance.State {
 // gatherLiving databases under every name.
 type gatherLiving struct{}
 
-func (gatherLiving) Gather(_ context.Context, k instance.Key) ([]*instance.State, error) {
+func (gatherLiving) GatherXRs(_ context.Context, k instance.Key) ([]*instance.State, error) {
 	return []*instance.State{livingDatabase(k)}, nil
 }
+
+func (gatherLiving) ReadData(context.Context, *instance.State) error { return nil }
 
 // newCredentials with a clock, and an API server that has nothing and takes everything.
 func newCredentials(r rotator, clock func() time.Time) *passwordReconciler {
