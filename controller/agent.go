@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/initialize"
@@ -135,7 +136,7 @@ func (c *initializeCommand) Run(ctx context.Context) error {
 
 // writeReport to the log and to the kubelet. That it cannot be written is told
 // beside the error of the run, whose exit code counts.
-func writeReport(r archive.Report, path string, err error) error {
+func writeReport(r agent.Report, path string, err error) error {
 	raw, rerr := r.Encode()
 	if rerr == nil {
 		_, rerr = os.Stdout.Write(raw)

@@ -29,12 +29,12 @@ func (c *bootCheckCommand) Run(ctx context.Context) error {
 	result, err := t.Run(ctx)
 	if err != nil && archive.CopyGone(c.Folder) {
 		// Then it is no BrokenError any more.
-		err = &archive.ExitError{Code: archive.ExitBusy, Err: fmt.Errorf("the copy was never made, or removed while it was tried, as a backup does that needs the room: %s", err.Error())}
+		err = &agent.ExitError{Code: agent.ExitBusy, Err: fmt.Errorf("the copy was never made, or removed while it was tried, as a backup does that needs the room: %s", err.Error())}
 	}
 	if err != nil {
-		err = &archive.ExitError{Code: bootCheckCode(ctx, err), Err: err}
+		err = &agent.ExitError{Code: bootCheckCode(ctx, err), Err: err}
 	}
-	r := archive.Report{Command: "bootcheck", Tables: int64(result.Tables), Version: result.Version}
+	r := agent.Report{Command: "bootcheck", Tables: int64(result.Tables), Version: result.Version}
 	r.End(time.Since(start).Seconds(), err)
 	fmt.Println(reportSentence(r))
 	return writeReport(r, c.Report, nil)
@@ -47,15 +47,15 @@ func bootCheckCode(ctx context.Context, err error) int {
 	_, broken := errors.AsType[*bootcheck.BrokenError](err)
 	switch {
 	case ctx.Err() != nil:
-		return archive.ExitStopped
+		return agent.ExitStopped
 	case broken:
 		return agent.ExitBroken
 	}
-	return archive.CodeOf(err)
+	return agent.CodeOf(err)
 }
 
 // reportSentence that says the same to people.
-func reportSentence(r archive.Report) string {
+func reportSentence(r agent.Report) string {
 	switch r.ExitCode {
 	case 0:
 		return fmt.Sprintf("The backup restores: a server of version %s runs on it, and finds all of its %d tables whole.", r.Version, r.Tables)

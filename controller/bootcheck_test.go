@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 )
 
 // tried is a folder with a copy of nothing, beside a server program that is this
@@ -44,11 +43,11 @@ func TestBootCheck(t *testing.T) {
 		"Broken":  {"mysqld", corrupt + "exit 1", agent.ExitBroken, "does not start on the data (exit status 1): [MY-011971] [InnoDB] Page 7 is corrupt."},
 		"Aborted": {"mysqld", corrupt + "kill -6 $$", agent.ExitBroken, "(signal: aborted"},
 		"Silent":  {"mysqld", "exit 1", agent.ExitBroken, "it said nothing"},
-		"Killed":  {"mysqld", corrupt + "kill -9 $$", archive.ExitFailed, "the server was killed, as the kernel does where memory runs out"},
-		"Full":    {"mysqld", corrupt + "echo '[ERROR] [InnoDB] Error number 28 means No space left on device'; exit 1", archive.ExitFailed, "the backup is not to blame"},
-		"Other":   {"mongod", "", archive.ExitFailed, "neither mysqld nor mariadbd"},
-		"Removed": {"mysqld", corrupt + "rm $(dirname $0)/../copy/.copy; exit 1", archive.ExitBusy, "removed while it was tried"},
-		"Gone":    {"mysqld", "rm -r $(dirname $0)/../copy; exit 1", archive.ExitBusy, "removed while it was tried"},
+		"Killed":  {"mysqld", corrupt + "kill -9 $$", agent.ExitFailed, "the server was killed, as the kernel does where memory runs out"},
+		"Full":    {"mysqld", corrupt + "echo '[ERROR] [InnoDB] Error number 28 means No space left on device'; exit 1", agent.ExitFailed, "the backup is not to blame"},
+		"Other":   {"mongod", "", agent.ExitFailed, "neither mysqld nor mariadbd"},
+		"Removed": {"mysqld", corrupt + "rm $(dirname $0)/../copy/.copy; exit 1", agent.ExitBusy, "removed while it was tried"},
+		"Gone":    {"mysqld", "rm -r $(dirname $0)/../copy; exit 1", agent.ExitBusy, "removed while it was tried"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +94,7 @@ func TestBootCheckEnds(t *testing.T) {
 			_ = cmd.Wait()
 			soon(t, "the server ends", func() bool { return !runs(server) })
 			if signal == syscall.SIGTERM {
-				if r := readReport(t, report); r.ExitCode != archive.ExitStopped || cmd.ProcessState.ExitCode() != 0 {
+				if r := readReport(t, report); r.ExitCode != agent.ExitStopped || cmd.ProcessState.ExitCode() != 0 {
 					t.Errorf("it ended with %v, and its report is %+v", cmd.ProcessState, r)
 				}
 			}

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
@@ -39,14 +39,14 @@ func (c *doctorCommand) Run(ctx context.Context) error {
 	ctrl.SetLogger(logr.Discard())
 	r, err := c.examineCluster(ctx)
 	if err != nil {
-		return &archive.ExitError{Code: exitBlind, Err: fmt.Errorf("cannot look at the cluster: %w", err)}
+		return &agent.ExitError{Code: exitBlind, Err: fmt.Errorf("cannot look at the cluster: %w", err)}
 	}
 	write := r.WriteText
 	if c.Output == "json" {
 		write = r.WriteJSON
 	}
 	if err := write(os.Stdout); err != nil {
-		return &archive.ExitError{Code: exitBlind, Err: err}
+		return &agent.ExitError{Code: exitBlind, Err: err}
 	}
 	return exitOf(r)
 }
@@ -54,7 +54,7 @@ func (c *doctorCommand) Run(ctx context.Context) error {
 // exitOf is the exit code. Notes are no reason for one.
 func exitOf(r *doctor.Report) error {
 	if n := r.Count(doctor.Wrong); n > 0 {
-		return &archive.ExitError{Code: exitWrong, Err: fmt.Errorf("findings that are wrong: %d", n)}
+		return &agent.ExitError{Code: exitWrong, Err: fmt.Errorf("findings that are wrong: %d", n)}
 	}
 	return nil
 }

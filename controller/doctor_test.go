@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
 )
 
@@ -13,7 +13,7 @@ import (
 func TestVerdict(t *testing.T) {
 	for severity, want := range map[doctor.Severity]int{doctor.OK: 0, doctor.Note: 0, doctor.Wrong: exitWrong} {
 		r := &doctor.Report{Instances: []doctor.Instance{{Findings: []doctor.Finding{{Severity: severity}}}}}
-		if got := archive.CodeOf(exitOf(r)); got != want {
+		if got := agent.CodeOf(exitOf(r)); got != want {
 			t.Errorf("want %d after a finding that is %s, got %d", want, severity, got)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
 )
 
@@ -49,7 +49,7 @@ func newParser(ctx context.Context, into *cli) *kong.Kong {
 		kong.Name("controller"),
 		kong.Description("The companion of crossplane-mysql's composition function. It never deletes data that no proven backup holds."),
 		kong.Vars{
-			"version": version, "directory": v1.DataDirectory, "copy": v1.RestoreTestFolder, "report": archive.TerminationLog,
+			"version": version, "directory": v1.DataDirectory, "copy": v1.RestoreTestFolder, "report": agent.TerminationLog,
 			"grace": rotate.DefaultGrace.String(), "settle": rotate.DefaultSettle.String(),
 		},
 		kong.BindTo(ctx, (*context.Context)(nil)))

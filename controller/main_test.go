@@ -16,7 +16,6 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 )
 
 // mainVariable makes a second process of this test the program itself.
@@ -65,25 +64,25 @@ func TestCommands(t *testing.T) {
 			program: agent.Program,
 			want: backupCommand{
 				Volume: "/data", Directory: v1.DataDirectory, Archive: u.Archive, Record: "one", XR: "uid-1", Kind: v1.KindDatabase, Namespace: "shop",
-				NamespaceUID: "uid-2", Name: "orders", Image: "mysql:8.4", SourceVersion: "8.4.6", NeverServed: true, Report: archive.TerminationLog,
+				NamespaceUID: "uid-2", Name: "orders", Image: "mysql:8.4", SourceVersion: "8.4.6", NeverServed: true, Report: agent.TerminationLog,
 			},
 			got: func(c *cli) any { return c.Backup },
 		},
 		"Restore": {
 			command: u.Restore(), program: agent.Program, got: func(c *cli) any { return c.Restore },
-			want: restoreCommand{unpacking: told, Volume: "/data", Directory: v1.DataDirectory, Report: archive.TerminationLog},
+			want: restoreCommand{unpacking: told, Volume: "/data", Directory: v1.DataDirectory, Report: agent.TerminationLog},
 		},
 		"Unpack": {
 			command: u.Unpack(), program: agent.Program, got: func(c *cli) any { return c.Unpack },
-			want: unpackCommand{unpacking: told, Volume: "/data", Report: archive.TerminationLog},
+			want: unpackCommand{unpacking: told, Volume: "/data", Report: agent.TerminationLog},
 		},
 		"Initialize": {
 			command: agent.Initialize("/data", "/secret", "/sockets"), program: agent.CopiedProgram, got: func(c *cli) any { return c.Initialize },
-			want: initializeCommand{Volume: "/data", Directory: v1.DataDirectory, Secret: "/secret", Sockets: "/sockets", Report: archive.TerminationLog},
+			want: initializeCommand{Volume: "/data", Directory: v1.DataDirectory, Secret: "/secret", Sockets: "/sockets", Report: agent.TerminationLog},
 		},
 		"BootCheck": {
 			command: agent.BootCheck("/copy"), program: agent.CopiedProgram, got: func(c *cli) any { return c.Bootcheck },
-			want: bootCheckCommand{Folder: "/copy", Directory: v1.DataDirectory, Report: archive.TerminationLog},
+			want: bootCheckCommand{Folder: "/copy", Directory: v1.DataDirectory, Report: agent.TerminationLog},
 		},
 		"Wipe":    {command: agent.Wipe("/data"), program: agent.Program, got: func(c *cli) any { return c.Wipe }, want: wipeCommand{Volume: "/data"}},
 		"Prune":   {command: agent.Prune("/backup", "one", "two"), program: agent.Program, got: func(c *cli) any { return c.Prune }, want: pruneCommand{Volume: "/backup", Folder: []string{"one", "two"}}},
@@ -171,13 +170,13 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-func readReport(t *testing.T, path string) archive.Report {
+func readReport(t *testing.T, path string) agent.Report {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := archive.Report{}
+	r := agent.Report{}
 	if err := json.Unmarshal(raw, &r); err != nil {
 		t.Fatal(err)
 	}

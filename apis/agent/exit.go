@@ -1,5 +1,7 @@
 package agent
 
+import "errors"
+
 // Exit codes of the agent's commands, such as `controller backup`. The restore Job's
 // pod failure policy ends it at once on those that no retry can mend, and the
 // Job's condition carries the code, so that the function can say what happened
@@ -30,4 +32,40 @@ const (
 // ascending.
 func PermanentExits() []int32 {
 	return []int32{ExitVersion, ExitUnclean, ExitDamaged, ExitMissing, ExitOccupied, ExitNoSpace}
+}
+
+// Exit codes that are worth a retry.
+const (
+	// ExitFailed: something that is not told apart further.
+	ExitFailed = 1
+	// ExitBusy: a server runs on the data, or another run is under way.
+	ExitBusy = 75
+	// ExitStopped: told to stop by SIGTERM.
+	ExitStopped = 143
+)
+
+// An ExitError says with which code the program ends.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+func (e *ExitError) Error() string { return e.Err.Error() }
+
+// Unwrap is the cause.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// ExitCode for kong.
+func (e *ExitError) ExitCode() int { return e.Code }
+
+// CodeOf an error that a command ended with.
+func CodeOf(err error) int {
+	coded := new(ExitError)
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &coded):
+		return coded.Code
+	}
+	return ExitFailed
 }

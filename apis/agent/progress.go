@@ -1,4 +1,4 @@
-package archive
+package agent
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 const (
 	PhaseCopy   = "copy"
 	PhaseProve  = "prove"
-	phaseUnpack = "unpack"
+	PhaseUnpack = "unpack"
 	PhaseCheck  = "check"
 )
 

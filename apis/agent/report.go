@@ -1,4 +1,4 @@
-package archive
+package agent
 
 import (
 	"bytes"
@@ -28,7 +28,7 @@ type Report struct {
 	// data, a server that runs on it and finds all tables whole, or a database that
 	// was made or is there.
 	OK bool `json:"ok"`
-	// ExitCode of the program, one of apis/agent or of this package.
+	// ExitCode of the program, one of this package.
 	ExitCode int `json:"exitCode"`
 	// Error says what went wrong, and what to do.
 	Error string `json:"error,omitempty"`
@@ -118,11 +118,4 @@ func (r *Report) End(seconds float64, err error) {
 	if err != nil {
 		r.Error = err.Error()
 	}
-}
-
-// fillFrom a manifest what it says of the archive.
-func (r *Report) fillFrom(m *archiveManifest) {
-	r.Archive, r.Size, r.SHA256 = m.Archive, m.Size, m.SHA256
-	r.DataBytes, r.Entries = m.DataBytes, m.Entries
-	r.Version, r.CleanShutdown, r.Shutdown = m.Version, m.CleanShutdown, m.Shutdown
 }

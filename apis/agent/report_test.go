@@ -1,4 +1,4 @@
-package archive
+package agent
 
 import (
 	"encoding/json"
@@ -19,7 +19,9 @@ func TestReportIsShort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := Report{Command: "backup", Error: nasty, Archive: nasty, Version: nasty, Shutdown: nasty, SHA256: strings.Repeat("0", 64), Size: 1 << 62}
 			raw, err := r.Encode()
-			must(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if len(raw) > 4096 || !utf8.Valid(raw) || !json.Valid(raw) || strings.Count(string(raw), "\n") != 1 {
 				t.Errorf("%d bytes: %s", len(raw), raw)
 			}
@@ -29,20 +31,30 @@ func TestReportIsShort(t *testing.T) {
 
 func TestReportSave(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report")
-	must(t, os.WriteFile(path, []byte(strings.Repeat("older and longer ", 100)), 0o600))
+	if err := os.WriteFile(path, []byte(strings.Repeat("older and longer ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	want := Report{Command: "restore", OK: true, SHA256: "x"}
-	must(t, want.Save(path))
+	if err := want.Save(path); err != nil {
+		t.Fatal(err)
+	}
 	raw, err := os.ReadFile(path)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	got := Report{}
-	must(t, json.Unmarshal(raw, &got))
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatal(err)
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 	if _, err := os.Stat(TerminationLog); err == nil {
 		t.Skip("this machine has a termination log, which this test may not write to")
 	}
-	must(t, want.Save(TerminationLog))
+	if err := want.Save(TerminationLog); err != nil {
+		t.Error(err)
+	}
 	if _, err := os.Stat(TerminationLog); err == nil {
 		t.Error("it made a termination log where the kubelet had made none")
 	}

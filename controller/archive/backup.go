@@ -51,9 +51,9 @@ const (
 )
 
 // Run the backup. The report is there also with an error, which is an ExitError.
-func (b *Backup) Run(ctx context.Context) (Report, error) {
+func (b *Backup) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
-	r := Report{Command: "backup"}
+	r := agent.Report{Command: "backup"}
 	err := exitCodeOf(ctx, b.runBackup(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
@@ -65,7 +65,7 @@ func (b *Backup) afterStep(name string) {
 	}
 }
 
-func (b *Backup) runBackup(ctx context.Context, r *Report) error {
+func (b *Backup) runBackup(ctx context.Context, r *agent.Report) error {
 	v, err := openVolume(b.Volume, b.Directory)
 	if err != nil {
 		return err
@@ -106,10 +106,10 @@ func (b *Backup) finishedManifest() (*archiveManifest, error) {
 	_ = f.Close() // Nothing was written.
 	m, err := readManifest(b.Archive)
 	if err != nil {
-		return nil, exitWith(CodeOf(err), "%s is there already, and whose it is cannot be told: %w. Look at it, and move it away", base, err)
+		return nil, exitWith(agent.CodeOf(err), "%s is there already, and whose it is cannot be told: %w. Look at it, and move it away", base, err)
 	}
 	if m.Identity != b.Identity {
-		return nil, exitWith(ExitFailed, "%s is there already, and belongs to backup %q of instance %s/%s with the UID %s", base, m.Record, m.Instance.Namespace, m.Instance.Name, m.Instance.XR)
+		return nil, exitWith(agent.ExitFailed, "%s is there already, and belongs to backup %q of instance %s/%s with the UID %s", base, m.Record, m.Instance.Namespace, m.Instance.Name, m.Instance.XR)
 	}
 	return m, nil
 }
@@ -125,15 +125,15 @@ func (b *Backup) checkPlaceIsFree() error {
 	if _, err := os.Lstat(filepath.Join(filepath.Dir(b.Archive), other.name)); err != nil {
 		return nil //nolint:nilerr // What is not there needs no manifest.
 	}
-	return exitWith(ExitFailed, "the archive's folder holds %q: each archive needs a folder of its own", other.name)
+	return exitWith(agent.ExitFailed, "the archive's folder holds %q: each archive needs a folder of its own", other.name)
 }
 
-func (b *Backup) proveAgain(ctx context.Context, r *Report, m *archiveManifest) error {
+func (b *Backup) proveAgain(ctx context.Context, r *agent.Report, m *archiveManifest) error {
 	if err := b.proveArchive(ctx, b.Archive, m.writtenArchive()); err != nil {
 		return err
 	}
 	r.Already = true
-	r.fillFrom(m)
+	fillReport(r, m)
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (m *archiveManifest) writtenArchive() written {
 
 // writeArchive of what is in the data directory, under the locks that a server
 // takes: none can start while it is read.
-func (b *Backup) writeArchive(ctx context.Context, r *Report, v *volume, finished *archiveManifest) error {
+func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *volume, finished *archiveManifest) error {
 	dir, err := v.OpenRoot(b.Directory)
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (b *Backup) writeArchive(ctx context.Context, r *Report, v *volume, finishe
 	// data is still here.
 	if finished != nil && finished.Tree == outline.Tree {
 		err := b.proveAgain(ctx, r, finished)
-		if err == nil || CodeOf(err) != agent.ExitDamaged && CodeOf(err) != agent.ExitMissing {
+		if err == nil || agent.CodeOf(err) != agent.ExitDamaged && agent.CodeOf(err) != agent.ExitMissing {
 			return err
 		}
 		b.printLinef("The archive of an earlier run is damaged, and is made again: %v", err)
@@ -182,7 +182,7 @@ func (b *Backup) writeArchive(ctx context.Context, r *Report, v *volume, finishe
 	if err := b.writeAndProve(ctx, t, outline, m); err != nil {
 		return err
 	}
-	r.fillFrom(m)
+	fillReport(r, m)
 	return nil
 }
 

@@ -34,7 +34,7 @@ func TestThereAndBack(t *testing.T) {
 	if diff := cmp.Diff([]string{"data.tar.zst", "manifest.json"}, names(t, filepath.Dir(p.archive()))); diff != "" {
 		t.Errorf("beside the archive: -want, +got:\n%s", diff)
 	}
-	if last, ok := lastProgress(out.String()); !ok || last.Phase != PhaseProve || last.Percent != 100 {
+	if last, ok := lastProgress(out.String()); !ok || last.Phase != agent.PhaseProve || last.Percent != 100 {
 		t.Errorf("the last progress line is %+v", last)
 	}
 
@@ -59,9 +59,9 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-func lastProgress(text string) (Progress, bool) {
+func lastProgress(text string) (agent.Progress, bool) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return ParseProgress(lines[len(lines)-1])
+	return agent.ParseProgress(lines[len(lines)-1])
 }
 
 // TestEmergency is the restore of somebody who has nothing of ours.
@@ -115,7 +115,7 @@ func TestRerun(t *testing.T) {
 			},
 		},
 		"ManifestIsGone": {
-			reason: "whose the archive is, nobody can tell", code: ExitFailed,
+			reason: "whose the archive is, nobody can tell", code: agent.ExitFailed,
 			change: func(p place) error {
 				return os.Remove(filepath.Join(filepath.Dir(p.archive()), ManifestName))
 			},
@@ -146,7 +146,7 @@ func TestRerun(t *testing.T) {
 				must(t, tc.change(p))
 			}
 			report, err := p.newBackup().Run(t.Context())
-			if CodeOf(err) != tc.code || report.Already != tc.already || report.Empty != tc.empty {
+			if agent.CodeOf(err) != tc.code || report.Already != tc.already || report.Empty != tc.empty {
 				t.Fatalf("%s: %+v, %v", tc.reason, report, err)
 			}
 			if tc.code == 0 {
@@ -184,7 +184,7 @@ func TestOthersArchive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := p.newBackup()
 			change(b)
-			if _, err := b.Run(t.Context()); CodeOf(err) != ExitFailed {
+			if _, err := b.Run(t.Context()); agent.CodeOf(err) != agent.ExitFailed {
 				t.Errorf("Run: %v", err)
 			}
 			if diff := cmp.Diff(before, snapshot(t, p.backup)); diff != "" {

@@ -67,8 +67,8 @@ func TestNotAFile(t *testing.T) {
 				path, moved := filepath.Join(filepath.Dir(r.Archive), of), filepath.Join(t.TempDir(), "moved")
 				must(t, os.Rename(path, moved))
 				put(t, path, moved)
-				_, err := soonDone(t, func() (Report, error) { return r.Run(t.Context()) })
-				if CodeOf(err) != agent.ExitDamaged {
+				_, err := soonDone(t, func() (agent.Report, error) { return r.Run(t.Context()) })
+				if agent.CodeOf(err) != agent.ExitDamaged {
 					t.Errorf("Run: %v", err)
 				}
 				if got := names(t, r.Volume); len(got) > 0 {
@@ -92,8 +92,8 @@ func TestNotAFileBackup(t *testing.T) {
 				must(t, os.WriteFile(outside, []byte("somebody else's"), 0o600))
 				must(t, os.MkdirAll(filepath.Dir(b.Archive), 0o700))
 				put(t, filepath.Join(filepath.Dir(b.Archive), of), outside)
-				_, err := soonDone(t, func() (Report, error) { return b.Run(t.Context()) })
-				if of == "data.tar.zst" && CodeOf(err) != agent.ExitDamaged {
+				_, err := soonDone(t, func() (agent.Report, error) { return b.Run(t.Context()) })
+				if of == "data.tar.zst" && agent.CodeOf(err) != agent.ExitDamaged {
 					t.Errorf("it took it for an archive, or replaced it: %v", err)
 				}
 				if raw, err := os.ReadFile(outside); err != nil || string(raw) != "somebody else's" {
@@ -111,7 +111,7 @@ func TestFolderLink(t *testing.T) {
 	folder, moved := filepath.Dir(r.Archive), filepath.Join(t.TempDir(), "moved")
 	must(t, os.Rename(folder, moved))
 	must(t, os.Symlink(moved, folder))
-	if _, err := r.Run(t.Context()); CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), "symbolic link") {
+	if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("Restore: %v", err)
 	}
 	p := place{data: filepath.Join(t.TempDir(), "v"), backup: t.TempDir()}
@@ -120,7 +120,7 @@ func TestFolderLink(t *testing.T) {
 	must(t, os.RemoveAll(filepath.Dir(b.Archive)))
 	must(t, os.MkdirAll(filepath.Dir(filepath.Dir(b.Archive)), 0o700))
 	must(t, os.Symlink(outside, filepath.Dir(b.Archive)))
-	if _, err := b.Run(t.Context()); CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), "symbolic link") {
+	if _, err := b.Run(t.Context()); agent.CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("Backup: %v", err)
 	}
 	if got := names(t, outside); len(got) > 0 {
@@ -165,7 +165,7 @@ func TestHostileManifest(t *testing.T) {
 			good, err := os.ReadFile(path)
 			must(t, err)
 			must(t, os.WriteFile(path, []byte(tc.change(string(good))), 0o600))
-			if _, err := r.Run(t.Context()); CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
+			if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Run must say %q: %v", tc.want, err)
 			}
 			if got := names(t, r.Volume); len(got) > 0 {

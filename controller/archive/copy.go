@@ -34,15 +34,15 @@ type Unpack struct{ Restore }
 
 // Run the unpacking. The report is there also with an error, which is an
 // ExitError.
-func (u *Unpack) Run(ctx context.Context) (Report, error) {
+func (u *Unpack) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
-	r := Report{Command: "unpack"}
+	r := agent.Report{Command: "unpack"}
 	err := exitCodeOf(ctx, u.runUnpack(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
 
-func (u *Unpack) runUnpack(ctx context.Context, r *Report) error {
+func (u *Unpack) runUnpack(ctx context.Context, r *agent.Report) error {
 	volume, err := os.OpenRoot(u.Volume)
 	if err != nil {
 		return fmt.Errorf("cannot open the backup volume: %w", err)
@@ -71,7 +71,7 @@ func (u *Unpack) runUnpack(ctx context.Context, r *Report) error {
 // already: then that is why, and what is there now may be another's.
 func (u *Unpack) removeHalf(volume, folder *os.Root, cause error) error {
 	if !hasCopyMark(folder) {
-		return exitWith(ExitBusy, "the copy was removed while it was made, as a backup does that needs the room: %w", cause)
+		return exitWith(agent.ExitBusy, "the copy was removed while it was made, as a backup does that needs the room: %w", cause)
 	}
 	_ = removeCopyIn(volume) // The next run removes it otherwise, or the next backup.
 	return cause

@@ -55,7 +55,7 @@ func TestUnpackFails(t *testing.T) {
 		"OtherSum":    {func(u *Unpack) { u.SHA256 = "0" + u.SHA256[1:] }, agent.ExitDamaged},
 		"NoArchive":   {func(u *Unpack) { u.Archive += gone }, agent.ExitMissing},
 		"Damaged":     {func(u *Unpack) { _ = flip(u.Archive, 1000) }, agent.ExitDamaged},
-		"NoVolume":    {func(u *Unpack) { u.Volume += gone }, ExitFailed},
+		"NoVolume":    {func(u *Unpack) { u.Volume += gone }, agent.ExitFailed},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestUnpackFails(t *testing.T) {
 			must(t, os.Mkdir(u.folder(), 0o700))
 			tc.change(u)
 			report, err := u.Run(t.Context())
-			if CodeOf(err) != tc.code || report.OK || report.ExitCode != tc.code {
+			if agent.CodeOf(err) != tc.code || report.OK || report.ExitCode != tc.code {
 				t.Errorf("Run: %+v, %v", report, err)
 			}
 			if diff := cmp.Diff(before, names(t, filepath.Dir(filepath.Dir(u.Archive)))); diff != "" && name != "NoVolume" {
@@ -83,7 +83,7 @@ func TestUnpackRemoved(t *testing.T) {
 			must(t, removeCopy(u.Volume))
 		}
 	}
-	if _, err := u.Run(t.Context()); CodeOf(err) != ExitBusy || !strings.Contains(err.Error(), "removed while") {
+	if _, err := u.Run(t.Context()); agent.CodeOf(err) != agent.ExitBusy || !strings.Contains(err.Error(), "removed while") {
 		t.Errorf("Run: %v", err)
 	}
 	if !CopyGone(u.folder()) {
@@ -96,7 +96,7 @@ func TestUnpackStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	u.hook = func(string) { cancel() }
-	if _, err := u.Run(ctx); CodeOf(err) != ExitStopped {
+	if _, err := u.Run(ctx); agent.CodeOf(err) != agent.ExitStopped {
 		t.Errorf("Run: %v", err)
 	}
 	if got := names(t, u.folder()); len(got) > 0 {
@@ -126,7 +126,7 @@ func TestRoomForCopy(t *testing.T) {
 			switch {
 			case tc.want == "" && err != nil:
 				t.Errorf("%s: %v", tc.reason, err)
-			case tc.want != "" && (CodeOf(err) != agent.ExitNoSpace || !strings.Contains(err.Error(), tc.want)):
+			case tc.want != "" && (agent.CodeOf(err) != agent.ExitNoSpace || !strings.Contains(err.Error(), tc.want)):
 				t.Errorf("%s: %v\nwant: %s", tc.reason, err, tc.want)
 			}
 		})

@@ -46,7 +46,7 @@ func TestFrames(t *testing.T) {
 	for name, packed := range cases {
 		t.Run(name, func(t *testing.T) {
 			r, _ := crafted{}.place(t, packed)
-			if _, err := r.Run(t.Context()); CodeOf(err) != agent.ExitDamaged {
+			if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitDamaged {
 				t.Errorf("Run: %v", err)
 			}
 			if got := names(t, r.Volume); len(got) > 0 {

@@ -9,6 +9,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
+const mebi = 1 << 20
+
 // What is left free on a volume, and what an entry takes besides its content.
 const (
 	slackBytes = 4 << 20

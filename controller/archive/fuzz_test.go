@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -73,7 +74,7 @@ func FuzzUnpack(f *testing.F) {
 		}}
 		r, around := c.place(t, packed(t, raw))
 		report, err := r.Run(t.Context())
-		if report.OK != (err == nil) || CodeOf(err) == ExitFailed {
+		if report.OK != (err == nil) || agent.CodeOf(err) == agent.ExitFailed {
 			t.Errorf("Run: %+v, %v", report, err)
 		}
 		if got := names(t, around); !slices.Equal(got, []string{"backup", "volume"}) {

@@ -178,7 +178,7 @@ func TestHostile(t *testing.T) {
 			r, around := c.restore(t)
 			before := snapshot(t, around)
 			report, err := r.Run(t.Context())
-			if CodeOf(err) != agent.ExitDamaged || report.OK {
+			if agent.CodeOf(err) != agent.ExitDamaged || report.OK {
 				t.Errorf("Run: %+v, %v", report, err)
 			}
 			if diff := cmp.Diff(untimed(before), untimed(snapshot(t, around))); diff != "" {
@@ -208,12 +208,12 @@ func TestHostileReasons(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			r, _ := crafted{headers: tc.headers}.restore(t)
-			if _, err := r.Run(t.Context()); CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
+			if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Restore must say %q: %v", tc.want, err)
 			}
 			m, err := readManifest(r.Archive)
 			must(t, err)
-			if err := (&Backup{Output: io.Discard}).proveArchive(t.Context(), r.Archive, m.writtenArchive()); CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
+			if err := (&Backup{Output: io.Discard}).proveArchive(t.Context(), r.Archive, m.writtenArchive()); agent.CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Backup must say %q: %v", tc.want, err)
 			}
 		})
@@ -288,7 +288,7 @@ func sparse([]byte) []byte {
 
 func TestNewerFormat(t *testing.T) {
 	r, _ := crafted{headers: []tar.Header{folder("./")}, manifest: func(m *archiveManifest) { m.Format = formatVersion + 1 }}.restore(t)
-	if _, err := r.Run(t.Context()); CodeOf(err) != agent.ExitVersion {
+	if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitVersion {
 		t.Errorf("Run: %v", err)
 	}
 }
@@ -303,7 +303,7 @@ func TestBackupPVLinks(t *testing.T) {
 			moved := filepath.Join(around, "moved")
 			must(t, os.Rename(path, moved))
 			must(t, os.Symlink(moved, path))
-			if _, err := r.Run(t.Context()); CodeOf(err) != agent.ExitDamaged {
+			if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitDamaged {
 				t.Errorf("Run: %v", err)
 			}
 			must(t, os.Rename(moved, path))
@@ -323,7 +323,7 @@ func TestDamage(t *testing.T) {
 	r := p.newRestore(t)
 	try := func(what string, at int, packed []byte) {
 		must(t, os.WriteFile(p.archive(), packed, 0o600))
-		if _, err := r.Run(t.Context()); CodeOf(err) != agent.ExitDamaged {
+		if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitDamaged {
 			t.Errorf("%s at %d of %d: %v", what, at, len(whole), err)
 		}
 		if got := names(t, r.Volume); len(got) > 0 {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
 )
 
@@ -104,7 +105,7 @@ func (i *Initial) checkStopped() error {
 		return fmt.Errorf("cannot read how the server stopped: %w", err)
 	}
 	if how.Known && !how.Clean {
-		return exitWith(ExitFailed, "the server of the first start did not stop cleanly: %s", how.Reason)
+		return exitWith(agent.ExitFailed, "the server of the first start did not stop cleanly: %s", how.Reason)
 	}
 	return nil
 }

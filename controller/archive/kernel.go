@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
 // What the kernel is asked for that package os does not have.
@@ -45,7 +47,7 @@ func flushEarly(f *os.File, at, n int64) {
 func lockFile(f *os.File) error {
 	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-		return exitWith(ExitBusy, "another backup writes %s", filepath.Base(f.Name()))
+		return exitWith(agent.ExitBusy, "another backup writes %s", filepath.Base(f.Name()))
 	}
 	return err
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
 // A role is what a second process of this test plays, as the main function of
@@ -55,7 +57,7 @@ func play(text string) int {
 			panic(err)
 		}
 	}
-	report, err := Report{}, error(nil)
+	report, err := agent.Report{}, error(nil)
 	switch {
 	case r.Hold != "":
 		holdFile(r.Hold)
@@ -71,7 +73,7 @@ func play(text string) int {
 	}
 	raw, _ := report.Encode()
 	fmt.Printf("%s", raw)
-	return CodeOf(err)
+	return agent.CodeOf(err)
 }
 
 func tellFiles(dir string) {

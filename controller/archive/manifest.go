@@ -210,3 +210,10 @@ func (m *archiveManifest) encodeJSON() ([]byte, error) {
 	}
 	return b.Bytes(), nil
 }
+
+// fillReport with what a manifest says of its archive.
+func fillReport(r *agent.Report, m *archiveManifest) {
+	r.Archive, r.Size, r.SHA256 = m.Archive, m.Size, m.SHA256
+	r.DataBytes, r.Entries = m.DataBytes, m.Entries
+	r.Version, r.CleanShutdown, r.Shutdown = m.Version, m.CleanShutdown, m.Shutdown
+}

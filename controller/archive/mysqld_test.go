@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
 )
@@ -47,7 +48,7 @@ func (s *server) backup(t *testing.T) (place, *Backup) {
 }
 
 // moved is a server on a new volume that a backup was restored to.
-func (s *server) moved(t *testing.T, p place, report Report) *server {
+func (s *server) moved(t *testing.T, p place, report agent.Report) *server {
 	t.Helper()
 	r := p.newRestore(t)
 	r.Source, r.SourceClean, r.Target = report.Version, report.CleanShutdown, targetVersion(t, s.version)
@@ -65,7 +66,7 @@ func TestRealServer(t *testing.T) {
 	s.start(t)
 	s.must(t, load)
 	p, b := s.backup(t)
-	if _, err := b.Run(t.Context()); CodeOf(err) != ExitBusy {
+	if _, err := b.Run(t.Context()); agent.CodeOf(err) != agent.ExitBusy {
 		t.Fatalf("a backup beside a running server: %v", err)
 	}
 	want := s.must(t, sums)

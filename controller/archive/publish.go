@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
 // writeAndProve writes the archive beside its place, proves it, and puts it there.
@@ -88,7 +90,7 @@ func (b *Backup) writePartial(ctx context.Context, t tree, root *os.Root, name s
 		return nil, err
 	}
 	b.afterStep(stepBegun)
-	m := StartMeter(b.Output, PhaseCopy, outline.DataBytes)
+	m := agent.StartMeter(b.Output, agent.PhaseCopy, outline.DataBytes)
 	defer m.Stop()
 	w, err := t.writeTar(ctx, f, m)
 	if err != nil {
@@ -111,7 +113,7 @@ func (b *Backup) proveArchive(ctx context.Context, path string, w written) error
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
 	dropCache(f)
-	m := StartMeter(b.Output, PhaseProve, w.DataBytes)
+	m := agent.StartMeter(b.Output, agent.PhaseProve, w.DataBytes)
 	defer m.Stop()
 	return readArchive(ctx, f, w, drain{}, m)
 }

@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"path"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
 // A target takes what an archive holds. The proof of an archive has one that
@@ -21,7 +23,7 @@ type target interface {
 
 // readArchive reads all of it, hands its entries to the target, and compares all of it
 // with what it should be. No more is handed over than the contents allow.
-func readArchive(ctx context.Context, archive *os.File, want written, t target, m *Meter) error {
+func readArchive(ctx context.Context, archive *os.File, want written, t target, m *agent.Meter) error {
 	readSoon(archive)
 	d, err := newDecompressor(ctx, archive)
 	if err != nil {
@@ -57,7 +59,7 @@ type reader struct {
 	target  target
 	listing *listing
 	want    Contents
-	meter   *Meter
+	meter   *agent.Meter
 	// folders that the current entry may be in, the innermost last.
 	folders []string
 }

@@ -40,9 +40,9 @@ type Restore struct {
 
 // Run the restore. The report is there also with an error, which is an
 // ExitError.
-func (s *Restore) Run(ctx context.Context) (Report, error) {
+func (s *Restore) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
-	r := Report{Command: "restore"}
+	r := agent.Report{Command: "restore"}
 	err := exitCodeOf(ctx, s.runRestore(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
@@ -54,7 +54,7 @@ func (s *Restore) afterStep(name string) {
 	}
 }
 
-func (s *Restore) runRestore(ctx context.Context, r *Report) error {
+func (s *Restore) runRestore(ctx context.Context, r *agent.Report) error {
 	target, err := version.Read(s.Target)
 	if err != nil {
 		return fmt.Errorf("cannot read the version of the server that is to take over: %w", err)
@@ -63,7 +63,7 @@ func (s *Restore) runRestore(ctx context.Context, r *Report) error {
 		return err
 	}
 	if !sumPattern.MatchString(s.SHA256) {
-		return exitWith(ExitFailed, "%.100q is not a SHA-256 sum", s.SHA256)
+		return exitWith(agent.ExitFailed, "%.100q is not a SHA-256 sum", s.SHA256)
 	}
 	v, err := s.openVolume()
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Restore) isDone(v *volume, state dataState) (bool, error) {
 	return m.Archive == filepath.Base(s.Archive) && m.SHA256 == s.SHA256 && m.Inode == state.inode, nil
 }
 
-func (s *Restore) restoreInto(ctx context.Context, r *Report, v *volume) error {
+func (s *Restore) restoreInto(ctx context.Context, r *agent.Report, v *volume) error {
 	f, m, err := s.openArchive()
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (s *Restore) restoreInto(ctx context.Context, r *Report, v *volume) error {
 	if err := s.placeData(v, half); err != nil {
 		return err
 	}
-	r.fillFrom(m)
+	fillReport(r, m)
 	r.Version, r.CleanShutdown = s.Source, s.SourceClean
 	return nil
 }
@@ -232,7 +232,7 @@ func (s *Restore) unpackInto(ctx context.Context, v *volume, half string, f *os.
 	}
 	defer root.Close() //nolint:errcheck // What was written was synced.
 	s.afterStep(stepBegun)
-	m := StartMeter(s.Output, phaseUnpack, manifest.DataBytes)
+	m := agent.StartMeter(s.Output, agent.PhaseUnpack, manifest.DataBytes)
 	defer m.Stop()
 	u := newUnpacker(root)
 	defer u.waitForWriters()

@@ -30,14 +30,14 @@ func TestRestoreRefuses(t *testing.T) {
 		"Upgrade":          {func(r *Restore) { r.Source = "8.4.6" }, 0},
 		"UncleanSame":      {func(r *Restore) { r.SourceClean = false }, 0},
 		"UncleanUpgrade":   {func(r *Restore) { r.Source, r.SourceClean = "8.4.6", false }, agent.ExitUnclean},
-		"NoTarget":         {func(r *Restore) { r.Target += gone }, ExitFailed},
+		"NoTarget":         {func(r *Restore) { r.Target += gone }, agent.ExitFailed},
 		"OtherSum":         {func(r *Restore) { r.SHA256 = "0" + r.SHA256[1:] }, agent.ExitDamaged},
-		"NoSum":            {func(r *Restore) { r.SHA256 = "" }, ExitFailed},
+		"NoSum":            {func(r *Restore) { r.SHA256 = "" }, agent.ExitFailed},
 		"NoArchive":        {func(r *Restore) { r.Archive += gone }, agent.ExitMissing},
-		"NoVolume":         {func(r *Restore) { r.Volume += gone }, ExitFailed},
-		"DirectoryIsRoot":  {func(r *Restore) { r.Directory = "." }, ExitFailed},
-		"DirectoryIsAbove": {func(r *Restore) { r.Directory = ".." }, ExitFailed},
-		"DirectoryIsPath":  {func(r *Restore) { r.Directory = "a/b" }, ExitFailed},
+		"NoVolume":         {func(r *Restore) { r.Volume += gone }, agent.ExitFailed},
+		"DirectoryIsRoot":  {func(r *Restore) { r.Directory = "." }, agent.ExitFailed},
+		"DirectoryIsAbove": {func(r *Restore) { r.Directory = ".." }, agent.ExitFailed},
+		"DirectoryIsPath":  {func(r *Restore) { r.Directory = "a/b" }, agent.ExitFailed},
 		"Database":         {func(r *Restore) { occupy(r, "ibdata1") }, agent.ExitOccupied},
 		"AnyFile":          {func(r *Restore) { occupy(r, ".hidden") }, agent.ExitOccupied},
 		"MarkerOfAnother": {func(r *Restore) {
@@ -52,7 +52,7 @@ func TestRestoreRefuses(t *testing.T) {
 			before := names(t, r.Volume)
 			inside := names(t, filepath.Join(r.Volume, v1.DataDirectory))
 			report, err := r.Run(t.Context())
-			if CodeOf(err) != tc.code || report.ExitCode != tc.code || report.OK != (tc.code == 0) || (report.Error == "") != (tc.code == 0) {
+			if agent.CodeOf(err) != tc.code || report.ExitCode != tc.code || report.OK != (tc.code == 0) || (report.Error == "") != (tc.code == 0) {
 				t.Errorf("Run: %+v, %v", report, err)
 			}
 			if tc.code == 0 {
@@ -79,7 +79,7 @@ func TestMissingManifest(t *testing.T) {
 	must(t, err)
 	r := p.newRestore(t)
 	must(t, os.Remove(filepath.Join(filepath.Dir(p.archive()), ManifestName)))
-	if _, err := r.Run(t.Context()); CodeOf(err) != agent.ExitMissing {
+	if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitMissing {
 		t.Errorf("Run: %v", err)
 	}
 }
@@ -94,7 +94,7 @@ func TestSecondRestore(t *testing.T) {
 	said := make([]byte, len("paused\n"))
 	_, err = out.Read(said)
 	must(t, err)
-	if _, err := r.Run(t.Context()); CodeOf(err) != ExitBusy {
+	if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitBusy {
 		t.Errorf("Run beside another: %v", err)
 	}
 	must(t, cmd.Process.Kill())

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -47,7 +48,7 @@ type speedTest struct {
 	*testing.T
 
 	agent, folder string
-	report        Report
+	report        agent.Report
 
 	backup, tar, tarProved, dump, gzip way
 	restore, load                      way
@@ -173,7 +174,7 @@ func (s *speedTest) proved() {
 }
 
 // run the agent, and note its memory.
-func (s *speedTest) run(w *way, args ...string) Report {
+func (s *speedTest) run(w *way, args ...string) agent.Report {
 	file := filepath.Join(s.folder, "report.json")
 	cmd := exec.CommandContext(s.Context(), s.agent, append(args, "--directory="+v1.DataDirectory, "--report="+file)...)
 	start := time.Now()
@@ -184,7 +185,7 @@ func (s *speedTest) run(w *way, args ...string) Report {
 	w.resident = max(w.resident, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss<<10)
 	raw, err := os.ReadFile(file)
 	must(s.T, err)
-	r := Report{}
+	r := agent.Report{}
 	must(s.T, json.Unmarshal(raw, &r))
 	return r
 }

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -18,7 +19,7 @@ func TestServerRuns(t *testing.T) {
 			_, err := out.Read(said)
 			must(t, err)
 			report, err := p.newBackup().Run(t.Context())
-			if CodeOf(err) != ExitBusy || report.ExitCode != ExitBusy || !strings.Contains(report.Error, name) {
+			if agent.CodeOf(err) != agent.ExitBusy || report.ExitCode != agent.ExitBusy || !strings.Contains(report.Error, name) {
 				t.Errorf("Run beside a server: %+v, %v", report, err)
 			}
 			if got := names(t, filepath.Dir(p.archive())); len(got) > 0 {
@@ -42,7 +43,7 @@ func TestStop(t *testing.T) {
 			must(t, err)
 			must(t, cmd.Process.Signal(syscall.SIGTERM))
 			_ = cmd.Wait()
-			if code := cmd.ProcessState.ExitCode(); code != ExitStopped {
+			if code := cmd.ProcessState.ExitCode(); code != agent.ExitStopped {
 				t.Errorf("it ended with %d", code)
 			}
 			if got := names(t, filepath.Dir(p.archive())); len(got) > 0 {
@@ -60,7 +61,7 @@ func TestStop(t *testing.T) {
 		must(t, err)
 		must(t, cmd.Process.Signal(syscall.SIGTERM))
 		_ = cmd.Wait()
-		if code, got := cmd.ProcessState.ExitCode(), names(t, r.Volume); code != ExitStopped || len(got) > 0 {
+		if code, got := cmd.ProcessState.ExitCode(), names(t, r.Volume); code != agent.ExitStopped || len(got) > 0 {
 			t.Errorf("it ended with %d and left %q", code, got)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
 )
 
@@ -82,7 +83,7 @@ func (t tree) statEntry(name string) (*entry, error) {
 		return nil, err
 	}
 	if err := e.checkName(name); err != nil {
-		return nil, exitWith(ExitFailed, "%w", errors.Unwrap(err)) // Not the archive is at fault.
+		return nil, exitWith(agent.ExitFailed, "%w", errors.Unwrap(err)) // Not the archive is at fault.
 	}
 	return e, nil
 }

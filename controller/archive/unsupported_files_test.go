@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -47,7 +48,7 @@ func TestOddFiles(t *testing.T) {
 				must(t, err)
 				return
 			}
-			if CodeOf(err) != ExitFailed || !strings.Contains(err.Error(), tc.bad) {
+			if agent.CodeOf(err) != agent.ExitFailed || !strings.Contains(err.Error(), tc.bad) {
 				t.Errorf("Run: %v", err)
 			}
 			if got := names(t, filepath.Dir(p.archive())); len(got) > 0 {

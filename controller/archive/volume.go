@@ -52,7 +52,7 @@ func openVolume(path, directory string) (*volume, error) {
 func newVolume(root *os.Root, directory string) (*volume, error) {
 	if directory == "" || directory == "." || directory == lostAndFound || strings.HasPrefix(directory, ".") || strings.ContainsAny(directory, "/\x00") {
 		_ = root.Close() // Nothing was written.
-		return nil, exitWith(ExitFailed, "%q cannot be a data directory's name", directory)
+		return nil, exitWith(agent.ExitFailed, "%q cannot be a data directory's name", directory)
 	}
 	handle, err := root.Open(".")
 	if err != nil {
@@ -64,7 +64,7 @@ func newVolume(root *os.Root, directory string) (*volume, error) {
 	// that Kubernetes runs it once at a time.
 	if err := unix.Flock(fileDescriptor(handle), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		v.closeVolume()
-		return nil, exitWith(ExitBusy, "another backup or restore works on this volume")
+		return nil, exitWith(agent.ExitBusy, "another backup or restore works on this volume")
 	}
 	return v, nil
 }
@@ -175,7 +175,7 @@ func (v *volume) checkNothing() error {
 			}
 			inodes = append(inodes, inodeOf(info))
 		default:
-			return exitWith(ExitFailed, "the volume has no data in %q, but it has %q: is it the right volume? Look at it; nothing is taken for empty that may not be", v.directory, name)
+			return exitWith(agent.ExitFailed, "the volume has no data in %q, but it has %q: is it the right volume? Look at it; nothing is taken for empty that may not be", v.directory, name)
 		}
 	}
 	m, err := v.readMarker()
@@ -183,7 +183,7 @@ func (v *volume) checkNothing() error {
 		return err
 	}
 	if m != nil && !slices.Contains(inodes, m.Inode) {
-		return exitWith(ExitFailed, "the volume has no data in %q, but %s says that a database was put there: somebody removed it. Look at the volume; nothing is taken for empty that may not be", v.directory, markerName)
+		return exitWith(agent.ExitFailed, "the volume has no data in %q, but %s says that a database was put there: somebody removed it. Look at the volume; nothing is taken for empty that may not be", v.directory, markerName)
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func makeFolder(path string) error {
 func splitPath(archive string) (folder, base string, err error) {
 	folder, base = filepath.Split(archive)
 	if base == "" || strings.HasPrefix(base, ".") || base == ManifestName || strings.HasSuffix(base, partialSuffix) {
-		return "", "", exitWith(ExitFailed, "%q cannot be an archive's name", archive)
+		return "", "", exitWith(agent.ExitFailed, "%q cannot be an archive's name", archive)
 	}
 	return filepath.Clean(folder), base, nil
 }

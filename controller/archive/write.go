@@ -12,6 +12,8 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
 // tarBlock is what everything in a tar file is a multiple of; two empty ones end
@@ -27,7 +29,7 @@ type written struct {
 }
 
 // writeTar writes the tree as an archive.
-func (t tree) writeTar(ctx context.Context, out *os.File, m *Meter) (*written, error) {
+func (t tree) writeTar(ctx context.Context, out *os.File, m *agent.Meter) (*written, error) {
 	s := &sink{file: out, sum: sha256.New()}
 	c, err := newCompressor(ctx, s)
 	if err != nil {
@@ -60,7 +62,7 @@ func (t tree) writeTar(ctx context.Context, out *os.File, m *Meter) (*written, e
 type tarWriter struct {
 	*compressor
 
-	meter *Meter
+	meter *agent.Meter
 }
 
 // addEntry to the archive, and return the CRC-32C of its content.

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 )
 
 // Settings of the controller that what it makes depends on.
@@ -118,9 +118,9 @@ type Job struct {
 	// Pods of it, in any phase.
 	Pods []corev1.Pod
 	// Report of the agent; nil where there is none.
-	Report *archive.Report
+	Report *agent.Report
 	// Progress that its log showed last.
-	Progress *archive.Progress
+	Progress *agent.Progress
 	// PodFailure that keeps the pod from running, in the words of the kubelet or
 	// scheduler.
 	PodFailure string

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 )
 
 // Logs of pods.
@@ -173,8 +173,8 @@ func (j *Job) NotePodFailure(p *corev1.PodStatus) {
 
 // ReportOf a container that ended; nil if it has not, or did not get so far as to
 // write one.
-func ReportOf(c *corev1.ContainerStatus) *archive.Report {
-	r := &archive.Report{}
+func ReportOf(c *corev1.ContainerStatus) *agent.Report {
+	r := &agent.Report{}
 	if t := c.State.Terminated; t == nil || json.Unmarshal([]byte(t.Message), r) != nil || r.Command == "" {
 		return nil
 	}
@@ -183,7 +183,7 @@ func ReportOf(c *corev1.ContainerStatus) *archive.Report {
 
 // readProgress as the log shows it, or nil. It is for people; an error is no reason
 // to stop.
-func (g *Gatherer) readProgress(ctx context.Context, p *corev1.Pod, container string) *archive.Progress {
+func (g *Gatherer) readProgress(ctx context.Context, p *corev1.Pod, container string) *agent.Progress {
 	if g.Logs == nil {
 		return nil
 	}
@@ -192,9 +192,9 @@ func (g *Gatherer) readProgress(ctx context.Context, p *corev1.Pod, container st
 		return nil
 	}
 	defer r.Close() //nolint:errcheck // Nothing was written.
-	var last *archive.Progress
+	var last *agent.Progress
 	for lines := bufio.NewScanner(r); lines.Scan(); {
-		if p, ok := archive.ParseProgress(lines.Text()); ok {
+		if p, ok := agent.ParseProgress(lines.Text()); ok {
 			last = &p
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -202,7 +201,7 @@ func failureOf(j *instance.Job) string {
 // backupProgress of the copy: the first half is copying, the second is proving.
 func backupProgress(j *instance.Job) (percent int32, message string) {
 	switch p := j.Progress; {
-	case p != nil && p.Phase == archive.PhaseProve:
+	case p != nil && p.Phase == agent.PhaseProve:
 		percent = 50 + int32(min(p.Percent, 100))/2 //nolint:gosec // It is at most 100.
 		return percent, fmt.Sprintf("Backing up the data, %d%%: reading it back", percent)
 	case j.Report != nil && j.Report.OK:

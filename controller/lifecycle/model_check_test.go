@@ -9,8 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
@@ -176,7 +176,7 @@ func bugsOfRestoreTest() map[string]bug {
 		"doubt": {reason: "It takes a restore test that came to nothing for one that went well.", start: "required", then: func(s *restoretest.State) restoretest.Step {
 			for container, r := range s.Reports {
 				if r.ExitCode == 1 {
-					s.Reports[container] = archive.Report{OK: true}
+					s.Reports[container] = agent.Report{OK: true}
 				}
 			}
 			return restoretest.Next(s)

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -126,7 +126,7 @@ func TestNext(t *testing.T) {
 		"PlaceInUse":    {reason: "The Job waits for this very claim.", state: fenced(backupUnbound, larger, withJob()), want: MarkRunning},
 		"PlaceDeleted":  {reason: "What is on its volume is found again.", state: fenced(going), want: Wait, says: "on its volume"},
 		"Running":       {reason: "The record says that the copy runs.", state: fenced(withJob()), want: MarkRunning},
-		"Progress":      {reason: "People see how far it is.", state: fenced(withJob(func(j *instance.Job) { j.Progress = &archive.Progress{Phase: archive.PhaseCopy, Percent: 84} }), phase(v1.BackupRunning)), want: Wait, says: "42%"},
+		"Progress":      {reason: "People see how far it is.", state: fenced(withJob(func(j *instance.Job) { j.Progress = &agent.Progress{Phase: agent.PhaseCopy, Percent: 84} }), phase(v1.BackupRunning)), want: Wait, says: "42%"},
 		"Trouble":       {reason: "A pod that does not run says why.", state: fenced(withJob(func(j *instance.Job) { j.PodFailure = "0/2 nodes are available" }), phase(v1.BackupRunning)), want: Wait, says: "0/2 nodes"},
 		"Failed":        {reason: "The record says what went wrong.", state: fenced(withJob(failedAt(0, "the volume is full")), phase(v1.BackupRunning)), want: MarkFailed, says: "the volume is full"},
 		"FailedWaits":   {reason: "Not at once again, and never without.", state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken), want: Wait, says: "Nothing is lost"},

@@ -13,7 +13,6 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -170,13 +169,13 @@ func phase(p v1.BackupPhase) variation {
 
 func complete(j *instance.Job) {
 	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
-	j.Report = &archive.Report{Command: "backup", OK: true, Archive: archiveName, SHA256: strings.Repeat("a", 64)}
+	j.Report = &agent.Report{Command: "backup", OK: true, Archive: archiveName, SHA256: strings.Repeat("a", 64)}
 }
 
 func failedAt(at time.Duration, why string) func(*instance.Job) {
 	return func(j *instance.Job) {
 		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(at))}}
-		j.Report = &archive.Report{Command: "backup", Error: why, ExitCode: agent.ExitNoSpace}
+		j.Report = &agent.Report{Command: "backup", Error: why, ExitCode: agent.ExitNoSpace}
 	}
 }
 
@@ -277,7 +276,7 @@ func classless(s *instance.State) { s.DataPVC.Spec.StorageClassName = new("") }
 func released(s *instance.State) { s.DataPV.Finalizers = nil }
 
 // broken Job, of something that has nothing to do with room.
-func broken(s *instance.State) { s.Backup.Report.ExitCode = archive.ExitFailed }
+func broken(s *instance.State) { s.Backup.Report.ExitCode = agent.ExitFailed }
 
 // backupUnbound is a backup PVC that nothing has used yet.
 func backupUnbound(s *instance.State) {

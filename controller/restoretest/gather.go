@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -30,7 +30,7 @@ type Attempt struct {
 	Job    *instance.Job
 	Volume *corev1.PersistentVolume
 	// Reports of the Job's containers, by their names.
-	Reports map[string]archive.Report
+	Reports map[string]agent.Report
 }
 
 // ReadState of the newest backup of an instance, and of what is tried with it. What others
@@ -53,7 +53,7 @@ func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, xr t
 	if err != nil {
 		return nil, err
 	}
-	out := &Attempt{Home: livingState(lives, xr), Reports: map[string]archive.Report{}}
+	out := &Attempt{Home: livingState(lives, xr), Reports: map[string]agent.Report{}}
 	j := &batchv1.Job{}
 	switch err := g.Reader.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Life("").RestoreTestJobName()}, j); {
 	case kerrors.IsNotFound(err):

@@ -18,7 +18,6 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -56,7 +55,7 @@ func proven(changes ...given) *State {
 				Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 			},
 		},
-		Volume: &corev1.PersistentVolume{}, Reports: map[string]archive.Report{},
+		Volume: &corev1.PersistentVolume{}, Reports: map[string]agent.Report{},
 	}
 	for _, c := range changes {
 		c(s)
@@ -147,7 +146,7 @@ func ended(s *State) {
 // moved is the PVC of the backups, since the Job was made.
 func moved(s *State) { s.Home.BackupPVC.UID = "later" }
 
-func report(container string, r archive.Report) given {
+func report(container string, r agent.Report) given {
 	return func(s *State) {
 		ended(s)
 		s.Reports[container] = r
@@ -190,7 +189,7 @@ func TestNext(t *testing.T) {
 		"Replaced":         {reason: "Somebody deleted the Job, and made one that looks like it.", state: proven(jobFrom(0), turn("other")), want: EndTurn},
 		"Stranger":         {reason: "It has our labels and our name.", state: proven(strangerFrom(time.Minute)), want: Conclude, status: metav1.ConditionUnknown, says: "kubectl delete job --namespace default restoretest-db-job"},
 		"StrangerBefore":   {reason: "It was there when ours was to be made.", state: proven(strangerFrom(time.Minute), turn("")), want: Conclude, status: metav1.ConditionUnknown, says: "no record names"},
-		"StrangerSays":     {reason: "It says that all is well.", state: proven(report(containerBootCheck, archive.Report{OK: true}), turn("other")), want: EndTurn},
+		"StrangerSays":     {reason: "It says that all is well.", state: proven(report(containerBootCheck, agent.Report{OK: true}), turn("other")), want: EndTurn},
 		"StrangerDecided":  {reason: "It is nobody's to remove.", state: proven(strangerFrom(time.Minute), verdict(metav1.ConditionUnknown, 0)), want: NoOp},
 		"TurnAfterVerdict": {reason: "The turn ends with the Job.", state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)), want: EndTurn},
 		"SiblingsJob":      {reason: "A newer backup was proven meanwhile.", state: proven(strangerFrom(0), sibling("job")), want: Remove},
@@ -205,14 +204,14 @@ func TestNext(t *testing.T) {
 		"Running":          {reason: "Its end is an event, unless somebody took its labels away.", state: proven(jobFrom(time.Minute)), want: Wait},
 		"Going":            {reason: "Its name must be free first.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait},
 		"Unlabelled":       {reason: "Labels are anybody's, also ours.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.Labels = nil }), want: Wait},
-		"Whole":            {reason: "A server ran on it.", state: proven(report(containerBootCheck, archive.Report{OK: true, Tables: 7, Version: "8.4.6"})), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
-		"WholeElsewhere":   {reason: "The PVC was made again: who knows what the pod had mounted.", state: proven(report(containerBootCheck, archive.Report{OK: true, Tables: 7, Version: "8.4.6"}), moved), want: Conclude, status: metav1.ConditionUnknown, says: "is another"},
-		"BrokenElsewhere":  {reason: "And what was broken there may be whole here.", state: proven(report(containerBootCheck, archive.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"}), moved), want: Conclude, status: metav1.ConditionUnknown, says: "is another"},
-		"Broken":           {reason: "None did.", state: proven(report(containerBootCheck, archive.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"})), want: Conclude, status: metav1.ConditionFalse, says: "Corrupt"},
-		"NotKnown":         {reason: "What could not be found out is not called broken.", state: proven(report(containerBootCheck, archive.Report{ExitCode: 1, Error: "killed"})), want: Conclude, status: metav1.ConditionUnknown, says: "killed"},
-		"Damaged":          {reason: "The archive has changed since its proof.", state: proven(report(containerUnpack, archive.Report{ExitCode: agent.ExitDamaged, Error: "checksum"})), want: Conclude, status: metav1.ConditionFalse, says: "checksum"},
-		"Missing":          {reason: "Or is gone.", state: proven(report(containerUnpack, archive.Report{ExitCode: agent.ExitMissing, Error: "not there"})), want: Conclude, status: metav1.ConditionFalse},
-		"NoRoom":           {reason: "The volume need not have room for a copy.", state: proven(report(containerUnpack, archive.Report{ExitCode: agent.ExitNoSpace, Error: "no room"})), want: Conclude, status: metav1.ConditionUnknown, says: "no room"},
+		"Whole":            {reason: "A server ran on it.", state: proven(report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"})), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
+		"WholeElsewhere":   {reason: "The PVC was made again: who knows what the pod had mounted.", state: proven(report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}), moved), want: Conclude, status: metav1.ConditionUnknown, says: "is another"},
+		"BrokenElsewhere":  {reason: "And what was broken there may be whole here.", state: proven(report(containerBootCheck, agent.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"}), moved), want: Conclude, status: metav1.ConditionUnknown, says: "is another"},
+		"Broken":           {reason: "None did.", state: proven(report(containerBootCheck, agent.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"})), want: Conclude, status: metav1.ConditionFalse, says: "Corrupt"},
+		"NotKnown":         {reason: "What could not be found out is not called broken.", state: proven(report(containerBootCheck, agent.Report{ExitCode: 1, Error: "killed"})), want: Conclude, status: metav1.ConditionUnknown, says: "killed"},
+		"Damaged":          {reason: "The archive has changed since its proof.", state: proven(report(containerUnpack, agent.Report{ExitCode: agent.ExitDamaged, Error: "checksum"})), want: Conclude, status: metav1.ConditionFalse, says: "checksum"},
+		"Missing":          {reason: "Or is gone.", state: proven(report(containerUnpack, agent.Report{ExitCode: agent.ExitMissing, Error: "not there"})), want: Conclude, status: metav1.ConditionFalse},
+		"NoRoom":           {reason: "The volume need not have room for a copy.", state: proven(report(containerUnpack, agent.Report{ExitCode: agent.ExitNoSpace, Error: "no room"})), want: Conclude, status: metav1.ConditionUnknown, says: "no room"},
 		"Silent":           {reason: "A Job that took too long has no report.", state: proven(ended), want: Conclude, status: metav1.ConditionUnknown, says: "it took too long"},
 		"SilentImage":      {reason: "The kubelet may know more.", state: proven(ended, func(s *State) { s.Job.PodFailure = "ErrImagePull: none" }), want: Conclude, status: metav1.ConditionUnknown, says: "ErrImagePull"},
 		"Decided":          {reason: "Once is enough.", state: proven(verdict(metav1.ConditionUnknown, time.Hour)), want: NoOp},
@@ -284,7 +283,7 @@ func TestChanges(t *testing.T) {
 		"Start":    {reason: "The turn comes first.", state: proven(), want: []string{"PatchStatus MySQLBackup AsRead", "Create Job "}},
 		"Taken":    {reason: "After a crash the turn is there.", state: proven(turn("")), want: []string{"Create Job "}},
 		"Name":     {reason: "The record names its Job.", state: proven(unnamedJob), want: []string{"PatchStatus MySQLBackup AsRead"}},
-		"Conclude": {reason: "A verdict is of what was read.", state: proven(report(containerBootCheck, archive.Report{OK: true})), want: []string{"PatchStatus MySQLBackup AsRead"}},
+		"Conclude": {reason: "A verdict is of what was read.", state: proven(report(containerBootCheck, agent.Report{OK: true})), want: []string{"PatchStatus MySQLBackup AsRead"}},
 		"Remove":   {reason: "This Job, and no later one.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: []string{"Delete Job SameObject"}},
 		"End":      {reason: "The turn ends with the Job.", state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)), want: []string{"PatchStatus MySQLBackup AsRead"}},
 	} {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	mysqldsql "github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
@@ -74,7 +74,7 @@ func (e *checkError) tables() string {
 // A checker checks tables, some at once, and ends with the first that is broken.
 type checker struct {
 	db    *sql.DB
-	meter *archive.Meter
+	meter *agent.Meter
 
 	mu       sync.Mutex
 	left, at []table
@@ -87,7 +87,7 @@ func checkTables(ctx context.Context, db *sql.DB, tables []table, out io.Writer)
 	for _, t := range tables {
 		total += t.bytes
 	}
-	c := &checker{db: db, meter: archive.StartMeter(out, archive.PhaseCheck, total), left: tables}
+	c := &checker{db: db, meter: agent.StartMeter(out, agent.PhaseCheck, total), left: tables}
 	defer c.meter.Stop()
 	workers := sync.WaitGroup{}
 	for range min(runtime.GOMAXPROCS(0), maxWorkers) {

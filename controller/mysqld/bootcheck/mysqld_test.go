@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/process"
@@ -52,7 +53,7 @@ type source struct {
 	volume, backup, banner string
 	settings               []string
 	db                     *sql.DB
-	report                 archive.Report
+	report                 agent.Report
 }
 
 // newSource has such settings from its first start on.
@@ -207,7 +208,7 @@ func TestRealBootCheck(t *testing.T) {
 		t.Errorf("it found %+v, want %d tables of %s", r, server+tables, s.banner)
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if p, ok := archive.ParseProgress(lines[len(lines)-1]); !ok || p.Phase != archive.PhaseCheck || p.Percent != 100 || p.Total == 0 {
+	if p, ok := agent.ParseProgress(lines[len(lines)-1]); !ok || p.Phase != agent.PhaseCheck || p.Percent != 100 || p.Total == 0 {
 		t.Errorf("the last line is %q", lines[len(lines)-1])
 	}
 	for name, tc := range s.broken(t) {

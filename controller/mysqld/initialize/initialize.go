@@ -51,15 +51,15 @@ const clearTimeout = 30 * time.Second
 
 // Run the first start, unless the volume has data. The Report is there also with
 // an error.
-func (i *Initialization) Run(ctx context.Context) (archive.Report, error) {
+func (i *Initialization) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
-	r := archive.Report{Command: "initialize"}
+	r := agent.Report{Command: "initialize"}
 	err := i.run(ctx, &r)
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
 
-func (i *Initialization) run(ctx context.Context, r *archive.Report) error {
+func (i *Initialization) run(ctx context.Context, r *agent.Report) error {
 	v, err := archive.OpenInitial(i.Volume, i.Directory)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func decideStep(has, allowed bool, nothing func() error) (step, error) {
 	case has:
 		return leave, nil
 	case !allowed:
-		return leave, &archive.ExitError{Code: agent.ExitNoData, Err: errors.New("the volume holds no data, but this instance has had some: is it the right volume, or folder, on the right node? Bring it back. Nothing is made in its place; to restore the newest backup delete the claim and create it again")}
+		return leave, &agent.ExitError{Code: agent.ExitNoData, Err: errors.New("the volume holds no data, but this instance has had some: is it the right volume, or folder, on the right node? Bring it back. Nothing is made in its place; to restore the newest backup delete the claim and create it again")}
 	}
 	if err := nothing(); err != nil {
 		return leave, err
@@ -112,7 +112,7 @@ func decideStep(has, allowed bool, nothing func() error) (step, error) {
 }
 
 // makeDatabase in a folder.
-func (i *Initialization) makeDatabase(ctx context.Context, r *archive.Report, folder string) error {
+func (i *Initialization) makeDatabase(ctx context.Context, r *agent.Report, folder string) error {
 	if err := os.RemoveAll(i.Sockets); err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/hostile"
 )
 
@@ -28,14 +27,14 @@ func TestDecideStep(t *testing.T) {
 		"New":      {reason: "There is nothing, and never was.", allowed: true, want: create},
 		"Data":     {reason: "Nothing is made over data.", has: true, allowed: true, nothing: errDoubt, want: leave},
 		"Restart":  {reason: "An instance that has its data goes on.", has: true, want: leave},
-		"Emptied":  {reason: "An instance that had data gets no new database.", err: &archive.ExitError{}},
+		"Emptied":  {reason: "An instance that had data gets no new database.", err: &agent.ExitError{}},
 		"Doubtful": {reason: "What may have been emptied is not new.", allowed: true, nothing: errDoubt, err: errDoubt},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, err := decideStep(tc.has, tc.allowed, func() error { return tc.nothing })
-			if coded := new(archive.ExitError); errors.As(tc.err, &coded) {
-				if archive.CodeOf(err) != agent.ExitNoData {
+			if coded := new(agent.ExitError); errors.As(tc.err, &coded) {
+				if agent.CodeOf(err) != agent.ExitNoData {
 					t.Errorf("%s got %v", tc.reason, err)
 				}
 				return
