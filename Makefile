@@ -21,8 +21,8 @@ test: ## Run everything, also on a real cluster of its own (50 min, 25 more from
 	go run ./test/tools kube core coredns helm mongod cli cli116 lint # Builds beside the cluster would take it the processors.
 	KUBECONFIG= $(MAKE) --keep-going checks e2e # One after the other: a cluster on two processors has none left.
 
-checks:
-	$(MAKE) --output-sync=target --keep-going lint unit render xpkg-test cluster-test mysqld-test
+checks: # Two beside each other, one that computes and one that waits for servers, disks and machines.
+	$(MAKE) --jobs=2 --output-sync=target --keep-going lint mysqld-test unit cluster-test render xpkg-test
 
 test-all: export ALL = 1
 test-all: export WALKS = 1000

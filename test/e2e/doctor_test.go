@@ -49,16 +49,16 @@ type patient struct {
 }
 
 // TestDoctor: an instance that is well is said to be, and a volume that lost its finalizer is named. The controller would
-// put it back at once, so it is stopped for that. It shares the cluster with no other test.
+// put it back at once, so it is stopped for that.
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Begin(t)
 	keepsDataVolume(t, s)
 	if got := examineInstance(t.Context(), t, s); got.Severity != "ok" || got.State != "running" || len(got.Findings) > 0 {
 		t.Errorf("want it to be ok and running, got %+v", got)
 	}
-	controllers(t, 0)
-	t.Cleanup(func() { controllers(t, 1) })
+	stopsTheController(t)
 	stopped := func(f finding) bool { return strings.HasPrefix(f.Text, "no controller is running") }
 	framework.Eventually(t, "the controller's end", func(ctx context.Context) error {
 		if got := examination(ctx, t).Cluster; !slices.ContainsFunc(got, stopped) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -21,10 +22,9 @@ import (
 )
 
 // TestControllerOutside runs the controller as a developer does, against the current context, and nothing in the cluster.
-// It shares the cluster with no other test.
 func TestControllerOutside(t *testing.T) {
-	controllers(t, 0)
-	t.Cleanup(func() { controllers(t, 1) })
+	t.Parallel()
+	stopsTheController(t)
 	startController(t)
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
@@ -38,6 +38,20 @@ func TestControllerOutside(t *testing.T) {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
 	s.Client().Connects(t, oddPasswords[0])
+}
+
+// theController is one for all tests. Who has it may stop it; the others wait a little longer meanwhile, and lose nothing.
+var theController sync.Mutex
+
+// stopsTheController until the test is over.
+func stopsTheController(t *testing.T) {
+	t.Helper()
+	theController.Lock()
+	t.Cleanup(func() {
+		defer theController.Unlock()
+		controllers(t, 1)
+	})
+	controllers(t, 0)
 }
 
 // controllers that run in the cluster.

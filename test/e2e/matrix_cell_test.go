@@ -52,6 +52,12 @@ func (c *cell) shares() string {
 	return shares
 }
 
+// isAlone is true if nothing else can run beside a cell, but for those that do the same to the whole cluster. A controller
+// that is killed is back soon.
+func (c *cell) isAlone() bool {
+	return c.way.uninstall != nil || c.fault.everywhere && c.fault != faultKilled
+}
+
 // senseless says why there is no such cell; empty where there is.
 func (c *cell) senseless() string {
 	switch {

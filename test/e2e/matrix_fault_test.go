@@ -68,6 +68,8 @@ var digits = regexp.MustCompile(`\d+`)
 // killsController whenever the deletion has come further.
 func killsController(t *testing.T, c *cell) {
 	t.Helper()
+	theController.Lock()
+	defer theController.Unlock()
 	kills := c.meeting.all()[0].atEachStep(t, func(ctx context.Context) error {
 		if _, err := c.host.try(ctx, `pkill -KILL -f '^/controller start' || true`); err != nil {
 			return err

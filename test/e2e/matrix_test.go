@@ -14,7 +14,7 @@ import (
 const usually = 8
 
 // TestMatrix deletes servers in each way there is, with something going wrong in the middle, and sees that every row that
-// was acknowledged comes back. It runs a few cells, those of pairs that do something to the whole cluster; all of them
+// was acknowledged comes back. It runs a few cells, those of pairs that nothing else can run beside; all of them
 // where MATRIX names a folder, which gets their results and logs. A run that was stopped goes on from it, with the cells
 // that have not passed with the tree that there is. AT_ONCE is the number of them that run beside each other.
 //
@@ -22,7 +22,7 @@ const usually = 8
 func TestMatrix(t *testing.T) {
 	m := newMatrix(t)
 	if m.folder == "" {
-		m.run(t, slices.DeleteFunc(pairs(t), func(c *cell) bool { return c.shares() == "" }))
+		m.run(t, slices.DeleteFunc(pairs(t), func(c *cell) bool { return !c.isAlone() }))
 		return
 	}
 	m.read(t)
@@ -36,11 +36,11 @@ func TestMatrix(t *testing.T) {
 	}))
 }
 
-// TestCells are those of a short run of the matrix that have only to do with themselves, beside all other tests.
+// TestCells are those of a short run of the matrix that other tests can run beside.
 func TestCells(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
-	for _, c := range slices.DeleteFunc(pairs(t), func(c *cell) bool { return c.shares() != "" }) {
+	for _, c := range slices.DeleteFunc(pairs(t), func(c *cell) bool { return c.isAlone() }) {
 		t.Run(c.way.name+"/"+c.fault.name, func(t *testing.T) {
 			t.Parallel()
 			c.host, c.meeting = m.host, newMeeting([]*cell{c})
