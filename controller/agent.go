@@ -75,6 +75,7 @@ type restoreCommand struct {
 
 	Volume    string `help:"Where the data volume is mounted." required:"" type:"path"`
 	Directory string `default:"${directory}" help:"Folder in the volume's root that the data goes to. It must be empty or missing."`
+	XR        string `help:"UID of the XR whose data it is from then on: no other one's server starts on it." name:"xr"`
 
 	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
 }
@@ -83,7 +84,7 @@ type restoreCommand struct {
 func (c *restoreCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	s := c.restoreOf()
-	s.Volume, s.Directory = c.Volume, c.Directory
+	s.Volume, s.Directory, s.XR = c.Volume, c.Directory, types.UID(c.XR)
 	r, err := s.Run(ctx)
 	return writeReport(r, c.Report, err)
 }
@@ -111,6 +112,7 @@ func (c *unpackCommand) Run(ctx context.Context) error {
 type initializeCommand struct {
 	Volume    string `help:"Where the data volume is mounted." required:"" type:"path"`
 	Directory string `default:"${directory}" help:"Folder in the volume's root that holds the data, or is to hold it."`
+	XR        string `help:"UID of the XR whose data it is to be: what is there and says that it is another one's is refused." name:"xr"`
 	Secret    string `help:"Folder with the file 'password', which is wanted of root, and the file 'initialize' where a new database may be made." required:"" type:"path"`
 	Sockets   string `help:"Folder to make for the socket of the server that makes the database. Its path must be short." required:"" type:"path"`
 
@@ -119,7 +121,7 @@ type initializeCommand struct {
 
 // Run the first start.
 func (c *initializeCommand) Run(ctx context.Context) error {
-	i := initialize.Initialization{Volume: c.Volume, Directory: c.Directory, Sockets: c.Sockets, Output: os.Stdout}
+	i := initialize.Initialization{Volume: c.Volume, Directory: c.Directory, XR: types.UID(c.XR), Sockets: c.Sockets, Output: os.Stdout}
 	raw, err := os.ReadFile(filepath.Join(c.Secret, v1.PasswordKey))
 	if err != nil {
 		return fmt.Errorf("cannot read the wanted password: %w", err)

@@ -69,25 +69,26 @@ func TestCommands(t *testing.T) {
 			got: func(c *cli) any { return c.Backup },
 		},
 		"Restore": {
-			command: u.Restore(), program: agent.Program, got: func(c *cli) any { return c.Restore },
-			want: restoreCommand{unpacking: told, Volume: "/data", Directory: v1.DataDirectory, Report: agent.TerminationLog},
+			command: u.Restore("uid-1"), program: agent.Program, got: func(c *cli) any { return c.Restore },
+			want: restoreCommand{unpacking: told, Volume: "/data", Directory: v1.DataDirectory, XR: "uid-1", Report: agent.TerminationLog},
 		},
 		"Unpack": {
 			command: u.Unpack(), program: agent.Program, got: func(c *cli) any { return c.Unpack },
 			want: unpackCommand{unpacking: told, Volume: "/data", Report: agent.TerminationLog},
 		},
 		"Initialize": {
-			command: agent.Initialize("/data", "/secret", "/sockets"), program: agent.CopiedProgram, got: func(c *cli) any { return c.Initialize },
-			want: initializeCommand{Volume: "/data", Directory: v1.DataDirectory, Secret: "/secret", Sockets: "/sockets", Report: agent.TerminationLog},
+			command: agent.Initialize("uid-1", "/data", "/secret", "/sockets"), program: agent.CopiedProgram, got: func(c *cli) any { return c.Initialize },
+			want: initializeCommand{Volume: "/data", Directory: v1.DataDirectory, XR: "uid-1", Secret: "/secret", Sockets: "/sockets", Report: agent.TerminationLog},
 		},
 		"BootCheck": {
 			command: agent.BootCheck("/copy"), program: agent.CopiedProgram, got: func(c *cli) any { return c.Bootcheck },
 			want: bootCheckCommand{Folder: "/copy", Directory: v1.DataDirectory, Report: agent.TerminationLog},
 		},
-		"Wipe":    {command: agent.Wipe("/data"), program: agent.Program, got: func(c *cli) any { return c.Wipe }, want: wipeCommand{Volume: "/data"}},
-		"Prune":   {command: agent.Prune("/backup", "one", "two"), program: agent.Program, got: func(c *cli) any { return c.Prune }, want: pruneCommand{Volume: "/backup", Folder: []string{"one", "two"}}},
-		"Install": {command: agent.ToolsContainer("x").Command, program: agent.Program, got: func(c *cli) any { return c.Install }, want: installCommand{To: agent.CopiedProgram}},
-		"Version": {command: agent.VersionContainer("x").Command, program: agent.CopiedProgram, got: func(c *cli) any { return c.VersionOfServer }, want: versionCommand{To: agent.VersionFile}},
+		"Wipe":     {command: agent.Wipe("/data"), program: agent.Program, got: func(c *cli) any { return c.Wipe }, want: wipeCommand{Volume: "/data"}},
+		"WipeData": {command: agent.WipeData("uid-1", "/data"), program: agent.Program, got: func(c *cli) any { return c.Wipe }, want: wipeCommand{Volume: "/data", XR: "uid-1"}},
+		"Prune":    {command: agent.Prune("/backup", "one", "two"), program: agent.Program, got: func(c *cli) any { return c.Prune }, want: pruneCommand{Volume: "/backup", Folder: []string{"one", "two"}}},
+		"Install":  {command: agent.ToolsContainer("x").Command, program: agent.Program, got: func(c *cli) any { return c.Install }, want: installCommand{To: agent.CopiedProgram}},
+		"Version":  {command: agent.VersionContainer("x").Command, program: agent.CopiedProgram, got: func(c *cli) any { return c.VersionOfServer }, want: versionCommand{To: agent.VersionFile}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -9,12 +9,15 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 )
 
 // wipeCommand is `controller wipe`.
 type wipeCommand struct {
 	Volume string `help:"Where the volume is mounted, or the folder of it that is to be emptied." required:"" type:"path"`
+	XR     string `help:"UID of the XR whose data is to go: what says that it is another one's stays." name:"xr"`
 }
 
 // Run removes all that lies on the volume. Nothing outside can be reached: what
@@ -25,6 +28,9 @@ func (c *wipeCommand) Run() error {
 		return err
 	}
 	defer root.Close() //nolint:errcheck // Nothing was written through it.
+	if err := archive.CheckOwner(root, types.UID(c.XR)); err != nil {
+		return err
+	}
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 )
 
@@ -53,6 +54,20 @@ func TestWipe(t *testing.T) {
 	}
 	if got := names(t, outside); len(got) != 1 {
 		t.Error("a link was followed")
+	}
+}
+
+// TestWipeOfAnothers: a folder that lies where an instance's should, and is another's, stays.
+func TestWipeOfAnothers(t *testing.T) {
+	for xr, stays := range map[string]bool{"uid-2": true, "uid-1": false} {
+		dir := folder(t, "data/ibdata1")
+		if err := os.WriteFile(filepath.Join(dir, ".restored.json"), []byte(`{"xr":"uid-1","inode":1}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := (&wipeCommand{Volume: dir, XR: xr}).Run()
+		if got := len(names(t, dir)) == 2; got != stays || (agent.CodeOf(err) == agent.ExitForeign) != stays {
+			t.Errorf("of %s: %v, stays %t; want stays %t", xr, err, got, stays)
+		}
 	}
 }
 

@@ -52,8 +52,10 @@ type Unpacking struct {
 	Clean   bool
 }
 
-// Restore is the command `controller restore`, which unpacks it as the data.
-func (u Unpacking) Restore() []string { return u.command("restore", "--directory="+v1.DataDirectory) }
+// Restore is the command `controller restore`, which unpacks it as the data of an XR.
+func (u Unpacking) Restore(xr types.UID) []string {
+	return u.command("restore", "--directory="+v1.DataDirectory, "--xr="+string(xr))
+}
 
 // Unpack is the command `controller unpack`, which unpacks it beside the archive.
 func (u Unpacking) Unpack() []string { return u.command("unpack") }
@@ -63,10 +65,10 @@ func (u Unpacking) command(name string, place ...string) []string {
 	return append(out, "--source-version="+u.Version, "--source-clean="+strconv.FormatBool(u.Clean), "--target-version="+VersionFile)
 }
 
-// Initialize is `controller initialize`, on a data volume, with the folders of a password and of
-// the socket that it makes.
-func Initialize(volume, secret, sockets string) []string {
-	return []string{CopiedProgram, "initialize", "--volume=" + volume, "--directory=" + v1.DataDirectory, "--secret=" + secret, "--sockets=" + sockets}
+// Initialize is `controller initialize`, on the data volume of an XR, with the folders of a password
+// and of the socket that it makes.
+func Initialize(xr types.UID, volume, secret, sockets string) []string {
+	return []string{CopiedProgram, "initialize", "--volume=" + volume, "--directory=" + v1.DataDirectory, "--xr=" + string(xr), "--secret=" + secret, "--sockets=" + sockets}
 }
 
 // BootCheck is `controller bootcheck`, on the folder that a copy was unpacked in.
@@ -76,6 +78,9 @@ func BootCheck(folder string) []string {
 
 // Wipe is `controller wipe`, of a volume or a folder of it.
 func Wipe(volume string) []string { return []string{Program, "wipe", "--volume=" + volume} }
+
+// WipeData is `controller wipe`, of a volume with the data of an XR.
+func WipeData(xr types.UID, volume string) []string { return append(Wipe(volume), "--xr="+string(xr)) }
 
 // Prune is `controller prune`, of folders on a backup volume.
 func Prune(volume string, folders ...string) []string {

@@ -26,6 +26,8 @@ const (
 	ExitBroken = 46
 	// ExitNoData: a volume holds no data where an instance has had some.
 	ExitNoData = 47
+	// ExitForeign: a volume holds the data of another instance.
+	ExitForeign = 48
 )
 
 // PermanentExits are the exit codes of a restore that no retry can mend,

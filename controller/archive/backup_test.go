@@ -203,6 +203,7 @@ func TestNothingToLose(t *testing.T) {
 		"New":             {},
 		"LostAndFound":    {files: []string{"lost+found/"}},
 		"EmptyFolder":     {files: []string{"data/"}},
+		"HalfAFirstStart": {files: []string{"data.init/ibdata1", "data/"}},
 		"HalfARestore":    {files: []string{".restore-0123/ibdata1", "data/"}},
 		"SomethingElse":   {files: []string{"mysql/ibdata1"}, bad: true},
 		"RestoredAndGone": {files: []string{markerName}, bad: true},
@@ -226,6 +227,49 @@ func TestNothingToLose(t *testing.T) {
 			}
 			if got := names(t, p.backup); len(got) > 0 {
 				t.Errorf("it wrote %q", got)
+			}
+		})
+	}
+}
+
+// TestAnothersData: what lies where an instance's data should, and says that it is another's, is not
+// archived, not taken for what a restore put there, and no server's. What says nothing is.
+func TestAnothersData(t *testing.T) {
+	for name, tc := range map[string]struct {
+		marker string
+		code   int
+	}{
+		"Others":  {marker: `{"xr":"uid-9","inode":1}`, code: agent.ExitForeign},
+		"Own":     {marker: `{"xr":"uid-1","inode":1}`},
+		"Nobodys": {marker: `{"inode":1}`},
+		"Unsaid":  {},
+		"Torn":    {marker: `{"xr":`, code: agent.ExitFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			if tc.marker != "" {
+				must(t, os.WriteFile(filepath.Join(p.data, markerName), []byte(tc.marker), 0o600))
+			}
+			directory := filepath.Join(p.data, v1.DataDirectory)
+			before := snapshot(t, directory)
+			b := p.newBackup()
+			b.Identity.Instance.XR = "uid-1"
+			_, err := b.Run(t.Context())
+			if got := agent.CodeOf(err); got != tc.code {
+				t.Errorf("Backup: want exit code %d, got %d: %v", tc.code, got, err)
+			}
+			if got := names(t, p.backup); len(got) > 0 && tc.code != 0 {
+				t.Errorf("it wrote %q", got)
+			}
+			i, err := OpenInitial(p.data, v1.DataDirectory, "uid-1")
+			must(t, err)
+			defer i.Close()
+			has, err := i.HasData()
+			if has != (tc.code == 0) || agent.CodeOf(exitCodeOf(t.Context(), err)) != tc.code {
+				t.Errorf("HasData: %t, %v, want exit code %d", has, err, tc.code)
+			}
+			if diff := cmp.Diff(before, snapshot(t, directory)); diff != "" {
+				t.Errorf("the data: -want, +got:\n%s", diff)
 			}
 		})
 	}

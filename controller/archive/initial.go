@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
@@ -22,16 +23,17 @@ const initialSuffix = ".init"
 type Initial struct {
 	volume *volume
 	path   string
+	xr     types.UID
 }
 
-// OpenInitial opens the volume that is mounted at a path, whose data belongs into
+// OpenInitial opens the volume of an XR that is mounted at a path, whose data belongs into
 // a folder of its root. One process at a time can have it.
-func OpenInitial(path, directory string) (*Initial, error) {
+func OpenInitial(path, directory string, xr types.UID) (*Initial, error) {
 	v, err := openVolume(path, directory)
 	if err != nil {
 		return nil, err
 	}
-	return &Initial{volume: v, path: path}, nil
+	return &Initial{volume: v, path: path, xr: xr}, nil
 }
 
 // Close the volume.
@@ -41,10 +43,17 @@ func (i *Initial) Close() { i.volume.closeVolume() }
 func (i *Initial) Folder() string { return filepath.Join(i.path, i.folderName()) }
 
 // HasData is true if there is a data directory with something in it. What is
-// there is the server's to judge: nothing is ever made over it.
+// there is the server's to judge: nothing is ever made over it. But a server would take
+// another instance's data for its own, its accounts with it: that is an error.
 func (i *Initial) HasData() (bool, error) {
 	state, err := i.volume.dataState()
-	return err == nil && !state.empty, err
+	if err != nil || state.empty {
+		return false, err
+	}
+	if err := i.volume.checkOwner(i.xr); err != nil {
+		return false, err
+	}
+	return true, nil
 }
 
 // Nothing is nil if the volume never held data. An error says why that is in doubt.
@@ -75,7 +84,7 @@ func (i *Initial) Publish() error {
 	if err := i.checkStopped(); err != nil {
 		return err
 	}
-	if err := i.volume.writeMarker(i.folderName(), marker{}); err != nil {
+	if err := i.volume.writeMarker(i.folderName(), marker{XR: i.xr}); err != nil {
 		return err
 	}
 	if err := unix.Syncfs(fileDescriptor(i.volume.handle)); err != nil {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
@@ -23,6 +25,8 @@ type Restore struct {
 	// Volume is where the data volume is mounted, Directory the folder in its root
 	// that the data goes to.
 	Volume, Directory string
+	// XR whose data it is from then on.
+	XR types.UID
 	// Source is the version of the server that wrote the data, as it gave it;
 	// SourceClean is true if it stopped cleanly.
 	Source      string
@@ -125,7 +129,7 @@ func (s *Restore) isDone(v *volume, state dataState) (bool, error) {
 	if err != nil || m == nil {
 		return false, err
 	}
-	return m.Archive == filepath.Base(s.Archive) && m.SHA256 == s.SHA256 && m.Inode == state.inode, nil
+	return m.XR == s.XR && m.Archive == filepath.Base(s.Archive) && m.SHA256 == s.SHA256 && m.Inode == state.inode, nil
 }
 
 func (s *Restore) restoreInto(ctx context.Context, r *agent.Report, v *volume) error {
@@ -246,7 +250,7 @@ func (s *Restore) unpackInto(ctx context.Context, v *volume, half string, f *os.
 // before, there is a database.
 func (s *Restore) placeData(v *volume, half string) error {
 	s.afterStep(stepUnpacked)
-	if err := v.writeMarker(half, marker{Archive: filepath.Base(s.Archive), SHA256: s.SHA256}); err != nil {
+	if err := v.writeMarker(half, marker{XR: s.XR, Archive: filepath.Base(s.Archive), SHA256: s.SHA256}); err != nil {
 		return err
 	}
 	s.afterStep(stepMarked)

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -43,6 +44,10 @@ func TestRestoreRefuses(t *testing.T) {
 		"MarkerOfAnother": {func(r *Restore) {
 			occupy(r, "ibdata1")
 			_ = os.WriteFile(filepath.Join(r.Volume, markerName), []byte(`{"archive":"data.tar.zst","sha256":"`+r.SHA256+`","inode":1}`), 0o600)
+		}, agent.ExitOccupied},
+		"RestoredForAnother": {func(r *Restore) {
+			_, _ = r.Run(context.Background())
+			r.XR = "uid-9"
 		}, agent.ExitOccupied},
 	}
 	for name, tc := range cases {

@@ -13,8 +13,10 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // Names at the root of a data volume, beside the data directory, where no server
@@ -74,13 +76,14 @@ func (v *volume) closeVolume() {
 	_ = v.Close()
 }
 
-// A marker says which archive was unpacked, or none for a new database, and into
-// which folder: a rename keeps its inode. It is written before the rename, so that
+// A marker says which archive was unpacked, or none for a new database, for which XR, and
+// into which folder: a rename keeps its inode. It is written before the rename, so that
 // a finished restore, or first start, always has one.
 type marker struct {
-	Archive string `json:"archive,omitempty"`
-	SHA256  string `json:"sha256,omitempty"`
-	Inode   uint64 `json:"inode"`
+	XR      types.UID `json:"xr,omitempty"`
+	Archive string    `json:"archive,omitempty"`
+	SHA256  string    `json:"sha256,omitempty"`
+	Inode   uint64    `json:"inode"`
 }
 
 // writeMarker of a folder that is about to become the data directory, beside it.
@@ -100,8 +103,10 @@ func (v *volume) writeMarker(folder string, m marker) error {
 	return nil
 }
 
-func (v *volume) readMarker() (*marker, error) {
-	f, err := v.OpenFile(markerName, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+func (v *volume) readMarker() (*marker, error) { return readMarker(v.Root) }
+
+func readMarker(root *os.Root) (*marker, error) {
+	f, err := root.OpenFile(markerName, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // No marker, and no error.
 	}
@@ -118,6 +123,26 @@ func (v *volume) readMarker() (*marker, error) {
 		return nil, fmt.Errorf("cannot read the volume's %s: %w", markerName, err)
 	}
 	return m, nil
+}
+
+// maxUID is how much is said of a UID that a volume has and not the API server.
+const maxUID = 64
+
+// checkOwner is nil unless the volume says that its data is another XR's.
+func (v *volume) checkOwner(xr types.UID) error { return CheckOwner(v.Root, xr) }
+
+// CheckOwner of the data on a volume: nil unless it says that it is another XR's. Nobody
+// else's folder is started on, archived or emptied because it lies where ours should. Who
+// does not say for which XR it asks is asked nothing.
+func CheckOwner(root *os.Root, xr types.UID) error {
+	if xr == "" {
+		return nil
+	}
+	m, err := readMarker(root)
+	if err != nil || m == nil || m.XR == "" || m.XR == xr {
+		return err
+	}
+	return exitWith(agent.ExitForeign, "the data is that of another instance, whose XR has the UID %q, as %s beside it says: is it the right volume, or folder, on the right node? Bring the right one back; this one is not touched", v1.PrintableText(string(m.XR), maxUID), markerName)
 }
 
 // A dataState is what there is of a data directory.

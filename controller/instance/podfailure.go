@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -32,11 +33,30 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 		return fmt.Errorf("cannot list pods: %w", err)
 	}
 	for i := range l.Items {
-		if g.PodFailure = podFailureOf(&l.Items[i]); g.PodFailure != "" {
+		p := &l.Items[i]
+		if g.PodFailure = podFailureOf(p); g.PodFailure != "" {
+			g.PodFailure += g.volumeInDoubt(p)
 			return nil
 		}
 	}
 	return g.readRestoreFailure(ctx, l.Items)
+}
+
+// volumeInDoubt says which volume it is whose data is not what it should be; empty where
+// that is not what a pod waits for.
+func (s *State) volumeInDoubt(p *corev1.Pod) string {
+	inDoubt := func(c corev1.ContainerStatus) bool {
+		r := ReportOf(&corev1.ContainerStatus{State: c.LastTerminationState})
+		return r != nil && (r.ExitCode == agent.ExitNoData || r.ExitCode == agent.ExitForeign)
+	}
+	v := s.DataPV
+	switch {
+	case v == nil || !slices.ContainsFunc(p.Status.InitContainerStatuses, inDoubt):
+		return ""
+	case v.Spec.HostPath != nil:
+		return fmt.Sprintf(". It is folder %s of node %s, PersistentVolume %s", v.Spec.HostPath.Path, p.Spec.NodeName, v.Name)
+	}
+	return fmt.Sprintf(". It is PersistentVolume %s", v.Name)
 }
 
 // readRestoreFailure is that of a restore whose Job gets no pod.

@@ -38,7 +38,7 @@ func backupJob(s *instance.State) *batchv1.Job {
 
 // wipeJob empties the folder of a hostPath volume.
 func wipeJob(s *instance.State) *batchv1.Job {
-	return agentJob(s, s.JobLocation().WipeJob, v1.ComponentWipe, agent.Wipe(dataPath), dataPodVolume(s))
+	return agentJob(s, s.JobLocation().WipeJob, v1.ComponentWipe, agent.WipeData(s.Life.XR, dataPath), dataPodVolume(s))
 }
 
 // pruneJob removes the folders of records.

@@ -29,7 +29,7 @@ func initContainers(r *resolved) []corev1.Container {
 		{Name: "data", MountPath: dataPath},
 		{Name: "root-password", MountPath: passwordPath, ReadOnly: true},
 		{Name: "config", MountPath: r.engine.config, ReadOnly: true},
-	}, agent.Initialize(dataPath, passwordPath, socketsPath)...)
+	}, agent.Initialize(r.instance.XR, dataPath, passwordPath, socketsPath)...)
 	if r.spec.Database != "" {
 		initialize.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: r.spec.Database}}
 	}

@@ -83,7 +83,7 @@ func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 			tools,
 			{Name: "data", MountPath: dataPath},
 			{Name: "backup", MountPath: archivePath, ReadOnly: true},
-		}, unpacking.Restore()...)},
+		}, unpacking.Restore(r.instance.XR)...)},
 		Volumes: []corev1.Volume{
 			agent.ToolsVolume(),
 			agent.PVCVolume("data", r.instance.DataPVCName()),

@@ -20,6 +20,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
@@ -30,6 +32,8 @@ type Initialization struct {
 	// Volume is where the data volume is mounted, and Directory the folder in its
 	// root that the data belongs into.
 	Volume, Directory string
+	// XR whose data it is, or is to be.
+	XR types.UID
 	// Allowed is true for an instance that nobody has used yet. Without it a volume
 	// that has no data is the wrong one, or was emptied.
 	Allowed bool
@@ -60,7 +64,7 @@ func (i *Initialization) Run(ctx context.Context) (agent.Report, error) {
 }
 
 func (i *Initialization) run(ctx context.Context, r *agent.Report) error {
-	v, err := archive.OpenInitial(i.Volume, i.Directory)
+	v, err := archive.OpenInitial(i.Volume, i.Directory, i.XR)
 	if err != nil {
 		return err
 	}
@@ -103,7 +107,7 @@ func decideStep(has, allowed bool, nothing func() error) (step, error) {
 	case has:
 		return leave, nil
 	case !allowed:
-		return leave, &agent.ExitError{Code: agent.ExitNoData, Err: errors.New("the volume holds no data, but this instance has had some: is it the right volume, or folder, on the right node? Bring it back. Nothing is made in its place; to restore the newest backup delete the claim and create it again")}
+		return leave, &agent.ExitError{Code: agent.ExitNoData, Err: errors.New("the volume holds no data, but this instance has had some: is it the right volume, or folder, on the right node? Bring the right one back. Nothing is made in its place; to restore the newest backup delete the claim and create it again")}
 	}
 	if err := nothing(); err != nil {
 		return leave, err

@@ -1,0 +1,57 @@
+package e2e
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// TestFolderMovedAside: a server whose data is not where it was, or whose folder is another instance's, does not start, and
+// nothing is made in its place. The claim says which volume or folder it is; with the right one back all rows are.
+func TestFolderMovedAside(t *testing.T) {
+	t.Parallel()
+	framework.OnBoth(t, func(t *testing.T, composition string) {
+		s := framework.NewServer(t, composition)
+		before := s.Begin(t)
+		v, err := s.VolumeOf(t.Context(), s.Name+"-pvc")
+		if err != nil || v == nil {
+			t.Fatalf("cannot find the data volume: %v", err)
+		}
+		place := ". It is PersistentVolume " + v.Name
+		if v.Spec.HostPath != nil {
+			place = ". It is folder " + v.Spec.HostPath.Path + " of node "
+		}
+		startHand(t, s, "hand", s.Name+"-pvc")
+		restartOn := func(script string) {
+			t.Helper()
+			if _, err := execByHand(t.Context(), s, "hand", script+"; sync"); err != nil {
+				t.Fatal(err)
+			}
+			if err := framework.Suite.Kube.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(s.Namespace), client.MatchingLabels{"app": s.Name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		restartOn("mv /data/data /data/aside")
+		s.Says(t, "the volume holds no data, but this instance has had some")
+		s.Says(t, place)
+		if got, err := execByHand(t.Context(), s, "hand", "ls /data; ls -A /data/data"); err != nil || got != "aside\ndata\n" {
+			t.Errorf("want nothing in the place of the data, got %q, %v", got, err)
+		}
+
+		restartOn(`cp -p /data/.restored.json /tmp; sed -i 's/"xr":"[^"]*"/"xr":"of-another"/' /data/.restored.json; rmdir /data/data; mv /data/aside /data/data`)
+		s.Says(t, `the data is that of another instance, whose XR has the UID "of-another"`)
+		s.Says(t, place)
+
+		restartOn("cp -p /tmp/.restored.json /data")
+		if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
+			t.Errorf("want every row\n%s\ngot\n%s", before, got)
+		}
+		endHand(t, s, "hand")
+		s.Delete(t)
+		s.Backups().AreProven(t, 1)
+	})
+}
