@@ -58,7 +58,7 @@ func TestDoctor(t *testing.T) {
 	if got := examineInstance(t.Context(), t, s); got.Severity != "ok" || got.State != "running" || len(got.Findings) > 0 {
 		t.Errorf("want it to be ok and running, got %+v", got)
 	}
-	stopsTheController(t)
+	start := stopsTheController(t)
 	stopped := func(f finding) bool { return strings.HasPrefix(f.Text, "no controller is running") }
 	framework.Eventually(t, "the controller's end", func(ctx context.Context) error {
 		if got := examination(ctx, t).Cluster; !slices.ContainsFunc(got, stopped) {
@@ -76,7 +76,7 @@ func TestDoctor(t *testing.T) {
 		}
 		return nil
 	})
-	controllers(t, 1)
+	start()
 	keepsDataVolume(t, s)
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)

@@ -250,6 +250,8 @@ func (m *mob) heard(t *testing.T) {
 	for i := range list.Items {
 		m.clean(t, list.Items[i].Message)
 	}
+	theController.RLock()
+	defer theController.RUnlock()
 	log, err := framework.Kubectl(t.Context(), "logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql", "--tail", "2000")
 	if err != nil {
 		t.Fatal(err)

@@ -40,18 +40,21 @@ func TestControllerOutside(t *testing.T) {
 	s.Client().Connects(t, oddPasswords[0])
 }
 
-// theController is one for all tests. Who has it may stop it; the others wait a little longer meanwhile, and lose nothing.
-var theController sync.Mutex
+// theController is one for all tests. Who stops it has it for himself; who needs the one that runs shares it; and all others
+// wait a little longer meanwhile, and lose nothing.
+var theController sync.RWMutex
 
-// stopsTheController until the test is over.
-func stopsTheController(t *testing.T) {
+// stopsTheController until the test is over, or has it started again.
+func stopsTheController(t *testing.T) (start func()) {
 	t.Helper()
 	theController.Lock()
-	t.Cleanup(func() {
+	start = sync.OnceFunc(func() {
 		defer theController.Unlock()
 		controllers(t, 1)
 	})
+	t.Cleanup(start)
 	controllers(t, 0)
+	return start
 }
 
 // controllers that run in the cluster.

@@ -27,6 +27,8 @@ func TestEndlessNumbers(t *testing.T) {
 	before := s.Begin(t)
 	d := newDatabase(t, "database-mysql", map[string]any{"storageSize": "1Gi", "deletionPolicy": "Discard"})
 	d.Create(t)
+	theController.RLock()
+	defer theController.RUnlock()
 	for _, of := range []*framework.Server{s, d} {
 		for _, path := range quantitiesOf(of) {
 			for _, good := range []string{"2Gi", "2e9"} {
