@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,7 @@ type server struct {
 	root           rootfs.Root
 	volume, socket string
 	version        string
+	options        []string
 	process        *exec.Cmd
 	ended          chan error
 }
@@ -32,7 +34,7 @@ func newServer(t *testing.T) *server {
 	short, err := os.MkdirTemp("", "m") //nolint:usetesting // A socket's path is at most 107 bytes.
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
-	s := &server{root: rootfs.Find(t), socket: filepath.Join(short, "s"), volume: filepath.Join(short, "v")}
+	s := &server{root: rootfs.Find(t), options: rootfs.SmallServer(), socket: filepath.Join(short, "s"), volume: filepath.Join(short, "v")}
 	must(t, os.Mkdir(s.volume, 0o750))
 	rootfs.Own(t, short)
 	out, err := s.root.Command("usr/sbin/mysqld", "--no-defaults", "--version").Output()
@@ -50,12 +52,12 @@ func newServer(t *testing.T) *server {
 
 func (s *server) mysqld(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	return s.root.Command("usr/sbin/mysqld", append([]string{
+	return s.root.Command("usr/sbin/mysqld", slices.Concat([]string{
 		"--no-defaults", "--datadir=" + filepath.Join(s.volume, v1.DataDirectory), "--skip-networking", "--mysqlx=OFF",
 		"--socket=" + s.socket, "--pid-file=" + s.socket + ".pid", "--log-error=" + s.socket + ".err",
 		"--lc-messages-dir=" + filepath.Join(s.root.Path, "usr", "share", "mysql"),
 		"--plugin-dir=" + filepath.Join(s.root.Path, "usr", "lib", "mysql", "plugin"), "--secure-file-priv=NULL",
-	}, args...)...)
+	}, s.options, args)...)
 }
 
 func (s *server) initialise(t *testing.T) {

@@ -37,8 +37,12 @@ type database struct {
 	ports   []string
 }
 
-const serverConfig = `# As the official image has it.
+const serverConfig = `# As the official image has it, but for the first three: a server fills 300 MiB less at each start, of which tests have
+# many.
 [%s]
+performance-schema=OFF
+innodb-log-buffer-size=1M
+innodb-buffer-pool-size=16M
 host-cache-size=0
 skip-name-resolve
 datadir=/var/lib/mysql

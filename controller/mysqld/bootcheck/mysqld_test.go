@@ -59,7 +59,7 @@ type source struct {
 // newSource has such settings from its first start on.
 func newSource(t *testing.T, settings ...string) *source {
 	t.Helper()
-	s := &source{root: rootfs.Find(t), volume: short(t), backup: short(t), settings: settings}
+	s := &source{root: rootfs.Find(t), volume: short(t), backup: short(t), settings: append(rootfs.SmallServer(), settings...)}
 	must(t, os.Mkdir(filepath.Join(s.volume, "tmp"), 0o700))
 	rootfs.Own(t, s.volume)
 	out, err := mysqld(s.root, "--no-defaults", "--version").Output()

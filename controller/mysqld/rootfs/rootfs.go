@@ -17,6 +17,11 @@ import (
 // Variable names the root file system.
 const Variable = "MYSQLD_ROOTFS"
 
+// SmallServer are options of one that fills 300 MiB less when it starts. Tests start many.
+func SmallServer() []string {
+	return []string{"--performance-schema=OFF", "--innodb-log-buffer-size=1M", "--innodb-buffer-pool-size=16M"}
+}
+
 // User that a server runs as where the test is root's, and its group.
 const User = 999
 
