@@ -55,6 +55,7 @@ var reaches = map[string]reach{
 	"resources.limits[]":         {to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "cpu", "nvidia.com/gpu", "devices.kubevirt.io/kvm", "../x", "hugepages-2Mi"}},
 	"resources.requests[]":       {to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "smarter-devices/fuse", "storage", "x y"}},
 	"restore.backup":             {to: "backups of the claim's namespace, of any claim in it", odd: []any{"theirs", "theirs-with-our-label", "default-mysql-instance-27f037cefa"}},
+	"restore.insteadOf":          {to: "whether the choice beside it counts: it is compared with a name", odd: []any{"theirs", "default-mysql-instance-27f037cefa"}},
 	"restore.policy":             {to: "whether this instance's backups are used", odd: []any{"Never"}},
 	"service.annotations[]": {
 		to: "what cloud controllers do for this Service, in the domains that the platform allows",

@@ -56,6 +56,11 @@ type MySQLBackupSpec struct {
 	//
 	// +optional
 	StorageSize string `json:"storageSize,omitempty"`
+	// Choice of what to start from that the instance began with: the name of a backup,
+	// Never, or nothing. The next one does not begin with the same again.
+	//
+	// +optional
+	Choice string `json:"choice,omitempty"`
 	// Archive that holds the data. Unset until it is written.
 	//
 	// +optional

@@ -52,6 +52,8 @@ const (
 	AnnotationVersion = Group + "/version"
 	// AnnotationDeletionPolicy is the instance's deletion policy.
 	AnnotationDeletionPolicy = Group + "/deletion-policy"
+	// AnnotationChoice is the choice of what to start from that it began with.
+	AnnotationChoice = Group + "/choice"
 	// AnnotationRestore is the RestoreStatus that a restore Job was made for, as
 	// JSON.
 	AnnotationRestore = Group + "/restore"

@@ -251,12 +251,33 @@ type RestoreSpec struct {
 	Policy RestorePolicy `json:"policy,omitempty"`
 
 	// Backup is the name of a MySQLBackup of this namespace to restore instead
-	// of the newest one (kubectl get mysqlbackups).
+	// of the newest one (kubectl get mysqlbackups). It counts once: an instance that
+	// comes after one that began with the same choice starts from that one's backup.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Backup *string `json:"backup,omitempty"`
+
+	// InsteadOf is the name of the newest MySQLBackup of a claim of this name, which
+	// is left aside for backup or for policy Never. With it a choice counts as long as
+	// that is the newest one, and also where an earlier instance has used it.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	InsteadOf *string `json:"insteadOf,omitempty"`
+}
+
+// Choice in one word: the name of a backup, Never, or nothing, which is the newest one.
+func (r RestoreSpec) Choice() string {
+	switch {
+	case r.Backup != nil:
+		return *r.Backup
+	case r.Policy == RestoreNever:
+		return string(RestoreNever)
+	}
+	return ""
 }
 
 // Instance is the identity of the instance that an XR stands for: the claim

@@ -3,7 +3,7 @@ package v1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // A MySQLStatus reports on an instance. The function writes all of it but
-// previousBackup, blockedBy, credentials and deletion, which are the controller's.
+// previousBackup, heldBackup, blockedBy, credentials and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
 	// something is wrong.
@@ -59,6 +59,17 @@ type MySQLStatus struct {
 	//
 	// +optional
 	PreviousBackup string `json:"previousBackup,omitempty"`
+
+	// HeldBackup is the name of that backup where previousBackup is Held.
+	//
+	// +optional
+	HeldBackup string `json:"heldBackup,omitempty"`
+
+	// Choice of what to start from that the spec had when this instance began: the
+	// name of a backup, Never, or nothing.
+	//
+	// +optional
+	Choice string `json:"choice,omitempty"`
 
 	// BlockedBy is what keeps the server's pod, or that of its restore, from running,
 	// as far as only the controller sees it. The function makes the condition Blocked

@@ -20,6 +20,8 @@ type Identity struct {
 	// Volume of the data, Image of its server and Size of its storage; empty where they are
 	// not known.
 	Volume, Image, Size string
+	// Choice of what to start from that it began with.
+	Choice string
 	// DeletionPolicy of the XR; a claim's counts before it.
 	DeletionPolicy v1.DeletionPolicy
 	// Annotations of the XR, or of what holds the data.
@@ -49,6 +51,7 @@ func identityOfXR(xr *Composite) Identity {
 		Volume:         xr.Status.Volume,
 		Image:          xr.Status.Image,
 		Size:           size,
+		Choice:         xr.Status.Choice,
 		DeletionPolicy: xr.Spec.DeletionPolicy,
 		Annotations:    xr.GetAnnotations(),
 	}
@@ -82,6 +85,7 @@ func (g *Gatherer) identityOfHolders(kind Kind, o orphan) Identity {
 	// A PVC that never had a volume has no data.
 	id.Started = id.Volume != ""
 	id.Image = id.Annotations[v1.AnnotationImage]
+	id.Choice = id.Annotations[v1.AnnotationChoice]
 	id.DeletionPolicy = v1.DeletionPolicy(id.Annotations[v1.AnnotationDeletionPolicy])
 	return id
 }

@@ -164,6 +164,14 @@ func (s *State) Latest() string {
 	return v1.PreviousNone
 }
 
+// HeldBackup is the name of the backup that has no record, as status.heldBackup has it.
+func (s *State) HeldBackup() string {
+	if n := s.Missing(); n != nil {
+		return n.Name
+	}
+	return ""
+}
+
 // Policy of deletion. While the claim is there it is the claim's word that
 // counts: Crossplane stops bringing it to the XR once the claim is being deleted.
 func (s *State) Policy() v1.DeletionPolicy {

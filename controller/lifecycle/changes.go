@@ -101,7 +101,11 @@ func deleteOrphanedXR(s *instance.State, _ Step) []change.Change {
 
 // recordPreviousBackup writes what the function waits for.
 func recordPreviousBackup(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"previousBackup": s.Latest()})
+	fields := map[string]any{"previousBackup": s.Latest(), "heldBackup": nil}
+	if held := s.HeldBackup(); held != "" {
+		fields["heldBackup"] = held
+	}
+	return patchXRStatus(s, fields)
 }
 
 // reportPodFailure writes what the function makes a condition of.

@@ -105,5 +105,8 @@ func identityAnnotations(s *instance.State) map[string]string {
 	if v := serverVersion(s); v != "" {
 		a[v1.AnnotationVersion] = v
 	}
+	if choice := s.Identity().Choice; choice != "" {
+		a[v1.AnnotationChoice] = choice
+	}
 	return a
 }

@@ -186,15 +186,11 @@ func (m *model) writeXRStatus(l *modelLife, fields map[string]any) {
 	for field, value := range fields {
 		switch field {
 		case "previousBackup":
-			l.looked, l.previous = true, 0
-			if value == v1.PreviousHeld {
-				l.previous = -1
+			l.looked, l.previous = true, m.numberNamed(value)
+			if held := m.numberNamed(fields["heldBackup"]); value == v1.PreviousHeld {
+				l.previous = -held
 			}
-			for i := range m.lives {
-				if value == lifeOf(i).RecordName() {
-					l.previous = int8(i + 1)
-				}
-			}
+		case "heldBackup": // It comes with previousBackup.
 		case "deletion":
 			d, _ := value.(map[string]any)
 			if fence, said := d["fence"]; said || d == nil {
@@ -205,6 +201,16 @@ func (m *model) writeXRStatus(l *modelLife, fields map[string]any) {
 			m.broken = "the model does not know status." + field
 		}
 	}
+}
+
+// numberNamed is the number of the life whose record has a name, from 1; 0 where there is none.
+func (m *model) numberNamed(name any) int8 {
+	for i := range m.lives {
+		if name == lifeOf(i).RecordName() {
+			return int8(i + 1)
+		}
+	}
+	return 0
 }
 
 func isRetained(o client.Object) bool {

@@ -391,7 +391,7 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 	if l.looked {
 		status["previousBackup"] = v1.PreviousNone
 		if l.previous < 0 {
-			status["previousBackup"] = v1.PreviousHeld
+			status["previousBackup"], status["heldBackup"] = v1.PreviousHeld, lifeOf(int(-l.previous-1)).RecordName()
 		}
 		if l.previous > 0 {
 			status["previousBackup"] = lifeOf(int(l.previous - 1)).RecordName()

@@ -102,7 +102,7 @@ func protectData(s *instance.State) Step {
 		return Step{Action: Wait, After: requeueSoon}
 	case s.BackupPVC == nil && !isUndecided(s) && !s.EarlierBackupPVMissing():
 		return Step{Action: CreateBackupPVC, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupPVCName())}
-	case !s.XR.Status.Started && s.XR.Status.PreviousBackup != s.Latest():
+	case !s.XR.Status.Started && (s.XR.Status.PreviousBackup != s.Latest() || s.XR.Status.HeldBackup != s.HeldBackup()):
 		return Step{Action: RecordPreviousBackup, Message: previousBackupMessage(s)}
 	case s.Node != "":
 		return nodeAffinityStep(s, "")

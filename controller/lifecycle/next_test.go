@@ -209,14 +209,19 @@ func TestNext(t *testing.T) {
 		"ClaimLost":   {reason: "Doubt is not absence.", state: fenced(func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: Wait, says: "lost its volume"},
 
 		// An archive of the name has no record any more.
-		"Held":         {reason: "No server starts empty beside it.", state: running(beginning, noteLeft), want: RecordPreviousBackup, says: `Backup "old-a" of an earlier instance of this name is there without its record`},
-		"HeldKnown":    {reason: "People hear it.", state: running(beginning, noteLeft, func(s *instance.State) { s.XR.Status.PreviousBackup, s.PodFailure = v1.PreviousHeld, "backup old-a" }), want: ReportPodFailure, says: "Backup old-a"},
+		"Held": {reason: "No server starts empty beside it.", state: running(beginning, noteLeft), want: RecordPreviousBackup, says: `Backup "old-a" of an earlier instance of this name is there without its record`},
+		"HeldKnown": {reason: "People hear it.", state: running(beginning, noteLeft, func(s *instance.State) {
+			s.XR.Status.PreviousBackup, s.XR.Status.HeldBackup, s.PodFailure = v1.PreviousHeld, "old-a", "backup old-a"
+		}), want: ReportPodFailure, says: "Backup old-a"},
 		"HeldUnproven": {reason: "A record that was made again comes without its status, and is no news before that.", state: running(beginning, noteLeft, older(1), func(s *instance.State) { s.Records[0].Status.Phase = "" }), want: RecordPreviousBackup, says: "without its record"},
 		"HeldNewer":    {reason: "A record that is newer is what the next instance starts from.", state: running(beginning, noteLeft, older(1), func(s *instance.State) { s.Records[0].CreationTimestamp = metav1.NewTime(now) }), want: RecordPreviousBackup, says: `Backup "old-a" of an earlier instance of this name is there`},
 		"HeldBy":       {reason: "An older one is not.", state: running(beginning, older(1), func(s *instance.State) { s.Records[0].Name = "older" }, noteLeft), want: RecordPreviousBackup, says: "without its record"},
 		"Forgotten":    {reason: "A person may say so.", state: running(beginning, noteLeft, func(s *instance.State) { s.Notes[0].Forgotten = true }), want: RecordPreviousBackup, says: "There is no backup"},
 		"HeldStarted":  {reason: "A server that runs is not stopped for it.", state: running(noteLeft), want: NoOp},
-		"HeldVolume":   {reason: "A new volume would be in its way.", state: running(beginning, noteLeft, func(s *instance.State) { s.BackupPVC, s.XR.Status.PreviousBackup = nil, v1.PreviousHeld }), want: NoOp},
+		"HeldVolume": {reason: "A new volume would be in its way.", state: running(beginning, noteLeft, func(s *instance.State) {
+			s.BackupPVC, s.XR.Status.PreviousBackup, s.XR.Status.HeldBackup = nil, v1.PreviousHeld, "old-a"
+		}), want: NoOp},
+		"HeldOther": {reason: "People hear which.", state: running(beginning, noteLeft, func(s *instance.State) { s.XR.Status.PreviousBackup, s.XR.Status.HeldBackup = v1.PreviousHeld, "old-b" }), want: RecordPreviousBackup, says: `Backup "old-a"`},
 
 		// What may go without.
 		"Discard":           {reason: "The claim says so.", state: fenced(discard), want: ReleaseDataPV, says: "discarded"},

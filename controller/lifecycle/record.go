@@ -23,6 +23,7 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 			Image:       serverImage(s),
 			Version:     serverVersion(s),
 			StorageSize: s.Identity().Size,
+			Choice:      s.Identity().Choice,
 		},
 	}
 }

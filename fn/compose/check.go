@@ -124,6 +124,14 @@ func checkPolicies(spec *field.Path, s v1.MySQLSpec) field.ErrorList {
 			errs = append(errs, field.Invalid(restore.Child("backup"), clipText(*b), "is not the name of a MySQLBackup"))
 		}
 	}
+	if of := s.Restore.InsteadOf; of != nil {
+		if s.Restore.Choice() == "" {
+			errs = append(errs, field.Forbidden(restore.Child("insteadOf"), "says what is left aside, and nothing says for what: set backup or policy Never, too, or remove it"))
+		}
+		if len(validation.IsDNS1123Subdomain(*of)) > 0 {
+			errs = append(errs, field.Invalid(restore.Child("insteadOf"), clipText(*of), "is not the name of a MySQLBackup"))
+		}
+	}
 	if c := s.CompositeDeletePolicy; c != "" && c != "Background" {
 		errs = append(errs, field.NotSupported(spec.Child("compositeDeletePolicy"), clipText(c), []string{"Background"}))
 	}

@@ -1,6 +1,10 @@
 package compose
 
-import v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+import (
+	"fmt"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
 
 // chooseStart of a new instance: what it starts from.
 func chooseStart(r *resolved, password string) (start, error) {
@@ -14,14 +18,45 @@ func chooseStart(r *resolved, password string) (start, error) {
 	if b := v1.LatestBackup(own, isUnfinished); b != nil {
 		return holdServer(v1.ReasonWaiting, "Backup %q of an earlier %s of this name is not finished (%s): the server starts after it", b.Name, r.instance.Kind, phaseOf(b)), nil
 	}
-	if r.spec.Restore.Backup != nil {
+	switch last := v1.LatestBackup(own, isFinished); {
+	case r.XR.Status.PreviousBackup != v1.PreviousHeld && isChoiceUsed(r.spec.Restore, last):
+		out, err := chooseLatest(r, own)
+		out.message = withUsedChoice(out.message, r.spec.Restore, last)
+		return out, err
+	case r.spec.Restore.Backup != nil:
 		return chooseNamed(r, *r.spec.Restore.Backup)
-	}
-	if r.spec.Restore.Policy == v1.RestoreNever {
+	case r.spec.Restore.Policy == v1.RestoreNever:
 		return start{replicas: 1, reason: v1.ReasonNothingToRestore}, nil
 	}
 	return chooseLatest(r, own)
 }
+
+// isChoiceUsed is true if the instance that the newest backup is of began with the same choice
+// as the spec has: it was written for that one, and who made it may be a repository that
+// nobody has edited since. A claim never goes back to what is older by itself.
+func isChoiceUsed(spec v1.RestoreSpec, last *v1.MySQLBackup) bool {
+	choice := spec.Choice()
+	switch {
+	case choice == "" || last == nil || last.Name == choice:
+		return false
+	case spec.InsteadOf != nil:
+		return *spec.InsteadOf != last.Name
+	}
+	return last.Spec.Choice == choice
+}
+
+// withUsedChoice says that a choice does not count, and how it would.
+func withUsedChoice(message string, spec v1.RestoreSpec, last *v1.MySQLBackup) string {
+	field := "spec.restore.policy: Never"
+	if spec.Backup != nil {
+		field = "spec.restore.backup: " + *spec.Backup
+	}
+	return fmt.Sprintf("%s. %s was the choice of an earlier %s of this name, whose backup %q is newer: it counts again with spec.restore.insteadOf: %s",
+		message, field, last.Spec.Instance.Kind, last.Name, last.Name)
+}
+
+// isFinished is true of a backup that is proven, or has failed.
+func isFinished(b *v1.MySQLBackup) bool { return !isUnfinished(b) }
 
 // startEmpty for an instance that keeps nothing: it needs no controller's word.
 func startEmpty(r *resolved, password string) start {
@@ -36,7 +71,7 @@ func waitsForChoice(r *resolved, password string) (start, bool) {
 	switch {
 	case r.XR.Status.PreviousBackup == "":
 		return holdServer(v1.ReasonWaiting, "Waiting for the controller to look for backups of an earlier %s of this name (status.previousBackup); is it running?", r.instance.Kind), true
-	case r.XR.Status.PreviousBackup == v1.PreviousHeld && r.spec.Restore.Backup == nil:
+	case r.XR.Status.PreviousBackup == v1.PreviousHeld && !leavesHeldAside(r):
 		return holdServer(v1.ReasonWaiting, "A backup of an earlier %s of this name is there without its record: no server starts empty beside it", r.instance.Kind), true
 	case !r.Required.Records.Known || !r.Required.Namespace.Known || r.spec.Restore.Backup != nil && !r.Required.Named.Known:
 		return holdServer(v1.ReasonWaiting, "Looking for backups of an earlier %s of this name", r.instance.Kind), true
@@ -44,6 +79,14 @@ func waitsForChoice(r *resolved, password string) (start, bool) {
 		return holdServer(v1.ReasonWaiting, "Looking for the Secret that holds the password"), true
 	}
 	return start{}, false
+}
+
+// leavesHeldAside is true if the spec names the backup that has no record as the one that it
+// does not want. Whether an instance began with the same choice nobody can see in a record
+// that is not there.
+func leavesHeldAside(r *resolved) bool {
+	of := r.spec.Restore
+	return of.Choice() != "" && of.InsteadOf != nil && r.XR.Status.HeldBackup != "" && *of.InsteadOf == r.XR.Status.HeldBackup
 }
 
 // chooseNamed restores the backup that the spec names, which may be of another

@@ -39,6 +39,7 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 			Initialized: r.engine.password && isInitialized(r, begin.restore),
 			Revision:    of.seen,
 			Restore:     begin.restore,
+			Choice:      choiceAtBegin(r),
 		},
 		Conditions: []Condition{
 			acceptedCondition(warning),
@@ -48,6 +49,14 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 			blockedCondition(blockerOf(r)),
 		},
 	}
+}
+
+// choiceAtBegin is the choice of what to start from that the spec has, or had when it was made.
+func choiceAtBegin(r *resolved) string {
+	if r.XR.Status.Started || r.XR.Status.Restore != nil {
+		return r.XR.Status.Choice
+	}
+	return r.spec.Restore.Choice()
 }
 
 // seenVolume that holds the data, for the status: once it is there it stays.

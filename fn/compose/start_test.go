@@ -119,6 +119,20 @@ func server(replicas int32) func(*Input) {
 	}
 }
 
+// held is what the controller says of a backup without a record.
+func held(name string) func(*Input) {
+	return func(in *Input) { in.XR.Status.PreviousBackup, in.XR.Status.HeldBackup = v1.PreviousHeld, name }
+}
+
+// began with a choice.
+func began(with string) func(*v1.MySQLBackup) {
+	return func(r *v1.MySQLBackup) { r.Spec.Choice = with }
+}
+
+func insteadOf(name string) func(*Input) {
+	return func(in *Input) { in.XR.Spec.Restore.InsteadOf = &name }
+}
+
 func never(in *Input) { in.XR.Spec.Restore.Policy = v1.RestoreNever }
 
 func chosenBefore(phase v1.RestorePhase) func(*Input) {
@@ -168,7 +182,10 @@ func TestDecide(t *testing.T) {
 		"Held":                {reason: "A volume knows more than the records.", in: given(previous(v1.PreviousHeld)), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
 		"HeldNever":           {reason: "Nobody chose an empty server beside a backup that he does not see.", in: given(previous(v1.PreviousHeld), never), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
 		"HeldOlder":           {reason: "An older backup is not what was there last.", in: given(previous(v1.PreviousHeld), record("b1", 1, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
-		"HeldNamed":           {reason: "Whoever names a backup knows what he wants.", in: given(previous(v1.PreviousHeld), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"HeldNamed":           {reason: "A name may be written for an earlier life, which the record that is not there would say.", in: given(held("b2"), named("b1")), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
+		"HeldAside":           {reason: "Whoever names what he leaves aside knows what he wants.", in: given(held("b2"), record("b1", 1, v1.BackupProven), named("b1"), insteadOf("b2")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"HeldAsideNever":      {reason: "Also who wants nothing.", in: given(held("b2"), record("b1", 1, v1.BackupProven), never, insteadOf("b2")), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"HeldAsideOther":      {reason: "But not who means another one.", in: given(held("b3"), named("b1"), insteadOf("b2")), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
 		"MadeAgain":           {reason: "A record that was made again keeps its place.", in: given(previous("b2"), record("b2", 2, v1.BackupProven), record("b1", 3, v1.BackupProven, announced(1))), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
 		"EarlierNamed":        {reason: "Nor by its name.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier)), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
 		"EarlierNamedAllowed": {reason: "But for the same word of the platform.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier), allowed), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
@@ -178,6 +195,17 @@ func TestDecide(t *testing.T) {
 		"NeverFailed":         {reason: "Also past a failed backup: it is the way out that the message names.", in: given(never, record("b1", 1, v1.BackupFailed)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"NeverRunning":        {reason: "But not while an earlier life is still being put away.", in: given(never, record("b1", 1, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
 		"NeverUnheard":        {reason: "Nor before the controller has looked.", in: given(never, previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
+
+		"UsedNamed":       {reason: "A choice is of one life: the next one goes on from that.", in: given(previous("b2"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupProven, began("b1")), named("b1")), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring, message: "counts again with spec.restore.insteadOf: b2"}},
+		"UsedNever":       {reason: "An empty server is wanted once.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("Never")), never), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring, message: "spec.restore.policy: Never was the choice of an earlier MySQL"}},
+		"UsedFailed":      {reason: "What that life has left may be worth more.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupFailed, began("b1")), named("b1")), want: want{reason: v1.ReasonWaiting, message: "has failed"}},
+		"UsedEarlier":     {reason: "What the newest one began with counts, and no earlier one.", in: given(previous("b3"), record("b2", 2, v1.BackupProven, began("b1")), record("b3", 3, v1.BackupProven), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"NewName":         {reason: "Another choice is a new one.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("b0")), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"NewAfterFailure": {reason: "It is the way out that the message names.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupFailed), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"UsedAgain":       {reason: "Whoever names what he leaves aside means it.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("b1")), named("b1"), insteadOf("b2")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"AgainNever":      {reason: "Also who wants nothing.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("Never")), never, insteadOf("b2")), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"AgainLate":       {reason: "As long as that is the newest.", in: given(previous("b3"), record("b3", 3, v1.BackupProven), named("b1"), insteadOf("b2")), want: want{backup: "b3", job: true, reason: v1.ReasonRestoring, message: "insteadOf: b3"}},
+		"NamedNewest":     {reason: "It is the same either way.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, began("b1")), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 
 		"JobRuns":           {reason: "The server waits for the Job.", in: given(previous("b1"), job()), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
 		"JobComplete":       {reason: "After the Job it starts.", in: given(previous("b1"), job(complete)), want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},

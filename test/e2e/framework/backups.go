@@ -34,6 +34,16 @@ func (b Backups) Only(t *testing.T) *unstructured.Unstructured {
 	return &records[0]
 }
 
+// Newest of those that are there, which were made one after the other.
+func (b Backups) Newest(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	records := b.MustList(t)
+	newest := slices.MaxFunc(records, func(a, b unstructured.Unstructured) int {
+		return a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time)
+	})
+	return &newest
+}
+
 // HaveArchives is that those of these backups are on their volume, and no others.
 func (b Backups) HaveArchives(t *testing.T, want []string) {
 	t.Helper()
