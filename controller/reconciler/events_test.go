@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -69,6 +71,38 @@ func TestEvents(t *testing.T) {
 		if _, ok := documented[reason]; !ok {
 			t.Errorf("%q is sent, and is no event of the API", reason)
 		}
+	}
+}
+
+// TestOneSender: an event has the type of the API's reasons because one function sends all of them.
+func TestOneSender(t *testing.T) {
+	var senders []string
+	files := token.NewFileSet()
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(files, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if of, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains([]string{"Event", "Eventf", "AnnotatedEventf"}, of.Sel.Name) {
+				senders = append(senders, path)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{filepath.Join("..", "reconciler", "events.go")}, senders); diff != "" {
+		t.Errorf("want sendEvent to send all events: -want, +got:\n%s", diff)
 	}
 }
 
