@@ -64,6 +64,9 @@ type Rotator struct {
 	// rested is the version of each XR's connection Secret with which nothing was
 	// left to do.
 	rested sync.Map
+	// published is for each XR's password in the connection Secret since when it is
+	// known to be there.
+	published sync.Map
 	// login is the real one where it is nil.
 	login func(ctx context.Context, s sql.Server, p sql.Password) (session, error)
 }
@@ -291,10 +294,29 @@ func (p *pass) currentTime() time.Time {
 	return time.Now()
 }
 
-// sincePublished is how long ago the connection Secret got its password. A clock that
-// was set back makes it zero.
+// A publication is a password of a connection Secret, since this program has seen it there.
+type publication struct {
+	password sql.Password
+	changed  string
+	seen     time.Time
+}
+
+// sincePublished is for how long this program knows that the connection Secret has its
+// password. When it got that stands there, by the clock of whoever wrote it, which may
+// have been an hour ahead, or behind: an old password would be discarded under its
+// clients, or be kept for an hour. Who has just been started counts anew, and an old
+// password works a little longer.
 func (p *pass) sincePublished() time.Duration {
-	return max(0, p.currentTime().Sub(timeOf(p.kept.connection, v1.AnnotationPasswordChangedAt)))
+	if p.kept.connection == nil {
+		return 0
+	}
+	now := publication{passwordOf(p.kept.connection), p.kept.connection.Annotations[v1.AnnotationPasswordChangedAt], p.currentTime()}
+	last, ok := p.published.Load(p.in.Instance.XR)
+	if was, is := last.(publication); ok && is && was.password == now.password && was.changed == now.changed {
+		return max(0, now.seen.Sub(was.seen))
+	}
+	p.published.Store(p.in.Instance.XR, now)
+	return 0
 }
 
 var errNoPassword = errors.New("the wanted password is not known")

@@ -42,6 +42,34 @@ func TestSteps(t *testing.T) {
 	}
 }
 
+// TestClocksDiffer: the controller that goes on with a change may have another clock than the one that began it. The
+// old password works for the grace, and not much longer.
+func TestClocksDiffer(t *testing.T) {
+	for name, off := range map[string]time.Duration{"Ahead": time.Hour, "Behind": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, "a", "", root("a"))
+			first := c.rotator()
+			c.mustRest(first, c.input("a"))
+			if _, err := first.Reconcile(t.Context(), c.input("b")); err != nil {
+				t.Fatal(err)
+			}
+			c.clock = c.clock.Add(off)
+			next := c.rotator()
+			for _, wait := range []time.Duration{0, 30 * time.Second} {
+				c.clock = c.clock.Add(wait)
+				if got, err := next.Reconcile(t.Context(), c.input("b")); err != nil || len(got.Done) > 0 || got.RequeueAfter != time.Minute-wait {
+					t.Errorf("after %s: want it to wait for the rest of a minute, got %+v, %v", wait, got, err)
+				}
+			}
+			c.clock = c.clock.Add(30 * time.Second)
+			got, err := next.Reconcile(t.Context(), c.input("b"))
+			if diff := cmp.Diff([]Action{Discard, Forget}, got.Done); diff != "" || err != nil {
+				t.Errorf("after the grace: %v -want, +got:\n%s", err, diff)
+			}
+		})
+	}
+}
+
 // TestQuiet: an instance that rests costs no login.
 func TestQuiet(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
