@@ -163,6 +163,11 @@ type RestoreTest struct {
 	//
 	// +optional
 	Awaited bool `json:"awaited,omitempty"`
+	// Concluded is true once the condition Restorable says what came of it. The Job has
+	// had its say, and no clock is asked which of them is older.
+	//
+	// +optional
+	Concluded bool `json:"concluded,omitempty"`
 }
 
 // IsProven is true once the archive was read back, and is what was on the disk.

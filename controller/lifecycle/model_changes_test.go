@@ -424,7 +424,10 @@ func (m *model) writeRecordStatus(l *modelLife, c change.Change) {
 		l.turn = turnIn(c.Object)
 	}
 	if differs(c, concludedIn) {
-		l.verdict, m.trial.stale = verdictIn(c.Object), m.trial.job != none
+		l.verdict = verdictIn(c.Object)
+	}
+	if differs(c, isConcluded) {
+		l.heard = isConcluded(c.Object)
 	}
 }
 
@@ -437,6 +440,12 @@ func turnIn(o client.Object) int8 {
 		return turnTaken
 	}
 	return turnNamed
+}
+
+// isConcluded is true of a record whose restore test has had its say.
+func isConcluded(o client.Object) bool {
+	t := as[*v1.MySQLBackup](o).Status.RestoreTest
+	return t != nil && t.Concluded
 }
 
 // concludedIn a record is when it got its verdict.

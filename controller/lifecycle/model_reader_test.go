@@ -160,11 +160,7 @@ func (m model) trialObjects() []client.Object {
 	life := lifeOf(n)
 	labels := life.Labels()
 	labels[v1.LabelComponent] = v1.ComponentRestoreTest
-	made := now
-	if m.trial.stale {
-		made = now.Add(-2 * time.Hour)
-	}
-	meta := metav1.ObjectMeta{Namespace: "default", Name: life.RestoreTestJobName(), UID: trialOf(n), Labels: labels, Annotations: map[string]string{v1.AnnotationRestoreTest: string(turnOf(n))}, CreationTimestamp: metav1.NewTime(made), DeletionTimestamp: deletedAt(m.trial.job)}
+	meta := metav1.ObjectMeta{Namespace: "default", Name: life.RestoreTestJobName(), UID: trialOf(n), Labels: labels, Annotations: map[string]string{v1.AnnotationRestoreTest: string(turnOf(n))}, CreationTimestamp: metav1.NewTime(now), DeletionTimestamp: deletedAt(m.trial.job)}
 	j := &batchv1.Job{ObjectMeta: meta}
 	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume("backup", "backups")}
 	j.Annotations[v1.AnnotationPVCs] = fmt.Sprintf(`{"backup":%q}`, backupsUID)

@@ -67,7 +67,7 @@ func (m model) records(add adder) {
 }
 
 func (l *modelLife) loseRecord() {
-	l.record, l.recordDying, l.condemned, l.recordHeld, l.verdict, l.turn = recordNone, false, false, false, verdictNone, turnNone
+	l.record, l.recordDying, l.condemned, l.recordHeld, l.verdict, l.turn, l.heard = recordNone, false, false, false, verdictNone, turnNone, false
 }
 
 func (l *modelLife) makeRecord() {
@@ -176,7 +176,7 @@ func (l modelLife) recordObject(n int, number int8) *v1.MySQLBackup {
 	r.Spec.Image, r.Spec.Version = "mysql:8.4", "8.4.6"
 	r.Spec.Archive = &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + archiveName}
 	if l.turn != turnNone {
-		r.Status.RestoreTest = &v1.RestoreTest{ID: turnOf(n), StartedAt: metav1.NewTime(now)}
+		r.Status.RestoreTest = &v1.RestoreTest{ID: turnOf(n), StartedAt: metav1.NewTime(now), Concluded: l.heard}
 	}
 	if l.turn == turnNamed {
 		r.Status.RestoreTest.Job = trialOf(n)

@@ -83,6 +83,7 @@ type modelLife struct { //nolint:recvcheck // A value is a state; what performs 
 	ran                             bool // A server, on its backup.
 	verdict                         int8
 	turn                            int8 // Of a restore test: its record says so.
+	heard                           bool // What came of it: that, too.
 	password                        int8
 	// The record, counted from one: one that is made again is another. Which of them
 	// the volume's note names, and which a person said to forget.
@@ -109,7 +110,6 @@ type modelVolume struct {
 type modelTrial struct {
 	job, of int8
 	says    int8 // A verdict, once it has ended.
-	stale   bool // It was heard.
 }
 
 // A model of a cluster in which an instance lives, dies and lives again.

@@ -18,7 +18,7 @@ func withChanges(s *State, step Step) Step {
 	case Remove:
 		step.Changes = []change.Change{change.DeleteObject(s.Job.Job, metav1.DeletePropagationForeground)}
 	case NameJob:
-		step.Changes = writeTurn(step.Record, func(t *v1.RestoreTest) { t.Job = s.Job.UID })
+		step.Changes = writeTurn(step.Record, func(t *v1.RestoreTest) { t.Job, t.Concluded = s.Job.UID, false })
 	case EndTurn:
 		step.Changes = []change.Change{change.PatchObjectStatus(step.Record, func(r *v1.MySQLBackup) { r.Status.RestoreTest = nil })}
 	case Conclude:
@@ -58,5 +58,8 @@ func writeVerdict(s *State, verdict metav1.Condition) []change.Change {
 	return []change.Change{change.PatchObjectStatus(s.Record, func(r *v1.MySQLBackup) {
 		meta.RemoveStatusCondition(&r.Status.Conditions, verdict.Type)
 		meta.SetStatusCondition(&r.Status.Conditions, verdict)
+		if r.Status.RestoreTest != nil {
+			r.Status.RestoreTest.Concluded = true
+		}
 	})}
 }

@@ -195,7 +195,16 @@ func (s *State) isOpen() bool {
 		return false
 	}
 	c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable)
-	return c == nil || s.isAwaited(c) && !s.Now.Before(c.LastTransitionTime.Add(again))
+	return c == nil || s.isAwaited(c) && s.untilAgain(c) == 0
+}
+
+// untilAgain is how long after a verdict it is tried again. One that is of later than now was
+// written by another clock, of which nothing is known: there is no wait from there.
+func (s *State) untilAgain(c *metav1.Condition) time.Duration {
+	if ago := s.Now.Sub(c.LastTransitionTime.Time); ago >= 0 {
+		return max(again-ago, 0)
+	}
+	return 0
 }
 
 // hasRecord is true if there is a backup to test. One that is being deleted, and that no life
@@ -220,19 +229,16 @@ func (s *State) tryLater() Step {
 		return Step{Action: NoOp}
 	}
 	if c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable); s.isAwaited(c) {
-		return Step{Action: Wait, After: max(c.LastTransitionTime.Add(again).Sub(s.Now), time.Second)}
+		return Step{Action: Wait, After: max(s.untilAgain(c), time.Second)}
 	}
 	return Step{Action: NoOp}
 }
 
-// isOwn is true if the Job was made for the record, and not for an earlier life's.
-// One that was made before the last verdict has had its say.
+// isOwn is true if the Job was made for the record, and not for an earlier life's, and
+// has not had its say.
 func (s *State) isOwn() bool {
-	if t := s.restoreTest(); t == nil || t.Job != s.Job.UID {
-		return false
-	}
-	c := meta.FindStatusCondition(s.Record.Status.Conditions, v1.ConditionRestorable)
-	return c == nil || s.Job.CreationTimestamp.After(c.LastTransitionTime.Time)
+	t := s.restoreTest()
+	return t != nil && t.Job == s.Job.UID && !t.Concluded
 }
 
 // beginTest, if it can be tried and it is its turn.

@@ -86,6 +86,9 @@ func turn(job types.UID) given {
 	}
 }
 
+// concluded is what came of the record's turn.
+func concluded(s *State) { s.Record.Status.RestoreTest.Concluded = true }
+
 // jobFrom so long ago, which the record names as its own.
 func jobFrom(ago time.Duration) given {
 	return func(s *State) {
@@ -215,10 +218,13 @@ func TestNext(t *testing.T) {
 		"Silent":           {reason: "A Job that took too long has no report.", state: proven(ended), want: Conclude, status: metav1.ConditionUnknown, says: "it took too long"},
 		"SilentImage":      {reason: "The kubelet may know more.", state: proven(ended, func(s *State) { s.Job.PodFailure = "ErrImagePull: none" }), want: Conclude, status: metav1.ConditionUnknown, says: "ErrImagePull"},
 		"Decided":          {reason: "Once is enough.", state: proven(verdict(metav1.ConditionUnknown, time.Hour)), want: NoOp},
-		"CleanUp":          {reason: "The Job goes after the verdict.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: Remove},
+		"CleanUp":          {reason: "The Job goes after the verdict.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0), concluded), want: Remove},
 		"AgainLater":       {reason: "A deletion waits for it: what was in the way may pass.", state: proven(dying, required, verdict(metav1.ConditionUnknown, time.Minute)), want: Wait},
 		"Again":            {reason: "Now.", state: proven(dying, required, verdict(metav1.ConditionFalse, time.Hour)), want: Start},
-		"AgainOldJob":      {reason: "The earlier Job has had its say.", state: proven(dying, required, jobFrom(2*time.Hour), verdict(metav1.ConditionFalse, time.Hour)), want: Remove},
+		"AgainOldJob":      {reason: "The earlier Job has had its say.", state: proven(dying, required, jobFrom(2*time.Hour), verdict(metav1.ConditionFalse, time.Hour), concluded), want: Remove},
+		"AgainAhead":       {reason: "Whoever wrote the verdict had a clock that is ahead: the new one gets its time all the same.", state: proven(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, -time.Hour)), want: Wait},
+		"AgainFuture":      {reason: "Nor is it waited for such a clock.", state: proven(dying, required, verdict(metav1.ConditionFalse, -time.Hour)), want: Start},
+		"AgainBehind":      {reason: "A Job that has had its say is old, whatever its creation says.", state: proven(dying, required, jobFrom(0), verdict(metav1.ConditionFalse, time.Hour), concluded), want: Remove},
 		"AgainRunning":     {reason: "And the new one gets its time.", state: proven(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, time.Hour)), want: Wait},
 		"Mongo":            {reason: "Only mysqld is understood.", state: proven(func(s *State) { s.Record.Spec.Version = "8.0.4-MongoDB" }), want: Conclude, status: metav1.ConditionUnknown, says: "none of a MySQL"},
 		"NoVersion":        {reason: "A server that never answered has none.", state: proven(func(s *State) { s.Record.Spec.Version = "" }), want: Conclude, status: metav1.ConditionUnknown, says: "version"},
