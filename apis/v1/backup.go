@@ -56,6 +56,12 @@ type MySQLBackupSpec struct {
 	//
 	// +optional
 	StorageSize string `json:"storageSize,omitempty"`
+	// Number of the backup among those of its claim: one more than that of the newest
+	// one there was when the instance began. It is their order, whatever clocks say.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Number int64 `json:"number,omitempty"`
 	// Choice of what to start from that the instance began with: the name of a backup,
 	// Never, or nothing. The next one does not begin with the same again.
 	//
@@ -182,9 +188,13 @@ func (b *MySQLBackup) Announced() metav1.Time {
 	return b.CreationTimestamp
 }
 
-// After is true if a backup is newer than another. Names decide within the same
+// After is true if a backup is newer than another. Two of one number were announced
+// by instances that knew nothing of each other: time decides, and names within the same
 // second.
 func (b *MySQLBackup) After(other *MySQLBackup) bool {
+	if b.Spec.Number != other.Spec.Number {
+		return b.Spec.Number > other.Spec.Number
+	}
 	mine, its := b.Announced(), other.Announced()
 	if mine.Equal(&its) {
 		return b.Name > other.Name

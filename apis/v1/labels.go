@@ -52,6 +52,8 @@ const (
 	AnnotationVersion = Group + "/version"
 	// AnnotationDeletionPolicy is the instance's deletion policy.
 	AnnotationDeletionPolicy = Group + "/deletion-policy"
+	// AnnotationBackupNumber is the number that its backup will have.
+	AnnotationBackupNumber = Group + "/backup-number"
 	// AnnotationChoice is the choice of what to start from that it began with.
 	AnnotationChoice = Group + "/choice"
 	// AnnotationRestore is the RestoreStatus that a restore Job was made for, as

@@ -72,14 +72,14 @@ func TestNames(t *testing.T) {
 		"Resources": {reason: "Crossplane finds composed resources by these.", want: []string{"data-volume", "data-claim", "root-password", "config", "deployment", "service", "restore"},
 			got: []string{ResourceDataPV, ResourceDataPVC, ResourceRootPassword, ResourceConfig, ResourceDeployment, ResourceService, ResourceRestore}},
 		"Annotations": {reason: "Volumes carry them for life.", got: []string{
-			AnnotationClaimKind, AnnotationClaimNamespace, AnnotationClaimName, AnnotationImage, AnnotationVersion, AnnotationDeletionPolicy, AnnotationChoice,
+			AnnotationClaimKind, AnnotationClaimNamespace, AnnotationClaimName, AnnotationImage, AnnotationVersion, AnnotationDeletionPolicy, AnnotationBackupNumber, AnnotationChoice,
 			AnnotationRestore, AnnotationConfigHash, AnnotationRevision, AnnotationStarted, AnnotationSkipBackup,
 			AnnotationNothingToLose, AnnotationReclaimPolicy, AnnotationNamespaceUID, AnnotationEarlierNamespaces, Finalizer,
 			AnnotationPasswordChangedAt, AnnotationPasswordStagedAt, AnnotationPasswordWindow, AnnotationFinal, RescueNamespace,
 			AnnotationBackupPrefix, AnnotationForgetPrefix, AnnotationMakeRecord, MakeAllRecords, AnnotationDeleteArchive,
 			AnnotationRestoreTest, AnnotationRetainedPV, AnnotationRefusedSize, AnnotationPVCs, AnnotationPruned, AnnotationErases,
 		}, want: []string{
-			"otus.homework/claim-kind", "otus.homework/claim-namespace", "otus.homework/claim-name", "otus.homework/image", "otus.homework/version", "otus.homework/deletion-policy", "otus.homework/choice",
+			"otus.homework/claim-kind", "otus.homework/claim-namespace", "otus.homework/claim-name", "otus.homework/image", "otus.homework/version", "otus.homework/deletion-policy", "otus.homework/backup-number", "otus.homework/choice",
 			"otus.homework/restore", "otus.homework/config-hash", "otus.homework/revision", "otus.homework/started", "otus.homework/skip-backup",
 			"otus.homework/nothing-to-lose", "otus.homework/reclaim-policy", "otus.homework/namespace-uid", "otus.homework/earlier-namespace-uids", "otus.homework/protect-data",
 			"otus.homework/password-changed-at", "otus.homework/password-staged-at", "otus.homework/password-window", "otus.homework/final", "crossplane-mysql-rescue",

@@ -3,7 +3,7 @@ package v1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // A MySQLStatus reports on an instance. The function writes all of it but
-// previousBackup, heldBackup, blockedBy, credentials and deletion, which are the controller's.
+// previousBackup, heldBackup, backupNumber, blockedBy, credentials and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
 	// something is wrong.
@@ -64,6 +64,11 @@ type MySQLStatus struct {
 	//
 	// +optional
 	HeldBackup string `json:"heldBackup,omitempty"`
+
+	// BackupNumber is the number that the backup of this instance will have.
+	//
+	// +optional
+	BackupNumber int64 `json:"backupNumber,omitempty"`
 
 	// Choice of what to start from that the spec had when this instance began: the
 	// name of a backup, Never, or nothing.

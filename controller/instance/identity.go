@@ -1,6 +1,8 @@
 package instance
 
 import (
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -20,6 +22,8 @@ type Identity struct {
 	// Volume of the data, Image of its server and Size of its storage; empty where they are
 	// not known.
 	Volume, Image, Size string
+	// BackupNumber is that of its backup; 0 where it is not known.
+	BackupNumber int64
 	// Choice of what to start from that it began with.
 	Choice string
 	// DeletionPolicy of the XR; a claim's counts before it.
@@ -51,6 +55,7 @@ func identityOfXR(xr *Composite) Identity {
 		Volume:         xr.Status.Volume,
 		Image:          xr.Status.Image,
 		Size:           size,
+		BackupNumber:   xr.Status.BackupNumber,
 		Choice:         xr.Status.Choice,
 		DeletionPolicy: xr.Spec.DeletionPolicy,
 		Annotations:    xr.GetAnnotations(),
@@ -85,6 +90,7 @@ func (g *Gatherer) identityOfHolders(kind Kind, o orphan) Identity {
 	// A PVC that never had a volume has no data.
 	id.Started = id.Volume != ""
 	id.Image = id.Annotations[v1.AnnotationImage]
+	id.BackupNumber, _ = strconv.ParseInt(id.Annotations[v1.AnnotationBackupNumber], 10, 64) // Else it is not known.
 	id.Choice = id.Annotations[v1.AnnotationChoice]
 	id.DeletionPolicy = v1.DeletionPolicy(id.Annotations[v1.AnnotationDeletionPolicy])
 	return id

@@ -101,7 +101,7 @@ func deleteOrphanedXR(s *instance.State, _ Step) []change.Change {
 
 // recordPreviousBackup writes what the function waits for.
 func recordPreviousBackup(s *instance.State, _ Step) []change.Change {
-	fields := map[string]any{"previousBackup": s.Latest(), "heldBackup": nil}
+	fields := map[string]any{"previousBackup": s.Latest(), "heldBackup": nil, "backupNumber": s.NextBackupNumber()}
 	if held := s.HeldBackup(); held != "" {
 		fields["heldBackup"] = held
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"path"
+	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -104,6 +105,9 @@ func identityAnnotations(s *instance.State) map[string]string {
 	a[v1.AnnotationDeletionPolicy] = string(s.Identity().DeletionPolicy)
 	if v := serverVersion(s); v != "" {
 		a[v1.AnnotationVersion] = v
+	}
+	if n := s.Identity().BackupNumber; n > 0 {
+		a[v1.AnnotationBackupNumber] = strconv.FormatInt(n, 10)
 	}
 	if choice := s.Identity().Choice; choice != "" {
 		a[v1.AnnotationChoice] = choice

@@ -73,7 +73,7 @@ func find(there []client.Object, like client.Object) client.Object {
 // writtenAnnotations are those that the model reads back, or that are there for people and for the next look only.
 var writtenAnnotations = []string{
 	v1.AnnotationNothingToLose, v1.AnnotationNamespaceUID, v1.AnnotationMakeRecord, v1.AnnotationDeleteArchive, v1.AnnotationRetainedPV,
-	v1.AnnotationReclaimPolicy, v1.AnnotationDeletionPolicy, v1.AnnotationEarlierNamespaces, v1.AnnotationClaimKind, v1.AnnotationClaimNamespace, v1.AnnotationClaimName,
+	v1.AnnotationReclaimPolicy, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber, v1.AnnotationEarlierNamespaces, v1.AnnotationClaimKind, v1.AnnotationClaimNamespace, v1.AnnotationClaimName,
 }
 
 // unknownAnnotation that a patch changes; empty if the model knows all of them.
@@ -190,7 +190,7 @@ func (m *model) writeXRStatus(l *modelLife, fields map[string]any) {
 			if held := m.numberNamed(fields["heldBackup"]); value == v1.PreviousHeld {
 				l.previous = -held
 			}
-		case "heldBackup": // It comes with previousBackup.
+		case "heldBackup", "backupNumber": // They come with previousBackup.
 		case "deletion":
 			d, _ := value.(map[string]any)
 			if fence, said := d["fence"]; said || d == nil {

@@ -385,7 +385,7 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 		status["volume"] = volumeNames[n]
 	}
 	if l.looked {
-		status["previousBackup"] = v1.PreviousNone
+		status["previousBackup"], status["backupNumber"] = v1.PreviousNone, l.backupNumber()
 		if l.previous < 0 {
 			status["previousBackup"], status["heldBackup"] = v1.PreviousHeld, lifeOf(int(-l.previous-1)).RecordName()
 		}
@@ -408,6 +408,9 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 	return u
 }
 
+// backupNumber of a life that has looked for earlier ones: theirs are one, and two.
+func (l modelLife) backupNumber() int64 { return int64(max(l.previous, -l.previous)) + 1 }
+
 func (l modelLife) volumeObject(n int) client.Object {
 	life := lifeOf(n)
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volumeNames[n], Finalizers: ourFinalizer(l.held)}}
@@ -420,6 +423,9 @@ func (l modelLife) volumeObject(n int) client.Object {
 		v.Annotations = agent.Annotations(life)
 		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationDeletionPolicy] = string(namespaceUID(l.born)), "Backup"
 		v.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
+		if l.looked { // It is marked again where that has changed since.
+			v.Annotations[v1.AnnotationBackupNumber] = strconv.FormatInt(l.backupNumber(), 10)
+		}
 	}
 	name, uid := life.DataPVCName(), "home"
 	if l.refPlace != atHome {

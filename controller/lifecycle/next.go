@@ -102,7 +102,7 @@ func protectData(s *instance.State) Step {
 		return Step{Action: Wait, After: requeueSoon}
 	case s.BackupPVC == nil && !isUndecided(s) && !s.EarlierBackupPVMissing():
 		return Step{Action: CreateBackupPVC, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupPVCName())}
-	case !s.XR.Status.Started && (s.XR.Status.PreviousBackup != s.Latest() || s.XR.Status.HeldBackup != s.HeldBackup()):
+	case !s.XR.Status.Started && !knowsEarlierBackups(s):
 		return Step{Action: RecordPreviousBackup, Message: previousBackupMessage(s)}
 	case s.Node != "":
 		return nodeAffinityStep(s, "")
@@ -161,6 +161,12 @@ func nodeAffinityStep(s *instance.State, phase v1.DeletionPhase) Step {
 		return keepBackupPV(s, Step{Phase: phase})
 	}
 	return Step{Action: SetNodeAffinity, Message: fmt.Sprintf("The data is in a folder of node %s, and stays there", s.Node)}
+}
+
+// knowsEarlierBackups is true if the status says which backup is the newest, and what comes after it.
+func knowsEarlierBackups(s *instance.State) bool {
+	is := s.XR.Status
+	return is.PreviousBackup == s.Latest() && is.HeldBackup == s.HeldBackup() && is.BackupNumber == s.NextBackupNumber()
 }
 
 func previousBackupMessage(s *instance.State) string {

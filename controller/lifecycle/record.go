@@ -14,6 +14,10 @@ import (
 
 // newRecord of the backup that is to be taken.
 func newRecord(s *instance.State) *v1.MySQLBackup {
+	number := s.Identity().BackupNumber
+	if number == 0 { // Its status was lost, and it never had a volume that knew.
+		number = s.NextBackupNumber()
+	}
 	return &v1.MySQLBackup{
 		ObjectMeta: metav1.ObjectMeta{Name: s.Life.RecordName(), Labels: s.Life.Labels(), Finalizers: []string{v1.Finalizer}},
 		Spec: v1.MySQLBackupSpec{
@@ -23,6 +27,7 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 			Image:       serverImage(s),
 			Version:     serverVersion(s),
 			StorageSize: s.Identity().Size,
+			Number:      number,
 			Choice:      s.Identity().Choice,
 		},
 	}

@@ -2,10 +2,40 @@ package lifecycle
 
 import (
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
+
+// TestBackupNumber: a backup comes after the one that was the newest when its instance began,
+// whatever a clock says, and also where the volume alone knows that.
+func TestBackupNumber(t *testing.T) {
+	s := running(older(2))
+	s.Records[0].Spec.Number, s.Records[1].Spec.Number = 6, 7
+	s.Records[0].CreationTimestamp = metav1.NewTime(now.Add(time.Hour))
+	if !s.Records[1].After(&s.Records[0]) || s.Records[0].After(&s.Records[1]) {
+		t.Error("want the one with the greater number to be the newer one")
+	}
+	s.XR.Status.BackupNumber = 8
+	s.Records[0].Spec.Number = 12 // By another life, since.
+	if got := newRecord(s).Spec.Number; got != 8 {
+		t.Errorf("want the number that the instance began with, got %d", got)
+	}
+	kept := identityAnnotations(s)
+	xr := s.XR
+	s.XR, s.Orphan = nil, &instance.Identity{BackupNumber: 8}
+	if kept[v1.AnnotationBackupNumber] != "8" || newRecord(s).Spec.Number != 8 {
+		t.Errorf("want the number that the volume knows, which is %q, got %d", kept[v1.AnnotationBackupNumber], newRecord(s).Spec.Number)
+	}
+	s.XR, s.Orphan = xr, nil
+	s.XR.Status.BackupNumber = 0
+	if got := newRecord(s).Spec.Number; got != 13 {
+		t.Errorf("want the next number where the status was lost, got %d", got)
+	}
+}
 
 // TestChoiceIsKept: the record says what its instance began with, also where the XR is gone and
 // the volume alone knows it.

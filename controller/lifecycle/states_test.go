@@ -59,7 +59,7 @@ func running(changes ...variation) *instance.State {
 			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 		},
 	}
-	s.XR.Status = v1.MySQLStatus{Started: true, Volume: volume1, Image: "mysql:8.4", PreviousBackup: v1.PreviousNone}
+	s.XR.Status = v1.MySQLStatus{Started: true, Volume: volume1, Image: "mysql:8.4", PreviousBackup: v1.PreviousNone, BackupNumber: 1}
 	s.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
 	s.XR.Spec.StorageSize, s.XR.Spec.DeletionPolicy = new("1Gi"), v1.DeletionBackup
 	s.Claim.Spec = s.XR.Spec
