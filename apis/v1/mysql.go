@@ -270,7 +270,7 @@ type RestoreSpec struct {
 }
 
 // Choice in one word: the name of a backup, Never, or nothing, which is the newest one.
-func (r RestoreSpec) Choice() string {
+func (r *RestoreSpec) Choice() string {
 	switch {
 	case r.Backup != nil:
 		return *r.Backup

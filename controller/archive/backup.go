@@ -86,7 +86,7 @@ func (b *Backup) runBackup(ctx context.Context, r *agent.Report) error {
 		r.Empty = err == nil
 		return err
 	}
-	if err := v.checkOwner(b.Identity.Instance.XR); err != nil {
+	if err := v.checkOwner(b.Instance.XR); err != nil {
 		return err
 	}
 	return b.writeArchive(ctx, r, v, finished)

@@ -253,7 +253,7 @@ func TestAnothersData(t *testing.T) {
 			directory := filepath.Join(p.data, v1.DataDirectory)
 			before := snapshot(t, directory)
 			b := p.newBackup()
-			b.Identity.Instance.XR = "uid-1"
+			b.Instance.XR = "uid-1"
 			_, err := b.Run(t.Context())
 			if got := agent.CodeOf(err); got != tc.code {
 				t.Errorf("Backup: want exit code %d, got %d: %v", tc.code, got, err)

@@ -56,7 +56,7 @@ func (s *State) volumeInDoubt(p *corev1.Pod) string {
 	case v.Spec.HostPath != nil:
 		return fmt.Sprintf(". It is folder %s of node %s, PersistentVolume %s", v.Spec.HostPath.Path, p.Spec.NodeName, v.Name)
 	}
-	return fmt.Sprintf(". It is PersistentVolume %s", v.Name)
+	return ". It is PersistentVolume " + v.Name
 }
 
 // readRestoreFailure is that of a restore whose Job gets no pod.

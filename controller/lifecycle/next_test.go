@@ -215,7 +215,7 @@ func TestNext(t *testing.T) {
 		}), want: ReportPodFailure, says: "Backup old-a"},
 		"HeldUnproven": {reason: "A record that was made again comes without its status, and is no news before that.", state: running(beginning, noteLeft, older(1), func(s *instance.State) { s.Records[0].Status.Phase = "" }), want: RecordPreviousBackup, says: "without its record"},
 		"HeldNewer":    {reason: "A record that is newer is what the next instance starts from.", state: running(beginning, noteLeft, older(1), func(s *instance.State) { s.Records[0].CreationTimestamp = metav1.NewTime(now) }), want: RecordPreviousBackup, says: `Backup "old-a" of an earlier instance of this name is there`},
-		"HeldBy":       {reason: "An older one is not.", state: running(beginning, older(1), func(s *instance.State) { s.Records[0].Name = "older" }, noteLeft), want: RecordPreviousBackup, says: "without its record"},
+		"HeldBy":       {reason: "An older one is not.", state: running(beginning, older(1), func(s *instance.State) { s.Records[0].Name = "before" }, noteLeft), want: RecordPreviousBackup, says: "without its record"},
 		"Forgotten":    {reason: "A person may say so.", state: running(beginning, noteLeft, func(s *instance.State) { s.Notes[0].Forgotten = true }), want: RecordPreviousBackup, says: "There is no backup"},
 		"HeldStarted":  {reason: "A server that runs is not stopped for it.", state: running(noteLeft), want: NoOp},
 		"HeldVolume": {reason: "A new volume would be in its way.", state: running(beginning, noteLeft, func(s *instance.State) {

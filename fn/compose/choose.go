@@ -19,9 +19,9 @@ func chooseStart(r *resolved, password string) (start, error) {
 		return holdServer(v1.ReasonWaiting, "Backup %q of an earlier %s of this name is not finished (%s): the server starts after it", b.Name, r.instance.Kind, phaseOf(b)), nil
 	}
 	switch last := v1.LatestBackup(own, isFinished); {
-	case r.XR.Status.PreviousBackup != v1.PreviousHeld && isChoiceUsed(r.spec.Restore, last):
+	case r.XR.Status.PreviousBackup != v1.PreviousHeld && isChoiceUsed(&r.spec.Restore, last):
 		out, err := chooseLatest(r, own)
-		out.message = withUsedChoice(out.message, r.spec.Restore, last)
+		out.message = withUsedChoice(out.message, &r.spec.Restore, last)
 		return out, err
 	case r.spec.Restore.Backup != nil:
 		return chooseNamed(r, *r.spec.Restore.Backup)
@@ -34,7 +34,7 @@ func chooseStart(r *resolved, password string) (start, error) {
 // isChoiceUsed is true if the instance that the newest backup is of began with the same choice
 // as the spec has: it was written for that one, and who made it may be a repository that
 // nobody has edited since. A claim never goes back to what is older by itself.
-func isChoiceUsed(spec v1.RestoreSpec, last *v1.MySQLBackup) bool {
+func isChoiceUsed(spec *v1.RestoreSpec, last *v1.MySQLBackup) bool {
 	choice := spec.Choice()
 	switch {
 	case choice == "" || last == nil || last.Name == choice:
@@ -46,7 +46,7 @@ func isChoiceUsed(spec v1.RestoreSpec, last *v1.MySQLBackup) bool {
 }
 
 // withUsedChoice says that a choice does not count, and how it would.
-func withUsedChoice(message string, spec v1.RestoreSpec, last *v1.MySQLBackup) string {
+func withUsedChoice(message string, spec *v1.RestoreSpec, last *v1.MySQLBackup) string {
 	field := "spec.restore.policy: Never"
 	if spec.Backup != nil {
 		field = "spec.restore.backup: " + *spec.Backup
@@ -85,7 +85,7 @@ func waitsForChoice(r *resolved, password string) (start, bool) {
 // does not want. Whether an instance began with the same choice nobody can see in a record
 // that is not there.
 func leavesHeldAside(r *resolved) bool {
-	of := r.spec.Restore
+	of := &r.spec.Restore
 	return of.Choice() != "" && of.InsteadOf != nil && r.XR.Status.HeldBackup != "" && *of.InsteadOf == r.XR.Status.HeldBackup
 }
 

@@ -129,9 +129,8 @@ func began(with string) func(*v1.MySQLBackup) {
 	return func(r *v1.MySQLBackup) { r.Spec.Choice = with }
 }
 
-func insteadOf(name string) func(*Input) {
-	return func(in *Input) { in.XR.Spec.Restore.InsteadOf = &name }
-}
+// aside is said of the newest one, or of what was that.
+func aside(in *Input) { in.XR.Spec.Restore.InsteadOf = new("b2") }
 
 func never(in *Input) { in.XR.Spec.Restore.Policy = v1.RestoreNever }
 
@@ -183,9 +182,9 @@ func TestDecide(t *testing.T) {
 		"HeldNever":           {reason: "Nobody chose an empty server beside a backup that he does not see.", in: given(previous(v1.PreviousHeld), never), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
 		"HeldOlder":           {reason: "An older backup is not what was there last.", in: given(previous(v1.PreviousHeld), record("b1", 1, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
 		"HeldNamed":           {reason: "A name may be written for an earlier life, which the record that is not there would say.", in: given(held("b2"), named("b1")), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
-		"HeldAside":           {reason: "Whoever names what he leaves aside knows what he wants.", in: given(held("b2"), record("b1", 1, v1.BackupProven), named("b1"), insteadOf("b2")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
-		"HeldAsideNever":      {reason: "Also who wants nothing.", in: given(held("b2"), record("b1", 1, v1.BackupProven), never, insteadOf("b2")), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"HeldAsideOther":      {reason: "But not who means another one.", in: given(held("b3"), named("b1"), insteadOf("b2")), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
+		"HeldAside":           {reason: "Whoever names what he leaves aside knows what he wants.", in: given(held("b2"), record("b1", 1, v1.BackupProven), named("b1"), aside), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"HeldAsideNever":      {reason: "Also who wants nothing.", in: given(held("b2"), record("b1", 1, v1.BackupProven), never, aside), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"HeldAsideOther":      {reason: "But not who means another one.", in: given(held("b3"), named("b1"), aside), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
 		"MadeAgain":           {reason: "A record that was made again keeps its place.", in: given(previous("b2"), record("b2", 2, v1.BackupProven), record("b1", 3, v1.BackupProven, announced(1))), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
 		"EarlierNamed":        {reason: "Nor by its name.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier)), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
 		"EarlierNamedAllowed": {reason: "But for the same word of the platform.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier), allowed), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
@@ -202,9 +201,9 @@ func TestDecide(t *testing.T) {
 		"UsedEarlier":     {reason: "What the newest one began with counts, and no earlier one.", in: given(previous("b3"), record("b2", 2, v1.BackupProven, began("b1")), record("b3", 3, v1.BackupProven), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 		"NewName":         {reason: "Another choice is a new one.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("b0")), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 		"NewAfterFailure": {reason: "It is the way out that the message names.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupFailed), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
-		"UsedAgain":       {reason: "Whoever names what he leaves aside means it.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("b1")), named("b1"), insteadOf("b2")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
-		"AgainNever":      {reason: "Also who wants nothing.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("Never")), never, insteadOf("b2")), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"AgainLate":       {reason: "As long as that is the newest.", in: given(previous("b3"), record("b3", 3, v1.BackupProven), named("b1"), insteadOf("b2")), want: want{backup: "b3", job: true, reason: v1.ReasonRestoring, message: "insteadOf: b3"}},
+		"UsedAgain":       {reason: "Whoever names what he leaves aside means it.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("b1")), named("b1"), aside), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"AgainNever":      {reason: "Also who wants nothing.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("Never")), never, aside), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"AgainLate":       {reason: "As long as that is the newest.", in: given(previous("b3"), record("b3", 3, v1.BackupProven), named("b1"), aside), want: want{backup: "b3", job: true, reason: v1.ReasonRestoring, message: "insteadOf: b3"}},
 		"NamedNewest":     {reason: "It is the same either way.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, began("b1")), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 
 		"JobRuns":           {reason: "The server waits for the Job.", in: given(previous("b1"), job()), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
