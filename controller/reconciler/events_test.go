@@ -78,7 +78,7 @@ func TestEvents(t *testing.T) {
 func TestOneSender(t *testing.T) {
 	var senders []string
 	files := token.NewFileSet()
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
