@@ -42,7 +42,7 @@ const serverConfig = `# As the official image has it, but for the first three: a
 [%s]
 performance-schema=OFF
 innodb-log-buffer-size=1M
-innodb-buffer-pool-size=16M
+innodb-buffer-pool-size=32M
 host-cache-size=0
 skip-name-resolve
 datadir=/var/lib/mysql
