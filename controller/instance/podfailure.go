@@ -46,7 +46,7 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 // that is not what a pod waits for.
 func (s *State) volumeInDoubt(p *corev1.Pod) string {
 	inDoubt := func(c corev1.ContainerStatus) bool {
-		r := ReportOf(&corev1.ContainerStatus{State: c.LastTerminationState})
+		r := lastReport(c)
 		return r != nil && (r.ExitCode == agent.ExitNoData || r.ExitCode == agent.ExitForeign)
 	}
 	v := s.DataPV
@@ -89,6 +89,13 @@ func podFailureOf(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return fmt.Sprintf("pod %s finds no node: %s", p.Name, foreignText(c.Message))
+		}
+	}
+	for _, c := range p.Status.InitContainerStatuses {
+		// Between two tries the kubelet leaves it as it ended. While it tries again, that is what
+		// is known.
+		if t := c.State.Terminated; (t == nil || t.ExitCode != 0) && agentError(c) != "" {
+			return fmt.Sprintf("container %s of pod %s: %s", c.Name, p.Name, agentError(c))
 		}
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
@@ -139,13 +146,21 @@ func foreignText(text string) string {
 	return v1.PrintableText(connection.ReplaceAllString(text, ""), maxPodFailure)
 }
 
-// agentError is what our own program said in a container before it ended; empty
+// agentError is what our own program said in a container before it ended last; empty
 // where another one did.
 func agentError(c corev1.ContainerStatus) string {
-	if r := ReportOf(&corev1.ContainerStatus{State: c.LastTerminationState}); r != nil {
+	if r := lastReport(c); r != nil {
 		return r.Error
 	}
 	return ""
+}
+
+// lastReport of our own program in a container, or nil.
+func lastReport(c corev1.ContainerStatus) *agent.Report {
+	if r := ReportOf(&c); r != nil {
+		return r
+	}
+	return ReportOf(&corev1.ContainerStatus{State: c.LastTerminationState})
 }
 
 func lastExit(c corev1.ContainerStatus) string {

@@ -8,6 +8,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
 func waits(reason, message string, last *corev1.ContainerStateTerminated) corev1.ContainerStatus {
@@ -15,6 +17,11 @@ func waits(reason, message string, last *corev1.ContainerStateTerminated) corev1
 		Name: "mysql", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
 		LastTerminationState: corev1.ContainerState{Terminated: last},
 	}
+}
+
+// noData is the end of an init container that finds no data.
+func noData() *corev1.ContainerStateTerminated {
+	return &corev1.ContainerStateTerminated{ExitCode: agent.ExitNoData, Message: `{"command":"initialize","exitCode":47,"error":"the volume holds no data"}`}
 }
 
 func TestPodFailureOf(t *testing.T) {
@@ -35,6 +42,15 @@ func TestPodFailureOf(t *testing.T) {
 		"Agent": {reason: "Our own program says it best.", says: "container mysql of pod p: the volume holds no data", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{
 			waits("CrashLoopBackOff", "back-off 10s", &corev1.ContainerStateTerminated{ExitCode: 47, Message: `{"command":"initialize","error":"the volume holds no data"}`}),
 		}}},
+		"AgentEnded": {reason: "The kubelet leaves an init container as it ended, until the next try.", says: "container initialize of pod p: the volume holds no data", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
+			Name: "initialize", State: corev1.ContainerState{Terminated: noData()},
+		}}}},
+		"AgentAgain": {reason: "It is what is known while it tries again.", says: "container initialize of pod p: the volume holds no data", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
+			Name: "initialize", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, LastTerminationState: corev1.ContainerState{Terminated: noData()},
+		}}}},
+		"AgentDone": {reason: "It has mended itself.", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
+			Name: "initialize", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"initialize","ok":true}`}}, LastTerminationState: corev1.ContainerState{Terminated: noData()},
+		}}}},
 		"Dying": {reason: "A pod that goes is no failure.", status: unscheduled, dying: true},
 	}
 	for name, tc := range cases {
