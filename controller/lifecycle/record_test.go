@@ -41,8 +41,9 @@ func TestBackupNumber(t *testing.T) {
 // the volume alone knows it.
 func TestChoiceIsKept(t *testing.T) {
 	s := running()
-	s.XR.Status.Choice = "chosen"
-	if got := newRecord(s).Spec.Choice; got != "chosen" {
+	const choice = "backup-of-spring"
+	s.XR.Status.Choice = choice
+	if got := newRecord(s).Spec.Choice; got != choice {
 		t.Errorf("want the choice of the XR in the record, got %q", got)
 	}
 	if isDataPVMarked(s) {
@@ -50,7 +51,7 @@ func TestChoiceIsKept(t *testing.T) {
 	}
 	kept := identityAnnotations(s)
 	s.XR, s.Orphan = nil, &instance.Identity{Choice: kept[v1.AnnotationChoice]}
-	if got := newRecord(s).Spec.Choice; got != "chosen" {
+	if got := newRecord(s).Spec.Choice; got != choice {
 		t.Errorf("want the choice that the volume knows in the record, got %q", got)
 	}
 }
