@@ -105,10 +105,7 @@ func keepsDataVolume(t *testing.T, s *framework.Server) {
 // takeFinalizer off the data volume, whose name it returns.
 func takeFinalizer(t *testing.T, s *framework.Server) string {
 	t.Helper()
-	v, err := s.VolumeOf(t.Context(), s.Name+"-pvc")
-	if err != nil || v == nil {
-		t.Fatalf("cannot find the data volume: %v", err)
-	}
+	v := s.MustFindDataVolume(t)
 	before := v.DeepCopy()
 	controllerutil.RemoveFinalizer(v, "otus.homework/protect-data")
 	if err := framework.Suite.Kube.Patch(t.Context(), v, client.MergeFrom(before)); err != nil {

@@ -17,10 +17,7 @@ func TestFolderMovedAside(t *testing.T) {
 		t.Helper()
 		s := framework.NewServer(t, composition)
 		before := s.Begin(t)
-		v, err := s.VolumeOf(t.Context(), s.Name+"-pvc")
-		if err != nil || v == nil {
-			t.Fatalf("cannot find the data volume: %v", err)
-		}
+		v := s.MustFindDataVolume(t)
 		place := ". It is PersistentVolume " + v.Name
 		if v.Spec.HostPath != nil {
 			place = ". It is folder " + v.Spec.HostPath.Path + " of node "

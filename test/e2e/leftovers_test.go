@@ -134,10 +134,7 @@ func keepsBackups(t *testing.T, s *framework.Server) {
 // watchFolder of the data, if that is a folder of a node. What it returns sees that it was emptied.
 func watchFolder(t *testing.T, s *framework.Server) func(*testing.T) {
 	t.Helper()
-	v, err := s.VolumeOf(t.Context(), s.Name+"-pvc")
-	if err != nil || v == nil {
-		t.Fatalf("cannot find the data volume: %v", err)
-	}
+	v := s.MustFindDataVolume(t)
 	if v.Spec.HostPath == nil {
 		return func(*testing.T) {}
 	}

@@ -199,6 +199,16 @@ func (s *Server) VolumeOf(ctx context.Context, pvc string) (*corev1.PersistentVo
 	return nil, nil //nolint:nilnil // No volume, and no error.
 }
 
+// MustFindDataVolume or end the test.
+func (s *Server) MustFindDataVolume(t *testing.T) *corev1.PersistentVolume {
+	t.Helper()
+	v, err := s.VolumeOf(t.Context(), s.Name+"-pvc")
+	if err != nil || v == nil {
+		t.Fatalf("cannot find the data volume: %v", err)
+	}
+	return v
+}
+
 // Rows of the table that the session makes.
 const Rows = "SELECT id, name FROM test ORDER BY id"
 
