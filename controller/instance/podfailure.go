@@ -94,16 +94,14 @@ func podFailureOf(p *corev1.Pod) string {
 	for _, c := range p.Status.InitContainerStatuses {
 		// Between two tries the kubelet leaves it as it ended. While it tries again, that is what
 		// is known.
-		if t := c.State.Terminated; (t == nil || t.ExitCode != 0) && agentError(c) != "" {
-			return fmt.Sprintf("container %s of pod %s: %s", c.Name, p.Name, agentError(c))
+		if r := lastReport(c); r != nil && r.Error != "" && (c.State.Terminated == nil || c.State.Terminated.ExitCode != 0) {
+			return fmt.Sprintf("container %s of pod %s: %s", c.Name, p.Name, r.Error)
 		}
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		w := c.State.Waiting
 		switch {
 		case w == nil || slices.Contains(passing, w.Reason):
-		case w.Reason == crashLoop && agentError(c) != "":
-			return fmt.Sprintf("container %s of pod %s: %s", c.Name, p.Name, agentError(c))
 		case w.Reason == crashLoop:
 			return fmt.Sprintf("container %s of pod %s ends as soon as it starts%s; its log says why: kubectl logs -n %s %s --previous",
 				c.Name, p.Name, lastExit(c), p.Namespace, p.Name)
@@ -144,15 +142,6 @@ func waitsBecause(w *corev1.ContainerStateWaiting) string {
 // from one try to the next.
 func foreignText(text string) string {
 	return v1.PrintableText(connection.ReplaceAllString(text, ""), maxPodFailure)
-}
-
-// agentError is what our own program said in a container before it ended last; empty
-// where another one did.
-func agentError(c corev1.ContainerStatus) string {
-	if r := lastReport(c); r != nil {
-		return r.Error
-	}
-	return ""
 }
 
 // lastReport of our own program in a container, or nil.

@@ -311,8 +311,8 @@ func (p *pass) sincePublished() time.Duration {
 		return 0
 	}
 	now := publication{passwordOf(p.kept.connection), p.kept.connection.Annotations[v1.AnnotationPasswordChangedAt], p.currentTime()}
-	last, ok := p.published.Load(p.in.Instance.XR)
-	if was, is := last.(publication); ok && is && was.password == now.password && was.changed == now.changed {
+	last, _ := p.published.Load(p.in.Instance.XR)
+	if was, seen := last.(publication); seen && was.password == now.password && was.changed == now.changed {
 		return max(0, now.seen.Sub(was.seen))
 	}
 	p.published.Store(p.in.Instance.XR, now)

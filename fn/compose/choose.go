@@ -86,7 +86,7 @@ func waitsForChoice(r *resolved, password string) (start, bool) {
 // that is not there.
 func leavesHeldAside(r *resolved) bool {
 	of := &r.spec.Restore
-	return of.Choice() != "" && of.InsteadOf != nil && r.XR.Status.HeldBackup != "" && *of.InsteadOf == r.XR.Status.HeldBackup
+	return of.Choice() != "" && of.InsteadOf != nil && *of.InsteadOf == r.XR.Status.HeldBackup
 }
 
 // chooseNamed restores the backup that the spec names, which may be of another
