@@ -188,9 +188,8 @@ func (b *MySQLBackup) Announced() metav1.Time {
 	return b.CreationTimestamp
 }
 
-// After is true if a backup is newer than another. Two of one number were announced
-// by instances that knew nothing of each other: time decides, and names within the same
-// second.
+// After is true if a backup is newer than another. Of rivals time decides, and names
+// within the same second: that is an order, and no reason to restore either.
 func (b *MySQLBackup) After(other *MySQLBackup) bool {
 	if b.Spec.Number != other.Spec.Number {
 		return b.Spec.Number > other.Spec.Number
@@ -200,6 +199,13 @@ func (b *MySQLBackup) After(other *MySQLBackup) bool {
 		return b.Name > other.Name
 	}
 	return its.Before(&mine)
+}
+
+// IsRivalOf is true of two backups of one number. Their instances began from the same
+// one, or both from nothing: neither has the other's rows, and no clock says which of them
+// are wanted.
+func (b *MySQLBackup) IsRivalOf(other *MySQLBackup) bool {
+	return b.Spec.Number > 0 && b.Spec.Number == other.Spec.Number && b.Spec.Instance.XR != other.Spec.Instance.XR
 }
 
 // NewestFirst is the order of backups, for slices.SortFunc.

@@ -237,6 +237,7 @@ func TestNext(t *testing.T) {
 		"Prune":            {reason: "Older backups go after the newer one is proven.", state: provenState(older(3)), want: CreatePruneJob},
 		"PruneKeeps":       {reason: "As many are kept as the spec says.", state: provenState(older(2)), want: ReleaseDataPV},
 		"PruneOther":       {reason: "An archive that lies elsewhere is not ours to remove.", state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Archive.Path = "elsewhere/x.tar.zst" }), want: ReleaseDataPV},
+		"PruneRival":       {reason: "Which of two is wanted nobody has said.", state: provenState(older(3), func(s *instance.State) { s.Records[0].Spec.Number, s.Records[3].Spec.Number = 4, 4 }), want: ReleaseDataPV},
 		"PruneRestorable":  {reason: "The newest that a server has started from stays until a newer one is as good.", state: provenState(older(3), restorable(3, metav1.ConditionTrue)), want: ReleaseDataPV},
 		"PruneRestorables": {reason: "One of them is enough.", state: provenState(older(4), restorable(1, metav1.ConditionTrue), restorable(4, metav1.ConditionTrue)), want: CreatePruneJob},
 		"Unrequired":       {reason: "Nobody waits for what nobody asked for.", state: provenState(restorable(0, metav1.ConditionFalse)), want: ReleaseDataPV},

@@ -66,7 +66,7 @@ func decidePrune(s *instance.State) (Step, bool) {
 }
 
 // expiredBackups are the proven ones on this volume beyond those to keep, without
-// this life's, and without the newest that a server has started from.
+// this life's and its rivals, and without the newest that a server has started from.
 func expiredBackups(s *instance.State) []client.Object {
 	keep := backupsToKeep(s)
 	var out []client.Object
@@ -76,7 +76,7 @@ func expiredBackups(s *instance.State) []client.Object {
 			restorable = true
 			continue
 		}
-		if i >= keep && kept.Spec.Instance.XR != s.Life.XR && isRemovable(s, kept) {
+		if i >= keep && kept.Spec.Instance.XR != s.Life.XR && !kept.IsRivalOf(s.Record()) && isRemovable(s, kept) {
 			out = append(out, kept)
 		}
 	}

@@ -118,13 +118,19 @@ func chooseLatest(r *resolved, own []v1.MySQLBackup) (start, error) {
 		name = b.Name
 	}
 	switch {
-	case failed != nil && (b == nil || failed.After(b)):
+	case failed != nil && (b == nil || failed.After(b) || failed.IsRivalOf(b)):
 		return holdServer(v1.ReasonWaiting, "Backup %q of an earlier %s of this name has failed, and its data is still on its volume: mend it (kubectl describe msb %s), or set spec.restore.backup to an older one, or spec.restore.policy to Never for an empty server",
 			failed.Name, r.instance.Kind, failed.Name), nil
 	case name != r.XR.Status.PreviousBackup:
 		return holdServer(v1.ReasonWaiting, "The newest proven backup is %q here and %q for the controller: the server starts when they agree", name, r.XR.Status.PreviousBackup), nil
 	case b == nil:
 		return start{replicas: 1, reason: v1.ReasonNothingToRestore}, nil
+	}
+	rival := v1.LatestBackup(own, func(r *v1.MySQLBackup) bool { return r.IsProven() && r.IsRivalOf(b) })
+	switch {
+	case rival != nil:
+		return holdServer(v1.ReasonWaiting, "Backups %q and %q are of two instances of this name that lived beside each other, and neither has the other's rows: set spec.restore.backup to the one to start from",
+			b.Name, rival.Name), nil
 	case b.DeletionTimestamp != nil:
 		return holdServer(v1.ReasonWaiting, "Backup %q is being deleted: when it is gone the controller says what there is to start from, or set spec.restore.backup to another one", b.Name), nil
 	}

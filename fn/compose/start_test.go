@@ -79,6 +79,11 @@ func announced(day int) func(*v1.MySQLBackup) {
 	}
 }
 
+// nth backup of the claim, of another instance.
+func nth(number int64, of types.UID) func(*v1.MySQLBackup) {
+	return func(r *v1.MySQLBackup) { r.Spec.Number, r.Spec.Instance.XR = number, of }
+}
+
 // named is a record that the spec names.
 func named(name string, changes ...func(*v1.MySQLBackup)) func(*Input) {
 	return func(in *Input) {
@@ -194,6 +199,11 @@ func TestDecide(t *testing.T) {
 		"NeverFailed":         {reason: "Also past a failed backup: it is the way out that the message names.", in: given(never, record("b1", 1, v1.BackupFailed)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"NeverRunning":        {reason: "But not while an earlier life is still being put away.", in: given(never, record("b1", 1, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
 		"NeverUnheard":        {reason: "Nor before the controller has looked.", in: given(never, previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
+
+		"Rivals":      {reason: "No clock says which rows are wanted.", in: given(previous("b2"), record("b1", 1, v1.BackupProven, nth(4, "a")), record("b2", 2, v1.BackupProven, nth(4, "b"))), want: want{reason: v1.ReasonWaiting, message: `Backups "b2" and "b1" are of two instances of this name`}},
+		"RivalNamed":  {reason: "A person has said it.", in: given(previous("b2"), record("b1", 1, v1.BackupProven, nth(4, "a")), record("b2", 2, v1.BackupProven, nth(4, "b")), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"RivalsOnce":  {reason: "What came after them settled it.", in: given(previous("b3"), record("b1", 1, v1.BackupProven, nth(4, "a")), record("b2", 2, v1.BackupProven, nth(4, "b")), record("b3", 3, v1.BackupProven, nth(5, "c"))), want: want{backup: "b3", job: true, reason: v1.ReasonRestoring}},
+		"RivalFailed": {reason: "Its data is still on its volume.", in: given(previous("b2"), record("b1", 1, v1.BackupFailed, nth(4, "a")), record("b2", 2, v1.BackupProven, nth(4, "b"))), want: want{reason: v1.ReasonWaiting, message: `Backup "b1" of an earlier MySQL of this name has failed`}},
 
 		"UsedNamed":       {reason: "A choice is of one life: the next one goes on from that.", in: given(previous("b2"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupProven, began("b1")), named("b1")), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring, message: "counts again with spec.restore.insteadOf: b2"}},
 		"UsedNever":       {reason: "An empty server is wanted once.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("Never")), never), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring, message: "spec.restore.policy: Never was the choice of an earlier MySQL"}},

@@ -3,7 +3,13 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
@@ -47,5 +53,43 @@ func TestChoiceIsUsedOnce(t *testing.T) {
 	s.Create(t)
 	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want the rows of the backup that is named again\n%s\ngot\n%s", before, got)
+	}
+}
+
+// TestRivals: two instances of one name lived beside each other, and each has left a backup. The next one does not start from
+// the one that a clock calls the newer: it waits for a person.
+func TestRivals(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	s.Delete(t)
+	first := s.Backups().Only(t)
+	s.Create(t)
+	s.Client().FirstAnswer(t, framework.Rows)
+	s.Client().MustQuery(t, "INSERT INTO test (id, name) VALUES (1000, 'later')")
+	s.Delete(t)
+	s.Backups().AreProven(t, 2)
+	rival := s.Backups().Newest(t)
+	number, _, _ := unstructured.NestedInt64(first.Object, "spec", "number")
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"number":%d}}`, number))
+	if err := framework.Suite.Kube.Patch(t.Context(), rival, patch); err != nil {
+		t.Fatal(err)
+	}
+
+	s.Create(t)
+	framework.Eventually(t, "the question", func(ctx context.Context) error {
+		claim := s.Claim.DeepCopy()
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+			return err
+		}
+		message, _, _ := unstructured.NestedString(claim.Object, "status", "message")
+		if !strings.Contains(message, rival.GetName()) || !strings.Contains(message, first.GetName()) {
+			return fmt.Errorf("it says %q", message)
+		}
+		return nil
+	})
+	s.Set(t, map[string]any{"restore": map[string]any{"backup": first.GetName()}})
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
+		t.Errorf("want the rows of the one that was chosen\n%s\ngot\n%s", before, got)
 	}
 }
