@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -204,6 +205,9 @@ func (c *passwordReconciler) rotationInput(ctx context.Context, s *instance.Stat
 	if in.Recorded, err = c.recordedPasswords(ctx, s); err != nil {
 		return in, err
 	}
+	if in.PublishedIn, in.Published, err = c.publishedPassword(ctx, s); err != nil {
+		return in, err
+	}
 	wanted, err := c.wantedPassword(ctx, s)
 	if p, perr := v1.Password(wanted); perr == nil {
 		in.Wanted = sql.Password(p)
@@ -228,6 +232,18 @@ func (c *passwordReconciler) recordedPasswords(ctx context.Context, s *instance.
 		out = append(out, sql.Password(kept.Data[key]))
 	}
 	return out, nil
+}
+
+// publishedPassword is what Crossplane has in the Secret that the claim asks it for.
+func (c *passwordReconciler) publishedPassword(ctx context.Context, s *instance.State) (in string, p sql.Password, err error) {
+	if s.Claim == nil {
+		return "", "", nil
+	}
+	if in, _, _ = unstructured.NestedString(s.Claim.Object, "spec", "writeConnectionSecretToRef", "name"); in == "" {
+		return "", "", nil
+	}
+	text, err := c.readSecretKey(ctx, s.Life.Namespace, in, v1.PasswordKey)
+	return in, sql.Password(text), err
 }
 
 // wantedPassword as the spec has it.

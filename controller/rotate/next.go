@@ -7,7 +7,7 @@
 //	Stage   | a                  | a          | b       | what is about to be set, before it is
 //	Change  | b and still a      | a          | b       | ALTER USER … RETAIN CURRENT PASSWORD
 //	Promote | b and still a      | b          | b       | from here on clients get b
-//	Discard | b                  | b          | b       | after the grace period
+//	Discard | b                  | b          | b       | after the grace period, which begins when Crossplane has published b
 //	Forget  | b                  | b          | none    |
 //
 // Nothing is set in the server that no Secret has, and nothing is in the
@@ -40,7 +40,8 @@ type rotationState struct {
 	Dual bool
 	// Retained is true if an account of root keeps an old password now.
 	Retained bool
-	// Since the connection Secret got its password.
+	// Since the connection Secret got its password, and with it the one that Crossplane
+	// publishes.
 	Since time.Duration
 	// Grace in which an old password goes on to work, for clients that do not have
 	// the new one yet.

@@ -19,6 +19,8 @@ const (
 	away = 2 * time.Second
 	// stuck is for what somebody has to mend.
 	stuck = 30 * time.Second
+	// publishing is for Crossplane, which looks at a claim once a minute at least.
+	publishing = 5 * time.Second
 )
 
 // Times that a pass may take, with a server that is well: one that comes to its
@@ -71,6 +73,13 @@ func (p *pass) reportResult(last rotationStep, err error) (Result, error) {
 	case last.Do == Refused:
 		return p.failWith(out, "The server accepts no password that is known for root: somebody changed it there. "+
 			"Set the password of this instance to the one that the server accepts; after that it can be changed again"), nil
+	case last.Do == Wait && p.isUnpublished():
+		out.Credentials.State = v1.CredentialsInSync
+		if passwordOf(p.kept.connection) != p.in.Wanted {
+			out.Credentials.State = v1.CredentialsChanging
+		}
+		last.After = min(last.After, publishing)
+		out.Credentials.Message = fmt.Sprintf("The previous password goes on to work until Crossplane has published the new one in Secret %s/%s", p.in.Instance.Namespace, p.in.PublishedIn)
 	case last.Do == Wait && passwordOf(p.kept.connection) == p.in.Wanted:
 		out.Credentials.State = v1.CredentialsInSync
 		out.Credentials.Message = "The previous password goes on to work until " + p.currentTime().Add(last.After).UTC().Round(time.Second).Format(time.RFC3339)

@@ -100,6 +100,11 @@ type Input struct {
 	Address string
 	// Recorded passwords of the backup that the server was restored from.
 	Recorded []sql.Password
+	// PublishedIn is the Secret in which Crossplane publishes the connection to the
+	// claim's clients, and Published the password there. Both are empty where it does
+	// not, or has not yet.
+	PublishedIn string
+	Published   sql.Password
 	// VerifyPassword asks the server also where nothing is to be done as far as is known:
 	// after a start of the server, and now and then, in case that somebody changed
 	// the password there.
@@ -302,12 +307,13 @@ type publication struct {
 }
 
 // sincePublished is for how long this program knows that the connection Secret has its
-// password. When it got that stands there, by the clock of whoever wrote it, which may
+// password, and Crossplane's Secret the same. When it got that stands there, by the clock of whoever wrote it, which may
 // have been an hour ahead, or behind: an old password would be discarded under its
 // clients, or be kept for an hour. Who has just been started counts anew, and an old
 // password works a little longer.
 func (p *pass) sincePublished() time.Duration {
-	if p.kept.connection == nil {
+	if p.kept.connection == nil || p.isUnpublished() {
+		p.published.Delete(p.in.Instance.XR)
 		return 0
 	}
 	now := publication{passwordOf(p.kept.connection), p.kept.connection.Annotations[v1.AnnotationPasswordChangedAt], p.currentTime()}
@@ -317,6 +323,12 @@ func (p *pass) sincePublished() time.Duration {
 	}
 	p.published.Store(p.in.Instance.XR, now)
 	return 0
+}
+
+// isUnpublished is true while Crossplane's Secret has another password than ours. Clients that
+// read the first know the old one only.
+func (p *pass) isUnpublished() bool {
+	return p.in.Published != "" && p.in.Published != passwordOf(p.kept.connection)
 }
 
 var errNoPassword = errors.New("the wanted password is not known")

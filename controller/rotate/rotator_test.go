@@ -70,6 +70,40 @@ func TestClocksDiffer(t *testing.T) {
 	}
 }
 
+// TestPublished: clients may take their password from Crossplane's Secret. The old one works until they find the new one
+// there, and have had the time to take it in.
+func TestPublished(t *testing.T) {
+	c := newCluster(t, "a", "", root("a"))
+	r := c.rotator()
+	c.mustRest(r, c.input("a"))
+	in := c.input("b")
+	in.PublishedIn, in.Published = "for-clients", "a"
+	reconcile := func(later time.Duration) Result {
+		c.clock = c.clock.Add(later)
+		got, err := r.Reconcile(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	reconcile(0)
+	for range 3 {
+		got := reconcile(time.Hour)
+		if len(got.Done) > 0 || got.RequeueAfter != publishing || !strings.Contains(got.Credentials.Message, "until Crossplane has published the new one in Secret "+in.Instance.Namespace+"/for-clients") {
+			t.Fatalf("want it to wait for Crossplane, got %+v", got)
+		}
+	}
+	in.Published = "b"
+	for _, later := range []time.Duration{time.Hour, 30 * time.Second} {
+		if got := reconcile(later); len(got.Done) > 0 {
+			t.Errorf("want clients to have a minute from when it is seen to be published, got %v", got.Done)
+		}
+	}
+	if diff := cmp.Diff([]Action{Discard, Forget}, reconcile(30*time.Second).Done); diff != "" {
+		t.Errorf("after the grace: -want, +got:\n%s", diff)
+	}
+}
+
 // TestQuiet: an instance that rests costs no login.
 func TestQuiet(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))

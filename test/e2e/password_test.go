@@ -65,6 +65,8 @@ const (
 	guests = 10
 	// settle is how long a client may take from reading the Secret to its login while one change follows another.
 	settle = 5 * time.Second
+	// grace is how long an old password goes on to work.
+	grace = 2 * time.Minute
 )
 
 // visit until the test is over, or the returned function is called, which waits for the last login.
@@ -193,6 +195,49 @@ func TestPasswordSources(t *testing.T) {
 	s.Client().Refused(t, "after a crash")
 	s.Set(t, map[string]any{"password": "after a restore"})
 	s.Client().Connects(t, "after a restore")
+}
+
+// TestOldPasswordUntilPublished: an application takes its password from the Secret that Crossplane publishes for the claim.
+// While that has the old one, the server takes it, however long Crossplane is busy elsewhere.
+func TestOldPasswordUntilPublished(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	secret := newPasswordSecret(t, s, "mine", map[string]string{"root": "first"})
+	delete(s.Spec, "password")
+	s.Spec["passwordSecretRef"] = map[string]any{"name": "mine", "key": "root"}
+	s.Spec["writeConnectionSecretToRef"] = map[string]any{"name": "for-clients"}
+	s.Create(t)
+	s.Client().Connects(t, "first")
+	publishes(t, s, "first")
+
+	s.Annotate(t, "crossplane.io/paused", "true")
+	framework.Eventually(t, "the pause", func(ctx context.Context) error { return paused(ctx, s.Claim.DeepCopy()) })
+	fillSecret(t, secret, map[string]string{"root": "second"})
+	s.Client().Connects(t, "second")
+	hasCredentials(t, s, "InSync", "until Crossplane has published the new one in Secret "+s.Namespace+"/for-clients")
+	time.Sleep(grace + 10*time.Second) // After it the old one would go.
+	if _, err := s.Client().Query(t.Context(), "first", "SELECT 1"); err != nil {
+		t.Errorf("want the published password to be taken, got %v", err)
+	}
+
+	s.Annotate(t, "crossplane.io/paused", "false")
+	publishes(t, s, "second")
+	s.Client().Refused(t, "first")
+}
+
+// publishes is what Crossplane does with a password, for the claim's clients.
+func publishes(t *testing.T, s *framework.Server, password string) {
+	t.Helper()
+	framework.Eventually(t, "Crossplane's Secret", func(ctx context.Context) error {
+		secret := &corev1.Secret{}
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: "for-clients"}, secret); err != nil {
+			return err
+		}
+		if got := string(secret.Data["password"]); got != password {
+			return fmt.Errorf("it has password %q", got)
+		}
+		return nil
+	})
 }
 
 // newPasswordSecret in the claim's namespace.
