@@ -418,7 +418,7 @@ func (l logs) Tail(context.Context, string, string, string) (io.ReadCloser, erro
 
 func TestListen(t *testing.T) {
 	pod := func(s corev1.ContainerState) *Job {
-		return &Job{Job: &batchv1.Job{}, Pods: []corev1.Pod{{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: s}}}}}}
+		return &Job{Job: &batchv1.Job{}, Pods: []corev1.Pod{{ObjectMeta: meta("p", nil), Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: s}}}}}}
 	}
 	cases := map[string]struct {
 		reason string
@@ -432,19 +432,19 @@ func TestListen(t *testing.T) {
 		"Empty": {reason: "Nor is an empty object.", job: pod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "{}"}}),
 			want: func(j *Job) bool { return j.Report == nil }},
 		"Waiting": {reason: "People read the kubelet's words.", job: pod(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}),
-			want: func(j *Job) bool { return j.PodFailure == "ImagePullBackOff: no such image" }},
+			want: func(j *Job) bool { return j.PodFailure == "pod p: ImagePullBackOff: no such image" }},
 		"Foreign": {reason: "Who writes a report may be no agent.", job: pod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","error":"\u001b[2Jbad\u202eworse","version":"8\u0000"}`}}),
 			want: func(j *Job) bool { return j.Report.Error == "[2Jbad worse" && j.Report.Version == "8" }},
 		"Registry": {reason: "A kubelet repeats what a registry says.", job: pod(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no\x1b[2J\nimage\xff" + strings.Repeat("x", 4096)}}),
 			want: func(j *Job) bool {
-				return strings.HasPrefix(j.PodFailure, "ErrImagePull: no [2J image xxx") && len(j.PodFailure) <= maxPodFailure
+				return strings.HasPrefix(j.PodFailure, "pod p: ErrImagePull: no [2J image xxx") && len(j.PodFailure) <= maxPodFailure+len("pod p: ")
 			}},
 		"Progress": {reason: "The last line that is one.", job: pod(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}),
 			want: func(j *Job) bool { return j.Progress != nil && j.Progress.Percent == 42 }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			g := &Gatherer{Logs: logs("copy: 7% (7 of 100 MiB, 9 MiB/s)\ncopy: 42% (42 of 100 MiB, 9 MiB/s)\nother\n")}
+			g := &gathering{&Gatherer{Logs: logs("copy: 7% (7 of 100 MiB, 9 MiB/s)\ncopy: 42% (42 of 100 MiB, 9 MiB/s)\nother\n")}, &State{}}
 			if g.readPodReports(context.Background(), tc.job); !tc.want(tc.job) {
 				t.Error(tc.reason)
 			}

@@ -33,9 +33,7 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 		return fmt.Errorf("cannot list pods: %w", err)
 	}
 	for i := range l.Items {
-		p := &l.Items[i]
-		if g.PodFailure = podFailureOf(p); g.PodFailure != "" {
-			g.PodFailure += g.volumeInDoubt(p)
+		if g.PodFailure = g.whyPodWaits(ctx, &l.Items[i]); g.PodFailure != "" {
 			return nil
 		}
 	}
@@ -69,7 +67,7 @@ func (g *gathering) readRestoreFailure(ctx context.Context, pods []corev1.Pod) e
 		return err
 	}
 	j.Pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, j.Job) })
-	g.PodFailure = j.withoutPod(g.Now)
+	g.PodFailure = g.whyNoPod(ctx, j)
 	return nil
 }
 

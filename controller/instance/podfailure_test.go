@@ -85,36 +85,6 @@ func TestWaitsBecause(t *testing.T) {
 	}
 }
 
-// TestWithoutPod: a Job whose pod is refused says so, and not at once.
-func TestWithoutPod(t *testing.T) {
-	now := time.Unix(1000, 0)
-	made := func(ago time.Duration, change func(*Job)) *Job {
-		j := &Job{Job: &batchv1.Job{ObjectMeta: meta("backup-db-job", nil)}}
-		j.CreationTimestamp = metav1.NewTime(now.Add(-ago))
-		change(j)
-		return j
-	}
-	cases := map[string]struct {
-		reason string
-		job    *Job
-		says   string
-	}{
-		"Refused": {reason: "Only an event of the Job says by whom.", job: made(time.Minute, func(*Job) {}), says: "kubectl describe job --namespace default backup-db-job says why"},
-		"New":     {reason: "It has not had the time.", job: made(time.Second, func(*Job) {})},
-		"Running": {reason: "It has one.", job: made(time.Minute, func(j *Job) { j.Pods = []corev1.Pod{{}} })},
-		"Ended": {reason: "It needs none any more.", job: made(time.Minute, func(j *Job) {
-			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
-		})},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := tc.job.withoutPod(now); !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") {
-				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got)
-			}
-		})
-	}
-}
-
 // TestNewJob: what somebody says in a Job's conditions may stand in a message.
 func TestNewJob(t *testing.T) {
 	j := NewJob(&batchv1.Job{Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Message: "denied:\n\x1b[2Jno"}}}})

@@ -86,8 +86,9 @@ type State struct {
 	Notes     []Note
 	BackupPVs []corev1.PersistentVolume
 
-	// PodFailure that keeps a pod of a living instance from running; empty where there
-	// is none. Read only while the server does not take clients.
+	// PodFailure that keeps a pod of a living instance from running, and one that uses the
+	// data of an instance that is deleted from ending; empty where there is none. Read only
+	// while the server does not take clients.
 	PodFailure string
 
 	// The rest is read only during a deletion, pods also while the data PVC is

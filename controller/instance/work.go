@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -103,21 +102,26 @@ func (g *gathering) readPods(ctx context.Context) error {
 			}
 		}
 	}
+	for i := range g.Pods {
+		if g.PodFailure == "" {
+			g.PodFailure = g.whyNodeIsSilent(ctx, &g.Pods[i])
+		}
+	}
 	for _, j := range jobs {
-		j.PodFailure = j.withoutPod(g.Now)
+		j.PodFailure = g.whyNoPod(ctx, j)
 		g.readPodReports(ctx, j)
 	}
 	return nil
 }
 
-// podTimeout is how long a Job may have no pod yet.
-const podTimeout = 10 * time.Second
-
-// withoutPod says that a Job has had time to get a pod and has none: somebody may
+// whyNoPod says that a Job has had time to get a pod and has none: somebody may
 // refuse it, and only an event of the Job says who. Empty where that is not so.
-func (j *Job) withoutPod(now time.Time) string {
-	if at, _ := j.Finished(); at != nil || len(j.Pods) > 0 || now.Sub(j.CreationTimestamp.Time) < podTimeout {
+func (g *Gatherer) whyNoPod(ctx context.Context, j *Job) string {
+	if at, _ := j.Finished(); at != nil || len(j.Pods) > 0 || g.Clock().Before(j.CreationTimestamp.Add(waitTimeout)) {
 		return ""
+	}
+	if why := g.lastWarning(ctx, j.Job); why != "" {
+		return fmt.Sprintf("Job %s has no pod: %s", j.Name, why)
 	}
 	return fmt.Sprintf("Job %s has no pod: a quota or a policy may refuse it; kubectl describe job --namespace %s %s says why", j.Name, j.Namespace, j.Name)
 }
@@ -136,10 +140,12 @@ func mountsPVC(p *corev1.Pod, pvcName string) bool {
 }
 
 // readPodReports of a Job.
-func (g *Gatherer) readPodReports(ctx context.Context, j *Job) {
+func (g *gathering) readPodReports(ctx context.Context, j *Job) {
 	for i := range j.Pods {
 		p := &j.Pods[i]
-		j.NotePodFailure(&p.Status)
+		if why := g.whyPodWaits(ctx, p); why != "" {
+			j.PodFailure = why
+		}
 		for k := range p.Status.ContainerStatuses {
 			c := &p.Status.ContainerStatuses[k]
 			// A success is preferred to what another pod says.

@@ -138,13 +138,16 @@ func stopForBackup(s *instance.State) (step Step, open bool) {
 		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping what ran where nothing can run any more", Targets: targets}, true
 	}
 	for i := range s.Pods {
-		if p := &s.Pods[i]; p.DeletionTimestamp == nil && hasEnded(p) && p.Labels[v1.LabelXR] == string(s.Life.XR) {
+		if p := &s.Pods[i]; p.DeletionTimestamp == nil && instance.HasEnded(p) && p.Labels[v1.LabelXR] == string(s.Life.XR) {
 			return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
 		}
 	}
 	switch {
 	case len(s.Pods) > 0:
 		stopping.Message = whoUsesVolume(&s.Pods[0], string(s.Life.XR))
+		if s.PodFailure != "" {
+			stopping.Message += ": " + s.PodFailure
+		}
 		return stopping, true
 	case d != nil && d.DeletionTimestamp == nil:
 		// Nobody can scale up what is not there.
@@ -165,11 +168,6 @@ func withoutDeleted(objects []client.Object) []client.Object {
 		}
 	}
 	return out
-}
-
-// hasEnded is true once no container of a pod runs or will.
-func hasEnded(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
 func whoUsesVolume(p *corev1.Pod, xr string) string {

@@ -30,7 +30,7 @@ func TestQuota(t *testing.T) {
 
 	quota = forbidPods(t, s)
 	s.StartDelete(t)
-	s.Says(t, "backup-"+s.Name+"-job has no pod: a quota or a policy may refuse it")
+	s.Says(t, `backup-`+s.Name+`-job has no pod: FailedCreate: Error creating: pods "backup-`+s.Name+`-job" is forbidden: exceeded quota: `+quota.Name)
 	holdsItsData(t, s)
 	allowPods(t, quota)
 	s.Gone(t)
@@ -38,7 +38,7 @@ func TestQuota(t *testing.T) {
 
 	quota = forbidPods(t, s)
 	s.Create(t)
-	s.Says(t, "restore-"+s.Name+"-job has no pod: a quota or a policy may refuse it")
+	s.Says(t, `restore-`+s.Name+`-job has no pod: FailedCreate: Error creating: pods "restore-`+s.Name+`-job" is forbidden: exceeded quota: `+quota.Name)
 	isBlocked(t, s, "True", "PodFailure")
 	allowPods(t, quota)
 	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {

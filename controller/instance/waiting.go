@@ -1,0 +1,157 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// waitTimeout is how long Kubernetes may take to make a Job's pod, to start the containers
+// of a pod, or to end one after its grace period, before anybody asks why.
+const waitTimeout = 10 * time.Second
+
+// whyPodWaits says why a pod does not run, or does not end: in its own status or, where that
+// says nothing, elsewhere. What cannot be read is not said: it is for people, and nothing
+// is decided by it.
+func (g *gathering) whyPodWaits(ctx context.Context, p *corev1.Pod) string {
+	if why := g.whyNodeIsSilent(ctx, p); why != "" {
+		return why
+	}
+	if why := podFailureOf(p); why != "" {
+		return why + g.volumeInDoubt(p) + g.whyPVCWaits(ctx, p)
+	}
+	if why := g.whyNotStarted(ctx, p); why != "" {
+		return fmt.Sprintf("pod %s on node %s: %s", p.Name, p.Spec.NodeName, why)
+	}
+	return ""
+}
+
+// whyNotStarted says what keeps a pod that has a node from starting.
+func (g *Gatherer) whyNotStarted(ctx context.Context, p *corev1.Pod) string {
+	if p.Spec.NodeName == "" || p.DeletionTimestamp != nil || HasEnded(p) || hasStarted(p) || g.Clock().Before(p.CreationTimestamp.Add(waitTimeout)) {
+		return ""
+	}
+	return g.lastWarning(ctx, p)
+}
+
+// whyPVCWaits says why a volume is not there that a pod without a node waits for.
+func (g *gathering) whyPVCWaits(ctx context.Context, p *corev1.Pod) string {
+	for _, c := range []*corev1.PersistentVolumeClaim{g.DataPVC, g.BackupPVC} {
+		if c == nil || c.Status.Phase != corev1.ClaimPending || !mountsPVC(p, c.Name) {
+			continue
+		}
+		if why := g.lastWarning(ctx, c); why != "" {
+			return fmt.Sprintf(". PersistentVolumeClaim %s: %s", c.Name, why)
+		}
+	}
+	return ""
+}
+
+// whyNodeIsSilent says that nobody hears of the node any more on which a pod should be
+// ready, or should have ended.
+func (g *Gatherer) whyNodeIsSilent(ctx context.Context, p *corev1.Pod) string {
+	since := p.CreationTimestamp
+	if p.DeletionTimestamp != nil {
+		since = *p.DeletionTimestamp // That is when its grace period ends.
+	}
+	if p.Spec.NodeName == "" || p.DeletionTimestamp == nil && isReady(p) || HasEnded(p) || g.Clock().Before(since.Add(waitTimeout)) {
+		return ""
+	}
+	node, err := getObject(ctx, g.Reader, &corev1.Node{}, "", p.Spec.NodeName)
+	if err != nil {
+		return ""
+	}
+	if node == nil {
+		return fmt.Sprintf("pod %s is on node %s, which is gone", p.Name, p.Spec.NodeName)
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			return fmt.Sprintf("pod %s is on node %s, which is not ready (%s): bring the node back or, if it is off for good, kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+				p.Name, p.Spec.NodeName, foreignText(c.Message), p.Spec.NodeName)
+		}
+	}
+	return ""
+}
+
+// isReady is true while a pod takes clients.
+func isReady(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// HasEnded is true once no container of a pod runs or will.
+func HasEnded(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// hasStarted is true once a container of a pod has run: its volumes are mounted.
+func hasStarted(p *corev1.Pod) bool {
+	for _, all := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for _, c := range all {
+			if c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// maxEvents of an object that are read.
+const maxEvents = 50
+
+// lastWarning of an object in the words of Kubernetes: of a volume that is not mounted, and of
+// a pod that is refused, only events say why. Empty where the last event is not a warning: it
+// has got over that.
+func (g *Gatherer) lastWarning(ctx context.Context, o client.Object) string {
+	l := &corev1.EventList{}
+	of := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(o.GetUID()))}
+	if err := g.Reader.List(ctx, l, client.InNamespace(o.GetNamespace()), of, client.Limit(maxEvents)); err != nil {
+		return ""
+	}
+	var last *corev1.Event
+	for i := range l.Items {
+		if e := &l.Items[i]; !isPassing(e) && (last == nil || eventTime(e).After(eventTime(last))) {
+			last = e
+		}
+	}
+	if last == nil || last.Type != corev1.EventTypeWarning {
+		return ""
+	}
+	return foreignText(last.Reason + ": " + generatedName.ReplaceAllString(last.Message, `pods "$1"`))
+}
+
+// generatedName of a pod that was refused: it is another one at each try.
+var generatedName = regexp.MustCompile(`pods "([^"]+)-[a-z0-9]{5}"`)
+
+// timeout is how the kubelet says, now and then, that what it says otherwise still holds
+// (kubernetes, pkg/kubelet/volumemanager/volume_manager.go).
+var timeout = regexp.MustCompile(`^Unable to attach or mount volumes: `)
+
+// isPassing is true of an event between two tries that says nothing of how they end.
+func isPassing(e *corev1.Event) bool {
+	return timeout.MatchString(e.Message) || e.Reason == "Provisioning" || e.Reason == "ExternalProvisioning"
+}
+
+// eventTime is when an event was last seen. Each of the two APIs of events has a field of its
+// own for that.
+func eventTime(e *corev1.Event) time.Time {
+	at := e.CreationTimestamp.Time
+	for _, other := range []time.Time{e.LastTimestamp.Time, e.EventTime.Time} {
+		if other.After(at) {
+			at = other
+		}
+	}
+	if e.Series != nil && e.Series.LastObservedTime.After(at) {
+		at = e.Series.LastObservedTime.Time
+	}
+	return at
+}

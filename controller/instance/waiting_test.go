@@ -1,0 +1,169 @@
+package instance
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// noon is when nothing is looked at any more that was made a minute ago.
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// lookAt a cluster with these objects, at noon.
+func lookAt(t *testing.T, objects ...client.Object) *gathering {
+	t.Helper()
+	reader := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).
+		WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string {
+			e, _ := o.(*corev1.Event)
+			return []string{string(e.InvolvedObject.UID)}
+		}).Build()
+	return &gathering{&Gatherer{Reader: reader, Clock: func() time.Time { return noon }}, &State{Now: noon}}
+}
+
+// said of an object, so many seconds before noon.
+func said(name string, of types.UID, kind, reason, message string, ago int) *corev1.Event {
+	return &corev1.Event{
+		ObjectMeta: meta(name, nil), InvolvedObject: corev1.ObjectReference{UID: of}, Type: kind, Reason: reason, Message: message,
+		LastTimestamp: metav1.NewTime(noon.Add(-time.Duration(ago) * time.Second)),
+	}
+}
+
+func node(ready corev1.ConditionStatus) *corev1.Node {
+	n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Message: "Kubelet stopped posting node status."}}}}
+	n.Name = "worker"
+	return n
+}
+
+// waiting pod on a node, made a minute before noon.
+func waiting(changes ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: meta("p", nil), Spec: corev1.PodSpec{NodeName: "worker"}, Status: corev1.PodStatus{
+		Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("ContainerCreating", "", nil)},
+	}}
+	p.UID, p.CreationTimestamp = "pod", metav1.NewTime(noon.Add(-time.Minute))
+	for _, change := range changes {
+		change(p)
+	}
+	return p
+}
+
+// serving is a pod that takes clients, as far as anybody has heard.
+func serving(p *corev1.Pod) {
+	p.Status.Phase, p.Status.ContainerStatuses[0].State = corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+}
+
+func unready(p *corev1.Pod) {
+	serving(p)
+	p.Status.Conditions[0].Status = corev1.ConditionFalse
+}
+
+func dyingSince(at time.Time) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		serving(p)
+		p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: at}, []string{"x"}
+	}
+}
+
+func unplaced(p *corev1.Pod) {
+	p.Spec.NodeName = ""
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "pod has unbound immediate PersistentVolumeClaims"}}
+	p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "db-pvc"}}}}
+}
+
+// TestWhyPodWaits goes from what Kubernetes shows of each cause to the words that people read. Those of volumes are from
+// kubernetes, pkg/controller/volume/attachdetach/reconciler/reconciler.go and pkg/kubelet/volumemanager/volume_manager.go.
+func TestWhyPodWaits(t *testing.T) {
+	const warning, normal = corev1.EventTypeWarning, corev1.EventTypeNormal
+	mount := said("mount", "pod", warning, "FailedMount", `MountVolume.SetUp failed for volume "config" : configmap "db-config" not found`, 30)
+	attach := said("attach", "pod", warning, "FailedAttachVolume", `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) old`, 30)
+	pending := &corev1.PersistentVolumeClaim{ObjectMeta: meta("db-pvc", nil), Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}}
+	pending.UID = "pvc"
+	cases := map[string]struct {
+		reason string
+		pod    *corev1.Pod
+		has    []client.Object
+		says   string
+	}{
+		"Mount":       {reason: "Only an event says it.", pod: waiting(), has: []client.Object{mount}, says: `pod p on node worker: FailedMount: MountVolume.SetUp failed for volume "config" : configmap "db-config" not found`},
+		"MountAgain":  {reason: "The kubelet says now and then that it still waits.", pod: waiting(), has: []client.Object{mount, said("late", "pod", warning, "FailedMount", "Unable to attach or mount volumes: unmounted volumes=[config]", 5)}, says: "db-config"},
+		"Attach":      {reason: "It is attached elsewhere.", pod: waiting(), has: []client.Object{attach}, says: "FailedAttachVolume: Multi-Attach error"},
+		"Attached":    {reason: "It has got over that.", pod: waiting(), has: []client.Object{attach, said("done", "pod", normal, "SuccessfulAttachVolume", "AttachVolume.Attach succeeded", 5)}},
+		"Another":     {reason: "Another pod of the name had that.", pod: waiting(), has: []client.Object{said("mount", "earlier", warning, "FailedMount", "no", 30)}},
+		"Silence":     {reason: "Nobody says anything.", pod: waiting()},
+		"Young":       {reason: "It goes by itself.", pod: waiting(func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon.Add(-time.Second)) }), has: []client.Object{mount}},
+		"Started":     {reason: "What it met before it started is over.", pod: waiting(unready), has: []client.Object{mount, node(corev1.ConditionTrue)}},
+		"Status":      {reason: "What its status says is nearer.", pod: waiting(func(p *corev1.Pod) { p.Status.ContainerStatuses[0] = waits("ErrImagePull", "not found", nil) }), has: []client.Object{mount}, says: "pod p: ErrImagePull: not found"},
+		"Node":        {reason: "Nobody hears of it.", pod: waiting(unready), has: []client.Object{node(corev1.ConditionUnknown)}, says: "pod p is on node worker, which is not ready (Kubelet stopped posting node status.): bring the node back or"},
+		"NodeGone":    {reason: "It was taken away.", pod: waiting(unready), says: "node worker, which is gone"},
+		"NodeSlow":    {reason: "A server that starts has a node that is ready.", pod: waiting(unready), has: []client.Object{node(corev1.ConditionTrue)}},
+		"NodeServing": {reason: "It serves, as far as anybody knows.", pod: waiting(serving), has: []client.Object{node(corev1.ConditionUnknown)}},
+		"Ending":      {reason: "It has its grace period, and a moment more.", pod: waiting(dyingSince(noon)), has: []client.Object{node(corev1.ConditionUnknown)}},
+		"Ended":       {reason: "It does not end where nobody hears of it.", pod: waiting(dyingSince(noon.Add(-time.Minute))), has: []client.Object{node(corev1.ConditionUnknown)}, says: "out-of-service=nodeshutdown:NoExecute"},
+		"Unbound": {
+			reason: "The scheduler does not say why there is no volume.", pod: waiting(unplaced), says: "pod has unbound immediate PersistentVolumeClaims. PersistentVolumeClaim db-pvc: ProvisioningFailed: no such pool",
+			has: []client.Object{pending, said("no", "pvc", warning, "ProvisioningFailed", "no such pool", 20), said("again", "pvc", normal, "Provisioning", "External provisioner is provisioning volume", 5)},
+		},
+		"Unprintable": {reason: "Whoever may write events may write anything.", pod: waiting(), has: []client.Object{said("mount", "pod", warning, "FailedMount", "no\n\x1b[2J"+strings.Repeat("x", 5000), 30)}, says: "FailedMount: no [2Jxxx"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			has := tc.has
+			if !slices.ContainsFunc(has, func(o client.Object) bool { _, ok := o.(*corev1.Node); return ok }) && name != "NodeGone" {
+				has = append(slices.Clone(has), node(corev1.ConditionTrue))
+			}
+			g := lookAt(t, has...)
+			g.DataPVC = pending
+			got := g.whyPodWaits(t.Context(), tc.pod)
+			if !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") {
+				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got)
+			}
+			if len(got) > maxPodFailure+100 {
+				t.Errorf("%s want it cut, got %d bytes", tc.reason, len(got))
+			}
+		})
+	}
+}
+
+// TestWhyNoPod: a Job whose pod is refused says so, and not at once, and in the same words at each try.
+func TestWhyNoPod(t *testing.T) {
+	made := func(ago time.Duration, change func(*Job)) *Job {
+		j := &Job{Job: &batchv1.Job{ObjectMeta: meta("backup-db-job", nil)}}
+		j.UID, j.CreationTimestamp = "job", metav1.NewTime(noon.Add(-ago))
+		change(j)
+		return j
+	}
+	refusal := func(name string) *corev1.Event {
+		return said("refused", "job", corev1.EventTypeWarning, "FailedCreate", `Error creating: pods "backup-db-job-`+name+`" is forbidden: exceeded quota: no-pods`, 5)
+	}
+	const words = `Job backup-db-job has no pod: FailedCreate: Error creating: pods "backup-db-job" is forbidden: exceeded quota: no-pods`
+	cases := map[string]struct {
+		reason string
+		job    *Job
+		has    []client.Object
+		says   string
+	}{
+		"Refused":      {reason: "Its event says by whom.", job: made(time.Minute, func(*Job) {}), has: []client.Object{refusal("x7k2p")}, says: words},
+		"RefusedAgain": {reason: "In the same words.", job: made(time.Minute, func(*Job) {}), has: []client.Object{refusal("b9d4w")}, says: words},
+		"Unknown":      {reason: "Nobody says why.", job: made(time.Minute, func(*Job) {}), says: "kubectl describe job --namespace default backup-db-job says why"},
+		"New":          {reason: "It has not had the time.", job: made(time.Second, func(*Job) {}), has: []client.Object{refusal("x7k2p")}},
+		"Running":      {reason: "It has one.", job: made(time.Minute, func(j *Job) { j.Pods = []corev1.Pod{{}} }), has: []client.Object{refusal("x7k2p")}},
+		"Ended": {reason: "It needs none any more.", job: made(time.Minute, func(j *Job) {
+			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+		})},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := lookAt(t, tc.has...).whyNoPod(t.Context(), tc.job); !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") {
+				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got)
+			}
+		})
+	}
+}
