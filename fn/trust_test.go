@@ -324,6 +324,9 @@ func (g *guard) annotations(name string, meta map[string]any) {
 	}
 }
 
+// outOfMeshes is what service meshes are told of Jobs.
+var outOfMeshes = map[string]string{"sidecar.istio.io/inject": "false", "kuma.io/sidecar-injection": "disabled"}
+
 // labels are the instance's, whatever its spec says.
 func (g *guard) labels(name string, o map[string]any) {
 	for _, of := range [][]string{{"metadata", "labels"}, {"spec", "template", "metadata", "labels"}, {"spec", "selector"}, {"spec", "selector", "matchLabels"}} {
@@ -332,6 +335,9 @@ func (g *guard) labels(name string, o map[string]any) {
 			want, known := g.instance.Labels()[key]
 			if app, ok := g.instance.ServerSelector()[key]; ok {
 				want, known = app, true
+			}
+			if word, ok := outOfMeshes[key]; ok && name == v1.ResourceRestore {
+				want, known = word, true
 			}
 			if key == v1.LabelXR {
 				want, known = at(g.xr, "metadata", "uid").(string), true

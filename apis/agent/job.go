@@ -3,6 +3,8 @@
 package agent
 
 import (
+	"maps"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,12 +39,25 @@ func NewJob(i v1.Instance, namespace, name, component string, resources *corev1.
 			BackoffLimit: new(int32(0)),
 			// Never two pods on the same files.
 			PodReplacementPolicy: new(batchv1.Failed),
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       pod,
-			},
+			Template:             corev1.PodTemplateSpec{ObjectMeta: outOfMeshes(labels), Spec: pod},
 		},
 	}
+}
+
+// outOfMeshes are the labels and annotations by which service meshes leave a pod alone: Istio's, Linkerd's,
+// Consul's and Kuma's, in the words of their documentation. The pod speaks with nobody, and a
+// proxy beside its container would keep the Job from ending.
+func outOfMeshes(labels map[string]string) metav1.ObjectMeta {
+	out := metav1.ObjectMeta{
+		Labels: map[string]string{"sidecar.istio.io/inject": "false", "kuma.io/sidecar-injection": "disabled"},
+		Annotations: map[string]string{
+			"sidecar.istio.io/inject":             "false",
+			"linkerd.io/inject":                   "disabled",
+			"consul.hashicorp.com/connect-inject": "false",
+		},
+	}
+	maps.Copy(out.Labels, labels)
+	return out
 }
 
 // Container of a Job, with this much memory reserved. It writes to what it

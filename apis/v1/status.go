@@ -1,9 +1,13 @@
 package v1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // A MySQLStatus reports on an instance. The function writes all of it but
-// previousBackup, heldBackup, backupNumber, blockedBy, credentials and deletion, which are the controller's.
+// previousBackup, heldBackup, backupNumber, restoredBy, blockedBy, credentials and
+// deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
 	// something is wrong.
@@ -75,6 +79,12 @@ type MySQLStatus struct {
 	//
 	// +optional
 	Choice string `json:"choice,omitempty"`
+
+	// RestoredBy is the UID of the restore Job whose program has restored all, where that
+	// Job never ends because somebody added a container to its pod.
+	//
+	// +optional
+	RestoredBy types.UID `json:"restoredBy,omitempty"`
 
 	// BlockedBy is what keeps the server's pod, or that of its restore, from running,
 	// as far as only the controller sees it. The function makes the condition Blocked

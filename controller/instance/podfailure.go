@@ -21,7 +21,7 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 		g.PodFailure = heldBack(n)
 		return nil
 	}
-	if !g.XR.IsBeginning() {
+	if !g.XR.IsBeginning() && g.XR.Status.RestoredBy == "" {
 		return nil
 	}
 	if g.EarlierBackupPVMissing() {
@@ -32,12 +32,18 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 	if err := g.Reader.List(ctx, l, client.InNamespace(g.Life.Namespace), client.MatchingLabels{v1.LabelXR: string(g.Life.XR)}); err != nil {
 		return fmt.Errorf("cannot list pods: %w", err)
 	}
+	if err := g.readRestore(ctx, l.Items); err != nil {
+		return err
+	}
 	for i := range l.Items {
 		if g.PodFailure = g.whyPodWaits(ctx, &l.Items[i]); g.PodFailure != "" {
 			return nil
 		}
 	}
-	return g.readRestoreFailure(ctx, l.Items)
+	if g.Restore != nil {
+		g.PodFailure = g.whyNoPod(ctx, g.Restore)
+	}
+	return nil
 }
 
 // volumeInDoubt says which volume it is whose data is not what it should be; empty where
@@ -57,9 +63,9 @@ func (s *State) volumeInDoubt(p *corev1.Pod) string {
 	return ". It is PersistentVolume " + v.Name
 }
 
-// readRestoreFailure is that of a restore whose Job gets no pod.
-func (g *gathering) readRestoreFailure(ctx context.Context, pods []corev1.Pod) error {
-	if r := g.XR.Status.Restore; r == nil || r.Phase != v1.RestoreRunning {
+// readRestore that is under way, or has restored all and never ends, with its pods.
+func (g *gathering) readRestore(ctx context.Context, pods []corev1.Pod) error {
+	if r := g.XR.Status.Restore; r == nil || r.Phase != v1.RestoreRunning && g.XR.Status.RestoredBy == "" {
 		return nil
 	}
 	j, err := g.readJob(ctx, g.Life.Namespace, g.Life.RestoreJobName())
@@ -67,7 +73,8 @@ func (g *gathering) readRestoreFailure(ctx context.Context, pods []corev1.Pod) e
 		return err
 	}
 	j.Pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, j.Job) })
-	g.PodFailure = g.whyNoPod(ctx, j)
+	j.noteOutlived(g.Now)
+	g.Restore = j
 	return nil
 }
 

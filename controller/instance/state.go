@@ -125,10 +125,13 @@ type Job struct {
 	// PodFailure that keeps the pod from running, in the words of the kubelet or
 	// scheduler.
 	PodFailure string
+	// Outlived is how the product's own container ended, where the pod goes on without it:
+	// nobody ends a container that somebody has added to it. Nil where that is not so.
+	Outlived *corev1.ContainerStateTerminated
 }
 
 // Finished is the time of the Job's end, with true if it succeeded; nil while it
-// goes on.
+// goes on. What somebody has added to its pod does not count.
 func (j *Job) Finished() (at *metav1.Time, succeeded bool) {
 	for i := range j.Status.Conditions {
 		c := &j.Status.Conditions[i]
@@ -138,6 +141,9 @@ func (j *Job) Finished() (at *metav1.Time, succeeded bool) {
 		if c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed {
 			return &c.LastTransitionTime, c.Type == batchv1.JobComplete
 		}
+	}
+	if end := j.Outlived; end != nil {
+		return &end.FinishedAt, end.ExitCode == 0
 	}
 	return nil, false
 }

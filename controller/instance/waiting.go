@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // waitTimeout is how long Kubernetes may take to make a Job's pod, to start the containers
@@ -154,4 +156,25 @@ func eventTime(e *corev1.Event) time.Time {
 		at = e.Series.LastObservedTime.Time
 	}
 	return at
+}
+
+// noteOutlived sees whether the product's own container, which has the name of what the Job is
+// for, has ended for a while in the only pod of a Job that goes on.
+func (j *Job) noteOutlived(now time.Time) {
+	if at, _ := j.Finished(); at != nil || len(j.Pods) != 1 || HasEnded(&j.Pods[0]) {
+		return
+	}
+	var end *corev1.ContainerStateTerminated
+	others := false
+	for _, c := range j.Pods[0].Status.ContainerStatuses {
+		switch t := c.State.Terminated; {
+		case c.Name == j.Spec.Template.Labels[v1.LabelComponent]:
+			end = t
+		case t == nil:
+			others = true
+		}
+	}
+	if end != nil && others && now.After(end.FinishedAt.Add(waitTimeout)) {
+		j.Outlived = end
+	}
 }

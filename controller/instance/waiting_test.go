@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // noon is when nothing is looked at any more that was made a minute ago.
@@ -163,6 +165,42 @@ func TestWhyNoPod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := lookAt(t, tc.has...).whyNoPod(t.Context(), tc.job); !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") {
 				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got)
+			}
+		})
+	}
+}
+
+// TestOutlived: a Job is over when its own container is, whatever somebody has added to its pod.
+func TestOutlived(t *testing.T) {
+	ended := func(name string, ago time.Duration, code int32) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.NewTime(noon.Add(-ago))}}}
+	}
+	runs := func(name string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	}
+	pod := func(phase corev1.PodPhase, of ...corev1.ContainerStatus) corev1.Pod {
+		return corev1.Pod{Status: corev1.PodStatus{Phase: phase, ContainerStatuses: of}}
+	}
+	cases := map[string]struct {
+		reason        string
+		pods          []corev1.Pod
+		over, succeed bool
+	}{
+		"Sidecar": {reason: "Nobody ends it.", pods: []corev1.Pod{pod(corev1.PodRunning, runs("proxy"), ended("backup", time.Minute, 0))}, over: true, succeed: true},
+		"Failed":  {reason: "Nor does it end with a failure.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Minute, 1), runs("proxy"))}, over: true},
+		"Soon":    {reason: "It may end by itself.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Second, 0), runs("proxy"))}},
+		"Works":   {reason: "What counts is at work.", pods: []corev1.Pod{pod(corev1.PodRunning, runs("backup"), ended("proxy", time.Minute, 0))}},
+		"Alone":   {reason: "The Job's controller is a moment behind.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Minute, 0))}},
+		"Over":    {reason: "Its Job says the rest.", pods: []corev1.Pod{pod(corev1.PodFailed, ended("backup", time.Minute, 0), runs("proxy"))}},
+		"Two":     {reason: "One of them is not the Job's.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Minute, 0), runs("proxy")), pod(corev1.PodRunning, runs("backup"))}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			j := &Job{Job: &batchv1.Job{}, Pods: tc.pods}
+			j.Spec.Template.Labels = map[string]string{v1.LabelComponent: v1.ComponentBackup}
+			j.noteOutlived(noon)
+			if at, succeeded := j.Finished(); (at != nil) != tc.over || succeeded != tc.succeed {
+				t.Errorf("%s got an end at %v, success %v", tc.reason, at, succeeded)
 			}
 		})
 	}

@@ -141,6 +141,7 @@ func mountsPVC(p *corev1.Pod, pvcName string) bool {
 
 // readPodReports of a Job.
 func (g *gathering) readPodReports(ctx context.Context, j *Job) {
+	j.noteOutlived(g.Now)
 	for i := range j.Pods {
 		p := &j.Pods[i]
 		if why := g.whyPodWaits(ctx, p); why != "" {

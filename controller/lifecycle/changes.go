@@ -26,6 +26,7 @@ var builders = map[Action]builder{
 	ReleaseBackupPV:      releaseBackupPV,
 	AdoptBackupPV:        adoptBackupPV,
 	RecordPreviousBackup: recordPreviousBackup,
+	NoteRestored:         noteRestored,
 	ReportPodFailure:     reportPodFailure,
 	RetainDataPV:         retainDataPV,
 	FenceServer:          fenceServer,
@@ -106,6 +107,14 @@ func recordPreviousBackup(s *instance.State, _ Step) []change.Change {
 		fields["heldBackup"] = held
 	}
 	return patchXRStatus(s, fields)
+}
+
+// noteRestored writes what the function takes for the Job's end, until that is gone.
+func noteRestored(s *instance.State, _ Step) []change.Change {
+	if s.Restore == nil {
+		return patchXRStatus(s, map[string]any{"restoredBy": nil})
+	}
+	return patchXRStatus(s, map[string]any{"restoredBy": string(s.Restore.UID)})
 }
 
 // reportPodFailure writes what the function makes a condition of.

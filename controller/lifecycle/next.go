@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
@@ -126,6 +127,9 @@ func protectData(s *instance.State) Step {
 
 // decideBeforeStart says what keeps a server from taking clients.
 func decideBeforeStart(s *instance.State) Step {
+	if step, open := endOutlivedRestore(s); open {
+		return step
+	}
 	switch {
 	case !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
 		return Step{Action: ReportPodFailure, Message: sentence(s.PodFailure)}
@@ -133,6 +137,28 @@ func decideBeforeStart(s *instance.State) Step {
 		return Step{Action: Wait, After: requeueLater} // Its pods are not a source of events.
 	}
 	return Step{Action: NoOp}
+}
+
+// endOutlivedRestore ends the Job of a restore whose pod goes on without the product's own
+// container. One that has restored all is noted first, so that the function does not make it
+// again; one that has failed loses its pod, and is tried again as any other.
+func endOutlivedRestore(s *instance.State) (step Step, open bool) {
+	j, by := s.Restore, s.XR.Status.RestoredBy
+	switch {
+	case j == nil && by != "":
+		return Step{Action: NoteRestored}, true
+	case j == nil || j.Outlived == nil || j.DeletionTimestamp != nil:
+		return Step{}, false
+	}
+	switch _, succeeded := j.Finished(); {
+	case !succeeded:
+		return deleteAndWait([]client.Object{&j.Pods[0]})
+	case by != j.UID:
+		return Step{Action: NoteRestored, Message: fmt.Sprintf("All is restored; a container that somebody added to pod %s goes on, and is ended with it", j.Pods[0].Name)}, true
+	case s.XR.Status.Restore.Phase == v1.RestoreRunning:
+		return Step{Action: Wait, After: requeueSoon}, true // The function says that it is over, and the Job may go.
+	}
+	return Step{Action: DeleteObjects, Targets: []client.Object{j.Job}}, true
 }
 
 // blocker of a living instance, or nil.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -252,6 +253,22 @@ func claimOfBackupsGone(s *instance.State) { s.BackupPVC = nil }
 
 // letGone is a volume that our finalizer is off.
 func letGone(s *instance.State) { s.BackupPV.Finalizers = nil }
+
+// outlived is a restore whose program has ended with a code in a pod that goes on.
+func outlived(code int32, phase v1.RestorePhase) variation {
+	return func(s *instance.State) {
+		j := &batchv1.Job{}
+		j.Name, j.UID = "restore", "restore"
+		p := corev1.Pod{}
+		p.Name = "restore-pod"
+		s.Restore = &instance.Job{Job: j, Pods: []corev1.Pod{p}, Outlived: &corev1.ContainerStateTerminated{ExitCode: code}}
+		s.XR.Status.Restore = &v1.RestoreStatus{Backup: "b", Phase: phase}
+	}
+}
+
+func restoredBy(uid types.UID) variation {
+	return func(s *instance.State) { s.XR.Status.RestoredBy = uid }
+}
 
 // restoring since that many seconds after the backup PVC's deletion.
 func restoring(seconds int, how ...func(*instance.Job)) variation {

@@ -45,6 +45,8 @@ const (
 	RetainBackupPV Action = "RetainBackupPV"
 	// RecordPreviousBackup writes status.previousBackup.
 	RecordPreviousBackup Action = "RecordPreviousBackup"
+	// NoteRestored writes status.restoredBy.
+	NoteRestored Action = "NoteRestored"
 	// ReportPodFailure writes status.blockedBy.
 	ReportPodFailure Action = "ReportPodFailure"
 	// SetNodeAffinity pins hostPath volumes to the node that they were first used on.

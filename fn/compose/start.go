@@ -99,7 +99,7 @@ func earlierChoice(r *resolved) (*v1.RestoreStatus, error) {
 		return nil, nil //nolint:nilnil // No choice has been made yet; that is no error.
 	}
 	if j != nil {
-		out.Phase = restorePhase(j)
+		out.Phase = restorePhase(r, j)
 	}
 	if r.started {
 		out.Phase = v1.RestoreSucceeded
@@ -139,10 +139,11 @@ func mayRestore(r *resolved, b *v1.MySQLBackup) bool {
 	return r.Settings.NamespaceReuse == v1.NamespaceReuseAllow || ns != nil && ns.UID != "" && ns.UID == b.Spec.Instance.NamespaceUID
 }
 
-// restorePhase that the Job shows.
-func restorePhase(j *batchv1.Job) v1.RestorePhase {
+// restorePhase that the Job shows. One that never ends has restored all where the controller
+// has heard it from the Job's program.
+func restorePhase(r *resolved, j *batchv1.Job) v1.RestorePhase {
 	switch {
-	case jobComplete(j):
+	case jobComplete(j), j.UID != "" && j.UID == r.XR.Status.RestoredBy:
 		return v1.RestoreSucceeded
 	case jobCondition(j, batchv1.JobFailed) != nil:
 		return v1.RestoreFailed

@@ -109,6 +109,11 @@ func job(conditions ...batchv1.JobCondition) func(*Input) {
 	}
 }
 
+// restoredBy is what the controller has heard of a Job.
+func restoredBy(uid types.UID) func(*Input) {
+	return func(in *Input) { in.XR.Status.RestoredBy, in.Observed.Restore.UID = uid, "job" }
+}
+
 // scaled is a Deployment that was never let start.
 func scaled(replicas int32) func(*Input) {
 	return func(in *Input) {
@@ -217,6 +222,8 @@ func TestDecide(t *testing.T) {
 		"NamedNewest":     {reason: "It is the same either way.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, began("b1")), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 
 		"JobRuns":           {reason: "The server waits for the Job.", in: given(previous("b1"), job()), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"JobRestored":       {reason: "Its program has ended, and something beside it goes on.", in: given(previous("b1"), job(), restoredBy("job")), want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},
+		"JobNotRestored":    {reason: "That was another Job.", in: given(previous("b1"), job(), restoredBy("earlier")), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
 		"JobComplete":       {reason: "After the Job it starts.", in: given(previous("b1"), job(complete)), want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},
 		"JobFailed":         {reason: "After a failed Job it does not.", in: given(previous("b1"), job(failed)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoreFailed, message: "has failed"}},
 		"ChoiceIsKept":      {reason: "The choice is made once: a newer record does not change it.", in: given(previous("b2"), job(), record("b2", 2, v1.BackupProven)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},

@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// TestMountFails: a pod whose volume the kubelet cannot mount is only in an event; the claim has the words of that.
+func TestMountFails(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	changePods(t, s, `spec: Object.spec{volumes: [Object.spec.volumes{name: "absent", secret: Object.spec.volumes.secret{secretName: "absent"}}]}`)
+	s.Create(t)
+	s.Says(t, `FailedMount: MountVolume.SetUp failed for volume "absent" : secret "absent" not found`)
+	isBlocked(t, s, "True", "PodFailure")
+	newPasswordSecret(t, s, "absent", nil)
+	s.Client().TypeSession(t)
+	isBlocked(t, s, "False", "NotBlocked")
+}
+
+// TestSidecar: a policy adds a container to each pod of a Job, which never ends. The backup is proved all the same, the
+// next server is restored, and no pod is left.
+func TestSidecar(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	changePods(t, s, `spec: has(object.spec.restartPolicy) && object.spec.restartPolicy == "Never" ? Object.spec{containers: [Object.spec.containers{
+		name: "sidecar", image: "`+framework.Toolbox+`", command: ["sleep", "3600"]
+	}]} : Object.spec{}`)
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+
+	s.Create(t)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+	framework.Eventually(t, "the end of what was beside the restore", func(ctx context.Context) error {
+		pods := &corev1.PodList{}
+		if err := framework.Suite.Kube.List(ctx, pods, client.InNamespace(s.Namespace), client.HasLabels{"batch.kubernetes.io/job-name"}); err != nil {
+			return err
+		}
+		for i := range pods.Items {
+			if pods.Items[i].Labels["batch.kubernetes.io/job-name"] == "restore-"+s.Name+"-job" {
+				return fmt.Errorf("pod %s is there", pods.Items[i].Name)
+			}
+		}
+		return nil
+	})
+}
+
+// changePods of a namespace as they are created, by an expression in CEL, as a mesh or a policy engine does.
+func changePods(t *testing.T, s *framework.Server, expression string) {
+	t.Helper()
+	name := "e2e-" + s.Namespace + "-" + s.Name
+	policy := framework.NewObject("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", "", name)
+	policy.Object["spec"] = map[string]any{
+		"failurePolicy":      "Fail",
+		"reinvocationPolicy": "Never",
+		"matchConstraints": map[string]any{
+			"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": s.Namespace}},
+			"resourceRules":     []any{map[string]any{"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{"pods"}}},
+		},
+		"mutations": []any{map[string]any{"patchType": "ApplyConfiguration", "applyConfiguration": map[string]any{"expression": "Object{" + expression + "}"}}},
+	}
+	binding := framework.NewObject("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicyBinding", "", name)
+	binding.Object["spec"] = map[string]any{"policyName": name}
+	for _, o := range []*unstructured.Unstructured{policy, binding} {
+		if err := framework.Suite.Kube.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := framework.Suite.Kube.Delete(context.WithoutCancel(t.Context()), o); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	framework.Eventually(t, "the policy", func(ctx context.Context) error {
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "to-try-a-policy"},
+			Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "first", Image: framework.Toolbox}}},
+		}
+		if err := framework.Suite.Kube.Create(ctx, p, client.DryRunAll); err != nil {
+			return err
+		}
+		if len(p.Spec.Containers)+len(p.Spec.Volumes) < 3 { // A volume with a token is there in any case.
+			return errors.New("it changes nothing yet")
+		}
+		return nil
+	})
+}
