@@ -85,6 +85,9 @@ const (
 	EventArchiveKept EventReason = "ArchiveKept"
 	// EventArchiveRemovalStarted is sent when a Job was made that removes an archive.
 	EventArchiveRemovalStarted EventReason = "ArchiveRemovalStarted"
+	// EventBackupLost is sent when nobody finishes a backup: its volume is gone. It is a
+	// warning.
+	EventBackupLost EventReason = "BackupLost"
 	// EventArchiveRemovalHeld is sent when an archive cannot be removed yet.
 	EventArchiveRemovalHeld EventReason = "ArchiveRemovalHeld"
 	// EventArchiveRemoved is sent when it is gone.

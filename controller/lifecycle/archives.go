@@ -32,6 +32,8 @@ const (
 	Erased     Action = "Erased"
 	// TellRecord writes into a record's status what its deletion waits for.
 	TellRecord Action = "TellRecord"
+	// TellLost writes there that nobody finishes the backup.
+	TellLost Action = "TellLost"
 )
 
 // An ArchiveStep is one thing to do now about one backup.
@@ -54,6 +56,7 @@ type ArchiveStep struct {
 //	deleted ──────────────────────────▶ the note is on the volume ─▶ the record goes, the archive stays
 //	deleted, with the word for that ──▶ the archive goes ─▶ note and password go ─▶ the record goes
 //	asked for, or made without status ▶ the record is what the note says
+//	without volume and life ──────────▶ it says so: it holds the name until a person decides
 //
 // A record whose life goes on is that life's affair.
 func NextOfArchives(a *instance.Archives) []ArchiveStep {
@@ -100,12 +103,21 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 		return eraseArchive(a, r)
 	case r.IsProven() && !r.MayDeleteArchive() && v != nil && !noteIsOf(n, r):
 		return ArchiveStep{Action: NoteRecord, Volume: v}
+	case !r.IsProven() && !dying && r.Status.Message != whyLost(r):
+		return ArchiveStep{Action: TellLost, Message: whyLost(r)}
 	case dying && instance.HasFinalizer(r):
 		return ArchiveStep{Action: LetRecordGo, Message: fmt.Sprintf("The record of backup %q was deleted without the annotation %s: its archive stays where it is", r.Name, v1.AnnotationDeleteArchive)}
 	case !dying && !instance.HasFinalizer(r):
 		return ArchiveStep{Action: HoldRecord}
 	}
 	return ArchiveStep{Action: NoOp}
+}
+
+// whyLost is what there is to say of a backup whose instance is gone, with its volume, before
+// the backup was proven.
+func whyLost(r *v1.MySQLBackup) string {
+	i := r.Spec.Instance
+	return fmt.Sprintf("Nobody finishes this backup: neither the composite resource nor the volume with the data of this %s is there. Bring the volume back or, if that data is lost for good: kubectl delete mysqlbackup %s", i.Kind, r.Name)
 }
 
 // noteIsOf is true if a note is of this very record, and says the same.

@@ -138,6 +138,9 @@ func TestNextOfArchives(t *testing.T) {
 		"Again":           {reason: "The note names the record that there is.", given: []func(*keepsake){func(k *keepsake) { k.record.UID = "again" }}, want: []Action{NoteRecord}},
 		"Unlabelled":      {reason: "Without its volume nothing can be noted.", given: []func(*keepsake){unnoted, func(k *keepsake) { k.volume.Annotations = map[string]string{} }}},
 
+		"Lost":     {reason: "Nobody finishes it, and it holds the name.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning)}, want: []Action{TellLost}, says: "if that data is lost for good: kubectl delete mysqlbackup"},
+		"LostTold": {reason: "Once.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning), func(k *keepsake) { k.record.Status.Message = whyLost(k.record) }}},
+
 		"ItsLife":      {reason: "Its own life deals with it.", given: []func(*keepsake){unnoted, lives(dead)}},
 		"ItsLifeWaits": {reason: "Also with its deletion.", given: []func(*keepsake){recordDeleted, lives(dead)}, want: []Action{Wait}},
 		"OtherLife":    {reason: "Another life has nothing to do with it.", given: []func(*keepsake){recordDeleted, other("later")}, want: []Action{LetRecordGo}},

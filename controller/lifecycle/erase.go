@@ -57,7 +57,7 @@ func changesOnArchive(a *instance.Archives, step ArchiveStep) []change.Change {
 		return []change.Change{deleteEraseJob(a, r)}
 	case Erased:
 		return eraseRecord(a, r)
-	case TellRecord:
+	case TellRecord, TellLost:
 		return []change.Change{patchRecordStatus(r, func(st *v1.MySQLBackupStatus) { st.Message = step.Message }).OrGone()}
 	}
 	return nil

@@ -87,6 +87,7 @@ var eventsOfArchives = map[lifecycle.Action]announcement{
 	lifecycle.StartErase:   {reason: v1.EventArchiveRemovalStarted},
 	lifecycle.Erased:       {reason: v1.EventArchiveRemoved},
 	lifecycle.TellRecord:   {reason: v1.EventArchiveRemovalHeld},
+	lifecycle.TellLost:     {reason: v1.EventBackupLost, warning: true},
 }
 
 // eventOfVerdict on whether a server starts from a backup.

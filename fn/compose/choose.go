@@ -16,7 +16,7 @@ func chooseStart(r *resolved, password string) (start, error) {
 	}
 	own := ownBackups(r.instance, r.Required.Records.Items)
 	if b := v1.LatestBackup(own, isUnfinished); b != nil {
-		return holdServer(v1.ReasonWaiting, "Backup %q of an earlier %s of this name is not finished (%s): the server starts after it", b.Name, r.instance.Kind, phaseOf(b)), nil
+		return holdServer(v1.ReasonWaiting, "Backup %q of an earlier %s of this name is not finished (%s): the server starts after it%s", b.Name, r.instance.Kind, phaseOf(b), inSentence(b.Status.Message)), nil
 	}
 	switch last := v1.LatestBackup(own, isFinished); {
 	case r.XR.Status.PreviousBackup != v1.PreviousHeld && isChoiceUsed(&r.spec.Restore, last):

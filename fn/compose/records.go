@@ -32,6 +32,14 @@ func phaseOf(r *v1.MySQLBackup) v1.BackupPhase {
 	return r.Status.Phase
 }
 
+// inSentence is what a record says of itself, behind what is said of it.
+func inSentence(message string) string {
+	if message == "" {
+		return ""
+	}
+	return ". " + message
+}
+
 var sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // checkArchive refuses a record that points out of its volume.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -77,17 +76,7 @@ func TestRivals(t *testing.T) {
 	}
 
 	s.Create(t)
-	framework.Eventually(t, "the question", func(ctx context.Context) error {
-		claim := s.Claim.DeepCopy()
-		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
-			return err
-		}
-		message, _, _ := unstructured.NestedString(claim.Object, "status", "message")
-		if !strings.Contains(message, rival.GetName()) || !strings.Contains(message, first.GetName()) {
-			return fmt.Errorf("it says %q", message)
-		}
-		return nil
-	})
+	s.Says(t, fmt.Sprintf("Backups %q and %q are of two instances of this name", rival.GetName(), first.GetName()))
 	s.Set(t, map[string]any{"restore": map[string]any{"backup": first.GetName()}})
 	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want the rows of the one that was chosen\n%s\ngot\n%s", before, got)
