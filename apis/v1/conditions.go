@@ -32,6 +32,8 @@ const (
 	ReasonPodFailure = "PodFailure"
 	// ReasonPodsRefused: the API server refuses the server's pods.
 	ReasonPodsRefused = "PodsRefused"
+	// ReasonRefused: the API server refuses what the controller makes for the instance.
+	ReasonRefused = "Refused"
 	// ReasonRecordMissing: a backup of an earlier instance of this name has none.
 	ReasonRecordMissing = "RecordMissing"
 	ReasonNotBlocked    = "NotBlocked"

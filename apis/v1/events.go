@@ -25,6 +25,9 @@ const (
 	EventNodeChosen EventReason = "NodeChosen"
 	// EventVolumeRetained is sent when the data volume was made to outlive its PVC.
 	EventVolumeRetained EventReason = "VolumeRetained"
+	// EventStepRefused is sent when the API server refuses what the controller writes for
+	// an instance, as a quota or a policy wants it. It is a warning.
+	EventStepRefused EventReason = "StepRefused"
 	// EventPodFailed is sent when something keeps a pod of the instance from
 	// running. It is a warning.
 	EventPodFailed EventReason = "PodFailed"

@@ -86,6 +86,8 @@ type State struct {
 	Notes     []Note
 	BackupPVs []corev1.PersistentVolume
 
+	// Refusal is what Kubernetes said to the last step, or nil.
+	Refusal *Refusal
 	// PodFailure that keeps a pod of a living instance from running, and one that uses the
 	// data of an instance that is deleted from ending; empty where there is none. Read only
 	// while the server does not take clients.
@@ -110,6 +112,15 @@ type State struct {
 	PasswordSaved bool
 	// Leftovers is what else was made for this life.
 	Leftovers []client.Object
+}
+
+// A Refusal of a step is by a quota or a policy: somebody has to change that, or what is asked
+// for.
+type Refusal struct {
+	// Of which action.
+	Of string
+	// Message of the API server, which names the object, in one line that prints.
+	Message string
 }
 
 // A Job and what its newest pod says.

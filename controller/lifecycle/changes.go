@@ -1,7 +1,11 @@
 package lifecycle
 
 import (
+	"slices"
+	"strings"
+
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -59,11 +63,24 @@ var builders = map[Action]builder{
 // withChanges is a step with all that is written for it, what people see first.
 func withChanges(s *instance.State, step Step) Step {
 	var changes []change.Change
+	if f := s.Refusal; f != nil && f.Of == string(step.Action) {
+		step.Refused = true
+		step.Message = strings.TrimPrefix(step.Message+": "+f.Message, ": ")
+	}
 	if build, ok := builders[step.Action]; ok {
 		changes = build(s, step)
 	}
-	step.Changes = append(showProgress(s, step, changes), changes...)
+	step.Changes = append(slices.Concat(showProgress(s, step, changes), showRefusal(s, step)), changes...)
 	return step
+}
+
+// showRefusal of what an instance that lives needs. The function makes a condition of it; a
+// deletion has words of its own.
+func showRefusal(s *instance.State, step Step) []change.Change {
+	if !step.Refused || step.Phase != "" || s.XR == nil || equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)) {
+		return nil
+	}
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"blockedBy": blocker(s)}).WhoeverWrote()}
 }
 
 // addFinalizers to the claim first: it has the name.

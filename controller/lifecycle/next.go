@@ -164,6 +164,8 @@ func endOutlivedRestore(s *instance.State) (step Step, open bool) {
 // blocker of a living instance, or nil.
 func blocker(s *instance.State) *v1.Blocker {
 	switch {
+	case s.Refusal != nil:
+		return &v1.Blocker{Reason: v1.ReasonRefused, Message: s.Refusal.Message}
 	case s.PodFailure == "":
 		return nil
 	case !s.XR.Status.Started && s.Latest() == v1.PreviousHeld:

@@ -26,6 +26,9 @@ func TestNext(t *testing.T) {
 		want   Action
 		says   string
 	}{
+		"Refused":       {reason: "A quota is somebody's to change.", state: running(func(s *instance.State) { s.BackupPVC = nil }, refused(CreateBackupPVC)), want: CreateBackupPVC, says: "which outlives the instance: exceeded quota"},
+		"RefusedBefore": {reason: "That was another step.", state: running(refused(CreateBackupPVC)), want: ReportPodFailure},
+
 		"OutlivedNote":  {reason: "A restore whose pod never ends is over when its program says so.", state: running(outlived(0, v1.RestoreRunning)), want: NoteRestored, says: "a container that somebody added to pod restore-pod goes on"},
 		"OutlivedWait":  {reason: "The function would make the Job again.", state: running(outlived(0, v1.RestoreRunning), restoredBy("restore")), want: Wait},
 		"OutlivedEnd":   {reason: "It says that all is restored.", state: running(outlived(0, v1.RestoreSucceeded), restoredBy("restore")), want: DeleteObjects},

@@ -254,6 +254,11 @@ func claimOfBackupsGone(s *instance.State) { s.BackupPVC = nil }
 // letGone is a volume that our finalizer is off.
 func letGone(s *instance.State) { s.BackupPV.Finalizers = nil }
 
+// refused is a step that a quota has refused.
+func refused(of Action) variation {
+	return func(s *instance.State) { s.Refusal = &instance.Refusal{Of: string(of), Message: "exceeded quota"} }
+}
+
 // outlived is a restore whose program has ended with a code in a pod that goes on.
 func outlived(code int32, phase v1.RestorePhase) variation {
 	return func(s *instance.State) {

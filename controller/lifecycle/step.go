@@ -113,6 +113,8 @@ type Step struct {
 	Phase   v1.DeletionPhase
 	Percent int32
 	Message string
+	// Refused is true if the last try was, by a quota or a policy. The message says so.
+	Refused bool
 	// Hint is a command that gives the data up. It is for those who wait for this very
 	// deletion, and stands in the message of claim and XR: nobody repeats it elsewhere.
 	Hint string

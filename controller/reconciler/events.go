@@ -70,6 +70,9 @@ var eventsInLife = map[lifecycle.Action]announcement{
 
 // eventOf a step that has a message; none where it has no reason.
 func eventOf(step lifecycle.Step) announcement {
+	if step.Refused {
+		return announcement{reason: v1.EventStepRefused, warning: true}
+	}
 	if a, ok := eventsOfActions[step.Action]; ok {
 		return a
 	}

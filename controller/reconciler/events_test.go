@@ -52,6 +52,7 @@ func TestEvents(t *testing.T) {
 	for _, a := range slices.Concat(slices.Collect(maps.Values(eventsOfPhases)), slices.Collect(maps.Values(eventsOfActions)), slices.Collect(maps.Values(eventsInLife)), slices.Collect(maps.Values(eventsOfArchives))) {
 		sent[string(a.reason)] = true
 	}
+	sent[string(eventOf(lifecycle.Step{Refused: true}).reason)] = true
 	for _, s := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
 		sent[string(eventOfVerdict(s).reason)] = true
 	}

@@ -6,12 +6,15 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
@@ -40,7 +43,14 @@ type instanceReconciler struct {
 
 // lastReported of a life, in the log and in an event. What repeats is not said
 // again.
-type lastReported struct{ log, event string }
+type lastReported struct {
+	log, event string
+	// refusal of its last step, or nil.
+	refusal *instance.Refusal
+}
+
+// whileRefused is the pause before a write that Kubernetes refused is tried again.
+const whileRefused = 10 * time.Second
 
 // Reconcile an instance.
 func (r *instanceReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
@@ -56,9 +66,20 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 	r.meter.observeLives(k, lives)
 	r.forgetLives(k, lives)
 	for _, s := range lives {
+		s.Refusal = r.refusalOf(k, s)
 		step := lifecycle.Next(s)
 		r.announceStep(ctx, k, s, step)
-		if err := r.writer.Apply(ctx, step.Changes); err != nil {
+		err := r.writer.Apply(ctx, step.Changes)
+		refusal := refusalBy(err, step)
+		r.noteRefusal(k, s, refusal)
+		acted = acted || !equality.Semantic.DeepEqual(refusal, s.Refusal) // The next pass tells people.
+		switch {
+		case refusal != nil:
+			if after == 0 || whileRefused < after {
+				after = whileRefused
+			}
+			continue
+		case err != nil:
 			return 0, false, fmt.Errorf("cannot %s: %w", step.Action, err)
 		}
 		if step.Action == lifecycle.Wait && (after == 0 || step.After < after) {
@@ -71,6 +92,37 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 		acted = true
 	}
 	return after, acted, nil
+}
+
+// refusalBy Kubernetes of what a step was to write: a quota or a policy of somebody's is behind
+// it, who hears of it only if people do. Nil for any other error.
+func refusalBy(err error, step lifecycle.Step) *instance.Refusal {
+	if !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err) && !kerrors.IsBadRequest(err) || kerrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(err.Error(), maxNote)}
+}
+
+// refusalOf the last step of a life, or nil.
+func (r *instanceReconciler) refusalOf(k instance.Key, s *instance.State) *instance.Refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reported[k][s.Life.XR].refusal
+}
+
+// noteRefusal of a step, or that there is none.
+func (r *instanceReconciler) noteRefusal(k instance.Key, s *instance.State, refusal *instance.Refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.reported[k][s.Life.XR]
+	if last.refusal == nil && refusal == nil {
+		return
+	}
+	if r.reported[k] == nil {
+		r.reported[k] = map[types.UID]lastReported{}
+	}
+	last.refusal = refusal
+	r.reported[k][s.Life.XR] = last
 }
 
 // forgetLives forgets what was said of lives that are over.
@@ -105,6 +157,7 @@ func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s
 		r.reported[k] = map[types.UID]lastReported{}
 	}
 	last := r.reported[k][s.Life.XR]
+	news.refusal = last.refusal
 	r.reported[k][s.Life.XR] = news
 	r.mu.Unlock()
 	if news.log != last.log {

@@ -3,6 +3,7 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -91,6 +92,37 @@ func TestReconcile(t *testing.T) {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+// TestRefused: what a quota refuses is told at the next look, tried again in a while, and forgotten when it is allowed.
+func TestRefused(t *testing.T) {
+	quota := kerrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, "backup-db-pvc", errors.New("exceeded quota"))
+	var saw []*instance.Refusal
+	w := &noteWriter{err: fmt.Errorf("Patch of MySQL: %w", quota)}
+	r := &instanceReconciler{writer: w, events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now), reported: map[instance.Key]map[types.UID]lastReported{}}
+	var last *instance.State
+	r.gather = gatherFn(func() ([]*instance.State, error) {
+		if last != nil {
+			saw = append(saw, last.Refusal)
+		}
+		last = &instance.State{Claim: claimOf(v1.Finalizer)}
+		if w.err == nil && len(saw) > 2 {
+			last.Claim.SetFinalizers(nil)
+		}
+		return []*instance.State{last}, nil
+	})
+	got, err := r.Reconcile(t.Context(), instance.Key{Name: "db"})
+	if err != nil || got.RequeueAfter != whileRefused || len(w.wrote) != 2 {
+		t.Errorf("want a second look, and another in a while, got %v after %d writes, %v", got.RequeueAfter, len(w.wrote), err)
+	}
+	want := &instance.Refusal{Of: string(lifecycle.RemoveClaimFinalizer), Message: `Patch of MySQL: persistentvolumeclaims "backup-db-pvc" is forbidden: exceeded quota`}
+	if diff := cmp.Diff([]*instance.Refusal{nil, want}, append(saw, last.Refusal)); diff != "" {
+		t.Errorf("what the looks knew: -want, +got:\n%s", diff)
+	}
+	w.err = nil
+	if _, err := r.Reconcile(t.Context(), instance.Key{Name: "db"}); err != nil || last.Refusal != nil {
+		t.Errorf("want nothing left of it, got %v, %v", last.Refusal, err)
 	}
 }
 
