@@ -30,6 +30,7 @@ var builders = map[Action]builder{
 	ReleaseBackupPV:      releaseBackupPV,
 	AdoptBackupPV:        adoptBackupPV,
 	RecordPreviousBackup: recordPreviousBackup,
+	ReportUnsynced:       reportUnsynced,
 	NoteRestored:         noteRestored,
 	ReportPodFailure:     reportPodFailure,
 	RetainDataPV:         retainDataPV,

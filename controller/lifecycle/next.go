@@ -32,7 +32,7 @@ func decide(s *instance.State) Step {
 	case s.XR == nil:
 		return decideNoXR(s)
 	}
-	return decideLiving(s)
+	return seesUnsynced(s, decideLiving(s))
 }
 
 // decideNoXR: without an XR there is only a name, which is free when nothing holds data

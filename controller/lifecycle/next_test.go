@@ -26,6 +26,15 @@ func TestNext(t *testing.T) {
 		want   Action
 		says   string
 	}{
+		"Unsynced":       {reason: "The function cannot say it: Crossplane keeps its status to itself.", state: running(unsynced(reasonError, `cannot compose resources: cannot apply composed resource "data-pvc": exceeded quota`, time.Minute)), want: ReportUnsynced, says: `Crossplane cannot make what this instance consists of: cannot apply composed resource "data-pvc": exceeded quota`},
+		"UnsyncedPaused": {reason: "Somebody has paused it.", state: running(unsynced(reasonPaused, "paused", time.Minute)), want: ReportUnsynced, says: "kubectl annotate xmysql"},
+		"UnsyncedSoon":   {reason: "It may get over that, and no event says that it does not.", state: running(unsynced(reasonError, "cannot compose resources: no", time.Second)), want: Wait},
+		"UnsyncedTold": {reason: "Once.", state: running(unsynced(reasonError, "cannot compose resources: no", time.Minute), func(s *instance.State) {
+			s.XR.Status.Message = "Crossplane cannot make what this instance consists of: no"
+		}), want: NoOp},
+		"UnsyncedOther": {reason: "The function says it.", state: running(unsynced(reasonError, "Invalid resources: data-pvc", time.Minute)), want: NoOp},
+		"UnsyncedLater": {reason: "What is the controller's to do comes first.", state: running(unsynced(reasonPaused, "paused", time.Minute), func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: AddFinalizers},
+
 		"Refused":       {reason: "A quota is somebody's to change.", state: running(func(s *instance.State) { s.BackupPVC = nil }, refused(CreateBackupPVC)), want: CreateBackupPVC, says: "which outlives the instance: exceeded quota"},
 		"RefusedBefore": {reason: "That was another step.", state: running(refused(CreateBackupPVC)), want: ReportPodFailure},
 

@@ -254,6 +254,15 @@ func claimOfBackupsGone(s *instance.State) { s.BackupPVC = nil }
 // letGone is a volume that our finalizer is off.
 func letGone(s *instance.State) { s.BackupPV.Finalizers = nil }
 
+// unsynced is what Crossplane has said of an XR for so long.
+func unsynced(reason, message string, since time.Duration) variation {
+	return func(s *instance.State) {
+		s.XR.Conditions = append(s.XR.Conditions, metav1.Condition{
+			Type: conditionSynced, Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(s.Now.Add(-since)),
+		})
+	}
+}
+
 // refused is a step that a quota has refused.
 func refused(of Action) variation {
 	return func(s *instance.State) { s.Refusal = &instance.Refusal{Of: string(of), Message: "exceeded quota"} }

@@ -45,6 +45,8 @@ const (
 	RetainBackupPV Action = "RetainBackupPV"
 	// RecordPreviousBackup writes status.previousBackup.
 	RecordPreviousBackup Action = "RecordPreviousBackup"
+	// ReportUnsynced writes status.message where Crossplane keeps the function from it.
+	ReportUnsynced Action = "ReportUnsynced"
 	// NoteRestored writes status.restoredBy.
 	NoteRestored Action = "NoteRestored"
 	// ReportPodFailure writes status.blockedBy.

@@ -46,6 +46,27 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// TestQuotaOnPVCs: the volume of the data is refused Crossplane, then that of the backups is refused the controller. The claim
+// says which, and the server starts when there is room for both.
+func TestQuotaOnPVCs(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	quota := newQuota(t, s, "no-volumes", corev1.ResourceList{corev1.ResourcePersistentVolumeClaims: resource.MustParse("0")})
+	s.Create(t)
+	s.Says(t, `Crossplane cannot make what this instance consists of: cannot apply composed resource "data-pvc": `)
+	s.Says(t, "exceeded quota: "+quota.Name)
+
+	quota.Spec.Hard[corev1.ResourcePersistentVolumeClaims] = resource.MustParse("1")
+	if err := framework.Suite.Kube.Update(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	s.Says(t, `"backup-`+s.Name+`-pvc" is forbidden: exceeded quota: `+quota.Name)
+	isBlocked(t, s, "True", "Refused")
+	allowPods(t, quota)
+	s.Client().TypeSession(t)
+	isBlocked(t, s, "False", "NotBlocked")
+}
+
 // isBlocked says whether the claim is, and for this reason.
 func isBlocked(t *testing.T, s *framework.Server, status, reason string) {
 	t.Helper()
@@ -61,10 +82,13 @@ func isBlocked(t *testing.T, s *framework.Server, status, reason string) {
 // forbidPods in the namespace, by a quota.
 func forbidPods(t *testing.T, s *framework.Server) *corev1.ResourceQuota {
 	t.Helper()
-	q := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "no-pods"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
-	}
+	return newQuota(t, s, "no-pods", corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")})
+}
+
+// newQuota of the namespace, once it counts.
+func newQuota(t *testing.T, s *framework.Server, name string, hard corev1.ResourceList) *corev1.ResourceQuota {
+	t.Helper()
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
 	if err := framework.Suite.Kube.Create(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,78 @@
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// Crossplane's condition of an XR that says whether it does its part, with two of its reasons,
+// and how the message begins where it could not compose (crossplane-runtime,
+// apis/common/condition.go; crossplane, internal/controller/apiextensions/composite/reconciler.go).
+const (
+	conditionSynced  = "Synced"
+	reasonPaused     = "ReconcilePaused"
+	reasonError      = "ReconcileError"
+	cannotCompose    = "cannot compose resources"
+	annotationPaused = "crossplane.io/paused"
+)
+
+// unsyncedFor is how long Crossplane may take to get over an error.
+const unsyncedFor = 10 * time.Second
+
+// whyUnsynced says why Crossplane has done nothing for an instance for so long. It then keeps the
+// status that the function returns to itself, too: only the controller can say so. Empty where
+// Crossplane does its part, or the function can speak for itself.
+func whyUnsynced(s *instance.State, forSoLong time.Duration) string {
+	for _, c := range s.XR.Conditions {
+		switch {
+		case c.Type != conditionSynced || c.Status != metav1.ConditionFalse || s.Now.Before(c.LastTransitionTime.Add(forSoLong)):
+		case c.Reason == reasonPaused:
+			return pausedAt(s.XR)
+		case c.Reason == reasonError && strings.HasPrefix(c.Message, cannotCompose):
+			return "Crossplane cannot make what this instance consists of: " + v1.PrintableText(strings.TrimPrefix(c.Message, cannotCompose+": "), maxUnsynced)
+		}
+	}
+	return ""
+}
+
+// maxUnsynced in bytes of what Crossplane says.
+const maxUnsynced = 2 * v1.MaxForeignText
+
+func pausedAt(xr *instance.Composite) string {
+	return fmt.Sprintf("Crossplane is paused for %s %s, and changes nothing there: kubectl annotate %s %s %s-", xr.GetKind(), xr.GetName(), strings.ToLower(xr.GetKind()), xr.GetName(), annotationPaused)
+}
+
+// waitsForCrossplane is what people read while a deletion waits for Crossplane.
+func waitsForCrossplane(xr *instance.Composite) string {
+	const text = "Waiting for Crossplane to finish with the instance"
+	if xr.GetAnnotations()[annotationPaused] == "true" {
+		return text + ". " + pausedAt(xr)
+	}
+	return text
+}
+
+// seesUnsynced is a step after which there is another look where Crossplane does nothing: no
+// event says that it still does not.
+func seesUnsynced(s *instance.State, step Step) Step {
+	switch {
+	case step.Action != NoOp || whyUnsynced(s, 0) == "":
+		return step
+	case whyUnsynced(s, unsyncedFor) == "":
+		return Step{Action: Wait, After: unsyncedFor}
+	case s.XR.Status.Message != whyUnsynced(s, unsyncedFor):
+		return Step{Action: ReportUnsynced, Message: whyUnsynced(s, unsyncedFor)}
+	}
+	return step
+}
+
+// reportUnsynced writes the function's message, which the function cannot.
+func reportUnsynced(s *instance.State, step Step) []change.Change {
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"message": step.Message}).WhoeverWrote()}
+}
