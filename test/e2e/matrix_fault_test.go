@@ -197,6 +197,10 @@ func stopsKubelet(t *testing.T, c *cell) {
 	line := fmt.Sprintf("pkill -%%s -f '^/run/kube kubelet .*--hostname-override=%s '", c.node)
 	c.later(t, func(t *testing.T) { t.Helper(); c.host.run(t, fmt.Sprintf(line, "CONT")) })
 	c.host.run(t, fmt.Sprintf(line, "STOP"))
+	if c.way == byClaim || c.way == byXR {
+		c.Says(t, "which is not ready (Kubelet stopped posting node status.)")
+		return
+	}
 	time.Sleep(30 * time.Second)
 }
 

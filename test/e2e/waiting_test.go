@@ -27,6 +27,20 @@ func TestMountFails(t *testing.T) {
 	isBlocked(t, s, "False", "NotBlocked")
 }
 
+// TestNoNode: a server that no node has room for says so in the scheduler's words, and starts when it asks for less.
+func TestNoNode(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Spec["resources"] = map[string]any{"requests": map[string]any{"cpu": "1000"}}
+	s.Create(t)
+	s.Says(t, "finds no node: 0/")
+	s.Says(t, "Insufficient cpu")
+	isBlocked(t, s, "True", "PodFailure")
+	s.Set(t, map[string]any{"resources": nil})
+	s.Client().TypeSession(t)
+	isBlocked(t, s, "False", "NotBlocked")
+}
+
 // TestSidecar: a policy adds a container to each pod of a Job, which never ends. The backup is proved all the same, the
 // next server is restored, and no pod is left.
 func TestSidecar(t *testing.T) {
