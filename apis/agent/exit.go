@@ -50,6 +50,9 @@ const (
 type ExitError struct {
 	Code int
 	Err  error
+	// Lacks is how many bytes more the volume must have, as far as it is known; 0 where
+	// that is not so.
+	Lacks int64
 }
 
 func (e *ExitError) Error() string { return e.Err.Error() }

@@ -38,6 +38,10 @@ type Report struct {
 	// more, its restored data found in place, or a database was there.
 	Already bool `json:"already,omitempty"`
 
+	// Lacks is how many bytes more its volume must have for a backup that did not fit; 0
+	// where that is not known.
+	Lacks int64 `json:"lacks,omitempty"`
+
 	// Archive is the file's name within its folder, Size its bytes and SHA256 their
 	// sum. A backup sets them when it is proven.
 	Archive string `json:"archive,omitempty"`
@@ -117,5 +121,8 @@ func (r *Report) End(seconds float64, err error) {
 	r.OK, r.ExitCode = err == nil, CodeOf(err)
 	if err != nil {
 		r.Error = err.Error()
+	}
+	if coded, ok := errors.AsType[*ExitError](err); ok {
+		r.Lacks = coded.Lacks
 	}
 }

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"fmt"
 	"os"
 
 	"github.com/klauspost/compress/zstd"
@@ -40,7 +41,8 @@ func (t tree) checkSpace(ctx context.Context, root *os.Root, outline Contents) e
 	if need-need/4 <= have {
 		return nil
 	}
-	return exitWith(agent.ExitNoSpace, "the backup needs about %d MiB, and its volume has %d MiB free", need/mebi+1, have/mebi)
+	why := fmt.Errorf("the backup needs about %d MiB, and its volume has %d MiB free", need/mebi+1, have/mebi)
+	return &agent.ExitError{Code: agent.ExitNoSpace, Err: why, Lacks: need - have}
 }
 
 // sampleRatio says how much smaller the data becomes: 1 is not at all.

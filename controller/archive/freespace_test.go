@@ -22,7 +22,7 @@ func TestBackupFull(t *testing.T) {
 	}{
 		"Fits":             {free: 64 << 20},
 		"FitsCompressed":   {reason: "12 MiB of mostly zeros in 2 MiB", free: 2 << 20},
-		"NeverFits":        {reason: "seen before anything is written", free: 2 << 20, noise: true, code: agent.ExitNoSpace, said: "needs about"},
+		"NeverFits":        {reason: "seen before anything is written", free: 2 << 20, noise: true, code: agent.ExitNoSpace, said: "MiB free\",\"lacks\":1"},
 		"DoesNotFitAtEnd":  {reason: "the estimate is not sure", free: 11 << 20, noise: true, code: agent.ExitNoSpace, said: "no space left"},
 		"NotEvenAFolder":   {reason: "a page of memory", free: 4096, code: agent.ExitNoSpace},
 		"NotEvenManifests": {free: 100 << 10, noise: true, code: agent.ExitNoSpace},

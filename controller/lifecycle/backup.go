@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
@@ -118,6 +117,9 @@ var sumPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 	r := s.Backup.Report
 	switch {
+	case !succeeded && canGrow(s):
+		size, _ := grownSize(s)
+		return Step{Action: GrowBackupPVC, Phase: v1.DeletionBackingUp, Message: fmt.Sprintf("Backing up the data: PersistentVolumeClaim %s of the backups grows to %s (%s)", s.BackupPVC.Name, size.String(), failureOf(s.Backup))}
 	case !succeeded:
 		return retryBackup(s, at, whyNoRoom(s))
 	case hasMoved(s, s.Backup):
@@ -165,21 +167,6 @@ func retryBackup(s *instance.State, at time.Time, why string) Step {
 		step.Action, step.Targets = DeleteObjects, []client.Object{s.Backup.Job}
 	}
 	return step
-}
-
-// whyNoRoom is a backup's failure in words, with what to do if the volume had no room.
-func whyNoRoom(s *instance.State) string {
-	why, j, c := failureOf(s.Backup), s.Backup, s.BackupPVC
-	switch {
-	case j.Report == nil || j.Report.ExitCode != agent.ExitNoSpace:
-		return why
-	case s.HostPath():
-		return why + ". Make room on the node's disk"
-	}
-	have, _ := v1.StorageOf(c.Spec.Resources.Requests)
-	more := resource.NewQuantity(2*have.Value(), have.Format)
-	return fmt.Sprintf(`%s. Remove from PersistentVolumeClaim %s what is not needed, or let it grow: kubectl patch pvc --namespace %s %s --patch '{"spec":{"resources":{"requests":{"storage":"%s"}}}}'`,
-		why, c.Name, c.Namespace, c.Name, more.String())
 }
 
 // failureOf a Job in words.

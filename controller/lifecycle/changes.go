@@ -44,6 +44,7 @@ var builders = map[Action]builder{
 	StopServer:           stopServer,
 	DeleteObjects:        deleteObjects,
 	CreateBackupJob:      createBackupJob,
+	GrowBackupPVC:        growBackupPVC,
 	MarkRunning:          markRunning,
 	MarkFailed:           markFailed,
 	MarkNoData:           markNoData,

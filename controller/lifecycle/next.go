@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -244,34 +243,4 @@ func keepBackupPV(s *instance.State, step Step) Step {
 func isDataPVUnknown(s *instance.State) bool {
 	class := s.DataPVC.Spec.StorageClassName
 	return s.DataPV == nil && class != nil && *class == ""
-}
-
-// mustReplaceBackupPVC is true if a backup PVC of ours has no volume yet, and asks for too
-// little, or does not name the folder that is to be its volume. It cannot grow, and nothing
-// lies on it yet: it is made again.
-func mustReplaceBackupPVC(s *instance.State) bool {
-	size, ok := wantedSize(s)
-	c := s.BackupPVC
-	have, _ := v1.StorageOf(c.Spec.Resources.Requests)
-	return (ok && size.Cmp(have) > 0 || s.HostPath()) && c.Spec.VolumeName == "" && c.DeletionTimestamp == nil && c.Labels[v1.LabelInstance] == s.Life.Key()
-}
-
-func resizeMessage(s *instance.State) string {
-	size, _ := wantedSize(s)
-	return fmt.Sprintf("PersistentVolumeClaim %s of the backups has no volume yet and is made again with %s", s.BackupPVC.Name, size.String())
-}
-
-// canExpandBackupPVC is true if the backup PVC is to grow with the instance, and can.
-func canExpandBackupPVC(s *instance.State) bool {
-	size, ok := wantedSize(s)
-	have, _ := v1.StorageOf(s.BackupPVC.Spec.Resources.Requests)
-	class := s.BackupPVC.Spec.StorageClassName
-	return ok && size.Cmp(have) > 0 && s.BackupPVC.Status.Phase == corev1.ClaimBound && class != nil && *class != "" &&
-		s.BackupPVC.Annotations[v1.AnnotationRefusedSize] != size.String()
-}
-
-// wantedSize of the backup volume.
-func wantedSize(s *instance.State) (resource.Quantity, bool) {
-	q, err := v1.ParseSize(s.Identity().Size)
-	return q, err == nil
 }

@@ -180,6 +180,24 @@ func failedAt(at time.Duration, why string) func(*instance.Job) {
 	}
 }
 
+// lacks so many bytes.
+func lacks(bytes int64) func(*instance.Job) {
+	return func(j *instance.Job) { j.Report.Lacks = bytes }
+}
+
+// backupHas so much room, of what it was asked for.
+func backupHas(room, asked string) variation {
+	return func(s *instance.State) {
+		s.BackupPVC.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(room)}
+		s.BackupPVC.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(asked)
+	}
+}
+
+// refusedSize is what its class, or a quota, did not let it have.
+func refusedSize(size string) variation {
+	return func(s *instance.State) { s.BackupPVC.Annotations[v1.AnnotationRefusedSize] = size }
+}
+
 func withJob(how ...func(*instance.Job)) variation {
 	return func(s *instance.State) {
 		s.Backup = &instance.Job{Job: backupJob(s)}

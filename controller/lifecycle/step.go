@@ -77,6 +77,8 @@ const (
 	DeleteObjects Action = "DeleteObjects"
 	// CreateBackupJob makes the backup Job.
 	CreateBackupJob Action = "CreateBackupJob"
+	// GrowBackupPVC grows the backup PVC for a backup that did not fit, and ends its Job.
+	GrowBackupPVC Action = "GrowBackupPVC"
 	// MarkRunning and MarkFailed write the record's phase.
 	MarkRunning Action = "MarkRunning"
 	MarkFailed  Action = "MarkFailed"

@@ -50,10 +50,7 @@ func retainBackupPV(s *instance.State, _ Step) []change.Change {
 // and not asked for again.
 func expandBackupPVC(s *instance.State, _ Step) []change.Change {
 	size, _ := wantedSize(s)
-	grow := change.PatchObject(s.BackupPVC, func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests[corev1.ResourceStorage] = size })
-	note := change.PatchObject(s.BackupPVC, func(c *corev1.PersistentVolumeClaim) { setAnnotation(c, v1.AnnotationRefusedSize, size.String()) })
-	grow.Otherwise = &note
-	return []change.Change{grow}
+	return []change.Change{askForSize(s.BackupPVC, size)}
 }
 
 // deleteBackupPVC as it was read: as soon as it has a volume, there may be

@@ -11,6 +11,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,10 +20,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestBackupPVFull: the deletion waits, says how to make room, and goes on when somebody did.
+// TestBackupPVFull: where a quota keeps the volume from growing by itself the deletion waits, says how to make room, and goes on
+// when somebody did.
 func TestBackupPVFull(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "a cell of TestCells fills the backup volume")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	backups := "backup-" + s.Name + "-pvc"
@@ -30,12 +31,16 @@ func TestBackupPVFull(t *testing.T) {
 	if _, err := execByHand(t.Context(), s, "hand", "cat /dev/zero >/data/full || sync"); err != nil {
 		t.Fatal(err)
 	}
+	quota := newQuota(t, s, "no-more", corev1.ResourceList{corev1.ResourceRequestsStorage: resource.MustParse("2Gi")})
 	s.StartDelete(t)
 	advice := fmt.Sprintf(`kubectl patch pvc --namespace %s %s --patch '{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}'`, s.Namespace, backups)
 	s.Says(t, advice)
 	s.Says(t, "Nothing is lost: the data stays on its volume")
 	s.ControllerSays(t, advice)
 	holdsItsData(t, s)
+	if err := framework.Suite.Kube.Delete(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
 	out, err := framework.Kubectl(t.Context(), "patch", "pvc", "--namespace", s.Namespace, backups, "--patch", `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)
 	if err != nil {
 		t.Fatalf("what it says cannot be done: %v: %s", err, out)

@@ -1,0 +1,117 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// mustReplaceBackupPVC is true if a backup PVC of ours has no volume yet, and asks for too
+// little, or does not name the folder that is to be its volume. It cannot grow, and nothing
+// lies on it yet: it is made again.
+func mustReplaceBackupPVC(s *instance.State) bool {
+	size, ok := wantedSize(s)
+	c := s.BackupPVC
+	have, _ := v1.StorageOf(c.Spec.Resources.Requests)
+	return (ok && size.Cmp(have) > 0 || s.HostPath()) && c.Spec.VolumeName == "" && c.DeletionTimestamp == nil && c.Labels[v1.LabelInstance] == s.Life.Key()
+}
+
+func resizeMessage(s *instance.State) string {
+	size, _ := wantedSize(s)
+	return fmt.Sprintf("PersistentVolumeClaim %s of the backups has no volume yet and is made again with %s", s.BackupPVC.Name, size.String())
+}
+
+// canExpandBackupPVC is true if the backup PVC is to grow with the instance, and can.
+func canExpandBackupPVC(s *instance.State) bool {
+	size, ok := wantedSize(s)
+	have, _ := v1.StorageOf(s.BackupPVC.Spec.Resources.Requests)
+	class := s.BackupPVC.Spec.StorageClassName
+	return ok && size.Cmp(have) > 0 && s.BackupPVC.Status.Phase == corev1.ClaimBound && class != nil && *class != "" &&
+		s.BackupPVC.Annotations[v1.AnnotationRefusedSize] != size.String()
+}
+
+// wantedSize of the backup volume.
+func wantedSize(s *instance.State) (resource.Quantity, bool) {
+	q, err := v1.ParseSize(s.Identity().Size)
+	return q, err == nil
+}
+
+// canGrow is true if a backup has failed for want of room, and its volume may have more.
+func canGrow(s *instance.State) bool {
+	_, ok := grownSize(s)
+	return ok
+}
+
+// grownSize of the backup volume, on which a backup did not fit: what that lacked and a quarter
+// more, or twice as much where nobody knows. It is at most what the backups that are to be kept
+// and one more can take, if none can be compressed. False where the class cannot, where somebody
+// has refused it, or where so much was asked for already.
+func grownSize(s *instance.State) (resource.Quantity, bool) {
+	c, j := s.BackupPVC, s.Backup
+	data, ok := wantedSize(s)
+	if !ok || j.Report == nil || j.Report.ExitCode != agent.ExitNoSpace || s.HostPath() || c.Status.Phase != corev1.ClaimBound {
+		return resource.Quantity{}, false
+	}
+	asked, _ := v1.StorageOf(c.Spec.Resources.Requests)
+	have, ok := v1.StorageOf(c.Status.Capacity)
+	if !ok {
+		have = asked
+	}
+	most := int64(backupsToKeep(s)+2) * data.Value()
+	more := have.Value()
+	if lacks := j.Report.Lacks; lacks > 0 {
+		more = min(lacks, most) * 5 / 4
+	}
+	size := resource.NewQuantity(min(roundUp(have.Value()+more), most), resource.BinarySI)
+	if size.Cmp(asked) <= 0 || c.Annotations[v1.AnnotationRefusedSize] == size.String() || c.Spec.StorageClassName == nil || *c.Spec.StorageClassName == "" {
+		return resource.Quantity{}, false
+	}
+	return *size, true
+}
+
+// roundUp bytes to what people would ask for.
+func roundUp(bytes int64) int64 {
+	const mebi, gibi = 1 << 20, 1 << 30
+	unit := int64(mebi)
+	if bytes > gibi {
+		unit = gibi
+	}
+	return (bytes + unit - 1) / unit * unit
+}
+
+// growBackupPVC, and then let the Job go that found too little room.
+func growBackupPVC(s *instance.State, _ Step) []change.Change {
+	size, _ := grownSize(s)
+	return []change.Change{askForSize(s.BackupPVC, size), change.DeleteObject(s.Backup.Job, metav1.DeletePropagationForeground)}
+}
+
+// askForSize of a PVC where its class lets it grow. Where it does not, the size is noted, and not
+// asked for again.
+func askForSize(c *corev1.PersistentVolumeClaim, size resource.Quantity) change.Change {
+	grow := change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests[corev1.ResourceStorage] = size })
+	note := change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) { setAnnotation(c, v1.AnnotationRefusedSize, size.String()) })
+	grow.Otherwise = &note
+	return grow
+}
+
+// whyNoRoom is a backup's failure in words, with what to do if the volume had no room.
+func whyNoRoom(s *instance.State) string {
+	why, j, c := failureOf(s.Backup), s.Backup, s.BackupPVC
+	switch {
+	case j.Report == nil || j.Report.ExitCode != agent.ExitNoSpace:
+		return why
+	case s.HostPath():
+		return why + ". Make room on the node's disk"
+	}
+	have, _ := v1.StorageOf(c.Spec.Resources.Requests)
+	more := resource.NewQuantity(2*have.Value(), have.Format)
+	return fmt.Sprintf(`%s. Remove from PersistentVolumeClaim %s what is not needed, or let it grow: kubectl patch pvc --namespace %s %s --patch '{"spec":{"resources":{"requests":{"storage":"%s"}}}}'`,
+		why, c.Name, c.Namespace, c.Name, more.String())
+}
