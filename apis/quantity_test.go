@@ -30,12 +30,14 @@ func endless() []string {
 	return out
 }
 
-// written by us alone are these quantities. Who reads one uses v1.ParseSize.
+// written by us alone are these quantities. Who reads one uses v1.ParseQuantity or v1.ParseSize.
 var written = map[string]bool{ //nolint:gochecknoglobals // A constant list.
 	"crd-mysqlbackups.yaml .spec.storageSize":     true,
 	"crd-mysqlbackups.yaml .spec.archive.size":    true,
 	xrdMySQL + " .status.restore.archive.size":    true,
 	xrdDatabase + " .status.restore.archive.size": true,
+	xrdMySQL + " .status.backupNeeds":             true,
+	xrdDatabase + " .status.backupNeeds":          true,
 }
 
 // TestQuantitiesAreBounded: every quantity that a user may write has a short text

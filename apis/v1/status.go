@@ -6,8 +6,8 @@ import (
 )
 
 // A MySQLStatus reports on an instance. The function writes all of it but
-// previousBackup, heldBackup, backupNumber, restoredBy, blockedBy, credentials and
-// deletion, which are the controller's.
+// previousBackup, heldBackup, backupNumber, backupNeeds, backupWarning, restoredBy,
+// blockedBy, credentials and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
 	// something is wrong.
@@ -73,6 +73,18 @@ type MySQLStatus struct {
 	//
 	// +optional
 	BackupNumber int64 `json:"backupNumber,omitempty"`
+
+	// BackupNeeds is the room that the backups there are and one more of the size of the
+	// newest take, a quantity. Empty where there is none.
+	//
+	// +optional
+	BackupNeeds string `json:"backupNeeds,omitempty"`
+
+	// BackupWarning says that the next backup will hardly fit on its volume, and what
+	// to do. Empty where it will.
+	//
+	// +optional
+	BackupWarning string `json:"backupWarning,omitempty"`
 
 	// Choice of what to start from that the spec had when this instance began: the
 	// name of a backup, Never, or nothing.

@@ -31,6 +31,7 @@ var builders = map[Action]builder{
 	AdoptBackupPV:        adoptBackupPV,
 	RecordPreviousBackup: recordPreviousBackup,
 	ReportUnsynced:       reportUnsynced,
+	WarnOfRoom:           warnOfRoom,
 	NoteRestored:         noteRestored,
 	ReportPodFailure:     reportPodFailure,
 	RetainDataPV:         retainDataPV,
@@ -121,9 +122,11 @@ func deleteOrphanedXR(s *instance.State, _ Step) []change.Change {
 
 // recordPreviousBackup writes what the function waits for.
 func recordPreviousBackup(s *instance.State, _ Step) []change.Change {
-	fields := map[string]any{"previousBackup": s.Latest(), "heldBackup": nil, "backupNumber": s.NextBackupNumber()}
-	if held := s.HeldBackup(); held != "" {
-		fields["heldBackup"] = held
+	fields := map[string]any{"previousBackup": s.Latest(), "heldBackup": nil, "backupNumber": s.NextBackupNumber(), "backupNeeds": nil}
+	for field, value := range map[string]string{"heldBackup": s.HeldBackup(), "backupNeeds": neededRoom(s)} {
+		if value != "" {
+			fields[field] = value
+		}
 	}
 	return patchXRStatus(s, fields)
 }

@@ -26,6 +26,15 @@ func TestNext(t *testing.T) {
 		want   Action
 		says   string
 	}{
+		"RoomKnown":   {reason: "The backups that are there and one more are to fit.", state: running(beginning, older(2), archivesOf("2Gi")), want: RecordPreviousBackup},
+		"RoomGrows":   {reason: "Before a deletion has to wait for it.", state: running(needs("3Gi")), want: ExpandBackupPVC},
+		"RoomLimited": {reason: "Five times the size of the data is asked for at most.", state: running(needs("100Gi"), backupHas("5Gi", "5Gi")), want: NoOp},
+		"RoomEnough":  {reason: "It has that much.", state: running(needs("3Gi"), backupHas("3Gi", "3Gi")), want: NoOp},
+		"RoomRefused": {reason: "The claim says so while there is time.", state: running(needs("3Gi"), backupHas("1Gi", "1Gi"), refusedSize("3Gi")), want: WarnOfRoom},
+		"RoomTold":    {reason: "Once.", state: running(needs("3Gi"), backupHas("1Gi", "1Gi"), refusedSize("3Gi"), warned), want: NoOp},
+		"RoomMade":    {reason: "Somebody has made room.", state: running(needs("3Gi"), backupHas("4Gi", "4Gi"), warned), want: WarnOfRoom},
+		"RoomOnNode":  {reason: "A folder has the room of its disk.", state: running(hostPath, needs("100Gi")), want: NoOp},
+
 		"Unsynced":       {reason: "The function cannot say it: Crossplane keeps its status to itself.", state: running(unsynced(reasonError, `cannot compose resources: cannot apply composed resource "data-pvc": exceeded quota`, time.Minute)), want: ReportUnsynced, says: `Crossplane cannot make what this instance consists of: cannot apply composed resource "data-pvc": exceeded quota`},
 		"UnsyncedPaused": {reason: "Somebody has paused it.", state: running(unsynced(reasonPaused, "paused", time.Minute)), want: ReportUnsynced, says: "kubectl annotate xmysql"},
 		"UnsyncedSoon":   {reason: "It may get over that, and no event says that it does not.", state: running(unsynced(reasonError, "cannot compose resources: no", time.Second)), want: Wait},

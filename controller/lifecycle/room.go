@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -37,10 +38,71 @@ func canExpandBackupPVC(s *instance.State) bool {
 		s.BackupPVC.Annotations[v1.AnnotationRefusedSize] != size.String()
 }
 
-// wantedSize of the backup volume.
+// wantedSize of the backup volume: that of the data, or what the backups on it need by now. It is
+// at most what those that are to be kept and two more can take, if none can be compressed.
 func wantedSize(s *instance.State) (resource.Quantity, bool) {
-	q, err := v1.ParseSize(s.Identity().Size)
-	return q, err == nil
+	data, err := v1.ParseSize(s.Identity().Size)
+	if err != nil || s.XR == nil || s.HostPath() {
+		return data, err == nil
+	}
+	needs, err := v1.ParseQuantity(s.XR.Status.BackupNeeds)
+	if err != nil || needs.Cmp(data) <= 0 {
+		return data, true
+	}
+	return *resource.NewQuantity(min(needs.Value(), mostRoom(s, data)), resource.BinarySI), true
+}
+
+// mostRoom in bytes that the backup volume of so much data is to have.
+func mostRoom(s *instance.State, data resource.Quantity) int64 {
+	return int64(backupsToKeep(s)+2) * data.Value()
+}
+
+// neededRoom for the next backup, beside those that are there: it goes on the volume before an
+// older one goes from it. Empty before the first.
+func neededRoom(s *instance.State) string {
+	var all, newest int64
+	for _, r := range provenBackupsHere(s) {
+		if r.Spec.Archive == nil {
+			continue
+		}
+		size, err := v1.ParseQuantity(r.Spec.Archive.Size)
+		if err != nil {
+			continue // It is for people, and never was needed.
+		}
+		if newest == 0 {
+			newest = size.Value()
+		}
+		all += min(size.Value(), math.MaxInt64/8-all)
+	}
+	if newest == 0 {
+		return ""
+	}
+	return resource.NewQuantity(roundUp(all+min(newest, math.MaxInt64/8)*5/4), resource.BinarySI).String()
+}
+
+// roomWarning is what there is to say where the next backup will hardly fit and the class, or a quota,
+// does not let the volume grow.
+func roomWarning(s *instance.State) string {
+	size, ok := wantedSize(s)
+	c := s.BackupPVC
+	if !ok || s.HostPath() || c.Annotations[v1.AnnotationRefusedSize] != size.String() || s.XR.Status.BackupNeeds == "" {
+		return ""
+	}
+	have, ok := v1.StorageOf(c.Status.Capacity)
+	if !ok || have.Cmp(size) >= 0 {
+		return ""
+	}
+	return fmt.Sprintf("The next backup will hardly fit: it and those that are there need %s, and PersistentVolumeClaim %s, which cannot grow by itself, has %s. Make room there, or keep fewer (spec.backup.keep)",
+		size.String(), c.Name, have.String())
+}
+
+// warnOfRoom writes what the function says to people.
+func warnOfRoom(s *instance.State, _ Step) []change.Change {
+	fields := map[string]any{"backupWarning": nil}
+	if text := roomWarning(s); text != "" {
+		fields["backupWarning"] = text
+	}
+	return patchXRStatus(s, fields)
 }
 
 // canGrow is true if a backup has failed for want of room, and its volume may have more.
@@ -55,16 +117,16 @@ func canGrow(s *instance.State) bool {
 // has refused it, or where so much was asked for already.
 func grownSize(s *instance.State) (resource.Quantity, bool) {
 	c, j := s.BackupPVC, s.Backup
-	data, ok := wantedSize(s)
-	if !ok || j.Report == nil || j.Report.ExitCode != agent.ExitNoSpace || s.HostPath() || c.Status.Phase != corev1.ClaimBound {
+	data, err := v1.ParseSize(s.Identity().Size)
+	if err != nil || j.Report == nil || j.Report.ExitCode != agent.ExitNoSpace || s.HostPath() || c.Status.Phase != corev1.ClaimBound {
 		return resource.Quantity{}, false
 	}
 	asked, _ := v1.StorageOf(c.Spec.Resources.Requests)
-	have, ok := v1.StorageOf(c.Status.Capacity)
-	if !ok {
+	have, known := v1.StorageOf(c.Status.Capacity)
+	if !known {
 		have = asked
 	}
-	most := int64(backupsToKeep(s)+2) * data.Value()
+	most := mostRoom(s, data)
 	more := have.Value()
 	if lacks := j.Report.Lacks; lacks > 0 {
 		more = min(lacks, most) * 5 / 4

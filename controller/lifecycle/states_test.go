@@ -193,6 +193,24 @@ func backupHas(room, asked string) variation {
 	}
 }
 
+// needs so much room for backups, as was found when it began.
+func needs(size string) variation {
+	return func(s *instance.State) { s.XR.Status.BackupNeeds = size }
+}
+
+func warned(s *instance.State) {
+	s.XR.Status.BackupWarning = "The next backup will hardly fit: it and those that are there need 3Gi, and PersistentVolumeClaim backup-db-pvc, which cannot grow by itself, has 1Gi. Make room there, or keep fewer (spec.backup.keep)"
+}
+
+// archivesOf all records are so large.
+func archivesOf(size string) variation {
+	return func(s *instance.State) {
+		for i := range s.Records {
+			s.Records[i].Spec.Archive.Size = size
+		}
+	}
+}
+
 // refusedSize is what its class, or a quota, did not let it have.
 func refusedSize(size string) variation {
 	return func(s *instance.State) { s.BackupPVC.Annotations[v1.AnnotationRefusedSize] = size }

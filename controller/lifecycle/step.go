@@ -45,6 +45,8 @@ const (
 	RetainBackupPV Action = "RetainBackupPV"
 	// RecordPreviousBackup writes status.previousBackup.
 	RecordPreviousBackup Action = "RecordPreviousBackup"
+	// WarnOfRoom writes status.backupWarning.
+	WarnOfRoom Action = "WarnOfRoom"
 	// ReportUnsynced writes status.message where Crossplane keeps the function from it.
 	ReportUnsynced Action = "ReportUnsynced"
 	// NoteRestored writes status.restoredBy.
