@@ -24,13 +24,15 @@ type backupCommand struct {
 	Directory string `default:"${directory}" help:"Folder in the volume's root that holds the data."`
 	Archive   string `help:"File to make, ending in .tar.zst, in a folder of its own on the backup volume. A manifest.json appears beside it." required:"" type:"path"`
 
-	Record       string `help:"Name of the MySQLBackup. It goes into the manifest, as do the next seven." required:""`
+	Record       string `help:"Name of the MySQLBackup. It goes into the manifest, as do the next nine." required:""`
 	XR           string `help:"UID of the composite resource: an archive is taken for an earlier run's only if it has the same." name:"xr" required:""`
 	Kind         string `default:"MySQL" help:"Kind of the claim."`
 	Namespace    string `help:"Namespace of the claim." required:""`
 	NamespaceUID string `help:"UID of that namespace." name:"namespace-uid"`
 	Name         string `help:"Name of the claim." required:""`
 	Image        string `help:"Image of the server."`
+	Number       int64  `help:"Number of the backup among those of its claim."`
+	StorageSize  string `help:"Size of the volume that the claim asks for."`
 
 	SourceVersion string `help:"Version that the server gave as its own before it stopped, such as 8.4.6. Without it, what the data directory says of it."`
 	NeverServed   bool   `help:"No client ever reached the server: what a first start left that was cut short is nothing to back up."`
@@ -49,7 +51,7 @@ func (c *backupCommand) Run(ctx context.Context) error {
 			},
 		},
 		Volume: c.Volume, Directory: c.Directory, Archive: c.Archive,
-		Image: c.Image, Version: c.SourceVersion, NeverServed: c.NeverServed, Output: os.Stdout,
+		Image: c.Image, Version: c.SourceVersion, Number: c.Number, StorageSize: c.StorageSize, NeverServed: c.NeverServed, Output: os.Stdout,
 	}
 	r, err := b.Run(ctx)
 	return writeReport(r, c.Report, err)
@@ -105,6 +107,20 @@ func (c *unpackCommand) Run(ctx context.Context) error {
 	u := archive.Unpack{Restore: c.restoreOf()}
 	u.Volume = c.Volume
 	r, err := u.Run(ctx)
+	return writeReport(r, c.Report, err)
+}
+
+// surveyCommand is `controller survey`.
+type surveyCommand struct {
+	Volume string `help:"Where the backup volume is mounted." required:"" type:"path"`
+	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
+}
+
+// Run the survey.
+func (c *surveyCommand) Run(ctx context.Context) error {
+	tuneMemory()
+	s := archive.Survey{Volume: c.Volume, Output: os.Stdout}
+	r, err := s.Run(ctx)
 	return writeReport(r, c.Report, err)
 }
 

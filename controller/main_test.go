@@ -60,11 +60,13 @@ func TestCommands(t *testing.T) {
 		"Backup": {
 			command: agent.Backup{
 				Volume: "/data", Archive: u.Archive, Record: "one", Image: "mysql:8.4", Instance: i, NamespaceUID: "uid-2", Version: "8.4.6", NeverServed: true,
+				Number: 7, StorageSize: "1Gi",
 			}.Command(),
 			program: agent.Program,
 			want: backupCommand{
 				Volume: "/data", Directory: v1.DataDirectory, Archive: u.Archive, Record: "one", XR: "uid-1", Kind: v1.KindDatabase, Namespace: "shop",
 				NamespaceUID: "uid-2", Name: "orders", Image: "mysql:8.4", SourceVersion: "8.4.6", NeverServed: true, Report: agent.TerminationLog,
+				Number: 7, StorageSize: "1Gi",
 			},
 			got: func(c *cli) any { return c.Backup },
 		},
@@ -86,6 +88,7 @@ func TestCommands(t *testing.T) {
 		},
 		"Wipe":     {command: agent.Wipe("/data"), program: agent.Program, got: func(c *cli) any { return c.Wipe }, want: wipeCommand{Volume: "/data"}},
 		"WipeData": {command: agent.WipeData("uid-1", "/data"), program: agent.Program, got: func(c *cli) any { return c.Wipe }, want: wipeCommand{Volume: "/data", XR: "uid-1"}},
+		"Survey":   {command: agent.Survey("/backup"), program: agent.Program, got: func(c *cli) any { return c.Survey }, want: surveyCommand{Volume: "/backup", Report: agent.TerminationLog}},
 		"Prune":    {command: agent.Prune("/backup", "one", "two"), program: agent.Program, got: func(c *cli) any { return c.Prune }, want: pruneCommand{Volume: "/backup", Folder: []string{"one", "two"}}},
 		"Install":  {command: agent.ToolsContainer("x").Command, program: agent.Program, got: func(c *cli) any { return c.Install }, want: installCommand{To: agent.CopiedProgram}},
 		"Version":  {command: agent.VersionContainer("x").Command, program: agent.CopiedProgram, got: func(c *cli) any { return c.VersionOfServer }, want: versionCommand{To: agent.VersionFile}},

@@ -24,6 +24,10 @@ type Backup struct {
 	Version string
 	// NeverServed is true if no client ever reached the server.
 	NeverServed bool
+	// Number of the backup among those of its claim, and StorageSize that the instance had
+	// asked for: with them the record can be made again from the manifest.
+	Number      int64
+	StorageSize string
 }
 
 // Command of it.
@@ -38,6 +42,12 @@ func (b Backup) Command() []string {
 	}
 	if b.NeverServed {
 		out = append(out, "--never-served")
+	}
+	if b.Number > 0 {
+		out = append(out, "--number="+strconv.FormatInt(b.Number, 10))
+	}
+	if b.StorageSize != "" {
+		out = append(out, "--storage-size="+b.StorageSize)
 	}
 	return out
 }
@@ -81,6 +91,11 @@ func Wipe(volume string) []string { return []string{Program, "wipe", "--volume="
 
 // WipeData is `controller wipe`, of a volume with the data of an XR.
 func WipeData(xr types.UID, volume string) []string { return append(Wipe(volume), "--xr="+string(xr)) }
+
+// Survey is `controller survey`, of a backup volume.
+func Survey(volume string) []string {
+	return []string{Program, "survey", "--volume=" + volume}
+}
 
 // Prune is `controller prune`, of folders on a backup volume.
 func Prune(volume string, folders ...string) []string {

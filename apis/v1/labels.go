@@ -33,6 +33,8 @@ const (
 	// ComponentErase removes an archive whose record was deleted with the word that
 	// it may go.
 	ComponentErase = "erase"
+	// ComponentSurvey looks at what lies on a backup volume.
+	ComponentSurvey = "survey"
 	// ComponentDatabase is the server of a Database: the Service of a MySQL of the
 	// same name must not lead to it, nor the other way round.
 	ComponentDatabase = "database"

@@ -26,6 +26,9 @@ type Backup struct {
 	// Image of the server, and the Version that it gave as its own; empty where it
 	// never answered.
 	Image, Version string
+	// Number of the backup, and StorageSize of the instance, for the manifest.
+	Number      int64
+	StorageSize string
 	// NeverServed is true if no client ever reached the server. Then files without
 	// a database are what a first start left that was cut short, and nothing to
 	// back up: no server could be entered that was restored from them.
@@ -207,7 +210,7 @@ func (b *Backup) newManifest(dir *os.Root) (*archiveManifest, error) {
 		return nil, fmt.Errorf("cannot read how the server stopped: %w", err)
 	}
 	m := &archiveManifest{
-		Format: formatVersion, Identity: b.Identity, Image: b.Image, Version: b.Version,
+		Format: formatVersion, Identity: b.Identity, Image: b.Image, Version: b.Version, Number: b.Number, StorageSize: b.StorageSize,
 		Archive: filepath.Base(b.Archive), StartedAt: time.Now().UTC(),
 	}
 	if m.Version == "" {

@@ -51,6 +51,10 @@ type archiveManifest struct {
 	// Image and Version of the server. Version is empty where nobody knows it.
 	Image   string `json:"image,omitempty"`
 	Version string `json:"version,omitempty"`
+	// Number of the backup among those of its claim; 0 where nobody knows it.
+	Number int64 `json:"number,omitempty"`
+	// StorageSize that the instance had asked for, a quantity.
+	StorageSize string `json:"storageSize,omitempty"`
 	// CleanShutdown is true if the server stopped cleanly; Shutdown says why it is
 	// thought so.
 	CleanShutdown bool   `json:"cleanShutdown"`
@@ -95,7 +99,16 @@ func (e *otherArchiveError) Error() string {
 // readManifest of an archive; errNoManifest where there is none. Where there is one
 // that cannot be used, the error is an ExitError.
 func readManifest(archive string) (*archiveManifest, error) {
-	f, err := openRegular(filepath.Join(filepath.Dir(archive), ManifestName))
+	m, err := readManifestIn(filepath.Dir(archive))
+	if err == nil && m.Archive != filepath.Base(archive) {
+		return nil, damagedArchive("%w", &otherArchiveError{m.Archive})
+	}
+	return m, err
+}
+
+// readManifestIn a folder, which says the name of the archive beside it.
+func readManifestIn(folder string) (*archiveManifest, error) {
+	f, err := openRegular(filepath.Join(folder, ManifestName))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, errNoManifest
 	}
@@ -107,14 +120,7 @@ func readManifest(archive string) (*archiveManifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := parseManifest(raw)
-	if err != nil {
-		return nil, err
-	}
-	if m.Archive != filepath.Base(archive) {
-		return nil, damagedArchive("%w", &otherArchiveError{m.Archive})
-	}
-	return m, nil
+	return parseManifest(raw)
 }
 
 // parseManifest trusts nothing: whoever can write to the backup volume can write
@@ -136,7 +142,7 @@ func parseManifest(raw []byte) (*archiveManifest, error) {
 		return nil, damagedArchive("the manifest's archive, %.100q, is not a file's name", m.Archive)
 	case !sumPattern.MatchString(m.SHA256), !sumPattern.MatchString(m.Listing), !sumPattern.MatchString(m.Tree):
 		return nil, damagedArchive("a sum in the manifest is not a SHA-256 sum")
-	case m.Size < 0, m.DataBytes < 0, m.DataBytes > maxData, m.LargestFile < 0, m.LargestFile > m.DataBytes, m.Entries < 1, m.Entries > maxEntries:
+	case m.Number < 0, m.Size < 0, m.DataBytes < 0, m.DataBytes > maxData, m.LargestFile < 0, m.LargestFile > m.DataBytes, m.Entries < 1, m.Entries > maxEntries:
 		return nil, damagedArchive("the manifest's sizes cannot be")
 	}
 	return m, nil

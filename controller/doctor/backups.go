@@ -67,6 +67,9 @@ func (x *instanceCheck) missingRecords() []Finding {
 		known := slices.ContainsFunc(records, func(r v1.MySQLBackup) bool { return n.Of(&r) })
 		switch {
 		case known:
+		case newest != nil && n.Name == newest.Name && n.Unreadable:
+			out = append(out, wrongFinding(fmt.Sprintf("to see what lies there: %s; to go without it: %s", adoptCommand(x.key), n.Forget()),
+				"backup %s is on PersistentVolume %s and has no record, and what the volume says of it cannot be read: no claim of this name starts beside it", n.Name, n.Volume))
 		case newest != nil && n.Name == newest.Name:
 			out = append(out, wrongFinding(fmt.Sprintf("to restore it: %s; to go without it: %s", n.MakeRecord(), n.Forget()),
 				"backup %s is on PersistentVolume %s and has no record: no claim of this name starts beside it", n.Name, n.Volume))

@@ -439,7 +439,7 @@ func TestExamine(t *testing.T) {
 				c.Volumes, c.PVCs, c.Records = nil, nil, nil
 				c.Passwords[0].Annotations = annotations(key.Life("uid-0"))
 			},
-			want: []string{"note: Secret crossplane-mysql-system/" + old + " has the password of a backup whose record is gone | keep it as long as its archive may be somewhere"},
+			want: []string{"note: Secret crossplane-mysql-system/" + old + " has the password of a backup whose record is gone | keep it as long as its archive may be somewhere: it is small, and nothing else opens that archive. To see what is there: controller adopt --namespace"},
 		},
 		"RecordGone": {
 			change: func(c *Cluster) {
@@ -460,6 +460,15 @@ func TestExamine(t *testing.T) {
 				c.Records, c.Passwords = nil, nil
 			},
 			want: []string{"note: backup " + old + " is on PersistentVolume pv-backup and has no record | to have the record again: kubectl annotate pv"},
+		},
+		"RecordGoneUnreadable": {
+			change: func(c *Cluster) {
+				gone(c)
+				noted(&c.Volumes[0], c.Records[0])
+				c.Volumes[0].Annotations[v1.AnnotationBackupPrefix+old] = "{"
+				c.Records = nil
+			},
+			want: []string{"as long as its archive may be there", "cannot be read: no claim of this name starts beside it | to see what lies there: controller adopt --namespace " + key.Namespace + " --volume " + key.Life("").BackupPVCName() + " --kind " + key.Kind + " --name " + key.Name + " --dry-run; to go without it: kubectl annotate pv pv-backup forget"},
 		},
 		"RecordNoted": {change: func(c *Cluster) { noted(&c.Volumes[1], c.Records[0]) }},
 		"RecordStays": {

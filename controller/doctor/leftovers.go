@@ -78,15 +78,29 @@ func (x *clusterCheck) examinePasswords() []Finding {
 		switch {
 		case recorded || x.isAlive(instance.XROf(s)):
 		case x.mayOpen(s):
-			out = append(out, noteFinding("keep it as long as its archive may be there",
+			out = append(out, noteFinding("keep it as long as its archive may be there"+mayAdopt(s),
 				"Secret %s/%s has the password of a backup whose record is gone, and a volume for backups of that instance is there", s.Namespace, s.Name))
 		default:
 			// A volume that has lost its labels may hold the archive all the same.
-			out = append(out, noteFinding("keep it as long as its archive may be somewhere: it is small, and nothing else opens that archive",
+			out = append(out, noteFinding("keep it as long as its archive may be somewhere: it is small, and nothing else opens that archive"+mayAdopt(s),
 				"Secret %s/%s has the password of a backup whose record is gone", s.Namespace, s.Name))
 		}
 	}
 	return out
+}
+
+// mayAdopt is how to find an archive that has no record, for whoever knows whose it was.
+func mayAdopt(s *metav1.PartialObjectMetadata) string {
+	k, ok := keyOf(s)
+	if !ok {
+		return ""
+	}
+	return ". To see what is there: " + adoptCommand(k)
+}
+
+// adoptCommand looks at what lies on the backup volume of an instance, and changes nothing.
+func adoptCommand(k instance.Key) string {
+	return fmt.Sprintf("controller adopt --namespace %s --volume %s --kind %s --name %s --dry-run", k.Namespace, k.Life("").BackupPVCName(), k.Kind, k.Name)
 }
 
 // mayOpen is true if a password is of an instance that has a volume for backups, or

@@ -28,10 +28,15 @@ const (
 
 // backupJob archives the data of a stopped server.
 func backupJob(s *instance.State) *batchv1.Job {
+	of := newRecord(s).Spec
+	if r := s.Record(); r != nil {
+		of = r.Spec
+	}
 	b := agent.Backup{
 		Volume: dataPath, Archive: path.Join(backupPath, s.Life.RecordName(), archiveName),
 		Record: s.Life.RecordName(), Image: serverImage(s),
 		Instance: s.Life, NamespaceUID: s.NamespaceUID(), Version: serverVersion(s),
+		Number: of.Number, StorageSize: of.StorageSize,
 		NeverServed: s.Orphan == nil && !knownData(s) && s.Life.Kind == v1.KindMySQL, // Only there the first start's end leaves a trace.
 	}
 	return agentJob(s, s.JobLocation().BackupJob, v1.ComponentBackup, b.Command(), dataPodVolume(s), backupPodVolume(s))

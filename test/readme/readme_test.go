@@ -114,6 +114,9 @@ var typists = map[string]typist{
 	"kubectl annotate pv VOLUME --overwrite otus.homework/make-record=RECORD":                                              inRecords("func TestRecordDeletedIsMadeAgain("),
 	"kubectl annotate pv VOLUME forget.otus.homework/RECORD=UID":                                                           inRecords(`"annotate", "pv", backupVolume(t, s).Name, "forget.otus.homework/"`),
 
+	"go run ./controller adopt --namespace default --volume backup-mysql-instance-pvc":           {"test/e2e/adopt_test.go", `adopt(t, s)`},
+	"go run ./controller adopt --namespace default --volume backup-mysql-instance-pvc --dry-run": {"test/e2e/adopt_test.go", `adopt(t, s, "--dry-run")`},
+
 	"tar --zstd -xf":     {"controller/archive/backup_test.go", `"tar", "--zstd", "-xf"`},
 	`tar \| zstd -1 -T0`: {"controller/archive/speed_test.go", `"zstd", "-1", "-T0"`},
 }

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/adopt"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// adoptCommand is `controller adopt`.
+type adoptCommand struct {
+	Namespace string `help:"Namespace of the claim." required:"" short:"n"`
+	Volume    string `help:"PersistentVolumeClaim of the backups, backup-NAME-pvc." required:""`
+	Kind      string `default:"MySQL" enum:"MySQL,Database" help:"Kind of the claim: MySQL or Database."`
+	Name      string `help:"Name of the claim, where that of the PersistentVolumeClaim does not say it."`
+	DryRun    bool   `help:"Look, and write nothing."`
+
+	SystemNamespace string `default:"crossplane-mysql-system" help:"The controller's own namespace, which has the passwords of backups."`
+	Image           string `help:"Image of the Job that reads the volume; the controller's where it is not said."`
+}
+
+// Help that follows the flags.
+func (*adoptCommand) Help() string {
+	return "For backups whose records are lost, with the notes and labels of their volume: after a restored etcd, or where the volume was brought from elsewhere. " +
+		"A Job reads each archive as a whole. What is another instance's, damaged, or not where the controller puts a backup is refused, and nothing on the volume is changed. " +
+		"For the others the volume gets its labels and notes, and the controller makes their records. A claim of that name that was held goes on then."
+}
+
+// Run looks, and makes it known.
+func (c *adoptCommand) Run(ctx context.Context) error {
+	ctrl.SetLogger(logr.Discard())
+	of, err := c.instanceOf()
+	if err != nil {
+		return err
+	}
+	cfg, err := config.GetConfig()
+	if err != nil {
+		return err
+	}
+	scheme, err := instance.NewScheme()
+	if err != nil {
+		return err
+	}
+	kube, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return err
+	}
+	set, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	image, err := c.agentImage(ctx, kube)
+	if err != nil {
+		return err
+	}
+	a := adopt.Adoption{
+		Kube: kube, Of: of, AgentImage: image, SystemNamespace: c.SystemNamespace, DryRun: c.DryRun, Output: os.Stdout, Progress: os.Stderr,
+		Log: func(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error) {
+			return set.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container}).Stream(ctx)
+		},
+	}
+	_, err = a.Run(ctx)
+	return err
+}
+
+// instanceOf the PersistentVolumeClaim.
+func (c *adoptCommand) instanceOf() (v1.Instance, error) {
+	of := v1.Instance{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name}
+	if of.Name != "" {
+		if of.BackupPVCName() != c.Volume {
+			return of, fmt.Errorf("the backups of %s %s are on PersistentVolumeClaim %s, and not %s", of.Kind, of.Name, of.BackupPVCName(), c.Volume)
+		}
+		return of, nil
+	}
+	const mark = "\x00"
+	around := v1.Instance{Kind: c.Kind, Name: mark}.BackupPVCName()
+	before, after, _ := strings.Cut(around, mark)
+	name, ok := strings.CutPrefix(c.Volume, before)
+	if ok {
+		of.Name, ok = strings.CutSuffix(name, after)
+	}
+	if !ok || of.Name == "" || of.BackupPVCName() != c.Volume {
+		return of, fmt.Errorf("the name %s does not say whose backups are there: give the claim's with --name, and --kind where it is no MySQL", c.Volume)
+	}
+	return of, nil
+}
+
+// agentImage that the controller runs.
+func (c *adoptCommand) agentImage(ctx context.Context, kube client.Client) (string, error) {
+	if c.Image != "" {
+		return c.Image, nil
+	}
+	d := &appsv1.Deployment{}
+	if err := kube.Get(ctx, client.ObjectKey{Namespace: c.SystemNamespace, Name: "crossplane-mysql"}, d); err != nil {
+		return "", fmt.Errorf("cannot see which image the controller runs: give it with --image: %w", err)
+	}
+	if len(d.Spec.Template.Spec.Containers) == 0 {
+		return "", errors.New("the controller's Deployment has no container: give the image with --image")
+	}
+	return d.Spec.Template.Spec.Containers[0].Image, nil
+}

@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// TestAdopt: record, notes, labels and finalizer are lost, as after an etcd of yesterday, and only the archive is there. It is
+// found, what somebody has put beside it is not believed, and the next claim has all rows.
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	name := s.Backups().Only(t).GetName()
+	framework.MustKubectl(t, "delete", "msb", name)
+	loseIndex(t, s)
+	startHand(t, s, "hand", "backup-"+s.Name+"-pvc")
+	forge := `cd /data && cp -r "$0" copied && cp -r "$0" others && sed -i 's/"name": "[^"]*"/"name": "of-another"/' others/manifest.json`
+	if _, err := framework.Exec(t.Context(), s.Namespace, "hand", "", "sh", "-c", forge, name); err != nil {
+		t.Fatal(err)
+	}
+	endHand(t, s, "hand")
+
+	saw := adopt(t, s, "--dry-run")
+	for _, want := range []string{name, "would be adopted", "copied ", "refused: it is not where the controller puts a backup of that name", "others ", `refused: it says that it is of "MySQL" "of-another"`} {
+		if !strings.Contains(saw, want) {
+			t.Errorf("want %q in what it says:\n%s", want, saw)
+		}
+	}
+	if n := len(s.Backups().MustList(t)); n != 0 {
+		t.Errorf("want nothing written, found %d records", n)
+	}
+	adopt(t, s)
+	s.Backups().AreProven(t, 1)
+	if got := adopt(t, s); !strings.Contains(got, "has its record") {
+		t.Errorf("want it to know the record, got:\n%s", got)
+	}
+
+	s.Create(t)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+}
+
+// loseIndex of the backups: nothing in the cluster says any more that their volume is one.
+func loseIndex(t *testing.T, s *framework.Server) {
+	t.Helper()
+	v, err := s.VolumeOf(t.Context(), "backup-"+s.Name+"-pvc")
+	if err != nil || v == nil {
+		t.Fatalf("the backups have no volume: %v", err)
+	}
+	for key := range v.Annotations {
+		if strings.Contains(key, "otus.homework/") {
+			delete(v.Annotations, key)
+		}
+	}
+	v.Labels, v.Finalizers = nil, nil
+	if err := framework.Suite.Kube.Update(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	pvc := framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, "backup-"+s.Name+"-pvc")
+	if err := framework.Suite.Kube.Patch(t.Context(), pvc, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":null,"annotations":{"otus.homework/retained-volume":null}}}`))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// adopt as a person of the platform does, who reads what it says.
+func adopt(t *testing.T, s *framework.Server, flags ...string) string {
+	t.Helper()
+	var log bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"run", "./controller", "adopt", "--namespace=" + s.Namespace, "--volume=backup-" + s.Name + "-pvc"}, flags...)...)
+	cmd.Dir = framework.Repository()
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "CGO_ENABLED=0")
+	cmd.Stderr = &log
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("controller adopt: %v\n%s%s", err, out, log.String())
+	}
+	return string(out)
+}
