@@ -203,7 +203,7 @@ func (a *Adoption) lookAt(ctx context.Context, j *batchv1.Job) (ended *corev1.Po
 	n := slices.IndexFunc(l.Items, func(p corev1.Pod) bool { return metav1.IsControlledBy(&p, j) })
 	if n < 0 {
 		if at, _ := job.Finished(); at != nil {
-			return nil, "", fmt.Errorf("Job %s/%s has lost its pod: try again", j.Namespace, j.Name)
+			return nil, "", fmt.Errorf("the pod of Job %s/%s is gone: try again", j.Namespace, j.Name)
 		}
 		return nil, fmt.Sprintf("waiting for a pod of Job %s/%s", j.Namespace, j.Name), nil
 	}

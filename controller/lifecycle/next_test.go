@@ -48,10 +48,10 @@ func TestNext(t *testing.T) {
 		"RefusedBefore": {reason: "That was another step.", state: running(refused(CreateBackupPVC)), want: ReportPodFailure},
 
 		"OutlivedNote":  {reason: "A restore whose pod never ends is over when its program says so.", state: running(outlived(0, v1.RestoreRunning)), want: NoteRestored, says: "a container that somebody added to pod restore-pod goes on"},
-		"OutlivedWait":  {reason: "The function would make the Job again.", state: running(outlived(0, v1.RestoreRunning), restoredBy("restore")), want: Wait},
-		"OutlivedEnd":   {reason: "It says that all is restored.", state: running(outlived(0, v1.RestoreSucceeded), restoredBy("restore")), want: DeleteObjects},
+		"OutlivedWait":  {reason: "The function would make the Job again.", state: running(outlived(0, v1.RestoreRunning), restoredBy("job")), want: Wait},
+		"OutlivedEnd":   {reason: "It says that all is restored.", state: running(outlived(0, v1.RestoreSucceeded), restoredBy("job")), want: DeleteObjects},
 		"OutlivedOther": {reason: "That was another Job.", state: running(outlived(0, v1.RestoreRunning), restoredBy("earlier")), want: NoteRestored},
-		"OutlivedGone":  {reason: "Nobody needs the note any more.", state: running(restoredBy("restore")), want: NoteRestored},
+		"OutlivedGone":  {reason: "Nobody needs the note any more.", state: running(restoredBy("job")), want: NoteRestored},
 		"OutlivedAgain": {reason: "One that failed is tried again without its pod.", state: running(outlived(1, v1.RestoreRunning)), want: DeleteObjects},
 
 		// While it lives.

@@ -308,7 +308,7 @@ func refused(of Action) variation {
 func outlived(code int32, phase v1.RestorePhase) variation {
 	return func(s *instance.State) {
 		j := &batchv1.Job{}
-		j.Name, j.UID = "restore", "restore"
+		j.Name, j.UID = "restore-job", "job"
 		p := corev1.Pod{}
 		p.Name = "restore-pod"
 		s.Restore = &instance.Job{Job: j, Pods: []corev1.Pod{p}, Outlived: &corev1.ContainerStateTerminated{ExitCode: code}}
