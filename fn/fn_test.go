@@ -309,3 +309,21 @@ func TestConditionsAreOurs(t *testing.T) {
 		}
 	}
 }
+
+// TestRestoredBy: the end of a restore whose Job never ends is the controller's word about this very Job.
+func TestRestoredBy(t *testing.T) {
+	for said, want := range map[string]string{"job-1": "Succeeded", "job-0": "Running"} {
+		c := load(t, "restore-during")
+		for _, o := range c.observed {
+			if meta, ok := o["metadata"].(map[string]any); ok && o["kind"] == "Job" {
+				meta["uid"] = "job-1"
+			}
+		}
+		status, _ := c.xr["status"].(map[string]any)
+		status["restoredBy"] = said
+		_, rsp := c.run(t)
+		if got := at(rsp.GetDesired().GetComposite().GetResource().AsMap(), "status", "restore", "phase"); got != want {
+			t.Errorf("restored by %s: want %s, got %v", said, want, got)
+		}
+	}
+}

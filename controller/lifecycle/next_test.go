@@ -35,7 +35,7 @@ func TestNext(t *testing.T) {
 		"RoomMade":    {reason: "Somebody has made room.", state: running(needs("3Gi"), backupHas("4Gi", "4Gi"), warned), want: WarnOfRoom},
 		"RoomOnNode":  {reason: "A folder has the room of its disk.", state: running(hostPath, needs("100Gi")), want: NoOp},
 
-		"Unsynced":       {reason: "The function cannot say it: Crossplane keeps its status to itself.", state: running(unsynced(reasonError, `cannot compose resources: cannot apply composed resource "data-pvc": exceeded quota`, time.Minute)), want: ReportUnsynced, says: `Crossplane cannot make what this instance consists of: cannot apply composed resource "data-pvc": exceeded quota`},
+		"Unsynced":       {reason: "The function cannot say it: Crossplane keeps its status to itself.", state: running(unsynced(reasonError, `[cannot compose resources: cannot apply composed resource "data-claim": exceeded quota, and more]`, time.Minute)), want: ReportUnsynced, says: `Crossplane cannot make what this instance consists of: cannot apply composed resource "data-claim": exceeded quota, and more`},
 		"UnsyncedPaused": {reason: "Somebody has paused it.", state: running(unsynced(reasonPaused, "paused", time.Minute)), want: ReportUnsynced, says: "kubectl annotate xmysql"},
 		"UnsyncedSoon":   {reason: "It may get over that, and no event says that it does not.", state: running(unsynced(reasonError, "cannot compose resources: no", time.Second)), want: Wait},
 		"UnsyncedTold": {reason: "Once.", state: running(unsynced(reasonError, "cannot compose resources: no", time.Minute), func(s *instance.State) {

@@ -13,7 +13,7 @@ import (
 )
 
 // Crossplane's condition of an XR that says whether it does its part, with two of its reasons,
-// and how the message begins where it could not compose (crossplane-runtime,
+// and what its message has where it could not compose (crossplane-runtime,
 // apis/common/condition.go; crossplane, internal/controller/apiextensions/composite/reconciler.go).
 const (
 	conditionSynced  = "Synced"
@@ -35,8 +35,10 @@ func whyUnsynced(s *instance.State, forSoLong time.Duration) string {
 		case c.Type != conditionSynced || c.Status != metav1.ConditionFalse || s.Now.Before(c.LastTransitionTime.Add(forSoLong)):
 		case c.Reason == reasonPaused:
 			return pausedAt(s.XR)
-		case c.Reason == reasonError && strings.HasPrefix(c.Message, cannotCompose):
-			return "Crossplane cannot make what this instance consists of: " + v1.PrintableText(strings.TrimPrefix(c.Message, cannotCompose+": "), maxUnsynced)
+		case c.Reason == reasonError:
+			if _, why, ok := strings.Cut(strings.Trim(c.Message, "[]"), cannotCompose+": "); ok { // It puts several errors in brackets.
+				return "Crossplane cannot make what this instance consists of: " + v1.PrintableText(why, maxUnsynced)
+			}
 		}
 	}
 	return ""

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -41,7 +43,16 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("want nothing written, found %d records", n)
 	}
 	adopt(t, s)
-	s.Backups().AreProven(t, 1)
+	framework.Eventually(t, "the record", func(ctx context.Context) error {
+		records, err := s.Backups().List(ctx)
+		if err == nil && len(records) != 1 {
+			err = fmt.Errorf("there are %d", len(records))
+		}
+		if err != nil {
+			return err
+		}
+		return framework.IsProven(&records[0])
+	})
 	if got := adopt(t, s); !strings.Contains(got, "has its record") {
 		t.Errorf("want it to know the record, got:\n%s", got)
 	}

@@ -53,7 +53,7 @@ func TestQuotaOnPVCs(t *testing.T) {
 	s := framework.NewServer(t, framework.ClassComposition)
 	quota := newQuota(t, s, "no-volumes", corev1.ResourceList{corev1.ResourcePersistentVolumeClaims: resource.MustParse("0")})
 	s.Create(t)
-	s.Says(t, `Crossplane cannot make what this instance consists of: cannot apply composed resource "data-pvc": `)
+	s.Says(t, `Crossplane cannot make what this instance consists of: cannot apply composed resource "data-claim": `)
 	s.Says(t, "exceeded quota: "+quota.Name)
 
 	quota.Spec.Hard[corev1.ResourcePersistentVolumeClaims] = resource.MustParse("1")

@@ -18,7 +18,10 @@ import (
 func TestMountFails(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
-	changePods(t, s, `spec: Object.spec{volumes: [Object.spec.volumes{name: "absent", secret: Object.spec.volumes.secret{secretName: "absent"}}]}`)
+	changePods(t, s, `[
+		JSONPatch{op: "add", path: "/spec/volumes/-", value: Object.spec.volumes{name: "absent", secret: Object.spec.volumes.secret{secretName: "absent"}}},
+		JSONPatch{op: "add", path: "/spec/containers/0/volumeMounts/-", value: Object.spec.containers.volumeMounts{name: "absent", mountPath: "/absent"}}
+	]`)
 	s.Create(t)
 	s.Says(t, `FailedMount: MountVolume.SetUp failed for volume "absent" : secret "absent" not found`)
 	isBlocked(t, s, "True", "PodFailure")
@@ -47,9 +50,9 @@ func TestSidecar(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
-	changePods(t, s, `spec: has(object.spec.restartPolicy) && object.spec.restartPolicy == "Never" ? Object.spec{containers: [Object.spec.containers{
-		name: "sidecar", image: "`+framework.Toolbox+`", command: ["sleep", "3600"]
-	}]} : Object.spec{}`)
+	changePods(t, s, `object.spec.restartPolicy == "Never" ? [
+		JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{name: "sidecar", image: "`+framework.Toolbox+`", command: ["sleep", "3600"]}}
+	] : []`)
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
 
@@ -71,8 +74,8 @@ func TestSidecar(t *testing.T) {
 	})
 }
 
-// changePods of a namespace as they are created, by an expression in CEL, as a mesh or a policy engine does.
-func changePods(t *testing.T, s *framework.Server, expression string) {
+// changePods of a namespace as they are created, by patches in CEL, as a mesh or a policy engine does.
+func changePods(t *testing.T, s *framework.Server, patches string) {
 	t.Helper()
 	name := "e2e-" + s.Namespace + "-" + s.Name
 	policy := framework.NewObject("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", "", name)
@@ -83,7 +86,7 @@ func changePods(t *testing.T, s *framework.Server, expression string) {
 			"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": s.Namespace}},
 			"resourceRules":     []any{map[string]any{"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{"pods"}}},
 		},
-		"mutations": []any{map[string]any{"patchType": "ApplyConfiguration", "applyConfiguration": map[string]any{"expression": "Object{" + expression + "}"}}},
+		"mutations": []any{map[string]any{"patchType": "JSONPatch", "jsonPatch": map[string]any{"expression": patches}}},
 	}
 	binding := framework.NewObject("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicyBinding", "", name)
 	binding.Object["spec"] = map[string]any{"policyName": name}
