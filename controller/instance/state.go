@@ -139,6 +139,8 @@ type Job struct {
 	// Outlived is how the product's own container ended, where the pod goes on without it:
 	// nobody ends a container that somebody has added to it. Nil where that is not so.
 	Outlived *corev1.ContainerStateTerminated
+	// Going is that pod.
+	Going *corev1.Pod
 }
 
 // Finished is the time of the Job's end, with true if it succeeded; nil while it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -159,14 +160,15 @@ func eventTime(e *corev1.Event) time.Time {
 }
 
 // noteOutlived sees whether the product's own container, which has the name of what the Job is
-// for, has ended for a while in the only pod of a Job that goes on.
+// for, has ended for a while in the only pod of the Job that goes on.
 func (j *Job) noteOutlived(now time.Time) {
-	if at, _ := j.Finished(); at != nil || len(j.Pods) != 1 || HasEnded(&j.Pods[0]) {
+	going := slices.DeleteFunc(slices.Clone(j.Pods), func(p corev1.Pod) bool { return HasEnded(&p) })
+	if at, _ := j.Finished(); at != nil || len(going) != 1 {
 		return
 	}
 	var end *corev1.ContainerStateTerminated
 	others := false
-	for _, c := range j.Pods[0].Status.ContainerStatuses {
+	for _, c := range going[0].Status.ContainerStatuses {
 		switch t := c.State.Terminated; {
 		case c.Name == j.Spec.Template.Labels[v1.LabelComponent]:
 			end = t
@@ -175,6 +177,6 @@ func (j *Job) noteOutlived(now time.Time) {
 		}
 	}
 	if end != nil && others && now.After(end.FinishedAt.Add(waitTimeout)) {
-		j.Outlived = end
+		j.Outlived, j.Going = end, &going[0]
 	}
 }

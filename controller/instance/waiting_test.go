@@ -192,6 +192,7 @@ func TestOutlived(t *testing.T) {
 		"Works":   {reason: "What counts is at work.", pods: []corev1.Pod{pod(corev1.PodRunning, runs("backup"), ended("proxy", time.Minute, 0))}},
 		"Alone":   {reason: "The Job's controller is a moment behind.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Minute, 0))}},
 		"Over":    {reason: "Its Job says the rest.", pods: []corev1.Pod{pod(corev1.PodFailed, ended("backup", time.Minute, 0), runs("proxy"))}},
+		"Again":   {reason: "An earlier one has failed.", pods: []corev1.Pod{pod(corev1.PodFailed, ended("backup", time.Hour, 1)), pod(corev1.PodRunning, ended("backup", time.Minute, 0), runs("proxy"))}, over: true, succeed: true},
 		"Two":     {reason: "One of them is not the Job's.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Minute, 0), runs("proxy")), pod(corev1.PodRunning, runs("backup"))}},
 	}
 	for name, tc := range cases {

@@ -153,9 +153,9 @@ func endOutlivedRestore(s *instance.State) (step Step, open bool) {
 	}
 	switch _, succeeded := j.Finished(); {
 	case !succeeded:
-		return deleteAndWait([]client.Object{&j.Pods[0]})
+		return deleteAndWait([]client.Object{j.Going})
 	case by != j.UID:
-		return Step{Action: NoteRestored, Message: fmt.Sprintf("All is restored; a container that somebody added to pod %s goes on, and is ended with it", j.Pods[0].Name)}, true
+		return Step{Action: NoteRestored, Message: fmt.Sprintf("All is restored; a container that somebody added to pod %s goes on, and is ended with it", j.Going.Name)}, true
 	case s.XR.Status.Restore.Phase == v1.RestoreRunning:
 		return Step{Action: Wait, After: requeueSoon}, true // The function says that it is over, and the Job may go.
 	}

@@ -311,7 +311,7 @@ func outlived(code int32, phase v1.RestorePhase) variation {
 		j.Name, j.UID = "restore-job", "job"
 		p := corev1.Pod{}
 		p.Name = "restore-pod"
-		s.Restore = &instance.Job{Job: j, Pods: []corev1.Pod{p}, Outlived: &corev1.ContainerStateTerminated{ExitCode: code}}
+		s.Restore = &instance.Job{Job: j, Going: &p, Outlived: &corev1.ContainerStateTerminated{ExitCode: code}}
 		s.XR.Status.Restore = &v1.RestoreStatus{Backup: "b", Phase: phase}
 	}
 }

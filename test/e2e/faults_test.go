@@ -56,6 +56,7 @@ func TestBackupPVFull(t *testing.T) {
 // TestDamagedBackup: nothing starts from an archive that is not what was proven, nor over somebody else's files.
 func TestDamagedBackup(t *testing.T) { //nolint:tparallel // One server, damaged in this order.
 	t.Parallel()
+	framework.Repeats(t, "tests of package archive refuse each kind of damage, and examples/restore-failed has what the claim says")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Delete(t)
