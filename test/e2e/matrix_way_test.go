@@ -231,7 +231,7 @@ func installsPackages(t *testing.T, _ *cell) {
 		}
 		framework.Eventually(t, "package "+name, func(ctx context.Context) error {
 			p := framework.NewObject("pkg.crossplane.io/v1", kind, "", name)
-			p.Object["spec"] = map[string]any{"package": "ghcr.io/crossplane-mysql/" + image + ":v0.1.0"}
+			p.Object["spec"] = map[string]any{"package": "ghcr.io/crossplane-mysql/" + image + ":v0.1.0", "packagePullPolicy": "Always"} // The tag is that of each build.
 			if err := framework.Suite.Kube.Create(ctx, p); err != nil && !apierrors.IsAlreadyExists(err) {
 				return err
 			}
