@@ -36,12 +36,12 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 		return err
 	}
 	for i := range l.Items {
-		if g.PodFailure = g.whyPodWaits(ctx, &l.Items[i]); g.PodFailure != "" {
+		if g.PodFailure = g.looker().whyPodWaits(ctx, g.State, &l.Items[i]); g.PodFailure != "" {
 			return nil
 		}
 	}
 	if g.Restore != nil {
-		g.PodFailure = g.whyNoPod(ctx, g.Restore)
+		g.PodFailure = g.looker().whyNoPod(ctx, g.Restore)
 	}
 	return nil
 }

@@ -184,26 +184,6 @@ func (s *State) Latest() string {
 	return v1.PreviousNone
 }
 
-// HeldBackup is the name of the backup that has no record, as status.heldBackup has it.
-func (s *State) HeldBackup() string {
-	if n := s.Missing(); n != nil {
-		return n.Name
-	}
-	return ""
-}
-
-// NextBackupNumber is that of a backup after the newest one there is, with a record or
-// without.
-func (s *State) NextBackupNumber() int64 {
-	if n := s.Missing(); n != nil && !n.Unreadable {
-		return n.Spec.Number + 1
-	}
-	if b := v1.LatestBackup(s.Records, (*v1.MySQLBackup).IsProven); b != nil {
-		return b.Spec.Number + 1
-	}
-	return 1
-}
-
 // Policy of deletion. While the claim is there it is the claim's word that
 // counts: Crossplane stops bringing it to the XR once the claim is being deleted.
 func (s *State) Policy() v1.DeletionPolicy {

@@ -18,37 +18,58 @@ import (
 // of a pod, or to end one after its grace period, before anybody asks why.
 const waitTimeout = 10 * time.Second
 
-// whyPodWaits says why a pod does not run, or does not end: in its own status or, where that
-// says nothing, elsewhere. What cannot be read is not said: it is for people, and nothing
-// is decided by it.
-func (g *gathering) whyPodWaits(ctx context.Context, p *corev1.Pod) string {
-	if why := g.whyNodeIsSilent(ctx, p); why != "" {
+// A looker finds out why something waits. What cannot be read is not said: it is for people,
+// and nothing is decided by it.
+type looker struct {
+	client.Reader
+
+	now time.Time
+}
+
+func (g *gathering) looker() looker { return looker{g.Reader, g.Now} }
+
+// whyPodWaits says why a pod of an instance does not run, or does not end: in its own status or,
+// where that says nothing, elsewhere.
+func (l looker) whyPodWaits(ctx context.Context, s *State, p *corev1.Pod) string {
+	if why := l.whyNodeIsSilent(ctx, p); why != "" {
 		return why
 	}
 	if why := podFailureOf(p); why != "" {
-		return why + g.volumeInDoubt(p) + g.whyPVCWaits(ctx, p)
+		return why + s.volumeInDoubt(p) + l.whyPVCWaits(ctx, s, p)
 	}
-	if why := g.whyNotStarted(ctx, p); why != "" {
+	if why := l.whyNotStarted(ctx, p); why != "" {
 		return fmt.Sprintf("pod %s on node %s: %s", p.Name, p.Spec.NodeName, why)
 	}
 	return ""
 }
 
 // whyNotStarted says what keeps a pod that has a node from starting.
-func (g *Gatherer) whyNotStarted(ctx context.Context, p *corev1.Pod) string {
-	if p.Spec.NodeName == "" || p.DeletionTimestamp != nil || HasEnded(p) || hasStarted(p) || g.Clock().Before(p.CreationTimestamp.Add(waitTimeout)) {
+func (l looker) whyNotStarted(ctx context.Context, p *corev1.Pod) string {
+	if p.Spec.NodeName == "" || p.DeletionTimestamp != nil || HasEnded(p) || hasStarted(p) || l.now.Before(p.CreationTimestamp.Add(waitTimeout)) {
 		return ""
 	}
-	return g.lastWarning(ctx, p)
+	return l.lastWarning(ctx, p)
+}
+
+// whyNoPod says that a Job has had time to get a pod and has none: somebody may
+// refuse it, and only an event of the Job says who. Empty where that is not so.
+func (l looker) whyNoPod(ctx context.Context, j *Job) string {
+	if at, _ := j.Finished(); at != nil || len(j.Pods) > 0 || l.now.Before(j.CreationTimestamp.Add(waitTimeout)) {
+		return ""
+	}
+	if why := l.lastWarning(ctx, j.Job); why != "" {
+		return fmt.Sprintf("Job %s has no pod: %s", j.Name, why)
+	}
+	return fmt.Sprintf("Job %s has no pod: a quota or a policy may refuse it; kubectl describe job --namespace %s %s says why", j.Name, j.Namespace, j.Name)
 }
 
 // whyPVCWaits says why a volume is not there that a pod without a node waits for.
-func (g *gathering) whyPVCWaits(ctx context.Context, p *corev1.Pod) string {
-	for _, c := range []*corev1.PersistentVolumeClaim{g.DataPVC, g.BackupPVC} {
+func (l looker) whyPVCWaits(ctx context.Context, s *State, p *corev1.Pod) string {
+	for _, c := range []*corev1.PersistentVolumeClaim{s.DataPVC, s.BackupPVC} {
 		if c == nil || c.Status.Phase != corev1.ClaimPending || !mountsPVC(p, c.Name) {
 			continue
 		}
-		if why := g.lastWarning(ctx, c); why != "" {
+		if why := l.lastWarning(ctx, c); why != "" {
 			return fmt.Sprintf(". PersistentVolumeClaim %s: %s", c.Name, why)
 		}
 	}
@@ -57,15 +78,15 @@ func (g *gathering) whyPVCWaits(ctx context.Context, p *corev1.Pod) string {
 
 // whyNodeIsSilent says that nobody hears of the node any more on which a pod should be
 // ready, or should have ended.
-func (g *Gatherer) whyNodeIsSilent(ctx context.Context, p *corev1.Pod) string {
+func (l looker) whyNodeIsSilent(ctx context.Context, p *corev1.Pod) string {
 	since := p.CreationTimestamp
 	if p.DeletionTimestamp != nil {
 		since = *p.DeletionTimestamp // That is when its grace period ends.
 	}
-	if p.Spec.NodeName == "" || p.DeletionTimestamp == nil && isReady(p) || HasEnded(p) || g.Clock().Before(since.Add(waitTimeout)) {
+	if p.Spec.NodeName == "" || p.DeletionTimestamp == nil && isReady(p) || HasEnded(p) || l.now.Before(since.Add(waitTimeout)) {
 		return ""
 	}
-	node, err := getObject(ctx, g.Reader, &corev1.Node{}, "", p.Spec.NodeName)
+	node, err := getObject(ctx, l.Reader, &corev1.Node{}, "", p.Spec.NodeName)
 	if err != nil {
 		return ""
 	}
@@ -114,15 +135,15 @@ const maxEvents = 50
 // lastWarning of an object in the words of Kubernetes: of a volume that is not mounted, and of
 // a pod that is refused, only events say why. Empty where the last event is not a warning: it
 // has got over that.
-func (g *Gatherer) lastWarning(ctx context.Context, o client.Object) string {
-	l := &corev1.EventList{}
+func (l looker) lastWarning(ctx context.Context, o client.Object) string {
+	events := &corev1.EventList{}
 	of := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(o.GetUID()))}
-	if err := g.Reader.List(ctx, l, client.InNamespace(o.GetNamespace()), of, client.Limit(maxEvents)); err != nil {
+	if err := l.List(ctx, events, client.InNamespace(o.GetNamespace()), of, client.Limit(maxEvents)); err != nil {
 		return ""
 	}
 	var last *corev1.Event
-	for i := range l.Items {
-		if e := &l.Items[i]; !isPassing(e) && (last == nil || eventTime(e).After(eventTime(last))) {
+	for i := range events.Items {
+		if e := &events.Items[i]; !isPassing(e) && (last == nil || eventTime(e).After(eventTime(last))) {
 			last = e
 		}
 	}

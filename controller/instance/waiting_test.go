@@ -27,7 +27,7 @@ func lookAt(t *testing.T, objects ...client.Object) *gathering {
 			e, _ := o.(*corev1.Event)
 			return []string{string(e.InvolvedObject.UID)}
 		}).Build()
-	return &gathering{&Gatherer{Reader: reader, Clock: func() time.Time { return noon }}, &State{Now: noon}}
+	return &gathering{&Gatherer{Reader: reader}, &State{Now: noon}}
 }
 
 // said of an object, so many seconds before noon.
@@ -123,7 +123,7 @@ func TestWhyPodWaits(t *testing.T) {
 			}
 			g := lookAt(t, has...)
 			g.DataPVC = pending
-			got := g.whyPodWaits(t.Context(), tc.pod)
+			got := g.looker().whyPodWaits(t.Context(), g.State, tc.pod)
 			if !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") {
 				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got)
 			}
@@ -163,7 +163,7 @@ func TestWhyNoPod(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := lookAt(t, tc.has...).whyNoPod(t.Context(), tc.job); !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") {
+			if got := lookAt(t, tc.has...).looker().whyNoPod(t.Context(), tc.job); !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") {
 				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got)
 			}
 		})

@@ -104,26 +104,14 @@ func (g *gathering) readPods(ctx context.Context) error {
 	}
 	for i := range g.Pods {
 		if g.PodFailure == "" {
-			g.PodFailure = g.whyNodeIsSilent(ctx, &g.Pods[i])
+			g.PodFailure = g.looker().whyNodeIsSilent(ctx, &g.Pods[i])
 		}
 	}
 	for _, j := range jobs {
-		j.PodFailure = g.whyNoPod(ctx, j)
+		j.PodFailure = g.looker().whyNoPod(ctx, j)
 		g.readPodReports(ctx, j)
 	}
 	return nil
-}
-
-// whyNoPod says that a Job has had time to get a pod and has none: somebody may
-// refuse it, and only an event of the Job says who. Empty where that is not so.
-func (g *Gatherer) whyNoPod(ctx context.Context, j *Job) string {
-	if at, _ := j.Finished(); at != nil || len(j.Pods) > 0 || g.Clock().Before(j.CreationTimestamp.Add(waitTimeout)) {
-		return ""
-	}
-	if why := g.lastWarning(ctx, j.Job); why != "" {
-		return fmt.Sprintf("Job %s has no pod: %s", j.Name, why)
-	}
-	return fmt.Sprintf("Job %s has no pod: a quota or a policy may refuse it; kubectl describe job --namespace %s %s says why", j.Name, j.Namespace, j.Name)
 }
 
 // ownPod is true if a pod that mounts the usual PVC mounts this life's data. A
@@ -144,7 +132,7 @@ func (g *gathering) readPodReports(ctx context.Context, j *Job) {
 	j.noteOutlived(g.Now)
 	for i := range j.Pods {
 		p := &j.Pods[i]
-		if why := g.whyPodWaits(ctx, p); why != "" {
+		if why := g.looker().whyPodWaits(ctx, g.State, p); why != "" {
 			j.PodFailure = why
 		}
 		for k := range p.Status.ContainerStatuses {

@@ -122,8 +122,8 @@ func deleteOrphanedXR(s *instance.State, _ Step) []change.Change {
 
 // recordPreviousBackup writes what the function waits for.
 func recordPreviousBackup(s *instance.State, _ Step) []change.Change {
-	fields := map[string]any{"previousBackup": s.Latest(), "heldBackup": nil, "backupNumber": s.NextBackupNumber(), "backupNeeds": nil}
-	for field, value := range map[string]string{"heldBackup": s.HeldBackup(), "backupNeeds": neededRoom(s)} {
+	fields := map[string]any{"previousBackup": s.Latest(), "heldBackup": nil, "backupNumber": nextBackupNumber(s), "backupNeeds": nil}
+	for field, value := range map[string]string{"heldBackup": heldBackup(s), "backupNeeds": neededRoom(s)} {
 		if value != "" {
 			fields[field] = value
 		}

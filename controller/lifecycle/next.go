@@ -195,7 +195,7 @@ func nodeAffinityStep(s *instance.State, phase v1.DeletionPhase) Step {
 // knowsEarlierBackups is true if the status says which backup is the newest, and what comes after it.
 func knowsEarlierBackups(s *instance.State) bool {
 	is := s.XR.Status
-	return is.PreviousBackup == s.Latest() && is.HeldBackup == s.HeldBackup() && is.BackupNumber == s.NextBackupNumber() && is.BackupNeeds == neededRoom(s)
+	return is.PreviousBackup == s.Latest() && is.HeldBackup == heldBackup(s) && is.BackupNumber == nextBackupNumber(s) && is.BackupNeeds == neededRoom(s)
 }
 
 func previousBackupMessage(s *instance.State) string {

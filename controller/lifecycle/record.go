@@ -12,11 +12,31 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
+// heldBackup is the name of the backup that has no record, as status.heldBackup has it.
+func heldBackup(s *instance.State) string {
+	if n := s.Missing(); n != nil {
+		return n.Name
+	}
+	return ""
+}
+
+// nextBackupNumber is that of a backup after the newest one there is, with a record or
+// without.
+func nextBackupNumber(s *instance.State) int64 {
+	if n := s.Missing(); n != nil && !n.Unreadable {
+		return n.Spec.Number + 1
+	}
+	if b := v1.LatestBackup(s.Records, (*v1.MySQLBackup).IsProven); b != nil {
+		return b.Spec.Number + 1
+	}
+	return 1
+}
+
 // newRecord of the backup that is to be taken.
 func newRecord(s *instance.State) *v1.MySQLBackup {
 	number := s.Identity().BackupNumber
 	if number == 0 { // Its status was lost, and it never had a volume that knew.
-		number = s.NextBackupNumber()
+		number = nextBackupNumber(s)
 	}
 	return &v1.MySQLBackup{
 		ObjectMeta: metav1.ObjectMeta{Name: s.Life.RecordName(), Labels: s.Life.Labels(), Finalizers: []string{v1.Finalizer}},

@@ -73,7 +73,7 @@ func (p *pass) reportResult(last rotationStep, err error) (Result, error) {
 	case last.Do == Refused:
 		return p.failWith(out, "The server accepts no password that is known for root: somebody changed it there. "+
 			"Set the password of this instance to the one that the server accepts; after that it can be changed again"), nil
-	case last.Do == Wait && p.isUnpublished():
+	case last.Do == Wait && p.in.isUnpublished(p.kept.connection):
 		out.Credentials.State = v1.CredentialsInSync
 		if passwordOf(p.kept.connection) != p.in.Wanted {
 			out.Credentials.State = v1.CredentialsChanging

@@ -312,7 +312,7 @@ type publication struct {
 // clients, or be kept for an hour. Who has just been started counts anew, and an old
 // password works a little longer.
 func (p *pass) sincePublished() time.Duration {
-	if p.kept.connection == nil || p.isUnpublished() {
+	if p.kept.connection == nil || p.in.isUnpublished(p.kept.connection) {
 		p.published.Delete(p.in.Instance.XR)
 		return 0
 	}
@@ -323,12 +323,6 @@ func (p *pass) sincePublished() time.Duration {
 	}
 	p.published.Store(p.in.Instance.XR, now)
 	return 0
-}
-
-// isUnpublished is true while Crossplane's Secret has another password than ours. Clients that
-// read the first know the old one only.
-func (p *pass) isUnpublished() bool {
-	return p.in.Published != "" && p.in.Published != passwordOf(p.kept.connection)
 }
 
 var errNoPassword = errors.New("the wanted password is not known")

@@ -133,6 +133,12 @@ func mergeMaps(into, from map[string]string) map[string]string {
 	return out
 }
 
+// isUnpublished is true while Crossplane's Secret has another password than the connection
+// Secret. Clients that read the first know the old one only.
+func (in Input) isUnpublished(connection *corev1.Secret) bool {
+	return in.Published != "" && in.Published != passwordOf(connection)
+}
+
 // isDescribed is true if all but the password is as it is wanted.
 func (in Input) isDescribed(s *corev1.Secret) bool {
 	want := in.connectionSecret(s, sql.Password(s.Data[keyPassword]), in.Database)
