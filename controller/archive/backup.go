@@ -135,7 +135,7 @@ func (b *Backup) checkPlaceIsFree() error {
 }
 
 func (b *Backup) proveAgain(ctx context.Context, r *agent.Report, m *archiveManifest) error {
-	if err := b.proveArchive(ctx, b.Archive, m.writtenArchive()); err != nil {
+	if err := proveArchive(ctx, b.Archive, m.writtenArchive(), b.Output); err != nil {
 		return err
 	}
 	r.Already = true

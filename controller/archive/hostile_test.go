@@ -213,7 +213,7 @@ func TestHostileReasons(t *testing.T) {
 			}
 			m, err := readManifest(r.Archive)
 			must(t, err)
-			if err := (&Backup{Output: io.Discard}).proveArchive(t.Context(), r.Archive, m.writtenArchive()); agent.CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
+			if err := proveArchive(t.Context(), r.Archive, m.writtenArchive(), io.Discard); agent.CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Backup must say %q: %v", tc.want, err)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -50,7 +51,7 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 	if w.Tree != outline.Tree {
 		return errors.New("the data directory changed while it was copied")
 	}
-	if err := b.proveArchive(ctx, b.Archive+partialSuffix, *w); err != nil {
+	if err := proveArchive(ctx, b.Archive+partialSuffix, *w, b.Output); err != nil {
 		return err
 	}
 	b.afterStep(stepProven)
@@ -106,14 +107,14 @@ func (b *Backup) writePartial(ctx context.Context, t tree, root *os.Root, name s
 
 // proveArchive by reading all of it back from disk, not from memory, the way
 // a restore does.
-func (b *Backup) proveArchive(ctx context.Context, path string, w written) error {
+func proveArchive(ctx context.Context, path string, w written, output io.Writer) error {
 	f, err := openRegular(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
 	dropCache(f)
-	m := agent.StartMeter(b.Output, agent.PhaseProve, w.DataBytes)
+	m := agent.StartMeter(output, agent.PhaseProve, w.DataBytes)
 	defer m.Stop()
 	return readArchive(ctx, f, w, drain{}, m)
 }

@@ -42,7 +42,7 @@ func (s *Survey) lookAtFolders(ctx context.Context, r *agent.Report) error {
 		return err
 	}
 	for _, d := range folders {
-		if !d.IsDir() || d.Name() == v1.RestoreTestFolder || d.Name() == "lost+found" {
+		if !d.IsDir() || d.Name() == v1.RestoreTestFolder || d.Name() == lostAndFound {
 			continue
 		}
 		if r.Entries++; r.Entries > maxSurveyed {
@@ -92,15 +92,9 @@ func (s *Survey) readAll(ctx context.Context, folder string) (*archiveManifest, 
 	if err != nil {
 		return nil, err
 	}
-	f, err := openRegular(filepath.Join(folder, m.Archive))
+	err = proveArchive(ctx, filepath.Join(folder, m.Archive), m.writtenArchive(), s.Output)
 	if errors.Is(err, fs.ErrNotExist) {
-		return m, fmt.Errorf("its archive %s is not there", m.Archive)
+		err = fmt.Errorf("its archive %s is not there", m.Archive)
 	}
-	if err != nil {
-		return m, err
-	}
-	defer f.Close() //nolint:errcheck // Nothing was written.
-	progress := agent.StartMeter(s.Output, agent.PhaseProve, m.DataBytes)
-	defer progress.Stop()
-	return m, readArchive(ctx, f, m.writtenArchive(), drain{}, progress)
+	return m, err
 }
