@@ -14,11 +14,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/adopt"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
 // adoptCommand is `controller adopt`.
@@ -47,15 +45,7 @@ func (c *adoptCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := config.GetConfig()
-	if err != nil {
-		return err
-	}
-	scheme, err := instance.NewScheme()
-	if err != nil {
-		return err
-	}
-	kube, err := client.New(cfg, client.Options{Scheme: scheme})
+	cfg, kube, err := connect()
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
@@ -60,15 +61,7 @@ func exitOf(r *doctor.Report) error {
 }
 
 func (c *doctorCommand) examineCluster(ctx context.Context) (*doctor.Report, error) {
-	cfg, err := config.GetConfig()
-	if err != nil {
-		return nil, err
-	}
-	scheme, err := instance.NewScheme()
-	if err != nil {
-		return nil, err
-	}
-	kube, err := client.New(cfg, client.Options{Scheme: scheme})
+	_, kube, err := connect()
 	if err != nil {
 		return nil, err
 	}
@@ -77,4 +70,18 @@ func (c *doctorCommand) examineCluster(ctx context.Context) (*doctor.Report, err
 		return nil, err
 	}
 	return doctor.Examine(cluster), nil
+}
+
+// connect to the cluster of the current kubeconfig context, as a person's command does.
+func connect() (*rest.Config, client.Client, error) {
+	cfg, err := config.GetConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	scheme, err := instance.NewScheme()
+	if err != nil {
+		return nil, nil, err
+	}
+	kube, err := client.New(cfg, client.Options{Scheme: scheme})
+	return cfg, kube, err
 }
