@@ -13,9 +13,6 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// ArchiveName of a backup, in the folder that has the name of its record.
-const ArchiveName = archiveName
-
 // AdoptBackups writes on a volume whose it is, keeps it, and notes backups on it that nobody knows
 // any more. Their records are asked for with that, and made as those that somebody deleted. The PVC,
 // which a person may have made, is one of ours from then on.

@@ -202,7 +202,7 @@ func whyUnreachable(a *instance.Archives, r *v1.MySQLBackup) string {
 	switch {
 	case whoRestores(a, r) != "":
 		return whoRestores(a, r) + " is being restored from it"
-	case archive == nil || archive.PVCName != a.Life.BackupPVCName() || archive.Path != path.Join(r.Name, archiveName):
+	case archive == nil || archive.PVCName != a.Life.BackupPVCName() || archive.Path != path.Join(r.Name, ArchiveName):
 		return "its archive is not where the controller puts it: remove it by hand"
 	case v == nil:
 		return "no PersistentVolume says that it holds the archive: bring it back"

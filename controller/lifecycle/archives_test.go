@@ -38,7 +38,7 @@ func leaves(t *testing.T, changes ...func(*keepsake)) *keepsake {
 	k := &keepsake{record: newRecord(s), claim: s.BackupPVC}
 	k.record.UID, k.record.CreationTimestamp = "record", metav1.NewTime(now.Add(-time.Hour))
 	k.record.Status.Phase = v1.BackupProven
-	k.record.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: k.record.Name + "/" + archiveName}
+	k.record.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: k.record.Name + "/" + ArchiveName}
 	k.claim.UID = backupsUID
 	k.volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: backupLabels(s.Life), Annotations: backupAnnotations(s), Finalizers: []string{v1.Finalizer}}}
 	k.volume.Spec.ClaimRef = reservedFor(home, k.claim.Name)
@@ -154,7 +154,7 @@ func TestNextOfArchives(t *testing.T) {
 		"EraseNoClaim": {reason: "No Job can get there.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.claim = nil }}, want: []Action{TellRecord}, says: "is gone: it is made again"},
 		"EraseUnbound": {reason: "Nor there.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.claim.UID = "new" }}, want: []Action{TellRecord}, says: "is not bound to volume"},
 		"EraseLost":    {reason: "Doubt is not absence.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.volume.Annotations = map[string]string{} }}, want: []Action{TellRecord}, says: "bring it back"},
-		"EraseOdd":     {reason: "Nothing is removed but a folder of ours.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.record.Spec.Archive.Path = "x/" + archiveName; noted(k) }}, want: []Action{TellRecord}, says: "by hand"},
+		"EraseOdd":     {reason: "Nothing is removed but a folder of ours.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.record.Spec.Archive.Path = "x/" + ArchiveName; noted(k) }}, want: []Action{TellRecord}, says: "by hand"},
 		"EraseInUse":   {reason: "What is being restored stays.", given: []func(*keepsake){mayErase("record"), other("later", restoring)}, want: []Action{TellRecord}, says: "is being restored from it"},
 		"EraseBeside":  {reason: "An instance that runs does not need it.", given: []func(*keepsake){mayErase("record"), other("later")}, want: []Action{StartErase}},
 		"EraseEmpty":   {reason: "What was never proven has no archive.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupPending), mayErase("record")}, want: []Action{LetRecordGo}},

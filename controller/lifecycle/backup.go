@@ -116,9 +116,9 @@ var sumPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // judgeBackupJob that has ended.
 func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 	r := s.Backup.Report
+	size, grows := grownSize(s)
 	switch {
-	case !succeeded && canGrow(s):
-		size, _ := grownSize(s)
+	case !succeeded && grows:
 		return Step{Action: GrowBackupPVC, Phase: v1.DeletionBackingUp, Message: fmt.Sprintf("Backing up the data: PersistentVolumeClaim %s of the backups grows to %s (%s)", s.BackupPVC.Name, size.String(), failureOf(s.Backup))}
 	case !succeeded:
 		return retryBackup(s, at, whyNoRoom(s))
@@ -131,7 +131,7 @@ func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 		return retryBackup(s, at, "the volume is empty, but the server had data: is it the right volume, on the right node?")
 	case r.OK && r.Empty:
 		return Step{Action: MarkNoData, Phase: v1.DeletionReleasing, Message: "There is no database on the volume: nothing to back up"}
-	case !r.OK || r.Command != "backup" || r.Archive != archiveName || !sumPattern.MatchString(r.SHA256):
+	case !r.OK || r.Command != "backup" || r.Archive != ArchiveName || !sumPattern.MatchString(r.SHA256):
 		return retryBackup(s, at, "the agent's report is not one of a proven archive")
 	case !s.IsBackupPVRetained() || s.BackupPV == nil:
 		return keepBackupPV(s, Step{Phase: v1.DeletionBackingUp, Percent: 100, Message: fmt.Sprintf("Volume %q is kept for the backups", s.BackupPVC.Spec.VolumeName)})

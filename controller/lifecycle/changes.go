@@ -122,13 +122,9 @@ func deleteOrphanedXR(s *instance.State, _ Step) []change.Change {
 
 // recordPreviousBackup writes what the function waits for.
 func recordPreviousBackup(s *instance.State, _ Step) []change.Change {
-	fields := map[string]any{"previousBackup": s.Latest(), "heldBackup": nil, "backupNumber": nextBackupNumber(s), "backupNeeds": nil}
-	for field, value := range map[string]string{"heldBackup": heldBackup(s), "backupNeeds": neededRoom(s)} {
-		if value != "" {
-			fields[field] = value
-		}
-	}
-	return patchXRStatus(s, fields)
+	return patchXRStatus(s, map[string]any{
+		"previousBackup": s.Latest(), "heldBackup": orNil(heldBackup(s)), "backupNumber": nextBackupNumber(s), "backupNeeds": orNil(neededRoom(s)),
+	})
 }
 
 // noteRestored writes what the function takes for the Job's end, until that is gone.
@@ -142,6 +138,14 @@ func noteRestored(s *instance.State, _ Step) []change.Change {
 // reportPodFailure writes what the function makes a condition of.
 func reportPodFailure(s *instance.State, _ Step) []change.Change {
 	return patchXRStatus(s, map[string]any{"blockedBy": blocker(s)})
+}
+
+// orNil is the value of a field that goes where there is no text.
+func orNil(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
 }
 
 // fenceServer writes what the function obeys.

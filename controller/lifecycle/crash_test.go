@@ -197,7 +197,7 @@ func (w *world) turn(ctx context.Context, t *testing.T) {
 		done := &instance.Job{Job: j}
 		complete(done)
 		j.Status.StartTime = &metav1.Time{Time: now}
-		message := `{"command":"backup","ok":true,"archive":"` + archiveName + `","sha256":"` + strings.Repeat("a", 64) + `","version":"8.4.6"}`
+		message := `{"command":"backup","ok":true,"archive":"` + ArchiveName + `","sha256":"` + strings.Repeat("a", 64) + `","version":"8.4.6"}`
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: j.Name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID, Controller: new(true)}}}}
 		if w.empty {
 			message = `{"command":"backup","ok":true,"empty":true}`

@@ -15,8 +15,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// archiveName of a backup, in its record's folder.
-const archiveName = "data.tar.zst"
+// ArchiveName of a backup, in its record's folder.
+const ArchiveName = "data.tar.zst"
 
 // Volumes of a Job's pod, and where they are in it.
 const (
@@ -33,7 +33,7 @@ func backupJob(s *instance.State) *batchv1.Job {
 		of = r.Spec
 	}
 	b := agent.Backup{
-		Volume: dataPath, Archive: path.Join(backupPath, s.Life.RecordName(), archiveName),
+		Volume: dataPath, Archive: path.Join(backupPath, s.Life.RecordName(), ArchiveName),
 		Record: s.Life.RecordName(), Image: serverImage(s),
 		Instance: s.Life, NamespaceUID: s.NamespaceUID(), Version: serverVersion(s),
 		Number: of.Number, StorageSize: of.StorageSize,

@@ -493,7 +493,7 @@ func (l modelLife) jobObjects(n int) []client.Object {
 	if !l.jobDone {
 		return []client.Object{j, p}
 	}
-	kind, message := batchv1.JobComplete, `{"command":"backup","ok":true,"archive":"`+archiveName+`","sha256":"`+strings.Repeat("a", 64)+`"}`
+	kind, message := batchv1.JobComplete, `{"command":"backup","ok":true,"archive":"`+ArchiveName+`","sha256":"`+strings.Repeat("a", 64)+`"}`
 	if l.jobFailed {
 		kind, message = batchv1.JobFailed, `{"command":"backup","ok":false,"error":"`+modelFailure+`"}`
 	}

@@ -174,7 +174,7 @@ func (l modelLife) recordObject(n int, number int8) *v1.MySQLBackup {
 	r.Status.Phase = recordPhases[l.record]
 	r.Status.Message = modelFailure
 	r.Spec.Image, r.Spec.Version, r.Spec.Number = "mysql:8.4", "8.4.6", int64(n)+1
-	r.Spec.Archive = &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + archiveName}
+	r.Spec.Archive = &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + ArchiveName}
 	if l.turn != turnNone {
 		r.Status.RestoreTest = &v1.RestoreTest{ID: turnOf(n), StartedAt: metav1.NewTime(now), Concluded: l.heard}
 	}

@@ -108,7 +108,7 @@ func provenBackupsHere(s *instance.State) []*v1.MySQLBackup {
 // isRemovable is true for an archive in the folder that we gave it.
 func isRemovable(s *instance.State, r *v1.MySQLBackup) bool {
 	a := r.Spec.Archive
-	return a != nil && a.PVCName == s.Life.BackupPVCName() && a.Path == path.Join(r.Name, archiveName)
+	return a != nil && a.PVCName == s.Life.BackupPVCName() && a.Path == path.Join(r.Name, ArchiveName)
 }
 
 // backupsToPrune are those that the prune Job was made for and that are still there.

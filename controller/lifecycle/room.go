@@ -32,10 +32,15 @@ func resizeMessage(s *instance.State) string {
 // canExpandBackupPVC is true if the backup PVC is to grow with the instance, and can.
 func canExpandBackupPVC(s *instance.State) bool {
 	size, ok := wantedSize(s)
-	have, _ := v1.StorageOf(s.BackupPVC.Spec.Resources.Requests)
-	class := s.BackupPVC.Spec.StorageClassName
-	return ok && size.Cmp(have) > 0 && s.BackupPVC.Status.Phase == corev1.ClaimBound && class != nil && *class != "" &&
-		s.BackupPVC.Annotations[v1.AnnotationRefusedSize] != size.String()
+	return ok && mayAskForSize(s.BackupPVC, size)
+}
+
+// mayAskForSize is true if a PVC has a volume of a class, and was neither asked for so much nor
+// refused it.
+func mayAskForSize(c *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
+	asked, _ := v1.StorageOf(c.Spec.Resources.Requests)
+	class := c.Spec.StorageClassName
+	return size.Cmp(asked) > 0 && c.Status.Phase == corev1.ClaimBound && class != nil && *class != "" && c.Annotations[v1.AnnotationRefusedSize] != size.String()
 }
 
 // wantedSize of the backup volume: that of the data, or what the backups on it need by now. It is
@@ -98,33 +103,21 @@ func roomWarning(s *instance.State) string {
 
 // warnOfRoom writes what the function says to people.
 func warnOfRoom(s *instance.State, _ Step) []change.Change {
-	fields := map[string]any{"backupWarning": nil}
-	if text := roomWarning(s); text != "" {
-		fields["backupWarning"] = text
-	}
-	return patchXRStatus(s, fields)
-}
-
-// canGrow is true if a backup has failed for want of room, and its volume may have more.
-func canGrow(s *instance.State) bool {
-	_, ok := grownSize(s)
-	return ok
+	return patchXRStatus(s, map[string]any{"backupWarning": orNil(roomWarning(s))})
 }
 
 // grownSize of the backup volume, on which a backup did not fit: what that lacked and a quarter
-// more, or twice as much where nobody knows. It is at most what the backups that are to be kept
-// and one more can take, if none can be compressed. False where the class cannot, where somebody
+// more, or twice as much where nobody knows, and at most mostRoom. False where the class cannot, where somebody
 // has refused it, or where so much was asked for already.
 func grownSize(s *instance.State) (resource.Quantity, bool) {
 	c, j := s.BackupPVC, s.Backup
 	data, err := v1.ParseSize(s.Identity().Size)
-	if err != nil || j.Report == nil || j.Report.ExitCode != agent.ExitNoSpace || s.HostPath() || c.Status.Phase != corev1.ClaimBound {
+	if err != nil || j.Report == nil || j.Report.ExitCode != agent.ExitNoSpace || s.HostPath() {
 		return resource.Quantity{}, false
 	}
-	asked, _ := v1.StorageOf(c.Spec.Resources.Requests)
 	have, known := v1.StorageOf(c.Status.Capacity)
 	if !known {
-		have = asked
+		have, _ = v1.StorageOf(c.Spec.Resources.Requests)
 	}
 	most := mostRoom(s, data)
 	more := have.Value()
@@ -132,10 +125,7 @@ func grownSize(s *instance.State) (resource.Quantity, bool) {
 		more = min(lacks, most) * 5 / 4
 	}
 	size := resource.NewQuantity(min(roundUp(have.Value()+more), most), resource.BinarySI)
-	if size.Cmp(asked) <= 0 || c.Annotations[v1.AnnotationRefusedSize] == size.String() || c.Spec.StorageClassName == nil || *c.Spec.StorageClassName == "" {
-		return resource.Quantity{}, false
-	}
-	return *size, true
+	return *size, mayAskForSize(c, *size)
 }
 
 // roundUp bytes to what people would ask for.

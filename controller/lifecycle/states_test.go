@@ -170,7 +170,7 @@ func phase(p v1.BackupPhase) variation {
 
 func complete(j *instance.Job) {
 	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
-	j.Report = &agent.Report{Command: "backup", OK: true, Archive: archiveName, SHA256: strings.Repeat("a", 64)}
+	j.Report = &agent.Report{Command: "backup", OK: true, Archive: ArchiveName, SHA256: strings.Repeat("a", 64)}
 }
 
 func failedAt(at time.Duration, why string) func(*instance.Job) {
@@ -245,7 +245,7 @@ func older(n int) variation {
 				ObjectMeta: metav1.ObjectMeta{Name: name},
 				Spec: v1.MySQLBackupSpec{
 					Instance: v1.BackedUpInstance{XR: "earlier", NamespaceUID: "ns"},
-					Archive:  &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + archiveName},
+					Archive:  &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + ArchiveName},
 				},
 				Status: v1.MySQLBackupStatus{Phase: v1.BackupProven},
 			})
@@ -419,7 +419,7 @@ func restorable(n int, status metav1.ConditionStatus) variation {
 // ownNote is that of the life's own backup.
 func ownNote(s *instance.State) {
 	r := s.Record().DeepCopy()
-	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + archiveName}
+	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + ArchiveName}
 	s.Notes = []instance.Note{{Name: r.Name, Volume: "pvc-2", BackupNote: r.Note()}}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -26,22 +27,23 @@ const (
 // unsyncedFor is how long Crossplane may take to get over an error.
 const unsyncedFor = 10 * time.Second
 
-// whyUnsynced says why Crossplane has done nothing for an instance for so long. It then keeps the
+// whyUnsynced says why Crossplane does nothing for an instance, and since when. It then keeps the
 // status that the function returns to itself, too: only the controller can say so. Empty where
 // Crossplane does its part, or the function can speak for itself.
-func whyUnsynced(s *instance.State, forSoLong time.Duration) string {
-	for _, c := range s.XR.Conditions {
-		switch {
-		case c.Type != conditionSynced || c.Status != metav1.ConditionFalse || s.Now.Before(c.LastTransitionTime.Add(forSoLong)):
-		case c.Reason == reasonPaused:
-			return pausedAt(s.XR)
-		case c.Reason == reasonError:
-			if _, why, ok := strings.Cut(strings.Trim(c.Message, "[]"), cannotCompose+": "); ok { // It puts several errors in brackets.
-				return "Crossplane cannot make what this instance consists of: " + v1.PrintableText(why, maxUnsynced)
-			}
+func whyUnsynced(xr *instance.Composite) (why string, since time.Time) {
+	c := meta.FindStatusCondition(xr.Conditions, conditionSynced)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return "", time.Time{}
+	}
+	switch c.Reason {
+	case reasonPaused:
+		why = pausedAt(xr)
+	case reasonError:
+		if _, text, ok := strings.Cut(strings.Trim(c.Message, "[]"), cannotCompose+": "); ok { // It puts several errors in brackets.
+			why = "Crossplane cannot make what this instance consists of: " + v1.PrintableText(text, maxUnsynced)
 		}
 	}
-	return ""
+	return why, c.LastTransitionTime.Time
 }
 
 // maxUnsynced in bytes of what Crossplane says.
@@ -63,13 +65,16 @@ func waitsForCrossplane(xr *instance.Composite) string {
 // seesUnsynced is a step after which there is another look where Crossplane does nothing: no
 // event says that it still does not.
 func seesUnsynced(s *instance.State, step Step) Step {
-	switch {
-	case step.Action != NoOp || whyUnsynced(s, 0) == "":
+	if step.Action != NoOp {
 		return step
-	case whyUnsynced(s, unsyncedFor) == "":
+	}
+	switch why, since := whyUnsynced(s.XR); {
+	case why == "":
+		return step
+	case s.Now.Before(since.Add(unsyncedFor)):
 		return Step{Action: Wait, After: unsyncedFor}
-	case s.XR.Status.Message != whyUnsynced(s, unsyncedFor):
-		return Step{Action: ReportUnsynced, Message: whyUnsynced(s, unsyncedFor)}
+	case s.XR.Status.Message != why:
+		return Step{Action: ReportUnsynced, Message: why}
 	}
 	return step
 }
