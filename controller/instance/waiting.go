@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,14 +120,9 @@ func HasEnded(p *corev1.Pod) bool {
 
 // hasStarted is true once a container of a pod has run: its volumes are mounted.
 func hasStarted(p *corev1.Pod) bool {
-	for _, all := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for _, c := range all {
-			if c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
+		return c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil
+	})
 }
 
 // maxEvents of an object that are read.
@@ -156,13 +152,13 @@ func (l looker) lastWarning(ctx context.Context, o client.Object) string {
 // generatedName of a pod that was refused: it is another one at each try.
 var generatedName = regexp.MustCompile(`pods "([^"]+)-[a-z0-9]{5}"`)
 
-// timeout is how the kubelet says, now and then, that what it says otherwise still holds
+// stillUnmounted is how the kubelet says, now and then, that what it says otherwise still holds
 // (kubernetes, pkg/kubelet/volumemanager/volume_manager.go).
-var timeout = regexp.MustCompile(`^Unable to attach or mount volumes: `)
+const stillUnmounted = "Unable to attach or mount volumes: "
 
 // isPassing is true of an event between two tries that says nothing of how they end.
 func isPassing(e *corev1.Event) bool {
-	return timeout.MatchString(e.Message) || e.Reason == "Provisioning" || e.Reason == "ExternalProvisioning"
+	return strings.HasPrefix(e.Message, stillUnmounted) || e.Reason == "Provisioning" || e.Reason == "ExternalProvisioning"
 }
 
 // eventTime is when an event was last seen. Each of the two APIs of events has a field of its

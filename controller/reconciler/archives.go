@@ -79,9 +79,7 @@ func (r *archiveReconciler) runPass(ctx context.Context, k instance.Key) (after 
 	var steps []lifecycle.ArchiveStep
 	for _, step := range lifecycle.NextOfArchives(a) {
 		if step.Action == lifecycle.Wait {
-			if after == 0 || step.After < after {
-				after = step.After
-			}
+			after = sooner(after, step.After)
 			continue
 		}
 		changes, steps = append(changes, step.Changes...), append(steps, step)

@@ -75,15 +75,13 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 		acted = acted || !equality.Semantic.DeepEqual(refusal, s.Refusal) // The next pass tells people.
 		switch {
 		case refusal != nil:
-			if after == 0 || whileRefused < after {
-				after = whileRefused
-			}
+			after = sooner(after, whileRefused)
 			continue
 		case err != nil:
 			return 0, false, fmt.Errorf("cannot %s: %w", step.Action, err)
 		}
-		if step.Action == lifecycle.Wait && (after == 0 || step.After < after) {
-			after = step.After
+		if step.Action == lifecycle.Wait {
+			after = sooner(after, step.After)
 		}
 		if step.Action == lifecycle.Wait || step.Action == lifecycle.NoOp {
 			continue

@@ -31,3 +31,11 @@ func runPasses(run func() (after time.Duration, acted bool, err error), isOverta
 
 // isChangedOrGone is true of a write to an object that somebody has written or deleted since.
 func isChangedOrGone(err error) bool { return kerrors.IsConflict(err) || kerrors.IsNotFound(err) }
+
+// sooner of two looks; zero is for none.
+func sooner(after, other time.Duration) time.Duration {
+	if after == 0 || other < after {
+		return other
+	}
+	return after
+}
