@@ -44,6 +44,33 @@ func NewJob(i v1.Instance, namespace, name, component string, resources *corev1.
 	}
 }
 
+// A VolumeJob runs one command of the agent beside volumes, each mounted under its name in the
+// root, to be read only where the volume says so.
+type VolumeJob struct {
+	Of                                v1.Instance
+	Namespace, Name, Component, Image string
+	// Resources that the platform wants; nil is the usual.
+	Resources *corev1.ResourceRequirements
+	// OnNode is true if a volume is a folder of a node.
+	OnNode  bool
+	Command []string
+	Volumes []corev1.Volume
+}
+
+// Job of it.
+func (v VolumeJob) Job() *batchv1.Job {
+	mounts := make([]corev1.VolumeMount, 0, len(v.Volumes))
+	for _, of := range v.Volumes {
+		pvc := of.PersistentVolumeClaim
+		mounts = append(mounts, corev1.VolumeMount{Name: of.Name, MountPath: "/" + of.Name, ReadOnly: pvc != nil && pvc.ReadOnly})
+	}
+	return NewJob(v.Of, v.Namespace, v.Name, v.Component, v.Resources, corev1.PodSpec{
+		SecurityContext: PodSecurity(v.OnNode),
+		Containers:      []corev1.Container{Container(v.Component, v.Image, Memory, FileSecurity(v.OnNode), mounts, v.Command...)},
+		Volumes:         v.Volumes,
+	})
+}
+
 // outOfMeshes are the labels and annotations by which service meshes leave a pod alone: Istio's, Linkerd's,
 // Consul's and Kuma's, in the words of their documentation. The pod speaks with nobody, and a
 // proxy beside its container would keep the Job from ending.

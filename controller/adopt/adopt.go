@@ -28,8 +28,6 @@ const (
 	look = time.Second
 	// cleanup is how long its deletion may take, also after Ctrl-C.
 	cleanup = 30 * time.Second
-	// mountPath of the volume in the Job.
-	mountPath = "/backup"
 	// maxLine in bytes of the Job's log.
 	maxLine = 128 << 10
 )
@@ -114,14 +112,12 @@ func (a *Adoption) findPlace(ctx context.Context) (*place, error) {
 
 // surveyJob reads the volume, and cannot write to it.
 func (a *Adoption) surveyJob(p *place) *batchv1.Job {
-	onNode := p.pv.Spec.HostPath != nil
 	volume := agent.PVCVolume("backup", p.pvc.Name)
 	volume.PersistentVolumeClaim.ReadOnly = true
-	c := agent.Container(v1.ComponentSurvey, a.AgentImage, agent.Memory, agent.FileSecurity(onNode),
-		[]corev1.VolumeMount{{Name: volume.Name, MountPath: mountPath, ReadOnly: true}}, agent.Survey(mountPath)...)
-	j := agent.NewJob(a.Of, a.Of.Namespace, "", v1.ComponentSurvey, nil, corev1.PodSpec{
-		SecurityContext: agent.PodSecurity(onNode), Containers: []corev1.Container{c}, Volumes: []corev1.Volume{volume},
-	})
+	j := agent.VolumeJob{
+		Of: a.Of, Namespace: a.Of.Namespace, Component: v1.ComponentSurvey, Image: a.AgentImage,
+		OnNode: p.pv.Spec.HostPath != nil, Command: agent.Survey("/" + volume.Name), Volumes: []corev1.Volume{volume},
+	}.Job()
 	j.GenerateName = v1.ComponentSurvey + "-"
 	j.Spec.TTLSecondsAfterFinished = new(int32(600)) // Should nobody live to delete it.
 	return j

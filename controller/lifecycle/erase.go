@@ -22,15 +22,13 @@ func whatItErases(c *corev1.PersistentVolumeClaim) string {
 
 // eraseJob removes the folder of one record, and nothing else.
 func eraseJob(a *instance.Archives, r *v1.MySQLBackup, v *corev1.PersistentVolume) *batchv1.Job {
-	life, onNode := a.Life, v.Spec.HostPath != nil
+	life := a.Life
 	life.XR = r.Spec.Instance.XR
-	c := agent.Container(v1.ComponentErase, a.Settings.AgentImage, agent.Memory, agent.FileSecurity(onNode), []corev1.VolumeMount{{Name: "backup", MountPath: backupPath}},
-		agent.Prune(backupPath, r.Name)...)
-	j := agent.NewJob(life, life.Namespace, life.EraseJobName(), v1.ComponentErase, a.Settings.JobResources, corev1.PodSpec{
-		SecurityContext: agent.PodSecurity(onNode),
-		Containers:      []corev1.Container{c},
-		Volumes:         []corev1.Volume{agent.PVCVolume("backup", a.PVC.Name)},
-	})
+	j := agent.VolumeJob{
+		Of: life, Namespace: life.Namespace, Name: life.EraseJobName(), Component: v1.ComponentErase, Image: a.Settings.AgentImage,
+		Resources: a.Settings.JobResources, OnNode: v.Spec.HostPath != nil, Command: agent.Prune(backupPath, r.Name),
+		Volumes: []corev1.Volume{agent.PVCVolume(volumeBackup, a.PVC.Name)},
+	}.Job()
 	j.Annotations[v1.AnnotationErases] = whatItErases(a.PVC)
 	return j
 }

@@ -61,15 +61,10 @@ func pruneJob(s *instance.State, records []client.Object) *batchv1.Job {
 
 // agentJob runs the agent beside the volumes, each mounted under its name.
 func agentJob(s *instance.State, name, component string, command []string, volumes ...corev1.Volume) *batchv1.Job {
-	mounts := make([]corev1.VolumeMount, 0, len(volumes))
-	for _, v := range volumes {
-		mounts = append(mounts, corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
-	}
-	j := agent.NewJob(s.Life, s.JobLocation().Namespace, name, component, s.Settings.JobResources, corev1.PodSpec{
-		SecurityContext: agent.PodSecurity(s.HostPath()),
-		Containers:      []corev1.Container{agent.Container(component, s.Settings.AgentImage, agent.Memory, agent.FileSecurity(s.HostPath()), mounts, command...)},
-		Volumes:         volumes,
-	})
+	j := agent.VolumeJob{
+		Of: s.Life, Namespace: s.JobLocation().Namespace, Name: name, Component: component, Image: s.Settings.AgentImage,
+		Resources: s.Settings.JobResources, OnNode: s.HostPath(), Command: command, Volumes: volumes,
+	}.Job()
 	notePVCs(s, j)
 	return j
 }
