@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -89,10 +87,7 @@ func loseIndex(t *testing.T, s *framework.Server) {
 func adopt(t *testing.T, s *framework.Server, flags ...string) string {
 	t.Helper()
 	var log bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"run", "./controller", "adopt", "--namespace=" + s.Namespace, "--volume=backup-" + s.Name + "-pvc"}, flags...)...)
-	cmd.Dir = framework.Repository()
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "CGO_ENABLED=0")
-	cmd.Stderr = &log
+	cmd := controllerCommand(t.Context(), &log, append([]string{"adopt", "--namespace=" + s.Namespace, "--volume=backup-" + s.Name + "-pvc"}, flags...)...)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("controller adopt: %v\n%s%s", err, out, log.String())

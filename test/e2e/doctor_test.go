@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -129,10 +130,7 @@ func examineInstance(ctx context.Context, t *testing.T, s *framework.Server) pat
 func examination(ctx context.Context, t *testing.T) diagnosis {
 	t.Helper()
 	var log bytes.Buffer
-	cmd := exec.CommandContext(ctx, "go", "run", "./controller", "doctor", "--output=json")
-	cmd.Dir = framework.Repository()
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "CGO_ENABLED=0")
-	cmd.Stderr = &log
+	cmd := controllerCommand(ctx, &log, "doctor", "--output=json")
 	out, err := cmd.Output()
 	var got diagnosis
 	if jerr := json.Unmarshal(out, &got); jerr != nil {
@@ -142,6 +140,15 @@ func examination(ctx context.Context, t *testing.T) diagnosis {
 		t.Errorf("controller doctor ended with %v:\n%s%s", err, out, log.String())
 	}
 	return got
+}
+
+// controllerCommand is a command of the controller's program, as a person of the platform runs it.
+func controllerCommand(ctx context.Context, log io.Writer, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "./controller"}, args...)...)
+	cmd.Dir = framework.Repository()
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "CGO_ENABLED=0")
+	cmd.Stderr = log
+	return cmd
 }
 
 // wrong findings.

@@ -38,9 +38,7 @@ func TestBackupPVFull(t *testing.T) {
 	s.Says(t, "Nothing is lost: the data stays on its volume")
 	s.ControllerSays(t, advice)
 	holdsItsData(t, s)
-	if err := framework.Suite.Kube.Delete(t.Context(), quota); err != nil {
-		t.Fatal(err)
-	}
+	liftQuota(t, quota)
 	out, err := framework.Kubectl(t.Context(), "patch", "pvc", "--namespace", s.Namespace, backups, "--patch", `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)
 	if err != nil {
 		t.Fatalf("what it says cannot be done: %v: %s", err, out)

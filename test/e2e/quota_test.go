@@ -23,7 +23,7 @@ func TestQuota(t *testing.T) {
 	s.Create(t)
 	s.Says(t, "exceeded quota: "+quota.Name)
 	isBlocked(t, s, "True", "PodsRefused")
-	allowPods(t, quota)
+	liftQuota(t, quota)
 	s.Client().TypeSession(t)
 	isBlocked(t, s, "False", "NotBlocked")
 	before := s.Client().MustQuery(t, framework.Rows)
@@ -32,7 +32,7 @@ func TestQuota(t *testing.T) {
 	s.StartDelete(t)
 	s.Says(t, `backup-`+s.Name+`-job has no pod: FailedCreate: Error creating: pods "backup-`+s.Name+`-job" is forbidden: exceeded quota: `+quota.Name)
 	holdsItsData(t, s)
-	allowPods(t, quota)
+	liftQuota(t, quota)
 	s.Gone(t)
 	s.Backups().AreProven(t, 1)
 
@@ -40,7 +40,7 @@ func TestQuota(t *testing.T) {
 	s.Create(t)
 	s.Says(t, `restore-`+s.Name+`-job has no pod: FailedCreate: Error creating: pods "restore-`+s.Name+`-job" is forbidden: exceeded quota: `+quota.Name)
 	isBlocked(t, s, "True", "PodFailure")
-	allowPods(t, quota)
+	liftQuota(t, quota)
 	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
@@ -62,7 +62,7 @@ func TestQuotaOnPVCs(t *testing.T) {
 	}
 	s.Says(t, `"backup-`+s.Name+`-pvc" is forbidden: exceeded quota: `+quota.Name)
 	isBlocked(t, s, "True", "Refused")
-	allowPods(t, quota)
+	liftQuota(t, quota)
 	s.Client().TypeSession(t)
 	isBlocked(t, s, "False", "NotBlocked")
 }
@@ -102,8 +102,8 @@ func newQuota(t *testing.T, s *framework.Server, name string, hard corev1.Resour
 	return q
 }
 
-// allowPods what a quota refused.
-func allowPods(t *testing.T, q *corev1.ResourceQuota) {
+// liftQuota lets be what a quota refused.
+func liftQuota(t *testing.T, q *corev1.ResourceQuota) {
 	t.Helper()
 	if err := framework.Suite.Kube.Delete(t.Context(), q); err != nil {
 		t.Fatal(err)

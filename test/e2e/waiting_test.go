@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -62,13 +63,11 @@ func TestSidecar(t *testing.T) {
 	}
 	framework.Eventually(t, "the end of what was beside the restore", func(ctx context.Context) error {
 		pods := &corev1.PodList{}
-		if err := framework.Suite.Kube.List(ctx, pods, client.InNamespace(s.Namespace), client.HasLabels{"batch.kubernetes.io/job-name"}); err != nil {
+		if err := framework.Suite.Kube.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels{batchv1.JobNameLabel: "restore-" + s.Name + "-job"}); err != nil {
 			return err
 		}
-		for i := range pods.Items {
-			if pods.Items[i].Labels["batch.kubernetes.io/job-name"] == "restore-"+s.Name+"-job" {
-				return fmt.Errorf("pod %s is there", pods.Items[i].Name)
-			}
+		if len(pods.Items) > 0 {
+			return fmt.Errorf("pod %s is there", pods.Items[0].Name)
 		}
 		return nil
 	})
