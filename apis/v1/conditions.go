@@ -36,7 +36,9 @@ const (
 	ReasonRefused = "Refused"
 	// ReasonRecordMissing: a backup of an earlier instance of this name has none.
 	ReasonRecordMissing = "RecordMissing"
-	ReasonNotBlocked    = "NotBlocked"
+	// ReasonCopyFound: data of an instance of this name was copied or restored from elsewhere.
+	ReasonCopyFound  = "CopyFound"
+	ReasonNotBlocked = "NotBlocked"
 )
 
 // ConditionRestorable of a MySQLBackup says whether a server has started from a

@@ -98,6 +98,13 @@ const (
 	// AnnotationReclaimPolicy of a volume is the reclaim policy that it had before
 	// the controller made it Retain. It gets it back at its release.
 	AnnotationReclaimPolicy = Group + "/reclaim-policy"
+	// AnnotationMarkedUID of a data volume and of its PersistentVolumeClaim is the UID of
+	// the object that it was written on. One that was copied, or restored from a backup of a
+	// cluster's objects, has another: what its labels say was true elsewhere, or once.
+	AnnotationMarkedUID = Group + "/marked-uid"
+	// AnnotationTakeOver on such an object, with its own UID as the value, says that its data
+	// is to be backed up, and the volume released.
+	AnnotationTakeOver = Group + "/take-over"
 	// AnnotationNamespaceUID of a volume is the UID of the namespace that its data
 	// or its backups are from. A later namespace of the same name may be another
 	// owner's.

@@ -357,6 +357,13 @@ func TestExamine(t *testing.T) {
 			change: lost,
 			want:   []string{"wrong: PersistentVolume pv-data has data of a composite resource that is gone (uid-1), and no backup of it is announced"},
 		},
+		"RescueHeld": {
+			change: func(c *Cluster) {
+				lost(c)
+				c.Volumes[0].UID, c.Volumes[0].Annotations[v1.AnnotationMarkedUID] = "new", "old"
+			},
+			want: []string{"wrong: PersistentVolume pv-data has data of an earlier instance of this name (composite resource uid-1) and was copied or restored from elsewhere … kubectl annotate pv pv-data " + v1.AnnotationTakeOver + "=new"},
+		},
 		"Rescue": {
 			change: func(c *Cluster) {
 				lost(c)

@@ -6,9 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
 )
 
 // examineOrphans: lives whose XR is gone and whose data is not. The controller
@@ -19,7 +21,7 @@ func (x *instanceCheck) examineOrphans() []Finding {
 	for _, v := range x.dataPVs {
 		if uid := instance.XROf(v); x.orphaned[uid] && !slices.Contains(seen, uid) {
 			seen = append(seen, uid)
-			out = append(out, x.explainRescue("PersistentVolume "+v.Name, uid))
+			out = append(out, x.explainRescue("PersistentVolume "+v.Name, v))
 			if r := x.recordOf(uid); r == nil || !r.IsProven() {
 				out = append(out, examineRetained(v, "the data")...)
 			}
@@ -28,14 +30,19 @@ func (x *instanceCheck) examineOrphans() []Finding {
 	for _, c := range x.dataPVCs {
 		if uid := instance.XROf(c); x.orphaned[uid] && !slices.Contains(seen, uid) {
 			seen = append(seen, uid)
-			out = append(out, x.explainRescue(fmt.Sprintf("PersistentVolumeClaim %s/%s", c.Namespace, c.Name), uid))
+			out = append(out, x.explainRescue(fmt.Sprintf("PersistentVolumeClaim %s/%s", c.Namespace, c.Name), c))
 		}
 	}
 	return out
 }
 
 // explainRescue of the data that a volume or PVC holds.
-func (x *instanceCheck) explainRescue(holder string, uid types.UID) Finding {
+func (x *instanceCheck) explainRescue(holder string, of client.Object) Finding {
+	uid := instance.XROf(of)
+	if instance.IsHeldCopy(of) {
+		why, todo := lifecycle.WhyHeldByCopy(of)
+		return wrongFinding(todo, "%s", why)
+	}
 	r := x.recordOf(uid)
 	if r == nil {
 		return wrongFinding(x.askController("announces a backup of it"),

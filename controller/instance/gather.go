@@ -53,6 +53,7 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	}
 	for _, s := range g.statesOf(k, found) {
 		s.PredecessorTerminating = len(out) > 0 && (out[0].IsDeleting() || out[0].OrphanedFromClaim)
+		s.PredecessorCopy = copyAmong(out)
 		out = append(out, s)
 	}
 	for _, s := range out {
@@ -61,6 +62,16 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 		}
 	}
 	return out, nil
+}
+
+// copyAmong the orphans of an instance that waits for a person, or nil.
+func copyAmong(lives []*State) client.Object {
+	for _, s := range lives {
+		if s.Orphan != nil && s.Orphan.Copy != nil {
+			return s.Orphan.Copy
+		}
+	}
+	return nil
 }
 
 // GatherXRs of an instance, each a State with its claim and nothing of what it has.

@@ -88,6 +88,31 @@ func heldVolume(uid types.UID, namespace string) *corev1.PersistentVolume {
 	return v
 }
 
+// protected PVC, as the function makes it.
+func protected(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	c.Finalizers = []string{v1.Finalizer}
+	c.Annotations = map[string]string{v1.AnnotationClaimKind: v1.KindMySQL, v1.AnnotationClaimNamespace: "default", v1.AnnotationClaimName: "db"}
+	return c
+}
+
+// marked object, as it is while its instance lives.
+func marked[T client.Object](o T) T {
+	o.SetUID("this")
+	o.GetAnnotations()[v1.AnnotationMarkedUID] = "this"
+	return o
+}
+
+// copied object: its annotations came along.
+func copied[T client.Object](o T) T {
+	marked(o).SetUID("another")
+	return o
+}
+
+func takenOver[T client.Object](o T) T {
+	o.GetAnnotations()[v1.AnnotationTakeOver] = string(o.GetUID())
+	return o
+}
+
 func released(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	v.Finalizers = nil
 	return v
@@ -138,12 +163,19 @@ type summary struct {
 	XR, Claim, DataPVC, OriginalPVC, DataPV, Deployment, Backup string
 
 	Orphan, PredecessorTerminating bool
+	Copy, PredecessorCopy          string
 	OrphanedFromClaim              bool
 	Pods, Records, MisplacedJobs   []string
 }
 
 func summarize(s *State) summary {
 	out := summary{Orphan: s.Orphan != nil, PredecessorTerminating: s.PredecessorTerminating, OrphanedFromClaim: s.OrphanedFromClaim}
+	if s.Orphan != nil && s.Orphan.Copy != nil {
+		out.Copy = s.Orphan.Copy.GetName()
+	}
+	if s.PredecessorCopy != nil {
+		out.PredecessorCopy = s.PredecessorCopy.GetName()
+	}
 	if s.OriginalPVC != nil {
 		out.OriginalPVC = s.OriginalPVC.Namespace + "/" + s.OriginalPVC.Name
 	}
@@ -191,6 +223,17 @@ func TestGather(t *testing.T) {
 		"OrphanAndNew": {reason: "What it leaves decides what the next one starts from, which has the usual PVC.",
 			have: []client.Object{heldVolume("uid-0", "default"), xr("new", "uid-1", "db", false), boundClaim("new"), dataPVC(ours)},
 			want: []summary{{Orphan: true, DataPV: "pv"}, {XR: "new", Claim: "db", DataPVC: "db-pvc", PredecessorTerminating: true}}},
+		"Copy": {reason: "A backup of the cluster's objects brought it back, with the labels that it had: the new life waits for a person.",
+			have: []client.Object{copied(heldVolume("uid-0", "default")), xr("new", "uid-1", "db", false), boundClaim("new")},
+			want: []summary{{Orphan: true, Copy: "pv", DataPV: "pv"}, {XR: "new", Claim: "db", PredecessorTerminating: true, PredecessorCopy: "pv"}}},
+		"CopiedPVC": {reason: "So is a PVC, whose volume may be new.",
+			have: []client.Object{copied(protected(pvcAt("default", "db-pvc", "uid-1")))},
+			want: []summary{{Orphan: true, Copy: "db-pvc", OriginalPVC: "default/db-pvc"}}},
+		"TakenOver": {reason: "One word for volume and PVC is enough.",
+			have: []client.Object{takenOver(copied(heldVolume("uid-1", "default"))), copied(protected(pvcAt("default", "db-pvc", "uid-1")))},
+			want: []summary{{Orphan: true, OriginalPVC: "default/db-pvc", DataPV: "pv"}}},
+		"Marked": {reason: "What says that it is what it was is no copy.",
+			have: []client.Object{marked(heldVolume("uid-1", "default"))}, want: []summary{{Orphan: true, DataPV: "pv"}}},
 		"NoOrphan": {reason: "An XR whose labels somebody took is not gone.",
 			have: []client.Object{heldVolume("uid-1", "default"), hidden(xr("x", "uid-1", "db", false))}, want: []summary{{}}},
 		"NotHeld":  {reason: "A volume that was released holds nothing.", have: []client.Object{released(heldVolume("uid-1", "default"))}, want: []summary{{}}},

@@ -1,10 +1,12 @@
 package instance
 
 import (
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
@@ -30,6 +32,10 @@ type Identity struct {
 	DeletionPolicy v1.DeletionPolicy
 	// Annotations of the XR, or of what holds the data.
 	Annotations map[string]string
+	// Copy is what holds the data and was copied or restored from elsewhere, with the labels of
+	// the life that it had there; nil where there is none, or where a person said that it is to be
+	// taken over.
+	Copy client.Object
 }
 
 // Identity of this life; empty where there is none.
@@ -73,8 +79,11 @@ func (g *Gatherer) identityOfHolders(kind Kind, o orphan) Identity {
 		if at := h.GetDeletionTimestamp(); at != nil && at.Before(id.DeletedAt) {
 			id.DeletedAt = at
 		}
+		if isCopy(h) && id.Copy == nil {
+			id.Copy = h
+		}
 		for key, value := range h.GetAnnotations() {
-			if id.Annotations[key] == "" {
+			if id.Annotations[key] == "" && !isSaidOfOriginal(h, key) {
 				id.Annotations[key] = value
 			}
 		}
@@ -87,6 +96,9 @@ func (g *Gatherer) identityOfHolders(kind Kind, o orphan) Identity {
 			}
 		}
 	}
+	if slices.ContainsFunc(o.holders, isTakenOver) {
+		id.Copy = nil
+	}
 	// A PVC that never had a volume has no data.
 	id.Started = id.Volume != ""
 	id.Image = id.Annotations[v1.AnnotationImage]
@@ -94,6 +106,26 @@ func (g *Gatherer) identityOfHolders(kind Kind, o orphan) Identity {
 	id.Choice = id.Annotations[v1.AnnotationChoice]
 	id.DeletionPolicy = v1.DeletionPolicy(id.Annotations[v1.AnnotationDeletionPolicy])
 	return id
+}
+
+// IsHeldCopy is true of what holds data, is a copy, and nobody has said that it is to be taken over.
+func IsHeldCopy(o client.Object) bool { return isCopy(o) && !isTakenOver(o) }
+
+// isCopy is true of an object that says that it was another one: it was copied, or restored from a
+// backup of a cluster's objects.
+func isCopy(o client.Object) bool {
+	marked := o.GetAnnotations()[v1.AnnotationMarkedUID]
+	return marked != "" && marked != string(o.GetUID())
+}
+
+// isTakenOver is true if a person said of this very copy that its life is to end here.
+func isTakenOver(o client.Object) bool {
+	return o.GetAnnotations()[v1.AnnotationTakeOver] == string(o.GetUID())
+}
+
+// isSaidOfOriginal is true of what lets data go without a backup: of a copy nobody has said that.
+func isSaidOfOriginal(o client.Object, key string) bool {
+	return isCopy(o) && slices.Contains([]string{v1.AnnotationSkipBackup, v1.AnnotationNothingToLose, v1.AnnotationDeletionPolicy}, key)
 }
 
 func storageText(of corev1.ResourceList) string {

@@ -50,6 +50,8 @@ type State struct {
 	Orphan *Identity
 	// PredecessorTerminating is true if another life of the instance has not ended.
 	PredecessorTerminating bool
+	// PredecessorCopy is what keeps an orphan of the instance from ending; see Identity.Copy.
+	PredecessorCopy client.Object
 	// OrphanedFromClaim is true if the claim has bound another XR, or is gone and its
 	// namespace goes, and nobody has deleted this one.
 	OrphanedFromClaim bool

@@ -117,6 +117,9 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 // the backup was proven.
 func whyLost(r *v1.MySQLBackup) string {
 	i := r.Spec.Instance
+	if a := r.Spec.Archive; a != nil { // Only what was proven says where its archive is.
+		return fmt.Sprintf("Nobody knows this archive: %s of PersistentVolumeClaim %s/%s is where it was, and no volume says that it has it. Bring that volume back, and have the controller's command adopt read it; or, if it is lost for good: kubectl delete mysqlbackup %s", a.Path, i.Namespace, a.PVCName, r.Name)
+	}
 	return fmt.Sprintf("Nobody finishes this backup: neither the composite resource nor the volume with the data of this %s is there. Bring the volume back or, if that data is lost for good: kubectl delete mysqlbackup %s", i.Kind, r.Name)
 }
 

@@ -83,6 +83,8 @@ func recordPhase(p v1.BackupPhase) func(*keepsake) {
 	return func(k *keepsake) { k.record.Status.Phase = p }
 }
 
+func neverProven(k *keepsake) { k.record.Spec.Archive = nil }
+
 // lives on, or again.
 func lives(how ...variation) func(*keepsake) {
 	return func(k *keepsake) { k.lives = append(k.lives, running(how...)) }
@@ -138,7 +140,8 @@ func TestNextOfArchives(t *testing.T) {
 		"Again":           {reason: "The note names the record that there is.", given: []func(*keepsake){func(k *keepsake) { k.record.UID = "again" }}, want: []Action{NoteRecord}},
 		"Unlabelled":      {reason: "Without its volume nothing can be noted.", given: []func(*keepsake){unnoted, func(k *keepsake) { k.volume.Annotations = map[string]string{} }}},
 
-		"Lost":     {reason: "Nobody finishes it, and it holds the name.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning)}, want: []Action{TellLost}, says: "if that data is lost for good: kubectl delete mysqlbackup"},
+		"Lost":     {reason: "Nobody finishes it, and it holds the name.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning), neverProven}, want: []Action{TellLost}, says: "if that data is lost for good: kubectl delete mysqlbackup"},
+		"LostNote": {reason: "It was restored without its status and without its volume: what it says of its archive was proven once.", given: []func(*keepsake){unnoted, recordPhase("")}, want: []Action{TellLost}, says: "have the controller's command adopt read it"},
 		"LostTold": {reason: "Once.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning), func(k *keepsake) { k.record.Status.Message = whyLost(k.record) }}},
 
 		"ItsLife":      {reason: "Its own life deals with it.", given: []func(*keepsake){unnoted, lives(dead)}},

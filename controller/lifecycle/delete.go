@@ -34,6 +34,9 @@ func decideDelete(s *instance.State) Step {
 	if s.XR != nil && !s.XR.HasFinalizer() {
 		return Step{Action: NoOp} // It was never held, or has just been let go.
 	}
+	if c := s.Identity().Copy; c != nil {
+		return Step{Action: Wait, After: requeueForPerson, Phase: v1.DeletionHeld, Message: heldByCopy(c)}
+	}
 	if r := s.Record(); r == nil && NeedsBackup(s) && s.OwnNote() == nil {
 		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: "A backup of the data is taken before anything goes: " + s.Life.RecordName()}
 	}

@@ -73,6 +73,8 @@ func decideLiving(s *instance.State) Step {
 		return Step{Action: AddFinalizers, Message: "Nothing of this instance goes before a backup of it is proven"}
 	case s.Claim != nil && s.Claim.IsDeleting():
 		return Step{Action: NoOp} // Crossplane deletes the XR next.
+	case s.PredecessorTerminating && !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
+		return Step{Action: ReportPodFailure, Message: heldByCopy(s.PredecessorCopy)}
 	case s.Namespace == nil || s.Namespace.DeletionTimestamp != nil:
 		return Step{Action: NoOp}
 	case s.IsDataPVReservedElsewhere():
@@ -167,6 +169,8 @@ func blocker(s *instance.State) *v1.Blocker {
 	switch {
 	case s.Refusal != nil:
 		return &v1.Blocker{Reason: v1.ReasonRefused, Message: s.Refusal.Message}
+	case s.PredecessorCopy != nil:
+		return &v1.Blocker{Reason: v1.ReasonCopyFound, Message: heldByCopy(s.PredecessorCopy)}
 	case s.PodFailure == "":
 		return nil
 	case !s.XR.Status.Started && s.Latest() == v1.PreviousHeld:
@@ -224,7 +228,7 @@ func isDataPVMarked(s *instance.State) bool {
 			return false
 		}
 	}
-	return v.Labels[v1.LabelXR] == string(s.Life.XR)
+	return v.Labels[v1.LabelXR] == string(s.Life.XR) && isMarkedUID(v) && isMarkedUID(s.DataPVC)
 }
 
 // keepBackupPV is the step that retains the volume of the backup PVC. A PVC may name any volume,

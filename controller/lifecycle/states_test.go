@@ -66,6 +66,8 @@ func running(changes ...variation) *instance.State {
 	s.Claim.Spec = s.XR.Spec
 	s.DataPV.Annotations = identityAnnotations(s)
 	s.DataPV.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
+	markUID(s.DataPV)
+	markUID(s.DataPVC)
 	return apply(s, changes)
 }
 
@@ -150,6 +152,12 @@ func orphaned(s *instance.State) {
 	s.Orphan, s.XR, s.Claim = new(s.Identity()), nil, nil
 	s.OriginalPVC, s.DataPVC = s.DataPVC, nil
 }
+
+// copied volume: it has the labels of a life that was elsewhere.
+func copied(s *instance.State) { s.Orphan.Copy = s.DataPV }
+
+// besideCopy is a life whose name such data has, too.
+func besideCopy(s *instance.State) { s.PredecessorTerminating, s.PredecessorCopy = true, s.DataPV }
 
 // lostSkip is the annotation of the volume, as the life has it.
 func lostSkip(s *instance.State) {

@@ -74,10 +74,22 @@ func setNodeAffinity(s *instance.State, _ Step) []change.Change {
 
 // retainDataPV makes the data volume stay whatever becomes of its PVC, and say whose it is.
 func retainDataPV(s *instance.State, _ Step) []change.Change {
-	return []change.Change{change.PatchObject(s.DataPV, func(v *corev1.PersistentVolume) {
+	var out []change.Change
+	if c := s.DataPVC; c != nil {
+		out = append(out, change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) { markUID(c) }))
+	}
+	return append(out, change.PatchObject(s.DataPV, func(v *corev1.PersistentVolume) {
 		retainPV(v)
 		setLabelsAndAnnotations(v, s.Life.Labels(), identityAnnotations(s))
-	})}
+		markUID(v)
+	}))
+}
+
+// markUID of an object on itself, so that a copy of it says that it is one.
+func markUID(o client.Object) { setAnnotation(o, v1.AnnotationMarkedUID, string(o.GetUID())) }
+
+func isMarkedUID(o client.Object) bool {
+	return o.GetAnnotations()[v1.AnnotationMarkedUID] == string(o.GetUID())
 }
 
 // retainPV keeps a volume whatever becomes of its PVC. It remembers the reclaim policy that it

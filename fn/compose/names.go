@@ -48,8 +48,8 @@ func checkName(r *resolved, name string) error {
 	if !wanted {
 		return nil
 	}
-	return newRefusal(v1.ReasonNameTaken, "%s %s exists and does not belong to this %s, which would take it over: rename or delete it, or give the claim another name",
-		n.Kind, qualifiedName(n.Namespace, n.Name), r.instance.Kind)
+	return newRefusal(v1.ReasonNameTaken, "%s %s exists and does not belong to this %s, which would take it over: rename or delete it, or give the claim another name%s",
+		n.Kind, qualifiedName(n.Namespace, n.Name), r.instance.Kind, inBrackets(r.XR.Status.BlockedBy))
 }
 
 // owns is true if the XR controls the object.

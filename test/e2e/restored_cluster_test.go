@@ -1,0 +1,181 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// TestRestoredCluster: all objects are lost and come back from a backup of the cluster's objects: under new UIDs, without their
+// status, with their labels, finalizers and owners (velero, pkg/restore/restore.go). A volume that came back so is nobody's to wind
+// up on the word of its labels; a record is what the volume of its archive says. A person's word, and all rows are there.
+func TestRestoredCluster(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Begin(t)
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	first := s.Backups().Only(t).GetName()
+	s.Create(t)
+	s.Client().FirstAnswer(t, framework.Rows)
+	s.Client().MustQuery(t, "INSERT INTO test (id, name) VALUES (1000, 'later')")
+	before := s.Client().MustQuery(t, framework.Rows)
+	volume := s.MustFindDataVolume(t)
+
+	start := stopsTheController(t)
+	objects := exportAll(t, s)
+	loseAll(t, objects)
+	importAll(t, objects)
+	start()
+
+	framework.Eventually(t, "the record of the first life", func(ctx context.Context) error {
+		records, err := s.Backups().List(ctx)
+		if err == nil && len(records) != 1 {
+			err = fmt.Errorf("there are %d", len(records))
+		}
+		if err != nil {
+			return err
+		}
+		return framework.IsProven(&records[0])
+	})
+	s.Says(t, "was copied or restored from elsewhere: nothing happens to it on the word of its labels")
+	s.IsHeld(t)
+	if got := s.Backups().Only(t).GetName(); got != first {
+		t.Errorf("want nothing wound up, found a record %s", got)
+	}
+	kept := &corev1.PersistentVolume{}
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Name: volume.Name}, kept); err != nil || kept.DeletionTimestamp != nil || kept.UID == volume.UID {
+		t.Errorf("want the volume as it came back, got %v, %v", kept.ObjectMeta, err)
+	}
+	message := s.Message(t.Context())
+	command := regexp.MustCompile(`kubectl (annotate pv ` + volume.Name + ` \S+)\.`).FindStringSubmatch(message)
+	if command == nil {
+		t.Fatalf("want a command in the message, got %q", message)
+	}
+	if got := doctorSays(t.Context(), t, s); !strings.Contains(got, command[1]) {
+		t.Errorf("want the doctor to say %q, got %s", command[1], got)
+	}
+	framework.MustKubectl(t, strings.Fields(command[1])...)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+	s.Backups().AreProven(t, 2)
+}
+
+// doctorSays all that it finds about an instance.
+func doctorSays(ctx context.Context, t *testing.T, s *framework.Server) string {
+	t.Helper()
+	var out strings.Builder
+	for _, f := range examineInstance(ctx, t, s).Findings {
+		fmt.Fprintln(&out, f.Severity, f.Text, f.Advice)
+	}
+	return out.String()
+}
+
+// kindsOfInstance in the order in which they are made again: volumes before what mounts them, the claim last.
+var kindsOfInstance = []string{
+	"v1/PersistentVolume", "v1/PersistentVolumeClaim", "v1/Secret", "v1/ConfigMap", "v1/Service", "apps/v1/Deployment", "batch/v1/Job",
+	"otus.homework/v1/MySQLBackup", "otus.homework/v1/XMySQL", "otus.homework/v1/MySQL",
+}
+
+// exportAll objects of an instance, and what the controller keeps for it.
+func exportAll(t *testing.T, s *framework.Server) []*unstructured.Unstructured {
+	t.Helper()
+	xr, err := s.XR(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	instance := s.MustFindDataVolume(t).Labels["otus.homework/instance"]
+	var out []*unstructured.Unstructured
+	for _, kind := range kindsOfInstance {
+		list := framework.NewList(kind)
+		if err := framework.Suite.Kube.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			o := &list.Items[i]
+			of := o.GetLabels()["otus.homework/instance"] == instance
+			switch o.GetKind() {
+			case "XMySQL":
+				of = o.GetName() == xr.GetName()
+			case "MySQL":
+				of = o.GetNamespace() == s.Namespace && o.GetName() == s.Name
+			}
+			if of {
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}
+
+// loseAll of them at once: nobody is there to take a backup, and what is on the volumes stays.
+func loseAll(t *testing.T, objects []*unstructured.Unstructured) {
+	t.Helper()
+	for _, o := range slices.Backward(objects) {
+		if o.GetKind() == "PersistentVolume" {
+			patchObject(t, o, `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
+		}
+		err := framework.Suite.Kube.Delete(t.Context(), o.DeepCopy(), client.PropagationPolicy("Background"))
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range slices.Backward(objects) {
+		framework.Eventually(t, o.GetKind()+" "+o.GetName()+" to be gone", func(ctx context.Context) error {
+			now := o.DeepCopy()
+			if err := framework.IsGone(ctx, now); err == nil {
+				return nil
+			}
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+			if err := framework.Suite.Kube.Patch(ctx, now, patch); err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+			return framework.IsGone(ctx, now)
+		})
+	}
+}
+
+func patchObject(t *testing.T, o *unstructured.Unstructured, how string) {
+	t.Helper()
+	if err := framework.Suite.Kube.Patch(t.Context(), o.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(how))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// importAll as backup tools do.
+func importAll(t *testing.T, objects []*unstructured.Unstructured) {
+	t.Helper()
+	for _, o := range objects {
+		o := o.DeepCopy()
+		delete(o.Object, "status")
+		for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"} {
+			unstructured.RemoveNestedField(o.Object, "metadata", field)
+		}
+		switch o.GetKind() {
+		case "PersistentVolume":
+			unstructured.RemoveNestedField(o.Object, "spec", "claimRef", "uid")
+			unstructured.RemoveNestedField(o.Object, "spec", "claimRef", "resourceVersion")
+		case "PersistentVolumeClaim":
+			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "pv.kubernetes.io/bind-completed")
+			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "pv.kubernetes.io/bound-by-controller")
+		case "Job": // Its selector has its UID.
+			unstructured.RemoveNestedField(o.Object, "spec", "selector")
+			unstructured.RemoveNestedField(o.Object, "spec", "template", "metadata", "labels")
+		}
+		if err := framework.Suite.Kube.Create(t.Context(), o); err != nil {
+			t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
+}
