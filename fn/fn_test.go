@@ -69,6 +69,31 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
+// TestBackupNodes: where only some nodes can use the volume of the backups, each pod that first uses the data is to run on one of
+// them; but for a server whose data goes with its pod.
+func TestBackupNodes(t *testing.T) {
+	nodes := map[string]any{"nodeSelectorTerms": []any{map[string]any{"matchExpressions": []any{
+		map[string]any{"key": "topology.kubernetes.io/zone", "operator": "In", "values": []any{"a"}},
+	}}}}
+	for example, resource := range map[string]string{"fresh-instance": "deployment", "restore-before": "restore"} {
+		c := load(t, example)
+		status, _ := c.xr["status"].(map[string]any)
+		if status == nil {
+			status = map[string]any{}
+			c.xr["status"] = status
+		}
+		status["backupNodes"] = nodes
+		_, rsp := c.run(t)
+		got := at(rsp.GetDesired().GetResources()[resource].GetResource().AsMap(), "spec", "template", "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+		if diff := cmp.Diff(any(nodes), got); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", example, diff)
+		}
+		if at(rsp.GetDesired().GetComposite().GetResource().AsMap(), "status", "backupNodes") != nil {
+			t.Errorf("%s: it is the controller's to write", example)
+		}
+	}
+}
+
 // TestPure runs every example twice on the same request: the response is the
 // same, and the request is as it was.
 func TestPure(t *testing.T) {

@@ -84,6 +84,9 @@ const (
 	// AnnotationRetainedPV of a backup PVC names the volume that was made to outlive
 	// it.
 	AnnotationRetainedPV = Group + "/retained-volume"
+	// AnnotationMadeFor of a backup PVC is the UID of the XR that it was made for. Without
+	// backups it is of no use to a later one, which may be elsewhere.
+	AnnotationMadeFor = Group + "/made-for"
 	// AnnotationRefusedSize of a backup PVC is the size that its class refused.
 	AnnotationRefusedSize = Group + "/refused-size"
 	// AnnotationPVCs of a Job is the UID of each PersistentVolumeClaim that it was made
@@ -98,7 +101,7 @@ const (
 	// AnnotationReclaimPolicy of a volume is the reclaim policy that it had before
 	// the controller made it Retain. It gets it back at its release.
 	AnnotationReclaimPolicy = Group + "/reclaim-policy"
-	// AnnotationMarkedUID of a data volume and of its PersistentVolumeClaim is the UID of
+	// AnnotationMarkedUID of a volume that we keep and of its PersistentVolumeClaim is the UID of
 	// the object that it was written on. One that was copied, or restored from a backup of a
 	// cluster's objects, has another: what its labels say was true elsewhere, or once.
 	AnnotationMarkedUID = Group + "/marked-uid"

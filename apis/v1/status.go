@@ -1,12 +1,13 @@
 package v1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // A MySQLStatus reports on an instance. The function writes all of it but
-// previousBackup, heldBackup, backupNumber, backupNeeds, backupWarning, restoredBy,
+// previousBackup, heldBackup, backupNumber, backupNeeds, backupWarning, backupNodes, restoredBy,
 // blockedBy, credentials and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
@@ -85,6 +86,12 @@ type MySQLStatus struct {
 	//
 	// +optional
 	BackupWarning string `json:"backupWarning,omitempty"`
+
+	// BackupNodes are those that can use the volume of the backups, where not all can. The
+	// server runs on one of them, or no Job could ever read its data and write there.
+	//
+	// +optional
+	BackupNodes *corev1.NodeSelector `json:"backupNodes,omitempty"`
 
 	// Choice of what to start from that the spec had when this instance began: the
 	// name of a backup, Never, or nothing.

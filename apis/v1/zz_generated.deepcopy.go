@@ -398,6 +398,11 @@ func (in *MySQLStatus) DeepCopyInto(out *MySQLStatus) {
 		*out = new(RestoreStatus)
 		**out = **in
 	}
+	if in.BackupNodes != nil {
+		in, out := &in.BackupNodes, &out.BackupNodes
+		*out = new(corev1.NodeSelector)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.BlockedBy != nil {
 		in, out := &in.BlockedBy, &out.BlockedBy
 		*out = new(Blocker)

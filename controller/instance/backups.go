@@ -2,10 +2,12 @@ package instance
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -24,6 +26,9 @@ func (g *gathering) readBackupPVs(ctx context.Context) error {
 	if g.EarlierBackupPV, err = g.findEarlierBackupPV(ctx); err != nil {
 		return err
 	}
+	if err := g.readAwaited(ctx); err != nil {
+		return err
+	}
 	next := g.EarlierBackupPV
 	if next == nil && g.BackupPVC == nil {
 		next = g.BackupPV
@@ -33,6 +38,27 @@ func (g *gathering) readBackupPVs(ctx context.Context) error {
 	}
 	g.Restore, err = g.readJob(ctx, g.Life.Namespace, g.Life.RestoreJobName())
 	return err
+}
+
+// readAwaited tells a backup PVC that is about to have a volume from one that waits for a pod.
+func (g *gathering) readAwaited(ctx context.Context) error {
+	c := g.BackupPVC
+	if g.XR == nil || g.IsDeleting() || g.XR.Status.Started || c == nil || c.Spec.VolumeName != "" || c.DeletionTimestamp != nil || c.Spec.StorageClassName == nil || *c.Spec.StorageClassName == "" {
+		return nil
+	}
+	class, err := getObject(ctx, g.Reader, &storagev1.StorageClass{}, "", *c.Spec.StorageClassName)
+	if class == nil || err != nil {
+		return err
+	}
+	mode := class.VolumeBindingMode
+	g.BackupPVCAwaited = mode == nil || *mode == storagev1.VolumeBindingImmediate
+	if g.BackupPVCAwaited && g.Now.After(c.CreationTimestamp.Add(waitTimeout)) {
+		g.PodFailure = fmt.Sprintf("PersistentVolumeClaim %s of the backups has no volume yet", c.Name)
+		if why := g.looker().lastWarning(ctx, c); why != "" {
+			g.PodFailure += ": " + why
+		}
+	}
+	return nil
 }
 
 // isStillBound is true while the PVC that a volume names is there.

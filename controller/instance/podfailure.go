@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,6 +62,29 @@ func (s *State) volumeInDoubt(p *corev1.Pod) string {
 		return fmt.Sprintf(". It is folder %s of node %s, PersistentVolume %s", v.Spec.HostPath.Path, p.Spec.NodeName, v.Name)
 	}
 	return ". It is PersistentVolume " + v.Name
+}
+
+// whereBackupsAre is what to do where a pod finds no node because it must run where the backups
+// are; empty where that is not so.
+func (s *State) whereBackupsAre(p *corev1.Pod) string {
+	if s.XR == nil || s.XR.Status.BackupNodes == nil || p.Spec.NodeName != "" {
+		return ""
+	}
+	return fmt.Sprintf(". It has to run where the backups of this name are (%s), or it could not be backed up: make room there, or create the claim again under another name. Where a StorageClass has put the two volumes apart, use one with volumeBindingMode WaitForFirstConsumer",
+		nodesText(s.XR.Status.BackupNodes))
+}
+
+// nodesText is a node selector for people.
+func nodesText(of *corev1.NodeSelector) string {
+	terms := make([]string, 0, len(of.NodeSelectorTerms))
+	for _, t := range of.NodeSelectorTerms {
+		var all []string
+		for _, r := range slices.Concat(t.MatchExpressions, t.MatchFields) {
+			all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Key, r.Operator, strings.Join(r.Values, ", "))))
+		}
+		terms = append(terms, strings.Join(all, " and "))
+	}
+	return foreignText(strings.Join(terms, ", or "))
 }
 
 // readRestore that is under way, or has restored all and never ends, with its pods.

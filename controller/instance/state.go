@@ -72,6 +72,9 @@ type State struct {
 	// no PVC, the one that an earlier PVC was bound to.
 	BackupPVC *corev1.PersistentVolumeClaim
 	BackupPV  *corev1.PersistentVolume
+	// BackupPVCAwaited is true while the backup PVC of an instance that has not started has no
+	// volume, and its class makes one without waiting for a pod.
+	BackupPVCAwaited bool
 	// EarlierBackupPV is the backup volume of an earlier namespace of the same name,
 	// with the backup on it that the function chose. It is nil once that volume is this
 	// namespace's.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -113,6 +114,7 @@ func TestWhyPodWaits(t *testing.T) {
 			reason: "The scheduler does not say why there is no volume.", pod: waiting(unplaced), says: "pod has unbound immediate PersistentVolumeClaims. PersistentVolumeClaim db-pvc: ProvisioningFailed: no such pool",
 			has: []client.Object{pending, said("no", "pvc", warning, "ProvisioningFailed", "no such pool", 20), said("again", "pvc", normal, "Provisioning", "External provisioner is provisioning volume", 5)},
 		},
+		"Place":       {reason: "It may run on one node only, and people hear why.", pod: waiting(unplaced), says: "where the backups of this name are (kubernetes.io/hostname In worker), or it could not be backed up"},
 		"Unprintable": {reason: "Whoever may write events may write anything.", pod: waiting(), has: []client.Object{said("mount", "pod", warning, "FailedMount", "no\n\x1b[2J"+strings.Repeat("x", 5000), 30)}, says: "FailedMount: no [2Jxxx"},
 	}
 	for name, tc := range cases {
@@ -123,6 +125,9 @@ func TestWhyPodWaits(t *testing.T) {
 			}
 			g := lookAt(t, has...)
 			g.DataPVC = pending
+			if name == "Place" {
+				g.XR = &Composite{Status: v1.MySQLStatus{BackupNodes: agent.OnNode("worker").Required}}
+			}
 			got := g.looker().whyPodWaits(t.Context(), g.State, tc.pod)
 			if !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") {
 				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got)

@@ -97,6 +97,9 @@ func protectData(s *instance.State) Step {
 	if step, open := decideAdoption(s); open {
 		return step
 	}
+	if step, open := giveWay(s); open {
+		return step
+	}
 	switch {
 	case s.BackupPVC == nil && s.BackupBusy:
 		return Step{Action: Wait, After: requeueLater}
@@ -104,6 +107,8 @@ func protectData(s *instance.State) Step {
 		return Step{Action: Wait, After: requeueSoon}
 	case s.BackupPVC == nil && !isUndecided(s) && !s.EarlierBackupPVMissing():
 		return Step{Action: CreateBackupPVC, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupPVCName())}
+	case s.BackupPVCAwaited:
+		return decideBeforeStart(s) // Where it is decides where the server may be.
 	case !s.XR.Status.Started && !knowsEarlierBackups(s):
 		return Step{Action: RecordPreviousBackup, Message: previousBackupMessage(s)}
 	case s.Node != "":
@@ -136,7 +141,7 @@ func decideBeforeStart(s *instance.State) Step {
 	switch {
 	case !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
 		return Step{Action: ReportPodFailure, Message: sentence(s.PodFailure)}
-	case s.XR.IsBeginning():
+	case s.XR.IsBeginning() || s.BackupPVCAwaited:
 		return Step{Action: Wait, After: requeueLater} // Its pods are not a source of events.
 	}
 	return Step{Action: NoOp}
@@ -199,7 +204,8 @@ func nodeAffinityStep(s *instance.State, phase v1.DeletionPhase) Step {
 // knowsEarlierBackups is true if the status says which backup is the newest, and what comes after it.
 func knowsEarlierBackups(s *instance.State) bool {
 	is := s.XR.Status
-	return is.PreviousBackup == s.Latest() && is.HeldBackup == heldBackup(s) && is.BackupNumber == nextBackupNumber(s) && is.BackupNeeds == neededRoom(s)
+	return is.PreviousBackup == s.Latest() && is.HeldBackup == heldBackup(s) && is.BackupNumber == nextBackupNumber(s) && is.BackupNeeds == neededRoom(s) &&
+		equality.Semantic.DeepEqual(is.BackupNodes, backupNodes(s))
 }
 
 func previousBackupMessage(s *instance.State) string {

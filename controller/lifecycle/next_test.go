@@ -121,6 +121,21 @@ func TestNext(t *testing.T) {
 		}), want: Wait},
 		"GiveWayForeign": {reason: "Nor somebody else's.", state: running(reborn, left, inTheWay, func(s *instance.State) { s.BackupPVC.Labels = nil }), want: Wait},
 
+		// The backups are where not all nodes can use them.
+		"PlaceOfBackups":  {reason: "The server has to run there.", state: running(beginning, earlierPlace, noteLeft, func(s *instance.State) { setAnnotation(s.BackupPV, v1.AnnotationBackupPrefix+"old-a", "{}") }), want: RecordPreviousBackup},
+		"PlaceKnown":      {reason: "It does.", state: running(beginning, earlierPlace, func(s *instance.State) { setAnnotation(s.BackupPVC, v1.AnnotationMadeFor, xrUID) }, recorded), want: NoOp},
+		"PlaceAwaited":    {reason: "Nobody knows where they will be, and will soon.", state: running(beginning, backupUnbound, func(s *instance.State) { s.BackupPVCAwaited = true }), want: Wait},
+		"PlaceRefused":    {reason: "Nobody will, and people hear why.", state: running(beginning, backupUnbound, func(s *instance.State) { s.BackupPVCAwaited, s.PodFailure = true, "no volume yet" }), want: ReportPodFailure, says: "No volume yet"},
+		"PlaceEmpty":      {reason: "A volume of an earlier life is elsewhere, and there is nothing on it.", state: running(beginning, earlierPlace), want: ReleaseBackupPV, says: "gives way to one beside the data"},
+		"PlaceReleased":   {reason: "Then its PVC goes.", state: running(beginning, earlierPlace, letGone), want: DeleteBackupPVC},
+		"PlaceGoing":      {reason: "And is waited for.", state: running(beginning, earlierPlace, letGone, going, recorded), want: NoOp},
+		"PlaceOwn":        {reason: "This life's own is where it is.", state: running(beginning, earlierPlace, func(s *instance.State) { setAnnotation(s.BackupPVC, v1.AnnotationMadeFor, xrUID) }), want: RecordPreviousBackup},
+		"PlaceStarted":    {reason: "And so is that of one that has data.", state: running(earlierPlace), want: NoOp},
+		"PlaceUsed":       {reason: "There is a backup on it.", state: running(beginning, earlierPlace, archived), want: RecordPreviousBackup},
+		"PlaceCopied":     {reason: "It was restored from elsewhere: nobody knows what is on it.", state: running(beginning, earlierPlace, func(s *instance.State) { s.BackupPV.UID = "another" }), want: RecordPreviousBackup},
+		"PlaceEverywhere": {reason: "All nodes can use it.", state: running(beginning, earlierPlace, func(s *instance.State) { s.BackupPV.Spec.NodeAffinity = nil }), want: RecordPreviousBackup},
+		"PlaceFolder":     {reason: "A folder is made again where it was.", state: running(beginning, earlierPlace, func(s *instance.State) { s.BackupPV.Spec.HostPath = &corev1.HostPathVolumeSource{} }), want: RecordPreviousBackup},
+
 		// A Database.
 		"Ephemeral":        {reason: "Without storageSize there is nothing to keep.", state: running(ephemeral), want: NoOp},
 		"EphemeralClaim":   {reason: "There will be nothing to keep.", state: running(ephemeral, func(s *instance.State) { s.XR, s.Life.XR = nil, "" }), want: NoOp},

@@ -293,6 +293,24 @@ func inTheWay(s *instance.State) {
 	s.BackupPVC, s.BackupPV = running().BackupPVC, backupsOn("pvc-2", "ns")
 }
 
+// earlierPlace is a volume that was made for an earlier life and that one node can use.
+func earlierPlace(s *instance.State) {
+	backupsBound(s)
+	s.BackupPV.Spec.NodeAffinity = agent.OnNode("worker")
+	s.BackupPV.UID = "pv"
+	markUID(s.BackupPV)
+	markUID(s.BackupPVC)
+	setAnnotation(s.BackupPVC, v1.AnnotationMadeFor, earlierUID)
+}
+
+// archived backup of an earlier life on it.
+func archived(s *instance.State) { older(1)(s) }
+
+// recorded is what there is to know before a start.
+func recorded(s *instance.State) {
+	s.XR.Status.PreviousBackup, s.XR.Status.BackupNodes = v1.PreviousNone, backupNodes(s)
+}
+
 func claimOfBackupsGone(s *instance.State) { s.BackupPVC = nil }
 
 // letGone is a volume that our finalizer is off.

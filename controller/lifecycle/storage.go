@@ -39,8 +39,10 @@ func retainBackupPV(s *instance.State, _ Step) []change.Change {
 		change.PatchObject(s.BackupPV, func(v *corev1.PersistentVolume) {
 			retainPV(v)
 			setLabelsAndAnnotations(v, backupLabels(s.Life), backupAnnotations(s))
+			markUID(v)
 		}),
 		change.PatchObject(s.BackupPVC, func(c *corev1.PersistentVolumeClaim) {
+			markUID(c)
 			setAnnotation(c, v1.AnnotationRetainedPV, s.BackupPV.Name)
 		}),
 	}

@@ -15,9 +15,11 @@ import (
 // an instance. It has no owner and no XR's label: nothing takes it along.
 func backupPVC(s *instance.State) *corev1.PersistentVolumeClaim {
 	size, _ := wantedSize(s)
+	annotations := agent.Annotations(s.Life)
+	annotations[v1.AnnotationMadeFor] = string(s.Life.XR)
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Backup, Labels: backupLabels(s.Life), Annotations: agent.Annotations(s.Life),
+			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Backup, Labels: backupLabels(s.Life), Annotations: annotations,
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},

@@ -78,6 +78,7 @@ func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 	unpacking := agent.Unpacking{Archive: archivePath + "/" + from.Archive.Path, Volume: dataPath, SHA256: from.Archive.SHA256, Version: from.Version, Clean: from.CleanShutdown}
 	return corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(r.hostPath),
+		Affinity:        whereBackupsAre(r),
 		InitContainers:  []corev1.Container{agent.ToolsContainer(r.Settings.AgentImage), agent.VersionContainer(r.image)},
 		Containers: []corev1.Container{agent.Container(v1.ComponentRestore, r.Settings.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), []corev1.VolumeMount{
 			tools,

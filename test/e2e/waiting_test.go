@@ -22,7 +22,7 @@ func TestMountFails(t *testing.T) {
 	changePods(t, s, `[
 		JSONPatch{op: "add", path: "/spec/volumes/-", value: Object.spec.volumes{name: "absent", secret: Object.spec.volumes.secret{secretName: "absent"}}},
 		JSONPatch{op: "add", path: "/spec/containers/0/volumeMounts/-", value: Object.spec.containers.volumeMounts{name: "absent", mountPath: "/absent"}}
-	]`)
+	]`, hasMore)
 	s.Create(t)
 	s.Says(t, `FailedMount: MountVolume.SetUp failed for volume "absent" : secret "absent" not found`)
 	isBlocked(t, s, "True", "PodFailure")
@@ -53,7 +53,7 @@ func TestSidecar(t *testing.T) {
 	before := s.Begin(t)
 	changePods(t, s, `object.spec.restartPolicy == "Never" ? [
 		JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{name: "sidecar", image: "`+framework.Toolbox+`", command: ["sleep", "3600"]}}
-	] : []`)
+	] : []`, hasMore)
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
 
@@ -73,8 +73,12 @@ func TestSidecar(t *testing.T) {
 	})
 }
 
-// changePods of a namespace as they are created, by patches in CEL, as a mesh or a policy engine does.
-func changePods(t *testing.T, s *framework.Server, patches string) {
+// hasMore than it was created with: a volume with a token is there in any case.
+func hasMore(p *corev1.Pod) bool { return len(p.Spec.Containers)+len(p.Spec.Volumes) > 2 }
+
+// changePods of a namespace as they are created, by patches in CEL, as a mesh or a policy engine does. It is at work once a
+// server's pod is changed.
+func changePods(t *testing.T, s *framework.Server, patches string, changed func(*corev1.Pod) bool) {
 	t.Helper()
 	name := "e2e-" + s.Namespace + "-" + s.Name
 	policy := framework.NewObject("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", "", name)
@@ -101,13 +105,13 @@ func changePods(t *testing.T, s *framework.Server, patches string) {
 	}
 	framework.Eventually(t, "the policy", func(ctx context.Context) error {
 		p := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "to-try-a-policy"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "to-try-a-policy", Labels: map[string]string{"app.kubernetes.io/component": "server"}},
 			Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "first", Image: framework.Toolbox}}},
 		}
 		if err := framework.Suite.Kube.Create(ctx, p, client.DryRunAll); err != nil {
 			return err
 		}
-		if len(p.Spec.Containers)+len(p.Spec.Volumes) < 3 { // A volume with a token is there in any case.
+		if !changed(p) {
 			return errors.New("it changes nothing yet")
 		}
 		return nil

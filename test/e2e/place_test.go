@@ -1,0 +1,179 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// Volumes of the test cluster are of one node each: its two nodes are as far from each other as two zones.
+
+// TestEmptyBackupVolumeElsewhere: an instance that never had data leaves a volume for backups where it would have been. The next one
+// is made elsewhere, and it can be backed up there.
+func TestEmptyBackupVolumeElsewhere(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	nodes := directServers(t, s)
+	image := s.Spec["image"]
+	s.Spec["image"] = "registry.invalid/mysql:typo"
+	direct(t, s, nodes[0])
+	s.Create(t)
+	s.Says(t, "ErrImagePull")
+	s.Delete(t)
+	before := isOn(t, s, s.BackupPVC(), nodes[0])
+
+	if s.Spec["image"] = image; image == nil {
+		delete(s.Spec, "image")
+	}
+	direct(t, s, nodes[1])
+	rows := s.Begin(t)
+	isOn(t, s, s.Name+"-pvc", nodes[1])
+	framework.Eventually(t, "the empty volume to be gone", func(ctx context.Context) error { return framework.IsGone(ctx, before.DeepCopy()) })
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	isOn(t, s, s.BackupPVC(), nodes[1])
+	s.Create(t)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != rows {
+		t.Errorf("want every row\n%s\ngot\n%s", rows, got)
+	}
+}
+
+// TestBackupsPullTheServer: a server that begins empty runs where the backups of its name are. One that may not says so before it has
+// data. One that is made from another's backup is backed up beside its data.
+func TestBackupsPullTheServer(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	nodes := directServers(t, s)
+	direct(t, s, nodes[1])
+	rows := s.Begin(t)
+	s.Delete(t)
+	isOn(t, s, s.BackupPVC(), nodes[1])
+	first := s.Backups().Only(t).GetName()
+
+	direct(t, s, nodes[0])
+	s.Spec["restore"] = map[string]any{"policy": "Never"}
+	s.Create(t)
+	s.Says(t, "It has to run where the backups of this name are (kubernetes.io/hostname In "+nodes[1]+"), or it could not be backed up")
+	direct(t, s, "")
+	framework.MustKubectl(t, "delete", "pod", "--namespace", s.Namespace, "--selector", serverPods)
+	s.Client().TypeSession(t)
+	isOn(t, s, s.Name+"-pvc", nodes[1])
+	s.Delete(t)
+	s.Backups().AreProven(t, 2)
+
+	other := s.Neighbour(t, "neighbour")
+	other.Spec["restore"] = map[string]any{"backup": first}
+	other.Create(t)
+	if got := other.Client().FirstAnswer(t, framework.Rows); got != rows {
+		t.Errorf("want every row\n%s\ngot\n%s", rows, got)
+	}
+	other.Delete(t)
+	other.Backups().AreProven(t, 1)
+	isOn(t, other, other.BackupPVC(), nodes[1])
+}
+
+// TestVolumesApart: a class that binds at once has put the two volumes on two nodes. Nothing can run beside both, which is said before
+// there is any data, with what to do.
+func TestVolumesApart(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	nodes := directServers(t, s)
+	s.Spec["storageClassName"] = "local-immediate"
+	volume := reserveBackups(t, s, nodes[1]) // The class takes the first node.
+	s.Create(t)
+	s.Says(t, "finds no node")
+	s.Says(t, "Where a StorageClass has put the two volumes apart, use one with volumeBindingMode WaitForFirstConsumer")
+	isOn(t, s, s.Name+"-pvc", nodes[0])
+	isOn(t, s, s.BackupPVC(), nodes[1])
+	if got := s.Backups().MustList(t); len(got) > 0 {
+		t.Errorf("want no backup of nothing, got %v", got)
+	}
+	xr, err := s.XR(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Annotate(t, skipBackup, string(xr.GetUID()))
+	s.Delete(t)
+	framework.MustKubectl(t, "patch", "pv", volume, "--type=merge", `--patch={"metadata":{"finalizers":null}}`)
+}
+
+const serverPods = "app.kubernetes.io/component=server"
+
+// nodeOfServers is the label of a namespace that says where its servers run.
+const nodeOfServers = "e2e.otus.homework/node"
+
+// directServers of the namespace to the node that its label names, as a scheduler does that has no room elsewhere, and return the
+// names of the nodes.
+func directServers(t *testing.T, s *framework.Server) []string {
+	t.Helper()
+	all := &corev1.NodeList{}
+	if err := framework.Suite.Kube.List(t.Context(), all); err != nil || len(all.Items) < 2 {
+		t.Fatalf("want two nodes, got %d, %v", len(all.Items), err)
+	}
+	direct(t, s, all.Items[0].Name)
+	changePods(t, s, `"`+nodeOfServers+`" in namespaceObject.metadata.labels && has(object.metadata.labels) && "app.kubernetes.io/component" in object.metadata.labels && object.metadata.labels["app.kubernetes.io/component"] == "server" ? [
+		JSONPatch{op: "add", path: "/spec/nodeSelector", value: {"kubernetes.io/hostname": namespaceObject.metadata.labels["`+nodeOfServers+`"]}}
+	] : []`, func(p *corev1.Pod) bool { return len(p.Spec.NodeSelector) > 0 })
+	return []string{all.Items[0].Name, all.Items[1].Name}
+}
+
+// direct servers that are made from now on to a node, or to any.
+func direct(t *testing.T, s *framework.Server, node string) {
+	t.Helper()
+	if node == "" {
+		framework.MustKubectl(t, "label", "namespace", s.Namespace, nodeOfServers+"-")
+		return
+	}
+	framework.MustKubectl(t, "label", "namespace", s.Namespace, "--overwrite", nodeOfServers+"="+node)
+}
+
+// isOn a node, and on no other, is what a PVC's volume says.
+func isOn(t *testing.T, s *framework.Server, pvc, node string) *corev1.PersistentVolume {
+	t.Helper()
+	v, err := s.VolumeOf(t.Context(), pvc)
+	if err == nil && v == nil {
+		err = errors.New("it has none")
+	}
+	if err != nil {
+		t.Fatalf("the volume of %s: %v", pvc, err)
+	}
+	if got := fmt.Sprint(v.Spec.NodeAffinity); !strings.Contains(got, node) {
+		t.Errorf("want the volume of %s on %s, got %s", pvc, node, got)
+	}
+	return v
+}
+
+// reserveBackups on a volume of a node for the PVC of the backups, which a class would have made anywhere.
+func reserveBackups(t *testing.T, s *framework.Server, node string) string {
+	t.Helper()
+	size, _ := s.Spec["storage_size"].(string)
+	v := &corev1.PersistentVolume{}
+	v.Name = "e2e-" + s.Namespace
+	v.Spec = corev1.PersistentVolumeSpec{
+		StorageClassName: "local-immediate", PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)},
+		ClaimRef:    &corev1.ObjectReference{Namespace: s.Namespace, Name: s.BackupPVC()},
+		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+		}}}},
+	}
+	v.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/tmp/" + v.Name, Type: new(corev1.HostPathDirectoryOrCreate)}
+	if err := framework.Suite.Kube.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(context.WithoutCancel(t.Context()), v)); err != nil {
+			t.Error(err)
+		}
+	})
+	return v.Name
+}
