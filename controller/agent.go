@@ -34,7 +34,7 @@ type backupCommand struct {
 	Number       int64  `help:"Number of the backup among those of its claim."`
 	StorageSize  string `help:"Size of the volume that the claim asks for."`
 
-	SourceVersion string `help:"Version that the server gave as its own before it stopped, such as 8.4.6. Without it, what the data directory says of it."`
+	SourceVersion string `help:"Version that the server gave as its own before it stopped, such as 8.4.6. What the data directory says of itself counts before it, and so does the version that was started last."`
 	NeverServed   bool   `help:"No client ever reached the server: what a first start left that was cut short is nothing to back up."`
 
 	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`

@@ -24,7 +24,7 @@ type Backup struct {
 	// Archive is the file to make, in a folder of its own that is made if need be.
 	Archive string
 	// Image of the server, and the Version that it gave as its own; empty where it
-	// never answered.
+	// never answered. What the volume knows counts before it.
 	Image, Version string
 	// Number of the backup, and StorageSize of the instance, for the manifest.
 	Number      int64
@@ -181,7 +181,7 @@ func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *volume, f
 		}
 		b.printLinef("The archive of an earlier run is damaged, and is made again: %v", err)
 	}
-	m, err := b.newManifest(dir)
+	m, err := b.newManifest(v, dir)
 	if err != nil {
 		return err
 	}
@@ -204,17 +204,14 @@ func (t tree) outlineTree(ctx context.Context) (Contents, error) {
 
 // newManifest makes the manifest of a new archive, with what can be read before
 // that is written: how the server stopped, and its version.
-func (b *Backup) newManifest(dir *os.Root) (*archiveManifest, error) {
+func (b *Backup) newManifest(v *volume, dir *os.Root) (*archiveManifest, error) {
 	stopped, err := datadir.HowStopped(dir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read how the server stopped: %w", err)
 	}
 	m := &archiveManifest{
-		Format: formatVersion, Identity: b.Identity, Image: b.Image, Version: b.Version, Number: b.Number, StorageSize: b.StorageSize,
+		Format: formatVersion, Identity: b.Identity, Image: b.Image, Version: datadir.Version(dir, v.startedVersion(), b.Version), Number: b.Number, StorageSize: b.StorageSize,
 		Archive: filepath.Base(b.Archive), StartedAt: time.Now().UTC(),
-	}
-	if m.Version == "" {
-		m.Version = datadir.Version(dir)
 	}
 	m.CleanShutdown, m.Shutdown = stopped.Known && stopped.Clean, stopped.Reason
 	b.printLinef("Clean shutdown: %t (%s)", m.CleanShutdown, m.Shutdown)

@@ -1,9 +1,12 @@
 package archive
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
 
 // initialSuffix is that of the folder in which a server makes a new database,
@@ -58,6 +62,45 @@ func (i *Initial) HasData() (bool, error) {
 
 // Nothing is nil if the volume never held data. An error says why that is in doubt.
 func (i *Initial) Nothing() error { return i.volume.checkNothing() }
+
+// NoteStart of a server of a version on the data, unless that was noted before.
+func (i *Initial) NoteStart(serverVersion string) error {
+	if i.volume.startedVersion() == serverVersion {
+		return nil
+	}
+	raw, err := json.Marshal(started{Version: serverVersion})
+	if err != nil {
+		return err
+	}
+	return writeFile(i.volume.Root, startedName, append(raw, '\n'))
+}
+
+// started is what the file startedName has.
+type started struct {
+	Version string `json:"version"`
+}
+
+// startedVersion of the server that was started last; empty where the volume does not say, or not so
+// that it can be read: it is one word of several.
+func (v *volume) startedVersion() string {
+	f, err := v.OpenFile(startedName, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	raw, err := io.ReadAll(io.LimitReader(f, maxManifest))
+	if err != nil {
+		return ""
+	}
+	s := started{}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return ""
+	}
+	if _, err := version.Parse(s.Version); err != nil {
+		return ""
+	}
+	return s.Version
+}
 
 // Clear what an earlier run left. Its server may end a moment after it, and is
 // waited for: two servers in one folder would make no database.

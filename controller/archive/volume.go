@@ -24,6 +24,9 @@ import (
 const (
 	// markerName is the file that says which archive was restored, if any.
 	markerName = ".restored.json"
+	// startedName is the file that says which version of a server was started last on the data. It is
+	// written before that server begins, which may not be able to.
+	startedName = ".started.json"
 	// halfPrefix begins the name of the folder that an archive is unpacked into.
 	halfPrefix = ".restore-"
 	// lostAndFound belongs to the file system.

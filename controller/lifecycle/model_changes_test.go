@@ -72,7 +72,7 @@ func find(there []client.Object, like client.Object) client.Object {
 
 // writtenAnnotations are those that the model reads back, or that are there for people and for the next look only.
 var writtenAnnotations = []string{
-	v1.AnnotationNothingToLose, v1.AnnotationNamespaceUID, v1.AnnotationMakeRecord, v1.AnnotationDeleteArchive, v1.AnnotationRetainedPV,
+	v1.AnnotationNothingToLose, v1.AnnotationNamespaceUID, v1.AnnotationMakeRecord, v1.AnnotationDeleteArchive, v1.AnnotationRetainedPV, v1.AnnotationMarkedUID,
 	v1.AnnotationReclaimPolicy, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber, v1.AnnotationEarlierNamespaces, v1.AnnotationClaimKind, v1.AnnotationClaimNamespace, v1.AnnotationClaimName,
 }
 
@@ -334,6 +334,9 @@ func (m *model) writePVC(n int, c change.Change, o *corev1.PersistentVolumeClaim
 		*state = dying1
 	case change.Patch:
 		*held = instance.HasFinalizer(o)
+		if place == atHome && differs(c, annotationOf(v1.AnnotationMarkedUID)) {
+			m.pvcMarked = true
+		}
 		if differs(c, annotationOf(v1.AnnotationNothingToLose)) {
 			l.claimMarked = true
 		}

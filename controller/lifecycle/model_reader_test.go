@@ -206,7 +206,11 @@ func (m model) objects() []client.Object {
 	}
 	if m.pvc != none {
 		l := lifeOf(int(m.pvcLife) - 1)
-		out = append(out, m.claimOf(int(m.pvcLife)-1, "default", l.DataPVCName(), "home", m.pvc, m.pvcHeld))
+		c := m.claimOf(int(m.pvcLife)-1, "default", l.DataPVCName(), "home", m.pvc, m.pvcHeld)
+		if m.pvcMarked {
+			markUID(c)
+		}
+		out = append(out, c)
 	}
 	for i, v := range m.volumes {
 		if v.made > 0 {
@@ -252,7 +256,7 @@ func (m model) claimObject() client.Object {
 	return u
 }
 
-func (m model) claimOf(n int, namespace, name, uid string, state int8, held bool) client.Object {
+func (m model) claimOf(n int, namespace, name, uid string, state int8, held bool) *corev1.PersistentVolumeClaim {
 	life, l := lifeOf(n), m.lives[n]
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, UID: types.UID(uid), Labels: life.Labels(), Annotations: agent.Annotations(life),

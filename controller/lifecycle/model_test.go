@@ -122,6 +122,7 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 	allow          bool
 	pvc            int8
 	pvcHeld        bool
+	pvcMarked      bool
 	pvcLife        int8
 	backup         int8
 	backupRetained bool
@@ -261,7 +262,7 @@ func (m model) function(n int, add adder) {
 	}
 	mine := m.pvc != none && int(m.pvcLife) == n+1
 	add("the function makes the data PVC", false, m.pvc == none && (!l.volume || l.pv), func(w *model) {
-		w.pvc, w.pvcHeld, w.pvcLife = alive1, true, int8(n+1) //nolint:gosec // There are two.
+		w.pvc, w.pvcHeld, w.pvcMarked, w.pvcLife = alive1, true, false, int8(n+1) //nolint:gosec // There are two.
 	})
 	add("the function sees the volume", false, mine && l.pv && !l.volume, func(w *model) { w.lives[n].volume = true })
 	taken := slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.deployment != none }) || m.lives[1-n].service

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
 
 // A record is an index that anybody may delete who may delete records. What is
@@ -97,8 +99,21 @@ func proveAsNoted(r *v1.MySQLBackup, n *instance.Note, now time.Time) []change.C
 		addFinalizer(r)
 	})
 	return []change.Change{what, patchRecordStatus(r, func(st *v1.MySQLBackupStatus) {
-		st.Phase, st.Message, st.ProvenAt = v1.BackupProven, "", &metav1.Time{Time: now}
+		st.Phase, st.Message, st.ProvenAt = v1.BackupProven, limitsOf(n.Spec), &metav1.Time{Time: now}
 	})}
+}
+
+// limitsOf what can be made of a proven backup, for people; empty where there are none. Who reads it at
+// the restore may have deleted the image that it needs.
+func limitsOf(b v1.MySQLBackupSpec) string {
+	_, err := version.Parse(b.Version)
+	switch {
+	case err != nil:
+		return "Nobody knows of which version its server was: no server is restored from it but by hand"
+	case !b.CleanShutdown:
+		return fmt.Sprintf("Its server did not stop cleanly: only one of the same version, %s, is restored from it", b.Version)
+	}
+	return ""
 }
 
 func recreateBackup(s *instance.State, _ Step) []change.Change {

@@ -76,15 +76,15 @@ func setNodeAffinity(s *instance.State, _ Step) []change.Change {
 
 // retainDataPV makes the data volume stay whatever becomes of its PVC, and say whose it is.
 func retainDataPV(s *instance.State, _ Step) []change.Change {
-	var out []change.Change
-	if c := s.DataPVC; c != nil {
-		out = append(out, change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) { markUID(c) }))
-	}
-	return append(out, change.PatchObject(s.DataPV, func(v *corev1.PersistentVolume) {
+	out := []change.Change{change.PatchObject(s.DataPV, func(v *corev1.PersistentVolume) {
 		retainPV(v)
 		setLabelsAndAnnotations(v, s.Life.Labels(), identityAnnotations(s))
 		markUID(v)
-	}))
+	})}
+	if c := s.DataPVC; c != nil && !isMarkedUID(c) {
+		out = append(out, change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) { markUID(c) }).OrGone())
+	}
+	return out
 }
 
 // markUID of an object on itself, so that a copy of it says that it is one.

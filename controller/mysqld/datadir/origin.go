@@ -9,16 +9,50 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
 
 // maxNote in bytes of a file in which a server notes its version.
 const maxNote = 1 << 20
 
-// Version of the server that last ran on a data directory, as its files tell;
-// empty where they do not. A server notes it when it initialises or upgrades a
-// directory: MySQL since 8.4 in mysql_upgrade_history, older ones and MariaDB in
-// a file of one line.
-func Version(dir *os.Root) string {
+// Version of the server that last ran on a data directory; empty where nobody knows. MySQL since 8.4
+// notes it there itself, whenever it initialises or upgrades a directory, and that is certain.
+// Before that it is the version of the program that was started last, if it can have run on these
+// files; then what a server said to somebody who logged in; then a file of one line, which
+// mysql_upgrade and MariaDB's wrote, if somebody ran them.
+func Version(dir *os.Root, started, said string) string {
+	if noted := history(dir); noted != "" {
+		return noted
+	}
+	if v, err := version.Parse(started); err == nil && canHaveRun(dir, v) {
+		return started
+	}
+	if said != "" {
+		return said
+	}
+	for _, name := range []string{"mariadb_upgrade_info", "mysql_upgrade_info"} {
+		if text := strings.Trim(string(note(dir, name)), "\x00\n "); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// canHaveRun is true if a server of a version can have been at work on files that have no history: it
+// upgrades all of them before it takes clients, or leaves them as they were. MySQL has the data
+// dictionary in mysql.ibd since 8.0, which no other server opens (MySQL manual, 16.1).
+func canHaveRun(dir *os.Root, v version.Version) bool {
+	_, err := dir.Lstat("mysql.ibd")
+	dictionary := err == nil
+	if v.Flavour != version.MySQL {
+		return !dictionary
+	}
+	return v.Before(8, 4) && dictionary == !v.Before(8, 0)
+}
+
+// history is the newest version in the file that MySQL keeps since 8.4.
+func history(dir *os.Root) string {
 	history := struct {
 		Upgrades []struct {
 			Version string `json:"version"`
@@ -26,11 +60,6 @@ func Version(dir *os.Root) string {
 	}{}
 	if json.Unmarshal(note(dir, "mysql_upgrade_history"), &history) == nil && len(history.Upgrades) > 0 {
 		return history.Upgrades[len(history.Upgrades)-1].Version
-	}
-	for _, name := range []string{"mariadb_upgrade_info", "mysql_upgrade_info"} {
-		if text := strings.Trim(string(note(dir, name)), "\x00\n "); text != "" {
-			return text
-		}
 	}
 	return ""
 }

@@ -150,7 +150,7 @@ func TestVersion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := directory(t)
 			write(t, dir, tc.file, []byte(tc.content))
-			if got := Version(dir); got != tc.want {
+			if got := Version(dir, "", ""); got != tc.want {
 				t.Errorf("Version: %q, want %q", got, tc.want)
 			}
 		})

@@ -25,6 +25,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
 
 // An Initialization is the first start of a server.
@@ -47,6 +48,7 @@ type Initialization struct {
 
 	// command of the entrypoint. Tests have another one.
 	command func(args ...string) (*exec.Cmd, error)
+	version func(context.Context) (version.Server, error)
 }
 
 // clearTimeout is how long the server of an earlier run is waited for, which the
@@ -75,8 +77,12 @@ func (i *Initialization) run(ctx context.Context, r *agent.Report) error {
 	}
 	r.Already = has
 	step, err := decideStep(has, i.Allowed, v.Nothing)
-	if err != nil || step == leave {
+	if err != nil {
 		return err
+	}
+	if step == leave {
+		i.noteStart(ctx, v)
+		return nil
 	}
 	if err := v.Clear(clearTimeout); err != nil {
 		return err
@@ -89,7 +95,28 @@ func (i *Initialization) run(ctx context.Context, r *agent.Report) error {
 		return err
 	}
 	i.printLinef("The database is made")
+	i.noteStart(ctx, v)
 	return nil
+}
+
+// noteStart of the server that comes next, for a backup: that is of a server which has stopped, and
+// which nobody may ever have reached. No server stays away because it cannot be noted.
+func (i *Initialization) noteStart(ctx context.Context, v *archive.Initial) {
+	server, err := i.ask(ctx)
+	if err == nil {
+		err = v.NoteStart(server.Version)
+	}
+	if err != nil {
+		i.printLinef("The server's version is not noted: %v", err)
+	}
+}
+
+// ask the server program of this image for its version.
+func (i *Initialization) ask(ctx context.Context) (version.Server, error) {
+	if i.version != nil {
+		return i.version(ctx)
+	}
+	return version.Ask(ctx)
 }
 
 // A step is what is to be done with a volume.

@@ -23,8 +23,10 @@ type series struct{ major, minor int }
 
 // mysqlSeries in their order. MySQL upgrades from a station (a bug-fix or LTS
 // series) to any series up to the next station, and passes none by
-// (https://dev.mysql.com/doc/refman/9.1/en/upgrade-paths.html). What is newer
-// than the last line is not known to work, and so it is refused.
+// (https://dev.mysql.com/doc/refman/9.1/en/upgrade-paths.html). After 9.7 a version is a
+// date, and what upgrades what is no order of numbers any more: what begins with 26.7 can be
+// entered from 9.7 only (https://dev.mysql.com/doc/refman/26.10/en/upgrade-paths.html). What
+// is not in this table is not known to work, and so it is refused. Only 9.7 was ever run here.
 var mysqlSeries = []struct {
 	series
 
@@ -44,6 +46,8 @@ var mysqlSeries = []struct {
 	{series{9, 5}, false},
 	{series{9, 6}, false},
 	{series{9, 7}, true},
+	{series{26, 7}, false},
+	{series{26, 10}, false},
 }
 
 // Between the server that wrote a data directory and the one that is to take it

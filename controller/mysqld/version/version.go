@@ -75,3 +75,8 @@ func (v Version) String() string {
 	names := map[Flavour]string{MySQL: "MySQL", MariaDB: "MariaDB"}
 	return fmt.Sprintf("%s %d.%d.%d", names[v.Flavour], v.Major, v.Minor, v.Patch)
 }
+
+// Before a series is true of what is older than its first release.
+func (v Version) Before(major, minor int) bool {
+	return v.Major < major || v.Major == major && v.Minor < minor
+}
