@@ -78,8 +78,9 @@ func (s *State) whereBackupsAre(p *corev1.Pod) string {
 func nodesText(of *corev1.NodeSelector) string {
 	terms := make([]string, 0, len(of.NodeSelectorTerms))
 	for _, t := range of.NodeSelectorTerms {
-		var all []string
-		for _, r := range slices.Concat(t.MatchExpressions, t.MatchFields) {
+		requirements := slices.Concat(t.MatchExpressions, t.MatchFields)
+		all := make([]string, 0, len(requirements))
+		for _, r := range requirements {
 			all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Key, r.Operator, strings.Join(r.Values, ", "))))
 		}
 		terms = append(terms, strings.Join(all, " and "))

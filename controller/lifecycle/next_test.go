@@ -132,7 +132,7 @@ func TestNext(t *testing.T) {
 		"PlaceOwn":        {reason: "This life's own is where it is.", state: running(beginning, earlierPlace, func(s *instance.State) { setAnnotation(s.BackupPVC, v1.AnnotationMadeFor, xrUID) }), want: RecordPreviousBackup},
 		"PlaceStarted":    {reason: "And so is that of one that has data.", state: running(earlierPlace), want: NoOp},
 		"PlaceUsed":       {reason: "There is a backup on it.", state: running(beginning, earlierPlace, archived), want: RecordPreviousBackup},
-		"PlaceCopied":     {reason: "It was restored from elsewhere: nobody knows what is on it.", state: running(beginning, earlierPlace, func(s *instance.State) { s.BackupPV.UID = "another" }), want: RecordPreviousBackup},
+		"PlaceCopied":     {reason: "It was restored from elsewhere: nobody knows what is on it.", state: running(beginning, earlierPlace, func(s *instance.State) { s.BackupPV.UID = another }), want: RecordPreviousBackup},
 		"PlaceEverywhere": {reason: "All nodes can use it.", state: running(beginning, earlierPlace, func(s *instance.State) { s.BackupPV.Spec.NodeAffinity = nil }), want: RecordPreviousBackup},
 		"PlaceFolder":     {reason: "A folder is made again where it was.", state: running(beginning, earlierPlace, func(s *instance.State) { s.BackupPV.Spec.HostPath = &corev1.HostPathVolumeSource{} }), want: RecordPreviousBackup},
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -30,6 +31,9 @@ type cell struct {
 	handle types.UID
 	// process of a server that hangs, and the backups' volume.
 	process, backups string
+	// folder of the data on its node, and the quota that is in the way.
+	folder string
+	quota  *corev1.ResourceQuota
 	// before are the rows of the original session.
 	before string
 	writer *writer
@@ -133,6 +137,10 @@ var onlyInWhole = map[*fault]string{
 	faultKubelet:  "nobody hears of a pod that ends, as while the API server is killed",
 	faultCore:     "where the XRD is uninstalled, nobody composes anything",
 	faultFunction: "where the Function is uninstalled, nobody answers",
+	faultQuota:    "TestQuota has it with each pod of an instance",
+	faultAside:    "TestFolderMovedAside has it with a server that lives",
+	faultNode:     "a pod that nobody hears of is seen while the API server is killed, and TestWhyPodWaits has the words",
+	faultInstall:  "TestRecordsOutliveTheController uninstalls it",
 	faultClock:    "TestClockIsOff has each step of a deletion with it",
 }
 

@@ -55,11 +55,15 @@ var (
 	faultAPIServer  = &fault{name: "API server killed twice", everywhere: true, during: killsAPIServer}
 	faultCore       = &fault{name: "Crossplane not running for a while", everywhere: true, before: stopsCore, during: aWhile}
 	faultFunction   = &fault{name: "function not running for a while", everywhere: true, before: stopsFunction, during: aWhile}
+	faultQuota      = &fault{name: "quota on the backup's pod", ofBackup: true, before: forbidsPods, during: allowsPods}
+	faultAside      = &fault{name: "data moved aside", before: movesData, during: bringsDataBack}
+	faultNode       = &fault{name: "node gone for a while", everywhere: true, during: losesNode}
+	faultInstall    = &fault{name: "controller uninstalled, then installed", everywhere: true, before: uninstallsController, during: aMinute}
 	faultClock      = &fault{name: "controller's clock an hour off", everywhere: true, before: setsClock, during: deletionsAreOver}
 
 	faults = []*fault{
 		noFault, faultKilled, faultAbsent, faultPod, faultJob, faultKubelet, faultCrashLoop, faultHang, faultPassword,
-		faultFull, faultBackupPVC, faultBackupPVCs, faultRecord, faultDamage, faultFirstStart, faultAPIServer, faultCore, faultFunction, faultClock,
+		faultFull, faultBackupPVC, faultBackupPVCs, faultRecord, faultDamage, faultFirstStart, faultQuota, faultAside, faultNode, faultInstall, faultAPIServer, faultCore, faultFunction, faultClock,
 	}
 )
 

@@ -255,18 +255,25 @@ func installsPackages(t *testing.T, _ *cell) {
 // foregroundIsAllowed for XRs, until the test is over. An earlier one that was killed may have left it so.
 func foregroundIsAllowed(t *testing.T) {
 	t.Helper()
-	const name = "crossplane-mysql-no-foreground"
-	binding := func() *unstructured.Unstructured {
-		b := framework.NewObject("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "", name)
-		b.Object["spec"] = map[string]any{"policyName": name, "validationActions": []any{"Deny"}}
-		return b
-	}
-	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(t.Context(), binding())); err != nil {
-		t.Fatal(err)
-	}
+	allowForeground(t)
 	t.Cleanup(func() {
-		if err := framework.Suite.Kube.Create(context.WithoutCancel(t.Context()), binding()); err != nil {
+		if err := framework.Suite.Kube.Create(context.WithoutCancel(t.Context()), foregroundBinding()); err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Error(err)
 		}
 	})
+}
+
+func foregroundBinding() *unstructured.Unstructured {
+	const name = "crossplane-mysql-no-foreground"
+	b := framework.NewObject("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "", name)
+	b.Object["spec"] = map[string]any{"policyName": name, "validationActions": []any{"Deny"}}
+	return b
+}
+
+// allowForeground until the controller is installed again.
+func allowForeground(t *testing.T) {
+	t.Helper()
+	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(context.WithoutCancel(t.Context()), foregroundBinding())); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,0 +1,102 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// Faults that come from outside of the instance: somebody's quota, somebody's hand on its folder, its node, and what is installed.
+
+// forbidsPods in the namespace. Those that are there stay.
+func forbidsPods(t *testing.T, c *cell) {
+	t.Helper()
+	c.quota = newQuota(t, c.Server, "no-pods", corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")})
+}
+
+// allowsPods again, once people have heard what is in the way. A backup that runs elsewhere meets no quota.
+func allowsPods(t *testing.T, c *cell) {
+	t.Helper()
+	if c.way == byClaim || c.way == byXR {
+		c.Says(t, "has no pod: FailedCreate")
+	} else {
+		time.Sleep(20 * time.Second)
+	}
+	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(t.Context(), c.quota)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// movesData aside while the server runs, which keeps what it has open.
+func movesData(t *testing.T, c *cell) {
+	t.Helper()
+	v := c.MustFindDataVolume(t)
+	switch {
+	case v.Spec.HostPath != nil:
+		c.folder = v.Spec.HostPath.Path
+	case v.Spec.Local != nil:
+		c.folder = v.Spec.Local.Path
+	default:
+		t.Fatal("the data's volume is of no kind that can be reached from its node")
+	}
+	c.onNode(t, fmt.Sprintf("mv %[1]s/data %[1]s/aside", c.folder))
+}
+
+// bringsDataBack once somebody has missed it.
+func bringsDataBack(t *testing.T, c *cell) {
+	t.Helper()
+	switch {
+	case c.way == byClaim || c.way == byXR:
+		c.Says(t, `the volume has no data in "data"`)
+	case c.way.heals:
+		c.Says(t, "the volume holds no data, but this instance has had some")
+	default:
+		time.Sleep(30 * time.Second)
+	}
+	c.onNode(t, fmt.Sprintf("rm -df %[1]s/data && mv %[1]s/aside %[1]s/data && sync", c.folder))
+}
+
+// onNode of the server a script runs to its end.
+func (c *cell) onNode(t *testing.T, script string) {
+	t.Helper()
+	c.host.start(t, c.host.number(t, c.node), script)(t)
+}
+
+// losesNode of the server: nobody hears of it, and somebody takes it out of the cluster, whose pods go with it while what is in them
+// runs on. Then it comes back.
+func losesNode(t *testing.T, c *cell) {
+	t.Helper()
+	line := fmt.Sprintf("pkill -%%s -f '^/run/kube kubelet .*--hostname-override=%s '", c.node)
+	node := framework.NewObject("v1", "Node", "", c.node)
+	c.later(t, func(t *testing.T) {
+		t.Helper()
+		c.host.run(t, fmt.Sprintf(line, "KILL")) // It registers when it begins, and is begun again.
+		framework.Eventually(t, "the node", func(context.Context) error {
+			return framework.HasCondition(context.WithoutCancel(t.Context()), node.DeepCopy(), "Ready")
+		})
+	})
+	c.host.run(t, fmt.Sprintf(line, "STOP"))
+	if err := framework.Suite.Kube.Delete(t.Context(), node.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(90 * time.Second) // Pods of a node that is gone are taken away after 40 s (kubernetes, pkg/controller/podgc).
+}
+
+// uninstallsController, and not what outlives it.
+func uninstallsController(t *testing.T, c *cell) {
+	t.Helper()
+	c.later(t, func(t *testing.T) {
+		t.Helper()
+		reinstalled(t)
+		allowForeground(t)
+	})
+	framework.MustKubectl(t, "delete", "--kustomize", "controller/deploy/controller")
+	noControllerRuns(t)
+}
