@@ -47,10 +47,22 @@ type lastReported struct {
 	log, event string
 	// refusal of its last step, or nil.
 	refusal *instance.Refusal
+	// waits is the phase in which it waits, and since when.
+	waits v1.DeletionPhase
+	since time.Time
 }
 
 // whileRefused is the pause before a write that Kubernetes refused is tried again.
 const whileRefused = 10 * time.Second
+
+// slowest is the longest pause between two looks at what waits for the cluster.
+const slowest = 30 * time.Second
+
+// pace of looks at what waits: a quarter of the time that it has waited, or what the step asks for, so
+// that what never ends costs next to nothing. Much of it ends with an event, which is a look of its own.
+func pace(asked, waited time.Duration) time.Duration {
+	return max(asked, min(waited/4, slowest))
+}
 
 // Reconcile an instance.
 func (r *instanceReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
@@ -80,8 +92,8 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 		case err != nil:
 			return 0, false, fmt.Errorf("cannot %s: %w", step.Action, err)
 		}
-		if step.Action == lifecycle.Wait {
-			after = sooner(after, step.After)
+		if waited := r.noteWait(k, s, step); step.Action == lifecycle.Wait {
+			after = sooner(after, pace(step.After, waited))
 		}
 		if step.Action == lifecycle.Wait || step.Action == lifecycle.NoOp {
 			continue
@@ -123,6 +135,28 @@ func (r *instanceReconciler) noteRefusal(k instance.Key, s *instance.State, refu
 	r.reported[k][s.Life.XR] = last
 }
 
+// noteWait of a life, and return how long it has waited in this phase of its deletion.
+func (r *instanceReconciler) noteWait(k instance.Key, s *instance.State, step lifecycle.Step) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, known := r.reported[k][s.Life.XR]
+	switch {
+	case step.Action != lifecycle.Wait && !known:
+		return 0
+	case step.Action != lifecycle.Wait:
+		last.since = time.Time{}
+		r.reported[k][s.Life.XR] = last
+		return 0
+	case last.since.IsZero() || last.waits != step.Phase:
+		last.waits, last.since = step.Phase, s.Now
+	}
+	if r.reported[k] == nil {
+		r.reported[k] = map[types.UID]lastReported{}
+	}
+	r.reported[k][s.Life.XR] = last
+	return s.Now.Sub(last.since)
+}
+
 // forgetLives forgets what was said of lives that are over.
 func (r *instanceReconciler) forgetLives(k instance.Key, lives []*instance.State) {
 	r.mu.Lock()
@@ -155,7 +189,7 @@ func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s
 		r.reported[k] = map[types.UID]lastReported{}
 	}
 	last := r.reported[k][s.Life.XR]
-	news.refusal = last.refusal
+	news.refusal, news.waits, news.since = last.refusal, last.waits, last.since
 	r.reported[k][s.Life.XR] = news
 	r.mu.Unlock()
 	if news.log != last.log {

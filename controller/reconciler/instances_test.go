@@ -95,6 +95,39 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+// TestPace: what waits for long is looked at seldom, and what goes on is looked at as before.
+func TestPace(t *testing.T) {
+	r := &instanceReconciler{reported: map[instance.Key]map[types.UID]lastReported{}}
+	k, began := instance.Key{Name: "db"}, time.Unix(1000, 0)
+	stops, backsUp := lifecycle.Step{Action: lifecycle.Wait, Phase: v1.DeletionStopping}, lifecycle.Step{Action: lifecycle.Wait, Phase: v1.DeletionBackingUp}
+	for i, look := range []struct {
+		at   time.Duration
+		step lifecycle.Step
+		want time.Duration
+	}{
+		{0, stops, time.Second},
+		{2 * time.Second, stops, time.Second},
+		{8 * time.Second, stops, 2 * time.Second},
+		{time.Hour, stops, slowest},
+		{time.Hour, backsUp, time.Second},
+		{time.Hour + 20*time.Second, backsUp, 5 * time.Second},
+		{time.Hour + 30*time.Second, lifecycle.Step{Action: lifecycle.CreateBackupJob}, time.Second},
+		{time.Hour + 31*time.Second, backsUp, time.Second},
+	} {
+		s := &instance.State{Life: k.Life("uid"), Now: began.Add(look.at)}
+		if got := pace(time.Second, r.noteWait(k, s, look.step)); got != look.want {
+			t.Errorf("look %d: want a pause of %v, got %v", i, look.want, got)
+		}
+	}
+	r.noteWait(k, &instance.State{Life: k.Life("another"), Now: began}, stops)
+	if len(r.reported[k]) != 2 {
+		t.Errorf("want two lives known, got %v", r.reported[k])
+	}
+	if r.noteWait(instance.Key{Name: "other"}, &instance.State{}, lifecycle.Step{Action: lifecycle.NoOp}); len(r.reported) != 1 {
+		t.Errorf("want nothing kept of what does not wait, got %v", r.reported)
+	}
+}
+
 // TestRefused: what a quota refuses is told at the next look, tried again in a while, and forgotten when it is allowed.
 func TestRefused(t *testing.T) {
 	quota := kerrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, "backup-db-pvc", errors.New("exceeded quota"))
