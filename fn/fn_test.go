@@ -69,6 +69,24 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
+// TestStaleStatus: a status that came to an XR from an earlier one of its name says nothing of this one, which would take itself for
+// started, or restored.
+func TestStaleStatus(t *testing.T) {
+	for _, example := range []string{"running", "restore-after", "restore-before"} {
+		c := load(t, example)
+		status, _ := c.xr["status"].(map[string]any)
+		status["uid"] = "of-an-earlier-one"
+		_, rsp := c.run(t)
+		if got := fatal(rsp); !strings.Contains(got, "of an earlier composite resource of this name (of-an-earlier-one)") {
+			t.Errorf("%s: want it refused, got %q", example, got)
+		}
+		delete(status, "uid")
+		if _, rsp := c.run(t); fatal(rsp) != "" {
+			t.Errorf("%s: want it taken where it does not say whose it is, got %q", example, fatal(rsp))
+		}
+	}
+}
+
 // TestBackupNodes: where only some nodes can use the volume of the backups, each pod that first uses the data is to run on one of
 // them; but for a server whose data goes with its pod.
 func TestBackupNodes(t *testing.T) {

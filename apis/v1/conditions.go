@@ -55,10 +55,12 @@ const (
 
 // Reasons of ConditionAccepted.
 const (
-	ReasonAccepted     = "Accepted"
-	ReasonInvalid      = "Invalid"
-	ReasonNameTaken    = "NameTaken"
-	ReasonVolumeLost   = "VolumeLost"
+	ReasonAccepted   = "Accepted"
+	ReasonInvalid    = "Invalid"
+	ReasonNameTaken  = "NameTaken"
+	ReasonVolumeLost = "VolumeLost"
+	// ReasonStaleStatus: the status is of an earlier composite resource of the same name.
+	ReasonStaleStatus  = "StaleStatus"
 	ReasonNotSupported = "NotSupported"
 )
 

@@ -16,6 +16,12 @@ type MySQLStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
+	// UID of the composite resource that all of this is about. What an earlier one of the
+	// same name had is not true of this one: it may have been restored, or written late.
+	//
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+
 	// Image of the server.
 	//
 	// +optional
@@ -244,3 +250,6 @@ type DeletionStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 }
+
+// IsStale is true of a status that is about another composite resource than the one of this UID.
+func (s *MySQLStatus) IsStale(xr types.UID) bool { return s.UID != "" && xr != "" && s.UID != xr }

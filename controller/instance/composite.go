@@ -56,6 +56,9 @@ type Composite struct {
 	// Type of server.
 	Type   v1.DatabaseType
 	Status v1.MySQLStatus
+	// Stale is true if an XR has the status of an earlier one of its name. Then Status and
+	// Conditions are empty.
+	Stale bool
 	// Conditions of the status.
 	Conditions []metav1.Condition
 	// BoundXR is the name of the XR that a claim has bound.
@@ -79,9 +82,16 @@ func Decode(u *unstructured.Unstructured) (*Composite, error) {
 	if err := errors.Join(c.decodeSpec(), convertJSON(u.Object["status"], &status)); err != nil {
 		return nil, fmt.Errorf("cannot read %s %q: %w", u.GetKind(), u.GetName(), err)
 	}
-	c.Status, c.Conditions = status.MySQLStatus, status.Conditions
+	if c.Stale = isXR(u) && status.IsStale(u.GetUID()); !c.Stale {
+		c.Status, c.Conditions = status.MySQLStatus, status.Conditions
+	}
 	c.BoundXR, _, _ = unstructured.NestedString(u.Object, "spec", "resourceRef", "name")
 	return c, nil
+}
+
+// isXR is true of an object of a kind of XRs. A claim has the status of its XR.
+func isXR(u *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.XR.Kind == u.GetKind() })
 }
 
 func convertJSON(from, into any) error {

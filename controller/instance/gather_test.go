@@ -330,6 +330,28 @@ func TestGatherKinds(t *testing.T) {
 	}
 }
 
+// TestStale: the status of an earlier XR of the same name is not read; a claim has that of its XR.
+func TestStale(t *testing.T) {
+	of := func(u *unstructured.Unstructured, uid string) *unstructured.Unstructured {
+		u.Object["status"] = map[string]any{"started": true, "uid": uid, "conditions": []any{map[string]any{"type": "Serving", "status": "True"}}}
+		return u
+	}
+	for name, tc := range map[string]struct {
+		from  *unstructured.Unstructured
+		stale bool
+	}{
+		"Own":     {from: of(xr("x", "uid-1", "db", false), "uid-1")},
+		"Earlier": {from: of(xr("x", "uid-1", "db", false), "uid-0"), stale: true},
+		"Unsaid":  {from: of(xr("x", "uid-1", "db", false), "")},
+		"Claim":   {from: of(boundClaim("x"), "uid-1")},
+	} {
+		c, err := Decode(tc.from)
+		if err != nil || c.Stale != tc.stale || c.Status.Started == tc.stale || c.IsServing() == tc.stale {
+			t.Errorf("%s: want stale %t, got %+v, %v", name, tc.stale, c, err)
+		}
+	}
+}
+
 // TestKeys: each kind's controller looks at what is its own.
 func TestKeys(t *testing.T) {
 	pvc := &corev1.PersistentVolumeClaim{}

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -32,6 +33,7 @@ var builders = map[Action]builder{
 	RecordPreviousBackup: recordPreviousBackup,
 	ReportUnsynced:       reportUnsynced,
 	WarnOfRoom:           warnOfRoom,
+	ClearStatus:          clearStatus,
 	NoteRestored:         noteRestored,
 	ReportPodFailure:     reportPodFailure,
 	RetainDataPV:         retainDataPV,
@@ -126,6 +128,18 @@ func recordPreviousBackup(s *instance.State, _ Step) []change.Change {
 		"previousBackup": s.Latest(), "heldBackup": orNil(heldBackup(s)), "backupNumber": nextBackupNumber(s), "backupNeeds": orNil(neededRoom(s)),
 		"backupNodes": backupNodes(s),
 	})
+}
+
+// clearStatus but for what Crossplane has there.
+func clearStatus(s *instance.State, _ Step) []change.Change {
+	fields := map[string]any{}
+	status, _, _ := unstructured.NestedMap(s.XR.Object, "status")
+	for field := range status {
+		if field != "conditions" && field != "connectionDetails" && field != "claimConditionTypes" {
+			fields[field] = nil
+		}
+	}
+	return patchXRStatus(s, fields)
 }
 
 // noteRestored writes what the function takes for the Job's end, until that is gone.

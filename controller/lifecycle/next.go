@@ -65,6 +65,8 @@ func decideNoXR(s *instance.State) Step {
 //	finalizers ─▶ previousBackup ─▶ the function chooses ─▶ that backup's volume, or a new one
 func decideLiving(s *instance.State) Step {
 	switch {
+	case s.XR.Stale:
+		return Step{Action: ClearStatus}
 	case s.OrphanedFromClaim && (s.Ephemeral() || s.XR.HasFinalizer()):
 		return Step{Action: DeleteOrphanedXR, Message: fmt.Sprintf("No claim has composite resource %q any more, nor will one have it: it is deleted, and its data backed up before", s.XR.GetName())}
 	case s.Ephemeral() && !s.XR.HasFinalizer():

@@ -232,6 +232,7 @@ func TestNext(t *testing.T) {
 		"LostAnnounce": {reason: "Also what lost its XR is announced.", state: running(dead, orphaned), want: CreateBackup},
 		"LostCopy":     {reason: "What was restored from elsewhere is nobody's to wind up.", state: running(dead, orphaned, copied), want: Wait, says: "kubectl annotate pv " + volume1 + " " + v1.AnnotationTakeOver},
 		"LostCopied":   {reason: "Not even where a backup is proven.", state: provenState(orphaned, originGone, mounted, copied), want: Wait, says: "To leave it alone and go without: kubectl label pv"},
+		"Stale":        {reason: "Its status is of an earlier XR of its name: nothing of that is true.", state: running(func(s *instance.State) { s.XR.Stale = true }), want: ClearStatus},
 		"BesideCopy":   {reason: "The next life of the name says what it waits for.", state: running(besideCopy), want: ReportPodFailure, says: "was copied or restored from elsewhere"},
 		"BesideTold":   {reason: "Once.", state: running(besideCopy, func(s *instance.State) { s.XR.Status.BlockedBy = blocker(s) }), want: Wait},
 		"BesideTaken":  {reason: "And says no more once it is over.", state: running(func(s *instance.State) { s.PredecessorTerminating = true }, blocked(v1.ReasonCopyFound, "held")), want: ReportPodFailure},

@@ -51,6 +51,8 @@ const (
 	ReportUnsynced Action = "ReportUnsynced"
 	// NoteRestored writes status.restoredBy.
 	NoteRestored Action = "NoteRestored"
+	// ClearStatus takes away what an earlier XR of the same name had.
+	ClearStatus Action = "ClearStatus"
 	// ReportPodFailure writes status.blockedBy.
 	ReportPodFailure Action = "ReportPodFailure"
 	// SetNodeAffinity pins hostPath volumes to the node that they were first used on.

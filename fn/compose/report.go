@@ -32,6 +32,7 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 		Ready: is.up && isConnected(r) && allReady(resources),
 		Status: v1.MySQLStatus{
 			Message:     is.message(),
+			UID:         r.instance.XR,
 			Image:       r.image,
 			Endpoint:    endpointOf(r),
 			Volume:      seenVolume(r),

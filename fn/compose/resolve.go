@@ -50,6 +50,9 @@ type resolved struct {
 // callers without an API server, and what a schema cannot say, and reports
 // everything that is wrong.
 func resolve(in Input) (*resolved, error) {
+	if s := in.XR.Status; s.IsStale(in.XR.Instance().XR) {
+		return nil, newRefusal(v1.ReasonStaleStatus, "the status is of an earlier composite resource of this name (%s), whose data this one has not: nothing is made before the controller has taken it away", clipText(string(s.UID)))
+	}
 	r := &resolved{Input: in, engine: engineOf(in), instance: in.XR.Instance(), spec: withDefaults(in.XR.Spec.MySQLSpec)}
 	r.database = isDatabase(in.XR)
 	r.ephemeral = r.database && r.spec.StorageSize == nil && in.XR.Status.Volume == "" && in.Observed.DataPVC == nil
