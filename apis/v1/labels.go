@@ -108,6 +108,9 @@ const (
 	// AnnotationTakeOver on such an object, with its own UID as the value, says that its data
 	// is to be backed up, and the volume released.
 	AnnotationTakeOver = Group + "/take-over"
+	// AnnotationLeaveAlone on such an object, with its own UID as the value, says that it is
+	// nobody's: it stays, and loses our finalizer and label.
+	AnnotationLeaveAlone = Group + "/leave-alone"
 	// AnnotationNamespaceUID of a volume is the UID of the namespace that its data
 	// or its backups are from. A later namespace of the same name may be another
 	// owner's.

@@ -78,7 +78,7 @@ func TestNames(t *testing.T) {
 			AnnotationPasswordChangedAt, AnnotationPasswordStagedAt, AnnotationPasswordWindow, AnnotationFinal, RescueNamespace,
 			AnnotationBackupPrefix, AnnotationForgetPrefix, AnnotationMakeRecord, MakeAllRecords, AnnotationDeleteArchive,
 			AnnotationRestoreTest, AnnotationRetainedPV, AnnotationRefusedSize, AnnotationPVCs, AnnotationPruned, AnnotationErases,
-			AnnotationMadeFor, AnnotationMarkedUID, AnnotationTakeOver,
+			AnnotationMadeFor, AnnotationMarkedUID, AnnotationTakeOver, AnnotationLeaveAlone,
 		}, want: []string{
 			"otus.homework/claim-kind", "otus.homework/claim-namespace", "otus.homework/claim-name", "otus.homework/image", "otus.homework/version", "otus.homework/deletion-policy", "otus.homework/backup-number", "otus.homework/choice",
 			"otus.homework/restore", "otus.homework/config-hash", "otus.homework/revision", "otus.homework/started", "otus.homework/skip-backup",
@@ -86,7 +86,7 @@ func TestNames(t *testing.T) {
 			"otus.homework/password-changed-at", "otus.homework/password-staged-at", "otus.homework/password-window", "otus.homework/final", "crossplane-mysql-rescue",
 			"backup.otus.homework/", "forget.otus.homework/", "otus.homework/make-record", "all", "otus.homework/delete-archive",
 			"otus.homework/restore-test", "otus.homework/retained-volume", "otus.homework/refused-size", "otus.homework/pvcs", "otus.homework/pruned", "otus.homework/erases",
-			"otus.homework/made-for", "otus.homework/marked-uid", "otus.homework/take-over",
+			"otus.homework/made-for", "otus.homework/marked-uid", "otus.homework/take-over", "otus.homework/leave-alone",
 		}},
 		"Conditions":  {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing, ConditionBlocked, ConditionUpdated, ConditionRestorable}, want: []string{"Accepted", "Restored", "Serving", "Blocked", "Updated", "Restorable"}},
 		"Credentials": {reason: "The states that controller and function speak of.", got: []string{CredentialsInSync, CredentialsChanging, CredentialsFailed}, want: []string{"InSync", "Changing", "Failed"}},

@@ -113,6 +113,11 @@ func takenOver[T client.Object](o T) T {
 	return o
 }
 
+func leftAlone[T client.Object](o T) T {
+	o.GetAnnotations()[v1.AnnotationLeaveAlone] = string(o.GetUID())
+	return o
+}
+
 func released(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	v.Finalizers = nil
 	return v
@@ -164,6 +169,7 @@ type summary struct {
 
 	Orphan, PredecessorTerminating bool
 	Copy, PredecessorCopy          string
+	Left                           int
 	OrphanedFromClaim              bool
 	Pods, Records, MisplacedJobs   []string
 }
@@ -172,6 +178,9 @@ func summarize(s *State) summary {
 	out := summary{Orphan: s.Orphan != nil, PredecessorTerminating: s.PredecessorTerminating, OrphanedFromClaim: s.OrphanedFromClaim}
 	if s.Orphan != nil && s.Orphan.Copy != nil {
 		out.Copy = s.Orphan.Copy.GetName()
+	}
+	if s.Orphan != nil {
+		out.Left = len(s.Orphan.Left)
 	}
 	if s.PredecessorCopy != nil {
 		out.PredecessorCopy = s.PredecessorCopy.GetName()
@@ -232,6 +241,11 @@ func TestGather(t *testing.T) {
 		"TakenOver": {reason: "One word for volume and PVC is enough.",
 			have: []client.Object{takenOver(copied(heldVolume("uid-1", "default"))), copied(protected(pvcAt("default", "db-pvc", "uid-1")))},
 			want: []summary{{Orphan: true, OriginalPVC: "default/db-pvc", DataPV: "pv"}}},
+		"LeftAlone": {reason: "So it is to leave both alone.",
+			have: []client.Object{leftAlone(copied(heldVolume("uid-1", "default"))), copied(protected(pvcAt("default", "db-pvc", "uid-1")))},
+			want: []summary{{Orphan: true, Copy: "pv", Left: 2, OriginalPVC: "default/db-pvc", DataPV: "pv"}}},
+		"LeftOriginal": {reason: "What is no copy has no such word.",
+			have: []client.Object{leftAlone(marked(heldVolume("uid-1", "default")))}, want: []summary{{Orphan: true, DataPV: "pv"}}},
 		"Marked": {reason: "What says that it is what it was is no copy.",
 			have: []client.Object{marked(heldVolume("uid-1", "default"))}, want: []summary{{Orphan: true, DataPV: "pv"}}},
 		"NoOrphan": {reason: "An XR whose labels somebody took is not gone.",

@@ -36,6 +36,8 @@ type Identity struct {
 	// the life that it had there; nil where there is none, or where a person said that it is to be
 	// taken over.
 	Copy client.Object
+	// Left is all that holds such data where a person said that it is nobody's.
+	Left []client.Object
 }
 
 // Identity of this life; empty where there is none.
@@ -96,8 +98,11 @@ func (g *Gatherer) identityOfHolders(kind Kind, o orphan) Identity {
 			}
 		}
 	}
-	if slices.ContainsFunc(o.holders, isTakenOver) {
+	switch {
+	case slices.ContainsFunc(o.holders, isTakenOver):
 		id.Copy = nil
+	case id.Copy != nil && slices.ContainsFunc(o.holders, isLeftAlone):
+		id.Left = o.holders
 	}
 	// A PVC that never had a volume has no data.
 	id.Started = id.Volume != ""
@@ -121,6 +126,11 @@ func isCopy(o client.Object) bool {
 // isTakenOver is true if a person said of this very copy that its life is to end here.
 func isTakenOver(o client.Object) bool {
 	return o.GetAnnotations()[v1.AnnotationTakeOver] == string(o.GetUID())
+}
+
+// isLeftAlone is true if a person said of this very copy that it is nobody's.
+func isLeftAlone(o client.Object) bool {
+	return isCopy(o) && o.GetAnnotations()[v1.AnnotationLeaveAlone] == string(o.GetUID())
 }
 
 // isSaidOfOriginal is true of what lets data go without a backup: of a copy nobody has said that.

@@ -33,6 +33,7 @@ var builders = map[Action]builder{
 	RecordPreviousBackup: recordPreviousBackup,
 	ReportUnsynced:       reportUnsynced,
 	WarnOfRoom:           warnOfRoom,
+	LetCopyGo:            letCopyGo,
 	ClearStatus:          clearStatus,
 	NoteRestored:         noteRestored,
 	ReportPodFailure:     reportPodFailure,

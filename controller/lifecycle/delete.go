@@ -34,6 +34,9 @@ func decideDelete(s *instance.State) Step {
 	if s.XR != nil && !s.XR.HasFinalizer() {
 		return Step{Action: NoOp} // It was never held, or has just been let go.
 	}
+	if left := s.Identity().Left; len(left) > 0 {
+		return Step{Action: LetCopyGo, Targets: left}
+	}
 	if c := s.Identity().Copy; c != nil {
 		return Step{Action: Wait, After: requeueForPerson, Phase: v1.DeletionHeld, Message: heldByCopy(c)}
 	}

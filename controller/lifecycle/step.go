@@ -96,6 +96,8 @@ const (
 	NoteBackup     Action = "NoteBackup"
 	MarkProven     Action = "MarkProven"
 	RecreateBackup Action = "RecreateBackup"
+	// LetCopyGo lets go what is nobody's, as somebody said: the data stays.
+	LetCopyGo Action = "LetCopyGo"
 	// CreatePruneJob makes the Job that removes backups that are too many.
 	CreatePruneJob Action = "CreatePruneJob"
 	// DeleteOldBackups deletes the records whose archives it removed.

@@ -68,7 +68,11 @@ func seesUnsynced(s *instance.State, step Step) Step {
 	if step.Action != NoOp {
 		return step
 	}
-	switch why, since := whyUnsynced(s.XR); {
+	why, since := whyUnsynced(s.XR)
+	if held := heldByCopy(s.PredecessorCopy); why != "" && held != "" {
+		why = held // What Crossplane says of a name that is taken is no way out.
+	}
+	switch {
 	case why == "":
 		return step
 	case s.Now.Before(since.Add(unsyncedFor)):

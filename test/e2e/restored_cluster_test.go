@@ -23,43 +23,74 @@ import (
 func TestRestoredCluster(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
-	s.Begin(t)
-	s.Delete(t)
-	s.Backups().AreProven(t, 1)
-	first := s.Backups().Only(t).GetName()
-	s.Create(t)
-	s.Client().FirstAnswer(t, framework.Rows)
-	s.Client().MustQuery(t, "INSERT INTO test (id, name) VALUES (1000, 'later')")
-	before := s.Client().MustQuery(t, framework.Rows)
+	other := s.Neighbour(t, "neighbour")
+	earlier, first := livesTwice(t, other)
+	before, _ := livesTwice(t, s)
 	volume := s.MustFindDataVolume(t)
 
 	start := stopsTheController(t)
-	objects := exportAll(t, s)
+	objects := append(exportAll(t, s), exportAll(t, other)...)
 	loseAll(t, objects)
 	importAll(t, objects)
 	start()
 
-	framework.Eventually(t, "the record of the first life", func(ctx context.Context) error {
-		records, err := s.Backups().List(ctx)
-		if err == nil && len(records) != 1 {
-			err = fmt.Errorf("there are %d", len(records))
-		}
-		if err != nil {
-			return err
-		}
-		return framework.IsProven(&records[0])
-	})
-	s.Says(t, "was copied or restored from elsewhere: nothing happens to it on the word of its labels")
-	s.IsHeld(t)
-	if got := s.Backups().Only(t).GetName(); got != first {
+	for _, each := range []*framework.Server{s, other} {
+		each.Backups().AreProven(t, 1)
+		each.Says(t, "was copied or restored from elsewhere: nothing happens to it on the word of its labels")
+		each.IsHeld(t)
+	}
+	if got := other.Backups().Only(t).GetName(); got != first {
 		t.Errorf("want nothing wound up, found a record %s", got)
 	}
 	kept := &corev1.PersistentVolume{}
 	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Name: volume.Name}, kept); err != nil || kept.DeletionTimestamp != nil || kept.UID == volume.UID {
 		t.Errorf("want the volume as it came back, got %v, %v", kept.ObjectMeta, err)
 	}
+
+	typeWord(t, s, "take-over")
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+	s.Backups().AreProven(t, 2)
+
+	left := typeWord(t, other, "leave-alone")
+	if got := other.Client().FirstAnswer(t, framework.Rows); got != strings.ReplaceAll(earlier, added, "") {
+		t.Errorf("want the rows of the backup\n%s\ngot\n%s", earlier, got)
+	}
+	other.Backups().AreProven(t, 1)
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Name: left}, kept); err != nil || kept.DeletionTimestamp != nil || kept.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		t.Errorf("want the volume that is nobody's to stay, got %v, %v", kept, err)
+	}
+	if err := framework.Suite.Kube.Delete(t.Context(), kept); err != nil {
+		t.Error(err)
+	}
+}
+
+// added is the row that no backup has.
+const added = "\n1000\tlater"
+
+// livesTwice from its first start to a second life with a row more, and return its rows and the name of the backup between.
+func livesTwice(t *testing.T, s *framework.Server) (rows, backup string) {
+	t.Helper()
+	s.Begin(t)
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	backup = s.Backups().Only(t).GetName()
+	s.Create(t)
+	s.Client().FirstAnswer(t, framework.Rows)
+	s.Client().MustQuery(t, "INSERT INTO test (id, name) VALUES (1000, 'later')")
+	rows = s.Client().MustQuery(t, framework.Rows)
+	if !strings.Contains(rows, added) {
+		t.Fatalf("want the row that was added, got %q", rows)
+	}
+	return rows, backup
+}
+
+// typeWord that claim and doctor have for a volume, and return the volume.
+func typeWord(t *testing.T, s *framework.Server, word string) string {
+	t.Helper()
 	message := s.Message(t.Context())
-	command := regexp.MustCompile(`kubectl (annotate pv ` + volume.Name + ` \S+)\.`).FindStringSubmatch(message)
+	command := regexp.MustCompile(`kubectl (annotate pv (\S+) otus.homework/` + word + `=[0-9a-f-]+)`).FindStringSubmatch(message)
 	if command == nil {
 		t.Fatalf("want a command in the message, got %q", message)
 	}
@@ -67,10 +98,7 @@ func TestRestoredCluster(t *testing.T) {
 		t.Errorf("want the doctor to say %q, got %s", command[1], got)
 	}
 	framework.MustKubectl(t, strings.Fields(command[1])...)
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-		t.Errorf("want every row\n%s\ngot\n%s", before, got)
-	}
-	s.Backups().AreProven(t, 2)
+	return command[2]
 }
 
 // doctorSays all that it finds about an instance.

@@ -114,6 +114,9 @@ var typists = map[string]typist{
 	"kubectl annotate pv VOLUME --overwrite otus.homework/make-record=RECORD":                                              inRecords("func TestRecordDeletedIsMadeAgain("),
 	"kubectl annotate pv VOLUME forget.otus.homework/RECORD=UID":                                                           inRecords(`"annotate", "pv", backupVolume(t, s).Name, "forget.otus.homework/"`),
 
+	"kubectl annotate pv VOLUME otus.homework/take-over=UID":   {"test/e2e/restored_cluster_test.go", `"take-over"`},
+	"kubectl annotate pv VOLUME otus.homework/leave-alone=UID": {"test/e2e/restored_cluster_test.go", `"leave-alone"`},
+
 	"go run ./controller adopt --namespace default --volume backup-mysql-instance-pvc":           {"test/e2e/adopt_test.go", `adopt(t, s)`},
 	"go run ./controller adopt --namespace default --volume backup-mysql-instance-pvc --dry-run": {"test/e2e/adopt_test.go", `adopt(t, s, "--dry-run")`},
 
