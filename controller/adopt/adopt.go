@@ -13,7 +13,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
@@ -68,7 +70,11 @@ func (a *Adoption) Run(ctx context.Context) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	findings := judge(found, a.Of, records)
+	living, err := a.living(ctx)
+	if err != nil {
+		return nil, err
+	}
+	findings := judge(found, a.Of, records, living)
 	if err := a.print(ctx, findings); err != nil {
 		return nil, err
 	}
@@ -108,6 +114,32 @@ func (a *Adoption) findPlace(ctx context.Context) (*place, error) {
 		return nil, fmt.Errorf("cannot get namespace %s: %w", a.Of.Namespace, err)
 	}
 	return p, nil
+}
+
+// living are the lives that have not ended, each with what shows it: its XR, or a volume that holds its data.
+func (a *Adoption) living(ctx context.Context) (map[types.UID]string, error) {
+	out := map[types.UID]string{}
+	for _, kind := range instance.Kinds() {
+		xrs := &metav1.PartialObjectMetadataList{}
+		xrs.SetGroupVersionKind(kind.XR.GroupVersion().WithKind(kind.XR.Kind + "List"))
+		err := a.Kube.List(ctx, xrs)
+		if err != nil && !meta.IsNoMatchError(err) { // It need not be installed.
+			return nil, fmt.Errorf("cannot list %s: %w", kind.XR.Kind, err)
+		}
+		for i := range xrs.Items {
+			out[xrs.Items[i].UID] = kind.XR.Kind + " " + xrs.Items[i].Name
+		}
+	}
+	volumes := &corev1.PersistentVolumeList{}
+	if err := a.Kube.List(ctx, volumes); err != nil {
+		return nil, fmt.Errorf("cannot list PersistentVolumes: %w", err)
+	}
+	for i := range volumes.Items {
+		if v := &volumes.Items[i]; instance.HoldsData(v) && out[instance.XROf(v)] == "" {
+			out[instance.XROf(v)] = "PersistentVolume " + v.Name + " with its data"
+		}
+	}
+	return out, nil
 }
 
 // surveyJob reads the volume, and cannot write to it.

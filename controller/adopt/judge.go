@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -43,11 +44,15 @@ const maxImage = 512
 
 // judge what was found on the volume of an instance. What a manifest says is believed of this very
 // instance only: whoever can write to the volume can write one, and gets with it what lies on
-// that volume, and nothing else.
-func judge(found []agent.Found, of v1.Instance, records []v1.MySQLBackup) []Finding {
+// that volume, and nothing else. A life that goes on, or whose data is still somewhere, by the name of what
+// says so, has no backup yet: what it has written since would be taken for backed up.
+func judge(found []agent.Found, of v1.Instance, records []v1.MySQLBackup, living map[types.UID]string) []Finding {
 	out := make([]Finding, 0, len(found))
 	for _, f := range found {
 		verdict, why := Adopt, whyRefused(&f, of)
+		if by, lives := living[f.Spec.Instance.XR]; why == "" && lives {
+			why = by + " is there: its own backup is taken when it goes. See again then"
+		}
 		if r := recordOf(&f, records); why == "" && r != nil && r.IsProven() {
 			verdict = Known
 			if a := r.Spec.Archive; a == nil || a.SHA256 != f.Spec.Archive.SHA256 {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -51,10 +52,13 @@ func TestJudge(t *testing.T) {
 		reason  string
 		found   agent.Found
 		records []v1.MySQLBackup
+		living  map[types.UID]string
 		want    Verdict
 		why     string
 	}{
 		"Lost":       {reason: "Nobody knows it.", found: foundBackup(), want: Adopt},
+		"Living":     {reason: "It has written since: an etcd of yesterday has brought it back.", found: foundBackup(), living: map[types.UID]string{"uid-1": "XMySQL db-x"}, want: Refused, why: "XMySQL db-x is there: its own backup is taken when it goes"},
+		"Other life": {reason: "The next one lives, as it should.", found: foundBackup(), living: map[types.UID]string{"uid-2": "XMySQL db-y"}, want: Adopt},
 		"Known":      {reason: "It has its record.", found: foundBackup(), records: []v1.MySQLBackup{knownRecord("a", v1.BackupProven)}, want: Known},
 		"Statusless": {reason: "Its record came back without its status.", found: foundBackup(), records: []v1.MySQLBackup{knownRecord("a", "")}, want: Adopt},
 		"Replaced":   {reason: "What the record proves is another file.", found: foundBackup(), records: []v1.MySQLBackup{knownRecord("b", v1.BackupProven)}, want: Refused, why: "another checksum"},
@@ -72,7 +76,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := judge([]agent.Found{tc.found}, of(), tc.records)[0]
+			got := judge([]agent.Found{tc.found}, of(), tc.records, tc.living)[0]
 			if got.Verdict != tc.want || !strings.Contains(got.Why, tc.why) || (got.Why == "") != (tc.why == "") {
 				t.Errorf("%s want %s %q, got %s %q", tc.reason, tc.want, tc.why, got.Verdict, got.Why)
 			}
@@ -83,7 +87,7 @@ func TestJudge(t *testing.T) {
 // TestBackups: a note that is on the volume knows more than the manifest does.
 func TestBackups(t *testing.T) {
 	pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "backup-db-pvc"}}
-	findings := judge([]agent.Found{foundBackup(), foundBackup(func(f *agent.Found) { f.Folder = "copy" })}, of(), nil)
+	findings := judge([]agent.Found{foundBackup(), foundBackup(func(f *agent.Found) { f.Folder = "copy" })}, of(), nil, nil)
 	alone := backups(findings, nil, pvc)
 	if len(alone) != 1 || alone[0].Name != life.RecordName() || alone[0].Spec.Archive.PVCName != pvc.Name || alone[0].Announced().Unix() != 1000 || alone[0].Spec.Number != 2 {
 		t.Errorf("want the one that is whole, as its manifest has it, got %+v", alone)

@@ -118,8 +118,14 @@ func HasEnded(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// hasStarted is true once a container of a pod has run: its volumes are mounted.
+// hasStarted is true while the volumes of a pod are mounted: its sandbox is there or, where the kubelet
+// does not say that, a container has run. After a node's restart they are mounted anew.
 func hasStarted(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReadyToStartContainers {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
 	return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
 		return c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil
 	})

@@ -68,6 +68,12 @@ func unready(p *corev1.Pod) {
 	p.Status.Conditions[0].Status = corev1.ConditionFalse
 }
 
+// restarted node: what ran in its pods has ended, and their volumes are mounted anew.
+func restarted(p *corev1.Pod) {
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "initialize", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
+}
+
 func dyingSince(at time.Time) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		serving(p)
@@ -104,6 +110,7 @@ func TestWhyPodWaits(t *testing.T) {
 		"Young":       {reason: "It goes by itself.", pod: waiting(func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon.Add(-time.Second)) }), has: []client.Object{mount}},
 		"Started":     {reason: "What it met before it started is over.", pod: waiting(unready), has: []client.Object{mount, node(corev1.ConditionTrue)}},
 		"Status":      {reason: "What its status says is nearer.", pod: waiting(func(p *corev1.Pod) { p.Status.ContainerStatuses[0] = waits("ErrImagePull", "not found", nil) }), has: []client.Object{mount}, says: "pod p: ErrImagePull: not found"},
+		"Remounted":   {reason: "It ran, and its node was started again.", pod: waiting(restarted), has: []client.Object{mount}, says: "FailedMount"},
 		"Node":        {reason: "Nobody hears of it.", pod: waiting(unready), has: []client.Object{node(corev1.ConditionUnknown)}, says: "pod p is on node worker, which is not ready (Kubelet stopped posting node status.): bring the node back or"},
 		"NodeGone":    {reason: "It was taken away.", pod: waiting(unready), says: "node worker, which is gone"},
 		"NodeSlow":    {reason: "A server that starts has a node that is ready.", pod: waiting(unready), has: []client.Object{node(corev1.ConditionTrue)}},

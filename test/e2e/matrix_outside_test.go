@@ -78,8 +78,8 @@ func losesNode(t *testing.T, c *cell) {
 	c.later(t, func(t *testing.T) {
 		t.Helper()
 		c.host.run(t, fmt.Sprintf(line, "KILL")) // It registers when it begins, and is begun again.
-		framework.Eventually(t, "the node", func(context.Context) error {
-			return framework.HasCondition(context.WithoutCancel(t.Context()), node.DeepCopy(), "Ready")
+		framework.Eventually(t, "the node", func(ctx context.Context) error {
+			return framework.HasCondition(ctx, node.DeepCopy(), "Ready")
 		})
 	})
 	c.host.run(t, fmt.Sprintf(line, "STOP"))
