@@ -52,7 +52,7 @@ func TestUnpackFails(t *testing.T) {
 		code   int
 	}{
 		"OlderServer": {func(u *Unpack) { u.Source = "9.7.5" }, agent.ExitVersion},
-		"OtherSum":    {func(u *Unpack) { u.SHA256 = "0" + u.SHA256[1:] }, agent.ExitDamaged},
+		"OtherSum":    {func(u *Unpack) { u.SHA256 = strings.Repeat("0", len(u.SHA256)) }, agent.ExitDamaged},
 		"NoArchive":   {func(u *Unpack) { u.Archive += gone }, agent.ExitMissing},
 		"Damaged":     {func(u *Unpack) { _ = flip(u.Archive, 1000) }, agent.ExitDamaged},
 		"NoVolume":    {func(u *Unpack) { u.Volume += gone }, agent.ExitFailed},

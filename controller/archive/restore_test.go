@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,7 +33,7 @@ func TestRestoreRefuses(t *testing.T) {
 		"UncleanSame":      {func(r *Restore) { r.SourceClean = false }, 0},
 		"UncleanUpgrade":   {func(r *Restore) { r.Source, r.SourceClean = "8.4.6", false }, agent.ExitUnclean},
 		"NoTarget":         {func(r *Restore) { r.Target += gone }, agent.ExitFailed},
-		"OtherSum":         {func(r *Restore) { r.SHA256 = "0" + r.SHA256[1:] }, agent.ExitDamaged},
+		"OtherSum":         {func(r *Restore) { r.SHA256 = strings.Repeat("0", len(r.SHA256)) }, agent.ExitDamaged},
 		"NoSum":            {func(r *Restore) { r.SHA256 = "" }, agent.ExitFailed},
 		"NoArchive":        {func(r *Restore) { r.Archive += gone }, agent.ExitMissing},
 		"NoVolume":         {func(r *Restore) { r.Volume += gone }, agent.ExitFailed},

@@ -195,7 +195,8 @@ func (v *volume) checkNothing() error {
 	inodes := []uint64{}
 	for _, name := range names {
 		switch {
-		case name == v.directory, name == lostAndFound, name == markerName, name == markerName+partialSuffix:
+		case name == v.directory, name == lostAndFound:
+		case name == markerName, name == markerName+partialSuffix, name == startedName, name == startedName+partialSuffix:
 		case strings.HasPrefix(name, halfPrefix), name == v.directory+initialSuffix:
 			info, err := v.Lstat(name)
 			if err != nil {

@@ -98,6 +98,9 @@ func TestRealKilledAtEachMoment(t *testing.T) {
 	}
 	b.initialize(t, password)
 	b.isWhole(t, password)
+	if raw, err := os.ReadFile(filepath.Join(b.Volume, ".started.json")); err != nil || !strings.HasPrefix(string(raw), `{"version":"9.`) {
+		t.Errorf("want the version that starts next beside the data, got %q, %v", raw, err)
+	}
 }
 
 // TestRealAsRoot has a folder of the node, where the image's entrypoint leaves root for the
