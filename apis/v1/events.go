@@ -36,6 +36,9 @@ const (
 	EventPVCDeleted EventReason = "PVCDeleted"
 	// EventPVCRestored is sent when that PVC is back on its volume.
 	EventPVCRestored EventReason = "PVCRestored"
+	// EventCopyFound is sent when data of this name was found that was copied or restored from
+	// elsewhere: a person decides about it. It is a warning.
+	EventCopyFound EventReason = "CopyFound"
 	// EventOrphanDeleted is sent when a composite resource was deleted because no
 	// claim has it any more.
 	EventOrphanDeleted EventReason = "OrphanDeleted"

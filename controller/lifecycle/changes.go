@@ -37,6 +37,7 @@ var builders = map[Action]builder{
 	ClearStatus:          clearStatus,
 	NoteRestored:         noteRestored,
 	ReportPodFailure:     reportPodFailure,
+	ReportCopy:           reportPodFailure,
 	RetainDataPV:         retainDataPV,
 	FenceServer:          fenceServer,
 	UnfenceServer:        unfenceServer,

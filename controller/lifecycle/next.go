@@ -76,7 +76,7 @@ func decideLiving(s *instance.State) Step {
 	case s.Claim != nil && s.Claim.IsDeleting():
 		return Step{Action: NoOp} // Crossplane deletes the XR next.
 	case s.PredecessorTerminating && !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
-		return Step{Action: ReportPodFailure, Message: heldByCopy(s.PredecessorCopy)}
+		return Step{Action: reportAction(s), Message: heldByCopy(s.PredecessorCopy)}
 	case s.Namespace == nil || s.Namespace.DeletionTimestamp != nil:
 		return Step{Action: NoOp}
 	case s.IsDataPVReservedElsewhere():
@@ -169,6 +169,14 @@ func endOutlivedRestore(s *instance.State) (step Step, open bool) {
 		return Step{Action: Wait, After: requeueSoon}, true // The function says that it is over, and the Job may go.
 	}
 	return Step{Action: DeleteObjects, Targets: []client.Object{j.Job}}, true
+}
+
+// reportAction that writes status.blockedBy.
+func reportAction(s *instance.State) Action {
+	if s.PredecessorCopy != nil {
+		return ReportCopy
+	}
+	return ReportPodFailure
 }
 
 // blocker of a living instance, or nil.

@@ -234,7 +234,7 @@ func TestNext(t *testing.T) {
 		"LostCopied":   {reason: "Not even where a backup is proven.", state: provenState(orphaned, originGone, mounted, copied), want: Wait, says: "To leave it where it is and go without: kubectl annotate pv"},
 		"Stale":        {reason: "Its status is of an earlier XR of its name: nothing of that is true.", state: running(func(s *instance.State) { s.XR.Stale = true }), want: ClearStatus},
 		"LostLeft":     {reason: "A person said that it is nobody's.", state: running(dead, orphaned, copied, func(s *instance.State) { s.Orphan.Left = []client.Object{s.DataPV} }), want: LetCopyGo},
-		"BesideCopy":   {reason: "The next life of the name says what it waits for.", state: running(besideCopy), want: ReportPodFailure, says: "was copied or restored from elsewhere"},
+		"BesideCopy":   {reason: "The next life of the name says what it waits for.", state: running(besideCopy), want: ReportCopy, says: "was copied or restored from elsewhere"},
 		"BesideTold":   {reason: "Once.", state: running(besideCopy, func(s *instance.State) { s.XR.Status.BlockedBy = blocker(s) }), want: Wait},
 		"BesideSays":   {reason: "Where Crossplane keeps the function from saying it, the controller does.", state: running(besideCopy, unsynced(reasonError, cannotCompose+": name taken", time.Minute), func(s *instance.State) { s.DataPVC, s.DataPV, s.XR.Status.BlockedBy = nil, nil, blocker(s) }), want: ReportUnsynced, says: "To have that data backed up"},
 		"BesideTaken":  {reason: "And says no more once it is over.", state: running(func(s *instance.State) { s.PredecessorTerminating = true }, blocked(v1.ReasonCopyFound, "held")), want: ReportPodFailure},

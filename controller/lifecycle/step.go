@@ -53,8 +53,9 @@ const (
 	NoteRestored Action = "NoteRestored"
 	// ClearStatus takes away what an earlier XR of the same name had.
 	ClearStatus Action = "ClearStatus"
-	// ReportPodFailure writes status.blockedBy.
+	// ReportPodFailure writes status.blockedBy, and ReportCopy does where that is a copy of data.
 	ReportPodFailure Action = "ReportPodFailure"
+	ReportCopy       Action = "ReportCopy"
 	// SetNodeAffinity pins hostPath volumes to the node that they were first used on.
 	SetNodeAffinity Action = "SetNodeAffinity"
 	// RetainDataPV keeps the data volume whatever becomes of its PVC.

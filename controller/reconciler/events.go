@@ -50,6 +50,7 @@ var eventsOfActions = map[lifecycle.Action]announcement{
 	lifecycle.AdoptBackupPV:        {reason: v1.EventBackupVolumeAdopted},
 	lifecycle.RecordPreviousBackup: {reason: v1.EventPreviousBackupFound},
 	lifecycle.ReportPodFailure:     {reason: v1.EventPodFailed, warning: true},
+	lifecycle.ReportCopy:           {reason: v1.EventCopyFound, warning: true},
 	lifecycle.SetNodeAffinity:      {reason: v1.EventNodeChosen},
 	lifecycle.RetainDataPV:         {reason: v1.EventVolumeRetained},
 	lifecycle.FenceServer:          {reason: v1.EventPVCDeleted},
