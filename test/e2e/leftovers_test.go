@@ -152,7 +152,7 @@ func watchFolder(t *testing.T, s *framework.Server) func(*testing.T) {
 			Volumes:                       []corev1.Volume{{Name: "folder", VolumeSource: corev1.VolumeSource{HostPath: v.Spec.HostPath}}},
 		},
 	})
-	hasInFolder(t, s, ".restored.json\ndata\n") // And what says whose data that is.
+	hasInFolder(t, s, ".restored.json\n.started.json\ndata\n") // And what says whose data that is, and of which version.
 	return func(t *testing.T) { t.Helper(); hasInFolder(t, s, "") }
 }
 
