@@ -57,7 +57,7 @@ var (
 	faultFunction   = &fault{name: "function not running for a while", everywhere: true, before: stopsFunction, during: aWhile}
 	faultQuota      = &fault{name: "quota on the backup's pod", ofBackup: true, before: forbidsPods, during: allowsPods}
 	faultAside      = &fault{name: "data moved aside", before: movesData, during: bringsDataBack}
-	faultNode       = &fault{name: "node gone for a while", everywhere: true, during: losesNode}
+	faultNode       = &fault{name: "node gone for a while", everywhere: true, during: losesNode, after: startsClientAgain}
 	faultInstall    = &fault{name: "controller uninstalled, then installed", everywhere: true, before: uninstallsController, during: aMinute}
 	faultClock      = &fault{name: "controller's clock an hour off", everywhere: true, before: setsClock, during: deletionsAreOver}
 

@@ -89,6 +89,15 @@ func losesNode(t *testing.T, c *cell) {
 	time.Sleep(90 * time.Second) // Pods of a node that is gone are taken away after 40 s (kubernetes, pkg/controller/podgc).
 }
 
+// startsClientAgain where it was on that node, too. A namespace that goes gets another one.
+func startsClientAgain(t *testing.T, c *cell) {
+	t.Helper()
+	pod := framework.NewObject("v1", "Pod", c.Namespace, "client")
+	if c.way != byNamespace && framework.IsGone(t.Context(), pod) == nil {
+		framework.StartToolbox(t, c.Namespace, "client", "")
+	}
+}
+
 // uninstallsController, and not what outlives it.
 func uninstallsController(t *testing.T, c *cell) {
 	t.Helper()
