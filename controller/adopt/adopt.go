@@ -120,14 +120,12 @@ func (a *Adoption) findPlace(ctx context.Context) (*place, error) {
 func (a *Adoption) living(ctx context.Context) (map[types.UID]string, error) {
 	out := map[types.UID]string{}
 	for _, kind := range instance.Kinds() {
-		xrs := &metav1.PartialObjectMetadataList{}
-		xrs.SetGroupVersionKind(kind.XR.GroupVersion().WithKind(kind.XR.Kind + "List"))
-		err := a.Kube.List(ctx, xrs)
+		xrs, err := instance.AllXRs(ctx, a.Kube, kind)
 		if err != nil && !meta.IsNoMatchError(err) { // It need not be installed.
 			return nil, fmt.Errorf("cannot list %s: %w", kind.XR.Kind, err)
 		}
-		for i := range xrs.Items {
-			out[xrs.Items[i].UID] = kind.XR.Kind + " " + xrs.Items[i].Name
+		for i := range xrs {
+			out[xrs[i].UID] = kind.XR.Kind + " " + xrs[i].Name
 		}
 	}
 	volumes := &corev1.PersistentVolumeList{}

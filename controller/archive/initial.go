@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -83,12 +81,7 @@ type started struct {
 // startedVersion of the server that was started last; empty where the volume does not say, or not so
 // that it can be read: it is one word of several.
 func (v *volume) startedVersion() string {
-	f, err := v.OpenFile(startedName, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return ""
-	}
-	defer f.Close() //nolint:errcheck // Nothing was written.
-	raw, err := io.ReadAll(io.LimitReader(f, maxManifest))
+	raw, err := readNote(v.Root, startedName)
 	if err != nil {
 		return ""
 	}

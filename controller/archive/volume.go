@@ -109,15 +109,10 @@ func (v *volume) writeMarker(folder string, m marker) error {
 func (v *volume) readMarker() (*marker, error) { return readMarker(v.Root) }
 
 func readMarker(root *os.Root) (*marker, error) {
-	f, err := root.OpenFile(markerName, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	raw, err := readNote(root, markerName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // No marker, and no error.
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // Nothing was written.
-	raw, err := io.ReadAll(io.LimitReader(f, maxManifest))
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +121,16 @@ func readMarker(root *os.Root) (*marker, error) {
 		return nil, fmt.Errorf("cannot read the volume's %s: %w", markerName, err)
 	}
 	return m, nil
+}
+
+// readNote is a small file at the root of a volume, where somebody may have put anything in its place.
+func readNote(root *os.Root, name string) ([]byte, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	return io.ReadAll(io.LimitReader(f, maxManifest))
 }
 
 // maxUID is how much is said of a UID that a volume has and not the API server.

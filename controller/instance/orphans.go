@@ -35,15 +35,14 @@ func (g *Gatherer) findOrphans(ctx context.Context, k Key, kind Kind, xrs []*Com
 		return nil, nil
 	}
 	// Labels are where to look. That there is no such XR must be certain.
-	all := &metav1.PartialObjectMetadataList{}
-	all.SetGroupVersionKind(kind.XR.GroupVersion().WithKind(kind.XR.Kind + "List"))
-	if err := g.Reader.List(ctx, all); err != nil {
+	all, err := AllXRs(ctx, g.Reader, kind)
+	if err != nil {
 		return nil, fmt.Errorf("cannot list composite resources: %w", err)
 	}
 	var out []orphan
 	for _, h := range holders {
 		uid := XROf(h)
-		if slices.ContainsFunc(all.Items, func(x metav1.PartialObjectMetadata) bool { return x.UID == uid }) {
+		if slices.ContainsFunc(all, func(x metav1.PartialObjectMetadata) bool { return x.UID == uid }) {
 			continue
 		}
 		n := slices.IndexFunc(out, func(o orphan) bool { return o.uid == uid })
@@ -53,6 +52,14 @@ func (g *Gatherer) findOrphans(ctx context.Context, k Key, kind Kind, xrs []*Com
 		out[n].holders = append(out[n].holders, h)
 	}
 	return out, nil
+}
+
+// AllXRs of a kind, whosever they are. The error is the reader's own.
+func AllXRs(ctx context.Context, from client.Reader, kind Kind) ([]metav1.PartialObjectMetadata, error) {
+	l := &metav1.PartialObjectMetadataList{}
+	l.SetGroupVersionKind(kind.XR.GroupVersion().WithKind(kind.XR.Kind + "List"))
+	err := from.List(ctx, l)
+	return l.Items, err
 }
 
 // XROf an object is the UID of the XR that it names; empty where it names none.

@@ -128,32 +128,35 @@ func (r *instanceReconciler) noteRefusal(k instance.Key, s *instance.State, refu
 	if last.refusal == nil && refusal == nil {
 		return
 	}
+	last.refusal = refusal
+	r.remember(k, s.Life.XR, last)
+}
+
+// remember what was said of a life. The caller has the lock.
+func (r *instanceReconciler) remember(k instance.Key, xr types.UID, last lastReported) {
 	if r.reported[k] == nil {
 		r.reported[k] = map[types.UID]lastReported{}
 	}
-	last.refusal = refusal
-	r.reported[k][s.Life.XR] = last
+	r.reported[k][xr] = last
 }
 
 // noteWait of a life, and return how long it has waited in this phase of its deletion.
 func (r *instanceReconciler) noteWait(k instance.Key, s *instance.State, step lifecycle.Step) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last, known := r.reported[k][s.Life.XR]
+	last := r.reported[k][s.Life.XR]
+	waited := !last.since.IsZero()
 	switch {
-	case step.Action != lifecycle.Wait && !known:
+	case step.Action != lifecycle.Wait && !waited:
 		return 0
 	case step.Action != lifecycle.Wait:
 		last.since = time.Time{}
-		r.reported[k][s.Life.XR] = last
+		r.remember(k, s.Life.XR, last)
 		return 0
-	case last.since.IsZero() || last.waits != step.Phase:
+	case !waited || last.waits != step.Phase:
 		last.waits, last.since = step.Phase, s.Now
+		r.remember(k, s.Life.XR, last)
 	}
-	if r.reported[k] == nil {
-		r.reported[k] = map[types.UID]lastReported{}
-	}
-	r.reported[k][s.Life.XR] = last
 	return s.Now.Sub(last.since)
 }
 
@@ -185,12 +188,9 @@ func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s
 		news = lastReported{log: string(step.Action) + string(step.Phase), event: string(a.reason)}
 	}
 	r.mu.Lock()
-	if r.reported[k] == nil {
-		r.reported[k] = map[types.UID]lastReported{}
-	}
 	last := r.reported[k][s.Life.XR]
 	news.refusal, news.waits, news.since = last.refusal, last.waits, last.since
-	r.reported[k][s.Life.XR] = news
+	r.remember(k, s.Life.XR, news)
 	r.mu.Unlock()
 	if news.log != last.log {
 		log.FromContext(ctx).Info(string(step.Action), "phase", step.Phase, "message", step.Text(), "xr", s.Life.XR)

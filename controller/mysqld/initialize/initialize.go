@@ -48,7 +48,6 @@ type Initialization struct {
 
 	// command of the entrypoint. Tests have another one.
 	command func(args ...string) (*exec.Cmd, error)
-	version func(context.Context) (version.Server, error)
 }
 
 // clearTimeout is how long the server of an earlier run is waited for, which the
@@ -102,21 +101,13 @@ func (i *Initialization) run(ctx context.Context, r *agent.Report) error {
 // noteStart of the server that comes next, for a backup: that is of a server which has stopped, and
 // which nobody may ever have reached. No server stays away because it cannot be noted.
 func (i *Initialization) noteStart(ctx context.Context, v *archive.Initial) {
-	server, err := i.ask(ctx)
+	server, err := version.Ask(ctx)
 	if err == nil {
 		err = v.NoteStart(server.Version)
 	}
 	if err != nil {
 		i.printLinef("The server's version is not noted: %v", err)
 	}
-}
-
-// ask the server program of this image for its version.
-func (i *Initialization) ask(ctx context.Context) (version.Server, error) {
-	if i.version != nil {
-		return i.version(ctx)
-	}
-	return version.Ask(ctx)
 }
 
 // A step is what is to be done with a volume.
