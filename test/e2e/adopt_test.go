@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -41,16 +39,7 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("want nothing written, found %d records", n)
 	}
 	adopt(t, s)
-	framework.Eventually(t, "the record", func(ctx context.Context) error {
-		records, err := s.Backups().List(ctx)
-		if err == nil && len(records) != 1 {
-			err = fmt.Errorf("there are %d", len(records))
-		}
-		if err != nil {
-			return err
-		}
-		return framework.IsProven(&records[0])
-	})
+	isProvenAgain(t, s)
 	if got := adopt(t, s); !strings.Contains(got, "has its record") {
 		t.Errorf("want it to know the record, got:\n%s", got)
 	}

@@ -199,14 +199,19 @@ func deletesJob(t *testing.T, c *cell) {
 // stopsKubelet of the server's node. It does not notice.
 func stopsKubelet(t *testing.T, c *cell) {
 	t.Helper()
-	line := fmt.Sprintf("pkill -%%s -f '^/run/kube kubelet .*--hostname-override=%s '", c.node)
-	c.later(t, func(t *testing.T) { t.Helper(); c.host.run(t, fmt.Sprintf(line, "CONT")) })
-	c.host.run(t, fmt.Sprintf(line, "STOP"))
+	c.later(t, func(t *testing.T) { t.Helper(); c.signalKubelet(t, "CONT") })
+	c.signalKubelet(t, "STOP")
 	if c.way == byClaim || c.way == byXR {
 		c.Says(t, "which is not ready (Kubelet stopped posting node status.)")
 		return
 	}
 	time.Sleep(30 * time.Second)
+}
+
+// signalKubelet of the server's node.
+func (c *cell) signalKubelet(t *testing.T, signal string) {
+	t.Helper()
+	c.host.run(t, fmt.Sprintf("pkill -%s -f '^/run/kube kubelet .*--hostname-override=%s '", signal, c.node))
 }
 
 func crashLoops(t *testing.T, c *cell) {
@@ -383,21 +388,25 @@ func killsFirstStart(t *testing.T, c *cell) {
 	t.Logf("the first start was killed after %v, in its midst: %t", after, atWork)
 }
 
+// folderOf a volume, on the node that has it.
+func folderOf(t *testing.T, v *corev1.PersistentVolume) string {
+	t.Helper()
+	switch {
+	case v.Spec.HostPath != nil:
+		return v.Spec.HostPath.Path
+	case v.Spec.Local != nil:
+		return v.Spec.Local.Path
+	}
+	t.Fatalf("volume %s is of no kind that can be reached from its node", v.Name)
+	return ""
+}
+
 // damagesArchive as soon as some of it is written. There is enough of it for a while until its proof.
 func damagesArchive(t *testing.T, c *cell) {
 	t.Helper()
 	c.history = startHistory(t, c.Server)
 	c.Client().MustQuery(t, big)
-	v := c.bindBackups(t)
-	folder := ""
-	switch {
-	case v.Spec.HostPath != nil:
-		folder = v.Spec.HostPath.Path
-	case v.Spec.Local != nil:
-		folder = v.Spec.Local.Path
-	default:
-		t.Fatal("the backups' volume is of no kind that can be reached from its node")
-	}
+	folder := folderOf(t, c.bindBackups(t))
 	damaged := c.host.start(t, c.host.number(t, c.node), fmt.Sprintf(`for i in $(seq 20000); do
 		for f in %s/*/data.tar.zst.partial; do
 			if test -e "$f" && test $(stat --format=%%s "$f") -gt 1000000; then

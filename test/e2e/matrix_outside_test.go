@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
@@ -18,7 +16,7 @@ import (
 // forbidsPods in the namespace. Those that are there stay.
 func forbidsPods(t *testing.T, c *cell) {
 	t.Helper()
-	c.quota = newQuota(t, c.Server, "no-pods", corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")})
+	c.quota = forbidPods(t, c.Server)
 }
 
 // allowsPods again, once people have heard what is in the way. A backup that runs elsewhere meets no quota.
@@ -37,15 +35,7 @@ func allowsPods(t *testing.T, c *cell) {
 // movesData aside while the server runs, which keeps what it has open.
 func movesData(t *testing.T, c *cell) {
 	t.Helper()
-	v := c.MustFindDataVolume(t)
-	switch {
-	case v.Spec.HostPath != nil:
-		c.folder = v.Spec.HostPath.Path
-	case v.Spec.Local != nil:
-		c.folder = v.Spec.Local.Path
-	default:
-		t.Fatal("the data's volume is of no kind that can be reached from its node")
-	}
+	c.folder = folderOf(t, c.MustFindDataVolume(t))
 	c.onNode(t, fmt.Sprintf("mv %[1]s/data %[1]s/aside", c.folder))
 }
 
@@ -73,16 +63,15 @@ func (c *cell) onNode(t *testing.T, script string) {
 // runs on. Then it comes back.
 func losesNode(t *testing.T, c *cell) {
 	t.Helper()
-	line := fmt.Sprintf("pkill -%%s -f '^/run/kube kubelet .*--hostname-override=%s '", c.node)
 	node := framework.NewObject("v1", "Node", "", c.node)
 	c.later(t, func(t *testing.T) {
 		t.Helper()
-		c.host.run(t, fmt.Sprintf(line, "KILL")) // It registers when it begins, and is begun again.
+		c.signalKubelet(t, "KILL") // It registers when it begins, and is begun again.
 		framework.Eventually(t, "the node", func(ctx context.Context) error {
 			return framework.HasCondition(ctx, node.DeepCopy(), "Ready")
 		})
 	})
-	c.host.run(t, fmt.Sprintf(line, "STOP"))
+	c.signalKubelet(t, "STOP")
 	if err := framework.Suite.Kube.Delete(t.Context(), node.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}

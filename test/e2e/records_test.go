@@ -177,6 +177,21 @@ func isHeldThenRestored(t *testing.T, s *framework.Server, before string) {
 	}
 }
 
+// isProvenAgain is the only record of a claim, which was lost or came back without its status.
+func isProvenAgain(t *testing.T, s *framework.Server) {
+	t.Helper()
+	framework.Eventually(t, "the record", func(ctx context.Context) error {
+		records, err := s.Backups().List(ctx)
+		if err == nil && len(records) != 1 {
+			err = fmt.Errorf("there are %d", len(records))
+		}
+		if err != nil {
+			return err
+		}
+		return framework.IsProven(&records[0])
+	})
+}
+
 // reinstalled is the controller, with what outlives it. It also serves cleanups.
 func reinstalled(t *testing.T) {
 	t.Helper()

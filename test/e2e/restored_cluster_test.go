@@ -66,21 +66,6 @@ func TestRestoredCluster(t *testing.T) {
 	}
 }
 
-// isProvenAgain is the only record, which came back without its status.
-func isProvenAgain(t *testing.T, s *framework.Server) {
-	t.Helper()
-	framework.Eventually(t, "the record of the first life", func(ctx context.Context) error {
-		records, err := s.Backups().List(ctx)
-		if err == nil && len(records) != 1 {
-			err = fmt.Errorf("there are %d", len(records))
-		}
-		if err != nil {
-			return err
-		}
-		return framework.IsProven(&records[0])
-	})
-}
-
 // added is the row that no backup has.
 const added = "\n1000\tlater"
 
