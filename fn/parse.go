@@ -134,8 +134,12 @@ func parseTemplate(deployment *structpb.Struct) *compose.Template {
 	if !ok {
 		return nil
 	}
+	images := map[string]string{}
+	for _, c := range t.GetStructValue().GetFields()["spec"].GetStructValue().GetFields()["containers"].GetListValue().GetValues() {
+		images[c.GetStructValue().GetFields()["name"].GetStringValue()] = c.GetStructValue().GetFields()["image"].GetStringValue()
+	}
 	annotations := t.GetStructValue().GetFields()["metadata"].GetStructValue().GetFields()["annotations"].GetStructValue()
-	return &compose.Template{Digest: digest(t), ConfigHash: annotations.GetFields()[v1.AnnotationConfigHash].GetStringValue()}
+	return &compose.Template{Digest: digest(t), Images: images, ConfigHash: annotations.GetFields()[v1.AnnotationConfigHash].GetStringValue()}
 }
 
 func observed[T any](rs map[string]*fnv1.Resource, name, kind string, into **T, names ...string) error {

@@ -38,6 +38,7 @@ type reach struct {
 // reaches of every field that a claim of either kind has. Who adds a field says
 // here what it can reach.
 var reaches = map[string]reach{
+	"backup.beforeImageChange": {to: "whether this instance's server is stopped for a backup", odd: []any{"Always", true}},
 	"backup.keep":              {to: "the number of this instance's backups", odd: []any{-1, 0, 1 << 40}},
 	"backup.requireRestorable": {to: "how long this instance's data stays after its backup", odd: []any{"true", 1}},
 	"compositeDeletePolicy":    {to: "how Crossplane deletes the XR", odd: []any{"Foreground", "Orphan"}},

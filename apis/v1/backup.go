@@ -13,6 +13,7 @@ import (
 // +kubebuilder:resource:scope=Cluster,shortName=msb,path=mysqlbackups,singular=mysqlbackup,categories=crossplane-mysql
 // +kubebuilder:printcolumn:name="NAMESPACE",type=string,JSONPath=`.spec.instance.namespace`
 // +kubebuilder:printcolumn:name="INSTANCE",type=string,JSONPath=`.spec.instance.name`
+// +kubebuilder:printcolumn:name="ORIGIN",type=string,JSONPath=`.spec.origin`
 // +kubebuilder:printcolumn:name="PHASE",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="RESTORABLE",type=string,JSONPath=`.status.conditions[?(@.type=='Restorable')].status`
 // +kubebuilder:printcolumn:name="VERSION",type=string,JSONPath=`.spec.version`
@@ -57,11 +58,23 @@ type MySQLBackupSpec struct {
 	// +optional
 	StorageSize string `json:"storageSize,omitempty"`
 	// Number of the backup among those of its claim: one more than that of the newest
-	// one there was when the instance began. It is their order, whatever clocks say.
+	// one there was when the instance began, or than its own last one. It is their order, whatever clocks say.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Number int64 `json:"number,omitempty"`
+	// Since is the number that the first backup of the instance had, where it has more
+	// than one. Empty where it is that of this one.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Since int64 `json:"since,omitempty"`
+	// Origin is why the backup was taken: Deletion of the instance, or ImageChange, before
+	// an image of another series started on its data. Empty means Deletion.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Deletion;ImageChange
+	Origin BackupOrigin `json:"origin,omitempty"`
 	// Choice of what to start from that the instance began with: the name of a backup,
 	// Never, or nothing. The next one does not begin with the same again.
 	//
@@ -110,6 +123,15 @@ type Archive struct {
 	// +optional
 	DataBytes int64 `json:"dataBytes,omitempty"`
 }
+
+// A BackupOrigin is why a backup was taken.
+type BackupOrigin string
+
+// Origins of backups.
+const (
+	OriginDeletion    BackupOrigin = "Deletion"
+	OriginImageChange BackupOrigin = "ImageChange"
+)
 
 // A BackupPhase is how far a backup is.
 type BackupPhase string
@@ -201,11 +223,11 @@ func (b *MySQLBackup) After(other *MySQLBackup) bool {
 	return its.Before(&mine)
 }
 
-// IsRivalOf is true of two backups of one number. Their instances began from the same
-// one, or both from nothing: neither has the other's rows, and no clock says which of them
-// are wanted.
+// IsRivalOf is true of backups of two instances that lived beside each other, as their
+// numbers tell: neither has the other's rows, and no clock says which of them are wanted.
 func (b *MySQLBackup) IsRivalOf(other *MySQLBackup) bool {
-	return b.Spec.Number > 0 && b.Spec.Number == other.Spec.Number && b.Spec.Instance.XR != other.Spec.Instance.XR
+	return b.Spec.Number > 0 && other.Spec.Number > 0 && b.Spec.Instance.XR != other.Spec.Instance.XR &&
+		b.since() <= other.Spec.Number && other.since() <= b.Spec.Number
 }
 
 // NewestFirst is the order of backups, for slices.SortFunc.
@@ -250,4 +272,12 @@ type BackupNote struct {
 // Note of a record.
 func (b *MySQLBackup) Note() BackupNote {
 	return BackupNote{Record: b.UID, AnnouncedAt: b.Announced(), Spec: *b.Spec.DeepCopy()}
+}
+
+// since is the number of the first backup of its instance.
+func (b *MySQLBackup) since() int64 {
+	if b.Spec.Since > 0 {
+		return b.Spec.Since
+	}
+	return b.Spec.Number
 }

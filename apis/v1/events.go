@@ -36,6 +36,11 @@ const (
 	EventPVCDeleted EventReason = "PVCDeleted"
 	// EventPVCRestored is sent when that PVC is back on its volume.
 	EventPVCRestored EventReason = "PVCRestored"
+	// EventImageChangeBegun is sent when the server is stopped for a backup, before an image of
+	// another series starts on its data.
+	EventImageChangeBegun EventReason = "ImageChangeBegun"
+	// EventImageAllowed is sent when that backup is proven, and the image may start.
+	EventImageAllowed EventReason = "ImageAllowed"
 	// EventCopyFound is sent when data of this name was found that was copied or restored from
 	// elsewhere: a person decides about it. It is a warning.
 	EventCopyFound EventReason = "CopyFound"

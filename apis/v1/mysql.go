@@ -223,7 +223,27 @@ type BackupSpec struct {
 	//
 	// +optional
 	RequireRestorable *bool `json:"requireRestorable,omitempty"`
+
+	// BeforeImageChange says when a backup is taken before another image starts on the
+	// data, for which the server is stopped: NewSeries (where its tag is not of the same
+	// series, such as 8.4, or does not say) or Never. A server of a newer series changes
+	// the data, and no older one starts on it again. There is none with deletionPolicy
+	// Discard.
+	//
+	// +optional
+	// +kubebuilder:default=NewSeries
+	// +kubebuilder:validation:Enum=NewSeries;Never
+	BeforeImageChange BeforeImageChange `json:"beforeImageChange,omitempty"`
 }
+
+// BeforeImageChange says when a backup is taken before another image starts.
+type BeforeImageChange string
+
+// When a backup is taken before another image starts.
+const (
+	BackUpNewSeries BeforeImageChange = "NewSeries"
+	BackUpNever     BeforeImageChange = "Never"
+)
 
 // DefaultKeep is the number of proven backups that are kept.
 const DefaultKeep = 3

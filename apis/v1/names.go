@@ -112,14 +112,25 @@ func (i Instance) RestoreTestJobName() string {
 	return derived("restoretest-", i.Name, i.mark()+"-job")
 }
 
-// EraseJobName is the name of the Job that removes the archive of this life.
-func (i Instance) EraseJobName() string { return i.RescueName(ComponentErase) }
+// EraseJobName is the name of the Job that removes the archive of a record.
+func EraseJobName(record string) string { return derived("erase-", record, "") }
 
-// RecordName is the name of the MySQLBackup of this life of the instance, of its
-// password Secret, and of its folder on the backup volume. An instance has one in
-// its life, so that whoever comes back after a crash finds it.
+// RecordName is the name of the MySQLBackup that is taken at the end of this life of the
+// instance, of its password Secret, and of its folder on the backup volume. There is one
+// of it, so that whoever comes back after a crash finds it.
 func (i Instance) RecordName() string {
 	return uniqueName("", i, i.XR)
+}
+
+// RecordNameInLife is that of a backup that is taken while the life goes on, by its number.
+func (i Instance) RecordNameInLife(number int64) string {
+	return uniqueName("", i, types.UID(fmt.Sprintf("%s/%d", i.XR, number)))
+}
+
+// ImageChangeJobName is the name of the Job that backs up before an image of another series
+// starts. No deletion takes it for its own.
+func (i Instance) ImageChangeJobName() string {
+	return derived("imagechange-", i.Name, i.mark()+"-job")
 }
 
 // RescueNamespace is where data is backed up whose own namespace is going, or

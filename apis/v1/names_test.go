@@ -22,7 +22,7 @@ func TestNames(t *testing.T) {
 			"RootSecret": i.RootSecretName(), "ConfigMap": i.ConfigMapName(), "ConnectionSecret": i.ConnectionSecretName(),
 			"RestoreJob": i.RestoreJobName(), "BackupJob": i.BackupJobName(), "DataPV": i.DataPVName(), "App": i.AppLabel(), "Key": i.Key(),
 			"WipeJob": i.WipeJobName(), "PruneJob": i.PruneJobName(), "RestoreTestJob": i.RestoreTestJobName(), "Record": i.RecordName(), "BackupPV": i.BackupPVName("0b7a1d6e"),
-			"PendingSecret": i.PendingSecretName(), "Rescue": i.RescueName("data"), "EraseJob": i.EraseJobName(),
+			"PendingSecret": i.PendingSecretName(), "Rescue": i.RescueName("data"), "EraseJob": EraseJobName(i.RecordName()), "RecordInLife": i.RecordNameInLife(2), "ImageChangeJob": i.ImageChangeJobName(),
 		}
 	}
 	cases := map[string]struct {
@@ -37,6 +37,7 @@ func TestNames(t *testing.T) {
 			"App": "mysql-instance", "Key": "a68227f0ee", "RestoreTestJob": "restoretest-mysql-instance-job", "WipeJob": "wipe-mysql-instance-job", "PruneJob": "prune-mysql-instance-job",
 			"Record": "default-mysql-instance-507663682d", "BackupPV": "backup-default-mysql-instance-7ea0a0cb4b",
 			"PendingSecret": "mysql-instance-connection-pending", "Rescue": "data-default-mysql-instance-507663682d", "EraseJob": "erase-default-mysql-instance-507663682d",
+			"RecordInLife": "default-mysql-instance-ec5ddec20d", "ImageChangeJob": "imagechange-mysql-instance-job",
 		}},
 		"Long": {reason: "Names that are too long are cut and hashed.", got: names(long), want: map[string]string{
 			"Deployment": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5", "Service": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5",
@@ -48,7 +49,8 @@ func TestNames(t *testing.T) {
 			"RestoreTestJob": "restoretest-very-very-very-very-very-very-very-v-817db935f5-job", "WipeJob": "wipe-very-very-very-very-very-very-very-very-ver-817db935f5-job", "PruneJob": "prune-very-very-very-very-very-very-very-very-ve-817db935f5-job",
 			"Record": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc", "BackupPV": "backup-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-d8e9fdeaed",
 			"PendingSecret": "very-very-very-very-very-very-very-very-v-817db935f5-connection-pending", "Rescue": "data-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
-			"EraseJob": "erase-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
+			"EraseJob":     "erase-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843b-a6105a6ca8",
+			"RecordInLife": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-f3c66f1b4e", "ImageChangeJob": "imagechange-very-very-very-very-very-very-very-v-817db935f5-job",
 		}},
 		"Database": {reason: "Row 14: Deployment and Service have the names that users type; what holds data or passwords shares none with a MySQL.", got: names(database), want: map[string]string{
 			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataPVC": "mysql-instance.database-pvc", "BackupPVC": "backup-mysql-instance.database-pvc",
@@ -57,6 +59,7 @@ func TestNames(t *testing.T) {
 			"App": "mysql-instance", "Key": "08b363ac79", "RestoreTestJob": "restoretest-mysql-instance.database-job", "WipeJob": "wipe-mysql-instance.database-job", "PruneJob": "prune-mysql-instance.database-job",
 			"Record": "default-mysql-instance-95f16838b4", "Rescue": "data-default-mysql-instance-95f16838b4", "BackupPV": "backup-default-mysql-instance-79737816bd",
 			"PendingSecret": "mysql-instance.database-connection-pending", "EraseJob": "erase-default-mysql-instance-95f16838b4",
+			"RecordInLife": "default-mysql-instance-52fedea2e5", "ImageChangeJob": "imagechange-mysql-instance.database-job",
 		}},
 		"DatabaseLabels": {reason: "What everything of a Database is found by.", got: database.Labels(), want: map[string]string{
 			"app.kubernetes.io/name": "database", "app.kubernetes.io/managed-by": "crossplane-mysql",

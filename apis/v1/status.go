@@ -8,7 +8,7 @@ import (
 
 // A MySQLStatus reports on an instance. The function writes all of it but
 // previousBackup, heldBackup, backupNumber, backupNeeds, backupWarning, backupNodes, restoredBy,
-// blockedBy, credentials and deletion, which are the controller's.
+// blockedBy, imageChange, credentials and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
 	// something is wrong.
@@ -26,6 +26,24 @@ type MySQLStatus struct {
 	//
 	// +optional
 	Image string `json:"image,omitempty"`
+
+	// ServedImage is the one whose server last took clients: the data is as that server
+	// left it. Empty before the first did, and where nothing is stored.
+	//
+	// +optional
+	ServedImage string `json:"servedImage,omitempty"`
+
+	// PendingImage is what the spec asks for where that is of another series than
+	// servedImage: a backup is taken before it starts on the data. Empty once it has taken
+	// clients.
+	//
+	// +optional
+	PendingImage string `json:"pendingImage,omitempty"`
+
+	// ImageChange is how far that is.
+	//
+	// +optional
+	ImageChange *ImageChangeStatus `json:"imageChange,omitempty"`
 
 	// Endpoint at which clients reach the server.
 	//
@@ -249,6 +267,38 @@ type DeletionStatus struct {
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// An ImageChangeStatus is how far the backup is before an image of another series starts.
+type ImageChangeStatus struct {
+	// From is the image whose server last wrote the data.
+	From string `json:"from"`
+	// Fence is true while the server must not run.
+	//
+	// +optional
+	Fence bool `json:"fence,omitempty"`
+	// Allowed is true once the backup is proven: the image may start.
+	//
+	// +optional
+	Allowed bool `json:"allowed,omitempty"`
+	// Backup is the name of the MySQLBackup.
+	//
+	// +optional
+	Backup string `json:"backup,omitempty"`
+	// Percent of the data that has been backed up, 0 to 100.
+	//
+	// +optional
+	Percent int32 `json:"percent,omitempty"`
+	// Message says what is done, or what is wrong and what to do.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// MayStart is true if an image of another series may start on the data of the one that last took
+// clients.
+func (c *ImageChangeStatus) MayStart(served string) bool {
+	return c != nil && c.Allowed && c.From == served
 }
 
 // IsStale is true of a status that is about another composite resource than the one of this UID.

@@ -69,13 +69,13 @@ func judge(found []agent.Found, of v1.Instance, records []v1.MySQLBackup, living
 
 func whyRefused(f *agent.Found, of v1.Instance) string {
 	i := f.Spec.Instance
-	life := v1.Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
+	life := lifeOf(f)
 	switch {
 	case f.Problem != "":
 		return f.Problem
 	case i.Kind != of.Kind || i.Namespace != of.Namespace || i.Name != of.Name:
 		return fmt.Sprintf("it says that it is of %.64q %.64q in namespace %.64q", i.Kind, i.Name, i.Namespace)
-	case i.XR == "" || i.NamespaceUID == "" || f.Record != life.RecordName():
+	case i.XR == "" || i.NamespaceUID == "" || f.Record != life.RecordName() && f.Record != life.RecordNameInLife(f.Spec.Number):
 		return fmt.Sprintf("it says that its record is %.64q, which no backup of this instance is called", f.Record)
 	case f.Folder != f.Record || f.Spec.Archive == nil || f.Spec.Archive.Path != f.Record+"/"+lifecycle.ArchiveName:
 		return "it is not where the controller puts a backup of that name"
@@ -87,6 +87,12 @@ func whyRefused(f *agent.Found, of v1.Instance) string {
 	return ""
 }
 
+// lifeOf what was backed up, as its manifest says.
+func lifeOf(f *agent.Found) v1.Instance {
+	i := f.Spec.Instance
+	return v1.Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
+}
+
 // recordOf what was found, or nil.
 func recordOf(f *agent.Found, records []v1.MySQLBackup) *v1.MySQLBackup {
 	for i := range records {
@@ -95,6 +101,17 @@ func recordOf(f *agent.Found, records []v1.MySQLBackup) *v1.MySQLBackup {
 		}
 	}
 	return nil
+}
+
+// firstNumber of the backups of one life that were found.
+func firstNumber(findings []Finding, of *agent.Found) int64 {
+	first := of.Spec.Number
+	for i := range findings {
+		if f := &findings[i]; f.Verdict != Refused && f.Spec.Instance.XR == of.Spec.Instance.XR && f.Spec.Number > 0 {
+			first = min(first, f.Spec.Number)
+		}
+	}
+	return first
 }
 
 // backups that are to be adopted, as their records will be. Where a note is on the volume
@@ -115,6 +132,12 @@ func backups(findings []Finding, notes []instance.Note, pvc *corev1.PersistentVo
 		b := v1.MySQLBackup{Spec: *f.Spec.DeepCopy()}
 		b.Name, b.Spec.AnnouncedAt = f.Record, &metav1.Time{Time: f.FinishedAt}
 		b.Spec.Archive.PVCName = pvc.Name
+		if b.Spec.Origin = v1.OriginDeletion; b.Name != lifeOf(&f.Found).RecordName() {
+			b.Spec.Origin = v1.OriginImageChange
+		}
+		if first := firstNumber(findings, &f.Found); first < b.Spec.Number {
+			b.Spec.Since = first
+		}
 		if n, ok := noted[f.Record]; ok && n.Spec.Archive.SHA256 == b.Spec.Archive.SHA256 {
 			b.UID, b.Spec, b.CreationTimestamp = n.Record, n.Spec, n.AnnouncedAt
 			b.Spec.AnnouncedAt = &n.AnnouncedAt

@@ -40,6 +40,14 @@ func foundBackup(changes ...func(*agent.Found)) agent.Found {
 	return f
 }
 
+// foundInLife is one that was taken while that life went on.
+func foundInLife(number int64, changes ...func(*agent.Found)) agent.Found {
+	name := life.RecordNameInLife(number)
+	return foundBackup(append([]func(*agent.Found){func(f *agent.Found) {
+		f.Folder, f.Record, f.Spec.Number, f.Spec.Archive.Path = name, name, number, name+"/data.tar.zst"
+	}}, changes...)...)
+}
+
 func knownRecord(sum string, phase v1.BackupPhase) v1.MySQLBackup {
 	f := foundBackup()
 	r := v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: f.Record}, Spec: f.Spec, Status: v1.MySQLBackupStatus{Phase: phase}}
@@ -58,6 +66,8 @@ func TestJudge(t *testing.T) {
 	}{
 		"Lost":       {reason: "Nobody knows it.", found: foundBackup(), want: Adopt},
 		"Living":     {reason: "It has written since: an etcd of yesterday has brought it back.", found: foundBackup(), living: map[types.UID]string{"uid-1": "XMySQL db-x"}, want: Refused, why: "XMySQL db-x is there: its own backup is taken when it goes"},
+		"In life":    {reason: "It was taken before another image started.", found: foundInLife(2), want: Adopt},
+		"Renumbered": {reason: "Its name says which number it has.", found: foundInLife(2, func(f *agent.Found) { f.Spec.Number = 9 }), want: Refused, why: "which no backup of this instance is called"},
 		"Other life": {reason: "The next one lives, as it should.", found: foundBackup(), living: map[types.UID]string{"uid-2": "XMySQL db-y"}, want: Adopt},
 		"Known":      {reason: "It has its record.", found: foundBackup(), records: []v1.MySQLBackup{knownRecord("a", v1.BackupProven)}, want: Known},
 		"Statusless": {reason: "Its record came back without its status.", found: foundBackup(), records: []v1.MySQLBackup{knownRecord("a", "")}, want: Adopt},
@@ -91,6 +101,10 @@ func TestBackups(t *testing.T) {
 	alone := backups(findings, nil, pvc)
 	if len(alone) != 1 || alone[0].Name != life.RecordName() || alone[0].Spec.Archive.PVCName != pvc.Name || alone[0].Announced().Unix() != 1000 || alone[0].Spec.Number != 2 {
 		t.Errorf("want the one that is whole, as its manifest has it, got %+v", alone)
+	}
+	both := backups(judge([]agent.Found{foundBackup(), foundInLife(1)}, of(), nil, nil), nil, pvc)
+	if last, first := both[0].Spec, both[1].Spec; last.Origin != v1.OriginDeletion || last.Since != 1 || first.Origin != v1.OriginImageChange || first.Since != 0 {
+		t.Errorf("want the one of the deletion to say that there was one before, got %+v and %+v", last, first)
 	}
 	note := instance.Note{Name: life.RecordName(), BackupNote: v1.BackupNote{Record: "record-1", AnnouncedAt: metav1.Unix(500, 0), Spec: alone[0].Spec}}
 	note.Spec.Choice = "Never"

@@ -75,7 +75,7 @@ func (g *Gatherer) readEraseJobs(ctx context.Context, a *Archives) error {
 		}
 		life := a.Life
 		life.XR = r.Spec.Instance.XR
-		j, err := (&gathering{g, &State{Life: life}}).readJob(ctx, life.Namespace, life.EraseJobName())
+		j, err := (&gathering{g, &State{Life: life}}).readJob(ctx, life.Namespace, v1.EraseJobName(r.Name))
 		if err != nil {
 			return err
 		}

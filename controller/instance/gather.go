@@ -135,8 +135,11 @@ func (g *gathering) readLife(ctx context.Context) error {
 		return err
 	}
 	g.readBoundNotes()
-	if g.IsDeleting() {
+	switch {
+	case g.IsDeleting():
 		return g.readForDeletion(ctx)
+	case g.IsImageChanging():
+		return errors.Join(g.readDeployment(ctx), g.readJobs(ctx), g.readPods(ctx))
 	}
 	going := func(c *corev1.PersistentVolumeClaim) bool { return c != nil && c.DeletionTimestamp != nil }
 	if going(g.DataPVC) || going(g.BackupPVC) { // A restore that has ended holds both.
@@ -153,7 +156,7 @@ func (g *gathering) readLife(ctx context.Context) error {
 
 // needsRecords is true while a decision depends on the backups of all lives.
 func (g *gathering) needsRecords() bool {
-	return g.IsDeleting() || g.XR != nil && !g.XR.Status.Started
+	return g.IsDeleting() || g.XR != nil && !g.XR.Status.Started || g.IsImageChanging()
 }
 
 // foundComposites of an instance: its claim, nil where there is none, and its XRs, those that end
@@ -276,30 +279,31 @@ func (g *gathering) readRecords(ctx context.Context) error {
 		return err
 	}
 	newestFirst(g.Records)
-	if !g.IsDeleting() {
+	if !g.IsDeleting() && !g.IsImageChanging() {
 		return nil
 	}
-	g.Password, err = getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.State.Settings.SystemNamespace, g.Life.RecordName())
+	g.Password, err = getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.State.Settings.SystemNamespace, g.RecordName())
 	g.PasswordSaved = g.Password != nil && g.Password.Annotations[v1.AnnotationFinal] == string(g.Life.XR)
 	return err
 }
 
 // readForDeletion reads what a deletion has to deal with.
 func (g *gathering) readForDeletion(ctx context.Context) error {
-	d, err := getObject(ctx, g.Reader, &appsv1.Deployment{}, g.Life.Namespace, g.Life.DeploymentName())
-	if err != nil {
-		return err
+	for _, read := range []func(context.Context) error{g.readDeployment, g.readJobs, g.readPods, g.readLeftovers} {
+		if err := read(ctx); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// readDeployment of the server.
+func (g *gathering) readDeployment(ctx context.Context) error {
+	d, err := getObject(ctx, g.Reader, &appsv1.Deployment{}, g.Life.Namespace, g.Life.DeploymentName())
 	if d != nil && g.OwnsObject(d) {
 		g.Deployment = d
 	}
-	if err := g.readJobs(ctx); err != nil {
-		return err
-	}
-	if err := g.readPods(ctx); err != nil {
-		return err
-	}
-	return g.readLeftovers(ctx)
+	return err
 }
 
 // OwnsObject is true if an object was made for this life.

@@ -17,10 +17,14 @@ type JobLocation struct {
 func (s *State) JobLocation() JobLocation {
 	i := s.Life
 	if !s.IsDeleting() || s.Orphan == nil && s.InOwnNamespace() {
-		return JobLocation{
+		p := JobLocation{
 			Namespace: i.Namespace, Data: i.DataPVCName(), Backup: i.BackupPVCName(),
 			BackupJob: i.BackupJobName(), WipeJob: i.WipeJobName(), PruneJob: i.PruneJobName(),
 		}
+		if !s.IsDeleting() {
+			p.BackupJob = i.ImageChangeJobName()
+		}
+		return p
 	}
 	p := JobLocation{
 		Namespace: i.Namespace, Data: i.RescueName("data"), Backup: i.BackupPVCName(),

@@ -170,11 +170,14 @@ func Missing(notes []Note, records []v1.MySQLBackup) *Note {
 // Missing backup of the instance.
 func (s *State) Missing() *Note { return Missing(s.Notes, s.Records) }
 
-// OwnNote is that of this life's backup, or nil. From then on the backup is proven,
-// whatever becomes of its record.
-func (s *State) OwnNote() *Note {
+// OwnNote is that of the backup that this life has now, or nil. From then on the backup is
+// proven, whatever becomes of its record.
+func (s *State) OwnNote() *Note { return s.NoteNamed(s.RecordName()) }
+
+// NoteNamed is that of a backup of this life, or nil.
+func (s *State) NoteNamed(name string) *Note {
 	for i := range s.Notes {
-		if n := &s.Notes[i]; s.Life.XR != "" && !n.Unreadable && n.Name == s.Life.RecordName() && n.Spec.Instance.XR == s.Life.XR {
+		if n := &s.Notes[i]; s.Life.XR != "" && !n.Unreadable && n.Name == name && n.Spec.Instance.XR == s.Life.XR {
 			return n
 		}
 	}

@@ -98,9 +98,9 @@ type State struct {
 	// while the server does not take clients.
 	PodFailure string
 
-	// The rest is read only during a deletion, pods also while the data PVC is
-	// being deleted, and Restore also then, while the backup PVC is, and while
-	// there is an EarlierBackupPV.
+	// The rest is read only during a deletion, Deployment, Jobs, pods and the password also
+	// during a change of the image, pods also while the data PVC is being deleted, and Restore also
+	// then, while the backup PVC is, and while there is an EarlierBackupPV.
 
 	// Deployment of the server.
 	Deployment *appsv1.Deployment
@@ -166,14 +166,28 @@ func (j *Job) Finished() (at *metav1.Time, succeeded bool) {
 	return nil, false
 }
 
-// Record of this life, or nil.
+// RecordName of the backup that this life has now, or would have: that of its end, or the next
+// one that is taken while it goes on.
+func (s *State) RecordName() string {
+	if s.XR == nil || s.IsDeleting() {
+		return s.Life.RecordName()
+	}
+	return s.Life.RecordNameInLife(s.XR.Status.BackupNumber)
+}
+
+// Record of that backup, or nil.
 func (s *State) Record() *v1.MySQLBackup {
 	for i := range s.Records {
-		if r := &s.Records[i]; s.Life.XR != "" && r.Spec.Instance.XR == s.Life.XR {
+		if r := &s.Records[i]; s.IsOwn(r) && r.Name == s.RecordName() {
 			return r
 		}
 	}
 	return nil
+}
+
+// IsOwn is true of each record of this life.
+func (s *State) IsOwn(r *v1.MySQLBackup) bool {
+	return s.Life.XR != "" && r.Spec.Instance.XR == s.Life.XR
 }
 
 // Latest proven backup of any life, as status.previousBackup has it.
@@ -243,8 +257,10 @@ func (s *State) NamespaceUID() types.UID {
 	if v := s.DataPV; v != nil && v.Annotations[v1.AnnotationNamespaceUID] != "" {
 		return types.UID(v.Annotations[v1.AnnotationNamespaceUID])
 	}
-	if r := s.Record(); r != nil && r.Spec.Instance.NamespaceUID != "" {
-		return r.Spec.Instance.NamespaceUID
+	for i := range s.Records {
+		if r := &s.Records[i]; s.IsOwn(r) && r.Spec.Instance.NamespaceUID != "" {
+			return r.Spec.Instance.NamespaceUID
+		}
 	}
 	if s.Namespace == nil {
 		return ""
@@ -269,6 +285,19 @@ func (s *State) IsDataPVReservedElsewhere() bool {
 func (s *State) IsDataPVRetained() bool {
 	v := s.DataPV
 	return v != nil && HasFinalizer(v) && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+}
+
+// IsImageChanging is true while there is something to do about a change of the image: a backup is
+// to be taken before, or what was made for one that is over is to go.
+func (s *State) IsImageChanging() bool {
+	if s.XR == nil || s.IsDeleting() {
+		return false
+	}
+	is := s.XR.Status
+	if is.PendingImage == "" {
+		return is.ImageChange != nil
+	}
+	return !is.ImageChange.MayStart(is.ServedImage)
 }
 
 // IsFenced is true if a living instance's server must not run.

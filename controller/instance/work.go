@@ -38,7 +38,7 @@ func (g *gathering) readJobs(ctx context.Context) error {
 		}
 	}
 	if !g.Relocated() {
-		return nil
+		return g.readImageChangeJob(ctx)
 	}
 	for _, namespace := range []string{g.Life.Namespace, v1.RescueNamespace} {
 		if err := g.readMisplacedJobs(ctx, namespace); err != nil {
@@ -46,6 +46,18 @@ func (g *gathering) readJobs(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// readImageChangeJob that a deletion has overtaken: it writes a backup that nobody waits for.
+func (g *gathering) readImageChangeJob(ctx context.Context) error {
+	if !g.IsDeleting() {
+		return nil
+	}
+	j, err := g.readJob(ctx, g.Life.Namespace, g.Life.ImageChangeJobName())
+	if j != nil {
+		g.MisplacedJobs = append(g.MisplacedJobs, j.Job)
+	}
+	return err
 }
 
 func (g *gathering) readJob(ctx context.Context, namespace, name string) (*Job, error) {

@@ -58,7 +58,7 @@ type ArchiveStep struct {
 //	asked for, or made without status ▶ the record is what the note says
 //	without volume and life ──────────▶ it says so: it holds the name until a person decides
 //
-// A record whose life goes on is that life's affair.
+// A record whose life has not ended is that life's affair, until it is proven and the life goes on.
 func NextOfArchives(a *instance.Archives) []ArchiveStep {
 	var out []ArchiveStep
 	add := func(step ArchiveStep) {
@@ -91,9 +91,9 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	n, v := a.Note(r), a.VolumeOf(r)
 	dying := r.DeletionTimestamp != nil
 	switch {
-	case a.LifeOf(r.Spec.Instance.XR) != nil && dying:
+	case isLifesAffair(a, r) && dying:
 		return ArchiveStep{Action: Wait, After: requeueLater}
-	case a.LifeOf(r.Spec.Instance.XR) != nil:
+	case isLifesAffair(a, r):
 		return ArchiveStep{Action: NoOp}
 	case dying && r.Status.RestoreTest != nil:
 		return ArchiveStep{Action: Wait, After: requeueSoon} // Its Job would be nobody's, and keep its name from another.
@@ -111,6 +111,12 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 		return ArchiveStep{Action: HoldRecord}
 	}
 	return ArchiveStep{Action: NoOp}
+}
+
+// isLifesAffair is true of a record whose life has not ended, but for one that this has proven and goes on.
+func isLifesAffair(a *instance.Archives, r *v1.MySQLBackup) bool {
+	life := a.LifeOf(r.Spec.Instance.XR)
+	return life != nil && (!r.IsProven() || r.Name == life.Life.RecordName())
 }
 
 // whyLost is what there is to say of a backup whose instance is gone, with its volume, before

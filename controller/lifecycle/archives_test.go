@@ -34,7 +34,7 @@ type keepsake struct {
 
 func leaves(t *testing.T, changes ...func(*keepsake)) *keepsake {
 	t.Helper()
-	s := running()
+	s := running(dead)
 	k := &keepsake{record: newRecord(s), claim: s.BackupPVC}
 	k.record.UID, k.record.CreationTimestamp = "record", metav1.NewTime(now.Add(-time.Hour))
 	k.record.Status.Phase = v1.BackupProven

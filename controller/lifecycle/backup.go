@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-// Retries come sooner at first: a quarter of the time since the deletion, within
+// Retries come sooner at first: a quarter of the time since it began, within
 // these bounds.
 const (
 	soonest = 5 * time.Second
@@ -142,9 +142,9 @@ func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 }
 
 // knownData is true if the server answered once or was restored. Then an empty
-// volume is not this instance's.
+// volume is not this instance's. A backup of one that goes on is taken because there is data.
 func knownData(s *instance.State) bool {
-	return serverVersion(s) != "" || s.XR != nil && hasServed(s.XR)
+	return !s.IsDeleting() || serverVersion(s) != "" || s.XR != nil && hasServed(s.XR)
 }
 
 func hasServed(xr *instance.Composite) bool {
@@ -155,7 +155,7 @@ func hasServed(xr *instance.Composite) bool {
 // retryBackup after a failure, not at once.
 func retryBackup(s *instance.State, at time.Time, why string) Step {
 	message := fmt.Sprintf("The backup has failed, and is tried again: %s. Nothing is lost: the data stays on its volume", why)
-	pause := min(max(at.Sub(s.Identity().DeletedAt.Time)/4, soonest), latest)
+	pause := min(max(at.Sub(begunAt(s))/4, soonest), latest)
 	left := at.Add(pause).Sub(s.Now)
 	step := Step{Phase: v1.DeletionFailed, Message: message, Hint: skipHint(s)}
 	switch r := s.Record(); {
@@ -167,6 +167,14 @@ func retryBackup(s *instance.State, at time.Time, why string) Step {
 		step.Action, step.Targets = DeleteObjects, []client.Object{s.Backup.Job}
 	}
 	return step
+}
+
+// begunAt is when the deletion began or, of a life that goes on, its backup.
+func begunAt(s *instance.State) time.Time {
+	if at := s.Identity().DeletedAt; at != nil {
+		return at.Time
+	}
+	return s.Record().CreationTimestamp.Time
 }
 
 // failureOf a Job in words.

@@ -41,7 +41,7 @@ func decideDelete(s *instance.State) Step {
 		return Step{Action: Wait, After: requeueForPerson, Phase: v1.DeletionHeld, Message: heldByCopy(c)}
 	}
 	if r := s.Record(); r == nil && NeedsBackup(s) && s.OwnNote() == nil {
-		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: "A backup of the data is taken before anything goes: " + s.Life.RecordName()}
+		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: "A backup of the data is taken before anything goes: " + s.RecordName()}
 	}
 	if s.Node != "" {
 		return nodeAffinityStep(s, v1.DeletionAnnounced)
@@ -141,7 +141,10 @@ func stopForBackup(s *instance.State) (step Step, open bool) {
 		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the restore", Targets: []client.Object{s.Restore.Job}}, true
 	}
 	if targets := withoutDeleted(s.MisplacedJobs); len(targets) > 0 {
-		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping what ran where nothing can run any more", Targets: targets}, true
+		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping what a deletion has no use for", Targets: targets}, true
+	}
+	if old := overtakenBackups(s); len(old) > 0 {
+		return Step{Action: DeleteUnprovenBackup, Phase: v1.DeletionStopping, Message: "A backup that was begun before goes: that of the deletion has all that it would have", Targets: old}, true
 	}
 	for i := range s.Pods {
 		if p := &s.Pods[i]; p.DeletionTimestamp == nil && instance.HasEnded(p) && p.Labels[v1.LabelXR] == string(s.Life.XR) {
@@ -163,6 +166,18 @@ func stopForBackup(s *instance.State) (step Step, open bool) {
 		return stopping, true
 	}
 	return Step{}, false
+}
+
+// overtakenBackups were begun while this life went on, and nobody proves them any more: they would
+// keep the next instance of the name from starting.
+func overtakenBackups(s *instance.State) []client.Object {
+	var out []client.Object
+	for i := range s.Records {
+		if r := &s.Records[i]; s.IsOwn(r) && r.Name != s.RecordName() && !r.IsProven() && s.NoteNamed(r.Name) == nil {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // withoutDeleted are the objects that are not being deleted yet.

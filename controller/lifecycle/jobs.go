@@ -33,8 +33,8 @@ func backupJob(s *instance.State) *batchv1.Job {
 		of = r.Spec
 	}
 	b := agent.Backup{
-		Volume: dataPath, Archive: path.Join(backupPath, s.Life.RecordName(), ArchiveName),
-		Record: s.Life.RecordName(), Image: serverImage(s),
+		Volume: dataPath, Archive: path.Join(backupPath, s.RecordName(), ArchiveName),
+		Record: s.RecordName(), Image: serverImage(s),
 		Instance: s.Life, NamespaceUID: s.NamespaceUID(), Version: serverVersion(s),
 		Number: of.Number, StorageSize: of.StorageSize,
 		NeverServed: s.Orphan == nil && !knownData(s) && s.Life.Kind == v1.KindMySQL, // Only there the first start's end leaves a trace.

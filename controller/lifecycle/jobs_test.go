@@ -17,17 +17,17 @@ import (
 
 // TestManifests holds what is made against its golden file.
 func TestManifests(t *testing.T) {
-	onNode := running(hostPath)
-	versioned := running(func(s *instance.State) { s.DataPVC.Annotations = map[string]string{v1.AnnotationVersion: "8.4.6"} })
-	ofClass := running()
+	onNode := running(dead, hostPath)
+	versioned := running(dead, func(s *instance.State) { s.DataPVC.Annotations = map[string]string{v1.AnnotationVersion: "8.4.6"} })
+	ofClass := running(dead)
 	ofClass.Settings.BackupClass = new("cheap")
 	cases := map[string]any{
 		"backup-job":            backupJob(versioned),
-		"backup-job-silent":     backupJob(running(silent)),
-		"backup-job-database":   backupJob(running(silent, asDatabase)),
+		"backup-job-silent":     backupJob(running(dead, silent)),
+		"backup-job-database":   backupJob(running(dead, silent, asDatabase)),
 		"backup-job-hostpath":   backupJob(onNode),
 		"wipe-job":              wipeJob(onNode),
-		"prune-job":             pruneJob(running(), []client.Object{&v1.MySQLBackup{}}),
+		"prune-job":             pruneJob(running(dead), []client.Object{&v1.MySQLBackup{}}),
 		"backup-claim":          backupPVC(running()),
 		"backup-claim-class":    backupPVC(ofClass),
 		"backup-claim-hostpath": backupPVC(onNode),
@@ -53,7 +53,7 @@ func TestManifests(t *testing.T) {
 // TestJobsHavePlatformsResources: a quota that asks for limits must refuse none of them.
 func TestJobsHavePlatformsResources(t *testing.T) {
 	want := &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}}
-	s := running(hostPath)
+	s := running(dead, hostPath)
 	s.Settings.JobResources = want
 	k := leaves(t)
 	a := k.archives()

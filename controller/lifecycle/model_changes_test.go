@@ -190,7 +190,11 @@ func (m *model) writeXRStatus(l *modelLife, fields map[string]any) {
 			if held := m.numberNamed(fields["heldBackup"]); value == v1.PreviousHeld {
 				l.previous = -held
 			}
-		case "heldBackup", "backupNumber": // They come with previousBackup.
+		case "heldBackup": // It comes with previousBackup, as a number does.
+		case "backupNumber":
+			l.image.counted = l.image.counted || fields["previousBackup"] == nil && value != int64(1)
+		case "imageChange":
+			l.image.writeImageStatus(value)
 		case "deletion":
 			d, _ := value.(map[string]any)
 			if fence, said := d["fence"]; said || d == nil {
@@ -292,6 +296,9 @@ func (m *model) writeBackupPV(v *modelVolume, c change.Change) {
 
 func (m *model) writeNote(n int, c change.Change) {
 	l, name := &m.lives[n], lifeOf(n).RecordName()
+	if key := v1.AnnotationBackupPrefix + l.recordNameOfImage(n); differs(c, annotationOf(key)) {
+		l.image.noted = annotationOf(key)(c.Object) != ""
+	}
 	if key := v1.AnnotationBackupPrefix + name; differs(c, annotationOf(key)) {
 		l.noted = 0
 		if text := annotationOf(key)(c.Object); text != "" {
@@ -396,6 +403,10 @@ func (m *model) makeBackupVolume() {
 
 func (m *model) writeRecord(n int, c change.Change) {
 	l := &m.lives[n]
+	if c.Object.GetName() == l.recordNameOfImage(n) {
+		m.writeImageRecord(n, c)
+		return
+	}
 	switch c.Verb { //nolint:exhaustive // There is no other.
 	case change.Create:
 		l.makeRecord()
@@ -418,7 +429,7 @@ func (m *model) writeRecord(n int, c change.Change) {
 
 func (m *model) writeRecordStatus(l *modelLife, c change.Change) {
 	if phase := as[*v1.MySQLBackup](c.Object).Status.Phase; phase != "" {
-		l.record = int8(slices.Index(recordPhases, phase)) //nolint:gosec // There are five.
+		l.record = phaseNumber(phase)
 	}
 	if l.record == recordProven && l.password != 2 {
 		m.broken = "a record is proven before the password is kept"
@@ -433,6 +444,8 @@ func (m *model) writeRecordStatus(l *modelLife, c change.Change) {
 		l.heard = isConcluded(c.Object)
 	}
 }
+
+func phaseNumber(p v1.BackupPhase) int8 { return int8(slices.Index(recordPhases, p)) } //nolint:gosec // There are five.
 
 // turnIn a record.
 func turnIn(o client.Object) int8 {
@@ -472,6 +485,8 @@ func verdictIn(o client.Object) int8 {
 func (m *model) writePassword(n int, c change.Change) {
 	l := &m.lives[n]
 	switch {
+	case c.Object.GetName() == l.recordNameOfImage(n):
+		l.image.password = c.Verb != change.Delete
 	case c.Verb == change.Delete:
 		if l.password = 0; l.archived > 0 && l.noted > 0 {
 			m.broken = "the password of an archive goes, and the archive does not"
@@ -487,12 +502,14 @@ func (m *model) writeJob(n int, c change.Change, o *batchv1.Job) {
 	l := &m.lives[n]
 	deleted := c.Verb == change.Delete
 	switch o.Name {
-	case lifeOf(n).EraseJobName():
+	case v1.EraseJobName(lifeOf(n).RecordName()):
 		if l.erase = alive1; deleted {
 			l.erase = dying1
 			return
 		}
 		l.erased = false
+	case lifeOf(n).ImageChangeJobName():
+		m.writeImageJob(n, c)
 	case lifeOf(n).RestoreJobName():
 		l.restoreJob = false
 	case lifeOf(n).RestoreTestJobName():

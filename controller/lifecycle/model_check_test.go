@@ -128,9 +128,16 @@ func modelStarts() map[string]model {
 		"required, namespace": base.with(func(m *model) {
 			m.testsRestores, m.required, m.relents, m.namespaces, m.deletes, m.creates = true, true, 1, 1, 0, 1
 		}),
-		"claim and more": base.with(func(m *model) { m.claims, m.strips = 1, 1; m.creates = 1 }),
+		"image":             base.with(func(m *model) { m.imageChanges, m.imageReverts, m.creates = 1, 1, 1 }),
+		"image, late":       base.with(func(m *model) { m.imageChanges, m.late, m.creates, m.failures, m.deletes = 1, true, 1, 1, 0 }),
+		"image, backup PVC": base.with(func(m *model) { m.imageChanges, m.backupDeletes, m.creates, m.deletes = 1, 1, 1, 0 }),
+		"image, data PVC":   base.with(func(m *model) { m.imageChanges, m.claims, m.creates, m.deletes = 1, 1, 1, 0 }),
+		"claim and more":    base.with(func(m *model) { m.claims, m.strips = 1, 1; m.creates = 1 }),
 	}
-	if os.Getenv("ALL") != "" { // What goes wrong with a late volume does so alone, too: a minute for make test-all.
+	if os.Getenv("ALL") != "" { // What goes wrong there does so alone, too: some minutes for make test-all.
+		out["image, failed"] = base.with(func(m *model) { m.imageChanges, m.imageReverts, m.failures, m.creates = 1, 1, 1, 1 })
+		out["image, finalizers"] = base.with(func(m *model) { m.imageChanges, m.strips, m.creates = 1, 1, 1 })
+		out["image, namespace"] = base.with(func(m *model) { m.imageChanges, m.namespaces, m.creates = 1, 1, 1 })
 		out["late, data PVC"] = base.with(func(m *model) { m.late, m.claims = true, 1 })
 		out["late, namespace"] = base.with(func(m *model) { m.late, m.namespaces, m.creates = true, 1, 1 })
 		out["late, finalizers"] = base.with(func(m *model) { m.late, m.strips = true, 1 })
@@ -220,6 +227,44 @@ func bugsOfHeldClaims() map[string]bug {
 	}
 }
 
+// bugsOfImages start another server without a backup, or leave what was made for one.
+func bugsOfImages() map[string]bug {
+	return map[string]bug{
+		"image without proof": {reason: "A server of another series starts on data of which there is no backup.", start: "image", next: func(s *instance.State) Step {
+			if step := Next(s); step.Action != CreateBackupJob || s.IsDeleting() {
+				return step
+			}
+			return withChanges(s, Step{Action: AllowImage})
+		}},
+		"image beside a server": {reason: "A server may be started that nobody sees yet.", start: "image, data PVC", next: func(s *instance.State) Step {
+			if s.IsImageChanging() {
+				s.Deployment = nil
+			}
+			return Next(s)
+		}},
+		"image kept": {reason: "What the backup was taken for is written over by what came later.", start: "image", next: func(s *instance.State) Step {
+			if s.IsImageChanging() && s.XR.Status.PendingImage == "" {
+				return Step{Action: NoOp}
+			}
+			return Next(s)
+		}},
+		"image overtaken": {reason: "A deletion leaves a backup that nobody finishes.", start: "image", next: func(s *instance.State) Step {
+			if step := Next(s); step.Action != DeleteUnprovenBackup || !s.IsDeleting() {
+				return step
+			}
+			s.Records = slices.DeleteFunc(s.Records, func(r v1.MySQLBackup) bool { return r.Spec.Origin == v1.OriginImageChange })
+			return Next(s)
+		}},
+		"image's Job": {reason: "A deletion takes its Job for its own.", start: "image", next: func(s *instance.State) Step {
+			if !s.IsDeleting() || len(s.MisplacedJobs) == 0 {
+				return Next(s)
+			}
+			s.MisplacedJobs = nil
+			return Next(s)
+		}},
+	}
+}
+
 // TestModelFindsBugs in both decisions.
 func TestModelFindsBugs(t *testing.T) {
 	t.Parallel()
@@ -295,6 +340,7 @@ func TestModelFindsBugs(t *testing.T) {
 	}
 	maps.Copy(bugs, bugsOfRestoreTest())
 	maps.Copy(bugs, bugsOfHeldClaims())
+	maps.Copy(bugs, bugsOfImages())
 	for name, bug := range bugs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

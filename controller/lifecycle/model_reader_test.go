@@ -370,7 +370,7 @@ func (l modelLife) objects(n int, required bool) []client.Object {
 	if l.restoreJob {
 		out = append(out, l.restoreObjects(n)...)
 	}
-	return append(out, l.jobObjects(n)...)
+	return append(append(out, l.imageObjects(n)...), l.jobObjects(n)...)
 }
 
 func (l modelLife) xrObject(n int, required bool) client.Object {
@@ -404,6 +404,7 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 		}
 		status["restore"] = map[string]any{"backup": lifeOf(int(l.restore - 1)).RecordName(), "phase": string(phase)}
 	}
+	l.statusOfImage(status)
 	if l.marked {
 		u.SetAnnotations(map[string]string{v1.AnnotationNothingToLose: uidOf(n)})
 	}
@@ -413,7 +414,13 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 }
 
 // backupNumber of a life that has looked for earlier ones: theirs are one, and two.
-func (l modelLife) backupNumber() int64 { return int64(max(l.previous, -l.previous)) + 1 }
+func (l modelLife) backupNumber() int64 {
+	n := int64(max(l.previous, -l.previous)) + 1
+	if l.image.counted {
+		n++
+	}
+	return n
+}
 
 func (l modelLife) volumeObject(n int) client.Object {
 	life := lifeOf(n)
@@ -497,11 +504,6 @@ func (l modelLife) jobObjects(n int) []client.Object {
 	if !l.jobDone {
 		return []client.Object{j, p}
 	}
-	kind, message := batchv1.JobComplete, `{"command":"backup","ok":true,"archive":"`+ArchiveName+`","sha256":"`+strings.Repeat("a", 64)+`"}`
-	if l.jobFailed {
-		kind, message = batchv1.JobFailed, `{"command":"backup","ok":false,"error":"`+modelFailure+`"}`
-	}
-	j.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}}}
+	endJob(j, p, l.jobFailed)
 	return []client.Object{j, p}
 }

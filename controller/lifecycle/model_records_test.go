@@ -149,6 +149,9 @@ func (m model) archived(decide third) ([]move, error) {
 func (m model) quiet() bool {
 	return m.volumes[0].asked+m.volumes[1].asked == 0 && !slices.ContainsFunc(m.lives[:], func(l modelLife) bool {
 		proven := l.record == recordProven
+		if i := l.image; i.record != recordNone && (i.recordDying || i.noted != (i.record == recordProven)) {
+			return true
+		}
 		return l.record != recordNone && (l.recordDying || !l.recordHeld || proven != (l.noted == l.recordNo) || !proven && l.noted > 0)
 	})
 }
@@ -162,6 +165,7 @@ var recordPhases = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.B
 func (l modelLife) recordObject(n int, number int8) *v1.MySQLBackup {
 	life := lifeOf(n)
 	r := newRecord(&instance.State{Life: life, XR: composite("XMySQL", "x", uidOf(n)), Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: namespaceUID(l.born)}}})
+	r.Name, r.Spec.Origin = life.RecordName(), v1.OriginDeletion
 	r.UID = types.UID("record-" + uidOf(n) + strings.Repeat("-again", int(number)-1))
 	r.CreationTimestamp = metav1.NewTime(now.Add(time.Duration(n) * time.Minute))
 	r.Finalizers, r.DeletionTimestamp = ourFinalizer(l.recordHeld), nil
@@ -174,6 +178,9 @@ func (l modelLife) recordObject(n int, number int8) *v1.MySQLBackup {
 	r.Status.Phase = recordPhases[l.record]
 	r.Status.Message = modelFailure
 	r.Spec.Image, r.Spec.Version, r.Spec.Number = "mysql:8.4", "8.4.6", int64(n)+1
+	if l.image.counted {
+		r.Spec.Number++
+	}
 	r.Spec.Archive = &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + ArchiveName}
 	if l.turn != turnNone {
 		r.Status.RestoreTest = &v1.RestoreTest{ID: turnOf(n), StartedAt: metav1.NewTime(now), Concluded: l.heard}
@@ -191,6 +198,9 @@ func (l modelLife) recordObject(n int, number int8) *v1.MySQLBackup {
 func (m model) annotated(v *corev1.PersistentVolume, at int) {
 	for n, l := range m.lives {
 		name := lifeOf(n).RecordName()
+		if l.image.noted && int(l.image.archivedOn) == at {
+			v.Annotations[v1.AnnotationBackupPrefix+l.recordNameOfImage(n)] = noteText(l.recordOfImage(n))
+		}
 		if l.noted > 0 && int(l.archivedOn) == at {
 			v.Annotations[v1.AnnotationBackupPrefix+name] = noteText(l.recordObject(n, l.noted))
 		}
@@ -210,7 +220,7 @@ func (m model) eraseObject(n int) []client.Object {
 		return nil
 	}
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "default", Name: life.EraseJobName(), UID: types.UID("erase-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(l.erase),
+		Namespace: "default", Name: v1.EraseJobName(life.RecordName()), UID: types.UID("erase-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(l.erase),
 		Annotations: map[string]string{v1.AnnotationErases: "backups/" + backupPVNames[l.archivedOn]},
 	}}
 	if l.erased {

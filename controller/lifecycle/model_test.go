@@ -95,6 +95,7 @@ type modelLife struct { //nolint:recvcheck // A value is a state; what performs 
 	erased                     bool
 	handle, handlePlace        int8
 	handleHeld                 bool
+	image                      modelImage
 }
 
 // A modelVolume is one for backups. Namespaces are counted from one.
@@ -146,6 +147,8 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 	drops, words int8
 	// Times that the backup PVC is deleted.
 	backupDeletes int8
+	// Changes of the image to one of another series, and back.
+	imageChanges, imageReverts int8
 
 	broken string
 }
@@ -186,6 +189,7 @@ func (m model) moves() []move {
 		m.function(n, add)
 		m.kubernetes(n, add)
 		m.jobs(n, add)
+		m.images(n, add)
 	}
 	m.restoreTest(add)
 	m.garbage(add)
@@ -255,7 +259,7 @@ func (m model) crossplane(add adder) {
 }
 
 // function composes what one life wants.
-func (m model) function(n int, add adder) {
+func (m model) function(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
 	l := m.lives[n]
 	if l.xr == none || !l.cross || m.namespace != alive1 || l.born != m.current {
 		return
@@ -268,8 +272,11 @@ func (m model) function(n int, add adder) {
 	taken := slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.deployment != none }) || m.lives[1-n].service
 	add("the function makes the Deployment and the Service", false, !taken, func(w *model) { w.lives[n].deployment, w.lives[n].service = 1, true })
 	add("the function stops the server", false, l.deployment == 2 && l.fenced, func(w *model) { w.lives[n].deployment = 1 })
-	add("the function starts the server", false, l.deployment == 1 && !l.fenced && (l.started || l.restored || l.looked && l.restore == 0 && l.previous == 0 && m.settled(n) && m.newest(n) == 0), func(w *model) {
+	add("the function starts the server", false, l.deployment == 1 && !l.fenced && !l.image.stops() && (l.started || l.restored || l.looked && l.restore == 0 && l.previous == 0 && m.settled(n) && m.newest(n) == 0), func(w *model) {
 		w.lives[n].deployment, w.lives[n].started = 2, true
+		if !l.image.waits() {
+			w.lives[n].image.composed = l.image.wanted
+		}
 		if !l.started && !l.restored && m.beside(n) {
 			w.broken = "a server starts empty beside an archive of its name"
 		}
@@ -317,11 +324,12 @@ func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for e
 	add("the handle is bound", false, l.handle != none && l.pv && l.refPlace == l.handlePlace && l.ref == refFree, func(w *model) { w.lives[n].ref = refBound })
 	add("the server starts", false, l.deployment == 2 && !l.pod && mine && m.pvc == alive1 && m.namespace == alive1 && l.pv && l.refPlace == atHome && l.ref == refBound, func(w *model) {
 		w.lives[n].pod = true
+		w.startImage(&w.lives[n])
 		if l.rows < m.truth {
 			w.broken = "a server takes clients without rows that were acknowledged"
 		}
 	})
-	add("the server stops", false, l.pod && (l.deployment != 2 || m.namespace != alive1), func(w *model) { w.lives[n].pod = false })
+	add("the server stops", false, l.pod && (l.deployment != 2 || m.namespace != alive1 || l.image.running != l.image.composed), func(w *model) { w.lives[n].pod = false })
 	add("the password is kept", false, l.pod && l.password == 0 && l.ours, func(w *model) { w.lives[n].password = 1 })
 	add("the volume is removed", false, l.pv && !l.held && !l.retain && l.ref == refStale, func(w *model) { w.lives[n].pv, w.lives[n].rows = false, 0 })
 	idle := l.job == none || l.jobDone || l.jobPlace != l.handlePlace
@@ -386,14 +394,14 @@ func (m model) restoreTest(add adder) {
 func (m model) tries() bool { return m.trial.job == alive1 && m.trial.says == verdictNone }
 
 // garbage is what Kubernetes removes by itself.
-func (m model) garbage(add adder) {
+func (m model) garbage(add adder) { //nolint:gocyclo // One line for each thing that may happen.
 	for n := range m.lives {
 		l := m.lives[n]
 		collects := l.xr == none || m.namespace != alive1
 		add("the Deployment is collected", false, l.deployment != none && collects, func(w *model) { w.lives[n].deployment = none })
 		add("the Service is collected", false, l.service && collects, func(w *model) { w.lives[n].service = false })
 		add("the data PVC is collected", false, m.pvc == alive1 && int(m.pvcLife) == n+1 && l.xr == none, func(w *model) { w.pvc = dying1 })
-		used := l.pod || l.restoreJob || l.job != none && l.jobPlace == atHome // Also a pod that has ended.
+		used := l.pod || l.restoreJob || l.image.job != none || l.job != none && l.jobPlace == atHome // Also a pod that has ended.
 		add("the data PVC is gone", false, m.pvc == dying1 && int(m.pvcLife) == n+1 && !m.pvcHeld && !used, func(w *model) {
 			w.pvc, w.pvcLife = none, 0
 			if l.refPlace == atHome && l.ref == refBound {
@@ -417,6 +425,7 @@ func (m *model) loseBackupPVC() {
 	m.backup, m.backupRetained, m.backupPending = none, false, false
 	for n := range m.lives {
 		m.lives[n].jobMoved = m.lives[n].jobMoved || m.lives[n].job != none
+		m.lives[n].image.losePVC(!pending && !m.volumes[m.backupOn].retained, m.backupOn)
 	}
 	if pending {
 		return
@@ -457,7 +466,7 @@ func (m model) handled(place int8) bool {
 // ended. A pod that has no node yet does not, and nobody can see which it is.
 func (m model) mounted() bool {
 	for _, l := range m.lives {
-		if l.jobDone || l.restoreJob || l.erase == alive1 && !l.erased {
+		if l.jobDone || l.image.done || l.restoreJob || l.erase == alive1 && !l.erased {
 			return true
 		}
 	}
@@ -493,12 +502,16 @@ func (l modelLife) leftOver() string {
 		return "Service"
 	case l.handle != none:
 		return "handle"
+	case l.over() && l.image.record != recordNone && l.image.record != recordProven:
+		return "record of the image's backup"
+	case l.xr == none && l.image.job != none:
+		return "Job of the image's backup"
 	}
 	return ""
 }
 
 // stuck is what is left to do where nobody has a move.
-func (m model) stuck() string {
+func (m model) stuck() string { //nolint:gocyclo // One line for each thing that may be left.
 	if m.claim == dying1 {
 		return "the claim is never gone"
 	}
@@ -520,6 +533,8 @@ func (m model) stuck() string {
 			return "the erasing Job is never gone"
 		case l.recordDying && l.over() && (!l.condemned || m.reaches(l)):
 			return "the record is never gone"
+		case l.xr == alive1 && m.namespace == alive1 && l.image.wanted && !l.image.served && l.pod:
+			return "the image is never changed"
 		case l.wanted && l.noted > 0 && l.over():
 			return "a person asked for a record, and it is never made"
 		case l.record == recordProven && l.noted != l.recordNo && !l.recordDying:

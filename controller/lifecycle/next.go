@@ -132,6 +132,9 @@ func protectData(s *instance.State) Step {
 	case s.XR.Status.BackupWarning != roomWarning(s):
 		return Step{Action: WarnOfRoom}
 	}
+	if step, open := decideImageChange(s); open {
+		return step
+	}
 	return decideBeforeStart(s)
 }
 

@@ -46,7 +46,7 @@ func provenSpec(s *instance.State) v1.MySQLBackupSpec {
 	spec, report := *s.Record().Spec.DeepCopy(), s.Backup.Report
 	spec.Archive = &v1.Archive{
 		PVCName:   s.Life.BackupPVCName(),
-		Path:      s.Life.RecordName() + "/" + ArchiveName,
+		Path:      s.RecordName() + "/" + ArchiveName,
 		SHA256:    report.SHA256,
 		Size:      resource.NewQuantity(report.Size, resource.BinarySI).String(),
 		DataBytes: report.DataBytes,

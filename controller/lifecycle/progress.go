@@ -12,8 +12,11 @@ import (
 // function's. Where the step writes to one of them afterwards, it stands on what was read: then
 // this does, too, or its own write would hide another's from the API server.
 func showProgress(s *instance.State, step Step, then []change.Change) []change.Change {
-	if step.Phase == "" {
+	switch {
+	case step.Phase == "":
 		return nil
+	case s.XR != nil && !s.IsDeleting():
+		return showImageChange(s, step)
 	}
 	want := v1.DeletionStatus{Phase: step.Phase, Percent: step.Percent, Message: step.Message}
 	if r := s.Record(); r != nil {

@@ -35,6 +35,9 @@ func replaceDeletedPVC(s *instance.State) Step {
 	if step, more := freePVC(s); more {
 		return step
 	}
+	if step, more := deleteAndWait(jobsOnData(s)); more {
+		return step
+	}
 	if len(s.Pods) > 0 {
 		return Step{Action: Wait, After: requeueSoon}
 	}

@@ -34,12 +34,15 @@ func nextBackupNumber(s *instance.State) int64 {
 
 // newRecord of the backup that is to be taken.
 func newRecord(s *instance.State) *v1.MySQLBackup {
-	number := s.Identity().BackupNumber
+	number, origin := s.Identity().BackupNumber, v1.OriginDeletion
 	if number == 0 { // Its status was lost, and it never had a volume that knew.
 		number = nextBackupNumber(s)
 	}
+	if !s.IsDeleting() {
+		origin = v1.OriginImageChange
+	}
 	return &v1.MySQLBackup{
-		ObjectMeta: metav1.ObjectMeta{Name: s.Life.RecordName(), Labels: s.Life.Labels(), Finalizers: []string{v1.Finalizer}},
+		ObjectMeta: metav1.ObjectMeta{Name: s.RecordName(), Labels: s.Life.Labels(), Finalizers: []string{v1.Finalizer}},
 		Spec: v1.MySQLBackupSpec{
 			Instance: v1.BackedUpInstance{
 				Kind: s.Life.Kind, Namespace: s.Life.Namespace, NamespaceUID: s.NamespaceUID(), Name: s.Life.Name, XR: s.Life.XR,
@@ -48,9 +51,34 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 			Version:     serverVersion(s),
 			StorageSize: s.Identity().Size,
 			Number:      number,
+			Since:       firstNumber(s, number),
+			Origin:      origin,
 			Choice:      s.Identity().Choice,
 		},
 	}
+}
+
+// firstNumber that a backup of this life had; 0 where the one of this number is the first.
+func firstNumber(s *instance.State, number int64) int64 {
+	first := number
+	note := func(b *v1.MySQLBackupSpec) {
+		if b.Instance.XR == s.Life.XR && b.Number > 0 {
+			first = min(first, b.Number)
+			if b.Since > 0 {
+				first = min(first, b.Since)
+			}
+		}
+	}
+	for i := range s.Records {
+		note(&s.Records[i].Spec)
+	}
+	for i := range s.Notes {
+		note(&s.Notes[i].Spec)
+	}
+	if first == number {
+		return 0
+	}
+	return first
 }
 
 // createBackup makes the record before anything stops.
@@ -89,18 +117,18 @@ func PasswordKeys() []string { return []string{v1.PasswordKey, keyPending, keyIn
 // savePassword of root in the record's Secret, after the fence: no change comes
 // later.
 func savePassword(s *instance.State, _ Step) []change.Change {
-	return []change.Change{keepPassword(s, map[string]string{v1.AnnotationFinal: string(s.Life.XR)})}
+	return []change.Change{keepPassword(s, s.RecordName(), map[string]string{v1.AnnotationFinal: string(s.Life.XR)})}
 }
 
 // KeepPassword of root while the instance lives. Its own Secrets go with the XR
 // and with the namespace, by whatever way those go.
-func KeepPassword(s *instance.State) change.Change { return keepPassword(s, nil) }
+func KeepPassword(s *instance.State) change.Change { return keepPassword(s, s.Life.RecordName(), nil) }
 
-// keepPassword keeps what clients use, what a change is about to bring, and what the server was
-// started with. What cannot be read any more stays as it was kept earlier.
-func keepPassword(s *instance.State, annotations map[string]string) change.Change {
+// keepPassword keeps in the Secret of a record what clients use, what a change is about to bring, and
+// what the server was started with. What cannot be read any more stays as it was kept earlier.
+func keepPassword(s *instance.State, record string, annotations map[string]string) change.Change {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: s.Settings.SystemNamespace, Name: s.Life.RecordName(), Labels: s.Life.Labels(), Annotations: agent.Annotations(s.Life),
+		Namespace: s.Settings.SystemNamespace, Name: record, Labels: s.Life.Labels(), Annotations: agent.Annotations(s.Life),
 	}}
 	maps.Copy(secret.Annotations, annotations)
 	from := func(name string) change.Source {

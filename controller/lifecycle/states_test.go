@@ -60,7 +60,7 @@ func running(changes ...variation) *instance.State {
 			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 		},
 	}
-	s.XR.Status = v1.MySQLStatus{Started: true, Volume: volume1, Image: "mysql:8.4", PreviousBackup: v1.PreviousNone, BackupNumber: 1}
+	s.XR.Status = v1.MySQLStatus{Started: true, Volume: volume1, Image: runningImage, PreviousBackup: v1.PreviousNone, BackupNumber: 1}
 	s.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
 	s.XR.Spec.StorageSize, s.XR.Spec.DeletionPolicy = new("1Gi"), v1.DeletionBackup
 	s.Claim.Spec = s.XR.Spec
@@ -395,6 +395,9 @@ func ephemeral(s *instance.State) {
 func asDatabase(s *instance.State) {
 	s.Life.Kind = v1.KindDatabase
 	s.DataPV.Spec.ClaimRef.Name = s.Life.DataPVCName()
+	for i := range s.Records {
+		s.Records[i].Name = s.RecordName()
+	}
 }
 
 func discard(s *instance.State) { s.Claim.Spec.DeletionPolicy = v1.DeletionDiscard }

@@ -60,6 +60,12 @@ const (
 	SetNodeAffinity Action = "SetNodeAffinity"
 	// RetainDataPV keeps the data volume whatever becomes of its PVC.
 	RetainDataPV Action = "RetainDataPV"
+	// BeginImageChange stops the server for a backup before another image starts, AllowImage
+	// says that it may, and EndImageChange takes both away: the image has taken clients, or is
+	// not wanted any more.
+	BeginImageChange Action = "BeginImageChange"
+	AllowImage       Action = "AllowImage"
+	EndImageChange   Action = "EndImageChange"
 	// FenceServer stops the server of a living instance, and UnfenceServer lets it run again.
 	FenceServer   Action = "FenceServer"
 	UnfenceServer Action = "UnfenceServer"

@@ -55,6 +55,8 @@ var eventsOfActions = map[lifecycle.Action]announcement{
 	lifecycle.RetainDataPV:         {reason: v1.EventVolumeRetained},
 	lifecycle.FenceServer:          {reason: v1.EventPVCDeleted},
 	lifecycle.UnfenceServer:        {reason: v1.EventPVCRestored},
+	lifecycle.BeginImageChange:     {reason: v1.EventImageChangeBegun},
+	lifecycle.AllowImage:           {reason: v1.EventImageAllowed},
 	lifecycle.NoteBackup:           {reason: v1.EventBackupProven},
 	lifecycle.MarkProven:           {reason: v1.EventBackupProven},
 	lifecycle.ReleaseDataPVC:       {reason: v1.EventDataReleased},

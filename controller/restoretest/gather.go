@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,18 +41,18 @@ func ReadState(ctx context.Context, g *instance.Gatherer, k instance.Key) (*Stat
 	}
 	s := &State{Now: g.Clock(), AgentImage: g.Settings.AgentImage, JobResources: g.Settings.JobResources, NewTurn: uuid.NewUUID(), Record: newestProven(records)}
 	s.Siblings = slices.DeleteFunc(slices.Clone(records), func(r v1.MySQLBackup) bool { return s.Record != nil && r.Name == s.Record.Name })
-	s.Attempt, err = readAttempt(ctx, g, k, s.XR())
+	s.Attempt, err = readAttempt(ctx, g, k, s.Record)
 	return s, err
 }
 
-// readAttempt with the backup of a life of the instance; of no life where there is
+// readAttempt with a backup of a life of the instance; with none where there is
 // only what one left.
-func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, xr types.UID) (*Attempt, error) {
+func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, record *v1.MySQLBackup) (*Attempt, error) {
 	lives, err := g.GatherInstalled(ctx, k)
 	if err != nil {
 		return nil, err
 	}
-	out := &Attempt{Home: livingState(lives, xr), Reports: map[string]agent.Report{}}
+	out := &Attempt{Home: homeOf(lives, record), Reports: map[string]agent.Report{}}
 	j := &batchv1.Job{}
 	switch err := g.Reader.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Life("").RestoreTestJobName()}, j); {
 	case kerrors.IsNotFound(err):
@@ -76,11 +75,11 @@ func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, xr t
 	return out, nil
 }
 
-// livingState of a life that was backed up: its own as long as it has not ended, and
+// homeOf a backup: the life at whose end it was taken as long as that has not ended, and
 // then the name's, if no other life has it.
-func livingState(lives []*instance.State, xr types.UID) *instance.State {
+func homeOf(lives []*instance.State, record *v1.MySQLBackup) *instance.State {
 	for _, s := range lives {
-		if s.IsDeleting() && s.Life.XR == xr {
+		if record != nil && s.IsDeleting() && s.IsOwn(record) && s.RecordName() == record.Name {
 			return s
 		}
 	}

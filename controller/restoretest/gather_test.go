@@ -94,9 +94,11 @@ func TestReadAttempt(t *testing.T) {
 		refuse error
 		home   bool
 		dying  bool
+		inLife bool
 	}{
 		"Gone":        {reason: "Nobody has the name.", home: true},
 		"Dying":       {reason: "Its own life has not ended.", there: []client.Object{xrOf("x", "uid-1", true)}, home: true, dying: true},
+		"Earlier":     {reason: "It was taken while its life went on: the deletion takes another one.", there: []client.Object{xrOf("x", "uid-1", true)}, inLife: true},
 		"Back":        {reason: "Another life needs the volumes.", there: []client.Object{xrOf("y", "uid-2", false), boundClaim("y")}},
 		"BackAlready": {reason: "Its own has not ended, and goes first.", there: []client.Object{xrOf("x", "uid-1", true), xrOf("y", "uid-2", false), boundClaim("y")}, home: true, dying: true},
 		"NewClaim":    {reason: "Its XR comes next.", there: []client.Object{boundClaim("")}},
@@ -119,7 +121,12 @@ func TestReadAttempt(t *testing.T) {
 				},
 			}).Build()
 			g := &instance.Gatherer{Reader: c, Settings: instance.Settings{SystemNamespace: "system"}, Clock: time.Now}
-			v, err := readAttempt(t.Context(), g, instance.Key{Kind: v1.KindMySQL, Namespace: "default", Name: "db"}, "uid-1")
+			life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: "uid-1"}
+			record := &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: life.RecordName()}}
+			if record.Spec.Instance.XR = life.XR; tc.inLife {
+				record.Name = life.RecordNameInLife(1)
+			}
+			v, err := readAttempt(t.Context(), g, instance.Key{Kind: life.Kind, Namespace: life.Namespace, Name: life.Name}, record)
 			if err != nil {
 				t.Fatal(err)
 			}

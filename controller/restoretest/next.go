@@ -113,7 +113,7 @@ func decide(s *State) Step {
 	case !s.isOpen():
 		return s.tryLater()
 	case s.Home == nil:
-		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, "an instance of this name is there again, and needs the volume")
+		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, "an instance of this name is there, and needs the volume")
 	case s.Home.IsDeleting() && !s.Home.RequiresRestorable():
 		return Step{Action: NoOp} // It is being released: that goes first.
 	case s.isOwnJob():

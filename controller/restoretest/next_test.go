@@ -201,7 +201,7 @@ func TestNext(t *testing.T) {
 		"OffRequired":      {reason: "Who requires it gets it.", state: proven(dying, required, func(s *State) { s.AtOnce = 0 }), want: Start},
 		"Releasing":        {reason: "A deletion waits for nothing that it need not wait for.", state: proven(dying), want: NoOp},
 		"Required":         {reason: "This one does.", state: proven(dying, required), want: Start},
-		"Back":             {reason: "The restore needs the volume.", state: proven(func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "there again"},
+		"Back":             {reason: "The restore needs the volume.", state: proven(func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "is there, and needs"},
 		"BackRunning":      {reason: "Also while a server runs on the copy.", state: proven(jobFrom(0), func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown},
 		"BackDecided":      {reason: "Then the Job goes.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionUnknown, 0), func(s *State) { s.Home = nil }), want: Remove},
 		"Running":          {reason: "Its end is an event, unless somebody took its labels away.", state: proven(jobFrom(time.Minute)), want: Wait},

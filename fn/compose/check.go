@@ -112,6 +112,9 @@ func checkPolicies(spec *field.Path, s v1.MySQLSpec) field.ErrorList {
 	if k := *s.Backup.Keep; k < 1 || k > 100 {
 		errs = append(errs, field.Invalid(spec.Child("backup", "keep"), k, "must be from 1 to 100"))
 	}
+	if b := s.Backup.BeforeImageChange; b != v1.BackUpNewSeries && b != v1.BackUpNever {
+		errs = append(errs, field.NotSupported(spec.Child("backup", "beforeImageChange"), v1.BeforeImageChange(clipText(string(b))), []v1.BeforeImageChange{v1.BackUpNewSeries, v1.BackUpNever}))
+	}
 	restore := spec.Child("restore")
 	if r := s.Restore.Policy; r != v1.RestoreLatest && r != v1.RestoreNever {
 		errs = append(errs, field.NotSupported(restore.Child("policy"), v1.RestorePolicy(clipText(string(r))), []v1.RestorePolicy{v1.RestoreLatest, v1.RestoreNever}))

@@ -57,6 +57,8 @@ type Template struct {
 	Digest string
 	// ConfigHash is the digest of the my.cnf that it was made with.
 	ConfigHash string
+	// Images of its containers, by their names.
+	Images map[string]string
 }
 
 // hasResource is true if the named resource is observed.

@@ -34,6 +34,7 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 			Message:     is.message(),
 			UID:         r.instance.XR,
 			Image:       r.image,
+			ServedImage: r.change.served, PendingImage: r.change.pending,
 			Endpoint:    endpointOf(r),
 			Volume:      seenVolume(r),
 			Started:     r.started || begin.replicas > 0,
@@ -81,16 +82,18 @@ func allReady(rs map[string]Resource) bool {
 // after a restore, it says too.
 func (s state) message() string {
 	switch {
+	case s.change.stopped:
+		return s.begin.message
 	case s.begin.replicas == 0:
 		return s.begin.message + inBrackets(blockerOf(s.resolved))
 	case !s.up:
-		return s.afterRestore() + "Starting the server" + inBrackets(blockerOf(s.resolved))
+		return s.afterRestore() + "Starting the server" + inBrackets(blockerOf(s.resolved)) + s.change.waitsFor() + s.change.wayBack(s.XR.Status.ImageChange)
 	case !isConnected(s.resolved):
 		return s.afterRestore() + loginPending(s.XR.Status.Credentials)
 	case s.warning != nil:
 		return s.afterRestore() + "Running, but " + s.warning.Error()
 	}
-	return s.afterRestore() + "Running" + whereReached(s.resolved) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.BackupWarning) + s.updateWaiting()
+	return s.afterRestore() + "Running" + whereReached(s.resolved) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.BackupWarning) + s.change.waitsFor() + s.updateWaiting()
 }
 
 func (s state) afterRestore() string {
@@ -125,7 +128,7 @@ func (s state) restoredCondition() Condition {
 
 func (s state) servingCondition() Condition {
 	switch {
-	case isFenced(s.resolved):
+	case s.begin.reason == v1.ReasonFenced:
 		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonFenced, Message: s.begin.message}
 	case s.begin.replicas == 0:
 		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonHeld, Message: s.begin.message}

@@ -20,8 +20,10 @@ type resolved struct {
 	engine   engine
 	instance v1.Instance
 	// spec with its defaults.
-	spec  v1.MySQLSpec
-	image string
+	spec v1.MySQLSpec
+	// image of the server, and what becomes of another one that the spec asks for.
+	image  string
+	change imageChange
 	// size of the volume that the spec asks for.
 	size resource.Quantity
 	// statedPassword is that of the spec; empty where a Secret has it.
@@ -69,7 +71,9 @@ func resolve(in Input) (*resolved, error) {
 	spec := field.NewPath("spec")
 	errs := slices.Concat(checkIdentity(r), checkType(r, spec), checkPasswordFields(r, spec), checkServiceSpec(r, spec.Child("service")), checkPolicies(spec, r.spec))
 	var bad [5]field.ErrorList
-	r.image, bad[0] = resolveImage(r, spec.Child("image"))
+	wanted, badImage := resolveImage(r, spec.Child("image"))
+	r.change, bad[0] = decideImage(r, wanted), badImage
+	r.image = r.change.image
 	r.statedPassword, bad[1] = resolveStatedPassword(r, spec.Child("password"))
 	r.size, bad[2] = resolveSize(r, spec)
 	r.serverResources, bad[3] = resolveResources(r.spec.Resources, defaults, spec.Child("resources"))
@@ -92,6 +96,9 @@ func withDefaults(s v1.MySQLSpec) v1.MySQLSpec {
 	}
 	if s.Backup.Keep == nil {
 		s.Backup.Keep = new(int32(v1.DefaultKeep))
+	}
+	if s.Backup.BeforeImageChange == "" {
+		s.Backup.BeforeImageChange = v1.BackUpNewSeries
 	}
 	if s.Restore.Policy == "" {
 		s.Restore.Policy = v1.RestoreLatest

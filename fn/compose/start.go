@@ -31,7 +31,7 @@ func holdServer(reason, format string, args ...any) start {
 // decideStart says whether the server may run. The choice of what it starts from is made
 // once: afterwards it is read back from the restore Job or the status.
 //
-//	fenced ────────────────────────────▶ 0
+//	fenced, or stopped for an image ───▶ 0
 //	volume not seen yet ───────────────▶ 0
 //	started ───────────────────────────▶ 1   never restores again
 //	chosen ── running, failed ─────────▶ 0
@@ -56,6 +56,8 @@ func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, 
 	switch {
 	case isFenced(r):
 		return holdServer(v1.ReasonFenced, "PersistentVolumeClaim %s was deleted: the server is stopped until it is back on its volume", qualifiedName(r.instance.Namespace, r.instance.DataPVCName())), nil
+	case r.change.stopped:
+		return holdServer(v1.ReasonFenced, "%s", r.change.whyStopped(r.XR.Status.ImageChange)), nil
 	case isVolumeUnseen(r):
 		return holdServer(v1.ReasonWaiting, "Looking for volume %q, which holds this instance's data", r.XR.Status.Volume), nil
 	case r.started && chosen != nil:
@@ -68,7 +70,7 @@ func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, 
 	return chooseStart(r, password)
 }
 
-// isFenced is true while the server must not run although the XR lives.
+// isFenced is true while the server must not run although the XR lives: its PVC was deleted.
 func isFenced(r *resolved) bool {
 	d := r.XR.Status.Deletion
 	return d != nil && d.Fence

@@ -1,0 +1,143 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// A server of a newer series changes the data that it starts on, and none of the series before starts
+// on that again (MySQL manual, 3.4 Downgrading MySQL). So the function holds an image of another series
+// back, and says so (status.pendingImage), until there is a backup to go back to.
+
+// decideImageChange of an instance whose image is to be one of another series. What is in between is as in
+// a deletion, with a record of its own:
+//
+//	BeginImageChange   the function stops the server
+//	CreateBackup       a record says that it begins
+//	CreateBackupJob    when the server's pod is gone: an agent copies the volume, and reads the copy again
+//	NoteBackup         from here on it is proven
+//	MarkProven         the record says so
+//	DeleteObjects      the Job, which holds PVCs
+//	AllowImage         the function starts the new image, and the next backup has the next number
+//	EndImageChange     it has taken clients
+//
+// Where the image is not wanted any more, what is not proven goes, and the server starts as it was. A
+// deletion in between takes its own backup.
+func decideImageChange(s *instance.State) (step Step, open bool) {
+	is := s.XR.Status
+	switch c := is.ImageChange; {
+	case !s.IsImageChanging():
+		return Step{}, false
+	case is.PendingImage == "":
+		step = endImageChange(s)
+	case c == nil || c.From != is.ServedImage:
+		return Step{Action: BeginImageChange, Message: fmt.Sprintf("Image %s is of another series than %s, on whose data no older server starts once it has run: the server is stopped for a backup first", is.PendingImage, is.ServedImage)}, true
+	default:
+		step = backUpForImage(s)
+	}
+	step.Hint = ""
+	if step.Phase == v1.DeletionHeld {
+		step.Phase = v1.DeletionFailed // Nobody deletes anything.
+	}
+	return step, true
+}
+
+// backUpForImage the data of a server that has been told to stop.
+func backUpForImage(s *instance.State) Step {
+	if s.Record() == nil && s.OwnNote() == nil {
+		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: fmt.Sprintf("A backup of the data is taken before image %s starts: %s", s.XR.Status.PendingImage, s.RecordName())}
+	}
+	if !isScaledDown(s.Deployment) {
+		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: "Waiting for the server to stop"}
+	}
+	for i := range s.Pods {
+		if p := &s.Pods[i]; p.DeletionTimestamp == nil && instance.HasEnded(p) && p.Labels[v1.LabelXR] == string(s.Life.XR) {
+			return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server", Targets: []client.Object{p}}
+		}
+	}
+	switch {
+	case len(s.Pods) > 0:
+		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: whoUsesVolume(&s.Pods[0], string(s.Life.XR))}
+	case !hasProvenBackup(s) && s.OwnNote() != nil:
+		return writeIndex(s)
+	case !hasProvenBackup(s):
+		return decideBackup(s)
+	case s.Backup != nil:
+		step, _ := deleteAndWait([]client.Object{s.Backup.Job})
+		return step
+	}
+	return Step{Action: AllowImage, Message: fmt.Sprintf("Backup %q is proven: image %s starts on the data", s.Record().Name, s.XR.Status.PendingImage)}
+}
+
+// isScaledDown is true of a Deployment that makes no pods any more.
+func isScaledDown(d *appsv1.Deployment) bool {
+	return d == nil || d.Spec.Replicas != nil && *d.Spec.Replicas == 0 && d.Status.ObservedGeneration >= d.Generation && d.Status.Replicas == 0
+}
+
+// endImageChange that is over, or is not wanted any more.
+func endImageChange(s *instance.State) Step {
+	switch r := s.Record(); {
+	case s.Backup != nil:
+		step, _ := deleteAndWait([]client.Object{s.Backup.Job})
+		return step
+	case !hasProvenBackup(s) && s.OwnNote() != nil:
+		return writeIndex(s)
+	case r != nil && !r.IsProven():
+		return Step{Action: DeleteUnprovenBackup, Targets: []client.Object{r}}
+	}
+	if step, open := decideUnusedPassword(s); open {
+		return step
+	}
+	return Step{Action: EndImageChange}
+}
+
+// beginImageChange with a number that no backup has: a status that was lost may name one that is proven
+// already, of what the data was then.
+func beginImageChange(s *instance.State, _ Step) []change.Change {
+	return patchXRStatus(s, map[string]any{"blockedBy": nil, "backupNumber": max(s.XR.Status.BackupNumber, nextBackupNumber(s)), "imageChange": map[string]any{
+		"from": s.XR.Status.ServedImage, "fence": true, "allowed": nil, "backup": nil, "percent": nil, "message": nil,
+	}})
+}
+
+// allowImage, and count the backup: the next one is of what comes after it.
+func allowImage(s *instance.State, _ Step) []change.Change {
+	return patchXRStatus(s, map[string]any{"backupNumber": nextBackupNumber(s), "imageChange": map[string]any{
+		"fence": nil, "allowed": true, "backup": s.Record().Name, "percent": nil, "message": nil,
+	}})
+}
+
+// endOfImageChange counts a backup that was proven, and then not needed.
+func endOfImageChange(s *instance.State, _ Step) []change.Change {
+	fields := map[string]any{"imageChange": nil, "blockedBy": nil} // What kept the other image from running.
+	if hasProvenBackup(s) {
+		fields["backupNumber"] = nextBackupNumber(s)
+	}
+	return patchXRStatus(s, fields)
+}
+
+// showImageChange in the status of the XR: the function tells people. Only what takes its time is shown, as
+// each write is a reason for Crossplane to compose once more, which it does a hundred times in a row and then
+// once a minute (internal/circuit of Crossplane).
+func showImageChange(s *instance.State, step Step) []change.Change {
+	c := s.XR.Status.ImageChange
+	if c == nil || step.Action != Wait && step.Action != MarkFailed && !step.Refused {
+		return nil
+	}
+	want := *c
+	want.Percent, want.Message = step.Percent, step.Message
+	if r := s.Record(); r != nil {
+		want.Backup = r.Name
+	}
+	if want == *c {
+		return nil
+	}
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"imageChange": map[string]any{
+		"backup": orNil(want.Backup), "percent": want.Percent, "message": want.Message,
+	}}).WhoeverWrote()}
+}

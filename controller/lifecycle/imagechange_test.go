@@ -1,0 +1,163 @@
+package lifecycle
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// runningImage is that of the server of a running instance, and nextImage is of a newer series.
+const (
+	runningImage = "mysql:8.4"
+	nextImage    = "mysql:9.7"
+)
+
+// newImage is wanted, of another series than that of the server.
+func newImage(s *instance.State) {
+	s.XR.Status.ServedImage, s.XR.Status.PendingImage = s.XR.Status.Image, nextImage
+	backupsBound(s)
+}
+
+// unwanted is an image that is not asked for any more, or that has taken clients.
+func unwanted(s *instance.State) { s.XR.Status.PendingImage = "" }
+
+func imageChange(c v1.ImageChangeStatus) variation {
+	return func(s *instance.State) { s.XR.Status.ImageChange = &c }
+}
+
+// stoppedForImage is an instance whose server is to stop for a backup, and announced says that there is a
+// record of that.
+func stoppedForImage(s *instance.State) {
+	newImage(s)
+	imageChange(v1.ImageChangeStatus{From: runningImage, Fence: true})(s)
+}
+
+func announced(p v1.BackupPhase) variation {
+	return func(s *instance.State) {
+		stoppedForImage(s)
+		r := newRecord(s)
+		r.Status.Phase, r.CreationTimestamp = p, metav1.NewTime(now.Add(-time.Hour))
+		s.Records = append(s.Records, *r)
+	}
+}
+
+// TestImageChange: before a server of another series starts on the data there is a proven backup.
+func TestImageChange(t *testing.T) {
+	own := map[string]string{v1.LabelXR: xrUID}
+	saved := func(s *instance.State) { s.PasswordSaved, s.Password = true, &metav1.PartialObjectMetadata{} }
+	empty := func(s *instance.State) { s.Backup.Report.Empty, s.Backup.Report.SHA256 = true, "" }
+	cases := map[string]struct {
+		reason string
+		state  *instance.State
+		want   Action
+		says   string
+	}{
+		"None":      {reason: "It is the same image.", state: running(func(s *instance.State) { s.XR.Status.ServedImage = runningImage }), want: NoOp},
+		"Begin":     {reason: "The server stops.", state: running(newImage), want: BeginImageChange, says: "mysql:9.7 is of another series than mysql:8.4"},
+		"Again":     {reason: "That backup was of what an earlier server had left.", state: running(newImage, imageChange(v1.ImageChangeStatus{From: "mysql:8.0", Allowed: true})), want: BeginImageChange},
+		"Announce":  {reason: "A record says that it begins.", state: running(stoppedForImage), want: CreateBackup, says: "before image mysql:9.7 starts"},
+		"Scaling":   {reason: "Crossplane has not stopped it yet.", state: running(announced(v1.BackupPending), deployment(1)), want: Wait, says: "Waiting for the server to stop"},
+		"Stopping":  {reason: "A server may still write.", state: running(announced(v1.BackupPending), withPod(own, corev1.PodRunning)), want: Wait, says: "Waiting for the server to stop"},
+		"Ended":     {reason: "Nobody removes a pod that a node could not.", state: running(announced(v1.BackupPending), withPod(own, corev1.PodFailed)), want: DeleteObjects},
+		"Foreign":   {reason: "Nor does anybody else write.", state: running(announced(v1.BackupPending), withPod(nil, corev1.PodRunning)), want: Wait, says: `Pod "p" uses the data volume`},
+		"Job":       {reason: "It has stopped.", state: running(announced(v1.BackupPending)), want: CreateBackupJob},
+		"Running":   {reason: "The Job is at work.", state: running(announced(v1.BackupPending), withJob()), want: MarkRunning},
+		"Copying":   {reason: "It takes as long as it takes.", state: running(announced(v1.BackupRunning), withJob()), want: Wait},
+		"Failed":    {reason: "It is tried again, and nobody is told how to lose data.", state: running(announced(v1.BackupRunning), withJob(failedAt(time.Minute, "disk full")), broken), want: MarkFailed, says: "disk full"},
+		"Retry":     {reason: "Later.", state: running(announced(v1.BackupFailed), withJob(failedAt(-time.Hour, "disk full")), broken, func(s *instance.State) { s.Records[0].Status.Message = "disk full" }), want: DeleteObjects},
+		"Empty":     {reason: "A server had data, and its volume has none: nothing is marked as worthless.", state: running(announced(v1.BackupRunning), withJob(complete), empty), want: MarkFailed, says: "the server had data"},
+		"Password":  {reason: "What opens the backup is kept first.", state: running(announced(v1.BackupRunning), withJob(complete)), want: SavePassword},
+		"Note":      {reason: "The volume knows it first.", state: running(announced(v1.BackupRunning), saved, withJob(complete)), want: NoteBackup},
+		"Proven":    {reason: "Then the record does.", state: running(announced(v1.BackupRunning), ownNote, withJob(complete)), want: MarkProven},
+		"Recreated": {reason: "Somebody deleted it.", state: running(announced(v1.BackupRunning), ownNote, func(s *instance.State) { s.Records = nil }), want: RecreateBackup},
+		"JobGoes":   {reason: "Its pod holds the volumes.", state: running(announced(v1.BackupProven), withJob(complete)), want: DeleteObjects},
+		"Allow":     {reason: "There is a way back.", state: running(announced(v1.BackupProven)), want: AllowImage, says: "image mysql:9.7 starts"},
+		"Allowed":   {reason: "The function goes on.", state: running(newImage, imageChange(v1.ImageChangeStatus{From: runningImage, Allowed: true})), want: NoOp},
+		"End":       {reason: "It has taken clients.", state: running(newImage, unwanted, imageChange(v1.ImageChangeStatus{From: runningImage, Allowed: true})), want: EndImageChange},
+		"StopJob":   {reason: "Its owner has changed his mind.", state: running(announced(v1.BackupRunning), unwanted, withJob()), want: DeleteObjects},
+		"StopNoted": {reason: "What is proven is kept.", state: running(announced(v1.BackupRunning), unwanted, ownNote), want: MarkProven},
+		"StopBegun": {reason: "What is not never will be.", state: running(announced(v1.BackupRunning), unwanted), want: DeleteUnprovenBackup},
+		"StopKept":  {reason: "Nor is its password needed.", state: running(stoppedForImage, unwanted, saved), want: DeleteObjects},
+		"Stopped":   {reason: "The server starts again.", state: running(stoppedForImage, unwanted), want: EndImageChange},
+		"Lost":      {reason: "Nobody is told to lose data.", state: running(announced(v1.BackupPending), func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: Wait, says: "has lost its volume"},
+
+		// A deletion comes first, and takes its own.
+		"Deleted":     {reason: "It has a record of its own.", state: running(announced(v1.BackupRunning), dead), want: CreateBackup},
+		"DeletedJob":  {reason: "What the other Job reports is of another archive.", state: fenced(func(s *instance.State) { s.MisplacedJobs = []client.Object{&corev1.Pod{}} }), want: DeleteObjects},
+		"DeletedMid":  {reason: "What was begun would keep the next instance from starting.", state: fenced(inLife(v1.BackupRunning)), want: DeleteUnprovenBackup},
+		"DeletedLate": {reason: "What is noted is proven when the life has ended.", state: fenced(inLife(v1.BackupRunning), noteInLife), want: CreateBackupJob},
+		"DeletedDone": {reason: "It has its backup, and that stays.", state: fenced(inLife(v1.BackupProven)), want: CreateBackupJob},
+		"Data":        {reason: "Its Job holds the PVC that goes.", state: running(announced(v1.BackupRunning), withJob(), claimDies, stopped), want: DeleteObjects},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Next(tc.state)
+			if got.Action != tc.want || !strings.Contains(got.Text(), tc.says) {
+				t.Errorf("%s want %s, got %s: %q", tc.reason, tc.want, got.Action, got.Text())
+			}
+			if tc.state.XR.IsDeleting() {
+				return
+			}
+			if got.Hint != "" || slices.Contains([]v1.DeletionPhase{v1.DeletionHeld, v1.DeletionReleasing}, got.Phase) {
+				t.Errorf("nothing is given up of what lives, but its phase is %q, and %q", got.Phase, got.Hint)
+			}
+		})
+	}
+}
+
+// inLife is a record of a backup that was begun while the life went on.
+func inLife(p v1.BackupPhase) variation {
+	return func(s *instance.State) {
+		r := newRecord(s)
+		r.Name, r.Spec.Origin, r.Status.Phase = s.Life.RecordNameInLife(1), v1.OriginImageChange, p
+		s.Records = append(s.Records, *r)
+	}
+}
+
+// noteInLife is that of such a backup.
+func noteInLife(s *instance.State) {
+	r := s.Records[len(s.Records)-1]
+	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + ArchiveName}
+	s.Notes = []instance.Note{{Name: r.Name, Volume: "pvc-2", BackupNote: r.Note()}}
+}
+
+// TestImageChangeCounts: each backup of an instance has a number of its own, in the order in which
+// they were taken, and all say with which of them the instance began.
+func TestImageChangeCounts(t *testing.T) {
+	s := running(announced(v1.BackupProven))
+	first := s.Record().DeepCopy()
+	if first.Spec.Number != 1 || first.Spec.Since != 0 || first.Spec.Origin != v1.OriginImageChange {
+		t.Errorf("want the first one, got %+v", first.Spec)
+	}
+	fields := Next(s).Changes[0].Fields
+	if fields["backupNumber"] != int64(2) {
+		t.Errorf("want the next one to be the second, got %v", fields)
+	}
+	s.XR.Status.ImageChange = nil
+	if fields := Next(s).Changes[0].Fields; fields["backupNumber"] != int64(2) {
+		t.Errorf("want one that nobody has counted not to pass for the next, got %v", fields)
+	}
+	s.XR.Status.BackupNumber = 2
+	second := newRecord(apply(s, []variation{dead}))
+	if second.Spec.Number != 2 || second.Spec.Since != 1 || second.Spec.Origin != v1.OriginDeletion || second.Name == first.Name {
+		t.Errorf("want the second one, got %s %+v", second.Name, second.Spec)
+	}
+	other := second.DeepCopy()
+	for _, n := range []struct {
+		number int64
+		rival  bool
+	}{{1, true}, {2, true}, {3, false}} {
+		other.Spec.Instance.XR, other.Spec.Number, other.Spec.Since = "other", n.number, 0
+		if second.IsRivalOf(other) != n.rival || other.IsRivalOf(second) != n.rival {
+			t.Errorf("a backup with number %d of an instance beside one that had 1 and 2: want a rival: %t", n.number, n.rival)
+		}
+	}
+}
