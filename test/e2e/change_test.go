@@ -104,7 +104,7 @@ func TestChangeInPlace(t *testing.T) {
 		return err
 	})
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreProven(t, 2) // One before the other image.
 	hasGrown(t, s, "backup-"+s.Name+"-pvc")
 }
 

@@ -1,0 +1,119 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// Before a server of another series starts on the data there is a backup of it. There is one MySQL to be had, under several tags: the
+// series are those of the tags, and a server that fails to start is one that is none.
+
+// oneRow more, of a number.
+const oneRow = "INSERT INTO test (id, name) VALUES (%d, 'more')"
+
+// TestImageChange: an image that does not start is left again, one that does takes the data over, and the backup from before leads
+// back.
+func TestImageChange(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Spec["image"] = "mysql:8.4"
+	before := s.Begin(t)
+
+	s.Set(t, map[string]any{"image": missingImage})
+	s.Says(t, "To go back: set spec.image to mysql:8.4; where that no longer starts on the data, delete the claim and create it again with spec.image: mysql:8.4 and spec.restore.backup: ")
+	s.Says(t, "ErrImagePull")
+	s.Backups().AreProven(t, 1)
+	if r := s.Backups().Only(t); originOf(r) != "ImageChange" {
+		t.Errorf("want it to say why it was taken, got %q", originOf(r))
+	}
+	s.HasEvents(t, "ImageChangeBegun", "ImageAllowed")
+	s.Set(t, map[string]any{"image": "mysql:8.4"})
+	runsImage(t, s, "mysql:8.4")
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+
+	s.Client().MustQuery(t, fmt.Sprintf(oneRow, 1000))
+	before = s.Client().MustQuery(t, framework.Rows)
+	s.Set(t, map[string]any{"image": "mysql:9.7"})
+	runsImage(t, s, "mysql:9.7")
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+	s.Backups().AreProven(t, 2)
+	back := s.Backups().Newest(t).GetName()
+
+	s.Client().MustQuery(t, fmt.Sprintf(oneRow, 1001))
+	s.Delete(t)
+	s.Backups().AreProven(t, 3)
+	if last := s.Backups().Newest(t); originOf(last) != "Deletion" || last.GetName() == back {
+		t.Errorf("want the newest to be that of the deletion, got %s, of a %s", last.GetName(), originOf(last))
+	}
+
+	s.Spec["image"], s.Spec["restore"] = "mysql:8.4", map[string]any{"backup": back}
+	s.Create(t)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
+		t.Errorf("want the rows of the time before the change\n%s\ngot\n%s", before, got)
+	}
+}
+
+// TestDeletionOvertakesImageChange: who deletes a claim waits for one backup, that of the deletion.
+func TestDeletionOvertakesImageChange(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	s.Set(t, map[string]any{"image": "mysql:latest"})
+	framework.Eventually(t, "a backup that has begun", func(ctx context.Context) error {
+		all, err := s.Backups().List(ctx)
+		if err == nil && len(all) == 0 {
+			return fmt.Errorf("there is none: %s", s.Message(ctx))
+		}
+		return err
+	})
+	s.Delete(t)
+	for _, r := range s.Backups().MustList(t) {
+		if err := framework.IsProven(&r); err != nil {
+			t.Error(err)
+		}
+	}
+	if last := s.Backups().Newest(t); originOf(last) != "Deletion" {
+		t.Errorf("want the newest to be that of the deletion, got that of a %s", originOf(last))
+	}
+	s.Create(t)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+}
+
+func originOf(record *unstructured.Unstructured) string {
+	origin, _, _ := unstructured.NestedString(record.Object, "spec", "origin")
+	return origin
+}
+
+// runsImage once the server of it takes clients, and nothing is left of the change.
+func runsImage(t *testing.T, s *framework.Server, image string) {
+	t.Helper()
+	framework.Eventually(t, "a server of "+image, func(ctx context.Context) error {
+		p, err := s.Pods().FindServer(ctx)
+		if err != nil {
+			return err
+		}
+		if got := p.Spec.Containers[0].Image; got != image {
+			return fmt.Errorf("pod %s runs %s", p.Name, got)
+		}
+		xr, err := s.XR(ctx)
+		if err != nil {
+			return err
+		}
+		served, _, _ := unstructured.NestedString(xr.Object, "status", "servedImage")
+		if left, ok, _ := unstructured.NestedMap(xr.Object, "status", "imageChange"); ok || served != image {
+			return fmt.Errorf("%s is noted, and %v is left", served, left)
+		}
+		return framework.HasCondition(ctx, s.Claim, "Ready")
+	})
+}
