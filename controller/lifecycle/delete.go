@@ -146,10 +146,8 @@ func stopForBackup(s *instance.State) (step Step, open bool) {
 	if old := overtakenBackups(s); len(old) > 0 {
 		return Step{Action: DeleteUnprovenBackup, Phase: v1.DeletionStopping, Message: "A backup that was begun before goes: that of the deletion has all that it would have", Targets: old}, true
 	}
-	for i := range s.Pods {
-		if p := &s.Pods[i]; p.DeletionTimestamp == nil && instance.HasEnded(p) && p.Labels[v1.LabelXR] == string(s.Life.XR) {
-			return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
-		}
+	if p := endedPod(s); p != nil {
+		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
 	}
 	switch {
 	case len(s.Pods) > 0:
@@ -189,6 +187,16 @@ func withoutDeleted(objects []client.Object) []client.Object {
 		}
 	}
 	return out
+}
+
+// endedPod of this life's server that nobody removes, or nil.
+func endedPod(s *instance.State) *corev1.Pod {
+	for i := range s.Pods {
+		if p := &s.Pods[i]; p.DeletionTimestamp == nil && instance.HasEnded(p) && p.Labels[v1.LabelXR] == string(s.Life.XR) {
+			return p
+		}
+	}
+	return nil
 }
 
 func whoUsesVolume(p *corev1.Pod, xr string) string {

@@ -56,10 +56,8 @@ func backUpForImage(s *instance.State) Step {
 	if !isScaledDown(s.Deployment) {
 		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: "Waiting for the server to stop"}
 	}
-	for i := range s.Pods {
-		if p := &s.Pods[i]; p.DeletionTimestamp == nil && instance.HasEnded(p) && p.Labels[v1.LabelXR] == string(s.Life.XR) {
-			return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server", Targets: []client.Object{p}}
-		}
+	if p := endedPod(s); p != nil {
+		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server", Targets: []client.Object{p}}
 	}
 	switch {
 	case len(s.Pods) > 0:

@@ -63,9 +63,7 @@ func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each 
 			w.lives[n].image.wanted = false
 		})
 	}
-	if l.xr == none || !l.cross || m.namespace != alive1 || l.born != m.current {
-		i.job = min(i.job, dying1)
-	} else {
+	if l.xr != none && l.cross && m.namespace == alive1 && l.born == m.current {
 		add("the function says which image is pending", false, i.pending != (i.wanted && !i.served), change(func(i *modelImage) { i.pending = i.wanted && !i.served }))
 		add("the function changes the image", false, l.deployment != none && !i.waits() && i.composed != i.wanted, func(w *model) {
 			w.lives[n].image.composed = i.wanted
@@ -214,7 +212,7 @@ func (m *model) writeImageJob(n int, c change.Change) {
 	}
 }
 
-// loseImageArchive with its volume, and have a Job be one of a PVC that is gone.
+// losePVC of the backups, with the archive where the volume goes, too: a Job was made for one that is gone.
 func (i *modelImage) losePVC(lost bool, volume int8) {
 	if i.moved = i.moved || i.job != none; lost && i.archivedOn == volume {
 		i.archived, i.noted = 0, false
