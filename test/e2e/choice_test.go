@@ -17,6 +17,7 @@ import (
 // was, although the claim says what it said, until somebody says it again.
 func TestChoiceIsUsedOnce(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestDecide has each life, and TestCreateAgainDifferently goes back to a backup")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Delete(t)
@@ -59,6 +60,7 @@ func TestChoiceIsUsedOnce(t *testing.T) {
 // the one that a clock calls the newer: it waits for a person.
 func TestRivals(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestDecide has rivals, and the model never starts from the wrong one")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Delete(t)

@@ -91,6 +91,7 @@ func waitUntilBound(t *testing.T, s *framework.Server) {
 // TestDeleteDuringTheFirstStart deletes while the server makes its system tables. Half of them are no backup.
 func TestDeleteDuringTheFirstStart(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestFirstStart kills one, and TestDeleteBeforeTheServerStarted deletes earlier")
 	framework.OnEach(t, map[string]string{framework.OnClass: "HostPath has a server of another account than its agent's, which is harder to stop"}, func(t *testing.T, composition string) {
 		t.Helper()
 		s := framework.NewServer(t, composition)

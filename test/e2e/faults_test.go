@@ -24,6 +24,7 @@ import (
 // when somebody did.
 func TestBackupPVFull(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "a cell of TestCells fills the volume")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	backups := "backup-" + s.Name + "-pvc"
@@ -138,6 +139,7 @@ func TestPasswordSecretIsWrong(t *testing.T) {
 // TestServerRefuses: a server that does not let us in keeps its password and its rows, and people hear what to do.
 func TestServerRefuses(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestHostileServers refuses in more ways, and a real one does in the tests of package rotate")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Client().Connects(t, s.Password)

@@ -128,6 +128,7 @@ func TestNamesakesAreApart(t *testing.T) {
 // TestDiscard takes no backup, and nothing of it comes back.
 func TestDiscard(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "all tests clean up so")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Create(t)
 	s.Client().SeesVersion(t)

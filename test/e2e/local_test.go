@@ -24,6 +24,7 @@ import (
 // TestControllerOutside runs the controller as a developer does, against the current context, and nothing in the cluster.
 func TestControllerOutside(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "the controller runs in the cluster")
 	stopsTheController(t)
 	startController(t)
 	s := framework.NewServer(t, framework.ClassComposition)

@@ -84,7 +84,7 @@ func every() []*cell {
 	return all
 }
 
-// pairs are the cells of a short run: each way, and each fault but those that onlyInWhole names.
+// pairs are the cells of a short run: each way and each fault but those that onlyInWhole names.
 func pairs(t *testing.T) []*cell {
 	t.Helper()
 	var all []*cell
@@ -94,18 +94,12 @@ func pairs(t *testing.T) []*cell {
 		ways  []*way
 	}{
 		{faultFull, []*way{byNamespace}}, // It takes longest.
-		{noFault, []*way{byDeployment, byPackage, byFunction, byPVC}},
+		{noFault, []*way{byFunction, byPVC}},
 		{faultKilled, []*way{byClaim}},
 		{faultAPIServer, []*way{byReplace}},
-		{faultPod, []*way{byReplace}},
-		{faultJob, []*way{byClaimForeground}},
-		{faultCrashLoop, []*way{byClaimOrphan}},
-		{faultPassword, []*way{byXR}},
+		{faultRecord, []*way{byDeployment}},
 		{faultBackupPVC, []*way{byXRForeground}},
-		{faultBackupPVCs, []*way{byClaim}},
-		{faultFirstStart, []*way{byXR}},
-		{faultRecord, []*way{byClaim}},
-		{faultDamage, []*way{byXROrphan}},
+		{faultPassword, []*way{byXR}},
 		{faultHang, []*way{byFinalizers}},
 	} {
 		for _, w := range p.ways {
@@ -114,34 +108,48 @@ func pairs(t *testing.T) []*cell {
 		}
 	}
 	for _, w := range ways {
-		if !seen[w] {
-			t.Errorf("no cell of a short run is about: %s", w.name)
-		}
+		isOnlyInWhole(t, w.name, seen[w], onlyInWhole[w])
 	}
 	for _, f := range faults {
-		where, whole := onlyInWhole[f]
-		if seen[f] == whole {
-			t.Errorf("a short run has either a cell of it or a reason why not: %s", f.name)
-		}
-		if whole {
-			t.Logf("make matrix has %q; here, %s", f.name, where)
-		}
+		isOnlyInWhole(t, f.name, seen[f], onlyInWhole[f])
 	}
 	return all
 }
 
-// onlyInWhole are the faults that no short run has, each with what is seen of it there. A cell of one has the whole cluster
-// to itself for two minutes, in which a short run gets on with nothing else.
-var onlyInWhole = map[*fault]string{
-	faultAbsent:   "a controller that is killed at each step is not there either",
-	faultKubelet:  "nobody hears of a pod that ends, as while the API server is killed",
-	faultCore:     "where the XRD is uninstalled, nobody composes anything",
-	faultFunction: "where the Function is uninstalled, nobody answers",
-	faultQuota:    "TestQuota has it with each pod of an instance",
-	faultAside:    "TestFolderMovedAside has it with a server that lives",
-	faultNode:     "a pod that nobody hears of is seen while the API server is killed, and TestWhyPodWaits has the words",
-	faultInstall:  "TestRecordsOutliveTheController uninstalls it",
-	faultClock:    "TestClockIsOff has each step of a deletion with it",
+// isOnlyInWhole sees that a short run has a way or a fault, or a reason why not.
+func isOnlyInWhole(t *testing.T, name string, isSeen bool, where string) {
+	t.Helper()
+	if isSeen == (where != "") {
+		t.Errorf("a short run has either a cell of it or a reason why not: %s", name)
+	}
+	if where != "" {
+		t.Logf("make matrix has %q; here, %s", name, where)
+	}
+}
+
+// onlyInWhole are the ways and faults that no short run has, each with what is seen of it there. Many a cell of one has the
+// whole cluster to itself for two minutes, in which a short run gets on with nothing else.
+var onlyInWhole = map[any]string{
+	byClaimForeground: "an XR is deleted in the foreground",
+	byClaimOrphan:     "the model has an XR that is left behind",
+	byXROrphan:        "the model has what an XR leaves behind",
+	byPackage:         "the Function is uninstalled",
+
+	faultAbsent:     "a controller that is killed at each step is not there either",
+	faultKubelet:    "nobody hears of a pod that ends, as while the API server is killed",
+	faultCore:       "where the Function is uninstalled, nobody composes anything",
+	faultFunction:   "where it is uninstalled, nobody answers",
+	faultPod:        "the model fails a backup at each moment",
+	faultJob:        "the model fails a backup at each moment",
+	faultCrashLoop:  "a server that hangs has to be killed, too",
+	faultBackupPVCs: "it is deleted once, and in the model at each step",
+	faultFirstStart: "TestFirstStart kills it at each of its moments",
+	faultDamage:     "tests of package archive refuse each kind of damage",
+	faultQuota:      "TestQuota has it with each pod of an instance",
+	faultAside:      "TestFolderMovedAside has it with a server that lives",
+	faultNode:       "a pod that nobody hears of is seen while the API server is killed, and TestWhyPodWaits has the words",
+	faultInstall:    "TestRecordsOutliveTheController uninstalls it",
+	faultClock:      "TestClockIsOff has each step of a deletion with it",
 }
 
 // run from the first start to the end of the second life. Whatever fails is looked at before it is cleaned up.

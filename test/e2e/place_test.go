@@ -20,6 +20,7 @@ import (
 // is made elsewhere, and it can be backed up there.
 func TestEmptyBackupVolumeElsewhere(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestBackupNodes has who is pulled where, and TestVolumesApart two places")
 	s := framework.NewServer(t, framework.ClassComposition)
 	nodes := directServers(t, s)
 	image := s.Spec["image"]
@@ -50,6 +51,7 @@ func TestEmptyBackupVolumeElsewhere(t *testing.T) {
 // data. One that is made from another's backup is backed up beside its data.
 func TestBackupsPullTheServer(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestBackupNodes has who is pulled where, and TestVolumesApart two places")
 	s := framework.NewServer(t, framework.ClassComposition)
 	nodes := directServers(t, s)
 	direct(t, s, nodes[1])

@@ -50,6 +50,7 @@ func TestQuota(t *testing.T) {
 // says which, and the server starts when there is room for both.
 func TestQuotaOnPVCs(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestQuota has one on pods, and TestWhyNoPod has the words")
 	s := framework.NewServer(t, framework.ClassComposition)
 	quota := newQuota(t, s, "no-volumes", corev1.ResourceList{corev1.ResourcePersistentVolumeClaims: resource.MustParse("0")})
 	s.Create(t)

@@ -21,6 +21,7 @@ const withoutRecord = "is there without its record: no server starts empty besid
 // and the doctor say how to go on.
 func TestRecordDeletedIsMadeAgain(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "a cell of TestCells deletes a record, and TestAdopt makes it again")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Delete(t)
@@ -56,6 +57,7 @@ func TestRecordDeletedIsMadeAgain(t *testing.T) {
 // and is in nobody's way.
 func TestRecordDeletedWithItsArchive(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestModelRecords has each order of it, and a cell of TestCells deletes a record")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Begin(t)
 	s.Delete(t)

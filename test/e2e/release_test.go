@@ -35,6 +35,7 @@ var nextRelease = map[string][2]string{
 // only then each has the newer one.
 func TestReleaseRestartsNobody(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestRevision has who is restarted when, and TestChangeInPlace restarts one")
 	onClass, onHostPath := framework.CopyOfComposition(t, framework.ClassComposition, nil), framework.HostPathComposition(t, nil)
 	installNextFunction(t)
 	compositions := []string{onClass, onClass, onHostPath}

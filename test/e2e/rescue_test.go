@@ -170,6 +170,7 @@ func TestDeletedNamespace(t *testing.T) {
 // was made there does not keep it.
 func TestNamespaceDeletedInRescue(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "a cell of TestCells deletes the namespace, and the model does in a rescue")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Begin(t)
 	xr, err := s.XR(t.Context())

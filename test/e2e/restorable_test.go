@@ -18,6 +18,7 @@ import (
 // TestRestorable looks at a backup after its claim is gone: a server has run on a copy of it, and nothing of that is left.
 func TestRestorable(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestRequireRestorable tests one")
 	strangers(t)
 	framework.OnEach(t, map[string]string{framework.OnHostPath: "TestEverythingComesBack has that Composition"}, func(t *testing.T, composition string) {
 		t.Helper()

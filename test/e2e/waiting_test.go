@@ -34,6 +34,7 @@ func TestMountFails(t *testing.T) {
 // TestNoNode: a server that no node has room for says so in the scheduler's words, and starts when it asks for less.
 func TestNoNode(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestWhyPodWaits has the words, and TestMountFails a server that cannot start")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Spec["resources"] = map[string]any{"requests": map[string]any{"cpu": "1000"}}
 	s.Create(t)
@@ -49,6 +50,7 @@ func TestNoNode(t *testing.T) {
 // next server is restored, and no pod is left.
 func TestSidecar(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestOutlived has pods with a container more")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	changePods(t, s, `object.spec.restartPolicy == "Never" ? [

@@ -175,7 +175,13 @@ func file(t *testing.T, path string) string {
 // test that a page names, and the part of it.
 var namedTest = regexp.MustCompile("`(Test[A-Z]\\w*)(?:/(\\w+))?`")
 
-// TestNamedTestsExist: a page that says which test shows something does not outlive it.
+// elsewhere is what a test says that a short run leaves out, and word is a test's name in that.
+var (
+	elsewhere = regexp.MustCompile(`(?:Repeats\(t, |OnEach\(t, map.*|\t(?:by|fault)\w+: +)".*`)
+	word      = regexp.MustCompile(`\bTest[A-Z]\w*`)
+)
+
+// TestNamedTestsExist: who says which test shows something, on a page or instead of a test that takes long, does not outlive it.
 func TestNamedTestsExist(t *testing.T) {
 	var code strings.Builder
 	for _, dir := range []string{"apis", "controller", "fn", "package", "test"} {
@@ -201,6 +207,17 @@ func TestNamedTestsExist(t *testing.T) {
 		}
 		if m[2] != "" && !strings.Contains(code.String(), `"`+m[2]+`"`) {
 			t.Errorf("%s has no part %s", m[1], m[2])
+		}
+	}
+	left := elsewhere.FindAllString(code.String(), -1)
+	if len(left) < 30 {
+		t.Errorf("only %d tests and cells are left out", len(left))
+	}
+	for _, where := range left {
+		for _, name := range word.FindAllString(where, -1) {
+			if !strings.Contains(code.String(), "\nfunc "+name+"(t *testing.T)") {
+				t.Errorf("there is no %s: %s", name, where)
+			}
 		}
 	}
 }

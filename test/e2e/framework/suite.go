@@ -64,8 +64,8 @@ func Run(ctx context.Context, m *testing.M) (code int, err error) {
 	}
 }
 
-// Repeats is what a test says whose promise another one holds as well: it runs where ALL is set, as in make test-all, which
-// has the time.
+// Repeats is what a test says that takes long, and whose promise another one holds as well, on a cluster or in the model: it runs
+// where ALL is set, as in make test-all, which has the time. It names what runs where it does not.
 func Repeats(t *testing.T, where string) {
 	t.Helper()
 	if os.Getenv("ALL") == "" {
