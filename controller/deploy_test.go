@@ -48,7 +48,7 @@ func TestDeploy(t *testing.T) {
 	got := map[string][]string{"records": kindsOf(t, "deploy/records"), "controller": kindsOf(t, "deploy/controller")}
 	want := map[string][]string{
 		"records":    {"CustomResourceDefinition", "Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
-		"controller": {"ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy", "Role", "RoleBinding", "ServiceAccount"},
+		"controller": {"ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy", "Role", "RoleBinding", "ServiceAccount", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)

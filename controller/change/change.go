@@ -3,6 +3,7 @@
 package change
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -15,7 +16,10 @@ const (
 	Create      Verb = "Create"
 	Patch       Verb = "Patch"
 	PatchStatus Verb = "PatchStatus"
-	Delete      Verb = "Delete"
+	// Scale is what `kubectl scale` does: it changes how many pods there are to be, and can change
+	// nothing else.
+	Scale  Verb = "Scale"
+	Delete Verb = "Delete"
 	// CopySecret makes a Secret of what others hold, or adds that to it.
 	CopySecret Verb = "CopySecret"
 )
@@ -79,6 +83,11 @@ func PatchObject[T client.Object](read T, how func(T)) Change {
 // PatchObjectStatus as it was read.
 func PatchObjectStatus[T client.Object](read T, how func(T)) Change {
 	return Change{Verb: PatchStatus, If: AsRead, Object: changed(read, how), Read: read}
+}
+
+// ScaleDeployment as it was read.
+func ScaleDeployment(read *appsv1.Deployment, replicas int32) Change {
+	return Change{Verb: Scale, If: AsRead, Object: changed(read, func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas }), Read: read}
 }
 
 // PatchStatusFields of an object as it was read: these, and no others.

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"maps"
 
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -100,12 +103,26 @@ func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 			return o, err
 		}
 		return o, w.Client.Status().Patch(ctx, o, patch)
+	case Scale:
+		return w.scale(ctx, o)
 	case Delete:
 		return o, w.Client.Delete(ctx, o, c.deleteOptions())
 	case CopySecret:
 		return o, w.copySecret(ctx, c)
 	}
 	return o, fmt.Errorf("there is no verb %q", c.Verb)
+}
+
+// scale a Deployment to the replicas that it is to have, if nobody has written it since it was read.
+func (w Writer) scale(ctx context.Context, o client.Object) (client.Object, error) {
+	d, ok := o.(*appsv1.Deployment)
+	if !ok {
+		return o, fmt.Errorf("cannot scale a %T", o)
+	}
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, ResourceVersion: d.ResourceVersion}, Spec: autoscalingv1.ScaleSpec{Replicas: *d.Spec.Replicas}}
+	err := w.Client.SubResource("scale").Update(ctx, d, client.WithSubResourceBody(scale))
+	d.ResourceVersion = scale.ResourceVersion
+	return d, err
 }
 
 func (c Change) patch() (client.Patch, error) {

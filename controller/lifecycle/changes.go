@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -193,8 +192,7 @@ func deleteObjects(_ *instance.State, step Step) []change.Change {
 
 // stopServer the way that `kubectl scale` does.
 func stopServer(s *instance.State, _ Step) []change.Change {
-	d := s.Deployment
-	return []change.Change{change.PatchObject(d, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })}
+	return []change.Change{change.ScaleDeployment(s.Deployment, 0)}
 }
 
 // markNoData writes down that there is nothing to lose, on what goes last. The Job, the PVC or

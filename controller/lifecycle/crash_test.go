@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,16 +13,20 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/admission"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
@@ -58,6 +63,38 @@ func (w *world) write(do func() error) error {
 	return nil
 }
 
+// policies of the installation are in force in each world, as on a cluster.
+var policies = sync.OnceValues(func() (*admission.Policies, error) {
+	return admission.Read(context.Background(), "../deploy/controller/admission.yaml")
+})
+
+// refusal of a write by them; old is nil of what is made, and o of what is deleted.
+func refusal(ctx context.Context, old, o client.Object) error {
+	p, err := policies()
+	if err != nil {
+		return err
+	}
+	w := admission.Write{}
+	of := o
+	if old != nil {
+		w.Old, of = old, old
+	}
+	if o != nil {
+		w.New = o
+	}
+	kind, err := apiutil.GVKForObject(of, clientgoscheme.Scheme)
+	if err != nil { // It is one of ours.
+		kind = of.GetObjectKind().GroupVersionKind()
+	}
+	w.Resource, _ = meta.UnsafeGuessKindToResource(kind)
+	for _, o := range []client.Object{old, o} {
+		if o != nil {
+			o.GetObjectKind().SetGroupVersionKind(kind)
+		}
+	}
+	return p.Refusal(ctx, w)
+}
+
 func newWorld(t *testing.T, crashAt int, after bool, way way) *world {
 	t.Helper()
 	w := newWorldOf(t, crashAt, after, deleted(way))
@@ -81,13 +118,43 @@ func newWorldOf(t *testing.T, crashAt int, after bool, objects []client.Object) 
 		WithObjects(objects...).WithStatusSubresource(&v1.MySQLBackup{}, &batchv1.Job{}, ofKind(instance.ClaimKind), ofKind(instance.XRKind)).Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			o.SetCreationTimestamp(metav1.NewTime(now))
-			return w.write(func() error { return c.Create(ctx, o, opts...) })
+			return w.write(func() error {
+				if err := refusal(ctx, nil, o); err != nil {
+					return err
+				}
+				return c.Create(ctx, o, opts...)
+			})
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-			return w.write(func() error { return c.Patch(ctx, o, p, opts...) })
+			return w.write(func() error {
+				old, _ := o.DeepCopyObject().(client.Object)
+				if err := c.Get(ctx, client.ObjectKeyFromObject(o), old); err != nil {
+					return err
+				}
+				if err := c.Patch(ctx, o, p, opts...); err != nil {
+					return err
+				}
+				return refusal(ctx, old, o)
+			})
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			return w.write(func() error { return c.Delete(ctx, o, opts...) })
+			return w.write(func() error {
+				old, _ := o.DeepCopyObject().(client.Object)
+				if err := c.Get(ctx, client.ObjectKeyFromObject(o), old); err != nil {
+					return err
+				}
+				if err := refusal(ctx, old, nil); err != nil {
+					return err
+				}
+				return c.Delete(ctx, o, opts...)
+			})
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			update := func() error { return c.SubResource(sub).Update(ctx, o, opts...) }
+			if sub != "scale" { // Kubernetes writes it.
+				return update()
+			}
+			return w.write(update)
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			return w.write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
@@ -163,7 +230,7 @@ func deleted(way way) []client.Object {
 		s.Namespace.DeletionTimestamp, s.Namespace.Finalizers = &at, []string{"kubernetes"}
 		claim.SetFinalizers([]string{v1.Finalizer})
 		// All else is gone, but for what was kept of its password.
-		kept := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: s.Life.RecordName()}, Data: map[string][]byte{v1.PasswordKey: []byte("secret")}}
+		kept := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "crossplane-mysql-system", Name: s.Life.RecordName(), Labels: s.Life.Labels()}, Data: map[string][]byte{v1.PasswordKey: []byte("secret")}}
 		return append(data, claim, xr, s.DataPVC, s.Namespace, kept)
 	case noXREmpty:
 		// It goes as soon as we let it, as a volume that Crossplane made.
@@ -228,7 +295,7 @@ func (w *world) check(ctx context.Context) {
 	life := running().Life
 	proof := w.Get(ctx, client.ObjectKey{Name: life.RecordName()}, r) == nil && r.Status.Phase == v1.BackupProven && r.Spec.Archive != nil
 	held := w.Get(ctx, client.ObjectKey{Name: volume1}, volume) == nil && instance.HasFinalizer(volume) && volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
-	kept := w.Get(ctx, client.ObjectKey{Namespace: "system", Name: life.RecordName()}, &corev1.Secret{}) == nil
+	kept := w.Get(ctx, client.ObjectKey{Namespace: "crossplane-mysql-system", Name: life.RecordName()}, &corev1.Secret{}) == nil
 	old := w.Get(ctx, client.ObjectKey{Name: "old-a"}, &v1.MySQLBackup{}) == nil
 	switch {
 	case w.empty:
@@ -244,7 +311,7 @@ func (w *world) check(ctx context.Context) {
 // run the controller until it rests or crashes.
 func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 	t.Helper()
-	g := &instance.Gatherer{Reader: w, Settings: instance.Settings{AgentImage: "agent", SystemNamespace: "system"}, Clock: func() time.Time { return now.Add(w.off) }}
+	g := &instance.Gatherer{Reader: w, Settings: instance.Settings{AgentImage: "agent", SystemNamespace: "crossplane-mysql-system"}, Clock: func() time.Time { return now.Add(w.off) }}
 	for range 80 {
 		w.turn(ctx, t)
 		lives, err := g.Gather(ctx, instance.Key{Kind: "MySQL", Namespace: home, Name: "db"})

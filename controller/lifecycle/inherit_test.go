@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
@@ -72,6 +74,7 @@ func (b rebirth) objects() []client.Object {
 func leftBehind(name, namespace string) *corev1.PersistentVolume {
 	v := backupsOn(name, namespace)
 	v.Labels = backupLabels(running().Life)
+	maps.Copy(v.Annotations, agent.Annotations(running().Life))
 	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	v.Spec.ClaimRef = reservedFor(v1.RescueNamespace, "backups-"+name)
 	v.Spec.ClaimRef.UID = "gone"
@@ -81,7 +84,7 @@ func leftBehind(name, namespace string) *corev1.PersistentVolume {
 // live until there is nothing to do but wait for the function.
 func (w *world) live(ctx context.Context, t *testing.T) error {
 	t.Helper()
-	g := &instance.Gatherer{Reader: w, Settings: instance.Settings{AgentImage: "agent", SystemNamespace: "system"}, Clock: func() time.Time { return now }}
+	g := &instance.Gatherer{Reader: w, Settings: instance.Settings{AgentImage: "agent", SystemNamespace: "crossplane-mysql-system"}, Clock: func() time.Time { return now }}
 	for range 40 {
 		w.bind(ctx, t)
 		lives, err := g.Gather(ctx, instance.Key{Kind: "MySQL", Namespace: home, Name: "db"})

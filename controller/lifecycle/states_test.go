@@ -33,7 +33,7 @@ type variation func(*instance.State)
 func running(changes ...variation) *instance.State {
 	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
 	s := &instance.State{
-		Settings: instance.Settings{AgentImage: "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0", SystemNamespace: "system"},
+		Settings: instance.Settings{AgentImage: "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0", SystemNamespace: "crossplane-mysql-system"},
 		Life:     life, Now: now,
 		Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}},
 		Claim:     composite("MySQL", "db", "claim"),

@@ -57,6 +57,9 @@ func (o Options) Run(ctx context.Context, cfg *rest.Config) error {
 			return err
 		}
 	}
+	if err := mgr.Add(policyCheck{kube: mgr.GetClient(), namespace: o.Settings.SystemNamespace}); err != nil {
+		return err
+	}
 	return mgr.Start(ctx)
 }
 

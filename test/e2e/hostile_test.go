@@ -219,7 +219,7 @@ func allowed(trick string, past time.Duration) int {
 	if trick == "unprintable" || trick == "echo" {
 		return 2 * (bits.Len64(uint64(past/(5*time.Millisecond))) + 5)
 	}
-	n := 2 // The first one, and one that has just begun.
+	n := 6 // The first one, one that has just begun, and one for each of those changes.
 	for pause, left := 2*time.Second, past; left > pause; pause *= 2 {
 		left -= pause
 		n++

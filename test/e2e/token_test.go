@@ -1,0 +1,307 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+const (
+	systemNamespace = "crossplane-mysql-system"
+	controllerName  = "crossplane-mysql"
+)
+
+// TestStolenToken: whoever has the controller's token may do what the controller does, and no more. Each attack is tried with
+// the real token, and with one that has the rights of before there were policies: those let all of them through. Nothing of it
+// is kept: all are dry runs, which rights and policies judge as they judge others.
+func TestStolenToken(t *testing.T) {
+	t.Parallel()
+	v := newVictim(t)
+	stolen := v.clientOf(t, systemNamespace, controllerName)
+	before := v.clientOf(t, v.namespace, rightsBefore(t, v.namespace))
+	if err := stolen.Create(t.Context(), v.job(t, nil)); err != nil {
+		t.Fatalf("the controller cannot make its own Job: %v", err)
+	}
+	findsPolicies(t)
+	for name, attack := range v.attacks(t) {
+		t.Run(name, func(t *testing.T) {
+			if err := attack(t.Context(), before); err != nil {
+				t.Errorf("the rights of before should have let it through, and a test of those of today shows nothing: %v", err)
+			}
+			err := attack(t.Context(), stolen)
+			if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+				t.Fatalf("want a refusal, got %v", err)
+			}
+			if !strings.Contains(err.Error(), "ValidatingAdmissionPolicy 'crossplane-mysql-controller-") && !strings.Contains(err.Error(), "cannot patch resource") {
+				t.Errorf("want a refusal by the controller's rights or policies, got %v", err)
+			}
+		})
+	}
+}
+
+// findsPolicies is true of the controller: it would say otherwise when it begins to lead.
+func findsPolicies(t *testing.T) {
+	t.Helper()
+	logs, err := framework.Kubectl(t.Context(), "logs", "--namespace", systemNamespace, "--tail=-1", "deployment/"+controllerName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(logs, "leader") {
+		t.Errorf("that is no log of a controller that leads:\n%s", logs)
+	}
+	if strings.Contains(logs, "is not narrowed") {
+		t.Errorf("the controller does not find its policies:\n%s", logs)
+	}
+}
+
+// rightsBefore there were policies, given to a ServiceAccount of the namespace, whose name is returned.
+func rightsBefore(t *testing.T, namespace string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", "rights-before.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := &rbacv1.ClusterRole{}
+	if err := yaml.UnmarshalStrict(raw, role); err != nil {
+		t.Fatal(err)
+	}
+	role.Name = namespace + "-before"
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "before"}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: account.Name}},
+	}
+	for _, o := range []client.Object{account, role, binding} {
+		mustCreate(t, o)
+	}
+	return account.Name
+}
+
+// mustCreate an object for a test, and remove it afterwards.
+func mustCreate(t *testing.T, o client.Object) {
+	t.Helper()
+	if err := framework.Suite.Kube.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(context.Background(), o)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A victim is a namespace of somebody who has no instance, beside one who has.
+type victim struct {
+	namespace string
+	// ours is a volume of an instance, and claim the claim of one.
+	ours  *corev1.PersistentVolume
+	claim *unstructured.Unstructured
+}
+
+func newVictim(t *testing.T) *victim {
+	t.Helper()
+	v := &victim{namespace: framework.NewNamespace(t)}
+	meta := metav1.ObjectMeta{Namespace: v.namespace, Name: "theirs"}
+	pod := corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: framework.Toolbox, Command: []string{"sleep", "3600"}}}}
+	labels := map[string]string{"theirs": "yes"}
+	v.ours = &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: v.namespace, Labels: ours(), Annotations: map[string]string{"otus.homework/claim-namespace": v.namespace}},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/nowhere"}},
+			ClaimRef:               &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: v.namespace, Name: "db-pvc"}, StorageClassName: "none",
+		},
+	}
+	for _, o := range []client.Object{
+		&corev1.Secret{ObjectMeta: meta},
+		&corev1.ConfigMap{ObjectMeta: meta},
+		&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}},
+		&corev1.Pod{ObjectMeta: meta, Spec: pod},
+		pvcOf(v.namespace, "theirs", nil),
+		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
+		}},
+		v.ours,
+	} {
+		mustCreate(t, o)
+	}
+	v.claim = framework.ReadObjects(t, "examples/fresh-instance/claim.yaml", v.namespace)[0]
+	v.claim.SetAnnotations(map[string]string{"crossplane.io/paused": "true"})
+	mustCreate(t, v.claim)
+	return v
+}
+
+// ours are the labels of an instance, which anybody can write.
+func ours() map[string]string {
+	return map[string]string{"app.kubernetes.io/managed-by": "crossplane-mysql", "otus.homework/instance": "0123456789", "otus.homework/xr": "an-uid"}
+}
+
+func pvcOf(namespace, name string, labels map[string]string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: new("none"),
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
+	}}
+}
+
+// clientOf a ServiceAccount, with a token of its own, which changes nothing.
+func (v *victim) clientOf(t *testing.T, namespace, account string) client.Client {
+	t.Helper()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(1200))}}
+	token, err := framework.Suite.Typed.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, request, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := rest.AnonymousClientConfig(framework.Suite.Config)
+	config.BearerToken = token.Status.Token
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.NewDryRunClient(c)
+}
+
+// job that backs up, as the controller makes it, but for one change.
+func (v *victim) job(t *testing.T, change func(*batchv1.Job)) *batchv1.Job {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(framework.Repository(), "controller", "lifecycle", "testdata", "backup-job.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &batchv1.Job{}
+	if err := yaml.UnmarshalStrict(raw, j); err != nil {
+		t.Fatal(err)
+	}
+	j.Namespace = v.namespace
+	if change != nil {
+		change(j)
+	}
+	return j
+}
+
+type tryIt func(ctx context.Context, as client.Client) error
+
+// attacks by each right that the controller has.
+func (v *victim) attacks(t *testing.T) map[string]tryIt {
+	t.Helper()
+	out := map[string]tryIt{}
+	for name, change := range attacksByJob() {
+		j := v.job(t, change)
+		out["Job"+name] = func(ctx context.Context, as client.Client) error { return as.Create(ctx, j.DeepCopy()) }
+	}
+	meta := metav1.ObjectMeta{Namespace: v.namespace, Name: "theirs"}
+	for name, o := range map[string]client.Object{
+		"Secret": &corev1.Secret{ObjectMeta: meta}, "ConfigMap": &corev1.ConfigMap{ObjectMeta: meta}, "Service": &corev1.Service{ObjectMeta: meta},
+		"Pod": &corev1.Pod{ObjectMeta: meta}, "PVC": &corev1.PersistentVolumeClaim{ObjectMeta: meta}, "Deployment": &appsv1.Deployment{ObjectMeta: meta},
+	} {
+		out["Delete"+name] = func(ctx context.Context, as client.Client) error { return as.Delete(ctx, o) }
+	}
+	for name, o := range v.objectsMade() {
+		out["Create"+name] = func(ctx context.Context, as client.Client) error {
+			o, ok := o.DeepCopyObject().(client.Object)
+			if !ok {
+				return fmt.Errorf("a %T is no object", o)
+			}
+			return as.Create(ctx, o)
+		}
+	}
+	patch := func(o client.Object, what string) tryIt {
+		return func(ctx context.Context, as client.Client) error {
+			o, ok := o.DeepCopyObject().(client.Object)
+			if !ok {
+				return fmt.Errorf("a %T is no object", o)
+			}
+			return as.Patch(ctx, o, client.RawPatch("application/merge-patch+json", []byte(what)))
+		}
+	}
+	image := `{"spec":{"template":{"spec":{"serviceAccountName":"admin"}}}}`
+	out["PatchDeployment"] = patch(&appsv1.Deployment{ObjectMeta: meta}, image)
+	out["ScaleUp"] = func(ctx context.Context, as client.Client) error {
+		scale := &autoscalingv1.Scale{ObjectMeta: meta, Spec: autoscalingv1.ScaleSpec{Replicas: 100}}
+		return as.SubResource("scale").Update(ctx, &appsv1.Deployment{ObjectMeta: meta}, client.WithSubResourceBody(scale))
+	}
+	out["PatchSecret"] = patch(&corev1.Secret{ObjectMeta: meta}, `{"metadata":{"labels":{"otus.homework/instance":"0123456789","app.kubernetes.io/managed-by":"crossplane-mysql"}},"stringData":{"a":"b"}}`)
+	out["PatchPVC"] = patch(pvcOf(v.namespace, "theirs", nil), `{"metadata":{"labels":{"otus.homework/instance":"0123456789","app.kubernetes.io/managed-by":"crossplane-mysql"}}}`)
+	out["MoveVolume"] = patch(v.ours, `{"spec":{"claimRef":{"namespace":"default"}}}`)
+	out["OwnVolume"] = patch(v.ours, `{"metadata":{"annotations":{"otus.homework/claim-namespace":"default"}}}`)
+	out["PatchClaim"] = patch(v.claim, `{"spec":{"image":"registry.invalid/mysql:evil"}}`)
+	return out
+}
+
+// objectsMade by who has the token.
+func (v *victim) objectsMade() map[string]client.Object {
+	secret := func(name string, of corev1.SecretType) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: name, Labels: ours(), Annotations: map[string]string{"kubernetes.io/service-account.name": "default"}}, Type: of}
+	}
+	volume := func(source corev1.PersistentVolumeSource) *corev1.PersistentVolume {
+		o := v.ours.DeepCopy()
+		o.ObjectMeta = metav1.ObjectMeta{Name: "backup-" + v.namespace, Labels: ours()}
+		o.Spec.PersistentVolumeSource = source
+		return o
+	}
+	copied := pvcOf(v.namespace, "copied-pvc", ours())
+	copied.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "theirs"}
+	return map[string]client.Object{
+		"TokenSecret": secret("db-connection", corev1.SecretTypeServiceAccountToken),
+		"NamedSecret": secret("tls", corev1.SecretTypeOpaque),
+		"RootVolume":  volume(corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}),
+		"EtcVolume":   volume(corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/etc/kubernetes"}}),
+		"NFSVolume":   volume(corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "10.0.0.1", Path: "/"}}),
+		"CopiedPVC":   copied,
+		"NamedPVC":    pvcOf(v.namespace, "cache", ours()),
+	}
+}
+
+// attacksByJob are changes of a Job of the controller's, each of which gives its pod more.
+func attacksByJob() map[string]func(*batchv1.Job) {
+	inPod := func(how func(*corev1.PodSpec)) func(*batchv1.Job) {
+		return func(j *batchv1.Job) { how(&j.Spec.Template.Spec) }
+	}
+	inContainer := func(how func(*corev1.Container)) func(*batchv1.Job) {
+		return inPod(func(p *corev1.PodSpec) { how(&p.Containers[0]) })
+	}
+	volume := func(of corev1.VolumeSource) func(*batchv1.Job) {
+		return inPod(func(p *corev1.PodSpec) {
+			p.Volumes = append(p.Volumes, corev1.Volume{Name: "more", VolumeSource: of})
+		})
+	}
+	return map[string]func(*batchv1.Job){
+		"Token":       inPod(func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = nil }),
+		"Account":     inPod(func(p *corev1.PodSpec) { p.ServiceAccountName = "admin" }),
+		"HostPath":    volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}),
+		"Secret":      volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "theirs"}}),
+		"OthersPVC":   volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "theirs"}}),
+		"HostNetwork": inPod(func(p *corev1.PodSpec) { p.HostNetwork = true }),
+		"HostPID":     inPod(func(p *corev1.PodSpec) { p.HostPID = true }),
+		"Node":        inPod(func(p *corev1.PodSpec) { p.NodeName = "node1" }),
+		"Unconfined":  inPod(func(p *corev1.PodSpec) { p.SecurityContext.SeccompProfile = nil }),
+		"Privileged": inContainer(func(c *corev1.Container) {
+			c.SecurityContext.Privileged, c.SecurityContext.AllowPrivilegeEscalation = new(true), nil
+		}),
+		"Capability": inContainer(func(c *corev1.Container) { c.SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_ADMIN"} }),
+		"Env": inContainer(func(c *corev1.Container) {
+			c.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "theirs"}}}}
+		}),
+		"Many": func(j *batchv1.Job) { j.Spec.Parallelism = new(int32(1000)) },
+		"Name": func(j *batchv1.Job) { j.Name = "miner" },
+	}
+}
