@@ -33,7 +33,7 @@ const (
 // TestStolenToken: whoever has the controller's token may do what the controller does, and no more. Each attack is tried with
 // the real token, and with one that has the rights of before there were policies: those let all of them through. Nothing of it
 // is kept: all are dry runs, which rights and policies judge as they judge others.
-func TestStolenToken(t *testing.T) {
+func TestStolenToken(t *testing.T) { //nolint:tparallel // The victim is one, and goes with the test.
 	t.Parallel()
 	v := newVictim(t)
 	stolen := v.clientOf(t, systemNamespace, controllerName)
