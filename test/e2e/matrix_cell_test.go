@@ -131,8 +131,8 @@ func isOnlyInWhole(t *testing.T, name string, isSeen bool, where string) {
 // whole cluster to itself for two minutes, in which a short run gets on with nothing else.
 var onlyInWhole = map[any]string{
 	byClaimForeground: "an XR is deleted in the foreground",
-	byClaimOrphan:     "the model has an XR that is left behind",
-	byXROrphan:        "the model has what an XR leaves behind",
+	byClaimOrphan:     "TestNext has an XR that lost its claim",
+	byXROrphan:        "TestNext has what is left without its XR",
 	byPackage:         "the Function is uninstalled",
 
 	faultAbsent:     "a controller that is killed at each step is not there either",

@@ -201,7 +201,7 @@ func TestPasswordSources(t *testing.T) {
 // While that has the old one, the server takes it, however long Crossplane is busy elsewhere.
 func TestOldPasswordUntilPublished(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestClientNeverFails has clients that take their time")
+	framework.Repeats(t, "TestPublished in package rotate has each step of it")
 	s := framework.NewServer(t, framework.ClassComposition)
 	secret := newPasswordSecret(t, s, "mine", map[string]string{"root": "first"})
 	delete(s.Spec, "password")
