@@ -2,41 +2,40 @@
 package admission
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clientgotesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // Controller is the name under which the API server knows the controller.
 const Controller = "system:serviceaccount:crossplane-mysql-system:crossplane-mysql"
 
-// A Write of an object: Old is nil for one that is made, and New for one that is deleted.
+// A Write of an object: Old is nil for one that is made, and New for one that is deleted. A Scale is that of a Deployment.
 type Write struct {
-	Resource    schema.GroupVersionResource
-	Subresource string
-	New, Old    runtime.Object
+	New, Old client.Object
 	// By a user; empty for the controller.
 	By string
 }
@@ -47,20 +46,14 @@ type Policies struct {
 	objects admission.ObjectInterfaces
 }
 
-// Read the policies of manifest files and put them in force, until the context ends.
-func Read(ctx context.Context, files ...string) (*Policies, error) {
-	done := ctx.Done()
-	if done == nil { // It never ends.
-		done = make(chan struct{})
+// Read the policies of a manifest file and put them in force, until the context ends.
+func Read(ctx context.Context, file string) (*Policies, error) {
+	objects, err := decode(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	var objects []runtime.Object
-	for _, file := range files {
-		found, err := decode(file)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		objects = append(objects, found...)
-	}
+	done := make(chan struct{})
+	context.AfterFunc(ctx, func() { close(done) })
 	kube := fake.NewClientset(objects...)
 	kube.PrependReactor("get", "namespaces", func(action clientgotesting.Action) (bool, runtime.Object, error) {
 		get, ok := action.(clientgotesting.GetAction)
@@ -74,7 +67,7 @@ func Read(ctx context.Context, files ...string) (*Policies, error) {
 	p.plugin.SetExternalKubeClientSet(kube)
 	p.plugin.SetExternalKubeInformerFactory(factory)
 	p.plugin.SetRESTMapper(meta.NewDefaultRESTMapper(nil))
-	p.plugin.SetDynamicClient(dynamic.Interface(dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)))
+	p.plugin.SetDynamicClient(dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme))
 	p.plugin.SetAuthorizer(authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 		return authorizer.DecisionNoOpinion, "", errors.New("no policy may ask")
 	}))
@@ -89,47 +82,30 @@ func Read(ctx context.Context, files ...string) (*Policies, error) {
 	return p, nil
 }
 
-// decode the policies and their bindings of a file.
+// decode the policies and their bindings of a file, with what the API server adds.
 func decode(file string) ([]runtime.Object, error) {
 	raw, err := os.ReadFile(file) //nolint:gosec // A test says which.
 	if err != nil {
 		return nil, err
 	}
-	d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
+	strict := serializer.NewCodecFactory(clientgoscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 	var out []runtime.Object
-	for {
-		var kind metav1.TypeMeta
-		var part runtime.RawExtension
-		if err := d.Decode(&part); errors.Is(err, io.EOF) {
-			return out, nil
-		} else if err != nil {
+	for document := range strings.SplitSeq(string(raw), "\n---\n") {
+		o, _, err := strict.Decode([]byte(document), nil, nil)
+		if err != nil {
 			return nil, err
 		}
-		if err := yaml.Unmarshal(part.Raw, &kind); err != nil {
-			return nil, err
-		}
-		var o runtime.Object
-		switch kind.Kind {
-		case "ValidatingAdmissionPolicy":
-			o = withDefaults(&admissionv1.ValidatingAdmissionPolicy{})
-		case "ValidatingAdmissionPolicyBinding":
-			o = &admissionv1.ValidatingAdmissionPolicyBinding{}
+		switch o := o.(type) {
+		case *admissionv1.ValidatingAdmissionPolicy:
+			m := o.Spec.MatchConstraints
+			m.NamespaceSelector, m.ObjectSelector, m.MatchPolicy = &metav1.LabelSelector{}, &metav1.LabelSelector{}, new(admissionv1.Equivalent)
+		case *admissionv1.ValidatingAdmissionPolicyBinding:
 		default:
-			return nil, fmt.Errorf("there is a %s among the policies", kind.Kind)
-		}
-		if err := yaml.UnmarshalStrict(part.Raw, o); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("there is a %T among the policies", o)
 		}
 		out = append(out, o)
 	}
-}
-
-// withDefaults that the API server adds.
-func withDefaults(p *admissionv1.ValidatingAdmissionPolicy) *admissionv1.ValidatingAdmissionPolicy {
-	p.Spec.MatchConstraints = &admissionv1.MatchResources{
-		NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{}, MatchPolicy: new(admissionv1.Equivalent),
-	}
-	return p
+	return out, nil
 }
 
 // Refusal of a write; nil where nothing is said against it.
@@ -141,14 +117,15 @@ func (p *Policies) Refusal(ctx context.Context, w Write) error {
 	case w.Old != nil:
 		operation, options = admission.Update, &metav1.UpdateOptions{}
 	}
-	m, err := meta.Accessor(o)
-	if err != nil {
-		return err
+	kind, err := apiutil.GVKForObject(o, clientgoscheme.Scheme)
+	if err != nil { // It is one of ours.
+		kind = o.GetObjectKind().GroupVersionKind()
 	}
-	name := w.By
-	if name == "" {
-		name = Controller
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	subresource := ""
+	if kind.Kind == "Scale" {
+		resource, subresource = appsv1.SchemeGroupVersion.WithResource("deployments"), "scale"
 	}
-	a := admission.NewAttributesRecord(w.New, w.Old, o.GetObjectKind().GroupVersionKind(), m.GetNamespace(), m.GetName(), w.Resource, w.Subresource, operation, options, false, &user.DefaultInfo{Name: name})
-	return p.plugin.Validate(ctx, a, p.objects)
+	by := &user.DefaultInfo{Name: cmp.Or(w.By, Controller)}
+	return p.plugin.Validate(ctx, admission.NewAttributesRecord(w.New, w.Old, kind, o.GetNamespace(), o.GetName(), resource, subresource, operation, options, false, by), p.objects)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -230,6 +231,46 @@ func TestCopySecret(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, data(t, kube)); diff != "" {
 				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestScale: a Deployment gets the replicas that it is to have, and one that somebody wrote since stays as it is.
+func TestScale(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason   string
+		label    string
+		want     int32
+		conflict bool
+	}{
+		"AsRead": {reason: "Nobody was faster.", want: 0},
+		"Late":   {reason: "Somebody wrote it since.", label: "theirs", want: 1, conflict: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(1))}}
+			kube := fake.NewClientBuilder().WithObjects(d).Build()
+			is := func() *appsv1.Deployment {
+				now := &appsv1.Deployment{}
+				if err := kube.Get(t.Context(), client.ObjectKeyFromObject(d), now); err != nil {
+					t.Fatal(err)
+				}
+				return now
+			}
+			read := is()
+			if tc.label != "" {
+				now := is()
+				now.Labels = map[string]string{tc.label: "yes"}
+				if err := kube.Update(t.Context(), now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := Writer{Client: kube, Reader: kube}.Apply(t.Context(), []Change{ScaleDeployment(read, 0)})
+			if kerrors.IsConflict(err) != tc.conflict || err != nil && !tc.conflict {
+				t.Errorf("%s Got %v", tc.reason, err)
+			}
+			if got := *is().Spec.Replicas; got != tc.want {
+				t.Errorf("%s Want %d replicas, got %d", tc.reason, tc.want, got)
 			}
 		})
 	}

@@ -13,14 +13,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -74,25 +71,13 @@ func refusal(ctx context.Context, old, o client.Object) error {
 	if err != nil {
 		return err
 	}
-	w := admission.Write{}
-	of := o
-	if old != nil {
-		w.Old, of = old, old
-	}
-	if o != nil {
-		w.New = o
-	}
-	kind, err := apiutil.GVKForObject(of, clientgoscheme.Scheme)
-	if err != nil { // It is one of ours.
-		kind = of.GetObjectKind().GroupVersionKind()
-	}
-	w.Resource, _ = meta.UnsafeGuessKindToResource(kind)
-	for _, o := range []client.Object{old, o} {
-		if o != nil {
-			o.GetObjectKind().SetGroupVersionKind(kind)
-		}
-	}
-	return p.Refusal(ctx, w)
+	return p.Refusal(ctx, admission.Write{Old: old, New: o})
+}
+
+// asItIs is an object as the API server has it now.
+func asItIs(ctx context.Context, c client.Reader, o client.Object) (client.Object, error) {
+	now, _ := o.DeepCopyObject().(client.Object)
+	return now, c.Get(ctx, client.ObjectKeyFromObject(o), now)
 }
 
 func newWorld(t *testing.T, crashAt int, after bool, way way) *world {
@@ -127,8 +112,8 @@ func newWorldOf(t *testing.T, crashAt int, after bool, objects []client.Object) 
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			return w.write(func() error {
-				old, _ := o.DeepCopyObject().(client.Object)
-				if err := c.Get(ctx, client.ObjectKeyFromObject(o), old); err != nil {
+				old, err := asItIs(ctx, c, o)
+				if err != nil {
 					return err
 				}
 				if err := c.Patch(ctx, o, p, opts...); err != nil {
@@ -139,8 +124,8 @@ func newWorldOf(t *testing.T, crashAt int, after bool, objects []client.Object) 
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			return w.write(func() error {
-				old, _ := o.DeepCopyObject().(client.Object)
-				if err := c.Get(ctx, client.ObjectKeyFromObject(o), old); err != nil {
+				old, err := asItIs(ctx, c, o)
+				if err != nil {
 					return err
 				}
 				if err := refusal(ctx, old, nil); err != nil {
@@ -230,7 +215,7 @@ func deleted(way way) []client.Object {
 		s.Namespace.DeletionTimestamp, s.Namespace.Finalizers = &at, []string{"kubernetes"}
 		claim.SetFinalizers([]string{v1.Finalizer})
 		// All else is gone, but for what was kept of its password.
-		kept := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "crossplane-mysql-system", Name: s.Life.RecordName(), Labels: s.Life.Labels()}, Data: map[string][]byte{v1.PasswordKey: []byte("secret")}}
+		kept := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: s.Life.RecordName(), Labels: s.Life.Labels()}, Data: map[string][]byte{v1.PasswordKey: []byte("secret")}}
 		return append(data, claim, xr, s.DataPVC, s.Namespace, kept)
 	case noXREmpty:
 		// It goes as soon as we let it, as a volume that Crossplane made.
@@ -295,7 +280,7 @@ func (w *world) check(ctx context.Context) {
 	life := running().Life
 	proof := w.Get(ctx, client.ObjectKey{Name: life.RecordName()}, r) == nil && r.Status.Phase == v1.BackupProven && r.Spec.Archive != nil
 	held := w.Get(ctx, client.ObjectKey{Name: volume1}, volume) == nil && instance.HasFinalizer(volume) && volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
-	kept := w.Get(ctx, client.ObjectKey{Namespace: "crossplane-mysql-system", Name: life.RecordName()}, &corev1.Secret{}) == nil
+	kept := w.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: life.RecordName()}, &corev1.Secret{}) == nil
 	old := w.Get(ctx, client.ObjectKey{Name: "old-a"}, &v1.MySQLBackup{}) == nil
 	switch {
 	case w.empty:
@@ -311,7 +296,8 @@ func (w *world) check(ctx context.Context) {
 // run the controller until it rests or crashes.
 func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 	t.Helper()
-	g := &instance.Gatherer{Reader: w, Settings: instance.Settings{AgentImage: "agent", SystemNamespace: "crossplane-mysql-system"}, Clock: func() time.Time { return now.Add(w.off) }}
+	g := gathererFrom(w)
+	g.Clock = func() time.Time { return now.Add(w.off) }
 	for range 80 {
 		w.turn(ctx, t)
 		lives, err := g.Gather(ctx, instance.Key{Kind: "MySQL", Namespace: home, Name: "db"})

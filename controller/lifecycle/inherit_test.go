@@ -84,7 +84,7 @@ func leftBehind(name, namespace string) *corev1.PersistentVolume {
 // live until there is nothing to do but wait for the function.
 func (w *world) live(ctx context.Context, t *testing.T) error {
 	t.Helper()
-	g := &instance.Gatherer{Reader: w, Settings: instance.Settings{AgentImage: "agent", SystemNamespace: "crossplane-mysql-system"}, Clock: func() time.Time { return now }}
+	g := gathererFrom(w)
 	for range 40 {
 		w.bind(ctx, t)
 		lives, err := g.Gather(ctx, instance.Key{Kind: "MySQL", Namespace: home, Name: "db"})

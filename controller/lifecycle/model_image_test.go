@@ -130,7 +130,7 @@ func (l modelLife) imageObjects(n int) []client.Object {
 		out = append(out, l.recordOfImage(n))
 	}
 	if i.password {
-		s := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "crossplane-mysql-system", Name: l.recordNameOfImage(n), Labels: life.Labels(), Annotations: map[string]string{v1.AnnotationFinal: uidOf(n)}}}
+		s := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: l.recordNameOfImage(n), Labels: life.Labels(), Annotations: map[string]string{v1.AnnotationFinal: uidOf(n)}}}
 		s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 		out = append(out, s)
 	}

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// PolicyVersion is that of the policies in controller/deploy that this controller was written with. It changes when they come
+// policyVersion is that of the policies in controller/deploy that this controller was written with. It changes when they come
 // to refuse something that an older controller does, or to allow something that a newer one needs.
-const PolicyVersion = 1
+const policyVersion = 1
 
 // policyProbe is a Secret that the policies refuse, with their version. Nothing of it is kept.
 const policyProbe = "crossplane-mysql-policy-probe"
@@ -43,11 +43,8 @@ func (p policyCheck) trouble(ctx context.Context) string {
 		return "no policy refuses what the controller never does"
 	case !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err):
 		return fmt.Sprintf("it cannot be found out: %v", err)
-	case !strings.Contains(err.Error(), policiesOfVersion()):
-		return fmt.Sprintf("policies of another version are in force (%v), and this controller needs those of version %d", err, PolicyVersion)
+	case !strings.Contains(err.Error(), fmt.Sprintf("policies of version %d.", policyVersion)):
+		return fmt.Sprintf("policies of another version are in force (%v), and this controller needs those of version %d", err, policyVersion)
 	}
 	return ""
 }
-
-// policiesOfVersion is what they say of the probe.
-func policiesOfVersion() string { return fmt.Sprintf("policies of version %d.", PolicyVersion) }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,8 +29,7 @@ func TestPolicyCheck(t *testing.T) {
 		want   string
 	}{
 		"InForce": {reason: "Those of the installation are of this version.", answer: func(o client.Object) error {
-			o.GetObjectKind().SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-			return p.Refusal(t.Context(), admission.Write{Resource: corev1.SchemeGroupVersion.WithResource("secrets"), New: o})
+			return p.Refusal(t.Context(), admission.Write{New: o})
 		}},
 		"None":  {reason: "The token may do what it may.", answer: func(client.Object) error { return nil }, want: "no policy refuses"},
 		"Older": {reason: "They may refuse what is needed.", answer: func(client.Object) error { return forbidden("policies of version 0.") }, want: "needs those of version 1"},
