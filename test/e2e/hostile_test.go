@@ -142,12 +142,12 @@ func (m *mob) join(t *testing.T, trick string, port int) {
 	xr.SetLabels(map[string]string{"crossplane.io/claim-namespace": m.namespace, "crossplane.io/claim-name": trick})
 	spec := map[string]any{"type": "mysql", "passwordSecretRef": map[string]any{"name": "wanted", "key": "password"}}
 	xr.Object["spec"] = with(spec, "claimRef", map[string]any{"apiVersion": "zalando.org/v1", "kind": "Database", "namespace": m.namespace, "name": trick})
-	m.make(t, xr)
+	framework.Make(t, xr)
 	claim := framework.NewObject("zalando.org/v1", "Database", m.namespace, trick)
 	claim.SetAnnotations(paused)
 	claim.Object["spec"] = with(spec, "resourceRef", map[string]any{"apiVersion": "zalando.org/v1", "kind": "XDatabase", "name": xr.GetName()})
-	m.make(t, claim)
-	m.make(t, &corev1.Service{
+	framework.Make(t, claim)
+	framework.Make(t, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: trick},
 		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": hostilePod}, Ports: []corev1.ServicePort{{Port: 3306, TargetPort: intstr.FromInt(port)}}},
 	})
@@ -167,19 +167,6 @@ func with(spec map[string]any, key string, value any) map[string]any {
 	out := maps.Clone(spec)
 	out[key] = value
 	return out
-}
-
-// make an object that goes with the test.
-func (m *mob) make(t *testing.T, o client.Object) {
-	t.Helper()
-	if err := framework.Suite.Kube.Create(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(context.WithoutCancel(t.Context()), o)); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // asked is every server, less and less often, and not many at once.
@@ -219,7 +206,7 @@ func allowed(trick string, past time.Duration) int {
 	if trick == "unprintable" || trick == "echo" {
 		return 2 * (bits.Len64(uint64(past/(5*time.Millisecond))) + 5)
 	}
-	n := 6 // The first one, one that has just begun, and one for each of those changes.
+	n := 2 // The first one, and one that has just begun.
 	for pause, left := 2*time.Second, past; left > pause; pause *= 2 {
 		left -= pause
 		n++
@@ -250,13 +237,7 @@ func (m *mob) heard(t *testing.T) {
 	for i := range list.Items {
 		m.clean(t, list.Items[i].Message)
 	}
-	theController.RLock()
-	defer theController.RUnlock()
-	log, err := framework.Kubectl(t.Context(), "logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql", "--tail", "2000")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(log) {
+	for line := range strings.Lines(logOfController(t, "2000")) {
 		m.clean(t, strings.TrimSpace(strings.ReplaceAll(line, "\t", " ")))
 	}
 }

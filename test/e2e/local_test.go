@@ -45,6 +45,18 @@ func TestControllerOutside(t *testing.T) {
 // wait a little longer meanwhile, and lose nothing.
 var theController sync.RWMutex
 
+// logOfController that runs in the cluster: so many of its last lines, -1 for all that there are.
+func logOfController(t *testing.T, lines string) string {
+	t.Helper()
+	theController.RLock()
+	defer theController.RUnlock()
+	log, err := framework.Kubectl(t.Context(), "logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql", "--tail", lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
 // stopsTheController until the test is over, or has it started again.
 func stopsTheController(t *testing.T) (start func()) {
 	t.Helper()

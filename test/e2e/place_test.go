@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
@@ -169,13 +168,6 @@ func reserveBackups(t *testing.T, s *framework.Server, node string) string {
 		}}}},
 	}
 	v.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/tmp/" + v.Name, Type: new(corev1.HostPathDirectoryOrCreate)}
-	if err := framework.Suite.Kube.Create(t.Context(), v); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(context.WithoutCancel(t.Context()), v)); err != nil {
-			t.Error(err)
-		}
-	})
+	framework.Make(t, v)
 	return v.Name
 }

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,16 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
-)
-
-const (
-	systemNamespace = "crossplane-mysql-system"
-	controllerName  = "crossplane-mysql"
 )
 
 // TestStolenToken: whoever has the controller's token may do what the controller does, and no more. Each attack is tried with
@@ -36,7 +31,7 @@ const (
 func TestStolenToken(t *testing.T) { //nolint:tparallel // The victim is one, and goes with the test.
 	t.Parallel()
 	v := newVictim(t)
-	stolen := v.clientOf(t, systemNamespace, controllerName)
+	stolen := v.clientOf(t, framework.SystemNamespace, "crossplane-mysql")
 	before := v.clientOf(t, v.namespace, rightsBefore(t, v.namespace))
 	if err := stolen.Create(t.Context(), v.job(t, nil)); err != nil {
 		t.Fatalf("the controller cannot make its own Job: %v", err)
@@ -58,13 +53,10 @@ func TestStolenToken(t *testing.T) { //nolint:tparallel // The victim is one, an
 	}
 }
 
-// findsPolicies is true of the controller: it would say otherwise when it begins to lead.
+// findsPolicies is what the controller does: it would say otherwise when it begins to lead.
 func findsPolicies(t *testing.T) {
 	t.Helper()
-	logs, err := framework.Kubectl(t.Context(), "logs", "--namespace", systemNamespace, "--tail=-1", "deployment/"+controllerName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	logs := logOfController(t, "-1")
 	if !strings.Contains(logs, "leader") {
 		t.Errorf("that is no log of a controller that leads:\n%s", logs)
 	}
@@ -76,14 +68,8 @@ func findsPolicies(t *testing.T) {
 // rightsBefore there were policies, given to a ServiceAccount of the namespace, whose name is returned.
 func rightsBefore(t *testing.T, namespace string) string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("testdata", "rights-before.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	role := &rbacv1.ClusterRole{}
-	if err := yaml.UnmarshalStrict(raw, role); err != nil {
-		t.Fatal(err)
-	}
+	readManifest(t, "test/e2e/testdata/rights-before.yaml", role)
 	role.Name = namespace + "-before"
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "before"}}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -92,22 +78,21 @@ func rightsBefore(t *testing.T, namespace string) string {
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: account.Name}},
 	}
 	for _, o := range []client.Object{account, role, binding} {
-		mustCreate(t, o)
+		framework.Make(t, o)
 	}
 	return account.Name
 }
 
-// mustCreate an object for a test, and remove it afterwards.
-func mustCreate(t *testing.T, o client.Object) {
+// readManifest of a file of this repository.
+func readManifest(t *testing.T, file string, into client.Object) {
 	t.Helper()
-	if err := framework.Suite.Kube.Create(t.Context(), o); err != nil {
+	raw, err := os.ReadFile(filepath.Join(framework.Repository(), filepath.FromSlash(file)))
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(context.Background(), o)); err != nil {
-			t.Error(err)
-		}
-	})
+	if err := yaml.UnmarshalStrict(raw, into); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A victim is a namespace of somebody who has no instance, beside one who has.
@@ -143,11 +128,11 @@ func newVictim(t *testing.T) *victim {
 		}},
 		v.ours,
 	} {
-		mustCreate(t, o)
+		framework.Make(t, o)
 	}
 	v.claim = framework.ReadObjects(t, "examples/fresh-instance/claim.yaml", v.namespace)[0]
 	v.claim.SetAnnotations(map[string]string{"crossplane.io/paused": "true"})
-	mustCreate(t, v.claim)
+	framework.Make(t, v.claim)
 	return v
 }
 
@@ -183,19 +168,19 @@ func (v *victim) clientOf(t *testing.T, namespace, account string) client.Client
 // job that backs up, as the controller makes it, but for one change.
 func (v *victim) job(t *testing.T, change func(*batchv1.Job)) *batchv1.Job {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(framework.Repository(), "controller", "lifecycle", "testdata", "backup-job.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	j := &batchv1.Job{}
-	if err := yaml.UnmarshalStrict(raw, j); err != nil {
-		t.Fatal(err)
-	}
+	readManifest(t, "controller/lifecycle/testdata/backup-job.yaml", j)
 	j.Namespace = v.namespace
 	if change != nil {
 		change(j)
 	}
 	return j
+}
+
+// copyOf an object: an answer is written into what was sent.
+func copyOf(o client.Object) client.Object {
+	out, _ := o.DeepCopyObject().(client.Object)
+	return out
 }
 
 type tryIt func(ctx context.Context, as client.Client) error
@@ -216,31 +201,21 @@ func (v *victim) attacks(t *testing.T) map[string]tryIt {
 		out["Delete"+name] = func(ctx context.Context, as client.Client) error { return as.Delete(ctx, o) }
 	}
 	for name, o := range v.objectsMade() {
-		out["Create"+name] = func(ctx context.Context, as client.Client) error {
-			o, ok := o.DeepCopyObject().(client.Object)
-			if !ok {
-				return fmt.Errorf("a %T is no object", o)
-			}
-			return as.Create(ctx, o)
-		}
+		out["Create"+name] = func(ctx context.Context, as client.Client) error { return as.Create(ctx, copyOf(o)) }
 	}
 	patch := func(o client.Object, what string) tryIt {
 		return func(ctx context.Context, as client.Client) error {
-			o, ok := o.DeepCopyObject().(client.Object)
-			if !ok {
-				return fmt.Errorf("a %T is no object", o)
-			}
-			return as.Patch(ctx, o, client.RawPatch("application/merge-patch+json", []byte(what)))
+			return as.Patch(ctx, copyOf(o), client.RawPatch(types.MergePatchType, []byte(what)))
 		}
 	}
-	image := `{"spec":{"template":{"spec":{"serviceAccountName":"admin"}}}}`
-	out["PatchDeployment"] = patch(&appsv1.Deployment{ObjectMeta: meta}, image)
+	const taken = `"metadata":{"labels":{"otus.homework/instance":"0123456789","app.kubernetes.io/managed-by":"crossplane-mysql"}}`
+	out["PatchDeployment"] = patch(&appsv1.Deployment{ObjectMeta: meta}, `{"spec":{"template":{"spec":{"serviceAccountName":"admin"}}}}`)
 	out["ScaleUp"] = func(ctx context.Context, as client.Client) error {
 		scale := &autoscalingv1.Scale{ObjectMeta: meta, Spec: autoscalingv1.ScaleSpec{Replicas: 100}}
 		return as.SubResource("scale").Update(ctx, &appsv1.Deployment{ObjectMeta: meta}, client.WithSubResourceBody(scale))
 	}
-	out["PatchSecret"] = patch(&corev1.Secret{ObjectMeta: meta}, `{"metadata":{"labels":{"otus.homework/instance":"0123456789","app.kubernetes.io/managed-by":"crossplane-mysql"}},"stringData":{"a":"b"}}`)
-	out["PatchPVC"] = patch(pvcOf(v.namespace, "theirs", nil), `{"metadata":{"labels":{"otus.homework/instance":"0123456789","app.kubernetes.io/managed-by":"crossplane-mysql"}}}`)
+	out["PatchSecret"] = patch(&corev1.Secret{ObjectMeta: meta}, `{`+taken+`,"stringData":{"a":"b"}}`)
+	out["PatchPVC"] = patch(pvcOf(v.namespace, "theirs", nil), `{`+taken+`}`)
 	out["MoveVolume"] = patch(v.ours, `{"spec":{"claimRef":{"namespace":"default"}}}`)
 	out["OwnVolume"] = patch(v.ours, `{"metadata":{"annotations":{"otus.homework/claim-namespace":"default"}}}`)
 	out["PatchClaim"] = patch(v.claim, `{"spec":{"image":"registry.invalid/mysql:evil"}}`)

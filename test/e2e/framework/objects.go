@@ -35,6 +35,19 @@ func NewNamespace(t *testing.T) string {
 	return ns.Name
 }
 
+// Make an object that goes with the test.
+func Make(t *testing.T, o client.Object) {
+	t.Helper()
+	if err := Suite.Kube.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(Suite.Kube.Delete(context.WithoutCancel(t.Context()), o)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // ReadObjects reads a file of YAML documents, and puts them into a namespace.
 func ReadObjects(t *testing.T, file, namespace string) []*unstructured.Unstructured {
 	t.Helper()
