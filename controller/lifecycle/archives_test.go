@@ -192,7 +192,7 @@ func TestNextOfArchives(t *testing.T) {
 
 // password of the backup.
 func keptPassword() *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: running().Life.RecordName()}}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: running().Life.RecordName(), Labels: running().Life.Labels()}}
 }
 
 // runOnArchives until there is nothing to do.
