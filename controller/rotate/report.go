@@ -44,6 +44,11 @@ func isStrained(last rotationStep, err error, took time.Duration) bool {
 	return (err != nil || last.Do == Refused) && took >= tardy
 }
 
+// isWell is true if a pass came to its end.
+func isWell(last rotationStep, err error) bool {
+	return err == nil && last.Do != Refused && last.Do != Unreachable
+}
+
 // noteStep that was done.
 func (p *pass) noteStep(s rotationStep) {
 	p.result.Done = append(p.result.Done, s.Do)

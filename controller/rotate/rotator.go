@@ -131,6 +131,9 @@ type Result struct {
 	// Strained is true if the server cost more than one that is well does, and nothing came
 	// of it: it should be asked less and less often.
 	Strained bool
+	// Well is true if the pass came to its end. One that Kubernetes ended, or the server with a
+	// quick no, says neither that the server costs too much nor that it does not.
+	Well bool
 	// Slow is how long a pass took that came to its end and took too long, and zero for
 	// every other.
 	Slow time.Duration
@@ -161,7 +164,8 @@ func (r *Rotator) Reconcile(ctx context.Context, in Input) (Result, error) {
 		p.session.Close()
 	}
 	took := p.currentTime().Sub(start)
-	if p.result.Strained = isStrained(last, err, took); !p.result.Strained && err == nil && took >= slow {
+	p.result.Strained, p.result.Well = isStrained(last, err, took), isWell(last, err)
+	if p.result.Well && took >= slow {
 		p.result.Slow = took
 	}
 	return p.reportResult(last, err)

@@ -228,10 +228,11 @@ func TestStrained(t *testing.T) {
 		err    error
 		took   time.Duration
 		want   bool
+		well   bool
 	}{
-		"Well":        {reason: "It is quick.", took: 999 * time.Millisecond},
-		"Busy":        {reason: "A change takes its time where much is to do.", took: 4 * time.Second},
-		"Slow":        {reason: "It came to its end: where much is to do, all are slow.", took: time.Minute},
+		"Well":        {reason: "It is quick.", took: 999 * time.Millisecond, well: true},
+		"Busy":        {reason: "A change takes its time where much is to do.", took: 4 * time.Second, well: true},
+		"Slow":        {reason: "It came to its end: where much is to do, all are slow.", took: time.Minute, well: true},
 		"Denied":      {reason: "It is quick to say no.", last: denied, took: time.Millisecond},
 		"DeniedSlow":  {reason: "It could have said so at once.", last: denied, took: time.Second, want: true},
 		"Down":        {reason: "Nobody listens.", err: errGone, took: time.Millisecond},
@@ -243,8 +244,8 @@ func TestStrained(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := isStrained(tc.last, tc.err, tc.took); got != tc.want {
-				t.Errorf("%s Got %v", tc.reason, got)
+			if got, well := isStrained(tc.last, tc.err, tc.took), isWell(tc.last, tc.err); got != tc.want || well != tc.well {
+				t.Errorf("%s Got %v, %v", tc.reason, got, well)
 			}
 		})
 	}
