@@ -45,14 +45,17 @@ func TestHostileServers(t *testing.T) {
 	t.Parallel()
 	alone := framework.NewServer(t, framework.ClassComposition)
 	aloneTimes := timeCreation(t, alone)
-	m := newMob(t)
-	beside := framework.NewServer(t, framework.ClassComposition)
-	besideTimes := timeCreation(t, beside)
-	started := time.Now()
-	beside.Delete(t)
-	beside.Backups().AreProven(t, 1)
-	t.Logf("alone: %s; beside hostile servers: %s, deleted after %.1f s", aloneTimes, besideTimes, time.Since(started).Seconds())
-	m.asked(t)
+	m := &mob{}
+	withOneController(t, func() {
+		m = newMob(t)
+		beside := framework.NewServer(t, framework.ClassComposition)
+		besideTimes := timeCreation(t, beside)
+		started := time.Now()
+		beside.Delete(t)
+		beside.Backups().AreProven(t, 1)
+		t.Logf("alone: %s; beside hostile servers: %s, deleted after %.1f s", aloneTimes, besideTimes, time.Since(started).Seconds())
+		m.asked(t)
+	})
 	m.heard(t)
 }
 
@@ -193,10 +196,22 @@ func (m *mob) asked(t *testing.T) {
 	}
 	for trick, n := range clients {
 		if limit := allowed(trick, past); n > limit {
-			t.Errorf("%s was asked %d times in %s, want %d at most", trick, n, past, limit)
+			t.Errorf("%s was asked %d times in %s, want %d at most; the controller says:\n%s", trick, n, past, limit, m.told(t, trick))
 		}
 	}
 	t.Logf("asked in %s, with %d connections at most: %v", past.Round(time.Second), most, clients)
+}
+
+// told by the controller of one trick.
+func (m *mob) told(t *testing.T, trick string) string {
+	t.Helper()
+	out := &strings.Builder{}
+	for line := range strings.Lines(readLogOfController(t, "20000")) {
+		if strings.Contains(line, m.namespace+"/"+trick) {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
 }
 
 // allowed connections to a server in this time, with pauses that double from two seconds on. What says no as a server may

@@ -46,10 +46,22 @@ func TestControllerOutside(t *testing.T) {
 var theController sync.RWMutex
 
 // logOfController that runs in the cluster: so many of its last lines, -1 for all that there are.
-func logOfController(t *testing.T, lines string) string {
+func logOfController(t *testing.T, lines string) (log string) {
+	t.Helper()
+	withOneController(t, func() { log = readLogOfController(t, lines) })
+	return log
+}
+
+// withOneController, which is not started anew meanwhile: it would have forgotten whom it asked, and when.
+func withOneController(t *testing.T, do func()) {
 	t.Helper()
 	theController.RLock()
 	defer theController.RUnlock()
+	do()
+}
+
+func readLogOfController(t *testing.T, lines string) string {
+	t.Helper()
 	log, err := framework.Kubectl(t.Context(), "logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql", "--tail", lines)
 	if err != nil {
 		t.Fatal(err)

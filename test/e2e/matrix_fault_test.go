@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ type fault struct {
 // The faults.
 var (
 	noFault         = &fault{name: "none"}
-	faultKilled     = &fault{name: "controller killed at each step", everywhere: true, during: killsController}
+	faultKilled     = &fault{name: "controller killed at each step", everywhere: true, before: takesTheController, during: killsController}
 	faultAbsent     = &fault{name: "controller not running for a minute", everywhere: true, before: stopsController, during: aMinute}
 	faultPod        = &fault{name: "backup Job's pod deleted", ofBackup: true, during: deletesJobsPod}
 	faultJob        = &fault{name: "backup Job deleted", ofBackup: true, during: deletesJob}
@@ -70,11 +71,17 @@ var (
 // digits of a percentage or time.
 var digits = regexp.MustCompile(`\d+`)
 
+// takesTheController before the deletion: where another test has it, there would be nothing left to kill it in.
+func takesTheController(t *testing.T, c *cell) {
+	t.Helper()
+	theController.Lock()
+	give := sync.OnceFunc(theController.Unlock)
+	c.later(t, func(t *testing.T) { t.Helper(); give() })
+}
+
 // killsController whenever the deletion has come further.
 func killsController(t *testing.T, c *cell) {
 	t.Helper()
-	theController.Lock()
-	defer theController.Unlock()
 	kills := c.meeting.all()[0].atEachStep(t, func(ctx context.Context) error {
 		if _, err := c.host.try(ctx, `pkill -KILL -f '^/controller start' || true`); err != nil {
 			return err
