@@ -72,20 +72,14 @@ func (c Client) FirstAnswer(t *testing.T, statement string) string {
 	t.Helper()
 	var out string
 	var wrong error
-	Eventually(t, "the server", func(ctx context.Context) error {
+	c.of.eventually(t, "the server", func(ctx context.Context) error {
 		err := c.hasEndpoint(ctx)
 		if err != nil {
-			return fmt.Errorf("%w; the claim says %s", err, c.of.Message(ctx))
+			return err
 		}
 		out, err = c.Query(ctx, c.of.Password, statement)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("%w; the claim says %s", err, c.of.Message(context.WithoutCancel(ctx)))
-		}
-		if notConnected(err) || strings.Contains(err.Error(), "ERROR 2013") {
-			return fmt.Errorf("%w; the claim says %s", err, c.of.Message(ctx))
+		if err != nil && (ctx.Err() != nil || notConnected(err) || strings.Contains(err.Error(), "ERROR 2013")) {
+			return err
 		}
 		wrong = err
 		return nil

@@ -239,12 +239,7 @@ func (s *Server) Delete(t *testing.T) {
 // ClaimGone waits until the claim is, whatever becomes of the rest.
 func (s *Server) ClaimGone(t *testing.T) {
 	t.Helper()
-	Eventually(t, "the claim's end", func(ctx context.Context) error {
-		if err := IsGone(ctx, s.Claim); err != nil {
-			return fmt.Errorf("%w: %s", err, s.Message(ctx))
-		}
-		return nil
-	})
+	s.eventually(t, "the claim's end", func(ctx context.Context) error { return IsGone(ctx, s.Claim) })
 }
 
 // Gone waits until the claim is, and all that it stood for.
@@ -277,5 +272,15 @@ func (s *Server) Discard(t *testing.T) {
 	}
 	if err := Poll(ctx, func() error { return IsGone(ctx, s.Claim) }); err != nil {
 		t.Errorf("%v: %s", err, s.Message(ctx))
+	}
+}
+
+// eventually is Eventually, with what the claim says in the end.
+func (s *Server) eventually(t *testing.T, what string, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience)
+	defer cancel()
+	if err := Poll(ctx, func() error { return check(ctx) }); err != nil {
+		t.Fatalf("%s: %v; the claim says %s", what, err, s.Message(context.WithoutCancel(ctx)))
 	}
 }
