@@ -120,11 +120,10 @@ func (s *strains) noteStrain(k instance.Key, start string, now time.Time, by rot
 	switch {
 	case by.Strained:
 		next.times = s.of[k].times + 1
-	case by.Slow > 0:
-	case by.Well:
-		delete(s.of, k)
+	case !by.Well: // What it cost before is still all that is known.
 		return 0
-	default: // What it cost before is still all that is known.
+	case by.Slow == 0:
+		delete(s.of, k)
 		return 0
 	}
 	s.of[k] = next

@@ -236,6 +236,7 @@ func TestStrained(t *testing.T) {
 		"Denied":      {reason: "It is quick to say no.", last: denied, took: time.Millisecond},
 		"DeniedSlow":  {reason: "It could have said so at once.", last: denied, took: time.Second, want: true},
 		"Down":        {reason: "Nobody listens.", err: errGone, took: time.Millisecond},
+		"Unknown":     {reason: "Nothing is known of it.", last: rotationStep{Do: Unreachable}, took: time.Millisecond},
 		"NoAnswer":    {reason: "It did not answer in its time.", err: sql.ErrSlow, took: 5 * time.Second, want: true},
 		"Flood":       {reason: "It sent too much.", err: fmt.Errorf("cannot log in: %w", sql.ErrTooMuch), want: true},
 		"Nonsense":    {reason: "It is no server.", err: sql.ErrNonsense, want: true},
