@@ -88,12 +88,7 @@ func discardDatabase(t *testing.T, s *framework.Server) {
 // waitUntilReady waits until the claim is, and returns a node and its port.
 func waitUntilReady(t *testing.T, s *framework.Server) (host string, port int64) {
 	t.Helper()
-	framework.Eventually(t, "the claim", func(ctx context.Context) error {
-		if err := framework.HasCondition(ctx, s.Claim, "Ready"); err != nil {
-			return fmt.Errorf("%w: %s", err, s.Message(ctx))
-		}
-		return nil
-	})
+	s.BecomesReady(t)
 	port, _, err := unstructured.NestedInt64(s.Claim.Object, "status", "endpoint", "nodePort")
 	if err != nil || port == 0 {
 		t.Fatalf("the status has no node port: %v, %v", s.Claim.Object["status"], err)

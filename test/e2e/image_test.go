@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -69,10 +70,10 @@ func TestDeletionOvertakesImageChange(t *testing.T) {
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Set(t, map[string]any{"image": "mysql:latest"})
-	framework.Eventually(t, "a backup that has begun", func(ctx context.Context) error {
+	s.Eventually(t, "a backup that has begun", func(ctx context.Context) error {
 		all, err := s.Backups().List(ctx)
 		if err == nil && len(all) == 0 {
-			return fmt.Errorf("there is none: %s", s.Message(ctx))
+			return errors.New("there is none")
 		}
 		return err
 	})

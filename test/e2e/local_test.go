@@ -46,20 +46,14 @@ func TestControllerOutside(t *testing.T) {
 var theController sync.RWMutex
 
 // logOfController that runs in the cluster: so many of its last lines, -1 for all that there are.
-func logOfController(t *testing.T, lines string) (log string) {
-	t.Helper()
-	withOneController(t, func() { log = readLogOfController(t, lines) })
-	return log
-}
-
-// withOneController, which is not started anew meanwhile: it would have forgotten whom it asked, and when.
-func withOneController(t *testing.T, do func()) {
+func logOfController(t *testing.T, lines string) string {
 	t.Helper()
 	theController.RLock()
 	defer theController.RUnlock()
-	do()
+	return readLogOfController(t, lines)
 }
 
+// readLogOfController for who has its share of it already: a second one would wait for who stops it, and that for the first.
 func readLogOfController(t *testing.T, lines string) string {
 	t.Helper()
 	log, err := framework.Kubectl(t.Context(), "logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql", "--tail", lines)

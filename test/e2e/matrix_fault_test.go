@@ -177,13 +177,13 @@ func (c *cell) ofBackup() client.ListOption {
 
 func deletesJobsPod(t *testing.T, c *cell) {
 	t.Helper()
-	framework.Eventually(t, "the backup Job's pod", func(ctx context.Context) error {
+	c.Eventually(t, "the backup Job's pod", func(ctx context.Context) error {
 		var pods corev1.PodList
 		if err := framework.Suite.Kube.List(ctx, &pods, c.ofBackup()); err != nil {
 			return err
 		}
 		if len(pods.Items) == 0 {
-			return fmt.Errorf("there is none: %s", c.Message(ctx))
+			return errors.New("there is none")
 		}
 		return client.IgnoreNotFound(framework.Suite.Kube.Delete(ctx, &pods.Items[0], client.GracePeriodSeconds(0)))
 	})
@@ -191,13 +191,13 @@ func deletesJobsPod(t *testing.T, c *cell) {
 
 func deletesJob(t *testing.T, c *cell) {
 	t.Helper()
-	framework.Eventually(t, "the backup Job", func(ctx context.Context) error {
+	c.Eventually(t, "the backup Job", func(ctx context.Context) error {
 		jobs := framework.NewList("batch/v1/Job")
 		if err := framework.Suite.Kube.List(ctx, jobs, c.ofBackup()); err != nil {
 			return err
 		}
 		if len(jobs.Items) == 0 {
-			return fmt.Errorf("there is none: %s", c.Message(ctx))
+			return errors.New("there is none")
 		}
 		return client.IgnoreNotFound(framework.Suite.Kube.Delete(ctx, &jobs.Items[0], propagation("Background")))
 	})
@@ -301,13 +301,13 @@ func fillsBackupPV(t *testing.T, c *cell) {
 // waitsForGrowth of the volume, by whatever claim it has: nobody has to ask for it.
 func waitsForGrowth(t *testing.T, c *cell) {
 	t.Helper()
-	framework.Eventually(t, "room for the backup", func(ctx context.Context) error {
+	c.Eventually(t, "room for the backup", func(ctx context.Context) error {
 		v, err := c.volumeOfBackups(ctx)
 		if err != nil {
 			return err
 		}
 		if room := v.Spec.Capacity[corev1.ResourceStorage]; room.Cmp(resource.MustParse("2Gi")) < 0 {
-			return fmt.Errorf("it has %s: %s", room.String(), c.Message(ctx))
+			return fmt.Errorf("it has %s", room.String())
 		}
 		return nil
 	})

@@ -117,10 +117,10 @@ func createsAtOnce(t *testing.T, c *cell) {
 func hasAnotherXR(t *testing.T, c *cell) {
 	t.Helper()
 	c.proof(t)
-	framework.Eventually(t, "another composite", func(ctx context.Context) error {
+	c.Eventually(t, "another composite", func(ctx context.Context) error {
 		xr, err := c.XR(ctx)
 		if err == nil && string(xr.GetUID()) == c.life {
-			err = fmt.Errorf("%s is still there: %s", xr.GetName(), c.Message(ctx))
+			err = fmt.Errorf("%s is still there", xr.GetName())
 		}
 		return err
 	})

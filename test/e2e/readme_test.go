@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -72,7 +71,7 @@ func TestReadmeLive(t *testing.T) {
 		case "apply":
 			applied++
 			p.enter(t, command, "mysql.otus.homework/"+s.Name)
-			becomesReady(t, s)
+			s.BecomesReady(t)
 		case "delete":
 			p.enter(t, command, fmt.Sprintf("%q deleted", s.Name))
 			if err := framework.IsGone(t.Context(), s.Claim); err != nil {
@@ -109,17 +108,6 @@ func inDefault(t *testing.T) *framework.Server {
 	}
 	t.Cleanup(func() { s.Discard(t) })
 	return s
-}
-
-// becomesReady waits until the claim says so.
-func becomesReady(t *testing.T, s *framework.Server) {
-	t.Helper()
-	framework.Eventually(t, "the claim", func(ctx context.Context) error {
-		if err := framework.HasCondition(ctx, s.Claim, "Ready"); err != nil {
-			return fmt.Errorf("%w: %s", err, s.Message(ctx))
-		}
-		return nil
-	})
 }
 
 // live commands of kubectl in README.md, after those that boot a cluster and name its kubeconfig.

@@ -72,7 +72,7 @@ func (c Client) FirstAnswer(t *testing.T, statement string) string {
 	t.Helper()
 	var out string
 	var wrong error
-	c.of.eventually(t, "the server", func(ctx context.Context) error {
+	c.of.Eventually(t, "the server", func(ctx context.Context) error {
 		err := c.hasEndpoint(ctx)
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func (c Client) SeesVersion(t *testing.T) {
 	if got := c.FirstAnswer(t, "SELECT VERSION()"); !strings.HasPrefix(got, "9.7.") && Suite.Own != nil {
 		t.Errorf("want MySQL 9.7, got %q", got)
 	}
-	Eventually(t, "the claim", func(ctx context.Context) error { return HasCondition(ctx, c.of.Claim, "Ready") })
+	c.of.BecomesReady(t)
 }
 
 // TypeSession types what the original operators' users typed.

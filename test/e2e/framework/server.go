@@ -125,6 +125,20 @@ func (s *Server) Message(ctx context.Context) string {
 	return message
 }
 
+// Eventually waits until a check has no complaint; where it has one in the end, what the claim says stands beside it.
+func (s *Server) Eventually(t *testing.T, what string, check func(context.Context) error) {
+	t.Helper()
+	if err := within(t.Context(), pause, check); err != nil {
+		t.Fatalf("%s: %v; the claim says %s", what, err, s.Message(context.WithoutCancel(t.Context())))
+	}
+}
+
+// BecomesReady waits until the claim is, and has it as it is then.
+func (s *Server) BecomesReady(t *testing.T) {
+	t.Helper()
+	s.Eventually(t, "the claim", func(ctx context.Context) error { return HasCondition(ctx, s.Claim, "Ready") })
+}
+
 // Says waits until the claim's message has a text in it.
 func (s *Server) Says(t *testing.T, text string) {
 	t.Helper()
@@ -239,7 +253,7 @@ func (s *Server) Delete(t *testing.T) {
 // ClaimGone waits until the claim is, whatever becomes of the rest.
 func (s *Server) ClaimGone(t *testing.T) {
 	t.Helper()
-	s.eventually(t, "the claim's end", func(ctx context.Context) error { return IsGone(ctx, s.Claim) })
+	s.Eventually(t, "the claim's end", func(ctx context.Context) error { return IsGone(ctx, s.Claim) })
 }
 
 // Gone waits until the claim is, and all that it stood for.
@@ -272,15 +286,5 @@ func (s *Server) Discard(t *testing.T) {
 	}
 	if err := Poll(ctx, func() error { return IsGone(ctx, s.Claim) }); err != nil {
 		t.Errorf("%v: %s", err, s.Message(ctx))
-	}
-}
-
-// eventually is Eventually, with what the claim says in the end.
-func (s *Server) eventually(t *testing.T, what string, check func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience)
-	defer cancel()
-	if err := Poll(ctx, func() error { return check(ctx) }); err != nil {
-		t.Fatalf("%s: %v; the claim says %s", what, err, s.Message(context.WithoutCancel(ctx)))
 	}
 }

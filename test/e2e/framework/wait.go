@@ -24,11 +24,16 @@ func Eventually(t *testing.T, what string, check func(context.Context) error) {
 
 func eventuallyWith(t *testing.T, pause time.Duration, what string, check func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience) // It also serves cleanups.
-	defer cancel()
-	if err := pollWith(ctx, pause, func() error { return check(ctx) }); err != nil {
+	if err := within(t.Context(), pause, check); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
+}
+
+// within the time that anything may take, also where the context has ended: it serves cleanups, too.
+func within(ctx context.Context, pause time.Duration, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Patience)
+	defer cancel()
+	return pollWith(ctx, pause, func() error { return check(ctx) })
 }
 
 // Poll returns the last complaint when the time is over.
