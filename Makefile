@@ -65,9 +65,11 @@ cluster-status: ## Say how to reach the cluster, and what it uses.
 cluster-down: ## End the cluster and remove all that it left.
 	@go run -C test/cluster . down
 
-install: ## Install the controller, its CRD and its access rights on the current context.
+install: ## Install the controller, its CRDs, its access rights, and what claims may ask for on the current context.
 	kubectl apply --server-side -k controller/deploy/records
 	kubectl apply --server-side -k controller/deploy/controller
+	kubectl wait --for=condition=Established crd/mysqlplatforms.otus.homework
+	kubectl apply --server-side -k controller/deploy/platform
 
 cluster-test: ## Test what boots the cluster: disks, images, killed boots (1 min).
 	go run -C test/cluster . check

@@ -34,13 +34,14 @@ func init() { flag.Bool("update", false, "write the golden files instead of comp
 // writes them with -update.
 func TestGolden(t *testing.T) {
 	g := newGenerator(t)
-	xrd, crdBackup := g.xrd(t), g.backupCRD(t)
+	xrd := g.xrd(t)
 	cases := map[string]struct {
 		reason string
 		want   any
 	}{
 		"xrd-xmysqls.yaml":                {reason: "The XRD must have the schema of MySQLSpec and MySQLStatus.", want: xrd},
-		"crd-mysqlbackups.yaml":           {reason: "The CRD must have the schema of MySQLBackup.", want: crdBackup},
+		"crd-mysqlbackups.yaml":           {reason: "The CRD must have the schema of MySQLBackup.", want: g.crd(t, v1.KindMySQLBackup)},
+		"crd-mysqlplatforms.yaml":         {reason: "The CRD must have the schema of MySQLPlatform.", want: g.crd(t, v1.KindMySQLPlatform)},
 		"xrd-xdatabases.yaml":             {reason: "The XRD must have the schema of DatabaseSpec and MySQLStatus.", want: g.xrdDatabase(t)},
 		"composition-database.yaml":       {reason: "The Database's Composition must call the function.", want: compositionDatabase()},
 		"composition-mysql.yaml":          {reason: "The StorageClass Composition must call the function.", want: composition("mysql", v1.VolumesStorageClass)},
@@ -147,9 +148,9 @@ func (g *generator) schema(t *testing.T, name string) extv1.JSONSchemaProps {
 	return *flat.DeepCopy()
 }
 
-func (g *generator) backupCRD(t *testing.T) extv1.CustomResourceDefinition {
+func (g *generator) crd(t *testing.T, kind string) extv1.CustomResourceDefinition {
 	t.Helper()
-	gk := v1.GroupVersion.WithKind(v1.KindMySQLBackup).GroupKind()
+	gk := v1.GroupVersion.WithKind(kind).GroupKind()
 	g.parser.NeedCRDFor(gk, nil)
 	if loader.PrintErrors(g.roots, packages.TypeError) {
 		t.Fatal("cannot make the CRD")

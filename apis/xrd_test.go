@@ -120,7 +120,6 @@ func composition(name string, mode v1.VolumeMode) *xapiextv1.Composition {
 	input, _ := json.Marshal(map[string]any{ //nolint:errchkjson // Strings only.
 		"apiVersion": v1.GroupVersion.String(),
 		"kind":       v1.KindSettings,
-		"agentImage": "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0",
 		"volumes":    mode,
 	})
 	return &xapiextv1.Composition{

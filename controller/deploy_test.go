@@ -42,18 +42,19 @@ func kindsOf(t *testing.T, folder string) []string {
 	return out
 }
 
-// TestDeploy freezes the two parts of the installation: whoever removes the
+// TestDeploy freezes the three parts of the installation: whoever removes the
 // controller takes no record, password or policy along, and no command removes both.
 func TestDeploy(t *testing.T) {
-	got := map[string][]string{"records": kindsOf(t, "deploy/records"), "controller": kindsOf(t, "deploy/controller")}
+	got := map[string][]string{"records": kindsOf(t, "deploy/records"), "controller": kindsOf(t, "deploy/controller"), "platform": kindsOf(t, "deploy/platform")}
 	want := map[string][]string{
 		"records":    {"CustomResourceDefinition", "Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
 		"controller": {"ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy", "Role", "RoleBinding", "ServiceAccount", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
+		"platform":   {"MySQLPlatform"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 	if _, err := os.Stat("deploy/kustomization.yaml"); !os.IsNotExist(err) {
-		t.Errorf("want no kustomization of both parts: kubectl delete -k would take the passwords of all backups along (%v)", err)
+		t.Errorf("want no kustomization of all parts: kubectl delete -k would take the passwords of all backups along (%v)", err)
 	}
 }

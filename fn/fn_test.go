@@ -327,7 +327,7 @@ func TestKeptConditions(t *testing.T) {
 // stays.
 func TestPublished(t *testing.T) {
 	c := load(t, "running")
-	c.cluster = c.cluster[:2]
+	c.cluster = without(c.cluster, "Secret")
 	req := c.request(t)
 	req.Observed.Composite.ConnectionDetails = map[string][]byte{"password": []byte("old")}
 	c.answer(t, req, &fnv1.Requirements{Resources: map[string]*fnv1.ResourceSelector{}})

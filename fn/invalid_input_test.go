@@ -11,6 +11,7 @@ import (
 	"github.com/crossplane/function-sdk-go/logging"
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
@@ -34,6 +35,11 @@ func setIn(m map[string]any, value any, path ...string) map[string]any {
 // kindOf a document.
 func kindOf(m map[string]any) string { s, _ := m["kind"].(string); return s }
 
+// without the documents of a kind.
+func without(docs []map[string]any, kind string) []map[string]any {
+	return slices.DeleteFunc(slices.Clone(docs), func(d map[string]any) bool { return kindOf(d) == kind })
+}
+
 // edit the documents of a kind.
 func edit(docs []map[string]any, kind string, value any, path ...string) []map[string]any {
 	out := make([]map[string]any, len(docs))
@@ -53,6 +59,9 @@ func TestBadInput(t *testing.T) {
 	input := func(key string, value any) func(*caller) {
 		return func(c *caller) { c.input = setIn(c.input, value, key) }
 	}
+	platform := func(key string, value any) func(*caller) {
+		return func(c *caller) { c.cluster = edit(c.cluster, v1.KindMySQLPlatform, value, "spec", key) }
+	}
 	secret := func(key, value string) func(*caller) {
 		return func(c *caller) {
 			c.set("password", nil).set("passwordSecretRef", map[string]any{"name": "shop-root", "key": key})
@@ -70,7 +79,7 @@ func TestBadInput(t *testing.T) {
 		"EmptyPassword":   {change: spec("password", ""), want: []string{"spec.password", "empty"}},
 		"PasswordNewline": {change: spec("password", "a\nb"), want: []string{"spec.password", "control character"}},
 		"PasswordTooLong": {change: spec("password", strings.Repeat("x", 257)), want: []string{"spec.password", "256 bytes"}},
-		"NoSecret":        {change: func(c *caller) { secret("password", "x")(c); c.cluster = c.cluster[:1] }, want: []string{"spec.passwordSecretRef.name", "default/shop-root", "create it"}},
+		"NoSecret":        {change: func(c *caller) { secret("password", "x")(c); c.cluster = without(c.cluster, "Secret") }, want: []string{"spec.passwordSecretRef.name", "default/shop-root", "create it"}},
 		"NoSecretKey":     {change: secret("other", "x"), want: []string{"spec.passwordSecretRef.key", `"other"`, "add it"}},
 		"SecretNotUTF8":   {change: secret("password", "\xff\xfe"), want: []string{"spec.passwordSecretRef", "UTF-8"}},
 		"SecretEmpty":     {change: secret("password", "\n"), want: []string{"spec.passwordSecretRef", "empty"}},
@@ -92,7 +101,7 @@ func TestBadInput(t *testing.T) {
 		"ServiceType":         {change: spec("service", map[string]any{"type": "ExternalName"}), want: []string{"spec.service.type", "ClusterIP", "LoadBalancer"}},
 		"ServiceToHeadless":   {example: "running", change: spec("service", map[string]any{"type": "Headless"}), want: []string{"spec.service.type", "set it back"}},
 		"ServiceFromHeadless": {example: "service-headless", change: spec("service", map[string]any{"type": "ClusterIP"}), want: []string{"spec.service.type", "set it back"}},
-		"ServiceAnnotation":   {change: spec("service", map[string]any{"annotations": map[string]any{"crossplane.io/composition-resource-name": "x"}}), want: []string{"spec.service.annotations", "serviceAnnotations"}},
+		"ServiceAnnotation":   {change: spec("service", map[string]any{"annotations": map[string]any{"crossplane.io/composition-resource-name": "x"}}), want: []string{"spec.service.annotations", "allowedServiceAnnotations"}},
 		"AnnotationKey":       {change: spec("service", map[string]any{"annotations": map[string]any{"not a key": "x"}}), want: []string{"spec.service.annotations"}},
 		"ConfigKey":           {change: config("max connections", "1"), want: []string{"spec.config[max connections]", "not the name of a setting"}},
 		"ConfigSection":       {change: config("[client]", "1"), want: []string{"spec.config[[client]]", "not the name of a setting"}},
@@ -130,7 +139,7 @@ func TestBadInput(t *testing.T) {
 		"UnknownKind":         {change: func(c *caller) { c.xr["kind"] = "XPostgres" }, want: []string{"XPostgres", "compositeTypeRef"}},
 		"UnknownVersion":      {change: func(c *caller) { c.xr["apiVersion"] = "otus.homework/v2" }, want: []string{"otus.homework/v2", "compositeTypeRef"}},
 
-		"BackupMissing":   {example: "restore-named", change: func(c *caller) { c.cluster = c.cluster[:1] }, want: []string{"spec.restore.backup", "does not exist", "kubectl get mysqlbackups"}},
+		"BackupMissing":   {example: "restore-named", change: func(c *caller) { c.cluster = without(c.cluster, "MySQLBackup") }, want: []string{"spec.restore.backup", "does not exist", "kubectl get mysqlbackups"}},
 		"BackupNotProven": {example: "restore-named", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", "Failed", "status", "phase") }, want: []string{"spec.restore.backup", "not proven"}},
 		"BackupElsewhere": {example: "restore-named", change: func(c *caller) { c.cluster = edit(c.cluster, "MySQLBackup", "other", "spec", "instance", "namespace") }, want: []string{"spec.restore.backup", "another namespace"}},
 		"BackupDeleted": {example: "restore-named", change: func(c *caller) {
@@ -146,16 +155,24 @@ func TestBadInput(t *testing.T) {
 			c.observed = edit(c.observed, "Job", "{}", "metadata", "annotations", "otus.homework/restore")
 		}, want: []string{"otus.homework/restore", "delete the Job"}},
 
-		"NoInput":           {change: func(c *caller) { c.input = nil }, want: []string{"no input", "agentImage"}},
+		"NoInput":           {change: func(c *caller) { c.input = nil }, want: []string{"no input", "Settings"}},
 		"InputUnknownField": {change: input("hostpathRoot", "/x"), want: []string{"input", "hostpathRoot", "unknown field"}},
 		"InputKind":         {change: input("kind", "Config"), want: []string{"input", "Settings"}},
-		"InputNoAgent":      {change: input("agentImage", ""), want: []string{"agentImage"}},
+		"InputOfEarlier":    {change: input("namespaceReuse", "Allow"), want: []string{"input", "namespaceReuse", "unknown field"}},
 		"InputVolumes":      {change: input("volumes", "NFS"), want: []string{"volumes", "StorageClass", "HostPath"}},
 		"InputRoot":         {change: func(c *caller) { c.input = setIn(setIn(c.input, "HostPath", "volumes"), "/a/../b", "hostPathRoot") }, want: []string{"hostPathRoot", "absolute"}},
 		"InputRootIsRoot":   {change: func(c *caller) { c.input = setIn(setIn(c.input, "HostPath", "volumes"), "/", "hostPathRoot") }, want: []string{"hostPathRoot"}},
 		"InputNode":         {change: input("hostPathNode", "node1"), want: []string{"hostPathNode", "only for"}},
 		"InputRootUnused":   {change: input("hostPathRoot", "/srv"), want: []string{"hostPathRoot", "only for"}},
-		"InputReuse":        {change: input("namespaceReuse", "Maybe"), want: []string{"namespaceReuse", "Refuse"}},
+
+		"NoPlatform":      {change: func(c *caller) { c.cluster = nil }, want: []string{"MySQLPlatform crossplane-mysql", "controller/deploy/platform"}},
+		"PlatformNoAgent": {change: platform("agentImage", ""), want: []string{"MySQLPlatform crossplane-mysql", "agentImage"}},
+		"PlatformImage":   {change: platform("allowedImages", []any{"mariadb:"}), want: []string{"spec.image", "mysql:5.7", "mariadb:"}},
+		"PlatformPort":    {change: func(c *caller) { platform("allowedImages", []any{"mysql:"})(c); spec("image", "mysql:5000/other")(c) }, want: []string{"spec.image", "mysql:5000/other"}},
+		"PlatformService": {change: func(c *caller) {
+			platform("allowedServiceTypes", []any{"ClusterIP"})(c)
+			spec("service", map[string]any{"type": "NodePort"})(c)
+		}, want: []string{"spec.service.type", "NodePort", "ClusterIP"}},
 
 		"ObservedKind":    {example: "running", change: func(c *caller) { c.observed = edit(c.observed, "PersistentVolumeClaim", "ConfigMap", "kind") }, want: []string{`"data-claim"`, "ConfigMap", "PersistentVolumeClaim"}},
 		"ObservedGarbage": {example: "running", change: func(c *caller) { c.observed = edit(c.observed, "Deployment", "five", "spec", "replicas") }, want: []string{`"deployment"`, "cannot read"}},

@@ -35,7 +35,7 @@ func parseRequest(req *fnv1.RunFunctionRequest) (*compose.Input, error) {
 func parseSettings(s *structpb.Struct) (*v1.Settings, error) {
 	out := &v1.Settings{}
 	if s == nil {
-		return nil, invalid("the Composition's pipeline step has no input: give it one of kind %s with agentImage", v1.KindSettings)
+		return nil, invalid("the Composition's pipeline step has no input: give it one of kind %s", v1.KindSettings)
 	}
 	if err := decodeObject(s, out, true); err != nil {
 		return nil, invalid("the Composition's input: %v", err)
@@ -55,27 +55,17 @@ func checkSettings(s *v1.Settings) error {
 	if s.DefaultMongoImage == "" {
 		s.DefaultMongoImage = v1.DefaultMongoImage
 	}
-	if s.NamespaceReuse == "" {
-		s.NamespaceReuse = v1.NamespaceReuseRefuse
-	}
 	if s.Maintenance == "" {
 		s.Maintenance = v1.MaintenanceWait
 	}
 	if hostPath && s.HostPathRoot == "" {
 		s.HostPathRoot = v1.DefaultHostPathRoot
 	}
-	if s.ServiceAnnotations == nil {
-		s.ServiceAnnotations = v1.DefaultServiceAnnotations()
-	}
 	switch {
 	case s.APIVersion != v1.GroupVersion.String() || s.Kind != v1.KindSettings:
 		return invalid("the Composition's input is %s %s, not %s %s", s.APIVersion, s.Kind, v1.GroupVersion, v1.KindSettings)
-	case s.AgentImage == "":
-		return invalid("the Composition's input: agentImage is empty: name the image of the backup and restore Jobs")
 	case s.Volumes != v1.VolumesStorageClass && !hostPath:
 		return invalid("the Composition's input: volumes is %q: use %s or %s", s.Volumes, v1.VolumesStorageClass, v1.VolumesHostPath)
-	case s.NamespaceReuse != v1.NamespaceReuseRefuse && s.NamespaceReuse != v1.NamespaceReuseAllow:
-		return invalid("the Composition's input: namespaceReuse is %q: use %s or %s", s.NamespaceReuse, v1.NamespaceReuseRefuse, v1.NamespaceReuseAllow)
 	case s.Maintenance != v1.MaintenanceWait && s.Maintenance != v1.MaintenanceNow:
 		return invalid("the Composition's input: maintenance is %q: use %s or %s", s.Maintenance, v1.MaintenanceWait, v1.MaintenanceNow)
 	case !hostPath && s.HostPathRoot != "":
@@ -123,7 +113,7 @@ func parseObserved(rs map[string]*fnv1.Resource, into *compose.Observed) error {
 		observed(rs, v1.ResourceRootPassword, "Secret", &into.RootPassword, "data."+v1.PasswordKey),
 		observed(rs, v1.ResourceConfig, "ConfigMap", &into.Config, "data"),
 		observed(rs, v1.ResourceDeployment, "Deployment", &into.Deployment, "metadata.generation", "metadata.annotations", "spec.replicas", "status.observedGeneration", "status.updatedReplicas", "status.readyReplicas", "status.conditions"),
-		observed(rs, v1.ResourceService, "Service", &into.Service, "spec.type", "spec.clusterIP", "spec.ports", "status.loadBalancer"),
+		observed(rs, v1.ResourceService, "Service", &into.Service, "metadata.annotations", "spec.type", "spec.clusterIP", "spec.ports", "status.loadBalancer"),
 		observed(rs, v1.ResourceRestore, "Job", &into.Restore, "metadata.uid", "metadata.annotations", "status.conditions"),
 	)
 }
@@ -172,6 +162,7 @@ func parseRequired(req *fnv1.RunFunctionRequest, into *compose.RequiredResources
 		into.Existing[name] = a
 	}
 	return errors.Join(
+		readRequired(get, compose.RequiredPlatform, &into.Platform, "spec"),
 		readRequired(get, compose.RequiredRecords, &into.Records, recordFields()...),
 		readRequired(get, compose.RequiredNamed, &into.Named, recordFields()...),
 		readRequired(get, compose.RequiredConnection, &into.Connection, "metadata.labels", "data"),

@@ -59,7 +59,7 @@ var reaches = map[string]reach{
 	"restore.insteadOf":          {to: "whether the choice beside it counts: it is compared with a name", odd: []any{"theirs", "default-mysql-instance-27f037cefa"}},
 	"restore.policy":             {to: "whether this instance's backups are used", odd: []any{"Never"}},
 	"service.annotations[]": {
-		to: "what cloud controllers do for this Service, in the domains that the platform allows",
+		to: "what cloud controllers do for this Service, by the keys that the platform allows",
 		keys: []string{
 			"service.beta.kubernetes.io/aws-load-balancer-internal", "external-dns.alpha.kubernetes.io/hostname", "metallb.io/allow-shared-ip", "crossplane.io/external-name",
 			"crossplane.io/composition-resource-name", "otus.homework/claim-namespace", "kubectl.kubernetes.io/last-applied-configuration", "service.beta.kubernetes.io.evil/x", "evil/service.beta.kubernetes.io", "/x", "",
@@ -252,12 +252,14 @@ func (g *guard) complainf(format string, args ...any) {
 
 // need is what the function asks Crossplane's core to read for it.
 func (g *guard) need(key string, s *fnv1.ResourceSelector) {
-	cluster := []string{"PersistentVolume", "StorageClass", "Namespace", v1.KindMySQLBackup}
+	cluster := []string{"PersistentVolume", "StorageClass", "Namespace", v1.KindMySQLBackup, v1.KindMySQLPlatform}
 	switch {
 	case s.GetMatchLabels() == nil && (s.GetMatchName() == "" || strings.Contains(s.GetMatchName(), "/")):
 		g.complainf("it asks for %s: %v", key, s)
 	case s.GetMatchLabels() != nil && s.GetMatchLabels().GetLabels()[v1.LabelInstance] != g.instance.Key():
 		g.complainf("it asks for the records of others: %v", s)
+	case s.GetKind() == v1.KindMySQLPlatform && s.GetMatchName() != v1.PlatformName:
+		g.complainf("it asks for another platform: %v", s)
 	case s.GetKind() == "Namespace" && s.GetMatchName() != g.instance.Namespace:
 		g.complainf("it asks for another namespace: %v", s)
 	case s.GetNamespace() != g.instance.Namespace && !slices.Contains(cluster, s.GetKind()):
@@ -318,7 +320,7 @@ func (g *guard) annotations(name string, meta map[string]any) {
 	all, _ := meta["annotations"].(map[string]any)
 	for key := range all {
 		domain, _, _ := strings.Cut(key, "/")
-		allowed := name == v1.ResourceService && slices.Contains(v1.DefaultServiceAnnotations(), domain)
+		allowed := name == v1.ResourceService && slices.Contains(v1.DefaultServiceAnnotations(), key)
 		if !allowed && (name == v1.ResourceService || domain != v1.Group) {
 			g.complainf("%s has the annotation %q", name, key)
 		}
@@ -437,7 +439,7 @@ func (g *guard) container(name string, c map[string]any, onNode bool) {
 		g.complainf("container %v of %s has %v", c["name"], name, security)
 	}
 	// Whatever the server's image is, what runs with the backup is the agent.
-	if n := c["name"]; name == v1.ResourceRestore && n != "version" && c["image"] != g.input["agentImage"] {
+	if n := c["name"]; name == v1.ResourceRestore && n != "version" && c["image"] != "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0" {
 		g.complainf("container %v of %s is %v", n, name, c["image"])
 	}
 	command, _ := c["command"].([]any)

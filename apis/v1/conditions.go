@@ -62,6 +62,10 @@ const (
 	// ReasonStaleStatus: the status is of an earlier composite resource of the same name.
 	ReasonStaleStatus  = "StaleStatus"
 	ReasonNotSupported = "NotSupported"
+	// ReasonNoPlatform: there is no MySQLPlatform, which says what claims may ask for.
+	ReasonNoPlatform = "NoPlatform"
+	// ReasonNotAllowed: the MySQLPlatform does not allow what the spec asks for.
+	ReasonNotAllowed = "NotAllowed"
 )
 
 // Reasons of ConditionRestored.

@@ -115,5 +115,5 @@ const (
 // say what is so, and not what has happened: each is the reason of the condition Accepted, or
 // Restored, that is false.
 func FunctionEvents() []string {
-	return []string{ReasonInvalid, ReasonNameTaken, ReasonVolumeLost, ReasonStaleStatus, ReasonNotSupported, ReasonRestoreFailed}
+	return []string{ReasonInvalid, ReasonNameTaken, ReasonVolumeLost, ReasonStaleStatus, ReasonNotSupported, ReasonNoPlatform, ReasonNotAllowed, ReasonRestoreFailed}
 }

@@ -23,6 +23,8 @@ const (
 	KindDatabase  = "Database"
 	// KindMySQLBackup is the record of a backup.
 	KindMySQLBackup = "MySQLBackup"
+	// KindMySQLPlatform is what the platform lets claims ask for.
+	KindMySQLPlatform = "MySQLPlatform"
 	// KindSettings is the input of the function's pipeline step.
 	KindSettings = "Settings"
 )

@@ -6,15 +6,14 @@ import (
 
 // Settings are the platform's part of a Composition: the input of the
 // function's pipeline step. They are decoded strictly; an unknown field is an
-// error.
+// error. A claim may choose an earlier revision of its Composition: what protects others
+// is in the MySQLPlatform instead.
 //
 // +kubebuilder:object:root=true
 type Settings struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// AgentImage is the image of the backup and restore Jobs: this product's.
-	AgentImage string `json:"agentImage"`
 	// Volumes says where data lies: StorageClass or HostPath. Default
 	// StorageClass.
 	Volumes VolumeMode `json:"volumes,omitempty"`
@@ -26,10 +25,6 @@ type Settings struct {
 	// has more than one node, where a server on another node would find an empty
 	// folder.
 	HostPathNode string `json:"hostPathNode,omitempty"`
-	// ServiceAnnotations are the domains of the annotations that a claim may put
-	// on its Service. Default: those of the cloud providers' load balancers. Others
-	// can reach beyond a namespace, such as a DNS controller's.
-	ServiceAnnotations []string `json:"serviceAnnotations,omitempty"`
 	// DefaultImage of a MySQL server. Default mysql:8.4.
 	DefaultImage string `json:"defaultImage,omitempty"`
 	// DefaultMongoImage of a Database of type mongo. Default mongo:8.0.
@@ -46,11 +41,6 @@ type Settings struct {
 	// settings, make in another way: Wait, for its next restart or a change of its
 	// spec, or Now, which restarts it. Default Wait.
 	Maintenance Maintenance `json:"maintenance,omitempty"`
-	// NamespaceReuse says whether an instance may restore a backup that was taken
-	// in an earlier namespace of the same name, which may have had another owner:
-	// Refuse or Allow. Where it may, the controller gives the instance the volume of
-	// that backup. Default Refuse.
-	NamespaceReuse NamespaceReuse `json:"namespaceReuse,omitempty"`
 }
 
 // A VolumeMode says where data lies.
@@ -62,15 +52,6 @@ const (
 	VolumesHostPath     VolumeMode = "HostPath"
 )
 
-// A NamespaceReuse says what becomes of backups of an earlier namespace.
-type NamespaceReuse string
-
-// Ways to treat backups of an earlier namespace of the same name.
-const (
-	NamespaceReuseRefuse NamespaceReuse = "Refuse"
-	NamespaceReuseAllow  NamespaceReuse = "Allow"
-)
-
 // A Maintenance says when running servers are restarted for a newer release.
 type Maintenance string
 
@@ -79,11 +60,6 @@ const (
 	MaintenanceWait Maintenance = "Wait"
 	MaintenanceNow  Maintenance = "Now"
 )
-
-// DefaultServiceAnnotations are the domains of load balancers' annotations.
-func DefaultServiceAnnotations() []string {
-	return []string{"service.beta.kubernetes.io", "service.kubernetes.io", "cloud.google.com", "networking.gke.io"}
-}
 
 // Defaults of Settings.
 const (

@@ -2,7 +2,6 @@ package compose
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -81,7 +80,7 @@ func checkPasswordFields(r *resolved, spec *field.Path) field.ErrorList {
 	return errs
 }
 
-// checkServiceSpec: a type that we know, and annotations that the platform allows.
+// checkServiceSpec: a type that we know, and annotations that are ones.
 func checkServiceSpec(r *resolved, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	s := r.spec.Service
@@ -94,9 +93,6 @@ func checkServiceSpec(r *resolved, path *field.Path) field.ErrorList {
 	at := path.Child("annotations")
 	errs = append(errs, apivalidation.ValidateAnnotations(s.Annotations, at)...)
 	for k, value := range s.Annotations {
-		if domain, _, _ := strings.Cut(k, "/"); !slices.Contains(r.Settings.ServiceAnnotations, domain) {
-			errs = append(errs, field.Forbidden(at.Key(clipText(k)), "is not among those that the platform allows: remove it, or ask the platform team to add its domain to serviceAnnotations in the Composition's input"))
-		}
 		if !utf8.ValidString(value) {
 			errs = append(errs, field.Forbidden(at.Key(clipText(k)), "is not UTF-8"))
 		}

@@ -140,7 +140,7 @@ func chooseLatest(r *resolved, own []v1.MySQLBackup) (start, error) {
 // startFrom a backup, if it is fit for this instance.
 func startFrom(r *resolved, b *v1.MySQLBackup) (start, error) {
 	if !mayRestore(r, b) {
-		return holdServer(v1.ReasonWaiting, "Backup %q is from an earlier namespace %q, which may have had another owner: ask the platform team to allow it (namespaceReuse: Allow in the Composition's input), or set spec.restore.policy to Never for an empty server",
+		return holdServer(v1.ReasonWaiting, "Backup %q is from an earlier namespace %q, which may have had another owner: ask the platform team to allow it (reusableNamespaces of MySQLPlatform crossplane-mysql), or set spec.restore.policy to Never for an empty server",
 			b.Name, r.instance.Namespace), nil
 	}
 	if b.Spec.Archive == nil {

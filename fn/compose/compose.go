@@ -15,7 +15,7 @@ import (
 func Compose(in Input) (*Output, error) {
 	r, err := resolve(in)
 	if err != nil {
-		return &Output{}, err
+		return &Output{Requirements: map[string]Requirement{RequiredPlatform: platformRequirement()}}, err
 	}
 	s, err := resolveStorage(r)
 	requirements := requirementsOf(r, s)
@@ -24,7 +24,8 @@ func Compose(in Input) (*Output, error) {
 	}
 	password, missing := resolvePassword(r)
 	taken := checkNames(r)
-	if err := cmp.Or(r.unlessStarted(missing), checkService(r), r.unlessStarted(taken)); err != nil {
+	kept, forbidden := checkAllowed(r)
+	if err := cmp.Or(r.unlessStarted(missing), checkService(r), forbidden, r.unlessStarted(taken)); err != nil {
 		return &Output{Requirements: requirements}, err
 	}
 	begin, err := decideStart(r, password)
@@ -33,7 +34,7 @@ func Compose(in Input) (*Output, error) {
 	}
 	revision := chooseRevision(r, begin)
 	resources := build(r, s, begin, revision, password)
-	out := report(r, s, begin, revision, resources, warningOf(s.cannotGrow, missing, taken))
+	out := report(r, s, begin, revision, resources, warningOf(s.cannotGrow, kept, missing, taken))
 	out.Requirements, out.Resources, out.Connection = requirements, resources, connectionOf(r)
 	return out, nil
 }
@@ -68,7 +69,7 @@ func build(r *resolved, s storage, begin start, of revision, password string) ma
 // mayMake is true once the resource's name is known to be free. A gate delays
 // creation, it never takes away.
 func mayMake(r *resolved, name, password string) bool {
-	if !mayHave(r, name) || name == v1.ResourceRootPassword && password == "" {
+	if !mayHave(r, name) || !r.Required.Platform.Known || name == v1.ResourceRootPassword && password == "" {
 		return false
 	}
 	return r.Required.Existing[name].Known && checkName(r, name) == nil

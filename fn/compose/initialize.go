@@ -23,7 +23,7 @@ func mayInitialize(r *resolved, from *v1.RestoreStatus) bool {
 // initContainers come before the server: the one that makes its database, or sees
 // that it has its data.
 func initContainers(r *resolved) []corev1.Container {
-	tools := agent.ToolsContainer(r.Settings.AgentImage)
+	tools := agent.ToolsContainer(r.platform.AgentImage)
 	initialize := agent.Container("initialize", r.image, agent.Memory, serverSecurity(r), []corev1.VolumeMount{
 		agent.ToolsMount(),
 		{Name: "data", MountPath: dataPath},

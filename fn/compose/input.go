@@ -100,6 +100,8 @@ func (a Required[T]) firstItem() *T {
 // RequiredResources of an instance. Only fields that a decision reads need
 // be set.
 type RequiredResources struct {
+	// Platform is what the platform lets claims ask for.
+	Platform Required[v1.MySQLPlatform]
 	// Records of backups of all lives of this instance.
 	Records Required[v1.MySQLBackup]
 	// Named is the record that spec.restore.backup names.

@@ -10,6 +10,7 @@ import (
 
 // Keys of required resources.
 const (
+	RequiredPlatform   = "platform"
 	RequiredRecords    = "records"
 	RequiredNamed      = "named-backup"
 	RequiredConnection = "connection"
@@ -25,7 +26,7 @@ const (
 // two passes are enough.
 func requirementsOf(r *resolved, s storage) map[string]Requirement {
 	ns := r.instance.Namespace
-	out := map[string]Requirement{}
+	out := map[string]Requirement{RequiredPlatform: platformRequirement()}
 	if r.engine.password {
 		out[RequiredConnection] = Requirement{APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: r.instance.ConnectionSecretName()}
 	}
@@ -47,6 +48,11 @@ func requirementsOf(r *resolved, s storage) map[string]Requirement {
 		maps.Copy(out, historyRequirements(r))
 	}
 	return out
+}
+
+// platformRequirement is the one that each instance has.
+func platformRequirement() Requirement {
+	return Requirement{APIVersion: v1.GroupVersion.String(), Kind: v1.KindMySQLPlatform, Name: v1.PlatformName}
 }
 
 // historyRequirements are those on which the first start depends.

@@ -19,11 +19,14 @@ type resolved struct {
 
 	engine   engine
 	instance v1.Instance
+	// platform is what it lets claims ask for; its defaults before it is known.
+	platform v1.MySQLPlatformSpec
 	// spec with its defaults.
 	spec v1.MySQLSpec
-	// image of the server, and what becomes of another one that the spec asks for.
-	image  string
-	change imageChange
+	// wantedImage of the spec, the image of the server, and what becomes of one that is
+	// another.
+	wantedImage, image string
+	change             imageChange
 	// size of the volume that the spec asks for.
 	size resource.Quantity
 	// statedPassword is that of the spec; empty where a Secret has it.
@@ -59,6 +62,11 @@ func resolve(in Input) (*resolved, error) {
 	r.database = isDatabase(in.XR)
 	r.ephemeral = r.database && r.spec.StorageSize == nil && in.XR.Status.Volume == "" && in.Observed.DataPVC == nil
 	r.hostPath = in.Settings.Volumes == v1.VolumesHostPath && !r.ephemeral
+	platform, err := resolvePlatform(in)
+	if err != nil {
+		return nil, err
+	}
+	r.platform = platform
 	r.started = in.XR.Status.Started || isMarkedStarted(in.Observed.Deployment, r.instance)
 
 	defaults, err := platformResources("defaultResources", in.Settings.DefaultResources)
@@ -72,7 +80,7 @@ func resolve(in Input) (*resolved, error) {
 	errs := slices.Concat(checkIdentity(r), checkType(r, spec), checkPasswordFields(r, spec), checkServiceSpec(r, spec.Child("service")), checkPolicies(spec, r.spec))
 	var bad [5]field.ErrorList
 	wanted, badImage := resolveImage(r, spec.Child("image"))
-	r.change, bad[0] = decideImage(r, wanted), badImage
+	r.wantedImage, r.change, bad[0] = wanted, decideImage(r, wanted), badImage
 	r.image = r.change.image
 	r.statedPassword, bad[1] = resolveStatedPassword(r, spec.Child("password"))
 	r.size, bad[2] = resolveSize(r, spec)

@@ -79,8 +79,8 @@ func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 	return corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(r.hostPath),
 		Affinity:        whereBackupsAre(r),
-		InitContainers:  []corev1.Container{agent.ToolsContainer(r.Settings.AgentImage), agent.VersionContainer(r.image)},
-		Containers: []corev1.Container{agent.Container(v1.ComponentRestore, r.Settings.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), []corev1.VolumeMount{
+		InitContainers:  []corev1.Container{agent.ToolsContainer(r.platform.AgentImage), agent.VersionContainer(r.image)},
+		Containers: []corev1.Container{agent.Container(v1.ComponentRestore, r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), []corev1.VolumeMount{
 			tools,
 			{Name: "data", MountPath: dataPath},
 			{Name: "backup", MountPath: archivePath, ReadOnly: true},

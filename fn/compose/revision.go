@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -51,6 +52,9 @@ func chooseRevision(r *resolved, begin start) revision {
 		return today
 	}
 	config, ok := configOf(r, t)
+	if !r.Required.Platform.Known { // Nor is today's template.
+		return revision{mark: mark, config: cmp.Or(config, r.config), observed: true, seen: t.Digest}
+	}
 	if made, _, _ := strings.Cut(mark, "."); !ok || made != wish || !isInUse(r, begin) || r.Settings.Maintenance == v1.MaintenanceNow ||
 		r.XR.Status.Revision == "" || r.XR.Status.Revision != t.Digest {
 		return today

@@ -56,10 +56,13 @@ func TestRevision(t *testing.T) {
 		config string
 	}{
 		"Newer":    {reason: "A release restarts nobody.", in: with(), keeps: true},
-		"Settings": {reason: "Nor does another image of the agent.", in: with(func(in *Input) { in.Settings.AgentImage = "agent:v2" }), keeps: true},
-		"Size":     {reason: "A volume grows under a server.", in: with(func(in *Input) { in.XR.Spec.StorageSize = new("2Gi") }), keeps: true},
-		"Image":    {reason: "Its owner wants another server.", in: with(func(in *Input) { in.XR.Spec.Image = new("mysql:9.7") })},
-		"Config":   {reason: "Or other settings.", in: with(func(in *Input) { in.XR.Spec.Config = map[string]v1.Setting{"max_connections": "5"} })},
+		"Settings": {reason: "Nor does another image of the agent.", in: with(platform(func(s *v1.MySQLPlatformSpec) { s.AgentImage = "agent:v2" })), keeps: true},
+		"PlatformUnknown": {reason: "Nothing is known of today's template.", keeps: true, in: with(func(in *Input) {
+			in.Required.Platform, in.Observed.Config = Required[v1.MySQLPlatform]{}, &corev1.ConfigMap{}
+		})},
+		"Size":   {reason: "A volume grows under a server.", in: with(func(in *Input) { in.XR.Spec.StorageSize = new("2Gi") }), keeps: true},
+		"Image":  {reason: "Its owner wants another server.", in: with(func(in *Input) { in.XR.Spec.Image = new("mysql:9.7") })},
+		"Config": {reason: "Or other settings.", in: with(func(in *Input) { in.XR.Spec.Config = map[string]v1.Setting{"max_connections": "5"} })},
 		"Restarted": {reason: "Somebody changed the template, as kubectl rollout restart does: it restarts anyway.", in: with(func(in *Input) {
 			in.Observed.Template.Digest = "changed"
 		})},

@@ -138,7 +138,7 @@ func chosenByJob(r *resolved, j *batchv1.Job) (*v1.RestoreStatus, error) {
 // allows others.
 func mayRestore(r *resolved, b *v1.MySQLBackup) bool {
 	ns := r.Required.Namespace.firstItem()
-	return r.Settings.NamespaceReuse == v1.NamespaceReuseAllow || ns != nil && ns.UID != "" && ns.UID == b.Spec.Instance.NamespaceUID
+	return r.platform.AllowsReuse(r.instance.Namespace) || ns != nil && ns.UID != "" && ns.UID == b.Spec.Instance.NamespaceUID
 }
 
 // restorePhase that the Job shows. One that never ends has restored all where the controller

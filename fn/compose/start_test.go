@@ -32,8 +32,9 @@ func given(changes ...func(*Input)) Input {
 			},
 			Status: v1.MySQLStatus{PreviousBackup: v1.PreviousNone},
 		},
-		Settings: v1.Settings{AgentImage: "agent", Volumes: v1.VolumesStorageClass, DefaultImage: v1.DefaultImage, NamespaceReuse: v1.NamespaceReuseRefuse},
+		Settings: v1.Settings{Volumes: v1.VolumesStorageClass, DefaultImage: v1.DefaultImage},
 		Required: RequiredResources{
+			Platform:   Required[v1.MySQLPlatform]{Known: true, Items: []v1.MySQLPlatform{{Spec: v1.MySQLPlatformSpec{AgentImage: "agent"}}}},
 			Records:    Required[v1.MySQLBackup]{Known: true},
 			Connection: Required[corev1.Secret]{Known: true},
 			Volume:     Required[corev1.PersistentVolume]{Known: true, Items: []corev1.PersistentVolume{{}}},
@@ -96,7 +97,14 @@ func named(name string, changes ...func(*v1.MySQLBackup)) func(*Input) {
 
 func ofEarlier(r *v1.MySQLBackup) { r.Spec.Instance.NamespaceUID = "earlier" }
 
-func allowed(in *Input) { in.Settings.NamespaceReuse = v1.NamespaceReuseAllow }
+// platform lets claims ask for something.
+func platform(change func(*v1.MySQLPlatformSpec)) func(*Input) {
+	return func(in *Input) { change(&in.Required.Platform.Items[0].Spec) }
+}
+
+func reusable(in *Input) {
+	platform(func(s *v1.MySQLPlatformSpec) { s.ReusableNamespaces = []string{"default"} })(in)
+}
 
 func job(conditions ...batchv1.JobCondition) func(*Input) {
 	return func(in *Input) {
@@ -197,9 +205,9 @@ func TestDecide(t *testing.T) {
 		"HeldAsideOther":      {reason: "But not who means another one.", in: given(held("b3"), named("b1"), aside), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
 		"MadeAgain":           {reason: "A record that was made again keeps its place.", in: given(previous("b2"), record("b2", 2, v1.BackupProven), record("b1", 3, v1.BackupProven, announced(1))), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
 		"EarlierNamed":        {reason: "Nor by its name.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier)), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
-		"EarlierNamedAllowed": {reason: "But for the same word of the platform.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier), allowed), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"EarlierNamedAllowed": {reason: "But for the same word of the platform.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier), reusable), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 		"UnknownNamespace":    {reason: "A namespace that cannot be seen is not the same one.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), func(in *Input) { in.Required.Namespace.Items = nil }), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
-		"EarlierAllowed":      {reason: "The platform may allow it.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, ofEarlier), allowed), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"EarlierAllowed":      {reason: "The platform may allow it.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, ofEarlier), reusable), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 		"Never":               {reason: "Never means an empty server.", in: given(never, previous("b1"), record("b1", 1, v1.BackupProven)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"NeverFailed":         {reason: "Also past a failed backup: it is the way out that the message names.", in: given(never, record("b1", 1, v1.BackupFailed)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"NeverRunning":        {reason: "But not while an earlier life is still being put away.", in: given(never, record("b1", 1, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
@@ -231,7 +239,7 @@ func TestDecide(t *testing.T) {
 		"ChoiceOfOurs":      {reason: "Where the status was not written, the Job says it.", in: given(job(), record("chosen", 1, v1.BackupProven)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
 		"ChoiceOfEarlier":   {reason: "But nobody gets an earlier namespace's backup by changing a Job.", in: given(job(), record("chosen", 1, v1.BackupProven, ofEarlier)), want: want{refusal: "earlier namespace"}},
 		"ChoiceOfNamed":     {reason: "Nor by naming it, too.", in: given(job(), named("chosen", ofEarlier)), want: want{refusal: "earlier namespace"}},
-		"ChoiceAllowed":     {reason: "Unless the platform allows it.", in: given(job(), record("chosen", 1, v1.BackupProven, ofEarlier), allowed), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"ChoiceAllowed":     {reason: "Unless the platform allows it.", in: given(job(), record("chosen", 1, v1.BackupProven, ofEarlier), reusable), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
 		"ChoiceUnknown":     {reason: "Not known is not ours.", in: given(job(), previous("b1"), func(in *Input) { in.Required.Records.Known = false }), want: want{job: true, reason: v1.ReasonWaiting, message: "Looking"}},
 		"ChoiceWithoutJob":  {reason: "A Job that vanished is made again, from the status.", in: given(chosenBefore(v1.RestoreRunning)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
 		"FailedJobDeleted":  {reason: "Deleting the failed Job asks for another try.", in: given(chosenBefore(v1.RestoreFailed)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},

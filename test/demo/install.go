@@ -20,9 +20,11 @@ const (
 	configurationName   = "configuration.pkg.crossplane.io/crossplane-mysql-configuration-mysql"
 	xrdName             = "xrd/xmysqls.otus.homework"
 	packagesFile        = "package/install.yaml"
-	recordsName         = "crd/mysqlbackups.otus.homework"
+	recordsName         = "crd/mysqlplatforms.otus.homework"
 	recordsFolder       = "controller/deploy/records"
 	controllerFolder    = "controller/deploy/controller"
+	platformName        = "mysqlplatform/crossplane-mysql"
+	platformFolder      = "controller/deploy/platform"
 )
 
 // boot a cluster on this machine, or see that somebody else's is there.
@@ -64,6 +66,12 @@ func (d *demo) install(ctx context.Context) error {
 	}
 	controller := []string{"apply", "--server-side", "-k", controllerFolder}
 	if err := d.ensure(ctx, controllerName, controller, "--namespace="+controllerNamespace); err != nil {
+		return err
+	}
+	if err := d.kube.enter(ctx, "wait", "--for=condition=Established", recordsName); err != nil {
+		return err
+	}
+	if err := d.ensure(ctx, platformName, []string{"apply", "--server-side", "-k", platformFolder}); err != nil {
 		return err
 	}
 	packages := []string{"apply", "--server-side", "-f", packagesFile}

@@ -156,6 +156,9 @@ var onlyInWhole = map[any]string{
 func (c *cell) run(t *testing.T, folder string) {
 	t.Helper()
 	c.Server = framework.NewServer(t, c.composition(t))
+	if c.way == byNamespace {
+		framework.AllowReuse(t, c.Namespace)
+	}
 	t.Cleanup(func() {
 		if t.Failed() && folder != "" {
 			c.log(t, filepath.Join(folder, logName(c.title())))
@@ -218,15 +221,8 @@ func (c *cell) start(t *testing.T) {
 func (c *cell) composition(t *testing.T) string {
 	t.Helper()
 	onHost := !c.fault.ofClass && c.number()%2 == 1
-	input := map[string]any{}
-	if c.way == byNamespace {
-		input["namespaceReuse"] = "Allow"
-	}
-	switch {
-	case onHost:
-		return framework.HostPathComposition(t, input)
-	case len(input) > 0:
-		return framework.CopyOfComposition(t, framework.ClassComposition, input)
+	if onHost {
+		return framework.HostPathComposition(t, nil)
 	}
 	return framework.ClassComposition
 }

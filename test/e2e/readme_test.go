@@ -52,8 +52,10 @@ func TestReadmeInstall(t *testing.T) {
 	p := newPrompt(t)
 	for command, want := range map[string]string{
 		"make install": "deployment.apps/crossplane-mysql serverside-applied",
-		"kubectl apply --server-side -k controller/deploy/records":    "mysqlbackups.otus.homework serverside-applied",
-		"kubectl apply --server-side -k controller/deploy/controller": "deployment.apps/crossplane-mysql serverside-applied",
+		"kubectl apply --server-side -k controller/deploy/records":                  "mysqlbackups.otus.homework serverside-applied",
+		"kubectl apply --server-side -k controller/deploy/controller":               "deployment.apps/crossplane-mysql serverside-applied",
+		"kubectl wait --for=condition=Established crd/mysqlplatforms.otus.homework": "condition met",
+		"kubectl apply --server-side -k controller/deploy/platform":                 "mysqlplatform.otus.homework/crossplane-mysql serverside-applied",
 	} {
 		p.enter(t, command, want)
 	}
@@ -86,11 +88,13 @@ func TestReadmeLive(t *testing.T) {
 	}
 	s.Says(t, "Restoring DB have succeed")
 	for command, want := range map[string]string{
-		"kubectl explain mysql.spec": "storage_size",
-		"kubectl get mysql":          s.Name,
-		"kubectl get db":             "",
-		"kubectl get msb":            s.Name,
-		"kubectl describe msb":       framework.PhaseProven,
+		"kubectl explain mysql.spec":                           "storage_size",
+		"kubectl explain mysqlplatform.spec":                   "allowedImages",
+		"kubectl get mysqlplatform":                            "crossplane-mysql",
+		"kubectl get mysql":                                    s.Name,
+		"kubectl get db":                                       "",
+		"kubectl get msb":                                      s.Name,
+		"kubectl describe msb":                                 framework.PhaseProven,
 		"kubectl get pv -l app.kubernetes.io/component=backup": "Retain",
 		"go run ./controller doctor":                           " default/" + s.Name + " ",
 	} {

@@ -252,18 +252,17 @@ func TestNamespaceComesBack(t *testing.T) {
 
 func namespaceComesBack(t *testing.T, composition string) {
 	t.Helper()
-	allowing := framework.CopyOfComposition(t, composition, map[string]any{"namespaceReuse": "Allow"})
 	s := framework.NewServer(t, composition)
 	before := s.Begin(t)
 	loseNamespace(t, s, 1)
 	createNamespaceAgain(t, s)
 	s.Create(t)
-	s.Says(t, "ask the platform team to allow it (namespaceReuse: Allow in the Composition's input)")
+	s.Says(t, "ask the platform team to allow it (reusableNamespaces of MySQLPlatform crossplane-mysql)")
 	s.IsHeld(t)
 	s.Delete(t) // Which may leave an empty volume in the way.
 	s.Backups().AreProven(t, 1)
 
-	s.Spec["compositionRef"] = map[string]any{"name": allowing}
+	framework.AllowReuse(t, s.Namespace)
 	s.Create(t)
 	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Fatalf("want every row\n%s\ngot\n%s", before, got)

@@ -144,10 +144,15 @@ const (
 	controllerName      = "deployment/crossplane-mysql"
 )
 
-// manifests applies what is installed with kubectl: the CRD, access rights, and the controller. Its pod has the digest of
+// manifests applies what is installed with kubectl: the CRDs, access rights, the controller, and what claims may ask for. Its pod has the digest of
 // its image, so that it is made anew when what is behind the tag has changed.
 func (l *loader) manifests(ctx context.Context) error {
-	for _, part := range []string{"records", "controller"} {
+	for _, part := range []string{"records", "controller", "platform"} {
+		if part == "platform" {
+			if _, err := l.Kubectl(ctx, "", "wait", "--for=condition=Established", "crd/mysqlplatforms.otus.homework"); err != nil {
+				return err
+			}
+		}
 		dir := filepath.Join(l.Cluster.Root, "controller", "deploy", part)
 		l.Out.Sayf("applying controller/deploy/%s", part)
 		if _, err := l.Kubectl(ctx, "", "apply", "--server-side", "--force-conflicts", "-k", dir); err != nil {

@@ -1,0 +1,138 @@
+package v1
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A MySQLPlatform is what the platform lets claims of this cluster ask for. There is
+// one, and the function reads it for each instance: what protects others does not depend
+// on the Composition, nor on the revision of it, that a claim may choose.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,path=mysqlplatforms,singular=mysqlplatform,categories=crossplane-mysql
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'crossplane-mysql'",message="there is one, and its name is crossplane-mysql"
+// +kubebuilder:printcolumn:name="AGENT",type=string,JSONPath=`.spec.agentImage`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+type MySQLPlatform struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec MySQLPlatformSpec `json:"spec"`
+}
+
+// A MySQLPlatformList is a list of MySQLPlatforms.
+//
+// +kubebuilder:object:root=true
+type MySQLPlatformList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []MySQLPlatform `json:"items"`
+}
+
+// PlatformName of the one MySQLPlatform.
+const PlatformName = "crossplane-mysql"
+
+// A MySQLPlatformSpec says what claims may ask for. A running instance goes on with what
+// it has when that is allowed no more, and its claim says so.
+type MySQLPlatformSpec struct {
+	// AgentImage is the image of the programs beside the servers, and of the restore
+	// Jobs: this product's.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	AgentImage string `json:"agentImage"`
+	// AllowedImages of servers, as a claim writes them: whole, such as mysql:8.4, or
+	// what they begin with, which ends with '/', ':' or '@': mysql: is each tag,
+	// mysql@ each digest, and registry.example/databases/ each image of that folder.
+	// Unset allows each image, and an empty list none.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	AllowedImages *[]string `json:"allowedImages,omitempty"`
+	// AllowedServiceTypes of servers. Unset allows each type.
+	//
+	// +optional
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:Enum=ClusterIP;Headless;NodePort;LoadBalancer
+	AllowedServiceTypes []ServiceType `json:"allowedServiceTypes,omitempty"`
+	// AllowedServiceAnnotations are keys of annotations that a claim may put on its
+	// Service, whole, or what they begin with, which ends with '/'. What others can
+	// reach beyond a namespace, such as a DNS controller's, is for the platform to
+	// know. Unset allows those that keep a load balancer inside of a network, or choose
+	// its kind; an empty list none.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=317
+	AllowedServiceAnnotations *[]string `json:"allowedServiceAnnotations,omitempty"`
+	// ReusableNamespaces are the names of namespaces in which an instance may restore a
+	// backup that was taken in an earlier namespace of the same name, which may have had
+	// another owner; the controller gives such an instance the volume of that backup.
+	// '*' is each namespace. Default none.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	ReusableNamespaces []string `json:"reusableNamespaces,omitempty"`
+}
+
+// DefaultServiceAnnotations are allowed where the platform does not say it.
+func DefaultServiceAnnotations() []string {
+	return []string{
+		"cloud.google.com/load-balancer-type",
+		"networking.gke.io/load-balancer-type",
+		"service.beta.kubernetes.io/aws-load-balancer-internal",
+		"service.beta.kubernetes.io/aws-load-balancer-scheme",
+		"service.beta.kubernetes.io/aws-load-balancer-type",
+		"service.beta.kubernetes.io/azure-load-balancer-internal",
+		"service.beta.kubernetes.io/oci-load-balancer-internal",
+	}
+}
+
+// AllowsImage is true for an image of a server.
+func (s *MySQLPlatformSpec) AllowsImage(image string) bool {
+	if s.AllowedImages == nil {
+		return true
+	}
+	return slices.ContainsFunc(*s.AllowedImages, func(entry string) bool {
+		rest, begins := strings.CutPrefix(image, entry)
+		switch {
+		case !begins || rest == "":
+			return begins
+		case strings.HasSuffix(entry, "/"):
+			return true
+		}
+		// After mysql: there is a tag, or a port where there is a path, too: mysql:5000/other is of another registry.
+		return (strings.HasSuffix(entry, ":") || strings.HasSuffix(entry, "@")) && !strings.Contains(rest, "/")
+	})
+}
+
+// AllowsServiceType is true for a type that claims may ask for.
+func (s *MySQLPlatformSpec) AllowsServiceType(of ServiceType) bool {
+	return len(s.AllowedServiceTypes) == 0 || slices.Contains(s.AllowedServiceTypes, of)
+}
+
+// AllowsServiceAnnotation is true for a key that claims may set.
+func (s *MySQLPlatformSpec) AllowsServiceAnnotation(key string) bool {
+	allowed := DefaultServiceAnnotations()
+	if s.AllowedServiceAnnotations != nil {
+		allowed = *s.AllowedServiceAnnotations
+	}
+	return slices.ContainsFunc(allowed, func(entry string) bool {
+		return entry == key || strings.HasSuffix(entry, "/") && strings.HasPrefix(key, entry)
+	})
+}
+
+// AllowsReuse of a namespace's name.
+func (s *MySQLPlatformSpec) AllowsReuse(namespace string) bool {
+	return slices.Contains(s.ReusableNamespaces, namespace) || slices.Contains(s.ReusableNamespaces, "*")
+}

@@ -1,0 +1,59 @@
+package framework
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// AllowReuse of a namespace's name, until the test is over.
+func AllowReuse(t *testing.T, namespace string) {
+	t.Helper()
+	allow(t, "reusableNamespaces", namespace)
+}
+
+// AllowServiceAnnotation of this key, besides those that claims of other tests set, until the test is over or says so.
+func AllowServiceAnnotation(t *testing.T, key string) (forbid func()) {
+	t.Helper()
+	return allow(t, "allowedServiceAnnotations", key)
+}
+
+// allow something that a list of the platform has not. All tests have one platform.
+func allow(t *testing.T, list, entry string) (forbid func()) {
+	t.Helper()
+	changePlatform(t, list, func(entries []string) []string { return append(entries, entry) })
+	forbid = sync.OnceFunc(func() {
+		changePlatform(t, list, func(entries []string) []string {
+			return slices.DeleteFunc(entries, func(e string) bool { return e == entry })
+		})
+	})
+	t.Cleanup(forbid)
+	return forbid
+}
+
+func changePlatform(t *testing.T, list string, change func([]string) []string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		p := NewObject("otus.homework/v1", "MySQLPlatform", "", "crossplane-mysql")
+		if err := Suite.Kube.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+			return err
+		}
+		entries, _, err := unstructured.NestedStringSlice(p.Object, "spec", list)
+		if err != nil {
+			return err
+		}
+		if err := unstructured.SetNestedStringSlice(p.Object, change(entries), "spec", list); err != nil {
+			return err
+		}
+		return Suite.Kube.Update(ctx, p)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// TestPlatform: what the platform allows no more comes back by no revision of a Composition that a claim may choose. A
+// server that has it already runs on, and its claim says so.
+func TestPlatform(t *testing.T) {
+	t.Parallel()
+	const key = "e2e.example.org/reach"
+	composition := framework.CopyOfComposition(t, framework.ClassComposition, nil)
+	forbid := framework.AllowServiceAnnotation(t, key)
+	had := framework.NewServer(t, composition)
+	had.Spec["service"] = map[string]any{"annotations": map[string]any{key: "x"}}
+	before := had.Begin(t)
+	first, err := revisionOf(t.Context(), composition)
+	if err != nil || first == "" {
+		t.Fatalf("cannot find the revision of %s: %v", composition, err)
+	}
+
+	forbid()
+	changeComposition(t, composition, "Now", "input", "maintenance")
+	framework.Eventually(t, "a newer revision", func(ctx context.Context) error {
+		now, err := revisionOf(ctx, composition)
+		if err == nil && now == first {
+			err = errors.New("there is none")
+		}
+		return err
+	})
+	pinned := had.Neighbour(t, "pinned")
+	maps.Copy(pinned.Spec, map[string]any{"compositionUpdatePolicy": "Manual", "compositionRevisionRef": map[string]any{"name": first}})
+	pinned.Create(t)
+	pinned.Refuses(t, "is not among those that the platform allows")
+	pinned.IsHeld(t)
+
+	earlier := had.Neighbour(t, "earlier")
+	composition = framework.CopyOfComposition(t, framework.ClassComposition, map[string]any{"serviceAnnotations": []any{"e2e.example.org"}})
+	earlier.Spec["compositionRef"] = map[string]any{"name": composition}
+	earlier.Create(t)
+	earlier.Refuses(t, `unknown field "serviceAnnotations"`)
+	earlier.IsHeld(t)
+
+	had.Says(t, "Running, but spec.service.annotations["+key+"]: Forbidden: is not among those that the platform allows")
+	if got := had.Client().MustQuery(t, framework.Rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+}
+
+// revisionOf a Composition that is the newest.
+func revisionOf(ctx context.Context, composition string) (string, error) {
+	revisions := framework.NewList("apiextensions.crossplane.io/v1/CompositionRevision")
+	if err := framework.Suite.Kube.List(ctx, revisions, client.MatchingLabels{"crossplane.io/composition-name": composition}); err != nil {
+		return "", err
+	}
+	name, newest := "", int64(0)
+	for _, r := range revisions.Items {
+		if n, _, _ := unstructured.NestedInt64(r.Object, "spec", "revision"); n > newest {
+			name, newest = r.GetName(), n
+		}
+	}
+	return name, nil
+}
+
+// crossplanesFields are those that Crossplane adds to the spec of each claim (its internal/xcrd/schemas.go), and what they
+// reach. A newer Crossplane with another one has somebody look at it.
+var crossplanesFields = map[string]string{
+	"compositeDeletePolicy":       "how this claim's composite resource is deleted; the XRD has it, too, and allows Background only",
+	"compositionRef":              "each Composition for this kind that the platform has installed",
+	"compositionSelector":         "the same, by labels",
+	"compositionRevisionRef":      "each revision of them that is left: TestPlatform",
+	"compositionRevisionSelector": "the same, by labels",
+	"compositionUpdatePolicy":     "whether this instance gets a newer revision",
+	"resourceRef":                 "its own composite resource: TestClaimTakesNothing",
+	"writeConnectionSecretToRef":  "a Secret of the claim's namespace that Crossplane has made for it, and no other: TestClaimTakesNothing",
+}
+
+// TestCrossplanesFields: somebody has looked at each field that Crossplane adds to claims.
+func TestCrossplanesFields(t *testing.T) {
+	t.Parallel()
+	for crd, xrd := range map[string]string{"mysqls.otus.homework": "xmysqls.otus.homework", "databases.zalando.org": "xdatabases.zalando.org"} {
+		ours := specOf(t, framework.NewObject("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", xrd))
+		var added []string
+		for field := range specOf(t, framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", crd)) {
+			if _, is := ours[field]; !is || crossplanesFields[field] != "" {
+				added = append(added, field)
+			}
+		}
+		slices.Sort(added)
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(crossplanesFields)), added); diff != "" {
+			t.Errorf("%s: -known, +there:\n%s", crd, diff)
+		}
+	}
+}
+
+// specOf the schema that an XRD or a CRD has.
+func specOf(t *testing.T, o *unstructured.Unstructured) map[string]any {
+	t.Helper()
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		t.Fatal(err)
+	}
+	versions, _, err := unstructured.NestedSlice(o.Object, "spec", "versions")
+	if err != nil || len(versions) != 1 {
+		t.Fatalf("%s has %d versions, %v", o.GetName(), len(versions), err)
+	}
+	spec, found, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "properties")
+	if err != nil || !found {
+		t.Fatalf("%s has no spec, %v", o.GetName(), err)
+	}
+	return spec
+}
+
+// TestClaimTakesNothing of others by the fields that Crossplane adds: not their composite resource, alive or when the claim
+// is deleted, and not their Secret.
+func TestClaimTakesNothing(t *testing.T) {
+	t.Parallel()
+	victim := framework.NewServer(t, framework.ClassComposition)
+	before := victim.Begin(t)
+	xr, err := victim.XR(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	framework.MustKubectl(t, "create", "secret", "generic", "theirs", "--namespace", victim.Namespace, "--from-literal=password=theirs")
+
+	thief := victim.Neighbour(t, "thief")
+	thief.Namespace = framework.NewNamespace(t)
+	thief.Claim.SetNamespace(thief.Namespace)
+	thief.Spec["resourceRef"] = map[string]any{"apiVersion": xr.GetAPIVersion(), "kind": xr.GetKind(), "name": xr.GetName()}
+	thief.Create(t)
+	framework.Eventually(t, "Crossplane's refusal", func(ctx context.Context) error {
+		c, err := framework.FindCondition(ctx, thief.Claim.DeepCopy(), "Synced")
+		if err != nil {
+			return err
+		}
+		if c["status"] != "False" || !strings.Contains(fmt.Sprint(c["message"]), "bind") {
+			return fmt.Errorf("it says %v", c)
+		}
+		return nil
+	})
+	thief.StartDelete(t)
+	thief.ClaimGone(t)
+
+	greedy := victim.Neighbour(t, "greedy")
+	greedy.Spec["writeConnectionSecretToRef"] = map[string]any{"name": "theirs"}
+	greedy.Create(t)
+	greedy.Client().SeesVersion(t)
+	if got, err := framework.Kubectl(t.Context(), "get", "secret", "theirs", "--namespace", victim.Namespace, "--output=jsonpath={.data.password}"); err != nil || got != "dGhlaXJz" {
+		t.Errorf("the Secret of somebody else has become %q, %v", got, err)
+	}
+
+	now, err := victim.XR(t.Context())
+	if err != nil || now.GetUID() != xr.GetUID() || now.GetDeletionTimestamp() != nil {
+		t.Fatalf("the victim's composite resource has become %v, %v", now, err)
+	}
+	if got := victim.Client().MustQuery(t, framework.Rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+}
