@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -73,6 +74,13 @@ type MySQLPlatformSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=317
 	AllowedServiceAnnotations *[]string `json:"allowedServiceAnnotations,omitempty"`
+	// MaxResources are the most that a server's container may ask for, such as memory:
+	// 16Gi. One that says no limit of its own has this one. Unset names of resources have
+	// none.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxProperties=20
+	MaxResources map[corev1.ResourceName]Amount `json:"maxResources,omitempty"`
 	// ReusableNamespaces are the names of namespaces in which an instance may restore a
 	// backup that was taken in an earlier namespace of the same name, which may have had
 	// another owner; the controller gives such an instance the volume of that backup.

@@ -424,6 +424,13 @@ func (in *MySQLPlatformSpec) DeepCopyInto(out *MySQLPlatformSpec) {
 			copy(*out, *in)
 		}
 	}
+	if in.MaxResources != nil {
+		in, out := &in.MaxResources, &out.MaxResources
+		*out = make(map[corev1.ResourceName]Amount, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.ReusableNamespaces != nil {
 		in, out := &in.ReusableNamespaces, &out.ReusableNamespaces
 		*out = make([]string, len(*in))

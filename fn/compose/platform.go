@@ -46,6 +46,9 @@ func checkAllowed(r *resolved) (kept, err error) {
 	if !r.platform.AllowsImage(r.wantedImage) {
 		forbid(notAllowed(spec.Child("image"), r.wantedImage, *r.platform.AllowedImages), r.wantedImage == r.XR.Status.Image)
 	}
+	for _, e := range r.tooMuch {
+		forbid(e, isAsMade(r))
+	}
 	service, observed := spec.Child("service"), r.Observed.Service
 	if t := r.spec.Service.Type; !r.platform.AllowsServiceType(t) {
 		forbid(notAllowed(service.Child("type"), string(t), textsOf(r.platform.AllowedServiceTypes)), t == serviceType(observed))

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
@@ -15,17 +17,25 @@ func TestNotAllowed(t *testing.T) {
 	const key = "example.org/key"
 	forbids := platform(func(s *v1.MySQLPlatformSpec) {
 		s.AllowedImages, s.AllowedServiceTypes, s.AllowedServiceAnnotations = &[]string{"mariadb:"}, []v1.ServiceType{v1.ServiceHeadless}, &[]string{}
+		s.MaxResources = map[corev1.ResourceName]v1.Amount{corev1.ResourceMemory: "1Gi"}
 	})
 	allows := platform(func(s *v1.MySQLPlatformSpec) {
 		s.AllowedImages, s.AllowedServiceTypes, s.AllowedServiceAnnotations = &[]string{"mysql:"}, []v1.ServiceType{v1.ServiceNodePort}, &[]string{"example.org/"}
+		s.MaxResources = map[corev1.ResourceName]v1.Amount{corev1.ResourceMemory: "2Gi"}
 	})
 	asks := func(in *Input) {
 		in.XR.Spec.Image = new("mysql:8.4")
+		in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{corev1.ResourceMemory: "2Gi"}}
 		in.XR.Spec.Service = v1.ServiceSpec{Type: v1.ServiceNodePort, Annotations: map[string]string{key: "x"}}
 	}
 	runs := func(in *Input) {
 		asks(in)
 		in.XR.Status.Started, in.XR.Status.Image = true, "mysql:8.4"
+		r, err := resolve(*in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Observed.Deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationRevision: wishOf(r) + ".x"}}}
 		in.Observed.Service = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: "x"}}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort}}
 	}
 	cases := map[string]struct {
@@ -41,9 +51,13 @@ func TestNotAllowed(t *testing.T) {
 		"OtherImage":      {reason: "Another image is a new wish.", in: given(runs, forbids, func(in *Input) { in.XR.Spec.Image = new("mysql:8.4.6") }), refused: true},
 		"OtherType":       {reason: "So is another type.", in: given(runs, forbids, func(in *Input) { in.XR.Spec.Service.Type = v1.ServiceLoadBalancer }), refused: true},
 		"OtherAnnotation": {reason: "And another value.", in: given(runs, forbids, func(in *Input) { in.XR.Spec.Service.Annotations[key] = "y" }), refused: true},
-		"ServiceLost":     {reason: "It would be made anew.", in: given(runs, forbids, func(in *Input) { in.Observed.Service = nil }), refused: true},
+		"OtherResources": {reason: "So are other resources.", in: given(runs, forbids, func(in *Input) {
+			in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{corev1.ResourceMemory: "1.5Gi"}}
+		}), refused: true},
+		"ServiceLost": {reason: "It would be made anew.", in: given(runs, forbids, func(in *Input) { in.Observed.Service = nil }), refused: true},
 		"AllowedAgain": {reason: "It asks for what is allowed.", in: given(runs, forbids, func(in *Input) {
 			in.XR.Spec.Image, in.XR.Spec.Service = new("mariadb:11"), v1.ServiceSpec{Type: v1.ServiceHeadless}
+			in.XR.Spec.Resources = nil
 		})},
 	}
 	for name, tc := range cases {
@@ -78,5 +92,42 @@ func TestPlatformMissing(t *testing.T) {
 	out, err = Compose(missing)
 	if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || refusal.Reason != v1.ReasonNoPlatform || len(out.Requirements) == 0 {
 		t.Errorf("missing: %v, %v", out.Requirements, err)
+	}
+}
+
+// TestLimitResources: a server has no more than the platform allows, whether it says a limit or not.
+func TestLimitResources(t *testing.T) {
+	amounts := func(memory string) map[corev1.ResourceName]v1.Amount {
+		return map[corev1.ResourceName]v1.Amount{corev1.ResourceMemory: v1.Amount(memory)}
+	}
+	cases := map[string]struct {
+		reason string
+		most   map[corev1.ResourceName]v1.Amount
+		of     v1.Resources
+		limit  string
+		errs   int
+	}{
+		"NoMost":   {reason: "Nobody has said it.", of: v1.Resources{Limits: amounts("8Gi")}, limit: "8Gi"},
+		"Less":     {reason: "It asks for less.", most: amounts("2Gi"), of: v1.Resources{Limits: amounts("1Gi")}, limit: "1Gi"},
+		"Equal":    {reason: "It asks for all of it.", most: amounts("2Gi"), of: v1.Resources{Limits: amounts("2048Mi")}, limit: "2Gi"},
+		"More":     {reason: "It asks for more.", most: amounts("2Gi"), of: v1.Resources{Limits: amounts("3Gi")}, limit: "3Gi", errs: 1},
+		"Unsaid":   {reason: "It says none, and gets this one.", most: amounts("2Gi"), limit: "2Gi"},
+		"Request":  {reason: "A request is no limit.", most: amounts("2Gi"), of: v1.Resources{Requests: amounts("1Gi")}, limit: "2Gi"},
+		"TooGreat": {reason: "A request is more than the limit that it gets.", most: amounts("2Gi"), of: v1.Resources{Requests: amounts("3Gi")}, limit: "2Gi", errs: 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			given, errs := resolveResources(&tc.of, nil, field.NewPath("resources"))
+			if len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			got, errs, err := limitResources(given, tc.most, field.NewPath("resources"))
+			if err != nil || len(errs) != tc.errs || got.Limits.Memory().String() != tc.limit {
+				t.Errorf("%s Got %s, %v, %v", tc.reason, got.Limits.Memory(), errs, err)
+			}
+		})
+	}
+	if _, _, err := limitResources(corev1.ResourceRequirements{}, amounts("1e-9999999"), field.NewPath("resources")); err == nil {
+		t.Error("want an amount out of all proportion refused")
 	}
 }

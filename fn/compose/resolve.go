@@ -36,7 +36,9 @@ type resolved struct {
 	// serverResources are what its container asks for, and jobResources what those of the
 	// restore Job do; nil is the usual.
 	serverResources corev1.ResourceRequirements
-	jobResources    *corev1.ResourceRequirements
+	// tooMuch of them for the platform.
+	tooMuch      field.ErrorList
+	jobResources *corev1.ResourceRequirements
 
 	// database is true for an instance of the second API.
 	database bool
@@ -85,6 +87,9 @@ func resolve(in Input) (*resolved, error) {
 	r.statedPassword, bad[1] = resolveStatedPassword(r, spec.Child("password"))
 	r.size, bad[2] = resolveSize(r, spec)
 	r.serverResources, bad[3] = resolveResources(r.spec.Resources, defaults, spec.Child("resources"))
+	if r.serverResources, r.tooMuch, err = limitResources(r.serverResources, r.platform.MaxResources, spec.Child("resources")); err != nil {
+		return nil, err
+	}
 	r.config, bad[4] = renderConfig(spec.Child("config"), r.spec.Config)
 	if errs = append(errs, slices.Concat(bad[:]...)...); len(errs) > 0 {
 		// Annotations are checked in the order of a map.

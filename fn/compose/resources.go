@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -35,6 +36,41 @@ func resolveResources(r *v1.Resources, defaults *corev1.ResourceRequirements, pa
 		}
 	}
 	return out, errs
+}
+
+// limitResources of a server to what the platform allows, and say what is more. What has no
+// limit gets that one.
+func limitResources(of corev1.ResourceRequirements, most map[corev1.ResourceName]v1.Amount, path *field.Path) (corev1.ResourceRequirements, field.ErrorList, error) {
+	allowed, wrong := readAmounts(field.NewPath("spec", "maxResources"), most)
+	if len(wrong) > 0 {
+		return of, nil, newRefusal(v1.ReasonInvalid, "%s %s: %v", v1.KindMySQLPlatform, v1.PlatformName, wrong.ToAggregate())
+	}
+	var errs field.ErrorList
+	out := *of.DeepCopy()
+	for _, name := range sortedNames(allowed) {
+		limit := allowed[name]
+		errs = append(errs, checkLimit(path.Child("limits"), out.Limits, name, limit)...)
+		errs = append(errs, checkLimit(path.Child("requests"), out.Requests, name, limit)...)
+		if _, ok := out.Limits[name]; !ok {
+			out.Limits = withAmount(out.Limits, name, limit)
+		}
+	}
+	return out, errs, nil
+}
+
+func checkLimit(path *field.Path, amounts corev1.ResourceList, name corev1.ResourceName, limit resource.Quantity) field.ErrorList {
+	if amount, ok := amounts[name]; ok && amount.Cmp(limit) > 0 {
+		return field.ErrorList{field.Forbidden(path.Key(string(name)), amount.String()+" is more than the platform allows: "+limit.String())}
+	}
+	return nil
+}
+
+func withAmount(to corev1.ResourceList, name corev1.ResourceName, amount resource.Quantity) corev1.ResourceList {
+	if to == nil {
+		to = corev1.ResourceList{}
+	}
+	to[name] = amount
+	return to
 }
 
 // platformResources are those of a field of the Composition's input; nil where it has none.

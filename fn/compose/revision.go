@@ -62,6 +62,16 @@ func chooseRevision(r *resolved, begin start) revision {
 	return revision{mark: mark, config: config, observed: true, seen: t.Digest}
 }
 
+// isAsMade is true if the spec says of the server's template what it said when that was made.
+func isAsMade(r *resolved) bool {
+	d := r.Observed.Deployment
+	if d == nil {
+		return false
+	}
+	made, _, _ := strings.Cut(d.Annotations[v1.AnnotationRevision], ".")
+	return made == wishOf(r)
+}
+
 // isInUse is true for a server that runs, and that somebody has logged in to where one
 // can tell. One that never came so far may be what a newer release mends.
 func isInUse(r *resolved, begin start) bool {
