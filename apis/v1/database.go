@@ -35,9 +35,9 @@ const (
 // DatabaseTypes are all of them.
 func DatabaseTypes() []DatabaseType { return []DatabaseType{TypeMongo, TypeMySQL} }
 
-// DefaultDatabasePassword is root's in a Database of type mysql that names no
-// Secret: the original operator's, which everybody knows.
-const DefaultDatabasePassword = "my_passwd"
+// LegacyDatabasePassword is what root's was in each Database of the original operator:
+// everybody knows it.
+const LegacyDatabasePassword = "my_passwd"
 
 // A DatabaseSpec says which database server is wanted.
 //
@@ -67,8 +67,8 @@ type DatabaseSpec struct {
 	Image *string `json:"image,omitempty"`
 
 	// PasswordSecretRef names the key of a Secret in the claim's namespace that
-	// holds the password of root, for type mysql. Without it the password is
-	// my_passwd, which everybody knows.
+	// holds the password of root, for type mysql. Without it a password is made
+	// that nobody knows, and the connection Secret has it.
 	//
 	// +optional
 	PasswordSecretRef *SecretKeySelector `json:"passwordSecretRef,omitempty"`
@@ -118,7 +118,7 @@ type DatabaseSpec struct {
 }
 
 // AsMySQL is the XR as those parts of the product see it that do not care which
-// server it is: with a NodePort and, for type mysql, with its default password.
+// server it is: with a NodePort.
 func (x *XDatabase) AsMySQL() *XMySQL {
 	return &XMySQL{TypeMeta: x.TypeMeta, ObjectMeta: x.ObjectMeta, Spec: x.Spec.AsMySQL(), Status: x.Status}
 }
@@ -129,9 +129,6 @@ func (s *XDatabaseSpec) AsMySQL() XMySQLSpec {
 		Image: s.Image, PasswordSecretRef: s.PasswordSecretRef, Resources: s.Resources, StorageSize: s.StorageSize,
 		Service: ServiceSpec{Type: ServiceNodePort}, DeletionPolicy: s.DeletionPolicy, CompositeDeletePolicy: s.CompositeDeletePolicy,
 	}}
-	if s.Type == TypeMySQL && s.PasswordSecretRef == nil {
-		out.Password = new(DefaultDatabasePassword)
-	}
 	if s.Backup != nil {
 		out.Backup = *s.Backup
 	}

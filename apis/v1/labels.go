@@ -17,6 +17,9 @@ const (
 	// LabelXR is the UID of the XR, which tells one life of an instance from the
 	// next.
 	LabelXR = Group + "/xr"
+	// LabelPassword with the value "true" is on a Secret whose owner lets claims of its
+	// namespace use it as the password of root, where the platform asks for that.
+	LabelPassword = Group + "/password"
 )
 
 // ManagedBy is the value of LabelManagedBy.

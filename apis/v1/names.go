@@ -95,6 +95,10 @@ func (i Instance) ConnectionSecretName() string { return derived("", i.Name, i.m
 // is published, and no annotation, because those are printed everywhere.
 func (i Instance) PendingSecretName() string { return i.ConnectionSecretName() + "-pending" }
 
+// GeneratedSecretName is the name of the Secret with the password that the controller
+// makes for a Database that names none. No MySQL has one.
+func (i Instance) GeneratedSecretName() string { return derived("", i.Name, ".database-password") }
+
 // RestoreJobName is the name of the restore Job.
 func (i Instance) RestoreJobName() string { return derived("restore-", i.Name, i.mark()+"-job") }
 

@@ -81,6 +81,30 @@ type MySQLPlatformSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=20
 	MaxResources map[corev1.ResourceName]Amount `json:"maxResources,omitempty"`
+	// RequirePasswordSecret refuses passwords that are written into claims, where whoever
+	// may read claims reads them. Default false.
+	//
+	// +optional
+	RequirePasswordSecret bool `json:"requirePasswordSecret,omitempty"`
+	// RequirePasswordLabel refuses Secrets without the label otus.homework/password:
+	// "true". Without it, who may write claims has the value of any Secret of the
+	// namespace brought into a server of their choice. Default false.
+	//
+	// +optional
+	RequirePasswordLabel bool `json:"requirePasswordLabel,omitempty"`
+	// MinPasswordLength of root's password, in characters. Default 1.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	MinPasswordLength int32 `json:"minPasswordLength,omitempty"`
+	// LegacyPassword says what a Database of type mysql gets that names no Secret: Refuse
+	// (the default: a password that the controller makes, and that the connection Secret
+	// has) or Allow (my_passwd, as the original operator, which everybody knows).
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Allow;Refuse
+	LegacyPassword LegacyPassword `json:"legacyPassword,omitempty"`
 	// ReusableNamespaces are the names of namespaces in which an instance may restore a
 	// backup that was taken in an earlier namespace of the same name, which may have had
 	// another owner; the controller gives such an instance the volume of that backup.
@@ -92,6 +116,15 @@ type MySQLPlatformSpec struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	ReusableNamespaces []string `json:"reusableNamespaces,omitempty"`
 }
+
+// A LegacyPassword says whether Databases may have the password of the original operator.
+type LegacyPassword string
+
+// Values of LegacyPassword.
+const (
+	LegacyPasswordAllow  LegacyPassword = "Allow"
+	LegacyPasswordRefuse LegacyPassword = "Refuse"
+)
 
 // DefaultServiceAnnotations are allowed where the platform does not say it.
 func DefaultServiceAnnotations() []string {

@@ -335,7 +335,7 @@ func TestGatherKinds(t *testing.T) {
 		}
 		size, _ := lives[0].XR.Spec.Size()
 		password := lives[0].XR.Spec.Password
-		if kind == v1.KindDatabase && (size != "2Gi" || password == nil || *password != v1.DefaultDatabasePassword || lives[0].XR.Type != v1.TypeMySQL) {
+		if kind == v1.KindDatabase && (size != "2Gi" || password != nil || lives[0].XR.Type != v1.TypeMySQL) {
 			t.Errorf("the Database is read as %+v", lives[0].XR.Spec)
 		}
 	}

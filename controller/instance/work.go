@@ -236,7 +236,7 @@ func (g *gathering) readLeftovers(ctx context.Context) error {
 
 // readSecrets by their names: to list them would take the right to read all.
 func (g *gathering) readSecrets(ctx context.Context) error {
-	for _, name := range []string{g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName()} {
+	for _, name := range []string{g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName(), g.Life.GeneratedSecretName()} {
 		secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.Life.Namespace, name)
 		if err != nil {
 			return err

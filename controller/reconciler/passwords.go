@@ -3,6 +3,7 @@ package reconciler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
@@ -29,6 +31,12 @@ import (
 // A rotator brings wanted passwords into running servers.
 type rotator interface {
 	Reconcile(ctx context.Context, in rotate.Input) (rotate.Result, error)
+}
+
+// A generator makes the password of an instance that names none. It is false while it
+// cannot.
+type generator interface {
+	GeneratePassword(ctx context.Context, in rotate.Input) (bool, error)
 }
 
 // An xrGatherer reads the XRs of an instance, and of one of them its data volume. There is
@@ -54,6 +62,7 @@ type passwordReconciler struct {
 	reader          client.Reader
 	writer          writer
 	rotator         rotator
+	generator       generator
 	events          events.EventRecorder
 	systemNamespace string
 	clock           func() time.Time
@@ -92,19 +101,62 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 		return reconcile.Result{}, err
 	}
 	c.forgetLives(k, lives)
+	lives = slices.DeleteFunc(lives, func(s *instance.State) bool { return s.XR == nil || s.XR.IsDeleting() || s.XR.Type != v1.TypeMySQL })
+	if len(lives) == 0 {
+		return reconcile.Result{}, nil
+	}
+	platform, err := c.readPlatform(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	result := reconcile.Result{}
 	for _, s := range lives {
 		start, serving := servedSince(s.XR)
-		if !serving || s.XR.IsDeleting() || s.XR.Type != v1.TypeMySQL {
+		if !serving {
+			if result, err = c.generatePassword(ctx, s, platform); err != nil {
+				return reconcile.Result{}, err
+			}
 			continue
 		}
 		if err := c.gather.ReadData(ctx, s); err != nil {
 			return reconcile.Result{}, err
 		}
 		if s.XR.HasFinalizer() || s.Ephemeral() {
-			return c.reconcileLife(ctx, k, s, start)
+			return c.reconcileLife(ctx, k, s, platform, start)
 		}
 	}
-	return reconcile.Result{}, nil
+	return result, nil
+}
+
+// readPlatform is what the platform says of passwords; nil where it has said nothing yet.
+func (c *passwordReconciler) readPlatform(ctx context.Context) (*v1.MySQLPlatformSpec, error) {
+	p := &v1.MySQLPlatform{}
+	err := c.reader.Get(ctx, client.ObjectKey{Name: v1.PlatformName}, p)
+	switch {
+	case kerrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return nil, nil //nolint:nilnil // There is none; that is no error.
+	case err != nil:
+		return nil, fmt.Errorf("cannot get %s %s: %w", v1.KindMySQLPlatform, v1.PlatformName, err)
+	}
+	return &p.Spec, nil
+}
+
+// generatePassword of a server that names none. The function waits for it, and Crossplane asks
+// it again where the status changes.
+func (c *passwordReconciler) generatePassword(ctx context.Context, s *instance.State, platform *v1.MySQLPlatformSpec) (reconcile.Result, error) {
+	if platform == nil || !platform.PasswordSource(s.Life, &s.XR.Spec.MySQLSpec).Generated {
+		return reconcile.Result{}, nil
+	}
+	made, err := c.generator.GeneratePassword(ctx, newInput(s))
+	if err != nil || !made {
+		return reconcile.Result{RequeueAfter: reread}, err
+	}
+	if s.XR.Status.Credentials != nil {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, c.writer.Apply(ctx, showCredentials(s, v1.CredentialsStatus{
+		State: v1.CredentialsChanging, Message: fmt.Sprintf("The password of this instance is in Secret %s/%s; clients read the connection Secret", s.Life.Namespace, s.Life.GeneratedSecretName()),
+	}))
 }
 
 // servedSince is the time from which the XR's server is up, and true if it is: it
@@ -121,7 +173,7 @@ func servedSince(xr *instance.Composite) (since string, ok bool) {
 	return "", false
 }
 
-func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, s *instance.State, start string) (reconcile.Result, error) {
+func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, s *instance.State, platform *v1.MySQLPlatformSpec, start string) (reconcile.Result, error) {
 	start = string(s.Life.XR) + " " + start
 	c.mu.Lock()
 	last := c.asked[k]
@@ -131,7 +183,7 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 	if left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	in, err := c.rotationInput(ctx, s)
+	in, err := c.rotationInput(ctx, s, platform)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -191,16 +243,21 @@ func (c *passwordReconciler) requeueAfter(s *instance.State, result rotate.Resul
 	return after
 }
 
-// rotationInput for the Rotator. Where the wanted password cannot be used it is
-// left empty, which the Rotator says to people.
-func (c *passwordReconciler) rotationInput(ctx context.Context, s *instance.State) (rotate.Input, error) {
-	in := rotate.Input{
+// newInput for the Rotator, with what the XR says.
+func newInput(s *instance.State) rotate.Input {
+	return rotate.Input{
 		Instance: s.Life,
 		Owner:    metav1.OwnerReference{APIVersion: s.XR.GetAPIVersion(), Kind: s.XR.GetKind(), Name: s.XR.GetName(), UID: s.XR.GetUID()},
 		Database: s.XR.Spec.Database,
 		Host:     s.Life.Host(),
 		Port:     v1.Port,
 	}
+}
+
+// rotationInput for the Rotator. Where the wanted password cannot be used it is
+// left empty, which the Rotator says to people.
+func (c *passwordReconciler) rotationInput(ctx context.Context, s *instance.State, platform *v1.MySQLPlatformSpec) (rotate.Input, error) {
+	in := newInput(s)
 	var err error
 	if in.Recorded, err = c.recordedPasswords(ctx, s); err != nil {
 		return in, err
@@ -208,9 +265,23 @@ func (c *passwordReconciler) rotationInput(ctx context.Context, s *instance.Stat
 	if in.PublishedIn, in.Published, err = c.publishedPassword(ctx, s); err != nil {
 		return in, err
 	}
-	wanted, err := c.wantedPassword(ctx, s)
+	if platform == nil {
+		in.NotAllowed = fmt.Sprintf("there is no %s %s, which says what claims may ask for", v1.KindMySQLPlatform, v1.PlatformName)
+		platform = &v1.MySQLPlatformSpec{}
+	}
+	source := platform.PasswordSource(s.Life, &s.XR.Spec.MySQLSpec)
+	if source.Generated && in.NotAllowed == "" {
+		// Somebody may have deleted it; and an earlier release of ours made none.
+		if _, err := c.generator.GeneratePassword(ctx, in); err != nil {
+			return in, err
+		}
+	}
+	wanted, labels, err := c.wantedPassword(ctx, s, source)
 	if p, perr := v1.Password(wanted); perr == nil {
 		in.Wanted = sql.Password(p)
+	}
+	if nerr := platform.CheckPassword(source, string(in.Wanted), labels); nerr != nil {
+		in.NotAllowed = nerr.Error()
 	}
 	return in, err
 }
@@ -246,15 +317,19 @@ func (c *passwordReconciler) publishedPassword(ctx context.Context, s *instance.
 	return in, sql.Password(text), err
 }
 
-// wantedPassword as the spec has it.
-func (c *passwordReconciler) wantedPassword(ctx context.Context, s *instance.State) (string, error) {
-	if p := s.XR.Spec.Password; p != nil {
-		return *p, nil
+// wantedPassword from where it is, and the labels of the Secret that has it.
+func (c *passwordReconciler) wantedPassword(ctx context.Context, s *instance.State, from v1.PasswordSource) (string, map[string]string, error) {
+	switch {
+	case from.Stated != nil:
+		return *from.Stated, nil, nil
+	case from.Secret == nil:
+		return "", nil, nil
 	}
-	if ref := s.XR.Spec.PasswordSecretRef; ref != nil {
-		return c.readSecretKey(ctx, s.Life.Namespace, ref.Name, ref.Key)
+	secret, err := c.readSecret(ctx, s.Life.Namespace, from.Secret.Name)
+	if from.Generated && secret.Labels[v1.LabelXR] != string(s.Life.XR) {
+		return "", nil, err // Somebody else's; the claim says so.
 	}
-	return "", nil
+	return string(secret.Data[from.Secret.Key]), secret.Labels, err
 }
 
 // readSecretKey is the value of a key; empty where there is none.

@@ -1,15 +1,22 @@
 package reconciler
 
 import (
+	"context"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
 )
 
 // TestShowCredentials: a message that repeats what a webhook said prints, and is written once.
@@ -47,6 +54,100 @@ func TestPublishedPassword(t *testing.T) {
 			in, got, err := c.publishedPassword(t.Context(), &instance.State{Life: v1.Instance{Namespace: "default"}, Claim: claim})
 			if in != tc.in || string(got) != tc.want || err != nil {
 				t.Errorf("want %q in %q, got %q in %q, %v", tc.want, tc.in, got, in, err)
+			}
+		})
+	}
+}
+
+// A writerFn takes changes.
+type writerFn func(changes []change.Change) error
+
+func (f writerFn) Apply(_ context.Context, changes []change.Change) error { return f(changes) }
+
+// schemeOf what the controller reads and writes as Go types.
+func schemeOf(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s, err := instance.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestGeneratedPassword: who names no password gets one that nobody has chosen, once, and before the first start.
+func TestGeneratedPassword(t *testing.T) {
+	platform := func(legacy v1.LegacyPassword) client.Object {
+		return &v1.MySQLPlatform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}, Spec: v1.MySQLPlatformSpec{LegacyPassword: legacy}}
+	}
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "db.database-password"}, Data: map[string][]byte{v1.PasswordKey: []byte("theirs")}}
+	cases := map[string]struct {
+		reason string
+		have   []client.Object
+		kind   string
+		ref    *v1.SecretKeySelector
+		made   bool
+		again  time.Duration
+	}{
+		"None":       {reason: "The claim names no password.", have: []client.Object{platform("")}, kind: v1.KindDatabase, made: true},
+		"Named":      {reason: "It names one.", have: []client.Object{platform("")}, kind: v1.KindDatabase, ref: &v1.SecretKeySelector{Name: "s", Key: "k"}},
+		"MySQL":      {reason: "A MySQL has to name one.", have: []client.Object{platform("")}, kind: v1.KindMySQL},
+		"Legacy":     {reason: "The platform has said what it gets.", have: []client.Object{platform(v1.LegacyPasswordAllow)}, kind: v1.KindDatabase},
+		"NoPlatform": {reason: "The platform has said nothing.", kind: v1.KindDatabase},
+		"Foreign":    {reason: "Somebody else's Secret has that name.", have: []client.Object{platform(""), theirs}, kind: v1.KindDatabase, again: reread},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithObjects(tc.have...).Build()
+			var said []change.Change
+			c := &passwordReconciler{
+				reader: kube, generator: &rotate.Rotator{Kube: kube},
+				writer: writerFn(func(changes []change.Change) error { said = append(said, changes...); return nil }),
+			}
+			s := livingDatabase(instance.Key{Kind: tc.kind, Namespace: "team", Name: "db"})
+			s.XR.Spec.Password, s.XR.Spec.PasswordSecretRef = nil, tc.ref
+			spec, err := c.readPlatform(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var first corev1.Secret
+			for pass := range 2 {
+				got, err := c.generatePassword(t.Context(), s, spec)
+				if err != nil || got.RequeueAfter != tc.again || (len(said) > 0) != tc.made {
+					t.Fatalf("%s pass %d: %+v, %v, %v", tc.reason, pass, got, said, err)
+				}
+				secret := corev1.Secret{}
+				if err := kube.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "db.database-password"}, &secret); client.IgnoreNotFound(err) != nil {
+					t.Fatal(err)
+				}
+				if ours := secret.Labels[v1.LabelXR] == "db"; ours != tc.made || ours && len(secret.Data[v1.PasswordKey]) < 20 {
+					t.Errorf("%s It has become %+v", tc.reason, secret)
+				}
+				if pass == 1 && string(first.Data[v1.PasswordKey]) != string(secret.Data[v1.PasswordKey]) {
+					t.Errorf("%s Another one was made", tc.reason)
+				}
+				first = secret
+			}
+		})
+	}
+}
+
+// TestPlatformsWord: the rotation has what the platform says of the wanted password, and where there is no platform none is
+// brought in.
+func TestPlatformsWord(t *testing.T) {
+	for name, tc := range map[string]struct {
+		platform *v1.MySQLPlatformSpec
+		want     string
+	}{
+		"Allows":  {&v1.MySQLPlatformSpec{MinPasswordLength: 13}, ""},
+		"Longer":  {&v1.MySQLPlatformSpec{MinPasswordLength: 14}, "14 characters"},
+		"Secret":  {&v1.MySQLPlatformSpec{RequirePasswordSecret: true}, "in a Secret"},
+		"Nothing": {nil, "there is no MySQLPlatform"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &passwordReconciler{reader: fake.NewClientBuilder().WithScheme(schemeOf(t)).Build()}
+			in, err := c.rotationInput(t.Context(), livingDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}), tc.platform)
+			if err != nil || (in.NotAllowed == "") != (tc.want == "") || !strings.Contains(in.NotAllowed, tc.want) || in.Wanted != "correct horse" {
+				t.Errorf("want %q, got %+v, %v", tc.want, in, err)
 			}
 		})
 	}

@@ -32,8 +32,8 @@ func TestPolicyCheck(t *testing.T) {
 			return p.Refusal(t.Context(), admission.Write{New: o})
 		}},
 		"None":  {reason: "The token may do what it may.", answer: func(client.Object) error { return nil }, want: "no policy refuses"},
-		"Older": {reason: "They may refuse what is needed.", answer: func(client.Object) error { return forbidden("policies of version 0.") }, want: "needs those of version 1"},
-		"Newer": {reason: "Version 1 is not version 10.", answer: func(client.Object) error { return forbidden("policies of version 10.") }, want: "needs those of version 1"},
+		"Older": {reason: "They may refuse what is needed.", answer: func(client.Object) error { return forbidden("policies of version 1.") }, want: "needs those of version 2"},
+		"Newer": {reason: "Version 2 is not version 20.", answer: func(client.Object) error { return forbidden("policies of version 20.") }, want: "needs those of version 2"},
 		"Down":  {reason: "Nobody knows.", answer: func(client.Object) error { return errors.New("connection refused") }, want: "connection refused"},
 	}
 	for name, tc := range cases {

@@ -56,12 +56,8 @@ func newTester(t *testing.T, namespaces []string, objects ...client.Object) *tes
 	for _, n := range namespaces {
 		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n, UID: types.UID("ns-" + n)}})
 	}
-	scheme, err := instance.NewScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
 	made := 0
-	kube := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1.MySQLBackup{}).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.MySQLBackup{}).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, k client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			made++
 			o.SetUID(types.UID(fmt.Sprintf("made-%d", made)))

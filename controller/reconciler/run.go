@@ -79,14 +79,15 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconciler
 	g := &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, Settings: o.Settings, Clock: time.Now}
 	w := change.Writer{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}
 	recorder, meter := mgr.GetEventRecorder("crossplane-mysql"), newMeter(metrics.Registry, time.Now)
+	r := &rotate.Rotator{
+		Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dialServer(cfg, pods),
+		Grace: o.PasswordGrace, Settle: rotate.DefaultSettle,
+	}
 	return &reconcilers{
 		instances: &instanceReconciler{gather: g, writer: w, events: recorder, meter: meter, reported: map[instance.Key]map[types.UID]lastReported{}},
 		passwords: &passwordReconciler{
 			gather: g, reader: mgr.GetAPIReader(), writer: w, events: recorder, systemNamespace: o.Settings.SystemNamespace, clock: time.Now,
-			rotator: &rotate.Rotator{
-				Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dialServer(cfg, pods),
-				Grace: o.PasswordGrace, Settle: rotate.DefaultSettle,
-			},
+			rotator: r, generator: r,
 			asked: map[instance.Key]asking{}, meter: meter, turns: newTurns(o.MaxConcurrent), strains: newStrains(), retries: newRetries(),
 		},
 		archives: &archiveReconciler{gather: g, writer: w, cache: mgr.GetClient(), events: recorder},

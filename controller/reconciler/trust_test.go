@@ -68,7 +68,7 @@ func TestWhosePassword(t *testing.T) {
 			if tc.restored != "" {
 				xr.Status.Restore = &v1.RestoreStatus{Backup: tc.restored}
 			}
-			in, err := c.rotationInput(t.Context(), &instance.State{Life: instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}.Life("uid"), XR: xr})
+			in, err := c.rotationInput(t.Context(), &instance.State{Life: instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}.Life("uid"), XR: xr}, &v1.MySQLPlatformSpec{})
 			if err != nil {
 				t.Fatal(err)
 			}

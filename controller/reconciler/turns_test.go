@@ -75,9 +75,10 @@ func (gatherLiving) GatherXRs(_ context.Context, k instance.Key) ([]*instance.St
 
 func (gatherLiving) ReadData(context.Context, *instance.State) error { return nil }
 
-// newCredentials with a clock, and an API server that has nothing and takes everything.
-func newCredentials(r rotator, clock func() time.Time) *passwordReconciler {
-	kube := fake.NewClientBuilder().Build()
+// newCredentials with a clock, and an API server that has the platform alone and takes everything.
+func newCredentials(t *testing.T, r rotator, clock func() time.Time) *passwordReconciler {
+	t.Helper()
+	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithObjects(&v1.MySQLPlatform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}}).Build()
 	patched := interceptor.NewClient(kube, interceptor.Funcs{
 		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
 			return nil
@@ -100,7 +101,7 @@ func (f rotatorFn) Reconcile(_ context.Context, in rotate.Input) (rotate.Result,
 // neighbour has its turn at once.
 func TestTurns(t *testing.T) {
 	release, entered := make(chan struct{}), make(chan string, 100)
-	c := newCredentials(rotatorFn(func(in rotate.Input) rotate.Result {
+	c := newCredentials(t, rotatorFn(func(in rotate.Input) rotate.Result {
 		entered <- in.Instance.Namespace
 		if in.Instance.Namespace == "hostile" {
 			<-release
@@ -161,7 +162,7 @@ func TestBackOff(t *testing.T) {
 				return client, nil
 			}}
 			spy := &rotatorSpy{rotator: r}
-			c := newCredentials(spy, func() time.Time { return now })
+			c := newCredentials(t, spy, func() time.Time { return now })
 			k := instance.Key{Kind: v1.KindDatabase, Namespace: "hostile", Name: "db"}
 			got := make([]time.Duration, 0, len(want))
 			for range want {
@@ -190,7 +191,7 @@ func TestLeftAlone(t *testing.T) {
 	now := time.Unix(1, 0)
 	var got []time.Duration
 	var result rotate.Result
-	c := newCredentials(rotatorFn(func(in rotate.Input) rotate.Result {
+	c := newCredentials(t, rotatorFn(func(in rotate.Input) rotate.Result {
 		got = append(got, in.LeftAlone)
 		return result
 	}), func() time.Time { return now })
@@ -210,7 +211,7 @@ func TestLeftAlone(t *testing.T) {
 // turn, and are the first one again after what went well.
 func TestRetries(t *testing.T) {
 	failing := errors.New("no")
-	c := newCredentials(nil, time.Now)
+	c := newCredentials(t, nil, time.Now)
 	c.turns = newTurns(1)
 	k := instance.Key{Kind: v1.KindDatabase, Namespace: "hostile", Name: "db"}
 	reconcile := func(turn bool, result error) time.Duration {

@@ -127,9 +127,12 @@ func (p *pass) explainFailure(out Result, err error) (Result, error) {
 		return p.waitForServer(out, f.text), nil
 	}
 	_, kube := errors.AsType[*kubeError](err)
+	_, notAllowed := errors.AsType[*notAllowedError](err)
 	switch {
 	case kube:
 		return p.waitForServer(out, err.Error()), err
+	case notAllowed:
+		return p.failWith(out, "The wanted password is not brought into the server: "+err.Error()), nil
 	case errors.Is(err, errNoPassword):
 		return p.failWith(out, "The Secret that holds the password of this instance cannot be read, or its password cannot be used"), nil
 	case sql.IsUnreachable(err), sql.IsBusy(err), errors.Is(err, sql.ErrLocked), errors.Is(err, context.Canceled):

@@ -90,6 +90,9 @@ type Input struct {
 	Owner metav1.OwnerReference
 	// Wanted password, as v1.Password returns it.
 	Wanted sql.Password
+	// NotAllowed says why the platform does not allow it; empty where it does. It is
+	// brought into no server, and one that has it already keeps it.
+	NotAllowed string
 	// Database that clients are led to, and that is made where it is missing.
 	Database string
 	// Host and Port at which clients reach the server.
@@ -177,6 +180,9 @@ func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 	}
 	if p.in.Wanted == "" {
 		return rotationStep{}, errNoPassword
+	}
+	if p.in.NotAllowed != "" && p.in.Wanted != passwordOf(p.kept.connection) {
+		return rotationStep{}, &notAllowedError{p.in.NotAllowed}
 	}
 	if !p.in.VerifyPassword && p.isQuiet() {
 		return rotationStep{Do: NoOp}, nil
@@ -328,5 +334,11 @@ func (p *pass) sincePublished() time.Duration {
 	p.published.Store(p.in.Instance.XR, now)
 	return 0
 }
+
+// A notAllowedError is what the platform says of the wanted password.
+type notAllowedError struct{ text string }
+
+// Error says it.
+func (e *notAllowedError) Error() string { return e.text }
 
 var errNoPassword = errors.New("the wanted password is not known")

@@ -42,6 +42,26 @@ func TestSteps(t *testing.T) {
 	}
 }
 
+// TestNotAllowed: what the platform does not allow is brought into no server; one that has it already is well.
+func TestNotAllowed(t *testing.T) {
+	c := newCluster(t, "a", "", root("a"))
+	r := c.rotator()
+	c.mustRest(r, c.input("a"))
+	for wanted, state := range map[sql.Password]string{"a": v1.CredentialsInSync, "b": v1.CredentialsFailed} {
+		in := c.input(wanted)
+		in.NotAllowed = "it is too short"
+		c.effects = nil
+		got, err := r.Reconcile(t.Context(), in)
+		if err != nil || got.Credentials.State != state || len(c.effects) > 0 || strings.Contains(got.Credentials.Message, "too short") != (wanted == "b") {
+			t.Errorf("%q: %+v, %v, %v", wanted, got, c.effects, err)
+		}
+	}
+	got, err := r.Reconcile(t.Context(), c.input("b"))
+	if err != nil || c.connection() != "b" {
+		t.Errorf("Allowed again: %+v, %v", got, err)
+	}
+}
+
 // TestClocksDiffer: the controller that goes on with a change may have another clock than the one that began it. The
 // old password works for the grace, and not much longer.
 func TestClocksDiffer(t *testing.T) {

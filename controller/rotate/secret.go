@@ -2,6 +2,7 @@ package rotate
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -165,6 +166,24 @@ func timeOf(s *corev1.Secret, annotation string) time.Time {
 	return t
 }
 
+// GeneratePassword of an instance that names none, once, in a Secret of its own. It is false
+// while a Secret that is not the instance's has that name.
+func (r *Rotator) GeneratePassword(ctx context.Context, in Input) (bool, error) {
+	s, err := ownSecret(ctx, r.Kube, in.Instance, in.Instance.GeneratedSecretName())
+	if _, foreign := errors.AsType[*foreignError](err); foreign {
+		return false, nil
+	}
+	if err != nil || s != nil {
+		return s != nil, err
+	}
+	s = &corev1.Secret{ObjectMeta: in.secretMeta(in.Instance.GeneratedSecretName()), Type: corev1.SecretTypeOpaque}
+	s.Data = map[string][]byte{keyPassword: []byte(rand.Text())}
+	if err := r.Kube.Create(ctx, s); err != nil {
+		return false, kubeFailed(err, "create", s.Namespace, s.Name)
+	}
+	return true, nil
+}
+
 // Passwords that the server may have, the likeliest first: what a backup has to
 // record, so that the server that is restored from it can be entered.
 func (r *Rotator) Passwords(ctx context.Context, i v1.Instance) ([]sql.Password, error) {
@@ -185,7 +204,7 @@ func (r *Rotator) Passwords(ctx context.Context, i v1.Instance) ([]sql.Password,
 // it after the XR is gone, unless somebody orphans what the XR owns.
 func (r *Rotator) Release(ctx context.Context, i v1.Instance) error {
 	r.rested.Delete(i.XR)
-	for _, name := range []string{i.PendingSecretName(), i.ConnectionSecretName()} {
+	for _, name := range []string{i.PendingSecretName(), i.ConnectionSecretName(), i.GeneratedSecretName()} {
 		s, err := ownSecret(ctx, r.Kube, i, name)
 		if _, foreign := errors.AsType[*foreignError](err); foreign {
 			continue

@@ -60,13 +60,13 @@ func checkDatabase(path *field.Path, name string) field.ErrorList {
 func checkPasswordFields(r *resolved, spec *field.Path) field.ErrorList {
 	password, ref := r.spec.Password, r.spec.PasswordSecretRef
 	switch {
-	case !r.engine.password:
+	case !r.engine.password || r.password.Generated:
 		return nil
-	case password == nil && ref == nil:
+	case r.password == v1.PasswordSource{}:
 		return field.ErrorList{field.Required(spec.Child("password"), "set it, or better passwordSecretRef, to the password of root")}
 	case password != nil && ref != nil:
 		return field.ErrorList{field.Forbidden(spec.Child("password"), "passwordSecretRef is set too: remove one of them")}
-	case password != nil:
+	case ref == nil:
 		return nil
 	}
 	path := spec.Child("passwordSecretRef")

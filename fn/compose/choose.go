@@ -61,9 +61,17 @@ func isFinished(b *v1.MySQLBackup) bool { return !isUnfinished(b) }
 // startEmpty for an instance that keeps nothing: it needs no controller's word.
 func startEmpty(r *resolved, password string) start {
 	if r.engine.password && password == "" {
-		return holdServer(v1.ReasonWaiting, "Looking for the Secret that holds the password")
+		return waitForPassword(r)
 	}
 	return start{replicas: 1, reason: v1.ReasonNothingToRestore}
+}
+
+// waitForPassword that is in no Secret yet, or in one that is not known yet.
+func waitForPassword(r *resolved) start {
+	if r.password.Generated && r.Required.Password.Known {
+		return holdServer(v1.ReasonWaiting, "Waiting for the controller to make a password, in Secret %s; is it running?", qualifiedName(r.instance.Namespace, r.password.Secret.Name))
+	}
+	return holdServer(v1.ReasonWaiting, "Looking for the Secret that holds the password")
 }
 
 // waitsForChoice is true while what the choice depends on is not known.
@@ -76,7 +84,7 @@ func waitsForChoice(r *resolved, password string) (start, bool) {
 	case !r.Required.Records.Known || !r.Required.Namespace.Known || r.spec.Restore.Backup != nil && !r.Required.Named.Known:
 		return holdServer(v1.ReasonWaiting, "Looking for backups of an earlier %s of this name", r.instance.Kind), true
 	case r.engine.password && password == "":
-		return holdServer(v1.ReasonWaiting, "Looking for the Secret that holds the password"), true
+		return waitForPassword(r), true
 	}
 	return start{}, false
 }

@@ -290,6 +290,14 @@ func TestWarning(t *testing.T) {
 	}
 }
 
+// generatedSecret of the Database "db" in which the controller keeps a password.
+func generatedSecret(password string) Required[corev1.Secret] {
+	return Required[corev1.Secret]{Known: true, Items: []corev1.Secret{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db.database-password", Labels: map[string]string{v1.LabelXR: "uid"}},
+		Data:       map[string][]byte{v1.PasswordKey: []byte(password)},
+	}}}
+}
+
 // TestEphemeralPassword: where the data goes with the pod, the next pod starts
 // with the wanted password; on a volume it stays what the server was started with.
 func TestEphemeralPassword(t *testing.T) {
@@ -298,7 +306,7 @@ func TestEphemeralPassword(t *testing.T) {
 		spec   v1.XDatabaseSpec
 		want   string
 	}{
-		"Ephemeral": {reason: "Each start is a first one.", spec: v1.XDatabaseSpec{DatabaseSpec: v1.DatabaseSpec{Type: v1.TypeMySQL}}, want: v1.DefaultDatabasePassword},
+		"Ephemeral": {reason: "Each start is a first one.", spec: v1.XDatabaseSpec{DatabaseSpec: v1.DatabaseSpec{Type: v1.TypeMySQL}}, want: "wanted"},
 		"Stored":    {reason: "The controller brings a change into the server.", spec: v1.XDatabaseSpec{DatabaseSpec: v1.DatabaseSpec{Type: v1.TypeMySQL, StorageSize: new("1Gi")}}, want: "earlier"},
 	}
 	for name, tc := range cases {
@@ -308,6 +316,7 @@ func TestEphemeralPassword(t *testing.T) {
 			out := composed(t, Input{
 				XR: xr, Type: tc.spec.Type, Settings: v1.Settings{Volumes: v1.VolumesStorageClass, DefaultImage: v1.DefaultImage},
 				Observed: Observed{RootPassword: &corev1.Secret{Data: map[string][]byte{v1.PasswordKey: []byte("earlier")}}},
+				Required: RequiredResources{Password: generatedSecret("wanted")},
 			})
 			got, ok := out.Resources[v1.ResourceRootPassword].Object.(*corev1.Secret)
 			if !ok || string(got.Data[v1.PasswordKey]) != tc.want {

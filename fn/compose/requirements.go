@@ -30,7 +30,7 @@ func requirementsOf(r *resolved, s storage) map[string]Requirement {
 	if r.engine.password {
 		out[RequiredConnection] = Requirement{APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: r.instance.ConnectionSecretName()}
 	}
-	if ref := r.spec.PasswordSecretRef; ref != nil {
+	if ref := r.password.Secret; ref != nil {
 		out[RequiredPassword] = Requirement{APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: ref.Name}
 	}
 	if s.volume != "" && r.Observed.DataPV == nil {

@@ -29,7 +29,9 @@ type resolved struct {
 	change             imageChange
 	// size of the volume that the spec asks for.
 	size resource.Quantity
-	// statedPassword is that of the spec; empty where a Secret has it.
+	// password is where the wanted one is, and statedPassword that of the spec; empty where
+	// a Secret has it.
+	password       v1.PasswordSource
 	statedPassword string
 	// config is the my.cnf.
 	config string
@@ -69,6 +71,9 @@ func resolve(in Input) (*resolved, error) {
 		return nil, err
 	}
 	r.platform = platform
+	if r.engine.password {
+		r.password = platform.PasswordSource(r.instance, &r.spec)
+	}
 	r.started = in.XR.Status.Started || isMarkedStarted(in.Observed.Deployment, r.instance)
 
 	defaults, err := platformResources("defaultResources", in.Settings.DefaultResources)
@@ -149,10 +154,10 @@ func resolveImage(r *resolved, path *field.Path) (string, field.ErrorList) {
 
 // resolveStatedPassword of the spec. It never puts a password into an error.
 func resolveStatedPassword(r *resolved, path *field.Path) (string, field.ErrorList) {
-	if !r.engine.password || r.spec.Password == nil || r.spec.PasswordSecretRef != nil {
+	if r.password.Stated == nil {
 		return "", nil
 	}
-	clean, err := v1.Password(*r.spec.Password)
+	clean, err := v1.Password(*r.password.Stated)
 	if err != nil {
 		return "", field.ErrorList{field.Forbidden(path, err.Error())}
 	}

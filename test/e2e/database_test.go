@@ -57,7 +57,7 @@ func newDatabase(t *testing.T, example string, fields map[string]any) *framework
 	t.Helper()
 	ns := framework.NewNamespace(t)
 	claim := framework.ReadObjects(t, "examples/"+example+"/claim.yaml", ns)[0]
-	s := &framework.Server{Namespace: ns, Name: claim.GetName(), Claim: claim, Password: "my_passwd"}
+	s := &framework.Server{Namespace: ns, Name: claim.GetName(), Claim: claim}
 	s.Spec, _, _ = unstructured.NestedMap(claim.Object, "spec")
 	maps.Copy(s.Spec, fields)
 	t.Cleanup(func() { discardDatabase(t, s) })
@@ -167,12 +167,26 @@ func throughPort(t *testing.T, s *framework.Server, host string, port int64, pas
 	return out, err
 }
 
+// generatedPassword of a Database that names none, which nobody knows and the connection Secret has.
+func generatedPassword(t *testing.T, s *framework.Server) string {
+	t.Helper()
+	connection := &corev1.Secret{}
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: s.Name + ".database-connection"}, connection); err != nil {
+		t.Fatal(err)
+	}
+	password := string(connection.Data["password"])
+	if len(password) < 20 || password == "my_passwd" {
+		t.Errorf("want a password that nobody knows, it has %d characters", len(password))
+	}
+	return password
+}
+
 func mysqlDatabase(t *testing.T) {
 	t.Helper()
 	s := newDatabase(t, "database-mysql", nil)
 	s.Create(t)
 	host, port := waitUntilReady(t, s)
-	out, err := throughPort(t, s, host, port, s.Password, "CREATE DATABASE shop; CREATE TABLE shop.t (a INT); INSERT INTO shop.t VALUES (42); SELECT a FROM shop.t")
+	out, err := throughPort(t, s, host, port, generatedPassword(t, s), "CREATE DATABASE shop; CREATE TABLE shop.t (a INT); INSERT INTO shop.t VALUES (42); SELECT a FROM shop.t")
 	if err != nil || out != "42\n" {
 		t.Errorf("want 42 through port %d, got %q, %v", port, out, err)
 	}
@@ -193,11 +207,7 @@ func mysqlStored(t *testing.T) {
 	s := newDatabase(t, "database-mysql", map[string]any{
 		"storageSize": "1Gi", "passwordSecretRef": map[string]any{"name": "password", "key": "root"},
 	})
-	secret := framework.NewObject("v1", "Secret", s.Namespace, "password")
-	secret.Object["stringData"] = map[string]any{"root": password}
-	if err := framework.Suite.Kube.Create(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
+	newPasswordSecret(t, s, "password", map[string]string{"root": password})
 	s.Create(t)
 	host, port := waitUntilReady(t, s)
 	if _, err := throughPort(t, s, host, port, password, "CREATE DATABASE shop; CREATE TABLE shop.t (a INT); INSERT INTO shop.t VALUES (42)"); err != nil {

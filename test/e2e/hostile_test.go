@@ -81,7 +81,7 @@ func newMob(t *testing.T) *mob {
 	framework.StartPod(t, p)
 	ports := m.play(t)
 	m.started = time.Now()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "wanted"}, StringData: map[string]string{"password": hostilePassword}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "wanted", Labels: map[string]string{passwordLabel: "true"}}, StringData: map[string]string{"password": hostilePassword}}
 	if err := framework.Suite.Kube.Create(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}

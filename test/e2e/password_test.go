@@ -197,6 +197,37 @@ func TestPasswordSources(t *testing.T) {
 	s.Client().Connects(t, "after a restore")
 }
 
+// TestPasswordNotAllowed: what the platform does not let a password be, or be read from, gets into no server; one that has it
+// goes on with it.
+func TestPasswordNotAllowed(t *testing.T) {
+	t.Parallel()
+	framework.SetPlatform(t, "requirePasswordLabel", true)
+	framework.SetPlatform(t, "minPasswordLength", int64(2)) // No other test has one of a single character.
+	s := framework.NewServer(t, framework.ClassComposition)
+	secret := newPasswordSecret(t, s, "mine", map[string]string{"root": "allowed"})
+	label := func(value string) { secret.Labels[passwordLabel] = value; fillSecret(t, secret, nil) }
+	label("no")
+	delete(s.Spec, "password")
+	s.Spec["passwordSecretRef"] = map[string]any{"name": "mine", "key": "root"}
+	s.Create(t)
+	s.Refuses(t, `key "root" of Secret `+s.Namespace+"/mine: the platform wants such a Secret to have the label otus.homework/password=true")
+	s.IsHeld(t)
+	label("true")
+	s.Client().Connects(t, "allowed")
+
+	fillSecret(t, secret, map[string]string{"root": "x"})
+	hasCredentials(t, s, "Failed", "use 2 characters or more")
+	s.Client().Connects(t, "allowed")
+	fillSecret(t, secret, map[string]string{"root": "another"})
+	s.Client().Connects(t, "another")
+
+	label("no")
+	s.Says(t, "Running, but spec.passwordSecretRef: key")
+	fillSecret(t, secret, map[string]string{"root": "a third"})
+	hasCredentials(t, s, "Failed", "The wanted password is not brought into the server: the platform wants such a Secret")
+	s.Client().Connects(t, "another")
+}
+
 // TestOldPasswordUntilPublished: an application takes its password from the Secret that Crossplane publishes for the claim.
 // While that has the old one, the server takes it, however long Crossplane is busy elsewhere.
 func TestOldPasswordUntilPublished(t *testing.T) {
@@ -244,17 +275,22 @@ func publishes(t *testing.T, s *framework.Server, password string) {
 // newPasswordSecret in the claim's namespace.
 func newPasswordSecret(t *testing.T, s *framework.Server, name string, data map[string]string) *corev1.Secret {
 	t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, StringData: data}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Labels: map[string]string{passwordLabel: "true"}}, StringData: data}
 	if err := framework.Suite.Kube.Create(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
 	return secret
 }
 
-// fillSecret with something else.
+// passwordLabel is on the Secrets of all tests: the platform asks for it while TestPasswordNotAllowed runs.
+const passwordLabel = "otus.homework/password"
+
+// fillSecret with something else; nil is what it has.
 func fillSecret(t *testing.T, secret *corev1.Secret, data map[string]string) {
 	t.Helper()
-	secret.Data, secret.StringData = nil, data
+	if data != nil {
+		secret.Data, secret.StringData = nil, data
+	}
 	if err := framework.Suite.Kube.Update(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,25 @@ func allow(t *testing.T, list, entry string) (forbid func()) {
 	return forbid
 }
 
+// SetPlatform to a value that no claim of another test minds, until the test is over.
+func SetPlatform(t *testing.T, field string, value any) {
+	t.Helper()
+	updatePlatform(t, func(spec map[string]any) error { spec[field] = value; return nil })
+	t.Cleanup(func() { updatePlatform(t, func(spec map[string]any) error { delete(spec, field); return nil }) })
+}
+
 func changePlatform(t *testing.T, list string, change func([]string) []string) {
+	t.Helper()
+	updatePlatform(t, func(spec map[string]any) error {
+		entries, _, err := unstructured.NestedStringSlice(spec, list)
+		if err != nil {
+			return err
+		}
+		return unstructured.SetNestedStringSlice(spec, change(entries), list)
+	})
+}
+
+func updatePlatform(t *testing.T, change func(spec map[string]any) error) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -44,13 +62,14 @@ func changePlatform(t *testing.T, list string, change func([]string) []string) {
 		if err := Suite.Kube.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 			return err
 		}
-		entries, _, err := unstructured.NestedStringSlice(p.Object, "spec", list)
+		spec, _, err := unstructured.NestedMap(p.Object, "spec")
 		if err != nil {
 			return err
 		}
-		if err := unstructured.SetNestedStringSlice(p.Object, change(entries), "spec", list); err != nil {
+		if err := change(spec); err != nil {
 			return err
 		}
+		p.Object["spec"] = spec
 		return Suite.Kube.Update(ctx, p)
 	})
 	if err != nil {
