@@ -118,6 +118,31 @@ func TestPackagesAreHealthy(t *testing.T) {
 	}
 }
 
+// TestOwnPods: what runs for everybody may do nothing to its node, and has room there.
+func TestOwnPods(t *testing.T) {
+	for namespace, labels := range map[string]client.MatchingLabels{
+		"crossplane-system":       {"pkg.crossplane.io/function": "crossplane-mysql-function-mysql"},
+		"crossplane-mysql-system": {"app.kubernetes.io/name": "crossplane-mysql"},
+	} {
+		pods := &corev1.PodList{}
+		if err := framework.Suite.Kube.List(t.Context(), pods, client.InNamespace(namespace), labels); err != nil || len(pods.Items) == 0 {
+			t.Fatalf("%s has no such pod: %v", namespace, err)
+		}
+		for _, p := range pods.Items {
+			pod, c := p.Spec.SecurityContext, p.Spec.Containers[0]
+			s := c.SecurityContext
+			switch {
+			case pod == nil || pod.RunAsNonRoot == nil || !*pod.RunAsNonRoot || pod.SeccompProfile == nil || pod.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault:
+				t.Errorf("pod %s: %+v", p.Name, pod)
+			case s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.Capabilities == nil || len(s.Capabilities.Drop) != 1:
+				t.Errorf("container of %s: %+v", p.Name, s)
+			case c.Resources.Requests.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() || c.Resources.Limits.Memory().IsZero():
+				t.Errorf("container of %s has %+v", p.Name, c.Resources)
+			}
+		}
+	}
+}
+
 // TestImageRuns runs the product's own image, as its Dockerfile made it.
 func TestImageRuns(t *testing.T) {
 	ns := framework.NewNamespace(t)

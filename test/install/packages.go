@@ -8,6 +8,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -36,14 +38,42 @@ spec:
   packagePullPolicy: Always
 `
 
+// runtimeReference is how a Function runs, by the name that package/install.yaml gives it.
+const runtimeReference = `  runtimeConfigRef:
+    name: %s
+`
+
+// runtimeObjects of package/install.yaml: what is in it beside the packages.
+func runtimeObjects(path string) (string, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for document := range strings.SplitSeq(string(raw), "\n---\n") {
+		if strings.Contains(document, "\nkind: DeploymentRuntimeConfig\n") || strings.Contains(document, "\nkind: NetworkPolicy\n") {
+			out.WriteString("---\n" + document + "\n")
+		}
+	}
+	return out.String(), nil
+}
+
 // install lets Crossplane install the packages, and waits for the very ones that were just pushed.
 func (l *loader) install(ctx context.Context) error {
 	l.Out.Sayf("installing the packages")
 	var objects strings.Builder
+	beside, err := runtimeObjects(filepath.Join(l.Cluster.Root, "package", "install.yaml"))
+	if err != nil {
+		return err
+	}
+	objects.WriteString(beside)
 	// The time makes Crossplane look at once whether the tag has moved.
 	stamp := time.Now().UTC().Format(time.RFC3339Nano)
 	for _, p := range installed {
 		fmt.Fprintf(&objects, packageObject, p.kind, p.name, stamp, publicHost, organization, p.repository, productVersion)
+		if p.kind == "Function" {
+			fmt.Fprintf(&objects, runtimeReference, p.name)
+		}
 	}
 	if _, err := l.Kubectl(ctx, objects.String(), "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
 		return fmt.Errorf("cannot install the packages: %w", err)

@@ -8,6 +8,19 @@ import (
 	"testing"
 )
 
+// TestRuntimeObjects: what package/install.yaml has beside the packages is installed here, too.
+func TestRuntimeObjects(t *testing.T) {
+	got, err := runtimeObjects("../../package/install.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]int{"\n---\n": 1, "kind: DeploymentRuntimeConfig\n": 1, "kind: NetworkPolicy\n": 1, "kind: Function\n": 0, "kind: Configuration\n": 0} {
+		if n := strings.Count(got, text); n != want {
+			t.Errorf("%q is in it %d times:\n%s", text, n, got)
+		}
+	}
+}
+
 // TestHas uses what a real Crossplane said of a package.
 func TestHas(t *testing.T) {
 	const said = `{"metadata":{"generation":1},"status":{"currentRevision":"crossplane-mysql-function-mysql-REV","conditions":[
