@@ -397,10 +397,6 @@ func (g *guard) pod(name string, pod map[string]any) {
 		if security["runAsUser"] != 0.0 {
 			g.complainf("the Job on hostPath runs as %v: say so in security.go and here", security["runAsUser"])
 		}
-	case onNode:
-		if security["runAsUser"] != nil {
-			g.complainf("the server on hostPath runs as %v", security["runAsUser"])
-		}
 	case security["runAsNonRoot"] != true || security["runAsUser"] == 0.0:
 		g.complainf("%s may run as root: %v", name, security)
 	}
@@ -429,17 +425,22 @@ func hasVolume(pod map[string]any) bool {
 func (g *guard) container(name string, c map[string]any, onNode bool) {
 	security, _ := c["securityContext"].(map[string]any)
 	added, _ := at(security, "capabilities", "add").([]any)
-	if onNode {
-		added = slices.DeleteFunc(slices.Clone(added), func(c any) bool {
-			return slices.Contains([]any{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}, c)
-		})
+	ours := c["image"] == "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
+	if ours && onNode {
+		added = slices.DeleteFunc(slices.Clone(added), func(c any) bool { return slices.Contains([]any{"CHOWN", "DAC_OVERRIDE", "FOWNER"}, c) })
 	}
 	dropped, _ := at(security, "capabilities", "drop").([]any)
-	if len(added) > 0 || security["allowPrivilegeEscalation"] != false || !cmp.Equal(dropped, []any{"ALL"}) || security["runAsUser"] != nil {
+	if len(added) > 0 || security["allowPrivilegeEscalation"] != false || !cmp.Equal(dropped, []any{"ALL"}) || security["readOnlyRootFilesystem"] != true {
 		g.complainf("container %v of %s has %v", c["name"], name, security)
 	}
+	switch user := security["runAsUser"]; {
+	case !ours && (user != 999.0 || security["runAsNonRoot"] != true):
+		g.complainf("container %v of %s runs an image of the claim's as %v", c["name"], name, security)
+	case ours && user != nil && (!onNode || c["name"] != "own"):
+		g.complainf("container %v of %s runs as %v", c["name"], name, user)
+	}
 	// Whatever the server's image is, what runs with the backup is the agent.
-	if n := c["name"]; name == v1.ResourceRestore && n != "version" && c["image"] != "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0" {
+	if n := c["name"]; name == v1.ResourceRestore && n != "version" && !ours {
 		g.complainf("container %v of %s is %v", n, name, c["image"])
 	}
 	command, _ := c["command"].([]any)
@@ -454,7 +455,7 @@ func (g *guard) container(name string, c map[string]any, onNode bool) {
 	mounts, _ := c["volumeMounts"].([]any)
 	for _, m := range mounts {
 		mount := m.(map[string]any)
-		if sub := mount["subPath"]; sub != nil && sub != v1.DataDirectory {
+		if sub := mount["subPath"]; sub != nil && sub != v1.DataDirectory && mount["name"] != "scratch" {
 			g.complainf("container %v of %s mounts %v", c["name"], name, mount)
 		}
 		if mount["name"] == "backup" && (mount["readOnly"] != true || c["name"] == "version") {
@@ -492,6 +493,9 @@ func (g *guard) mounted(name string, v map[string]any) {
 		if n, ok := of[what]; ok && !slices.Contains(allowed, n) {
 			g.complainf("%s mounts %v", name, v)
 		}
+	}
+	if kind[0] == "emptyDir" && of["sizeLimit"] == nil {
+		g.complainf("%s may fill its node's disk with %v", name, v)
 	}
 	if len(kind) != 1 || !slices.Contains([]string{"persistentVolumeClaim", "secret", "configMap", "emptyDir"}, kind[0]) {
 		g.complainf("%s mounts %v", name, v)

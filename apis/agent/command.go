@@ -81,6 +81,9 @@ func Initialize(xr types.UID, volume, secret, sockets string) []string {
 	return []string{CopiedProgram, "initialize", "--volume=" + volume, "--directory=" + v1.DataDirectory, "--xr=" + string(xr), "--secret=" + secret, "--sockets=" + sockets}
 }
 
+// Own is `controller own`, of a data volume.
+func Own(volume string) []string { return []string{Program, "own", "--volume=" + volume} }
+
 // BootCheck is `controller bootcheck`, on the folder that a copy was unpacked in.
 func BootCheck(folder string) []string {
 	return []string{CopiedProgram, "bootcheck", "--folder=" + folder}

@@ -33,6 +33,14 @@ func Security() *corev1.SecurityContext {
 	}
 }
 
+// ServerSecurity is that of a container of the server's image, which somebody else chose:
+// it has no rights at all, and is root in no pod.
+func ServerSecurity() *corev1.SecurityContext {
+	c := Security()
+	c.RunAsUser, c.RunAsGroup, c.RunAsNonRoot = new(ServerUID), new(ServerUID), new(true)
+	return c
+}
+
 // FileSecurity is that of a container of the agent's image: on hostPath it may
 // read and change files that are not its own.
 func FileSecurity(hostPath bool) *corev1.SecurityContext {

@@ -33,6 +33,9 @@ func TestSecurity(t *testing.T) {
 			}
 		})
 	}
+	if c := ServerSecurity(); c.RunAsUser == nil || *c.RunAsUser != ServerUID || c.RunAsNonRoot == nil || !*c.RunAsNonRoot || len(c.Capabilities.Add) > 0 {
+		t.Errorf("a container of somebody else's image is %+v", c)
+	}
 	if p := PodSecurity(false); p.RunAsNonRoot == nil || !*p.RunAsNonRoot || *p.RunAsUser != ServerUID || *p.FSGroup != ServerUID {
 		t.Errorf("a pod on a storage class is %+v", p)
 	}

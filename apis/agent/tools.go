@@ -1,6 +1,9 @@
 package agent
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
 
 // The server's image cannot be asked anything without a program of ours in it: a
 // container of the agent's image copies it to a folder that later ones mount.
@@ -14,8 +17,11 @@ const (
 	VersionFile = ToolsPath + "/version.json"
 )
 
+// toolsSize is some times that of the program.
+var toolsSize = resource.MustParse("512Mi")
+
 // ToolsVolume of a pod.
-func ToolsVolume() corev1.Volume { return EmptyVolume(toolsVolume) }
+func ToolsVolume() corev1.Volume { return EmptyVolume(toolsVolume, toolsSize) }
 
 // ToolsMount of a container.
 func ToolsMount() corev1.VolumeMount {
@@ -27,7 +33,15 @@ func ToolsContainer(image string) corev1.Container {
 	return Container("tools", image, Memory, Security(), []corev1.VolumeMount{ToolsMount()}, Program, "install", "--to="+CopiedProgram)
 }
 
+// OwnContainer gives a folder of the node, which the kubelet made for root, to the server's
+// user, and nobody else a way into it.
+func OwnContainer(image string, data corev1.VolumeMount) corev1.Container {
+	security := UnpackSecurity(true)
+	security.RunAsUser, security.RunAsGroup, security.RunAsNonRoot = new(int64(0)), new(int64(0)), new(false)
+	return Container("own", image, Memory, security, []corev1.VolumeMount{data}, Own(data.MountPath)...)
+}
+
 // VersionContainer asks the server's image for its version.
 func VersionContainer(image string) corev1.Container {
-	return Container("version", image, Memory, Security(), []corev1.VolumeMount{ToolsMount()}, CopiedProgram, "version-of-server", "--to="+VersionFile)
+	return Container("version", image, Memory, ServerSecurity(), []corev1.VolumeMount{ToolsMount()}, CopiedProgram, "version-of-server", "--to="+VersionFile)
 }

@@ -1,6 +1,9 @@
 package agent
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
 
 // PVCVolume is a PVC as a volume of a pod.
 func PVCVolume(name, pvc string) corev1.Volume {
@@ -9,9 +12,10 @@ func PVCVolume(name, pvc string) corev1.Volume {
 	}}
 }
 
-// EmptyVolume goes with its pod.
-func EmptyVolume(name string) corev1.Volume {
-	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
+// EmptyVolume goes with its pod, and has no more than this size of its node's disk: the
+// kubelet evicts a pod that writes more.
+func EmptyVolume(name string, size resource.Quantity) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size}}}
 }
 
 // OnNode keeps pods that use a volume on its node.

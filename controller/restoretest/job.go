@@ -60,15 +60,19 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 	unpacking := agent.Unpacking{
 		Archive: path.Join(backupPath, r.Spec.Archive.Path), Volume: backupPath, SHA256: r.Spec.Archive.SHA256, Version: r.Spec.Version, Clean: r.Spec.CleanShutdown,
 	}
+	first := []corev1.Container{
+		agent.ToolsContainer(image),
+		agent.VersionContainer(r.Spec.Image),
+		agent.Container(containerUnpack, image, agent.Memory, agent.UnpackSecurity(onHost), []corev1.VolumeMount{ready, backup}, unpacking.Unpack()...),
+	}
+	if onHost {
+		first = append(first, agent.OwnContainer(image, copied))
+	}
+	first = append(first, agent.Container(containerBootCheck, r.Spec.Image, serverMemory, agent.ServerSecurity(), []corev1.VolumeMount{ready, copied}, agent.BootCheck(copyPath)...))
 	out := agent.NewJob(life, i.Namespace, life.RestoreTestJobName(), v1.ComponentRestoreTest, s.JobResources, corev1.PodSpec{
 		SecurityContext:               agent.PodSecurity(onHost),
 		TerminationGracePeriodSeconds: new(int64(leaveTime.Seconds())),
-		InitContainers: []corev1.Container{
-			agent.ToolsContainer(image),
-			agent.VersionContainer(r.Spec.Image),
-			agent.Container(containerUnpack, image, agent.Memory, agent.UnpackSecurity(onHost), []corev1.VolumeMount{ready, backup}, unpacking.Unpack()...),
-			agent.Container(containerBootCheck, r.Spec.Image, serverMemory, files, []corev1.VolumeMount{ready, copied}, agent.BootCheck(copyPath)...),
-		},
+		InitContainers:                first,
 		Containers: []corev1.Container{
 			agent.Container(containerClean, image, agent.Memory, files, []corev1.VolumeMount{copied}, agent.Wipe(copyPath)...),
 		},

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -22,6 +23,10 @@ const (
 	// restart would begin it anew.
 	startupProbes int32 = 86400
 )
+
+// usualDisk of its node is for the temporary files of a server, and for the data of one without a
+// volume.
+var usualDisk = resource.MustParse("20Gi")
 
 // deployment of one server. With Recreate a rollout never has two servers on the
 // same files. A pod that is evicted or deleted may live on beside its
@@ -67,7 +72,7 @@ func serverPod(r *resolved) corev1.PodSpec {
 		AutomountServiceAccountToken:  new(false),
 		EnableServiceLinks:            new(false),
 		TerminationGracePeriodSeconds: new(gracePeriod),
-		SecurityContext:               serverPodSecurity(r),
+		SecurityContext:               agent.PodSecurity(false),
 		Containers:                    []corev1.Container{serverContainer(r)},
 		Affinity:                      whereBackupsAre(r),
 	}
@@ -103,12 +108,11 @@ func serverContainer(r *resolved) corev1.Container {
 		Ports:           []corev1.ContainerPort{{Name: r.engine.portName, ContainerPort: r.engine.port, Protocol: corev1.ProtocolTCP}},
 		StartupProbe:    &corev1.Probe{ProbeHandler: tcp, PeriodSeconds: 1, FailureThreshold: startupProbes},
 		ReadinessProbe:  &corev1.Probe{ProbeHandler: tcp, PeriodSeconds: 5, FailureThreshold: 3},
-		SecurityContext: serverSecurity(r),
+		SecurityContext: agent.ServerSecurity(),
 		Resources:       r.serverResources,
 	}
 	for _, v := range serverVolumes(r) {
-		v.mount.Name = v.Name
-		c.VolumeMounts = append(c.VolumeMounts, v.mount)
+		c.VolumeMounts = append(c.VolumeMounts, v.mounts...)
 	}
 	return c
 }
@@ -131,19 +135,29 @@ func serverEnvironment(r *resolved) []corev1.EnvVar {
 type mounted struct {
 	corev1.Volume
 
-	mount corev1.VolumeMount
+	mounts []corev1.VolumeMount
 }
 
 // serverVolumes are those that the server's container mounts, the data first.
 func serverVolumes(r *resolved) []mounted {
-	out := []mounted{dataMount(r)}
+	out := []mounted{dataMount(r), scratchMounts(r)}
 	if r.engine.config != "" {
 		out = append(out, mounted{
 			corev1.Volume{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 				LocalObjectReference: corev1.LocalObjectReference{Name: r.instance.ConfigMapName()},
 			}}},
-			corev1.VolumeMount{MountPath: r.engine.config, ReadOnly: true},
+			[]corev1.VolumeMount{{Name: "config", MountPath: r.engine.config, ReadOnly: true}},
 		})
+	}
+	return out
+}
+
+// scratchMounts are the folders in which the server makes its socket and its temporary
+// files.
+func scratchMounts(r *resolved) mounted {
+	out := mounted{Volume: agent.EmptyVolume("scratch", diskOf(r))}
+	for _, f := range r.engine.scratch {
+		out.mounts = append(out.mounts, corev1.VolumeMount{Name: "scratch", MountPath: f.path, SubPath: f.name})
 	}
 	return out
 }
@@ -151,14 +165,23 @@ func serverVolumes(r *resolved) []mounted {
 // dataMount is the data directory, and not the root of its volume. What goes with
 // the pod has the same layout where a database is made in it.
 func dataMount(r *resolved) mounted {
-	mount := corev1.VolumeMount{MountPath: r.engine.data, SubPath: v1.DataDirectory}
-	switch {
-	case !r.ephemeral:
-		return mounted{agent.PVCVolume("data", r.instance.DataPVCName()), mount}
-	case !r.engine.password:
+	mount := corev1.VolumeMount{Name: "data", MountPath: r.engine.data, SubPath: v1.DataDirectory}
+	if !r.ephemeral {
+		return mounted{agent.PVCVolume("data", r.instance.DataPVCName()), []corev1.VolumeMount{mount}}
+	}
+	if !r.engine.password {
 		mount.SubPath = ""
 	}
-	return mounted{agent.EmptyVolume("data"), mount}
+	return mounted{agent.EmptyVolume("data", diskOf(r)), []corev1.VolumeMount{mount}}
+}
+
+// diskOf its node that a pod may write to: a pod that writes more is evicted before it fills
+// the disk. It does not follow the size of the data, which may grow while the server runs.
+func diskOf(r *resolved) resource.Quantity {
+	if limit, ok := r.serverResources.Limits[corev1.ResourceEphemeralStorage]; ok {
+		return limit
+	}
+	return usualDisk
 }
 
 // digest of text, short enough to read.

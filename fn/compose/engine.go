@@ -22,6 +22,9 @@ type engine struct {
 	data string
 	// config is the folder that my.cnf goes to; empty for a server without.
 	config string
+	// scratch are the folders that the server and the image's entrypoint write to beside the
+	// data, by a name. The rest of the image they only read.
+	scratch []scratchFolder
 	// stored is true if backups of it were restored, so that it may have a volume.
 	stored bool
 	// password is true if the server asks for one, which the controller brings into
@@ -29,14 +32,19 @@ type engine struct {
 	password bool
 }
 
+// A scratchFolder has a name and a path.
+type scratchFolder struct{ name, path string }
+
 var engines = map[v1.DatabaseType]engine{
 	v1.TypeMySQL: {
 		name: "mysql", example: v1.DefaultImage, port: v1.Port, portName: v1.PortName,
 		data: "/var/lib/mysql", config: "/etc/mysql/conf.d", stored: true, password: true,
+		scratch: []scratchFolder{{"tmp", "/tmp"}, {"run", "/var/run/mysqld"}, {"files", "/var/lib/mysql-files"}},
 	},
 	v1.TypeMongo: {
 		name: "mongo", example: v1.DefaultMongoImage, port: v1.PortMongo, portName: v1.PortNameMongo,
-		data: "/data/db",
+		data:    "/data/db",
+		scratch: []scratchFolder{{"tmp", "/tmp"}, {"configdb", "/data/configdb"}},
 	},
 }
 
@@ -82,7 +90,7 @@ func whyNotStored(r *resolved) string {
 
 // defaultImage is the platform's.
 func defaultImage(r *resolved) string {
-	if r.engine == engines[v1.TypeMongo] {
+	if r.engine.name == engines[v1.TypeMongo].name {
 		return r.Settings.DefaultMongoImage
 	}
 	return r.Settings.DefaultImage

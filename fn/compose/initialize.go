@@ -21,21 +21,26 @@ func mayInitialize(r *resolved, from *v1.RestoreStatus) bool {
 }
 
 // initContainers come before the server: the one that makes its database, or sees
-// that it has its data.
+// that it has its data, and in a folder of the node the one that hands it over.
 func initContainers(r *resolved) []corev1.Container {
 	tools := agent.ToolsContainer(r.platform.AgentImage)
-	initialize := agent.Container("initialize", r.image, agent.Memory, serverSecurity(r), []corev1.VolumeMount{
+	initialize := agent.Container("initialize", r.image, agent.Memory, agent.ServerSecurity(), append([]corev1.VolumeMount{
 		agent.ToolsMount(),
 		{Name: "data", MountPath: dataPath},
 		{Name: "root-password", MountPath: passwordPath, ReadOnly: true},
 		{Name: "config", MountPath: r.engine.config, ReadOnly: true},
-	}, agent.Initialize(r.instance.XR, dataPath, passwordPath, socketsPath)...)
+	}, scratchMounts(r).mounts...), agent.Initialize(r.instance.XR, dataPath, passwordPath, socketsPath)...)
 	if r.spec.Database != "" {
 		initialize.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: r.spec.Database}}
 	}
 	// They are over before the server begins, and so may have what it has.
 	tools.Resources, initialize.Resources = r.serverResources, r.serverResources
-	return []corev1.Container{tools, initialize}
+	if !r.hostPath {
+		return []corev1.Container{tools, initialize}
+	}
+	own := agent.OwnContainer(r.platform.AgentImage, corev1.VolumeMount{Name: "data", MountPath: dataPath})
+	own.Resources = r.serverResources
+	return []corev1.Container{tools, own, initialize}
 }
 
 // initVolumes are those that only the init containers mount.

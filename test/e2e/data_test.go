@@ -37,6 +37,7 @@ func everythingComesBack(t *testing.T, composition string) {
 		t.Fatalf("that is no portrait of the data, with its %d lines:\n%s", n, before)
 	}
 	folder := watchFolder(t, s)
+	writesNoImage(t, s)
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
 	leavesNothing(t, s)
@@ -49,6 +50,22 @@ func everythingComesBack(t *testing.T, composition string) {
 	}
 	hasWorkingAccounts(t, s)
 	hasRunningEvents(t, s)
+	if composition == framework.ClassComposition {
+		if err := framework.SecurityIs(t.Context(), s.Namespace, "restricted"); err != nil {
+			t.Errorf("some pod had to do more than the strictest level lets it: %v", err)
+		}
+	}
+}
+
+// writesNoImage: a server writes its data, its socket and temporary files, and to nothing that its image has.
+func writesNoImage(t *testing.T, s *framework.Server) {
+	t.Helper()
+	server := s.Pods().MustFindServer(t)
+	for path, may := range map[string]bool{"/tmp/x": true, "/var/run/mysqld/x": true, "/var/lib/mysql-files/x": true, "/x": false, "/usr/local/bin/x": false, "/etc/x": false} {
+		if out, err := framework.Exec(t.Context(), s.Namespace, server.Name, "", "touch", path); (err == nil) != may || !may && !strings.Contains(err.Error(), "Read-only file system") {
+			t.Errorf("touch %s: want %t, got %q, %v", path, may, out, err)
+		}
+	}
 }
 
 // hasWorkingAccounts, which can do what they could, and no more.

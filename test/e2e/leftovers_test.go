@@ -152,8 +152,36 @@ func watchFolder(t *testing.T, s *framework.Server) func(*testing.T) {
 			Volumes:                       []corev1.Volume{{Name: "folder", VolumeSource: corev1.VolumeSource{HostPath: v.Spec.HostPath}}},
 		},
 	})
+	leavesNothingToRun(t, s, server)
 	hasInFolder(t, s, ".restored.json\n.started.json\ndata\n") // And what says whose data that is, and of which version.
 	return func(t *testing.T) { t.Helper(); hasInFolder(t, s, "") }
+}
+
+// leavesNothingToRun for others on the node: whoever rules a server may leave a program in the folder that runs as the
+// server's user, and nobody but root finds it there.
+func leavesNothingToRun(t *testing.T, s *framework.Server, server *corev1.Pod) {
+	t.Helper()
+	const evil = "/var/lib/mysql/evil"
+	if out, err := framework.Exec(t.Context(), s.Namespace, server.Name, "", "sh", "-c", "cp /bin/sh "+evil+" && chmod 6755 "+evil); err != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
+	onNode := func(command ...string) (string, error) {
+		return framework.Exec(t.Context(), s.Namespace, "folder", "", command...)
+	}
+	if got, err := onNode("stat", "-c", "%u:%g %a", "/folder", "/folder/data/evil"); err != nil || got != "999:999 700\n999:999 6755\n" {
+		t.Errorf("want the server's own folder, and what it can leave there, got %q, %v", got, err)
+	}
+	if got, err := onNode("find", "/folder", "!", "-uid", "999"); err != nil || got != "" {
+		t.Errorf("want all of it the server's, got %q, %v", got, err)
+	}
+	for _, path := range []string{"/folder", "/folder/data/evil"} {
+		if got, err := onNode("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "ls", "-l", path); err == nil || !strings.Contains(err.Error(), "Permission denied") {
+			t.Errorf("somebody on the node sees %s: %q, %v", path, got, err)
+		}
+	}
+	if out, err := framework.Exec(t.Context(), s.Namespace, server.Name, "", "rm", evil); err != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
 }
 
 func hasInFolder(t *testing.T, s *framework.Server, want string) {

@@ -25,7 +25,8 @@ func StartToolbox(t *testing.T, namespace, name, pvc string) {
 	StartPod(t, ToolboxPod(namespace, name, pvc))
 }
 
-// ToolboxPod is such a pod that nobody has started.
+// ToolboxPod is such a pod that nobody has started. With a volume it is root, to do there what it likes; without one it may
+// do no more than the product's own pods.
 func ToolboxPod(namespace, name, pvc string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -34,7 +35,14 @@ func ToolboxPod(namespace, name, pvc string) *corev1.Pod {
 			Containers:                    []corev1.Container{{Name: "toolbox", Image: Toolbox, Command: []string{"sleep", "3600"}}},
 		},
 	}
-	if pvc != "" {
+	if pvc == "" {
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{
+			RunAsNonRoot: new(true), RunAsUser: new(int64(65534)), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		}
+		p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		}
+	} else {
 		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pvc}}}}
 		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
@@ -46,6 +54,7 @@ func ToolboxPod(namespace, name, pvc string) *corev1.Pod {
 // reason here.
 func CreatePod(t *testing.T, p *corev1.Pod) {
 	t.Helper()
+	letIn(t, p)
 	Eventually(t, "the creation of pod "+p.Name, func(ctx context.Context) error {
 		err := Suite.Kube.Create(ctx, p.DeepCopy())
 		if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsAlreadyExists(err) {

@@ -34,7 +34,9 @@ type Server struct {
 // NewServer in a namespace of its own. Its claim is the original one, but for the Composition.
 func NewServer(t *testing.T, composition string) *Server {
 	t.Helper()
-	return newServerIn(t, NewNamespace(t), composition)
+	ns := NewNamespace(t)
+	enforceSecurity(t, ns, securityOf(t, composition))
+	return newServerIn(t, ns, composition)
 }
 
 // newServerIn a namespace that has no other.

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+)
+
+// ownCommand is `controller own`.
+type ownCommand struct {
+	Volume string `help:"Where the data volume is mounted." required:"" type:"path"`
+}
+
+// Run gives all that lies on the volume to the server's user, and lets nobody else into it:
+// the folder is one of the node, where other programs run, and what is in it is written by
+// an image that somebody else chose. Symbolic links are not followed. A run that is cut off
+// is made again.
+func (c *ownCommand) Run() error { return ownFolder(c.Volume, int(agent.ServerUID)) }
+
+func ownFolder(path string, id int) error {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // Nothing was written through it.
+	if err := closeToOthers(root); err != nil {
+		return err
+	}
+	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) == id && int(stat.Gid) == id {
+			return nil
+		}
+		if err := root.Lchown(name, id, id); err != nil {
+			return fmt.Errorf("cannot give %q to the server's user: %w", name, err)
+		}
+		return nil
+	})
+}
+
+// closeToOthers is first: from then on nobody else sees what is handed over.
+func closeToOthers(root *os.Root) error {
+	folder, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer folder.Close() //nolint:errcheck // Nothing was written through it.
+	return folder.Chmod(0o700)
+}
