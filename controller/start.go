@@ -21,7 +21,7 @@ import (
 // startCommand is `controller start`.
 type startCommand struct {
 	LeaderElection     bool   `help:"Wait until no other controller runs, and only then begin. For more than one replica, and for updates without two at once." negatable:""`
-	MetricsAddress     string `default:"0" help:"Address to serve Prometheus metrics on, such as :8080. 0 serves none."`
+	MetricsAddress     string `default:"0" help:"Address to serve Prometheus metrics on, such as :8443, over TLS and to tokens that may get /metrics. 0 serves none."`
 	HealthAddress      string `default:"0" help:"Address to serve /healthz and /readyz on, such as :8081. 0 serves none."`
 	AgentImage         string `default:"ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0" env:"AGENT_IMAGE" help:"Image of the backup Jobs: this product's."`
 	JobResources       string `placeholder:"JSON" env:"JOB_RESOURCES" help:"Resources of the Jobs' containers, as jobResources in the Composition's input, such as {\"limits\":{\"memory\":\"256Mi\"}}. Without it, 50m and 128Mi are requested."`

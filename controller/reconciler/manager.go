@@ -13,12 +13,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
+
+// metricsOptions: they name the instances of all namespaces, so that whoever reads them shows a
+// token that may (the ClusterRole crossplane-mysql-metrics), over TLS with a certificate that is
+// made at the start.
+func metricsOptions(address string) metricsserver.Options {
+	return metricsserver.Options{BindAddress: address, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization}
+}
 
 func (o Options) newManager(cfg *rest.Config) (ctrl.Manager, error) {
 	scheme, err := instance.NewScheme()
@@ -28,7 +36,7 @@ func (o Options) newManager(cfg *rest.Config) (ctrl.Manager, error) {
 	ours := labels.SelectorFromSet(labels.Set{v1.LabelManagedBy: v1.ManagedBy})
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
-		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		Metrics:                       metricsOptions(o.MetricsAddress),
 		HealthProbeBindAddress:        o.HealthAddress,
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              doctor.Lease,

@@ -1,6 +1,8 @@
 package reconciler
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +32,7 @@ type meter struct {
 
 	mu     sync.Mutex
 	states map[instance.Key]string
+	// proven is when the newest backup was of each instance that lives.
 	proven map[instance.Key]time.Time
 	clock  func() time.Time
 
@@ -49,11 +52,15 @@ func newMeter(r prometheus.Registerer, clock func() time.Time) *meter {
 		proven:    map[instance.Key]time.Time{},
 		clock:     clock,
 		instances: prometheus.NewDesc("crossplane_mysql_instances", "Instances by state: Waiting, Running, or the step of their deletion.", []string{"state"}, nil),
-		age:       prometheus.NewDesc("crossplane_mysql_last_proven_age_seconds", "Seconds since the newest proven backup that the controller has seen of an instance.", []string{"kind", "namespace", "name"}, nil),
+		age:       prometheus.NewDesc("crossplane_mysql_last_proven_age_seconds", "Seconds since the newest proven backup of an instance that is there: of the 1000 whose are the oldest.", []string{"kind", "namespace", "name"}, nil),
 	}
 	r.MustRegister(m.backups, m.bytes, m.seconds, m.rotations, m)
 	return m
 }
+
+// maxSeries is for how many instances there is a series of their own: those whose backups are the
+// oldest. Whoever may create claims decides how many there are.
+const maxSeries = 1000
 
 // Describe the gauges.
 func (m *meter) Describe(ch chan<- *prometheus.Desc) {
@@ -72,9 +79,16 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 	for state, n := range count {
 		ch <- prometheus.MustNewConstMetric(m.instances, prometheus.GaugeValue, float64(n), state)
 	}
-	for k, at := range m.proven {
-		ch <- prometheus.MustNewConstMetric(m.age, prometheus.GaugeValue, m.clock().Sub(at).Seconds(), k.Kind, k.Namespace, k.Name)
+	for _, k := range m.oldestProven() {
+		ch <- prometheus.MustNewConstMetric(m.age, prometheus.GaugeValue, m.clock().Sub(m.proven[k]).Seconds(), k.Kind, k.Namespace, k.Name)
 	}
+}
+
+// oldestProven instances, as many as have a series.
+func (m *meter) oldestProven() []instance.Key {
+	keys := slices.Collect(maps.Keys(m.proven))
+	slices.SortFunc(keys, func(a, b instance.Key) int { return m.proven[a].Compare(m.proven[b]) })
+	return keys[:min(len(keys), maxSeries)]
 }
 
 // observeLives notes how an instance is.
@@ -82,6 +96,7 @@ func (m *meter) observeLives(k instance.Key, lives []*instance.State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.states, k)
+	delete(m.proven, k)
 	for _, s := range lives {
 		switch {
 		case s.XR != nil:
@@ -90,6 +105,9 @@ func (m *meter) observeLives(k instance.Key, lives []*instance.State) {
 			m.states[k] = stateDeleting
 		}
 		for i := range s.Records {
+			if s.XR == nil {
+				break
+			}
 			if r := &s.Records[i]; r.IsProven() && r.Status.ProvenAt != nil {
 				m.proven[k] = r.Status.ProvenAt.Time
 				break

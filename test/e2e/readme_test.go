@@ -59,7 +59,7 @@ func TestReadmeInstall(t *testing.T) {
 	} {
 		p.enter(t, command, want)
 	}
-	p.enter(t, "kubectl apply --server-side -f package/install.yaml"+" --dry-run=server", "crossplane-mysql-configuration-mysql serverside-applied")
+	p.enter(t, "kubectl apply --server-side --force-conflicts -f package/install.yaml"+" --dry-run=server", "crossplane-mysql-configuration-mysql serverside-applied")
 }
 
 // TestReadmeLive types the commands of README.md's section "Live", as they stand, and those that look at what there is.

@@ -3,14 +3,11 @@
 package e2e
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -234,9 +231,9 @@ type load struct{ memory, cpu float64 }
 // atRest measures the controller for a minute, once it has had nothing to do for ten seconds.
 func atRest(t *testing.T) load {
 	t.Helper()
-	last := -1.0
+	last, metrics, token := -1.0, framework.MetricsOf(t), framework.TokenWith(t, framework.NewNamespace(t), framework.MetricsRole)
 	must(t, "the controller's rest", func(ctx context.Context) error {
-		now, err := controllerMetric(ctx, "process_cpu_seconds_total")
+		now, err := metrics.Value(ctx, token, "process_cpu_seconds_total")
 		if err != nil {
 			return err
 		}
@@ -248,40 +245,18 @@ func atRest(t *testing.T) load {
 		}
 		return nil
 	})
-	before, err := controllerMetric(t.Context(), "process_cpu_seconds_total")
+	before, err := metrics.Value(t.Context(), token, "process_cpu_seconds_total")
 	if err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Minute)
-	after, err := controllerMetric(t.Context(), "process_cpu_seconds_total")
+	after, err := metrics.Value(t.Context(), token, "process_cpu_seconds_total")
 	if err != nil {
 		t.Fatal(err)
 	}
-	memory, err := controllerMetric(t.Context(), "process_resident_memory_bytes")
+	memory, err := metrics.Value(t.Context(), token, "process_resident_memory_bytes")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return load{memory: memory, cpu: after - before}
-}
-
-// controllerMetric as the controller itself gives it.
-func controllerMetric(ctx context.Context, name string) (float64, error) {
-	pods := &corev1.PodList{}
-	if err := framework.Suite.Kube.List(ctx, pods, client.InNamespace(framework.SystemNamespace)); err != nil {
-		return 0, err
-	}
-	if len(pods.Items) != 1 {
-		return 0, fmt.Errorf("the controller has %d pods", len(pods.Items))
-	}
-	raw, err := framework.Suite.Typed.CoreV1().RESTClient().Get().Namespace(framework.SystemNamespace).Resource("pods").Name(pods.Items[0].Name + ":8080").
-		SubResource("proxy").Suffix("metrics").DoRaw(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-			return strconv.ParseFloat(value, 64)
-		}
-	}
-	return 0, fmt.Errorf("the controller has no metric %s", name)
 }

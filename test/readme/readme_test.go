@@ -129,7 +129,7 @@ var typedOnCluster = []string{
 	"kubectl get mysql", "kubectl get msb", "kubectl describe msb", "kubectl explain mysql.spec", "kubectl get db",
 	"kubectl get pv -l app.kubernetes.io/component=backup",
 	"kubectl apply --server-side -k controller/deploy/records", "kubectl apply --server-side -k controller/deploy/controller", "kubectl apply --server-side -k controller/deploy/platform",
-	"kubectl wait --for=condition=Established crd/mysqlplatforms.otus.homework", "kubectl get mysqlplatform", "kubectl explain mysqlplatform.spec", "kubectl apply --server-side -f package/install.yaml",
+	"kubectl wait --for=condition=Established crd/mysqlplatforms.otus.homework", "kubectl get mysqlplatform", "kubectl explain mysqlplatform.spec", "kubectl apply --server-side --force-conflicts -f package/install.yaml",
 }
 
 // TestEveryCommandIsTyped: each command of README.md and docs is typed by a test.

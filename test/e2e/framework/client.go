@@ -169,14 +169,19 @@ func (c Client) RunScript(t *testing.T, statements string) string {
 // Forward a port of this machine to the server, and return its address.
 func (c Client) Forward(t *testing.T) string {
 	t.Helper()
-	p := c.of.Pods().MustFindServer(t)
+	return forward(t, c.of.Pods().MustFindServer(t), 3306)
+}
+
+// forward a port of this machine to one of a pod, and return its address.
+func forward(t *testing.T, p *corev1.Pod, port int) string {
+	t.Helper()
 	to := Suite.Typed.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.Namespace).Name(p.Name).SubResource("portforward").URL()
 	dialer, err := portforward.NewSPDYOverWebsocketDialer(to, Suite.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ready, ended := make(chan struct{}), make(chan error, 1)
-	f, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{"0:3306"}, t.Context().Done(), ready, io.Discard, io.Discard)
+	f, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, t.Context().Done(), ready, io.Discard, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

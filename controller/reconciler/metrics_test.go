@@ -1,0 +1,93 @@
+package reconciler
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// TestSeries: there is one for each instance that is there and has a proven backup, of the oldest backups a thousand.
+func TestSeries(t *testing.T) {
+	registry, now := prometheus.NewRegistry(), time.Unix(1_000_000, 0)
+	m := newMeter(registry, func() time.Time { return now })
+	of := func(n int) instance.Key {
+		return instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: fmt.Sprintf("db-%d", n)}
+	}
+	backedUp := func(k instance.Key, ago time.Duration) *instance.State {
+		s := livingDatabase(k)
+		s.Records = []v1.MySQLBackup{{Status: v1.MySQLBackupStatus{Phase: v1.BackupProven, ProvenAt: &metav1.Time{Time: now.Add(-ago)}}}}
+		return s
+	}
+	for n := range maxSeries + 5 {
+		m.observeLives(of(n), []*instance.State{backedUp(of(n), time.Duration(n)*time.Second)})
+	}
+	ages := agesOf(t, registry)
+	if len(ages) != maxSeries || ages["db-4"] != 0 || ages["db-5"] != 5 || ages["db-1004"] != 1004 {
+		t.Errorf("want the 1000 oldest of 1005, got %d", len(ages))
+	}
+	m.observeLives(of(1004), []*instance.State{{Records: backedUp(of(1004), time.Hour).Records}})
+	m.observeLives(of(1003), nil)
+	if ages = agesOf(t, registry); len(ages) != maxSeries || ages["db-1004"] != 0 || ages["db-1003"] != 0 || ages["db-3"] != 3 {
+		t.Errorf("want none of those that are gone, got %v", ages)
+	}
+}
+
+// agesOf the newest backups, by the instance's name.
+func agesOf(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() != "crossplane_mysql_last_proven_age_seconds" {
+			continue
+		}
+		for _, series := range f.GetMetric() {
+			for _, l := range series.GetLabel() {
+				if l.GetName() == "name" {
+					out[l.GetValue()] = series.GetGauge().GetValue()
+				}
+			}
+		}
+	}
+	return out
+}
+
+// TestDocumentedMetrics: docs/metrics.md has each metric, and no other.
+func TestDocumentedMetrics(t *testing.T) {
+	page, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| `(crossplane_mysql_[a-z_]+)").FindAllSubmatch(page, -1)
+	documented := make([]string, 0, len(rows))
+	for _, found := range rows {
+		documented = append(documented, string(found[1]))
+	}
+	described, names := make(chan *prometheus.Desc, 100), []string{}
+	m := newMeter(prometheus.NewRegistry(), time.Now)
+	for _, c := range []prometheus.Collector{m.backups, m.bytes, m.seconds, m.rotations, m} {
+		c.Describe(described)
+	}
+	close(described)
+	for d := range described {
+		names = append(names, regexp.MustCompile(`fqName: "([a-z_]+)"`).FindStringSubmatch(d.String())[1])
+	}
+	slices.Sort(documented)
+	slices.Sort(names)
+	if diff := cmp.Diff(names, documented); diff != "" {
+		t.Errorf("-there, +documented:\n%s", diff)
+	}
+}

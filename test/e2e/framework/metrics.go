@@ -1,0 +1,97 @@
+package framework
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// MetricsRole is the role of who may read the controller's metrics.
+const MetricsRole = "crossplane-mysql-metrics"
+
+// TokenWith a role, or without any where it is empty, of a ServiceAccount that goes with the test.
+func TokenWith(t *testing.T, namespace, role string) string {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "reader-"}}
+	if err := Suite.Kube.Create(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	if role != "" {
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account.Name}},
+		}
+		if err := Suite.Kube.Create(t.Context(), binding); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := Suite.Kube.Delete(context.WithoutCancel(t.Context()), binding); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	request, err := Suite.Typed.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
+// A Metrics is a way to the controller's metrics.
+type Metrics struct{ address string }
+
+// MetricsOf the one pod of the controller.
+func MetricsOf(t *testing.T) Metrics {
+	t.Helper()
+	pods := &corev1.PodList{}
+	if err := Suite.Kube.List(t.Context(), pods, client.InNamespace(SystemNamespace), client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil || len(pods.Items) != 1 {
+		t.Fatalf("the controller has %d pods, %v", len(pods.Items), err)
+	}
+	return Metrics{forward(t, &pods.Items[0], 8443)}
+}
+
+// Ask for them with a token, or without where it is empty.
+func (m Metrics) Ask(ctx context.Context, token string) (status int, body string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+m.address+"/metrics", nil)
+	if err != nil {
+		return 0, "", err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // It is made anew at each start, and no secret is in what is read.
+	defer transport.CloseIdleConnections()
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return 0, "", fmt.Errorf("cannot ask for metrics: %w", err)
+	}
+	defer response.Body.Close() //nolint:errcheck // It was read.
+	raw, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(raw), err
+}
+
+// Value of a metric that has no labels, for a token that may have it.
+func (m Metrics) Value(ctx context.Context, token, name string) (float64, error) {
+	_, body, err := m.Ask(ctx, token)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(body) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, fmt.Errorf("the controller has no metric %s", name)
+}
