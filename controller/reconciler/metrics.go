@@ -96,7 +96,9 @@ func (m *meter) observeLives(k instance.Key, lives []*instance.State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.states, k)
-	delete(m.proven, k)
+	if !slices.ContainsFunc(lives, func(s *instance.State) bool { return s.XR != nil }) {
+		delete(m.proven, k)
+	}
 	for _, s := range lives {
 		switch {
 		case s.XR != nil:
@@ -105,10 +107,7 @@ func (m *meter) observeLives(k instance.Key, lives []*instance.State) {
 			m.states[k] = stateDeleting
 		}
 		for i := range s.Records {
-			if s.XR == nil {
-				break
-			}
-			if r := &s.Records[i]; r.IsProven() && r.Status.ProvenAt != nil {
+			if r := &s.Records[i]; s.XR != nil && r.IsProven() && r.Status.ProvenAt != nil {
 				m.proven[k] = r.Status.ProvenAt.Time
 				break
 			}

@@ -37,7 +37,8 @@ func TestSeries(t *testing.T) {
 	}
 	m.observeLives(of(1004), []*instance.State{{Records: backedUp(of(1004), time.Hour).Records}})
 	m.observeLives(of(1003), nil)
-	if ages = agesOf(t, registry); len(ages) != maxSeries || ages["db-1004"] != 0 || ages["db-1003"] != 0 || ages["db-3"] != 3 {
+	m.observeLives(of(1002), []*instance.State{livingDatabase(of(1002))}) // Nobody reads the records of one that runs.
+	if ages = agesOf(t, registry); len(ages) != maxSeries || ages["db-1004"] != 0 || ages["db-1003"] != 0 || ages["db-3"] != 3 || ages["db-1002"] != 1002 {
 		t.Errorf("want none of those that are gone, got %v", ages)
 	}
 }
