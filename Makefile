@@ -8,7 +8,7 @@ TOOLS = $$(go run ./test/tools cli core cli116)
 MODULES = package/build test/cluster test/images test/install test/e2e
 
 .PHONY: help demo house matrix test checks test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
-	cluster-status install cluster-test mysqld-test e2e bench fuzz generate clean
+	cluster-status install cluster-test mysqld-test e2e bench fuzz vulncheck generate clean
 
 help: ## Show this list, with what each takes on two cores where the tools are built.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -104,6 +104,9 @@ fuzz: ## Look for what breaks the promises, in requests, claims, quantities, arc
 	go test ./controller/archive -run '^$$' -fuzz "^$$f\$$" -fuzztime 1m -fuzzminimizetime 10x || exit 1; done
 	go test ./controller/mysqld/datadir -run '^$$' -fuzz FuzzHowStopped -fuzztime 1m -fuzzminimizetime 10x
 	go test ./controller/mysqld/sql -run '^$$' -fuzz FuzzLogin -fuzztime 1m -fuzzminimizetime 10x
+
+vulncheck: ## Look up the modules in Go's database of vulnerabilities, which this needs to reach: no part of make test.
+	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
 
 house: ## Measure the code: its size, its names, and how its parts are tied.
 	@go run ./test/tools/house
