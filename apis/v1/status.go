@@ -7,7 +7,7 @@ import (
 )
 
 // A MySQLStatus reports on an instance. The function writes all of it but
-// previousBackup, heldBackup, backupNumber, backupNeeds, backupWarning, backupNodes, restoredBy,
+// previousBackup, heldBackup, backups, backupNumber, backupNeeds, backupWarning, backupNodes, restoredBy,
 // blockedBy, imageChange, credentials and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
@@ -94,6 +94,14 @@ type MySQLStatus struct {
 	// +optional
 	HeldBackup string `json:"heldBackup,omitempty"`
 
+	// Backups of this and earlier instances of this name, the newest first, at most ten:
+	// what spec.restore.backup may name, as it was before this one's server began. Their
+	// records are in no namespace, and nobody needs a right on them to see this.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=10
+	Backups []ListedBackup `json:"backups,omitempty"`
+
 	// BackupNumber is the number that the backup of this instance will have.
 	//
 	// +optional
@@ -155,6 +163,41 @@ type Blocker struct {
 
 	// Message of who said it first, in one line that prints.
 	Message string `json:"message"`
+}
+
+// MaxListedBackups is how many backups a status has.
+const MaxListedBackups = 10
+
+// A ListedBackup is a backup as the status of its instance has it.
+type ListedBackup struct {
+	// Name of its MySQLBackup.
+	Name string `json:"name"`
+	// Phase is Pending, Running, Proven or Failed.
+	//
+	// +optional
+	Phase BackupPhase `json:"phase,omitempty"`
+	// ProvenAt is when the archive's proof held.
+	//
+	// +optional
+	ProvenAt *metav1.Time `json:"provenAt,omitempty"`
+	// DataBytes is the size of the data in it.
+	//
+	// +optional
+	DataBytes int64 `json:"dataBytes,omitempty"`
+}
+
+// ListBackups as a status has them, the newest first.
+func ListBackups(newestFirst []MySQLBackup) []ListedBackup {
+	out := make([]ListedBackup, 0, min(len(newestFirst), MaxListedBackups))
+	for i := range newestFirst[:min(len(newestFirst), MaxListedBackups)] {
+		b := &newestFirst[i]
+		listed := ListedBackup{Name: b.Name, Phase: b.Status.Phase, ProvenAt: b.Status.ProvenAt}
+		if b.Spec.Archive != nil {
+			listed.DataBytes = b.Spec.Archive.DataBytes
+		}
+		out = append(out, listed)
+	}
+	return out
 }
 
 // PreviousNone is the value of status.previousBackup where the controller found no

@@ -130,7 +130,7 @@ func deleteOrphanedXR(s *instance.State, _ Step) []change.Change {
 func recordPreviousBackup(s *instance.State, _ Step) []change.Change {
 	return patchXRStatus(s, map[string]any{
 		"previousBackup": s.Latest(), "heldBackup": orNil(heldBackup(s)), "backupNumber": nextBackupNumber(s), "backupNeeds": orNil(neededRoom(s)),
-		"backupNodes": backupNodes(s),
+		"backupNodes": backupNodes(s), "backups": v1.ListBackups(s.Records),
 	})
 }
 

@@ -125,7 +125,19 @@ func fill(into, from client.Object) {
 
 // lives of the model, as the real Gatherer sees them.
 func (m model) gather() ([]*instance.State, error) {
-	return m.gatherer().Gather(context.Background(), key())
+	return gatherListed(m.gatherer())
+}
+
+// gatherListed are lives whose backups are listed in their status already: nothing depends on that,
+// and the model would have to know it.
+func gatherListed(g *instance.Gatherer) ([]*instance.State, error) {
+	lives, err := g.Gather(context.Background(), key())
+	for _, s := range lives {
+		if s.XR != nil {
+			s.XR.Status.Backups = v1.ListBackups(s.Records)
+		}
+	}
+	return lives, err
 }
 
 func (m model) gatherer() *instance.Gatherer { return gathererFrom(modelReader{m.objects()}) }

@@ -123,7 +123,7 @@ func (w *walk) take(x move) {
 // pass of the controller: a step of one life, and one of its restore test.
 func (w *walk) pass(r client.Reader) error {
 	began := len(w.trace)
-	lives, err := gathererFrom(r).Gather(context.Background(), key())
+	lives, err := gatherListed(gathererFrom(r))
 	if err != nil {
 		return err
 	}

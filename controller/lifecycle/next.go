@@ -218,7 +218,7 @@ func nodeAffinityStep(s *instance.State, phase v1.DeletionPhase) Step {
 func knowsEarlierBackups(s *instance.State) bool {
 	is := s.XR.Status
 	return is.PreviousBackup == s.Latest() && is.HeldBackup == heldBackup(s) && is.BackupNumber == nextBackupNumber(s) && is.BackupNeeds == neededRoom(s) &&
-		equality.Semantic.DeepEqual(is.BackupNodes, backupNodes(s))
+		equality.Semantic.DeepEqual(is.BackupNodes, backupNodes(s)) && equality.Semantic.DeepEqual(is.Backups, v1.ListBackups(s.Records))
 }
 
 func previousBackupMessage(s *instance.State) string {

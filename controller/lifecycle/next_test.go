@@ -33,7 +33,11 @@ func TestNext(t *testing.T) {
 		"RoomRefused": {reason: "The claim says so while there is time.", state: running(needs("3Gi"), backupHas("1Gi", "1Gi"), refusedSize("3Gi")), want: WarnOfRoom},
 		"RoomTold":    {reason: "Once.", state: running(needs("3Gi"), backupHas("1Gi", "1Gi"), refusedSize("3Gi"), warned), want: NoOp},
 		"RoomMade":    {reason: "Somebody has made room.", state: running(needs("3Gi"), backupHas("4Gi", "4Gi"), warned), want: WarnOfRoom},
-		"RoomOnNode":  {reason: "A folder has the room of its disk.", state: running(hostPath, needs("100Gi")), want: NoOp},
+		"Unlisted": {reason: "People see them in the claim.", state: running(older(2), func(s *instance.State) {
+			s.XR.Status.Started, s.XR.Status.Backups = false, []v1.ListedBackup{{Name: unlisted}}
+		}), want: RecordPreviousBackup},
+
+		"RoomOnNode": {reason: "A folder has the room of its disk.", state: running(hostPath, needs("100Gi")), want: NoOp},
 
 		"Unsynced":       {reason: "The function cannot say it: Crossplane keeps its status to itself.", state: running(unsynced(reasonError, `[cannot compose resources: cannot apply composed resource "data-claim": exceeded quota, and more]`, time.Minute)), want: ReportUnsynced, says: `Crossplane cannot make what this instance consists of: cannot apply composed resource "data-claim": exceeded quota, and more`},
 		"UnsyncedPaused": {reason: "Somebody has paused it.", state: running(unsynced(reasonPaused, "paused", time.Minute)), want: ReportUnsynced, says: "kubectl annotate xmysql"},

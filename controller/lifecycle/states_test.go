@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -99,8 +100,14 @@ func apply(s *instance.State, changes []variation) *instance.State {
 	for _, c := range changes {
 		c(s)
 	}
+	if s.XR != nil && !slices.ContainsFunc(s.XR.Status.Backups, func(b v1.ListedBackup) bool { return b.Name == unlisted }) {
+		s.XR.Status.Backups = v1.ListBackups(s.Records)
+	}
 	return s
 }
+
+// unlisted is the name of what a status has that is to be written anew.
+const unlisted = "unlisted"
 
 func composite(kind, name, uid string) *instance.Composite {
 	u := &unstructured.Unstructured{Object: map[string]any{"kind": kind, "metadata": map[string]any{"name": name, "uid": uid}}}

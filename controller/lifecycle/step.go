@@ -43,7 +43,7 @@ const (
 	AdoptBackupPV Action = "AdoptBackupPV"
 	// RetainBackupPV keeps the volume that the backup PVC is bound to.
 	RetainBackupPV Action = "RetainBackupPV"
-	// RecordPreviousBackup writes status.previousBackup.
+	// RecordPreviousBackup writes status.previousBackup, and what comes with it.
 	RecordPreviousBackup Action = "RecordPreviousBackup"
 	// WarnOfRoom writes status.backupWarning.
 	WarnOfRoom Action = "WarnOfRoom"

@@ -50,11 +50,31 @@ func everythingComesBack(t *testing.T, composition string) {
 	}
 	hasWorkingAccounts(t, s)
 	hasRunningEvents(t, s)
+	listsBackup(t, s)
 	if composition == framework.ClassComposition {
 		if err := framework.SecurityIs(t.Context(), s.Namespace, "restricted"); err != nil {
 			t.Errorf("some pod had to do more than the strictest level lets it: %v", err)
 		}
 	}
+}
+
+// listsBackup: who may read the claim sees its backups, and needs no right on their records.
+func listsBackup(t *testing.T, s *framework.Server) {
+	t.Helper()
+	s.Eventually(t, "the backup in the claim's status", func(ctx context.Context) error {
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(s.Claim), s.Claim); err != nil {
+			return err
+		}
+		listed, _, err := unstructured.NestedSlice(s.Claim.Object, "status", "backups")
+		if err != nil || len(listed) != 1 {
+			return fmt.Errorf("it has %v, %w", listed, err)
+		}
+		first, _ := listed[0].(map[string]any)
+		if size, _ := first["dataBytes"].(int64); first["phase"] != framework.PhaseProven || first["provenAt"] == nil || size == 0 {
+			return fmt.Errorf("it has %v", first)
+		}
+		return nil
+	})
 }
 
 // writesNoImage: a server writes its data, its socket and temporary files, and to nothing that its image has.
