@@ -25,7 +25,7 @@ type Options struct {
 	Settings instance.Settings
 	// LeaderElection waits until no other controller runs.
 	LeaderElection bool
-	// MetricsAddress and HealthAddress to serve on, such as :8080; 0 is none.
+	// MetricsAddress and HealthAddress to serve on, such as :8443; 0 is none.
 	MetricsAddress, HealthAddress string
 	// MaxConcurrent instances are looked after at the same time, and RestoreTestsAtOnce
 	// backups are tested that no deletion waits for.

@@ -201,18 +201,23 @@ func TestInstall(t *testing.T) {
 	found := map[string]string{}
 	for part := range strings.SplitSeq(string(b), "\n---\n") {
 		var p struct {
-			Kind     string
-			Metadata struct{ Name string }
-			Spec     struct{ Package string }
+			APIVersion string `json:"apiVersion"`
+			Kind       string
+			Metadata   struct{ Name string }
+			Spec       struct{ Package string }
 		}
 		if err := yaml.Unmarshal([]byte(part), &p); err != nil {
 			t.Fatal(err)
 		}
-		found[strings.ToLower(p.Kind)+".pkg.crossplane.io/"+p.Metadata.Name] = p.Spec.Package
+		group, _, _ := strings.Cut(p.APIVersion, "/")
+		found[strings.ToLower(p.Kind)+"."+group+"/"+p.Metadata.Name] = p.Spec.Package
 	}
 	want := map[string]string{
 		functionName:      "ghcr.io/crossplane-mysql/function-mysql:v0.1.0",
 		configurationName: "ghcr.io/crossplane-mysql/configuration-mysql:v0.1.0",
+		// How the function runs, and who may ask it.
+		"deploymentruntimeconfig.pkg.crossplane.io/crossplane-mysql-function-mysql": "",
+		"networkpolicy.networking.k8s.io/crossplane-mysql-function-mysql":           "",
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("%s (-want, +got):\n%s", packagesFile, diff)
