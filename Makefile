@@ -50,7 +50,7 @@ xpkg: ## Build the packages into dist/.
 	go run -C package/build . --version $(VERSION) --cli "$$(go run ./test/tools cli)"
 
 xpkg-test: xpkg ## Push the packages to a registry on this machine, and pull them back.
-	CROSSPLANE_CLI="$$(go run ./test/tools cli)" DIST="$(CURDIR)/dist" go test -C package/build -count=1 ./...
+	CROSSPLANE_CLI="$$(go run ./test/tools cli)" DIST="$(CURDIR)/dist" go test -C package/build -count=1 -timeout 40m ./...
 
 cluster-up: ## Boot Kubernetes and Crossplane on this machine, as root (30 s): CLUSTER=name NODES=1..9.
 	@go run -C test/cluster . up

@@ -20,7 +20,7 @@ import (
 // lies in, with empty caches, and files that are an hour older.
 func TestReproducible(t *testing.T) {
 	if os.Getenv("ALL") == "" {
-		t.Skip("make test-all runs it: it takes two builds from empty caches, 10 min; here, TestImageIsReproducible has the image around the program")
+		t.Skip("make test-all runs it: it takes two builds from empty caches, 12 min; here, TestImageIsReproducible has the image around the program")
 	}
 	cli := os.Getenv("CROSSPLANE_CLI")
 	if cli == "" {
