@@ -2,7 +2,6 @@ package rotate
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -177,7 +176,7 @@ func (r *Rotator) GeneratePassword(ctx context.Context, in Input) (bool, error) 
 		return s != nil, err
 	}
 	s = &corev1.Secret{ObjectMeta: in.secretMeta(in.Instance.GeneratedSecretName()), Type: corev1.SecretTypeOpaque}
-	s.Data = map[string][]byte{keyPassword: []byte(rand.Text())}
+	s.Data = map[string][]byte{keyPassword: []byte(sql.NewPassword())}
 	if err := r.Kube.Create(ctx, s); err != nil {
 		return false, kubeFailed(err, "create", s.Namespace, s.Name)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/hostile"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
 func TestDecideStep(t *testing.T) {
@@ -57,19 +57,6 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-func TestGeneratePassword(t *testing.T) {
-	one, other := string(generatePassword()), string(generatePassword())
-	if one == other {
-		t.Error("It is the same twice.")
-	}
-	harmless := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_'
-	}
-	if strings.ContainsFunc(one, func(r rune) bool { return !harmless(r) }) || !slices.ContainsFunc([]rune(one), func(r rune) bool { return r == '_' }) {
-		t.Error("It has a character that may mean something, or breaks the usual rules.")
-	}
-}
-
 // TestCheckPassword: a server that lets root in with another password than the wanted one
 // is not taken over.
 func TestCheckPassword(t *testing.T) {
@@ -80,7 +67,7 @@ func TestCheckPassword(t *testing.T) {
 	}
 	defer l.Close() //nolint:errcheck // Nobody waits for it.
 	go hostile.Server{Trick: hostile.Open()}.Serve(l)
-	err = (&server{socket: socket, generated: generatePassword()}).checkPassword(t.Context(), "wanted")
+	err = (&server{socket: socket, generated: sql.NewPassword()}).checkPassword(t.Context(), "wanted")
 	if err == nil || !strings.Contains(err.Error(), "lets root in with") {
 		t.Errorf("want it to say that everybody is let in, got %v", err)
 	}

@@ -2,7 +2,6 @@ package initialize
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -51,7 +50,7 @@ func (i *Initialization) startEntrypoint(folder, socket string) (*server, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{socket: socket, generated: generatePassword()}
+	s := &server{socket: socket, generated: sql.NewPassword()}
 	cmd.Env = environment(cmd.Environ(), s.generated)
 	if s.Process, err = process.Start(cmd, &process.Log{Out: i.Output, All: true}); err != nil {
 		return nil, fmt.Errorf("cannot run the image's entrypoint: %w", err)
@@ -68,10 +67,6 @@ func entrypoint(args ...string) (*exec.Cmd, error) {
 	}
 	return nil, fmt.Errorf("this image has none of %s, by which an official image makes a database: choose an image that has", strings.Join(entrypoints, ", "))
 }
-
-// generatePassword that means nothing to anybody, and that the usual rules for
-// passwords accept.
-func generatePassword() sql.Password { return sql.Password(rand.Text() + "_Aa1") }
 
 // environment of the entrypoint, with the generated password for root. It takes one
 // only, and has no choice that the image itself may have made.
