@@ -47,12 +47,15 @@ func limitResources(of corev1.ResourceRequirements, most map[corev1.ResourceName
 	}
 	var errs field.ErrorList
 	out := *of.DeepCopy()
+	if out.Limits == nil && len(allowed) > 0 {
+		out.Limits = corev1.ResourceList{}
+	}
 	for _, name := range sortedNames(allowed) {
 		limit := allowed[name]
 		errs = append(errs, checkLimit(path.Child("limits"), out.Limits, name, limit)...)
 		errs = append(errs, checkLimit(path.Child("requests"), out.Requests, name, limit)...)
 		if _, ok := out.Limits[name]; !ok {
-			out.Limits = withAmount(out.Limits, name, limit)
+			out.Limits[name] = limit
 		}
 	}
 	return out, errs, nil
@@ -63,14 +66,6 @@ func checkLimit(path *field.Path, amounts corev1.ResourceList, name corev1.Resou
 		return field.ErrorList{field.Forbidden(path.Key(string(name)), amount.String()+" is more than the platform allows: "+limit.String())}
 	}
 	return nil
-}
-
-func withAmount(to corev1.ResourceList, name corev1.ResourceName, amount resource.Quantity) corev1.ResourceList {
-	if to == nil {
-		to = corev1.ResourceList{}
-	}
-	to[name] = amount
-	return to
 }
 
 // platformResources are those of a field of the Composition's input; nil where it has none.

@@ -40,8 +40,7 @@ func (of revision) asObserved() []string {
 // restart` does), it is stopped, or the platform says that now is the time.
 func chooseRevision(r *resolved, begin start) revision {
 	template := serverTemplate(r)
-	wish := wishOf(r)
-	today := revision{mark: wish + "." + digestOf(template), template: template, config: r.config}
+	today := revision{mark: wishOf(r) + "." + digestOf(template), template: template, config: r.config}
 	d, t := r.Observed.Deployment, r.Observed.Template
 	if d == nil || t == nil {
 		return today
@@ -55,7 +54,7 @@ func chooseRevision(r *resolved, begin start) revision {
 	if !r.Required.Platform.Known { // Nor is today's template.
 		return revision{mark: mark, config: cmp.Or(config, r.config), observed: true, seen: t.Digest}
 	}
-	if made, _, _ := strings.Cut(mark, "."); !ok || made != wish || !isInUse(r, begin) || r.Settings.Maintenance == v1.MaintenanceNow ||
+	if !ok || !isAsMade(r) || !isInUse(r, begin) || r.Settings.Maintenance == v1.MaintenanceNow ||
 		r.XR.Status.Revision == "" || r.XR.Status.Revision != t.Digest {
 		return today
 	}
