@@ -22,10 +22,7 @@ func TestReproducible(t *testing.T) {
 	if os.Getenv("ALL") == "" {
 		t.Skip("make test-all runs it: it takes two builds from empty caches, 12 min; here, TestImageIsReproducible has the image around the program")
 	}
-	cli := os.Getenv("CROSSPLANE_CLI")
-	if cli == "" {
-		t.Fatal("CROSSPLANE_CLI has no path: run make xpkg-test")
-	}
+	cli := fromEnv(t, "CROSSPLANE_CLI")
 	listed, err := exec.CommandContext(t.Context(), "git", "-C", filepath.Join("..", ".."), "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
 	if err != nil {
 		t.Fatalf("cannot list the source: %v", err)

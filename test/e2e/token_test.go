@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -151,13 +150,8 @@ func pvcOf(namespace, name string, labels map[string]string) *corev1.PersistentV
 // clientOf a ServiceAccount, with a token of its own, which changes nothing.
 func (v *victim) clientOf(t *testing.T, namespace, account string) client.Client {
 	t.Helper()
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(1200))}}
-	token, err := framework.Suite.Typed.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, request, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	config := rest.AnonymousClientConfig(framework.Suite.Config)
-	config.BearerToken = token.Status.Token
+	config.BearerToken = framework.TokenOf(t, namespace, account)
 	c, err := client.New(config, client.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -29,22 +29,10 @@ func HostPathComposition(t *testing.T, input map[string]any) string {
 // CopyOfComposition of the package with other input.
 func CopyOfComposition(t *testing.T, name string, input map[string]any) string {
 	t.Helper()
-	packaged := NewObject("apiextensions.crossplane.io/v1", "Composition", "", name)
-	if err := Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(packaged), packaged); err != nil {
-		t.Fatal(err)
-	}
+	packaged, steps, given := readComposition(t, name)
 	c := NewObject("apiextensions.crossplane.io/v1", "Composition", "", "")
 	c.SetGenerateName("e2e-" + name + "-")
 	c.Object["spec"] = packaged.Object["spec"]
-	steps, _, err := unstructured.NestedSlice(c.Object, "spec", "pipeline")
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, ok := steps[0].(map[string]any)
-	given, isMap := first["input"].(map[string]any)
-	if !ok || !isMap {
-		t.Fatalf("Composition %s has no input in its first step", name)
-	}
 	maps.Copy(given, input)
 	if err := unstructured.SetNestedSlice(c.Object, steps, "spec", "pipeline"); err != nil {
 		t.Fatal(err)
@@ -58,6 +46,25 @@ func CopyOfComposition(t *testing.T, name string, input map[string]any) string {
 		}
 	})
 	return c.GetName()
+}
+
+// readComposition with copies of its steps, and of them the input of the first.
+func readComposition(t *testing.T, name string) (c *unstructured.Unstructured, steps []any, input map[string]any) {
+	t.Helper()
+	c = NewObject("apiextensions.crossplane.io/v1", "Composition", "", name)
+	if err := Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
+		t.Fatal(err)
+	}
+	steps, _, err := unstructured.NestedSlice(c.Object, "spec", "pipeline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, ok := steps[0].(map[string]any)
+	input, isMap := first["input"].(map[string]any)
+	if !ok || !isMap {
+		t.Fatalf("Composition %s has no input in its first step", name)
+	}
+	return c, steps, input
 }
 
 // OnBoth Compositions, side by side.

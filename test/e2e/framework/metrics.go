@@ -42,11 +42,18 @@ func TokenWith(t *testing.T, namespace, role string) string {
 			}
 		})
 	}
-	request, err := Suite.Typed.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	return TokenOf(t, namespace, account.Name)
+}
+
+// TokenOf a ServiceAccount, for twenty minutes.
+func TokenOf(t *testing.T, namespace, account string) string {
+	t.Helper()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(1200))}}
+	token, err := Suite.Typed.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, request, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return request.Status.Token
+	return token.Status.Token
 }
 
 // A Metrics is a way to the controller's metrics.

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -24,16 +23,7 @@ const (
 // securityOf the product's pods with a Composition: one on folders of a node has them made over by root.
 func securityOf(t *testing.T, composition string) string {
 	t.Helper()
-	c := NewObject("apiextensions.crossplane.io/v1", "Composition", "", composition)
-	if err := Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
-		t.Fatal(err)
-	}
-	steps, _, err := unstructured.NestedSlice(c.Object, "spec", "pipeline")
-	if err != nil || len(steps) == 0 {
-		t.Fatalf("Composition %s has no steps: %v", composition, err)
-	}
-	step, _ := steps[0].(map[string]any)
-	if volumes, _, _ := unstructured.NestedString(step, "input", "volumes"); volumes == "HostPath" {
+	if _, _, input := readComposition(t, composition); input["volumes"] == "HostPath" {
 		return baseline
 	}
 	return restricted
