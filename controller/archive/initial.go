@@ -41,6 +41,43 @@ func OpenInitial(path, directory string, xr types.UID) (*Initial, error) {
 // Close the volume.
 func (i *Initial) Close() { i.volume.closeVolume() }
 
+// HasOldPassword is true if the data is from a backup, and root's password still the one that it
+// was backed up with. Nobody knows that.
+func (i *Initial) HasOldPassword() (bool, error) {
+	m, err := i.volume.readMarker()
+	if err != nil || m == nil {
+		return false, err
+	}
+	return m.Archive != "" && !m.PasswordSet, nil
+}
+
+// NotePassword says on the volume that root has this instance's password.
+func (i *Initial) NotePassword() error {
+	m, err := i.volume.readMarker()
+	if err != nil {
+		return err
+	}
+	m.PasswordSet = true
+	return i.volume.putMarker(*m)
+}
+
+// HowDataStopped is how the server stopped that wrote the data directory.
+func (i *Initial) HowDataStopped() (datadir.Shutdown, error) {
+	dir, err := i.volume.OpenRoot(i.volume.directory)
+	if err != nil {
+		return datadir.Shutdown{}, err
+	}
+	defer dir.Close() //nolint:errcheck // Nothing was written.
+	how, err := datadir.HowStopped(dir)
+	if err != nil {
+		return datadir.Shutdown{}, fmt.Errorf("cannot read how the server stopped: %w", err)
+	}
+	return how, nil
+}
+
+// Data is the data directory.
+func (i *Initial) Data() string { return filepath.Join(i.path, i.volume.directory) }
+
 // Folder in which the database is made.
 func (i *Initial) Folder() string { return filepath.Join(i.path, i.folderName()) }
 

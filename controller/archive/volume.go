@@ -87,6 +87,9 @@ type marker struct {
 	Archive string    `json:"archive,omitempty"`
 	SHA256  string    `json:"sha256,omitempty"`
 	Inode   uint64    `json:"inode"`
+	// PasswordSet is true once what was unpacked has this instance's password, and no
+	// more that of the server which was backed up.
+	PasswordSet bool `json:"passwordSet,omitempty"`
 }
 
 // writeMarker of a folder that is about to become the data directory, beside it.
@@ -96,6 +99,10 @@ func (v *volume) writeMarker(folder string, m marker) error {
 		return err
 	}
 	m.Inode = inodeOf(info)
+	return v.putMarker(m)
+}
+
+func (v *volume) putMarker(m marker) error {
 	raw, err := json.Marshal(m)
 	if err != nil {
 		return err

@@ -8,6 +8,11 @@
 //
 // Whatever dies on the way, there is no data directory, and the next run begins
 // anew.
+//
+// What comes from a backup has a password that nobody knows. The wanted one is brought
+// in before the server's own container begins, in the same way and by the same entrypoint:
+//
+//	data ── entrypoint ─▶ server without network that asks for no password ── ALTER USER, SHUTDOWN ─▶ note beside data
 package initialize
 
 import (
@@ -15,9 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -80,6 +83,9 @@ func (i *Initialization) run(ctx context.Context, r *agent.Report) error {
 		return err
 	}
 	if step == leave {
+		if err := i.enterRestored(ctx, r, v); err != nil {
+			return err
+		}
 		i.noteStart(ctx, v)
 		return nil
 	}
@@ -135,14 +141,7 @@ func decideStep(has, allowed bool, nothing func() error) (step, error) {
 
 // makeDatabase in a folder.
 func (i *Initialization) makeDatabase(ctx context.Context, r *agent.Report, folder string) error {
-	if err := os.RemoveAll(i.Sockets); err != nil {
-		return err
-	}
-	// The entrypoint hands it over to the server's account, where it is root.
-	if err := os.Mkdir(i.Sockets, 0o755); err != nil { //nolint:gosec // There are no others in the container.
-		return fmt.Errorf("cannot make a folder for the socket: %w", err)
-	}
-	s, err := i.startEntrypoint(folder, filepath.Join(i.Sockets, "s"))
+	s, err := i.startEntrypoint(folder, sql.NewPassword())
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -37,20 +39,28 @@ type server struct {
 	generated sql.Password
 }
 
-// startEntrypoint in a new folder. How long it takes is the disk's affair, and that of
+// startEntrypoint on a folder with a generated password for root where it makes a database, and
+// with more options of the server's. How long it takes is the disk's affair, and that of
 // the scripts in /docker-entrypoint-initdb.d.
-func (i *Initialization) startEntrypoint(folder, socket string) (*server, error) {
+func (i *Initialization) startEntrypoint(folder string, generated sql.Password, options ...string) (*server, error) {
+	if err := os.RemoveAll(i.Sockets); err != nil {
+		return nil, err
+	}
+	// The entrypoint hands it over to the server's account, where it is root.
+	if err := os.Mkdir(i.Sockets, 0o755); err != nil { //nolint:gosec // There are no others in the container.
+		return nil, fmt.Errorf("cannot make a folder for the socket: %w", err)
+	}
+	s := &server{socket: filepath.Join(i.Sockets, "s"), generated: generated}
 	command := i.command
 	if command == nil {
 		command = entrypoint
 	}
 	// What begins with an option is taken for one of the server's, whatever its
 	// program is called.
-	cmd, err := command("--datadir="+folder, "--skip-networking", "--socket="+socket, "--loose-mysqlx=OFF")
+	cmd, err := command(append([]string{"--datadir=" + folder, "--skip-networking", "--socket=" + s.socket, "--loose-mysqlx=OFF"}, options...)...)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{socket: socket, generated: sql.NewPassword()}
 	cmd.Env = environment(cmd.Environ(), s.generated)
 	if s.Process, err = process.Start(cmd, &process.Log{Out: i.Output, All: true}); err != nil {
 		return nil, fmt.Errorf("cannot run the image's entrypoint: %w", err)
@@ -68,14 +78,17 @@ func entrypoint(args ...string) (*exec.Cmd, error) {
 	return nil, fmt.Errorf("this image has none of %s, by which an official image makes a database: choose an image that has", strings.Join(entrypoints, ", "))
 }
 
-// environment of the entrypoint, with the generated password for root. It takes one
-// only, and has no choice that the image itself may have made.
+// environment of the entrypoint, with the generated password for root if there is one. It takes
+// one only, and has no choice that the image itself may have made.
 func environment(own []string, generated sql.Password) []string {
 	choices := append(agent.PasswordVariables(), "MYSQL_ONETIME_PASSWORD")
 	out := slices.DeleteFunc(slices.Clone(own), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
 		return slices.Contains(choices, name)
 	})
+	if generated == "" {
+		return out
+	}
 	return append(out, "MYSQL_ROOT_PASSWORD="+string(generated))
 }
 
@@ -186,10 +199,10 @@ func (s *server) awaitEnd(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("told to stop before the end; the next run begins anew: %w", ctx.Err())
 	case <-time.After(stopTime):
-		return errors.New("the new server does not end")
+		return errors.New("the server does not end")
 	}
 	if !s.ProcessState.Success() {
-		return fmt.Errorf("the new server did not stop cleanly (%s): %s", s.ProcessState, s.Log.Complaints())
+		return fmt.Errorf("the server did not stop cleanly (%s): %s", s.ProcessState, s.Log.Complaints())
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func alterStatement(v version.Version, accounts []Account, p Password, retain bo
 		args = append(args, Root, a.Host, string(p))
 	}
 	if len(clauses) == 0 {
-		return "", nil, errNoAccount
+		return "", nil, ErrNoAccount
 	}
 	return "ALTER USER " + strings.Join(clauses, ", "), args, nil
 }

@@ -217,8 +217,8 @@ var (
 	// ErrRetained: an account retains an old password already. Another one would
 	// push it out.
 	ErrRetained = errors.New("an account of root retains an old password already")
-	// errNoAccount: root has no account that logs in with a password.
-	errNoAccount = errors.New("root has no account that logs in with a password")
+	// ErrNoAccount: root has no account that logs in with a password.
+	ErrNoAccount = errors.New("root has no account that logs in with a password")
 	// ErrLocked: another session holds the lock.
 	ErrLocked = errors.New("another session is changing the password")
 	// ErrSlow: the server had time enough.

@@ -87,7 +87,7 @@ func TestAlter(t *testing.T) {
 			accounts: []Account{{Host: "%", Plugin: native, Loaded: true}},
 			want:     "ALTER USER ?@? IDENTIFIED VIA `mysql_native_password` USING PASSWORD(?)",
 		},
-		"Nobody": {reason: "No account takes a password.", version: "8.4.6", accounts: []Account{{Host: "localhost", Plugin: "auth_socket"}}, err: errNoAccount},
+		"Nobody": {reason: "No account takes a password.", version: "8.4.6", accounts: []Account{{Host: "localhost", Plugin: "auth_socket"}}, err: ErrNoAccount},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
