@@ -27,7 +27,7 @@ type adoptCommand struct {
 	Name      string `help:"Name of the claim, where that of the PersistentVolumeClaim does not say it."`
 	DryRun    bool   `help:"Look, and write nothing."`
 
-	SystemNamespace string `default:"crossplane-mysql-system" help:"The controller's own namespace, which has the passwords of backups."`
+	SystemNamespace string `default:"crossplane-mysql-system" help:"The controller's own namespace, where its Deployment says which image it is."`
 	Image           string `help:"Image of the Job that reads the volume; the controller's where it is not said."`
 }
 
@@ -58,7 +58,7 @@ func (c *adoptCommand) Run(ctx context.Context) error {
 		return err
 	}
 	a := adopt.Adoption{
-		Kube: kube, Of: of, AgentImage: image, SystemNamespace: c.SystemNamespace, DryRun: c.DryRun, Output: os.Stdout, Progress: os.Stderr,
+		Kube: kube, Of: of, AgentImage: image, DryRun: c.DryRun, Output: os.Stdout, Progress: os.Stderr,
 		Log: func(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error) {
 			return set.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container}).Stream(ctx)
 		},

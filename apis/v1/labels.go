@@ -146,10 +146,6 @@ const MakeAllRecords = "all"
 // the archive stays.
 const AnnotationDeleteArchive = Group + "/delete-archive"
 
-// AnnotationFinal of a record's password Secret, with the XR's UID as its value,
-// says that it was written after the fence: no change of the password came later.
-const AnnotationFinal = Group + "/final"
-
 // Annotations of the connection Secret and of the pending one. They are not
 // published to clients, as the keys are.
 const (

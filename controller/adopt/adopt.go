@@ -41,8 +41,8 @@ type Adoption struct {
 	Log func(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error)
 	// Of is the instance whose backups are looked for, without an XR.
 	Of v1.Instance
-	// AgentImage is what the Job runs, and SystemNamespace where passwords of backups are.
-	AgentImage, SystemNamespace string
+	// AgentImage is what the Job runs.
+	AgentImage string
 	// DryRun looks, and writes nothing.
 	DryRun bool
 	// Output takes what is found, and Progress what is waited for.
@@ -75,14 +75,14 @@ func (a *Adoption) Run(ctx context.Context) ([]Finding, error) {
 		return nil, err
 	}
 	findings := judge(found, a.Of, records, living)
-	if err := a.print(ctx, findings); err != nil {
+	if err := a.print(findings); err != nil {
 		return nil, err
 	}
 	adopted := backups(findings, instance.NotesOf([]corev1.PersistentVolume{*p.pv}, a.Of), p.pvc)
 	if a.DryRun || len(adopted) == 0 {
 		return findings, nil
 	}
-	w := change.Writer{Client: a.Kube, Reader: a.Kube}
+	w := change.Writer{Client: a.Kube}
 	if err := w.Apply(ctx, lifecycle.AdoptBackups(p.pvc, p.pv, a.Of, p.namespace.UID, adopted)); err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func (a *Adoption) lookAt(ctx context.Context, j *batchv1.Job) (ended *corev1.Po
 }
 
 // print the findings as a table.
-func (a *Adoption) print(ctx context.Context, findings []Finding) error {
+func (a *Adoption) print(findings []Finding) error {
 	if len(findings) == 0 {
 		_, err := fmt.Fprintln(a.Output, "There is nothing on the volume.")
 		return err
@@ -274,14 +274,14 @@ func (a *Adoption) print(ctx context.Context, findings []Finding) error {
 		if !f.FinishedAt.IsZero() {
 			taken = f.FinishedAt.UTC().Format(time.DateTime)
 		}
-		cells := []string{v1.PrintableText(f.Folder, v1.MaxForeignText), taken, v1.PrintableText(f.Spec.Version, v1.MaxForeignText), size, a.whatBecomes(ctx, f)}
+		cells := []string{v1.PrintableText(f.Folder, v1.MaxForeignText), taken, v1.PrintableText(f.Spec.Version, v1.MaxForeignText), size, a.whatBecomes(f)}
 		fmt.Fprintln(w, strings.Join(cells, "\t")) //nolint:errcheck // Flush tells.
 	}
 	return w.Flush()
 }
 
 // whatBecomes of a finding, in words.
-func (a *Adoption) whatBecomes(ctx context.Context, f *Finding) string {
+func (a *Adoption) whatBecomes(f *Finding) string {
 	switch f.Verdict {
 	case Known:
 		return "has its record"
@@ -289,14 +289,8 @@ func (a *Adoption) whatBecomes(ctx context.Context, f *Finding) string {
 		return "refused: " + f.Why
 	case Adopt:
 	}
-	out := "is adopted"
 	if a.DryRun {
-		out = "would be adopted"
+		return "would be adopted"
 	}
-	kept := &metav1.PartialObjectMetadata{}
-	kept.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	if err := a.Kube.Get(ctx, client.ObjectKey{Namespace: a.SystemNamespace, Name: f.Record}, kept); err != nil {
-		out += "; root's password is not known any more, and status.credentials will ask for it"
-	}
-	return out
+	return "is adopted"
 }

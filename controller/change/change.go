@@ -20,8 +20,6 @@ const (
 	// nothing else.
 	Scale  Verb = "Scale"
 	Delete Verb = "Delete"
-	// CopySecret makes a Secret of what others hold, or adds that to it.
-	CopySecret Verb = "CopySecret"
 )
 
 // A Precondition is what must hold for a write. The API server refuses it otherwise, and what
@@ -58,17 +56,9 @@ type Change struct {
 	MayBeGone bool
 	// Policy says what becomes of what a deleted object owns; empty for its kind's default.
 	Policy metav1.DeletionPropagation
-	// Sources of a Secret, by the keys that they fill.
-	Sources map[string]Source
 	// Otherwise is what is done where the API server or an admission refuses the object
 	// as it would be.
 	Otherwise *Change
-}
-
-// A Source is the key password of a Secret, if that has the label that says whose it is.
-type Source struct {
-	Namespace, Name, Key string
-	Label, Value         string
 }
 
 // NewObject is made; one that is there already is as good, and what else was to be done to it

@@ -4,12 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,9 +15,7 @@ import (
 
 // A Writer carries changes out.
 type Writer struct {
-	// Client writes, and Reader reads the sources of a CopySecret from the API server itself.
 	Client client.Client
-	Reader client.Reader
 }
 
 // Apply changes in their order, up to the first that is refused. What is refused because of
@@ -107,8 +102,6 @@ func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 		return w.scale(ctx, o)
 	case Delete:
 		return o, w.Client.Delete(ctx, o, c.deleteOptions())
-	case CopySecret:
-		return o, w.copySecret(ctx, c)
 	}
 	return o, fmt.Errorf("there is no verb %q", c.Verb)
 }
@@ -151,60 +144,4 @@ func (c Change) deleteOptions() *client.DeleteOptions {
 		client.Preconditions{UID: &uid, ResourceVersion: &version}.ApplyToDelete(o)
 	}
 	return o
-}
-
-// copySecret fills a Secret from its sources. What cannot be read from them any more stays
-// as it was kept earlier.
-func (w Writer) copySecret(ctx context.Context, c Change) error {
-	to, ok := c.Object.DeepCopyObject().(*corev1.Secret)
-	if !ok {
-		return fmt.Errorf("a %T is no Secret", c.Object)
-	}
-	found, err := w.readSources(ctx, c.Sources)
-	if err != nil {
-		return err
-	}
-	to.Data = found
-	err = w.Client.Create(ctx, to)
-	if !kerrors.IsAlreadyExists(err) {
-		return err
-	}
-	old := &corev1.Secret{}
-	if err := w.Reader.Get(ctx, client.ObjectKeyFromObject(to), old); err != nil {
-		return err
-	}
-	patch := PatchObject(old, func(s *corev1.Secret) {
-		s.Data = merged(s.Data, found)
-		s.Annotations = merged(s.Annotations, c.Object.GetAnnotations())
-	})
-	if equality.Semantic.DeepEqual(patch.Read, patch.Object) {
-		return nil
-	}
-	_, err = w.apply(ctx, patch)
-	return err
-}
-
-// merged map, without changing one that is nil to no purpose.
-func merged[V any](into, with map[string]V) map[string]V {
-	if into == nil && len(with) > 0 {
-		into = map[string]V{}
-	}
-	maps.Copy(into, with)
-	return into
-}
-
-// readSources are the values that are there, by the keys that they are for.
-func (w Writer) readSources(ctx context.Context, sources map[string]Source) (map[string][]byte, error) {
-	out := map[string][]byte{}
-	for key, source := range sources {
-		from := &corev1.Secret{}
-		err := w.Reader.Get(ctx, client.ObjectKey{Namespace: source.Namespace, Name: source.Name}, from)
-		if client.IgnoreNotFound(err) != nil {
-			return nil, err
-		}
-		if value := from.Data[source.Key]; err == nil && from.Labels[source.Label] == source.Value && len(value) > 0 {
-			out[key] = value
-		}
-	}
-	return out, nil
 }

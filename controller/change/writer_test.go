@@ -145,7 +145,7 @@ func TestApply(t *testing.T) {
 			if tc.meanwhile != nil {
 				tc.meanwhile(t, kube)
 			}
-			err := Writer{Client: kube, Reader: kube}.Apply(t.Context(), changes)
+			err := Writer{Client: kube}.Apply(t.Context(), changes)
 			if tc.refused == nil && err != nil || tc.refused != nil && !tc.refused(err) {
 				t.Errorf("%s got error %v", tc.reason, err)
 			}
@@ -207,35 +207,6 @@ func TestPatchOfFields(t *testing.T) {
 	}
 }
 
-// TestCopySecret: what can be read is kept, what cannot any more stays, and who may read a Secret is asked its label.
-func TestCopySecret(t *testing.T) {
-	from := func(name, value string) Source {
-		return Source{Namespace: "default", Name: name, Key: "password", Label: "of", Value: value}
-	}
-	for name, tc := range map[string]struct {
-		reason  string
-		there   []client.Object
-		sources map[string]Source
-		want    map[string]string
-	}{
-		"Made":     {reason: "From its source.", there: []client.Object{secret("s", map[string]string{"password": "p"})}, sources: map[string]Source{"k": from("s", "db")}, want: map[string]string{"s/password": "p", "to/k": "p"}},
-		"Stranger": {reason: "Another's password is none.", there: []client.Object{secret("s", map[string]string{"password": "p"})}, sources: map[string]Source{"k": from("s", "other")}, want: map[string]string{"s/password": "p", "to": ""}},
-		"Kept":     {reason: "The source is gone.", there: []client.Object{secret("to", map[string]string{"k": "old"})}, sources: map[string]Source{"k": from("s", "db")}, want: map[string]string{"to/k": "old"}},
-		"Newer":    {reason: "The source knows better.", there: []client.Object{secret("s", map[string]string{"password": "p"}), secret("to", map[string]string{"k": "old", "l": "also"})}, sources: map[string]Source{"k": from("s", "db")}, want: map[string]string{"s/password": "p", "to/k": "p", "to/l": "also"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			kube := fake.NewClientBuilder().WithObjects(tc.there...).Build()
-			c := Change{Verb: CopySecret, Object: secret("to", nil), Sources: tc.sources}
-			if err := (Writer{Client: kube, Reader: kube}).Apply(t.Context(), []Change{c}); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, data(t, kube)); diff != "" {
-				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
-			}
-		})
-	}
-}
-
 // TestScale: a Deployment gets the replicas that it is to have, and one that somebody wrote since stays as it is.
 func TestScale(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -265,7 +236,7 @@ func TestScale(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := Writer{Client: kube, Reader: kube}.Apply(t.Context(), []Change{ScaleDeployment(read, 0)})
+			err := Writer{Client: kube}.Apply(t.Context(), []Change{ScaleDeployment(read, 0)})
 			if kerrors.IsConflict(err) != tc.conflict || err != nil && !tc.conflict {
 				t.Errorf("%s Got %v", tc.reason, err)
 			}

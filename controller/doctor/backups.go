@@ -105,7 +105,7 @@ func (x *instanceCheck) deletedRecord(r *v1.MySQLBackup) []Finding {
 	return []Finding{wrongFinding(x.askController("lets it go, or its status.message says what it waits for"), "backup %s is being deleted since %s: %s", r.Name, x.ageOf(*r.DeletionTimestamp), orElse(r.Status.Message, "nothing says what it waits for"))}
 }
 
-// provenRecord: a proven backup needs its volume and its password.
+// provenRecord: a proven backup needs its volume.
 func (x *instanceCheck) provenRecord(r *v1.MySQLBackup) []Finding {
 	var out []Finding
 	if !slices.ContainsFunc(x.backupPVs, func(v *corev1.PersistentVolume) bool { return hasBackupsOf(v, r.Spec.Instance.NamespaceUID) }) {
@@ -115,10 +115,6 @@ func (x *instanceCheck) provenRecord(r *v1.MySQLBackup) []Finding {
 	if c := meta.FindStatusCondition(r.Status.Conditions, v1.ConditionRestorable); c != nil && c.Status == metav1.ConditionFalse {
 		out = append(out, wrongFinding("create the claim with spec.restore.backup set to an older one, and keep this one for whoever repairs the data",
 			"backup %s is what was on the disk, but no server runs on it: %s", r.Name, c.Message))
-	}
-	if x.Unread[kindSecret] == "" && !slices.ContainsFunc(x.Passwords, func(s metav1.PartialObjectMetadata) bool { return s.Name == r.Name }) {
-		out = append(out, wrongFinding("when it is restored, give the claim the password of that time and change it afterwards",
-			"Secret %s/%s with the password of backup %s is gone: after a restore nobody can log in who does not know it", x.SystemNamespace, r.Name, r.Name))
 	}
 	return out
 }

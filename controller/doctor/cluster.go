@@ -25,7 +25,6 @@ const Lease = "controller." + v1.Group
 
 // Kinds that one can do without.
 const (
-	kindSecret    = "Secret"
 	kindJob       = "Job"
 	kindNamespace = "Namespace"
 	kindLease     = "Lease"
@@ -44,9 +43,9 @@ type Cluster struct {
 	Volumes []corev1.PersistentVolume
 	PVCs    []corev1.PersistentVolumeClaim
 	Records []v1.MySQLBackup
-	// Jobs of ours, Passwords of records and all Namespaces. Nothing but metadata is
+	// Jobs of ours and all Namespaces. Nothing but metadata is
 	// read of them.
-	Jobs, Passwords, Namespaces []metav1.PartialObjectMetadata
+	Jobs, Namespaces []metav1.PartialObjectMetadata
 	// Lease of the controller; nil where there is none.
 	Lease *coordinationv1.Lease
 
@@ -115,7 +114,6 @@ func (l *look) lookAtRest(ctx context.Context) error {
 		into *[]metav1.PartialObjectMetadata
 		only []client.ListOption
 	}{
-		{corev1.SchemeGroupVersion.WithKind(kindSecret), &l.at.Passwords, []client.ListOption{client.InNamespace(l.at.SystemNamespace), ours}},
 		{batchv1.SchemeGroupVersion.WithKind(kindJob), &l.at.Jobs, []client.ListOption{ours}},
 		{corev1.SchemeGroupVersion.WithKind(kindNamespace), &l.at.Namespaces, nil},
 	} {

@@ -37,13 +37,9 @@ func scheme(t *testing.T) *runtime.Scheme {
 // objects of the healthy cluster, besides others that are not ours.
 func objects() []client.Object {
 	c := healthy()
-	secret := func(name string, labels map[string]string) client.Object {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name, Labels: labels}}
-	}
 	c.Lease.Namespace, c.Lease.Name = systemNamespace, Lease
 	return []client.Object{
 		claimObject(), xrObject(), &c.Volumes[0], &c.Volumes[1], &c.PVCs[0], &c.PVCs[1], &c.Records[0], c.Lease,
-		secret(c.Passwords[0].Name, c.Passwords[0].Labels), secret(c.Passwords[1].Name, c.Passwords[1].Labels), secret("somebody-elses", nil),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "ns-1"}},
 	}
 }
@@ -94,7 +90,7 @@ func names(c *Cluster) map[string][]string {
 	for i := range c.Records {
 		add(v1.KindMySQLBackup, c.Records[i].Name)
 	}
-	for kind, all := range map[string][]metav1.PartialObjectMetadata{kindSecret: c.Passwords, kindJob: c.Jobs, kindNamespace: c.Namespaces} {
+	for kind, all := range map[string][]metav1.PartialObjectMetadata{kindJob: c.Jobs, kindNamespace: c.Namespaces} {
 		for i := range all {
 			add(kind, all[i].Name)
 		}
@@ -110,7 +106,7 @@ func TestLook(t *testing.T) {
 	forbidden := kerrors.NewForbidden(schema.GroupResource{Resource: "things"}, "", errBoom)
 	all := map[string][]string{
 		"MySQL": {"orders"}, "XMySQL": {"orders-x"}, "PersistentVolume": {"pv-backup", "pv-data"}, "PersistentVolumeClaim": {"backup-orders-pvc", "orders-pvc"},
-		"MySQLBackup": {key.Life("uid-0").RecordName()}, "Secret": {life.RecordName(), key.Life("uid-0").RecordName()}, "Namespace": {"shop"}, "Lease": {Lease},
+		"MySQLBackup": {key.Life("uid-0").RecordName()}, "Namespace": {"shop"}, "Lease": {Lease},
 	}
 	cases := map[string]struct {
 		absent  string
@@ -121,7 +117,6 @@ func TestLook(t *testing.T) {
 		err              string
 	}{
 		"All":            {},
-		"SecretsHidden":  {failing: map[string]error{kindSecret: forbidden}, without: []string{kindSecret}, unread: []string{kindSecret}},
 		"LeaseHidden":    {failing: map[string]error{kindLease: forbidden}, without: []string{kindLease}, unread: []string{kindLease}},
 		"NoLease":        {failing: map[string]error{kindLease: kerrors.NewNotFound(coordinationv1.Resource("leases"), Lease)}, without: []string{kindLease}},
 		"NoRecords":      {absent: v1.KindMySQLBackup, without: []string{v1.KindMySQLBackup}, isAbsent: []string{v1.KindMySQLBackup}},
@@ -131,7 +126,6 @@ func TestLook(t *testing.T) {
 		"ClaimsHidden":   {failing: map[string]error{"PersistentVolumeClaim": errBoom}, err: "cannot list PersistentVolumeClaims"},
 		"XRsHidden":      {failing: map[string]error{v1.KindXMySQL: forbidden}, err: "cannot list kind XMySQL"},
 		"RecordsHidden":  {failing: map[string]error{v1.KindMySQLBackup: forbidden}, err: "cannot list kind MySQLBackup"},
-		"SecretsBroken":  {failing: map[string]error{kindSecret: errBoom}, err: "cannot read kind Secret: boom"},
 		"LeaseIsBroken":  {failing: map[string]error{kindLease: errBoom}, err: "cannot read kind Lease: boom"},
 		"JobsAreBroken":  {failing: map[string]error{kindJob: errBoom}, err: "cannot read kind Job: boom"},
 		"NamespacesHide": {failing: map[string]error{kindNamespace: forbidden}, without: []string{kindNamespace}, unread: []string{kindNamespace}},

@@ -112,9 +112,9 @@ func record(uid types.UID, phase v1.BackupPhase, since time.Duration) v1.MySQLBa
 	}
 }
 
-func password(uid types.UID) metav1.PartialObjectMetadata {
+func job(uid types.UID) metav1.PartialObjectMetadata {
 	i := key.Life(uid)
-	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: i.RecordName(), Labels: i.Labels()}}
+	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "backup-orders-job", Labels: i.Labels()}}
 }
 
 // healthy cluster: an instance that was backed up once in an earlier life.
@@ -122,10 +122,9 @@ func healthy() *Cluster {
 	return &Cluster{
 		Now: now, SystemNamespace: systemNamespace, Unread: map[string]string{},
 		Claims: []*instance.Composite{decoded(claimObject())}, XRs: []*instance.Composite{decoded(xrObject())},
-		Volumes:   []corev1.PersistentVolume{volume("pv-data", life.Labels()), volume("pv-backup", backupLabels())},
-		PVCs:      []corev1.PersistentVolumeClaim{handle(life.DataPVCName(), "pv-data"), backupHandle()},
-		Records:   []v1.MySQLBackup{record("uid-0", v1.BackupProven, 4*time.Hour)},
-		Passwords: []metav1.PartialObjectMetadata{password("uid-0"), password("uid-1")},
+		Volumes: []corev1.PersistentVolume{volume("pv-data", life.Labels()), volume("pv-backup", backupLabels())},
+		PVCs:    []corev1.PersistentVolumeClaim{handle(life.DataPVCName(), "pv-data"), backupHandle()},
+		Records: []v1.MySQLBackup{record("uid-0", v1.BackupProven, 4*time.Hour)},
 		Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: new("crossplane-mysql-1"), RenewTime: &metav1.MicroTime{Time: now.Add(-2 * time.Second)},
 		}},
@@ -134,7 +133,7 @@ func healthy() *Cluster {
 
 // gone is what an instance leaves: its backups.
 func gone(c *Cluster) {
-	c.Claims, c.XRs, c.Volumes, c.PVCs, c.Passwords = nil, nil, c.Volumes[1:], c.PVCs[1:], c.Passwords[:1]
+	c.Claims, c.XRs, c.Volumes, c.PVCs = nil, nil, c.Volumes[1:], c.PVCs[1:]
 }
 
 // lost is what is left where the XR went without a backup.
@@ -297,7 +296,7 @@ func TestExamine(t *testing.T) {
 		"Ephemeral": {
 			change: func(c *Cluster) {
 				gone(c)
-				c.Volumes, c.Records, c.Passwords = nil, nil, nil
+				c.Volumes, c.Records = nil, nil
 				xr := xrObject()
 				xr.SetGroupVersionKind(v1.GroupVersionDatabase.WithKind(v1.KindXDatabase))
 				xr.SetFinalizers(nil)
@@ -432,22 +431,6 @@ func TestExamine(t *testing.T) {
 			},
 			want: []string{"no server runs on it: table a.b is corrupt"},
 		},
-		"PasswordGone": {
-			change: func(c *Cluster) { c.Passwords = nil },
-			want:   []string{"wrong: Secret crossplane-mysql-system/" + old + " with the password of backup " + old + " is gone"},
-		},
-		"PasswordLeft": {
-			change: func(c *Cluster) { c.Passwords = append(c.Passwords, password("uid-9")) },
-			want:   []string{"note: Secret crossplane-mysql-system/" + key.Life("uid-9").RecordName() + " has the password of a backup whose record is gone, and a volume for backups of that instance is there | keep it"},
-		},
-		"PasswordLeftAlone": {
-			change: func(c *Cluster) {
-				gone(c)
-				c.Volumes, c.PVCs, c.Records = nil, nil, nil
-				c.Passwords[0].Annotations = annotations(key.Life("uid-0"))
-			},
-			want: []string{"note: Secret crossplane-mysql-system/" + old + " has the password of a backup whose record is gone | keep it as long as its archive may be somewhere: it is small, and nothing else opens that archive. To see what is there: controller adopt --namespace"},
-		},
 		"RecordGone": {
 			change: func(c *Cluster) {
 				gone(c)
@@ -455,7 +438,6 @@ func TestExamine(t *testing.T) {
 				c.Records = nil
 			},
 			want: []string{
-				"note: Secret crossplane-mysql-system/" + old + " has the password … | keep it",
 				"wrong: backup " + old + " is on PersistentVolume pv-backup and has no record: no claim of this name starts beside it | to restore it: kubectl annotate pv pv-backup --overwrite otus.homework/make-record=" + old + "; to go without it: kubectl annotate pv pv-backup forget.otus.homework/" + old + "=",
 			},
 		},
@@ -464,7 +446,7 @@ func TestExamine(t *testing.T) {
 				gone(c)
 				noted(&c.Volumes[0], c.Records[0])
 				c.Volumes[0].Annotations[v1.AnnotationForgetPrefix+old] = old
-				c.Records, c.Passwords = nil, nil
+				c.Records = nil
 			},
 			want: []string{"note: backup " + old + " is on PersistentVolume pv-backup and has no record | to have the record again: kubectl annotate pv"},
 		},
@@ -475,7 +457,7 @@ func TestExamine(t *testing.T) {
 				c.Volumes[0].Annotations[v1.AnnotationBackupPrefix+old] = "{"
 				c.Records = nil
 			},
-			want: []string{"as long as its archive may be there", "cannot be read: no claim of this name starts beside it | to see what lies there: controller adopt --namespace " + key.Namespace + " --volume " + key.Life("").BackupPVCName() + " --kind " + key.Kind + " --name " + key.Name + " --dry-run; to go without it: kubectl annotate pv pv-backup forget"},
+			want: []string{"cannot be read: no claim of this name starts beside it | to see what lies there: controller adopt --namespace " + key.Namespace + " --volume " + key.Life("").BackupPVCName() + " --kind " + key.Kind + " --name " + key.Name + " --dry-run; to go without it: kubectl annotate pv pv-backup forget"},
 		},
 		"RecordNoted": {change: func(c *Cluster) { noted(&c.Volumes[1], c.Records[0]) }},
 		"RecordStays": {
@@ -485,7 +467,7 @@ func TestExamine(t *testing.T) {
 			},
 			want: []string{"wrong: backup " + old + " is being deleted since 60m: The deletion waits: its claim is gone"},
 		},
-		"PasswordOfARescue": {
+		"RescueBegun": {
 			change: func(c *Cluster) {
 				lost(c)
 				c.Records = append(c.Records, record("uid-1", v1.BackupRunning, time.Minute))
@@ -494,21 +476,19 @@ func TestExamine(t *testing.T) {
 		},
 		"JobLeft": {
 			change: func(c *Cluster) {
-				j := password("uid-9")
-				j.Namespace, j.Name = "shop", "backup-orders-job"
-				c.Jobs = []metav1.PartialObjectMetadata{j}
+				c.Jobs = []metav1.PartialObjectMetadata{job("uid-9")}
 			},
 			want: []string{"note: Job shop/backup-orders-job was made for a composite resource that is gone (uid-9) | kubectl delete job --namespace shop backup-orders-job"},
 		},
 		"EmptyBackupPV": {
 			change: func(c *Cluster) {
 				gone(c)
-				c.Records, c.Passwords = nil, nil
+				c.Records = nil
 			},
 			want: []string{"note: PersistentVolume pv-backup is for backups, and neither a record nor a note says what is on it … | see what is on it before you touch it: kubectl describe pv pv-backup"},
 		},
 		"EmptyBackupPVOfALivingInstance": {
-			change: func(c *Cluster) { c.Records, c.Passwords = nil, c.Passwords[1:] },
+			change: func(c *Cluster) { c.Records = nil },
 		},
 		"SeveralBackupPVs": {
 			change: func(c *Cluster) {
@@ -581,10 +561,6 @@ func TestExamine(t *testing.T) {
 			change: func(c *Cluster) { c.Lease, c.Unread[kindLease] = nil, "forbidden" },
 			want:   []string{"note: kind Lease was not looked at: forbidden"},
 		},
-		"SecretsUnread": {
-			change: func(c *Cluster) { c.Passwords, c.Unread[kindSecret] = nil, "forbidden" },
-			want:   []string{"note: kind Secret was not looked at: forbidden"},
-		},
 		"KindAbsent": {
 			change: func(c *Cluster) { c.Absent = []string{v1.KindDatabase, v1.KindXDatabase} },
 			want:   []string{"note: not installed, so there can be none of them: Database, XDatabase"},
@@ -646,7 +622,7 @@ func TestLines(t *testing.T) {
 		"Deleting": {
 			change: func(c *Cluster) {
 				dying(c, "BackingUp")
-				c.Records, c.Passwords = nil, c.Passwords[1:]
+				c.Records = nil
 			},
 			want: Instance{
 				Severity: OK, State: "deleting: BackingUp, 40%", Data: &Data{Volume: "pv-data", ReclaimPolicy: "Retain", Finalizer: true},
@@ -656,7 +632,6 @@ func TestLines(t *testing.T) {
 		"NewestFirst": {
 			change: func(c *Cluster) {
 				c.Records = append(c.Records, record("uid-8", v1.BackupProven, time.Hour))
-				c.Passwords = append(c.Passwords, password("uid-8"))
 			},
 			want: Instance{
 				Severity: OK, State: "running", Data: &Data{Volume: "pv-data", ReclaimPolicy: "Retain", Finalizer: true},

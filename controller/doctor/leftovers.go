@@ -27,7 +27,7 @@ func (x *clusterCheck) examineLeftovers() []Finding {
 				"PersistentVolumeClaim %s/%s has our finalizer and does not say whose it is: nobody looks after it", c.Namespace, c.Name))
 		}
 	}
-	return append(append(out, x.examinePasswords()...), x.examineJobs()...)
+	return append(out, x.examineJobs()...)
 }
 
 // xrsWithoutClaim: an XR that was made without a claim is looked after by nobody.
@@ -65,49 +65,12 @@ func (x *index) isUsed(volume string) bool {
 	return false
 }
 
-// isAlive is true if there is something left of a life that its Jobs and its
-// password are for.
+// isAlive is true if there is something left of a life that its Jobs are for.
 func (x *index) isAlive(uid types.UID) bool { return x.living[uid] || x.orphaned[uid] }
-
-// examinePasswords whose backup is gone. That of a life is kept from its first start.
-func (x *clusterCheck) examinePasswords() []Finding {
-	var out []Finding
-	for i := range x.Passwords {
-		s := &x.Passwords[i]
-		recorded := slices.ContainsFunc(x.Records, func(r v1.MySQLBackup) bool { return r.Name == s.Name })
-		switch {
-		case recorded || x.isAlive(instance.XROf(s)):
-		case x.mayOpen(s):
-			out = append(out, noteFinding("keep it as long as its archive may be there"+mayAdopt(s),
-				"Secret %s/%s has the password of a backup whose record is gone, and a volume for backups of that instance is there", s.Namespace, s.Name))
-		default:
-			// A volume that has lost its labels may hold the archive all the same.
-			out = append(out, noteFinding("keep it as long as its archive may be somewhere: it is small, and nothing else opens that archive"+mayAdopt(s),
-				"Secret %s/%s has the password of a backup whose record is gone", s.Namespace, s.Name))
-		}
-	}
-	return out
-}
-
-// mayAdopt is how to find an archive that has no record, for whoever knows whose it was.
-func mayAdopt(s *metav1.PartialObjectMetadata) string {
-	k, ok := keyOf(s)
-	if !ok {
-		return ""
-	}
-	return ". To see what is there: " + adoptCommand(k)
-}
 
 // adoptCommand looks at what lies on the backup volume of an instance, and changes nothing.
 func adoptCommand(k instance.Key) string {
 	return fmt.Sprintf("controller adopt --namespace %s --volume %s --kind %s --name %s --dry-run", k.Namespace, k.Life("").BackupPVCName(), k.Kind, k.Name)
-}
-
-// mayOpen is true if a password is of an instance that has a volume for backups, or
-// of nobody knows whom.
-func (x *clusterCheck) mayOpen(s *metav1.PartialObjectMetadata) bool {
-	k, ok := keyOf(s)
-	return !ok || x.subjects[k] != nil && len(x.subjects[k].backupPVs) > 0
 }
 
 // examineJobs of lives that have ended.

@@ -27,7 +27,7 @@ func sample() *Report {
 	}{
 		{"carts", func(c *Cluster) {
 			onVolumes(c, "pvc-7d03", "pvc-b1e8")
-			c.Records, c.Passwords = nil, c.Passwords[1:]
+			c.Records = nil
 			c.Volumes[0].Finalizers = nil
 		}},
 		{"orders", func(c *Cluster) { onVolumes(c, "pvc-2f61", "pvc-90c4") }},

@@ -102,7 +102,7 @@ func TestGatherBackups(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			have := append(slices.Clone(tc.have), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), Settings: Settings{SystemNamespace: "system"}, Clock: time.Now}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			if err != nil || len(lives) != 1 {
 				t.Fatalf("%d lives, %v", len(lives), err)

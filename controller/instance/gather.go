@@ -279,12 +279,7 @@ func (g *gathering) readRecords(ctx context.Context) error {
 		return err
 	}
 	newestFirst(g.Records)
-	if !g.IsDeleting() && !g.IsImageChanging() {
-		return nil
-	}
-	g.Password, err = getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.State.Settings.SystemNamespace, g.RecordName())
-	g.PasswordSaved = g.Password != nil && g.Password.Annotations[v1.AnnotationFinal] == string(g.Life.XR)
-	return err
+	return nil
 }
 
 // readForDeletion reads what a deletion has to deal with.

@@ -290,7 +290,7 @@ func TestGather(t *testing.T) {
 			if !tc.noNamespace {
 				tc.have = append(tc.have, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
 			}
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.have...).Build(), Settings: Settings{SystemNamespace: "system"}, Clock: time.Now}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.have...).Build(), Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			if err != nil {
 				t.Fatal(err)
@@ -321,7 +321,7 @@ func TestGatherKinds(t *testing.T) {
 	pvc := dataPVC(Key{Kind: v1.KindDatabase, Namespace: "default", Name: "db"}.Life("uid-y").Labels())
 	pvc.Name = "db.database-pvc"
 	have := []client.Object{boundClaim("x"), xr("x", "uid-1", "db", false), dataPVC(life.Labels()), claim, database, pvc, record("a", "db", 1)}
-	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), Settings: Settings{SystemNamespace: "system"}, Clock: time.Now}
+	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), Clock: time.Now}
 	for kind, want := range map[string]summary{
 		v1.KindMySQL:    {XR: "x", Claim: "db", DataPVC: "db-pvc", Records: []string{"a"}},
 		v1.KindDatabase: {XR: "y", Claim: "db", DataPVC: "db.database-pvc"},
@@ -413,7 +413,7 @@ func TestDoubt(t *testing.T) {
 				return c.List(ctx, l, opts...)
 			},
 		}).Build()
-		g := &Gatherer{Reader: c, Settings: Settings{SystemNamespace: "system"}, Clock: time.Now}
+		g := &Gatherer{Reader: c, Clock: time.Now}
 		if _, err := g.Gather(context.Background(), key); !errors.Is(err, errBoom) {
 			t.Errorf("read %d failed, and Gather says %v", reads, err)
 		}
@@ -476,7 +476,7 @@ func TestMeanwhile(t *testing.T) {
 					return c.List(ctx, l, opts...)
 				},
 			}).Build()
-			g := &Gatherer{Reader: c, Settings: Settings{SystemNamespace: "system"}, Clock: time.Now}
+			g := &Gatherer{Reader: c, Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			if err != nil {
 				t.Fatal(err)

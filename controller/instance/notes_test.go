@@ -83,7 +83,7 @@ func TestGatherNotes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			xr := xr("x", "uid-1", "db", false)
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.there, xr, ns)...).Build(), Settings: Settings{SystemNamespace: "system"}, Clock: time.Now}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.there, xr, ns)...).Build(), Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			if err != nil || len(lives) != 1 {
 				t.Fatalf("%d lives, %v", len(lives), err)

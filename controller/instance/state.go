@@ -23,9 +23,6 @@ type Settings struct {
 	JobResources *corev1.ResourceRequirements
 	// BackupClass of backup volumes; nil means that of the data.
 	BackupClass *string
-	// SystemNamespace is the controller's own namespace, which holds the passwords of
-	// records.
-	SystemNamespace string
 }
 
 // A State is all that there is of one life of an instance, read from the API
@@ -98,7 +95,7 @@ type State struct {
 	// while the server does not take clients.
 	PodFailure string
 
-	// The rest is read only during a deletion, Deployment, Jobs, pods and the password also
+	// The rest is read only during a deletion, Deployment, Jobs and pods also
 	// during a change of the image, pods also while the data PVC is being deleted, and Restore also
 	// then, while the backup PVC is, and while there is an EarlierBackupPV.
 
@@ -111,10 +108,6 @@ type State struct {
 	// MisplacedJobs are Jobs of this life at another place than the one where Jobs are to
 	// run now.
 	MisplacedJobs []client.Object
-	// Password is the Secret of the record's name; nil where there is none.
-	// PasswordSaved is true if it was written after the fence.
-	Password      *metav1.PartialObjectMetadata
-	PasswordSaved bool
 	// Leftovers is what else was made for this life.
 	Leftovers []client.Object
 }

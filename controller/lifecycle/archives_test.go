@@ -23,7 +23,7 @@ import (
 )
 
 // A keepsake is what an instance leaves that is gone: a record, the volume that holds
-// its archive, the claim of that, and a password.
+// its archive, and the claim of that.
 type keepsake struct {
 	record *v1.MySQLBackup
 	volume *corev1.PersistentVolume
@@ -190,11 +190,6 @@ func TestNextOfArchives(t *testing.T) {
 	}
 }
 
-// password of the backup.
-func keptPassword() *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: running().Life.RecordName(), Labels: running().Life.Labels()}}
-}
-
 // runOnArchives until there is nothing to do.
 func (w *world) runOnArchives(ctx context.Context, t *testing.T) error {
 	t.Helper()
@@ -220,26 +215,26 @@ func (w *world) runOnArchives(ctx context.Context, t *testing.T) error {
 }
 
 // TestRecordDeleted at every write, before and after a crash: with the word for that
-// archive, note, password and record are gone; without it only the record is, and can
+// archive, note and record are gone; without it only the record is, and can
 // be made again.
 func TestRecordDeleted(t *testing.T) {
-	type left struct{ Record, Note, Password, Jobs, Asked bool }
+	type left struct{ Record, Note, Jobs, Asked bool }
 	cases := map[string]struct {
 		given []func(*keepsake)
 		want  left
 	}{
 		"with the archive":    {given: []func(*keepsake){mayErase("record")}},
-		"without it":          {given: []func(*keepsake){recordDeleted}, want: left{Note: true, Password: true}},
-		"of another":          {given: []func(*keepsake){mayErase("another")}, want: left{Note: true, Password: true}},
-		"of an older release": {given: []func(*keepsake){unnoted, recordDeleted}, want: left{Note: true, Password: true}},
-		"and asked for":       {given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone}, want: left{Record: true, Note: true, Password: true}},
+		"without it":          {given: []func(*keepsake){recordDeleted}, want: left{Note: true}},
+		"of another":          {given: []func(*keepsake){mayErase("another")}, want: left{Note: true}},
+		"of an older release": {given: []func(*keepsake){unnoted, recordDeleted}, want: left{Note: true}},
+		"and asked for":       {given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone}, want: left{Record: true, Note: true}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			for _, after := range []bool{false, true} {
 				for at, crashed := 1, true; crashed; at++ {
 					ctx, k := context.Background(), leaves(t, tc.given...)
-					objects := []client.Object{k.volume, k.claim, keptPassword(), running().Namespace}
+					objects := []client.Object{k.volume, k.claim, running().Namespace}
 					if k.record != nil {
 						objects = append(objects, k.record)
 					}
@@ -259,8 +254,7 @@ func TestRecordDeleted(t *testing.T) {
 					rerr := w.Get(ctx, client.ObjectKey{Name: name}, r)
 					got := left{
 						Record: rerr == nil && r.IsProven() && instance.HasFinalizer(r), Note: v.Annotations[v1.AnnotationBackupPrefix+name] != "",
-						Password: !kerrors.IsNotFound(w.Get(ctx, client.ObjectKeyFromObject(keptPassword()), &corev1.Secret{})),
-						Jobs:     len(jobs.Items) > 0, Asked: v.Annotations[v1.AnnotationMakeRecord] != "",
+						Jobs: len(jobs.Items) > 0, Asked: v.Annotations[v1.AnnotationMakeRecord] != "",
 					}
 					if diff := cmp.Diff(tc.want, got); diff != "" || !got.Record && !kerrors.IsNotFound(rerr) {
 						t.Fatalf("crash at write %d (after it: %t): record %v, -want, +left:\n%s", at, after, rerr, diff)

@@ -135,8 +135,6 @@ func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 		return retryBackup(s, at, "the agent's report is not one of a proven archive")
 	case !s.IsBackupPVRetained() || s.BackupPV == nil:
 		return keepBackupPV(s, Step{Phase: v1.DeletionBackingUp, Percent: 100, Message: fmt.Sprintf("Volume %q is kept for the backups", s.BackupPVC.Spec.VolumeName)})
-	case !s.PasswordSaved:
-		return Step{Action: SavePassword, Phase: v1.DeletionBackingUp, Percent: 100, Message: "Keeping the password of root with the backup"}
 	}
 	return Step{Action: NoteBackup, Phase: v1.DeletionBackingUp, Percent: 100, Message: "The backup is proven"}
 }

@@ -55,7 +55,6 @@ var builders = map[Action]builder{
 	MarkRunning:          markRunning,
 	MarkFailed:           markFailed,
 	MarkNoData:           markNoData,
-	SavePassword:         savePassword,
 	NoteBackup:           noteBackup,
 	MarkProven:           markProven,
 	RecreateBackup:       recreateBackup,

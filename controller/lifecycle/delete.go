@@ -20,7 +20,6 @@ import (
 //	CreateBackupJob       an agent copies the volume, and reads the copy again
 //	MarkRunning           the record says so, until the Job has ended
 //	RetainBackupPV        where the Job's pod had the volume made only now: it stays, whatever becomes of its PVC
-//	SavePassword          what opens the backup is kept, before the backup counts
 //	NoteBackup            the volume of the backups knows it: from here on it is proven
 //	MarkProven            the record says so; a restore test is waited for here, if one is required
 //	ReleaseDataPV         too many backups, and what is in a hostPath folder, go before this

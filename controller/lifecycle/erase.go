@@ -68,7 +68,7 @@ func deleteEraseJob(a *instance.Archives, r *v1.MySQLBackup) change.Change {
 // eraseRecord lets all go that was kept for an archive that is gone, and the record last: the
 // rest is found by it after a crash.
 func eraseRecord(a *instance.Archives, r *v1.MySQLBackup) []change.Change {
-	return append(removeKept(a.Settings, a.Volumes, r.Name), deleteEraseJob(a, r), removeFinalizer(r))
+	return append(removeNotes(a.Volumes, r.Name), deleteEraseJob(a, r), removeFinalizer(r))
 }
 
 // objectMeta of the record that a note was made from.

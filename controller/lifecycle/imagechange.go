@@ -89,9 +89,6 @@ func endImageChange(s *instance.State) Step {
 	case r != nil && !r.IsProven():
 		return Step{Action: DeleteUnprovenBackup, Targets: []client.Object{r}}
 	}
-	if step, open := decideUnusedPassword(s); open {
-		return step
-	}
 	return Step{Action: EndImageChange}
 }
 

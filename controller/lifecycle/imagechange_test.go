@@ -52,7 +52,6 @@ func announced(p v1.BackupPhase) variation {
 // TestImageChange: before a server of another series starts on the data there is a proven backup.
 func TestImageChange(t *testing.T) {
 	own := map[string]string{v1.LabelXR: xrUID}
-	saved := func(s *instance.State) { s.PasswordSaved, s.Password = true, &metav1.PartialObjectMetadata{} }
 	empty := func(s *instance.State) { s.Backup.Report.Empty, s.Backup.Report.SHA256 = true, "" }
 	cases := map[string]struct {
 		reason string
@@ -74,8 +73,7 @@ func TestImageChange(t *testing.T) {
 		"Failed":    {reason: "It is tried again, and nobody is told how to lose data.", state: running(announced(v1.BackupRunning), withJob(failedAt(time.Minute, "disk full")), broken), want: MarkFailed, says: "disk full"},
 		"Retry":     {reason: "Later.", state: running(announced(v1.BackupFailed), withJob(failedAt(-time.Hour, "disk full")), broken, func(s *instance.State) { s.Records[0].Status.Message = "disk full" }), want: DeleteObjects},
 		"Empty":     {reason: "A server had data, and its volume has none: nothing is marked as worthless.", state: running(announced(v1.BackupRunning), withJob(complete), empty), want: MarkFailed, says: "the server had data"},
-		"Password":  {reason: "What opens the backup is kept first.", state: running(announced(v1.BackupRunning), withJob(complete)), want: SavePassword},
-		"Note":      {reason: "The volume knows it first.", state: running(announced(v1.BackupRunning), saved, withJob(complete)), want: NoteBackup},
+		"Note":      {reason: "The volume knows it first.", state: running(announced(v1.BackupRunning), withJob(complete)), want: NoteBackup},
 		"Proven":    {reason: "Then the record does.", state: running(announced(v1.BackupRunning), ownNote, withJob(complete)), want: MarkProven},
 		"Recreated": {reason: "Somebody deleted it.", state: running(announced(v1.BackupRunning), ownNote, func(s *instance.State) { s.Records = nil }), want: RecreateBackup},
 		"JobGoes":   {reason: "Its pod holds the volumes.", state: running(announced(v1.BackupProven), withJob(complete)), want: DeleteObjects},
@@ -85,7 +83,6 @@ func TestImageChange(t *testing.T) {
 		"StopJob":   {reason: "Its owner has changed his mind.", state: running(announced(v1.BackupRunning), unwanted, withJob()), want: DeleteObjects},
 		"StopNoted": {reason: "What is proven is kept.", state: running(announced(v1.BackupRunning), unwanted, ownNote), want: MarkProven},
 		"StopBegun": {reason: "What is not never will be.", state: running(announced(v1.BackupRunning), unwanted), want: DeleteUnprovenBackup},
-		"StopKept":  {reason: "Nor is its password needed.", state: running(stoppedForImage, unwanted, saved), want: DeleteObjects},
 		"Stopped":   {reason: "The server starts again.", state: running(stoppedForImage, unwanted), want: EndImageChange},
 		"Lost":      {reason: "Nobody is told to lose data.", state: running(announced(v1.BackupPending), func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: Wait, says: "has lost its volume"},
 

@@ -41,7 +41,7 @@ func (m model) written(what string, changes []change.Change) []move {
 // holds is true if the API server takes a change of an object that is so by now, nil for gone.
 func holds(c change.Change, now client.Object) bool {
 	switch {
-	case c.Verb == change.Create, c.Verb == change.CopySecret:
+	case c.Verb == change.Create:
 		return true
 	case now == nil:
 		return c.MayBeGone
@@ -133,8 +133,6 @@ func (m *model) write(c change.Change) {
 			}
 		case v1.KindXMySQL:
 			m.writeXR(n, c)
-		case "Secret":
-			m.writePassword(n, c)
 		case "Deployment": // What is left of it.
 			m.lives[n].deployment = none
 		case "Service":
@@ -431,9 +429,6 @@ func (m *model) writeRecordStatus(l *modelLife, c change.Change) {
 	if phase := as[*v1.MySQLBackup](c.Object).Status.Phase; phase != "" {
 		l.record = phaseNumber(phase)
 	}
-	if l.record == recordProven && l.password != 2 {
-		m.broken = "a record is proven before the password is kept"
-	}
 	if differs(c, turnIn) {
 		l.turn = turnIn(c.Object)
 	}
@@ -480,22 +475,6 @@ func verdictIn(o client.Object) int8 {
 		return verdictNone
 	}
 	return verdictOf(c.Status)
-}
-
-func (m *model) writePassword(n int, c change.Change) {
-	l := &m.lives[n]
-	switch {
-	case c.Object.GetName() == l.recordNameOfImage(n):
-		l.image.password = c.Verb != change.Delete
-	case c.Verb == change.Delete:
-		if l.password = 0; l.archived > 0 && l.noted > 0 {
-			m.broken = "the password of an archive goes, and the archive does not"
-		}
-	case c.Object.GetAnnotations()[v1.AnnotationFinal] != "":
-		l.password = 2
-	default:
-		l.password = max(l.password, 1)
-	}
 }
 
 func (m *model) writeJob(n int, c change.Change, o *batchv1.Job) {

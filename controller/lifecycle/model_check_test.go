@@ -281,10 +281,6 @@ func TestModelFindsBugs(t *testing.T) {
 			}
 			return Next(s)
 		}},
-		"no password": {reason: "It proves what nobody could enter.", start: "delete", next: func(s *instance.State) Step {
-			s.PasswordSaved = true
-			return Next(s)
-		}},
 		"no announcement": {reason: "The next life starts empty.", start: "finalizers", next: func(s *instance.State) Step {
 			if s.Orphan != nil {
 				return Step{Action: NoOp}

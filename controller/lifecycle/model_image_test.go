@@ -34,7 +34,7 @@ type modelImage struct { //nolint:recvcheck // A value is a state; what performs
 	record               int8
 	recordDying          bool
 	archived, archivedOn int8
-	noted, password      bool
+	noted                bool
 	job                  int8
 	done, failed, moved  bool
 	counted              bool
@@ -122,17 +122,12 @@ func (l modelLife) statusOfImage(status map[string]any) {
 
 func (l modelLife) recordNameOfImage(n int) string { return lifeOf(n).RecordNameInLife(1) }
 
-// imageObjects are the record, the password and the Job of the backup.
+// imageObjects are the record and the Job of the backup.
 func (l modelLife) imageObjects(n int) []client.Object {
 	i, life := l.image, lifeOf(n)
 	var out []client.Object
 	if i.record != recordNone {
 		out = append(out, l.recordOfImage(n))
-	}
-	if i.password {
-		s := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: l.recordNameOfImage(n), Labels: life.Labels(), Annotations: map[string]string{v1.AnnotationFinal: uidOf(n)}}}
-		s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-		out = append(out, s)
 	}
 	if i.job == none {
 		return out
@@ -194,9 +189,6 @@ func (m *model) writeImageRecord(n int, c change.Change) {
 	case change.PatchStatus:
 		if phase := as[*v1.MySQLBackup](c.Object).Status.Phase; phase != "" {
 			i.record = phaseNumber(phase)
-		}
-		if i.record == recordProven && !i.password {
-			m.broken = "a record is proven before the password is kept"
 		}
 	}
 }

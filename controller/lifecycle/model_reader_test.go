@@ -143,7 +143,7 @@ func gatherListed(g *instance.Gatherer) ([]*instance.State, error) {
 func (m model) gatherer() *instance.Gatherer { return gathererFrom(modelReader{m.objects()}) }
 
 func gathererFrom(r client.Reader) *instance.Gatherer {
-	return &instance.Gatherer{Reader: r, Settings: instance.Settings{AgentImage: "agent", SystemNamespace: systemNamespace}, Clock: func() time.Time { return now }}
+	return &instance.Gatherer{Reader: r, Settings: instance.Settings{AgentImage: "agent"}, Clock: func() time.Time { return now }}
 }
 
 // restoreTestState is what package restoretest decides on.
@@ -370,14 +370,6 @@ func (l modelLife) objects(n int, required bool) []client.Object {
 	}
 	if l.record != recordNone {
 		out = append(out, l.recordObject(n, l.recordNo))
-	}
-	if l.password > 0 {
-		s := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: life.RecordName()}}
-		s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-		if l.password > 1 {
-			s.Annotations = map[string]string{v1.AnnotationFinal: uidOf(n)}
-		}
-		out = append(out, s)
 	}
 	if l.restoreJob {
 		out = append(out, l.restoreObjects(n)...)

@@ -240,7 +240,7 @@ func recordStarts() map[string]model {
 		"tested record deleted":      base.with(func(m *model) { m.testsRestores, m.words = true, 1 }),
 		"two records deleted":        base.with(func(m *model) { m.deletes, m.drops, m.words, m.writes = 2, 2, 1, 2 }),
 		"two records lost": base.with(func(m *model) {
-			over := modelLife{born: 1, rows: 1, archived: 2, noted: 1, recordNo: 1, password: 2}
+			over := modelLife{born: 1, rows: 1, archived: 2, noted: 1, recordNo: 1}
 			m.creates, m.deletes, m.drops, m.words, m.lives = 0, 0, 0, 4, [2]modelLife{over, over}
 			m.backup, m.backupRetained, m.volumes[0] = alive1, true, modelVolume{made: 1, of: 1, retained: true}
 		}),
@@ -291,11 +291,11 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 			}
 			return NextOfArchives(a)
 		}},
-		"erased without a Job": {creates: 1, reason: "Note and password go before the archive.", third: func(a *instance.Archives) []ArchiveStep {
+		"erased without a Job": {creates: 1, reason: "The note goes before the archive.", third: func(a *instance.Archives) []ArchiveStep {
 			steps := NextOfArchives(a)
 			for i := range steps {
 				if r := steps[i].Record; steps[i].Action == StartErase {
-					steps[i].Changes = append(removeKept(a.Settings, a.Volumes, r.Name), removeFinalizer(r))
+					steps[i].Changes = append(removeNotes(a.Volumes, r.Name), removeFinalizer(r))
 				}
 			}
 			return steps

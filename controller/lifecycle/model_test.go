@@ -84,7 +84,6 @@ type modelLife struct { //nolint:recvcheck // A value is a state; what performs 
 	verdict                         int8
 	turn                            int8 // Of a restore test: its record says so.
 	heard                           bool // What came of it: that, too.
-	password                        int8
 	// The record, counted from one: one that is made again is another. Which of them
 	// the volume's note names, and which a person said to forget.
 	recordNo, noted, forgotten int8
@@ -330,7 +329,6 @@ func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for e
 		}
 	})
 	add("the server stops", false, l.pod && (l.deployment != 2 || m.namespace != alive1 || l.image.running != l.image.composed), func(w *model) { w.lives[n].pod = false })
-	add("the password is kept", false, l.pod && l.password == 0 && l.ours, func(w *model) { w.lives[n].password = 1 })
 	add("the volume is removed", false, l.pv && !l.held && !l.retain && l.ref == refStale, func(w *model) { w.lives[n].pv, w.lives[n].rows = false, 0 })
 	idle := l.job == none || l.jobDone || l.jobPlace != l.handlePlace
 	add("the handle is gone", false, l.handle == dying1 && !l.handleHeld && idle, func(w *model) {

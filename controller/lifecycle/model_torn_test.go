@@ -192,7 +192,7 @@ func (w *walk) write(what string, changes []change.Change) {
 		case c.Verb == change.Create && now != nil:
 			mine[name] = nil
 			continue
-		case now == nil && c.Verb != change.Create && c.Verb != change.CopySecret:
+		case now == nil && c.Verb != change.Create:
 			continue
 		}
 		to := w.world

@@ -46,7 +46,7 @@ func TestNothingBelievedMoved(t *testing.T) {
 		"BackupsReplaced":   {reason: "The archive was written to the volume of another claim.", state: fenced(withJob(complete), backupsReplaced), want: DeleteObjects, says: "its volumes have changed"},
 		"EmptyReplaced":     {reason: "An empty volume may have been another one.", state: fenced(silent, withJob(complete, func(j *instance.Job) { j.Report.Empty = true }), func(s *instance.State) { s.DataPVC.UID = another }), want: DeleteObjects, says: "its volumes have changed"},
 		"DataReplaced":      {reason: "The data may have been another's.", state: fenced(withJob(complete), func(s *instance.State) { s.DataPVC.UID = another }), want: DeleteObjects, says: "its volumes have changed"},
-		"DataGone":          {reason: "Data that went after its backup is backed up.", state: fenced(withJob(complete), func(s *instance.State) { s.DataPVC, s.DataPV = nil, nil }, func(s *instance.State) { s.PasswordSaved = true }), want: NoteBackup},
+		"DataGone":          {reason: "Data that went after its backup is backed up.", state: fenced(withJob(complete), func(s *instance.State) { s.DataPVC, s.DataPV = nil, nil }), want: NoteBackup},
 		"OlderJob":          {reason: "A Job that does not say what it was made for is not believed.", state: fenced(withJob(complete, func(j *instance.Job) { delete(j.Annotations, v1.AnnotationPVCs) })), want: DeleteObjects},
 		"GoesWhileRunning":  {reason: "A copy under way has its volume.", state: fenced(withJob(podRuns), going, phase(v1.BackupRunning)), want: Wait},
 		"GoesAfterwards":    {reason: "A pod that has ended holds the claim all the same.", state: fenced(withJob(complete, podEnded), going), want: DeleteObjects, says: "trying again"},

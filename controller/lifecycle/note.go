@@ -147,7 +147,7 @@ func deleteOldBackups(s *instance.State, step Step) []change.Change {
 		if r.GetDeletionTimestamp() == nil {
 			out = append(out, condemnRecord(r))
 		} else {
-			out = append(out, removeKept(s.Settings, s.BackupPVs, r.GetName())...)
+			out = append(out, removeNotes(s.BackupPVs, r.GetName())...)
 		}
 		out = append(out, deleteOrRelease(r))
 	}
@@ -160,10 +160,4 @@ func condemnRecord(r client.Object) change.Change {
 		setAnnotation(r, v1.AnnotationDeleteArchive, string(r.GetUID()))
 		addFinalizer(r)
 	})
-}
-
-// removeKept removes what was kept for an archive that is gone: its notes and its password.
-func removeKept(of instance.Settings, volumes []corev1.PersistentVolume, name string) []change.Change {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: of.SystemNamespace, Name: name}}
-	return append(removeNotes(volumes, name), change.Change{Verb: change.Delete, Object: secret, MayBeGone: true})
 }

@@ -1,12 +1,8 @@
 package lifecycle
 
 import (
-	"maps"
-
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
@@ -102,41 +98,4 @@ func markFailed(s *instance.State, step Step) []change.Change {
 
 func patchRecordStatus(r *v1.MySQLBackup, how func(*v1.MySQLBackupStatus)) change.Change {
 	return change.PatchObjectStatus(r, func(r *v1.MySQLBackup) { how(&r.Status) })
-}
-
-// Keys of a record's Secret. A change of the password may have been under way: the
-// server accepts one of them.
-const (
-	keyPending = "pending"
-	keyInitial = "initial"
-)
-
-// PasswordKeys of a record's Secret, the likeliest password first.
-func PasswordKeys() []string { return []string{v1.PasswordKey, keyPending, keyInitial} }
-
-// savePassword of root in the record's Secret, after the fence: no change comes
-// later.
-func savePassword(s *instance.State, _ Step) []change.Change {
-	return []change.Change{keepPassword(s, s.RecordName(), map[string]string{v1.AnnotationFinal: string(s.Life.XR)})}
-}
-
-// KeepPassword of root while the instance lives. Its own Secrets go with the XR
-// and with the namespace, by whatever way those go.
-func KeepPassword(s *instance.State) change.Change { return keepPassword(s, s.Life.RecordName(), nil) }
-
-// keepPassword keeps in the Secret of a record what clients use, what a change is about to bring, and
-// what the server was started with. What cannot be read any more stays as it was kept earlier.
-func keepPassword(s *instance.State, record string, annotations map[string]string) change.Change {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: s.Settings.SystemNamespace, Name: record, Labels: s.Life.Labels(), Annotations: agent.Annotations(s.Life),
-	}}
-	maps.Copy(secret.Annotations, annotations)
-	from := func(name string) change.Source {
-		return change.Source{Namespace: s.Life.Namespace, Name: name, Key: v1.PasswordKey, Label: v1.LabelXR, Value: string(s.Life.XR)}
-	}
-	return change.Change{Verb: change.CopySecret, Object: secret, Sources: map[string]change.Source{
-		v1.PasswordKey: from(s.Life.ConnectionSecretName()),
-		keyPending:     from(s.Life.PendingSecretName()),
-		keyInitial:     from(s.Life.RootSecretName()),
-	}}
 }

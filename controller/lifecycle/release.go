@@ -16,14 +16,14 @@ import (
 // volume's finalizer goes right after the wipe, and so says that it was done. The Job that did
 // it goes after that, or the wipe would begin anew.
 func decideRelease(s *instance.State, why string) Step {
-	steps := []func(*instance.State) (Step, bool){decidePrune, decideWipe, decideDataPV, decideJobs, decideDataPVC, decideRescueBackupPVC, decideLeftovers, decideUnprovenBackup, decideUnusedPassword}
+	steps := []func(*instance.State) (Step, bool){decidePrune, decideWipe, decideDataPV, decideJobs, decideDataPVC, decideRescueBackupPVC, decideLeftovers, decideUnprovenBackup}
 	switch {
 	case s.Orphan != nil && (s.DataPVC != nil || s.OriginalPVC != nil):
 		// What is left of it is found by its PVC, which goes last.
-		steps = []func(*instance.State) (Step, bool){decidePrune, decideWipe, decideDataPV, decideJobs, decideRescueBackupPVC, decideLeftovers, decideUnprovenBackup, decideUnusedPassword, decideDataPVC}
+		steps = []func(*instance.State) (Step, bool){decidePrune, decideWipe, decideDataPV, decideJobs, decideRescueBackupPVC, decideLeftovers, decideUnprovenBackup, decideDataPVC}
 	case s.Orphan != nil:
 		// Or by the volume.
-		steps = []func(*instance.State) (Step, bool){decidePrune, decideWipe, decideJobs, decideRescueBackupPVC, decideLeftovers, decideUnprovenBackup, decideUnusedPassword, decideDataPV}
+		steps = []func(*instance.State) (Step, bool){decidePrune, decideWipe, decideJobs, decideRescueBackupPVC, decideLeftovers, decideUnprovenBackup, decideDataPV}
 	}
 	for _, next := range steps {
 		if step, more := next(s); more {
@@ -218,12 +218,4 @@ func decideUnprovenBackup(s *instance.State) (Step, bool) {
 		return Step{}, false
 	}
 	return Step{Action: DeleteUnprovenBackup, Targets: []client.Object{r}}, true
-}
-
-// decideUnusedPassword deletes the one of a backup that is not there.
-func decideUnusedPassword(s *instance.State) (Step, bool) {
-	if s.Password == nil || hasProvenBackup(s) {
-		return Step{}, false
-	}
-	return deleteAndWait([]client.Object{s.Password})
 }

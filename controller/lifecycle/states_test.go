@@ -23,8 +23,6 @@ const (
 	volume1 = "pvc-1"
 	// earlierUID is that of a namespace that had the same name.
 	earlierUID = "earlier"
-	// systemNamespace is the controller's, as it is installed: the policies know it by name.
-	systemNamespace = "crossplane-mysql-system"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -36,7 +34,7 @@ type variation func(*instance.State)
 func running(changes ...variation) *instance.State {
 	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
 	s := &instance.State{
-		Settings: instance.Settings{AgentImage: "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0", SystemNamespace: systemNamespace},
+		Settings: instance.Settings{AgentImage: "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"},
 		Life:     life, Now: now,
 		Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}},
 		Claim:     composite("MySQL", "db", "claim"),

@@ -96,8 +96,6 @@ const (
 	// MarkNoData writes on the XR, or on the PVC of a life without one, that there is
 	// nothing to lose.
 	MarkNoData Action = "MarkNoData"
-	// SavePassword copies the password of root into the record's Secret.
-	SavePassword Action = "SavePassword"
 	// NoteBackup writes on the volume of the backups what is proven: from then on it
 	// is. MarkProven says so in the record, and RecreateBackup makes it again where it is gone.
 	NoteBackup     Action = "NoteBackup"

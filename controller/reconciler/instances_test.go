@@ -188,7 +188,7 @@ func TestSay(t *testing.T) {
 		{Action: lifecycle.Wait, Phase: v1.DeletionHeld, Message: "It waits"},
 		{Action: lifecycle.Wait, Phase: v1.DeletionHeld, Message: "It waits"},
 		{Action: lifecycle.NoOp},
-		{Action: lifecycle.SavePassword, Phase: v1.DeletionBackingUp, Message: "It is whole"},
+		{Action: lifecycle.MarkRunning, Phase: v1.DeletionBackingUp, Message: "It goes on"},
 		{Action: lifecycle.NoteBackup, Phase: v1.DeletionBackingUp, Message: "It is whole"},
 		{Action: lifecycle.MarkProven, Phase: v1.DeletionBackingUp, Message: "It is whole"},
 	} {
@@ -202,7 +202,7 @@ func TestSay(t *testing.T) {
 		got = append(got, e)
 	}
 	want := []string{"Normal BackupStarted Backing up the data", "Normal BackupStarted Backing up the data", "Warning DeletionHeld It waits", "Warning DeletionHeld It waits",
-		"Normal BackupStarted It is whole", "Normal BackupStarted It is whole", "Normal BackupProven It is whole", "Normal BackupProven It is whole"}
+		"Normal BackupStarted It goes on", "Normal BackupStarted It goes on", "Normal BackupProven It is whole", "Normal BackupProven It is whole"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

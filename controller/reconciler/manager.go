@@ -40,7 +40,7 @@ func (o Options) newManager(cfg *rest.Config) (ctrl.Manager, error) {
 		HealthProbeBindAddress:        o.HealthAddress,
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              doctor.Lease,
-		LeaderElectionNamespace:       o.Settings.SystemNamespace,
+		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
 		// The cache is a source of events only: what is decided on is read from the
 		// API server.

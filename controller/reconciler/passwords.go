@@ -23,7 +23,6 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
 )
@@ -58,15 +57,14 @@ const (
 // A passwordReconciler keeps the password of each running server the wanted
 // one, and the connection Secret right.
 type passwordReconciler struct {
-	gather          xrGatherer
-	reader          client.Reader
-	writer          writer
-	rotator         rotator
-	generator       generator
-	events          events.EventRecorder
-	systemNamespace string
-	clock           func() time.Time
-	meter           *meter
+	gather    xrGatherer
+	reader    client.Reader
+	writer    writer
+	rotator   rotator
+	generator generator
+	events    events.EventRecorder
+	clock     func() time.Time
+	meter     *meter
 
 	turns   *turns
 	strains *strains
@@ -192,11 +190,6 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 	result, err := c.rotator.Reconcile(ctx, in)
 	c.meter.countRotation(result)
 	pause := c.strains.noteStrain(k, start, c.clock(), result)
-	if (in.VerifyPassword || len(result.Done) > 0) && !s.Ephemeral() {
-		if kerr := c.writer.Apply(ctx, []change.Change{lifecycle.KeepPassword(s)}); err == nil {
-			err = kerr
-		}
-	}
 	if serr := c.showResult(ctx, s, result); err == nil {
 		err = serr
 	}
@@ -259,9 +252,6 @@ func newInput(s *instance.State) rotate.Input {
 func (c *passwordReconciler) rotationInput(ctx context.Context, s *instance.State, platform *v1.MySQLPlatformSpec) (rotate.Input, error) {
 	in := newInput(s)
 	var err error
-	if in.Recorded, err = c.recordedPasswords(ctx, s); err != nil {
-		return in, err
-	}
 	if in.PublishedIn, in.Published, err = c.publishedPassword(ctx, s); err != nil {
 		return in, err
 	}
@@ -284,25 +274,6 @@ func (c *passwordReconciler) rotationInput(ctx context.Context, s *instance.Stat
 		in.NotAllowed = nerr.Error()
 	}
 	return in, err
-}
-
-// recordedPasswords of the backup that the instance was restored from. Its name
-// comes from an annotation of the restore Job, which whoever may edit Jobs can
-// change: passwords of another namespace are offered to no server of this one.
-func (c *passwordReconciler) recordedPasswords(ctx context.Context, s *instance.State) ([]sql.Password, error) {
-	r := s.XR.Status.Restore
-	if r == nil {
-		return nil, nil
-	}
-	kept, err := c.readSecret(ctx, c.systemNamespace, r.Backup)
-	if err != nil || kept.Annotations[v1.AnnotationClaimNamespace] != s.Life.Namespace {
-		return nil, err
-	}
-	var out []sql.Password
-	for _, key := range lifecycle.PasswordKeys() {
-		out = append(out, sql.Password(kept.Data[key]))
-	}
-	return out, nil
 }
 
 // publishedPassword is what Crossplane has in the Secret that the claim asks it for.

@@ -66,7 +66,7 @@ func newTester(t *testing.T, namespaces []string, objects ...client.Object) *tes
 	}).Build()
 	clock := func() time.Time { return time.Unix(1_000_000, 0) }
 	return &tester{kube: kube, restoreTestReconciler: &restoreTestReconciler{
-		kind: instance.Kinds()[0], gather: &instance.Gatherer{Reader: kube, Settings: instance.Settings{AgentImage: "agent", SystemNamespace: "system"}, Clock: clock}, writer: change.Writer{Client: kube, Reader: kube},
+		kind: instance.Kinds()[0], gather: &instance.Gatherer{Reader: kube, Settings: instance.Settings{AgentImage: "agent"}, Clock: clock}, writer: change.Writer{Client: kube},
 		cache: kube, reader: kube, events: events.NewFakeRecorder(100), atOnce: 2, clock: clock, turns: &sync.Mutex{},
 	}}
 }
@@ -221,7 +221,7 @@ func TestTurnIsRefused(t *testing.T) {
 			return kerrors.NewForbidden(batchv1.Resource("jobs"), o.GetName(), errors.New("exceeded quota: none"))
 		},
 	})
-	v.writer = change.Writer{Client: refusing, Reader: v.kube}
+	v.writer = change.Writer{Client: refusing}
 	if v.try(t, "a", "one") != nil {
 		t.Error("it holds its turn")
 	}

@@ -23,6 +23,8 @@ import (
 type Options struct {
 	// Settings of what is made for instances.
 	Settings instance.Settings
+	// Namespace is the controller's own.
+	Namespace string
 	// LeaderElection waits until no other controller runs.
 	LeaderElection bool
 	// MetricsAddress and HealthAddress to serve on, such as :8443; 0 is none.
@@ -57,7 +59,7 @@ func (o Options) Run(ctx context.Context, cfg *rest.Config) error {
 			return err
 		}
 	}
-	if err := mgr.Add(policyCheck{kube: mgr.GetClient(), namespace: o.Settings.SystemNamespace}); err != nil {
+	if err := mgr.Add(policyCheck{kube: mgr.GetClient(), namespace: o.Namespace}); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -77,7 +79,7 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconciler
 		return nil, err
 	}
 	g := &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, Settings: o.Settings, Clock: time.Now}
-	w := change.Writer{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}
+	w := change.Writer{Client: mgr.GetClient()}
 	recorder, meter := mgr.GetEventRecorder("crossplane-mysql"), newMeter(metrics.Registry, time.Now)
 	r := &rotate.Rotator{
 		Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dialServer(cfg, pods),
@@ -86,7 +88,7 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconciler
 	return &reconcilers{
 		instances: &instanceReconciler{gather: g, writer: w, events: recorder, meter: meter, reported: map[instance.Key]map[types.UID]lastReported{}},
 		passwords: &passwordReconciler{
-			gather: g, reader: mgr.GetAPIReader(), writer: w, events: recorder, systemNamespace: o.Settings.SystemNamespace, clock: time.Now,
+			gather: g, reader: mgr.GetAPIReader(), writer: w, events: recorder, clock: time.Now,
 			rotator: r, generator: r,
 			asked: map[instance.Key]asking{}, meter: meter, turns: newTurns(o.MaxConcurrent), strains: newStrains(), retries: newRetries(),
 		},

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,63 +16,48 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
-func secretOf(namespace, name, of string) *corev1.Secret {
+func secretOf(namespace, name string) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{v1.AnnotationClaimNamespace: of}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Data:       map[string][]byte{v1.PasswordKey: []byte(namespace + " " + name)},
 	}
 }
 
 // TestWhosePassword: whatever spec and status of an instance say, its server is
-// offered no password but those of Secrets of its own namespace, and of backups
-// of that.
+// offered no password but those of Secrets of its own namespace.
 func TestWhosePassword(t *testing.T) {
 	ref := func(name string) v1.MySQLSpec {
 		return v1.MySQLSpec{PasswordSecretRef: &v1.SecretKeySelector{Name: name, Key: v1.PasswordKey}}
 	}
 	cases := map[string]struct {
-		reason   string
-		spec     v1.MySQLSpec
-		restored string
-		wanted   sql.Password
-		recorded []sql.Password
+		reason string
+		spec   v1.MySQLSpec
+		wanted sql.Password
 	}{
-		"Own":            {reason: "A Secret of the namespace.", spec: ref("mine"), wanted: "team mine"},
-		"Others":         {reason: "A Secret that only another namespace has.", spec: ref("theirs")},
-		"OthersByPath":   {reason: "A name that looks like a path.", spec: ref("../secrets/theirs")},
-		"OthersByName":   {reason: "A name with a namespace.", spec: ref("other/theirs")},
-		"OwnBackup":      {reason: "The backup is of this namespace.", restored: "team-db-1", recorded: []sql.Password{"system team-db-1", "", ""}},
-		"OthersBackup":   {reason: "Somebody wrote the name of another team's record into the restore Job.", restored: "other-db-1"},
-		"NoBackup":       {reason: "A Secret of the controller that is of no backup.", restored: "token"},
-		"BackupIsGone":   {reason: "The record is gone, with its password.", restored: "team-db-0"},
-		"BackupOfMyName": {reason: "A Secret of the namespace is not the record's.", restored: "mine"},
+		"Own":          {reason: "A Secret of the namespace.", spec: ref("mine"), wanted: "team mine"},
+		"Others":       {reason: "A Secret that only another namespace has.", spec: ref("theirs")},
+		"OthersByPath": {reason: "A name that looks like a path.", spec: ref("../secrets/theirs")},
+		"OthersByName": {reason: "A name with a namespace.", spec: ref("other/theirs")},
 	}
 	have := []client.Object{
-		secretOf("team", "mine", ""), secretOf("other", "theirs", ""),
-		secretOf("system", "team-db-1", "team"), secretOf("system", "other-db-1", "other"), secretOf("system", "token", ""),
+		secretOf("team", "mine"), secretOf("other", "theirs"), secretOf("system", "token"),
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			reader := interceptor.NewClient(fake.NewClientBuilder().WithObjects(have...).Build(), interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-					if k.Namespace != "team" && k.Namespace != "system" {
+					if k.Namespace != "team" {
 						t.Errorf("%s: it reads from %s", tc.reason, k)
 					}
 					return c.Get(ctx, k, o, opts...)
 				},
 			})
-			c := &passwordReconciler{reader: reader, systemNamespace: "system", clock: time.Now}
+			c := &passwordReconciler{reader: reader, clock: time.Now}
 			xr := claimOf()
 			xr.Spec.MySQLSpec = tc.spec
-			if tc.restored != "" {
-				xr.Status.Restore = &v1.RestoreStatus{Backup: tc.restored}
-			}
 			in, err := c.rotationInput(t.Context(), &instance.State{Life: instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}.Life("uid"), XR: xr}, &v1.MySQLPlatformSpec{})
 			if err != nil {
 				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.recorded, in.Recorded); diff != "" {
-				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
 			}
 			if in.Wanted != tc.wanted {
 				t.Errorf("%s It wants %q", tc.reason, in.Wanted)

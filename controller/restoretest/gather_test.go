@@ -120,7 +120,7 @@ func TestReadAttempt(t *testing.T) {
 					return c.List(ctx, l, opts...)
 				},
 			}).Build()
-			g := &instance.Gatherer{Reader: c, Settings: instance.Settings{SystemNamespace: "system"}, Clock: time.Now}
+			g := &instance.Gatherer{Reader: c, Clock: time.Now}
 			life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: "uid-1"}
 			record := &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: life.RecordName()}}
 			if record.Spec.Instance.XR = life.XR; tc.inLife {

@@ -65,25 +65,17 @@ func stories() map[string]story {
 				do(c.input("b"))
 			},
 		},
-		"Restored": {
-			reason: "The server has the password of the backup.", primary: "r", root: "a",
+		"ChangedByOthers": {
+			reason: "Somebody changed it before anybody else logged in, and kept the first.", primary: "q", retained: "r", root: "r",
 			tell: func(c *cluster, do func(Input)) {
 				in := c.input("a")
-				in.Recorded, in.Database = []sql.Password{"x", "r"}, "other"
-				do(in)
-			},
-		},
-		"RestoredMidChange": {
-			reason: "The backup was taken between two passwords.", primary: "q", retained: "r", root: "a",
-			tell: func(c *cluster, do func(Input)) {
-				in := c.input("a")
-				in.Recorded = []sql.Password{"r"}
+				in.Database = "other"
 				do(in)
 				in.Wanted = "q"
 				do(in)
 			},
 		},
-		"RestoredOlder": {
+		"Older": {
 			reason: "The wanted password is the older of two, which nobody knows.", primary: "q", retained: "a", root: "a",
 			tell: func(c *cluster, do func(Input)) { do(c.input("a")) },
 		},

@@ -66,8 +66,8 @@ func (d design) settle(w world) (world, int) {
 	return w, -1
 }
 
-// starts of an instance: a new one, one restored with another password, one
-// restored in the middle of a change, and one whose password was changed by hand.
+// starts of an instance: a new one, one that was given another password, one
+// changed by others before the first login, and one whose password was changed by hand.
 func starts(dual bool) []world {
 	base := world{up: true, dual: dual, wanted: "a", changes: 3, outages: 1, deletions: 1, age: old}
 	with := func(change func(*world)) world {
@@ -76,16 +76,16 @@ func starts(dual bool) []world {
 		return w
 	}
 	out := []world{
-		with(func(w *world) { w.primary, w.other = "a", "a" }),
-		with(func(w *world) { w.primary, w.other = "r", "r" }),
+		with(func(w *world) { w.primary, w.initial = "a", "a" }),
+		with(func(w *world) { w.primary, w.initial = "r", "r" }),
 		with(func(w *world) { w.primary, w.connection = "a", "a" }),
 	}
 	if dual {
 		out = append(out,
-			with(func(w *world) { w.primary, w.retained, w.other = "r", "q", "r" }),
-			with(func(w *world) { w.primary, w.retained, w.other = "q", "r", "r" }),
-			with(func(w *world) { w.primary, w.retained, w.other = "a", "r", "r" }),
-			with(func(w *world) { w.primary, w.retained, w.other = "r", "a", "r" }),
+			with(func(w *world) { w.primary, w.retained, w.initial = "r", "q", "r" }),
+			with(func(w *world) { w.primary, w.retained, w.initial = "q", "r", "r" }),
+			with(func(w *world) { w.primary, w.retained, w.initial = "a", "r", "r" }),
+			with(func(w *world) { w.primary, w.retained, w.initial = "r", "a", "r" }),
 			with(func(w *world) { w.primary, w.retained, w.connection = "a", "h", "a" }),
 			with(func(w *world) { w.primary, w.retained, w.connection = "h", "a", "a" }),
 		)

@@ -33,7 +33,7 @@ type world struct {
 	age                         int
 	up                          bool
 	dual                        bool
-	other                       sql.Password // Recorded with a backup.
+	initial                     sql.Password // What it was first started with.
 	plan                        rotationStep // What the controller decided to do, and has not done.
 	half                        bool         // ReplaceAll has set, and not discarded.
 	late                        rotationStep // What it sent and did not see the end of.
@@ -48,7 +48,7 @@ func (w *world) state() rotationState {
 	return rotationState{
 		Wanted: w.wanted, Connection: w.connection, Pending: w.pending, Reachable: w.up, Dual: w.dual, Retained: w.retained != "",
 		AcceptsWanted: w.accepts(w.wanted), AcceptsConnection: w.accepts(w.connection),
-		AcceptsPending: w.accepts(w.pending), AcceptsOther: w.accepts(w.other),
+		AcceptsPending: w.accepts(w.pending), AcceptsInitial: w.accepts(w.initial),
 		Since: []time.Duration{0, modelSettle, modelGrace}[w.age], Grace: modelGrace, Settle: modelSettle, Described: true,
 	}
 }
@@ -179,7 +179,7 @@ func (d design) outside(w world) []move {
 // broken says which promise a world breaks, if one.
 func broken(w world) string {
 	switch {
-	case w.connection == "" && !w.accepts(w.pending) && !w.accepts(w.other):
+	case w.connection == "" && !w.accepts(w.pending) && !w.accepts(w.initial):
 		return "the password of the server is in nobody's memory"
 	case w.connection == "":
 		return ""

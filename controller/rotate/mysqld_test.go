@@ -209,9 +209,9 @@ func TestRealClient(t *testing.T) {
 	}
 }
 
-// TestRealRestored: the server has the password of the backup, which was taken in
-// the middle of a change.
-func TestRealRestored(t *testing.T) {
+// TestRealChangedByOthers: the server has another password than clients, and keeps the one that
+// it was first started with.
+func TestRealChangedByOthers(t *testing.T) {
 	s := newServer(t, "old")
 	if !s.mariadb {
 		session := s.login(t, "old")
@@ -219,9 +219,9 @@ func TestRealRestored(t *testing.T) {
 		must(t, err)
 		must(t, session.SetPassword(t.Context(), accounts, "newer", true))
 	}
-	c := newCluster(t, "", "", root("wanted"))
+	c := newCluster(t, "", "", root("old"))
 	in := c.input("wanted")
-	in.Recorded, in.Database = []sql.Password{"none", "old"}, "shop-`1"
+	in.Database = "shop-`1"
 	got := c.mustRest(s.rotator(c), in)
 	if c.connection() != "wanted" || s.ping(t.Context(), "wanted") != nil || got.Version == "" {
 		t.Errorf("%+v", got)

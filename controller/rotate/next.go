@@ -32,10 +32,9 @@ type rotationState struct {
 	Wanted, Connection, Pending sql.Password
 	// Reachable is true if the server answers.
 	Reachable bool
-	// AcceptsX is true if the server accepts it. Other is any other password that
-	// is known: the one that the server was first started with, and those recorded
-	// with the backup that it was restored from.
-	AcceptsWanted, AcceptsConnection, AcceptsPending, AcceptsOther bool
+	// AcceptsX is true if the server accepts it. Initial is what the server was first
+	// started with.
+	AcceptsWanted, AcceptsConnection, AcceptsPending, AcceptsInitial bool
 	// Dual is true if the server can keep an old password.
 	Dual bool
 	// Retained is true if an account of root keeps an old password now.
@@ -102,7 +101,7 @@ func decideStep(s rotationState) rotationStep {
 	if !s.Reachable {
 		return rotationStep{Do: Unreachable}
 	}
-	if !s.AcceptsWanted && !s.AcceptsConnection && !s.AcceptsPending && !s.AcceptsOther {
+	if !s.AcceptsWanted && !s.AcceptsConnection && !s.AcceptsPending && !s.AcceptsInitial {
 		return rotationStep{Do: Refused}
 	}
 	next := s.nextStep()
@@ -148,8 +147,7 @@ func (s rotationState) firstPassword() rotationStep {
 	case s.AcceptsWanted:
 		return rotationStep{Do: Create, Password: s.Wanted}
 	}
-	// A restored server, or one that was first started with another password.
-	// Nobody has a Secret with that.
+	// It was first started with another password. No client has that.
 	return s.resetPassword()
 }
 

@@ -23,7 +23,10 @@ func TestNext(t *testing.T) {
 	}
 	// restored: there is no connection Secret, and the server has another password.
 	restored := func(change func(*rotationState)) rotationState {
-		return wanting(func(s *rotationState) { s.Connection, s.AcceptsConnection, s.AcceptsOther = "", false, true; change(s) })
+		return wanting(func(s *rotationState) {
+			s.Connection, s.AcceptsConnection, s.AcceptsInitial = "", false, true
+			change(s)
+		})
 	}
 	cases := map[string]struct {
 		reason string
@@ -75,7 +78,7 @@ func TestNext(t *testing.T) {
 		"StageRestored":   {"Nothing is set that no Secret has.", restored(func(*rotationState) {}), rotationStep{Do: Stage, Password: "b"}},
 		"ReplaceRestored": {"The password of the backup goes at once.", restored(func(s *rotationState) { s.Pending = "b" }), rotationStep{Do: ReplaceAll, Password: "b"}},
 		"Repair":          {"The wanted one was set by hand.", wanting(func(s *rotationState) { s.AcceptsConnection, s.AcceptsWanted = false, true }), rotationStep{Do: Promote, Password: "b"}},
-		"Overrule":        {"Another one was.", rest(func(s *rotationState) { s.AcceptsConnection, s.AcceptsWanted, s.AcceptsOther = false, false, true }), rotationStep{Do: Stage, Password: "a"}},
+		"Overrule":        {"Another one was.", rest(func(s *rotationState) { s.AcceptsConnection, s.AcceptsWanted, s.AcceptsInitial = false, false, true }), rotationStep{Do: Stage, Password: "a"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

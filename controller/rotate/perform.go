@@ -47,9 +47,7 @@ func (p *pass) gatherState(ctx context.Context, accounts []sql.Account) (rotatio
 		}
 		*ask.into = ok
 	}
-	for _, other := range p.otherPasswords() {
-		s.AcceptsOther = s.AcceptsOther || p.accepted[other]
-	}
+	s.AcceptsInitial = p.accepted[passwordOf(p.kept.initial)]
 	return s, nil
 }
 

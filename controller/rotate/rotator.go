@@ -101,8 +101,6 @@ type Input struct {
 	// Address at which this program reaches it; the instance's own host and port
 	// where it is empty.
 	Address string
-	// Recorded passwords of the backup that the server was restored from.
-	Recorded []sql.Password
 	// PublishedIn is the Secret in which Crossplane publishes the connection to the
 	// claim's clients, and Published the password there. Both are empty where it does
 	// not, or has not yet.
@@ -241,17 +239,12 @@ func (p *pass) enterServer(ctx context.Context) error {
 
 func (p *pass) candidatePasswords() []sql.Password {
 	out := []sql.Password{}
-	for _, c := range append([]sql.Password{p.in.Wanted, passwordOf(p.kept.connection), passwordOf(p.kept.pending)}, p.otherPasswords()...) {
+	for _, c := range []sql.Password{p.in.Wanted, passwordOf(p.kept.connection), passwordOf(p.kept.pending), passwordOf(p.kept.initial)} {
 		if c != "" && !slices.Contains(out, c) {
 			out = append(out, c)
 		}
 	}
 	return out
-}
-
-// otherPasswords that the server may have, beside those that a change is about.
-func (p *pass) otherPasswords() []sql.Password {
-	return append(slices.Clone(p.in.Recorded), passwordOf(p.kept.initial))
 }
 
 func (p *pass) openSession(ctx context.Context, candidate sql.Password) (session, error) {

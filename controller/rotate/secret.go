@@ -183,22 +183,6 @@ func (r *Rotator) GeneratePassword(ctx context.Context, in Input) (bool, error) 
 	return true, nil
 }
 
-// Passwords that the server may have, the likeliest first: what a backup has to
-// record, so that the server that is restored from it can be entered.
-func (r *Rotator) Passwords(ctx context.Context, i v1.Instance) ([]sql.Password, error) {
-	out := []sql.Password{}
-	for _, name := range []string{i.ConnectionSecretName(), i.PendingSecretName(), i.RootSecretName()} {
-		s, err := ownSecret(ctx, r.Kube, i, name)
-		if err != nil {
-			return nil, err
-		}
-		if p := passwordOf(s); p != "" && !slices.Contains(out, p) {
-			out = append(out, p)
-		}
-	}
-	return out, nil
-}
-
 // Release deletes the Secrets of this life of the instance. Kubernetes would do
 // it after the XR is gone, unless somebody orphans what the XR owns.
 func (r *Rotator) Release(ctx context.Context, i v1.Instance) error {

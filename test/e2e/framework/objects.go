@@ -122,7 +122,7 @@ func IsGone(ctx context.Context, o client.Object) error {
 	return fmt.Errorf("%s is still there", o.GetName())
 }
 
-// SystemNamespace is the controller's namespace, where the passwords of backups are.
+// SystemNamespace is the controller's namespace.
 const SystemNamespace = "crossplane-mysql-system"
 
 // IsUnknown is the error of a kind that the API server does not have, or does not have any more.
