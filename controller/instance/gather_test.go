@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -416,6 +417,27 @@ func TestDoubt(t *testing.T) {
 		g := &Gatherer{Reader: c, Clock: time.Now}
 		if _, err := g.Gather(context.Background(), key); !errors.Is(err, errBoom) {
 			t.Errorf("read %d failed, and Gather says %v", reads, err)
+		}
+	}
+}
+
+// TestSecretsOfAClosedNamespace: a namespace that does not let the controller at its Secrets, or not any more because it goes,
+// holds no deletion up.
+func TestSecretsOfAClosedNamespace(t *testing.T) {
+	xr := xr("x", "uid-1", "db", true)
+	secret := &corev1.Secret{ObjectMeta: meta(key.Life("uid-1").ConnectionSecretName(), key.Life("uid-1").Labels())}
+	for _, closed := range []bool{false, true} {
+		c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(xr, secret, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}).WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if closed && o.GetObjectKind().GroupVersionKind().Kind == "Secret" {
+					return kerrors.NewForbidden(corev1.Resource("secrets"), k.Name, nil)
+				}
+				return c.Get(ctx, k, o, opts...)
+			},
+		}).Build()
+		lives, err := (&Gatherer{Reader: c, Clock: time.Now}).Gather(t.Context(), key)
+		if err != nil || len(lives) != 1 || len(lives[0].Leftovers) == 1 == closed {
+			t.Errorf("closed: %t, %d lives, %v", closed, len(lives), err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -234,10 +235,14 @@ func (g *gathering) readLeftovers(ctx context.Context) error {
 	return g.readSecrets(ctx)
 }
 
-// readSecrets by their names: to list them would take the right to read all.
+// readSecrets by their names: to list them would take the right to read all. Those of a namespace that
+// does not let the controller in, or not any more because it goes, go with the XR that owns them.
 func (g *gathering) readSecrets(ctx context.Context) error {
 	for _, name := range []string{g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName(), g.Life.GeneratedSecretName()} {
 		secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.Life.Namespace, name)
+		if kerrors.IsForbidden(err) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

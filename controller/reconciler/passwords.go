@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -50,6 +51,8 @@ const (
 	// reread is how soon a changed Secret of a claim is seen. It is not watched:
 	// that would need the right to read all Secrets of the cluster at all times.
 	reread = 10 * time.Second
+	// whileNotLetIn is how soon it is seen that a namespace has let the controller in.
+	whileNotLetIn = 30 * time.Second
 	// recheck is how soon a password that somebody changed in the server is seen.
 	recheck = 10 * time.Minute
 )
@@ -111,7 +114,8 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 	for _, s := range lives {
 		start, serving := servedSince(s.XR)
 		if !serving {
-			if result, err = c.generatePassword(ctx, s, platform); err != nil {
+			result, err = c.generatePassword(ctx, s, platform)
+			if result, err = c.orNotLetIn(ctx, s, result, err); err != nil {
 				return reconcile.Result{}, err
 			}
 			continue
@@ -120,10 +124,20 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 			return reconcile.Result{}, err
 		}
 		if s.XR.HasFinalizer() || s.Ephemeral() {
-			return c.reconcileLife(ctx, k, s, platform, start)
+			result, err := c.reconcileLife(ctx, k, s, platform, start)
+			return c.orNotLetIn(ctx, s, result, err)
 		}
 	}
 	return result, nil
+}
+
+// orNotLetIn says so in the status, where that is the error of a pass.
+func (c *passwordReconciler) orNotLetIn(ctx context.Context, s *instance.State, result reconcile.Result, err error) (reconcile.Result, error) {
+	n, ok := errors.AsType[*rotate.NotLetInError](err)
+	if !ok {
+		return result, err
+	}
+	return reconcile.Result{RequeueAfter: whileNotLetIn}, c.writer.Apply(ctx, showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: n.Error()}))
 }
 
 // readPlatform is what the platform says of passwords; nil where it has said nothing yet.
@@ -149,7 +163,7 @@ func (c *passwordReconciler) generatePassword(ctx context.Context, s *instance.S
 	if err != nil || !made {
 		return reconcile.Result{RequeueAfter: reread}, err
 	}
-	if s.XR.Status.Credentials != nil {
+	if was := s.XR.Status.Credentials; was != nil && was.State != v1.CredentialsFailed {
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, c.writer.Apply(ctx, showCredentials(s, v1.CredentialsStatus{
@@ -311,14 +325,11 @@ func (c *passwordReconciler) readSecretKey(ctx context.Context, namespace, name,
 
 // readSecret is a Secret; an empty one where there is none.
 func (c *passwordReconciler) readSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	s := &corev1.Secret{}
-	if err := c.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s); err != nil {
-		if kerrors.IsNotFound(err) {
-			return &corev1.Secret{}, nil
-		}
-		return &corev1.Secret{}, fmt.Errorf("cannot get Secret %s/%s: %w", namespace, name, err)
+	s, err := rotate.ReadSecret(ctx, c.reader, namespace, name)
+	if s == nil {
+		s = &corev1.Secret{}
 	}
-	return s, nil
+	return s, err
 }
 
 // showResult says in events and in the status how the password is, and notes the

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
@@ -152,3 +154,46 @@ func TestPlatformsWord(t *testing.T) {
 		})
 	}
 }
+
+// TestNotLetIn: where the Secrets of a namespace may not be read its instances say so, whichever is read first, and the pass
+// is no error.
+func TestNotLetIn(t *testing.T) {
+	for name, serving := range map[string]bool{"Serving": true, "BeforeTheStart": false} {
+		t.Run(name, func(t *testing.T) {
+			kube := interceptor.NewClient(fake.NewClientBuilder().WithScheme(schemeOf(t)).Build(), interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					if _, ok := o.(*corev1.Secret); ok {
+						return kerrors.NewForbidden(corev1.Resource("secrets"), k.Name, nil)
+					}
+					return c.Get(ctx, k, o, opts...)
+				},
+			})
+			var said []change.Change
+			c := newCredentials(t, nil, time.Now)
+			c.generator = &rotate.Rotator{Kube: kube}
+			c.writer = writerFn(func(changes []change.Change) error { said = append(said, changes...); return nil })
+			c.gather = gatherNamingNone{serving}
+			got, err := c.Reconcile(t.Context(), instance.Key{Kind: v1.KindDatabase, Namespace: "team", Name: "db"})
+			if err != nil || got.RequeueAfter != whileNotLetIn || len(said) != 1 {
+				t.Fatalf("got %+v, %v, %v", got, said, err)
+			}
+			if status, _ := said[0].Fields["credentials"].(map[string]any); status["state"] != v1.CredentialsFailed || !strings.Contains(status["message"].(string), "--clusterrole crossplane-mysql-passwords") {
+				t.Errorf("it says %v", status)
+			}
+		})
+	}
+}
+
+// gatherNamingNone gathers a database that names no password, and takes clients or not.
+type gatherNamingNone struct{ serving bool }
+
+func (g gatherNamingNone) GatherXRs(_ context.Context, k instance.Key) ([]*instance.State, error) {
+	s := livingDatabase(k)
+	s.XR.Spec.Password = nil
+	if !g.serving {
+		s.XR.Conditions = nil
+	}
+	return []*instance.State{s}, nil
+}
+
+func (gatherNamingNone) ReadData(context.Context, *instance.State) error { return nil }

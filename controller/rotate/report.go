@@ -127,10 +127,13 @@ func (p *pass) explainFailure(out Result, err error) (Result, error) {
 		return p.waitForServer(out, f.text), nil
 	}
 	_, kube := errors.AsType[*kubeError](err)
+	_, notLetIn := errors.AsType[*NotLetInError](err)
 	_, notAllowed := errors.AsType[*notAllowedError](err)
 	switch {
 	case kube:
 		return p.waitForServer(out, err.Error()), err
+	case notLetIn:
+		return p.failWith(out, err.Error()), nil
 	case notAllowed:
 		return p.failWith(out, "The wanted password is not brought into the server: "+err.Error()), nil
 	case errors.Is(err, errNoPassword):

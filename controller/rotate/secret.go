@@ -48,6 +48,29 @@ type kubeError struct{ error }
 
 func (e *kubeError) Unwrap() error { return e.error }
 
+// A NotLetInError says that the controller has no right on the Secrets of a namespace: it may be
+// installed so that each namespace lets it in (controller/deploy/opted-in).
+type NotLetInError struct{ Namespace string }
+
+// Error says how.
+func (e *NotLetInError) Error() string {
+	return fmt.Sprintf("The controller may not read Secrets of namespace %q: ask the platform team to let it in (kubectl create rolebinding crossplane-mysql --namespace %s --clusterrole crossplane-mysql-passwords --serviceaccount crossplane-mysql-system:crossplane-mysql)", e.Namespace, e.Namespace)
+}
+
+// ReadSecret of a namespace; nil where there is none.
+func ReadSecret(ctx context.Context, kube client.Reader, namespace, name string) (*corev1.Secret, error) {
+	s := &corev1.Secret{}
+	switch err := kube.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, s); {
+	case kerrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // There is no such Secret; that is no error.
+	case kerrors.IsForbidden(err):
+		return nil, &NotLetInError{namespace}
+	case err != nil:
+		return nil, kubeFailed(err, "read", namespace, name)
+	}
+	return s, nil
+}
+
 func kubeFailed(err error, doing, namespace, name string) error {
 	return &kubeError{fmt.Errorf("cannot %s Secret %s/%s: %w", doing, namespace, name, err)}
 }
@@ -55,12 +78,9 @@ func kubeFailed(err error, doing, namespace, name string) error {
 // ownSecret is the Secret of this life of the instance, or nil where there is none.
 // What belongs to somebody else, or to an earlier life, is an error.
 func ownSecret(ctx context.Context, kube client.Reader, i v1.Instance, name string) (*corev1.Secret, error) {
-	s := &corev1.Secret{}
-	if err := kube.Get(ctx, types.NamespacedName{Namespace: i.Namespace, Name: name}, s); err != nil {
-		if kerrors.IsNotFound(err) {
-			return nil, nil //nolint:nilnil // There is no such Secret; that is no error.
-		}
-		return nil, kubeFailed(err, "read", i.Namespace, name)
+	s, err := ReadSecret(ctx, kube, i.Namespace, name)
+	if err != nil || s == nil {
+		return nil, err
 	}
 	switch of := s.Labels[v1.LabelXR]; {
 	case of == string(i.XR):
@@ -181,25 +201,6 @@ func (r *Rotator) GeneratePassword(ctx context.Context, in Input) (bool, error) 
 		return false, kubeFailed(err, "create", s.Namespace, s.Name)
 	}
 	return true, nil
-}
-
-// Release deletes the Secrets of this life of the instance. Kubernetes would do
-// it after the XR is gone, unless somebody orphans what the XR owns.
-func (r *Rotator) Release(ctx context.Context, i v1.Instance) error {
-	r.rested.Delete(i.XR)
-	for _, name := range []string{i.PendingSecretName(), i.ConnectionSecretName(), i.GeneratedSecretName()} {
-		s, err := ownSecret(ctx, r.Kube, i, name)
-		if _, foreign := errors.AsType[*foreignError](err); foreign {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := deleteSecret(ctx, r.Kube, s); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // deleteSecret as it was seen, and no other.

@@ -43,9 +43,6 @@ func TestForeign(t *testing.T) {
 				if err != nil || got.Credentials.State != tc.state || !strings.Contains(got.Credentials.Message, strings.Replace(tc.says, "shop-connection", secret, 1)) {
 					t.Errorf("%s got %+v, %v", tc.reason, got, err)
 				}
-				if err := c.rotator().Release(t.Context(), testInstance()); err != nil {
-					t.Error(err)
-				}
 				if len(c.effects) > 0 || passwordOf(c.secret(secret)) != "theirs" {
 					t.Errorf("%s did %q", tc.reason, c.effects)
 				}
@@ -112,21 +109,5 @@ func TestSecrecy(t *testing.T) {
 				t.Errorf("%s, failure at %d: a password was said", name, n)
 			}
 		}
-	}
-}
-
-// TestRelease in the middle of a change.
-func TestRelease(t *testing.T) {
-	c := newCluster(t, "a", "", root("a"))
-	c.mustRest(c.rotator(), c.input("a"))
-	c.failAt, c.after = len(c.effects)+2, true
-	if _, err := c.rotator().Reconcile(t.Context(), c.input("b")); err == nil {
-		t.Fatal("it did not crash")
-	}
-	if err := c.rotator().Release(t.Context(), testInstance()); err != nil {
-		t.Fatal(err)
-	}
-	if c.secret("shop-connection") != nil || c.secret(testInstance().PendingSecretName()) != nil || c.secret("shop-root") == nil {
-		t.Error("The two Secrets go, and no other.")
 	}
 }

@@ -82,6 +82,88 @@ func rightsBefore(t *testing.T, namespace string) string {
 	return account.Name
 }
 
+// TestOptedIn: where the controller is installed so that namespaces let it in, whoever has its token reads Secrets of those
+// that did, and of no other.
+func TestOptedIn(t *testing.T) {
+	t.Parallel()
+	v := newVictim(t)
+	open := framework.NewNamespace(t)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "opted-in"}}
+	framework.Make(t, account)
+	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}}
+	passwords := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "crossplane-mysql-passwords"}
+	framework.Make(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: open, Name: "crossplane-mysql"}, RoleRef: passwords, Subjects: subjects})
+	for _, b := range clusterBindings(t, "controller/deploy/opted-in") {
+		b.Name, b.Subjects = v.namespace+"-"+b.Name, subjects
+		framework.Make(t, &b)
+	}
+	framework.Make(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: open, Name: "theirs"}})
+	as := v.clientOf(t, account.Namespace, account.Name)
+	read := func(namespace string) error {
+		return as.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "theirs"}, &corev1.Secret{})
+	}
+	if err := read(open); err != nil {
+		t.Errorf("a namespace that let it in: %v", err)
+	}
+	if err := read(v.namespace); !apierrors.IsForbidden(err) {
+		t.Errorf("want a refusal by a namespace that did not, got %v", err)
+	}
+	if err := as.List(t.Context(), &corev1.PersistentVolumeClaimList{}); err != nil {
+		t.Errorf("it has not the controller's other rights, and this test shows nothing: %v", err)
+	}
+}
+
+// TestClosedNamespace: an instance of a namespace that does not let the controller in says so, goes on as soon as it does, and
+// is backed up also where it does not any more. It shares the cluster with no other test.
+func TestClosedNamespace(t *testing.T) {
+	framework.Repeats(t, "TestOptedIn has the rights, TestNotLetIn what is said, and TestSecretsOfAClosedNamespace the deletion")
+	t.Cleanup(func() { reinstalled(t) })
+	framework.MustKubectl(t, "delete", "clusterrolebinding", "crossplane-mysql-passwords")
+	s := framework.NewServer(t, framework.ClassComposition)
+	const advice = "The controller may not read Secrets of namespace"
+	s.Create(t)
+	s.Says(t, "nobody can log in: "+advice)
+	letIn := func() {
+		framework.MustKubectl(t, "create", "rolebinding", "crossplane-mysql", "--namespace", s.Namespace, "--clusterrole", "crossplane-mysql-passwords", "--serviceaccount", "crossplane-mysql-system:crossplane-mysql")
+	}
+	letIn()
+	s.Client().Connects(t, s.Password)
+	s.Client().TypeSession(t)
+	before := s.Client().MustQuery(t, framework.Rows)
+	framework.MustKubectl(t, "delete", "rolebinding", "crossplane-mysql", "--namespace", s.Namespace)
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	leavesNothing(t, s)
+	letIn()
+	s.Create(t)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+}
+
+// clusterBindings of a part of the installation.
+func clusterBindings(t *testing.T, folder string) []rbacv1.ClusterRoleBinding {
+	t.Helper()
+	var out []rbacv1.ClusterRoleBinding
+	all, err := framework.Kubectl(t.Context(), "kustomize", filepath.Join(framework.Repository(), filepath.FromSlash(folder)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for document := range strings.SplitSeq(all, "\n---\n") {
+		b := rbacv1.ClusterRoleBinding{}
+		if err := yaml.Unmarshal([]byte(document), &b); err != nil {
+			t.Fatal(err)
+		}
+		if b.Kind == "ClusterRoleBinding" {
+			out = append(out, b)
+		}
+	}
+	if len(out) == 0 {
+		t.Fatalf("%s binds nothing", folder)
+	}
+	return out
+}
+
 // readManifest of a file of this repository.
 func readManifest(t *testing.T, file string, into client.Object) {
 	t.Helper()
@@ -208,7 +290,9 @@ func (v *victim) attacks(t *testing.T) map[string]tryIt {
 		scale := &autoscalingv1.Scale{ObjectMeta: meta, Spec: autoscalingv1.ScaleSpec{Replicas: 100}}
 		return as.SubResource("scale").Update(ctx, &appsv1.Deployment{ObjectMeta: meta}, client.WithSubResourceBody(scale))
 	}
-	out["PatchSecret"] = patch(&corev1.Secret{ObjectMeta: meta}, `{`+taken+`,"stringData":{"a":"b"}}`)
+	out["UpdateSecret"] = func(ctx context.Context, as client.Client) error {
+		return as.Update(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "theirs", Labels: ours()}, StringData: map[string]string{"a": "b"}})
+	}
 	out["PatchPVC"] = patch(pvcOf(v.namespace, "theirs", nil), `{`+taken+`}`)
 	out["MoveVolume"] = patch(v.ours, `{"spec":{"claimRef":{"namespace":"default"}}}`)
 	out["OwnVolume"] = patch(v.ours, `{"metadata":{"annotations":{"otus.homework/claim-namespace":"default"}}}`)
