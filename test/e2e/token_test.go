@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -118,13 +120,16 @@ func TestOptedIn(t *testing.T) {
 func TestClosedNamespace(t *testing.T) {
 	framework.Repeats(t, "TestOptedIn has the rights, TestNotLetIn what is said, and TestSecretsOfAClosedNamespace the deletion")
 	t.Cleanup(func() { reinstalled(t) })
-	framework.MustKubectl(t, "delete", "clusterrolebinding", "crossplane-mysql-passwords")
+	p := newPrompt(t)
+	p.enter(t, "kubectl delete clusterrolebinding crossplane-mysql-passwords", "deleted")
+	p.enter(t, "kubectl apply --server-side -k controller/deploy/opted-in", "clusterrole.rbac.authorization.k8s.io/crossplane-mysql-passwords serverside-applied")
 	s := framework.NewServer(t, framework.ClassComposition)
 	const advice = "The controller may not read Secrets of namespace"
 	s.Create(t)
 	s.Says(t, "nobody can log in: "+advice)
 	letIn := func() {
-		framework.MustKubectl(t, "create", "rolebinding", "crossplane-mysql", "--namespace", s.Namespace, "--clusterrole", "crossplane-mysql-passwords", "--serviceaccount", "crossplane-mysql-system:crossplane-mysql")
+		const command = "kubectl create rolebinding crossplane-mysql --namespace default --clusterrole crossplane-mysql-passwords --serviceaccount crossplane-mysql-system:crossplane-mysql"
+		p.enter(t, strings.Replace(command, "default", s.Namespace, 1), "created")
 	}
 	letIn()
 	s.Client().Connects(t, s.Password)
@@ -138,6 +143,53 @@ func TestClosedNamespace(t *testing.T) {
 	s.Create(t)
 	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+}
+
+// TestPoliciesOfAnotherRelease: where policies and controller are of two releases, as between two commands of an update, the
+// controller says so when it begins to lead. A deletion that a policy does not let go on says that, too, loses nothing, and
+// goes on with the right one. It shares the cluster with no other test.
+func TestPoliciesOfAnotherRelease(t *testing.T) {
+	framework.Repeats(t, "TestPolicyCheck has the version, TestRefused what is said, and TestQuota a deletion that waits for the API server")
+	t.Cleanup(func() { reinstalled(t) })
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	const theirs = "the Jobs of another release"
+	changePolicy(t, "secrets", func(p *admissionv1.ValidatingAdmissionPolicySpec) {
+		p.Validations[0].Message = "policies of version 1."
+	})
+	changePolicy(t, "jobs", func(p *admissionv1.ValidatingAdmissionPolicySpec) {
+		p.Validations = append(p.Validations, admissionv1.Validation{Expression: "request.operation == 'DELETE'", Message: theirs})
+	})
+	stopsTheController(t)()
+	framework.Eventually(t, "the controller's word", func(ctx context.Context) error {
+		log, err := framework.Kubectl(ctx, "logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql", "--tail=-1")
+		if err == nil && !strings.Contains(log, "policies of another version are in force") {
+			err = fmt.Errorf("it says nothing of other policies: %.2000s", log)
+		}
+		return err
+	})
+	s.StartDelete(t)
+	s.Says(t, theirs)
+	reinstalled(t)
+	s.ClaimGone(t)
+	s.Backups().AreProven(t, 1)
+	s.Create(t)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
+		t.Errorf("want every row\n%s\ngot\n%s", before, got)
+	}
+}
+
+// changePolicy of the controller's token.
+func changePolicy(t *testing.T, name string, how func(*admissionv1.ValidatingAdmissionPolicySpec)) {
+	t.Helper()
+	p := &admissionv1.ValidatingAdmissionPolicy{}
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Name: "crossplane-mysql-controller-" + name}, p); err != nil {
+		t.Fatal(err)
+	}
+	how(&p.Spec)
+	if err := framework.Suite.Kube.Update(t.Context(), p); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -56,6 +56,9 @@ func onCluster(command string) typist { return typist{"test/e2e/readme_test.go",
 // inRecords is a command about records, which the tests of them type with names of their own.
 func inRecords(words string) typist { return typist{"test/e2e/records_test.go", words} }
 
+// byToken is a command by which namespaces let the controller in.
+func byToken(words string) typist { return typist{"test/e2e/token_test.go", words} }
+
 // typists of all commands. All that make is told is typed by TestMake too, with stand-ins for what it calls; what runs for
 // hours is nowhere else.
 var typists = map[string]typist{
@@ -104,6 +107,11 @@ var typists = map[string]typist{
 	"kubectl get mysqlbackup":                              byLive,
 	"kubectl replace --force":                              {"test/e2e/readme_test.go", `"replace", "--force"`},
 	"kubectl patch mysql mysql-instance --type=merge --patch-file=/dev/stdin <<<'{\"spec\":{\"password\":\"n3w-password\"}}'": {"test/demo/demo_test.go", "func TestShownIsDone("},
+
+	"kubectl apply --server-side -k controller/deploy/opted-in":    byToken("-k controller/deploy/opted-in"),
+	"kubectl delete clusterrolebinding crossplane-mysql-passwords": byToken("delete clusterrolebinding crossplane-mysql-passwords"),
+	"kubectl create rolebinding crossplane-mysql --namespace default --clusterrole crossplane-mysql-passwords --serviceaccount crossplane-mysql-system:crossplane-mysql": byToken(
+		"create rolebinding crossplane-mysql --namespace default --clusterrole crossplane-mysql-passwords --serviceaccount crossplane-mysql-system:crossplane-mysql"),
 
 	"kubectl rollout restart deployment": {"test/e2e/release_test.go", `"rollout", "restart", "deployment"`},
 
