@@ -36,6 +36,7 @@ type instanceReconciler struct {
 	writer writer
 	events events.EventRecorder
 	meter  *meter
+	turns  *turns
 
 	mu       sync.Mutex
 	reported map[instance.Key]map[types.UID]lastReported
@@ -58,14 +59,24 @@ const whileRefused = 10 * time.Second
 // slowest is the longest pause between two looks at what waits for the cluster.
 const slowest = 30 * time.Second
 
+// shareOfLook is what each instance of a namespace that waits adds to the pauses of all of them: there are
+// two looks a second at most at what waits there, some fifty reads, which is half of what the controller may
+// ask the API server for.
+const shareOfLook = 500 * time.Millisecond
+
 // pace of looks at what waits: a quarter of the time that it has waited, or what the step asks for, so
-// that what never ends costs next to nothing. Much of it ends with an event, which is a look of its own.
-func pace(asked, waited time.Duration) time.Duration {
-	return max(asked, min(waited/4, slowest))
+// that what never ends costs next to nothing, and a crowd in one namespace holds up no other. Much of it
+// ends with an event, which is a look of its own.
+func pace(asked, waited time.Duration, crowd int) time.Duration {
+	return max(asked, min(waited/4, slowest), time.Duration(crowd)*shareOfLook)
 }
 
-// Reconcile an instance.
+// Reconcile an instance, if its namespace has a worker left.
 func (r *instanceReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	if !r.turns.takeTurn(k.Namespace) {
+		return reconcile.Result{RequeueAfter: nextTurn}, nil
+	}
+	defer r.turns.giveTurn(k.Namespace)
 	return runPasses(func() (time.Duration, bool, error) { return r.runPass(ctx, k) }, kerrors.IsConflict)
 }
 
@@ -87,13 +98,13 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 		acted = acted || !equality.Semantic.DeepEqual(refusal, s.Refusal) // The next pass tells people.
 		switch {
 		case refusal != nil:
-			after = sooner(after, whileRefused)
+			after = sooner(after, pace(whileRefused, 0, r.crowdOf(k.Namespace)))
 			continue
 		case err != nil:
 			return 0, false, fmt.Errorf("cannot %s: %w", step.Action, err)
 		}
 		if waited := r.noteWait(k, s, step); step.Action == lifecycle.Wait {
-			after = sooner(after, pace(step.After, waited))
+			after = sooner(after, pace(step.After, waited, r.crowdOf(k.Namespace)))
 		}
 		if step.Action == lifecycle.Wait || step.Action == lifecycle.NoOp {
 			continue
@@ -158,6 +169,24 @@ func (r *instanceReconciler) noteWait(k instance.Key, s *instance.State, step li
 		r.remember(k, s.Life.XR, last)
 	}
 	return s.Now.Sub(last.since)
+}
+
+// crowdOf a namespace: how many lives of its instances wait, or are refused what they need.
+func (r *instanceReconciler) crowdOf(namespace string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for k, lives := range r.reported {
+		if k.Namespace != namespace {
+			continue
+		}
+		for _, last := range lives {
+			if !last.since.IsZero() || last.refusal != nil {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // forgetLives forgets what was said of lives that are over.

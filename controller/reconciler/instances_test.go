@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,6 +82,7 @@ func TestReconcile(t *testing.T) {
 			w := &noteWriter{err: tc.werr}
 			w.then = func() { tc.lives[0].Claim.SetFinalizers(nil) }
 			r := &instanceReconciler{
+				turns:  newTurns(1),
 				gather: gatherFn(func() ([]*instance.State, error) { return tc.lives, tc.err }), writer: w,
 				events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now), reported: map[instance.Key]map[types.UID]lastReported{},
 			}
@@ -115,7 +117,7 @@ func TestPace(t *testing.T) {
 		{time.Hour + 31*time.Second, backsUp, time.Second},
 	} {
 		s := &instance.State{Life: k.Life("uid"), Now: began.Add(look.at)}
-		if got := pace(time.Second, r.noteWait(k, s, look.step)); got != look.want {
+		if got := pace(time.Second, r.noteWait(k, s, look.step), r.crowdOf("")); got != look.want {
 			t.Errorf("look %d: want a pause of %v, got %v", i, look.want, got)
 		}
 	}
@@ -128,12 +130,88 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// TestCrowd: where two hundred wait in one namespace, all of them together are looked at twice a second, and who waits in
+// another as before. What waits no more does not count.
+func TestCrowd(t *testing.T) {
+	const crowd = 200
+	r := &instanceReconciler{reported: map[instance.Key]map[types.UID]lastReported{}}
+	wait := lifecycle.Step{Action: lifecycle.Wait, Phase: v1.DeletionBackingUp}
+	note := func(namespace, name string, step lifecycle.Step) {
+		k := instance.Key{Namespace: namespace, Name: name}
+		r.noteWait(k, &instance.State{Life: k.Life("uid"), Now: time.Unix(1000, 0)}, step)
+	}
+	for i := range crowd - 1 {
+		note("hostile", fmt.Sprint(i), wait)
+	}
+	refused := instance.Key{Namespace: "hostile", Name: "refused"}
+	r.noteRefusal(refused, &instance.State{Life: refused.Life("uid")}, &instance.Refusal{Message: "exceeded quota"})
+	note("good", "db", wait)
+	for namespace, want := range map[string]time.Duration{"hostile": crowd * time.Second / 2, "good": time.Second, "empty": time.Second} {
+		if got := pace(time.Second, 0, r.crowdOf(namespace)); got != want {
+			t.Errorf("%s: want a pause of %v, got %v", namespace, want, got)
+		}
+	}
+	for i := range crowd - 1 {
+		note("hostile", fmt.Sprint(i), lifecycle.Step{Action: lifecycle.CreateBackupJob})
+	}
+	if got := r.crowdOf("hostile"); got != 1 {
+		t.Errorf("want one left that waits, got %d", got)
+	}
+}
+
+// TestTurnsOfInstances: a namespace whose instances take for ever has two workers of ten, and a neighbour has one at once.
+func TestTurnsOfInstances(t *testing.T) {
+	release, entered, away := make(chan struct{}), make(chan string, 100), make(chan struct{}, 10)
+	r := &instanceReconciler{turns: newTurns(10), reported: map[instance.Key]map[types.UID]lastReported{}, meter: newMeter(prometheus.NewRegistry(), time.Now)}
+	r.gather = gatherOf(func(k instance.Key) {
+		entered <- k.Namespace
+		if k.Namespace == "hostile" {
+			<-release
+		}
+	})
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() {
+			got, err := r.Reconcile(t.Context(), instance.Key{Namespace: "hostile", Name: fmt.Sprint(i)})
+			if err != nil {
+				t.Error(err)
+			} else if got.RequeueAfter == nextTurn {
+				away <- struct{}{}
+			}
+		})
+	}
+	for range 8 {
+		<-away
+	}
+	if got, err := r.Reconcile(t.Context(), instance.Key{Namespace: "good", Name: "db"}); err != nil || got.RequeueAfter != 0 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	close(release)
+	all.Wait()
+	close(entered)
+	namespaces := map[string]int{}
+	for n := range entered {
+		namespaces[n]++
+	}
+	if diff := cmp.Diff(map[string]int{"hostile": 2, "good": 1}, namespaces); diff != "" || len(r.turns.busy) > 0 {
+		t.Errorf("%d turns were not given back; looked after: -want, +got:\n%s", len(r.turns.busy), diff)
+	}
+}
+
+// gatherOf no lives, once it was told whose.
+type gatherOf func(k instance.Key)
+
+func (f gatherOf) Gather(_ context.Context, k instance.Key) ([]*instance.State, error) {
+	f(k)
+	return nil, nil
+}
+
 // TestRefused: what a quota refuses is told at the next look, tried again in a while, and forgotten when it is allowed.
 func TestRefused(t *testing.T) {
 	quota := kerrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, "backup-db-pvc", errors.New("exceeded quota"))
 	var saw []*instance.Refusal
 	w := &noteWriter{err: fmt.Errorf("Patch of MySQL: %w", quota)}
-	r := &instanceReconciler{writer: w, events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now), reported: map[instance.Key]map[types.UID]lastReported{}}
+	r := &instanceReconciler{turns: newTurns(1), writer: w, events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now), reported: map[instance.Key]map[types.UID]lastReported{}}
 	var last *instance.State
 	r.gather = gatherFn(func() ([]*instance.State, error) {
 		if last != nil {
@@ -163,6 +241,7 @@ func TestRefused(t *testing.T) {
 func TestReconcileEnds(t *testing.T) {
 	w := &noteWriter{}
 	r := &instanceReconciler{
+		turns: newTurns(1),
 		gather: gatherFn(func() ([]*instance.State, error) {
 			return []*instance.State{{Claim: claimOf(v1.Finalizer)}}, nil
 		}), writer: w,

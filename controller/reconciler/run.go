@@ -86,7 +86,7 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconciler
 		Grace: o.PasswordGrace, Settle: rotate.DefaultSettle,
 	}
 	return &reconcilers{
-		instances: &instanceReconciler{gather: g, writer: w, events: recorder, meter: meter, reported: map[instance.Key]map[types.UID]lastReported{}},
+		instances: &instanceReconciler{gather: g, writer: w, events: recorder, meter: meter, turns: newTurns(o.MaxConcurrent), reported: map[instance.Key]map[types.UID]lastReported{}},
 		passwords: &passwordReconciler{
 			gather: g, reader: mgr.GetAPIReader(), writer: w, events: recorder, clock: time.Now,
 			rotator: r, generator: r,

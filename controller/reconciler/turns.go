@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// share of one namespace in the workers that speak with servers: one in four.
+	// share of one namespace in the workers: one in four.
 	share = 4
 	// nextTurn is how long an instance waits whose namespace has no turn left.
 	nextTurn = time.Second
 )
 
-// turns are what the instances of a namespace take to speak with their servers.
-// Who can make servers that do not answer makes them in a namespace of its own,
-// and holds up no other.
+// turns are what the instances of a namespace take to be looked after, or to have their servers
+// spoken with. Who can make servers that do not answer, or deletions that hang, makes them in a
+// namespace of its own, and holds up no other.
 type turns struct {
 	most int
 
