@@ -95,6 +95,7 @@ bench: ## Measure the function, the agent beside dumps and tar, and what people 
 	go run -C test/images . rootfs $$dir/mysql && \
 	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld,bench -run TestSpeed -count=1 -timeout 90m -v ./controller/archive
 	KUBECONFIG= go test -C test/e2e -tags bench -run 'TestSpeed|TestThousand' -count=1 -timeout 90m -v .
+	KUBECONFIG= go test -C test/e2e -tags bench -run TestHangingDeletions -count=1 -timeout 40m -v . # It leaves nothing to measure beside it.
 
 fuzz: ## Look for what breaks the promises, in requests, claims, quantities, archives, manifests, data files and what servers say: five minutes and eight of one.
 	go test ./fn -run '^$$' -fuzz FuzzRunFunction -fuzztime 5m -fuzzminimizetime 10x

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -141,7 +142,7 @@ func TestCrowd(t *testing.T) {
 		r.noteWait(k, &instance.State{Life: k.Life("uid"), Now: time.Unix(1000, 0)}, step)
 	}
 	for i := range crowd - 1 {
-		note("hostile", fmt.Sprint(i), wait)
+		note("hostile", strconv.Itoa(i), wait)
 	}
 	refused := instance.Key{Namespace: "hostile", Name: "refused"}
 	r.noteRefusal(refused, &instance.State{Life: refused.Life("uid")}, &instance.Refusal{Message: "exceeded quota"})
@@ -152,7 +153,7 @@ func TestCrowd(t *testing.T) {
 		}
 	}
 	for i := range crowd - 1 {
-		note("hostile", fmt.Sprint(i), lifecycle.Step{Action: lifecycle.CreateBackupJob})
+		note("hostile", strconv.Itoa(i), lifecycle.Step{Action: lifecycle.CreateBackupJob})
 	}
 	if got := r.crowdOf("hostile"); got != 1 {
 		t.Errorf("want one left that waits, got %d", got)
@@ -172,7 +173,7 @@ func TestTurnsOfInstances(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 10 {
 		all.Go(func() {
-			got, err := r.Reconcile(t.Context(), instance.Key{Namespace: "hostile", Name: fmt.Sprint(i)})
+			got, err := r.Reconcile(t.Context(), instance.Key{Namespace: "hostile", Name: strconv.Itoa(i)})
 			if err != nil {
 				t.Error(err)
 			} else if got.RequeueAfter == nextTurn {

@@ -89,6 +89,28 @@ func (m Metrics) Ask(ctx context.Context, token string) (status int, body string
 	return response.StatusCode, string(raw), err
 }
 
+// Sum of a metric's series that have a label, written as there, for a token that may have it.
+func (m Metrics) Sum(ctx context.Context, token, name, label string) (float64, error) {
+	_, body, err := m.Ask(ctx, token)
+	if err != nil {
+		return 0, err
+	}
+	sum, found := 0.0, false
+	for line := range strings.Lines(body) {
+		if labels, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(labels, name+"{") && strings.Contains(labels, label) {
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum, found = sum+n, true
+		}
+	}
+	if !found {
+		return 0, fmt.Errorf("the controller has no metric %s with %s", name, label)
+	}
+	return sum, nil
+}
+
 // Value of a metric that has no labels, for a token that may have it.
 func (m Metrics) Value(ctx context.Context, token, name string) (float64, error) {
 	_, body, err := m.Ask(ctx, token)
