@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -40,6 +41,19 @@ func kindsOf(t *testing.T, folder string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// TestBasesByDigest: the image is built on what was looked at, and not on what has its name by then.
+func TestBasesByDigest(t *testing.T) {
+	bases := regexp.MustCompile(`(?m)^FROM .*`).FindAllString(read(t, "../Dockerfile"), -1)
+	for _, from := range bases {
+		if !regexp.MustCompile(`@sha256:[0-9a-f]{64}( AS \w+)?$`).MatchString(from) {
+			t.Errorf("%q names no digest", from)
+		}
+	}
+	if len(bases) != 2 {
+		t.Errorf("%d bases were read", len(bases))
+	}
 }
 
 // TestDeploy freezes the three parts of the installation: whoever removes the

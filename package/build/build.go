@@ -46,7 +46,7 @@ func (b *builder) Build(ctx context.Context) error {
 
 func (b *builder) pack(ctx context.Context, p pkg, tmp string) error {
 	root := filepath.Join(tmp, p.file+".root")
-	if err := p.stage(b.root, root); err != nil {
+	if err := p.stage(b.root, root, b.version); err != nil {
 		return err
 	}
 	// The CLI looks for examples in the current directory unless told otherwise. Ours are test cases, not samples.

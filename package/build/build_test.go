@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 )
 
 // write makes files below a folder, with their parents.
@@ -91,7 +92,7 @@ func TestStage(t *testing.T) {
 		}
 		t.Run(p.file, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "root")
-			if err := p.stage(root, dir); err != nil {
+			if err := p.stage(root, dir, thisVersion); err != nil {
 				t.Fatalf("\n%s\nstage(): %v", tc.reason, err)
 			}
 			if diff := cmp.Diff(tc.want, list(t, dir)); diff != "" {
@@ -102,6 +103,41 @@ func TestStage(t *testing.T) {
 	}
 	if len(cases) > 0 {
 		t.Errorf("packages() misses %v", sortedKeys(cases))
+	}
+}
+
+// TestDependencies: where a package of a release depends on another one, it names that very version, and no other release may
+// take its place.
+func TestDependencies(t *testing.T) {
+	found := 0
+	for _, p := range packages() {
+		dir := filepath.Join(t.TempDir(), "root")
+		if err := p.stage(filepath.Join("..", ".."), dir, "v1.2.3"); err != nil {
+			t.Fatal(err)
+		}
+		meta := struct {
+			Spec struct {
+				DependsOn []struct {
+					Package string `yaml:"package"`
+					Version string `yaml:"version"`
+				} `yaml:"dependsOn"`
+			} `yaml:"spec"`
+		}{}
+		raw, err := os.ReadFile(filepath.Join(dir, "crossplane.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal(raw, &meta); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range meta.Spec.DependsOn {
+			if found++; d.Version != "v1.2.3" {
+				t.Errorf("%s depends on %s of %q", p.file, d.Package, d.Version)
+			}
+		}
+	}
+	if found < 3 {
+		t.Errorf("%d dependencies were read", found)
 	}
 }
 

@@ -73,7 +73,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs.StringVar(&o.cli, "cli", "", "the `path` of today's crossplane CLI; go run ./test/tools cli prints it")
 	fs.StringVar(&o.root, "root", filepath.Join("..", ".."), "the `directory` of the repository, seen from here")
 	fs.StringVar(&o.out, "out", "dist", "the `directory` for the packages")
-	fs.StringVar(&o.version, "version", "v0.1.0", "the `version` that the function says it is")
+	fs.StringVar(&o.version, "version", thisVersion, "the `version` that the function says it is")
 	fs.StringVar(&o.arch, "arch", "", "build the function for this `architecture` only, for a cluster on this machine (default: for all)")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		_, _ = fmt.Fprint(out, usage)

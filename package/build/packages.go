@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,8 +60,13 @@ func (p pkg) sources(root string) []string {
 	return s
 }
 
-// stage makes the package root that the CLI wants: one folder with everything in it, and nothing else.
-func (p pkg) stage(root, dir string) error {
+// thisVersion is that of the sources, which name it where one package of a release depends on another one: exactly, so that
+// what was tested together is installed together.
+const thisVersion = "v0.1.0"
+
+// stage makes the package root that the CLI wants: one folder with everything in it, and nothing else. What depends on
+// this version does on the one that is released.
+func (p pkg) stage(root, dir, version string) error {
 	if err := os.Mkdir(dir, 0o750); err != nil {
 		return fmt.Errorf("cannot make the package root: %w", err)
 	}
@@ -69,6 +75,7 @@ func (p pkg) stage(root, dir string) error {
 		if err != nil {
 			return fmt.Errorf("cannot read a part of %s; files in apis are made by go test ./apis -update: %w", p.file, err)
 		}
+		b = bytes.ReplaceAll(b, []byte("version: "+thisVersion+"\n"), []byte("version: "+version+"\n"))
 		if err := os.WriteFile(filepath.Join(dir, filepath.Base(src)), b, 0o600); err != nil {
 			return fmt.Errorf("cannot stage a part of %s: %w", p.file, err)
 		}

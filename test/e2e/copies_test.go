@@ -15,6 +15,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
@@ -120,8 +121,11 @@ func (o *instanceObjects) copy(ctx context.Context, name string) error {
 	if err := framework.Suite.Kube.Create(ctx, xr); err != nil {
 		return err
 	}
-	xr.Object["status"] = status
-	if err := framework.Suite.Kube.Status().Update(ctx, xr); err != nil {
+	raw, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		return err
+	}
+	if err := framework.Suite.Kube.Status().Patch(ctx, xr, client.RawPatch(types.MergePatchType, raw)); err != nil {
 		return err
 	}
 	names = strings.NewReplacer(string(o.xr.GetUID()), string(xr.GetUID()), o.xr.GetName(), "xr-"+name, o.pv.GetName(), "pv-"+name, original, name)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -105,6 +106,9 @@ func (r *buildahRun) busy() string            { return filepath.Join(r.store, "b
 func (r *buildahRun) file(name string) string { return filepath.Join(r.dir, name) }
 
 func (r *buildahRun) images(ctx context.Context, version string) (map[string]v1.Image, error) {
+	if err := r.unpin(); err != nil {
+		return nil, fmt.Errorf("cannot read the Dockerfile: %w", err)
+	}
 	images := map[string]v1.Image{}
 	for _, arch := range r.architectures() {
 		img, err := r.image(ctx, arch, version)
@@ -144,7 +148,18 @@ func (r *buildahRun) bud(tag, arch, version string) []string {
 	for _, k := range []string{"GOPROXY", "GOSUMDB", "GOFLAGS"} {
 		args = append(args, "--build-arg", k+"="+r.goEnv[k])
 	}
-	return append(args, "--file", filepath.Join(r.Root, "Dockerfile"), r.Root)
+	return append(args, "--file", r.file("Dockerfile"), r.Root)
+}
+
+var pinned = regexp.MustCompile(`(?m)^(FROM .*)@sha256:[0-9a-f]{64}`)
+
+// unpin the repository's Dockerfile: what it builds on is made here, under the same name and with another digest.
+func (r *buildahRun) unpin() error {
+	raw, err := os.ReadFile(filepath.Join(r.Root, "Dockerfile"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(r.file("Dockerfile"), pinned.ReplaceAll(raw, []byte("$1")), 0o600)
 }
 
 func (r *buildahRun) run(ctx context.Context, args ...string) error {
