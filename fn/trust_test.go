@@ -38,17 +38,21 @@ type reach struct {
 // reaches of every field that a claim of either kind has. Who adds a field says
 // here what it can reach.
 var reaches = map[string]reach{
-	"backup.beforeImageChange": {to: "whether this instance's server is stopped for a backup", odd: []any{"Always", true}},
-	"backup.keep":              {to: "the number of this instance's backups", odd: []any{-1, 0, 1 << 40}},
-	"backup.requireRestorable": {to: "how long this instance's data stays after its backup", odd: []any{"true", 1}},
-	"compositeDeletePolicy":    {to: "how Crossplane deletes the XR", odd: []any{"Foreground", "Orphan"}},
-	"config[]":                 {to: "my.cnf of the server, without files, plugins and includes", keys: []string{"plugin_load", "plugin-load-add", "init_file", "datadir", "!includedir", "[client]", "loose_plugin_dir", "skip-grant-tables", "max_connections", "a.plugin_load", "sql_mode"}},
-	"database":                 {to: "the name of a schema in the server, and an environment variable of it"},
-	"deletionPolicy":           {to: "this instance's data", odd: []any{"Discard", "Orphan"}},
-	"image":                    {to: "what runs in the server's container, and which image's version is asked", odd: []any{"registry.example/x@sha256:1", "docker://x", "file:///x", "x --privileged", "x\tb", "-v", "..", "a/../../b"}},
-	"password":                 {to: "root of this server"},
-	"passwordSecretRef.key":    {to: "a key of a Secret of the claim's namespace"},
-	"passwordSecretRef.name":   {to: "a Secret of the claim's namespace", odd: []any{"theirs", "kube-system/theirs"}},
+	"backup.beforeImageChange":              {to: "whether this instance's server is stopped for a backup", odd: []any{"Always", true}},
+	"backup.keep":                           {to: "the number of this instance's backups", odd: []any{-1, 0, 1 << 40}},
+	"backup.requireRestorable":              {to: "how long this instance's data stays after its backup", odd: []any{"true", 1}},
+	"compositeDeletePolicy":                 {to: "how Crossplane deletes the XR", odd: []any{"Foreground", "Orphan"}},
+	"config[]":                              {to: "my.cnf of the server, without files, plugins and includes", keys: []string{"plugin_load", "plugin-load-add", "init_file", "datadir", "!includedir", "[client]", "loose_plugin_dir", "skip-grant-tables", "max_connections", "a.plugin_load", "sql_mode"}},
+	"database":                              {to: "the name of a schema in the server, and an environment variable of it"},
+	"deletionPolicy":                        {to: "this instance's data", odd: []any{"Discard", "Orphan"}},
+	"image":                                 {to: "what runs in the server's container, and which image's version is asked", odd: []any{"registry.example/x@sha256:1", "docker://x", "file:///x", "x --privileged", "x\tb", "-v", "..", "a/../../b"}},
+	"networkPolicy.from[].ipBlock.cidr":     {to: "who reaches this server", odd: []any{"0.0.0.0/0", "::/0", "10.0.0.1/8"}},
+	"networkPolicy.from[].ipBlock.except[]": {to: "who does not", odd: []any{"10.0.0.0/8"}},
+	"networkPolicy.from[].namespaceSelector.matchLabels[]": {to: "who reaches this server", odd: []any{"web", "x.y"}, keys: []string{"a", "otus.homework/instance", "hostPID", "../x", ""}},
+	"networkPolicy.from[].podSelector.matchLabels[]":       {to: "who reaches this server", odd: []any{"web", "x.y"}, keys: []string{"a", "otus.homework/instance", "namespace", "x y"}},
+	"password":               {to: "root of this server"},
+	"passwordSecretRef.key":  {to: "a key of a Secret of the claim's namespace"},
+	"passwordSecretRef.name": {to: "a Secret of the claim's namespace", odd: []any{"theirs", "kube-system/theirs"}},
 	"resources.claims[].name": {
 		to: "nothing: it is refused", odd: []any{"gpu"},
 	},
@@ -119,11 +123,7 @@ func (c *caller) with(field, key string, value any) *caller {
 	}
 	steps := strings.Split(field, ".")
 	if before, after, ok := strings.Cut(field, "[]"); ok {
-		if after != "" {
-			value = []any{map[string]any{strings.TrimPrefix(after, "."): value}}
-		} else {
-			value = map[string]any{key: value}
-		}
+		value = below(after, field, key, value)
 		steps = strings.Split(before, ".")
 	}
 	if field == "passwordSecretRef.name" {
@@ -131,6 +131,25 @@ func (c *caller) with(field, key string, value any) *caller {
 	}
 	c.xr = setIn(c.xr, value, append([]string{"spec"}, steps...)...)
 	return c
+}
+
+// below an item, or a key, what a field's path goes on with.
+func below(path, field, key string, value any) any {
+	if path == "" && len(reaches[field].keys) > 0 {
+		return map[string]any{key: value}
+	}
+	steps := strings.Split(strings.TrimPrefix(path, "."), ".")
+	for i := len(steps) - 1; i >= 0 && path != ""; i-- {
+		name, many := strings.CutSuffix(steps[i], "[]")
+		switch {
+		case many && len(reaches[field].keys) > 0:
+			value = map[string]any{key: value}
+		case many:
+			value = []any{value}
+		}
+		value = map[string]any{name: value}
+	}
+	return []any{value}
 }
 
 // strangers are objects of others that a claim must not reach: they are there for
@@ -188,7 +207,11 @@ func TestNoFieldReachesFurther(t *testing.T) {
 	}
 	for base := range bases {
 		for _, name := range compose.ResourceNames() {
-			if n := composed[base+" "+name]; n < 100 && (base != "StorageClass" || name != v1.ResourceDataPV) {
+			least := 100
+			if name == v1.ResourceServerPolicy {
+				least = 30 // Only its own fields make one.
+			}
+			if n := composed[base+" "+name]; n < least && (base != "StorageClass" || name != v1.ResourceDataPV) {
 				t.Errorf("%s: only %d of %s were looked at", base, n, name)
 			}
 		}
@@ -209,7 +232,7 @@ func hostile(field string) []hostileValue {
 	}
 	r := reaches[field]
 	var out []hostileValue
-	if !strings.HasSuffix(field, "[]") {
+	if !strings.HasSuffix(field, "[]") || len(r.keys) == 0 {
 		for _, v := range append(slices.Clone(odd), r.odd...) {
 			out = append(out, hostileValue{value: v})
 		}
@@ -268,7 +291,7 @@ func (g *guard) need(key string, s *fnv1.ResourceSelector) {
 }
 
 // kinds that may be composed.
-var kinds = []string{"PersistentVolume", "PersistentVolumeClaim", "Secret", "ConfigMap", "Deployment", "Service", "Job"}
+var kinds = []string{"PersistentVolume", "PersistentVolumeClaim", "Secret", "ConfigMap", "Deployment", "Service", "Job", "NetworkPolicy"}
 
 func (g *guard) object(name string, o map[string]any) {
 	kind := kindOf(o)
@@ -291,6 +314,10 @@ func (g *guard) object(name string, o map[string]any) {
 	case "Deployment", "Job":
 		if pod, ok := at(o, "spec", "template", "spec").(map[string]any); ok {
 			g.pod(name, pod)
+		}
+	case "NetworkPolicy":
+		if of := at(o, "spec", "podSelector", "matchLabels", v1.LabelInstance); of != g.instance.Key() {
+			g.complainf("%s is about the pods of %v", name, of)
 		}
 	case "PersistentVolumeClaim":
 		if keys := slices.Sorted(maps.Keys(o["spec"].(map[string]any))); slices.Contains(keys, "dataSource") || slices.Contains(keys, "dataSourceRef") {
@@ -367,7 +394,7 @@ func (g *guard) walk(name, key string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
 		for k, child := range v {
-			if key == "data" || key == "annotations" || key == "labels" {
+			if key == "data" || key == "annotations" || key == "labels" || key == "matchLabels" {
 				continue // Text, which is looked at elsewhere.
 			}
 			if slices.Contains(forbidden, k) {

@@ -43,6 +43,11 @@ const (
 	ComponentDatabase = "database"
 )
 
+// JobComponents are those of all Jobs of the product.
+func JobComponents() []string {
+	return []string{ComponentRestore, ComponentBackup, ComponentWipe, ComponentPrune, ComponentRestoreTest, ComponentErase, ComponentSurvey}
+}
+
 // Annotations of PersistentVolumes, PersistentVolumeClaims, pods and Jobs.
 const (
 	// AnnotationClaimKind, AnnotationClaimNamespace and AnnotationClaimName say

@@ -106,6 +106,12 @@ type MySQLSpec struct {
 	// +kubebuilder:default={type: ClusterIP}
 	Service ServiceSpec `json:"service,omitempty"`
 
+	// NetworkPolicy says who reaches the server, where the cluster's network enforces
+	// NetworkPolicies. Without it whoever reaches pods does.
+	//
+	// +optional
+	NetworkPolicy *NetworkPolicySpec `json:"networkPolicy,omitempty"`
+
 	// Resources of the server's container. The default is the platform's.
 	//
 	// +optional
@@ -194,6 +200,59 @@ type ServiceSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
 	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// A NetworkPolicySpec says who reaches the server's port.
+type NetworkPolicySpec struct {
+	// From these pods and addresses, as in a NetworkPolicy of Kubernetes, and from the
+	// controller. An empty list is the controller alone.
+	//
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(p, has(p.ipBlock) != (has(p.podSelector) || has(p.namespaceSelector)))",message="each of networkPolicy.from has either ipBlock, or podSelector and namespaceSelector, or one of these"
+	From []NetworkPeer `json:"from"`
+}
+
+// A NetworkPeer is who may reach the server: pods, or a range of addresses.
+type NetworkPeer struct {
+	// PodSelector of pods, of the claim's namespace where there is no namespaceSelector.
+	//
+	// +optional
+	PodSelector *PeerSelector `json:"podSelector,omitempty"`
+
+	// NamespaceSelector of the namespaces of those pods; all their pods where there is no
+	// podSelector.
+	//
+	// +optional
+	NamespaceSelector *PeerSelector `json:"namespaceSelector,omitempty"`
+
+	// IPBlock is a range of addresses outside the cluster.
+	//
+	// +optional
+	IPBlock *IPBlock `json:"ipBlock,omitempty"`
+}
+
+// A PeerSelector selects by labels.
+type PeerSelector struct {
+	// MatchLabels that all of them have; without any it selects all.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+}
+
+// An IPBlock is a range of addresses.
+type IPBlock struct {
+	// CIDR of the range, such as 192.0.2.0/24.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	CIDR string `json:"cidr"`
+
+	// Except these ranges within it.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=64
+	Except []string `json:"except,omitempty"`
 }
 
 // A DeletionPolicy says what becomes of the data of a deleted claim.

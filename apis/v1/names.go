@@ -28,6 +28,8 @@ const (
 	ResourceDeployment   = "deployment"
 	ResourceService      = "service"
 	ResourceRestore      = "restore"
+	ResourceJobPolicy    = "job-network"
+	ResourceServerPolicy = "server-network"
 )
 
 // Places and names inside the server's pod.
@@ -98,6 +100,12 @@ func (i Instance) PendingSecretName() string { return i.ConnectionSecretName() +
 // GeneratedSecretName is the name of the Secret with the password that the controller
 // makes for a Database that names none. No MySQL has one.
 func (i Instance) GeneratedSecretName() string { return derived("", i.Name, ".database-password") }
+
+// JobPolicyName is the name of the NetworkPolicy of the Jobs.
+func (i Instance) JobPolicyName() string { return derived("", i.Name, i.mark()+"-jobs") }
+
+// ServerPolicyName is the name of the NetworkPolicy of the server.
+func (i Instance) ServerPolicyName() string { return derived("", i.Name, i.mark()+"-server") }
 
 // RestoreJobName is the name of the restore Job.
 func (i Instance) RestoreJobName() string { return derived("restore-", i.Name, i.mark()+"-job") }

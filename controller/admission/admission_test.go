@@ -11,6 +11,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,6 +62,12 @@ func secret(name string, of corev1.SecretType, labels map[string]string) *corev1
 	return s
 }
 
+// inSystem is a Secret of the controller's own namespace.
+func inSystem(s *corev1.Secret) *corev1.Secret {
+	s.Namespace = "crossplane-mysql-system"
+	return s
+}
+
 func changed[T interface {
 	DeepCopy() T
 }](o T, how func(T)) T {
@@ -94,8 +101,6 @@ func TestWhatIsMadeIsAllowed(t *testing.T) {
 		}
 	}
 	v, c, s := volume(t), pvc(t), secret("db-connection", corev1.SecretTypeOpaque, ours())
-	kept := secret("default-db-1", corev1.SecretTypeOpaque, ours())
-	kept.Namespace = "crossplane-mysql-system"
 	bound := func(namespace, name string) *corev1.PersistentVolume {
 		v := volume(t)
 		v.Name, v.Labels, v.Annotations, v.Spec.ClaimRef = "pvc-1", nil, nil, &corev1.ObjectReference{Namespace: namespace, Name: name}
@@ -116,7 +121,6 @@ func TestWhatIsMadeIsAllowed(t *testing.T) {
 		"PVC":                    {New: c},
 		"PVC deleted":            {Old: c},
 		"Secret":                 {New: s},
-		"kept password":          {New: kept},
 		"Secret written":         {New: s, Old: s},
 		"Secret deleted":         {Old: s},
 		"scaled":                 {New: scaled(0), Old: scaled(1)},
@@ -189,6 +193,8 @@ func attacks(t *testing.T) map[string]attack {
 		"JobChanged":        {"One that runs.", "changes no Job", Write{Old: job(t, backupJob), New: job(t, backupJob)}},
 		"SecretToken":       {"Kubernetes fills it with a token of any ServiceAccount.", "type Opaque", Write{New: secret("db-connection", corev1.SecretTypeServiceAccountToken, ours())}},
 		"SecretNamed":       {"A pod of theirs mounts it.", "connection Secrets", Write{New: secret("tls", corev1.SecretTypeOpaque, ours())}},
+		"SecretOfItsOwn":    {"A token of its own namespace could be asked for by that name.", "connection Secrets", Write{New: inSystem(secret("default-db-1", corev1.SecretTypeOpaque, ours()))}},
+		"PolicyDeleted":     {"It is theirs.", "labels of an instance", Write{Old: &networkingv1.NetworkPolicy{ObjectMeta: meta}}},
 		"SecretChanged":     {"It is theirs.", "labels of an instance", Write{Old: secret("db-connection", corev1.SecretTypeOpaque, nil), New: secret("db-connection", corev1.SecretTypeOpaque, ours())}},
 		"SecretDeleted":     {"It is theirs.", "labels of an instance", Write{Old: secret("tls", corev1.SecretTypeOpaque, nil)}},
 		"PVCDeleted":        {"It is theirs.", "labels of an instance", Write{Old: theirs}},

@@ -48,6 +48,12 @@ func build(r *resolved, s storage, begin start, of revision, password string) ma
 		v1.ResourceDeployment:   {Object: deployment(r, begin, of), Ready: deploymentReady(r.Observed.Deployment), AsObserved: of.asObserved()},
 		v1.ResourceService:      {Object: service(r), Ready: serviceReady(r.Observed.Service)},
 	}
+	if !r.ephemeral {
+		out[v1.ResourceJobPolicy] = Resource{Object: jobPolicy(r), Ready: true} // Clients wait for none of them.
+	}
+	if r.spec.NetworkPolicy != nil {
+		out[v1.ResourceServerPolicy] = Resource{Object: serverPolicy(r), Ready: true}
+	}
 	if r.hostPath {
 		out[v1.ResourceDataPV] = Resource{Object: dataPV(r, s), Ready: pvReady(r.Observed.DataPV)}
 	}

@@ -101,8 +101,10 @@ func mayHave(r *resolved, name string) bool {
 	switch name {
 	case v1.ResourceDataPV:
 		return r.hostPath
-	case v1.ResourceDataPVC:
+	case v1.ResourceDataPVC, v1.ResourceJobPolicy:
 		return !r.ephemeral
+	case v1.ResourceServerPolicy:
+		return r.spec.NetworkPolicy != nil
 	case v1.ResourceRootPassword:
 		return r.engine.password
 	case v1.ResourceConfig:

@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,6 +50,8 @@ type Observed struct {
 	Template *Template
 	Service  *corev1.Service
 	Restore  *batchv1.Job
+	// JobPolicy and ServerPolicy are about the network.
+	JobPolicy, ServerPolicy *networkingv1.NetworkPolicy
 }
 
 // A Template of a Deployment's pods, as it is observed.
@@ -78,6 +81,10 @@ func (o Observed) hasResource(name string) bool {
 		return o.Service != nil
 	case v1.ResourceRestore:
 		return o.Restore != nil
+	case v1.ResourceJobPolicy:
+		return o.JobPolicy != nil
+	case v1.ResourceServerPolicy:
+		return o.ServerPolicy != nil
 	}
 	return false
 }

@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -21,6 +22,9 @@ func namesOf(r *resolved) map[string]Requirement {
 		v1.ResourceService:      {APIVersion: "v1", Kind: "Service", Namespace: ns, Name: i.ServiceName()},
 		v1.ResourceDataPV:       {APIVersion: "v1", Kind: "PersistentVolume", Name: i.DataPVName()},
 		v1.ResourceRestore:      {APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: ns, Name: i.RestoreJobName()},
+	}
+	for name, policy := range map[string]string{v1.ResourceJobPolicy: i.JobPolicyName(), v1.ResourceServerPolicy: i.ServerPolicyName()} {
+		out[name] = Requirement{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy", Namespace: ns, Name: policy}
 	}
 	maps.DeleteFunc(out, func(name string, _ Requirement) bool { return !mayHave(r, name) })
 	return out
@@ -64,5 +68,6 @@ func ResourceNames() []string {
 	return []string{
 		v1.ResourceDataPV, v1.ResourceDataPVC, v1.ResourceRootPassword, v1.ResourceConfig,
 		v1.ResourceDeployment, v1.ResourceService, v1.ResourceRestore,
+		v1.ResourceJobPolicy, v1.ResourceServerPolicy,
 	}
 }

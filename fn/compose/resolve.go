@@ -84,7 +84,7 @@ func resolve(in Input) (*resolved, error) {
 		return nil, err
 	}
 	spec := field.NewPath("spec")
-	errs := slices.Concat(checkIdentity(r), checkType(r, spec), checkPasswordFields(r, spec), checkServiceSpec(r, spec.Child("service")), checkPolicies(spec, r.spec))
+	errs := slices.Concat(checkIdentity(r), checkType(r, spec), checkPasswordFields(r, spec), checkServiceSpec(r, spec.Child("service")), checkNetworkPolicy(r, spec.Child("networkPolicy")), checkPolicies(spec, r.spec))
 	var bad [5]field.ErrorList
 	wanted, badImage := resolveImage(r, spec.Child("image"))
 	r.wantedImage, r.change, bad[0] = wanted, decideImage(r, wanted), badImage

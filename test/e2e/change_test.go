@@ -10,8 +10,10 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -82,6 +84,10 @@ func TestChangeInPlace(t *testing.T) {
 	}
 
 	was := s.Pods().MustFindServer(t).UID
+	reachedBy(t, s)
+	if now := s.Pods().MustFindServer(t).UID; now != was {
+		t.Errorf("the server was restarted: it was in pod %s, and is in %s", was, now)
+	}
 	s.Set(t, map[string]any{"image": "mysql:9.7", "database": "later"})
 	framework.Eventually(t, "the other image", func(ctx context.Context) error {
 		p, err := s.Pods().FindServer(ctx)
@@ -106,6 +112,32 @@ func TestChangeInPlace(t *testing.T) {
 	s.Delete(t)
 	s.Backups().AreProven(t, 2) // One before the other image.
 	hasGrown(t, s, "backup-"+s.Name+"-pvc")
+}
+
+// reachedBy others from now on: the NetworkPolicy of the server says who, and that of its Jobs says nobody. What the API server
+// could not take is refused.
+func reachedBy(t *testing.T, s *framework.Server) {
+	t.Helper()
+	pods := map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"app": "client"}}}
+	both := map[string]any{"podSelector": map[string]any{}, "ipBlock": map[string]any{"cidr": "10.0.0.0/8"}}
+	if err := s.TrySet(t.Context(), map[string]any{"networkPolicy": map[string]any{"from": []any{both}}}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "has either ipBlock, or podSelector") {
+		t.Errorf("want the API server to refuse it, got %v", err)
+	}
+	s.Set(t, map[string]any{"networkPolicy": map[string]any{"from": []any{pods}}})
+	for name, want := range map[string]int{s.Name + "-server": 2, s.Name + "-jobs": 0} {
+		framework.Eventually(t, "NetworkPolicy "+name, func(ctx context.Context) error {
+			p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
+			err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(p), p)
+			peers := 0
+			for _, rule := range p.Spec.Ingress {
+				peers += len(rule.From)
+			}
+			if err == nil && peers != want {
+				err = fmt.Errorf("want %d who may, it has %d", want, peers)
+			}
+			return err
+		})
+	}
 }
 
 // restoreFailsOnCreate creates the claim, waits for its restore to fail with a text, and deletes it. Nothing came of it.

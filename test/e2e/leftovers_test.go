@@ -34,7 +34,7 @@ func leavesNothing(t *testing.T, s *framework.Server) {
 func nothingInNamespace(ctx context.Context, s *framework.Server) error {
 	var left []string
 	for _, kind := range []string{
-		"v1/Pod", "v1/PersistentVolumeClaim", "v1/Secret", "v1/ConfigMap", "v1/Service",
+		"v1/Pod", "v1/PersistentVolumeClaim", "v1/Secret", "v1/ConfigMap", "v1/Service", "networking.k8s.io/v1/NetworkPolicy",
 		"apps/v1/Deployment", "apps/v1/ReplicaSet", "batch/v1/Job", "otus.homework/v1/MySQL",
 	} {
 		found, err := listKind(ctx, kind, s.Namespace)

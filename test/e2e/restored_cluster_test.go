@@ -114,7 +114,7 @@ func doctorSays(ctx context.Context, t *testing.T, s *framework.Server) string {
 
 // kindsOfInstance in the order in which they are made again: volumes before what mounts them, the claim last.
 var kindsOfInstance = []string{
-	"v1/PersistentVolume", "v1/PersistentVolumeClaim", "v1/Secret", "v1/ConfigMap", "v1/Service", "apps/v1/Deployment", "batch/v1/Job",
+	"v1/PersistentVolume", "v1/PersistentVolumeClaim", "v1/Secret", "v1/ConfigMap", "v1/Service", "networking.k8s.io/v1/NetworkPolicy", "apps/v1/Deployment", "batch/v1/Job",
 	"otus.homework/v1/MySQLBackup", "otus.homework/v1/XMySQL", "otus.homework/v1/MySQL",
 }
 

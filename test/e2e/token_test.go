@@ -13,6 +13,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -253,6 +254,7 @@ func newVictim(t *testing.T) *victim {
 	for _, o := range []client.Object{
 		&corev1.Secret{ObjectMeta: meta},
 		&corev1.ConfigMap{ObjectMeta: meta},
+		&networkingv1.NetworkPolicy{ObjectMeta: meta},
 		&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}},
 		&corev1.Pod{ObjectMeta: meta, Spec: pod},
 		pvcOf(v.namespace, "theirs", nil),
@@ -323,7 +325,7 @@ func (v *victim) attacks(t *testing.T) map[string]tryIt {
 	}
 	meta := metav1.ObjectMeta{Namespace: v.namespace, Name: "theirs"}
 	for name, o := range map[string]client.Object{
-		"Secret": &corev1.Secret{ObjectMeta: meta}, "ConfigMap": &corev1.ConfigMap{ObjectMeta: meta}, "Service": &corev1.Service{ObjectMeta: meta},
+		"Secret": &corev1.Secret{ObjectMeta: meta}, "ConfigMap": &corev1.ConfigMap{ObjectMeta: meta}, "NetworkPolicy": &networkingv1.NetworkPolicy{ObjectMeta: meta}, "Service": &corev1.Service{ObjectMeta: meta},
 		"Pod": &corev1.Pod{ObjectMeta: meta}, "PVC": &corev1.PersistentVolumeClaim{ObjectMeta: meta}, "Deployment": &appsv1.Deployment{ObjectMeta: meta},
 	} {
 		out["Delete"+name] = func(ctx context.Context, as client.Client) error { return as.Delete(ctx, o) }

@@ -1,0 +1,71 @@
+package compose
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+func reachedBy(from ...v1.NetworkPeer) func(*Input) {
+	return func(in *Input) { in.XR.Spec.NetworkPolicy = &v1.NetworkPolicySpec{From: from} }
+}
+
+// TestNetworkPolicies: Jobs speak with nobody, and a server is reached by those that its claim names, and by the controller.
+func TestNetworkPolicies(t *testing.T) {
+	web := v1.NetworkPeer{PodSelector: &v1.PeerSelector{MatchLabels: map[string]string{"app": "web"}}}
+	out := composed(t, given(server(1), reachedBy(web, v1.NetworkPeer{NamespaceSelector: &v1.PeerSelector{}}, v1.NetworkPeer{IPBlock: &v1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{"10.1.0.0/16"}}})))
+	jobs, ok := out.Resources[v1.ResourceJobPolicy].Object.(*networkingv1.NetworkPolicy)
+	if !ok || len(jobs.Spec.Ingress)+len(jobs.Spec.Egress) > 0 || len(jobs.Spec.PolicyTypes) != 2 {
+		t.Fatalf("the policy of the Jobs is %+v", jobs)
+	}
+	of := jobs.Spec.PodSelector
+	if diff := cmp.Diff(v1.JobComponents(), of.MatchExpressions[0].Values); diff != "" || of.MatchLabels[v1.LabelInstance] == "" {
+		t.Errorf("it is about %v: -want, +got:\n%s", of, diff)
+	}
+	of2, ok := out.Resources[v1.ResourceServerPolicy].Object.(*networkingv1.NetworkPolicy)
+	if !ok || len(of2.Spec.Ingress) != 1 || of2.Spec.Ingress[0].Ports[0].Port.IntVal != v1.Port {
+		t.Fatalf("the policy of the server is %+v", of2)
+	}
+	want := []networkingv1.NetworkPolicyPeer{
+		theController(),
+		{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+		{NamespaceSelector: &metav1.LabelSelector{}},
+		{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{"10.1.0.0/16"}}},
+	}
+	if diff := cmp.Diff(want, of2.Spec.Ingress[0].From); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if _, there := composed(t, given(server(1))).Resources[v1.ResourceServerPolicy]; there {
+		t.Error("nobody asked for a policy of the server")
+	}
+}
+
+// TestNetworkPolicyIsWrong: what the API server would refuse for ever is refused by name.
+func TestNetworkPolicyIsWrong(t *testing.T) {
+	all := &v1.PeerSelector{}
+	for name, tc := range map[string]struct {
+		reason string
+		from   v1.NetworkPeer
+		says   string
+	}{
+		"Nobody":  {reason: "It selects nothing.", says: "spec.networkPolicy.from[0]: Forbidden: has either ipBlock"},
+		"Both":    {reason: "Addresses are no pods.", from: v1.NetworkPeer{PodSelector: all, IPBlock: &v1.IPBlock{CIDR: "10.0.0.0/8"}}, says: "from[0]: Forbidden: has either ipBlock"},
+		"Label":   {reason: "That is no label.", from: v1.NetworkPeer{PodSelector: &v1.PeerSelector{MatchLabels: map[string]string{"a b": "c"}}}, says: "from[0].podSelector.matchLabels"},
+		"Address": {reason: "It is one address, and its mask says many.", from: v1.NetworkPeer{IPBlock: &v1.IPBlock{CIDR: "10.0.0.1/8"}}, says: `from[0].ipBlock.cidr: Invalid value: "10.0.0.1/8": is not a range`},
+		"Text":    {reason: "It is none.", from: v1.NetworkPeer{IPBlock: &v1.IPBlock{CIDR: "all"}}, says: "from[0].ipBlock.cidr"},
+		"Outside": {reason: "It is not in it.", from: v1.NetworkPeer{IPBlock: &v1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{"192.168.0.0/16"}}}, says: "from[0].ipBlock.except[0]"},
+		"Same":    {reason: "Nothing would be left.", from: v1.NetworkPeer{IPBlock: &v1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{"10.0.0.0/8"}}}, says: "from[0].ipBlock.except[0]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := given(reachedBy(tc.from))
+			if _, err := Compose(in); err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%s want %q, got %v", tc.reason, tc.says, err)
+			}
+		})
+	}
+}
