@@ -126,7 +126,7 @@ func TestDocumentedRights(t *testing.T) {
 }
 
 // TestNoRightTooMany: nothing is allowed by a wildcard, nobody may read all
-// Secrets or give himself more, and only the controller has the controller's
+// Secrets or ConfigMaps, or give himself more, and only the controller has the controller's
 // roles.
 func TestNoRightTooMany(t *testing.T) {
 	roles := deployed(t)
@@ -163,8 +163,10 @@ func tooMany(rule rbacv1.PolicyRule) []string {
 		return slices.Contains(rule.Resources, resource) && slices.Contains(rule.Verbs, verb)
 	}
 	for _, verb := range []string{"list", "watch", "deletecollection"} {
-		if may("secrets", verb) {
-			out = append(out, "Secrets may be read without knowing their names ("+verb+"): get them by name")
+		for _, resource := range []string{"secrets", "configmaps"} {
+			if may(resource, verb) {
+				out = append(out, resource+" may be read without knowing their names ("+verb+"): get them by name")
+			}
 		}
 	}
 	for _, verb := range []string{"bind", "escalate", "impersonate"} {

@@ -210,13 +210,12 @@ func (g *Gatherer) readProgress(ctx context.Context, p *corev1.Pod, container st
 	return last
 }
 
-// restKinds are those of the objects that an instance consists of, besides its
-// volumes, Jobs and Secrets.
+// restKinds are those of the objects that an instance consists of and that may be listed, besides its
+// volumes and Jobs.
 func restKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		appsv1.SchemeGroupVersion.WithKind("Deployment"),
 		corev1.SchemeGroupVersion.WithKind("Service"),
-		corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 		networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
 	}
 }
@@ -234,22 +233,25 @@ func (g *gathering) readLeftovers(ctx context.Context) error {
 			g.Leftovers = append(g.Leftovers, &l.Items[i])
 		}
 	}
-	return g.readSecrets(ctx)
+	if err := g.readNamed(ctx, "ConfigMap", g.Life.ConfigMapName()); err != nil {
+		return err
+	}
+	return g.readNamed(ctx, "Secret", g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName(), g.Life.GeneratedSecretName())
 }
 
-// readSecrets by their names: to list them would take the right to read all. Those of a namespace that
+// readNamed leftovers: to list them would take the right to read all. Those of a namespace that
 // does not let the controller in, or not any more because it goes, go with the XR that owns them.
-func (g *gathering) readSecrets(ctx context.Context) error {
-	for _, name := range []string{g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName(), g.Life.GeneratedSecretName()} {
-		secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.Life.Namespace, name)
+func (g *gathering) readNamed(ctx context.Context, kind string, names ...string) error {
+	for _, name := range names {
+		o, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind(kind)), g.Life.Namespace, name)
 		if kerrors.IsForbidden(err) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if secret != nil && g.OwnsObject(secret) {
-			g.Leftovers = append(g.Leftovers, secret)
+		if o != nil && g.OwnsObject(o) {
+			g.Leftovers = append(g.Leftovers, o)
 		}
 	}
 	return nil

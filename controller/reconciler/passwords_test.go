@@ -177,7 +177,7 @@ func TestNotLetIn(t *testing.T) {
 			if err != nil || got.RequeueAfter != whileNotLetIn || len(said) != 1 {
 				t.Fatalf("got %+v, %v, %v", got, said, err)
 			}
-			if status, _ := said[0].Fields["credentials"].(map[string]any); status["state"] != v1.CredentialsFailed || !strings.Contains(status["message"].(string), "--clusterrole crossplane-mysql-passwords") {
+			if status, _ := said[0].Fields["credentials"].(map[string]any); status["state"] != v1.CredentialsFailed || !strings.Contains(status["message"].(string), "--clusterrole crossplane-mysql-contents") {
 				t.Errorf("it says %v", status)
 			}
 		})

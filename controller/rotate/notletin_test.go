@@ -24,7 +24,7 @@ func TestNotLetIn(t *testing.T) {
 		},
 	})
 	got, err := r.Reconcile(t.Context(), c.input("b"))
-	if err != nil || got.Credentials.State != v1.CredentialsFailed || !strings.Contains(got.Credentials.Message, "kubectl create rolebinding crossplane-mysql --namespace team --clusterrole crossplane-mysql-passwords") {
+	if err != nil || got.Credentials.State != v1.CredentialsFailed || !strings.Contains(got.Credentials.Message, "kubectl create rolebinding crossplane-mysql --namespace team --clusterrole crossplane-mysql-contents") {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if len(c.effects) > 0 || len(got.Done) > 0 {

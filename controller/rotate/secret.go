@@ -54,7 +54,7 @@ type NotLetInError struct{ Namespace string }
 
 // Error says how.
 func (e *NotLetInError) Error() string {
-	return fmt.Sprintf("The controller may not read Secrets of namespace %q: ask the platform team to let it in (kubectl create rolebinding crossplane-mysql --namespace %s --clusterrole crossplane-mysql-passwords --serviceaccount crossplane-mysql-system:crossplane-mysql)", e.Namespace, e.Namespace)
+	return fmt.Sprintf("The controller may not read Secrets of namespace %q: ask the platform team to let it in (kubectl create rolebinding crossplane-mysql --namespace %s --clusterrole crossplane-mysql-contents --serviceaccount crossplane-mysql-system:crossplane-mysql)", e.Namespace, e.Namespace)
 }
 
 // ReadSecret of a namespace; nil where there is none.

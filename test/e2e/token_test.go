@@ -94,8 +94,8 @@ func TestOptedIn(t *testing.T) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "opted-in"}}
 	framework.Make(t, account)
 	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}}
-	passwords := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "crossplane-mysql-passwords"}
-	framework.Make(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: open, Name: "crossplane-mysql"}, RoleRef: passwords, Subjects: subjects})
+	contents := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "crossplane-mysql-contents"}
+	framework.Make(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: open, Name: "crossplane-mysql"}, RoleRef: contents, Subjects: subjects})
 	for _, b := range clusterBindings(t, "controller/deploy/opted-in") {
 		b.Name, b.Subjects = v.namespace+"-"+b.Name, subjects
 		framework.Make(t, &b)
@@ -111,6 +111,9 @@ func TestOptedIn(t *testing.T) {
 	if err := read(v.namespace); !apierrors.IsForbidden(err) {
 		t.Errorf("want a refusal by a namespace that did not, got %v", err)
 	}
+	if err := as.List(t.Context(), &corev1.ConfigMapList{}, client.InNamespace(v.namespace)); !apierrors.IsForbidden(err) {
+		t.Errorf("want a refusal to list ConfigMaps, got %v", err)
+	}
 	if err := as.List(t.Context(), &corev1.PersistentVolumeClaimList{}); err != nil {
 		t.Errorf("it has not the controller's other rights, and this test shows nothing: %v", err)
 	}
@@ -122,14 +125,14 @@ func TestClosedNamespace(t *testing.T) {
 	framework.Repeats(t, "TestOptedIn has the rights, TestNotLetIn what is said, and TestSecretsOfAClosedNamespace the deletion")
 	t.Cleanup(func() { reinstalled(t) })
 	p := newPrompt(t)
-	p.enter(t, "kubectl delete clusterrolebinding crossplane-mysql-passwords", "deleted")
-	p.enter(t, "kubectl apply --server-side -k controller/deploy/opted-in", "clusterrole.rbac.authorization.k8s.io/crossplane-mysql-passwords serverside-applied")
+	p.enter(t, "kubectl delete clusterrolebinding crossplane-mysql-contents", "deleted")
+	p.enter(t, "kubectl apply --server-side -k controller/deploy/opted-in", "clusterrole.rbac.authorization.k8s.io/crossplane-mysql-contents serverside-applied")
 	s := framework.NewServer(t, framework.ClassComposition)
 	const advice = "The controller may not read Secrets of namespace"
 	s.Create(t)
 	s.Says(t, "nobody can log in: "+advice)
 	letIn := func() {
-		const command = "kubectl create rolebinding crossplane-mysql --namespace default --clusterrole crossplane-mysql-passwords --serviceaccount crossplane-mysql-system:crossplane-mysql"
+		const command = "kubectl create rolebinding crossplane-mysql --namespace default --clusterrole crossplane-mysql-contents --serviceaccount crossplane-mysql-system:crossplane-mysql"
 		p.enter(t, strings.Replace(command, "default", s.Namespace, 1), "created")
 	}
 	letIn()

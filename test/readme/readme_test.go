@@ -108,10 +108,10 @@ var typists = map[string]typist{
 	"kubectl replace --force":                              {"test/e2e/readme_test.go", `"replace", "--force"`},
 	"kubectl patch mysql mysql-instance --type=merge --patch-file=/dev/stdin <<<'{\"spec\":{\"password\":\"n3w-password\"}}'": {"test/demo/demo_test.go", "func TestShownIsDone("},
 
-	"kubectl apply --server-side -k controller/deploy/opted-in":    byToken("-k controller/deploy/opted-in"),
-	"kubectl delete clusterrolebinding crossplane-mysql-passwords": byToken("delete clusterrolebinding crossplane-mysql-passwords"),
-	"kubectl create rolebinding crossplane-mysql --namespace default --clusterrole crossplane-mysql-passwords --serviceaccount crossplane-mysql-system:crossplane-mysql": byToken(
-		"create rolebinding crossplane-mysql --namespace default --clusterrole crossplane-mysql-passwords --serviceaccount crossplane-mysql-system:crossplane-mysql"),
+	"kubectl apply --server-side -k controller/deploy/opted-in":   byToken("-k controller/deploy/opted-in"),
+	"kubectl delete clusterrolebinding crossplane-mysql-contents": byToken("delete clusterrolebinding crossplane-mysql-contents"),
+	"kubectl create rolebinding crossplane-mysql --namespace default --clusterrole crossplane-mysql-contents --serviceaccount crossplane-mysql-system:crossplane-mysql": byToken(
+		"create rolebinding crossplane-mysql --namespace default --clusterrole crossplane-mysql-contents --serviceaccount crossplane-mysql-system:crossplane-mysql"),
 
 	"kubectl rollout restart deployment": {"test/e2e/release_test.go", `"rollout", "restart", "deployment"`},
 
