@@ -128,12 +128,15 @@ func alterStatement(v version.Version, accounts []Account, p Password, retain bo
 // identified names the plugin, or the server would take its default, and change
 // what other clients of the account rely on.
 func identified(v version.Version, a Account, retain bool) string {
-	plugin := a.Plugin
+	plugin, usual := a.Plugin, cachingSHA2
 	if v.Flavour == version.MariaDB {
-		return "IDENTIFIED VIA " + Quote(plugin) + " USING PASSWORD(?)"
+		usual = native
 	}
 	if !a.Loaded {
-		plugin = cachingSHA2
+		plugin = usual
+	}
+	if v.Flavour == version.MariaDB {
+		return "IDENTIFIED VIA " + Quote(plugin) + " USING PASSWORD(?)"
 	}
 	out := "IDENTIFIED WITH " + Quote(plugin) + " BY ?"
 	if retain && a.retains() {

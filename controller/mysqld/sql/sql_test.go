@@ -87,6 +87,11 @@ func TestAlter(t *testing.T) {
 			accounts: []Account{{Host: "%", Plugin: native, Loaded: true}},
 			want:     "ALTER USER ?@? IDENTIFIED VIA `mysql_native_password` USING PASSWORD(?)",
 		},
+		"MariaDBPluginGone": {
+			reason: "It is not there where nothing that was installed is loaded.", version: "10.11.18-MariaDB",
+			accounts: []Account{{Host: "%", Plugin: "ed25519"}},
+			want:     "ALTER USER ?@? IDENTIFIED VIA `mysql_native_password` USING PASSWORD(?)",
+		},
 		"Nobody": {reason: "No account takes a password.", version: "8.4.6", accounts: []Account{{Host: "localhost", Plugin: "auth_socket"}}, err: ErrNoAccount},
 	}
 	for name, tc := range cases {

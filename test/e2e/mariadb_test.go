@@ -1,0 +1,74 @@
+package e2e
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// TestMariaDBComesBack: a server that is none of MySQL's is made, backed up and restored as those are, and gets another
+// password than it was backed up with. Its account of root is one that only a plugin which was installed lets in.
+func TestMariaDBComesBack(t *testing.T) {
+	t.Parallel()
+	framework.Repeats(t, "TestEverythingComesBack has MySQL, and MariaDB is refused where it cannot take over")
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Spec["image"] = "mariadb:10.11"
+	s.Create(t)
+	reach(t, s, func(ctx context.Context, c driver.ExecerContext) error {
+		for _, statement := range []string{
+			"CREATE TABLE `" + s.Database + "`.t (i INT)", "INSERT INTO `" + s.Database + "`.t VALUES (42)",
+			"INSTALL SONAME 'auth_ed25519'", "ALTER USER root@'%' IDENTIFIED VIA ed25519 USING PASSWORD('behind our back')",
+		} {
+			if _, err := c.ExecContext(ctx, statement, nil); err != nil {
+				return fmt.Errorf("%s: %w", statement, err)
+			}
+		}
+		return nil
+	})
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	s.Password, s.Spec["password"] = "of the next life", "of the next life"
+	s.Create(t)
+	reach(t, s, func(ctx context.Context, c driver.ExecerContext) error {
+		q, ok := c.(driver.QueryerContext)
+		if !ok {
+			return errors.New("it cannot be asked")
+		}
+		rows, err := q.QueryContext(ctx, "SELECT i FROM `"+s.Database+"`.t", nil)
+		if err != nil {
+			return err
+		}
+		defer rows.Close() //nolint:errcheck // It was read.
+		row := make([]driver.Value, 1)
+		if err := rows.Next(row); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if got := fmt.Sprintf("%s", row[0]); got != "42" {
+			return fmt.Errorf("the row is %q", got)
+		}
+		return nil
+	})
+}
+
+// reach a server that no program of MySQL's logs in to, by the driver, once it is ready.
+func reach(t *testing.T, s *framework.Server, do func(context.Context, driver.ExecerContext) error) {
+	t.Helper()
+	framework.Eventually(t, "the claim", func(ctx context.Context) error { return framework.HasCondition(ctx, s.Claim.DeepCopy(), "Ready") })
+	c, err := framework.Dial(t.Context(), s.Client().Forward(t), s.Password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close() //nolint:errcheck // It said what there was to say.
+	e, ok := c.(driver.ExecerContext)
+	if !ok {
+		t.Fatalf("a %T does not write", c)
+	}
+	if err := do(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+}
