@@ -23,7 +23,7 @@ const (
 	readsOfCrowd = 50
 )
 
-// TestHangingDeletions: two hundred deletions hang in one namespace, because no pod can have their volumes. A good claim beside
+// TestHangingDeletions: two hundred deletions hang in one namespace, because Crossplane is paused for them. A good claim beside
 // them is created, deleted and created again as before, which is printed; and what they cost is asserted. It leaves the cluster
 // unfit for other tests.
 func TestHangingDeletions(t *testing.T) {
@@ -84,7 +84,7 @@ func (o *instanceObjects) delete(name string) error {
 		framework.Suite.Kube.Delete(ctx, framework.NewObject("otus.homework/v1", "XMySQL", "", "xr-"+name)))
 }
 
-// hang is nil once each copy is being backed up, which it will be for ever.
+// hang is nil once each copy waits for Crossplane, which it will for ever.
 func (o *instanceObjects) hang(ctx context.Context, names []string) error {
 	list := framework.NewList("otus.homework/v1/XMySQL")
 	if err := framework.Suite.Kube.List(ctx, list); err != nil {
@@ -93,7 +93,7 @@ func (o *instanceObjects) hang(ctx context.Context, names []string) error {
 	n := 0
 	for _, xr := range list.Items {
 		phase, _, _ := unstructured.NestedString(xr.Object, "status", "deletion", "phase")
-		if slices.ContainsFunc(names, func(name string) bool { return xr.GetName() == "xr-"+name }) && phase == "BackingUp" {
+		if slices.ContainsFunc(names, func(name string) bool { return xr.GetName() == "xr-"+name }) && phase == "Stopping" {
 			n++
 		}
 	}
