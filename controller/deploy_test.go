@@ -57,7 +57,7 @@ func TestBasesByDigest(t *testing.T) {
 }
 
 // TestDeploy freezes the three parts of the installation: whoever removes the
-// controller takes no record, password or policy along, and no command removes both.
+// controller takes no record or policy along, and no command removes both.
 func TestDeploy(t *testing.T) {
 	got := map[string][]string{"records": kindsOf(t, "deploy/records"), "controller": kindsOf(t, "deploy/controller"), "platform": kindsOf(t, "deploy/platform")}
 	want := map[string][]string{
@@ -69,6 +69,6 @@ func TestDeploy(t *testing.T) {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 	if _, err := os.Stat("deploy/kustomization.yaml"); !os.IsNotExist(err) {
-		t.Errorf("want no kustomization of all parts: kubectl delete -k would take the passwords of all backups along (%v)", err)
+		t.Errorf("want no kustomization of all parts: kubectl delete -k would take the records of all backups along (%v)", err)
 	}
 }

@@ -25,7 +25,7 @@ const (
 
 // doctorCommand is `controller doctor`.
 type doctorCommand struct {
-	Namespace string `default:"crossplane-mysql-system" help:"The controller's own namespace, which has its lease and the passwords of backups."`
+	Namespace string `default:"crossplane-mysql-system" help:"The controller's own namespace, which has its lease."`
 	Output    string `default:"text" enum:"text,json" help:"What to print: text for people, json for programs."                                         short:"o"`
 }
 

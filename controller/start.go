@@ -26,7 +26,7 @@ type startCommand struct {
 	AgentImage         string `default:"ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0" env:"AGENT_IMAGE" help:"Image of the backup Jobs: this product's."`
 	JobResources       string `placeholder:"JSON" env:"JOB_RESOURCES" help:"Resources of the Jobs' containers, as jobResources in the Composition's input, such as {\"limits\":{\"memory\":\"256Mi\"}}. Without it, 50m and 128Mi are requested."`
 	BackupStorageClass string `help:"Storage class of the volumes that hold backups. Without it, that of the data."`
-	Namespace          string `default:"crossplane-mysql-system" env:"POD_NAMESPACE" help:"The controller's own namespace. The passwords of backups are kept there."`
+	Namespace          string `default:"crossplane-mysql-system" env:"POD_NAMESPACE" help:"The controller's own namespace."`
 	MaxConcurrent      int    `default:"10" help:"Number of instances that are looked after at the same time."`
 	RestoreTestsAtOnce int    `default:"2" help:"Number of backups that a server is started from at the same time, to see that they restore, one of a namespace. With 0 this is only done where backup.requireRestorable says so, which needs no turn of these."`
 	Debug              bool   `help:"Log what a developer wants to know, as text." short:"d"`

@@ -54,7 +54,7 @@ type ArchiveStep struct {
 // volume. A record that is deleted takes nothing with it but itself:
 //
 //	deleted ──────────────────────────▶ the note is on the volume ─▶ the record goes, the archive stays
-//	deleted, with the word for that ──▶ the archive goes ─▶ note and password go ─▶ the record goes
+//	deleted, with the word for that ──▶ the archive goes ─▶ the note goes ─▶ the record goes
 //	asked for, or made without status ▶ the record is what the note says
 //	without volume and life ──────────▶ it says so: it holds the name until a person decides
 //

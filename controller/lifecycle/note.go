@@ -19,7 +19,7 @@ import (
 // A record is an index that anybody may delete who may delete records. What is
 // proven stands on the volume first, which holds the archive:
 //
-//	the Job's report ─▶ the password is kept ─▶ the note on the volume ─▶ the record is Proven
+//	the Job's report ─▶ the note on the volume ─▶ the record is Proven
 //
 // From the note on the backup is proven: a record that is gone is made again from it, and the data
 // is let go when the record, too, says Proven.
@@ -139,7 +139,7 @@ func deleteUnprovenBackup(_ *instance.State, step Step) []change.Change {
 	return out
 }
 
-// deleteOldBackups deletes records whose archives were removed, with their notes and passwords. Each
+// deleteOldBackups deletes records whose archives were removed, with their notes. Each
 // says first that its archive may go, so that whoever comes after a crash knows.
 func deleteOldBackups(s *instance.State, step Step) []change.Change {
 	var out []change.Change

@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// leavesNothing waits until nothing of a deleted claim is there but its backups: their volume, records and passwords.
+// leavesNothing waits until nothing of a deleted claim is there but its backups: their volume and records.
 func leavesNothing(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, check := range []func(context.Context, *framework.Server) error{nothingInNamespace, hasNoComposite, hasNoDataPV, keepsNoPassword} {

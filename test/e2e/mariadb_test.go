@@ -58,7 +58,7 @@ func TestMariaDBComesBack(t *testing.T) {
 // reach a server that no program of MySQL's logs in to, by the driver, once it is ready.
 func reach(t *testing.T, s *framework.Server, do func(context.Context, driver.ExecerContext) error) {
 	t.Helper()
-	framework.Eventually(t, "the claim", func(ctx context.Context) error { return framework.HasCondition(ctx, s.Claim.DeepCopy(), "Ready") })
+	s.BecomesReady(t)
 	c, err := framework.Dial(t.Context(), s.Client().Forward(t), s.Password)
 	if err != nil {
 		t.Fatal(err)
