@@ -205,9 +205,9 @@ func (t tree) outlineTree(ctx context.Context) (Contents, error) {
 // newManifest makes the manifest of a new archive, with what can be read before
 // that is written: how the server stopped, and its version.
 func (b *Backup) newManifest(v *volume, dir *os.Root) (*archiveManifest, error) {
-	stopped, err := datadir.HowStopped(dir)
+	stopped, err := howStopped(dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read how the server stopped: %w", err)
+		return nil, err
 	}
 	m := &archiveManifest{
 		Format: formatVersion, Identity: b.Identity, Image: b.Image, Version: datadir.Version(dir, v.startedVersion(), b.Version), Number: b.Number, StorageSize: b.StorageSize,

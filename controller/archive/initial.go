@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -68,6 +69,11 @@ func (i *Initial) HowDataStopped() (datadir.Shutdown, error) {
 		return datadir.Shutdown{}, err
 	}
 	defer dir.Close() //nolint:errcheck // Nothing was written.
+	return howStopped(dir)
+}
+
+// howStopped is how the server stopped that wrote a data directory.
+func howStopped(dir *os.Root) (datadir.Shutdown, error) {
 	how, err := datadir.HowStopped(dir)
 	if err != nil {
 		return datadir.Shutdown{}, fmt.Errorf("cannot read how the server stopped: %w", err)
@@ -103,11 +109,7 @@ func (i *Initial) NoteStart(serverVersion string) error {
 	if i.volume.startedVersion() == serverVersion {
 		return nil
 	}
-	raw, err := json.Marshal(started{Version: serverVersion})
-	if err != nil {
-		return err
-	}
-	return writeFile(i.volume.Root, startedName, append(raw, '\n'))
+	return writeNote(i.volume.Root, startedName, started{Version: serverVersion})
 }
 
 // started is what the file startedName has.
@@ -182,9 +184,9 @@ func (i *Initial) checkStopped() error {
 		return err
 	}
 	defer locks.Release()
-	how, err := datadir.HowStopped(dir)
+	how, err := howStopped(dir)
 	if err != nil {
-		return fmt.Errorf("cannot read how the server stopped: %w", err)
+		return err
 	}
 	if how.Known && !how.Clean {
 		return exitWith(agent.ExitFailed, "the server of the first start did not stop cleanly: %s", how.Reason)

@@ -103,11 +103,7 @@ func (v *volume) writeMarker(folder string, m marker) error {
 }
 
 func (v *volume) putMarker(m marker) error {
-	raw, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	if err := writeFile(v.Root, markerName, append(raw, '\n')); err != nil {
+	if err := writeNote(v.Root, markerName, m); err != nil {
 		return fmt.Errorf("cannot write %s: %w", markerName, err)
 	}
 	return nil
@@ -128,6 +124,15 @@ func readMarker(root *os.Root) (*marker, error) {
 		return nil, fmt.Errorf("cannot read the volume's %s: %w", markerName, err)
 	}
 	return m, nil
+}
+
+// writeNote makes a small file at the root of a volume, as JSON.
+func writeNote(root *os.Root, name string, note any) error {
+	raw, err := json.Marshal(note)
+	if err != nil {
+		return err
+	}
+	return writeFile(root, name, append(raw, '\n'))
 }
 
 // readNote is a small file at the root of a volume, where somebody may have put anything in its place.

@@ -47,9 +47,7 @@ func build(r *resolved, s storage, begin start, of revision, password string) ma
 		v1.ResourceConfig:       {Object: configMap(r, of), Ready: r.Observed.Config != nil},
 		v1.ResourceDeployment:   {Object: deployment(r, begin, of), Ready: deploymentReady(r.Observed.Deployment), AsObserved: of.asObserved()},
 		v1.ResourceService:      {Object: service(r), Ready: serviceReady(r.Observed.Service)},
-	}
-	if !r.ephemeral {
-		out[v1.ResourceJobPolicy] = Resource{Object: jobPolicy(r), Ready: true} // Clients wait for none of them.
+		v1.ResourceJobPolicy:    {Object: jobPolicy(r), Ready: true}, // Clients wait for no policy.
 	}
 	if r.spec.NetworkPolicy != nil {
 		out[v1.ResourceServerPolicy] = Resource{Object: serverPolicy(r), Ready: true}
