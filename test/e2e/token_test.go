@@ -155,7 +155,10 @@ func TestClosedNamespace(t *testing.T) {
 // goes on with the right one. It shares the cluster with no other test.
 func TestPoliciesOfAnotherRelease(t *testing.T) {
 	framework.Repeats(t, "TestPolicyCheck has the version, TestRefused what is said, and TestQuota a deletion that waits for the API server")
-	t.Cleanup(func() { reinstalled(t) })
+	t.Cleanup(func() {
+		reinstalled(t)
+		stopsTheController(t)() // What it says as it begins is read by others.
+	})
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	const theirs = "the Jobs of another release"
