@@ -43,7 +43,7 @@ var (
 	faultAbsent     = &fault{name: "controller not running for a minute", everywhere: true, before: stopsController, during: aMinute}
 	faultPod        = &fault{name: "backup Job's pod deleted", ofBackup: true, during: deletesJobsPod}
 	faultJob        = &fault{name: "backup Job deleted", ofBackup: true, during: deletesJob}
-	faultKubelet    = &fault{name: "kubelet stopped for a while", everywhere: true, during: stopsKubelet}
+	faultKubelet    = &fault{name: "kubelet stopped for a while", everywhere: true, during: stopsKubelet, after: startsClientAgain}
 	faultCrashLoop  = &fault{name: "mysqld crash-looping", before: crashLoops, after: mendsConfig}
 	faultHang       = &fault{name: "mysqld hanging until SIGKILL", before: hangs, during: killsServer}
 	faultPassword   = &fault{name: "root's password changed behind our back", before: changesPassword, after: saysPassword}
@@ -277,13 +277,15 @@ const behindOurBack = "behind our back"
 func changesPassword(t *testing.T, c *cell) {
 	t.Helper()
 	c.Client().MustQuery(t, "ALTER USER root@'%' IDENTIFIED BY '"+behindOurBack+"'; ALTER USER root@'%' DISCARD OLD PASSWORD")
-	c.Password, c.Spec["password"] = behindOurBack, behindOurBack
 }
 
-// saysPassword where the claim goes on.
+// saysPassword where the server goes on. One that is restored has the claim's.
 func saysPassword(t *testing.T, c *cell) {
 	t.Helper()
-	c.amend(t, `{"spec":{"password":"`+behindOurBack+`"}}`)
+	if c.way.heals {
+		c.Password, c.Spec["password"] = behindOurBack, behindOurBack
+		c.amend(t, `{"spec":{"password":"`+behindOurBack+`"}}`)
+	}
 }
 
 // fillsBackupPV to the last byte.

@@ -78,11 +78,21 @@ func losesNode(t *testing.T, c *cell) {
 	time.Sleep(90 * time.Second) // Pods of a node that is gone are taken away after 40 s (kubernetes, pkg/controller/podgc).
 }
 
-// startsClientAgain where it was on that node, too. A namespace that goes gets another one.
+// startsClientAgain where it was on that node, too, and was taken away. A namespace that goes gets another one.
 func startsClientAgain(t *testing.T, c *cell) {
 	t.Helper()
+	if c.way == byNamespace {
+		return
+	}
 	pod := framework.NewObject("v1", "Pod", c.Namespace, "client")
-	if c.way != byNamespace && framework.IsGone(t.Context(), pod) == nil {
+	framework.Eventually(t, "the client's end, if it has one", func(ctx context.Context) error {
+		err := framework.IsGone(ctx, pod)
+		if pod.GetUID() != "" && pod.GetDeletionTimestamp() == nil {
+			return nil
+		}
+		return err
+	})
+	if framework.IsGone(t.Context(), pod) == nil {
 		framework.StartToolbox(t, c.Namespace, "client", "")
 	}
 }
