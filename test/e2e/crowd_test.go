@@ -19,8 +19,8 @@ import (
 const (
 	// hanging deletions of one namespace.
 	hanging = 200
-	// readsOfCrowd a second that they may cost at most, once all of them hang: those of two looks, and some for events.
-	readsOfCrowd = 60
+	// readsOfCrowd a second that they may cost at most, once all of them hang: those of three looks. There are two, and some for events.
+	readsOfCrowd = 80
 )
 
 // TestHangingDeletions: two hundred deletions hang in one namespace, because Crossplane is paused for them. A good claim beside
