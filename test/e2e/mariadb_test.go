@@ -48,7 +48,7 @@ func TestMariaDBComesBack(t *testing.T) {
 		if err := rows.Next(row); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		if got := fmt.Sprintf("%s", row[0]); got != "42" {
+		if got := fmt.Sprint(row[0]); got != "42" {
 			return fmt.Errorf("the row is %q", got)
 		}
 		return nil

@@ -28,6 +28,7 @@ type database struct {
 	names    []string
 	suite    string
 	packages []string
+	alone    []string // Packages without those that they need.
 	daemon   string
 	version  string // That its name promises.
 	env      []string
@@ -75,11 +76,12 @@ func (r recipes) mariadb(ctx context.Context) (image.Recipe, error) {
 		names:    []string{image.DockerHub + "mariadb:10.11"},
 		suite:    "bookworm",
 		packages: []string{"mariadb-server-core", "mariadb-client-core"},
+		alone:    []string{"mariadb-server"}, // It has the plugins, and needs Perl and more for what no image runs.
 		daemon:   "mariadbd",
 		version:  "10.11",
 		env:      []string{"LANG=C.UTF-8", "MARIADB_MAJOR=10.11"},
 		config:   fmt.Sprintf(serverConfig, "mariadbd", ""),
-		surplus:  `^usr/bin/(innochecksum|mariadb-check|mysqlcheck)$`,
+		surplus:  `^usr/bin/(aria_.*|galera_.*|innochecksum|mariadb-check|mariadb-service-convert|mariadbd-.*|myisam.*|mysqlcheck|mysqld_.*|wsrep_.*)$`,
 		ports:    []string{"3306/tcp"},
 	})
 }
@@ -104,7 +106,7 @@ func (r recipes) database(ctx context.Context, d database) (image.Recipe, error)
 }
 
 func (r recipes) buildDatabase(ctx context.Context, dir, entrypoint string, d database) (v1.Image, error) {
-	root, err := r.Debian(ctx, dir, d.suite, d.packages)
+	root, err := r.Debian(ctx, dir, d.suite, d.packages, d.alone...)
 	if err != nil {
 		return nil, err
 	}

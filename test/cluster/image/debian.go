@@ -37,8 +37,9 @@ var Unneeded = regexp.MustCompile(`^(` + strings.Join([]string{
 // notSigned is what apt says of an archive whose keys this machine does not have.
 var notSigned = regexp.MustCompile(`NO_PUBKEY|is not signed|couldn't be verified`)
 
-// Debian makes one of the packages and what they need below dir, from where this machine has its own from.
-func (b *Builder) Debian(ctx context.Context, dir, suite string, packages []string) (root string, err error) {
+// Debian makes one of the packages and what they need below dir, from where this machine has its own from. To it come the
+// files of some packages alone.
+func (b *Builder) Debian(ctx context.Context, dir, suite string, packages []string, alone ...string) (root string, err error) {
 	if err := needs("mmdebstrap", "unshare"); err != nil {
 		return "", err
 	}
@@ -51,7 +52,7 @@ func (b *Builder) Debian(ctx context.Context, dir, suite string, packages []stri
 		return "", err
 	}
 	root = filepath.Join(dir, "root")
-	err = b.mmdebstrap(ctx, root, conf, suite, packages, m, keyringOption(m))
+	err = b.mmdebstrap(ctx, root, conf, suite, packages, alone, m, keyringOption(m))
 	if err == nil || !notSigned.MatchString(err.Error()) {
 		return root, err
 	}
@@ -59,12 +60,16 @@ func (b *Builder) Debian(ctx context.Context, dir, suite string, packages []stri
 	if err := os.RemoveAll(root); err != nil {
 		return "", err
 	}
-	return root, b.mmdebstrap(ctx, root, conf, suite, packages, m, "[trusted=yes] ")
+	return root, b.mmdebstrap(ctx, root, conf, suite, packages, alone, m, "[trusted=yes] ")
 }
 
-func (b *Builder) mmdebstrap(ctx context.Context, root, conf, suite string, packages []string, m source, options string) error {
+func (b *Builder) mmdebstrap(ctx context.Context, root, conf, suite string, packages, alone []string, m source, options string) error {
 	cmd := isolated(ctx, "mmdebstrap", "--mode=root", "--variant=extract", "--aptopt="+conf,
-		"--include="+strings.Join(packages, ","), suite, root, fmt.Sprintf("deb %s%s %s main", options, m.uri, suite))
+		"--include="+strings.Join(packages, ","))
+	for _, p := range alone {
+		cmd.Args = append(cmd.Args, fmt.Sprintf(`--extract-hook=cd "$1/tmp" && APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get download %s && dpkg-deb --extract %[1]s_*.deb "$1"`, p))
+	}
+	cmd.Args = append(cmd.Args, suite, root, fmt.Sprintf("deb %s%s %s main", options, m.uri, suite))
 	cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Dir(root))
 	if _, err := output(cmd); err != nil {
 		return fmt.Errorf("cannot make a Debian: %w", err)
