@@ -83,7 +83,7 @@ mysqld-test: ## Test backup, restore and password changes with a real mysqld, wi
 	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld -run TestReal -timeout 20m ./controller/...
 
 e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG (40 min).
-	go test -C test/e2e -count=1 -timeout 75m -parallel 6 -v .; code=$$?; \
+	go test -C test/e2e -count=1 -timeout $(if $(ALL),5h,75m) -parallel 6 -v .; code=$$?; \
 	[ -n "$$KUBECONFIG" ] || go run -C test/cluster . --name e2e down || code=1; exit $$code # Where the tests were cut short, too.
 
 matrix: ## Delete servers in each way, with each fault; for hours, and from where it was stopped. Results: docs/matrix. AT_ONCE=4 runs so many beside each other.

@@ -15,6 +15,7 @@ import (
 // found, what somebody has put beside it is not believed, and the next claim has all rows.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestSurvey has what lies there, and TestJudge what of it is believed")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Delete(t)

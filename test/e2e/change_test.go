@@ -26,6 +26,7 @@ import (
 // There is one MySQL to be had, so that the backup's record is made to say that an older or a newer one wrote it.
 func TestCreateAgainDifferently(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestDecide has what is refused, TestRestoreRefuses versions, and TestRealRestored another password")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Create(t)
 	s.Client().SeesVersion(t)

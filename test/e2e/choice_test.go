@@ -17,7 +17,7 @@ import (
 // was, although the claim says what it said, until somebody says it again.
 func TestChoiceIsUsedOnce(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestDecide has each life, and TestCreateAgainDifferently goes back to a backup")
+	framework.Repeats(t, "TestDecide has each life")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Delete(t)

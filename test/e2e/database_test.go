@@ -203,6 +203,7 @@ func mysqlDatabase(t *testing.T) {
 
 func mysqlStored(t *testing.T) {
 	t.Helper()
+	framework.Repeats(t, "MySQL has the port, and TestEverythingComesBack what is stored")
 	const password = "better than my_passwd"
 	s := newDatabase(t, "database-mysql", map[string]any{
 		"storageSize": "1Gi", "passwordSecretRef": map[string]any{"name": "password", "key": "root"},

@@ -39,8 +39,8 @@ func TestDeleteBeforeTheServerStarted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if name == "AtOnce" {
-				framework.Repeats(t, "CompositeExists and ImageIsMissing are deleted later")
+			if name != "ImageIsMissing" {
+				framework.Repeats(t, "ImageIsMissing is deleted later, and TestNext has a life without data")
 			}
 			composition := framework.ClassComposition
 			if c.hostPath {
@@ -91,7 +91,7 @@ func waitUntilBound(t *testing.T, s *framework.Server) {
 // TestDeleteDuringTheFirstStart deletes while the server makes its system tables. Half of them are no backup.
 func TestDeleteDuringTheFirstStart(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestFirstStart kills one, and TestDeleteBeforeTheServerStarted deletes earlier")
+	framework.Repeats(t, "TestRealKilledAtEachMoment kills one, and TestDeleteBeforeTheServerStarted deletes earlier")
 	framework.OnEach(t, map[string]string{framework.OnClass: "HostPath has a server of another account than its agent's, which is harder to stop"}, func(t *testing.T, composition string) {
 		t.Helper()
 		s := framework.NewServer(t, composition)
@@ -117,7 +117,7 @@ func startsEmpty(t *testing.T, s *framework.Server) {
 // TestDeleteOfACrashLoop deletes a server that a bad setting keeps from starting. Its data is as good as ever.
 func TestDeleteOfACrashLoop(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "a cell of TestCells deletes a server in a crash loop")
+	framework.Repeats(t, "a cell of TestCells deletes a server that has to be killed")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Set(t, map[string]any{"config": map[string]any{"no_such_setting": "1"}})
@@ -134,6 +134,7 @@ func TestDeleteOfACrashLoop(t *testing.T) {
 // TestDeleteDuringARestore ends a life before the backup of the one before is restored: that is the backup of the next.
 func TestDeleteDuringARestore(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "the model ends lives at each step of a restore")
 	for name, c := range map[string]struct {
 		image any
 		until func(*corev1.Pod) bool
@@ -143,9 +144,6 @@ func TestDeleteDuringARestore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if c.image != nil {
-				framework.Repeats(t, "ItRuns ends a restore that has begun")
-			}
 			s := framework.NewServer(t, framework.ClassComposition)
 			s.Create(t)
 			s.Client().SeesVersion(t)

@@ -24,7 +24,7 @@ import (
 // when somebody did.
 func TestBackupPVFull(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "a cell of TestCells fills the volume")
+	framework.Repeats(t, "TestBackupFull has what the agent says, and TestNext how the volume grows")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	backups := "backup-" + s.Name + "-pvc"
@@ -108,6 +108,7 @@ func TestDamagedBackup(t *testing.T) { //nolint:tparallel // One server, damaged
 // TestPasswordSecretIsWrong: no server starts without a password, and one that runs goes on with the last it had.
 func TestPasswordSecretIsWrong(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestResolvePassword has each Secret that is wrong, and TestPasswordNotAllowed a server that goes on")
 	s := framework.NewServer(t, framework.ClassComposition)
 	delete(s.Spec, "password")
 	s.Spec["passwordSecretRef"] = map[string]any{"name": "mine", "key": "root"}
@@ -139,7 +140,7 @@ func TestPasswordSecretIsWrong(t *testing.T) {
 // TestServerRefuses: a server that does not let us in keeps its password and its rows, and people hear what to do.
 func TestServerRefuses(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestHostileServers refuses in more ways, and a real one does in the tests of package rotate")
+	framework.Repeats(t, "TestHostileServer refuses in more ways, and TestRealChangedByOthers has a real one")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Client().Connects(t, s.Password)

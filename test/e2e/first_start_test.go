@@ -18,15 +18,13 @@ import (
 // a server that only this password opens.
 func TestFirstStart(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestRealKilledAtEachMoment kills one, and TestRealInitialize has passwords that an entrypoint breaks on")
 	for name, kills := range map[string][]time.Duration{
 		"Whole":  nil,
 		"Killed": {0, time.Second, 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if len(kills) == 0 {
-				framework.Repeats(t, "Killed ends as well")
-			}
 			s := framework.NewServer(t, framework.ClassComposition)
 			s.Password = "it's \"no\" `$HOME`; -- # %s\\"
 			s.Spec["password"] = s.Password

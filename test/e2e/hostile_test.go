@@ -43,6 +43,7 @@ const (
 // often, by two workers at most.
 func TestHostileServers(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestHostileServer has each trick, and TestTurns who waits for whom")
 	alone := framework.NewServer(t, framework.ClassComposition)
 	aloneTimes := timeCreation(t, alone)
 	theController.RLock() // One that starts anew has forgotten whom it asked, and when.

@@ -21,7 +21,7 @@ const oneRow = "INSERT INTO test (id, name) VALUES (%d, 'more')"
 // back.
 func TestImageChange(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestDeletionOvertakesImageChange stops and backs a server up for its image, and the model has what comes then")
+	framework.Repeats(t, "TestImageChange of package lifecycle has each step, and TestChangeInPlace an image that needs none of them")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Spec["image"] = "mysql:8.4"
 	before := s.Begin(t)
@@ -67,6 +67,7 @@ func TestImageChange(t *testing.T) {
 // TestDeletionOvertakesImageChange: who deletes a claim waits for one backup, that of the deletion.
 func TestDeletionOvertakesImageChange(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestImageChange of package lifecycle has each step, and the model who overtakes whom")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Set(t, map[string]any{"image": "mysql:latest"})

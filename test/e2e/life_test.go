@@ -24,7 +24,7 @@ const skipBackup = "otus.homework/skip-backup"
 // are newer ones enough.
 func TestFiveLives(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "the model removes none too early, and TestRecordDeletedWithItsArchive has a Job that removes one")
+	framework.Repeats(t, "the model removes none too early, and TestNextOfArchives has the Job that removes one")
 	s := framework.NewServer(t, framework.ClassComposition)
 	h := startHistory(t, s)
 	s.Create(t)
@@ -144,7 +144,7 @@ func TestDiscard(t *testing.T) {
 // starts from is the newest backup there is.
 func TestSkippedBackup(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestDiscard goes without a backup, and TestNext has whose annotation counts")
+	framework.Repeats(t, "all tests clean up without a backup, and TestNext has whose annotation counts")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Annotate(t, skipBackup, string(s.Claim.GetUID())) // The claim's UID is not its composite's.

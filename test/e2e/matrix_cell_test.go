@@ -93,13 +93,11 @@ func pairs(t *testing.T) []*cell {
 		fault *fault
 		ways  []*way
 	}{
-		{faultFull, []*way{byNamespace}}, // It takes longest.
-		{noFault, []*way{byFunction, byPVC}},
+		{noFault, []*way{byFunction}},
 		{faultKilled, []*way{byClaim}},
 		{faultAPIServer, []*way{byReplace}},
 		{faultRecord, []*way{byDeployment}},
 		{faultBackupPVC, []*way{byXRForeground}},
-		{faultPassword, []*way{byXR}},
 		{faultHang, []*way{byFinalizers}},
 	} {
 		for _, w := range p.ways {
@@ -132,7 +130,10 @@ func isOnlyInWhole(t *testing.T, name string, isSeen bool, where string) {
 var onlyInWhole = map[any]string{
 	byClaimForeground: "an XR is deleted in the foreground",
 	byClaimOrphan:     "TestNext has an XR that lost its claim",
+	byXR:              "an XR is deleted in the foreground",
 	byXROrphan:        "TestNext has what is left without its XR",
+	byNamespace:       "TestNamespaceComesBack deletes one",
+	byPVC:             "the model deletes it at each step",
 	byPackage:         "the Function is uninstalled",
 
 	faultAbsent:     "a controller that is killed at each step is not there either",
@@ -143,12 +144,14 @@ var onlyInWhole = map[any]string{
 	faultJob:        "the model fails a backup at each moment",
 	faultCrashLoop:  "a server that hangs has to be killed, too",
 	faultBackupPVCs: "it is deleted once, and in the model at each step",
-	faultFirstStart: "TestFirstStart kills it at each of its moments",
+	faultPassword:   "TestRealRestored lets root in whatever it had",
+	faultFull:       "TestBackupFull has what the agent says, and TestNext what becomes of it",
+	faultFirstStart: "TestRealKilledAtEachMoment kills it",
 	faultDamage:     "tests of package archive refuse each kind of damage",
-	faultQuota:      "TestQuota has it with each pod of an instance",
-	faultAside:      "TestFolderMovedAside has it with a server that lives",
+	faultQuota:      "TestWhyNoPod has the words",
+	faultAside:      "TestRealDataMoved has each folder that a server may find",
 	faultNode:       "a pod that nobody hears of is seen while the API server is killed, and TestWhyPodWaits has the words",
-	faultInstall:    "TestRecordsOutliveTheController uninstalls it",
+	faultInstall:    "TestDeploy has what goes with it",
 	faultClock:      "TestClockIsOff has each step of a deletion with it",
 }
 

@@ -23,6 +23,7 @@ func systems() []string { return []string{"crossplane-system", "crossplane-mysql
 // every field that holds a quantity, of both kinds; and whoever reads claims goes on with everybody's.
 func TestEndlessNumbers(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestQuantitiesAreBounded has each field, and TestQuantityAttack those who read them")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	d := newDatabase(t, "database-mysql", map[string]any{"storageSize": "1Gi", "deletionPolicy": "Discard"})

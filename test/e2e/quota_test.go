@@ -18,6 +18,7 @@ import (
 // pod, the backup's and the restore's.
 func TestQuota(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestWhyNoPod has the words, and TestNext a Job that gets no pod")
 	s := framework.NewServer(t, framework.ClassComposition)
 	quota := forbidPods(t, s)
 	s.Create(t)
@@ -50,7 +51,7 @@ func TestQuota(t *testing.T) {
 // says which, and the server starts when there is room for both.
 func TestQuotaOnPVCs(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestQuota has one on pods, and TestWhyNoPod has the words")
+	framework.Repeats(t, "TestWhyNoPod has the words")
 	s := framework.NewServer(t, framework.ClassComposition)
 	quota := newQuota(t, s, "no-volumes", corev1.ResourceList{corev1.ResourcePersistentVolumeClaims: resource.MustParse("0")})
 	s.Create(t)

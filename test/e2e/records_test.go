@@ -21,7 +21,7 @@ const withoutRecord = "is there without its record: no server starts empty besid
 // and the doctor say how to go on.
 func TestRecordDeletedIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "a cell of TestCells deletes a record, and TestAdopt makes it again")
+	framework.Repeats(t, "a cell of TestCells deletes a record")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Delete(t)
@@ -95,6 +95,7 @@ func backupVolume(t *testing.T, s *framework.Server) *corev1.PersistentVolume {
 // TestRecordsOutliveTheController: all records are deleted, and their kind, and the controller, while it runs and while it
 // does not: every archive is there, and no claim starts empty. It shares the cluster with no other test.
 func TestRecordsOutliveTheController(t *testing.T) {
+	framework.Repeats(t, "TestDeploy has what goes with a controller, and TestRecordDeleted what goes with a record")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Delete(t)

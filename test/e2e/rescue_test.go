@@ -23,7 +23,7 @@ const rescueNamespace = "crossplane-mysql-rescue"
 // TestDeletedPVC: a data PVC that somebody deletes comes back on its volume, while the instance lives.
 func TestDeletedPVC(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "the cells of the matrix delete data PVCs")
+	framework.Repeats(t, "the model deletes it at each step")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	was := deleteDataPVC(t, s)
@@ -67,7 +67,7 @@ func dataPVCReturns(t *testing.T, s *framework.Server, was types.UID) {
 // not, and the next claim of the name has it.
 func TestTakenFinalizers(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "the cells of the matrix take finalizers off")
+	framework.Repeats(t, "a cell of TestCells takes them off")
 	framework.OnBoth(t, takenFinalizers)
 }
 
@@ -118,7 +118,7 @@ func takeFinalizers(t *testing.T, objects ...client.Object) {
 // does then. The next claim of the name gets the data all the same.
 func TestSupersededComposite(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestNext deletes an XR that no claim will have, and the cells of the matrix have what comes then")
+	framework.Repeats(t, "TestNext deletes an XR that no claim will have, and a cell of TestCells has what comes then")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	detachClaim(t, s)
@@ -150,7 +150,7 @@ func detachClaim(t *testing.T, s *framework.Server) {
 // TestDeletedNamespaceOfComposite: an XR whose claim somebody took from it does not keep a namespace that is deleted.
 func TestDeletedNamespaceOfComposite(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestNext deletes an XR that no claim will have, and the cells of the matrix delete namespaces")
+	framework.Repeats(t, "TestNext deletes an XR that no claim will have, and TestNamespaceComesBack deletes a namespace")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Begin(t)
 	detachClaim(t, s)
@@ -160,7 +160,7 @@ func TestDeletedNamespaceOfComposite(t *testing.T) {
 // TestDeletedNamespace: nothing can run in a namespace that is being deleted. The data is backed up elsewhere.
 func TestDeletedNamespace(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "the cells of the matrix delete namespaces")
+	framework.Repeats(t, "TestNamespaceComesBack deletes one")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Begin(t)
 	loseNamespace(t, s, 1)
@@ -170,7 +170,7 @@ func TestDeletedNamespace(t *testing.T) {
 // was made there does not keep it.
 func TestNamespaceDeletedInRescue(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "a cell of TestCells deletes the namespace, and the model does in a rescue")
+	framework.Repeats(t, "TestNamespaceComesBack deletes one, and the model does in a rescue")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Begin(t)
 	xr, err := s.XR(t.Context())

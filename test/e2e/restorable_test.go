@@ -18,7 +18,7 @@ import (
 // TestRestorable looks at a backup after its claim is gone: a server has run on a copy of it, and nothing of that is left.
 func TestRestorable(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestRequireRestorable tests one")
+	framework.Repeats(t, "TestEverythingComesBack has the word of one, and TestManifests its Job")
 	strangers(t)
 	framework.OnEach(t, map[string]string{framework.OnHostPath: "TestEverythingComesBack has that Composition"}, func(t *testing.T, composition string) {
 		t.Helper()
@@ -66,6 +66,7 @@ func strangers(t *testing.T) {
 // backup is proven; but no server finds its tables whole, and the data stays until a person says otherwise.
 func TestRequireRestorable(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestRealBootCheck finds a broken table, and TestNext has a deletion that waits for that")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Spec["backup"] = map[string]any{"requireRestorable": true}
 	s.Begin(t)

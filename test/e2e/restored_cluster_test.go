@@ -22,7 +22,7 @@ import (
 // up on the word of its labels; a record is what the volume of its archive says. A person's word, and all rows are there.
 func TestRestoredCluster(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestAdopt makes records again, and TestNext and TestJudge have objects that came back under other UIDs")
+	framework.Repeats(t, "TestNext and TestJudge have objects that came back under other UIDs")
 	s := framework.NewServer(t, framework.ClassComposition)
 	other := s.Neighbour(t, "neighbour")
 	earlier, first := livesTwice(t, other)

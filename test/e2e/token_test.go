@@ -154,7 +154,7 @@ func TestClosedNamespace(t *testing.T) {
 // controller says so when it begins to lead. A deletion that a policy does not let go on says that, too, loses nothing, and
 // goes on with the right one. It shares the cluster with no other test.
 func TestPoliciesOfAnotherRelease(t *testing.T) {
-	framework.Repeats(t, "TestPolicyCheck has the version, TestRefused what is said, and TestQuota a deletion that waits for the API server")
+	framework.Repeats(t, "TestPolicyCheck has the version, and TestRefused what is said")
 	t.Cleanup(func() {
 		reinstalled(t)
 		stopsTheController(t)() // What it says as it begins is read by others.

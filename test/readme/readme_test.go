@@ -224,8 +224,12 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 	for _, where := range left {
 		for _, name := range word.FindAllString(where, -1) {
-			if !strings.Contains(code.String(), "\nfunc "+name+"(t *testing.T)") {
+			defined := "\nfunc " + name + "(t *testing.T)"
+			if !strings.Contains(code.String(), defined) {
 				t.Errorf("there is no %s: %s", name, where)
+			}
+			if strings.Count(code.String(), defined) == len(regexp.MustCompile(regexp.QuoteMeta(defined)+` {[^\n]*\n(\tt\.Parallel\(\)\n)?\tframework\.Repeats`).FindAllString(code.String(), -1)) {
+				t.Errorf("%s is left out itself: %s", name, where)
 			}
 		}
 	}
