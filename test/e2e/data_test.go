@@ -167,12 +167,18 @@ type writer struct {
 	acknowledged []int
 }
 
+// knocks five times a second for some seconds, until somebody listens, and then runs a client. To run one in the pod for each
+// knock costs half a second of a processor, most of it for the container runtime: twenty cells of the matrix, whose servers are
+// stopped, took all there is.
+const knocks = `for i in {1..50}; do timeout 2 bash -c "exec 3<>/dev/tcp/$0/3306" 2>/dev/null && exec "$@"; sleep 0.2; done; exit 1`
+
 func startWriter(t *testing.T, s *framework.Server, pause time.Duration) *writer {
 	t.Helper()
 	client, err := s.Client().LogIn(t.Context(), "--unbuffered", "--verbose", "--verbose", "--verbose")
 	if err != nil {
 		t.Fatal(err)
 	}
+	client = append([]string{"bash", "-c", knocks, s.Name}, client...)
 	ctx, stop := context.WithCancel(t.Context())
 	w := &writer{stop: stop, pause: pause}
 	w.done.Go(func() {
