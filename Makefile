@@ -16,7 +16,7 @@ help: ## Show this list, with what each takes on two cores where the tools are b
 demo: ## Show what it does on a real cluster: one of its own, as root, or the one of KUBECONFIG.
 	@go run ./test/demo
 
-test: ## Run everything, also on a real cluster of its own (50 min, 20 more from empty caches).
+test: ## Run everything, also on a real cluster of its own (35 min, 20 more from empty caches).
 	go run -C test/cluster . check # Two that install packages at the same time would be in each other's way.
 	go run ./test/tools kube core coredns helm mongod cli cli116 lint # Builds beside the cluster would take it the processors.
 	KUBECONFIG= $(MAKE) --keep-going checks e2e # One after the other: a cluster on two processors has none left.
@@ -82,7 +82,7 @@ mysqld-test: ## Test backup, restore and password changes with a real mysqld, wi
 	go run -C test/images . rootfs $$dir/mysql && \
 	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld -run TestReal -timeout 20m ./controller/...
 
-e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG (40 min).
+e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG (25 min).
 	go test -C test/e2e -count=1 -timeout $(if $(ALL),5h,75m) -parallel 6 -v .; code=$$?; \
 	[ -n "$$KUBECONFIG" ] || go run -C test/cluster . --name e2e down || code=1; exit $$code # Where the tests were cut short, too.
 
