@@ -21,6 +21,7 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/process"
@@ -47,6 +48,7 @@ type box struct {
 }
 
 type initialization struct {
+	XR       types.UID `json:",omitempty"`
 	Allowed  bool
 	Password string
 }
@@ -99,7 +101,7 @@ func (b *box) play() error {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
 		_, err := (&Initialization{
-			Volume: boxVolume, Directory: v1.DataDirectory, Allowed: i.Allowed, Password: sql.Password(i.Password), Sockets: boxSockets, Output: os.Stdout,
+			Volume: boxVolume, Directory: v1.DataDirectory, XR: i.XR, Allowed: i.Allowed, Password: sql.Password(i.Password), Sockets: boxSockets, Output: os.Stdout,
 		}).Run(ctx)
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/rootfs"
 )
@@ -166,17 +168,26 @@ func TestRealNothingInItsPlace(t *testing.T) {
 	}
 }
 
-// TestRealDataMoved has a volume whose data somebody moved away.
+// TestRealDataMoved has a volume whose data somebody moved away, or which is another instance's. With the right one back the
+// instance begins.
 func TestRealDataMoved(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
 	b.Env = []string{quick}
-	b.initialize(t, "secret")
-	must(t, os.Rename(filepath.Join(b.Volume, v1.DataDirectory), filepath.Join(t.TempDir(), "moved")))
-	rootfs.Own(t, b.Volume)
-	b.Initialize = &initialization{Allowed: true, Password: "secret"}
-	out, err := b.begin(t).end()
-	if err == nil || !strings.Contains(out, "somebody removed it") {
-		t.Errorf("%v\n%s", err, out)
+	begin := func(xr types.UID, says string) {
+		t.Helper()
+		b.Initialize = &initialization{XR: xr, Allowed: true, Password: "secret"}
+		out, err := b.begin(t).end()
+		if (err == nil) != (says == "") || !strings.Contains(out, says) {
+			t.Errorf("want it to say %q, got %v\n%s", says, err, out)
+		}
 	}
+	begin("mine", "")
+	data, aside := filepath.Join(b.Volume, v1.DataDirectory), filepath.Join(t.TempDir(), "moved")
+	must(t, os.Rename(data, aside))
+	rootfs.Own(t, b.Volume)
+	begin("mine", "somebody removed it")
+	must(t, os.Rename(aside, data))
+	begin("another's", `that of another instance, whose XR has the UID "mine"`)
+	begin("mine", "")
 }
