@@ -52,6 +52,7 @@ func everythingComesBack(t *testing.T, composition string) {
 	hasWorkingAccounts(t, s)
 	hasRunningEvents(t, s)
 	listsBackup(t, s)
+	hasVerdict(t, s, "True")
 	if composition == framework.ClassComposition {
 		if err := framework.SecurityIs(t.Context(), s.Namespace, "restricted"); err != nil {
 			t.Errorf("some pod had to do more than the strictest level lets it: %v", err)

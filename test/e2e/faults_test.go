@@ -108,7 +108,7 @@ func TestDamagedBackup(t *testing.T) { //nolint:tparallel // One server, damaged
 // TestPasswordSecretIsWrong: no server starts without a password, and one that runs goes on with the last it had.
 func TestPasswordSecretIsWrong(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestResolvePassword has each Secret that is wrong, and TestPasswordNotAllowed a server that goes on")
+	framework.Repeats(t, "TestBadInput has each Secret that is wrong, and TestPasswordNotAllowed a server that goes on")
 	s := framework.NewServer(t, framework.ClassComposition)
 	delete(s.Spec, "password")
 	s.Spec["passwordSecretRef"] = map[string]any{"name": "mine", "key": "root"}

@@ -13,7 +13,7 @@ import (
 // nothing is made in its place. The claim says which volume or folder it is; with the right one back all rows are.
 func TestFolderMovedAside(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestRealDataMoved has each folder that it may find")
+	framework.Repeats(t, "TestRealDataMoved has both folders, and TestRealNothingInItsPlace an empty one")
 	framework.OnEach(t, map[string]string{framework.OnClass: "a folder of a node is easier to move aside than a volume"}, func(t *testing.T, composition string) {
 		t.Helper()
 		s := framework.NewServer(t, composition)

@@ -166,7 +166,7 @@ func TestClientNeverFails(t *testing.T) {
 // TestPasswordSources: by field, by Secret, while the server is down, and after a restore.
 func TestPasswordSources(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestClientNeverFails has the field, TestResolvePassword the Secret, and TestRealRestored another one than the backup's")
+	framework.Repeats(t, "TestClientNeverFails has the field, TestPasswordNotAllowed the Secret, and TestRealRestored another one than the backup's")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Spec["password"], s.Password = oddPasswords[0], oddPasswords[0]
 	before := s.Begin(t)

@@ -18,7 +18,7 @@ import (
 // pod, the backup's and the restore's.
 func TestQuota(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestWhyNoPod has the words, and TestNext a Job that gets no pod")
+	framework.Repeats(t, "TestWhyNoPod has the words, and TestNext a Job whose pod does not run")
 	s := framework.NewServer(t, framework.ClassComposition)
 	quota := forbidPods(t, s)
 	s.Create(t)
