@@ -72,6 +72,11 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing write
 		module: "helm.sh/helm/v3",
 		help:   "installs Crossplane's chart in the test cluster",
 	},
+	"versitygw": {
+		title:  "versitygw",
+		module: "github.com/versity/versitygw",
+		help:   "an S3 server, which tests have as a store",
+	},
 	"lint": {
 		title:  "golangci-lint",
 		module: "github.com/golangci/golangci-lint/v2",

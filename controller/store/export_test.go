@@ -1,0 +1,6 @@
+package store
+
+import "time"
+
+// StallAfter a shorter time than usual.
+func (b *Bucket) StallAfter(d time.Duration) { b.stall = d }

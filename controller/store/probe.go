@@ -1,0 +1,91 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+)
+
+// A Finding of a probe.
+type Finding struct {
+	// WritesOnce is true of a store that refuses to write over an object where it is asked to.
+	WritesOnce bool
+	// Deletes is true of a store that deletes objects. Where it does not, what is too old stays.
+	Deletes bool
+}
+
+// Probe does to one object what is done to backups: write it at once and in parts, read it, list it, write it
+// again, and delete it.
+func (b *Bucket) Probe(ctx context.Context, key string, raw []byte) (Finding, error) {
+	var found Finding
+	if err := b.Put(ctx, key, raw); err != nil {
+		return found, err
+	}
+	if err := b.holds(ctx, key, raw); err != nil {
+		return found, err
+	}
+	err := b.PutOnce(ctx, key, raw)
+	found.WritesOnce = Is(err, Exists)
+	if err != nil && !found.WritesOnce && !Is(err, Unsupported) {
+		return found, err
+	}
+	if err := b.probeUpload(ctx, key, raw); err != nil {
+		return found, err
+	}
+	err = b.Delete(ctx, key)
+	found.Deletes = err == nil
+	if err != nil && !Is(err, Denied) {
+		return found, err
+	}
+	return found, nil
+}
+
+// holds is nil if an object has that content, and is listed where it is.
+func (b *Bucket) holds(ctx context.Context, key string, want []byte) error {
+	got, err := b.ReadSmall(ctx, key, int64(len(want)))
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(got, want) {
+		return fmt.Errorf("the store has other bytes in %q than were written", key)
+	}
+	folder, _ := splitKey(key)
+	there, err := b.List(ctx, folder, 1000)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(there, func(o Object) bool { return o.Key == key }) {
+		return fmt.Errorf("the store does not list %q, which was written a moment ago: it is not consistent enough", key)
+	}
+	return nil
+}
+
+// probeUpload writes the object in parts, over what is there, and ends another upload before its end.
+func (b *Bucket) probeUpload(ctx context.Context, key string, raw []byte) error {
+	for _, complete := range []bool{false, true} {
+		id, err := b.BeginUpload(ctx, key)
+		if err != nil {
+			return err
+		}
+		p, err := b.PutPart(ctx, key, id, 1, bytes.NewReader(raw), int64(len(raw)))
+		if err != nil {
+			_ = b.AbortUpload(ctx, key, id) // The error is what counts.
+			return err
+		}
+		if !complete {
+			if err := b.AbortUpload(ctx, key, id); err != nil {
+				return err
+			}
+			continue
+		}
+		// It may be refused, as there is an object.
+		if err := b.CompleteUpload(ctx, key, id, []Part{p}); err != nil {
+			_ = b.AbortUpload(ctx, key, id) // As above.
+			if !Is(err, Exists) {
+				return err
+			}
+		}
+	}
+	return b.holds(ctx, key, raw)
+}
