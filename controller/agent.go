@@ -20,9 +20,11 @@ import (
 
 // backupCommand is `controller backup`.
 type backupCommand struct {
+	inStore
+
 	Volume    string `help:"Where the data volume is mounted." required:"" type:"path"`
 	Directory string `default:"${directory}" help:"Folder in the volume's root that holds the data."`
-	Archive   string `help:"File to make, ending in .tar.zst, in a folder of its own on the backup volume. A manifest.json appears beside it." required:"" type:"path"`
+	Archive   string `help:"File to make, ending in .tar.zst, in a folder of its own on the backup volume. A manifest.json appears beside it." required:"" xor:"place" type:"path"`
 
 	Record       string `help:"Name of the MySQLBackup. It goes into the manifest, as do the next nine." required:""`
 	XR           string `help:"UID of the composite resource: an archive is taken for an earlier run's only if it has the same." name:"xr" required:""`
@@ -43,6 +45,10 @@ type backupCommand struct {
 // Run the backup.
 func (c *backupCommand) Run(ctx context.Context) error {
 	tuneMemory()
+	remote, err := c.openRemote()
+	if err != nil {
+		return err
+	}
 	b := archive.Backup{
 		Identity: archive.Identity{
 			Record: c.Record,
@@ -50,7 +56,7 @@ func (c *backupCommand) Run(ctx context.Context) error {
 				Kind: c.Kind, Namespace: c.Namespace, NamespaceUID: types.UID(c.NamespaceUID), Name: c.Name, XR: types.UID(c.XR),
 			},
 		},
-		Volume: c.Volume, Directory: c.Directory, Archive: c.Archive,
+		Volume: c.Volume, Directory: c.Directory, Archive: c.Archive + c.Object, Remote: remote,
 		Image: c.Image, Version: c.SourceVersion, Number: c.Number, StorageSize: c.StorageSize, NeverServed: c.NeverServed, Output: os.Stdout,
 	}
 	r, err := b.Run(ctx)
@@ -59,7 +65,9 @@ func (c *backupCommand) Run(ctx context.Context) error {
 
 // unpacking is what the commands that unpack an archive are told of it.
 type unpacking struct {
-	Archive string `help:"File to unpack, with its manifest.json beside it." required:"" type:"path"`
+	inStore
+
+	Archive string `help:"File to unpack, with its manifest.json beside it." required:"" xor:"place" type:"path"`
 	SHA256  string `help:"Its SHA-256 sum, in hexadecimal, as the MySQLBackup has it." name:"sha256" required:""`
 
 	SourceVersion string `help:"Version of the server that wrote the data, such as 8.4.6." required:""`
@@ -67,8 +75,26 @@ type unpacking struct {
 	TargetVersion string `help:"File that 'controller version-of-server' wrote in the image of the server that is to run on the data." required:"" type:"path"`
 }
 
-func (u *unpacking) restoreOf() archive.Restore {
-	return archive.Restore{Archive: u.Archive, SHA256: u.SHA256, Source: u.SourceVersion, SourceClean: u.SourceClean, Target: u.TargetVersion, Output: os.Stdout}
+func (u *unpacking) restoreOf() (archive.Restore, error) {
+	remote, err := u.openRemote()
+	return archive.Restore{
+		Archive: u.Archive + u.Object, Remote: remote, SHA256: u.SHA256,
+		Source: u.SourceVersion, SourceClean: u.SourceClean, Target: u.TargetVersion, Output: os.Stdout,
+	}, err
+}
+
+// inStore is how a command is told that its archive lies in one, and not in a file.
+type inStore struct {
+	Object string `help:"Name in the store, instead of --archive: of the folder for a new archive, or of the archive to unpack." required:"" xor:"place"`
+	Access string `help:"Folder with the way to the store: url, ca.crt and token of its gateway, recipients of what is encrypted, and manifest.json of what is unpacked." default:"${access}" type:"path"`
+}
+
+// openRemote is nil without an object.
+func (s *inStore) openRemote() (*archive.Remote, error) {
+	if s.Object == "" {
+		return nil, nil //nolint:nilnil // A file is no error.
+	}
+	return archive.OpenRemote(s.Access, os.Stdout)
 }
 
 // restoreCommand is `controller restore`. The function composes its flags.
@@ -85,7 +111,10 @@ type restoreCommand struct {
 // Run the restore.
 func (c *restoreCommand) Run(ctx context.Context) error {
 	tuneMemory()
-	s := c.restoreOf()
+	s, err := c.restoreOf()
+	if err != nil {
+		return err
+	}
 	s.Volume, s.Directory, s.XR = c.Volume, c.Directory, types.UID(c.XR)
 	r, err := s.Run(ctx)
 	return writeReport(r, c.Report, err)
@@ -104,7 +133,11 @@ type unpackCommand struct {
 // Run the unpacking.
 func (c *unpackCommand) Run(ctx context.Context) error {
 	tuneMemory()
-	u := archive.Unpack{Restore: c.restoreOf()}
+	s, err := c.restoreOf()
+	if err != nil {
+		return err
+	}
+	u := archive.Unpack{Restore: s}
 	u.Volume = c.Volume
 	r, err := u.Run(ctx)
 	return writeReport(r, c.Report, err)

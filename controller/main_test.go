@@ -50,7 +50,11 @@ func run(t *testing.T, args ...string) (code int, output string) {
 func TestCommands(t *testing.T) {
 	i := v1.Instance{Kind: v1.KindDatabase, Namespace: "shop", Name: "orders", XR: "uid-1"}
 	u := agent.Unpacking{Archive: "/backup/one/data.tar.zst", Volume: "/data", SHA256: "abc", Version: "9.7.4", Clean: true}
-	told := unpacking{Archive: u.Archive, SHA256: "abc", SourceVersion: "9.7.4", SourceClean: true, TargetVersion: agent.VersionFile}
+	told := unpacking{Archive: u.Archive, SHA256: "abc", SourceVersion: "9.7.4", SourceClean: true, TargetVersion: agent.VersionFile, inStore: inStore{Access: agent.AccessFolder}}
+	remote := u
+	remote.Archive, remote.Object = "", "v1/a/b/one/x.tar.zst.age"
+	toldRemote := told
+	toldRemote.Archive, toldRemote.Object = "", remote.Object
 	cases := map[string]struct {
 		command []string
 		program string
@@ -66,9 +70,21 @@ func TestCommands(t *testing.T) {
 			want: backupCommand{
 				Volume: "/data", Directory: v1.DataDirectory, Archive: u.Archive, Record: "one", XR: "uid-1", Kind: v1.KindDatabase, Namespace: "shop",
 				NamespaceUID: "uid-2", Name: "orders", Image: "mysql:8.4", SourceVersion: "8.4.6", NeverServed: true, Report: agent.TerminationLog,
-				Number: 7, StorageSize: "1Gi",
+				Number: 7, StorageSize: "1Gi", inStore: inStore{Access: agent.AccessFolder},
 			},
 			got: func(c *cli) any { return c.Backup },
+		},
+		"BackupToStore": {
+			command: agent.Backup{Volume: "/data", Object: "v1/a/b/one", Record: "one", Instance: i}.Command(), program: agent.Program,
+			want: backupCommand{
+				Volume: "/data", Directory: v1.DataDirectory, Record: "one", XR: "uid-1", Kind: v1.KindDatabase, Namespace: "shop", Name: "orders", Report: agent.TerminationLog,
+				inStore: inStore{Object: "v1/a/b/one", Access: agent.AccessFolder},
+			},
+			got: func(c *cli) any { return c.Backup },
+		},
+		"RestoreFromStore": {
+			command: remote.Restore("uid-1"), program: agent.Program, got: func(c *cli) any { return c.Restore },
+			want: restoreCommand{unpacking: toldRemote, Volume: "/data", Directory: v1.DataDirectory, XR: "uid-1", Report: agent.TerminationLog},
 		},
 		"Restore": {
 			command: u.Restore("uid-1"), program: agent.Program, got: func(c *cli) any { return c.Restore },
@@ -99,7 +115,7 @@ func TestCommands(t *testing.T) {
 			if _, err := newParser(t.Context(), c).Parse(tc.command[1:]); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, tc.got(c), cmp.AllowUnexported(restoreCommand{}, unpackCommand{})); diff != "" || tc.command[0] != tc.program {
+			if diff := cmp.Diff(tc.want, tc.got(c), cmp.AllowUnexported(backupCommand{}, restoreCommand{}, unpackCommand{}, unpacking{})); diff != "" || tc.command[0] != tc.program {
 				t.Errorf("%s\n-want, +got:\n%s", tc.command[0], diff)
 			}
 		})

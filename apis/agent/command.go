@@ -14,8 +14,9 @@ import (
 
 // A Backup is `controller backup`.
 type Backup struct {
-	// Volume and Archive are paths in the container.
-	Volume, Archive string
+	// Volume and Archive are paths in the container. Object is the folder in a store for the
+	// archive, instead of a path, where AccessFolder has the way to it.
+	Volume, Archive, Object string
 	// Record and Image of the backup that is taken.
 	Record, Image string
 	Instance      v1.Instance
@@ -33,7 +34,7 @@ type Backup struct {
 // Command of it.
 func (b Backup) Command() []string {
 	out := []string{
-		Program, "backup", "--volume=" + b.Volume, "--directory=" + v1.DataDirectory, "--archive=" + b.Archive,
+		Program, "backup", "--volume=" + b.Volume, "--directory=" + v1.DataDirectory, placeOf(b.Archive, b.Object),
 		"--record=" + b.Record, "--xr=" + string(b.Instance.XR), "--kind=" + b.Instance.Kind, "--namespace=" + b.Instance.Namespace,
 		"--namespace-uid=" + string(b.NamespaceUID), "--name=" + b.Instance.Name, "--image=" + b.Image,
 	}
@@ -54,9 +55,10 @@ func (b Backup) Command() []string {
 
 // An Unpacking is what is told of an archive to who unpacks it, beside a VersionContainer.
 type Unpacking struct {
-	// Archive and Volume are paths in the container.
-	Archive, Volume string
-	SHA256          string
+	// Archive and Volume are paths in the container. Object is the archive's name in a store,
+	// instead of a path, where AccessFolder has the way to it.
+	Archive, Object, Volume string
+	SHA256                  string
 	// Version of the server that wrote the data, and Clean if it stopped cleanly.
 	Version string
 	Clean   bool
@@ -71,8 +73,19 @@ func (u Unpacking) Restore(xr types.UID) []string {
 func (u Unpacking) Unpack() []string { return u.command("unpack") }
 
 func (u Unpacking) command(name string, place ...string) []string {
-	out := append([]string{Program, name, "--archive=" + u.Archive, "--sha256=" + u.SHA256, "--volume=" + u.Volume}, place...)
+	out := append([]string{Program, name, placeOf(u.Archive, u.Object), "--sha256=" + u.SHA256, "--volume=" + u.Volume}, place...)
 	return append(out, "--source-version="+u.Version, "--source-clean="+strconv.FormatBool(u.Clean), "--target-version="+VersionFile)
+}
+
+// AccessFolder is where a Job finds the way to a store, from a Secret that the controller makes.
+const AccessFolder = "/access"
+
+// placeOf an archive: a file, or in a store.
+func placeOf(archive, object string) string {
+	if object != "" {
+		return "--object=" + object
+	}
+	return "--archive=" + archive
 }
 
 // Initialize is `controller initialize`, on the data volume of an XR, with the folders of a password

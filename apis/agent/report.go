@@ -17,6 +17,8 @@ const TerminationLog = "/dev/termination-log"
 const (
 	maxError = 1024
 	maxText  = 256
+	// MaxManifest in bytes of a manifest in a report.
+	MaxManifest = 2048
 )
 
 // A Report is the last word of a command of the agent: one JSON object of at
@@ -47,6 +49,9 @@ type Report struct {
 	Archive string `json:"archive,omitempty"`
 	Size    int64  `json:"size,omitempty"`
 	SHA256  string `json:"sha256,omitempty"`
+	// Manifest of an archive in a store, as JSON of at most MaxManifest bytes: the
+	// controller writes it beside the archive.
+	Manifest json.RawMessage `json:"manifest,omitempty"`
 	// DataBytes is the size of the unpacked data, Entries the number of files,
 	// folders and links in it.
 	DataBytes int64 `json:"dataBytes,omitempty"`

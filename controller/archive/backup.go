@@ -21,8 +21,11 @@ type Backup struct {
 	// Volume is where the data volume is mounted, Directory the folder in its root
 	// that holds the data.
 	Volume, Directory string
-	// Archive is the file to make, in a folder of its own that is made if need be.
+	// Archive is the file to make, in a folder of its own that is made if need be; with
+	// a Remote the folder of its objects.
 	Archive string
+	// Remote is the store that the archive goes to; nil where it is a file.
+	Remote *Remote
 	// Image of the server, and the Version that it gave as its own; empty where it
 	// never answered. What the volume knows counts before it.
 	Image, Version string
@@ -78,7 +81,10 @@ func (b *Backup) runBackup(ctx context.Context, r *agent.Report) error {
 	if err != nil {
 		return err
 	}
-	finished, err := b.finishedManifest()
+	var finished *archiveManifest
+	if b.Remote == nil { // In a store a backup that is finished has a manifest, and no Job can be run for it.
+		finished, err = b.finishedManifest()
+	}
 	switch {
 	case err != nil:
 		return err
@@ -185,7 +191,12 @@ func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *volume, f
 	if err != nil {
 		return err
 	}
-	if err := b.writeAndProve(ctx, t, outline, m); err != nil {
+	if b.Remote != nil {
+		err = b.sendAndProve(ctx, r, t, outline, m)
+	} else {
+		err = b.writeAndProve(ctx, t, outline, m)
+	}
+	if err != nil {
 		return err
 	}
 	fillReport(r, m)

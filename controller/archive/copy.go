@@ -51,7 +51,7 @@ func (u *Unpack) runUnpack(ctx context.Context, r *agent.Report) error {
 	if err := removeCopyIn(volume); err != nil {
 		return fmt.Errorf("cannot remove what an earlier run left: %w", err)
 	}
-	if err := u.checkSpace(volume); err != nil {
+	if err := u.checkSpace(ctx, volume); err != nil {
 		return err
 	}
 	folder, err := makeCopyFolder(volume)
@@ -78,8 +78,8 @@ func (u *Unpack) removeHalf(volume, folder *os.Root, cause error) error {
 }
 
 // checkSpace fails if the copy would take room that others need.
-func (u *Unpack) checkSpace(volume *os.Root) error {
-	f, m, err := u.openArchive()
+func (u *Unpack) checkSpace(ctx context.Context, volume *os.Root) error {
+	f, m, err := u.openArchive(ctx)
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,10 @@ type target interface {
 
 // readArchive reads all of it, hands its entries to the target, and compares all of it
 // with what it should be. No more is handed over than the contents allow.
-func readArchive(ctx context.Context, archive *os.File, want written, t target, m *agent.Meter) error {
-	readSoon(archive)
+func readArchive(ctx context.Context, archive io.Reader, want written, t target, m *agent.Meter) error {
+	if f, ok := archive.(*os.File); ok {
+		readSoon(f)
+	}
 	d, err := newDecompressor(ctx, archive)
 	if err != nil {
 		return err

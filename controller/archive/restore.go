@@ -19,9 +19,12 @@ import (
 
 // A Restore unpacks an archive onto a data volume that holds no database.
 type Restore struct {
-	// Archive is the file, SHA256 its sum as the MySQLBackup has it. What the
-	// backup volume itself says of the archive is not believed.
+	// Archive is the file, or with a Remote the object, and SHA256 its sum as the
+	// MySQLBackup has it. What the backup volume itself says of the archive is not
+	// believed.
 	Archive, SHA256 string
+	// Remote is the store that the archive lies in; nil where it is a file.
+	Remote *Remote
 	// Volume is where the data volume is mounted, Directory the folder in its root
 	// that the data goes to.
 	Volume, Directory string
@@ -133,7 +136,7 @@ func (s *Restore) isDone(v *volume, state dataState) (bool, error) {
 }
 
 func (s *Restore) restoreInto(ctx context.Context, r *agent.Report, v *volume) error {
-	f, m, err := s.openArchive()
+	f, m, err := s.openArchive(ctx)
 	if err != nil {
 		return err
 	}
@@ -158,7 +161,10 @@ func (s *Restore) restoreInto(ctx context.Context, r *agent.Report, v *volume) e
 }
 
 // openArchive with its manifest, which is held against what the record says.
-func (s *Restore) openArchive() (*os.File, *archiveManifest, error) {
+func (s *Restore) openArchive(ctx context.Context) (io.ReadCloser, *archiveManifest, error) {
+	if s.Remote != nil {
+		return s.Remote.openArchive(ctx, s.Archive, s.SHA256)
+	}
 	f, err := openRegular(s.Archive)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, exitWith(agent.ExitMissing, "the archive %q is not on the backup volume", s.Archive)
@@ -226,7 +232,7 @@ func (v *volume) checkSpace(m *archiveManifest) error {
 }
 
 // unpackInto a new folder, where no server looks.
-func (s *Restore) unpackInto(ctx context.Context, v *volume, half string, f *os.File, manifest *archiveManifest) error {
+func (s *Restore) unpackInto(ctx context.Context, v *volume, half string, f io.Reader, manifest *archiveManifest) error {
 	if err := v.Mkdir(half, 0o700); err != nil {
 		return err
 	}

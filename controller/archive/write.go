@@ -29,8 +29,8 @@ type written struct {
 }
 
 // writeTar writes the tree as an archive.
-func (t tree) writeTar(ctx context.Context, out *os.File, m *agent.Meter) (*written, error) {
-	s := &sink{file: out, sum: sha256.New()}
+func (t tree) writeTar(ctx context.Context, out io.Writer, m *agent.Meter) (*written, error) {
+	s := &sink{to: out, sum: sha256.New()}
 	c, err := newCompressor(ctx, s)
 	if err != nil {
 		return nil, err
@@ -119,19 +119,19 @@ func (w tarWriter) writeContent(f *os.File, e *entry) (uint32, error) {
 	return sum, nil
 }
 
-// A sink writes to a file, and sums up what it writes.
+// A sink sums up what it writes. Into a file it writes early.
 type sink struct {
-	file          *os.File
+	to            io.Writer
 	sum           hash.Hash
 	size, flushed int64
 }
 
 func (s *sink) Write(p []byte) (int, error) {
-	n, err := s.file.Write(p)
+	n, err := s.to.Write(p)
 	s.sum.Write(p[:n])
 	s.size += int64(n)
-	if s.size-s.flushed >= flushBytes {
-		flushEarly(s.file, s.flushed, s.size-s.flushed)
+	if f, ok := s.to.(*os.File); ok && s.size-s.flushed >= flushBytes {
+		flushEarly(f, s.flushed, s.size-s.flushed)
 		s.flushed = s.size
 	}
 	return n, err
