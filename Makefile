@@ -8,7 +8,7 @@ TOOLS = $$(go run ./test/tools cli core cli116)
 MODULES = package/build test/cluster test/images test/install test/e2e
 
 .PHONY: help demo house matrix test checks test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
-	cluster-status install cluster-test mysqld-test e2e bench fuzz vulncheck generate clean
+	cluster-status install cluster-test mysqld-test store-test e2e bench fuzz vulncheck generate clean
 
 help: ## Show this list, with what each takes on two cores where the tools are built.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -18,11 +18,11 @@ demo: ## Show what it does on a real cluster: one of its own, as root, or the on
 
 test: ## Run everything, also on a real cluster of its own (35 min, 20 more from empty caches).
 	go run -C test/cluster . check # Two that install packages at the same time would be in each other's way.
-	go run ./test/tools kube core coredns helm mongod cli cli116 lint # Builds beside the cluster would take it the processors.
+	go run ./test/tools kube core coredns helm mongod cli cli116 versitygw lint # Builds beside the cluster would take it the processors.
 	KUBECONFIG= $(MAKE) --keep-going checks e2e # One after the other: a cluster on two processors has none left.
 
 checks: # Two beside each other, one that computes and one that waits for servers, disks and machines.
-	$(MAKE) --jobs=2 --output-sync=target --keep-going lint mysqld-test unit cluster-test render xpkg-test
+	$(MAKE) --jobs=2 --output-sync=target --keep-going lint mysqld-test store-test unit cluster-test render xpkg-test
 
 test-all: export ALL = 1
 test-all: export WALKS = 1000
@@ -35,7 +35,7 @@ unit: ## Run the tests that need nothing but Go (3 min).
 lint: ## Run golangci-lint, built from its module (1 min).
 	lint=$$(go run ./test/tools lint) && $$lint run ./... && \
 	for m in $(MODULES); do (cd $$m && $$lint run --config ../../.golangci.yml ./...) || exit 1; done
-	go vet -tags mysqld,bench ./controller/... && go vet -C test/e2e -tags bench ./...
+	go vet -tags mysqld,bench,store ./controller/... && go vet -C test/e2e -tags bench ./...
 
 render: ## Render every example with today's CLI and with v1.16, and compare (1 min).
 	go run ./test/render $(TOOLS)
@@ -81,6 +81,9 @@ mysqld-test: ## Test backup, restore and password changes with a real mysqld, wi
 	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
 	go run -C test/images . rootfs $$dir/mysql && \
 	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld -run TestReal -timeout 20m ./controller/...
+
+store-test: ## Test stores, their gateway and the backups in them against a real S3 server, and through a way that fails (2 min).
+	VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags store -run TestReal -count=1 -timeout 20m ./controller/store ./controller/gateway ./controller/archive ./controller/stores
 
 e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG (25 min).
 	go test -C test/e2e -count=1 -timeout $(if $(ALL),5h,75m) -parallel 6 -v .; code=$$?; \

@@ -41,6 +41,7 @@ func TestGolden(t *testing.T) {
 	}{
 		"xrd-xmysqls.yaml":                {reason: "The XRD must have the schema of MySQLSpec and MySQLStatus.", want: xrd},
 		"crd-mysqlbackups.yaml":           {reason: "The CRD must have the schema of MySQLBackup.", want: g.crd(t, v1.KindMySQLBackup)},
+		"crd-backupstores.yaml":           {reason: "The CRD must have the schema of BackupStore.", want: g.crd(t, v1.KindBackupStore)},
 		"crd-mysqlplatforms.yaml":         {reason: "The CRD must have the schema of MySQLPlatform.", want: g.crd(t, v1.KindMySQLPlatform)},
 		"xrd-xdatabases.yaml":             {reason: "The XRD must have the schema of DatabaseSpec and MySQLStatus.", want: g.xrdDatabase(t)},
 		"composition-database.yaml":       {reason: "The Database's Composition must call the function.", want: compositionDatabase()},

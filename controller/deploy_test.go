@@ -56,14 +56,15 @@ func TestBasesByDigest(t *testing.T) {
 	}
 }
 
-// TestDeploy freezes the three parts of the installation: whoever removes the
+// TestDeploy freezes the four parts of the installation: whoever removes the
 // controller takes no record or policy along, and no command removes both.
 func TestDeploy(t *testing.T) {
-	got := map[string][]string{"records": kindsOf(t, "deploy/records"), "controller": kindsOf(t, "deploy/controller"), "platform": kindsOf(t, "deploy/platform")}
+	got := map[string][]string{"records": kindsOf(t, "deploy/records"), "controller": kindsOf(t, "deploy/controller"), "platform": kindsOf(t, "deploy/platform"), "gateway": kindsOf(t, "deploy/gateway")}
 	want := map[string][]string{
 		"records":    {"CustomResourceDefinition", "Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
 		"controller": {"ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy", "Role", "RoleBinding", "ServiceAccount", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
 		"platform":   {"MySQLPlatform"},
+		"gateway":    {"Deployment", "NetworkPolicy", "Service", "ServiceAccount"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)

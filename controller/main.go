@@ -13,6 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/stores"
 )
 
 // version is set when the program is built.
@@ -34,6 +35,8 @@ type cli struct {
 	Wipe            wipeCommand       `cmd:"" help:"Empty a volume. Run by the wipe Job once a backup is proven, and by the restore test Job on the copy."`
 	Survey          surveyCommand     `cmd:"" help:"Look at what lies on a backup volume, read each archive as a whole, and change nothing. Run by the Job of 'controller adopt'."`
 	Prune           pruneCommand      `cmd:"" help:"Remove archives that are too many. Run by the prune Job once a newer one is proven."`
+	Gateway         gatewayCommand    `cmd:"" help:"Let Jobs at the stores that backups go to, without the stores' credentials: each has a token for one backup."`
+	StoreKey        storeKeyCommand   `cmd:"" help:"Keys of the stores that backups go to."`
 	Install         installCommand    `cmd:"" help:"Copy this program to where another image can run it."`
 	VersionOfServer versionCommand    `cmd:"" help:"Ask the server program of this image for its version."`
 }
@@ -52,7 +55,7 @@ func newParser(ctx context.Context, into *cli) *kong.Kong {
 		kong.Name("controller"),
 		kong.Description("The companion of crossplane-mysql's composition function. It never deletes data that no proven backup holds."),
 		kong.Vars{
-			"version": version, "directory": v1.DataDirectory, "copy": v1.RestoreTestFolder, "report": agent.TerminationLog,
+			"version": version, "directory": v1.DataDirectory, "copy": v1.RestoreTestFolder, "report": agent.TerminationLog, "access": agent.AccessFolder, "stores": stores.StoresFile,
 			"grace": rotate.DefaultGrace.String(), "settle": rotate.DefaultSettle.String(),
 		},
 		kong.BindTo(ctx, (*context.Context)(nil)))

@@ -111,6 +111,14 @@ const (
 	EventRestoreTestUndecided EventReason = "RestoreTestUndecided"
 )
 
+// Events on a BackupStore.
+const (
+	// EventStoreReachable is sent when backups can go to a store, and come back.
+	EventStoreReachable EventReason = "StoreReachable"
+	// EventStoreLost is sent when they no longer can. It is a warning.
+	EventStoreLost EventReason = "StoreLost"
+)
+
 // FunctionEvents are the reasons of what Crossplane sends as warnings for the function. They
 // say what is so, and not what has happened: each is the reason of the condition Accepted, or
 // Restored, that is false.

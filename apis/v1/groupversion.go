@@ -25,6 +25,8 @@ const (
 	KindMySQLBackup = "MySQLBackup"
 	// KindMySQLPlatform is what the platform lets claims ask for.
 	KindMySQLPlatform = "MySQLPlatform"
+	// KindBackupStore is a bucket that backups go to.
+	KindBackupStore = "BackupStore"
 	// KindSettings is the input of the function's pipeline step.
 	KindSettings = "Settings"
 )

@@ -112,6 +112,7 @@ func TestWhatIsMadeIsAllowed(t *testing.T) {
 	moved := changed(volume(t), func(v *corev1.PersistentVolume) {
 		v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name = "crossplane-mysql-rescue", "backups-default-db-5452210fc2"
 	})
+	gateway := inSystem(secret("crossplane-mysql-gateway", corev1.SecretTypeOpaque, map[string]string{v1.LabelManagedBy: v1.ManagedBy}))
 	for name, w := range map[string]Write{
 		"volume kept":            {Old: bound("default", "db-pvc"), New: keep(bound("default", "db-pvc"))},
 		"rescue's volume kept":   {Old: bound("crossplane-mysql-rescue", "backups-x"), New: keep(bound("crossplane-mysql-rescue", "backups-x"))},
@@ -123,6 +124,9 @@ func TestWhatIsMadeIsAllowed(t *testing.T) {
 		"Secret":                 {New: s},
 		"Secret written":         {New: s, Old: s},
 		"Secret deleted":         {Old: s},
+		"signer of grants":       {New: inSystem(secret("crossplane-mysql-gateway-signer", corev1.SecretTypeOpaque, map[string]string{v1.LabelManagedBy: v1.ManagedBy}))},
+		"gateway told":           {New: gateway},
+		"gateway told again":     {New: gateway, Old: gateway},
 		"scaled":                 {New: scaled(0), Old: scaled(1)},
 	} {
 		if err := p.Refusal(t.Context(), w); err != nil {
@@ -194,6 +198,10 @@ func attacks(t *testing.T) map[string]attack {
 		"SecretToken":       {"Kubernetes fills it with a token of any ServiceAccount.", "type Opaque", Write{New: secret("db-connection", corev1.SecretTypeServiceAccountToken, ours())}},
 		"SecretNamed":       {"A pod of theirs mounts it.", "connection Secrets", Write{New: secret("tls", corev1.SecretTypeOpaque, ours())}},
 		"SecretOfItsOwn":    {"A token of its own namespace could be asked for by that name.", "connection Secrets", Write{New: inSystem(secret("default-db-1", corev1.SecretTypeOpaque, ours()))}},
+		"SecretOfGateway":   {"A Secret of a namespace that is named as the gateway's.", "labels of an instance", Write{New: secret("crossplane-mysql-gateway", corev1.SecretTypeOpaque, map[string]string{v1.LabelManagedBy: v1.ManagedBy})}},
+		"GatewayOfOthers":   {"One that the gateway had before somebody else did.", "labels of an instance", Write{Old: inSystem(secret("crossplane-mysql-gateway", corev1.SecretTypeOpaque, nil)), New: inSystem(secret("crossplane-mysql-gateway", corev1.SecretTypeOpaque, map[string]string{v1.LabelManagedBy: v1.ManagedBy}))}},
+		"GatewayDeleted":    {"All Jobs wait then.", "labels of an instance", Write{Old: inSystem(secret("crossplane-mysql-gateway", corev1.SecretTypeOpaque, map[string]string{v1.LabelManagedBy: v1.ManagedBy}))}},
+		"CredentialsGone":   {"Those of a store.", "labels of an instance", Write{Old: inSystem(secret("offsite", corev1.SecretTypeOpaque, nil))}},
 		"PolicyDeleted":     {"It is theirs.", "labels of an instance", Write{Old: &networkingv1.NetworkPolicy{ObjectMeta: meta}}},
 		"SecretChanged":     {"It is theirs.", "labels of an instance", Write{Old: secret("db-connection", corev1.SecretTypeOpaque, nil), New: secret("db-connection", corev1.SecretTypeOpaque, ours())}},
 		"SecretDeleted":     {"It is theirs.", "labels of an instance", Write{Old: secret("tls", corev1.SecretTypeOpaque, nil)}},

@@ -15,7 +15,7 @@ func NewScheme() (*runtime.Scheme, error) {
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	scheme.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{}, &v1.MySQLPlatform{}, &v1.MySQLPlatformList{})
+	scheme.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{}, &v1.MySQLPlatform{}, &v1.MySQLPlatformList{}, &v1.BackupStore{}, &v1.BackupStoreList{})
 	metav1.AddToGroupVersion(scheme, v1.GroupVersion)
 	return scheme, nil
 }

@@ -29,6 +29,12 @@ func sendEvent(to events.EventRecorder, about runtime.Object, a announcement, ac
 	to.Eventf(about, nil, kind, string(a.reason), action, "%s", v1.PrintableText(message, maxNote))
 }
 
+// eventsOfStores that come, or go.
+var eventsOfStores = map[bool]announcement{
+	true:  {reason: v1.EventStoreReachable},
+	false: {reason: v1.EventStoreLost, warning: true},
+}
+
 // eventsOfPhases of a deletion.
 var eventsOfPhases = map[v1.DeletionPhase]announcement{
 	v1.DeletionAnnounced:   {reason: v1.EventBackupAnnounced},

@@ -49,7 +49,7 @@ func documentedEvents(t *testing.T) map[string]string {
 // TestEvents: each reason says when it is sent, and is sent; no other is.
 func TestEvents(t *testing.T) {
 	sent := map[string]bool{}
-	for _, a := range slices.Concat(slices.Collect(maps.Values(eventsOfPhases)), slices.Collect(maps.Values(eventsOfActions)), slices.Collect(maps.Values(eventsInLife)), slices.Collect(maps.Values(eventsOfArchives))) {
+	for _, a := range slices.Concat(slices.Collect(maps.Values(eventsOfPhases)), slices.Collect(maps.Values(eventsOfActions)), slices.Collect(maps.Values(eventsInLife)), slices.Collect(maps.Values(eventsOfArchives)), slices.Collect(maps.Values(eventsOfStores))) {
 		sent[string(a.reason)] = true
 	}
 	sent[string(eventOf(lifecycle.Step{Refused: true}).reason)] = true

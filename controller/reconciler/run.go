@@ -59,6 +59,9 @@ func (o Options) Run(ctx context.Context, cfg *rest.Config) error {
 			return err
 		}
 	}
+	if err := mgr.Add(all.stores.watchStores(mgr)); err != nil {
+		return err
+	}
 	if err := mgr.Add(policyCheck{kube: mgr.GetClient(), namespace: o.Namespace}); err != nil {
 		return err
 	}
@@ -71,6 +74,7 @@ type reconcilers struct {
 	passwords    *passwordReconciler
 	archives     *archiveReconciler
 	restoreTests restoreTestReconciler
+	stores       *storeReconciler
 }
 
 func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconcilers, error) {
@@ -92,6 +96,7 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconciler
 			rotator: r, generator: r,
 			asked: map[instance.Key]asking{}, meter: meter, turns: newTurns(o.MaxConcurrent), strains: newStrains(), retries: newRetries(),
 		},
+		stores:   &storeReconciler{kube: mgr.GetClient(), reader: mgr.GetAPIReader(), writer: w, events: recorder, namespace: o.Namespace, clock: time.Now},
 		archives: &archiveReconciler{gather: g, writer: w, cache: mgr.GetClient(), events: recorder},
 		restoreTests: restoreTestReconciler{
 			gather: g, writer: w, cache: mgr.GetClient(), reader: mgr.GetAPIReader(), events: recorder,

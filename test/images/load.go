@@ -26,10 +26,10 @@ func (*loadCmd) run(ctx context.Context, c state.Cluster) error {
 	}
 	p := client.NewProgress()
 	r := recipes{client.ImageBuilder(c, p)}
-	if r.Tools, err = client.BuildTools(ctx, c.Root, p, "mongod"); err != nil {
+	if r.Tools, err = client.BuildTools(ctx, c.Root, p, "mongod", "versitygw"); err != nil {
 		return err
 	}
-	names, err := r.Ensure(ctx, r.mysql, r.mariadb, r.mongo)
+	names, err := r.Ensure(ctx, r.mysql, r.mariadb, r.mongo, r.s3)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
 )
 
-const description = `Makes the images of the servers that tests run, from Debian packages and Go modules: MySQL, MariaDB, and what stands
-in for MongoDB. They are kept in .cache of the repository, where all clusters' images are. It needs root.`
+const description = `Makes the images of the servers that tests run, from Debian packages and Go modules: MySQL, MariaDB, what stands
+in for MongoDB, and an S3 server. They are kept in .cache of the repository, where all clusters' images are. It needs root.`
 
 // cli is the command line.
 type cli struct {

@@ -66,10 +66,10 @@ var typists = map[string]typist{
 	"KUBECONFIG=… make demo": {"test/e2e/demo_test.go", `"KUBECONFIG="`},
 	"make test":              {".ci/run", "\nmake test\n"},
 	"make render":            {"Makefile", " cluster-test render "},
-	"make unit":              {"Makefile", " lint mysqld-test unit "},
+	"make unit":              {"Makefile", " lint mysqld-test store-test unit "},
 	"make render-update":     byStandIns,
 	"make xpkg":              {"Makefile", "\nxpkg-test: xpkg "},
-	"make mysqld-test":       {"Makefile", " lint mysqld-test unit "},
+	"make mysqld-test":       {"Makefile", " lint mysqld-test store-test unit "},
 	"make e2e":               {"Makefile", "--keep-going checks e2e #"},
 	"make help":              {"test/readme/make_test.go", `"make", "help"`},
 	"make generate":          byStandIns, // What it would write is compared by the same tests without -update.
@@ -124,6 +124,11 @@ var typists = map[string]typist{
 
 	"kubectl annotate pv VOLUME otus.homework/take-over=UID":   {"test/e2e/restored_cluster_test.go", `"take-over"`},
 	"kubectl annotate pv VOLUME otus.homework/leave-alone=UID": {"test/e2e/restored_cluster_test.go", `"leave-alone"`},
+
+	"make store-test": {"Makefile", "lint mysqld-test store-test unit "},
+	"go run ./controller store-key create offsite --to offsite-key.yaml": {"test/e2e/store_test.go", `"store-key", "create"`},
+	"kubectl explain backupstore.spec":                                   {"test/e2e/store_test.go", "kubectl explain backupstore.spec"},
+	"kubectl apply --server-side -k controller/deploy/gateway":           {"test/e2e/store_test.go", "kubectl apply --server-side -k controller/deploy/gateway"},
 
 	"go run ./controller adopt --namespace default --volume backup-mysql-instance-pvc":           {"test/e2e/adopt_test.go", `adopt(t, s)`},
 	"go run ./controller adopt --namespace default --volume backup-mysql-instance-pvc --dry-run": {"test/e2e/adopt_test.go", `adopt(t, s, "--dry-run")`},

@@ -79,7 +79,7 @@ func StartPod(t *testing.T, p *corev1.Pod) {
 	})
 }
 
-// Exec runs a command in a pod and returns what it prints.
+// Exec runs a command in a pod, or POD/CONTAINER, and returns what it prints.
 func Exec(ctx context.Context, namespace, pod, stdin string, command ...string) (string, error) {
 	var out bytes.Buffer
 	var input io.Reader
@@ -92,8 +92,9 @@ func Exec(ctx context.Context, namespace, pod, stdin string, command ...string) 
 
 // ExecStream runs a command in a pod, with its input and output as they come.
 func ExecStream(ctx context.Context, namespace, pod string, stdin io.Reader, stdout io.Writer, command ...string) error {
+	pod, container, _ := strings.Cut(pod, "/")
 	req := Suite.Typed.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Command: command, Stdin: stdin != nil, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdin: stdin != nil, Stdout: true, Stderr: true}, scheme.ParameterCodec)
 	exec, err := remotecommand.NewWebSocketExecutor(Suite.Config, "GET", req.URL().String())
 	if err != nil {
 		return err

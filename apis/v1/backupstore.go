@@ -1,0 +1,167 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A BackupStore is a bucket of an S3 store, of any vendor, that backups go to. The platform
+// team makes it; claims name it, or get the platform's default. It is cluster-scoped, and its
+// Secrets are in the controller's namespace: no claim's namespace ever has a credential of it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,path=backupstores,singular=backupstore,categories=crossplane-mysql
+// +kubebuilder:printcolumn:name="REACHABLE",type=string,JSONPath=`.status.conditions[?(@.type=='Reachable')].status`
+// +kubebuilder:printcolumn:name="BUCKET",type=string,JSONPath=`.spec.bucket`
+// +kubebuilder:printcolumn:name="PREFIX",type=string,JSONPath=`.spec.prefix`
+// +kubebuilder:printcolumn:name="MESSAGE",type=string,JSONPath=`.status.conditions[?(@.type=='Reachable')].message`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name has at most 63 characters"
+type BackupStore struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   BackupStoreSpec   `json:"spec"`
+	Status BackupStoreStatus `json:"status,omitempty"`
+}
+
+// A BackupStoreList is a list of BackupStores.
+//
+// +kubebuilder:object:root=true
+type BackupStoreList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []BackupStore `json:"items"`
+}
+
+// A BackupStoreSpec says where the bucket is, and how it is entered.
+type BackupStoreSpec struct {
+	// Endpoint of the store, such as https://s3.eu-central-1.amazonaws.com. There is no
+	// store without TLS.
+	//
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^https://[^/?#@\s]+/?$`
+	Endpoint string `json:"endpoint"`
+	// Region of the bucket. Default us-east-1, which stores without regions take.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Region string `json:"region,omitempty"`
+	// Bucket that is there already.
+	//
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]*[a-z0-9]$`
+	Bucket string `json:"bucket"`
+	// Prefix of the names of all objects, such as production/mysql. Another cluster has
+	// another one, or another bucket. Who changes bucket or prefix moves the objects first.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=200
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`
+	Prefix string `json:"prefix,omitempty"`
+	// PathStyle addresses the bucket in the path, as many stores beside AWS want it.
+	// Default false.
+	//
+	// +optional
+	PathStyle bool `json:"pathStyle,omitempty"`
+	// CABundle has the certificates, as PEM, of who may have signed the store's. Default
+	// those of the controller's image.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	CABundle string `json:"caBundle,omitempty"`
+	// CredentialsSecretRef names the Secret, in the controller's namespace, with the keys
+	// accessKey and secretKey.
+	CredentialsSecretRef LocalSecret `json:"credentialsSecretRef"`
+	// KeySecretRef names the Secret, in the controller's namespace, that `controller
+	// store-key create` has made: with sealKey, by which manifests are known for the
+	// controller's own, and with identity, which opens what is encrypted. A platform that
+	// keeps the identity elsewhere takes it out of the Secret; then backups are proven, and
+	// restored only while it is there.
+	KeySecretRef LocalSecret `json:"keySecretRef"`
+	// Recipients, as age writes them (age1…), that archives are encrypted to. Without one
+	// they are not encrypted.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MaxLength=4096
+	Recipients []string `json:"recipients,omitempty"`
+}
+
+// A LocalSecret is one of the controller's namespace.
+type LocalSecret struct {
+	// Name of the Secret.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// Keys of a BackupStore's Secrets.
+const (
+	StoreAccessKey = "accessKey"
+	StoreSecretKey = "secretKey"
+	StoreSealKey   = "sealKey"
+	StoreIdentity  = "identity"
+)
+
+// A BackupStoreStatus says whether backups can go there.
+type BackupStoreStatus struct {
+	// Conditions of the store: Reachable.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// ProbedAt is when the store was last tried: an object was written at once and in
+	// parts, read, listed and deleted.
+	//
+	// +optional
+	ProbedAt *metav1.Time `json:"probedAt,omitempty"`
+	// Challenge is an age file, armored, for who has the identity where the cluster has
+	// none: what it says, as the annotation otus.homework/answer, shows that backups can be
+	// opened. Unset where nobody is asked.
+	//
+	// +optional
+	Challenge *StoreChallenge `json:"challenge,omitempty"`
+}
+
+// A StoreChallenge is a question to who has the identity.
+type StoreChallenge struct {
+	// Recipients is the SHA-256 of those that it is encrypted to: others are asked anew.
+	Recipients string `json:"recipients"`
+	// Text to decrypt, and Answer the SHA-256 of what it says.
+	Text   string `json:"text"`
+	Answer string `json:"answer"`
+	// Answered is true once the right answer was given.
+	//
+	// +optional
+	Answered bool `json:"answered,omitempty"`
+}
+
+// ConditionReachable of a BackupStore is true while backups can go there and come back.
+const ConditionReachable = "Reachable"
+
+// Reasons of ConditionReachable, beside the kinds of what a store can fail with.
+const (
+	ReasonProbed = "Probed"
+	// ReasonSettings cannot be used: what the spec or its Secrets say.
+	ReasonSettings = "Settings"
+	// ReasonChallenge waits for an answer.
+	ReasonChallenge = "Challenge"
+)
+
+// AnnotationAnswer of a BackupStore is what its challenge says.
+const AnnotationAnswer = Group + "/answer"
+
+// IsReachable is true while backups can go there and come back.
+func (s *BackupStore) IsReachable() bool {
+	for _, c := range s.Status.Conditions {
+		if c.Type == ConditionReachable && c.ObservedGeneration == s.Generation {
+			return c.Status == metav1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	s3 "github.com/crossplane-mysql/crossplane-mysql/controller/store"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/stores"
+)
+
+// TestGateway runs the program with what the controller writes for it, which is there only after it has begun, and changes.
+func TestGateway(t *testing.T) {
+	state := &stores.GatewayState{Namespace: "system", Address: net.IPv4(127, 0, 0, 1), Now: time.Now()}
+	var err error
+	if state.Signer, err = stores.NextSigner(state); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	give := func() *corev1.Secret {
+		t.Helper()
+		s, err := stores.NextGateway(state, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, raw := range s.Data {
+			if err := os.WriteFile(filepath.Join(dir, name), raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), self, "gateway", "--settings", dir, "--address", address)
+	c.Env = append(os.Environ(), mainVariable+"=1")
+	c.Stdout, c.Stderr = t.Output(), t.Output()
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGKILL) }
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	state.Gateway = give()
+	ask := func(path string) (status int, err error) {
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(state.Signer.Data["ca.crt"])
+		h := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool}, DisableKeepAlives: true}}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := h.Do(r)
+		if err != nil {
+			return 0, err
+		}
+		return answer.StatusCode, answer.Body.Close()
+	}
+	within, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		if status, err := ask("/healthz"); err == nil && status == http.StatusOK {
+			break
+		} else if within.Err() != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if status, err := ask("/v1/objects/x.tar.zst"); err != nil || status != http.StatusUnauthorized {
+		t.Errorf("want that nobody without a token gets anything, got %d, %v", status, err)
+	}
+	// Another authority: who trusts the first one only is not served by it any more.
+	state.Signer = nil
+	if state.Signer, err = stores.NextSigner(state); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask("/healthz"); err == nil {
+		t.Error("the new authority has signed nothing yet")
+	}
+	give()
+	if _, err := ask("/healthz"); err != nil {
+		t.Errorf("want the new certificate, got %v", err)
+	}
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("want that it ends well, got %v", err)
+	}
+}
+
+// TestStoreKey: the file is a Secret that a BackupStore can use, and is never written over.
+func TestStoreKey(t *testing.T) {
+	for _, args := range [][]string{nil, {"--post-quantum"}} {
+		path := filepath.Join(t.TempDir(), "key.yaml")
+		args = append([]string{"store-key", "create", "offsite", "--to", path}, args...)
+		code, output := run(t, args...)
+		if code != 0 {
+			t.Fatalf("ended with %d: %s", code, output)
+		}
+		raw := read(t, path)
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("want a file that nobody else reads, got %v, %v", info.Mode(), err)
+		}
+		s := &corev1.Secret{}
+		if err := yaml.UnmarshalStrict([]byte(raw), s); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s3.ParseSealKey(s.StringData[v1.StoreSealKey]); err != nil || s.Kind != "Secret" || s.Name != "offsite" || s.Namespace != "crossplane-mysql-system" {
+			t.Errorf("want a Secret, got %v, %v", s.ObjectMeta, err)
+		}
+		lines := strings.Split(strings.TrimSpace(output), "\n")
+		recipient := lines[len(lines)-1]
+		if !strings.Contains(raw, "# "+recipient+"\n") || strings.Contains(output, s.StringData[v1.StoreIdentity]) {
+			t.Errorf("want the recipient in both, and the identity in the file only, got %q", output)
+		}
+		b := &v1.BackupStore{Spec: v1.BackupStoreSpec{Endpoint: "https://s3.test", Bucket: "b", Recipients: []string{recipient}}}
+		s.Data = map[string][]byte{}
+		for k, v := range s.StringData {
+			s.Data[k] = []byte(v)
+		}
+		credentials := &corev1.Secret{Data: map[string][]byte{v1.StoreAccessKey: []byte("a"), v1.StoreSecretKey: []byte("s")}}
+		if _, err := stores.Open(b, stores.Secrets{Credentials: credentials, Key: s}); err != nil {
+			t.Errorf("a BackupStore cannot use it: %v", err)
+		}
+		if code, _ := run(t, args...); code == 0 || read(t, path) != raw {
+			t.Error("it was written over")
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package reconciler
+
+import (
+	"context"
+	"net"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/store"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/stores"
+)
+
+const (
+	// storeInterval is how often a store is looked at that can be reached, and lostStoreInterval one that cannot. Its Secrets are not
+	// watched: they are in a namespace where the controller lists none.
+	storeInterval     = 5 * time.Minute
+	lostStoreInterval = 30 * time.Second
+	// storeTimeout of a look. A store that takes longer takes no backup.
+	storeTimeout = 5 * time.Minute
+)
+
+// A storeReconciler reconciles BackupStores with what they are found to be, and the gateway with all of them.
+type storeReconciler struct {
+	kube      client.Client
+	reader    client.Reader
+	writer    writer
+	events    events.EventRecorder
+	namespace string
+	clock     func() time.Time
+}
+
+// Reconcile one BackupStore.
+func (r *storeReconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
+	s := &v1.BackupStore{}
+	if err := r.reader.Get(ctx, q.NamespacedName, s); err != nil {
+		if kerrors.IsNotFound(err) {
+			return reconcile.Result{}, r.tellGateway(ctx)
+		}
+		return reconcile.Result{}, err
+	}
+	// The gateway first: it is to know what the status says can be used.
+	if err := r.tellGateway(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	after, err := r.lookAtStore(ctx, s)
+	if kerrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: time.Second}, nil // Somebody has changed it meanwhile.
+	}
+	return reconcile.Result{RequeueAfter: after}, err
+}
+
+// watchStores as soon as their kind is there: it need not be, before an update has brought it.
+func (r *storeReconciler) watchStores(mgr ctrl.Manager) manager.RunnableFunc {
+	return func(ctx context.Context) error {
+		err := wait.PollUntilContextCancel(ctx, installPollInterval, true, func(context.Context) (bool, error) {
+			if _, err := mgr.GetRESTMapper().RESTMapping(v1.GroupVersion.WithKind(v1.KindBackupStore).GroupKind(), v1.Version); err != nil {
+				mgr.GetLogger().V(1).Info("Waiting for a kind that is not installed", "kind", v1.KindBackupStore, "error", err.Error())
+				return false, nil // It is looked for again, whatever it was.
+			}
+			// A status that it writes is no reason to look again.
+			return true, ctrl.NewControllerManagedBy(mgr).
+				For(&v1.BackupStore{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+				WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+				Complete(r)
+		})
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // The controller was told to stop.
+		}
+		return err
+	}
+}
+
+// lookAtStore and write what was found.
+func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (time.Duration, error) {
+	with, err := r.secretsOf(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	var found store.Finding
+	open, err := stores.Open(s, with)
+	if err != nil {
+		open = nil
+	} else {
+		within, cancel := context.WithTimeout(ctx, storeTimeout)
+		defer cancel()
+		found, err = open.Look(within)
+	}
+	was := s.IsReachable()
+	next, err := stores.NextStatus(s, open, found, err, r.clock())
+	if err != nil {
+		return 0, err
+	}
+	if err := r.writer.Apply(ctx, []change.Change{change.PatchObjectStatus(s, func(s *v1.BackupStore) { s.Status = next })}); err != nil {
+		return 0, err
+	}
+	now := s.DeepCopy()
+	now.Status = next
+	r.announceStore(now, was)
+	if now.IsReachable() {
+		return storeInterval, nil
+	}
+	return lostStoreInterval, nil
+}
+
+// announceStore when it comes, or goes.
+func (r *storeReconciler) announceStore(s *v1.BackupStore, was bool) {
+	if s.IsReachable() == was {
+		return
+	}
+	for _, c := range s.Status.Conditions {
+		sendEvent(r.events, s, eventsOfStores[s.IsReachable()], "Look", c.Message)
+	}
+}
+
+// secretsOf a BackupStore, as far as they are there.
+func (r *storeReconciler) secretsOf(ctx context.Context, s *v1.BackupStore) (out stores.Secrets, err error) {
+	if out.Credentials, err = r.secret(ctx, s.Spec.CredentialsSecretRef.Name); err != nil {
+		return out, err
+	}
+	out.Key, err = r.secret(ctx, s.Spec.KeySecretRef.Name)
+	return out, err
+}
+
+// secret of the controller's namespace; nil where there is none.
+func (r *storeReconciler) secret(ctx context.Context, name string) (*corev1.Secret, error) {
+	s := &corev1.Secret{}
+	err := r.reader.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, s)
+	if kerrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // None, and no error.
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// tellGateway which stores there are, and how they are reached. One whose settings cannot be used is not served.
+func (r *storeReconciler) tellGateway(ctx context.Context) error {
+	all := &v1.BackupStoreList{}
+	if err := r.reader.List(ctx, all); err != nil {
+		return err
+	}
+	var open []*stores.Store
+	for i := range all.Items {
+		with, err := r.secretsOf(ctx, &all.Items[i])
+		if err != nil {
+			return err
+		}
+		if s, err := stores.Open(&all.Items[i], with); err == nil {
+			open = append(open, s)
+		}
+	}
+	state, err := r.gatewayState(ctx)
+	if err != nil {
+		return err
+	}
+	signer, err := stores.NextSigner(state)
+	if err != nil {
+		return err
+	}
+	if signer != nil {
+		if err := r.kube.Create(ctx, signer); err != nil {
+			return err // Where another one was made meanwhile, that counts.
+		}
+		state.Signer = signer
+	}
+	next, err := stores.NextGateway(state, open)
+	switch {
+	case err != nil || next == nil:
+		return err
+	case state.Gateway == nil:
+		return r.kube.Create(ctx, next)
+	}
+	return r.kube.Update(ctx, next)
+}
+
+func (r *storeReconciler) gatewayState(ctx context.Context) (*stores.GatewayState, error) {
+	s := &stores.GatewayState{Namespace: r.namespace, Now: r.clock()}
+	var err error
+	if s.Signer, err = r.secret(ctx, stores.SignerSecret); err != nil {
+		return nil, err
+	}
+	if s.Gateway, err = r.secret(ctx, stores.GatewaySecret); err != nil {
+		return nil, err
+	}
+	service := &corev1.Service{}
+	err = r.reader.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: stores.GatewayName}, service)
+	if err == nil {
+		s.Address = net.ParseIP(service.Spec.ClusterIP)
+	}
+	return s, client.IgnoreNotFound(err)
+}

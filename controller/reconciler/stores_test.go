@@ -1,0 +1,117 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/store"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/stores"
+)
+
+// storeOf a name, at an address where nobody listens, with its Secrets.
+func storeOf(name string) []client.Object {
+	s := &v1.BackupStore{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1}, Spec: v1.BackupStoreSpec{
+		Endpoint: "https://127.0.0.1:1", Bucket: "backups", PathStyle: true,
+		CredentialsSecretRef: v1.LocalSecret{Name: name + "-credentials"}, KeySecretRef: v1.LocalSecret{Name: name + "-key"},
+	}}
+	credentials, key := secretOf("system", name+"-credentials"), secretOf("system", name+"-key")
+	credentials.Data = map[string][]byte{v1.StoreAccessKey: []byte("access-of-" + name), v1.StoreSecretKey: []byte("secret")}
+	key.Data = map[string][]byte{v1.StoreSealKey: []byte(store.NewSealKey().String())}
+	return []client.Object{s, credentials, key}
+}
+
+// TestStores: a BackupStore says what is wrong with it, and the gateway is told of those that can be opened.
+func TestStores(t *testing.T) {
+	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).WithObjects(append(storeOf("one"), storeOf("two")...)...).Build()
+	sent := events.NewFakeRecorder(10)
+	r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: sent, namespace: "system", clock: time.Now}
+	look := func(name string) (metav1.Condition, reconcile.Result) {
+		t.Helper()
+		after, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &v1.BackupStore{}
+		if err := kube.Get(t.Context(), client.ObjectKey{Name: name}, s); err != nil || len(s.Status.Conditions) != 1 {
+			return metav1.Condition{}, after
+		}
+		return s.Status.Conditions[0], after
+	}
+	told := func() string {
+		t.Helper()
+		s := &corev1.Secret{}
+		if err := kube.Get(t.Context(), client.ObjectKey{Namespace: "system", Name: stores.GatewaySecret}, s); err != nil {
+			t.Fatal(err)
+		}
+		return string(s.Data[stores.StoresFile])
+	}
+	if c, after := look("one"); c.Status != metav1.ConditionFalse || c.Reason != string(store.Unreachable) || after.RequeueAfter != lostStoreInterval {
+		t.Errorf("want that it cannot be reached, got %+v, %v", c, after)
+	}
+	if raw := told(); !strings.Contains(raw, "access-of-one") || !strings.Contains(raw, "access-of-two") {
+		t.Errorf("the gateway serves both, got %s", raw)
+	}
+	if err := kube.Delete(t.Context(), secretOf("system", "two-credentials")); err != nil {
+		t.Fatal(err)
+	}
+	if c, _ := look("two"); c.Reason != v1.ReasonSettings || !strings.Contains(c.Message, `no Secret "two-credentials"`) {
+		t.Errorf("want what is missing, got %+v", c)
+	}
+	if raw := told(); !strings.Contains(raw, "access-of-one") || strings.Contains(raw, "access-of-two") {
+		t.Errorf("the gateway serves the other one, got %s", raw)
+	}
+	if err := kube.Delete(t.Context(), storeOf("one")[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, after := look("one"); after.RequeueAfter != 0 {
+		t.Errorf("it is gone, and looked for again after %s", after.RequeueAfter)
+	}
+	if raw := told(); strings.Contains(raw, "access-of") {
+		t.Errorf("the gateway serves none, got %s", raw)
+	}
+	select {
+	case e := <-sent.Events:
+		t.Errorf("it never was reachable, and nobody need be told, got %q", e)
+	default:
+	}
+}
+
+// TestStoresUnread: what the API server does not say is no fault of the store.
+func TestStoresUnread(t *testing.T) {
+	broken := errors.New("no API server")
+	all := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).WithObjects(storeOf("one")...).Build()
+	for _, name := range []string{"one", "one-credentials", "one-key", stores.SignerSecret, stores.GatewaySecret, stores.GatewayName} {
+		t.Run(name, func(t *testing.T) {
+			kube := interceptor.NewClient(all, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					if k.Name == name {
+						return broken
+					}
+					return c.Get(ctx, k, o, opts...)
+				},
+			})
+			r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now}
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); !errors.Is(err, broken) {
+				t.Errorf("want the error, got %v", err)
+			}
+			s := &v1.BackupStore{}
+			if err := all.Get(t.Context(), client.ObjectKey{Name: "one"}, s); err != nil || len(s.Status.Conditions) != 0 {
+				t.Errorf("nothing was found out, got %+v, %v", s.Status, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,186 @@
+package stores
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/gateway"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/store"
+)
+
+const (
+	// layout of objects, of which a later one has another number.
+	layout = "v1"
+	// maxObjects of a namespace, and maxLeft of a backup's folder, that are looked at.
+	maxObjects = 100_000
+	maxLeft    = 1000
+)
+
+// A Note is what a store says of a proven backup in it. Its seal says that a controller with the store's key has written it.
+type Note struct {
+	v1.BackupNote
+
+	// Name of the record.
+	Name string `json:"name"`
+	// Manifest of the archive, as the Job that wrote it has reported.
+	Manifest json.RawMessage `json:"manifest"`
+}
+
+// FolderOf a backup in a store.
+func FolderOf(i v1.BackedUpInstance, record string) string {
+	return path.Join(layout, string(i.NamespaceUID), string(i.XR), record)
+}
+
+func manifestOf(folder string) string { return path.Join(folder, gateway.ManifestName) }
+
+// An OtherNoteError is of a backup whose note is there, and says something else.
+type OtherNoteError struct{ There *Note }
+
+func (e *OtherNoteError) Error() string {
+	return fmt.Sprintf("the store has a note of backup %q already, of another archive: %s", e.There.Name, e.There.Spec.Archive.Path)
+}
+
+// Publish the note of a backup: once, whoever does so at the same time. It is an error where there is another one.
+func (s *Store) Publish(ctx context.Context, n *Note) error {
+	key := manifestOf(FolderOf(n.Spec.Instance, n.Name))
+	raw, err := s.Seal.Seal(key, n)
+	if err != nil {
+		return err
+	}
+	if len(raw) > store.MaxSealed {
+		return fmt.Errorf("the note has %d bytes, and may have %d", len(raw), store.MaxSealed)
+	}
+	err = s.PutOnce(ctx, key, raw)
+	if store.Is(err, store.Unsupported) {
+		// Only the controller's lease is left to keep two apart.
+		if _, err = s.Stat(ctx, key); store.Is(err, store.NotFound) {
+			err = s.Put(ctx, key, raw)
+		}
+	}
+	if err != nil && !store.Is(err, store.Exists) {
+		return err
+	}
+	// It is read back also where the store has said that it wrote it: some say so and write over what is there.
+	there, err := s.ReadNote(ctx, n.Spec.Instance, n.Name)
+	if err != nil {
+		return err
+	}
+	if !there.equals(n) {
+		return &OtherNoteError{there}
+	}
+	return nil
+}
+
+func (n *Note) equals(other *Note) bool {
+	a, aerr := json.Marshal(n)
+	b, berr := json.Marshal(other)
+	return aerr == nil && berr == nil && bytes.Equal(a, b)
+}
+
+// ReadNote of a backup. The error is of store.NotFound where there is none.
+func (s *Store) ReadNote(ctx context.Context, i v1.BackedUpInstance, record string) (*Note, error) {
+	return s.readNote(ctx, FolderOf(i, record))
+}
+
+func (s *Store) readNote(ctx context.Context, folder string) (*Note, error) {
+	key := manifestOf(folder)
+	raw, err := s.ReadSmall(ctx, key, store.MaxSealed)
+	if err != nil {
+		return nil, err
+	}
+	n := &Note{}
+	if err := s.Seal.Open(key, raw, n); err != nil {
+		return nil, err
+	}
+	return n, n.check(folder)
+}
+
+// check that a note is of the folder that it lies in, and of an archive beside it. Its seal holds for no other, so that this is
+// no attack but a fault.
+func (n *Note) check(folder string) error {
+	a := n.Spec.Archive
+	switch {
+	case FolderOf(n.Spec.Instance, n.Name) != folder:
+		return fmt.Errorf("the note in %q is of backup %q of %s/%s", folder, n.Name, n.Spec.Instance.Namespace, n.Spec.Instance.Name)
+	case a == nil || path.Dir(a.Path) != folder:
+		return fmt.Errorf("the note in %q names no archive beside it", folder)
+	}
+	return nil
+}
+
+// A Found backup of a namespace: its folder says whose it is.
+type Found struct {
+	XR     types.UID
+	Record string
+}
+
+// BackupsIn a namespace that have a note, whatever that says.
+func (s *Store) BackupsIn(ctx context.Context, namespace types.UID) ([]Found, error) {
+	folder := path.Join(layout, string(namespace))
+	os, err := s.List(ctx, folder, maxObjects)
+	if err != nil {
+		return nil, err
+	}
+	var out []Found
+	for _, o := range os {
+		if path.Base(o.Key) != gateway.ManifestName {
+			continue
+		}
+		below, _ := strings.CutPrefix(o.Key, folder+"/")
+		if parts := strings.Split(below, "/"); len(parts) == 3 {
+			out = append(out, Found{XR: types.UID(parts[0]), Record: parts[1]})
+		}
+	}
+	return out, nil
+}
+
+// Tidy the folder of a backup whose note is published: what other attempts have left goes.
+func (s *Store) Tidy(ctx context.Context, n *Note) error {
+	folder := FolderOf(n.Spec.Instance, n.Name)
+	// As the store has it: nothing goes that some note may name.
+	there, err := s.readNote(ctx, folder)
+	if err != nil {
+		return err
+	}
+	return s.removeAllBut(ctx, folder, manifestOf(folder), there.Spec.Archive.Path)
+}
+
+// Remove a backup, its note first: an archive without one is nobody's. What may not be deleted is later an error, and the rest is
+// gone.
+func (s *Store) Remove(ctx context.Context, i v1.BackedUpInstance, record string) error {
+	folder := FolderOf(i, record)
+	if err := s.Delete(ctx, manifestOf(folder)); err != nil {
+		return err
+	}
+	return s.removeAllBut(ctx, folder)
+}
+
+func (s *Store) removeAllBut(ctx context.Context, folder string, keep ...string) error {
+	var failed []error
+	us, err := s.Uploads(ctx, folder, maxLeft)
+	if err != nil {
+		return err
+	}
+	for _, u := range us {
+		failed = append(failed, s.AbortUpload(ctx, u.Key, u.ID))
+	}
+	os, err := s.List(ctx, folder, maxLeft)
+	if err != nil {
+		return err
+	}
+	for _, o := range os {
+		if !slices.Contains(keep, o.Key) {
+			failed = append(failed, s.Delete(ctx, o.Key))
+		}
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,224 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	mathbig "math/big"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// system is the controller's namespace.
+const system = "crossplane-mysql-system"
+
+// An s3Server is a real one, in a pod of a namespace of its own, behind a Service with TLS.
+type s3Server struct {
+	namespace, host, ca string
+}
+
+// startS3 with an empty bucket called backups.
+func startS3(t *testing.T) *s3Server {
+	t.Helper()
+	s := &s3Server{namespace: framework.NewNamespace(t)}
+	s.host = "s3." + s.namespace + ".svc"
+	certificate, key := selfSigned(t, s.host)
+	s.ca = certificate
+	framework.Make(t, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "tls"}, Type: corev1.SecretTypeTLS,
+		StringData: map[string]string{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
+	})
+	framework.Make(t, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "s3"},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "s3"}, Ports: []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromInt32(7070)}}},
+	})
+	pod := framework.ToolboxPod(s.namespace, "s3", "")
+	pod.Labels = map[string]string{"app": "s3"}
+	pod.Spec.SecurityContext.FSGroup = new(int64(65534))
+	pod.Spec.Volumes = []corev1.Volume{
+		{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "tls"}}},
+	}
+	mounts := []corev1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "tls", MountPath: "/tls"}}
+	toolbox := &pod.Spec.Containers[0]
+	toolbox.VolumeMounts = mounts
+	toolbox.Command = []string{"sh", "-c", "mkdir -p /data/objects/backups /data/meta && exec sleep 3600"}
+	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{
+		Name: "s3", Image: "versity/versitygw:v1.8.0", SecurityContext: toolbox.SecurityContext, VolumeMounts: mounts,
+		Command: []string{"versitygw"},
+		Args: []string{
+			"--access", "access", "--secret", "secret-of-the-test", "--port", ":7070", "--cert", "/tls/tls.crt", "--key", "/tls/tls.key",
+			"posix", "--sidecar", "/data/meta", "/data/objects",
+		},
+	})
+	framework.StartPod(t, pod)
+	return s
+}
+
+// selfSigned certificate of a host, with its key.
+func selfSigned(t *testing.T, host string) (certificate, private string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: mathbig.NewInt(1), DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
+}
+
+// objects that lie in the bucket.
+func (s *s3Server) objects(t *testing.T) []string {
+	t.Helper()
+	out, err := framework.Exec(t.Context(), s.namespace, "s3/toolbox", "", "sh", "-c", "cd /data/objects/backups && find . -type f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(out)
+}
+
+// A backupStore of the platform, as its team makes it.
+type backupStore struct {
+	*unstructured.Unstructured
+
+	keyFile, recipient string
+}
+
+// newBackupStore on a server, with keys of its own.
+func newBackupStore(t *testing.T, at *s3Server) *backupStore {
+	t.Helper()
+	b := &backupStore{Unstructured: framework.NewObject("otus.homework/v1", "BackupStore", "", at.namespace)}
+	b.keyFile = filepath.Join(t.TempDir(), "key.yaml")
+	var log bytes.Buffer
+	out, err := controllerCommand(t.Context(), &log, "store-key", "create", at.namespace, "--to", b.keyFile).Output()
+	if err != nil {
+		t.Fatalf("controller store-key create: %v\n%s%s", err, out, log.String())
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	b.recipient = lines[len(lines)-1]
+	framework.MustKubectl(t, "apply", "--filename", b.keyFile)
+	framework.MustKubectl(t, "create", "secret", "generic", "--namespace", system, at.namespace+"-credentials", "--from-literal=accessKey=access", "--from-literal=secretKey=secret-of-the-test")
+	t.Cleanup(func() {
+		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "secret", "--namespace", system, "--ignore-not-found", at.namespace, at.namespace+"-credentials"); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	b.Object["spec"] = map[string]any{
+		"endpoint": "https://" + at.host, "bucket": "backups", "prefix": "team/mysql", "pathStyle": true, "caBundle": at.ca,
+		"credentialsSecretRef": map[string]any{"name": at.namespace + "-credentials"}, "keySecretRef": map[string]any{"name": at.namespace},
+		"recipients": []any{b.recipient},
+	}
+	framework.Make(t, b.Unstructured)
+	return b
+}
+
+// becomes reachable, or not for a reason.
+func (b *backupStore) becomes(t *testing.T, status, reason, says string) {
+	t.Helper()
+	framework.Eventually(t, "BackupStore "+b.GetName(), func(ctx context.Context) error {
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
+			return err
+		}
+		conditions, _, err := unstructured.NestedSlice(b.Object, "status", "conditions")
+		if err != nil || len(conditions) != 1 {
+			return fmt.Errorf("it has the conditions %v, %w", conditions, err)
+		}
+		c, _ := conditions[0].(map[string]any)
+		if c["status"] != status || c["reason"] != reason || !strings.Contains(fmt.Sprint(c["message"]), says) || c["observedGeneration"] != b.GetGeneration() {
+			return fmt.Errorf("want %s, %s, %q, it is %v", status, reason, says, c)
+		}
+		return nil
+	})
+}
+
+// change its spec.
+func (b *backupStore) change(t *testing.T, field, value string) {
+	t.Helper()
+	framework.MustKubectl(t, "patch", "backupstore", b.GetName(), "--type=merge", "--patch", fmt.Sprintf(`{"spec":{%q:%s}}`, field, value))
+}
+
+// TestBackupStore: a store says whether backups can go there and come back, and what to do where they cannot; its gateway serves
+// nobody without a token.
+func TestBackupStore(t *testing.T) {
+	t.Parallel()
+	at := startS3(t)
+	p := newPrompt(t)
+	p.enter(t, "kubectl apply --server-side -k controller/deploy/gateway", "deployment.apps/crossplane-mysql-gateway serverside-applied")
+	t.Cleanup(func() {
+		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "--kustomize", "controller/deploy/gateway"); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	p.enter(t, "kubectl explain backupstore.spec", "recipients")
+	b := newBackupStore(t, at)
+	b.becomes(t, "True", "Probed", "written, read and deleted")
+	if left := at.objects(t); len(left) != 0 {
+		t.Errorf("the probe leaves %q", left)
+	}
+
+	b.change(t, "bucket", `"nobodys"`)
+	b.becomes(t, "False", "NoBucket", "make it")
+	b.change(t, "bucket", `"backups"`)
+	b.change(t, "caBundle", "null")
+	b.becomes(t, "False", "Untrusted", "caBundle")
+	b.change(t, "caBundle", fmt.Sprintf("%q", at.ca))
+	b.change(t, "credentialsSecretRef", `{"name":"nobodys"}`)
+	b.becomes(t, "False", "Settings", `no Secret "nobodys"`)
+	b.change(t, "credentialsSecretRef", fmt.Sprintf(`{"name":%q}`, at.namespace+"-credentials"))
+	b.becomes(t, "True", "Probed", "")
+
+	b.answersChallenge(t)
+	gatewayRefuses(t, at.namespace)
+}
+
+// answersChallenge of a store whose identity is not in the cluster.
+func (b *backupStore) answersChallenge(t *testing.T) {
+	t.Helper()
+	framework.MustKubectl(t, "patch", "secret", "--namespace", system, b.GetName(), "--type=json", "--patch", `[{"op":"remove","path":"/data/identity"}]`)
+	b.change(t, "region", `"eu-1"`) // The Secret is no event; a change of the spec is.
+	b.becomes(t, "False", "Challenge", "age --decrypt")
+	if text, _, _ := unstructured.NestedString(b.Object, "status", "challenge", "text"); !strings.Contains(text, "BEGIN AGE ENCRYPTED FILE") {
+		t.Errorf("want an age file, got %q", text)
+	}
+	framework.MustKubectl(t, "annotate", "backupstore", b.GetName(), "otus.homework/answer=a-guess")
+	b.becomes(t, "False", "Challenge", "")
+}
+
+// gatewayRefuses who has no token, in a pod of some namespace, and has a certificate of the controller's authority.
+func gatewayRefuses(t *testing.T, namespace string) {
+	t.Helper()
+	framework.Eventually(t, "the gateway", func(ctx context.Context) error {
+		out, err := framework.Exec(ctx, namespace, "s3/toolbox", "", "bash", "-c",
+			`exec 3<>/dev/tcp/crossplane-mysql-gateway.crossplane-mysql-system.svc/8443 && printf 'GET / HTTP/1.0\r\n\r\n' >&3 && head -c 100 <&3`)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(out, "HTTPS server") {
+			return errors.New("want that it speaks TLS only, got " + out)
+		}
+		return nil
+	})
+}
