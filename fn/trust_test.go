@@ -41,6 +41,7 @@ var reaches = map[string]reach{
 	"backup.beforeImageChange":              {to: "whether this instance's server is stopped for a backup", odd: []any{"Always", true}},
 	"backup.keep":                           {to: "the number of this instance's backups", odd: []any{-1, 0, 1 << 40}},
 	"backup.requireRestorable":              {to: "how long this instance's data stays after its backup", odd: []any{"true", 1}},
+	"backup.store":                          {to: "which store this instance's backups go to, by the gateway, of those that the platform allows", odd: []any{"theirs", "Volume", "volume", "a/b"}},
 	"compositeDeletePolicy":                 {to: "how Crossplane deletes the XR", odd: []any{"Foreground", "Orphan"}},
 	"config[]":                              {to: "my.cnf of the server, without files, plugins and includes", keys: []string{"plugin_load", "plugin-load-add", "init_file", "datadir", "!includedir", "[client]", "loose_plugin_dir", "skip-grant-tables", "max_connections", "a.plugin_load", "sql_mode"}},
 	"database":                              {to: "the name of a schema in the server, and an environment variable of it"},

@@ -78,7 +78,10 @@ func (u Unpacking) command(name string, place ...string) []string {
 }
 
 // AccessFolder is where a Job finds the way to a store, from a Secret that the controller makes.
-const AccessFolder = "/access"
+const AccessFolder = "/" + AccessVolumeName
+
+// GatewayPort is that of the gateway to stores, which Jobs speak with.
+const GatewayPort = 8443
 
 // placeOf an archive: a file, or in a store.
 func placeOf(archive, object string) string {

@@ -12,6 +12,16 @@ func PVCVolume(name, pvc string) corev1.Volume {
 	}}
 }
 
+// AccessVolumeName is that of the volume which is mounted as the AccessFolder.
+const AccessVolumeName = "access"
+
+// AccessVolume has the way to a store, for the agent's command.
+func AccessVolume(secret string) corev1.Volume {
+	return corev1.Volume{Name: AccessVolumeName, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: new(int32(0o440))},
+	}}
+}
+
 // EmptyVolume goes with its pod, and has no more than this size of its node's disk: the
 // kubelet evicts a pod that writes more.
 func EmptyVolume(name string, size resource.Quantity) corev1.Volume {

@@ -1,6 +1,8 @@
 package v1
 
 import (
+	"encoding/json"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -18,6 +20,7 @@ import (
 // +kubebuilder:printcolumn:name="RESTORABLE",type=string,JSONPath=`.status.conditions[?(@.type=='Restorable')].status`
 // +kubebuilder:printcolumn:name="VERSION",type=string,JSONPath=`.spec.version`
 // +kubebuilder:printcolumn:name="SIZE",type=string,JSONPath=`.spec.archive.size`
+// +kubebuilder:printcolumn:name="STORE",type=string,JSONPath=`.spec.archive.store`
 // +kubebuilder:printcolumn:name="MESSAGE",type=string,JSONPath=`.status.message`,priority=1
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 type MySQLBackup struct {
@@ -105,16 +108,25 @@ type BackedUpInstance struct {
 	XR types.UID `json:"xr"`
 }
 
-// An Archive is a .tar.zst file of a data directory, beside its manifest.json.
+// An Archive is a .tar.zst file of a data directory, beside its manifest.json: on a volume,
+// or in a store, where it may be encrypted with age.
 type Archive struct {
 	// PVCName is the PersistentVolumeClaim, in the instance's namespace, of the
-	// volume that it lies on.
-	PVCName string `json:"pvcName"`
-	// Path of the file on that volume, relative to its root.
+	// volume that it lies on. Unset for one in a store.
+	//
+	// +optional
+	PVCName string `json:"pvcName,omitempty"`
+	// Store is the name of the BackupStore that it lies in. Unset for one on a volume.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Store string `json:"store,omitempty"`
+	// Path of the file on that volume, relative to its root, or in that store, below its
+	// prefix.
 	Path string `json:"path"`
-	// SHA256 of the file, in hexadecimal.
+	// SHA256 of the file, in hexadecimal; of one that is encrypted, as it is without that.
 	SHA256 string `json:"sha256"`
-	// Size of the file, a quantity.
+	// Size of the same, a quantity.
 	//
 	// +optional
 	Size string `json:"size,omitempty"`
@@ -252,6 +264,9 @@ func LatestBackup(backups []MySQLBackup, match func(*MySQLBackup) bool) *MySQLBa
 	return out
 }
 
+// InStore is true of a backup whose archive lies in a BackupStore.
+func (b *MySQLBackup) InStore() bool { return b.Spec.Archive != nil && b.Spec.Archive.Store != "" }
+
 // MayDeleteArchive is true if somebody said of this very record that its archive
 // goes with it.
 func (b *MySQLBackup) MayDeleteArchive() bool {
@@ -267,6 +282,17 @@ type BackupNote struct {
 	AnnouncedAt metav1.Time `json:"announcedAt"`
 	// Spec of the record.
 	Spec MySQLBackupSpec `json:"spec"`
+}
+
+// A StoreNote is what a store says of a proven backup in it, so that its record can be made
+// again, on this cluster or another.
+type StoreNote struct {
+	BackupNote
+
+	// Name of the record.
+	Name string `json:"name"`
+	// Manifest of the archive, as the Job that wrote it has reported.
+	Manifest json.RawMessage `json:"manifest"`
 }
 
 // Note of a record.

@@ -36,6 +36,8 @@ const (
 	ReasonRefused = "Refused"
 	// ReasonRecordMissing: a backup of an earlier instance of this name has none.
 	ReasonRecordMissing = "RecordMissing"
+	// ReasonStoreFailed: a store does not say which backups of an earlier instance it has.
+	ReasonStoreFailed = "StoreFailed"
 	// ReasonCopyFound: data of an instance of this name was copied or restored from elsewhere.
 	ReasonCopyFound  = "CopyFound"
 	ReasonNotBlocked = "NotBlocked"

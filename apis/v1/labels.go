@@ -57,6 +57,9 @@ const (
 	AnnotationClaimName      = Group + "/claim-name"
 	// AnnotationImage is the image of the server that writes a volume.
 	AnnotationImage = Group + "/image"
+	// AnnotationBackupStore is the name of the BackupStore that backups of a volume go to;
+	// unset, or empty, where they go to a volume.
+	AnnotationBackupStore = Group + "/backup-store"
 	// AnnotationVersion is what that server says of itself. The controller writes
 	// it.
 	AnnotationVersion = Group + "/version"
@@ -103,6 +106,8 @@ const (
 	// AnnotationPruned of a prune Job lists the records whose folders it removes, as
 	// JSON. It is read back once the Job is complete.
 	AnnotationPruned = Group + "/pruned"
+	// AnnotationAccessTo of the Secret of a restore is the object in a store that it is for.
+	AnnotationAccessTo = Group + "/access-to"
 	// AnnotationErases of a Job names the PVC that it mounts and the volume that this
 	// was bound to: its end counts for no other.
 	AnnotationErases = Group + "/erases"
@@ -142,6 +147,9 @@ const (
 	// record: by its name, or MakeAllRecords.
 	AnnotationMakeRecord = Group + "/make-record"
 )
+
+// Annotations of a BackupStore, beside those of its challenge: AnnotationForgetPrefix and the
+// name of a record say of a backup in it what they say of one on a volume.
 
 // MakeAllRecords is the value of AnnotationMakeRecord that means each of a volume.
 const MakeAllRecords = "all"

@@ -275,6 +275,15 @@ type BackupSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	Keep *int32 `json:"keep,omitempty"`
 
+	// Store names the BackupStore that backups go to, among those that the platform
+	// allows, or Volume, which is a volume of the cluster. Unset is the platform's default.
+	// It may be changed at any time: what there is stays where it is, and is found there.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^(Volume|[a-z0-9]([-a-z0-9.]*[a-z0-9])?)$`
+	Store *string `json:"store,omitempty"`
+
 	// RequireRestorable is true if the data volume is not released before a server
 	// has started from a copy of the backup and found its tables whole. Where that
 	// cannot be tried, the deletion waits for a person. Without it the same is
@@ -303,6 +312,9 @@ const (
 	BackUpNewSeries BeforeImageChange = "NewSeries"
 	BackUpNever     BeforeImageChange = "Never"
 )
+
+// StoreVolume in the place of a BackupStore's name is a volume of the cluster.
+const StoreVolume = "Volume"
 
 // DefaultKeep is the number of proven backups that are kept.
 const DefaultKeep = 3

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"path"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -101,6 +102,15 @@ func (i Instance) PendingSecretName() string { return i.ConnectionSecretName() +
 // makes for a Database that names none. No MySQL has one.
 func (i Instance) GeneratedSecretName() string { return derived("", i.Name, ".database-password") }
 
+// BackupAccessName and RestoreAccessName are the names of the Secrets by which a backup Job, or
+// a restore, gets at a store.
+func (i Instance) BackupAccessName() string { return derived("", i.Name, i.mark()+"-backup-access") }
+
+// RestoreAccessName is the other of them.
+func (i Instance) RestoreAccessName() string {
+	return derived("", i.Name, i.mark()+"-restore-access")
+}
+
 // JobPolicyName is the name of the NetworkPolicy of the Jobs.
 func (i Instance) JobPolicyName() string { return derived("", i.Name, i.mark()+"-jobs") }
 
@@ -154,6 +164,15 @@ const RescueNamespace = "crossplane-mysql-rescue"
 func (i Instance) RescueName(component string) string {
 	return uniqueName(component+"-", i, i.XR)
 }
+
+// StoreFolder of a backup in a store. It is of UIDs: a later namespace, or instance, of the
+// same name has another, and nothing is in its way.
+func (i BackedUpInstance) StoreFolder(record string) string {
+	return path.Join(StoreLayout, string(i.NamespaceUID), string(i.XR), record)
+}
+
+// StoreLayout of the objects in a store; a later one has another name.
+const StoreLayout = "v1"
 
 // BackupPVName is the name of the hostPath PersistentVolume of the backups,
 // and of its folder. All lives of an instance share it, but not those in a later

@@ -105,6 +105,20 @@ type MySQLPlatformSpec struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Allow;Refuse
 	LegacyPassword LegacyPassword `json:"legacyPassword,omitempty"`
+	// BackupStores are the BackupStores that claims may name, and Volume, if they may ask
+	// for a volume of the cluster. The default one need not be among them.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	BackupStores []string `json:"backupStores,omitempty"`
+	// DefaultBackupStore of claims that name none, also of those that run. Unset is a
+	// volume of the cluster.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	DefaultBackupStore string `json:"defaultBackupStore,omitempty"`
 	// ReusableNamespaces are the names of namespaces in which an instance may restore a
 	// backup that was taken in an earlier namespace of the same name, which may have had
 	// another owner; the controller gives such an instance the volume of that backup.
@@ -171,6 +185,19 @@ func (s *MySQLPlatformSpec) AllowsServiceAnnotation(key string) bool {
 	return slices.ContainsFunc(allowed, func(entry string) bool {
 		return entry == key || strings.HasSuffix(entry, "/") && strings.HasPrefix(key, entry)
 	})
+}
+
+// BackupStore that a spec means: its own word, or the default; empty for a volume. False where the word is not
+// allowed.
+func (s *MySQLPlatformSpec) BackupStore(spec *BackupSpec) (store string, allowed bool) {
+	if store, allowed = s.DefaultBackupStore, true; spec.Store != nil {
+		store = *spec.Store
+		allowed = slices.Contains(s.BackupStores, store) || store == s.DefaultBackupStore || store == StoreVolume && s.DefaultBackupStore == ""
+	}
+	if store == StoreVolume {
+		store = ""
+	}
+	return store, allowed
 }
 
 // AllowsReuse of a namespace's name.

@@ -56,6 +56,12 @@ type MySQLStatus struct {
 	// +optional
 	Volume string `json:"volume,omitempty"`
 
+	// BackupStore is the name of the BackupStore that the next backup goes to. Unset where it
+	// goes to a volume.
+	//
+	// +optional
+	BackupStore string `json:"backupStore,omitempty"`
+
 	// Started is true once the server was told to start for the first time. From
 	// then on nothing is ever restored into this instance.
 	//

@@ -6,6 +6,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // A Verb is what is done to an object.
@@ -20,6 +22,18 @@ const (
 	// nothing else.
 	Scale  Verb = "Scale"
 	Delete Verb = "Delete"
+
+	// Those below are done in a store, beside the API server. Each can be done again.
+
+	// Publish the note of a backup: from then on that is proven, whoever did it. It is refused, as a stale write
+	// is, where there is another one.
+	Publish Verb = "Publish"
+	// Tidy what other attempts at a published backup have left, as far as it may be deleted.
+	Tidy Verb = "Tidy"
+	// Remove a backup with its note.
+	Remove Verb = "Remove"
+	// GiveAccess to a store makes the Secret that a Job has for it, in the place of an earlier one.
+	GiveAccess Verb = "GiveAccess"
 )
 
 // A Precondition is what must hold for a write. The API server refuses it otherwise, and what
@@ -56,9 +70,31 @@ type Change struct {
 	MayBeGone bool
 	// Policy says what becomes of what a deleted object owns; empty for its kind's default.
 	Policy metav1.DeletionPropagation
+	// Remote says what is done in a store.
+	Remote *Remote
 	// Otherwise is what is done where the API server or an admission refuses the object
 	// as it would be.
 	Otherwise *Change
+}
+
+// A Remote is what is done in a store.
+type Remote struct {
+	// Store is the name of the BackupStore.
+	Store string
+	// Note of the backup, to publish it, and to tidy up beside it.
+	Note *v1.StoreNote
+	// Instance and Record of a backup that is removed.
+	Instance v1.BackedUpInstance
+	Record   string
+	// Folder that a Job may write new archives into or, where there is none, the Archive that one may read, which the
+	// Manifest is of.
+	Folder, Archive string
+	Manifest        []byte
+}
+
+// InStore is what is done in a store, for an object that is said where it fails, and that access is given as.
+func InStore(verb Verb, about client.Object, what Remote) Change {
+	return Change{Verb: verb, Object: about, Remote: &what}
 }
 
 // NewObject is made; one that is there already is as good, and what else was to be done to it

@@ -7,15 +7,29 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // A Writer carries changes out.
 type Writer struct {
 	Client client.Client
+	// Stores where something is done there.
+	Stores Stores
+}
+
+// Stores do what is done in a store.
+type Stores interface {
+	Publish(ctx context.Context, store string, n *v1.StoreNote) error
+	Tidy(ctx context.Context, store string, n *v1.StoreNote) error
+	Remove(ctx context.Context, store string, i v1.BackedUpInstance, record string) error
+	// Access of a Job, as the content of its Secret.
+	Access(ctx context.Context, what *Remote) (map[string][]byte, error)
 }
 
 // Apply changes in their order, up to the first that is refused. What is refused because of
@@ -102,8 +116,35 @@ func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 		return w.scale(ctx, o)
 	case Delete:
 		return o, w.Client.Delete(ctx, o, c.deleteOptions())
+	case Publish, Tidy, Remove, GiveAccess:
+		return w.doInStore(ctx, c.Verb, o, c.Remote)
 	}
 	return o, fmt.Errorf("there is no verb %q", c.Verb)
+}
+
+// doInStore what is done there. Of the object nothing is known that was not before, but of a Secret.
+func (w Writer) doInStore(ctx context.Context, verb Verb, o client.Object, r *Remote) (client.Object, error) {
+	switch verb { //nolint:exhaustive // The others are the API server's.
+	case Publish:
+		return o, w.Stores.Publish(ctx, r.Store, r.Note)
+	case Tidy:
+		return o, w.Stores.Tidy(ctx, r.Store, r.Note)
+	case Remove:
+		return o, w.Stores.Remove(ctx, r.Store, r.Instance, r.Record)
+	}
+	s, ok := o.(*corev1.Secret)
+	if !ok {
+		return o, fmt.Errorf("access is given as a Secret, and not as a %T", o)
+	}
+	var err error
+	if s.Data, err = w.Stores.Access(ctx, r); err != nil {
+		return s, err
+	}
+	err = w.Client.Create(ctx, s)
+	if kerrors.IsAlreadyExists(err) {
+		err = w.Client.Update(ctx, s)
+	}
+	return s, err
 }
 
 // scale a Deployment to the replicas that it is to have, if nobody has written it since it was read.

@@ -264,6 +264,30 @@ func TestRealFileKey(t *testing.T) {
 	}
 }
 
+// TestRealNewStore: a token may be there before the kubelet has brought what it is for. That is waited for, and no archive is taken for lost.
+func TestRealNewStore(t *testing.T) {
+	g := gatewaytest.Start(t, "")
+	if err := g.Bucket.Put(t.Context(), key, []byte("there")); err != nil {
+		t.Fatal(err)
+	}
+	token, err := g.Signer.Sign(gateway.Grant{Store: "new", Object: key}, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := g.Folder(t, gateway.Grant{Object: key})
+	if err := os.WriteFile(filepath.Join(dir, gateway.TokenFile), []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(time.Second, func() { g.ServeAs(t, "new") })
+	c, err := gateway.NewClient(dir, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := read(t, c, key); err != nil || string(raw) != "there" {
+		t.Errorf("want it once the store is known, got %q, %v", raw, err)
+	}
+}
+
 // TestRealGivesUp where a person has to do something, at once; a token that has ended is waited for.
 func TestRealGivesUp(t *testing.T) {
 	g := gatewaytest.Start(t, "")

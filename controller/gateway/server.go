@@ -130,7 +130,8 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*request, error)
 	}
 	at, ok := o.stores[g.Store]
 	if !ok {
-		return nil, refuse(http.StatusNotFound, "there is no BackupStore %.100q any more", g.Store)
+		// It may be as new as the token, of which the kubelet has not brought the settings yet.
+		return nil, refuse(http.StatusServiceUnavailable, "the gateway does not know BackupStore %.100q, or not yet", g.Store)
 	}
 	return &request{Request: r, openStore: at, grant: g, key: keyOf(r.URL.EscapedPath()), body: w}, nil
 }

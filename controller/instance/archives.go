@@ -52,7 +52,29 @@ func (g *Gatherer) Archives(ctx context.Context, k Key) (*Archives, error) {
 		return nil, err
 	}
 	a.sortNotes()
+	if err := g.readUnproven(ctx, a); err != nil {
+		return nil, err
+	}
 	return a, g.readEraseJobs(ctx, a)
+}
+
+// readUnproven reads the notes of records that say nothing of being proven, and where their archives lie in a store: somebody has
+// made them again.
+func (g *Gatherer) readUnproven(ctx context.Context, a *Archives) error {
+	for i := range a.Records {
+		r := &a.Records[i]
+		if g.Stores == nil || r.IsProven() || !r.InStore() || a.LifeOf(r.Spec.Instance.XR) != nil {
+			continue
+		}
+		n, err := g.Stores.ReadNote(ctx, r.Spec.Archive.Store, r.Spec.Instance, r.Name)
+		if err != nil {
+			return err
+		}
+		if n != nil {
+			a.Notes = append(a.Notes, Note{BackupNote: n.BackupNote, Name: n.Name, Store: r.Spec.Archive.Store})
+		}
+	}
+	return nil
 }
 
 // ArchivesOf an instance in short: without its lives, Jobs and PVCs. It tells where
@@ -125,6 +147,9 @@ func (a *Archives) Record(n *Note) *v1.MySQLBackup {
 // VolumeOf a record: the one that says so, or else the one for the backups of its
 // namespace. Nil where there is none.
 func (a *Archives) VolumeOf(r *v1.MySQLBackup) *corev1.PersistentVolume {
+	if r.InStore() {
+		return nil
+	}
 	n := a.Note(r)
 	for i := range a.Volumes {
 		v := &a.Volumes[i]

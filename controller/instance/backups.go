@@ -149,7 +149,7 @@ func (s *State) ChosenEarlierBackup() *v1.MySQLBackup {
 		return nil
 	}
 	r := backupNamed(s, chosen.Backup)
-	if r == nil || !s.Foreign(r) {
+	if r == nil || !s.Foreign(r) || r.InStore() {
 		return nil
 	}
 	return r
@@ -186,6 +186,9 @@ func (s *State) Foreign(r *v1.MySQLBackup) bool {
 // Here is true if the archive of a backup lies, or would lie, on the volume that
 // the backups of this life lie on.
 func (s *State) Here(r *v1.MySQLBackup) bool {
+	if r.InStore() {
+		return false
+	}
 	uid := r.Spec.Instance.NamespaceUID
 	return uid == s.NamespaceUID() || s.BackupPV != nil && HasBackupsOf(s.BackupPV, uid)
 }

@@ -25,6 +25,8 @@ type Gatherer struct {
 	Reader client.Reader
 	// Logs of Jobs.
 	Logs Logs
+	// Stores of backups; nil where there are none.
+	Stores Stores
 	// Settings that each State is read under.
 	Settings Settings
 	// Clock, which tests stop.
@@ -135,6 +137,7 @@ func (g *gathering) readLife(ctx context.Context) error {
 		return err
 	}
 	g.readBoundNotes()
+	g.readStores(ctx)
 	switch {
 	case g.IsDeleting():
 		return g.readForDeletion(ctx)

@@ -24,6 +24,8 @@ type Identity struct {
 	// Volume of the data, Image of its server and Size of its storage; empty where they are
 	// not known.
 	Volume, Image, Size string
+	// Store that its backups go to, by name; empty where they go to a volume, or it is not known.
+	Store string
 	// BackupNumber is that of its backup; 0 where it is not known.
 	BackupNumber int64
 	// Choice of what to start from that it began with.
@@ -62,6 +64,7 @@ func identityOfXR(xr *Composite) Identity {
 		Started:        xr.Status.Started,
 		Volume:         xr.Status.Volume,
 		Image:          xr.Status.Image,
+		Store:          xr.Status.BackupStore,
 		Size:           size,
 		BackupNumber:   xr.Status.BackupNumber,
 		Choice:         xr.Status.Choice,
@@ -106,7 +109,7 @@ func (g *Gatherer) identityOfHolders(kind Kind, o orphan) Identity {
 	}
 	// A PVC that never had a volume has no data.
 	id.Started = id.Volume != ""
-	id.Image = id.Annotations[v1.AnnotationImage]
+	id.Image, id.Store = id.Annotations[v1.AnnotationImage], id.Annotations[v1.AnnotationBackupStore]
 	id.BackupNumber, _ = strconv.ParseInt(id.Annotations[v1.AnnotationBackupNumber], 10, 64) // Else it is not known.
 	id.Choice = id.Annotations[v1.AnnotationChoice]
 	id.DeletionPolicy = v1.DeletionPolicy(id.Annotations[v1.AnnotationDeletionPolicy])

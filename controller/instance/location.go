@@ -10,6 +10,8 @@ type JobLocation struct {
 	Data, Backup string
 	// BackupJob, WipeJob and PruneJob are Jobs.
 	BackupJob, WipeJob, PruneJob string
+	// Access is the Secret by which the backup Job gets at a store.
+	Access string
 }
 
 // JobLocation of a life: its own namespace, as long as something can run there. A life
@@ -20,6 +22,7 @@ func (s *State) JobLocation() JobLocation {
 		p := JobLocation{
 			Namespace: i.Namespace, Data: i.DataPVCName(), Backup: i.BackupPVCName(),
 			BackupJob: i.BackupJobName(), WipeJob: i.WipeJobName(), PruneJob: i.PruneJobName(),
+			Access: i.BackupAccessName(),
 		}
 		if !s.IsDeleting() {
 			p.BackupJob = i.ImageChangeJobName()
@@ -29,6 +32,7 @@ func (s *State) JobLocation() JobLocation {
 	p := JobLocation{
 		Namespace: i.Namespace, Data: i.RescueName("data"), Backup: i.BackupPVCName(),
 		BackupJob: i.RescueName(v1.ComponentBackup), WipeJob: i.RescueName(v1.ComponentWipe), PruneJob: i.RescueName(v1.ComponentPrune),
+		Access: i.RescueName("access"),
 	}
 	if !s.InOwnNamespace() {
 		p.Namespace, p.Backup = v1.RescueNamespace, i.RescueName("backups")

@@ -21,8 +21,8 @@ type Note struct {
 
 	// Name of the record, and of the archive's folder.
 	Name string
-	// Volume that says so.
-	Volume string
+	// Volume, or Store, that says so.
+	Volume, Store string
 	// Forgotten is true if a person said that the next instance may go without it.
 	Forgotten bool
 	// Unreadable notes are of a backup of which nothing is known but its name.
@@ -52,11 +52,17 @@ func notesOn(v *corev1.PersistentVolume, of v1.Instance) []Note {
 
 // Forget is the command that forgets a backup. Its archive stays.
 func (n *Note) Forget() string {
+	if n.Store != "" {
+		return fmt.Sprintf("kubectl annotate backupstore %s %s%s=%s", n.Store, v1.AnnotationForgetPrefix, n.Name, n.forgetWord())
+	}
 	return fmt.Sprintf("kubectl annotate pv %s %s%s=%s", n.Volume, v1.AnnotationForgetPrefix, n.Name, n.forgetWord())
 }
 
 // MakeRecord is the command that makes the record of a backup again.
 func (n *Note) MakeRecord() string {
+	if n.Store != "" {
+		return fmt.Sprintf("controller adopt --store %s --record %s", n.Store, n.Name)
+	}
 	return fmt.Sprintf("kubectl annotate pv %s --overwrite %s=%s", n.Volume, v1.AnnotationMakeRecord, n.Name)
 }
 
@@ -186,6 +192,6 @@ func (s *State) NoteNamed(name string) *Note {
 
 // heldBack is what people hear of a missing record.
 func heldBack(n *Note) string {
-	return fmt.Sprintf("backup %s is on PersistentVolume %s and has no record any more. A person of the platform decides. To make the record again and restore it: %s. To go without it: %s",
-		n.Name, n.Volume, n.MakeRecord(), n.Forget())
+	return fmt.Sprintf("backup %s is %s and has no record any more. A person of the platform decides. To make the record again and restore it: %s. To go without it: %s",
+		n.Name, n.whereIs(), n.MakeRecord(), n.Forget())
 }

@@ -18,6 +18,10 @@ import (
 // readPodFailure of the pods of an instance that begins, or of one that may not. A
 // composition cannot see it.
 func (g *gathering) readPodFailure(ctx context.Context) error {
+	if g.StoreFailure != "" {
+		g.PodFailure = "it is not known whether there are backups of an earlier instance of this name: " + g.StoreFailure
+		return nil
+	}
 	if n := g.Missing(); n != nil && g.XR.Status.Restore == nil {
 		g.PodFailure = heldBack(n)
 		return nil

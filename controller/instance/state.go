@@ -88,6 +88,14 @@ type State struct {
 	Notes     []Note
 	BackupPVs []corev1.PersistentVolume
 
+	// StoreFailure is why a store that had to be asked for Notes did not say; empty where all
+	// did. There may be more of them than are here.
+	StoreFailure string
+
+	// RestoreFrom is what the store says of the backup there that a restore waits for access to; nil where there is
+	// none, or the restore has it.
+	RestoreFrom *v1.StoreNote
+
 	// Refusal is what Kubernetes said to the last step, or nil.
 	Refusal *Refusal
 	// PodFailure that keeps a pod of a living instance from running, and one that uses the

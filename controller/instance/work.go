@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -233,17 +234,19 @@ func (g *gathering) readLeftovers(ctx context.Context) error {
 			g.Leftovers = append(g.Leftovers, &l.Items[i])
 		}
 	}
-	if err := g.readNamed(ctx, "ConfigMap", g.Life.ConfigMapName()); err != nil {
-		return err
-	}
-	return g.readNamed(ctx, "Secret", g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName(), g.Life.GeneratedSecretName())
+	home, place := g.Life.Namespace, g.JobLocation()
+	return errors.Join(
+		g.readNamed(ctx, "ConfigMap", home, g.Life.ConfigMapName()),
+		g.readNamed(ctx, "Secret", place.Namespace, place.Access),
+		g.readNamed(ctx, "Secret", home, g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName(), g.Life.GeneratedSecretName(), g.Life.RestoreAccessName()),
+	)
 }
 
 // readNamed leftovers: to list them would take the right to read all. Those of a namespace that
 // does not let the controller in, or not any more because it goes, go with the XR that owns them.
-func (g *gathering) readNamed(ctx context.Context, kind string, names ...string) error {
+func (g *gathering) readNamed(ctx context.Context, kind, namespace string, names ...string) error {
 	for _, name := range names {
-		o, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind(kind)), g.Life.Namespace, name)
+		o, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind(kind)), namespace, name)
 		if kerrors.IsForbidden(err) {
 			return nil
 		}

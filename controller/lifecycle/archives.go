@@ -30,6 +30,8 @@ const (
 	StartErase Action = "StartErase"
 	RetryErase Action = "RetryErase"
 	Erased     Action = "Erased"
+	// EraseFromStore removes the archive of a record from its store, and lets the record go.
+	EraseFromStore Action = "EraseFromStore"
 	// TellRecord writes into a record's status what its deletion waits for.
 	TellRecord Action = "TellRecord"
 	// TellLost writes there that nobody finishes the backup.
@@ -123,6 +125,9 @@ func isLifesAffair(a *instance.Archives, r *v1.MySQLBackup) bool {
 // the backup was proven.
 func whyLost(r *v1.MySQLBackup) string {
 	i := r.Spec.Instance
+	if r.InStore() {
+		return fmt.Sprintf("Nobody knows this archive: BackupStore %s has no note of it, or cannot be asked. Have the controller's command adopt read it or, if it is lost for good: kubectl delete mysqlbackup %s", r.Spec.Archive.Store, r.Name)
+	}
 	if a := r.Spec.Archive; a != nil { // Only what was proven says where its archive is.
 		return fmt.Sprintf("Nobody knows this archive: %s of PersistentVolumeClaim %s/%s is where it was, and no volume says that it has it. Bring that volume back, and have the controller's command adopt read it; or, if it is lost for good: kubectl delete mysqlbackup %s", a.Path, i.Namespace, a.PVCName, r.Name)
 	}
@@ -168,6 +173,9 @@ func isAnswered(a *instance.Archives, v *corev1.PersistentVolume) bool {
 
 // eraseArchive of a record, whose deletion waits for that.
 func eraseArchive(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
+	if r.InStore() {
+		return eraseFromStore(a, r)
+	}
 	if why := whyUnreachable(a, r); why != "" {
 		return waitFor(r, requeueForPerson, why)
 	}

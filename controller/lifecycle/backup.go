@@ -24,6 +24,9 @@ const (
 // decideBackup of the data of a fenced instance, with a Job.
 func decideBackup(s *instance.State) Step {
 	j := s.Backup
+	if s.Store() != "" {
+		return decideBackupToStore(s)
+	}
 	if c := s.BackupPVC; c != nil && c.Status.Phase == corev1.ClaimBound && !s.IsBackupPVRetained() {
 		return keepBackupPV(s, Step{Phase: v1.DeletionBackingUp, Message: fmt.Sprintf("Volume %q is kept for the backups", c.Spec.VolumeName)})
 	}
@@ -54,6 +57,12 @@ func decideBackup(s *instance.State) Step {
 	case j.DeletionTimestamp != nil:
 		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionBackingUp, Message: "Backing up the data: trying again"}
 	}
+	return followBackupJob(s)
+}
+
+// followBackupJob to its end.
+func followBackupJob(s *instance.State) Step {
+	j := s.Backup
 	if at, ok := j.Finished(); at != nil {
 		return judgeBackupJob(s, at.Time, ok)
 	}
@@ -131,9 +140,9 @@ func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 		return retryBackup(s, at, "the volume is empty, but the server had data: is it the right volume, on the right node?")
 	case r.OK && r.Empty:
 		return Step{Action: MarkNoData, Phase: v1.DeletionReleasing, Message: "There is no database on the volume: nothing to back up"}
-	case !r.OK || r.Command != "backup" || r.Archive != ArchiveName || !sumPattern.MatchString(r.SHA256):
+	case !r.OK || r.Command != "backup" || !namesArchive(s, r) || !sumPattern.MatchString(r.SHA256):
 		return retryBackup(s, at, "the agent's report is not one of a proven archive")
-	case !s.IsBackupPVRetained() || s.BackupPV == nil:
+	case s.Store() == "" && (!s.IsBackupPVRetained() || s.BackupPV == nil):
 		return keepBackupPV(s, Step{Phase: v1.DeletionBackingUp, Percent: 100, Message: fmt.Sprintf("Volume %q is kept for the backups", s.BackupPVC.Spec.VolumeName)})
 	}
 	return Step{Action: NoteBackup, Phase: v1.DeletionBackingUp, Percent: 100, Message: "The backup is proven"}

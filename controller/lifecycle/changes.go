@@ -61,6 +61,8 @@ var builders = map[Action]builder{
 	DeleteUnprovenBackup: deleteUnprovenBackup,
 	CreatePruneJob:       createPruneJob,
 	DeleteOldBackups:     deleteOldBackups,
+	CondemnBackups:       condemnBackups,
+	GiveRestoreAccess:    giveRestoreAccess,
 	CreateWipeJob:        createWipeJob,
 	ReleaseDataPV:        releaseDataPV,
 	ReleaseDataPVC:       releaseDataPVC,
@@ -212,6 +214,9 @@ func markNoData(s *instance.State, _ Step) []change.Change {
 }
 
 func createBackupJob(s *instance.State, _ Step) []change.Change {
+	if s.Store() != "" {
+		return []change.Change{giveBackupAccess(s), change.NewObject(backupJob(s))}
+	}
 	return []change.Change{change.NewObject(backupJob(s))}
 }
 

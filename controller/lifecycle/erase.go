@@ -55,6 +55,8 @@ func changesOnArchive(a *instance.Archives, step ArchiveStep) []change.Change {
 		return []change.Change{deleteEraseJob(a, r)}
 	case Erased:
 		return eraseRecord(a, r)
+	case EraseFromStore:
+		return []change.Change{removeFromStore(r), removeFinalizer(r)}
 	case TellRecord, TellLost:
 		return []change.Change{patchRecordStatus(r, func(st *v1.MySQLBackupStatus) { st.Message = step.Message }).OrGone()}
 	}

@@ -33,13 +33,19 @@ func backupJob(s *instance.State) *batchv1.Job {
 		of = r.Spec
 	}
 	b := agent.Backup{
-		Volume: dataPath, Archive: path.Join(backupPath, s.RecordName(), ArchiveName),
+		Volume: dataPath,
 		Record: s.RecordName(), Image: serverImage(s),
 		Instance: s.Life, NamespaceUID: s.NamespaceUID(), Version: serverVersion(s),
 		Number: of.Number, StorageSize: of.StorageSize,
 		NeverServed: s.Orphan == nil && !knownData(s) && s.Life.Kind == v1.KindMySQL, // Only there the first start's end leaves a trace.
 	}
-	return agentJob(s, s.JobLocation().BackupJob, v1.ComponentBackup, b.Command(), dataPodVolume(s), backupPodVolume(s))
+	to := backupPodVolume(s)
+	if s.Store() != "" {
+		b.Object, to = storeFolder(s), agent.AccessVolume(s.JobLocation().Access)
+	} else {
+		b.Archive = path.Join(backupPath, s.RecordName(), ArchiveName)
+	}
+	return agentJob(s, s.JobLocation().BackupJob, v1.ComponentBackup, b.Command(), dataPodVolume(s), to)
 }
 
 // wipeJob empties the folder of a hostPath volume.
@@ -96,12 +102,22 @@ func dataAnnotation(s *instance.State, key string) string {
 	return ""
 }
 
+func dataPVAnnotation(s *instance.State, key string) string {
+	if s.DataPV == nil {
+		return ""
+	}
+	return s.DataPV.Annotations[key]
+}
+
 // identityAnnotations are the annotations of a data volume that say what must be known of it when
 // claim and XR are gone.
 func identityAnnotations(s *instance.State) map[string]string {
 	a := agent.Annotations(s.Life)
 	a[v1.AnnotationImage] = serverImage(s)
 	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())
+	if store := s.Store(); store != dataPVAnnotation(s, v1.AnnotationBackupStore) || store != "" {
+		a[v1.AnnotationBackupStore] = store
+	}
 	a[v1.AnnotationDeletionPolicy] = string(s.Identity().DeletionPolicy)
 	if v := serverVersion(s); v != "" {
 		a[v1.AnnotationVersion] = v

@@ -30,6 +30,9 @@ func (m model) written(what string, changes []change.Change) []move {
 	var out []move
 	w := m
 	for i, c := range changes {
+		if c.Remote != nil && w.down {
+			break // What follows waits for it.
+		}
 		before := w
 		if w.write(c); w != before {
 			out = append(out, move{name: what + " (" + strconv.Itoa(i+1) + " of " + strconv.Itoa(len(changes)) + ")", to: w})
@@ -73,7 +76,7 @@ func find(there []client.Object, like client.Object) client.Object {
 // writtenAnnotations are those that the model reads back, or that are there for people and for the next look only.
 var writtenAnnotations = []string{
 	v1.AnnotationNothingToLose, v1.AnnotationNamespaceUID, v1.AnnotationMakeRecord, v1.AnnotationDeleteArchive, v1.AnnotationRetainedPV, v1.AnnotationMarkedUID,
-	v1.AnnotationReclaimPolicy, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber, v1.AnnotationEarlierNamespaces, v1.AnnotationClaimKind, v1.AnnotationClaimNamespace, v1.AnnotationClaimName,
+	v1.AnnotationReclaimPolicy, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber, v1.AnnotationEarlierNamespaces, v1.AnnotationClaimKind, v1.AnnotationClaimNamespace, v1.AnnotationClaimName, v1.AnnotationBackupStore,
 }
 
 // unknownAnnotation that a patch changes; empty if the model knows all of them.
@@ -106,6 +109,10 @@ func (m *model) write(c change.Change) {
 		m.broken = "the model does not know annotation " + key
 	}
 	n := numberOfObject(c.Object)
+	if c.Remote != nil {
+		m.writeStore(n, c)
+		return
+	}
 	switch o := c.Object.(type) {
 	case *corev1.PersistentVolume:
 		if i := volumeNumber(o.Name); i >= 0 {

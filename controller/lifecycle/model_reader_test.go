@@ -32,7 +32,19 @@ func key() instance.Key { return instance.Key{Kind: v1.KindMySQL, Namespace: "de
 func uidType(s string) types.UID { return types.UID(s) }
 
 // A modelReader answers the real Gatherer with the objects of a model.
-type modelReader struct{ objects []client.Object }
+type modelReader struct {
+	of      model
+	objects []client.Object
+}
+
+func (r modelReader) model() model { return r.of }
+
+// A worldReader is an API server, and a store beside it.
+type worldReader interface {
+	client.Reader
+	// model as it is now.
+	model() model
+}
 
 // Get an object as it is, without a copy: nobody changes it.
 func (r modelReader) Get(_ context.Context, k client.ObjectKey, into client.Object, _ ...client.GetOption) error {
@@ -140,7 +152,14 @@ func gatherListed(g *instance.Gatherer) ([]*instance.State, error) {
 	return lives, err
 }
 
-func (m model) gatherer() *instance.Gatherer { return gathererFrom(modelReader{m.objects()}) }
+func (m model) gatherer() *instance.Gatherer { return gathererOf(modelReader{m, m.objects()}) }
+
+// gathererOf a model, with its store.
+func gathererOf(r worldReader) *instance.Gatherer {
+	g := gathererFrom(r)
+	g.Stores = modelStores{r}
+	return g
+}
 
 func gathererFrom(r client.Reader) *instance.Gatherer {
 	return &instance.Gatherer{Reader: r, Settings: instance.Settings{AgentImage: "agent"}, Clock: func() time.Time { return now }}
@@ -277,6 +296,9 @@ func (m model) claimOf(n int, namespace, name, uid string, state int8, held bool
 	if l.claimMarked {
 		c.Annotations[v1.AnnotationNothingToLose] = uidOf(n)
 	}
+	if l.toStore {
+		c.Annotations[v1.AnnotationBackupStore] = modelStore
+	}
 	c.Spec.StorageClassName = new("fast")
 	c.Status.Phase = corev1.ClaimPending
 	if l.pv {
@@ -392,6 +414,9 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 	if l.volume {
 		status["volume"] = volumeNames[n]
 	}
+	if l.toStore {
+		status["backupStore"] = modelStore
+	}
 	if l.looked {
 		status["previousBackup"], status["backupNumber"] = v1.PreviousNone, l.backupNumber()
 		if l.previous < 0 {
@@ -438,6 +463,9 @@ func (l modelLife) volumeObject(n int) client.Object {
 		v.Annotations = agent.Annotations(life)
 		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationDeletionPolicy] = string(namespaceUID(l.born)), "Backup"
 		v.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
+		if l.toStore {
+			v.Annotations[v1.AnnotationBackupStore] = modelStore
+		}
 		if l.looked { // It is marked again where that has changed since.
 			v.Annotations[v1.AnnotationBackupNumber] = strconv.FormatInt(l.backupNumber(), 10)
 		}
@@ -474,6 +502,9 @@ func (l modelLife) jobPVCs() string {
 	if l.jobMoved {
 		backups = "earlier"
 	}
+	if l.toStore {
+		return fmt.Sprintf(`{"data":%q}`, data)
+	}
 	return fmt.Sprintf(`{"data":%q,"backup":%q}`, data, backups)
 }
 
@@ -504,10 +535,16 @@ func (l modelLife) jobObjects(n int) []client.Object {
 	}
 	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", mounts)}
 	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(volumeData, mounts), agent.PVCVolume(volumeBackup, "backups")}
+	if l.toStore {
+		j.Spec.Template.Spec.Volumes = j.Spec.Template.Spec.Volumes[:1]
+	}
 	j.Annotations = map[string]string{v1.AnnotationPVCs: l.jobPVCs()}
 	if !l.jobDone {
 		return []client.Object{j, p}
 	}
 	endJob(j, p, l.jobFailed)
+	if end := p.Status.ContainerStatuses[0].State.Terminated; l.toStore {
+		end.Message = strings.Replace(end.Message, `"`+ArchiveName+`"`, `"aaaaaaaaaa.tar.zst","manifest":{}`, 1)
+	}
 	return []client.Object{j, p}
 }

@@ -38,7 +38,7 @@ func (m model) records(add adder) {
 		})
 		add("the record is gone", false, l.recordDying && !l.recordHeld, func(w *model) { w.lives[n].loseRecord() })
 		lacks := l.noted > 0 && !there
-		add("a person asks for the record", true, m.words > 0 && lacks && !l.wanted, func(w *model) {
+		add("a person asks for the record", true, m.words > 0 && lacks && !l.wanted && !l.toStore, func(w *model) {
 			w.words--
 			w.volumes[l.archivedOn].asked = int8(n + 1) //nolint:gosec // There are two.
 			for i := range w.lives {                    // It has one word.
@@ -82,6 +82,9 @@ func (l modelLife) over() bool { return l.xr == none && !l.held && l.handle == n
 
 // reaches is true if a Job can get at the archive of a life.
 func (m model) reaches(l modelLife) bool {
+	if l.toStore {
+		return !m.down
+	}
 	return m.backupIsHome() && m.backupOn == l.archivedOn && m.namespace == alive1
 }
 
@@ -118,8 +121,8 @@ func (m model) remaining() int8 {
 // A third decision is NextOfArchives, or it with a bug.
 type third func(*instance.Archives) []ArchiveStep
 
-func (m model) archives(r client.Reader) (*instance.Archives, error) {
-	a, err := gathererFrom(r).Archives(context.Background(), key())
+func (m model) archives(r worldReader) (*instance.Archives, error) {
+	a, err := gathererOf(r).Archives(context.Background(), key())
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +134,7 @@ func (m model) archived(decide third) ([]move, error) {
 	if m.quiet() {
 		return nil, nil
 	}
-	a, err := m.archives(modelReader{m.objects()})
+	a, err := m.archives(modelReader{m, m.objects()})
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +185,9 @@ func (l modelLife) recordObject(n int, number int8) *v1.MySQLBackup {
 		r.Spec.Number++
 	}
 	r.Spec.Archive = &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + ArchiveName}
+	if l.toStore {
+		r.Spec.Archive = &v1.Archive{Store: modelStore, Path: r.Spec.Instance.StoreFolder(r.Name) + "/aaaaaaaaaa.tar.zst"}
+	}
 	if l.turn != turnNone {
 		r.Status.RestoreTest = &v1.RestoreTest{ID: turnOf(n), StartedAt: metav1.NewTime(now), Concluded: l.heard}
 	}
@@ -200,6 +206,9 @@ func (m model) annotated(v *corev1.PersistentVolume, at int) {
 		name := lifeOf(n).RecordName()
 		if l.image.noted && int(l.image.archivedOn) == at {
 			v.Annotations[v1.AnnotationBackupPrefix+l.recordNameOfImage(n)] = noteText(l.recordOfImage(n))
+		}
+		if l.toStore {
+			continue
 		}
 		if l.noted > 0 && int(l.archivedOn) == at {
 			v.Annotations[v1.AnnotationBackupPrefix+name] = noteText(l.recordObject(n, l.noted))
@@ -235,6 +244,8 @@ func recordStarts() map[string]model {
 	base := model{namespace: alive1, current: 1, creates: 2, deletes: 1, writes: 1, drops: 1}
 	return map[string]model{
 		"record deleted":             base,
+		"store, record deleted":      base.with(func(m *model) { m.store, m.words = true, 1 }),
+		"store down, record deleted": base.with(func(m *model) { m.store, m.outages = true, 1 }),
 		"record deleted, and a word": base.with(func(m *model) { m.words = 2 }),
 		"record deleted, namespace":  base.with(func(m *model) { m.namespaces, m.remakes, m.deletes, m.allow, m.words = 1, 1, 0, true, 1 }),
 		"tested record deleted":      base.with(func(m *model) { m.testsRestores, m.words = true, 1 }),

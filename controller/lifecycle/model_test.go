@@ -94,6 +94,7 @@ type modelLife struct { //nolint:recvcheck // A value is a state; what performs 
 	erased                     bool
 	handle, handlePlace        int8
 	handleHeld                 bool
+	toStore                    bool // Its backup goes to a store, and has no volume.
 	image                      modelImage
 }
 
@@ -131,9 +132,11 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 	// A backup PVC whose volume is made when a pod mounts it, and whether they are all like that.
 	backupPending, late bool
 	volumes             [2]modelVolume
-	truth               int8
-	born                int8
-	lives               [2]modelLife
+	// Backups go to a store, and it is down.
+	store, down bool
+	truth       int8
+	born        int8
+	lives       [2]modelLife
 
 	// testsRestores is true where backups are looked at, and required where the data waits
 	// for it.
@@ -146,6 +149,8 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 	drops, words int8
 	// Times that the backup PVC is deleted.
 	backupDeletes int8
+	// Times that the store is down.
+	outages int8
 	// Changes of the image to one of another series, and back.
 	imageChanges, imageReverts int8
 
@@ -216,6 +221,11 @@ func (m model) users(add adder) {
 		w.namespace = alive1
 		w.current++
 	})
+	add("the store is down", true, m.outages > 0 && !m.down, func(w *model) {
+		w.outages--
+		w.down = true
+	})
+	add("the store is back", false, m.down, func(w *model) { w.down = false })
 	add("the claim no longer requires a restorable backup", true, m.relents > 0 && m.required, func(w *model) {
 		w.relents--
 		w.required = false
@@ -244,7 +254,7 @@ func (m model) cleared() bool {
 func (m model) crossplane(add adder) {
 	bound := int(m.claimXR) - 1
 	add("Crossplane makes an XR", false, m.claim == alive1 && m.claimXR == 0 && int(m.born) < len(m.lives), func(w *model) {
-		w.lives[w.born] = modelLife{xr: alive1, cross: true, born: m.current}
+		w.lives[w.born] = modelLife{xr: alive1, cross: true, born: m.current, toStore: m.store}
 		w.born++
 		w.claimXR = w.born
 	})
@@ -342,14 +352,19 @@ func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for e
 func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
 	l := m.lives[n]
 	add("the restore is done", false, l.restore > 0 && !l.restored && !l.started && l.xr == alive1 && m.pvc == alive1 && int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome &&
-		m.backupIsHome() && m.namespace == alive1 && !m.tries() && m.lives[max(l.restore, 1)-1].archivedOn == m.backupOn, func(w *model) {
+		m.namespace == alive1 && m.restorable(m.lives[max(l.restore, 1)-1]), func(w *model) {
 		w.lives[n].restored, w.lives[n].rows, w.lives[n].restoreJob = true, m.lives[l.restore-1].archived-1, true
 	})
 	mountable := l.jobPlace == atHome && m.pvc == alive1 && int(m.pvcLife) == n+1 || l.jobPlace != atHome && l.handle == alive1
-	mountable = mountable && l.ref == refBound && l.refPlace == l.jobPlace && m.backup == alive1 && (m.backupAt == atRescue) == (l.jobPlace == atRescue)
+	mountable = mountable && l.ref == refBound && l.refPlace == l.jobPlace
+	if l.toStore {
+		mountable = mountable && !m.down
+	} else {
+		mountable = mountable && m.backup == alive1 && (m.backupAt == atRescue) == (l.jobPlace == atRescue)
+	}
 	scheduled := l.job == alive1 && !l.jobDone && mountable && !m.tries() && (l.jobPlace == atRescue || m.namespace == alive1)
-	add("the volume of the backups is made", false, scheduled && m.backupPending, (*model).makeBackupVolume)
-	runs := scheduled && !m.backupPending
+	add("the volume of the backups is made", false, scheduled && m.backupPending && !l.toStore, (*model).makeBackupVolume)
+	runs := scheduled && (l.toStore || !m.backupPending)
 	add("the backup is done", false, runs, func(w *model) {
 		w.lives[n].jobDone, w.lives[n].archived, w.lives[n].archivedOn = true, l.rows+1, m.backupOn
 		if l.pod {
@@ -364,6 +379,14 @@ func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each th
 		w.lives[n].job, w.lives[n].jobDone, w.lives[n].jobFailed, w.lives[n].jobMoved = none, false, false, false
 	})
 	add("the restore's Job is gone", false, l.restoreJob && (m.namespace != alive1 || l.xr == none), func(w *model) { w.lives[n].restoreJob = false })
+}
+
+// restorable is true of a life whose archive a restore gets at.
+func (m model) restorable(l modelLife) bool {
+	if l.toStore {
+		return !m.down
+	}
+	return m.backupIsHome() && !m.tries() && l.archivedOn == m.backupOn
 }
 
 // restore test runs, for as long as it likes where nobody waits for it. While it
@@ -484,7 +507,7 @@ func (m model) check() string {
 		return m.broken
 	}
 	for _, l := range m.lives {
-		if l.pv && l.rows == m.truth || (l.record == recordProven || l.noted > 0) && l.archived > m.truth && m.volumes[l.archivedOn].made > 0 {
+		if l.pv && l.rows == m.truth || (l.record == recordProven || l.noted > 0) && l.archived > m.truth && (l.toStore || m.volumes[l.archivedOn].made > 0) {
 			return ""
 		}
 	}
@@ -535,7 +558,7 @@ func (m model) stuck() string { //nolint:gocyclo // One line for each thing that
 			return "the image is never changed"
 		case l.wanted && l.noted > 0 && l.over():
 			return "a person asked for a record, and it is never made"
-		case l.record == recordProven && l.noted != l.recordNo && !l.recordDying:
+		case l.record == recordProven && l.noted != l.recordNo && !l.recordDying && !l.toStore:
 			return "the volume does not know the backup"
 		case l.xr == alive1 && m.claim == alive1 && !l.pod && m.namespace == alive1 && m.allowed(n) && l.previous >= 0 && !m.waitsForRecord(n):
 			return "the server never starts"

@@ -60,7 +60,7 @@ func newWalk(number int, start model) *walk {
 
 func (w *walk) objects(of model) modelReader {
 	if w.seen.objects == nil || w.seenOf != of {
-		w.seen, w.seenOf = modelReader{of.objects()}, of
+		w.seen, w.seenOf = modelReader{of, of.objects()}, of
 	}
 	return w.seen
 }
@@ -93,6 +93,11 @@ func (r *tornReader) List(ctx context.Context, l client.ObjectList, opts ...clie
 	return r.of.objects(r.of.world).List(ctx, l, opts...)
 }
 
+func (r *tornReader) model() model {
+	r.meanwhile()
+	return r.of.world
+}
+
 // meanwhile much happens at one moment of a gathering, and nothing at the others.
 func (r *tornReader) meanwhile() {
 	if r.at--; r.at != 0 {
@@ -121,9 +126,9 @@ func (w *walk) take(x move) {
 }
 
 // pass of the controller: a step of one life, and one of its restore test.
-func (w *walk) pass(r client.Reader) error {
+func (w *walk) pass(r worldReader) error {
 	began := len(w.trace)
-	lives, err := gatherListed(gathererFrom(r))
+	lives, err := gatherListed(gathererOf(r))
 	if err != nil {
 		return err
 	}
@@ -152,7 +157,7 @@ func (w *walk) pass(r client.Reader) error {
 }
 
 // archivesPass is a step about a record whose life is over, if there is one to do.
-func (w *walk) archivesPass(r client.Reader) error {
+func (w *walk) archivesPass(r worldReader) error {
 	if w.world.quiet() {
 		return nil
 	}
@@ -181,6 +186,15 @@ func (w *walk) write(what string, changes []change.Change) {
 		}
 		if w.rash {
 			c.If = change.OfName
+		}
+		if c.Remote != nil {
+			if w.world.down {
+				return
+			}
+			to := w.world
+			to.write(c)
+			w.take(move{name: what, to: to})
+			continue
 		}
 		name := kindOf(c.Object) + " " + c.Object.GetNamespace() + "/" + c.Object.GetName()
 		now := find(w.objects(w.world).objects, c.Object)

@@ -107,35 +107,54 @@ func protectData(s *instance.State) Step {
 		return Step{Action: Wait, After: requeueLater}
 	case s.BackupPVC == nil && isDataPVUnknown(s):
 		return Step{Action: Wait, After: requeueSoon}
-	case s.BackupPVC == nil && !isUndecided(s) && !s.EarlierBackupPVMissing():
+	case s.BackupPVC == nil && needsBackupPVC(s) && !isUndecided(s) && !s.EarlierBackupPVMissing():
 		return Step{Action: CreateBackupPVC, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupPVCName())}
 	case s.BackupPVCAwaited:
 		return decideBeforeStart(s) // Where it is decides where the server may be.
+	case !s.XR.Status.Started && s.StoreFailure != "":
+		return waitForStore(s)
 	case !s.XR.Status.Started && !knowsEarlierBackups(s):
 		return Step{Action: RecordPreviousBackup, Message: previousBackupMessage(s)}
+	case s.RestoreFrom != nil:
+		return Step{Action: GiveRestoreAccess}
 	case s.Node != "":
 		return nodeAffinityStep(s, "")
 	case s.DataPV != nil && !isDataPVMarked(s):
 		return Step{Action: RetainDataPV, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataPV.Name)}
-	case s.BackupPVC == nil:
+	case s.BackupPVC == nil && s.Store() == "":
 		return decideBeforeStart(s) // The function chooses first, or a person brings the volume back.
-	case s.BackupPVC.Status.Phase == corev1.ClaimBound && !s.IsBackupPVRetained():
-		return keepBackupPV(s, Step{})
-	case isGoing(s.BackupPVC):
-		if step, more := freePVC(s); more {
-			return step
-		}
-	case mustReplaceBackupPVC(s):
-		return Step{Action: DeleteBackupPVC, Message: resizeMessage(s)}
-	case canExpandBackupPVC(s):
-		return Step{Action: ExpandBackupPVC}
-	case s.XR.Status.BackupWarning != roomWarning(s):
-		return Step{Action: WarnOfRoom}
+	}
+	if step, open := keepBackupPVC(s); open {
+		return step
 	}
 	if step, open := decideImageChange(s); open {
 		return step
 	}
 	return decideBeforeStart(s)
+}
+
+// needsBackupPVC is true if backups go to a volume, or there is one with those of an earlier life.
+func needsBackupPVC(s *instance.State) bool { return s.Store() == "" || s.BackupPV != nil }
+
+// keepBackupPVC in order. One that no backup goes to any more stays as it is.
+func keepBackupPVC(s *instance.State) (step Step, open bool) {
+	switch c := s.BackupPVC; {
+	case c == nil:
+		return Step{}, false
+	case c.Status.Phase == corev1.ClaimBound && !s.IsBackupPVRetained():
+		return keepBackupPV(s, Step{}), true
+	case isGoing(c):
+		return freePVC(s)
+	case s.Store() != "":
+		return Step{}, false
+	case mustReplaceBackupPVC(s):
+		return Step{Action: DeleteBackupPVC, Message: resizeMessage(s)}, true
+	case canExpandBackupPVC(s):
+		return Step{Action: ExpandBackupPVC}, true
+	case s.XR.Status.BackupWarning != roomWarning(s):
+		return Step{Action: WarnOfRoom}, true
+	}
+	return Step{}, false
 }
 
 // decideBeforeStart says what keeps a server from taking clients.
@@ -191,6 +210,8 @@ func blocker(s *instance.State) *v1.Blocker {
 		return &v1.Blocker{Reason: v1.ReasonCopyFound, Message: heldByCopy(s.PredecessorCopy)}
 	case s.PodFailure == "":
 		return nil
+	case !s.XR.Status.Started && s.StoreFailure != "":
+		return &v1.Blocker{Reason: v1.ReasonStoreFailed, Message: s.PodFailure}
 	case !s.XR.Status.Started && s.Latest() == v1.PreviousHeld:
 		return &v1.Blocker{Reason: v1.ReasonRecordMissing, Message: s.PodFailure}
 	}

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,10 +35,13 @@ func writeIndex(s *instance.State) Step {
 	return step
 }
 
-// noteBackup on the volume that the Job's PVC is bound to.
+// noteBackup on the volume that the Job's PVC is bound to, or in the store.
 func noteBackup(s *instance.State, _ Step) []change.Change {
 	r := s.Record().DeepCopy()
 	r.Spec = provenSpec(s)
+	if s.Store() != "" {
+		return []change.Change{publishNote(s, r)}
+	}
 	return []change.Change{writeNote(s.BackupPV, r)}
 }
 
@@ -45,11 +49,14 @@ func noteBackup(s *instance.State, _ Step) []change.Change {
 func provenSpec(s *instance.State) v1.MySQLBackupSpec {
 	spec, report := *s.Record().Spec.DeepCopy(), s.Backup.Report
 	spec.Archive = &v1.Archive{
-		PVCName:   s.Life.BackupPVCName(),
-		Path:      s.RecordName() + "/" + ArchiveName,
 		SHA256:    report.SHA256,
 		Size:      resource.NewQuantity(report.Size, resource.BinarySI).String(),
 		DataBytes: report.DataBytes,
+	}
+	if store := s.Store(); store != "" {
+		spec.Archive.Store, spec.Archive.Path = store, path.Join(storeFolder(s), report.Archive)
+	} else {
+		spec.Archive.PVCName, spec.Archive.Path = s.Life.BackupPVCName(), path.Join(s.RecordName(), ArchiveName)
 	}
 	spec.Version, spec.CleanShutdown = report.Version, report.CleanShutdown
 	return spec
@@ -85,7 +92,11 @@ func removeNotes(volumes []corev1.PersistentVolume, name string) []change.Change
 
 // markProven writes the record of a dying life, as the note says.
 func markProven(s *instance.State, _ Step) []change.Change {
-	return proveAsNoted(s.Record(), s.OwnNote(), s.Now)
+	proven := proveAsNoted(s.Record(), s.OwnNote(), s.Now)
+	if n := s.OwnNote(); n.Store != "" {
+		return append([]change.Change{tidyStore(s, n)}, proven...)
+	}
+	return proven
 }
 
 // proveAsNoted writes first what is proven, then that it is. Who reads it in between

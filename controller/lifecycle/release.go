@@ -48,6 +48,9 @@ func decidePrune(s *instance.State) (Step, bool) {
 	if !hasProvenBackup(s) || !canMountData(s) {
 		return Step{}, false
 	}
+	if s.Store() != "" {
+		return condemnExpired(s)
+	}
 	j := s.Prune
 	unmounted := s.BackupPVC == nil || isGoing(s.BackupPVC)
 	if j == nil {
@@ -93,12 +96,12 @@ func backupsToKeep(s *instance.State) int {
 }
 
 // provenBackupsHere are the proven records whose archives lie on this life's backup
-// volume, newest first: those of this namespace, and of those that it inherited
-// from.
+// volume, or in its store, newest first: those of this namespace, and of those that it
+// inherited from.
 func provenBackupsHere(s *instance.State) []*v1.MySQLBackup {
 	var out []*v1.MySQLBackup
 	for i := range s.Records {
-		if r := &s.Records[i]; r.IsProven() && s.Here(r) {
+		if r := &s.Records[i]; r.IsProven() && isBeside(s, r) {
 			out = append(out, r)
 		}
 	}
@@ -108,6 +111,9 @@ func provenBackupsHere(s *instance.State) []*v1.MySQLBackup {
 // isRemovable is true for an archive in the folder that we gave it.
 func isRemovable(s *instance.State, r *v1.MySQLBackup) bool {
 	a := r.Spec.Archive
+	if a != nil && a.Store != "" {
+		return path.Dir(a.Path) == r.Spec.Instance.StoreFolder(r.Name)
+	}
 	return a != nil && a.PVCName == s.Life.BackupPVCName() && a.Path == path.Join(r.Name, ArchiveName)
 }
 

@@ -65,6 +65,9 @@ func mostRoom(s *instance.State, data resource.Quantity) int64 {
 // neededRoom for the next backup, beside those that are there: it goes on the volume before an
 // older one goes from it. Empty before the first.
 func neededRoom(s *instance.State) string {
+	if s.Store() != "" {
+		return ""
+	}
 	var all, newest int64
 	for _, r := range provenBackupsHere(s) {
 		if r.Spec.Archive == nil {
@@ -111,6 +114,9 @@ func warnOfRoom(s *instance.State, _ Step) []change.Change {
 // has refused it, or where so much was asked for already.
 func grownSize(s *instance.State) (resource.Quantity, bool) {
 	c, j := s.BackupPVC, s.Backup
+	if s.Store() != "" {
+		return resource.Quantity{}, false
+	}
 	data, err := v1.ParseSize(s.Identity().Size)
 	if err != nil || j.Report == nil || j.Report.ExitCode != agent.ExitNoSpace || s.HostPath() {
 		return resource.Quantity{}, false
@@ -157,7 +163,7 @@ func askForSize(c *corev1.PersistentVolumeClaim, size resource.Quantity) change.
 func whyNoRoom(s *instance.State) string {
 	why, j, c := failureOf(s.Backup), s.Backup, s.BackupPVC
 	switch {
-	case j.Report == nil || j.Report.ExitCode != agent.ExitNoSpace:
+	case j.Report == nil || j.Report.ExitCode != agent.ExitNoSpace || s.Store() != "":
 		return why
 	case s.HostPath():
 		return why + ". Make room on the node's disk"

@@ -58,6 +58,8 @@ const (
 	ReportCopy       Action = "ReportCopy"
 	// SetNodeAffinity pins hostPath volumes to the node that they were first used on.
 	SetNodeAffinity Action = "SetNodeAffinity"
+	// GiveRestoreAccess to a store makes the Secret that the function's Job waits for.
+	GiveRestoreAccess Action = "GiveRestoreAccess"
 	// RetainDataPV keeps the data volume whatever becomes of its PVC.
 	RetainDataPV Action = "RetainDataPV"
 	// BeginImageChange stops the server for a backup before another image starts, AllowImage
@@ -107,6 +109,8 @@ const (
 	CreatePruneJob Action = "CreatePruneJob"
 	// DeleteOldBackups deletes the records whose archives it removed.
 	DeleteOldBackups Action = "DeleteOldBackups"
+	// CondemnBackups deletes those that are too many in a store, with the word that their archives may go.
+	CondemnBackups Action = "CondemnBackups"
 	// DeleteUnprovenBackup deletes a record that was announced and will never be proven.
 	DeleteUnprovenBackup Action = "DeleteUnprovenBackup"
 	// CreateWipeJob makes the Job that empties a hostPath folder.

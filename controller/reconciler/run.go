@@ -17,6 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/stores"
 )
 
 // Options of the controller.
@@ -82,8 +83,9 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconciler
 	if err != nil {
 		return nil, err
 	}
-	g := &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, Settings: o.Settings, Clock: time.Now}
-	w := change.Writer{Client: mgr.GetClient()}
+	all := stores.Cluster{Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Clock: time.Now}
+	g := &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, Stores: all, Settings: o.Settings, Clock: time.Now}
+	w := change.Writer{Client: mgr.GetClient(), Stores: all}
 	recorder, meter := mgr.GetEventRecorder("crossplane-mysql"), newMeter(metrics.Registry, time.Now)
 	r := &rotate.Rotator{
 		Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dialServer(cfg, pods),

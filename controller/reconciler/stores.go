@@ -2,10 +2,8 @@ package reconciler
 
 import (
 	"context"
-	"net"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
@@ -85,7 +83,7 @@ func (r *storeReconciler) watchStores(mgr ctrl.Manager) manager.RunnableFunc {
 
 // lookAtStore and write what was found.
 func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (time.Duration, error) {
-	with, err := r.secretsOf(ctx, s)
+	with, err := r.cluster().SecretsOf(ctx, s)
 	if err != nil {
 		return 0, err
 	}
@@ -125,26 +123,8 @@ func (r *storeReconciler) announceStore(s *v1.BackupStore, was bool) {
 	}
 }
 
-// secretsOf a BackupStore, as far as they are there.
-func (r *storeReconciler) secretsOf(ctx context.Context, s *v1.BackupStore) (out stores.Secrets, err error) {
-	if out.Credentials, err = r.secret(ctx, s.Spec.CredentialsSecretRef.Name); err != nil {
-		return out, err
-	}
-	out.Key, err = r.secret(ctx, s.Spec.KeySecretRef.Name)
-	return out, err
-}
-
-// secret of the controller's namespace; nil where there is none.
-func (r *storeReconciler) secret(ctx context.Context, name string) (*corev1.Secret, error) {
-	s := &corev1.Secret{}
-	err := r.reader.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, s)
-	if kerrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // None, and no error.
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+func (r *storeReconciler) cluster() stores.Cluster {
+	return stores.Cluster{Reader: r.reader, Namespace: r.namespace, Clock: r.clock}
 }
 
 // tellGateway which stores there are, and how they are reached. One whose settings cannot be used is not served.
@@ -155,7 +135,7 @@ func (r *storeReconciler) tellGateway(ctx context.Context) error {
 	}
 	var open []*stores.Store
 	for i := range all.Items {
-		with, err := r.secretsOf(ctx, &all.Items[i])
+		with, err := r.cluster().SecretsOf(ctx, &all.Items[i])
 		if err != nil {
 			return err
 		}
@@ -163,7 +143,7 @@ func (r *storeReconciler) tellGateway(ctx context.Context) error {
 			open = append(open, s)
 		}
 	}
-	state, err := r.gatewayState(ctx)
+	state, err := r.cluster().GatewayState(ctx)
 	if err != nil {
 		return err
 	}
@@ -185,21 +165,4 @@ func (r *storeReconciler) tellGateway(ctx context.Context) error {
 		return r.kube.Create(ctx, next)
 	}
 	return r.kube.Update(ctx, next)
-}
-
-func (r *storeReconciler) gatewayState(ctx context.Context) (*stores.GatewayState, error) {
-	s := &stores.GatewayState{Namespace: r.namespace, Now: r.clock()}
-	var err error
-	if s.Signer, err = r.secret(ctx, stores.SignerSecret); err != nil {
-		return nil, err
-	}
-	if s.Gateway, err = r.secret(ctx, stores.GatewaySecret); err != nil {
-		return nil, err
-	}
-	service := &corev1.Service{}
-	err = r.reader.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: stores.GatewayName}, service)
-	if err == nil {
-		s.Address = net.ParseIP(service.Spec.ClusterIP)
-	}
-	return s, client.IgnoreNotFound(err)
 }

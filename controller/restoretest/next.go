@@ -270,6 +270,8 @@ func whyImpossible(s *State) string {
 	h, c, a := s.Home, s.Home.BackupPVC, s.Record.Spec.Archive
 	i := s.Record.Spec.Instance
 	switch {
+	case s.Record.InStore():
+		return "no server is started from a backup in a BackupStore yet"
 	case !isTryable(s.Record):
 		return "the backup is none of a MySQL server whose version is known"
 	case h.Namespace == nil || h.Namespace.DeletionTimestamp != nil || h.Namespace.UID != i.NamespaceUID:

@@ -18,40 +18,23 @@ import (
 )
 
 const (
-	// layout of objects, of which a later one has another number.
-	layout = "v1"
 	// maxObjects of a namespace, and maxLeft of a backup's folder, that are looked at.
 	maxObjects = 100_000
 	maxLeft    = 1000
 )
 
-// A Note is what a store says of a proven backup in it. Its seal says that a controller with the store's key has written it.
-type Note struct {
-	v1.BackupNote
-
-	// Name of the record.
-	Name string `json:"name"`
-	// Manifest of the archive, as the Job that wrote it has reported.
-	Manifest json.RawMessage `json:"manifest"`
-}
-
-// FolderOf a backup in a store.
-func FolderOf(i v1.BackedUpInstance, record string) string {
-	return path.Join(layout, string(i.NamespaceUID), string(i.XR), record)
-}
-
 func manifestOf(folder string) string { return path.Join(folder, gateway.ManifestName) }
 
 // An OtherNoteError is of a backup whose note is there, and says something else.
-type OtherNoteError struct{ There *Note }
+type OtherNoteError struct{ There *v1.StoreNote }
 
 func (e *OtherNoteError) Error() string {
 	return fmt.Sprintf("the store has a note of backup %q already, of another archive: %s", e.There.Name, e.There.Spec.Archive.Path)
 }
 
 // Publish the note of a backup: once, whoever does so at the same time. It is an error where there is another one.
-func (s *Store) Publish(ctx context.Context, n *Note) error {
-	key := manifestOf(FolderOf(n.Spec.Instance, n.Name))
+func (s *Store) Publish(ctx context.Context, n *v1.StoreNote) error {
+	key := manifestOf(n.Spec.Instance.StoreFolder(n.Name))
 	raw, err := s.Seal.Seal(key, n)
 	if err != nil {
 		return err
@@ -74,42 +57,42 @@ func (s *Store) Publish(ctx context.Context, n *Note) error {
 	if err != nil {
 		return err
 	}
-	if !there.equals(n) {
+	if !equalNotes(there, n) {
 		return &OtherNoteError{there}
 	}
 	return nil
 }
 
-func (n *Note) equals(other *Note) bool {
+func equalNotes(n, other *v1.StoreNote) bool {
 	a, aerr := json.Marshal(n)
 	b, berr := json.Marshal(other)
 	return aerr == nil && berr == nil && bytes.Equal(a, b)
 }
 
 // ReadNote of a backup. The error is of store.NotFound where there is none.
-func (s *Store) ReadNote(ctx context.Context, i v1.BackedUpInstance, record string) (*Note, error) {
-	return s.readNote(ctx, FolderOf(i, record))
+func (s *Store) ReadNote(ctx context.Context, i v1.BackedUpInstance, record string) (*v1.StoreNote, error) {
+	return s.readNote(ctx, i.StoreFolder(record))
 }
 
-func (s *Store) readNote(ctx context.Context, folder string) (*Note, error) {
+func (s *Store) readNote(ctx context.Context, folder string) (*v1.StoreNote, error) {
 	key := manifestOf(folder)
 	raw, err := s.ReadSmall(ctx, key, store.MaxSealed)
 	if err != nil {
 		return nil, err
 	}
-	n := &Note{}
+	n := &v1.StoreNote{}
 	if err := s.Seal.Open(key, raw, n); err != nil {
 		return nil, err
 	}
-	return n, n.check(folder)
+	return n, checkNote(n, folder)
 }
 
-// check that a note is of the folder that it lies in, and of an archive beside it. Its seal holds for no other, so that this is
+// checkNote is nil if a note is of the folder that it lies in, and of an archive beside it. Its seal holds for no other, so that this is
 // no attack but a fault.
-func (n *Note) check(folder string) error {
+func checkNote(n *v1.StoreNote, folder string) error {
 	a := n.Spec.Archive
 	switch {
-	case FolderOf(n.Spec.Instance, n.Name) != folder:
+	case n.Spec.Instance.StoreFolder(n.Name) != folder:
 		return fmt.Errorf("the note in %q is of backup %q of %s/%s", folder, n.Name, n.Spec.Instance.Namespace, n.Spec.Instance.Name)
 	case a == nil || path.Dir(a.Path) != folder:
 		return fmt.Errorf("the note in %q names no archive beside it", folder)
@@ -125,7 +108,7 @@ type Found struct {
 
 // BackupsIn a namespace that have a note, whatever that says.
 func (s *Store) BackupsIn(ctx context.Context, namespace types.UID) ([]Found, error) {
-	folder := path.Join(layout, string(namespace))
+	folder := path.Join(v1.StoreLayout, string(namespace))
 	os, err := s.List(ctx, folder, maxObjects)
 	if err != nil {
 		return nil, err
@@ -144,8 +127,8 @@ func (s *Store) BackupsIn(ctx context.Context, namespace types.UID) ([]Found, er
 }
 
 // Tidy the folder of a backup whose note is published: what other attempts have left goes.
-func (s *Store) Tidy(ctx context.Context, n *Note) error {
-	folder := FolderOf(n.Spec.Instance, n.Name)
+func (s *Store) Tidy(ctx context.Context, n *v1.StoreNote) error {
+	folder := n.Spec.Instance.StoreFolder(n.Name)
 	// As the store has it: nothing goes that some note may name.
 	there, err := s.readNote(ctx, folder)
 	if err != nil {
@@ -157,7 +140,7 @@ func (s *Store) Tidy(ctx context.Context, n *Note) error {
 // Remove a backup, its note first: an archive without one is nobody's. What may not be deleted is later an error, and the rest is
 // gone.
 func (s *Store) Remove(ctx context.Context, i v1.BackedUpInstance, record string) error {
-	folder := FolderOf(i, record)
+	folder := i.StoreFolder(record)
 	if err := s.Delete(ctx, manifestOf(folder)); err != nil {
 		return err
 	}

@@ -36,11 +36,11 @@ func openReal(t *testing.T, to, with *age.X25519Identity) (*storetest.Proxy, *St
 	return p, open
 }
 
-func newNote(record, object string) *Note {
+func newNote(record, object string) *v1.StoreNote {
 	i := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
-	n := &Note{Name: record, Manifest: json.RawMessage(`{"format":1}`)}
+	n := &v1.StoreNote{Name: record, Manifest: json.RawMessage(`{"format":1}`)}
 	n.Record, n.AnnouncedAt = "uid-"+"record", metav1.NewTime(now)
-	n.Spec = v1.MySQLBackupSpec{Instance: i, Image: "mysql:8.4 <&>", Number: 7, Archive: &v1.Archive{Path: path.Join(FolderOf(i, record), object), SHA256: strings.Repeat("a", 64)}}
+	n.Spec = v1.MySQLBackupSpec{Instance: i, Image: "mysql:8.4 <&>", Number: 7, Archive: &v1.Archive{Path: path.Join(i.StoreFolder(record), object), SHA256: strings.Repeat("a", 64)}}
 	return n
 }
 
@@ -98,7 +98,7 @@ func TestRealPublish(t *testing.T) {
 					err = s.Publish(t.Context(), want)
 				}
 				got, rerr := s.ReadNote(t.Context(), want.Spec.Instance, want.Name)
-				if err != nil || rerr != nil || !got.equals(want) {
+				if err != nil || rerr != nil || !equalNotes(got, want) {
 					t.Errorf("%d: want the note, got %v, %v, %v", n, got, err, rerr)
 				}
 				if err := s.Publish(t.Context(), newNote(want.Name, "other.tar.zst")); !errors.As(err, new(*OtherNoteError)) {
@@ -133,7 +133,7 @@ func TestRealRivals(t *testing.T) {
 			}
 		}
 		n := newNote(fmt.Sprintf("record-%d", round), fmt.Sprintf("%d.tar.zst", won))
-		if got, err := s.ReadNote(t.Context(), n.Spec.Instance, n.Name); err != nil || !got.equals(n) {
+		if got, err := s.ReadNote(t.Context(), n.Spec.Instance, n.Name); err != nil || !equalNotes(got, n) {
 			t.Errorf("round %d: want that of %d, got %v, %v", round, won, got, err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestRealHostileNotes(t *testing.T) {
 	if err := s.Publish(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	key := manifestOf(FolderOf(n.Spec.Instance, "one"))
+	key := manifestOf(n.Spec.Instance.StoreFolder("one"))
 	whole, err := s.ReadSmall(t.Context(), key, store.MaxSealed)
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestRealHostileNotes(t *testing.T) {
 		}
 	}
 	// Replayed, where it was before: that is true still. Moved, it is not.
-	if err := s.Put(t.Context(), manifestOf(FolderOf(n.Spec.Instance, "three")), whole); err != nil {
+	if err := s.Put(t.Context(), manifestOf(n.Spec.Instance.StoreFolder("three")), whole); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.ReadNote(t.Context(), n.Spec.Instance, "three"); err == nil {
@@ -219,12 +219,12 @@ func TestRealTidy(t *testing.T) {
 		return out
 	}
 	other := newNote("other", "x.tar.zst")
-	others := FolderOf(other.Spec.Instance, "other")
+	others := other.Spec.Instance.StoreFolder("other")
 	put(others+"/x.tar.zst", others+"/y.tar.zst")
 	begun(others)
 	for n := 1; n < 20; n++ {
 		note := newNote(fmt.Sprintf("record-%d", n), "good.tar.zst")
-		folder := FolderOf(note.Spec.Instance, note.Name)
+		folder := note.Spec.Instance.StoreFolder(note.Name)
 		put(folder+"/bad.tar.zst", folder+"/good.tar.zst", folder+"/worse.tar.zst.age")
 		begun(folder)
 		if err := s.Tidy(t.Context(), note); err == nil {

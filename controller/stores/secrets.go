@@ -23,8 +23,6 @@ const (
 	// GatewaySecret has what it is told, and SignerSecret what only the controller has: who signs grants and certificates.
 	GatewaySecret = "crossplane-mysql-gateway"
 	SignerSecret  = "crossplane-mysql-gateway-signer"
-	// GatewayPort of the Service.
-	GatewayPort = 8443
 )
 
 // Keys of the gateway's Secret, beside those of TLS.

@@ -53,5 +53,8 @@ func volumeAnnotations(r *resolved) map[string]string {
 	a := agent.Annotations(r.instance)
 	a[v1.AnnotationImage] = r.image
 	a[v1.AnnotationDeletionPolicy] = string(r.spec.DeletionPolicy)
+	if r.store != "" {
+		a[v1.AnnotationBackupStore] = r.store
+	}
 	return a
 }

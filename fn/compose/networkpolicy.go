@@ -13,7 +13,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// jobPolicy: Jobs have the data and speak with nobody. What they run may be an image of a
+// jobPolicy: Jobs have the data and speak with nobody, but for the gateway of the store that backups go to. What they run may be an image of a
 // tenant's, which is tried on a copy.
 func jobPolicy(r *resolved) *networkingv1.NetworkPolicy {
 	p := networkPolicy(r, r.instance.JobPolicyName(), metav1.LabelSelector{
@@ -23,6 +23,9 @@ func jobPolicy(r *resolved) *networkingv1.NetworkPolicy {
 		}},
 	})
 	p.Spec.PolicyTypes = append(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
+	if usesStore(r) {
+		p.Spec.Egress = toTheGateway()
+	}
 	return p
 }
 

@@ -49,6 +49,9 @@ func checkAllowed(r *resolved) (kept, err error) {
 	for _, e := range r.tooMuch {
 		forbid(e, isAsMade(r))
 	}
+	if e := r.storeRefused; e != nil {
+		forbid(e, r.started)
+	}
 	service, observed := spec.Child("service"), r.Observed.Service
 	if t := r.spec.Service.Type; !r.platform.AllowsServiceType(t) {
 		forbid(notAllowed(service.Child("type"), string(t), textsOf(r.platform.AllowedServiceTypes)), t == serviceType(observed))

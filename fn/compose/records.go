@@ -45,7 +45,11 @@ var sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // checkArchive refuses a record that points out of its volume.
 func checkArchive(backup string, a *v1.Archive) error {
 	switch {
-	case len(validation.IsDNS1123Subdomain(a.PVCName)) > 0:
+	case checkPlace(backup, a) != nil:
+		return checkPlace(backup, a)
+	case a.Store != "" && len(validation.IsDNS1123Subdomain(a.Store)) > 0:
+		return newRefusal(v1.ReasonInvalid, "MySQLBackup %q: archive.store %q is not the name of a BackupStore", backup, a.Store)
+	case a.Store == "" && len(validation.IsDNS1123Subdomain(a.PVCName)) > 0:
 		return newRefusal(v1.ReasonInvalid, "MySQLBackup %q: archive.pvcName %q is not the name of a PersistentVolumeClaim", backup, a.PVCName)
 	case a.Path == "" || path.IsAbs(a.Path) || path.Clean(a.Path) != a.Path || a.Path == "." || strings.HasPrefix(a.Path, "../") || a.Path == ".." || strings.HasPrefix(a.Path, "-"):
 		return newRefusal(v1.ReasonInvalid, "MySQLBackup %q: archive.path %q does not lie below the root of its volume", backup, a.Path)

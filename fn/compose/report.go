@@ -37,6 +37,7 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 			ServedImage: r.change.served, PendingImage: r.change.pending,
 			Endpoint:    endpointOf(r),
 			Volume:      seenVolume(r),
+			BackupStore: r.store,
 			Started:     r.started || begin.replicas > 0,
 			Initialized: r.engine.password && isInitialized(r, begin.restore),
 			Revision:    of.seen,

@@ -35,6 +35,9 @@ type resolved struct {
 	statedPassword string
 	// config is the my.cnf.
 	config string
+	// store that backups go to; empty for a volume. storeRefused is why it is not what the spec asks for.
+	store        string
+	storeRefused *field.Error
 	// serverResources are what its container asks for, and jobResources what those of the
 	// restore Job do; nil is the usual.
 	serverResources corev1.ResourceRequirements
@@ -74,6 +77,7 @@ func resolve(in Input) (*resolved, error) {
 	if r.engine.password {
 		r.password = platform.PasswordSource(r.instance, &r.spec)
 	}
+	r.store, r.storeRefused = resolveStore(r, field.NewPath("spec", "backup", "store"))
 	r.started = in.XR.Status.Started || isMarkedStarted(in.Observed.Deployment, r.instance)
 
 	defaults, err := platformResources("defaultResources", in.Settings.DefaultResources)

@@ -73,9 +73,10 @@ func restoreFailurePolicy() *batchv1.PodFailurePolicy {
 // restorePod asks the server's own image for its version, and then restores. The
 // backup is mounted to be read.
 func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
-	tools, backup := agent.ToolsMount(), agent.PVCVolume("backup", from.Archive.PVCName)
-	tools.ReadOnly, backup.PersistentVolumeClaim.ReadOnly = true, true
-	unpacking := agent.Unpacking{Archive: archivePath + "/" + from.Archive.Path, Volume: dataPath, SHA256: from.Archive.SHA256, Version: from.Version, Clean: from.CleanShutdown}
+	tools := agent.ToolsMount()
+	tools.ReadOnly = true
+	unpacking := agent.Unpacking{Volume: dataPath, SHA256: from.Archive.SHA256, Version: from.Version, Clean: from.CleanShutdown}
+	backup, backupMount := whereArchiveIs(r, &from.Archive, &unpacking)
 	return corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(r.hostPath),
 		Affinity:        whereBackupsAre(r),
@@ -83,7 +84,7 @@ func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 		Containers: []corev1.Container{agent.Container(v1.ComponentRestore, r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), []corev1.VolumeMount{
 			tools,
 			{Name: "data", MountPath: dataPath},
-			{Name: "backup", MountPath: archivePath, ReadOnly: true},
+			backupMount,
 		}, unpacking.Restore(r.instance.XR)...)},
 		Volumes: []corev1.Volume{
 			agent.ToolsVolume(),

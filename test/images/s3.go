@@ -23,7 +23,7 @@ func (r recipes) s3(context.Context) (image.Recipe, error) {
 		return image.Recipe{}, err
 	}
 	return image.Recipe{
-		Names:  []string{image.DockerHub + "versity/versitygw:v1.8.0"},
+		Names:  []string{image.DockerHub + "versitygw:v1.8.0"},
 		Inputs: []string{sum},
 		Build: func(_ context.Context, dir string) (mutate.Appendable, error) {
 			return s3Image(dir, program)

@@ -69,15 +69,13 @@ func Start(t *testing.T, identity string) *Gateway {
 // Serve the store with another identity from now on.
 func (g *Gateway) Serve(t *testing.T, identity string) {
 	t.Helper()
-	raw, err := json.Marshal(gateway.File{
-		Signers: []ed25519.PublicKey{g.public}, Stores: map[string]gateway.StoreFile{StoreName: {Settings: g.settings, Identity: identity}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(g.file, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	g.serve(t, StoreName, identity)
+}
+
+// ServeAs serves the store by another name from now on.
+func (g *Gateway) ServeAs(t *testing.T, name string) {
+	t.Helper()
+	g.serve(t, name, "")
 }
 
 // Folder of a Job with a grant.
@@ -89,6 +87,16 @@ func (g *Gateway) Folder(t *testing.T, grant gateway.Grant) string {
 		t.Fatal(err)
 	}
 	return FolderOf(t, g.server, token)
+}
+
+// Client of a Job with a grant.
+func (g *Gateway) Client(t *testing.T, grant gateway.Grant) *gateway.Client {
+	t.Helper()
+	c, err := gateway.NewClient(g.Folder(t, grant), t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // FolderOf a Job with a token for a server.
@@ -104,18 +112,21 @@ func FolderOf(t *testing.T, s *httptest.Server, token string) string {
 	return dir
 }
 
-// Client of a Job with a grant.
-func (g *Gateway) Client(t *testing.T, grant gateway.Grant) *gateway.Client {
-	t.Helper()
-	c, err := gateway.NewClient(g.Folder(t, grant), t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 // Kill what is under way, as the end of a pod does. The next request finds another gateway.
 func (g *Gateway) Kill() { g.server.CloseClientConnections() }
 
 // URL and HTTP client of the gateway, for requests that no Client makes.
 func (g *Gateway) URL() (string, *http.Client) { return g.server.URL, g.server.Client() }
+
+func (g *Gateway) serve(t *testing.T, name, identity string) {
+	t.Helper()
+	raw, err := json.Marshal(gateway.File{
+		Signers: []ed25519.PublicKey{g.public}, Stores: map[string]gateway.StoreFile{name: {Settings: g.settings, Identity: identity}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(g.file, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

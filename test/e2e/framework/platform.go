@@ -23,6 +23,12 @@ func AllowServiceAnnotation(t *testing.T, key string) (forbid func()) {
 	return allow(t, "allowedServiceAnnotations", key)
 }
 
+// AllowBackupStore of this name, until the test is over.
+func AllowBackupStore(t *testing.T, name string) {
+	t.Helper()
+	allow(t, "backupStores", name)
+}
+
 // allow something that a list of the platform has not. All tests have one platform.
 func allow(t *testing.T, list, entry string) (forbid func()) {
 	t.Helper()

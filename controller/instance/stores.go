@@ -1,0 +1,152 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// Stores tell what lies in BackupStores. What one says it has sealed itself.
+type Stores interface {
+	// ReadNote of a backup in a store, or nil where it has none.
+	ReadNote(ctx context.Context, store string, of v1.BackedUpInstance, record string) (*v1.StoreNote, error)
+	// FindNotes in all stores about backups that were taken in a namespace, but for those whose records are known
+	// already. It is all of them, or an error.
+	FindNotes(ctx context.Context, namespace types.UID, isKnown func(record string) bool) ([]FoundNote, error)
+}
+
+// A FoundNote is of a backup in a store.
+type FoundNote struct {
+	*v1.StoreNote
+
+	// Store that says so, and Record and XR as the place of the note has them.
+	Store, Record string
+	XR            types.UID
+	// Forgotten is true if a person said that the next instance may go without it.
+	Forgotten bool
+}
+
+// Store that the backups of this life go to, by name; empty where they go to a volume. The function writes it into the
+// status and on the data PVC; where that was lost the volume says it.
+func (s *State) Store() string {
+	store := s.Identity().Store
+	if c := s.DataPVC; store == "" && c != nil {
+		store = c.Annotations[v1.AnnotationBackupStore]
+	} else if store == "" && s.DataPV != nil {
+		store = s.DataPV.Annotations[v1.AnnotationBackupStore]
+	}
+	return store
+}
+
+// readStores asks them what they know of this life's backup or, before a first start, of those of all lives in this
+// namespace. What they do not say keeps the life where it is.
+func (g *gathering) readStores(ctx context.Context) {
+	var err error
+	switch {
+	case g.Stores == nil:
+	case g.XR != nil && !g.IsDeleting() && !g.XR.Status.Started:
+		if err = g.readFoundNotes(ctx); err == nil {
+			err = g.readRestoreFrom(ctx)
+		}
+	case (g.IsDeleting() || g.IsImageChanging()) && g.Store() != "" && !g.isProven():
+		err = g.readOwnNote(ctx)
+	}
+	if err != nil {
+		g.StoreFailure = v1.PrintableText(err.Error(), v1.MaxForeignText)
+	}
+}
+
+// isProven is true if the record of this life's backup says so, and nobody has to ask any more.
+func (s *State) isProven() bool {
+	r := s.Record()
+	return r != nil && r.IsProven()
+}
+
+func (g *gathering) readOwnNote(ctx context.Context) error {
+	n, err := g.Stores.ReadNote(ctx, g.Store(), g.BackedUp(), g.RecordName())
+	if n == nil || err != nil {
+		return err
+	}
+	g.Notes = newestNotesFirst(append(g.Notes, Note{BackupNote: n.BackupNote, Name: n.Name, Store: g.Store()}))
+	return nil
+}
+
+// readFoundNotes of backups of this instance whose records are not proven.
+func (g *gathering) readFoundNotes(ctx context.Context) error {
+	proven := map[string]bool{}
+	for i := range g.Records {
+		proven[g.Records[i].Name] = g.Records[i].IsProven()
+	}
+	found, err := g.Stores.FindNotes(ctx, g.NamespaceUID(), func(record string) bool { return proven[record] })
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		n := Note{Name: f.Record, Store: f.Store, Forgotten: f.Forgotten, Unreadable: f.StoreNote == nil}
+		switch {
+		case !n.Unreadable:
+			n.BackupNote = f.BackupNote
+			if i := n.Spec.Instance; i.Kind != g.Life.Kind || i.Name != g.Life.Name {
+				continue // Of another instance of the namespace.
+			}
+		case !isRecordOf(g.Life, f.Record):
+			continue // By its name it is another's.
+		}
+		g.Notes = append(g.Notes, n)
+	}
+	g.Notes = newestNotesFirst(g.Notes)
+	return nil
+}
+
+// readRestoreFrom a store, where the function has chosen a backup there, and its Job has no access yet.
+func (g *gathering) readRestoreFrom(ctx context.Context) error {
+	chosen := g.XR.Status.Restore
+	if chosen == nil || chosen.Phase != v1.RestoreRunning || chosen.Archive.Store == "" {
+		return nil
+	}
+	secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.Life.Namespace, g.Life.RestoreAccessName())
+	if err != nil || secret != nil && g.OwnsObject(secret) && secret.Annotations[v1.AnnotationAccessTo] == chosen.Archive.Path {
+		return err
+	}
+	r, err := getObject(ctx, g.Reader, &v1.MySQLBackup{}, "", chosen.Backup)
+	switch {
+	case err != nil:
+		return err
+	case r == nil || !r.IsProven() || !r.InStore() || r.Spec.Instance.Namespace != g.Life.Namespace || *r.Spec.Archive != chosen.Archive:
+		return fmt.Errorf("backup %s is not what was chosen", chosen.Backup)
+	}
+	n, err := g.Stores.ReadNote(ctx, chosen.Archive.Store, r.Spec.Instance, r.Name)
+	switch {
+	case err != nil:
+		return err
+	case n == nil || *n.Spec.Archive != chosen.Archive:
+		return fmt.Errorf("BackupStore %s has no note of backup %s, which is to be restored", chosen.Archive.Store, chosen.Backup)
+	}
+	g.RestoreFrom = n
+	return nil
+}
+
+// isRecordOf is true of a name that a record of the instance may have: they differ in their last part.
+func isRecordOf(of v1.Instance, name string) bool {
+	ours := of.RecordName()
+	prefix := ours[:strings.LastIndex(ours, "-")+1]
+	return len(name) == len(ours) && strings.HasPrefix(name, prefix)
+}
+
+// BackedUp says whose backups those of this life are.
+func (s *State) BackedUp() v1.BackedUpInstance {
+	return v1.BackedUpInstance{Kind: s.Life.Kind, Namespace: s.Life.Namespace, NamespaceUID: s.NamespaceUID(), Name: s.Life.Name, XR: s.Life.XR}
+}
+
+// whereIs a backup, for people.
+func (n *Note) whereIs() string {
+	if n.Store != "" {
+		return fmt.Sprintf("in BackupStore %s", n.Store)
+	}
+	return "on PersistentVolume " + n.Volume
+}

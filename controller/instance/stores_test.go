@@ -1,0 +1,182 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// fakeStores have these notes, and count who asks.
+type fakeStores struct {
+	notes []FoundNote
+	err   error
+	asked int
+}
+
+func (s *fakeStores) ReadNote(_ context.Context, store string, of v1.BackedUpInstance, record string) (*v1.StoreNote, error) {
+	s.asked++
+	for _, n := range s.notes {
+		if n.StoreNote != nil && n.Store == store && n.Spec.Instance.XR == of.XR && n.Record == record {
+			return n.StoreNote, s.err
+		}
+	}
+	return nil, s.err
+}
+
+func (s *fakeStores) FindNotes(_ context.Context, namespace types.UID, isKnown func(string) bool) ([]FoundNote, error) {
+	s.asked++
+	var out []FoundNote
+	for _, n := range s.notes {
+		if !isKnown(n.Record) && (n.StoreNote == nil || n.Spec.Instance.NamespaceUID == namespace) {
+			out = append(out, n)
+		}
+	}
+	return out, s.err
+}
+
+// inStore is a record whose archive lies in a store, and what that says of it.
+func inStore(name string, second int64) (*v1.MySQLBackup, FoundNote) {
+	r := provenAt(name, second)
+	r.Spec.Instance.NamespaceUID = "ns"
+	r.Spec.Archive = &v1.Archive{Store: "offsite", Path: r.Spec.Instance.StoreFolder(name) + "/x.tar.zst", SHA256: strings.Repeat("a", 64)}
+	return r, FoundNote{Store: "offsite", Record: name, XR: r.Spec.Instance.XR, StoreNote: &v1.StoreNote{BackupNote: r.Note(), Name: name, Manifest: []byte(`{}`)}}
+}
+
+// toStore marks the data PVC as the function does.
+func toStore(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	c.Annotations[v1.AnnotationBackupStore] = "offsite"
+	return c
+}
+
+// TestGatherStores: before a first start the stores say what there is, and nobody starts beside what they do not say; later they are
+// asked only for what is to be known.
+func TestGatherStores(t *testing.T) {
+	a, noteA := inStore("default-db-0123456789", 1)
+	other, noteOther := inStore("default-other-0123456789", 1)
+	other.Spec.Instance.Name, noteOther.Spec.Instance.Name = "other", "other"
+	forgotten := noteA
+	forgotten.Forgotten = true
+	unreadable := func(record string) FoundNote { return FoundNote{Store: "offsite", Record: record} }
+	own, noteOwn := inStore(life.RecordName(), 2)
+	noteOwn.Spec.Instance.XR = "uid-1"
+	own.Spec.Instance.XR = "uid-1"
+	unproven := own.DeepCopy()
+	unproven.Status.Phase = v1.BackupRunning
+	down := errors.New("the store is down")
+	status := func(u *unstructured.Unstructured, status map[string]any) *unstructured.Unstructured {
+		u.Object["status"] = status
+		return u
+	}
+	data := toStore(protected(dataPVC(life.Labels())))
+	cases := map[string]struct {
+		reason  string
+		xr      *unstructured.Unstructured
+		there   []client.Object
+		stores  *fakeStores
+		latest  string
+		failure string
+		own     bool
+		asked   bool
+	}{
+		"Empty":          {reason: "There is none.", stores: &fakeStores{}, latest: v1.PreviousNone, asked: true},
+		"Known":          {reason: "The record is there.", there: []client.Object{a}, stores: &fakeStores{notes: []FoundNote{noteA}}, latest: a.Name, asked: true},
+		"Gone":           {reason: "The record is gone, and the backup is not.", stores: &fakeStores{notes: []FoundNote{noteA}}, latest: v1.PreviousHeld, asked: true},
+		"Forgotten":      {reason: "A person said so.", stores: &fakeStores{notes: []FoundNote{forgotten}}, latest: v1.PreviousNone, asked: true},
+		"Other":          {reason: "It is another instance's.", stores: &fakeStores{notes: []FoundNote{noteOther}}, latest: v1.PreviousNone, asked: true},
+		"Unreadable":     {reason: "By its name it is ours: doubt is not absence.", stores: &fakeStores{notes: []FoundNote{unreadable("default-db-9876543210")}}, latest: v1.PreviousHeld, asked: true},
+		"UnreadableOf":   {reason: "By its name it is another's.", stores: &fakeStores{notes: []FoundNote{unreadable("default-db-x-9876543210")}}, latest: v1.PreviousNone, asked: true},
+		"Down":           {reason: "Nobody knows.", stores: &fakeStores{err: down}, latest: v1.PreviousNone, failure: "the store is down", asked: true},
+		"Started":        {reason: "What there is was decided long ago.", xr: status(xr("x", "uid-1", "db", false), map[string]any{"started": true}), stores: &fakeStores{err: down}},
+		"Deleting":       {reason: "Its own backup may be there.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, unproven}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true, asked: true},
+		"DeletingByXR":   {reason: "The PVC is gone, and the status knows the store.", xr: status(xr("x", "uid-1", "db", true), map[string]any{"backupStore": "offsite"}), there: []client.Object{unproven}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true, asked: true},
+		"DeletingDown":   {reason: "It may be there, or not.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, unproven}, stores: &fakeStores{err: down}, failure: "the store is down", asked: true},
+		"DeletingProven": {reason: "The record says it already.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, own}, stores: &fakeStores{err: down}},
+		"DeletingVolume": {reason: "Its backup goes to a volume.", xr: xr("x", "uid-1", "db", true), there: []client.Object{protected(dataPVC(life.Labels()))}, stores: &fakeStores{err: down}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.xr == nil {
+				tc.xr = xr("x", "uid-1", "db", false)
+			}
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.there, tc.xr, ns)...).Build(), Stores: tc.stores, Clock: time.Now}
+			lives, err := g.Gather(t.Context(), key)
+			if err != nil || len(lives) != 1 {
+				t.Fatalf("%d lives, %v", len(lives), err)
+			}
+			s := lives[0]
+			if tc.latest != "" && s.Latest() != tc.latest || s.StoreFailure != tc.failure || (s.OwnNote() != nil) != tc.own || (tc.stores.asked > 0) != tc.asked {
+				t.Errorf("%s want %q, %q, %t, %t, got %q, %q, %v, asked %d times", tc.reason, tc.latest, tc.failure, tc.own, tc.asked, s.Latest(), s.StoreFailure, s.OwnNote(), tc.stores.asked)
+			}
+			if tc.failure != "" && !s.IsDeleting() && !strings.Contains(s.PodFailure, tc.failure) {
+				t.Errorf("people are not told: %q", s.PodFailure)
+			}
+		})
+	}
+}
+
+// TestRestoreFrom: access to a store is given for what the function has chosen among the proven backups of the namespace, and for
+// nothing else.
+func TestRestoreFrom(t *testing.T) {
+	a, noteA := inStore("default-db-0123456789", 1)
+	chosen := func(how func(archive map[string]any)) *unstructured.Unstructured {
+		u := xr("x", "uid-1", "db", false)
+		archive := map[string]any{"store": "offsite", "path": a.Spec.Archive.Path, "sha256": a.Spec.Archive.SHA256}
+		how(archive)
+		u.Object["status"] = map[string]any{"restore": map[string]any{"backup": a.Name, "phase": "Running", "archive": archive}}
+		return u
+	}
+	as := func(map[string]any) {}
+	changed := func(how func(*v1.MySQLBackup)) *v1.MySQLBackup {
+		r := a.DeepCopy()
+		how(r)
+		return r
+	}
+	secret := func(path string, labels map[string]string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.RestoreAccessName(), Labels: labels, Annotations: map[string]string{v1.AnnotationAccessTo: path}}}
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		xr     *unstructured.Unstructured
+		there  []client.Object
+		stores *fakeStores
+		want   bool
+		fails  string
+	}{
+		"Chosen":       {reason: "It waits for access.", xr: chosen(as), there: []client.Object{a}, want: true},
+		"Given":        {reason: "It has access.", xr: chosen(as), there: []client.Object{a, secret(a.Spec.Archive.Path, life.Labels())}},
+		"Another":      {reason: "That is for another archive.", xr: chosen(as), there: []client.Object{a, secret("other", life.Labels())}, want: true},
+		"Theirs":       {reason: "Somebody made it who knows the name.", xr: chosen(as), there: []client.Object{a, secret(a.Spec.Archive.Path, nil)}, want: true},
+		"NoRecord":     {reason: "There is no such backup.", xr: chosen(as), fails: "not what was chosen"},
+		"Unproven":     {reason: "It is not proven.", xr: chosen(as), there: []client.Object{changed(func(r *v1.MySQLBackup) { r.Status.Phase = v1.BackupRunning })}, fails: "not what was chosen"},
+		"OtherSpace":   {reason: "It is another namespace's.", xr: chosen(as), there: []client.Object{changed(func(r *v1.MySQLBackup) { r.Spec.Instance.Namespace = "other" })}, fails: "not what was chosen"},
+		"OtherArchive": {reason: "The status names another object than the record.", xr: chosen(func(a map[string]any) { a["path"] = "v1/ns/other/x/x.tar.zst" }), there: []client.Object{a}, fails: "not what was chosen"},
+		"NoNote":       {reason: "The store does not know it.", xr: chosen(as), there: []client.Object{a}, stores: &fakeStores{}, fails: "has no note"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.stores == nil {
+				tc.stores = &fakeStores{notes: []FoundNote{noteA}}
+			}
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.there, tc.xr, ns)...).Build(), Stores: tc.stores, Clock: time.Now}
+			lives, err := g.Gather(t.Context(), key)
+			if err != nil || len(lives) != 1 {
+				t.Fatalf("%d lives, %v", len(lives), err)
+			}
+			if s := lives[0]; (s.RestoreFrom != nil) != tc.want || !strings.Contains(s.StoreFailure, tc.fails) || (s.StoreFailure != "") != (tc.fails != "") {
+				t.Errorf("%s want %t, %q, got %v, %q", tc.reason, tc.want, tc.fails, s.RestoreFrom, s.StoreFailure)
+			}
+		})
+	}
+}

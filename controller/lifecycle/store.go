@@ -1,0 +1,133 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"path"
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// A backup that goes to a store has no volume: a Job sends it there, and reads it back. The note of it lies beside it, and
+// counts as one on a volume does.
+
+// archivePattern is what a Job calls an archive in a store.
+var archivePattern = regexp.MustCompile(`^[a-z0-9]{10}\.tar\.zst(\.age)?$`)
+
+// storeFolder of this life's backup.
+func storeFolder(s *instance.State) string { return s.BackedUp().StoreFolder(s.RecordName()) }
+
+// waitForStore that does not say what it has: it may be the only copy of the rows. Nothing tells when it does.
+func waitForStore(s *instance.State) Step {
+	if step := decideBeforeStart(s); step.Action != NoOp {
+		return step
+	}
+	return Step{Action: Wait, After: requeueLater}
+}
+
+// decideBackupToStore of the data of a fenced instance, with a Job.
+func decideBackupToStore(s *instance.State) Step {
+	j := s.Backup
+	if s.StoreFailure != "" && (j == nil || !isRunning(j)) {
+		return Step{Action: Wait, After: requeueLater, Phase: v1.DeletionBackingUp, Message: "Backing up the data: " + s.StoreFailure, Hint: skipHint(s)}
+	}
+	if at, ok := backupSucceeded(j); ok {
+		return judgeBackupJob(s, at, true) // Whatever has become of the data PVC since.
+	}
+	if step, held := freeUnmountablePVC(s); held {
+		return step
+	}
+	switch {
+	case j == nil:
+		return Step{Action: CreateBackupJob, Phase: v1.DeletionBackingUp, Message: "Backing up the data to BackupStore " + s.Store()}
+	case j.DeletionTimestamp != nil:
+		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionBackingUp, Message: "Backing up the data: trying again"}
+	}
+	return followBackupJob(s)
+}
+
+// namesArchive is true of a report that names an archive where it is to be, with its manifest in a store.
+func namesArchive(s *instance.State, r *agent.Report) bool {
+	if s.Store() == "" {
+		return r.Archive == ArchiveName
+	}
+	return archivePattern.MatchString(r.Archive) && len(r.Manifest) <= agent.MaxManifest && json.Valid(r.Manifest)
+}
+
+// publishNote of a record, as its Job has reported.
+func publishNote(s *instance.State, r *v1.MySQLBackup) change.Change {
+	n := &v1.StoreNote{BackupNote: r.Note(), Name: r.Name, Manifest: s.Backup.Report.Manifest}
+	return change.InStore(change.Publish, r, change.Remote{Store: s.Store(), Note: n})
+}
+
+// tidyStore beside a note that is published.
+func tidyStore(s *instance.State, n *instance.Note) change.Change {
+	return change.InStore(change.Tidy, s.Record(), change.Remote{Store: n.Store, Note: &v1.StoreNote{BackupNote: n.BackupNote, Name: n.Name}})
+}
+
+// removeFromStore the backup of a record.
+func removeFromStore(r *v1.MySQLBackup) change.Change {
+	return change.InStore(change.Remove, r, change.Remote{Store: r.Spec.Archive.Store, Instance: r.Spec.Instance, Record: r.Name})
+}
+
+// giveBackupAccess to the Job that is about to be made.
+func giveBackupAccess(s *instance.State) change.Change {
+	to := accessSecret(s, s.JobLocation().Namespace, s.JobLocation().Access)
+	return change.InStore(change.GiveAccess, to, change.Remote{Store: s.Store(), Folder: storeFolder(s)})
+}
+
+// giveRestoreAccess to the Job that the function has made, with the manifest of the archive, which that believes.
+func giveRestoreAccess(s *instance.State, _ Step) []change.Change {
+	from := s.RestoreFrom.Spec.Archive
+	to := accessSecret(s, s.Life.Namespace, s.Life.RestoreAccessName())
+	to.Annotations = map[string]string{v1.AnnotationAccessTo: from.Path}
+	return []change.Change{change.InStore(change.GiveAccess, to, change.Remote{Store: from.Store, Archive: from.Path, Manifest: s.RestoreFrom.Manifest})}
+}
+
+func accessSecret(s *instance.State, namespace, name string) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: s.Life.Labels()},
+		Type:       corev1.SecretTypeOpaque,
+	}
+}
+
+// isBeside is true of a backup that lies where this life's does.
+func isBeside(s *instance.State, r *v1.MySQLBackup) bool {
+	if store := s.Store(); store != "" {
+		return r.InStore() && r.Spec.Archive.Store == store
+	}
+	return s.Here(r)
+}
+
+// condemnExpired backups in a store, which are removed when their records go: that is no part of this deletion, and holds nothing
+// up.
+func condemnExpired(s *instance.State) (Step, bool) {
+	old := withoutDeleted(expiredBackups(s))
+	return Step{Action: CondemnBackups, Targets: old, Message: "Older backups are removed"}, len(old) > 0
+}
+
+func condemnBackups(_ *instance.State, step Step) []change.Change {
+	var out []change.Change
+	for _, r := range step.Targets {
+		out = append(out, condemnRecord(r), change.DeleteObject(r, ""))
+	}
+	return out
+}
+
+// eraseFromStore the archive of a record, whose deletion waits for that.
+func eraseFromStore(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
+	switch who := whoRestores(a, r); {
+	case who != "":
+		return waitFor(r, requeueForPerson, who+" is being restored from it")
+	case path.Dir(r.Spec.Archive.Path) != r.Spec.Instance.StoreFolder(r.Name):
+		return waitFor(r, requeueForPerson, "its archive is not where the controller puts it: remove it by hand")
+	}
+	return ArchiveStep{Action: EraseFromStore, Message: "The archive of backup " + r.Name + " is removed from BackupStore " + r.Spec.Archive.Store}
+}

@@ -1,0 +1,197 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// toStore is an instance whose backups go to a store, and that has no volume for them.
+func toStore(s *instance.State) {
+	s.XR.Status.BackupStore = modelStore
+	s.BackupPVC, s.BackupPV = nil, nil
+	s.DataPVC.Annotations[v1.AnnotationBackupStore], s.DataPV.Annotations[v1.AnnotationBackupStore] = modelStore, modelStore
+}
+
+// sent is the end of a Job that has sent its archive to a store, and read it back.
+func sent(j *instance.Job) {
+	complete(j)
+	j.Report.Archive, j.Report.Manifest = "k7v2m9xw4q.tar.zst.age", json.RawMessage(`{"format":1}`)
+}
+
+// runs is a Job that has a pod.
+func runs(j *instance.Job) {
+	j.Pods = []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}
+}
+
+func storeDown(s *instance.State) { s.StoreFailure = "the store is down" }
+
+// olderInStore are as many earlier backups in a store.
+func olderInStore(n int) variation {
+	return func(s *instance.State) {
+		older(n)(s)
+		for i := range s.Records {
+			if r := &s.Records[i]; strings.HasPrefix(r.Name, "old-") {
+				r.Spec.Archive = &v1.Archive{Store: modelStore, Path: r.Spec.Instance.StoreFolder(r.Name) + "/x.tar.zst"}
+			}
+		}
+	}
+}
+
+func keeps(n int32) variation { return func(s *instance.State) { s.XR.Spec.Backup.Keep = &n } }
+
+// noteInStore is that of the life's own backup.
+func noteInStore(s *instance.State) {
+	ownNote(s)
+	s.Notes[0].Volume, s.Notes[0].Store = "", modelStore
+}
+
+// TestNextInStore: what is done where backups go to a store.
+func TestNextInStore(t *testing.T) {
+	from := &v1.StoreNote{Name: "old-a", BackupNote: v1.BackupNote{Spec: v1.MySQLBackupSpec{Archive: &v1.Archive{Store: modelStore, Path: "v1/a/b/old-a/x.tar.zst"}}}}
+	report := func(how func(*agent.Report)) variation {
+		return withJob(sent, func(j *instance.Job) { how(j.Report) })
+	}
+	cases := map[string]struct {
+		reason string
+		state  *instance.State
+		want   Action
+		says   string
+	}{
+		"Quiet":        {reason: "No volume is made for backups.", state: running(toStore), want: NoOp},
+		"Before":       {reason: "A volume has backups from before: it is mounted, as a restore may be from there.", state: running(backupsBound, func(s *instance.State) { v := s.BackupPV; toStore(s); s.BackupPV = v }), want: CreateBackupPVC},
+		"VolumeStays":  {reason: "One from before stays as it is.", state: running(func(s *instance.State) { c := s.BackupPVC; toStore(s); s.BackupPVC = c }, larger), want: NoOp},
+		"Back":         {reason: "They go to a volume again.", state: running(func(s *instance.State) { s.BackupPVC = nil }), want: CreateBackupPVC},
+		"Told":         {reason: "The volume says where they go, also when claim and XR are gone.", state: running(toStore, func(s *instance.State) { delete(s.DataPV.Annotations, v1.AnnotationBackupStore) }), want: RetainDataPV},
+		"Looks":        {reason: "The function waits for our word.", state: running(toStore, beginning), want: RecordPreviousBackup},
+		"Unknown":      {reason: "There may be a backup that nobody told of.", state: running(toStore, beginning, storeDown, func(s *instance.State) { s.PodFailure = "x" }), want: ReportPodFailure},
+		"UnknownStill": {reason: "It is asked again.", state: running(toStore, beginning, storeDown, func(s *instance.State) { s.PodFailure = "x" }, blocked(v1.ReasonStoreFailed, "x")), want: Wait},
+		"Access":       {reason: "The restore waits for it.", state: running(toStore, func(s *instance.State) { s.RestoreFrom = from }), want: GiveRestoreAccess},
+
+		"Sends":       {reason: "The server has stopped.", state: fenced(toStore), want: CreateBackupJob, says: "BackupStore offsite"},
+		"Down":        {reason: "What it has already is not known.", state: fenced(toStore, storeDown), want: Wait, says: "the store is down"},
+		"DownRunning": {reason: "The Job tries by itself.", state: fenced(toStore, storeDown, phase(v1.BackupRunning), withJob(runs)), want: Wait, says: "Backing up the data"},
+		"DownSent":    {reason: "It may have been published already.", state: fenced(toStore, storeDown, withJob(sent)), want: Wait, says: "the store is down"},
+		"Sent":        {reason: "The Job has read it back.", state: fenced(toStore, withJob(sent)), want: NoteBackup},
+		"Failed":      {reason: "It is tried again.", state: fenced(toStore, withJob(failedAt(0, "no way"))), want: MarkFailed, says: "no way"},
+		"Full":        {reason: "No volume is to grow.", state: fenced(toStore, withJob(failedAt(0, "full"), lacks(1<<30))), want: MarkFailed, says: "full"},
+		"NoManifest":  {reason: "Nobody could restore it.", state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = nil })), want: MarkFailed, says: "not one of a proven archive"},
+		"NoJSON":      {reason: "Somebody else has written that.", state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = []byte("{") })), want: MarkFailed, says: "not one of a proven archive"},
+		"Endless":     {reason: "It would not fit beside the archive.", state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = []byte(`"` + strings.Repeat("x", agent.MaxManifest) + `"`) })), want: MarkFailed, says: "not one of a proven archive"},
+		"OddName":     {reason: "It would lie elsewhere.", state: fenced(toStore, report(func(r *agent.Report) { r.Archive = "../x.tar.zst" })), want: MarkFailed, says: "not one of a proven archive"},
+		"VolumesName": {reason: "That is one on a volume.", state: fenced(toStore, withJob(complete)), want: MarkFailed, says: "not one of a proven archive"},
+		"StoresName":  {reason: "That is one in a store, and this is to be on a volume.", state: fenced(withJob(sent)), want: MarkFailed, says: "not one of a proven archive"},
+		"Proves":      {reason: "The store knows it: then the record does.", state: fenced(toStore, noteInStore), want: MarkProven},
+		"Remakes":     {reason: "Also where that is gone.", state: fenced(toStore, noteInStore, func(s *instance.State) { s.Records = nil }), want: RecreateBackup},
+		"Releases":    {reason: "Then the data goes.", state: fenced(toStore, noteInStore, phase(v1.BackupProven)), want: ReleaseDataPV},
+		"Condemns":    {reason: "Those that are too many go by themselves.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keeps(2)), want: CondemnBackups},
+		"Condemned":   {reason: "They are not waited for.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keeps(2), condemned), want: ReleaseDataPV},
+		"Elsewhere":   {reason: "Those on a volume are not counted.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), older(3), keeps(2)), want: ReleaseDataPV},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			step := Next(tc.state)
+			if step.Action != tc.want || !strings.Contains(step.Message, tc.says) {
+				t.Errorf("%s want %s, %q, got %s, %q", tc.reason, tc.want, tc.says, step.Action, step.Message)
+			}
+		})
+	}
+}
+
+// condemned are the earlier backups.
+func condemned(s *instance.State) {
+	for i := range s.Records {
+		if strings.HasPrefix(s.Records[i].Name, "old-") {
+			s.Records[i].DeletionTimestamp = &metav1.Time{Time: now}
+		}
+	}
+}
+
+// TestStoreChanges: what is written, and in which order.
+func TestStoreChanges(t *testing.T) {
+	verbs := func(changes []change.Change) string {
+		var out []string
+		for _, c := range changes {
+			if c.Remote != nil || c.Verb != change.PatchStatus || kindOf(c.Object) == v1.KindMySQLBackup {
+				out = append(out, string(c.Verb)+" "+kindOf(c.Object))
+			}
+		}
+		return strings.Join(out, ", ")
+	}
+	remote := func(changes []change.Change) change.Remote {
+		for _, c := range changes {
+			if c.Remote != nil {
+				return *c.Remote
+			}
+		}
+		return change.Remote{}
+	}
+	begins := Next(fenced(toStore))
+	if got := verbs(begins.Changes); got != "GiveAccess Secret, Create Job" {
+		t.Errorf("no Job is made before its way is there, got %s", got)
+	}
+	folder := "v1/ns/" + xrUID + "/" + fenced().RecordName()
+	if r := remote(begins.Changes); r.Store != modelStore || r.Folder != folder || r.Archive != "" {
+		t.Errorf("a backup may write %+v", r)
+	}
+	publishes := Next(fenced(toStore, withJob(sent)))
+	if r := remote(publishes.Changes); verbs(publishes.Changes) != "Publish MySQLBackup" || r.Note.Spec.Archive.Path != folder+"/k7v2m9xw4q.tar.zst.age" || r.Note.Spec.Archive.PVCName != "" || string(r.Note.Manifest) != `{"format":1}` {
+		t.Errorf("got %s, %+v", verbs(publishes.Changes), r)
+	}
+	if got := verbs(Next(fenced(toStore, noteInStore)).Changes); got != "Tidy MySQLBackup, Patch MySQLBackup, PatchStatus MySQLBackup" {
+		t.Errorf("what other attempts left goes first, got %s", got)
+	}
+	if got := verbs(Next(fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keeps(2))).Changes); got != "Patch MySQLBackup, Delete MySQLBackup" {
+		t.Errorf("a record says that its archive may go before it goes, got %s", got)
+	}
+}
+
+// TestArchivesInStore: what becomes of records whose archives lie in a store.
+func TestArchivesInStore(t *testing.T) {
+	inStore := func(k *keepsake) {
+		k.record.Spec.Instance.NamespaceUID = "ns"
+		k.record.Spec.Archive = &v1.Archive{Store: modelStore, Path: k.record.Spec.Instance.StoreFolder(k.record.Name) + "/x.tar.zst"}
+	}
+	dying := func(k *keepsake) {
+		k.record.DeletionTimestamp, k.record.Finalizers = &metav1.Time{Time: now}, []string{v1.Finalizer}
+	}
+	mayGo := func(k *keepsake) {
+		k.record.Annotations = map[string]string{v1.AnnotationDeleteArchive: string(k.record.UID)}
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		with   []func(*keepsake)
+		want   Action
+		says   string
+	}{
+		"Quiet":   {reason: "No volume has to know it.", with: []func(*keepsake){inStore}},
+		"Deleted": {reason: "The archive stays.", with: []func(*keepsake){inStore, dying}, want: LetRecordGo},
+		"Erased":  {reason: "Somebody said that it may go.", with: []func(*keepsake){inStore, dying, mayGo}, want: EraseFromStore},
+		"Odd": {reason: "It is not where we put one.", with: []func(*keepsake){inStore, dying, mayGo, func(k *keepsake) {
+			k.record.Spec.Archive.Path = "v1/ns/other/one/x.tar.zst"
+		}}, want: TellRecord, says: "remove it by hand"},
+		"Lost": {reason: "A record says nothing of being proven, and nobody knows it.", with: []func(*keepsake){inStore, func(k *keepsake) { k.record.Status.Phase = "" }}, want: TellLost, says: "BackupStore offsite has no note of it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := leaves(t, append(tc.with, func(k *keepsake) { k.volume, k.claim = nil, nil; k.record.Finalizers = []string{v1.Finalizer} })...)
+			a := &instance.Archives{Life: key().Life(""), Now: now, Records: []v1.MySQLBackup{*k.record}}
+			steps := NextOfArchives(a)
+			if tc.want == "" && len(steps) > 0 || tc.want != "" && (len(steps) != 1 || steps[0].Action != tc.want || !strings.Contains(steps[0].Message, tc.says)) {
+				t.Fatalf("%s want %s, %q, got %+v", tc.reason, tc.want, tc.says, steps)
+			}
+			if tc.want == EraseFromStore {
+				if c := steps[0].Changes; len(c) != 2 || c[0].Verb != change.Remove || c[0].Remote.Store != modelStore || c[1].Verb != change.Patch {
+					t.Errorf("the archive goes before the record, got %+v", c)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,254 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/gateway"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/store"
+)
+
+const (
+	// askTimeout is how long all stores together may take to say what they have: an instance waits for it, and others for
+	// their turn.
+	askTimeout = 30 * time.Second
+	// grantLife is how long the token of a Job is good for. One that takes longer fails, and is tried again.
+	grantLife = 7 * 24 * time.Hour
+)
+
+// A Cluster has the stores of all BackupStores, by what the API server says of them at each call.
+type Cluster struct {
+	Reader client.Reader
+	// Namespace is the controller's own, which has the Secrets.
+	Namespace string
+	Clock     func() time.Time
+}
+
+var (
+	_ instance.Stores = Cluster{}
+	_ change.Stores   = Cluster{}
+)
+
+// SecretsOf a BackupStore, as far as they are there.
+func (c Cluster) SecretsOf(ctx context.Context, s *v1.BackupStore) (out Secrets, err error) {
+	if out.Credentials, err = c.Secret(ctx, s.Spec.CredentialsSecretRef.Name); err != nil {
+		return out, err
+	}
+	out.Key, err = c.Secret(ctx, s.Spec.KeySecretRef.Name)
+	return out, err
+}
+
+// Secret of the controller's namespace; nil where there is none.
+func (c Cluster) Secret(ctx context.Context, name string) (*corev1.Secret, error) {
+	s := &corev1.Secret{}
+	err := c.Reader.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, s)
+	if kerrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // None, and no error.
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// GatewayState that there is.
+func (c Cluster) GatewayState(ctx context.Context) (*GatewayState, error) {
+	s := &GatewayState{Namespace: c.Namespace, Now: c.Clock()}
+	var err error
+	if s.Signer, err = c.Secret(ctx, SignerSecret); err != nil {
+		return nil, err
+	}
+	if s.Gateway, err = c.Secret(ctx, GatewaySecret); err != nil {
+		return nil, err
+	}
+	service := &corev1.Service{}
+	err = c.Reader.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: GatewayName}, service)
+	if err == nil {
+		s.Address = net.ParseIP(service.Spec.ClusterIP)
+	}
+	return s, client.IgnoreNotFound(err)
+}
+
+// ReadNote of a backup in a store, or nil where it has none.
+func (c Cluster) ReadNote(ctx context.Context, name string, of v1.BackedUpInstance, record string) (*v1.StoreNote, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	s, _, err := c.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.ReadNote(ctx, of, record)
+	if store.Is(err, store.NotFound) {
+		return nil, nil //nolint:nilnil // None, and no error.
+	}
+	return n, inStore(name, err)
+}
+
+// FindNotes in all stores about backups of a namespace.
+func (c Cluster) FindNotes(ctx context.Context, namespace types.UID, isKnown func(record string) bool) ([]instance.FoundNote, error) {
+	all := &v1.BackupStoreList{}
+	if err := c.Reader.List(ctx, all); err != nil {
+		if meta.IsNoMatchError(err) {
+			return nil, nil // The kind is not installed.
+		}
+		return nil, fmt.Errorf("cannot list BackupStores: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var out []instance.FoundNote
+	for i := range all.Items {
+		if all.Items[i].Status.ProbedAt == nil {
+			continue // It never worked, and this cluster has written nothing there. What another has, somebody adopts.
+		}
+		found, err := c.findNotesIn(ctx, all.Items[i].Name, namespace, isKnown)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+func (c Cluster) findNotesIn(ctx context.Context, name string, namespace types.UID, isKnown func(record string) bool) ([]instance.FoundNote, error) {
+	s, of, err := c.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	backups, err := s.BackupsIn(ctx, namespace)
+	if err != nil {
+		return nil, inStore(name, err)
+	}
+	var out []instance.FoundNote
+	for _, b := range backups {
+		if isKnown(b.Record) {
+			continue
+		}
+		f := instance.FoundNote{Store: name, Record: b.Record, XR: b.XR}
+		n, err := s.ReadNote(ctx, v1.BackedUpInstance{NamespaceUID: namespace, XR: b.XR}, b.Record)
+		switch {
+		case store.Is(err, store.NotFound):
+			continue // It has just been removed.
+		case errors.As(err, new(*store.Error)):
+			return nil, inStore(name, err)
+		case err == nil:
+			f.StoreNote = n
+		}
+		word := of.Annotations[v1.AnnotationForgetPrefix+b.Record]
+		f.Forgotten = word != "" && (f.StoreNote == nil && word == b.Record || f.StoreNote != nil && word == string(n.BackupNote.Record))
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// Publish a note, if the store has the archive that it is of. A Job that was led elsewhere has reported one as well.
+func (c Cluster) Publish(ctx context.Context, name string, n *v1.StoreNote) error {
+	s, _, err := c.open(ctx, name)
+	if err != nil {
+		return err
+	}
+	a := n.Spec.Archive
+	o, err := s.Stat(ctx, a.Path)
+	if err != nil {
+		return inStore(name, err)
+	}
+	if size, err := v1.ParseQuantity(a.Size); err != nil || o.Size < size.Value() {
+		return fmt.Errorf("BackupStore %s has %d bytes in %q, and the Job has reported %s", name, o.Size, a.Path, a.Size)
+	}
+	err = s.Publish(ctx, n)
+	if other := new(OtherNoteError); errors.As(err, &other) {
+		return kerrors.NewConflict(v1.GroupVersion.WithResource("backupstores").GroupResource(), name, err)
+	}
+	return inStore(name, err)
+}
+
+// Tidy what other attempts at a published backup have left. What may not be deleted stays.
+func (c Cluster) Tidy(ctx context.Context, name string, n *v1.StoreNote) error {
+	s, _, err := c.open(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := s.Tidy(ctx, n); !store.Is(err, store.Denied) {
+		return inStore(name, err)
+	}
+	return nil
+}
+
+// Remove a backup with its note.
+func (c Cluster) Remove(ctx context.Context, name string, i v1.BackedUpInstance, record string) error {
+	s, _, err := c.open(ctx, name)
+	if err != nil {
+		return err
+	}
+	return inStore(name, s.Remove(ctx, i, record))
+}
+
+// Access of a Job to a store, as the content of its Secret.
+func (c Cluster) Access(ctx context.Context, what *change.Remote) (map[string][]byte, error) {
+	s, _, err := c.open(ctx, what.Store)
+	if err != nil {
+		return nil, err
+	}
+	g, err := c.GatewayState(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case g.Signer == nil || g.Address == nil:
+		return nil, errors.New("the gateway to stores is not there: apply controller/deploy/gateway")
+	}
+	signer, ca, err := readSigner(g.Signer)
+	if err != nil {
+		return nil, err
+	}
+	token, err := signer.Sign(gateway.Grant{Store: what.Store, Folder: what.Folder, Object: what.Archive}, c.Clock().Add(grantLife))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]byte{
+		gateway.URLFile: []byte("https://" + net.JoinHostPort(g.Address.String(), strconv.Itoa(agent.GatewayPort))), gateway.CAFile: ca.certificate, gateway.TokenFile: []byte(token),
+	}
+	if what.Folder != "" {
+		out[archive.RecipientsFile] = []byte(strings.Join(s.Recipients, "\n"))
+	}
+	if len(what.Manifest) > 0 {
+		out[archive.ManifestFile] = what.Manifest
+	}
+	return out, nil
+}
+
+// open a BackupStore by its name.
+func (c Cluster) open(ctx context.Context, name string) (*Store, *v1.BackupStore, error) {
+	of := &v1.BackupStore{}
+	if err := c.Reader.Get(ctx, client.ObjectKey{Name: name}, of); err != nil {
+		return nil, nil, fmt.Errorf("cannot get BackupStore %s: %w", name, err)
+	}
+	with, err := c.SecretsOf(ctx, of)
+	if err != nil {
+		return nil, nil, inStore(name, err)
+	}
+	s, err := Open(of, with)
+	return s, of, inStore(name, err)
+}
+
+// inStore says of an error in which store.
+func inStore(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("BackupStore %s: %w", name, err)
+}
