@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // secret with what the tests tell apart: what a change wrote, and what others did.
@@ -242,6 +244,72 @@ func TestScale(t *testing.T) {
 			}
 			if got := *is().Spec.Replicas; got != tc.want {
 				t.Errorf("%s Want %d replicas, got %d", tc.reason, tc.want, got)
+			}
+		})
+	}
+}
+
+// A toldStores is told what is to be done in a store, and may fail.
+type toldStores struct {
+	told []string
+	err  map[Verb]error
+}
+
+func (s *toldStores) do(v Verb, store string) error {
+	s.told = append(s.told, string(v)+" "+store)
+	return s.err[v]
+}
+
+func (s *toldStores) Publish(_ context.Context, store string, _ *v1.StoreNote) error {
+	return s.do(Publish, store)
+}
+
+func (s *toldStores) Tidy(_ context.Context, store string, _ *v1.StoreNote) error {
+	return s.do(Tidy, store)
+}
+
+func (s *toldStores) Remove(_ context.Context, store string, _ v1.BackedUpInstance, _ string) error {
+	return s.do(Remove, store)
+}
+
+func (s *toldStores) Access(_ context.Context, what *Remote) (map[string][]byte, error) {
+	return map[string][]byte{"k": []byte("to " + what.Folder)}, s.do(GiveAccess, what.Store)
+}
+
+// TestInStore: what follows waits for what is done in a store.
+func TestInStore(t *testing.T) {
+	failed := errors.New("the store is down")
+	about := secret("a", nil)
+	for name, tc := range map[string]struct {
+		reason  string
+		changes []Change
+		err     map[Verb]error
+		told    []string
+		want    map[string]string
+	}{
+		"All": {reason: "In its order.", changes: []Change{
+			InStore(Publish, about, Remote{Store: "s"}), InStore(Tidy, about, Remote{Store: "s"}), InStore(Remove, about, Remote{Store: "s"}), PatchObject(about, set("k", "is")),
+		}, told: []string{"Publish s", "Tidy s", "Remove s"}, want: map[string]string{"a/k": "is"}},
+		"Fails":   {reason: "The record stays.", changes: []Change{InStore(Remove, about, Remote{Store: "s"}), DeleteObject(about, "")}, err: map[Verb]error{Remove: failed}, told: []string{"Remove s"}, want: map[string]string{"a": ""}},
+		"Access":  {reason: "It is made.", changes: []Change{InStore(GiveAccess, secret("b", nil), Remote{Store: "s", Folder: "f"})}, told: []string{"GiveAccess s"}, want: map[string]string{"a": "", "b/k": "to f"}},
+		"Again":   {reason: "What is there goes: it may be another's.", changes: []Change{InStore(GiveAccess, secret("a", nil), Remote{Store: "s", Folder: "f"})}, told: []string{"GiveAccess s"}, want: map[string]string{"a/k": "to f"}},
+		"NoWay":   {reason: "No Job is made without.", changes: []Change{InStore(GiveAccess, secret("b", nil), Remote{Store: "s"}), NewObject(secret("job", nil))}, err: map[Verb]error{GiveAccess: failed}, told: []string{"GiveAccess s"}, want: map[string]string{"a": ""}},
+		"NoThing": {reason: "Access is a Secret.", changes: []Change{InStore(GiveAccess, &corev1.ConfigMap{}, Remote{Store: "s"})}, err: map[Verb]error{GiveAccess: failed}, want: map[string]string{"a": ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kube := fake.NewClientBuilder().WithObjects(secret("a", nil)).Build()
+			read := read(t, kube, "a")
+			about.ResourceVersion, about.UID = read.ResourceVersion, read.UID
+			stores := &toldStores{err: tc.err}
+			err := Writer{Client: kube, Stores: stores}.Apply(t.Context(), tc.changes)
+			if (err != nil) != (tc.err != nil) {
+				t.Errorf("%s got %v", tc.reason, err)
+			}
+			if diff := cmp.Diff(tc.told, stores.told); diff != "" {
+				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(tc.want, data(t, kube)); diff != "" {
+				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
 			}
 		})
 	}
