@@ -24,6 +24,9 @@ func (x *instanceCheck) summarizeBackups() Backups {
 		if !r.IsProven() {
 			continue
 		}
+		if r.InStore() && !slices.Contains(out.Stores, r.Spec.Archive.Store) {
+			out.Stores = append(out.Stores, r.Spec.Archive.Store)
+		}
 		if out.Proven++; out.Proven == 1 {
 			at := r.Announced()
 			if r.Status.ProvenAt != nil {
@@ -105,10 +108,12 @@ func (x *instanceCheck) deletedRecord(r *v1.MySQLBackup) []Finding {
 	return []Finding{wrongFinding(x.askController("lets it go, or its status.message says what it waits for"), "backup %s is being deleted since %s: %s", r.Name, x.ageOf(*r.DeletionTimestamp), orElse(r.Status.Message, "nothing says what it waits for"))}
 }
 
-// provenRecord: a proven backup needs its volume.
+// provenRecord: a proven backup needs its volume, or its store.
 func (x *instanceCheck) provenRecord(r *v1.MySQLBackup) []Finding {
 	var out []Finding
-	if !slices.ContainsFunc(x.backupPVs, func(v *corev1.PersistentVolume) bool { return hasBackupsOf(v, r.Spec.Instance.NamespaceUID) }) {
+	if r.InStore() {
+		out = append(out, x.storedRecord(r)...)
+	} else if !slices.ContainsFunc(x.backupPVs, func(v *corev1.PersistentVolume) bool { return hasBackupsOf(v, r.Spec.Instance.NamespaceUID) }) {
 		out = append(out, wrongFinding("bring the volume back; if it is lost for good: kubectl delete mysqlbackup "+r.Name,
 			"backup %s is proven, and no volume says that it holds backups of namespace %s (%s): it cannot be restored", r.Name, x.key.Namespace, r.Spec.Instance.NamespaceUID))
 	}
@@ -117,6 +122,24 @@ func (x *instanceCheck) provenRecord(r *v1.MySQLBackup) []Finding {
 			"backup %s is what was on the disk, but no server runs on it: %s", r.Name, c.Message))
 	}
 	return out
+}
+
+// storedRecord is of a backup in a store. Nobody is told to delete it: what lies there is there, whatever the cluster knows of it.
+func (x *instanceCheck) storedRecord(r *v1.MySQLBackup) []Finding {
+	name := r.Spec.Archive.Store
+	n := slices.IndexFunc(x.Stores, func(s v1.BackupStore) bool { return s.Name == name })
+	if n < 0 {
+		return []Finding{wrongFinding("make it again, with its bucket, prefix and keys: docs/stores.md", "backup %s lies in BackupStore %s, which is not there: it cannot be restored", r.Name, name)}
+	}
+	s := &x.Stores[n]
+	if s.IsReachable() {
+		return nil
+	}
+	why := "nobody has tried it yet"
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1.ConditionReachable); c != nil {
+		why = c.Message
+	}
+	return []Finding{wrongFinding("kubectl describe backupstore "+name, "backup %s lies in BackupStore %s, which is not reachable: %s", r.Name, name, why)}
 }
 
 // hasBackupsOf is true if a volume has backups of a namespace, or is where they would go.

@@ -43,6 +43,8 @@ type Cluster struct {
 	Volumes []corev1.PersistentVolume
 	PVCs    []corev1.PersistentVolumeClaim
 	Records []v1.MySQLBackup
+	// Stores that backups go to.
+	Stores []v1.BackupStore
 	// Jobs of ours and all Namespaces. Nothing but metadata is
 	// read of them.
 	Jobs, Namespaces []metav1.PartialObjectMetadata
@@ -66,7 +68,7 @@ type look struct {
 // between lacks a volume, and no volume lacks its XR.
 func Look(ctx context.Context, r client.Reader, systemNamespace string, now time.Time) (*Cluster, error) {
 	l := &look{Reader: r, at: &Cluster{Now: now, SystemNamespace: systemNamespace, Unread: map[string]string{}}}
-	for _, read := range []func(context.Context) error{l.lookAtVolumes, l.lookAtRecords, l.lookAtRest, l.lookAtComposites, l.lookAtLease} {
+	for _, read := range []func(context.Context) error{l.lookAtVolumes, l.lookAtRecords, l.lookAtStores, l.lookAtRest, l.lookAtComposites, l.lookAtLease} {
 		if err := read(ctx); err != nil {
 			return nil, err
 		}
@@ -92,6 +94,16 @@ func (l *look) lookAtRecords(ctx context.Context) error {
 	err := l.List(ctx, records)
 	l.at.Records = records.Items
 	return l.isInstalled(v1.KindMySQLBackup, err)
+}
+
+func (l *look) lookAtStores(ctx context.Context) error {
+	stores := &v1.BackupStoreList{}
+	err := l.List(ctx, stores)
+	l.at.Stores = stores.Items
+	if instance.IsNotInstalled(err) {
+		return nil // Then no record is of a backup in one.
+	}
+	return l.isInstalled(v1.KindBackupStore, err)
 }
 
 // isInstalled turns the error of a kind that is not installed into a word about it.

@@ -404,6 +404,17 @@ func TestExamine(t *testing.T) {
 			change: func(c *Cluster) { c.Volumes = c.Volumes[:1] },
 			want:   []string{"wrong: backup " + old + " is proven, and no volume says that it holds backups of namespace shop (ns-1)"},
 		},
+		"InStore": {
+			change: inStore(metav1.ConditionTrue),
+		},
+		"InLostStore": {
+			change: inStore(metav1.ConditionFalse),
+			want:   []string{"wrong: backup " + old + " lies in BackupStore offsite, which is not reachable: no way there"},
+		},
+		"InNoStore": {
+			change: func(c *Cluster) { inStore(metav1.ConditionTrue)(c); c.Stores = nil },
+			want:   []string{"wrong: backup " + old + " lies in BackupStore offsite, which is not there"},
+		},
 		"BackupPVOfAnotherNamespace": {
 			change: func(c *Cluster) { c.Volumes[1].Annotations[v1.AnnotationNamespaceUID] = "ns-2" },
 			want:   []string{"wrong: backup " + old + " is proven, and no volume says"},
@@ -671,5 +682,16 @@ func TestLines(t *testing.T) {
 				t.Errorf("-want, +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// inStore has the backup in a store, and no volume for it.
+func inStore(reachable metav1.ConditionStatus) func(*Cluster) {
+	return func(c *Cluster) {
+		c.Volumes, c.PVCs = c.Volumes[:1], c.PVCs[:1]
+		c.Records[0].Spec.Archive = &v1.Archive{Store: "offsite", Path: "v1/ns-1/x/y/x.tar.zst"}
+		s := v1.BackupStore{ObjectMeta: metav1.ObjectMeta{Name: "offsite"}}
+		s.Status.Conditions = []metav1.Condition{{Type: v1.ConditionReachable, Status: reachable, Message: "no way there"}}
+		c.Stores = []v1.BackupStore{s}
 	}
 }

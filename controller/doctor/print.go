@@ -56,6 +56,9 @@ func (d *Data) dataText() string {
 
 func (b Backups) backupsText() string {
 	volumes := strings.Join(b.Volumes, " and ")
+	if stores := strings.Join(b.Stores, " and "); stores != "" {
+		volumes = strings.TrimPrefix(volumes+" and store "+stores, " and ")
+	}
 	switch {
 	case b.Proven == 0 && volumes == "":
 		return "backups: none yet"

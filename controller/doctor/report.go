@@ -62,6 +62,8 @@ type Backups struct {
 	// Newest is the age of the newest, such as 3h.
 	Newest  string   `json:"newest,omitempty"`
 	Volumes []string `json:"volumes,omitempty"`
+	// Stores that some of them lie in.
+	Stores []string `json:"stores,omitempty"`
 }
 
 // Count the findings of a severity.
