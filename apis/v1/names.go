@@ -167,7 +167,7 @@ func (i Instance) RescueName(component string) string {
 
 // StoreFolder of a backup in a store. It is of UIDs: a later namespace, or instance, of the
 // same name has another, and nothing is in its way.
-func (i BackedUpInstance) StoreFolder(record string) string {
+func StoreFolder(i BackedUpInstance, record string) string {
 	return path.Join(StoreLayout, string(i.NamespaceUID), string(i.XR), record)
 }
 

@@ -91,7 +91,7 @@ func TestNames(t *testing.T) {
 			"otus.homework/restore-test", "otus.homework/retained-volume", "otus.homework/refused-size", "otus.homework/pvcs", "otus.homework/pruned", "otus.homework/erases",
 			"otus.homework/made-for", "otus.homework/marked-uid", "otus.homework/take-over", "otus.homework/leave-alone", "otus.homework/backup-store", "otus.homework/access-to", "otus.homework/answer",
 		}},
-		"StoreFolder": {reason: "Objects outlive the cluster.", got: BackedUpInstance{NamespaceUID: "ns", XR: "xr", Namespace: "a", Name: "b"}.StoreFolder("one"), want: "v1/ns/xr/one"},
+		"StoreFolder": {reason: "Objects outlive the cluster.", got: StoreFolder(BackedUpInstance{NamespaceUID: "ns", XR: "xr", Namespace: "a", Name: "b"}, "one"), want: "v1/ns/xr/one"},
 		"StoreAccess": {reason: "A policy knows them by their ends.", got: []string{short.BackupAccessName(), short.RestoreAccessName(), database.BackupAccessName()}, want: []string{"mysql-instance-backup-access", "mysql-instance-restore-access", "mysql-instance.database-backup-access"}},
 		"Conditions":  {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing, ConditionBlocked, ConditionUpdated, ConditionRestorable}, want: []string{"Accepted", "Restored", "Serving", "Blocked", "Updated", "Restorable"}},
 		"Credentials": {reason: "The states that controller and function speak of.", got: []string{CredentialsInSync, CredentialsChanging, CredentialsFailed}, want: []string{"InSync", "Changing", "Failed"}},

@@ -255,11 +255,6 @@ type toldStores struct {
 	err  map[Verb]error
 }
 
-func (s *toldStores) do(v Verb, store string) error {
-	s.told = append(s.told, string(v)+" "+store)
-	return s.err[v]
-}
-
 func (s *toldStores) Publish(_ context.Context, store string, _ *v1.StoreNote) error {
 	return s.do(Publish, store)
 }
@@ -274,6 +269,11 @@ func (s *toldStores) Remove(_ context.Context, store string, _ v1.BackedUpInstan
 
 func (s *toldStores) Access(_ context.Context, what *Remote) (map[string][]byte, error) {
 	return map[string][]byte{"k": []byte("to " + what.Folder)}, s.do(GiveAccess, what.Store)
+}
+
+func (s *toldStores) do(v Verb, store string) error {
+	s.told = append(s.told, string(v)+" "+store)
+	return s.err[v]
 }
 
 // TestInStore: what follows waits for what is done in a store.

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -44,6 +43,7 @@ type Writer struct {
 	sending sync.WaitGroup
 	parts   []*store.Part
 	total   int64
+	ended   bool
 }
 
 // Create an object of at most so many bytes, as far as one can tell. It must be closed or aborted.
@@ -93,15 +93,13 @@ func (w *Writer) Close() error {
 		all.Parts = append(all.Parts, *p)
 	}
 	err := w.client.completeUpload(w.ctx, w.key, w.id, all)
-	if err == nil {
-		w.cancel(errEnded)
-	}
+	w.ended = err == nil
 	return err
 }
 
 // Abort leaves nothing, also after the end of the context, of an object that is not closed. The store's rules, and the controller, remove what it could not.
 func (w *Writer) Abort(ctx context.Context) error {
-	if errors.Is(context.Cause(w.ctx), errEnded) {
+	if w.ended {
 		return nil
 	}
 	w.cancel(context.Canceled)
@@ -124,9 +122,6 @@ func (w *Writer) takeBuffer() error {
 	}
 }
 
-// errEnded is why nothing more is written.
-var errEnded = errors.New("the object is written")
-
 func (w *Writer) sendCurrent() {
 	if len(w.parts) == store.MaxParts {
 		w.cancel(fmt.Errorf("it is larger than the %d GiB that an object can have", maxObject>>30))
@@ -136,7 +131,7 @@ func (w *Writer) sendCurrent() {
 	w.current, w.total = nil, w.total+int64(len(raw))
 	slot := &store.Part{Number: len(w.parts) + 1}
 	w.parts = append(w.parts, slot)
-	w.sending.Go(func() { //nolint:contextcheck // The part goes on when Write is over, and ends with the writer.
+	w.sending.Go(func() {
 		p, err := w.client.sendPart(w.ctx, w.key, w.id, slot.Number, raw)
 		if err != nil {
 			w.cancel(err)

@@ -146,7 +146,7 @@ func (s *State) BackedUp() v1.BackedUpInstance {
 // whereIs a backup, for people.
 func (n *Note) whereIs() string {
 	if n.Store != "" {
-		return fmt.Sprintf("in BackupStore %s", n.Store)
+		return "in BackupStore " + n.Store
 	}
 	return "on PersistentVolume " + n.Volume
 }

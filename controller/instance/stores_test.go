@@ -49,7 +49,7 @@ func (s *fakeStores) FindNotes(_ context.Context, namespace types.UID, isKnown f
 func inStore(name string, second int64) (*v1.MySQLBackup, FoundNote) {
 	r := provenAt(name, second)
 	r.Spec.Instance.NamespaceUID = "ns"
-	r.Spec.Archive = &v1.Archive{Store: "offsite", Path: r.Spec.Instance.StoreFolder(name) + "/x.tar.zst", SHA256: strings.Repeat("a", 64)}
+	r.Spec.Archive = &v1.Archive{Store: "offsite", Path: v1.StoreFolder(r.Spec.Instance, name) + "/x.tar.zst", SHA256: strings.Repeat("a", 64)}
 	return r, FoundNote{Store: "offsite", Record: name, XR: r.Spec.Instance.XR, StoreNote: &v1.StoreNote{BackupNote: r.Note(), Name: name, Manifest: []byte(`{}`)}}
 }
 
@@ -64,7 +64,7 @@ func toStore(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 func TestGatherStores(t *testing.T) {
 	a, noteA := inStore("default-db-0123456789", 1)
 	other, noteOther := inStore("default-other-0123456789", 1)
-	other.Spec.Instance.Name, noteOther.Spec.Instance.Name = "other", "other"
+	other.Spec.Instance.Name, noteOther.Spec.Instance.Name = "theirs", "theirs"
 	forgotten := noteA
 	forgotten.Forgotten = true
 	unreadable := func(record string) FoundNote { return FoundNote{Store: "offsite", Record: record} }
@@ -156,11 +156,11 @@ func TestRestoreFrom(t *testing.T) {
 	}{
 		"Chosen":       {reason: "It waits for access.", xr: chosen(as), there: []client.Object{a}, want: true},
 		"Given":        {reason: "It has access.", xr: chosen(as), there: []client.Object{a, secret(a.Spec.Archive.Path, life.Labels())}},
-		"Another":      {reason: "That is for another archive.", xr: chosen(as), there: []client.Object{a, secret("other", life.Labels())}, want: true},
+		"Another":      {reason: "That is for another archive.", xr: chosen(as), there: []client.Object{a, secret("v1/x.tar.zst", life.Labels())}, want: true},
 		"Theirs":       {reason: "Somebody made it who knows the name.", xr: chosen(as), there: []client.Object{a, secret(a.Spec.Archive.Path, nil)}, want: true},
 		"NoRecord":     {reason: "There is no such backup.", xr: chosen(as), fails: "not what was chosen"},
 		"Unproven":     {reason: "It is not proven.", xr: chosen(as), there: []client.Object{changed(func(r *v1.MySQLBackup) { r.Status.Phase = v1.BackupRunning })}, fails: "not what was chosen"},
-		"OtherSpace":   {reason: "It is another namespace's.", xr: chosen(as), there: []client.Object{changed(func(r *v1.MySQLBackup) { r.Spec.Instance.Namespace = "other" })}, fails: "not what was chosen"},
+		"OtherSpace":   {reason: "It is another namespace's.", xr: chosen(as), there: []client.Object{changed(func(r *v1.MySQLBackup) { r.Spec.Instance.Namespace = "elsewhere" })}, fails: "not what was chosen"},
 		"OtherArchive": {reason: "The status names another object than the record.", xr: chosen(func(a map[string]any) { a["path"] = "v1/ns/other/x/x.tar.zst" }), there: []client.Object{a}, fails: "not what was chosen"},
 		"NoNote":       {reason: "The store does not know it.", xr: chosen(as), there: []client.Object{a}, stores: &fakeStores{}, fails: "has no note"},
 	} {

@@ -37,15 +37,6 @@ type modelReader struct {
 	objects []client.Object
 }
 
-func (r modelReader) model() model { return r.of }
-
-// A worldReader is an API server, and a store beside it.
-type worldReader interface {
-	client.Reader
-	// model as it is now.
-	model() model
-}
-
 // Get an object as it is, without a copy: nobody changes it.
 func (r modelReader) Get(_ context.Context, k client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	kind := kindOf(into)
@@ -56,6 +47,13 @@ func (r modelReader) Get(_ context.Context, k client.ObjectKey, into client.Obje
 		}
 	}
 	return kerrors.NewNotFound(schema.GroupResource{Resource: kind}, k.Name)
+}
+
+// A worldReader is an API server, and a store beside it.
+type worldReader interface {
+	client.Reader
+	// model as it is now.
+	model() model
 }
 
 // List objects by namespace and labels.
@@ -88,6 +86,8 @@ func (r modelReader) List(_ context.Context, l client.ObjectList, opts ...client
 	}
 	return nil
 }
+
+func (r modelReader) model() model { return r.of }
 
 func as[T client.Object](o client.Object) T {
 	t, ok := o.(T)

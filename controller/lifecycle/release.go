@@ -112,7 +112,7 @@ func provenBackupsHere(s *instance.State) []*v1.MySQLBackup {
 func isRemovable(s *instance.State, r *v1.MySQLBackup) bool {
 	a := r.Spec.Archive
 	if a != nil && a.Store != "" {
-		return path.Dir(a.Path) == r.Spec.Instance.StoreFolder(r.Name)
+		return path.Dir(a.Path) == v1.StoreFolder(r.Spec.Instance, r.Name)
 	}
 	return a != nil && a.PVCName == s.Life.BackupPVCName() && a.Path == path.Join(r.Name, ArchiveName)
 }

@@ -21,7 +21,7 @@ import (
 var archivePattern = regexp.MustCompile(`^[a-z0-9]{10}\.tar\.zst(\.age)?$`)
 
 // storeFolder of this life's backup.
-func storeFolder(s *instance.State) string { return s.BackedUp().StoreFolder(s.RecordName()) }
+func storeFolder(s *instance.State) string { return v1.StoreFolder(s.BackedUp(), s.RecordName()) }
 
 // waitForStore that does not say what it has: it may be the only copy of the rows. Nothing tells when it does.
 func waitForStore(s *instance.State) Step {
@@ -114,7 +114,7 @@ func condemnExpired(s *instance.State) (Step, bool) {
 }
 
 func condemnBackups(_ *instance.State, step Step) []change.Change {
-	var out []change.Change
+	out := make([]change.Change, 0, 2*len(step.Targets))
 	for _, r := range step.Targets {
 		out = append(out, condemnRecord(r), change.DeleteObject(r, ""))
 	}
@@ -126,7 +126,7 @@ func eraseFromStore(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	switch who := whoRestores(a, r); {
 	case who != "":
 		return waitFor(r, requeueForPerson, who+" is being restored from it")
-	case path.Dir(r.Spec.Archive.Path) != r.Spec.Instance.StoreFolder(r.Name):
+	case path.Dir(r.Spec.Archive.Path) != v1.StoreFolder(r.Spec.Instance, r.Name):
 		return waitFor(r, requeueForPerson, "its archive is not where the controller puts it: remove it by hand")
 	}
 	return ArchiveStep{Action: EraseFromStore, Message: "The archive of backup " + r.Name + " is removed from BackupStore " + r.Spec.Archive.Store}

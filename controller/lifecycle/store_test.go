@@ -40,13 +40,13 @@ func olderInStore(n int) variation {
 		older(n)(s)
 		for i := range s.Records {
 			if r := &s.Records[i]; strings.HasPrefix(r.Name, "old-") {
-				r.Spec.Archive = &v1.Archive{Store: modelStore, Path: r.Spec.Instance.StoreFolder(r.Name) + "/x.tar.zst"}
+				r.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StoreFolder(r.Spec.Instance, r.Name) + "/x.tar.zst"}
 			}
 		}
 	}
 }
 
-func keeps(n int32) variation { return func(s *instance.State) { s.XR.Spec.Backup.Keep = &n } }
+func keepsTwo(s *instance.State) { s.XR.Spec.Backup.Keep = new(int32(2)) }
 
 // noteInStore is that of the life's own backup.
 func noteInStore(s *instance.State) {
@@ -92,9 +92,9 @@ func TestNextInStore(t *testing.T) {
 		"Proves":      {reason: "The store knows it: then the record does.", state: fenced(toStore, noteInStore), want: MarkProven},
 		"Remakes":     {reason: "Also where that is gone.", state: fenced(toStore, noteInStore, func(s *instance.State) { s.Records = nil }), want: RecreateBackup},
 		"Releases":    {reason: "Then the data goes.", state: fenced(toStore, noteInStore, phase(v1.BackupProven)), want: ReleaseDataPV},
-		"Condemns":    {reason: "Those that are too many go by themselves.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keeps(2)), want: CondemnBackups},
-		"Condemned":   {reason: "They are not waited for.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keeps(2), condemned), want: ReleaseDataPV},
-		"Elsewhere":   {reason: "Those on a volume are not counted.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), older(3), keeps(2)), want: ReleaseDataPV},
+		"Condemns":    {reason: "Those that are too many go by themselves.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo), want: CondemnBackups},
+		"Condemned":   {reason: "They are not waited for.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo, condemned), want: ReleaseDataPV},
+		"Elsewhere":   {reason: "Those on a volume are not counted.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), older(3), keepsTwo), want: ReleaseDataPV},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestStoreChanges(t *testing.T) {
 	if got := verbs(Next(fenced(toStore, noteInStore)).Changes); got != "Tidy MySQLBackup, Patch MySQLBackup, PatchStatus MySQLBackup" {
 		t.Errorf("what other attempts left goes first, got %s", got)
 	}
-	if got := verbs(Next(fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keeps(2))).Changes); got != "Patch MySQLBackup, Delete MySQLBackup" {
+	if got := verbs(Next(fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo)).Changes); got != "Patch MySQLBackup, Delete MySQLBackup" {
 		t.Errorf("a record says that its archive may go before it goes, got %s", got)
 	}
 }
@@ -158,7 +158,7 @@ func TestStoreChanges(t *testing.T) {
 func TestArchivesInStore(t *testing.T) {
 	inStore := func(k *keepsake) {
 		k.record.Spec.Instance.NamespaceUID = "ns"
-		k.record.Spec.Archive = &v1.Archive{Store: modelStore, Path: k.record.Spec.Instance.StoreFolder(k.record.Name) + "/x.tar.zst"}
+		k.record.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StoreFolder(k.record.Spec.Instance, k.record.Name) + "/x.tar.zst"}
 	}
 	dying := func(k *keepsake) {
 		k.record.DeletionTimestamp, k.record.Finalizers = &metav1.Time{Time: now}, []string{v1.Finalizer}

@@ -125,37 +125,6 @@ func (c Cluster) FindNotes(ctx context.Context, namespace types.UID, isKnown fun
 	return out, nil
 }
 
-func (c Cluster) findNotesIn(ctx context.Context, name string, namespace types.UID, isKnown func(record string) bool) ([]instance.FoundNote, error) {
-	s, of, err := c.open(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	backups, err := s.BackupsIn(ctx, namespace)
-	if err != nil {
-		return nil, inStore(name, err)
-	}
-	var out []instance.FoundNote
-	for _, b := range backups {
-		if isKnown(b.Record) {
-			continue
-		}
-		f := instance.FoundNote{Store: name, Record: b.Record, XR: b.XR}
-		n, err := s.ReadNote(ctx, v1.BackedUpInstance{NamespaceUID: namespace, XR: b.XR}, b.Record)
-		switch {
-		case store.Is(err, store.NotFound):
-			continue // It has just been removed.
-		case errors.As(err, new(*store.Error)):
-			return nil, inStore(name, err)
-		case err == nil:
-			f.StoreNote = n
-		}
-		word := of.Annotations[v1.AnnotationForgetPrefix+b.Record]
-		f.Forgotten = word != "" && (f.StoreNote == nil && word == b.Record || f.StoreNote != nil && word == string(n.BackupNote.Record))
-		out = append(out, f)
-	}
-	return out, nil
-}
-
 // Publish a note, if the store has the archive that it is of. A Job that was led elsewhere has reported one as well.
 func (c Cluster) Publish(ctx context.Context, name string, n *v1.StoreNote) error {
 	s, _, err := c.open(ctx, name)
@@ -227,6 +196,37 @@ func (c Cluster) Access(ctx context.Context, what *change.Remote) (map[string][]
 	}
 	if len(what.Manifest) > 0 {
 		out[archive.ManifestFile] = what.Manifest
+	}
+	return out, nil
+}
+
+func (c Cluster) findNotesIn(ctx context.Context, name string, namespace types.UID, isKnown func(record string) bool) ([]instance.FoundNote, error) {
+	s, of, err := c.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	backups, err := s.BackupsIn(ctx, namespace)
+	if err != nil {
+		return nil, inStore(name, err)
+	}
+	var out []instance.FoundNote
+	for _, b := range backups {
+		if isKnown(b.Record) {
+			continue
+		}
+		f := instance.FoundNote{Store: name, Record: b.Record, XR: b.XR}
+		n, err := s.ReadNote(ctx, v1.BackedUpInstance{NamespaceUID: namespace, XR: b.XR}, b.Record)
+		switch {
+		case store.Is(err, store.NotFound):
+			continue // It has just been removed.
+		case errors.As(err, new(*store.Error)):
+			return nil, inStore(name, err)
+		case err == nil:
+			f.StoreNote = n
+		}
+		word := of.Annotations[v1.AnnotationForgetPrefix+b.Record]
+		f.Forgotten = word != "" && (f.StoreNote == nil && word == b.Record || f.StoreNote != nil && word == string(n.Record))
+		out = append(out, f)
 	}
 	return out, nil
 }

@@ -116,7 +116,7 @@ func TestRealCluster(t *testing.T) {
 	if err := c.Tidy(t.Context(), "offsite", n); err != nil {
 		t.Error(err)
 	}
-	if got := c.open.keys(t, n.Spec.Instance.StoreFolder("one")); len(got) != 2 {
+	if got := c.open.keys(t, v1.StoreFolder(n.Spec.Instance, "one")); len(got) != 2 {
 		t.Errorf("want archive and note, got %q", got)
 	}
 }
@@ -145,13 +145,13 @@ func TestRealFindNotes(t *testing.T) {
 	forget := func(word string) {
 		c.update(t, func(b *v1.BackupStore) { b.Annotations = map[string]string{v1.AnnotationForgetPrefix + "one": word} })
 	}
-	for word, want := range map[string]bool{"one": false, "another-uid": false, string(n.BackupNote.Record): true} {
+	for word, want := range map[string]bool{"one": false, "another-uid": false, string(n.Record): true} {
 		if forget(word); find()[0].Forgotten != want {
 			t.Errorf("%q: want %t", word, want)
 		}
 	}
 	forget("")
-	if err := c.open.Put(t.Context(), manifestOf(n.Spec.Instance.StoreFolder("one")), []byte(`{}`)); err != nil {
+	if err := c.open.Put(t.Context(), manifestOf(v1.StoreFolder(n.Spec.Instance, "one")), []byte(`{}`)); err != nil {
 		t.Fatal(err)
 	}
 	if got := find(); len(got) != 1 || got[0].StoreNote != nil || got[0].Forgotten {

@@ -34,7 +34,7 @@ func (e *OtherNoteError) Error() string {
 
 // Publish the note of a backup: once, whoever does so at the same time. It is an error where there is another one.
 func (s *Store) Publish(ctx context.Context, n *v1.StoreNote) error {
-	key := manifestOf(n.Spec.Instance.StoreFolder(n.Name))
+	key := manifestOf(v1.StoreFolder(n.Spec.Instance, n.Name))
 	raw, err := s.Seal.Seal(key, n)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func equalNotes(n, other *v1.StoreNote) bool {
 
 // ReadNote of a backup. The error is of store.NotFound where there is none.
 func (s *Store) ReadNote(ctx context.Context, i v1.BackedUpInstance, record string) (*v1.StoreNote, error) {
-	return s.readNote(ctx, i.StoreFolder(record))
+	return s.readNote(ctx, v1.StoreFolder(i, record))
 }
 
 func (s *Store) readNote(ctx context.Context, folder string) (*v1.StoreNote, error) {
@@ -92,7 +92,7 @@ func (s *Store) readNote(ctx context.Context, folder string) (*v1.StoreNote, err
 func checkNote(n *v1.StoreNote, folder string) error {
 	a := n.Spec.Archive
 	switch {
-	case n.Spec.Instance.StoreFolder(n.Name) != folder:
+	case v1.StoreFolder(n.Spec.Instance, n.Name) != folder:
 		return fmt.Errorf("the note in %q is of backup %q of %s/%s", folder, n.Name, n.Spec.Instance.Namespace, n.Spec.Instance.Name)
 	case a == nil || path.Dir(a.Path) != folder:
 		return fmt.Errorf("the note in %q names no archive beside it", folder)
@@ -128,7 +128,7 @@ func (s *Store) BackupsIn(ctx context.Context, namespace types.UID) ([]Found, er
 
 // Tidy the folder of a backup whose note is published: what other attempts have left goes.
 func (s *Store) Tidy(ctx context.Context, n *v1.StoreNote) error {
-	folder := n.Spec.Instance.StoreFolder(n.Name)
+	folder := v1.StoreFolder(n.Spec.Instance, n.Name)
 	// As the store has it: nothing goes that some note may name.
 	there, err := s.readNote(ctx, folder)
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *Store) Tidy(ctx context.Context, n *v1.StoreNote) error {
 // Remove a backup, its note first: an archive without one is nobody's. What may not be deleted is later an error, and the rest is
 // gone.
 func (s *Store) Remove(ctx context.Context, i v1.BackedUpInstance, record string) error {
-	folder := i.StoreFolder(record)
+	folder := v1.StoreFolder(i, record)
 	if err := s.Delete(ctx, manifestOf(folder)); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func newNote(record, object string) *v1.StoreNote {
 	i := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
 	n := &v1.StoreNote{Name: record, Manifest: json.RawMessage(`{"format":1}`)}
 	n.Record, n.AnnouncedAt = "uid-"+"record", metav1.NewTime(now)
-	n.Spec = v1.MySQLBackupSpec{Instance: i, Image: "mysql:8.4 <&>", Number: 7, Archive: &v1.Archive{Path: path.Join(i.StoreFolder(record), object), SHA256: strings.Repeat("a", 64)}}
+	n.Spec = v1.MySQLBackupSpec{Instance: i, Image: "mysql:8.4 <&>", Number: 7, Archive: &v1.Archive{Path: path.Join(v1.StoreFolder(i, record), object), SHA256: strings.Repeat("a", 64)}}
 	return n
 }
 
@@ -146,7 +146,7 @@ func TestRealHostileNotes(t *testing.T) {
 	if err := s.Publish(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	key := manifestOf(n.Spec.Instance.StoreFolder("one"))
+	key := manifestOf(v1.StoreFolder(n.Spec.Instance, "one"))
 	whole, err := s.ReadSmall(t.Context(), key, store.MaxSealed)
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestRealHostileNotes(t *testing.T) {
 		}
 	}
 	// Replayed, where it was before: that is true still. Moved, it is not.
-	if err := s.Put(t.Context(), manifestOf(n.Spec.Instance.StoreFolder("three")), whole); err != nil {
+	if err := s.Put(t.Context(), manifestOf(v1.StoreFolder(n.Spec.Instance, "three")), whole); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.ReadNote(t.Context(), n.Spec.Instance, "three"); err == nil {
@@ -219,12 +219,12 @@ func TestRealTidy(t *testing.T) {
 		return out
 	}
 	other := newNote("other", "x.tar.zst")
-	others := other.Spec.Instance.StoreFolder("other")
+	others := v1.StoreFolder(other.Spec.Instance, "other")
 	put(others+"/x.tar.zst", others+"/y.tar.zst")
 	begun(others)
 	for n := 1; n < 20; n++ {
 		note := newNote(fmt.Sprintf("record-%d", n), "good.tar.zst")
-		folder := note.Spec.Instance.StoreFolder(note.Name)
+		folder := v1.StoreFolder(note.Spec.Instance, note.Name)
 		put(folder+"/bad.tar.zst", folder+"/good.tar.zst", folder+"/worse.tar.zst.age")
 		begun(folder)
 		if err := s.Tidy(t.Context(), note); err == nil {
