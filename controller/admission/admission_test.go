@@ -112,6 +112,9 @@ func TestWhatIsMadeIsAllowed(t *testing.T) {
 	moved := changed(volume(t), func(v *corev1.PersistentVolume) {
 		v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name = "crossplane-mysql-rescue", "backups-default-db-5452210fc2"
 	})
+	rescued := changed(made(t, "../lifecycle/testdata/backup-access.yaml", &corev1.Secret{}), func(s *corev1.Secret) {
+		s.Namespace, s.Name = v1.RescueNamespace, "access-default-db-0123456789"
+	})
 	gateway := inSystem(secret("crossplane-mysql-gateway", corev1.SecretTypeOpaque, map[string]string{v1.LabelManagedBy: v1.ManagedBy}))
 	for name, w := range map[string]Write{
 		"volume kept":            {Old: bound("default", "db-pvc"), New: keep(bound("default", "db-pvc"))},
@@ -124,6 +127,9 @@ func TestWhatIsMadeIsAllowed(t *testing.T) {
 		"Secret":                 {New: s},
 		"Secret written":         {New: s, Old: s},
 		"Secret deleted":         {Old: s},
+		"way of a backup":        {New: made(t, "../lifecycle/testdata/backup-access.yaml", &corev1.Secret{})},
+		"way of a restore":       {New: made(t, "../lifecycle/testdata/restore-access.yaml", &corev1.Secret{})},
+		"way of a rescue":        {New: rescued},
 		"signer of grants":       {New: inSystem(secret("crossplane-mysql-gateway-signer", corev1.SecretTypeOpaque, map[string]string{v1.LabelManagedBy: v1.ManagedBy}))},
 		"gateway told":           {New: gateway},
 		"gateway told again":     {New: gateway, Old: gateway},
@@ -197,6 +203,7 @@ func attacks(t *testing.T) map[string]attack {
 		"JobChanged":        {"One that runs.", "changes no Job", Write{Old: job(t, backupJob), New: job(t, backupJob)}},
 		"SecretToken":       {"Kubernetes fills it with a token of any ServiceAccount.", "type Opaque", Write{New: secret("db-connection", corev1.SecretTypeServiceAccountToken, ours())}},
 		"SecretNamed":       {"A pod of theirs mounts it.", "connection Secrets", Write{New: secret("tls", corev1.SecretTypeOpaque, ours())}},
+		"SecretOfRescue":    {"It is no rescue's.", "connection Secrets", Write{New: secret("access-theirs", corev1.SecretTypeOpaque, ours())}},
 		"SecretOfItsOwn":    {"A token of its own namespace could be asked for by that name.", "connection Secrets", Write{New: inSystem(secret("default-db-1", corev1.SecretTypeOpaque, ours()))}},
 		"SecretOfGateway":   {"A Secret of a namespace that is named as the gateway's.", "labels of an instance", Write{New: secret("crossplane-mysql-gateway", corev1.SecretTypeOpaque, map[string]string{v1.LabelManagedBy: v1.ManagedBy})}},
 		"GatewayOfOthers":   {"One that the gateway had before somebody else did.", "labels of an instance", Write{Old: inSystem(secret("crossplane-mysql-gateway", corev1.SecretTypeOpaque, nil)), New: inSystem(secret("crossplane-mysql-gateway", corev1.SecretTypeOpaque, map[string]string{v1.LabelManagedBy: v1.ManagedBy}))}},

@@ -26,6 +26,10 @@ func TestManifests(t *testing.T) {
 		"backup-job-silent":     backupJob(running(dead, silent)),
 		"backup-job-database":   backupJob(running(dead, silent, asDatabase)),
 		"backup-job-hostpath":   backupJob(onNode),
+		"backup-job-store":      backupJob(running(dead, toStore)),
+		"backup-job-rescue":     backupJob(running(dead, toStore, homeless)),
+		"backup-access":         giveBackupAccess(running(dead, toStore)).Object,
+		"restore-access":        restoreAccess(),
 		"wipe-job":              wipeJob(onNode),
 		"prune-job":             pruneJob(running(dead), []client.Object{&v1.MySQLBackup{}}),
 		"backup-claim":          backupPVC(running()),
@@ -48,6 +52,12 @@ func TestManifests(t *testing.T) {
 			}
 		})
 	}
+}
+
+// restoreAccess as it is given, without what the store's part of it is.
+func restoreAccess() client.Object {
+	from := &v1.StoreNote{Name: "old-a", BackupNote: v1.BackupNote{Spec: v1.MySQLBackupSpec{Archive: &v1.Archive{Store: modelStore, Path: "v1/ns/xr/old-a/k7v2m9xw4q.tar.zst"}}}}
+	return giveRestoreAccess(running(toStore, func(s *instance.State) { s.RestoreFrom = from }), Step{})[0].Object
 }
 
 // TestJobsHavePlatformsResources: a quota that asks for limits must refuse none of them.
