@@ -118,6 +118,8 @@ type call struct {
 	query              url.Values
 	body               []byte
 	from               int64
+	// whole calls that have begun are not cut off: what is on its way to the store would arrive after the end of its upload.
+	whole bool
 	// take the answer's body. Where it fails, the call is made again.
 	take func(io.Reader) error
 }
@@ -190,6 +192,9 @@ func (c *Client) send(ctx context.Context, k call) (io.ReadCloser, error) {
 	}
 	u := c.url.JoinPath("v1", k.place, k.key)
 	u.RawQuery = k.query.Encode()
+	if k.whole {
+		ctx = context.WithoutCancel(ctx)
+	}
 	r, err := http.NewRequestWithContext(ctx, k.method, u.String(), bytes.NewReader(k.body))
 	if err != nil {
 		return nil, err
@@ -219,6 +224,8 @@ type objectReader struct {
 	key    string
 	at     int64
 	body   io.ReadCloser
+	// stuck is since when nothing has come, however often it was begun anew; zero while something comes.
+	stuck time.Time
 }
 
 func (r *objectReader) Read(p []byte) (int, error) {
@@ -227,11 +234,18 @@ func (r *objectReader) Read(p []byte) (int, error) {
 		r.at += int64(n)
 		switch {
 		case n > 0:
+			r.stuck = time.Time{}
 			return n, nil
 		case err == nil, err == io.EOF:
 			return 0, err
 		case r.ctx.Err() != nil:
 			return 0, context.Cause(r.ctx)
+		case r.stuck.IsZero():
+			r.stuck = time.Now()
+		case time.Since(r.stuck) > r.client.giveUp:
+			return 0, fmt.Errorf("nothing comes from byte %d on: %w", r.at, err)
+		default:
+			time.Sleep(firstPause)
 		}
 		_ = r.body.Close() // It is broken.
 		if err := r.resume(); err != nil {
@@ -261,7 +275,7 @@ func (c *Client) beginUpload(ctx context.Context, key string) (string, error) {
 func (c *Client) sendPart(ctx context.Context, key, id string, number int, raw []byte) (store.Part, error) {
 	var p store.Part
 	q := url.Values{"upload": {id}, "part": {strconv.Itoa(number)}}
-	err := c.do(ctx, call{method: http.MethodPut, place: "objects", key: key, query: q, body: raw, take: takeJSON(&p)})
+	err := c.do(ctx, call{method: http.MethodPut, place: "objects", key: key, query: q, body: raw, whole: true, take: takeJSON(&p)})
 	return p, err
 }
 

@@ -288,6 +288,69 @@ func TestRealNewStore(t *testing.T) {
 	}
 }
 
+// TestRealStuck: what is cut off again and again at the same byte is given up.
+func TestRealStuck(t *testing.T) {
+	g := gatewaytest.Start(t, "")
+	if err := g.Bucket.Put(t.Context(), key, []byte("0123456789")); err != nil {
+		t.Fatal(err)
+	}
+	c := g.Client(t, gateway.Grant{Object: key})
+	c.GiveUpAfter(2 * time.Second)
+	g.Store.Break(func(r *http.Request) (f storetest.Fault) {
+		f.CutOff = r.Method == http.MethodGet && r.Header.Get("Range") == ""
+		f.Reset = r.Header.Get("Range") != ""
+		return f
+	})
+	if raw, err := read(t, c, key); err == nil {
+		t.Errorf("want that it is given up, got %q", raw)
+	}
+}
+
+// TestRealSlow: a Job that sends, and then nothing more, holds up no other.
+func TestRealSlow(t *testing.T) {
+	g := gatewaytest.Start(t, "")
+	if err := g.Bucket.Put(t.Context(), key, []byte("there")); err != nil {
+		t.Fatal(err)
+	}
+	token, err := os.ReadFile(filepath.Join(g.Folder(t, gateway.Grant{Folder: folder}), gateway.TokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, h := g.URL()
+	statuses := make(chan int, 100)
+	var open []*io.PipeWriter
+	for range 100 {
+		body, w := io.Pipe()
+		open = append(open, w)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url+"/v1/objects/"+folder+"/2.tar.zst?upload=x&part=1", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ContentLength = 10
+		r.Header.Set("Authorization", "Bearer "+string(token))
+		go func() {
+			answer, err := h.Do(r)
+			if err != nil {
+				statuses <- 0
+				return
+			}
+			_ = answer.Body.Close() // Nothing was written.
+			statuses <- answer.StatusCode
+		}()
+	}
+	for range 92 {
+		if s := <-statuses; s != http.StatusTooManyRequests {
+			t.Errorf("want that it is told to come again, got %d", s)
+		}
+	}
+	if raw, err := read(t, g.Client(t, gateway.Grant{Object: key}), key); err != nil || string(raw) != "there" {
+		t.Errorf("another Job waits: %q, %v", raw, err)
+	}
+	for _, w := range open {
+		_ = w.CloseWithError(io.ErrUnexpectedEOF) // They end.
+	}
+}
+
 // TestRealGivesUp where a person has to do something, at once; a token that has ended is waited for.
 func TestRealGivesUp(t *testing.T) {
 	g := gatewaytest.Start(t, "")

@@ -11,6 +11,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"filippo.io/age"
@@ -22,8 +23,10 @@ import (
 const (
 	// MaxPart in bytes of one request's body.
 	MaxPart = 64 << 20
-	// maxAtOnce are the requests that are served at the same time; others wait.
-	maxAtOnce = 64
+	// maxAtOnce are the requests that are served at the same time, and maxOfGrant those of one Job: it needs two or three.
+	// Others wait, and those of one Job that has more are refused.
+	maxAtOnce  = 64
+	maxOfGrant = 8
 	// maxList in bytes of the list of an upload's parts.
 	maxList = 2 << 20
 	// maxHeader in bytes of an encrypted object's header: 64 recipients have some 9 KiB.
@@ -41,11 +44,14 @@ type Server struct {
 	stores *Stores
 	log    *slog.Logger
 	places chan struct{}
+
+	mu sync.Mutex
+	of map[Grant]int
 }
 
 // NewServer of the stores.
 func NewServer(s *Stores, log *slog.Logger) *Server {
-	return &Server{stores: s, log: log, places: make(chan struct{}, maxAtOnce)}
+	return &Server{stores: s, log: log, places: make(chan struct{}, maxAtOnce), of: map[Grant]int{}}
 }
 
 // A request of a Job that may make it.
@@ -72,7 +78,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	q, err := s.admit(w, r)
 	if err == nil {
-		err = q.serve(r.Context())
+		err = s.serveInTurn(r.Context(), q)
 	}
 	s.logRequest(q, r, time.Since(start), err)
 	switch {
@@ -81,6 +87,27 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		sendError(w, err)
 	}
+}
+
+// serveInTurn a request of a Job that has not too many of them: one that takes its time holds up no other.
+func (s *Server) serveInTurn(ctx context.Context, q *request) error {
+	s.mu.Lock()
+	full := s.of[q.grant] >= maxOfGrant
+	if !full {
+		s.of[q.grant]++
+	}
+	s.mu.Unlock()
+	if full {
+		return refuse(http.StatusTooManyRequests, "there are %d requests with this token already", maxOfGrant)
+	}
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.of[q.grant]--; s.of[q.grant] == 0 {
+			delete(s.of, q.grant)
+		}
+	}()
+	return q.serve(ctx)
 }
 
 func (s *Server) logRequest(q *request, r *http.Request, took time.Duration, err error) {
@@ -332,6 +359,7 @@ func sendError(w http.ResponseWriter, err error) {
 		f.Kind, status = "", r.status
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Connection", "close") // What is still to be sent of a request is not waited for.
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(f) //nolint:errchkjson // The Job may be gone.
 }
