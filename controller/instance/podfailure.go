@@ -18,7 +18,11 @@ import (
 // readPodFailure of the pods of an instance that begins, or of one that may not. A
 // composition cannot see it.
 func (g *gathering) readPodFailure(ctx context.Context) error {
-	if g.StoreFailure != "" {
+	switch {
+	case g.StoreFailure != "" && g.XR.Status.Restore != nil:
+		g.PodFailure = "the backup to restore cannot be read: " + g.StoreFailure
+		return nil
+	case g.StoreFailure != "":
 		g.PodFailure = "it is not known whether there are backups of an earlier instance of this name: " + g.StoreFailure
 		return nil
 	}
