@@ -126,6 +126,23 @@ type BackupStoreStatus struct {
 	//
 	// +optional
 	Challenge *StoreChallenge `json:"challenge,omitempty"`
+	// Record that the annotation otus.homework/make-record asks for. It is made once; who wants it again
+	// takes the annotation off first.
+	//
+	// +optional
+	Record *StoreRecord `json:"record,omitempty"`
+}
+
+// A StoreRecord is one that somebody asked for, and what became of that.
+type StoreRecord struct {
+	// Asked is the folder of its backup.
+	Asked string `json:"asked"`
+	// Made is true once the record is there.
+	//
+	// +optional
+	Made bool `json:"made,omitempty"`
+	// Message says what was done, or why nothing was.
+	Message string `json:"message"`
 }
 
 // A StoreChallenge is a question to who has the identity.

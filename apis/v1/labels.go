@@ -149,7 +149,8 @@ const (
 )
 
 // Annotations of a BackupStore, beside those of its challenge: AnnotationForgetPrefix and the
-// name of a record say of a backup in it what they say of one on a volume.
+// name of a record say of a backup in it what they say of one on a volume. AnnotationMakeRecord has the
+// folder of the backup, as StoreFolder makes it: names say nothing of what another cluster has written.
 
 // MakeAllRecords is the value of AnnotationMakeRecord that means each of a volume.
 const MakeAllRecords = "all"

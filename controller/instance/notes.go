@@ -61,7 +61,7 @@ func (n *Note) Forget() string {
 // MakeRecord is the command that makes the record of a backup again.
 func (n *Note) MakeRecord() string {
 	if n.Store != "" {
-		return fmt.Sprintf("controller adopt --store %s --record %s", n.Store, n.Name)
+		return fmt.Sprintf("kubectl annotate backupstore %s --overwrite %s=%s", n.Store, v1.AnnotationMakeRecord, v1.StoreFolder(n.Spec.Instance, n.Name))
 	}
 	return fmt.Sprintf("kubectl annotate pv %s --overwrite %s=%s", n.Volume, v1.AnnotationMakeRecord, n.Name)
 }

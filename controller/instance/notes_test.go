@@ -109,6 +109,13 @@ func TestNoteCommands(t *testing.T) {
 	}, []string{n.MakeRecord(), n.Forget()}); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
+	n = &Note{Name: "a", Store: "offsite", BackupNote: n.BackupNote}
+	n.Spec.Instance.NamespaceUID, n.Spec.Instance.XR = "ns-uid", "xr-uid"
+	if diff := cmp.Diff([]string{
+		"kubectl annotate backupstore offsite --overwrite otus.homework/make-record=v1/ns-uid/xr-uid/a", "kubectl annotate backupstore offsite forget.otus.homework/a=uid-of-a",
+	}, []string{n.MakeRecord(), n.Forget()}); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
 	v.Annotations[v1.AnnotationForgetPrefix+"a"] = "uid-of-a"
 	if !notesOn(v, life)[0].Forgotten {
 		t.Error("want it forgotten once that is typed")

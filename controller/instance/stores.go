@@ -96,6 +96,8 @@ func (g *gathering) readFoundNotes(ctx context.Context) error {
 			}
 		case !isRecordOf(g.Life, f.Record):
 			continue // By its name it is another's.
+		default: // Its folder is known, if nothing else.
+			n.Spec.Instance.NamespaceUID, n.Spec.Instance.XR = g.NamespaceUID(), f.XR
 		}
 		g.Notes = append(g.Notes, n)
 	}

@@ -126,7 +126,7 @@ func isLifesAffair(a *instance.Archives, r *v1.MySQLBackup) bool {
 func whyLost(r *v1.MySQLBackup) string {
 	i := r.Spec.Instance
 	if r.InStore() {
-		return fmt.Sprintf("Nobody knows this archive: BackupStore %s has no note of it, or cannot be asked. Have the controller's command adopt read it or, if it is lost for good: kubectl delete mysqlbackup %s", r.Spec.Archive.Store, r.Name)
+		return fmt.Sprintf("Nobody knows this archive: BackupStore %[1]s has no note of it, or cannot be asked (kubectl describe backupstore %[1]s). Bring its objects back or, if it is lost for good: kubectl delete mysqlbackup %[2]s", r.Spec.Archive.Store, r.Name)
 	}
 	if a := r.Spec.Archive; a != nil { // Only what was proven says where its archive is.
 		return fmt.Sprintf("Nobody knows this archive: %s of PersistentVolumeClaim %s/%s is where it was, and no volume says that it has it. Bring that volume back, and have the controller's command adopt read it; or, if it is lost for good: kubectl delete mysqlbackup %s", a.Path, i.Namespace, a.PVCName, r.Name)

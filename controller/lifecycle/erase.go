@@ -44,7 +44,7 @@ func changesOnArchive(a *instance.Archives, step ArchiveStep) []change.Change {
 	case LetRecordGo:
 		return []change.Change{removeFinalizer(r)}
 	case RemakeRecord:
-		return []change.Change{remakeRecord(step.Note)}
+		return []change.Change{MakeRecordAgain(step.Note)}
 	case ProveRecord:
 		return proveAsNoted(r, step.Note, a.Now)
 	case AnswerAsked:

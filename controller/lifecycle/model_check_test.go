@@ -129,7 +129,6 @@ func modelStarts() map[string]model {
 		"store":                  base.with(func(m *model) { m.store, m.outages = true, 1 }),
 		"store, failed":          base.with(func(m *model) { m.store, m.failures = true, 1 }),
 		"store, data PVC":        base.with(func(m *model) { m.store, m.claims, m.outages, m.creates = true, 1, 1, 1 }),
-		"store, namespace":       base.with(func(m *model) { m.store, m.namespaces, m.outages, m.creates = true, 1, 1, 1 }),
 		"store, namespace again": base.with(func(m *model) { m.store, m.namespaces, m.remakes, m.deletes, m.allow = true, 1, 1, 0, true }),
 		"image":                  base.with(func(m *model) { m.imageChanges, m.imageReverts, m.creates = 1, 1, 1 }),
 		"image, late":            base.with(func(m *model) { m.imageChanges, m.late, m.creates, m.failures, m.deletes = 1, true, 1, 1, 0 }),
@@ -138,6 +137,7 @@ func modelStarts() map[string]model {
 		"claim and more":         base.with(func(m *model) { m.claims, m.strips = 1, 1; m.creates = 1 }),
 	}
 	if os.Getenv("ALL") != "" { // What goes wrong there does so alone, too: some minutes for make test-all.
+		out["store, namespace"] = base.with(func(m *model) { m.store, m.namespaces, m.outages, m.creates = true, 1, 1, 1 })
 		out["store, finalizers"] = base.with(func(m *model) { m.store, m.strips = true, 1 })
 		out["two deletes"] = base.with(func(m *model) { m.deletes, m.writes = 2, 2 })
 		out["finalizers, namespace"] = base.with(func(m *model) { m.strips, m.namespaces, m.creates = 1, 1, 1 })

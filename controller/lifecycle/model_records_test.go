@@ -45,7 +45,8 @@ func (m model) records(add adder) {
 				w.lives[i].wanted = i == n || w.lives[i].wanted && w.lives[i].archivedOn != l.archivedOn
 			}
 		})
-		add("a person makes the record", true, m.words > 0 && lacks && l.over(), func(w *model) {
+		// Of a volume where no life is left to do so; whoever asks a store does not know of that.
+		add("a person makes the record", true, m.words > 0 && lacks && (l.toStore || l.over()), func(w *model) {
 			w.words--
 			w.lives[n].makeRecord()
 			w.lives[n].recordHeld = false

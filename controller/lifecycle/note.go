@@ -128,11 +128,11 @@ func limitsOf(b v1.MySQLBackupSpec) string {
 }
 
 func recreateBackup(s *instance.State, _ Step) []change.Change {
-	return []change.Change{remakeRecord(s.OwnNote())}
+	return []change.Change{MakeRecordAgain(s.OwnNote())}
 }
 
-// remakeRecord makes it again, from what a note says. The next look proves it.
-func remakeRecord(n *instance.Note) change.Change {
+// MakeRecordAgain from what a note says. The next look proves it.
+func MakeRecordAgain(n *instance.Note) change.Change {
 	i := n.Spec.Instance
 	life := v1.Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
 	r := &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: life.Labels(), Finalizers: []string{v1.Finalizer}}, Spec: *n.Spec.DeepCopy()}

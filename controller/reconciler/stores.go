@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,8 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/store"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/stores"
 )
@@ -101,6 +104,9 @@ func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (t
 	if err != nil {
 		return 0, err
 	}
+	if next.Record, err = r.makeRecord(ctx, s, open); err != nil {
+		return 0, err
+	}
 	if err := r.writer.Apply(ctx, []change.Change{change.PatchObjectStatus(s, func(s *v1.BackupStore) { s.Status = next })}); err != nil {
 		return 0, err
 	}
@@ -111,6 +117,30 @@ func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (t
 		return storeInterval, nil
 	}
 	return lostStoreInterval, nil
+}
+
+// makeRecord again of a backup in the store, where somebody asks for it. It is proven by the note, as each that somebody makes.
+func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, open *stores.Store) (*v1.StoreRecord, error) {
+	asked := s.Annotations[v1.AnnotationMakeRecord]
+	switch was := s.Status.Record; {
+	case asked == "":
+		return nil, nil //nolint:nilnil // No question, and no error.
+	case was != nil && was.Asked == asked && was.Made:
+		return was, nil
+	case open == nil:
+		return &v1.StoreRecord{Asked: asked, Message: "the store's settings cannot be used"}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	n, err := open.NoteIn(ctx, asked)
+	if err != nil {
+		return &v1.StoreRecord{Asked: asked, Message: v1.PrintableText(err.Error(), v1.MaxForeignText)}, nil
+	}
+	err = r.writer.Apply(ctx, []change.Change{lifecycle.MakeRecordAgain(&instance.Note{Name: n.Name, BackupNote: n.BackupNote})})
+	if err != nil && !kerrors.IsAlreadyExists(err) {
+		return nil, err
+	}
+	return &v1.StoreRecord{Asked: asked, Made: true, Message: fmt.Sprintf("MySQLBackup %s is there", n.Name)}, nil
 }
 
 // announceStore when it comes, or goes.

@@ -3,10 +3,12 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -111,6 +113,50 @@ func TestStoresUnread(t *testing.T) {
 			s := &v1.BackupStore{}
 			if err := all.Get(t.Context(), client.ObjectKey{Name: "one"}, s); err != nil || len(s.Status.Conditions) != 0 {
 				t.Errorf("nothing was found out, got %+v, %v", s.Status, err)
+			}
+		})
+	}
+}
+
+// TestMakeRecord: who asks for a record hears what became of that, and nothing is made of what the store has not said.
+func TestMakeRecord(t *testing.T) {
+	done := &v1.StoreRecord{Asked: "v1/ns/xr/a", Made: true, Message: "MySQLBackup a is there"}
+	for name, tc := range map[string]struct {
+		reason, asked string
+		was           *v1.StoreRecord
+		gone          string
+		want          *v1.StoreRecord
+	}{
+		"NotAsked":  {reason: "Who takes the question away may ask again.", was: done},
+		"Done":      {reason: "Once: who deletes the record later means it.", asked: "v1/ns/xr/a", was: done, want: done},
+		"NoFolder":  {reason: "A name is of any cluster.", asked: "a", was: done, want: &v1.StoreRecord{Asked: "a", Message: `"a" is no folder of a backup: it is v1/NAMESPACE-UID/COMPOSITE-UID/RECORD`}},
+		"Elsewhere": {reason: "Nothing outside of it is read.", asked: "v1/ns/../a", want: &v1.StoreRecord{Asked: "v1/ns/../a", Message: `"v1/ns/../a" is no folder of a backup: it is v1/NAMESPACE-UID/COMPOSITE-UID/RECORD`}},
+		"Settings":  {reason: "It is asked again later.", asked: "v1/ns/xr/a", gone: "one-key", want: &v1.StoreRecord{Asked: "v1/ns/xr/a", Message: "the store's settings cannot be used"}},
+		"Down":      {reason: "It is asked again later.", asked: "v1/ns/xr/b", was: done, want: &v1.StoreRecord{Asked: "v1/ns/xr/b", Message: "cannot read"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := storeOf("one")
+			objects = slices.DeleteFunc(objects, func(o client.Object) bool { return o.GetName() == tc.gone })
+			s, _ := objects[0].(*v1.BackupStore)
+			s.Annotations, s.Status.Record = map[string]string{v1.AnnotationMakeRecord: tc.asked}, tc.was
+			kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).WithObjects(objects...).Build()
+			r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now}
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); err != nil {
+				t.Fatal(err)
+			}
+			got := &v1.BackupStore{}
+			if err := kube.Get(t.Context(), client.ObjectKey{Name: "one"}, got); err != nil {
+				t.Fatal(err)
+			}
+			if tc.want != nil && got.Status.Record != nil && strings.HasPrefix(got.Status.Record.Message, tc.want.Message) {
+				got.Status.Record.Message = tc.want.Message // The rest is the network's.
+			}
+			if diff := cmp.Diff(tc.want, got.Status.Record); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+			records := &v1.MySQLBackupList{}
+			if err := kube.List(t.Context(), records); err != nil || len(records.Items) != 0 {
+				t.Errorf("want no record, got %v, %v", records.Items, err)
 			}
 		})
 	}

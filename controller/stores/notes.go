@@ -87,6 +87,14 @@ func (s *Store) readNote(ctx context.Context, folder string) (*v1.StoreNote, err
 	return n, checkNote(n, folder)
 }
 
+// NoteIn a folder, as StoreFolder makes it. The error is of store.NotFound where there is none.
+func (s *Store) NoteIn(ctx context.Context, folder string) (*v1.StoreNote, error) {
+	if parts := strings.Split(folder, "/"); len(parts) != 4 || parts[0] != v1.StoreLayout || path.Clean(folder) != folder {
+		return nil, fmt.Errorf("%q is no folder of a backup: it is %s/NAMESPACE-UID/COMPOSITE-UID/RECORD", folder, v1.StoreLayout)
+	}
+	return s.readNote(ctx, folder)
+}
+
 // checkNote is nil if a note is of the folder that it lies in, and of an archive beside it. Its seal holds for no other, so that this is
 // no attack but a fault.
 func checkNote(n *v1.StoreNote, folder string) error {

@@ -221,7 +221,9 @@ func TestStore(t *testing.T) {
 		t.Errorf("a volume for backups was made all the same: %v", err)
 	}
 
+	framework.MustKubectl(t, "delete", "mysqlbackup", first.GetName())
 	s.Create(t)
+	b.makesRecord(t, s, first)
 	s.Client().FirstAnswer(t, "SELECT 1")
 	if diff := cmp.Diff(before, portraitOf(t, s)); diff != "" {
 		t.Errorf("the server is not what it was (-before, +after):\n%s", diff)
@@ -243,6 +245,36 @@ func TestStore(t *testing.T) {
 	if diff := cmp.Diff(before, portraitOf(t, s)); diff != "" {
 		t.Errorf("the server is not what it was (-before, +after):\n%s", diff)
 	}
+}
+
+// makesRecord again that somebody has deleted, as the claim, which waits for that, says.
+func (b *backupStore) makesRecord(t *testing.T, s *framework.Server, record *unstructured.Unstructured) {
+	t.Helper()
+	key, _, _ := unstructured.NestedString(record.Object, "spec", "archive", "path")
+	ask := []string{"annotate", "backupstore", b.GetName(), "--overwrite", "otus.homework/make-record="}
+	wrong := slices.Clone(ask)
+	wrong[len(wrong)-1] += record.GetName()
+	framework.MustKubectl(t, wrong...)
+	b.saysOfRecord(t, false, "is no folder of a backup")
+	ask[len(ask)-1] += path.Dir(key)
+	s.Says(t, "kubectl "+strings.Join(ask, " "))
+	framework.MustKubectl(t, ask...)
+	b.saysOfRecord(t, true, record.GetName())
+}
+
+func (b *backupStore) saysOfRecord(t *testing.T, made bool, says string) {
+	t.Helper()
+	framework.Eventually(t, fmt.Sprintf("BackupStore %s says of the record: %s", b.GetName(), says), func(ctx context.Context) error {
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
+			return err
+		}
+		is, _, _ := unstructured.NestedBool(b.Object, "status", "record", "made")
+		text, _, _ := unstructured.NestedString(b.Object, "status", "record", "message")
+		if is != made || !strings.Contains(text, says) {
+			return fmt.Errorf("made is %t: %s", is, text)
+		}
+		return nil
+	})
 }
 
 // holds the archive of a record with its note, encrypted, and nothing else.

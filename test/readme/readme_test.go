@@ -121,6 +121,7 @@ var typists = map[string]typist{
 	"kubectl annotate msb RECORD otus.homework/delete-archive=$(kubectl get msb RECORD --output jsonpath={.metadata.uid})": inRecords(`"otus.homework/delete-archive="`),
 	"kubectl annotate pv VOLUME --overwrite otus.homework/make-record=RECORD":                                              inRecords("func TestRecordDeletedIsMadeAgain("),
 	"kubectl annotate pv VOLUME forget.otus.homework/RECORD=UID":                                                           inRecords(`"annotate", "pv", backupVolume(t, s).Name, "forget.otus.homework/"`),
+	"kubectl annotate backupstore NAME --overwrite otus.homework/make-record=v1/NAMESPACE-UID/COMPOSITE-UID/RECORD":        {"test/e2e/store_test.go", "func (b *backupStore) makesRecord("},
 
 	"kubectl annotate pv VOLUME otus.homework/take-over=UID":   {"test/e2e/restored_cluster_test.go", `"take-over"`},
 	"kubectl annotate pv VOLUME otus.homework/leave-alone=UID": {"test/e2e/restored_cluster_test.go", `"leave-alone"`},
