@@ -29,7 +29,7 @@ test-all: export WALKS = 1000
 test-all: export MOMENTS = 60
 test-all: test matrix ## Run what there is, for hours: make test, what repeats one of its proofs, more walks of the model and moments of a first start, and the whole matrix.
 
-unit: ## Run the tests that need nothing but Go (3 min).
+unit: ## Run the tests that need nothing but Go (5 min).
 	go test -timeout 30m ./...
 
 lint: ## Run golangci-lint, built from its module (1 min).
