@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"path"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -173,11 +172,11 @@ func isAnswered(a *instance.Archives, v *corev1.PersistentVolume) bool {
 
 // eraseArchive of a record, whose deletion waits for that.
 func eraseArchive(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
-	if r.InStore() {
-		return eraseFromStore(a, r)
-	}
 	if why := whyUnreachable(a, r); why != "" {
 		return waitFor(r, requeueForPerson, why)
+	}
+	if r.InStore() {
+		return ArchiveStep{Action: EraseFromStore, Message: fmt.Sprintf("The archive of backup %s is removed from BackupStore %s", r.Name, r.Spec.Archive.Store)}
 	}
 	j := a.Erasing[r.Name]
 	switch {
@@ -211,16 +210,18 @@ func waitFor(r *v1.MySQLBackup, after time.Duration, why string) ArchiveStep {
 	return ArchiveStep{Action: TellRecord, Message: why}
 }
 
-// whyUnreachable says why no Job can get at the archive of a record, or must not yet;
-// empty where one can.
+// whyUnreachable says why nobody can get at the archive of a record, or must not yet;
+// empty where a Job can, or a store is asked.
 func whyUnreachable(a *instance.Archives, r *v1.MySQLBackup) string {
-	i, archive, c, v := r.Spec.Instance, r.Spec.Archive, a.PVC, a.VolumeOf(r)
+	i, c, v := r.Spec.Instance, a.PVC, a.VolumeOf(r)
 	pvc := i.Namespace + "/" + a.Life.BackupPVCName()
 	switch {
 	case whoRestores(a, r) != "":
 		return whoRestores(a, r) + " is being restored from it"
-	case archive == nil || archive.PVCName != a.Life.BackupPVCName() || archive.Path != path.Join(r.Name, ArchiveName):
+	case !isRemovable(a.Life, r):
 		return "its archive is not where the controller puts it: remove it by hand"
+	case r.InStore():
+		return ""
 	case v == nil:
 		return "no PersistentVolume says that it holds the archive: bring it back"
 	case c == nil || c.DeletionTimestamp != nil:

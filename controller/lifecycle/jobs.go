@@ -102,20 +102,13 @@ func dataAnnotation(s *instance.State, key string) string {
 	return ""
 }
 
-func dataPVAnnotation(s *instance.State, key string) string {
-	if s.DataPV == nil {
-		return ""
-	}
-	return s.DataPV.Annotations[key]
-}
-
 // identityAnnotations are the annotations of a data volume that say what must be known of it when
 // claim and XR are gone.
 func identityAnnotations(s *instance.State) map[string]string {
 	a := agent.Annotations(s.Life)
 	a[v1.AnnotationImage] = serverImage(s)
 	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())
-	if store := s.Store(); store != dataPVAnnotation(s, v1.AnnotationBackupStore) || store != "" {
+	if store := s.Store(); store != "" || s.DataPV != nil && s.DataPV.Annotations[v1.AnnotationBackupStore] != "" { // What it was is taken back.
 		a[v1.AnnotationBackupStore] = store
 	}
 	a[v1.AnnotationDeletionPolicy] = string(s.Identity().DeletionPolicy)

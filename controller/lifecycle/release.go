@@ -79,7 +79,7 @@ func expiredBackups(s *instance.State) []client.Object {
 			restorable = true
 			continue
 		}
-		if i >= keep && kept.Spec.Instance.XR != s.Life.XR && !kept.IsRivalOf(s.Record()) && isRemovable(s, kept) {
+		if i >= keep && kept.Spec.Instance.XR != s.Life.XR && !kept.IsRivalOf(s.Record()) && isRemovable(s.Life, kept) {
 			out = append(out, kept)
 		}
 	}
@@ -109,12 +109,12 @@ func provenBackupsHere(s *instance.State) []*v1.MySQLBackup {
 }
 
 // isRemovable is true for an archive in the folder that we gave it.
-func isRemovable(s *instance.State, r *v1.MySQLBackup) bool {
+func isRemovable(life v1.Instance, r *v1.MySQLBackup) bool {
 	a := r.Spec.Archive
-	if a != nil && a.Store != "" {
+	if r.InStore() {
 		return path.Dir(a.Path) == v1.StoreFolder(r.Spec.Instance, r.Name)
 	}
-	return a != nil && a.PVCName == s.Life.BackupPVCName() && a.Path == path.Join(r.Name, ArchiveName)
+	return a != nil && a.PVCName == life.BackupPVCName() && a.Path == path.Join(r.Name, ArchiveName)
 }
 
 // backupsToPrune are those that the prune Job was made for and that are still there.
@@ -128,7 +128,7 @@ func backupsToPrune(s *instance.State) []client.Object {
 	}
 	var out []client.Object
 	for _, r := range provenBackupsHere(s) {
-		if slices.Contains(names, r.Name) && r.Spec.Instance.XR != s.Life.XR && isRemovable(s, r) {
+		if slices.Contains(names, r.Name) && r.Spec.Instance.XR != s.Life.XR && isRemovable(s.Life, r) {
 			out = append(out, r)
 		}
 	}

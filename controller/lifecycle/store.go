@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"encoding/json"
-	"path"
 	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,15 +118,4 @@ func condemnBackups(_ *instance.State, step Step) []change.Change {
 		out = append(out, condemnRecord(r), change.DeleteObject(r, ""))
 	}
 	return out
-}
-
-// eraseFromStore the archive of a record, whose deletion waits for that.
-func eraseFromStore(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
-	switch who := whoRestores(a, r); {
-	case who != "":
-		return waitFor(r, requeueForPerson, who+" is being restored from it")
-	case path.Dir(r.Spec.Archive.Path) != v1.StoreFolder(r.Spec.Instance, r.Name):
-		return waitFor(r, requeueForPerson, "its archive is not where the controller puts it: remove it by hand")
-	}
-	return ArchiveStep{Action: EraseFromStore, Message: "The archive of backup " + r.Name + " is removed from BackupStore " + r.Spec.Archive.Store}
 }
