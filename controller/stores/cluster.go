@@ -89,7 +89,7 @@ func (c Cluster) GatewayState(ctx context.Context) (*GatewayState, error) {
 func (c Cluster) ReadNote(ctx context.Context, name string, of v1.BackedUpInstance, record string) (*v1.StoreNote, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	s, _, err := c.open(ctx, name)
+	s, err := c.openNamed(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (c Cluster) FindNotes(ctx context.Context, namespace types.UID, isKnown fun
 		if all.Items[i].Status.ProbedAt == nil {
 			continue // It never worked, and this cluster has written nothing there. What another has, somebody adopts.
 		}
-		found, err := c.findNotesIn(ctx, all.Items[i].Name, namespace, isKnown)
+		found, err := c.findNotesIn(ctx, &all.Items[i], namespace, isKnown)
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +127,7 @@ func (c Cluster) FindNotes(ctx context.Context, namespace types.UID, isKnown fun
 
 // Publish a note, if the store has the archive that it is of. A Job that was led elsewhere has reported one as well.
 func (c Cluster) Publish(ctx context.Context, name string, n *v1.StoreNote) error {
-	s, _, err := c.open(ctx, name)
+	s, err := c.openNamed(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (c Cluster) Publish(ctx context.Context, name string, n *v1.StoreNote) erro
 
 // Tidy what other attempts at a published backup have left. What may not be deleted stays.
 func (c Cluster) Tidy(ctx context.Context, name string, n *v1.StoreNote) error {
-	s, _, err := c.open(ctx, name)
+	s, err := c.openNamed(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (c Cluster) Tidy(ctx context.Context, name string, n *v1.StoreNote) error {
 
 // Remove a backup with its note.
 func (c Cluster) Remove(ctx context.Context, name string, i v1.BackedUpInstance, record string) error {
-	s, _, err := c.open(ctx, name)
+	s, err := c.openNamed(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (c Cluster) Remove(ctx context.Context, name string, i v1.BackedUpInstance,
 
 // Access of a Job to a store, as the content of its Secret.
 func (c Cluster) Access(ctx context.Context, what *change.Remote) (map[string][]byte, error) {
-	s, _, err := c.open(ctx, what.Store)
+	s, err := c.openNamed(ctx, what.Store)
 	if err != nil {
 		return nil, err
 	}
@@ -200,8 +200,9 @@ func (c Cluster) Access(ctx context.Context, what *change.Remote) (map[string][]
 	return out, nil
 }
 
-func (c Cluster) findNotesIn(ctx context.Context, name string, namespace types.UID, isKnown func(record string) bool) ([]instance.FoundNote, error) {
-	s, of, err := c.open(ctx, name)
+func (c Cluster) findNotesIn(ctx context.Context, of *v1.BackupStore, namespace types.UID, isKnown func(record string) bool) ([]instance.FoundNote, error) {
+	name := of.Name
+	s, err := c.open(ctx, of)
 	if err != nil {
 		return nil, err
 	}
@@ -231,18 +232,23 @@ func (c Cluster) findNotesIn(ctx context.Context, name string, namespace types.U
 	return out, nil
 }
 
-// open a BackupStore by its name.
-func (c Cluster) open(ctx context.Context, name string) (*Store, *v1.BackupStore, error) {
+// openNamed is the store of a BackupStore of this name.
+func (c Cluster) openNamed(ctx context.Context, name string) (*Store, error) {
 	of := &v1.BackupStore{}
 	if err := c.Reader.Get(ctx, client.ObjectKey{Name: name}, of); err != nil {
-		return nil, nil, fmt.Errorf("cannot get BackupStore %s: %w", name, err)
+		return nil, fmt.Errorf("cannot get BackupStore %s: %w", name, err)
 	}
+	return c.open(ctx, of)
+}
+
+// open a BackupStore with its Secrets.
+func (c Cluster) open(ctx context.Context, of *v1.BackupStore) (*Store, error) {
 	with, err := c.SecretsOf(ctx, of)
 	if err != nil {
-		return nil, nil, inStore(name, err)
+		return nil, inStore(of.Name, err)
 	}
 	s, err := Open(of, with)
-	return s, of, inStore(name, err)
+	return s, inStore(of.Name, err)
 }
 
 // inStore says of an error in which store.
