@@ -6,6 +6,7 @@ import (
 	"time"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -148,7 +149,7 @@ func (r *storeReconciler) announceStore(s *v1.BackupStore, was bool) {
 	if s.IsReachable() == was {
 		return
 	}
-	for _, c := range s.Status.Conditions {
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1.ConditionReachable); c != nil {
 		sendEvent(r.events, s, eventsOfStores[s.IsReachable()], "Look", c.Message)
 	}
 }

@@ -251,14 +251,12 @@ func TestStore(t *testing.T) {
 func (b *backupStore) makesRecord(t *testing.T, s *framework.Server, record *unstructured.Unstructured) {
 	t.Helper()
 	key, _, _ := unstructured.NestedString(record.Object, "spec", "archive", "path")
-	ask := []string{"annotate", "backupstore", b.GetName(), "--overwrite", "otus.homework/make-record="}
-	wrong := slices.Clone(ask)
-	wrong[len(wrong)-1] += record.GetName()
-	framework.MustKubectl(t, wrong...)
+	ask := fmt.Sprintf("annotate backupstore %s --overwrite otus.homework/make-record=", b.GetName())
+	framework.MustKubectl(t, strings.Fields(ask+record.GetName())...)
 	b.saysOfRecord(t, false, "is no folder of a backup")
-	ask[len(ask)-1] += path.Dir(key)
-	s.Says(t, "kubectl "+strings.Join(ask, " "))
-	framework.MustKubectl(t, ask...)
+	ask += path.Dir(key)
+	s.Says(t, "kubectl "+ask)
+	framework.MustKubectl(t, strings.Fields(ask)...)
 	b.saysOfRecord(t, true, record.GetName())
 }
 
