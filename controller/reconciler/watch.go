@@ -101,10 +101,14 @@ func (r *passwordReconciler) watchServers(mgr ctrl.Manager, of instance.Kind, at
 // the name is needed again.
 func watchLives(mgr ctrl.Manager, of instance.Kind, tests controller.TypedController[instance.Key]) error {
 	watch := func(kind schema.GroupVersionKind, keys func(client.Object) []instance.Key) error {
-		return tests.Watch(source.TypedKind(mgr.GetCache(), objectOfKind(kind), enqueueKeys(keys)))
+		return tests.Watch(unawaited{source.TypedKind(mgr.GetCache(), objectOfKind(kind), enqueueKeys(keys))})
 	}
 	return errors.Join(watch(of.Claim, of.OfClaim), watch(of.XR, of.OfXR))
 }
+
+// An unawaited source is one that its controller does not wait for before it begins (source.TypedSyncingSource). Of a kind that is taken
+// away while the controller starts nothing can be read before it is there again, and what does not need it goes on.
+type unawaited struct{ source.TypedSource[instance.Key] }
 
 func logFor(mgr ctrl.Manager) func(*instance.Key) logr.Logger {
 	return func(k *instance.Key) logr.Logger {
