@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestAdoptWhose: the name of the PersistentVolumeClaim says whose backups are there, where it was not cut.
@@ -24,6 +26,7 @@ func TestAdoptWhose(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			tc.given.Namespace = []string{"default"}
 			got, err := tc.given.instanceOf()
 			switch {
 			case tc.fails == "" && (err != nil || got.Name != tc.want):
@@ -32,5 +35,39 @@ func TestAdoptWhose(t *testing.T) {
 				t.Errorf("want %q, got %v", tc.fails, err)
 			}
 		})
+	}
+}
+
+// TestAdoptNamespaces: who gets what is said, and said once.
+func TestAdoptNamespaces(t *testing.T) {
+	for name, tc := range map[string]struct {
+		given []string
+		want  map[string]string
+		fails string
+	}{
+		"None":     {want: map[string]string{}},
+		"Same":     {given: []string{"shop"}, want: map[string]string{"shop": "shop"}},
+		"Others":   {given: []string{"shop=new-shop", "crm"}, want: map[string]string{"shop": "new-shop", "crm": "crm"}},
+		"Together": {given: []string{"a=c", "b=c"}, want: map[string]string{"a": "c", "b": "c"}},
+		"Again":    {given: []string{"a=c", "a=c"}, want: map[string]string{"a": "c"}},
+		"Twice":    {given: []string{"a=c", "a=d"}, fails: "go to c already"},
+		"NoName":   {given: []string{"a="}, fails: "is no namespace"},
+		"BadName":  {given: []string{"A=b"}, fails: `"A" is no namespace`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := (&adoptCommand{Namespace: tc.given}).namespaces()
+			if tc.fails != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.fails) {
+					t.Errorf("want %q, got %v", tc.fails, err)
+				}
+				return
+			}
+			if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
+				t.Errorf("%v, -want, +got:\n%s", err, diff)
+			}
+		})
+	}
+	if _, err := (&adoptCommand{Volume: "backup-db-pvc", Kind: "MySQL", Namespace: []string{"a=b"}}).instanceOf(); err == nil {
+		t.Error("a volume is not moved")
 	}
 }

@@ -60,6 +60,12 @@ type MySQLBackupSpec struct {
 	//
 	// +optional
 	StorageSize string `json:"storageSize,omitempty"`
+	// StorageClass of the instance's data volume: a copy of what lies in a store is tried on another of it. Empty
+	// for a folder of a node.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	StorageClass string `json:"storageClass,omitempty"`
 	// Number of the backup among those of its claim: one more than that of the newest
 	// one there was when the instance began, or than its own last one. It is their order, whatever clocks say.
 	//
@@ -79,7 +85,7 @@ type MySQLBackupSpec struct {
 	// +kubebuilder:validation:Enum=Deletion;ImageChange
 	Origin BackupOrigin `json:"origin,omitempty"`
 	// Choice of what to start from that the instance began with: the name of a backup,
-	// Never, or nothing. The next one does not begin with the same again.
+	// Never, from/ and the name of another claim, or nothing. The next one does not begin with the same again.
 	//
 	// +optional
 	Choice string `json:"choice,omitempty"`
@@ -291,8 +297,19 @@ type StoreNote struct {
 
 	// Name of the record.
 	Name string `json:"name"`
+	// From is the instance as the backup was taken of it, where a namespace of another cluster has adopted that: the archive lies in
+	// its folder. Unset where it lies beside the note.
+	From *BackedUpInstance `json:"from,omitempty"`
 	// Manifest of the archive, as the Job that wrote it has reported.
 	Manifest json.RawMessage `json:"manifest"`
+}
+
+// ArchiveFolder has the archive, and what other attempts at it have left.
+func (n *StoreNote) ArchiveFolder() string {
+	if n.From != nil {
+		return StoreFolder(*n.From, n.Name)
+	}
+	return StoreFolder(n.Spec.Instance, n.Name)
 }
 
 // Note of a record.

@@ -131,7 +131,91 @@ type BackupStoreStatus struct {
 	//
 	// +optional
 	Record *StoreRecord `json:"record,omitempty"`
+	// Adoption that the annotation otus.homework/adopt asks for, as the controller's command
+	// adopt writes it. Gone once the annotation is.
+	//
+	// +optional
+	Adoption *StoreAdoption `json:"adoption,omitempty"`
 }
+
+// An AdoptionRequest is the annotation otus.homework/adopt, as JSON: what another cluster has written becomes the backups of
+// namespaces of this one.
+//
+// +kubebuilder:object:generate=false
+type AdoptionRequest struct {
+	// ID of the request: another one is done again.
+	ID string `json:"id"`
+	// Namespaces of this cluster, by the names of those that the backups were taken in.
+	Namespaces map[string]string `json:"namespaces,omitempty"`
+	// DryRun says what would be done.
+	DryRun bool `json:"dryRun,omitempty"`
+}
+
+// A StoreAdoption says what became of a request.
+type StoreAdoption struct {
+	// ID of the request.
+	ID string `json:"id"`
+	// Message says what is wrong with it, or how many backups are not shown. Empty where all is.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Backups that lie in the store, at most 500.
+	//
+	// +optional
+	// +listType=atomic
+	Backups []AdoptedBackup `json:"backups,omitempty"`
+}
+
+// An AdoptedBackup is one in a store, with what becomes of it.
+type AdoptedBackup struct {
+	// Name of its record, and the instance that it is of, as its note says. They are empty but for the name where
+	// the note cannot be read.
+	Name string `json:"name"`
+	// +optional
+	Kind string `json:"kind,omitempty"`
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// +optional
+	Instance string `json:"instance,omitempty"`
+	// AnnouncedAt is when it was.
+	//
+	// +optional
+	AnnouncedAt *metav1.Time `json:"announcedAt,omitempty"`
+	// Version of its server.
+	//
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Size of the archive, a quantity.
+	//
+	// +optional
+	Size string `json:"size,omitempty"`
+	// Verdict is Adopted, Known, Unnamed or Refused.
+	//
+	// +kubebuilder:validation:Enum=Adopted;Known;Unnamed;Refused
+	Verdict AdoptionVerdict `json:"verdict"`
+	// Why it is refused, or who has it.
+	//
+	// +optional
+	Why string `json:"why,omitempty"`
+}
+
+// An AdoptionVerdict on a backup in a store.
+type AdoptionVerdict string
+
+// Verdicts.
+const (
+	// Adopted now, or would be.
+	Adopted AdoptionVerdict = "Adopted"
+	// AdoptedBefore has its record.
+	AdoptedBefore AdoptionVerdict = "Known"
+	// AdoptionUnnamed is of a namespace that the request does not name.
+	AdoptionUnnamed AdoptionVerdict = "Unnamed"
+	// AdoptionRefused is what cannot be adopted.
+	AdoptionRefused AdoptionVerdict = "Refused"
+)
+
+// MaxAdopted backups in a status.
+const MaxAdopted = 500
 
 // A StoreRecord is one that somebody asked for, and what became of that.
 type StoreRecord struct {
@@ -170,8 +254,12 @@ const (
 	ReasonChallenge = "Challenge"
 )
 
-// AnnotationAnswer of a BackupStore is what its challenge says.
-const AnnotationAnswer = Group + "/answer"
+// Annotations of a BackupStore that people write: AnnotationAnswer is what its challenge says, and AnnotationAdopt an
+// AdoptionRequest.
+const (
+	AnnotationAnswer = Group + "/answer"
+	AnnotationAdopt  = Group + "/adopt"
+)
 
 // IsReachable is true while backups can go there and come back.
 func (s *BackupStore) IsReachable() bool {

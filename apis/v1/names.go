@@ -106,6 +106,11 @@ func (i Instance) GeneratedSecretName() string { return derived("", i.Name, ".da
 // a restore, gets at a store.
 func (i Instance) BackupAccessName() string { return derived("", i.Name, i.mark()+"-backup-access") }
 
+// RestoreTestAccessName is that of a restore test's Job.
+func (i Instance) RestoreTestAccessName() string {
+	return derived("", i.Name, i.mark()+"-restoretest-access")
+}
+
 // RestoreAccessName is the other of them.
 func (i Instance) RestoreAccessName() string {
 	return derived("", i.Name, i.mark()+"-restore-access")

@@ -318,7 +318,7 @@ func TestRealSlow(t *testing.T) {
 	}
 	url, h := g.URL()
 	statuses := make(chan int, 100)
-	var open []*io.PipeWriter
+	open := make([]*io.PipeWriter, 0, 100)
 	for range 100 {
 		body, w := io.Pipe()
 		open = append(open, w)

@@ -112,7 +112,7 @@ func provenBackupsHere(s *instance.State) []*v1.MySQLBackup {
 func isRemovable(life v1.Instance, r *v1.MySQLBackup) bool {
 	a := r.Spec.Archive
 	if r.InStore() {
-		return path.Dir(a.Path) == v1.StoreFolder(r.Spec.Instance, r.Name)
+		return isInOwnFolder(r)
 	}
 	return a != nil && a.PVCName == life.BackupPVCName() && a.Path == path.Join(r.Name, ArchiveName)
 }

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"encoding/json"
 	"regexp"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,6 +96,13 @@ func accessSecret(s *instance.State, namespace, name string) *corev1.Secret {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: s.Life.Labels()},
 		Type:       corev1.SecretTypeOpaque,
 	}
+}
+
+// isInOwnFolder is true of an archive in a store where a Job was let put it: what goes with its record goes by the note there. That of
+// an adopted one lies where another cluster has put it.
+func isInOwnFolder(r *v1.MySQLBackup) bool {
+	parts := strings.Split(r.Spec.Archive.Path, "/")
+	return len(parts) == 5 && parts[0] == v1.StoreLayout && parts[3] == r.Name
 }
 
 // isBeside is true of a backup that lies where this life's does.

@@ -108,6 +108,9 @@ func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (t
 	if next.Record, err = r.makeRecord(ctx, s, open); err != nil {
 		return 0, err
 	}
+	if next.Adoption, err = r.adopt(ctx, s, open); err != nil {
+		return 0, err
+	}
 	if err := r.writer.Apply(ctx, []change.Change{change.PatchObjectStatus(s, func(s *v1.BackupStore) { s.Status = next })}); err != nil {
 		return 0, err
 	}

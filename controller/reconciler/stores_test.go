@@ -161,3 +161,73 @@ func TestMakeRecord(t *testing.T) {
 		})
 	}
 }
+
+// TestAdoptions: who asks for one hears what became of it, and nothing is made of what the store has not said.
+func TestAdoptions(t *testing.T) {
+	done := &v1.StoreAdoption{ID: "1", Message: "done"}
+	for name, tc := range map[string]struct {
+		reason, asked string
+		was           *v1.StoreAdoption
+		gone          string
+		want          *v1.StoreAdoption
+	}{
+		"NotAsked":  {reason: "Who has read it takes the question away, and the answer goes, too.", was: done},
+		"Done":      {reason: "Once.", asked: `{"id":"1"}`, was: done, want: done},
+		"NoRequest": {reason: "Somebody has typed it.", asked: "shop", want: &v1.StoreAdoption{Message: "the annotation otus.homework/adopt is no request"}},
+		"NoID":      {reason: "It would be done again and again.", asked: `{"namespaces":{"a":"b"}}`, want: &v1.StoreAdoption{Message: "the annotation otus.homework/adopt is no request"}},
+		"Settings":  {reason: "Nothing can be asked.", asked: `{"id":"2"}`, was: done, gone: "one-key", want: &v1.StoreAdoption{ID: "2", Message: "the store's settings cannot be used"}},
+		"Down":      {reason: "Nobody answers.", asked: `{"id":"2"}`, was: done, want: &v1.StoreAdoption{ID: "2", Message: "cannot list"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := slices.DeleteFunc(storeOf("one"), func(o client.Object) bool { return o.GetName() == tc.gone })
+			s, _ := objects[0].(*v1.BackupStore)
+			s.Annotations, s.Status.Adoption = map[string]string{v1.AnnotationAdopt: tc.asked}, tc.was
+			kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).WithObjects(objects...).Build()
+			r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now}
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); err != nil {
+				t.Fatal(err)
+			}
+			got := &v1.BackupStore{}
+			if err := kube.Get(t.Context(), client.ObjectKey{Name: "one"}, got); err != nil {
+				t.Fatal(err)
+			}
+			if tc.want != nil && got.Status.Adoption != nil && strings.HasPrefix(got.Status.Adoption.Message, tc.want.Message) {
+				got.Status.Adoption.Message = tc.want.Message // The rest is advice, or the network's.
+			}
+			if diff := cmp.Diff(tc.want, got.Status.Adoption); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestTakeCandidate: the record is made of what this cluster has, and a dry run writes nothing.
+func TestTakeCandidate(t *testing.T) {
+	was := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
+	candidate := stores.Candidate{Found: stores.Found{NamespaceUID: "ns", XR: "xr", Record: "one"}, Note: &v1.StoreNote{Name: "one", BackupNote: v1.BackupNote{
+		Spec: v1.MySQLBackupSpec{Instance: was, Archive: &v1.Archive{Store: "one", Path: "v1/ns/xr/one/x.tar.zst"}},
+	}}}
+	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "new"}}
+	take := func(request v1.AdoptionRequest, there ...client.Object) (v1.AdoptedBackup, error) {
+		t.Helper()
+		kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithObjects(append(there, shop.DeepCopy())...).Build()
+		a := adoption{storeReconciler: &storeReconciler{reader: kube, writer: change.Writer{Client: kube}}, request: request, namespaces: map[string]*corev1.Namespace{}}
+		return a.take(t.Context(), candidate)
+	}
+	named := map[string]string{"team": "shop"}
+	if got, err := take(v1.AdoptionRequest{Namespaces: named, DryRun: true}); err != nil || got.Verdict != v1.Adopted {
+		t.Errorf("want what would be done, without a store, got %+v, %v", got, err)
+	}
+	if got, err := take(v1.AdoptionRequest{}); err != nil || got.Verdict != v1.AdoptionUnnamed {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if got, err := take(v1.AdoptionRequest{Namespaces: map[string]string{"team": "nobodys"}}); err != nil || got.Verdict != v1.AdoptionRefused {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if got, err := take(v1.AdoptionRequest{Namespaces: named}, &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: candidate.Note.Spec}); err != nil || got.Verdict != v1.AdoptedBefore {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if got, err := take(v1.AdoptionRequest{Namespaces: named}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", UID: "ns"}}); err != nil || got.Verdict != v1.AdoptionRefused {
+		t.Errorf("it is here, got %+v, %v", got, err)
+	}
+}

@@ -108,7 +108,9 @@ func watchLives(mgr ctrl.Manager, of instance.Kind, tests controller.TypedContro
 
 // An unawaited source is one that its controller does not wait for before it begins (source.TypedSyncingSource). Of a kind that is taken
 // away while the controller starts nothing can be read before it is there again, and what does not need it goes on.
-type unawaited struct{ source.TypedSource[instance.Key] }
+type unawaited struct {
+	source.TypedSource[instance.Key]
+}
 
 func logFor(mgr ctrl.Manager) func(*instance.Key) logr.Logger {
 	return func(k *instance.Key) logr.Logger {

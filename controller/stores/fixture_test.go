@@ -1,6 +1,9 @@
 package stores
 
 import (
+	"encoding/json"
+	"path"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,4 +42,12 @@ func newBackupStore(to, with *age.X25519Identity) (*v1.BackupStore, Secrets) {
 		secrets.Key.Data[v1.StoreIdentity] = []byte("# of the test\n" + with.String())
 	}
 	return s, secrets
+}
+
+func newNote(record, object string) *v1.StoreNote {
+	i := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
+	n := &v1.StoreNote{Name: record, Manifest: json.RawMessage(`{"format":1}`)}
+	n.Record, n.AnnouncedAt = "uid-"+"record", metav1.NewTime(now)
+	n.Spec = v1.MySQLBackupSpec{Instance: i, Image: "mysql:8.4 <&>", Number: 7, Archive: &v1.Archive{Store: "offsite", Path: path.Join(v1.StoreFolder(i, record), object), SHA256: strings.Repeat("a", 64)}}
+	return n
 }

@@ -75,16 +75,24 @@ func (s *Store) ReadNote(ctx context.Context, i v1.BackedUpInstance, record stri
 }
 
 func (s *Store) readNote(ctx context.Context, folder string) (*v1.StoreNote, error) {
-	key := manifestOf(folder)
-	raw, err := s.ReadSmall(ctx, key, store.MaxSealed)
+	raw, err := s.ReadSmall(ctx, manifestOf(folder), store.MaxSealed)
 	if err != nil {
 		return nil, err
 	}
+	return s.parseNote(folder, raw)
+}
+
+// parseNote that a folder has. What is no note of ours is an error, and none of the store.
+func (s *Store) parseNote(folder string, raw []byte) (*v1.StoreNote, error) {
 	n := &v1.StoreNote{}
-	if err := s.Seal.Open(key, raw, n); err != nil {
+	if err := s.Seal.Open(manifestOf(folder), raw, n); err != nil {
 		return nil, err
 	}
-	return n, checkNote(n, folder)
+	if err := checkNote(n, folder); err != nil {
+		return nil, err
+	}
+	n.Spec.Archive.Store = s.Name // The cluster that wrote it may have called it something else.
+	return n, nil
 }
 
 // NoteIn a folder, as StoreFolder makes it. The error is of store.NotFound where there is none.
@@ -95,40 +103,50 @@ func (s *Store) NoteIn(ctx context.Context, folder string) (*v1.StoreNote, error
 	return s.readNote(ctx, folder)
 }
 
-// checkNote is nil if a note is of the folder that it lies in, and of an archive beside it. Its seal holds for no other, so that this is
+// checkNote is nil if a note is of the folder that it lies in, and of an archive in its own. Its seal holds for no other, so that this is
 // no attack but a fault.
 func checkNote(n *v1.StoreNote, folder string) error {
 	a := n.Spec.Archive
 	switch {
 	case v1.StoreFolder(n.Spec.Instance, n.Name) != folder:
 		return fmt.Errorf("the note in %q is of backup %q of %s/%s", folder, n.Name, n.Spec.Instance.Namespace, n.Spec.Instance.Name)
-	case a == nil || path.Dir(a.Path) != folder:
-		return fmt.Errorf("the note in %q names no archive beside it", folder)
+	case a == nil || path.Dir(a.Path) != n.ArchiveFolder():
+		return fmt.Errorf("the note in %q names no archive in %q", folder, n.ArchiveFolder())
 	}
 	return nil
 }
 
-// A Found backup of a namespace: its folder says whose it is.
+// A Found backup has a note, whatever that says; its folder says whose it is.
 type Found struct {
-	XR     types.UID
-	Record string
+	NamespaceUID, XR types.UID
+	Record           string
 }
 
-// BackupsIn a namespace that have a note, whatever that says.
+// Folder of the note.
+func (f Found) Folder() string {
+	return v1.StoreFolder(v1.BackedUpInstance{NamespaceUID: f.NamespaceUID, XR: f.XR}, f.Record)
+}
+
+// BackupsIn a namespace.
 func (s *Store) BackupsIn(ctx context.Context, namespace types.UID) ([]Found, error) {
-	folder := path.Join(v1.StoreLayout, string(namespace))
+	return s.backupsBelow(ctx, path.Join(v1.StoreLayout, string(namespace)))
+}
+
+// AllBackups of all namespaces that ever were.
+func (s *Store) AllBackups(ctx context.Context) ([]Found, error) {
+	return s.backupsBelow(ctx, v1.StoreLayout)
+}
+
+func (s *Store) backupsBelow(ctx context.Context, folder string) ([]Found, error) {
 	os, err := s.List(ctx, folder, maxObjects)
 	if err != nil {
 		return nil, err
 	}
 	var out []Found
 	for _, o := range os {
-		if path.Base(o.Key) != gateway.ManifestName {
-			continue
-		}
-		below, _ := strings.CutPrefix(o.Key, folder+"/")
-		if parts := strings.Split(below, "/"); len(parts) == 3 {
-			out = append(out, Found{XR: types.UID(parts[0]), Record: parts[1]})
+		parts := strings.Split(o.Key, "/")
+		if strings.HasPrefix(o.Key, folder+"/") && len(parts) == 5 && parts[4] == gateway.ManifestName {
+			out = append(out, Found{NamespaceUID: types.UID(parts[1]), XR: types.UID(parts[2]), Record: parts[3]})
 		}
 	}
 	return out, nil
@@ -146,9 +164,23 @@ func (s *Store) Tidy(ctx context.Context, n *v1.StoreNote) error {
 }
 
 // Remove a backup, its note first: an archive without one is nobody's. What may not be deleted is later an error, and the rest is
-// gone.
+// gone. Of an adopted one the archive goes first, with its old note: who is cut short finds it by the new one.
 func (s *Store) Remove(ctx context.Context, i v1.BackedUpInstance, record string) error {
 	folder := v1.StoreFolder(i, record)
+	raw, err := s.ReadSmall(ctx, manifestOf(folder), store.MaxSealed)
+	if err != nil && !store.Is(err, store.NotFound) {
+		return err
+	}
+	// One that cannot be read is of no other folder.
+	if n, err := s.parseNote(folder, raw); err == nil && n.From != nil {
+		if err := s.removeFolder(ctx, n.ArchiveFolder()); err != nil {
+			return err
+		}
+	}
+	return s.removeFolder(ctx, folder)
+}
+
+func (s *Store) removeFolder(ctx context.Context, folder string) error {
 	if err := s.Delete(ctx, manifestOf(folder)); err != nil {
 		return err
 	}

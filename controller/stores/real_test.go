@@ -4,11 +4,9 @@ package stores
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +14,7 @@ import (
 
 	"filippo.io/age"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -34,14 +33,6 @@ func openReal(t *testing.T, to, with *age.X25519Identity) (*storetest.Proxy, *St
 		t.Fatal(err)
 	}
 	return p, open
-}
-
-func newNote(record, object string) *v1.StoreNote {
-	i := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
-	n := &v1.StoreNote{Name: record, Manifest: json.RawMessage(`{"format":1}`)}
-	n.Record, n.AnnouncedAt = "uid-"+"record", metav1.NewTime(now)
-	n.Spec = v1.MySQLBackupSpec{Instance: i, Image: "mysql:8.4 <&>", Number: 7, Archive: &v1.Archive{Path: path.Join(v1.StoreFolder(i, record), object), SHA256: strings.Repeat("a", 64)}}
-	return n
 }
 
 func TestRealLook(t *testing.T) {
@@ -287,7 +278,88 @@ func TestRealBackupsIn(t *testing.T) {
 		}
 	}
 	got, err := s.BackupsIn(t.Context(), "ns")
-	if diff := cmp.Diff([]Found{{"xr", "a"}, {"xr2", "c"}}, got); diff != "" || err != nil {
+	if diff := cmp.Diff([]Found{{"ns", "xr", "a"}, {"ns", "xr2", "c"}}, got); diff != "" || err != nil {
 		t.Errorf("%v, -want, +got:\n%s", err, diff)
+	}
+}
+
+// TestRealAdopt: what another cluster has written is found again, in its order; each is adopted once, and goes as a whole, also when that is
+// cut short at each request.
+func TestRealAdopt(t *testing.T) {
+	p, s := openReal(t, nil, nil)
+	first, second := newNote("one", "x.tar.zst"), newNote("two", "y.tar.zst")
+	second.Spec.Number++
+	there := *s
+	there.Name = "as-it-was-called-there"
+	for _, n := range []*v1.StoreNote{second, first} {
+		n.Spec.Archive.Store = there.Name
+		if err := errors.Join(there.Put(t.Context(), n.Spec.Archive.Path, []byte("x")), there.Publish(t.Context(), n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Put(t.Context(), "v1/a/b/three/manifest.json", []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	find := func(want ...string) []Candidate {
+		t.Helper()
+		all, err := s.Candidates(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]string, 0, len(all))
+		for _, c := range all {
+			got = append(got, c.Folder())
+			if c.Note != nil && c.Note.Spec.Archive.Store != s.Name {
+				t.Errorf("%s lies in store %s", c.Record, c.Note.Spec.Archive.Store)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("-want, +got:\n%s", diff)
+		}
+		return all
+	}
+	all := find("v1/ns/xr/one", "v1/ns/xr/two", "v1/a/b/three")
+	if all[2].Note != nil || all[2].Problem == "" {
+		t.Errorf("the last one has no seal, got %+v", all[2])
+	}
+	for n := 1; ; n++ {
+		_, note := find("v1/ns/xr/one", "v1/ns/xr/two", "v1/a/b/three")[0].Judge(Facts{To: "shop", Target: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "new"}}})
+		for range 2 {
+			if err := s.Publish(t.Context(), note); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.ReadNote(t.Context(), note.Spec.Instance, "one"); err != nil {
+			t.Fatal(err)
+		}
+		find("v1/new/xr/one", "v1/ns/xr/two", "v1/a/b/three")
+		if err := s.Tidy(t.Context(), note); err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		p.Break(func(*http.Request) (f storetest.Fault) {
+			if seen++; seen == n {
+				f.Status, f.Code = http.StatusForbidden, "AccessDenied"
+			}
+			return f
+		})
+		err := s.Remove(t.Context(), note.Spec.Instance, "one")
+		p.Break(nil)
+		if left := s.keys(t, "v1/new/xr/one"); len(left) == 0 && len(s.keys(t, "v1/ns/xr/one")) != 0 {
+			t.Fatalf("%d: nobody finds its archive any more: %v", n, err)
+		}
+		if err != nil {
+			err = s.Remove(t.Context(), note.Spec.Instance, "one")
+		}
+		if left := append(s.keys(t, "v1/new"), s.keys(t, "v1/ns/xr/one")...); len(left) != 0 || err != nil {
+			t.Fatalf("%d: want nothing left, got %q, %v", n, left, err)
+		}
+		find("v1/ns/xr/two", "v1/a/b/three")
+		if seen < n {
+			break
+		}
+		if err := errors.Join(there.Put(t.Context(), first.Spec.Archive.Path, []byte("x")), there.Publish(t.Context(), first)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

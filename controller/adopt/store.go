@@ -1,0 +1,144 @@
+package adopt
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// patience is how long the controller may take before somebody is told that it does.
+const patience = 10 * time.Second
+
+// A StoreAdoption of what another cluster has left in a store. The controller does it: it has the store's keys, and reaches it.
+type StoreAdoption struct {
+	Kube client.Client
+	// Store is the name of the BackupStore.
+	Store string
+	// Namespaces of this cluster, by the names of those that the backups were taken in.
+	Namespaces map[string]string
+	// DryRun looks, and writes nothing.
+	DryRun bool
+	// Output takes what is found, and Progress what is waited for.
+	Output, Progress io.Writer
+}
+
+// Run it. The error says if anything that was asked for was refused.
+func (a *StoreAdoption) Run(ctx context.Context) (err error) {
+	request := v1.AdoptionRequest{ID: rand.Text(), Namespaces: a.Namespaces, DryRun: a.DryRun}
+	raw, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	if err := a.annotate(ctx, string(raw)); err != nil {
+		return fmt.Errorf("cannot ask the controller, by an annotation of BackupStore %s: %w", a.Store, err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+		defer cancel()
+		err = errors.Join(err, client.IgnoreNotFound(a.annotate(ctx, nil)))
+	}()
+	done, err := a.waitForAnswer(ctx, request.ID)
+	if err != nil {
+		return err
+	}
+	return a.print(done)
+}
+
+func (a *StoreAdoption) annotate(ctx context.Context, value any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1.AnnotationAdopt: value}}})
+	if err != nil {
+		return err
+	}
+	s := &v1.BackupStore{}
+	s.Name = a.Store
+	return a.Kube.Patch(ctx, s, client.RawPatch(types.MergePatchType, patch))
+}
+
+// waitForAnswer of the controller, which reads all that lies in the store.
+func (a *StoreAdoption) waitForAnswer(ctx context.Context, id string) (*v1.StoreAdoption, error) {
+	tick, since, said := time.NewTicker(look), time.Now(), false
+	defer tick.Stop()
+	for {
+		s := &v1.BackupStore{}
+		if err := a.Kube.Get(ctx, client.ObjectKey{Name: a.Store}, s); err != nil {
+			return nil, fmt.Errorf("cannot get BackupStore %s: %w", a.Store, err)
+		}
+		if done := s.Status.Adoption; done != nil && done.ID == id {
+			return done, nil
+		}
+		if !said && time.Since(since) > patience {
+			said = true
+			fmt.Fprintf(a.Progress, "waiting for the controller, which reads BackupStore %s: is it running?\n", a.Store) //nolint:errcheck // A lost line is no reason to fail.
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// print what became of it, as a table.
+func (a *StoreAdoption) print(done *v1.StoreAdoption) error {
+	if len(done.Backups) == 0 && done.Message != "" {
+		return fmt.Errorf("BackupStore %s: %s", a.Store, done.Message)
+	}
+	if len(done.Backups) == 0 {
+		_, err := fmt.Fprintf(a.Output, "There is no backup in BackupStore %s.\n", a.Store)
+		return err
+	}
+	w := tabwriter.NewWriter(a.Output, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "NAMESPACE\tKIND\tNAME\tBACKUP\tTAKEN\tVERSION\tSIZE\tWHAT") //nolint:errcheck // Flush tells.
+	refused := 0
+	for i := range done.Backups {
+		b := &done.Backups[i]
+		if b.Verdict == v1.AdoptionRefused {
+			refused++
+		}
+		taken := ""
+		if b.AnnouncedAt != nil {
+			taken = b.AnnouncedAt.UTC().Format(time.DateTime)
+		}
+		fmt.Fprintln(w, strings.Join([]string{b.Namespace, b.Kind, b.Instance, b.Name, taken, b.Version, b.Size, a.whatBecomes(b)}, "\t")) //nolint:errcheck // Flush tells.
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if done.Message != "" {
+		if _, err := fmt.Fprintln(a.Output, done.Message); err != nil {
+			return err
+		}
+	}
+	if refused > 0 {
+		return fmt.Errorf("%d backups were refused", refused)
+	}
+	return nil
+}
+
+// whatBecomes of a backup, in words.
+func (a *StoreAdoption) whatBecomes(b *v1.AdoptedBackup) string {
+	switch b.Verdict {
+	case v1.AdoptedBefore:
+		return "has its record, " + b.Why
+	case v1.AdoptionRefused:
+		return "refused: " + b.Why
+	case v1.AdoptionUnnamed:
+		return fmt.Sprintf("to adopt it: --namespace %s=NAMESPACE", b.Namespace)
+	case v1.Adopted:
+	}
+	if a.DryRun {
+		return "would be adopted, in namespace " + a.Namespaces[b.Namespace]
+	}
+	return "is adopted, in namespace " + a.Namespaces[b.Namespace]
+}

@@ -1,0 +1,109 @@
+package stores
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/store"
+)
+
+// A Candidate is a backup in a store that may be adopted.
+type Candidate struct {
+	Found
+
+	// Note of it; nil where it cannot be read, which Problem says.
+	Note    *v1.StoreNote
+	Problem string
+}
+
+// Candidates are all backups in the store, by namespace, instance and number. What was adopted before is there once.
+func (s *Store) Candidates(ctx context.Context) ([]Candidate, error) {
+	all, err := s.AllBackups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Candidate
+	adopted := map[string]bool{}
+	for _, f := range all {
+		n, err := s.readNote(ctx, f.Folder())
+		switch {
+		case store.Is(err, store.NotFound): // It has just been removed.
+		case errors.As(err, new(*store.Error)):
+			return nil, err
+		case err != nil:
+			out = append(out, Candidate{Found: f, Problem: err.Error()})
+		default:
+			out = append(out, Candidate{Found: f, Note: n})
+			if n.From != nil {
+				adopted[n.ArchiveFolder()] = true
+			}
+		}
+	}
+	out = slices.DeleteFunc(out, func(c Candidate) bool { return adopted[c.Folder()] })
+	slices.SortStableFunc(out, func(a, b Candidate) int { return slices.Compare(a.order(), b.order()) })
+	return out, nil
+}
+
+// Facts are what this cluster has that a candidate meets.
+type Facts struct {
+	// To is the namespace that the request names for the candidate's, empty where it names none; Target is that, nil where there is
+	// none of that name.
+	To     string
+	Target *corev1.Namespace
+	// Home is the namespace that is called as the candidate's was, nil where there is none.
+	Home *corev1.Namespace
+	// Record of the candidate's name, nil where there is none.
+	Record *v1.MySQLBackup
+}
+
+// Judge a candidate. What is adopted has a note as this cluster is to have it.
+//
+// A name says nothing of who had it on another cluster, so that whoever asks says which namespace gets what; and what a namespace of this
+// very cluster has is its own: an archive of two owners would go with the first of them.
+func (c Candidate) Judge(f Facts) (v1.AdoptedBackup, *v1.StoreNote) {
+	out := v1.AdoptedBackup{Name: c.Record, Verdict: v1.AdoptionRefused, Why: v1.PrintableText(c.Problem, v1.MaxForeignText)}
+	if c.Note == nil {
+		return out, nil
+	}
+	i := c.Note.Spec.Instance
+	out.Kind, out.Namespace, out.Instance, out.Version, out.Size, out.AnnouncedAt = i.Kind, i.Namespace, i.Name, c.Note.Spec.Version, c.Note.Spec.Archive.Size, &c.Note.AnnouncedAt
+	isHere := f.Home != nil && f.Home.UID == c.NamespaceUID
+	switch {
+	case f.Record != nil:
+		out.Verdict, out.Why = v1.AdoptedBefore, "in namespace "+f.Record.Spec.Instance.Namespace
+		return out, nil
+	case f.To == "":
+		out.Verdict = v1.AdoptionUnnamed
+		return out, nil
+	case isHere && f.To != i.Namespace:
+		out.Why = fmt.Sprintf("namespace %s is that of this cluster, and its backups are its own", i.Namespace)
+		return out, nil
+	case f.Target == nil || f.Target.DeletionTimestamp != nil:
+		out.Why = fmt.Sprintf("there is no namespace %s: create it first", f.To)
+		return out, nil
+	}
+	out.Verdict = v1.Adopted
+	if isHere {
+		return out, c.Note
+	}
+	n := *c.Note
+	n.From = cmp.Or(n.From, &i)
+	n.Spec = *c.Note.Spec.DeepCopy()
+	n.Spec.Instance.Namespace, n.Spec.Instance.NamespaceUID = f.Target.Name, f.Target.UID
+	return out, &n
+}
+
+// order of candidates; those that cannot be read come last.
+func (c Candidate) order() []string {
+	if c.Note == nil {
+		return []string{"\xff", c.Record}
+	}
+	i := c.Note.Spec.Instance
+	return []string{i.Namespace, i.Kind, i.Name, fmt.Sprintf("%020d", c.Note.Spec.Number), c.Record}
+}

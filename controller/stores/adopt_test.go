@@ -1,0 +1,93 @@
+package stores
+
+import (
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// TestJudgeCandidates: who asks says which namespace gets what, and nothing of a namespace of this cluster is given away.
+func TestJudgeCandidates(t *testing.T) {
+	namespace := func(name string, uid types.UID) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
+	}
+	dying := namespace("shop", "new")
+	dying.DeletionTimestamp = &metav1.Time{Time: now}
+	was := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
+	becomes := func(name string, uid types.UID) v1.BackedUpInstance {
+		i := was
+		i.Namespace, i.NamespaceUID = name, uid
+		return i
+	}
+	earlier := newNote("one", "x.tar.zst")
+	earlier.From = &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "first", NamespaceUID: "ns-0", Name: "db", XR: "xr"}
+	for name, tc := range map[string]struct {
+		reason  string
+		given   Candidate
+		facts   Facts
+		verdict v1.AdoptionVerdict
+		why     string
+		want    v1.BackedUpInstance
+		from    *v1.BackedUpInstance
+	}{
+		"Adopted": {facts: Facts{To: "shop", Target: namespace("shop", "new")}, verdict: v1.Adopted, want: becomes("shop", "new"), from: &was},
+		"SameName": {
+			reason: "A namespace of that name is another on another cluster.", facts: Facts{To: "team", Target: namespace("team", "new"), Home: namespace("team", "new")},
+			verdict: v1.Adopted, want: becomes("team", "new"), from: &was,
+		},
+		"Again": {
+			reason: "Its archive has never moved.", given: Candidate{Note: earlier}, facts: Facts{To: "shop", Target: namespace("shop", "new")},
+			verdict: v1.Adopted, want: becomes("shop", "new"), from: earlier.From,
+		},
+		"Own": {
+			reason: "Its record was lost, and its namespace was not.", facts: Facts{To: "team", Target: namespace("team", "ns"), Home: namespace("team", "ns")},
+			verdict: v1.Adopted, want: was,
+		},
+		"Anothers": {
+			reason: "One archive has one owner.", facts: Facts{To: "shop", Target: namespace("shop", "new"), Home: namespace("team", "ns")},
+			verdict: v1.AdoptionRefused, why: "its backups are its own",
+		},
+		"Unnamed":    {facts: Facts{}, verdict: v1.AdoptionUnnamed},
+		"NoTarget":   {facts: Facts{To: "shop"}, verdict: v1.AdoptionRefused, why: "create it first"},
+		"Dying":      {facts: Facts{To: "shop", Target: dying}, verdict: v1.AdoptionRefused, why: "create it first"},
+		"Known":      {facts: Facts{To: "shop", Target: namespace("shop", "new"), Record: &v1.MySQLBackup{Spec: v1.MySQLBackupSpec{Instance: becomes("crm", "x")}}}, verdict: v1.AdoptedBefore, why: "in namespace crm"},
+		"Unbelieved": {given: Candidate{Problem: "no\x1b seal"}, facts: Facts{}, verdict: v1.AdoptionRefused, why: "no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := tc.given
+			if c.Problem == "" && c.Note == nil {
+				c.Note = newNote("one", "x.tar.zst")
+			}
+			c.Found = Found{NamespaceUID: "ns", XR: "xr", Record: "one"}
+			said, n := c.Judge(tc.facts)
+			if said.Verdict != tc.verdict || !strings.Contains(said.Why, tc.why) || strings.Contains(said.Why, "\x1b") || said.Name != c.Record {
+				t.Errorf("%s: want %s, %q, got %+v", tc.reason, tc.verdict, tc.why, said)
+			}
+			if (n != nil) != (tc.verdict == v1.Adopted) {
+				t.Fatalf("%s: got %+v", tc.reason, n)
+			}
+			if n == nil {
+				return
+			}
+			if diff := cmp.Diff(tc.want, n.Spec.Instance); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(tc.from, n.From); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+			if c.Note.Spec.Instance != was {
+				t.Error("it has changed what was read")
+			}
+			if tc.from != nil && tc.from != earlier.From && path.Dir(n.Spec.Archive.Path) != n.ArchiveFolder() {
+				t.Errorf("%s: its archive is looked for in %q", tc.reason, n.ArchiveFolder())
+			}
+		})
+	}
+}
