@@ -3,6 +3,7 @@ package agent
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // PVCVolume is a PVC as a volume of a pod.
@@ -26,6 +27,22 @@ func AccessVolume(secret string) corev1.Volume {
 // kubelet evicts a pod that writes more.
 func EmptyVolume(name string, size resource.Quantity) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size}}}
+}
+
+// ScratchVolume goes with its pod, too: one of a StorageClass, or without one a folder of the node.
+func ScratchVolume(name, class string, size resource.Quantity, labels map[string]string) corev1.Volume {
+	if class == "" {
+		return EmptyVolume(name, size)
+	}
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
+		VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+			},
+		},
+	}}}
 }
 
 // OnNode keeps pods that use a volume on its node.

@@ -43,7 +43,13 @@ func attacksByJob() map[string]attackBy[*batchv1.Job] {
 		"CSI":         {"A driver that hands secrets out.", "volumes of instances", withVolume(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "secrets-store.csi.k8s.io"}})},
 		"NFS":         {"Any server.", "volumes of instances", withVolume(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "a", Path: "/"}})},
 		"OthersPVC":   {"Data of others.", "volumes of instances", withVolume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "theirs"}})},
-		"Ephemeral":   {"A class of somebody else.", "volumes of instances", withVolume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}})},
+		"Ephemeral":   {"A class of somebody else.", "volumes of instances", withVolume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}})},
+		"Clone": {"A copy of what lies on another one.", "volumes of instances", func(j *batchv1.Job) {
+			j.Name = "restoretest-db-job"
+			withVolume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
+				Spec: corev1.PersistentVolumeClaimSpec{DataSource: &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "theirs"}},
+			}}})(j)
+		}},
 		"HostNetwork": {"The node's addresses.", "shares nothing", inPod(func(p *corev1.PodSpec) { p.HostNetwork = true })},
 		"HostPID":     {"The node's processes.", "shares nothing", inPod(func(p *corev1.PodSpec) { p.HostPID = true })},
 		"HostIPC":     {"The node's memory.", "shares nothing", inPod(func(p *corev1.PodSpec) { p.HostIPC = true })},

@@ -43,15 +43,29 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 			Instance: v1.BackedUpInstance{
 				Kind: s.Life.Kind, Namespace: s.Life.Namespace, NamespaceUID: s.NamespaceUID(), Name: s.Life.Name, XR: s.Life.XR,
 			},
-			Image:       serverImage(s),
-			Version:     serverVersion(s),
-			StorageSize: s.Identity().Size,
-			Number:      number,
-			Since:       firstNumber(s, number),
-			Origin:      origin,
-			Choice:      s.Identity().Choice,
+			Image:        serverImage(s),
+			Version:      serverVersion(s),
+			StorageSize:  s.Identity().Size,
+			StorageClass: storageClass(s),
+			Number:       number,
+			Since:        firstNumber(s, number),
+			Origin:       origin,
+			Choice:       s.Identity().Choice,
 		},
 	}
+}
+
+// storageClass of the data volume; empty for a folder of a node.
+func storageClass(s *instance.State) string {
+	switch {
+	case s.HostPath():
+		return ""
+	case s.DataPVC != nil && s.DataPVC.Spec.StorageClassName != nil:
+		return *s.DataPVC.Spec.StorageClassName
+	case s.DataPV != nil:
+		return s.DataPV.Spec.StorageClassName
+	}
+	return ""
 }
 
 // firstNumber that a backup of this life had; 0 where the one of this number is the first.

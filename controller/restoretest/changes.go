@@ -16,11 +16,11 @@ func withChanges(s *State, step Step) Step {
 	case Start:
 		step.Changes = startTest(s)
 	case Remove:
-		step.Changes = []change.Change{change.DeleteObject(s.Job.Job, metav1.DeletePropagationForeground)}
+		step.Changes = append(takeAccess(s), change.DeleteObject(s.Job.Job, metav1.DeletePropagationForeground))
 	case NameJob:
 		step.Changes = writeTurn(step.Record, func(t *v1.RestoreTest) { t.Job, t.Concluded = s.Job.UID, false })
 	case EndTurn:
-		step.Changes = []change.Change{change.PatchObjectStatus(step.Record, func(r *v1.MySQLBackup) { r.Status.RestoreTest = nil })}
+		step.Changes = append(takeAccess(s), change.PatchObjectStatus(step.Record, func(r *v1.MySQLBackup) { r.Status.RestoreTest = nil }))
 	case Conclude:
 		step.Changes = writeVerdict(s, step.Verdict)
 	case NoOp, Wait:
@@ -33,12 +33,29 @@ func withChanges(s *State, step Step) Step {
 func startTest(s *State) []change.Change {
 	turn := s.restoreTest()
 	if turn != nil {
-		return []change.Change{change.NewObject(newJob(s, turn.ID))}
+		return append(giveAccess(s), change.NewObject(newJob(s, turn.ID)))
 	}
 	took := writeTurn(s.Record, func(t *v1.RestoreTest) {
 		*t = v1.RestoreTest{ID: s.NewTurn, StartedAt: metav1.Time{Time: s.Now.Truncate(time.Second)}, Awaited: s.Home.IsDeleting()}
 	})
-	return append(took, change.NewObject(newJob(s, s.NewTurn)))
+	return append(append(took, giveAccess(s)...), change.NewObject(newJob(s, s.NewTurn)))
+}
+
+// giveAccess to the store, if the backup lies in one, to the Job that is about to be made.
+func giveAccess(s *State) []change.Change {
+	if !s.Record.InStore() {
+		return nil
+	}
+	from := s.Record.Spec.Archive
+	return []change.Change{change.InStore(change.GiveAccess, accessOf(s.Record), change.Remote{Store: from.Store, Archive: from.Path, Manifest: s.Note.Manifest})}
+}
+
+// takeAccess away from a Job that has had it.
+func takeAccess(s *State) []change.Change {
+	if s.Access == nil {
+		return nil
+	}
+	return []change.Change{change.DeleteObject(s.Access, "")}
 }
 
 // writeTurn of a record.

@@ -28,6 +28,8 @@ type Attempt struct {
 	// Each is nil where there is none.
 	Job    *instance.Job
 	Volume *corev1.PersistentVolume
+	// Access of the Job to a store, as far as it is known whose it is; nil where there is none.
+	Access *metav1.PartialObjectMetadata
 	// Reports of the Job's containers, by their names.
 	Reports map[string]agent.Report
 }
@@ -41,8 +43,41 @@ func ReadState(ctx context.Context, g *instance.Gatherer, k instance.Key) (*Stat
 	}
 	s := &State{Now: g.Clock(), AgentImage: g.Settings.AgentImage, JobResources: g.Settings.JobResources, NewTurn: uuid.NewUUID(), Record: newestProven(records)}
 	s.Siblings = slices.DeleteFunc(slices.Clone(records), func(r v1.MySQLBackup) bool { return s.Record != nil && r.Name == s.Record.Name })
-	s.Attempt, err = readAttempt(ctx, g, k, s.Record)
+	if s.Attempt, err = readAttempt(ctx, g, k, s.Record); err != nil {
+		return nil, err
+	}
+	s.readNote(ctx, g.Stores)
+	if slices.ContainsFunc(records, func(r v1.MySQLBackup) bool { return r.InStore() && r.Status.RestoreTest != nil }) {
+		s.Access, err = readAccess(ctx, g, k.Life(""))
+	}
 	return s, err
+}
+
+// readAccess to a store. One that is not the instance's, or that nobody lets the controller see, is none.
+func readAccess(ctx context.Context, g *instance.Gatherer, of v1.Instance) (*metav1.PartialObjectMetadata, error) {
+	m := &metav1.PartialObjectMetadata{}
+	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	switch err := g.Reader.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.RestoreTestAccessName()}, m); {
+	case kerrors.IsNotFound(err), kerrors.IsForbidden(err):
+		return nil, nil //nolint:nilnil // None, and no error.
+	case err != nil:
+		return nil, fmt.Errorf("cannot get Secret %s/%s: %w", of.Namespace, of.RestoreTestAccessName(), err)
+	}
+	if m.Labels[v1.LabelInstance] != of.Key() {
+		return nil, nil //nolint:nilnil // None of ours.
+	}
+	return m, nil
+}
+
+// readNote of a backup in a store, whose archive is about to be read.
+func (s *State) readNote(ctx context.Context, all instance.Stores) {
+	if all == nil || !s.isOpen() || s.Home == nil || s.Job != nil || !s.Record.InStore() {
+		return
+	}
+	var err error
+	if s.Note, err = all.ReadNote(ctx, s.Record.Spec.Archive.Store, s.Record.Spec.Instance, s.Record.Name); err != nil {
+		s.StoreFailure = v1.PrintableText(err.Error(), v1.MaxForeignText)
+	}
 }
 
 // readAttempt with a backup of a life of the instance; with none where there is

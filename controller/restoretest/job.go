@@ -6,6 +6,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
@@ -41,6 +43,13 @@ const (
 	leaveTime = 5 * time.Second
 )
 
+// spareRoom is what a volume for a copy has beside it, of its size and at least: a server that starts makes logs of its own, and the agent
+// leaves a tenth free.
+const (
+	spareParts = 4
+	spareRoom  = 1 << 30
+)
+
 // mountedBy the Job is the PVC of the backups alone.
 func mountedBy(s *State) instance.Mounted {
 	return func(string) *corev1.PersistentVolumeClaim { return s.Home.BackupPVC }
@@ -52,18 +61,25 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 	r, image := s.Record, s.AgentImage
 	i := r.Spec.Instance
 	life := v1.Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
-	onHost := s.Volume.Spec.HostPath != nil
+	onHost := s.Volume != nil && s.Volume.Spec.HostPath != nil
 	files, ready := agent.FileSecurity(onHost), agent.ToolsMount()
 	ready.ReadOnly = true
 	backup := corev1.VolumeMount{Name: "backup", MountPath: backupPath}
 	copied := corev1.VolumeMount{Name: "backup", MountPath: copyPath, SubPath: v1.RestoreTestFolder}
-	unpacking := agent.Unpacking{
-		Archive: path.Join(backupPath, r.Spec.Archive.Path), Volume: backupPath, SHA256: r.Spec.Archive.SHA256, Version: r.Spec.Version, Clean: r.Spec.CleanShutdown,
+	unpacking := agent.Unpacking{Volume: backupPath, SHA256: r.Spec.Archive.SHA256, Version: r.Spec.Version, Clean: r.Spec.CleanShutdown}
+	volumes, mounts := []corev1.Volume{agent.ToolsVolume()}, []corev1.VolumeMount{ready, backup}
+	if r.InStore() {
+		unpacking.Object = r.Spec.Archive.Path
+		volumes = append(volumes, agent.ScratchVolume(backup.Name, r.Spec.StorageClass, copySize(r), map[string]string{v1.LabelName: "mysql", v1.LabelComponent: v1.ComponentRestoreTest}), agent.AccessVolume(life.RestoreTestAccessName()))
+		mounts = append(mounts, corev1.VolumeMount{Name: agent.AccessVolumeName, MountPath: agent.AccessFolder, ReadOnly: true})
+	} else {
+		unpacking.Archive = path.Join(backupPath, r.Spec.Archive.Path)
+		volumes = append(volumes, agent.PVCVolume(backup.Name, r.Spec.Archive.PVCName))
 	}
 	first := []corev1.Container{
 		agent.ToolsContainer(image),
 		agent.VersionContainer(r.Spec.Image),
-		agent.Container(containerUnpack, image, agent.Memory, agent.UnpackSecurity(onHost), []corev1.VolumeMount{ready, backup}, unpacking.Unpack()...),
+		agent.Container(containerUnpack, image, agent.Memory, agent.UnpackSecurity(onHost), mounts, unpacking.Unpack()...),
 	}
 	if onHost {
 		first = append(first, agent.OwnContainer(image, copied))
@@ -76,10 +92,7 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 		Containers: []corev1.Container{
 			agent.Container(containerClean, image, agent.Memory, files, []corev1.VolumeMount{copied}, agent.Wipe(copyPath)...),
 		},
-		Volumes: []corev1.Volume{
-			agent.ToolsVolume(),
-			agent.PVCVolume("backup", r.Spec.Archive.PVCName),
-		},
+		Volumes: volumes,
 	})
 	limit := min(settling+time.Duration(r.Spec.Archive.DataBytes/slowest)*time.Second, longest)
 	out.Spec.ActiveDeadlineSeconds = new(int64(limit.Seconds()))
@@ -87,4 +100,24 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 	out.Annotations[v1.AnnotationRestoreTest] = string(turn)
 	instance.NotePVCs(out, mountedBy(s))
 	return out
+}
+
+// copySize is what a volume has that a copy is unpacked on: no less than the instance had.
+func copySize(r *v1.MySQLBackup) resource.Quantity {
+	size := *resource.NewQuantity(r.Spec.Archive.DataBytes+r.Spec.Archive.DataBytes/spareParts+spareRoom, resource.BinarySI)
+	if had, err := v1.ParseSize(r.Spec.StorageSize); err == nil && had.Cmp(size) > 0 {
+		return had
+	}
+	return size
+}
+
+// accessOf the Job to the store that the backup is in.
+func accessOf(r *v1.MySQLBackup) *corev1.Secret {
+	i := r.Spec.Instance
+	life := v1.Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: life.RestoreTestAccessName(), Labels: life.Labels()},
+		Type:       corev1.SecretTypeOpaque,
+	}
 }

@@ -15,7 +15,11 @@ import (
 func TestManifests(t *testing.T) {
 	onNode := proven(func(s *State) { s.Volume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/data"} })
 	turn("")(onNode)
-	for name, s := range map[string]*State{"restoretest-job": proven(turn("")), "restoretest-job-hostpath": onNode} {
+	fromStore, hostFromStore := proven(inStore, turn("")), proven(inStore, turn(""))
+	hostFromStore.Record.Spec.StorageClass = ""
+	for name, s := range map[string]*State{
+		"restoretest-job": proven(turn("")), "restoretest-job-hostpath": onNode, "restoretest-job-store": fromStore, "restoretest-job-store-hostpath": hostFromStore,
+	} {
 		t.Run(name, func(t *testing.T) {
 			raw := golden.Manifest(t, name, newJob(s, s.restoreTest().ID))
 			if bytes.Contains(raw, []byte("assword")) {

@@ -69,6 +69,10 @@ type State struct {
 	AtOnce int
 	// Siblings are the other records of the instance.
 	Siblings []v1.MySQLBackup
+	// Note of a backup that lies in a store, where it is about to be tried; nil where there is none, or StoreFailure says
+	// why it cannot be read.
+	Note         *v1.StoreNote
+	StoreFailure string
 	// NewTurn is the ID that a turn gets which is taken now. Nobody else has it.
 	NewTurn types.UID
 	// AgentImage is the image of the Job, and JobResources what its containers ask for; nil
@@ -243,6 +247,9 @@ func (s *State) isOwn() bool {
 
 // beginTest, if it can be tried and it is its turn.
 func beginTest(s *State) Step {
+	if s.StoreFailure != "" && !s.Home.IsDeleting() {
+		return Step{Action: Wait, After: look} // Nobody waits for the verdict, and there is one once the store answers.
+	}
 	if why := whyImpossible(s); why != "" {
 		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, why)
 	}
@@ -270,16 +277,29 @@ func whyImpossible(s *State) string {
 	h, c, a := s.Home, s.Home.BackupPVC, s.Record.Spec.Archive
 	i := s.Record.Spec.Instance
 	switch {
-	case s.Record.InStore():
-		return "no server is started from a backup in a BackupStore yet"
 	case !isTryable(s.Record):
 		return "the backup is none of a MySQL server whose version is known"
 	case h.Namespace == nil || h.Namespace.DeletionTimestamp != nil || h.Namespace.UID != i.NamespaceUID:
 		return fmt.Sprintf("namespace %q is gone, or going", i.Namespace)
+	case s.Record.InStore():
+		return whyNotInStore(s)
 	case c == nil || c.DeletionTimestamp != nil || c.Status.Phase != corev1.ClaimBound || s.Volume == nil:
 		return "the backup volume is not there, or not bound"
 	case a == nil || a.PVCName != c.Name || a.Path != path.Join(s.Record.Name, path.Base(a.Path)):
 		return "the archive is not where the controller puts it"
+	}
+	return ""
+}
+
+// whyNotInStore says why a backup there cannot be tried.
+func whyNotInStore(s *State) string {
+	switch a := s.Record.Spec.Archive; {
+	case s.StoreFailure != "":
+		return s.StoreFailure
+	case s.Note == nil:
+		return fmt.Sprintf("BackupStore %s has no note of it", a.Store)
+	case s.Note.Spec.Archive.Path != a.Path || s.Note.Spec.Archive.SHA256 != a.SHA256:
+		return fmt.Sprintf("BackupStore %s has a note of another archive", a.Store)
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package restoretest
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -61,6 +62,30 @@ func proven(changes ...given) *State {
 		c(s)
 	}
 	return s
+}
+
+// inStore is where the backup lies.
+func inStore(s *State) {
+	a := &v1.Archive{Store: "offsite", Path: "v1/ns/xr/" + s.Record.Name + "/abcdefghij.tar.zst.age", SHA256: strings.Repeat("a", 64), DataBytes: 1 << 30}
+	s.Record.Spec.Archive, s.Record.Spec.StorageClass, s.Record.Spec.StorageSize = a, "fast", "1Gi"
+	s.Note = &v1.StoreNote{Name: s.Record.Name, BackupNote: s.Record.Note(), Manifest: json.RawMessage(`{"format":1}`)}
+	s.Volume, s.Home.BackupPVC = nil, nil
+}
+
+// granted is the access of the Job to that.
+func granted(s *State) {
+	s.Access = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-restoretest-access", UID: "access"}}
+}
+
+func storeFails(s *State) { s.StoreFailure = "BackupStore offsite: it is down" }
+
+func noNote(s *State) { s.Note = nil }
+
+func noteOfAnother(s *State) {
+	n := *s.Note
+	n.Spec = *n.Spec.DeepCopy()
+	n.Spec.Archive.SHA256 = "other"
+	s.Note = &n
 }
 
 // dying is a state whose instance waits for its backup's release.
@@ -233,6 +258,12 @@ func TestNext(t *testing.T) {
 		}), want: Conclude, status: metav1.ConditionUnknown, says: "namespace"},
 		"LaterNamespace": {reason: "It may be another owner's.", state: proven(func(s *State) { s.Home.Namespace.UID = "other" }), want: Conclude, status: metav1.ConditionUnknown, says: "namespace"},
 		"NoVolume":       {reason: "Somebody else's volume is not mounted.", state: proven(func(s *State) { s.Volume = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "volume"},
+		"Store":          {reason: "A volume that goes with the Job takes the copy.", state: proven(inStore), want: Start},
+		"StoreWhole":     {reason: "It is known as any other is.", state: proven(inStore, report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}), func(s *State) { s.Job.Spec.Template.Spec.Volumes = nil }), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
+		"StoreDown":      {reason: "Nobody waits for the verdict: there is one later.", state: proven(inStore, storeFails), want: Wait},
+		"StoreDownNow":   {reason: "Who waits hears why, and it is tried again.", state: proven(inStore, dying, required, storeFails), want: Conclude, status: metav1.ConditionUnknown, says: "it is down"},
+		"StoreForgot":    {reason: "The Job believes the note's manifest.", state: proven(inStore, noNote), want: Conclude, status: metav1.ConditionUnknown, says: "no note"},
+		"StoreOther":     {reason: "Another archive is another backup.", state: proven(inStore, noteOfAnother), want: Conclude, status: metav1.ConditionUnknown, says: "another archive"},
 		"OddArchive":     {reason: "A path leads nowhere else.", state: proven(func(s *State) { s.Record.Spec.Archive.Path = "../x/data.tar.zst" }), want: Conclude, status: metav1.ConditionUnknown, says: "archive"},
 	}
 	for name, tc := range cases {
@@ -290,6 +321,10 @@ func TestChanges(t *testing.T) {
 		"Taken":    {reason: "After a crash the turn is there.", state: proven(turn("")), want: []string{"Create Job "}},
 		"Name":     {reason: "The record names its Job.", state: proven(unnamedJob), want: []string{"PatchStatus MySQLBackup AsRead"}},
 		"Conclude": {reason: "A verdict is of what was read.", state: proven(report(containerBootCheck, agent.Report{OK: true})), want: []string{"PatchStatus MySQLBackup AsRead"}},
+		"Store":    {reason: "The Job finds its way.", state: proven(inStore), want: []string{"PatchStatus MySQLBackup AsRead", "GiveAccess Secret ", "Create Job "}},
+		"StoreOn":  {reason: "After a crash it is given again.", state: proven(inStore, turn("")), want: []string{"GiveAccess Secret ", "Create Job "}},
+		"StoreEnd": {reason: "Nobody is to have it then.", state: proven(inStore, granted, turn("job"), verdict(metav1.ConditionTrue, 0)), want: []string{"Delete PartialObjectMetadata SameObject", "PatchStatus MySQLBackup AsRead"}},
+		"StoreOut": {reason: "Nor while the Job goes.", state: proven(inStore, granted, jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: []string{"Delete PartialObjectMetadata SameObject", "Delete Job SameObject"}},
 		"Remove":   {reason: "This Job, and no later one.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: []string{"Delete Job SameObject"}},
 		"End":      {reason: "The turn ends with the Job.", state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)), want: []string{"PatchStatus MySQLBackup AsRead"}},
 	} {

@@ -1,8 +1,6 @@
 package compose
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,11 +19,7 @@ func resolveStore(r *resolved, path *field.Path) (string, *field.Error) {
 	if !r.Required.Platform.Known {
 		return r.XR.Status.BackupStore, nil
 	}
-	store, allowed := r.platform.BackupStore(&r.spec.Backup)
-	switch required := r.spec.Backup.RequireRestorable; {
-	case allowed && store != "" && required != nil && *required:
-		return r.XR.Status.BackupStore, field.Forbidden(path, fmt.Sprintf("with requireRestorable backups go to a volume, and not to BackupStore %s: no server is started from what is in a store; set it to %s, or requireRestorable to false", clipText(store), v1.StoreVolume))
-	case allowed:
+	if store, allowed := r.platform.BackupStore(&r.spec.Backup); allowed {
 		return store, nil
 	}
 	return r.XR.Status.BackupStore, notAllowed(path, *r.spec.Backup.Store, r.platform.BackupStores)

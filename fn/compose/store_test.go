@@ -36,7 +36,7 @@ func TestResolveStore(t *testing.T) {
 		"Changes":        {reason: "A running instance gets the new default.", in: given(has, allows("offsite")), want: "offsite"},
 		"NotKnownYet":    {reason: "Crossplane has not brought the platform's words yet.", in: given(has, unknown), want: "had"},
 		"Discard":        {reason: "There will be no backup.", in: given(allows("offsite"), func(in *Input) { in.XR.Spec.DeletionPolicy = v1.DeletionDiscard })},
-		"Required":       {reason: "No server is started from what is in a store.", in: given(allows("offsite"), func(in *Input) { in.XR.Spec.Backup.RequireRestorable = new(true) }), refused: "requireRestorable"},
+		"Required":       {reason: "A server is started from a copy of what is there, too.", in: given(allows("offsite"), func(in *Input) { in.XR.Spec.Backup.RequireRestorable = new(true) }), want: "offsite"},
 		"RequiredVolume": {reason: "From a volume it is.", in: given(func(in *Input) { in.XR.Spec.Backup.RequireRestorable = new(true) })},
 	}
 	for name, tc := range cases {
