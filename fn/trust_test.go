@@ -60,6 +60,7 @@ var reaches = map[string]reach{
 	"resources.claims[].request": {to: "nothing: it is refused", odd: []any{"gpu"}},
 	"resources.limits[]":         {to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "cpu", "nvidia.com/gpu", "devices.kubevirt.io/kvm", "../x", "hugepages-2Mi"}},
 	"resources.requests[]":       {to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "smarter-devices/fuse", "storage", "x y"}},
+	"restore.from":               {to: "backups of another claim of the claim's namespace", odd: []any{"../other", "theirs"}},
 	"restore.backup":             {to: "backups of the claim's namespace, of any claim in it", odd: []any{"theirs", "theirs-with-our-label", "default-mysql-instance-27f037cefa"}},
 	"restore.insteadOf":          {to: "whether the choice beside it counts: it is compared with a name", odd: []any{"theirs", "default-mysql-instance-27f037cefa"}},
 	"restore.policy":             {to: "whether this instance's backups are used", odd: []any{"Never"}},
@@ -280,7 +281,7 @@ func (g *guard) need(key string, s *fnv1.ResourceSelector) {
 	switch {
 	case s.GetMatchLabels() == nil && (s.GetMatchName() == "" || strings.Contains(s.GetMatchName(), "/")):
 		g.complainf("it asks for %s: %v", key, s)
-	case s.GetMatchLabels() != nil && s.GetMatchLabels().GetLabels()[v1.LabelInstance] != g.instance.Key():
+	case s.GetMatchLabels() != nil && !g.isBeside(s.GetMatchLabels().GetLabels()[v1.LabelInstance]):
 		g.complainf("it asks for the records of others: %v", s)
 	case s.GetKind() == v1.KindMySQLPlatform && s.GetMatchName() != v1.PlatformName:
 		g.complainf("it asks for another platform: %v", s)
@@ -289,6 +290,13 @@ func (g *guard) need(key string, s *fnv1.ResourceSelector) {
 	case s.GetNamespace() != g.instance.Namespace && !slices.Contains(cluster, s.GetKind()):
 		g.complainf("it asks for %s of namespace %q: %v", key, s.GetNamespace(), s)
 	}
+}
+
+// isBeside is true of the key of the instance, and of another one of its namespace that it names.
+func (g *guard) isBeside(key string) bool {
+	other := g.instance
+	other.Name, _ = at(g.xr, "spec", "restore", "from").(string)
+	return key == g.instance.Key() || other.Name != "" && key == other.Key()
 }
 
 // kinds that may be composed.

@@ -330,7 +330,8 @@ const (
 
 // A RestoreSpec says what a new instance starts from.
 //
-// +kubebuilder:validation:XValidation:rule="!(has(self.backup) && has(self.policy) && self.policy == 'Never')",message="backup names what to restore and policy Never forbids it; set one of them"
+// +kubebuilder:validation:XValidation:rule="!((has(self.backup) || has(self.from)) && has(self.policy) && self.policy == 'Never')",message="backup names what to restore and policy Never forbids it; set one of them"
+// +kubebuilder:validation:XValidation:rule="!(has(self.backup) && has(self.from))",message="backup names what to restore, and from whose newest; set one of them"
 type RestoreSpec struct {
 	// Policy is Latest (the newest proven backup of a claim of this name in this
 	// namespace; an empty server where there is none) or Never (always an empty
@@ -350,8 +351,16 @@ type RestoreSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	Backup *string `json:"backup,omitempty"`
 
+	// From is the name of another claim of this kind in this namespace, whose newest
+	// proven backup is restored. It counts once, as backup does.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	From *string `json:"from,omitempty"`
+
 	// InsteadOf is the name of the newest MySQLBackup of a claim of this name, which
-	// is left aside for backup or for policy Never. With it a choice counts as long as
+	// is left aside for backup, from or policy Never. With it a choice counts as long as
 	// that is the newest one, and also where an earlier instance has used it.
 	//
 	// +optional
@@ -360,11 +369,16 @@ type RestoreSpec struct {
 	InsteadOf *string `json:"insteadOf,omitempty"`
 }
 
-// Choice in one word: the name of a backup, Never, or nothing, which is the newest one.
+// ChoiceFrom and the name of another claim are the choice of what that has left.
+const ChoiceFrom = "from/"
+
+// Choice in one word: the name of a backup, Never, ChoiceFrom and the name of another claim, or nothing, which is the newest one.
 func (r *RestoreSpec) Choice() string {
 	switch {
 	case r.Backup != nil:
 		return *r.Backup
+	case r.From != nil:
+		return ChoiceFrom + *r.From
 	case r.Policy == RestoreNever:
 		return string(RestoreNever)
 	}

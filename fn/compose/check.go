@@ -123,9 +123,20 @@ func checkPolicies(spec *field.Path, s v1.MySQLSpec) field.ErrorList {
 			errs = append(errs, field.Invalid(restore.Child("backup"), clipText(*b), "is not the name of a MySQLBackup"))
 		}
 	}
+	if from := s.Restore.From; from != nil {
+		switch {
+		case s.Restore.Policy == v1.RestoreNever:
+			errs = append(errs, field.Forbidden(restore.Child("from"), "policy Never forbids a restore: remove one of them"))
+		case s.Restore.Backup != nil:
+			errs = append(errs, field.Forbidden(restore.Child("from"), "backup names what to restore: remove one of them"))
+		}
+		if len(validation.IsDNS1123Subdomain(*from)) > 0 {
+			errs = append(errs, field.Invalid(restore.Child("from"), clipText(*from), "is not the name of a claim"))
+		}
+	}
 	if of := s.Restore.InsteadOf; of != nil {
 		if s.Restore.Choice() == "" {
-			errs = append(errs, field.Forbidden(restore.Child("insteadOf"), "says what is left aside, and nothing says for what: set backup or policy Never, too, or remove it"))
+			errs = append(errs, field.Forbidden(restore.Child("insteadOf"), "says what is left aside, and nothing says for what: set backup, from or policy Never, too, or remove it"))
 		}
 		if len(validation.IsDNS1123Subdomain(*of)) > 0 {
 			errs = append(errs, field.Invalid(restore.Child("insteadOf"), clipText(*of), "is not the name of a MySQLBackup"))

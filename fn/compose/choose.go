@@ -25,6 +25,8 @@ func chooseStart(r *resolved, password string) (start, error) {
 		return out, err
 	case r.spec.Restore.Backup != nil:
 		return chooseNamed(r, *r.spec.Restore.Backup)
+	case r.spec.Restore.From != nil:
+		return chooseFrom(r)
 	case r.spec.Restore.Policy == v1.RestoreNever:
 		return start{replicas: 1, reason: v1.ReasonNothingToRestore}, nil
 	}
@@ -48,8 +50,11 @@ func isChoiceUsed(spec *v1.RestoreSpec, last *v1.MySQLBackup) bool {
 // withUsedChoice says that a choice does not count, and how it would.
 func withUsedChoice(message string, spec *v1.RestoreSpec, last *v1.MySQLBackup) string {
 	field := "spec.restore.policy: Never"
-	if spec.Backup != nil {
+	switch {
+	case spec.Backup != nil:
 		field = "spec.restore.backup: " + *spec.Backup
+	case spec.From != nil:
+		field = "spec.restore.from: " + *spec.From
 	}
 	return fmt.Sprintf("%s. %s was the choice of an earlier %s of this name, whose backup %q is newer: it counts again with spec.restore.insteadOf: %s",
 		message, field, last.Spec.Instance.Kind, last.Name, last.Name)
@@ -81,7 +86,7 @@ func waitsForChoice(r *resolved, password string) (start, bool) {
 		return holdServer(v1.ReasonWaiting, "Waiting for the controller to look for backups of an earlier %s of this name (status.previousBackup); is it running?", r.instance.Kind), true
 	case r.XR.Status.PreviousBackup == v1.PreviousHeld && !leavesHeldAside(r):
 		return holdServer(v1.ReasonWaiting, "A backup of an earlier %s of this name is there without its record: no server starts empty beside it", r.instance.Kind), true
-	case !r.Required.Records.Known || !r.Required.Namespace.Known || r.spec.Restore.Backup != nil && !r.Required.Named.Known:
+	case !r.Required.Records.Known || !r.Required.Namespace.Known || (r.spec.Restore.Backup != nil || r.spec.Restore.From != nil) && !r.Required.Named.Known:
 		return holdServer(v1.ReasonWaiting, "Looking for backups of an earlier %s of this name", r.instance.Kind), true
 	case r.engine.password && password == "":
 		return waitForPassword(r), true
@@ -113,6 +118,38 @@ func chooseNamed(r *resolved, name string) (start, error) {
 		return start{}, newRefusal(v1.ReasonInvalid, "%s: MySQLBackup %q is not proven (%s): name one that is, or remove the field", field, name, phaseOf(b))
 	case b.DeletionTimestamp != nil:
 		return start{}, newRefusal(v1.ReasonInvalid, "%s: MySQLBackup %q is being deleted: name another one, or remove the field", field, name)
+	}
+	return startFrom(r, b)
+}
+
+// otherClaim is the instance whose newest backup is wanted.
+func otherClaim(r *resolved) v1.Instance {
+	return v1.Instance{Kind: r.instance.Kind, Namespace: r.instance.Namespace, Name: *r.spec.Restore.From}
+}
+
+// chooseFrom restores the newest proven backup of another claim. What that is about to have is waited for, and its claim may go on meanwhile.
+func chooseFrom(r *resolved) (start, error) {
+	const field = "spec.restore.from"
+	other := otherClaim(r)
+	all := ownBackups(other, r.Required.Named.Items)
+	b := v1.LatestBackup(all, (*v1.MySQLBackup).IsProven)
+	newest := v1.LatestBackup(all, func(*v1.MySQLBackup) bool { return true })
+	switch {
+	case other.Name == r.instance.Name:
+		return start{}, newRefusal(v1.ReasonInvalid, "%s: %q is this claim, which starts from its own newest backup in any case: name another one, or remove the field", field, other.Name)
+	case newest == nil:
+		return start{}, newRefusal(v1.ReasonInvalid, "%s: there is no backup of %s %q in this namespace (kubectl get mysqlbackups): name another claim, or remove the field", field, other.Kind, other.Name)
+	case isUnfinished(newest):
+		return holdServer(v1.ReasonWaiting, "Backup %q of %s %q is not finished (%s): the server starts after it%s", newest.Name, other.Kind, other.Name, phaseOf(newest), inSentence(newest.Status.Message)), nil
+	case b == nil || newest != b:
+		return holdServer(v1.ReasonWaiting, "Backup %q of %s %q has failed: mend it (kubectl describe msb %s), or set spec.restore.backup to an older one",
+			newest.Name, other.Kind, other.Name, newest.Name), nil
+	case b.DeletionTimestamp != nil:
+		return holdServer(v1.ReasonWaiting, "Backup %q is being deleted: set spec.restore.backup to another one", b.Name), nil
+	}
+	if rival := v1.LatestBackup(all, func(r *v1.MySQLBackup) bool { return r.IsProven() && r.IsRivalOf(b) }); rival != nil {
+		return holdServer(v1.ReasonWaiting, "Backups %q and %q of %s %q are of two instances that lived beside each other, and neither has the other's rows: set spec.restore.backup to the one to start from",
+			b.Name, rival.Name, other.Kind, other.Name), nil
 	}
 	return startFrom(r, b)
 }

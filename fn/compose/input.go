@@ -111,7 +111,7 @@ type RequiredResources struct {
 	Platform Required[v1.MySQLPlatform]
 	// Records of backups of all lives of this instance.
 	Records Required[v1.MySQLBackup]
-	// Named is the record that spec.restore.backup names.
+	// Named is the record that spec.restore.backup names, or those of the claim that spec.restore.from does.
 	Named Required[v1.MySQLBackup]
 	// Connection is the Secret that holds what the server accepts now.
 	Connection Required[corev1.Secret]

@@ -64,6 +64,8 @@ func historyRequirements(r *resolved) map[string]Requirement {
 	}
 	if b := r.spec.Restore.Backup; b != nil {
 		out[RequiredNamed] = Requirement{APIVersion: gv, Kind: v1.KindMySQLBackup, Name: *b}
+	} else if r.spec.Restore.From != nil {
+		out[RequiredNamed] = Requirement{APIVersion: gv, Kind: v1.KindMySQLBackup, Labels: map[string]string{v1.LabelInstance: otherClaim(r).Key()}}
 	}
 	return out
 }

@@ -95,6 +95,26 @@ func named(name string, changes ...func(*v1.MySQLBackup)) func(*Input) {
 	}
 }
 
+// from another claim, of which there are records.
+func from(name string, of ...func(*Input)) func(*Input) {
+	return func(in *Input) {
+		one := Input{}
+		for _, record := range of {
+			record(&one)
+		}
+		for i := range one.Required.Records.Items {
+			if r := &one.Required.Records.Items[i]; r.Spec.Instance.Name == "db" {
+				r.Spec.Instance.Name = "neighbour"
+			}
+		}
+		in.XR.Spec.Restore.From = &name
+		in.Required.Named = Required[v1.MySQLBackup]{Known: true, Items: one.Required.Records.Items}
+	}
+}
+
+// ofNobody has the label that it was found by, and says of another claim.
+func ofNobody(r *v1.MySQLBackup) { r.Spec.Instance.Name = "third" }
+
 func ofEarlier(r *v1.MySQLBackup) { r.Spec.Instance.NamespaceUID = "earlier" }
 
 // platform lets claims ask for something.
@@ -193,7 +213,7 @@ func TestDecide(t *testing.T) {
 		"ControllerSaysOther": {reason: "Controller and function must agree which.", in: given(previous("b9"), record("b1", 1, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: "agree"}},
 		"FunctionSeesNone":    {reason: "A stale cache is not absence.", in: given(previous("b1")), want: want{reason: v1.ReasonWaiting, message: "agree"}},
 		"Deleting":            {reason: "A backup on its way out is not restored.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })), want: want{reason: v1.ReasonWaiting, message: "being deleted"}},
-		"OtherInstance":       {reason: "A label is never believed: this record is of another claim.", in: given(record("b1", 1, v1.BackupRunning, func(r *v1.MySQLBackup) { r.Spec.Instance.Name = "other" })), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"OtherInstance":       {reason: "A label is never believed: this record is of another claim.", in: given(record("b1", 1, v1.BackupRunning, func(r *v1.MySQLBackup) { r.Spec.Instance.Name = "neighbour" })), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"OtherKind":           {reason: "Nor of another kind.", in: given(record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.Spec.Instance.Kind = "Database" })), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"EarlierNamespace":    {reason: "A namespace can change hands.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, ofEarlier)), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
 		"Held":                {reason: "A volume knows more than the records.", in: given(previous(v1.PreviousHeld)), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
@@ -228,6 +248,20 @@ func TestDecide(t *testing.T) {
 		"AgainNever":      {reason: "Also who wants nothing.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("Never")), never, aside), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"AgainLate":       {reason: "As long as that is the newest.", in: given(previous("b3"), record("b3", 3, v1.BackupProven), named("b1"), aside), want: want{backup: "b3", job: true, reason: v1.ReasonRestoring, message: "insteadOf: b3"}},
 		"NamedNewest":     {reason: "It is the same either way.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, began("b1")), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+
+		"From":           {reason: "The newest of another claim.", in: given(from("neighbour", record("o1", 1, v1.BackupProven), record("o2", 2, v1.BackupProven))), want: want{backup: "o2", job: true, reason: v1.ReasonRestoring}},
+		"FromOwn":        {reason: "What it has itself is left aside.", in: given(previous("b1"), record("b1", 3, v1.BackupProven), from("neighbour", record("o1", 1, v1.BackupProven))), want: want{backup: "o1", job: true, reason: v1.ReasonRestoring}},
+		"FromNobody":     {reason: "An empty server is not what is wanted.", in: given(from("neighbour")), want: want{refusal: `there is no backup of MySQL "neighbour"`}},
+		"FromLabel":      {reason: "A label is no proof.", in: given(from("neighbour", record("o1", 1, v1.BackupProven, ofNobody))), want: want{refusal: "there is no backup"}},
+		"FromSelf":       {reason: "It would be chosen without the controller's word.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), from("db")), want: want{refusal: "is this claim"}},
+		"FromUnknown":    {reason: "Crossplane has not brought them yet.", in: given(from("neighbour"), func(in *Input) { in.Required.Named.Known = false }), want: want{reason: v1.ReasonWaiting, message: "Looking for backups"}},
+		"FromUnfinished": {reason: "It is about to be the newest.", in: given(from("neighbour", record("o1", 1, v1.BackupProven), record("o2", 2, v1.BackupRunning))), want: want{reason: v1.ReasonWaiting, message: `Backup "o2" of MySQL "neighbour" is not finished`}},
+		"FromFailed":     {reason: "A person decides.", in: given(from("neighbour", record("o1", 1, v1.BackupProven), record("o2", 2, v1.BackupFailed))), want: want{reason: v1.ReasonWaiting, message: "has failed"}},
+		"FromRivals":     {reason: "No clock says which rows are wanted.", in: given(from("neighbour", record("o1", 1, v1.BackupProven, nth(4, "a")), record("o2", 2, v1.BackupProven, nth(4, "b")))), want: want{reason: v1.ReasonWaiting, message: "neither has the other's rows"}},
+		"FromDeleting":   {reason: "It is on its way out.", in: given(from("neighbour", record("o1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }))), want: want{reason: v1.ReasonWaiting, message: "being deleted"}},
+		"FromEarlier":    {reason: "Another owner may have had that namespace.", in: given(from("neighbour", record("o1", 1, v1.BackupProven, ofEarlier))), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
+		"FromOnce":       {reason: "A choice is of one life.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("from/neighbour")), from("neighbour", record("o1", 3, v1.BackupProven))), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring, message: "spec.restore.from: neighbour was the choice of an earlier MySQL"}},
+		"FromAgain":      {reason: "Whoever names what he leaves aside means it.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("from/neighbour")), from("neighbour", record("o1", 3, v1.BackupProven)), aside), want: want{backup: "o1", job: true, reason: v1.ReasonRestoring}},
 
 		"JobRuns":           {reason: "The server waits for the Job.", in: given(previous("b1"), job()), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
 		"JobRestored":       {reason: "Its program has ended, and something beside it goes on.", in: given(previous("b1"), job(), restoredBy("job")), want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},
