@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,6 +68,10 @@ func (c *cell) senseless() string {
 	switch {
 	case c.way.heals && c.fault.ofBackup:
 		return "nothing is backed up"
+	case c.usesStore() && c.fault.ofVolume:
+		return "its backup has no volume"
+	case c.fault.ofStore && !slices.Contains(storeWays, c.way):
+		return "a store does not know who has deleted what"
 	case c.way == byFunction && c.fault == faultFunction:
 		return "they are one"
 	}
@@ -135,6 +140,7 @@ var onlyInWhole = map[any]string{
 	byNamespace:       "TestNamespaceComesBack deletes one",
 	byPVC:             "the model deletes it at each step",
 	byPackage:         "the Function is uninstalled",
+	byClaimToStore:    "TestStore deletes one",
 
 	faultAbsent:     "a controller that is killed at each step is not there either",
 	faultKubelet:    "nobody hears of a pod that ends, as while the API server is killed",
@@ -153,12 +159,19 @@ var onlyInWhole = map[any]string{
 	faultNode:       "a pod that nobody hears of is seen while the API server is killed, and TestWhyPodWaits has the words",
 	faultInstall:    "TestDeploy has what goes with it",
 	faultClock:      "TestClockIsOff has each step of a deletion with it",
+
+	faultStoreHangs:  "TestRealSlow waits for one, and the model has it down at any step",
+	faultStoreKilled: "TestRealStoreFaults ends each connection, and the model each change",
+	faultRevoked:     "TestRealFindNotes has one, and the model has a store that refuses at any step",
 }
 
 // run from the first start to the end of the second life. Whatever fails is looked at before it is cleaned up.
 func (c *cell) run(t *testing.T, folder string) {
 	t.Helper()
 	c.Server = framework.NewServer(t, c.composition(t))
+	if c.usesStore() {
+		c.Spec["backup"] = map[string]any{"store": c.host.store.GetName()}
+	}
 	if c.way == byNamespace {
 		framework.AllowReuse(t, c.Namespace)
 	}
@@ -265,8 +278,19 @@ func (c *cell) end(t *testing.T) {
 	}
 	c.Backups().AreProven(t, want)
 	c.Discard(t)
-	leavesNothing(t, c.Server)
+	c.leavesBackup(t)
 	leavesNothingRescued(t, c.Server)
+}
+
+// leavesBackup, and nothing else.
+func (c *cell) leavesBackup(t *testing.T) {
+	t.Helper()
+	if !c.usesStore() {
+		leavesNothing(t, c.Server)
+		return
+	}
+	leavesNoTrace(t, c.Server)
+	c.keepsBackupInStore(t)
 }
 
 // lifesRecord is that of the life that was deleted.

@@ -29,6 +29,8 @@ type fault struct {
 	everywhere bool
 	// ofBackup is true if it hits what only a backup has, and ofClass if only volumes of a StorageClass have it.
 	ofBackup, ofClass bool
+	// ofVolume is true if it hits the volume of the backups, and ofStore if it hits the store, where the backup goes then.
+	ofVolume, ofStore bool
 
 	// starting is during the first start; before the deletion, and during it.
 	starting, before, during func(*testing.T, *cell)
@@ -47,12 +49,12 @@ var (
 	faultCrashLoop  = &fault{name: "mysqld crash-looping", before: crashLoops, after: mendsConfig}
 	faultHang       = &fault{name: "mysqld hanging until SIGKILL", before: hangs, during: killsServer}
 	faultPassword   = &fault{name: "root's password changed behind our back", before: changesPassword, after: saysPassword}
-	faultFull       = &fault{name: "backup volume full", ofBackup: true, ofClass: true, before: fillsBackupPV, during: waitsForGrowth}
-	faultBackupPVC  = &fault{name: "backup PVC deleted", ofBackup: true, before: deletesBackupPVC}
-	faultBackupPVCs = &fault{name: "backup PVC deleted at each step", ofBackup: true, during: deletesBackupPVCs}
+	faultFull       = &fault{name: "backup volume full", ofBackup: true, ofClass: true, ofVolume: true, before: fillsBackupPV, during: waitsForGrowth}
+	faultBackupPVC  = &fault{name: "backup PVC deleted", ofBackup: true, ofVolume: true, before: deletesBackupPVC}
+	faultBackupPVCs = &fault{name: "backup PVC deleted at each step", ofBackup: true, ofVolume: true, during: deletesBackupPVCs}
 	faultFirstStart = &fault{name: "first start killed at a moment", starting: killsFirstStart}
 	faultRecord     = &fault{name: "record deleted", ofBackup: true, during: deletesRecord, after: asksForRecord}
-	faultDamage     = &fault{name: "archive damaged before its proof", ofBackup: true, before: damagesArchive, after: sawDamage}
+	faultDamage     = &fault{name: "archive damaged before its proof", ofBackup: true, ofVolume: true, before: damagesArchive, after: sawDamage}
 	faultAPIServer  = &fault{name: "API server killed twice", everywhere: true, during: killsAPIServer}
 	faultCore       = &fault{name: "Crossplane not running for a while", everywhere: true, before: stopsCore, during: aWhile}
 	faultFunction   = &fault{name: "function not running for a while", everywhere: true, before: stopsFunction, during: aWhile}
@@ -62,9 +64,14 @@ var (
 	faultInstall    = &fault{name: "controller uninstalled, then installed", everywhere: true, before: uninstallsController, during: aMinute}
 	faultClock      = &fault{name: "controller's clock an hour off", everywhere: true, before: setsClock, during: deletionsAreOver}
 
+	faultStoreHangs  = &fault{name: "store not answering for a while", everywhere: true, ofBackup: true, ofStore: true, before: stopsStore, during: waitsForStore}
+	faultStoreKilled = &fault{name: "store and gateway killed at each step", everywhere: true, ofBackup: true, ofStore: true, during: killsStore}
+	faultRevoked     = &fault{name: "store's credentials revoked for a while", everywhere: true, ofBackup: true, ofStore: true, before: revokesCredentials, during: waitsForStore}
+
 	faults = []*fault{
 		noFault, faultKilled, faultAbsent, faultPod, faultJob, faultKubelet, faultCrashLoop, faultHang, faultPassword,
 		faultFull, faultBackupPVC, faultBackupPVCs, faultRecord, faultDamage, faultFirstStart, faultQuota, faultAside, faultNode, faultInstall, faultAPIServer, faultCore, faultFunction, faultClock,
+		faultStoreHangs, faultStoreKilled, faultRevoked,
 	}
 )
 

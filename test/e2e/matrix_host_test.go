@@ -18,6 +18,8 @@ import (
 type host struct {
 	program, cluster string
 
+	// store is that of the matrix, where some cell needs one.
+	store *backupStore
 	// fastController is the file of an image of one whose clock is fast.
 	fastController func() (string, error)
 }

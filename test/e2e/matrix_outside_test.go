@@ -84,15 +84,17 @@ func startsClientAgain(t *testing.T, c *cell) {
 	if c.way == byNamespace {
 		return
 	}
-	pod := framework.NewObject("v1", "Pod", c.Namespace, "client")
+	gone := false
 	framework.Eventually(t, "the client's end, if it has one", func(ctx context.Context) error {
+		pod := framework.NewObject("v1", "Pod", c.Namespace, "client")
 		err := framework.IsGone(ctx, pod)
+		gone = err == nil
 		if pod.GetUID() != "" && pod.GetDeletionTimestamp() == nil {
 			return nil
 		}
 		return err
 	})
-	if framework.IsGone(t.Context(), pod) == nil {
+	if gone {
 		framework.StartToolbox(t, c.Namespace, "client", "")
 	}
 }

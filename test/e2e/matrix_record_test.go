@@ -40,6 +40,9 @@ func asksForRecord(t *testing.T, c *cell) {
 
 // askForRecords of all backups of the instance.
 func (c *cell) askForRecords(ctx context.Context) error {
+	if c.usesStore() {
+		return c.askStoreForRecord(ctx)
+	}
 	var all corev1.PersistentVolumeList
 	if err := framework.Suite.Kube.List(ctx, &all, client.MatchingLabels{"app.kubernetes.io/component": "backup"}); err != nil {
 		return err

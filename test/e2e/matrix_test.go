@@ -81,6 +81,9 @@ func (m *matrix) run(t *testing.T, cells []*cell) {
 		go m.host.fastController()                           //nolint:errcheck // The cells that need it ask again, and hear of it.
 		t.Cleanup(func() { _, _ = m.host.fastController() }) // It uses the folder until it has ended.
 	}
+	if slices.ContainsFunc(cells, (*cell).usesStore) {
+		m.startStore(t)
+	}
 	var alone []*cell
 	for len(cells) > 0 {
 		shares := cells[0].shares()

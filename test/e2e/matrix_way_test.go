@@ -20,6 +20,8 @@ type way struct {
 	name string
 	// heals is true if nothing is backed up, because the server goes on.
 	heals bool
+	// toStore is true if the backup goes to a store.
+	toStore bool
 
 	// uninstall is done once, to the whole cluster.
 	uninstall func(*testing.T, *cell)
@@ -47,11 +49,12 @@ var (
 	byDeployment      = &way{name: "Deployment, then claim", delete: deletesDeployment, over: isGone, again: createsAgain}
 	byPackage         = &way{name: "XRD, with its Configuration", uninstall: uninstallsConfigurations, delete: nothingMore, over: isGone, install: installsPackages, again: createsAgain}
 	byFunction        = &way{name: "Function, then claim", uninstall: uninstallsFunction, delete: deletes("Background"), over: isGone, install: installsPackages, again: createsAgain}
+	byClaimToStore    = &way{name: "claim, its backup to a store", toStore: true, delete: deletes("Background"), over: isGone, again: createsAgain}
 	byReplace         = &way{name: "claim, created again at once", delete: deletes("Background"), over: nothingMore, again: createsAtOnce}
 
 	ways = []*way{
 		byClaim, byClaimForeground, byClaimOrphan, byXR, byXRForeground, byXROrphan,
-		byNamespace, byFinalizers, byPVC, byDeployment, byPackage, byFunction, byReplace,
+		byNamespace, byFinalizers, byPVC, byDeployment, byPackage, byFunction, byReplace, byClaimToStore,
 	}
 )
 
@@ -88,7 +91,7 @@ func isGone(t *testing.T, c *cell) {
 	t.Helper()
 	c.Gone(t)
 	c.proof(t)
-	leavesNothing(t, c.Server)
+	c.leavesBackup(t)
 }
 
 // claimIsGone, and the rest goes in the background.

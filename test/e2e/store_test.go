@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	mathbig "math/big"
+	"net"
 	"path"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,9 @@ const system = "crossplane-mysql-system"
 // An s3Server is a real one, in a pod of a namespace of its own, behind a Service with TLS.
 type s3Server struct {
 	namespace, host, ca string
+
+	// list the files in the bucket.
+	list func(context.Context) (string, error)
 }
 
 // startS3 with an empty bucket called backups.
@@ -72,6 +76,9 @@ func startS3(t *testing.T) *s3Server {
 		},
 	})
 	framework.StartPod(t, pod)
+	s.list = func(ctx context.Context) (string, error) {
+		return framework.Exec(ctx, s.namespace, "s3/toolbox", "", "sh", "-c", "cd /data/objects/backups && find . -type f")
+	}
 	return s
 }
 
@@ -82,7 +89,12 @@ func selfSigned(t *testing.T, host string) (certificate, private string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: mathbig.NewInt(1), DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
+	c := &x509.Certificate{SerialNumber: mathbig.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
+	if ip := net.ParseIP(host); ip != nil {
+		c.IPAddresses = []net.IP{ip}
+	} else {
+		c.DNSNames = []string{host}
+	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +109,7 @@ func selfSigned(t *testing.T, host string) (certificate, private string) {
 // objects that lie in the bucket.
 func (s *s3Server) objects(t *testing.T) []string {
 	t.Helper()
-	out, err := framework.Exec(t.Context(), s.namespace, "s3/toolbox", "", "sh", "-c", "cd /data/objects/backups && find . -type f")
+	out, err := s.list(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,32 +119,49 @@ func (s *s3Server) objects(t *testing.T) []string {
 // A backupStore of the platform, as its team makes it.
 type backupStore struct {
 	*unstructured.Unstructured
+	storeKey
 
-	keyFile, recipient string
+	server *s3Server
+}
+
+// A storeKey is what is kept where the cluster is not: the file, which makes a Secret, and who archives are encrypted to.
+type storeKey struct {
+	file, secret, recipient string
 }
 
 // newBackupStore on a server, with keys of its own, and with other settings than it needs.
 func newBackupStore(t *testing.T, at *s3Server, wrong map[string]any) *backupStore {
 	t.Helper()
-	b := &backupStore{Unstructured: framework.NewObject("otus.homework/v1", "BackupStore", "", at.namespace)}
-	b.keyFile = filepath.Join(t.TempDir(), "key.yaml")
+	return backupStoreWith(t, at, newStoreKey(t, at.namespace), wrong)
+}
+
+func newStoreKey(t *testing.T, name string) storeKey {
+	t.Helper()
+	k := storeKey{file: filepath.Join(t.TempDir(), "key.yaml"), secret: name}
 	var log bytes.Buffer
-	out, err := controllerCommand(t.Context(), &log, "store-key", "create", at.namespace, "--to", b.keyFile).Output()
+	out, err := controllerCommand(t.Context(), &log, "store-key", "create", name, "--to", k.file).Output()
 	if err != nil {
 		t.Fatalf("controller store-key create: %v\n%s%s", err, out, log.String())
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	b.recipient = lines[len(lines)-1]
-	framework.MustKubectl(t, "apply", "--filename", b.keyFile)
+	k.recipient = lines[len(lines)-1]
+	return k
+}
+
+// backupStoreWith a key, which another cluster may have had.
+func backupStoreWith(t *testing.T, at *s3Server, k storeKey, wrong map[string]any) *backupStore {
+	t.Helper()
+	b := &backupStore{Unstructured: framework.NewObject("otus.homework/v1", "BackupStore", "", at.namespace), storeKey: k, server: at}
+	framework.MustKubectl(t, "apply", "--filename", k.file)
 	framework.MustKubectl(t, "create", "secret", "generic", "--namespace", system, at.namespace+"-credentials", "--from-literal=accessKey=access", "--from-literal=secretKey=secret-of-the-test")
 	t.Cleanup(func() {
-		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "secret", "--namespace", system, "--ignore-not-found", at.namespace, at.namespace+"-credentials"); err != nil {
+		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "secret", "--namespace", system, "--ignore-not-found", k.secret, at.namespace+"-credentials"); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
 	spec := map[string]any{
 		"endpoint": "https://" + at.host, "bucket": "backups", "prefix": "team/mysql", "pathStyle": true, "caBundle": at.ca,
-		"credentialsSecretRef": map[string]any{"name": at.namespace + "-credentials"}, "keySecretRef": map[string]any{"name": at.namespace},
+		"credentialsSecretRef": map[string]any{"name": at.namespace + "-credentials"}, "keySecretRef": map[string]any{"name": k.secret},
 		"recipients": []any{b.recipient},
 	}
 	maps.Copy(spec, wrong)
@@ -194,7 +223,7 @@ func TestBackupStore(t *testing.T) {
 	gatewayRefuses(t, at.namespace)
 }
 
-// TestStore: the backup of a deletion goes to a store, without a volume for it, and every row comes back from there; then it goes to
+// TestStore: the backup of a deletion goes to a store, without a volume for it, a server runs on a copy of it before anything goes, and every row comes back from there; then it goes to
 // a volume again, and comes back from that.
 func TestStore(t *testing.T) {
 	t.Parallel()
@@ -207,7 +236,7 @@ func TestStore(t *testing.T) {
 	s.Spec["backup"] = map[string]any{"store": "nobodys"}
 	s.Create(t)
 	s.Refuses(t, "spec.backup.store: Forbidden: nobodys is not among those that the platform allows")
-	s.Spec["backup"] = map[string]any{"store": b.GetName()}
+	s.Spec["backup"] = map[string]any{"store": b.GetName(), "requireRestorable": true}
 	s.Set(t, map[string]any{"backup": s.Spec["backup"]})
 	s.BecomesReady(t)
 	s.Client().RunScript(t, testdata(t, "rich.sql"))
@@ -216,10 +245,23 @@ func TestStore(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 	leavesNoTrace(t, s)
 	first := s.Backups().Only(t)
+	if err := framework.HasCondition(t.Context(), first.DeepCopy(), "Restorable"); err != nil {
+		t.Errorf("the data was let go before a server had run on a copy of it: %v", err)
+	}
 	b.holds(t, at, first)
 	if err := framework.IsGone(t.Context(), framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.BackupPVC())); err != nil {
 		t.Errorf("a volume for backups was made all the same: %v", err)
 	}
+
+	another := s.Neighbour(t, "another")
+	another.Spec["restore"] = map[string]any{"from": s.Name}
+	another.Spec["deletionPolicy"] = "Discard"
+	another.Create(t)
+	another.Client().FirstAnswer(t, "SELECT 1")
+	if diff := cmp.Diff(before, portraitOf(t, another)); diff != "" {
+		t.Errorf("the server is not what the other was (-before, +after):\n%s", diff)
+	}
+	another.Delete(t)
 
 	framework.MustKubectl(t, "delete", "mysqlbackup", first.GetName())
 	s.Create(t)
@@ -292,7 +334,7 @@ func (b *backupStore) holds(t *testing.T, at *s3Server, record *unstructured.Uns
 // answersChallenge of a store whose identity is not in the cluster.
 func (b *backupStore) answersChallenge(t *testing.T) {
 	t.Helper()
-	framework.MustKubectl(t, "patch", "secret", "--namespace", system, b.GetName(), "--type=json", "--patch", `[{"op":"remove","path":"/data/identity"}]`)
+	framework.MustKubectl(t, "patch", "secret", "--namespace", system, b.secret, "--type=json", "--patch", `[{"op":"remove","path":"/data/identity"}]`)
 	framework.MustKubectl(t, "annotate", "backupstore", b.GetName(), "otus.homework/answer=a-guess")
 	b.becomes(t, "False", "Challenge", "age --decrypt")
 	if text, _, _ := unstructured.NestedString(b.Object, "status", "challenge", "text"); !strings.Contains(text, "BEGIN AGE ENCRYPTED FILE") {

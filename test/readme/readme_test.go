@@ -56,6 +56,8 @@ func onCluster(command string) typist { return typist{"test/e2e/readme_test.go",
 // inRecords is a command about records, which the tests of them type with names of their own.
 func inRecords(words string) typist { return typist{"test/e2e/records_test.go", words} }
 
+func inNewCluster(words string) typist { return typist{"test/e2e/new_cluster_test.go", words} }
+
 // byToken is a command by which namespaces let the controller in.
 func byToken(words string) typist { return typist{"test/e2e/token_test.go", words} }
 
@@ -133,6 +135,10 @@ var typists = map[string]typist{
 
 	"go run ./controller adopt --namespace default --volume backup-mysql-instance-pvc":           {"test/e2e/adopt_test.go", `adopt(t, s)`},
 	"go run ./controller adopt --namespace default --volume backup-mysql-instance-pvc --dry-run": {"test/e2e/adopt_test.go", `adopt(t, s, "--dry-run")`},
+
+	"go run ./controller adopt --store offsite":                                                     inNewCluster("b.adopt(t)"),
+	"go run ./controller adopt --store offsite --namespace shop=new-shop --namespace crm":           inNewCluster("b.adopt(t, named), "),
+	"go run ./controller adopt --store offsite --namespace shop=new-shop --namespace crm --dry-run": inNewCluster(`b.adopt(t, named, "--dry-run")`),
 
 	"tar --zstd -xf":     {"controller/archive/backup_test.go", `"tar", "--zstd", "-xf"`},
 	`tar \| zstd -1 -T0`: {"controller/archive/speed_test.go", `"zstd", "-1", "-T0"`},

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,6 +36,30 @@ func boot(ctx context.Context) (*ownCluster, error) {
 	var err error
 	own.namespaces, err = namespaces(filepath.Join(dir, "process.json"))
 	return own, err
+}
+
+// ReplaceCluster ends the cluster that the tests booted, with all that is in it, and boots another. Nobody else may use it.
+func ReplaceCluster(t *testing.T) {
+	t.Helper()
+	if Suite.Own == nil {
+		t.Fatal("the cluster of KUBECONFIG is somebody else's, and is not destroyed: run this without")
+	}
+	if err := Suite.Own.down(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, ns := range Suite.Own.namespaces { // Before another one has their numbers.
+		if err := deserted(t.Context(), ns); err != nil {
+			t.Fatal(err)
+		}
+	}
+	another, err := boot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	Suite.Own.namespaces = another.namespaces
+	if err := connect(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // down is not interrupted: it is what an interrupt asks for.

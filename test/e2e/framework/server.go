@@ -34,14 +34,13 @@ type Server struct {
 // NewServer in a namespace of its own. Its claim is the original one, but for the Composition.
 func NewServer(t *testing.T, composition string) *Server {
 	t.Helper()
-	ns := NewNamespace(t)
-	enforceSecurity(t, ns, securityOf(t, composition))
-	return newServerIn(t, ns, composition)
+	return NewServerIn(t, NewNamespace(t), composition)
 }
 
-// newServerIn a namespace that has no other.
-func newServerIn(t *testing.T, ns, composition string) *Server {
+// NewServerIn a namespace that has no other.
+func NewServerIn(t *testing.T, ns, composition string) *Server {
 	t.Helper()
+	enforceSecurity(t, ns, securityOf(t, composition))
 	claim := ReadObjects(t, "examples/original-claim/claim.yaml", ns)[0]
 	s := &Server{Namespace: ns, Name: claim.GetName(), User: "root", Claim: claim}
 	s.Spec, _, _ = unstructured.NestedMap(claim.Object, "spec")

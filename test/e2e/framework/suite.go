@@ -64,7 +64,7 @@ func Run(ctx context.Context, m *testing.M) (code int, err error) {
 	}
 }
 
-// Repeats is what a test says that takes long, and whose promise another one holds as well, on a cluster or in the model: it runs
+// Repeats is what a test says that takes long, and whose promise another one holds as well, on a cluster, in a package or in the model: it runs
 // where ALL is set, as in make test-all, which has the time. It names what runs where it does not.
 func Repeats(t *testing.T, where string) {
 	t.Helper()

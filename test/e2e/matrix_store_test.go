@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// The matrix has a store that is no part of the cluster: its server runs beside the control plane, and no node takes it along.
+
+// outside is the store's folder, and its address.
+const (
+	outsideFolder  = "/run/matrix-store"
+	outsideAddress = "192.168.77.1"
+	outsidePort    = 7070
+)
+
+// startStore for all cells that need one.
+func (m *matrix) startStore(t *testing.T) {
+	t.Helper()
+	tool := exec.CommandContext(t.Context(), "go", "run", "./test/tools", "versitygw")
+	tool.Dir = framework.Repository()
+	program, err := tool.Output()
+	if err != nil {
+		t.Fatalf("cannot build the store's server: %v", err)
+	}
+	certificate, key := selfSigned(t, outsideAddress)
+	at := &s3Server{
+		namespace: "matrix-store", host: fmt.Sprintf("%s:%d", outsideAddress, outsidePort), ca: certificate,
+		list: func(ctx context.Context) (string, error) {
+			return m.host.try(ctx, "cd "+outsideFolder+"/objects/backups && find . -type f")
+		},
+	}
+	m.host.run(t, fmt.Sprintf("mkdir -p %[1]s/objects/backups %[1]s/meta && cat >%[1]s/tls.crt <<'E'\n%[2]sE\ncat >%[1]s/tls.key <<'E'\n%[3]sE\n", outsideFolder, certificate, key))
+	// It is begun again whenever it ends, and has ended with the folder.
+	serve := fmt.Sprintf("cd %[1]s && while test -e tls.crt; do %[2]s --access access --secret secret-of-the-test --port :%[3]d --cert tls.crt --key tls.key posix --sidecar meta objects >>log 2>&1; sleep 0.2; done",
+		outsideFolder, strings.TrimSpace(string(program)), outsidePort)
+	end := m.host.start(t, 0, serve)
+	t.Cleanup(func() {
+		m.host.run(t, "rm "+outsideFolder+"/tls.crt; pkill -KILL -x versitygw || true")
+		end(t)
+		m.host.run(t, "rm -r "+outsideFolder)
+	})
+	installGateway(t)
+	m.host.store = newBackupStore(t, at, nil)
+	m.host.store.becomes(t, "True", "Probed", "")
+	framework.AllowBackupStore(t, m.host.store.GetName())
+}
+
+// usesStore is true of a cell whose backup goes to the store.
+func (c *cell) usesStore() bool { return c.way.toStore || c.fault.ofStore }
+
+// storeWays are those that the store's own faults are tried with: each has others who delete, or another place of the Job.
+var storeWays = []*way{byClaim, byXR, byNamespace, byFinalizers, byReplace}
+
+// signalStore is SIGSTOP where it is to answer no more, and no connection is refused.
+func (h *host) signalStore(t *testing.T, signal string) {
+	t.Helper()
+	h.run(t, "pkill -"+signal+" -x versitygw")
+}
+
+// stopsStore from before the deletion, and for a while of it.
+func stopsStore(t *testing.T, c *cell) {
+	t.Helper()
+	c.later(t, func(t *testing.T) { t.Helper(); c.host.signalStore(t, "CONT") })
+	c.host.signalStore(t, "STOP")
+}
+
+// waitsForStore that somebody misses.
+func waitsForStore(t *testing.T, c *cell) {
+	t.Helper()
+	if c.way == byClaim || c.way == byXR {
+		c.Says(t, "BackupStore "+c.host.store.GetName())
+	}
+	time.Sleep(30 * time.Second)
+}
+
+// killsStore and the gateway to it, whenever the deletion has come further.
+func killsStore(t *testing.T, c *cell) {
+	t.Helper()
+	kills := c.meeting.all()[0].atEachStep(t, func(ctx context.Context) error {
+		if _, err := c.host.try(ctx, "pkill -KILL -x versitygw || true"); err != nil {
+			return err
+		}
+		return deletePods(ctx, framework.SystemNamespace, client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql-gateway"})
+	})
+	if kills < 2 {
+		t.Errorf("want the store killed at each step, it was %d times", kills)
+	}
+	t.Logf("the store was killed %d times", kills)
+}
+
+// revokesCredentials from before the deletion, and for a while of it.
+func revokesCredentials(t *testing.T, c *cell) {
+	t.Helper()
+	set := func(t *testing.T, secret string) {
+		t.Helper()
+		framework.MustKubectl(t, "patch", "secret", "--namespace", system, c.host.store.GetName()+"-credentials", "--type=merge", "--patch", fmt.Sprintf(`{"stringData":{"secretKey":%q}}`, secret))
+	}
+	c.later(t, func(t *testing.T) { t.Helper(); set(t, "secret-of-the-test") })
+	set(t, "another")
+}
+
+// folderInStore of the backup of the life that was deleted; empty where none is published.
+func (c *cell) folderInStore(ctx context.Context) (string, error) {
+	all, err := c.host.store.server.list(ctx)
+	if err != nil {
+		return "", err
+	}
+	for file := range strings.FieldsSeq(all) {
+		if strings.Contains(file, "/"+c.life+"/") && path.Base(file) == "manifest.json" {
+			_, folder, _ := strings.Cut(path.Dir(file), "/mysql/")
+			return folder, nil
+		}
+	}
+	return "", nil
+}
+
+// askStoreForRecord of the life that was deleted. Others ask it, too.
+func (c *cell) askStoreForRecord(ctx context.Context) error {
+	folder, err := c.folderInStore(ctx)
+	if err != nil || folder == "" {
+		return err
+	}
+	_, err = framework.Kubectl(ctx, "annotate", "backupstore", c.host.store.GetName(), "--overwrite", "otus.homework/make-record="+folder)
+	return err
+}
+
+// keepsBackupInStore alone, with nothing beside it, and makes no volume for it.
+func (c *cell) keepsBackupInStore(t *testing.T) {
+	t.Helper()
+	framework.Eventually(t, "one archive in the store, and its note", func(ctx context.Context) error {
+		all, err := c.host.store.server.list(ctx)
+		if err != nil {
+			return err
+		}
+		ours := slices.DeleteFunc(strings.Fields(all), func(file string) bool { return !strings.Contains(file, "/"+c.life+"/") })
+		if len(ours) != 2 || !slices.ContainsFunc(ours, func(file string) bool { return strings.HasSuffix(file, ".tar.zst.age") }) {
+			return fmt.Errorf("it has %q", ours)
+		}
+		return nil
+	})
+	if err := framework.IsGone(t.Context(), framework.NewObject("v1", "PersistentVolumeClaim", c.Namespace, c.BackupPVC())); err != nil {
+		t.Errorf("a volume for backups was made all the same: %v", err)
+	}
+}

@@ -1,0 +1,181 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// TestNewCluster: the cluster is destroyed, with its etcd, its nodes and their disks. What is left is the bucket, and one file. On a
+// new cluster every row of three instances is back: two of a namespace that has another name now, one of a namespace that is called as it was. It
+// is done as docs/new-cluster.md says.
+//
+// It shares the cluster with no other test.
+func TestNewCluster(t *testing.T) {
+	framework.Repeats(t, "TestStore comes back from a store, and TestRealAdopt finds what another cluster has written")
+	var left *legacy
+	if !t.Run("before", func(t *testing.T) { left = leavesLegacy(t) }) {
+		return
+	}
+	framework.ReplaceCluster(t)
+	t.Run("after", left.comesBack)
+}
+
+// A legacy is what a cluster leaves.
+type legacy struct {
+	bucket, keyFile []byte
+	key             storeKey
+	// shop had orders and users, and crm had one server.
+	shop, crm string
+	portraits [3]string
+	newest    string
+}
+
+// neighbourName of the second server of a namespace.
+const neighbourName = "users"
+
+// leavesLegacy in a bucket.
+func leavesLegacy(t *testing.T) *legacy {
+	t.Helper()
+	at := startS3(t)
+	installGateway(t)
+	b := newBackupStore(t, at, nil)
+	b.becomes(t, "True", "Probed", "")
+	framework.AllowBackupStore(t, b.GetName())
+	orders, crm := framework.NewServer(t, framework.ClassComposition), framework.NewServer(t, framework.ClassComposition)
+	users := orders.Neighbour(t, neighbourName)
+	l := &legacy{key: b.storeKey, shop: orders.Namespace, crm: crm.Namespace}
+	all := []*framework.Server{orders, users, crm}
+	for i, s := range all {
+		s.Spec["backup"] = map[string]any{"store": b.GetName()}
+		s.Create(t)
+		s.BecomesReady(t)
+		s.Client().RunScript(t, testdata(t, "rich.sql"))
+		s.Client().MustQuery(t, "CREATE TABLE whose (who VARCHAR(99)); INSERT INTO whose VALUES ('"+s.Namespace+"/"+s.Name+"')")
+		l.portraits[i] = portraitOf(t, s)
+		s.Delete(t)
+		s.Backups().AreProven(t, 1)
+	}
+	crm.Create(t) // Once more: the newest of two comes back.
+	crm.Client().FirstAnswer(t, "SELECT 1")
+	crm.Client().MustQuery(t, "INSERT INTO whose VALUES ('in its second life')")
+	l.portraits[2] = portraitOf(t, crm)
+	crm.Delete(t)
+	crm.Backups().AreProven(t, 2)
+	l.newest = crm.Backups().Newest(t).GetName()
+	l.bucket = at.export(t)
+	var err error
+	if l.keyFile, err = os.ReadFile(l.key.file); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// comesBack on a cluster that knows nothing of it.
+func (l *legacy) comesBack(t *testing.T) {
+	at := startS3(t)
+	at.load(t, l.bucket)
+	installGateway(t)
+	l.key.file = filepath.Join(t.TempDir(), "key.yaml")
+	if err := os.WriteFile(l.key.file, l.keyFile, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := backupStoreWith(t, at, l.key, nil)
+	b.becomes(t, "True", "Probed", "")
+	framework.AllowBackupStore(t, b.GetName())
+
+	orders := framework.NewServer(t, framework.ClassComposition)
+	users := orders.Neighbour(t, neighbourName)
+	says(t, b.adopt(t), 2, "to adopt it: --namespace "+l.shop+"=NAMESPACE", "to adopt it: --namespace "+l.crm+"=NAMESPACE", l.newest)
+	if out, err := b.tryAdopt(t, "--namespace="+l.shop+"="+orders.Namespace, "--namespace="+l.crm); err == nil {
+		t.Errorf("want that namespace %s is not there yet, got %s", l.crm, out)
+	}
+	framework.Make(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.crm}})
+	crm := framework.NewServerIn(t, l.crm, framework.ClassComposition)
+	named := "--namespace=" + l.shop + "=" + orders.Namespace + "," + l.crm
+	says(t, b.adopt(t, named, "--dry-run"), 2, "would be adopted, in namespace "+l.crm)
+	says(t, b.adopt(t, named), 2, "is adopted, in namespace "+l.crm)
+	says(t, b.adopt(t, named), 4, "has its record, in namespace ")
+
+	for i, s := range []*framework.Server{orders, users, crm} {
+		s.Backups().AreProven(t, map[bool]int{true: 2, false: 1}[s == crm])
+		s.Spec["backup"] = map[string]any{"store": b.GetName()}
+		s.Create(t)
+		s.Client().FirstAnswer(t, "SELECT 1")
+		if diff := cmp.Diff(l.portraits[i], portraitOf(t, s)); diff != "" {
+			t.Errorf("%s/%s is not what it was (-before, +after):\n%s", s.Namespace, s.Name, diff)
+		}
+	}
+	// It is an instance as any other: its next backup is the third, and the first goes, with what lies in the old folder.
+	crm.Set(t, map[string]any{"backup": map[string]any{"store": b.GetName(), "keep": int64(1)}})
+	crm.Delete(t)
+	crm.Backups().AreProven(t, 1)
+	archives := regexp.MustCompile(`[^/]*\.tar\.zst\.age`)
+	framework.Eventually(t, "the end of what is too old", func(ctx context.Context) error {
+		all, err := at.list(ctx)
+		if got := archives.FindAllString(all, -1); len(got) != 3 {
+			return fmt.Errorf("want one archive for each instance, got %q, %w", got, err)
+		}
+		return nil
+	})
+}
+
+// adopt what lies in the store as a person of the platform does.
+func (b *backupStore) adopt(t *testing.T, flags ...string) string {
+	t.Helper()
+	out, err := b.tryAdopt(t, flags...)
+	if err != nil {
+		t.Fatalf("controller adopt: %v\n%s", err, out)
+	}
+	return out
+}
+
+func (b *backupStore) tryAdopt(t *testing.T, flags ...string) (string, error) {
+	t.Helper()
+	var log bytes.Buffer
+	out, err := controllerCommand(t.Context(), &log, append([]string{"adopt", "--store=" + b.GetName()}, flags...)...).Output()
+	return string(out) + log.String(), err
+}
+
+// says something so many times, and other things at all.
+func says(t *testing.T, text string, times int, what string, also ...string) {
+	t.Helper()
+	if got := strings.Count(text, what); got != times {
+		t.Errorf("want %q %d times, got it %d times in\n%s", what, times, got, text)
+	}
+	for _, a := range also {
+		if !strings.Contains(text, a) {
+			t.Errorf("want %q in\n%s", a, text)
+		}
+	}
+}
+
+// export all objects of the server, with what it notes beside them.
+func (s *s3Server) export(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := framework.ExecStream(t.Context(), s.namespace, "s3/toolbox", nil, &out, "tar", "--create", "--directory=/data", "objects", "meta"); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// load what was exported.
+func (s *s3Server) load(t *testing.T, all []byte) {
+	t.Helper()
+	var out bytes.Buffer
+	if err := framework.ExecStream(t.Context(), s.namespace, "s3/toolbox", bytes.NewReader(all), &out, "tar", "--extract", "--directory=/data"); err != nil {
+		t.Fatal(err)
+	}
+}
