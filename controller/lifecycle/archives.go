@@ -201,6 +201,15 @@ func eraseArchive(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	return ArchiveStep{Action: RetryErase}
 }
 
+// EraseFailed is what there is to do about an archive that its store did not let go, which may be a rule of the bucket: its record says so,
+// and it is tried again.
+func EraseFailed(a *instance.Archives, step ArchiveStep, by error) ArchiveStep {
+	out := waitFor(step.Record, soonest, "the archive could not be removed, which is tried again: "+v1.PrintableText(by.Error(), v1.MaxForeignText))
+	out.Record, out.After = step.Record, soonest
+	out.Changes = changesOnArchive(a, out)
+	return out
+}
+
 // waitFor what keeps an archive from being removed, and say so in its record.
 func waitFor(r *v1.MySQLBackup, after time.Duration, why string) ArchiveStep {
 	why = fmt.Sprintf("The deletion waits: %s. To delete the record and keep the archive: kubectl annotate msb %s %s-", why, r.Name, v1.AnnotationDeleteArchive)

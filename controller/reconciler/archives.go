@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -76,21 +77,46 @@ func (r *archiveReconciler) runPass(ctx context.Context, k instance.Key) (after 
 		return 0, false, err
 	}
 	var changes []change.Change
-	var steps []lifecycle.ArchiveStep
+	var steps, erasures []lifecycle.ArchiveStep
 	for _, step := range lifecycle.NextOfArchives(a) {
-		if step.Action == lifecycle.Wait {
+		switch step.Action { //nolint:exhaustive // All others are written.
+		case lifecycle.Wait:
 			after = sooner(after, step.After)
-			continue
+		case lifecycle.EraseFromStore:
+			erasures = append(erasures, step)
+		default:
+			changes, steps = append(changes, step.Changes...), append(steps, step)
 		}
-		changes, steps = append(changes, step.Changes...), append(steps, step)
 	}
 	if err := r.writer.Apply(ctx, changes); err != nil {
 		return after, false, err
+	}
+	for _, step := range erasures {
+		done, wait, err := r.erase(ctx, a, step)
+		if err != nil {
+			return after, false, err
+		}
+		if done {
+			steps = append(steps, step)
+		}
+		after = sooner(after, wait)
 	}
 	for _, step := range steps {
 		r.announceStep(ctx, step)
 	}
 	return after, len(steps) > 0, nil
+}
+
+// erase an archive from its store. What that says where it does not do so stands in the record, and others do not wait for it.
+func (r *archiveReconciler) erase(ctx context.Context, a *instance.Archives, step lifecycle.ArchiveStep) (done bool, after time.Duration, err error) {
+	err = r.writer.Apply(ctx, step.Changes)
+	if err == nil || kerrors.IsConflict(err) {
+		return err == nil, 0, err
+	}
+	log.FromContext(ctx).Error(err, "An archive could not be removed from its store", "record", step.Record.Name)
+	told := lifecycle.EraseFailed(a, step, err)
+	err = r.writer.Apply(ctx, told.Changes)
+	return false, told.After, err
 }
 
 // announceStep says what was done to a record, in an event of the record's own: the
