@@ -44,6 +44,8 @@ func (g *generator) xrd(t *testing.T) *xapiextv1.CompositeResourceDefinition {
 					{Name: "IMAGE", Type: "string", JSONPath: ".status.image"},
 					{Name: "DATABASE", Type: "string", JSONPath: ".spec.database"},
 					{Name: "ENDPOINT", Type: "string", JSONPath: ".status.endpoint.host"},
+					{Name: "STORE", Type: "string", JSONPath: ".status.backupStore", Priority: 1},
+					{Name: "LAST-BACKUP", Type: "date", JSONPath: ".status.backups[0].provenAt", Priority: 1},
 					{Name: "MESSAGE", Type: "string", JSONPath: ".status.message"},
 				},
 			}},
@@ -100,6 +102,8 @@ func (g *generator) xrdDatabase(t *testing.T) *xapiextv1.CompositeResourceDefini
 		{Name: "TYPE", Type: "string", JSONPath: ".spec.type"},
 		{Name: "ENDPOINT", Type: "string", JSONPath: ".status.endpoint.host"},
 		{Name: "NODEPORT", Type: "integer", JSONPath: ".status.endpoint.nodePort"},
+		{Name: "STORE", Type: "string", JSONPath: ".status.backupStore", Priority: 1},
+		{Name: "LAST-BACKUP", Type: "date", JSONPath: ".status.backups[0].provenAt", Priority: 1},
 		{Name: "MESSAGE", Type: "string", JSONPath: ".status.message"},
 	}
 	return xrd

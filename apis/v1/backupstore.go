@@ -14,6 +14,7 @@ import (
 // +kubebuilder:printcolumn:name="REACHABLE",type=string,JSONPath=`.status.conditions[?(@.type=='Reachable')].status`
 // +kubebuilder:printcolumn:name="BUCKET",type=string,JSONPath=`.spec.bucket`
 // +kubebuilder:printcolumn:name="PREFIX",type=string,JSONPath=`.spec.prefix`
+// +kubebuilder:printcolumn:name="LAST-BACKUP",type=date,JSONPath=`.status.lastBackupAt`
 // +kubebuilder:printcolumn:name="MESSAGE",type=string,JSONPath=`.status.conditions[?(@.type=='Reachable')].message`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name has at most 63 characters"
@@ -120,6 +121,10 @@ type BackupStoreStatus struct {
 	//
 	// +optional
 	ProbedAt *metav1.Time `json:"probedAt,omitempty"`
+	// LastBackupAt is when the newest backup that lies there was proven, as its record says.
+	//
+	// +optional
+	LastBackupAt *metav1.Time `json:"lastBackupAt,omitempty"`
 	// Challenge is an age file, armored, for who has the identity where the cluster has
 	// none: what it says, as the annotation otus.homework/answer, shows that backups can be
 	// opened. Unset where nobody is asked.

@@ -202,6 +202,10 @@ func (in *BackupStoreStatus) DeepCopyInto(out *BackupStoreStatus) {
 		in, out := &in.ProbedAt, &out.ProbedAt
 		*out = (*in).DeepCopy()
 	}
+	if in.LastBackupAt != nil {
+		in, out := &in.LastBackupAt, &out.LastBackupAt
+		*out = (*in).DeepCopy()
+	}
 	if in.Challenge != nil {
 		in, out := &in.Challenge, &out.Challenge
 		*out = new(StoreChallenge)

@@ -95,6 +95,8 @@ type State struct {
 	// RestoreFrom is what the store says of the backup there that a restore waits for access to; nil where there is
 	// none, or the restore has it.
 	RestoreFrom *v1.StoreNote
+	// RestoreTo is the Job that waits for it: its access goes with it.
+	RestoreTo *Job
 
 	// Refusal is what Kubernetes said to the last step, or nil.
 	Refusal *Refusal

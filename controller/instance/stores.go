@@ -115,6 +115,9 @@ func (g *gathering) readRestoreFrom(ctx context.Context) error {
 	if err != nil || secret != nil && g.OwnsObject(secret) && secret.Annotations[v1.AnnotationAccessTo] == chosen.Archive.Path {
 		return err
 	}
+	if g.RestoreTo, err = g.readJob(ctx, g.Life.Namespace, g.Life.RestoreJobName()); err != nil || g.RestoreTo == nil {
+		return err // The function is about to make it.
+	}
 	r, err := getObject(ctx, g.Reader, &v1.MySQLBackup{}, "", chosen.Backup)
 	switch {
 	case err != nil:

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -151,9 +152,11 @@ func TestRestoreFrom(t *testing.T) {
 		xr     *unstructured.Unstructured
 		there  []client.Object
 		stores *fakeStores
+		noJob  bool
 		want   bool
 		fails  string
 	}{
+		"NoJob":        {reason: "The function is about to make it, and the access goes with it.", xr: chosen(as), there: []client.Object{a}, noJob: true},
 		"Chosen":       {reason: "It waits for access.", xr: chosen(as), there: []client.Object{a}, want: true},
 		"Given":        {reason: "It has access.", xr: chosen(as), there: []client.Object{a, secret(a.Spec.Archive.Path, life.Labels())}},
 		"Another":      {reason: "That is for another archive.", xr: chosen(as), there: []client.Object{a, secret("v1/x.tar.zst", life.Labels())}, want: true},
@@ -169,12 +172,15 @@ func TestRestoreFrom(t *testing.T) {
 				tc.stores = &fakeStores{notes: []FoundNote{noteA}}
 			}
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
+			if !tc.noJob {
+				tc.there = append(tc.there, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.RestoreJobName(), UID: "restore-job", Labels: life.Labels()}})
+			}
 			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.there, tc.xr, ns)...).Build(), Stores: tc.stores, Clock: time.Now}
 			lives, err := g.Gather(t.Context(), key)
 			if err != nil || len(lives) != 1 {
 				t.Fatalf("%d lives, %v", len(lives), err)
 			}
-			if s := lives[0]; (s.RestoreFrom != nil) != tc.want || !strings.Contains(s.StoreFailure, tc.fails) || (s.StoreFailure != "") != (tc.fails != "") {
+			if s := lives[0]; (s.RestoreFrom != nil) != tc.want || !strings.Contains(s.StoreFailure, tc.fails) || (s.StoreFailure != "") != (tc.fails != "") || tc.want && s.RestoreTo.UID != "restore-job" {
 				t.Errorf("%s want %t, %q, got %v, %q", tc.reason, tc.want, tc.fails, s.RestoreFrom, s.StoreFailure)
 			}
 		})

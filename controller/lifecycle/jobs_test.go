@@ -57,7 +57,7 @@ func TestManifests(t *testing.T) {
 // restoreAccess as it is given, without what the store's part of it is.
 func restoreAccess() client.Object {
 	from := &v1.StoreNote{Name: "old-a", BackupNote: v1.BackupNote{Spec: v1.MySQLBackupSpec{Archive: &v1.Archive{Store: modelStore, Path: "v1/ns/xr/old-a/k7v2m9xw4q.tar.zst"}}}}
-	return giveRestoreAccess(running(toStore, func(s *instance.State) { s.RestoreFrom = from }), Step{})[0].Object
+	return giveRestoreAccess(running(toStore, restoresFrom(from)), Step{})[0].Object
 }
 
 // TestJobsHavePlatformsResources: a quota that asks for limits must refuse none of them.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -54,6 +55,14 @@ func noteInStore(s *instance.State) {
 	s.Notes[0].Volume, s.Notes[0].Store = "", modelStore
 }
 
+// restoresFrom what a note is of, by a Job that is there.
+func restoresFrom(n *v1.StoreNote) func(*instance.State) {
+	return func(s *instance.State) {
+		s.RestoreFrom = n
+		s.RestoreTo = &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "restore-db-job", UID: "job"}}}
+	}
+}
+
 // TestNextInStore: what is done where backups go to a store.
 func TestNextInStore(t *testing.T) {
 	from := &v1.StoreNote{Name: "old-a", BackupNote: v1.BackupNote{Spec: v1.MySQLBackupSpec{Archive: &v1.Archive{Store: modelStore, Path: "v1/a/b/old-a/x.tar.zst"}}}}
@@ -74,7 +83,7 @@ func TestNextInStore(t *testing.T) {
 		"Looks":        {reason: "The function waits for our word.", state: running(toStore, beginning), want: RecordPreviousBackup},
 		"Unknown":      {reason: "There may be a backup that nobody told of.", state: running(toStore, beginning, storeDown, func(s *instance.State) { s.PodFailure = "x" }), want: ReportPodFailure},
 		"UnknownStill": {reason: "It is asked again.", state: running(toStore, beginning, storeDown, func(s *instance.State) { s.PodFailure = "x" }, blocked(v1.ReasonStoreFailed, "x")), want: Wait},
-		"Access":       {reason: "The restore waits for it.", state: running(toStore, func(s *instance.State) { s.RestoreFrom = from }), want: GiveRestoreAccess},
+		"Access":       {reason: "The restore waits for it.", state: running(toStore, restoresFrom(from)), want: GiveRestoreAccess},
 
 		"Sends":       {reason: "The server has stopped.", state: fenced(toStore), want: CreateBackupJob, says: "BackupStore offsite"},
 		"Down":        {reason: "What it has already is not known.", state: fenced(toStore, storeDown), want: Wait, says: "the store is down"},

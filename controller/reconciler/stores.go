@@ -7,6 +7,7 @@ import (
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -105,6 +106,9 @@ func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (t
 	if err != nil {
 		return 0, err
 	}
+	if next.LastBackupAt, err = r.lastBackupIn(ctx, s); err != nil {
+		return 0, err
+	}
 	if next.Record, err = r.makeRecord(ctx, s, open); err != nil {
 		return 0, err
 	}
@@ -121,6 +125,22 @@ func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (t
 		return storeInterval, nil
 	}
 	return lostStoreInterval, nil
+}
+
+// lastBackupIn a store; nil where there is none.
+func (r *storeReconciler) lastBackupIn(ctx context.Context, s *v1.BackupStore) (*metav1.Time, error) {
+	all := &v1.MySQLBackupList{}
+	if err := r.reader.List(ctx, all); err != nil {
+		return nil, err
+	}
+	var last *metav1.Time
+	for i := range all.Items {
+		b := &all.Items[i]
+		if at := b.Status.ProvenAt; at != nil && b.InStore() && b.Spec.Archive.Store == s.Name && (last == nil || last.Before(at)) {
+			last = at
+		}
+	}
+	return last, nil
 }
 
 // makeRecord again of a backup in the store, where somebody asks for it. It is proven by the note, as each that somebody makes.
