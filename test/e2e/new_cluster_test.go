@@ -3,10 +3,12 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,7 +41,8 @@ type legacy struct {
 	// shop had orders and users, and crm had one server.
 	shop, crm string
 	portraits [3]string
-	newest    string
+	// newest and oldest backup of crm's.
+	newest, oldest string
 }
 
 // neighbourName of the second server of a namespace.
@@ -67,6 +70,7 @@ func leavesLegacy(t *testing.T) *legacy {
 		s.Delete(t)
 		s.Backups().AreProven(t, 1)
 	}
+	l.oldest = crm.Backups().Only(t).GetName()
 	crm.Create(t) // Once more: the newest of two comes back.
 	crm.Client().FirstAnswer(t, "SELECT 1")
 	crm.Client().MustQuery(t, "INSERT INTO whose VALUES ('in its second life')")
@@ -110,25 +114,27 @@ func (l *legacy) comesBack(t *testing.T) {
 
 	for i, s := range []*framework.Server{orders, users, crm} {
 		s.Backups().AreProven(t, map[bool]int{true: 2, false: 1}[s == crm])
-		s.Spec["backup"] = map[string]any{"store": b.GetName()}
+		s.Spec["backup"] = map[string]any{"store": b.GetName(), "keep": int64(1)}
 		s.Create(t)
 		s.Client().FirstAnswer(t, "SELECT 1")
 		if diff := cmp.Diff(l.portraits[i], portraitOf(t, s)); diff != "" {
 			t.Errorf("%s/%s is not what it was (-before, +after):\n%s", s.Namespace, s.Name, diff)
 		}
 	}
-	// It is an instance as any other: its next backup is the third, and the first goes, with what lies in the old folder.
-	crm.Set(t, map[string]any{"backup": map[string]any{"store": b.GetName(), "keep": int64(1)}})
+	// It is an instance as any other: what is too old goes, with what lies in the folder where the other cluster has put it.
 	crm.Delete(t)
-	crm.Backups().AreProven(t, 1)
-	archives := regexp.MustCompile(`[^/]*\.tar\.zst\.age`)
 	framework.Eventually(t, "the end of what is too old", func(ctx context.Context) error {
 		all, err := at.list(ctx)
-		if got := archives.FindAllString(all, -1); len(got) != 3 {
-			return fmt.Errorf("want one archive for each instance, got %q, %w", got, err)
+		if err == nil && strings.Contains(all, "/"+l.oldest+"/") {
+			err = fmt.Errorf("the store has %s", all)
 		}
-		return nil
+		return errors.Join(err, framework.IsGone(ctx, framework.NewObject("otus.homework/v1", "MySQLBackup", "", l.oldest)))
 	})
+	if all := at.objects(t); !slices.ContainsFunc(all, func(file string) bool {
+		return strings.HasSuffix(path.Dir(file), "/"+orders.Backups().Only(t).GetName())
+	}) {
+		t.Errorf("others' are gone, too: the store has %q", all)
+	}
 }
 
 // adopt what lies in the store as a person of the platform does.
