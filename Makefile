@@ -100,12 +100,13 @@ bench: ## Measure the function, the agent beside dumps and tar, and what people 
 	KUBECONFIG= go test -C test/e2e -tags bench -run 'TestSpeed|TestThousand' -count=1 -timeout 90m -v .
 	KUBECONFIG= go test -C test/e2e -tags bench -run TestHangingDeletions -count=1 -timeout 40m -v . # It leaves nothing to measure beside it.
 
-fuzz: ## Look for what breaks the promises, in requests, claims, quantities, archives, manifests, data files and what servers say: five minutes and eight of one.
+fuzz: ## Look for what breaks the promises, in requests, claims, quantities, archives, manifests, data files and what servers say: five minutes and nine of one.
 	go test ./fn -run '^$$' -fuzz FuzzRunFunction -fuzztime 5m -fuzzminimizetime 10x
 	go test ./controller/instance -run '^$$' -fuzz FuzzDecode -fuzztime 1m -fuzzminimizetime 10x
 	go test ./apis/v1 -run '^$$' -fuzz FuzzQuantity -fuzztime 1m -fuzzminimizetime 10x
 	for f in FuzzManifest FuzzFrames FuzzArchive FuzzUnpack; do \
 	go test ./controller/archive -run '^$$' -fuzz "^$$f\$$" -fuzztime 1m -fuzzminimizetime 10x || exit 1; done
+	go test ./controller/store -run '^$$' -fuzz FuzzOpen -fuzztime 1m -fuzzminimizetime 10x
 	go test ./controller/mysqld/datadir -run '^$$' -fuzz FuzzHowStopped -fuzztime 1m -fuzzminimizetime 10x
 	go test ./controller/mysqld/sql -run '^$$' -fuzz FuzzLogin -fuzztime 1m -fuzzminimizetime 10x
 

@@ -32,6 +32,9 @@ type demo struct {
 	last    string
 	// rows of the table before the claim was deleted.
 	rows string
+	// withStore is true if a store is shown, too, and certificate that of its server.
+	withStore   bool
+	certificate string
 	// left is how to end what stays.
 	left []string
 }
@@ -49,7 +52,7 @@ func newDemo(c *cli, s *screen) (*demo, error) {
 		return nil, err
 	}
 	d := &demo{
-		screen: s, patience: c.Patience, own: c.Kubeconfig == "", cluster: c.Cluster, kubeconfig: kubeconfig, asked: c.Namespace,
+		screen: s, patience: c.Patience, own: c.Kubeconfig == "", withStore: c.Store || c.Kubeconfig == "", cluster: c.Cluster, kubeconfig: kubeconfig, asked: c.Namespace,
 		name: original.Name, database: original.Spec.Database, was: *original.Spec.Password, password: *original.Spec.Password,
 	}
 	if d.own {
@@ -69,7 +72,7 @@ func (d *demo) steps() []step {
 	if d.own {
 		first.title = "A cluster: Kubernetes and Crossplane, booted on this machine (" + d.make("cluster-up") + ")"
 	}
-	return []step{
+	all := []step{
 		first,
 		{"The product: packages, access rights, controller", d.install},
 		{"A developer asks for MySQL", d.create},
@@ -78,6 +81,10 @@ func (d *demo) steps() []step {
 		{"The claim is created again: every row is there before the first client", d.again},
 		{"The password changes in the running server", d.change},
 	}
+	if d.withStore {
+		all = append(all, step{"A second copy, off the cluster: the next backup goes to a store", d.store})
+	}
+	return all
 }
 
 // play all steps.

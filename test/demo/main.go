@@ -18,7 +18,7 @@ import (
 
 const description = `Shows the product on a real cluster: boots Kubernetes and Crossplane on this machine, or takes the cluster of
 KUBECONFIG; installs the product; applies the original claim, types the original SQL session, deletes the claim, creates it
-again, and changes the password. What it shows behind a $ is what it does. It stops at the first thing that is not as
+again, changes the password, and has the next backup go to a store. What it shows behind a $ is what it does. It stops at the first thing that is not as
 promised, and says which. The server stays at the end, and the last lines say how to end it.`
 
 // interrupted is the exit code of a program that SIGINT ended.
@@ -29,6 +29,7 @@ type cli struct {
 	Kubeconfig string        `env:"KUBECONFIG" help:"Cluster to use. Without it, one is booted on this machine, which needs Linux and root." placeholder:"FILE"`
 	Cluster    string        `default:"dev" env:"CLUSTER" help:"Name of the cluster that is booted."`
 	Namespace  string        `env:"DEMO_NAMESPACE" help:"Namespace of the claim, which is made if it is not there. By default it is \"default\", or demo-2, demo-3 … where an earlier run has left its server or its backups."`
+	Store      bool          `env:"DEMO_STORE" help:"Show a backup to a store, too, which needs an image of the S3 server versitygw. A cluster that is booted has it."`
 	Patience   time.Duration `default:"10m" help:"How long to wait for any one thing before it counts as broken."`
 }
 

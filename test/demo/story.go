@@ -84,8 +84,30 @@ func (d *demo) session(ctx context.Context) error {
 	return err
 }
 
-// remove the claim, and say what happens meanwhile.
+// remove the claim, and see what is left.
 func (d *demo) remove(ctx context.Context) error {
+	if err := d.delete(ctx); err != nil {
+		return err
+	}
+	d.screen.sayf("What is left:")
+	if err := d.kube.enter(ctx, "get", "deployment,persistentvolumeclaim"); err != nil {
+		return err
+	}
+	if err := d.kube.enter(ctx, "get", "msb"); err != nil {
+		return err
+	}
+	records, err := d.records(ctx)
+	if err != nil {
+		return err
+	}
+	if len(records) != 1 || records[0].Status.Phase != v1.BackupProven {
+		return fmt.Errorf("want one backup that is proved, got %d of this claim", len(records))
+	}
+	return nil
+}
+
+// delete the claim, and say what happens meanwhile.
+func (d *demo) delete(ctx context.Context) error {
 	begin := time.Now()
 	following, stop := context.WithCancel(ctx)
 	followed := make(chan struct{})
@@ -101,20 +123,7 @@ func (d *demo) remove(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the claim is still there, %s after it was deleted: %w", time.Since(begin).Round(time.Second), err)
 	}
-	d.screen.sayf("The claim is gone, %.1f s after it was deleted. What is left:", time.Since(begin).Seconds())
-	if err := d.kube.enter(ctx, "get", "deployment,persistentvolumeclaim"); err != nil {
-		return err
-	}
-	if err := d.kube.enter(ctx, "get", "msb"); err != nil {
-		return err
-	}
-	records, err := d.records(ctx)
-	if err != nil {
-		return err
-	}
-	if len(records) != 1 || records[0].Status.Phase != v1.BackupProven {
-		return fmt.Errorf("want one backup that is proved, got %d of this claim", len(records))
-	}
+	d.screen.sayf("The claim is gone, %.1f s after it was deleted.", time.Since(begin).Seconds())
 	return nil
 }
 

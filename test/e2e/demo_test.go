@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -18,11 +19,20 @@ func TestDemo(t *testing.T) {
 	claim := framework.ReadObjects(t, "examples/original-claim/claim.yaml", ns)[0]
 	s := &framework.Server{Namespace: ns, Name: claim.GetName(), Claim: claim}
 	t.Cleanup(func() { s.Discard(t) })
+	store := "demo-store-" + ns
+	framework.AllowBackupStore(t, store)
+	t.Cleanup(func() {
+		for _, what := range [][]string{{"backupstore", store}, {"secret", "--namespace=" + system, store, store + "-credentials"}, {"namespace", store, "--wait=false"}} {
+			if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), append([]string{"delete", "--ignore-not-found"}, what...)...); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		}
+	})
 
 	var printed bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), "make", "demo")
 	cmd.Dir = framework.Repository()
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "DEMO_NAMESPACE="+ns)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "DEMO_NAMESPACE="+ns, "DEMO_STORE=true")
 	cmd.Stdout = io.MultiWriter(&printed, os.Stdout)
 	cmd.Stderr = cmd.Stdout
 	if err := cmd.Run(); err != nil {
@@ -31,10 +41,11 @@ func TestDemo(t *testing.T) {
 	const rows = "|  1 | some data   |\n|  2 | some data-2 |\n"
 	rest := printed.String()
 	for _, want := range []string{
-		"== 4/7 ", rows,
-		"== 5/7 ", " BackingUp", "The claim is gone", "Proven",
-		"== 6/7 ", "Restoring DB have succeed", "$ sql otuspassword ", rows,
-		"== 7/7 ", "The new password is accepted", "The old password is refused", "ERROR 1045", "$ sql n3w-password ", rows,
+		"== 4/8 ", rows,
+		"== 5/8 ", " BackingUp", "The claim is gone", "Proven",
+		"== 6/8 ", "Restoring DB have succeed", "$ sql otuspassword ", rows,
+		"== 7/8 ", "The new password is accepted", "The old password is refused", "ERROR 1045", "$ sql n3w-password ", rows,
+		"== 8/8 ", "store-key create", "True", "The claim is gone", store, "Restoring DB have succeed", "$ sql otuspassword ", rows,
 		"Done: ", "Go on by hand:", "End it:",
 	} {
 		_, after, found := strings.Cut(rest, want)
