@@ -67,7 +67,7 @@ type Facts struct {
 // A name says nothing of who had it on another cluster, so that whoever asks says which namespace gets what; and what a namespace of this
 // very cluster has is its own: an archive of two owners would go with the first of them.
 func (c Candidate) Judge(f Facts) (v1.AdoptedBackup, *v1.StoreNote) {
-	out := v1.AdoptedBackup{Name: c.Record, Verdict: v1.AdoptionRefused, Why: v1.PrintableText(c.Problem, v1.MaxForeignText)}
+	out := v1.AdoptedBackup{Name: v1.PrintableText(c.Record, v1.MaxForeignText), Verdict: v1.AdoptionRefused, Why: v1.PrintableText(c.Problem, v1.MaxForeignText)}
 	if c.Note == nil {
 		return out, nil
 	}

@@ -168,7 +168,7 @@ func (s *Store) Tidy(ctx context.Context, n *v1.StoreNote) error {
 func (s *Store) Remove(ctx context.Context, i v1.BackedUpInstance, record string) error {
 	folder := v1.StoreFolder(i, record)
 	raw, err := s.ReadSmall(ctx, manifestOf(folder), store.MaxSealed)
-	if err != nil && !store.Is(err, store.NotFound) {
+	if errors.As(err, new(*store.Error)) && !store.Is(err, store.NotFound) {
 		return err
 	}
 	// One that cannot be read is of no other folder.

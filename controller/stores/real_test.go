@@ -266,6 +266,22 @@ func TestRealTidy(t *testing.T) {
 	}
 }
 
+// TestRealRemoveHostile: what somebody has put in the place of a note keeps nothing in the store.
+func TestRealRemoveHostile(t *testing.T) {
+	_, s := openReal(t, nil, nil)
+	for name, raw := range map[string][]byte{"stranger": []byte("{}"), "endless": bytes.Repeat([]byte(" "), store.MaxSealed+1)} {
+		n := newNote(name, "x.tar.zst")
+		folder := v1.StoreFolder(n.Spec.Instance, n.Name)
+		if err := errors.Join(s.Put(t.Context(), manifestOf(folder), raw), s.Put(t.Context(), n.Spec.Archive.Path, []byte("x"))); err != nil {
+			t.Fatal(err)
+		}
+		err := s.Remove(t.Context(), n.Spec.Instance, n.Name)
+		if left := s.keys(t, folder); len(left) != 0 || err != nil {
+			t.Errorf("%s: want nothing left, got %q, %v", name, left, err)
+		}
+	}
+}
+
 // TestRealBackupsIn finds the backups of a namespace that have a note.
 func TestRealBackupsIn(t *testing.T) {
 	_, s := openReal(t, nil, nil)
