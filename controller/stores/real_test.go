@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"filippo.io/age"
 	"github.com/google/go-cmp/cmp"
@@ -111,7 +112,12 @@ func TestRealRivals(t *testing.T) {
 		errs := make([]error, 4)
 		for i := range errs {
 			all.Go(func() {
-				errs[i] = s.Publish(t.Context(), newNote(fmt.Sprintf("record-%d", round), fmt.Sprintf("%d.tar.zst", i)))
+				n := newNote(fmt.Sprintf("record-%d", round), fmt.Sprintf("%d.tar.zst", i))
+				errs[i] = s.Publish(t.Context(), n)
+				for tries := 0; store.Is(errs[i], store.NotFound) && tries < 100; tries++ { // One is there, and cannot be read yet: the controller comes again.
+					time.Sleep(20 * time.Millisecond)
+					errs[i] = s.Publish(t.Context(), n)
+				}
 			})
 		}
 		all.Wait()
