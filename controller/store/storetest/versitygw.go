@@ -22,9 +22,13 @@ const (
 )
 
 // Start a versitygw on loopback, with one bucket, behind a Proxy. VERSITYGW is the program: `go run ./test/tools versitygw`.
-// It ends with the test, and with the test's process.
+// It ends with the test, and with the test's process. Where S3_SERVER is the address of another server, without TLS and with the same
+// credentials, that is it.
 func Start(t *testing.T) (*Proxy, store.Settings) {
 	t.Helper()
+	if address := os.Getenv("S3_SERVER"); address != "" {
+		return front(t, address)
+	}
 	program := os.Getenv("VERSITYGW")
 	if program == "" {
 		t.Fatal("these tests need the S3 server versitygw: make store-test builds it, and sets VERSITYGW")
@@ -47,6 +51,12 @@ func Start(t *testing.T) (*Proxy, store.Settings) {
 			t.Logf("the S3 server has said:\n%s", log.String())
 		}
 	})
+	return front(t, address)
+}
+
+// front of a server, with a bucket.
+func front(t *testing.T, address string) (*Proxy, store.Settings) {
+	t.Helper()
 	p := StartProxy(t, address)
 	s := p.Settings(t, Access, Secret)
 	makeBucket(t, s)
@@ -62,7 +72,7 @@ func makeBucket(t *testing.T, s store.Settings) {
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		err := b.MakeBucket(t.Context())
-		if err == nil {
+		if err == nil || store.Is(err, store.Exists) {
 			return
 		}
 		if time.Now().After(end) {
