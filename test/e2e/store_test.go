@@ -244,6 +244,8 @@ func TestStore(t *testing.T) {
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
 	leavesNoTrace(t, s)
+	newPrompt(t).enter(t, "kubectl get backupstore", "LAST-BACKUP")
+	newPrompt(t).enter(t, "kubectl get mysql --output wide --all-namespaces", "LAST-BACKUP")
 	first := s.Backups().Only(t)
 	if err := framework.HasCondition(t.Context(), first.DeepCopy(), "Restorable"); err != nil {
 		t.Errorf("the data was let go before a server had run on a copy of it: %v", err)

@@ -128,10 +128,13 @@ var typists = map[string]typist{
 	"kubectl annotate pv VOLUME otus.homework/take-over=UID":   {"test/e2e/restored_cluster_test.go", `"take-over"`},
 	"kubectl annotate pv VOLUME otus.homework/leave-alone=UID": {"test/e2e/restored_cluster_test.go", `"leave-alone"`},
 
-	"make store-test": {"Makefile", "lint mysqld-test store-test unit "},
+	"make store-test":           {"Makefile", "lint mysqld-test store-test unit "},
+	"make store-test-seaweedfs": {"Makefile", "test-all: test store-test-seaweedfs "},
 	"go run ./controller store-key create offsite --to offsite-key.yaml": {"test/e2e/store_test.go", `"store-key", "create"`},
-	"kubectl explain backupstore.spec":                                   {"test/e2e/store_test.go", "kubectl explain backupstore.spec"},
-	"kubectl apply --server-side -k controller/deploy/gateway":           {"test/e2e/store_test.go", "kubectl apply --server-side -k controller/deploy/gateway"},
+	"kubectl get backupstore":                                  {"test/e2e/store_test.go", `"kubectl get backupstore"`},
+	"kubectl get mysql --output wide":                          {"test/e2e/store_test.go", `"kubectl get mysql --output wide --all-namespaces"`},
+	"kubectl explain backupstore.spec":                         {"test/e2e/store_test.go", "kubectl explain backupstore.spec"},
+	"kubectl apply --server-side -k controller/deploy/gateway": {"test/e2e/store_test.go", "kubectl apply --server-side -k controller/deploy/gateway"},
 
 	"go run ./controller adopt --namespace default --volume backup-mysql-instance-pvc":           {"test/e2e/adopt_test.go", `adopt(t, s)`},
 	"go run ./controller adopt --namespace default --volume backup-mysql-instance-pvc --dry-run": {"test/e2e/adopt_test.go", `adopt(t, s, "--dry-run")`},

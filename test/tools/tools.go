@@ -77,6 +77,11 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing write
 		module: "github.com/versity/versitygw",
 		help:   "an S3 server, which tests have as a store",
 	},
+	"seaweedfs": {
+		title:  "seaweedfs",
+		module: "github.com/seaweedfs/seaweedfs",
+		help:   "another S3 server, which make test-all has as a store",
+	},
 	"lint": {
 		title:  "golangci-lint",
 		module: "github.com/golangci/golangci-lint/v2",
