@@ -86,7 +86,7 @@ store-test: ## Test stores, their gateway and the backups in them against a real
 	VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags store -run TestReal -count=1 -timeout 20m ./controller/store ./controller/gateway ./controller/archive ./controller/stores
 
 store-test-seaweedfs: ## The same against another S3 server, SeaweedFS, whose build takes ten minutes the first time (3 min).
-	./test/tools/with-seaweedfs go test -tags store -run TestReal -count=1 -timeout 25m ./controller/store ./controller/gateway ./controller/archive ./controller/stores
+	go run ./test/seaweedfs go test -tags store -run TestReal -count=1 -timeout 25m ./controller/store ./controller/gateway ./controller/archive ./controller/stores
 
 e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG (25 min).
 	go test -C test/e2e -count=1 -timeout $(if $(ALL),5h,75m) -parallel 6 -v .; code=$$?; \

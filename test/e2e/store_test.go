@@ -239,13 +239,13 @@ func TestStore(t *testing.T) {
 	s.Spec["backup"] = map[string]any{"store": b.GetName(), "requireRestorable": true}
 	s.Set(t, map[string]any{"backup": s.Spec["backup"]})
 	s.BecomesReady(t)
+	newPrompt(t).enter(t, "kubectl get mysql --output wide --all-namespaces", "LAST-BACKUP")
 	s.Client().RunScript(t, testdata(t, "rich.sql"))
 	before := portraitOf(t, s)
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
 	leavesNoTrace(t, s)
 	newPrompt(t).enter(t, "kubectl get backupstore", "LAST-BACKUP")
-	newPrompt(t).enter(t, "kubectl get mysql --output wide --all-namespaces", "LAST-BACKUP")
 	first := s.Backups().Only(t)
 	if err := framework.HasCondition(t.Context(), first.DeepCopy(), "Restorable"); err != nil {
 		t.Errorf("the data was let go before a server had run on a copy of it: %v", err)
