@@ -75,7 +75,7 @@ func objectsOf(t *testing.T, c *caller, kind, namespace, name string) []string {
 	out := append(make([]string, 0, 10+len(rsp.GetDesired().GetResources())),
 		"PersistentVolumeClaim "+namespace+"/"+i.BackupPVCName(), "PersistentVolume /"+i.BackupPVName("uid"), "MySQLBackup /"+i.RecordName(),
 		"Secret "+namespace+"/"+i.ConnectionSecretName(), "Secret "+namespace+"/"+i.PendingSecretName(),
-		"Job "+namespace+"/"+i.BackupJobName(), "Job "+namespace+"/"+i.WipeJobName(), "Job "+namespace+"/"+i.PruneJobName(), "Job "+namespace+"/"+i.RestoreJobName(),
+		"Job "+namespace+"/"+i.Jobs().Backup(), "Job "+namespace+"/"+i.Jobs().Wipe(), "Job "+namespace+"/"+i.Jobs().Prune(), "Job "+namespace+"/"+i.Jobs().Restore(),
 		"Key /"+i.Key(),
 	)
 	for _, r := range rsp.GetDesired().GetResources() {

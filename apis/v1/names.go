@@ -102,19 +102,20 @@ func (i Instance) PendingSecretName() string { return i.ConnectionSecretName() +
 // makes for a Database that names none. No MySQL has one.
 func (i Instance) GeneratedSecretName() string { return derived("", i.Name, ".database-password") }
 
-// BackupAccessName and RestoreAccessName are the names of the Secrets by which a backup Job, or
-// a restore, gets at a store.
-func (i Instance) BackupAccessName() string { return derived("", i.Name, i.mark()+"-backup-access") }
+// AccessNames are those of the Secrets by which the Jobs of an instance get at a store. A policy knows them by their ends.
+type AccessNames struct{ of Instance }
 
-// RestoreTestAccessName is that of a restore test's Job.
-func (i Instance) RestoreTestAccessName() string {
-	return derived("", i.Name, i.mark()+"-restoretest-access")
-}
+// Accesses to a store.
+func (i Instance) Accesses() AccessNames { return AccessNames{i} }
 
-// RestoreAccessName is the other of them.
-func (i Instance) RestoreAccessName() string {
-	return derived("", i.Name, i.mark()+"-restore-access")
-}
+// Backup is that of the Job that backs up.
+func (n AccessNames) Backup() string { return accessName(n.of, "backup") }
+
+// Restore is that of the Job that restores.
+func (n AccessNames) Restore() string { return accessName(n.of, "restore") }
+
+// RestoreTest is that of the Job that starts a server from a backup.
+func (n AccessNames) RestoreTest() string { return accessName(n.of, "restoretest") }
 
 // JobPolicyName is the name of the NetworkPolicy of the Jobs.
 func (i Instance) JobPolicyName() string { return derived("", i.Name, i.mark()+"-jobs") }
@@ -122,22 +123,29 @@ func (i Instance) JobPolicyName() string { return derived("", i.Name, i.mark()+"
 // ServerPolicyName is the name of the NetworkPolicy of the server.
 func (i Instance) ServerPolicyName() string { return derived("", i.Name, i.mark()+"-server") }
 
-// RestoreJobName is the name of the restore Job.
-func (i Instance) RestoreJobName() string { return derived("restore-", i.Name, i.mark()+"-job") }
+// JobNames are those of the Jobs of an instance.
+type JobNames struct{ of Instance }
 
-// BackupJobName is the name of the backup Job.
-func (i Instance) BackupJobName() string { return derived("backup-", i.Name, i.mark()+"-job") }
+// Jobs of the instance.
+func (i Instance) Jobs() JobNames { return JobNames{i} }
 
-// WipeJobName is the name of the Job that empties a hostPath folder.
-func (i Instance) WipeJobName() string { return derived("wipe-", i.Name, i.mark()+"-job") }
+// Restore is the Job that restores.
+func (n JobNames) Restore() string { return jobName(n.of, "restore") }
 
-// PruneJobName is the name of the Job that removes backups that are too many.
-func (i Instance) PruneJobName() string { return derived("prune-", i.Name, i.mark()+"-job") }
+// Backup is the Job that backs up.
+func (n JobNames) Backup() string { return jobName(n.of, "backup") }
 
-// RestoreTestJobName is the name of the Job that starts a server from a backup.
-func (i Instance) RestoreTestJobName() string {
-	return derived("restoretest-", i.Name, i.mark()+"-job")
-}
+// Wipe is the Job that empties a hostPath folder.
+func (n JobNames) Wipe() string { return jobName(n.of, "wipe") }
+
+// Prune is the Job that removes backups that are too many.
+func (n JobNames) Prune() string { return jobName(n.of, "prune") }
+
+// RestoreTest is the Job that starts a server from a backup.
+func (n JobNames) RestoreTest() string { return jobName(n.of, "restoretest") }
+
+// ImageChange is the Job that backs up before an image of another series starts. No deletion takes it for its own.
+func (n JobNames) ImageChange() string { return jobName(n.of, "imagechange") }
 
 // EraseJobName is the name of the Job that removes the archive of a record.
 func EraseJobName(record string) string { return derived("erase-", record, "") }
@@ -152,12 +160,6 @@ func (i Instance) RecordName() string {
 // RecordNameInLife is that of a backup that is taken while the life goes on, by its number.
 func (i Instance) RecordNameInLife(number int64) string {
 	return uniqueName("", i, types.UID(fmt.Sprintf("%s/%d", i.XR, number)))
-}
-
-// ImageChangeJobName is the name of the Job that backs up before an image of another series
-// starts. No deletion takes it for its own.
-func (i Instance) ImageChangeJobName() string {
-	return derived("imagechange-", i.Name, i.mark()+"-job")
 }
 
 // RescueNamespace is where data is backed up whose own namespace is going, or
@@ -208,6 +210,14 @@ func (i Instance) AppLabel() string { return derived("", i.Name, "") }
 
 // Host is the server's name in the cluster's DNS, valid in every namespace.
 func (i Instance) Host() string { return fmt.Sprintf("%s.%s.svc", i.ServiceName(), i.Namespace) }
+
+func jobName(of Instance, component string) string {
+	return derived(component+"-", of.Name, of.mark()+"-job")
+}
+
+func accessName(of Instance, component string) string {
+	return derived("", of.Name, of.mark()+"-"+component+"-access")
+}
 
 // derived is prefix+name+suffix, with the name cut and hashed where the whole
 // would be too long.

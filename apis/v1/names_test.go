@@ -20,9 +20,9 @@ func TestNames(t *testing.T) {
 		return map[string]string{
 			"Deployment": i.DeploymentName(), "Service": i.ServiceName(), "DataPVC": i.DataPVCName(), "BackupPVC": i.BackupPVCName(),
 			"RootSecret": i.RootSecretName(), "ConfigMap": i.ConfigMapName(), "ConnectionSecret": i.ConnectionSecretName(),
-			"RestoreJob": i.RestoreJobName(), "BackupJob": i.BackupJobName(), "DataPV": i.DataPVName(), "App": i.AppLabel(), "Key": i.Key(),
-			"WipeJob": i.WipeJobName(), "PruneJob": i.PruneJobName(), "RestoreTestJob": i.RestoreTestJobName(), "Record": i.RecordName(), "BackupPV": i.BackupPVName("0b7a1d6e"),
-			"PendingSecret": i.PendingSecretName(), "Rescue": i.RescueName("data"), "EraseJob": EraseJobName(i.RecordName()), "RecordInLife": i.RecordNameInLife(2), "ImageChangeJob": i.ImageChangeJobName(),
+			"RestoreJob": i.Jobs().Restore(), "BackupJob": i.Jobs().Backup(), "DataPV": i.DataPVName(), "App": i.AppLabel(), "Key": i.Key(),
+			"WipeJob": i.Jobs().Wipe(), "PruneJob": i.Jobs().Prune(), "RestoreTestJob": i.Jobs().RestoreTest(), "Record": i.RecordName(), "BackupPV": i.BackupPVName("0b7a1d6e"),
+			"PendingSecret": i.PendingSecretName(), "Rescue": i.RescueName("data"), "EraseJob": EraseJobName(i.RecordName()), "RecordInLife": i.RecordNameInLife(2), "ImageChangeJob": i.Jobs().ImageChange(),
 		}
 	}
 	cases := map[string]struct {
@@ -92,7 +92,7 @@ func TestNames(t *testing.T) {
 			"otus.homework/made-for", "otus.homework/marked-uid", "otus.homework/take-over", "otus.homework/leave-alone", "otus.homework/backup-store", "otus.homework/access-to", "otus.homework/answer", "otus.homework/adopt",
 		}},
 		"StoreFolder": {reason: "Objects outlive the cluster.", got: StoreFolder(BackedUpInstance{NamespaceUID: "ns", XR: "xr", Namespace: "a", Name: "b"}, "one"), want: "v1/ns/xr/one"},
-		"StoreAccess": {reason: "A policy knows them by their ends.", got: []string{short.BackupAccessName(), short.RestoreAccessName(), short.RestoreTestAccessName(), database.BackupAccessName()}, want: []string{"mysql-instance-backup-access", "mysql-instance-restore-access", "mysql-instance-restoretest-access", "mysql-instance.database-backup-access"}},
+		"StoreAccess": {reason: "A policy knows them by their ends.", got: []string{short.Accesses().Backup(), short.Accesses().Restore(), short.Accesses().RestoreTest(), database.Accesses().Backup()}, want: []string{"mysql-instance-backup-access", "mysql-instance-restore-access", "mysql-instance-restoretest-access", "mysql-instance.database-backup-access"}},
 		"Conditions":  {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing, ConditionBlocked, ConditionUpdated, ConditionRestorable}, want: []string{"Accepted", "Restored", "Serving", "Blocked", "Updated", "Restorable"}},
 		"Credentials": {reason: "The states that controller and function speak of.", got: []string{CredentialsInSync, CredentialsChanging, CredentialsFailed}, want: []string{"InSync", "Changing", "Failed"}},
 		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "mysql", "mongo", ".crossplane-mysql-restore-test"},
@@ -144,7 +144,7 @@ func namesAreValid(t *testing.T, kind string, valid func(string) []string) {
 			if len(validation.IsDNS1123Label(i.ServiceName())) > 0 {
 				t.Fatalf("%q is no valid name of a Service", i.ServiceName())
 			}
-			for _, got := range []string{i.ServiceName(), i.DataPVCName(), i.BackupPVCName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.RestoreJobName(), i.BackupJobName(), i.WipeJobName(), i.PruneJobName(), i.RestoreTestJobName()} {
+			for _, got := range []string{i.ServiceName(), i.DataPVCName(), i.BackupPVCName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.Jobs().Restore(), i.Jobs().Backup(), i.Jobs().Wipe(), i.Jobs().Prune(), i.Jobs().RestoreTest()} {
 				if len(valid(got)) > 0 || len(got) > MaxNameLength {
 					t.Fatalf("%q is no valid name", got)
 				}
@@ -182,7 +182,7 @@ func TestLives(t *testing.T) {
 func TestKindsShareNothing(t *testing.T) {
 	for _, name := range []string{"a", "a-database", "backup-a", strings.Repeat("x", 60)} {
 		i := Instance{Kind: KindDatabase, Namespace: "n", Name: name}
-		for _, got := range []string{i.DataPVCName(), i.BackupPVCName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.RestoreJobName(), i.BackupJobName(), i.WipeJobName(), i.PruneJobName(), i.RestoreTestJobName()} {
+		for _, got := range []string{i.DataPVCName(), i.BackupPVCName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.Jobs().Restore(), i.Jobs().Backup(), i.Jobs().Wipe(), i.Jobs().Prune(), i.Jobs().RestoreTest()} {
 			if !strings.Contains(got, ".database-") {
 				t.Errorf("%q could be a MySQL's: its claim's name has no dot", got)
 			}

@@ -36,7 +36,7 @@ func (g *gathering) readBackupPVs(ctx context.Context) error {
 	if g.BackupBusy, err = g.isStillBound(ctx, next); err != nil || g.EarlierBackupPV == nil {
 		return err
 	}
-	g.Restore, err = g.readJob(ctx, g.Life.Namespace, g.Life.RestoreJobName())
+	g.Restore, err = g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().Restore())
 	return err
 }
 

@@ -92,7 +92,7 @@ func TestGatherBackups(t *testing.T) {
 		"ByHand":    {reason: "A person may bind it as well.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", usual, "")), backupPVCOn("pv-0")}, want: want{BackupPVC: "pv-0", BackupPV: "pv-0"}},
 		"Forged":    {reason: "A PVC that names a volume does not have it.", have: []client.Object{choosing("b", "Running"), recordOf("ns"), left(), backupPVCOn("pv-0")}, want: want{BackupPVC: "pv-0"}},
 		"InTheWay": {reason: "An empty one is in its place, and a restore that looks on it.",
-			have: []client.Object{choosing("b", "Running"), old, left(), backupPVCOn("pv-2"), backupsAt("pv-2", "ns", at("default", usual, "")), jobAt("default", life.RestoreJobName())}, want: want{BackupPVC: "pv-2", BackupPV: "pv-2", EarlierBackupPV: "pv-0", Restore: true}},
+			have: []client.Object{choosing("b", "Running"), old, left(), backupPVCOn("pv-2"), backupsAt("pv-2", "ns", at("default", usual, "")), jobAt("default", life.Jobs().Restore())}, want: want{BackupPVC: "pv-2", BackupPV: "pv-2", EarlierBackupPV: "pv-0", Restore: true}},
 		"Busy":     {reason: "The rescue has not given it back.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at(v1.RescueNamespace, "backups-0", "rescue")), rescue}, want: want{EarlierBackupPV: "pv-0", Busy: true}},
 		"Lent":     {reason: "A person gave it to another PVC.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", "mine", "x"))}, want: want{PodFailure: true}},
 		"Released": {reason: "What nothing keeps may go at any time.", have: []client.Object{choosing("b", "Running"), old, released(left())}, want: want{PodFailure: true}},

@@ -147,7 +147,7 @@ func (g *gathering) readLife(ctx context.Context) error {
 	going := func(c *corev1.PersistentVolumeClaim) bool { return c != nil && c.DeletionTimestamp != nil }
 	if going(g.DataPVC) || going(g.BackupPVC) { // A restore that has ended holds both.
 		var err error
-		if g.Restore, err = g.readJob(ctx, g.Life.Namespace, g.Life.RestoreJobName()); err != nil {
+		if g.Restore, err = g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().Restore()); err != nil {
 			return err
 		}
 	}

@@ -219,7 +219,7 @@ func summarize(s *State) summary {
 func TestGather(t *testing.T) {
 	ours := life.Labels()
 	theirs := key.Life("uid-2").Labels()
-	job := &batchv1.Job{ObjectMeta: meta(life.BackupJobName(), ours)}
+	job := &batchv1.Job{ObjectMeta: meta(life.Jobs().Backup(), ours)}
 	job.UID = "job"
 	cases := map[string]struct {
 		reason      string
@@ -281,7 +281,7 @@ func TestGather(t *testing.T) {
 			want: []summary{{XR: "x", DataPVC: "db-pvc"}}},
 		"Pods": {reason: "Whoever mounts the data counts, but for our own Jobs.",
 			have: []client.Object{xr("x", "uid-1", "db", true), job, mounting("agent", "db-pvc", job), mounting("server", "db-pvc", nil), mounting("other", "else", nil)},
-			want: []summary{{XR: "x", Backup: life.BackupJobName(), Pods: []string{"server"}}}},
+			want: []summary{{XR: "x", Backup: life.Jobs().Backup(), Pods: []string{"server"}}}},
 		"Records": {reason: "Those of this name, newest first; what the label says does not count.",
 			have: []client.Object{xr("x", "uid-1", "db", false), record("a", "db", 1), record("c", "db", 3), record("b", "db", 3), record("d", "another", 4)},
 			want: []summary{{XR: "x", Records: []string{"c", "b", "a"}}}},

@@ -21,11 +21,11 @@ func (s *State) JobLocation() JobLocation {
 	if !s.IsDeleting() || s.Orphan == nil && s.InOwnNamespace() {
 		p := JobLocation{
 			Namespace: i.Namespace, Data: i.DataPVCName(), Backup: i.BackupPVCName(),
-			BackupJob: i.BackupJobName(), WipeJob: i.WipeJobName(), PruneJob: i.PruneJobName(),
-			Access: i.BackupAccessName(),
+			BackupJob: i.Jobs().Backup(), WipeJob: i.Jobs().Wipe(), PruneJob: i.Jobs().Prune(),
+			Access: i.Accesses().Backup(),
 		}
 		if !s.IsDeleting() {
-			p.BackupJob = i.ImageChangeJobName()
+			p.BackupJob = i.Jobs().ImageChange()
 		}
 		return p
 	}

@@ -101,7 +101,7 @@ func (g *gathering) readRestore(ctx context.Context, pods []corev1.Pod) error {
 	if r := g.XR.Status.Restore; r == nil || r.Phase != v1.RestoreRunning && g.XR.Status.RestoredBy == "" {
 		return nil
 	}
-	j, err := g.readJob(ctx, g.Life.Namespace, g.Life.RestoreJobName())
+	j, err := g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().Restore())
 	if j == nil || err != nil {
 		return err
 	}

@@ -111,11 +111,11 @@ func (g *gathering) readRestoreFrom(ctx context.Context) error {
 	if chosen == nil || chosen.Phase != v1.RestoreRunning || chosen.Archive.Store == "" {
 		return nil
 	}
-	secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.Life.Namespace, g.Life.RestoreAccessName())
+	secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.Life.Namespace, g.Life.Accesses().Restore())
 	if err != nil || secret != nil && g.OwnsObject(secret) && secret.Annotations[v1.AnnotationAccessTo] == chosen.Archive.Path {
 		return err
 	}
-	if g.RestoreTo, err = g.readJob(ctx, g.Life.Namespace, g.Life.RestoreJobName()); err != nil || g.RestoreTo == nil {
+	if g.RestoreTo, err = g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().Restore()); err != nil || g.RestoreTo == nil {
 		return err // The function is about to make it.
 	}
 	r, err := getObject(ctx, g.Reader, &v1.MySQLBackup{}, "", chosen.Backup)

@@ -145,7 +145,7 @@ func TestRestoreFrom(t *testing.T) {
 		return r
 	}
 	secret := func(path string, labels map[string]string) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.RestoreAccessName(), Labels: labels, Annotations: map[string]string{v1.AnnotationAccessTo: path}}}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Accesses().Restore(), Labels: labels, Annotations: map[string]string{v1.AnnotationAccessTo: path}}}
 	}
 	for name, tc := range map[string]struct {
 		reason string
@@ -173,7 +173,7 @@ func TestRestoreFrom(t *testing.T) {
 			}
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
 			if !tc.noJob {
-				tc.there = append(tc.there, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.RestoreJobName(), UID: "restore-job", Labels: life.Labels()}})
+				tc.there = append(tc.there, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().Restore(), UID: "restore-job", Labels: life.Labels()}})
 			}
 			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.there, tc.xr, ns)...).Build(), Stores: tc.stores, Clock: time.Now}
 			lives, err := g.Gather(t.Context(), key)

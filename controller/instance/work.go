@@ -32,7 +32,7 @@ type Logs interface {
 func (g *gathering) readJobs(ctx context.Context) error {
 	place := g.JobLocation()
 	var err error
-	if g.Restore, err = g.readJob(ctx, g.Life.Namespace, g.Life.RestoreJobName()); err != nil {
+	if g.Restore, err = g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().Restore()); err != nil {
 		return err
 	}
 	for name, to := range map[string]**Job{place.BackupJob: &g.Backup, place.WipeJob: &g.Wipe, place.PruneJob: &g.Prune} {
@@ -56,7 +56,7 @@ func (g *gathering) readImageChangeJob(ctx context.Context) error {
 	if !g.IsDeleting() {
 		return nil
 	}
-	j, err := g.readJob(ctx, g.Life.Namespace, g.Life.ImageChangeJobName())
+	j, err := g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().ImageChange())
 	if j != nil {
 		g.MisplacedJobs = append(g.MisplacedJobs, j.Job)
 	}
@@ -238,7 +238,7 @@ func (g *gathering) readLeftovers(ctx context.Context) error {
 	return errors.Join(
 		g.readNamed(ctx, "ConfigMap", home, g.Life.ConfigMapName()),
 		g.readNamed(ctx, "Secret", place.Namespace, place.Access),
-		g.readNamed(ctx, "Secret", home, g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName(), g.Life.GeneratedSecretName(), g.Life.RestoreAccessName()),
+		g.readNamed(ctx, "Secret", home, g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName(), g.Life.GeneratedSecretName(), g.Life.Accesses().Restore()),
 	)
 }
 

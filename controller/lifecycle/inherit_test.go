@@ -65,7 +65,7 @@ func (b rebirth) objects() []client.Object {
 	empty.Annotations[v1.AnnotationReclaimPolicy] = string(corev1.PersistentVolumeReclaimDelete)
 	place := running().BackupPVC
 	place.Spec.VolumeName, place.Annotations = b.inTheWay, map[string]string{v1.AnnotationRetainedPV: b.inTheWay}
-	job := &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: s.Life.RestoreJobName(), Labels: s.Life.Labels()}}}
+	job := &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: s.Life.Jobs().Restore(), Labels: s.Life.Labels()}}}
 	failedAt(0, "")(job)
 	return append(out, empty, place, job.Job)
 }
@@ -190,7 +190,7 @@ func (b rebirth) settled(ctx context.Context, t *testing.T, w *world) {
 	if diff := cmp.Diff([]any{"pvc-0", "pvc-0", home, c.Name, "ns", earlierUID}, got); diff != "" {
 		t.Errorf("the volume of the backup is not this namespace's: -want, +got:\n%s", diff)
 	}
-	if get(&batchv1.Job{}, home, running().Life.RestoreJobName()) {
+	if get(&batchv1.Job{}, home, running().Life.Jobs().Restore()) {
 		t.Error("the restore that found nothing is not tried again")
 	}
 	switch there := b.inTheWay != "" && get(e, "", b.inTheWay); {

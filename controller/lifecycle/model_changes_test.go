@@ -494,11 +494,11 @@ func (m *model) writeJob(n int, c change.Change, o *batchv1.Job) {
 			return
 		}
 		l.erased = false
-	case lifeOf(n).ImageChangeJobName():
+	case lifeOf(n).Jobs().ImageChange():
 		m.writeImageJob(n, c)
-	case lifeOf(n).RestoreJobName():
+	case lifeOf(n).Jobs().Restore():
 		l.restoreJob = false
-	case lifeOf(n).RestoreTestJobName():
+	case lifeOf(n).Jobs().RestoreTest():
 		if deleted {
 			m.trial.job = dying1
 			return
@@ -506,13 +506,13 @@ func (m *model) writeJob(n int, c change.Change, o *batchv1.Job) {
 		if m.trial.job == none {
 			m.trial = modelTrial{job: alive1, of: int8(n + 1)} //nolint:gosec // There are two.
 		}
-	case lifeOf(n).BackupJobName(), lifeOf(n).RescueName(v1.ComponentBackup):
+	case lifeOf(n).Jobs().Backup(), lifeOf(n).RescueName(v1.ComponentBackup):
 		if deleted {
 			l.job = dying1
 			return
 		}
 		if l.job == none {
-			l.job, l.jobPlace, l.jobDone, l.jobFailed, l.jobMoved = alive1, placeOfObject(o.Namespace, o.Name, lifeOf(n).BackupJobName()), false, false, false
+			l.job, l.jobPlace, l.jobDone, l.jobFailed, l.jobMoved = alive1, placeOfObject(o.Namespace, o.Name, lifeOf(n).Jobs().Backup()), false, false, false
 		}
 	default:
 		m.broken = "the model does not know Job " + o.Name

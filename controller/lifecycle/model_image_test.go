@@ -132,7 +132,7 @@ func (l modelLife) imageObjects(n int) []client.Object {
 	if i.job == none {
 		return out
 	}
-	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.ImageChangeJobName(), UID: types.UID("image-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(i.job)}}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().ImageChange(), UID: types.UID("image-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(i.job)}}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "image-" + uidOf(n), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
 	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", life.DataPVCName())}
 	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(volumeData, life.DataPVCName()), agent.PVCVolume(volumeBackup, "backups")}

@@ -191,7 +191,7 @@ func (m model) trialObjects() []client.Object {
 	life := lifeOf(n)
 	labels := life.Labels()
 	labels[v1.LabelComponent] = v1.ComponentRestoreTest
-	meta := metav1.ObjectMeta{Namespace: "default", Name: life.RestoreTestJobName(), UID: trialOf(n), Labels: labels, Annotations: map[string]string{v1.AnnotationRestoreTest: string(turnOf(n))}, CreationTimestamp: metav1.NewTime(now), DeletionTimestamp: deletedAt(m.trial.job)}
+	meta := metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().RestoreTest(), UID: trialOf(n), Labels: labels, Annotations: map[string]string{v1.AnnotationRestoreTest: string(turnOf(n))}, CreationTimestamp: metav1.NewTime(now), DeletionTimestamp: deletedAt(m.trial.job)}
 	j := &batchv1.Job{ObjectMeta: meta}
 	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume("backup", "backups")}
 	j.Annotations[v1.AnnotationPVCs] = fmt.Sprintf(`{"backup":%q}`, backupsUID)
@@ -511,7 +511,7 @@ func (l modelLife) jobPVCs() string {
 // restoreObjects are the Job of a restore that has ended, and its pod.
 func (l modelLife) restoreObjects(n int) []client.Object {
 	life := lifeOf(n)
-	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.RestoreJobName(), UID: types.UID("restore-" + uidOf(n)), Labels: life.Labels()}}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().Restore(), UID: types.UID("restore-" + uidOf(n)), Labels: life.Labels()}}
 	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restore-" + uidOf(n), Labels: life.Labels(), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
 	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", life.DataPVCName())}
@@ -523,7 +523,7 @@ func (l modelLife) jobObjects(n int) []client.Object {
 	if l.job == none {
 		return nil
 	}
-	name := lifeOf(n).BackupJobName()
+	name := lifeOf(n).Jobs().Backup()
 	if l.jobPlace != atHome {
 		name = lifeOf(n).RescueName(v1.ComponentBackup)
 	}

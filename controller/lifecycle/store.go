@@ -86,7 +86,7 @@ func giveBackupAccess(s *instance.State) change.Change {
 // giveRestoreAccess to the Job that the function has made, with the manifest of the archive, which that believes. It goes with that Job.
 func giveRestoreAccess(s *instance.State, _ Step) []change.Change {
 	from := s.RestoreFrom.Spec.Archive
-	to := accessSecret(s, s.Life.Namespace, s.Life.RestoreAccessName())
+	to := accessSecret(s, s.Life.Namespace, s.Life.Accesses().Restore())
 	to.Annotations = map[string]string{v1.AnnotationAccessTo: from.Path}
 	to.OwnerReferences = []metav1.OwnerReference{{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: s.RestoreTo.Name, UID: s.RestoreTo.UID}}
 	return []change.Change{change.InStore(change.GiveAccess, to, change.Remote{Store: from.Store, Archive: from.Path, Manifest: s.RestoreFrom.Manifest})}

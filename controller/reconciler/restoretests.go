@@ -139,7 +139,7 @@ func (r *restoreTestReconciler) isIdle(ctx context.Context, k instance.Key) (boo
 func (r *restoreTestReconciler) hasNoJob(ctx context.Context, k instance.Key) (bool, error) {
 	j := &metav1.PartialObjectMetadata{}
 	j.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
-	err := r.cache.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Life("").RestoreTestJobName()}, j)
+	err := r.cache.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Life("").Jobs().RestoreTest()}, j)
 	return kerrors.IsNotFound(err), client.IgnoreNotFound(err)
 }
 

@@ -85,7 +85,7 @@ func (v *tester) try(t *testing.T, namespace, name string) *batchv1.Job {
 		return nil
 	}
 	j := &batchv1.Job{}
-	if err := v.kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: k.Life("").RestoreTestJobName()}, j); err != nil {
+	if err := v.kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: k.Life("").Jobs().RestoreTest()}, j); err != nil {
 		t.Fatal(err)
 	}
 	if r.Status.RestoreTest.Job != j.UID {
@@ -160,7 +160,7 @@ func TestStrangersJobIsNotHeard(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			j := tenants("a", of.RestoreTestJobName(), of)
+			j := tenants("a", of.Jobs().RestoreTest(), of)
 			tc.meta(j)
 			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", Labels: j.Labels, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}}}
@@ -170,7 +170,7 @@ func TestStrangersJobIsNotHeard(t *testing.T) {
 				t.Fatal("it has a turn")
 			}
 			c := v.record(t, "a", "one").Status.Conditions
-			if len(c) != 1 || c[0].Status != metav1.ConditionUnknown || !strings.Contains(c[0].Message, "kubectl delete job --namespace a "+of.RestoreTestJobName()) {
+			if len(c) != 1 || c[0].Status != metav1.ConditionUnknown || !strings.Contains(c[0].Message, "kubectl delete job --namespace a "+of.Jobs().RestoreTest()) {
 				t.Errorf("%s The record says %+v", tc.reason, c)
 			}
 			if err := v.kube.Get(t.Context(), client.ObjectKeyFromObject(j), j); err != nil {

@@ -57,11 +57,11 @@ func ReadState(ctx context.Context, g *instance.Gatherer, k instance.Key) (*Stat
 func readAccess(ctx context.Context, g *instance.Gatherer, of v1.Instance) (*metav1.PartialObjectMetadata, error) {
 	m := &metav1.PartialObjectMetadata{}
 	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	switch err := g.Reader.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.RestoreTestAccessName()}, m); {
+	switch err := g.Reader.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Accesses().RestoreTest()}, m); {
 	case kerrors.IsNotFound(err), kerrors.IsForbidden(err):
 		return nil, nil //nolint:nilnil // None, and no error.
 	case err != nil:
-		return nil, fmt.Errorf("cannot get Secret %s/%s: %w", of.Namespace, of.RestoreTestAccessName(), err)
+		return nil, fmt.Errorf("cannot get Secret %s/%s: %w", of.Namespace, of.Accesses().RestoreTest(), err)
 	}
 	if m.Labels[v1.LabelInstance] != of.Key() {
 		return nil, nil //nolint:nilnil // None of ours.
@@ -89,10 +89,10 @@ func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, reco
 	}
 	out := &Attempt{Home: homeOf(lives, record), Reports: map[string]agent.Report{}}
 	j := &batchv1.Job{}
-	switch err := g.Reader.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Life("").RestoreTestJobName()}, j); {
+	switch err := g.Reader.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Life("").Jobs().RestoreTest()}, j); {
 	case kerrors.IsNotFound(err):
 	case err != nil:
-		return nil, fmt.Errorf("cannot get Job %s/%s: %w", k.Namespace, k.Life("").RestoreTestJobName(), err)
+		return nil, fmt.Errorf("cannot get Job %s/%s: %w", k.Namespace, k.Life("").Jobs().RestoreTest(), err)
 	default:
 		out.Job = instance.NewJob(j)
 		if err := readReports(ctx, g, out); err != nil {

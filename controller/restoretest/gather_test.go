@@ -65,7 +65,7 @@ func boundClaim(xr string) *unstructured.Unstructured {
 func restoreTestJob() []client.Object {
 	labels := testedLife.Labels()
 	labels[v1.LabelComponent] = v1.ComponentRestoreTest
-	j := &batchv1.Job{ObjectMeta: objectMeta(testedLife.RestoreTestJobName(), labels)}
+	j := &batchv1.Job{ObjectMeta: objectMeta(testedLife.Jobs().RestoreTest(), labels)}
 	j.UID = "job"
 	p := &corev1.Pod{ObjectMeta: objectMeta("p", nil)}
 	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}

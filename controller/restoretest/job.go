@@ -70,7 +70,7 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 	volumes, mounts := []corev1.Volume{agent.ToolsVolume()}, []corev1.VolumeMount{ready, backup}
 	if r.InStore() {
 		unpacking.Object = r.Spec.Archive.Path
-		volumes = append(volumes, agent.ScratchVolume(backup.Name, r.Spec.StorageClass, copySize(r), map[string]string{v1.LabelName: "mysql", v1.LabelComponent: v1.ComponentRestoreTest}), agent.AccessVolume(life.RestoreTestAccessName()))
+		volumes = append(volumes, agent.ScratchVolume(backup.Name, r.Spec.StorageClass, copySize(r), map[string]string{v1.LabelName: "mysql", v1.LabelComponent: v1.ComponentRestoreTest}), agent.AccessVolume(life.Accesses().RestoreTest()))
 		mounts = append(mounts, corev1.VolumeMount{Name: agent.AccessVolumeName, MountPath: agent.AccessFolder, ReadOnly: true})
 	} else {
 		unpacking.Archive = path.Join(backupPath, r.Spec.Archive.Path)
@@ -85,7 +85,7 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 		first = append(first, agent.OwnContainer(image, copied))
 	}
 	first = append(first, agent.Container(containerBootCheck, r.Spec.Image, serverMemory, agent.ServerSecurity(), []corev1.VolumeMount{ready, copied}, agent.BootCheck(copyPath)...))
-	out := agent.NewJob(life, i.Namespace, life.RestoreTestJobName(), v1.ComponentRestoreTest, s.JobResources, corev1.PodSpec{
+	out := agent.NewJob(life, i.Namespace, life.Jobs().RestoreTest(), v1.ComponentRestoreTest, s.JobResources, corev1.PodSpec{
 		SecurityContext:               agent.PodSecurity(onHost),
 		TerminationGracePeriodSeconds: new(int64(leaveTime.Seconds())),
 		InitContainers:                first,
@@ -117,7 +117,7 @@ func accessOf(r *v1.MySQLBackup) *corev1.Secret {
 	life := v1.Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: life.RestoreTestAccessName(), Labels: life.Labels()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: life.Accesses().RestoreTest(), Labels: life.Labels()},
 		Type:       corev1.SecretTypeOpaque,
 	}
 }

@@ -48,7 +48,7 @@ func restoreJob(r *resolved, from *v1.RestoreStatus) *batchv1.Job {
 }
 
 func newRestoreJob(r *resolved, pod corev1.PodSpec) *batchv1.Job {
-	return agent.NewJob(r.instance, r.instance.Namespace, r.instance.RestoreJobName(), v1.ComponentRestore, r.jobResources, pod)
+	return agent.NewJob(r.instance, r.instance.Namespace, r.instance.Jobs().Restore(), v1.ComponentRestore, r.jobResources, pod)
 }
 
 // restoreFailurePolicy ends the Job at once on what no retry can mend, and does

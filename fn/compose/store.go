@@ -47,7 +47,7 @@ func toTheGateway() []networkingv1.NetworkPolicyEgressRule {
 func whereArchiveIs(r *resolved, a *v1.Archive, u *agent.Unpacking) (corev1.Volume, corev1.VolumeMount) {
 	if a.Store != "" {
 		u.Object = a.Path
-		return agent.AccessVolume(r.instance.RestoreAccessName()), corev1.VolumeMount{Name: agent.AccessVolumeName, MountPath: agent.AccessFolder, ReadOnly: true}
+		return agent.AccessVolume(r.instance.Accesses().Restore()), corev1.VolumeMount{Name: agent.AccessVolumeName, MountPath: agent.AccessFolder, ReadOnly: true}
 	}
 	u.Archive = archivePath + "/" + a.Path
 	volume := agent.PVCVolume("backup", a.PVCName)

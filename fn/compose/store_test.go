@@ -77,7 +77,7 @@ func TestRestoreFromStore(t *testing.T) {
 		t.Errorf("got %q", command)
 	}
 	if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
-		return v.Secret != nil && v.Secret.SecretName == r.instance.RestoreAccessName()
+		return v.Secret != nil && v.Secret.SecretName == r.instance.Accesses().Restore()
 	}) || slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "backup" }) {
 		t.Errorf("got %v", pod.Volumes)
 	}
