@@ -103,6 +103,8 @@ func (i Instance) PendingSecretName() string { return i.ConnectionSecretName() +
 func (i Instance) GeneratedSecretName() string { return derived("", i.Name, ".database-password") }
 
 // AccessNames are those of the Secrets by which the Jobs of an instance get at a store. A policy knows them by their ends.
+//
+// +kubebuilder:object:generate=false
 type AccessNames struct{ of Instance }
 
 // Accesses to a store.
@@ -124,6 +126,8 @@ func (i Instance) JobPolicyName() string { return derived("", i.Name, i.mark()+"
 func (i Instance) ServerPolicyName() string { return derived("", i.Name, i.mark()+"-server") }
 
 // JobNames are those of the Jobs of an instance.
+//
+// +kubebuilder:object:generate=false
 type JobNames struct{ of Instance }
 
 // Jobs of the instance.

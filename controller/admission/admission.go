@@ -30,8 +30,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Controller is the name under which the API server knows the controller.
-const Controller = "system:serviceaccount:crossplane-mysql-system:crossplane-mysql"
+// controller is the name under which the API server knows the controller.
+const controller = "system:serviceaccount:crossplane-mysql-system:crossplane-mysql"
 
 // A Write of an object: Old is nil for one that is made, and New for one that is deleted. A Scale is that of a Deployment.
 type Write struct {
@@ -126,6 +126,6 @@ func (p *Policies) Refusal(ctx context.Context, w Write) error {
 	if kind.Kind == "Scale" {
 		resource, subresource = appsv1.SchemeGroupVersion.WithResource("deployments"), "scale"
 	}
-	by := &user.DefaultInfo{Name: cmp.Or(w.By, Controller)}
+	by := &user.DefaultInfo{Name: cmp.Or(w.By, controller)}
 	return p.plugin.Validate(ctx, admission.NewAttributesRecord(w.New, w.Old, kind, o.GetNamespace(), o.GetName(), resource, subresource, operation, options, false, by), p.objects)
 }

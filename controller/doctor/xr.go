@@ -65,9 +65,9 @@ func (x *xrCheck) expectSoon(c *instance.Composite, f Finding) Finding {
 // skippedBackup is only a note: somebody wanted it so.
 func (x *xrCheck) skippedBackup() []Finding {
 	switch {
-	case x.Policy() == v1.DeletionDiscard:
+	case x.Word().Policy() == v1.DeletionDiscard:
 		return []Finding{noteFinding("set it to Backup to change that", "deletionPolicy is Discard: no backup is taken, and a deletion loses the data")}
-	case x.Skipped():
+	case x.Word().Skips():
 		return []Finding{noteFinding(fmt.Sprintf("take it off claim and XR to change that: kubectl annotate %s %s %s-", resourceOf(x.XR), x.XR.GetName(), v1.AnnotationSkipBackup),
 			"the annotation %s says that no backup is taken: a deletion loses the data", v1.AnnotationSkipBackup)}
 	}

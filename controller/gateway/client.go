@@ -79,18 +79,18 @@ func NewClient(folder string, output io.Writer) (*Client, error) {
 	return &Client{folder: folder, url: u, http: &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, output: output, giveUp: giveUp}, nil
 }
 
-// A ServerError is what a gateway has refused, or could not do.
-type ServerError struct {
+// A serverError is what a gateway has refused, or could not do.
+type serverError struct {
 	Status int
 	// Kind of what the store has said; empty where it is the gateway's own.
 	Kind store.Kind
 	Text string
 }
 
-func (e *ServerError) Error() string { return e.Text }
+func (e *serverError) Error() string { return e.Text }
 
 // Unwrap says of an object that is not there that it does not exist.
-func (e *ServerError) Unwrap() error {
+func (e *serverError) Unwrap() error {
 	if e.Status == http.StatusNotFound {
 		return fs.ErrNotExist
 	}
@@ -99,7 +99,7 @@ func (e *ServerError) Unwrap() error {
 
 // passes is true of what may be otherwise in a moment, without anybody's help.
 func passes(err error) bool {
-	e := new(ServerError)
+	e := new(serverError)
 	if !errors.As(err, &e) {
 		return !errors.Is(err, context.Canceled) // The network's.
 	}
@@ -215,7 +215,7 @@ func (c *Client) send(ctx context.Context, k call) (io.ReadCloser, error) {
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxFailure)).Decode(&f); err != nil {
 		f.Error = "the gateway answers " + answer.Status
 	}
-	return nil, &ServerError{Status: answer.StatusCode, Kind: f.Kind, Text: v1.PrintableText(f.Error, v1.MaxForeignText)}
+	return nil, &serverError{Status: answer.StatusCode, Kind: f.Kind, Text: v1.PrintableText(f.Error, v1.MaxForeignText)}
 }
 
 type objectReader struct {

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// MaxPart in bytes of one request's body.
-	MaxPart = 64 << 20
+	// maxPart in bytes of one request's body.
+	maxPart = 64 << 20
 	// maxAtOnce are the requests that are served at the same time, and maxOfGrant those of one Job: it needs two or three.
 	// Others wait, and those of one Job that has more are refused.
 	maxAtOnce  = 64
@@ -303,8 +303,8 @@ func (q *request) takePart(ctx context.Context, id, part string) error {
 	switch {
 	case err != nil || n < 1 || n > store.MaxParts:
 		return refuse(http.StatusBadRequest, "a part's number is from 1 to %d", store.MaxParts)
-	case size < 0 || size > MaxPart:
-		return refuse(http.StatusRequestEntityTooLarge, "a part says its size, which is %d bytes at most", MaxPart)
+	case size < 0 || size > maxPart:
+		return refuse(http.StatusRequestEntityTooLarge, "a part says its size, which is %d bytes at most", maxPart)
 	}
 	body := &patientReader{from: io.LimitReader(q.Body, size), control: http.NewResponseController(q.body)}
 	p, err := q.PutPart(ctx, q.key, id, n, body, size)

@@ -172,7 +172,7 @@ func backupNamed(s *State, name string) *v1.MySQLBackup {
 
 // EarlierBackupPVMissing is true if the volume of such a backup cannot be found. A new one
 // would be in its way when it comes back.
-func (s *State) EarlierBackupPVMissing() bool {
+func EarlierBackupPVMissing(s *State) bool {
 	return s.ChosenEarlierBackup() != nil && s.EarlierBackupPV == nil && s.BackupPVC == nil && s.BackupPV == nil
 }
 

@@ -137,12 +137,12 @@ func (g *gathering) readLife(ctx context.Context) error {
 		return err
 	}
 	g.readBoundNotes()
-	g.readStores(ctx)
+	storeGathering{g}.readStores(ctx)
 	switch {
 	case g.IsDeleting():
 		return g.readForDeletion(ctx)
 	case g.IsImageChanging():
-		return errors.Join(g.readDeployment(ctx), g.readJobs(ctx), g.readPods(ctx))
+		return errors.Join(g.readDeployment(ctx), jobGathering{g}.readJobs(ctx), jobGathering{g}.readPods(ctx))
 	}
 	going := func(c *corev1.PersistentVolumeClaim) bool { return c != nil && c.DeletionTimestamp != nil }
 	if going(g.DataPVC) || going(g.BackupPVC) { // A restore that has ended holds both.
@@ -152,7 +152,7 @@ func (g *gathering) readLife(ctx context.Context) error {
 		}
 	}
 	if going(g.DataPVC) {
-		return g.readPods(ctx)
+		return jobGathering{g}.readPods(ctx)
 	}
 	return g.readPodFailure(ctx)
 }
@@ -287,7 +287,7 @@ func (g *gathering) readRecords(ctx context.Context) error {
 
 // readForDeletion reads what a deletion has to deal with.
 func (g *gathering) readForDeletion(ctx context.Context) error {
-	for _, read := range []func(context.Context) error{g.readDeployment, g.readJobs, g.readPods, g.readLeftovers} {
+	for _, read := range []func(context.Context) error{g.readDeployment, jobGathering{g}.readJobs, jobGathering{g}.readPods, g.readLeftovers} {
 		if err := read(ctx); err != nil {
 			return err
 		}

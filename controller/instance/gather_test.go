@@ -545,7 +545,7 @@ func TestListen(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			g := &gathering{&Gatherer{Logs: logs("copy: 7% (7 of 100 MiB, 9 MiB/s)\ncopy: 42% (42 of 100 MiB, 9 MiB/s)\nother\n")}, &State{}}
+			g := jobGathering{&gathering{&Gatherer{Logs: logs("copy: 7% (7 of 100 MiB, 9 MiB/s)\ncopy: 42% (42 of 100 MiB, 9 MiB/s)\nother\n")}, &State{}}}
 			if g.readPodReports(context.Background(), tc.job); !tc.want(tc.job) {
 				t.Error(tc.reason)
 			}

@@ -178,10 +178,10 @@ func (s *State) Missing() *Note { return Missing(s.Notes, s.Records) }
 
 // OwnNote is that of the backup that this life has now, or nil. From then on the backup is
 // proven, whatever becomes of its record.
-func (s *State) OwnNote() *Note { return s.NoteNamed(s.RecordName()) }
+func (s *State) OwnNote() *Note { return NoteNamed(s, s.RecordName()) }
 
 // NoteNamed is that of a backup of this life, or nil.
-func (s *State) NoteNamed(name string) *Note {
+func NoteNamed(s *State, name string) *Note {
 	for i := range s.Notes {
 		if n := &s.Notes[i]; s.Life.XR != "" && !n.Unreadable && n.Name == name && n.Spec.Instance.XR == s.Life.XR {
 			return n

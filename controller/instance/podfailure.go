@@ -33,7 +33,7 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 	if !g.XR.IsBeginning() && g.XR.Status.RestoredBy == "" {
 		return nil
 	}
-	if g.EarlierBackupPVMissing() {
+	if EarlierBackupPVMissing(g.State) {
 		g.PodFailure = fmt.Sprintf("no PersistentVolume with the backups of the earlier namespace is there for PersistentVolumeClaim %s: bring it back, or create the claim again with spec.restore.backup set to a backup whose volume is there", g.Life.BackupPVCName())
 		return nil
 	}
@@ -57,7 +57,7 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 
 // volumeInDoubt says which volume it is whose data is not what it should be; empty where
 // that is not what a pod waits for.
-func (s *State) volumeInDoubt(p *corev1.Pod) string {
+func volumeInDoubt(s *State, p *corev1.Pod) string {
 	inDoubt := func(c corev1.ContainerStatus) bool {
 		r := lastReport(c)
 		return r != nil && (r.ExitCode == agent.ExitNoData || r.ExitCode == agent.ExitForeign)
@@ -74,7 +74,7 @@ func (s *State) volumeInDoubt(p *corev1.Pod) string {
 
 // whereBackupsAre is what to do where a pod finds no node because it must run where the backups
 // are; empty where that is not so.
-func (s *State) whereBackupsAre(p *corev1.Pod) string {
+func whereBackupsAre(s *State, p *corev1.Pod) string {
 	if s.XR == nil || s.XR.Status.BackupNodes == nil || p.Spec.NodeName != "" {
 		return ""
 	}

@@ -206,29 +206,34 @@ func (s *State) Latest() string {
 	return v1.PreviousNone
 }
 
-// Policy of deletion. While the claim is there it is the claim's word that
-// counts: Crossplane stops bringing it to the XR once the claim is being deleted.
-func (s *State) Policy() v1.DeletionPolicy {
-	if s.Claim != nil {
-		return s.Claim.Spec.DeletionPolicy
+// A Word is what people have said of the end of a life.
+type Word struct{ of *State }
+
+// Word of people. While the claim is there it is the claim's that counts: Crossplane stops bringing it to the XR once the claim is
+// being deleted.
+func (s *State) Word() Word { return Word{s} }
+
+// Policy of deletion.
+func (w Word) Policy() v1.DeletionPolicy {
+	if w.of.Claim != nil {
+		return w.of.Claim.Spec.DeletionPolicy
 	}
-	return s.Identity().DeletionPolicy
+	return w.of.Identity().DeletionPolicy
 }
 
-// Skipped is true if somebody said of this very life that it may go without a
+// Skips is true if somebody said of this very life that it may go without a
 // backup.
-func (s *State) Skipped() bool {
-	uid := string(s.Life.XR)
-	return s.Identity().Annotations[v1.AnnotationSkipBackup] == uid ||
-		s.Claim != nil && s.Claim.GetAnnotations()[v1.AnnotationSkipBackup] == uid
+func (w Word) Skips() bool {
+	uid, c := string(w.of.Life.XR), w.of.Claim
+	return w.of.Identity().Annotations[v1.AnnotationSkipBackup] == uid || c != nil && c.GetAnnotations()[v1.AnnotationSkipBackup] == uid
 }
 
 // RequiresRestorable is true if a server must have started from the backup
-// before the data goes. The claim's word counts, as for the Policy.
-func (s *State) RequiresRestorable() bool {
-	c := s.Claim
+// before the data goes.
+func (w Word) RequiresRestorable() bool {
+	c := w.of.Claim
 	if c == nil {
-		c = s.XR
+		c = w.of.XR
 	}
 	return c != nil && c.Spec.Backup.RequireRestorable != nil && *c.Spec.Backup.RequireRestorable
 }
@@ -301,12 +306,6 @@ func (s *State) IsImageChanging() bool {
 		return is.ImageChange != nil
 	}
 	return !is.ImageChange.MayStart(is.ServedImage)
-}
-
-// IsFenced is true if a living instance's server must not run.
-func (s *State) IsFenced() bool {
-	d := s.XR.Status.Deletion
-	return d != nil && d.Fence
 }
 
 // HasFinalizer is true if our finalizer is on an object.

@@ -43,9 +43,12 @@ func (s *State) Store() string {
 	return store
 }
 
+// A storeGathering gathers from stores.
+type storeGathering struct{ *gathering }
+
 // readStores asks them what they know of this life's backup or, before a first start, of those of all lives in this
 // namespace. What they do not say keeps the life where it is.
-func (g *gathering) readStores(ctx context.Context) {
+func (g storeGathering) readStores(ctx context.Context) {
 	var err error
 	switch {
 	case g.Stores == nil:
@@ -53,7 +56,7 @@ func (g *gathering) readStores(ctx context.Context) {
 		if err = g.readFoundNotes(ctx); err == nil {
 			err = g.readRestoreFrom(ctx)
 		}
-	case (g.IsDeleting() || g.IsImageChanging()) && g.Store() != "" && !g.isProven():
+	case (g.IsDeleting() || g.IsImageChanging()) && g.Store() != "" && !isProven(g.State):
 		err = g.readOwnNote(ctx)
 	}
 	if err != nil {
@@ -62,12 +65,12 @@ func (g *gathering) readStores(ctx context.Context) {
 }
 
 // isProven is true if the record of this life's backup says so, and nobody has to ask any more.
-func (s *State) isProven() bool {
+func isProven(s *State) bool {
 	r := s.Record()
 	return r != nil && r.IsProven()
 }
 
-func (g *gathering) readOwnNote(ctx context.Context) error {
+func (g storeGathering) readOwnNote(ctx context.Context) error {
 	n, err := g.Stores.ReadNote(ctx, g.Store(), g.BackedUp(), g.RecordName())
 	if n == nil || err != nil {
 		return err
@@ -77,7 +80,7 @@ func (g *gathering) readOwnNote(ctx context.Context) error {
 }
 
 // readFoundNotes of backups of this instance whose records are not proven.
-func (g *gathering) readFoundNotes(ctx context.Context) error {
+func (g storeGathering) readFoundNotes(ctx context.Context) error {
 	proven := map[string]bool{}
 	for i := range g.Records {
 		proven[g.Records[i].Name] = g.Records[i].IsProven()
@@ -106,7 +109,7 @@ func (g *gathering) readFoundNotes(ctx context.Context) error {
 }
 
 // readRestoreFrom a store, where the function has chosen a backup there, and its Job has no access yet.
-func (g *gathering) readRestoreFrom(ctx context.Context) error {
+func (g storeGathering) readRestoreFrom(ctx context.Context) error {
 	chosen := g.XR.Status.Restore
 	if chosen == nil || chosen.Phase != v1.RestoreRunning || chosen.Archive.Store == "" {
 		return nil

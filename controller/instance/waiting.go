@@ -36,7 +36,7 @@ func (l looker) whyPodWaits(ctx context.Context, s *State, p *corev1.Pod) string
 		return why
 	}
 	if why := podFailureOf(p); why != "" {
-		return why + s.volumeInDoubt(p) + s.whereBackupsAre(p) + l.whyPVCWaits(ctx, s, p)
+		return why + volumeInDoubt(s, p) + whereBackupsAre(s, p) + l.whyPVCWaits(ctx, s, p)
 	}
 	if why := l.whyNotStarted(ctx, p); why != "" {
 		return fmt.Sprintf("pod %s on node %s: %s", p.Name, p.Spec.NodeName, why)

@@ -28,8 +28,11 @@ type Logs interface {
 	Tail(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error)
 }
 
+// A jobGathering gathers Jobs and pods.
+type jobGathering struct{ *gathering }
+
 // readJobs of this life, with their pods.
-func (g *gathering) readJobs(ctx context.Context) error {
+func (g jobGathering) readJobs(ctx context.Context) error {
 	place := g.JobLocation()
 	var err error
 	if g.Restore, err = g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().Restore()); err != nil {
@@ -52,7 +55,7 @@ func (g *gathering) readJobs(ctx context.Context) error {
 }
 
 // readImageChangeJob that a deletion has overtaken: it writes a backup that nobody waits for.
-func (g *gathering) readImageChangeJob(ctx context.Context) error {
+func (g jobGathering) readImageChangeJob(ctx context.Context) error {
 	if !g.IsDeleting() {
 		return nil
 	}
@@ -81,7 +84,7 @@ func NewJob(j *batchv1.Job) *Job {
 }
 
 // readMisplacedJobs of this life: those that are not where its Jobs are to run now.
-func (g *gathering) readMisplacedJobs(ctx context.Context, namespace string) error {
+func (g jobGathering) readMisplacedJobs(ctx context.Context, namespace string) error {
 	l := &batchv1.JobList{}
 	if err := g.Reader.List(ctx, l, client.InNamespace(namespace), client.MatchingLabels{v1.LabelXR: string(g.Life.XR)}); err != nil {
 		return fmt.Errorf("cannot list Jobs: %w", err)
@@ -98,7 +101,7 @@ func (g *gathering) readMisplacedJobs(ctx context.Context, namespace string) err
 }
 
 // readPods of our Jobs, and those that mount a PVC of the data.
-func (g *gathering) readPods(ctx context.Context) error {
+func (g jobGathering) readPods(ctx context.Context) error {
 	place := g.JobLocation()
 	jobs := slices.DeleteFunc([]*Job{g.Backup, g.Wipe, g.Prune}, func(j *Job) bool { return j == nil })
 	for _, namespace := range slices.Compact([]string{g.Life.Namespace, place.Namespace}) {
@@ -131,7 +134,7 @@ func (g *gathering) readPods(ctx context.Context) error {
 
 // ownPod is true if a pod that mounts the usual PVC mounts this life's data. A
 // life that lost its XR may have left that name to a later one.
-func (g *gathering) ownPod(p *corev1.Pod) bool {
+func (g jobGathering) ownPod(p *corev1.Pod) bool {
 	return g.Orphan == nil || g.OriginalPVC != nil && g.OriginalPVC.Name == g.Life.DataPVCName() || p.Labels[v1.LabelXR] == string(g.Life.XR)
 }
 
@@ -143,7 +146,7 @@ func mountsPVC(p *corev1.Pod, pvcName string) bool {
 }
 
 // readPodReports of a Job.
-func (g *gathering) readPodReports(ctx context.Context, j *Job) {
+func (g jobGathering) readPodReports(ctx context.Context, j *Job) {
 	j.noteOutlived(g.Now)
 	for i := range j.Pods {
 		p := &j.Pods[i]

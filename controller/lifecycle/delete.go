@@ -85,9 +85,9 @@ func hasProvenBackup(s *instance.State) bool {
 // backupSkippedBecause says why the instance goes without a backup; empty where it does not.
 func backupSkippedBecause(s *instance.State) string {
 	switch {
-	case s.Policy() == v1.DeletionDiscard:
+	case s.Word().Policy() == v1.DeletionDiscard:
 		return "The data is discarded, as deletionPolicy says"
-	case s.Skipped():
+	case s.Word().Skips():
 		return "The backup is skipped, as the annotation " + v1.AnnotationSkipBackup + " says"
 	case isMarkedNoData(s):
 		return "There is no database on the volume: nothing to back up"
@@ -170,7 +170,7 @@ func stopForBackup(s *instance.State) (step Step, open bool) {
 func overtakenBackups(s *instance.State) []client.Object {
 	var out []client.Object
 	for i := range s.Records {
-		if r := &s.Records[i]; s.IsOwn(r) && r.Name != s.RecordName() && !r.IsProven() && s.NoteNamed(r.Name) == nil {
+		if r := &s.Records[i]; s.IsOwn(r) && r.Name != s.RecordName() && !r.IsProven() && instance.NoteNamed(s, r.Name) == nil {
 			out = append(out, r)
 		}
 	}

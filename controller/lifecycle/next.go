@@ -85,7 +85,7 @@ func decideLiving(s *instance.State) Step {
 		return Step{Action: NoOp} // The function makes it next, or says why not.
 	case s.DataPVC.DeletionTimestamp != nil:
 		return replaceDeletedPVC(s)
-	case s.IsFenced() && s.DataPVC.Status.Phase == corev1.ClaimBound:
+	case isFenced(s) && s.DataPVC.Status.Phase == corev1.ClaimBound:
 		return Step{Action: UnfenceServer, Message: fmt.Sprintf("PersistentVolumeClaim %s is back on its volume %q: the server starts again", s.DataPVC.Name, s.DataPVC.Spec.VolumeName)}
 	}
 	return protectData(s)
@@ -107,7 +107,7 @@ func protectData(s *instance.State) Step {
 		return Step{Action: Wait, After: requeueLater}
 	case s.BackupPVC == nil && isDataPVUnknown(s):
 		return Step{Action: Wait, After: requeueSoon}
-	case s.BackupPVC == nil && needsBackupPVC(s) && !isUndecided(s) && !s.EarlierBackupPVMissing():
+	case s.BackupPVC == nil && needsBackupPVC(s) && !isUndecided(s) && !instance.EarlierBackupPVMissing(s):
 		return Step{Action: CreateBackupPVC, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupPVCName())}
 	case s.BackupPVCAwaited:
 		return decideBeforeStart(s) // Where it is decides where the server may be.

@@ -29,7 +29,7 @@ func replaceDeletedPVC(s *instance.State) Step {
 		return Step{Action: NoOp, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted, and its volume %q cannot be found: it stays as it is. Bring the volume back", c.Name, c.Spec.VolumeName)}
 	case !s.IsDataPVRetained() || !isDataPVMarked(s):
 		return Step{Action: RetainDataPV, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataPV.Name)}
-	case !s.IsFenced():
+	case !isFenced(s):
 		return Step{Action: FenceServer, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted: the server stops until it is back on its volume %q", c.Name, c.Spec.VolumeName)}
 	}
 	if step, more := freePVC(s); more {
@@ -162,4 +162,10 @@ func entryOf(from map[string]string, key string) map[string]string {
 		return map[string]string{key: value}
 	}
 	return nil
+}
+
+// isFenced is true if a living instance's server must not run.
+func isFenced(s *instance.State) bool {
+	d := s.XR.Status.Deletion
+	return d != nil && d.Fence
 }

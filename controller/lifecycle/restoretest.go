@@ -13,7 +13,7 @@ import (
 // awaitsRestoreTest is true if the data has to stay, its proven backup notwithstanding:
 // a server must have started from that first.
 func awaitsRestoreTest(s *instance.State) bool {
-	return s.RequiresRestorable() && backupSkippedBecause(s) == "" && canMountData(s) &&
+	return s.Word().RequiresRestorable() && backupSkippedBecause(s) == "" && canMountData(s) &&
 		!meta.IsStatusConditionTrue(s.Record().Status.Conditions, v1.ConditionRestorable)
 }
 

@@ -118,7 +118,7 @@ func decide(s *State) Step {
 		return s.tryLater()
 	case s.Home == nil:
 		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, "an instance of this name is there, and needs the volume")
-	case s.Home.IsDeleting() && !s.Home.RequiresRestorable():
+	case s.Home.IsDeleting() && !s.Home.Word().RequiresRestorable():
 		return Step{Action: NoOp} // It is being released: that goes first.
 	case s.isOwnJob():
 		return judgeJob(s)
@@ -224,7 +224,7 @@ func (s *State) isHeld() bool {
 
 // isAwaited is true if a deletion waits for a better verdict.
 func (s *State) isAwaited(c *metav1.Condition) bool {
-	return c.Status != metav1.ConditionTrue && s.isHeld() && s.Home.RequiresRestorable()
+	return c.Status != metav1.ConditionTrue && s.isHeld() && s.Home.Word().RequiresRestorable()
 }
 
 // tryLater is when it is tried again.

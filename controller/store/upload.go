@@ -12,8 +12,8 @@ import (
 const (
 	// MaxParts of an upload: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html.
 	MaxParts = 10_000
-	// MinPart in bytes of all parts but the last.
-	MinPart = 5 << 20
+	// minPart in bytes of all parts but the last.
+	minPart = 5 << 20
 )
 
 // A Part of an object that has been sent.

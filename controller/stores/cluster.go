@@ -140,7 +140,7 @@ func (c Cluster) Publish(ctx context.Context, name string, n *v1.StoreNote) erro
 		return fmt.Errorf("BackupStore %s has %d bytes in %q, and the Job has reported %s", name, o.Size, a.Path, a.Size)
 	}
 	err = s.Publish(ctx, n)
-	if other := new(OtherNoteError); errors.As(err, &other) {
+	if other := new(otherNoteError); errors.As(err, &other) {
 		return kerrors.NewConflict(v1.GroupVersion.WithResource("backupstores").GroupResource(), name, err)
 	}
 	return inStore(name, err)

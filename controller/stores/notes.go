@@ -25,10 +25,10 @@ const (
 
 func manifestOf(folder string) string { return path.Join(folder, gateway.ManifestName) }
 
-// An OtherNoteError is of a backup whose note is there, and says something else.
-type OtherNoteError struct{ There *v1.StoreNote }
+// An otherNoteError is of a backup whose note is there, and says something else.
+type otherNoteError struct{ There *v1.StoreNote }
 
-func (e *OtherNoteError) Error() string {
+func (e *otherNoteError) Error() string {
 	return fmt.Sprintf("the store has a note of backup %q already, of another archive: %s", e.There.Name, e.There.Spec.Archive.Path)
 }
 
@@ -58,7 +58,7 @@ func (s *Store) Publish(ctx context.Context, n *v1.StoreNote) error {
 		return err
 	}
 	if !equalNotes(there, n) {
-		return &OtherNoteError{there}
+		return &otherNoteError{there}
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func TestRealPublish(t *testing.T) {
 				if err != nil || rerr != nil || !equalNotes(got, want) {
 					t.Errorf("%d: want the note, got %v, %v, %v", n, got, err, rerr)
 				}
-				if err := s.Publish(t.Context(), newNote(want.Name, "other.tar.zst")); !errors.As(err, new(*OtherNoteError)) {
+				if err := s.Publish(t.Context(), newNote(want.Name, "other.tar.zst")); !errors.As(err, new(*otherNoteError)) {
 					t.Errorf("%d: want that another one is there, got %v", n, err)
 				}
 				if seen < n {
@@ -123,7 +123,7 @@ func TestRealRivals(t *testing.T) {
 		all.Wait()
 		won := -1
 		for i, err := range errs {
-			if other := new(OtherNoteError); err == nil && won < 0 {
+			if other := new(otherNoteError); err == nil && won < 0 {
 				won = i
 			} else if !errors.As(err, &other) {
 				t.Errorf("round %d: want one that wins, got %v", round, errs)

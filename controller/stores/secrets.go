@@ -99,7 +99,7 @@ func NextGateway(s *GatewayState, open []*Store) (*corev1.Secret, error) {
 		current = pair{out.Data[corev1.TLSCertKey], out.Data[corev1.TLSPrivateKeyKey]}
 	}
 	same := bytes.Equal(out.Data[StoresFile], raw)
-	if host := GatewayHost(s.Namespace); ca.whyRenew(current, s.Now, host, s.Address) != "" {
+	if host := gatewayHost(s.Namespace); ca.whyRenew(current, s.Now, host, s.Address) != "" {
 		same = false
 		if current, err = ca.newCertificate(s.Now, host, s.Address); err != nil {
 			return nil, err
@@ -112,8 +112,8 @@ func NextGateway(s *GatewayState, open []*Store) (*corev1.Secret, error) {
 	return out, nil
 }
 
-// GatewayHost is the gateway's name in the cluster.
-func GatewayHost(namespace string) string { return GatewayName + "." + namespace + ".svc" }
+// gatewayHost is the gateway's name in the cluster.
+func gatewayHost(namespace string) string { return GatewayName + "." + namespace + ".svc" }
 
 // fileOf stores that are open, for the gateway.
 func fileOf(signer gateway.Signer, open []*Store) ([]byte, error) {

@@ -46,8 +46,8 @@ type Proxy struct {
 	seen   []string
 }
 
-// StartProxy before the server at an address without TLS.
-func StartProxy(t *testing.T, backend string) *Proxy {
+// startProxy before the server at an address without TLS.
+func startProxy(t *testing.T, backend string) *Proxy {
 	t.Helper()
 	p := &Proxy{}
 	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: backend})
@@ -85,7 +85,7 @@ func (p *Proxy) Settings(t *testing.T, access, secret string) store.Settings {
 	t.Helper()
 	endpoint, ca := p.Endpoint()
 	return store.Settings{
-		Endpoint: endpoint, CA: ca, Bucket: Bucket, PathStyle: true, AccessKey: access, SecretKey: secret,
+		Endpoint: endpoint, CA: ca, Bucket: bucket, PathStyle: true, AccessKey: access, SecretKey: secret,
 		Prefix: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())),
 	}
 }
@@ -155,5 +155,5 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, to http.Handler) {
 	}
 }
 
-// Bucket that tests have.
-const Bucket = "backups"
+// bucket that tests have.
+const bucket = "backups"

@@ -57,7 +57,7 @@ func Start(t *testing.T) (*Proxy, store.Settings) {
 // front of a server, with a bucket.
 func front(t *testing.T, address string) (*Proxy, store.Settings) {
 	t.Helper()
-	p := StartProxy(t, address)
+	p := startProxy(t, address)
 	s := p.Settings(t, Access, Secret)
 	makeBucket(t, s)
 	return p, s
