@@ -235,7 +235,10 @@ func (c Cluster) findNotesIn(ctx context.Context, of *v1.BackupStore, namespace 
 // openNamed is the store of a BackupStore of this name.
 func (c Cluster) openNamed(ctx context.Context, name string) (*Store, error) {
 	of := &v1.BackupStore{}
-	if err := c.Reader.Get(ctx, client.ObjectKey{Name: name}, of); err != nil {
+	switch err := c.Reader.Get(ctx, client.ObjectKey{Name: name}, of); {
+	case kerrors.IsNotFound(err): // That is not what whoever asks has just read.
+		return nil, fmt.Errorf("there is no BackupStore %s any more: create it again, with the bucket and the Secrets that it had", name)
+	case err != nil:
 		return nil, fmt.Errorf("cannot get BackupStore %s: %w", name, err)
 	}
 	return c.open(ctx, of)

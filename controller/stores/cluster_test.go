@@ -110,8 +110,8 @@ func TestRealCluster(t *testing.T) {
 	if got, err := c.ReadNote(t.Context(), "offsite", n.Spec.Instance, "none"); err != nil || got != nil {
 		t.Errorf("want none, got %v, %v", got, err)
 	}
-	if _, err := c.ReadNote(t.Context(), "nobodys", n.Spec.Instance, "one"); err == nil {
-		t.Error("there is no such store")
+	if _, err := c.ReadNote(t.Context(), "nobodys", n.Spec.Instance, "one"); err == nil || kerrors.IsNotFound(err) || !strings.Contains(err.Error(), "create it again") {
+		t.Errorf("want what to do about a store that is gone, got %v", err)
 	}
 	if err := c.Tidy(t.Context(), "offsite", n); err != nil {
 		t.Error(err)
