@@ -42,7 +42,7 @@ func (m *matrix) startStore(t *testing.T) {
 	}
 	m.host.run(t, fmt.Sprintf("mkdir -p %[1]s/objects/backups %[1]s/meta && cat >%[1]s/tls.crt <<'E'\n%[2]sE\ncat >%[1]s/tls.key <<'E'\n%[3]sE\n", outsideFolder, certificate, key))
 	// It is begun again whenever it ends, and has ended with the folder.
-	serve := fmt.Sprintf("while test -e %[1]s/tls.crt; do %[2]s --access access --secret secret-of-the-test --port :%[3]d --cert %[1]s/tls.crt --key %[1]s/tls.key posix --sidecar %[1]s/meta %[1]s/objects >>%[1]s/log 2>&1; sleep 0.2; done",
+	serve := fmt.Sprintf("while test -e %[1]s/tls.crt; do %[2]s --access access --secret secret-of-the-test --port :%[3]d --cert %[1]s/tls.crt --key %[1]s/tls.key posix --sidecar %[1]s/meta %[1]s/objects >>%[1]s/log 2>&1; sleep 0.2; done; true",
 		outsideFolder, strings.TrimSpace(string(program)), outsidePort)
 	end := m.host.start(t, 0, serve)
 	t.Cleanup(func() {

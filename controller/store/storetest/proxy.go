@@ -1,3 +1,5 @@
+//go:build store
+
 // Package storetest runs a real S3 server, and breaks the way to it.
 package storetest
 
