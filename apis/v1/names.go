@@ -113,6 +113,9 @@ func (i Instance) Accesses() AccessNames { return AccessNames{i} }
 // Backup is that of the Job that backs up.
 func (n AccessNames) Backup() string { return accessName(n.of, "backup") }
 
+// Rescue is that of the Job that backs up a life which lost its XR or its namespace. It differs for each life and in each namespace.
+func (n AccessNames) Rescue() string { return uniqueName("", n.of, n.of.XR, "-backup-access") }
+
 // Restore is that of the Job that restores.
 func (n AccessNames) Restore() string { return accessName(n.of, "restore") }
 
@@ -158,12 +161,12 @@ func EraseJobName(record string) string { return derived("erase-", record, "") }
 // instance, of its password Secret, and of its folder on the backup volume. There is one
 // of it, so that whoever comes back after a crash finds it.
 func (i Instance) RecordName() string {
-	return uniqueName("", i, i.XR)
+	return uniqueName("", i, i.XR, "")
 }
 
 // RecordNameInLife is that of a backup that is taken while the life goes on, by its number.
 func (i Instance) RecordNameInLife(number int64) string {
-	return uniqueName("", i, types.UID(fmt.Sprintf("%s/%d", i.XR, number)))
+	return uniqueName("", i, types.UID(fmt.Sprintf("%s/%d", i.XR, number)), "")
 }
 
 // RescueNamespace is where data is backed up whose own namespace is going, or
@@ -173,7 +176,7 @@ const RescueNamespace = "crossplane-mysql-rescue"
 // RescueName is the name of what is made to back up a life of the instance that
 // lost its XR or its namespace. It differs for each life and in each namespace.
 func (i Instance) RescueName(component string) string {
-	return uniqueName(component+"-", i, i.XR)
+	return uniqueName(component+"-", i, i.XR, "")
 }
 
 // StoreFolder of a backup in a store. It is of UIDs: a later namespace, or instance, of the
@@ -189,13 +192,13 @@ const StoreLayout = "v1"
 // and of its folder. All lives of an instance share it, but not those in a later
 // namespace of the same name.
 func (i Instance) BackupPVName(namespace types.UID) string {
-	return uniqueName("backup-", i, namespace)
+	return uniqueName("backup-", i, namespace, "")
 }
 
 // uniqueName says in a cluster-scoped name whose it is: namespace and name for people, and a
 // hash of them, of the kind, and of a UID of the instance.
-func uniqueName(prefix string, i Instance, of types.UID) string {
-	return derived(prefix, i.Namespace+"-"+strings.ReplaceAll(i.Name, ".", "-"), "-"+hash(string(of), i.Kind, i.Namespace, i.Name))
+func uniqueName(prefix string, i Instance, of types.UID, suffix string) string {
+	return derived(prefix, i.Namespace+"-"+strings.ReplaceAll(i.Name, ".", "-"), "-"+hash(string(of), i.Kind, i.Namespace, i.Name)+suffix)
 }
 
 // DataPVName is the name of the hostPath PersistentVolume, and of its
@@ -206,7 +209,7 @@ func (i Instance) DataPVName() string {
 	if isDatabase(i.Kind) {
 		prefix = "database-"
 	}
-	return uniqueName(prefix, i, i.XR)
+	return uniqueName(prefix, i, i.XR, "")
 }
 
 // AppLabel is the value of the label app.

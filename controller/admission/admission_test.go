@@ -112,9 +112,15 @@ func TestWhatIsMadeIsAllowed(t *testing.T) {
 	moved := changed(volume(t), func(v *corev1.PersistentVolume) {
 		v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name = "crossplane-mysql-rescue", "backups-default-db-5452210fc2"
 	})
-	rescued := changed(made(t, "../lifecycle/testdata/backup-access.yaml", &corev1.Secret{}), func(s *corev1.Secret) {
-		s.Namespace, s.Name = v1.RescueNamespace, "access-default-db-0123456789"
-	})
+	ways, err := filepath.Glob("../*/testdata/*-access*.yaml")
+	if err != nil || len(ways) < 4 {
+		t.Fatalf("want the golden files of all ways to stores, got %v, %v", ways, err)
+	}
+	for _, file := range ways {
+		if err := p.Refusal(t.Context(), Write{New: made(t, file, &corev1.Secret{})}); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
 	gateway := inSystem(secret("crossplane-mysql-gateway", corev1.SecretTypeOpaque, map[string]string{v1.LabelManagedBy: v1.ManagedBy}))
 	for name, w := range map[string]Write{
 		"volume kept":            {Old: bound("default", "db-pvc"), New: keep(bound("default", "db-pvc"))},
@@ -127,9 +133,6 @@ func TestWhatIsMadeIsAllowed(t *testing.T) {
 		"Secret":                 {New: s},
 		"Secret written":         {New: s, Old: s},
 		"Secret deleted":         {Old: s},
-		"way of a backup":        {New: made(t, "../lifecycle/testdata/backup-access.yaml", &corev1.Secret{})},
-		"way of a restore":       {New: made(t, "../lifecycle/testdata/restore-access.yaml", &corev1.Secret{})},
-		"way of a rescue":        {New: rescued},
 		"signer of grants":       {New: inSystem(secret("crossplane-mysql-gateway-signer", corev1.SecretTypeOpaque, map[string]string{v1.LabelManagedBy: v1.ManagedBy}))},
 		"gateway told":           {New: gateway},
 		"gateway told again":     {New: gateway, Old: gateway},

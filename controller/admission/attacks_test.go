@@ -38,7 +38,7 @@ func attacksByJob() map[string]attackBy[*batchv1.Job] {
 		"HostPath":    {"The node's root.", "volumes of instances", withVolume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}})},
 		"Secret":      {"Of the namespace.", "volumes of instances", withVolume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "theirs"}})},
 		"OtherAccess": {"The way to what somebody restores.", "volumes of instances", withVolume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "db-restore-access"}})},
-		"RescueName":  {"A Secret of the namespace that is called as one of the rescue's.", "volumes of instances", withVolume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "access-theirs"}})},
+		"RescueName":  {"A Secret of the namespace that is called as a way, but for its end.", "volumes of instances", withVolume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "access-theirs"}})},
 		"ConfigMap":   {"Of the namespace.", "volumes of instances", withVolume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}})},
 		"CSI":         {"A driver that hands secrets out.", "volumes of instances", withVolume(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "secrets-store.csi.k8s.io"}})},
 		"NFS":         {"Any server.", "volumes of instances", withVolume(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "a", Path: "/"}})},

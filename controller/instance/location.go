@@ -32,7 +32,7 @@ func (s *State) JobLocation() JobLocation {
 	p := JobLocation{
 		Namespace: i.Namespace, Data: i.RescueName("data"), Backup: i.BackupPVCName(),
 		BackupJob: i.RescueName(v1.ComponentBackup), WipeJob: i.RescueName(v1.ComponentWipe), PruneJob: i.RescueName(v1.ComponentPrune),
-		Access: i.RescueName("access"),
+		Access: i.Accesses().Rescue(),
 	}
 	if !s.InOwnNamespace() {
 		p.Namespace, p.Backup = v1.RescueNamespace, i.RescueName("backups")
