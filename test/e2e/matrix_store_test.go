@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
@@ -44,10 +45,15 @@ func (m *matrix) startStore(t *testing.T) {
 	// It is begun again whenever it ends, and has ended with the folder.
 	serve := fmt.Sprintf("while test -e %[1]s/tls.crt; do %[2]s --access access --secret secret-of-the-test --port :%[3]d --cert %[1]s/tls.crt --key %[1]s/tls.key posix --sidecar %[1]s/meta %[1]s/objects >>%[1]s/log 2>&1; sleep 0.2; done; true",
 		outsideFolder, strings.TrimSpace(string(program)), outsidePort)
-	end := m.host.start(t, 0, serve)
+	server := m.host.command(context.WithoutCancel(t.Context()), 0, serve) // It ends by itself, after the test has.
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		m.host.run(t, "rm "+outsideFolder+"/tls.crt; pkill -KILL -x versitygw || true")
-		end(t)
+		if err := server.Wait(); err != nil {
+			t.Errorf("the store's server: %v", err)
+		}
 		m.host.run(t, "rm -r "+outsideFolder)
 	})
 	installGateway(t)
@@ -104,7 +110,11 @@ func revokesCredentials(t *testing.T, c *cell) {
 	t.Helper()
 	set := func(t *testing.T, secret string) {
 		t.Helper()
-		framework.MustKubectl(t, "patch", "secret", "--namespace", system, c.host.store.GetName()+"-credentials", "--type=merge", "--patch", fmt.Sprintf(`{"stringData":{"secretKey":%q}}`, secret))
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"stringData":{"secretKey":%q}}`, secret))
+		credentials := framework.NewObject("v1", "Secret", system, c.host.store.GetName()+"-credentials")
+		if err := framework.Suite.Kube.Patch(context.WithoutCancel(t.Context()), credentials, patch); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c.later(t, func(t *testing.T) { t.Helper(); set(t, "secret-of-the-test") })
 	set(t, "another")
