@@ -4,6 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // PVCVolume is a PVC as a volume of a pod.
@@ -21,6 +23,15 @@ func AccessVolume(secret string) corev1.Volume {
 	return corev1.Volume{Name: AccessVolumeName, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: new(int32(0o440))},
 	}}
+}
+
+// AccessSecret of a Job of an instance, in its namespace, without its content.
+func AccessSecret(of v1.Instance, namespace, name string) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: of.Labels()},
+		Type:       corev1.SecretTypeOpaque,
+	}
 }
 
 // EmptyVolume goes with its pod, and has no more than this size of its node's disk: the

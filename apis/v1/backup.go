@@ -114,6 +114,11 @@ type BackedUpInstance struct {
 	XR types.UID `json:"xr"`
 }
 
+// Life that was backed up.
+func (i *BackedUpInstance) Life() Instance {
+	return Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
+}
+
 // An Archive is a .tar.zst file of a data directory, beside its manifest.json: on a volume,
 // or in a store, where it may be encrypted with age.
 type Archive struct {

@@ -69,7 +69,7 @@ func judge(found []agent.Found, of v1.Instance, records []v1.MySQLBackup, living
 
 func whyRefused(f *agent.Found, of v1.Instance) string {
 	i := f.Spec.Instance
-	life := lifeOf(f)
+	life := i.Life()
 	switch {
 	case f.Problem != "":
 		return f.Problem
@@ -85,12 +85,6 @@ func whyRefused(f *agent.Found, of v1.Instance) string {
 		return "its manifest's version does not print"
 	}
 	return ""
-}
-
-// lifeOf what was backed up, as its manifest says.
-func lifeOf(f *agent.Found) v1.Instance {
-	i := f.Spec.Instance
-	return v1.Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
 }
 
 // recordOf what was found, or nil.
@@ -132,7 +126,7 @@ func backups(findings []Finding, notes []instance.Note, pvc *corev1.PersistentVo
 		b := v1.MySQLBackup{Spec: *f.Spec.DeepCopy()}
 		b.Name, b.Spec.AnnouncedAt = f.Record, &metav1.Time{Time: f.FinishedAt}
 		b.Spec.Archive.PVCName = pvc.Name
-		if b.Spec.Origin = v1.OriginDeletion; b.Name != lifeOf(&f.Found).RecordName() {
+		if b.Spec.Origin = v1.OriginDeletion; b.Name != f.Spec.Instance.Life().RecordName() {
 			b.Spec.Origin = v1.OriginImageChange
 		}
 		if first := firstNumber(findings, &f.Found); first < b.Spec.Number {

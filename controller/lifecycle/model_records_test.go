@@ -346,18 +346,23 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			next, decide := decision(Next), third(NextOfArchives)
-			if tc.next != nil {
-				next = tc.next
-			}
-			if tc.third != nil {
-				decide = tc.third
-			}
 			start := recordStarts()["record deleted"].with(func(m *model) { m.creates, m.testsRestores = tc.creates, tc.tested })
-			states, held, trace := explore(t, next, restoretest.Next, decide, start)
-			if trace == nil && held == 0 {
-				t.Errorf("%s It is not found in %d states", tc.reason, states)
-			}
+			isFound(t, tc.reason, tc.next, tc.third, start)
 		})
+	}
+}
+
+// isFound by the model: a bug in what is decided about lives, or about records; nil is what is so.
+func isFound(t *testing.T, reason string, next decision, decide third, start model) {
+	t.Helper()
+	if next == nil {
+		next = Next
+	}
+	if decide == nil {
+		decide = NextOfArchives
+	}
+	states, held, trace := explore(t, next, restoretest.Next, decide, start)
+	if trace == nil && held == 0 {
+		t.Errorf("%s It is not found in %d states", reason, states)
 	}
 }

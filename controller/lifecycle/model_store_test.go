@@ -11,7 +11,6 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
 )
 
 // modelStore is the only one that the model has.
@@ -144,17 +143,7 @@ func TestModelStoreFindsBugs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			next, decide := decision(Next), third(NextOfArchives)
-			if bug.next != nil {
-				next = bug.next
-			}
-			if bug.third != nil {
-				decide = bug.third
-			}
-			states, held, trace := explore(t, next, restoretest.Next, decide, bug.start)
-			if trace == nil && held == 0 {
-				t.Errorf("%s It is not found in %d states", bug.reason, states)
-			}
+			isFound(t, bug.reason, bug.next, bug.third, bug.start)
 		})
 	}
 }

@@ -133,9 +133,7 @@ func recreateBackup(s *instance.State, _ Step) []change.Change {
 
 // MakeRecordAgain from what a note says. The next look proves it.
 func MakeRecordAgain(n *instance.Note) change.Change {
-	i := n.Spec.Instance
-	life := v1.Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
-	r := &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: life.Labels(), Finalizers: []string{v1.Finalizer}}, Spec: *n.Spec.DeepCopy()}
+	r := &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Spec.Instance.Life().Labels(), Finalizers: []string{v1.Finalizer}}, Spec: *n.Spec.DeepCopy()}
 	r.Spec.AnnouncedAt = n.AnnouncedAt.DeepCopy()
 	return change.NewObject(r)
 }

@@ -40,9 +40,7 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 	return &v1.MySQLBackup{
 		ObjectMeta: metav1.ObjectMeta{Name: s.RecordName(), Labels: s.Life.Labels(), Finalizers: []string{v1.Finalizer}},
 		Spec: v1.MySQLBackupSpec{
-			Instance: v1.BackedUpInstance{
-				Kind: s.Life.Kind, Namespace: s.Life.Namespace, NamespaceUID: s.NamespaceUID(), Name: s.Life.Name, XR: s.Life.XR,
-			},
+			Instance:     s.BackedUp(),
 			Image:        serverImage(s),
 			Version:      serverVersion(s),
 			StorageSize:  s.Identity().Size,

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
@@ -79,25 +78,17 @@ func removeFromStore(r *v1.MySQLBackup) change.Change {
 
 // giveBackupAccess to the Job that is about to be made.
 func giveBackupAccess(s *instance.State) change.Change {
-	to := accessSecret(s, s.JobLocation().Namespace, s.JobLocation().Access)
+	to := agent.AccessSecret(s.Life, s.JobLocation().Namespace, s.JobLocation().Access)
 	return change.InStore(change.GiveAccess, to, change.Remote{Store: s.Store(), Folder: storeFolder(s)})
 }
 
 // giveRestoreAccess to the Job that the function has made, with the manifest of the archive, which that believes. It goes with that Job.
 func giveRestoreAccess(s *instance.State, _ Step) []change.Change {
 	from := s.RestoreFrom.Spec.Archive
-	to := accessSecret(s, s.Life.Namespace, s.Life.Accesses().Restore())
+	to := agent.AccessSecret(s.Life, s.Life.Namespace, s.Life.Accesses().Restore())
 	to.Annotations = map[string]string{v1.AnnotationAccessTo: from.Path}
 	to.OwnerReferences = []metav1.OwnerReference{{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: s.RestoreTo.Name, UID: s.RestoreTo.UID}}
 	return []change.Change{change.InStore(change.GiveAccess, to, change.Remote{Store: from.Store, Archive: from.Path, Manifest: s.RestoreFrom.Manifest})}
-}
-
-func accessSecret(s *instance.State, namespace, name string) *corev1.Secret {
-	return &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: s.Life.Labels()},
-		Type:       corev1.SecretTypeOpaque,
-	}
 }
 
 // isInOwnFolder is true of an archive in a store where a Job was let put it: what goes with its record goes by the note there. That of

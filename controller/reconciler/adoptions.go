@@ -10,9 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/stores"
 )
 
@@ -84,8 +81,7 @@ func (a *adoption) take(ctx context.Context, c stores.Candidate) (v1.AdoptedBack
 		out.Verdict, out.Why = v1.AdoptionRefused, v1.PrintableText(err.Error(), v1.MaxForeignText)
 		return out, nil // Who asked hears it.
 	}
-	err = a.writer.Apply(ctx, []change.Change{lifecycle.MakeRecordAgain(&instance.Note{Name: n.Name, BackupNote: n.BackupNote})})
-	return out, err
+	return out, a.makeRecordOf(ctx, n)
 }
 
 func (a *adoption) factsOf(ctx context.Context, c stores.Candidate) (f stores.Facts, err error) {

@@ -160,11 +160,15 @@ func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, ope
 	if err != nil {
 		return &v1.StoreRecord{Asked: asked, Message: v1.PrintableText(err.Error(), v1.MaxForeignText)}, nil
 	}
-	err = r.writer.Apply(ctx, []change.Change{lifecycle.MakeRecordAgain(&instance.Note{Name: n.Name, BackupNote: n.BackupNote})})
-	if err != nil && !kerrors.IsAlreadyExists(err) {
+	if err := r.makeRecordOf(ctx, n); err != nil {
 		return nil, err
 	}
 	return &v1.StoreRecord{Asked: asked, Made: true, Message: fmt.Sprintf("MySQLBackup %s is there", n.Name)}, nil
+}
+
+// makeRecordOf a note, if there is none yet.
+func (r *storeReconciler) makeRecordOf(ctx context.Context, n *v1.StoreNote) error {
+	return r.writer.Apply(ctx, []change.Change{lifecycle.MakeRecordAgain(&instance.Note{Name: n.Name, BackupNote: n.BackupNote})})
 }
 
 // announceStore when it comes, or goes.

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 )
@@ -46,8 +47,9 @@ func giveAccess(s *State) []change.Change {
 	if !s.Record.InStore() {
 		return nil
 	}
-	from := s.Record.Spec.Archive
-	return []change.Change{change.InStore(change.GiveAccess, accessOf(s.Record), change.Remote{Store: from.Store, Archive: from.Path, Manifest: s.Note.Manifest})}
+	from, life := s.Record.Spec.Archive, s.Record.Spec.Instance.Life()
+	to := agent.AccessSecret(life, life.Namespace, life.Accesses().RestoreTest())
+	return []change.Change{change.InStore(change.GiveAccess, to, change.Remote{Store: from.Store, Archive: from.Path, Manifest: s.Note.Manifest})}
 }
 
 // takeAccess away from a Job that has had it.

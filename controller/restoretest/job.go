@@ -7,7 +7,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
@@ -59,8 +58,7 @@ func mountedBy(s *State) instance.Mounted {
 // the claim's: it sees the copy, and not the backup.
 func newJob(s *State, turn types.UID) *batchv1.Job {
 	r, image := s.Record, s.AgentImage
-	i := r.Spec.Instance
-	life := v1.Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
+	life := r.Spec.Instance.Life()
 	onHost := s.Volume != nil && s.Volume.Spec.HostPath != nil
 	files, ready := agent.FileSecurity(onHost), agent.ToolsMount()
 	ready.ReadOnly = true
@@ -85,7 +83,7 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 		first = append(first, agent.OwnContainer(image, copied))
 	}
 	first = append(first, agent.Container(containerBootCheck, r.Spec.Image, serverMemory, agent.ServerSecurity(), []corev1.VolumeMount{ready, copied}, agent.BootCheck(copyPath)...))
-	out := agent.NewJob(life, i.Namespace, life.Jobs().RestoreTest(), v1.ComponentRestoreTest, s.JobResources, corev1.PodSpec{
+	out := agent.NewJob(life, life.Namespace, life.Jobs().RestoreTest(), v1.ComponentRestoreTest, s.JobResources, corev1.PodSpec{
 		SecurityContext:               agent.PodSecurity(onHost),
 		TerminationGracePeriodSeconds: new(int64(leaveTime.Seconds())),
 		InitContainers:                first,
@@ -109,15 +107,4 @@ func copySize(r *v1.MySQLBackup) resource.Quantity {
 		return had
 	}
 	return size
-}
-
-// accessOf the Job to the store that the backup is in.
-func accessOf(r *v1.MySQLBackup) *corev1.Secret {
-	i := r.Spec.Instance
-	life := v1.Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
-	return &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: life.Accesses().RestoreTest(), Labels: life.Labels()},
-		Type:       corev1.SecretTypeOpaque,
-	}
 }

@@ -147,7 +147,7 @@ func chooseFrom(r *resolved) (start, error) {
 	case b.DeletionTimestamp != nil:
 		return holdServer(v1.ReasonWaiting, "Backup %q is being deleted: set spec.restore.backup to another one", b.Name), nil
 	}
-	if rival := v1.LatestBackup(all, func(r *v1.MySQLBackup) bool { return r.IsProven() && r.IsRivalOf(b) }); rival != nil {
+	if rival := rivalOf(b, all); rival != nil {
 		return holdServer(v1.ReasonWaiting, "Backups %q and %q of %s %q are of two instances that lived beside each other, and neither has the other's rows: set spec.restore.backup to the one to start from",
 			b.Name, rival.Name, other.Kind, other.Name), nil
 	}
@@ -171,7 +171,7 @@ func chooseLatest(r *resolved, own []v1.MySQLBackup) (start, error) {
 	case b == nil:
 		return start{replicas: 1, reason: v1.ReasonNothingToRestore}, nil
 	}
-	rival := v1.LatestBackup(own, func(r *v1.MySQLBackup) bool { return r.IsProven() && r.IsRivalOf(b) })
+	rival := rivalOf(b, own)
 	switch {
 	case rival != nil:
 		return holdServer(v1.ReasonWaiting, "Backups %q and %q are of two instances of this name that lived beside each other, and neither has the other's rows: set spec.restore.backup to the one to start from",
@@ -180,6 +180,11 @@ func chooseLatest(r *resolved, own []v1.MySQLBackup) (start, error) {
 		return holdServer(v1.ReasonWaiting, "Backup %q is being deleted: when it is gone the controller says what there is to start from, or set spec.restore.backup to another one", b.Name), nil
 	}
 	return startFrom(r, b)
+}
+
+// rivalOf a backup: the newest proven one that lived beside it, or nil.
+func rivalOf(b *v1.MySQLBackup, among []v1.MySQLBackup) *v1.MySQLBackup {
+	return v1.LatestBackup(among, func(r *v1.MySQLBackup) bool { return r.IsProven() && r.IsRivalOf(b) })
 }
 
 // startFrom a backup, if it is fit for this instance.
