@@ -45,28 +45,26 @@ type storeSpeed struct {
 	gateway  *exec.Cmd
 	url      string
 	ca       []byte
+}
 
-	backup, tar, dump, restore way
+// newStoreSpeed with a store that runs.
+func newStoreSpeed(t *testing.T) *storeSpeed {
+	t.Helper()
+	s := &storeSpeed{speedTest: newSpeedTest(t)}
+	_, s.settings = storetest.Start(t)
+	s.startGateway()
+	return s
 }
 
 // TestSpeedStore measures the agent's backup to a store, encrypted and proved, beside the usual ways to the same store, in turn, on the same
 // data. Those encrypt and send with the same libraries, in the process of the test.
 func TestSpeedStore(t *testing.T) {
-	s := &storeSpeed{
-		speedTest: &speedTest{server: defaultServer(t), T: t, folder: t.TempDir()},
-		backup:    way{name: "backup to a store, encrypted, proved"},
-		tar:       way{name: "tar | zstd -1 -T0 | age | put, get, compare"},
-		dump:      way{name: "mysqldump | zstd -1 | age | put"},
-		restore:   way{name: "restore from a store; server start"},
-	}
-	s.agent = filepath.Join(s.folder, "controller")
-	s.pipe(nil, exec.CommandContext(t.Context(), "go", "build", "-o", s.agent, "github.com/crossplane-mysql/crossplane-mysql/controller"))
-	_, s.settings = storetest.Start(t)
-	s.startGateway()
-	s.initialise(t)
-	s.start(t)
-	s.fill(t)
-	s.stop(t)
+	s := newStoreSpeed(t)
+	s.backup.name = "backup to a store, encrypted, proved"
+	s.tar.name = "tar | zstd -1 -T0 | age | put, get, compare"
+	s.dump.name = "mysqldump | zstd -1 | age | put"
+	s.restore.name = "restore from a store; server start"
+	s.prepare()
 	for n := range speedRounds {
 		s.start(t)
 		s.send(&s.dump, fmt.Sprintf("dump-%d", n), s.mysqldump(), exec.CommandContext(t.Context(), "zstd", "-1"))
@@ -87,11 +85,7 @@ func TestSpeedStore(t *testing.T) {
 
 // TestMemoryOfStore backs up and restores an instance of 20 GiB, most of which are holes, and prints what agent and gateway take at their largest.
 func TestMemoryOfStore(t *testing.T) {
-	s := &storeSpeed{speedTest: &speedTest{server: defaultServer(t), T: t, folder: t.TempDir()}}
-	s.agent = filepath.Join(s.folder, "controller")
-	s.pipe(nil, exec.CommandContext(t.Context(), "go", "build", "-o", s.agent, "github.com/crossplane-mysql/crossplane-mysql/controller"))
-	_, s.settings = storetest.Start(t)
-	s.startGateway()
+	s := newStoreSpeed(t)
 	s.initialise(t)
 	s.start(t)
 	s.stop(t)

@@ -58,26 +58,36 @@ type speedTest struct {
 // usual ways beside it, in turn, on the same data of the same server. It asserts
 // nothing: the machine's load is in all of it.
 func TestSpeed(t *testing.T) {
-	s := &speedTest{
-		server: defaultServer(t), T: t, folder: t.TempDir(),
-		backup:    way{name: "backup, written to disk, proved"},
-		tar:       way{name: "tar | zstd -1 -T0"},
-		tarProved: way{name: "tar | zstd -1 -T0, then sync and zstd -t"},
-		dump:      way{name: "mysqldump | zstd -1"},
-		gzip:      way{name: "mysqldump | gzip"},
-		restore:   way{name: "restore, written to disk; server start"},
-		load:      way{name: "zstd -d | mysql, into a running server"},
-	}
-	s.agent = filepath.Join(s.folder, "controller")
-	s.pipe(nil, exec.CommandContext(t.Context(), "go", "build", "-o", s.agent, "github.com/crossplane-mysql/crossplane-mysql/controller"))
-	s.initialise(t)
-	s.start(t)
-	s.fill(t)
-	s.stop(t)
+	s := newSpeedTest(t)
+	s.backup.name = "backup, written to disk, proved"
+	s.tar.name = "tar | zstd -1 -T0"
+	s.tarProved.name = "tar | zstd -1 -T0, then sync and zstd -t"
+	s.dump.name = "mysqldump | zstd -1"
+	s.gzip.name = "mysqldump | gzip"
+	s.restore.name = "restore, written to disk; server start"
+	s.load.name = "zstd -d | mysql, into a running server"
+	s.prepare()
 	for range speedRounds {
 		s.round()
 	}
 	s.print()
+}
+
+// newSpeedTest with the agent as it is.
+func newSpeedTest(t *testing.T) *speedTest {
+	t.Helper()
+	s := &speedTest{server: defaultServer(t), T: t, folder: t.TempDir()}
+	s.agent = filepath.Join(s.folder, "controller")
+	s.pipe(nil, exec.CommandContext(t.Context(), "go", "build", "-o", s.agent, "github.com/crossplane-mysql/crossplane-mysql/controller"))
+	return s
+}
+
+// prepare the data of a server that has stopped.
+func (s *speedTest) prepare() {
+	s.initialise(s.T)
+	s.start(s.T)
+	s.fill(s.T)
+	s.stop(s.T)
 }
 
 func (s *speedTest) round() {

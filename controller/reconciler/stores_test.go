@@ -118,6 +118,25 @@ func TestStoresUnread(t *testing.T) {
 	}
 }
 
+// lookedAt once is a store at an address where nobody listens, of which somebody has asked for something, and whose Secret of a name may be
+// gone.
+func lookedAt(t *testing.T, gone string, asked func(*v1.BackupStore)) (client.Client, *v1.BackupStore) {
+	t.Helper()
+	objects := slices.DeleteFunc(storeOf("one"), func(o client.Object) bool { return o.GetName() == gone })
+	s, _ := objects[0].(*v1.BackupStore)
+	asked(s)
+	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).WithObjects(objects...).Build()
+	r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now}
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); err != nil {
+		t.Fatal(err)
+	}
+	got := &v1.BackupStore{}
+	if err := kube.Get(t.Context(), client.ObjectKey{Name: "one"}, got); err != nil {
+		t.Fatal(err)
+	}
+	return kube, got
+}
+
 // TestMakeRecord: who asks for a record hears what became of that, and nothing is made of what the store has not said.
 func TestMakeRecord(t *testing.T) {
 	done := &v1.StoreRecord{Asked: "v1/ns/xr/a", Made: true, Message: "MySQLBackup a is there"}
@@ -135,19 +154,9 @@ func TestMakeRecord(t *testing.T) {
 		"Down":      {reason: "It is asked again later.", asked: "v1/ns/xr/b", was: done, want: &v1.StoreRecord{Asked: "v1/ns/xr/b", Message: "cannot read"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := storeOf("one")
-			objects = slices.DeleteFunc(objects, func(o client.Object) bool { return o.GetName() == tc.gone })
-			s, _ := objects[0].(*v1.BackupStore)
-			s.Annotations, s.Status.Record = map[string]string{v1.AnnotationMakeRecord: tc.asked}, tc.was
-			kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).WithObjects(objects...).Build()
-			r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now}
-			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); err != nil {
-				t.Fatal(err)
-			}
-			got := &v1.BackupStore{}
-			if err := kube.Get(t.Context(), client.ObjectKey{Name: "one"}, got); err != nil {
-				t.Fatal(err)
-			}
+			kube, got := lookedAt(t, tc.gone, func(s *v1.BackupStore) {
+				s.Annotations, s.Status.Record = map[string]string{v1.AnnotationMakeRecord: tc.asked}, tc.was
+			})
 			if tc.want != nil && got.Status.Record != nil && strings.HasPrefix(got.Status.Record.Message, tc.want.Message) {
 				got.Status.Record.Message = tc.want.Message // The rest is the network's.
 			}
@@ -179,18 +188,9 @@ func TestAdoptions(t *testing.T) {
 		"Down":      {reason: "Nobody answers.", asked: `{"id":"2"}`, was: done, want: &v1.StoreAdoption{ID: "2", Message: "cannot list"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := slices.DeleteFunc(storeOf("one"), func(o client.Object) bool { return o.GetName() == tc.gone })
-			s, _ := objects[0].(*v1.BackupStore)
-			s.Annotations, s.Status.Adoption = map[string]string{v1.AnnotationAdopt: tc.asked}, tc.was
-			kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).WithObjects(objects...).Build()
-			r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now}
-			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); err != nil {
-				t.Fatal(err)
-			}
-			got := &v1.BackupStore{}
-			if err := kube.Get(t.Context(), client.ObjectKey{Name: "one"}, got); err != nil {
-				t.Fatal(err)
-			}
+			_, got := lookedAt(t, tc.gone, func(s *v1.BackupStore) {
+				s.Annotations, s.Status.Adoption = map[string]string{v1.AnnotationAdopt: tc.asked}, tc.was
+			})
 			if tc.want != nil && got.Status.Adoption != nil && strings.HasPrefix(got.Status.Adoption.Message, tc.want.Message) {
 				got.Status.Adoption.Message = tc.want.Message // The rest is advice, or the network's.
 			}

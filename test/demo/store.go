@@ -128,10 +128,7 @@ func (d *demo) removeToStore(ctx context.Context) error {
 	if err := d.delete(ctx); err != nil {
 		return err
 	}
-	if err := d.kube.enter(ctx, "get", "msb"); err != nil {
-		return err
-	}
-	records, err := d.records(ctx)
+	records, err := d.showBackups(ctx)
 	if err != nil {
 		return err
 	}

@@ -93,10 +93,7 @@ func (d *demo) remove(ctx context.Context) error {
 	if err := d.kube.enter(ctx, "get", "deployment,persistentvolumeclaim"); err != nil {
 		return err
 	}
-	if err := d.kube.enter(ctx, "get", "msb"); err != nil {
-		return err
-	}
-	records, err := d.records(ctx)
+	records, err := d.showBackups(ctx)
 	if err != nil {
 		return err
 	}
@@ -104,6 +101,14 @@ func (d *demo) remove(ctx context.Context) error {
 		return fmt.Errorf("want one backup that is proved, got %d of this claim", len(records))
 	}
 	return nil
+}
+
+// showBackups, and return those of this claim.
+func (d *demo) showBackups(ctx context.Context) ([]v1.MySQLBackup, error) {
+	if err := d.kube.enter(ctx, "get", "msb"); err != nil {
+		return nil, err
+	}
+	return d.records(ctx)
 }
 
 // delete the claim, and say what happens meanwhile.

@@ -56,10 +56,7 @@ func (m *matrix) startStore(t *testing.T) {
 		}
 		m.host.run(t, "rm -r "+outsideFolder)
 	})
-	installGateway(t)
-	m.host.store = newBackupStore(t, at, nil)
-	m.host.store.becomes(t, "True", "Probed", "")
-	framework.AllowBackupStore(t, m.host.store.GetName())
+	m.host.store = offersStore(t, at, newStoreKey(t, at.namespace))
 }
 
 // usesStore is true of a cell whose backup goes to the store.

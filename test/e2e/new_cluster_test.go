@@ -52,10 +52,7 @@ const neighbourName = "users"
 func leavesLegacy(t *testing.T) *legacy {
 	t.Helper()
 	at := startS3(t)
-	installGateway(t)
-	b := newBackupStore(t, at, nil)
-	b.becomes(t, "True", "Probed", "")
-	framework.AllowBackupStore(t, b.GetName())
+	b := offersStore(t, at, newStoreKey(t, at.namespace))
 	orders, crm := framework.NewServer(t, framework.ClassComposition), framework.NewServer(t, framework.ClassComposition)
 	users := orders.Neighbour(t, neighbourName)
 	l := &legacy{key: b.storeKey, shop: orders.Namespace, crm: crm.Namespace}
@@ -90,14 +87,11 @@ func leavesLegacy(t *testing.T) *legacy {
 func (l *legacy) comesBack(t *testing.T) {
 	at := startS3(t)
 	at.load(t, l.bucket)
-	installGateway(t)
 	l.key.file = filepath.Join(t.TempDir(), "key.yaml")
 	if err := os.WriteFile(l.key.file, l.keyFile, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := backupStoreWith(t, at, l.key, nil)
-	b.becomes(t, "True", "Probed", "")
-	framework.AllowBackupStore(t, b.GetName())
+	b := offersStore(t, at, l.key)
 
 	orders := framework.NewServer(t, framework.ClassComposition)
 	users := orders.Neighbour(t, neighbourName)

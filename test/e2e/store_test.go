@@ -201,6 +201,16 @@ func installGateway(t *testing.T) {
 	newPrompt(t).enter(t, "kubectl apply --server-side -k controller/deploy/gateway", "deployment.apps/crossplane-mysql-gateway serverside-applied")
 }
 
+// offersStore to claims, as a platform does that has a gateway.
+func offersStore(t *testing.T, at *s3Server, k storeKey) *backupStore {
+	t.Helper()
+	installGateway(t)
+	b := backupStoreWith(t, at, k, nil)
+	b.becomes(t, "True", "Probed", "")
+	framework.AllowBackupStore(t, b.GetName())
+	return b
+}
+
 // TestBackupStore: a store says whether backups can go there and come back, and what to do where they cannot. One that never worked
 // keeps nobody from starting.
 func TestBackupStore(t *testing.T) {
@@ -228,10 +238,7 @@ func TestBackupStore(t *testing.T) {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	at := startS3(t)
-	installGateway(t)
-	b := newBackupStore(t, at, nil)
-	b.becomes(t, "True", "Probed", "")
-	framework.AllowBackupStore(t, b.GetName())
+	b := offersStore(t, at, newStoreKey(t, at.namespace))
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Spec["backup"] = map[string]any{"store": "nobodys"}
 	s.Create(t)
