@@ -129,12 +129,6 @@ type storeKey struct {
 	file, secret, recipient string
 }
 
-// newBackupStore on a server, with keys of its own, and with other settings than it needs.
-func newBackupStore(t *testing.T, at *s3Server, wrong map[string]any) *backupStore {
-	t.Helper()
-	return backupStoreWith(t, at, newStoreKey(t, at.namespace), wrong)
-}
-
 func newStoreKey(t *testing.T, name string) storeKey {
 	t.Helper()
 	k := storeKey{file: filepath.Join(t.TempDir(), "key.yaml"), secret: name}
@@ -148,8 +142,8 @@ func newStoreKey(t *testing.T, name string) storeKey {
 	return k
 }
 
-// backupStoreWith a key, which another cluster may have had.
-func backupStoreWith(t *testing.T, at *s3Server, k storeKey, wrong map[string]any) *backupStore {
+// newBackupStore on a server, with a key, which another cluster may have had, and with other settings than it needs.
+func newBackupStore(t *testing.T, at *s3Server, k storeKey, wrong map[string]any) *backupStore {
 	t.Helper()
 	b := &backupStore{Unstructured: framework.NewObject("otus.homework/v1", "BackupStore", "", at.namespace), storeKey: k, server: at}
 	framework.MustKubectl(t, "apply", "--filename", k.file)
@@ -205,7 +199,7 @@ func installGateway(t *testing.T) {
 func offersStore(t *testing.T, at *s3Server, k storeKey) *backupStore {
 	t.Helper()
 	installGateway(t)
-	b := backupStoreWith(t, at, k, nil)
+	b := newBackupStore(t, at, k, nil)
 	b.becomes(t, "True", "Probed", "")
 	framework.AllowBackupStore(t, b.GetName())
 	return b
@@ -218,7 +212,7 @@ func TestBackupStore(t *testing.T) {
 	at := startS3(t)
 	installGateway(t)
 	newPrompt(t).enter(t, "kubectl explain backupstore.spec", "recipients")
-	b := newBackupStore(t, at, map[string]any{"bucket": "nobodys", "caBundle": nil, "credentialsSecretRef": map[string]any{"name": "nobodys"}})
+	b := newBackupStore(t, at, newStoreKey(t, at.namespace), map[string]any{"bucket": "nobodys", "caBundle": nil, "credentialsSecretRef": map[string]any{"name": "nobodys"}})
 	b.becomes(t, "False", "Settings", `no Secret "nobodys"`)
 	b.change(t, "credentialsSecretRef", fmt.Sprintf(`{"name":%q}`, at.namespace+"-credentials"))
 	b.becomes(t, "False", "Untrusted", "caBundle")
