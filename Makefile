@@ -16,7 +16,7 @@ help: ## Show this list, with what each takes on two cores where the tools are b
 demo: ## Show what it does on a real cluster: one of its own, as root, or the one of KUBECONFIG.
 	@go run ./test/demo
 
-test: ## Run everything, also on a real cluster of its own (35 min, 20 more from empty caches).
+test: ## Run everything, also on a real cluster of its own (30 min, 20 more from empty caches).
 	go run -C test/cluster . check # Two that install packages at the same time would be in each other's way.
 	go run ./test/tools kube core coredns helm mongod cli cli116 versitygw lint # Builds beside the cluster would take it the processors.
 	KUBECONFIG= $(MAKE) --keep-going checks e2e # One after the other: a cluster on two processors has none left.
