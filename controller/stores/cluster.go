@@ -189,7 +189,7 @@ func (c Cluster) Access(ctx context.Context, what *change.Remote) (map[string][]
 		return nil, err
 	}
 	out := map[string][]byte{
-		gateway.URLFile: []byte("https://" + net.JoinHostPort(g.Address.String(), strconv.Itoa(agent.GatewayPort))), gateway.CAFile: ca.certificate, gateway.TokenFile: []byte(token),
+		gateway.URLFile: []byte("https://" + net.JoinHostPort(g.Address.String(), strconv.Itoa(agent.GatewayPort))), gateway.CAFile: ca.Certificate, gateway.TokenFile: []byte(token),
 	}
 	if what.Folder != "" {
 		out[archive.RecipientsFile] = []byte(strings.Join(s.Recipients, "\n"))

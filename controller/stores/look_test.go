@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/certificate"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/store"
 )
 
@@ -195,20 +196,20 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 	next("all is as it was", false, open)
-	certificate := func() string { return string(state.Gateway.Data[corev1.TLSCertKey]) }
-	before := certificate()
+	shown := func() string { return string(state.Gateway.Data[corev1.TLSCertKey]) }
+	before := shown()
 	next("a store is gone", true)
-	if certificate() != before {
+	if shown() != before {
 		t.Error("that is no reason for another certificate")
 	}
 	next("as before", false)
 	state.Address = []byte{10, 0, 0, 7}
 	next("its address is known", true)
-	if certificate() == before {
+	if shown() == before {
 		t.Error("want a certificate for the address")
 	}
 	next("as before", false)
-	state.Now = now.Add(certificateLife * 2 / 3).Add(2 * clockSlack)
+	state.Now = now.Add(certificate.Life * 2 / 3).Add(2 * certificate.Slack)
 	next("the certificate grows old", true)
 	next("as before", false)
 	for _, key := range []string{signerKey, caCertKey, caKeyKey} {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/certificate"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/gateway"
 )
 
@@ -55,12 +56,12 @@ func NextSigner(s *GatewayState) (*corev1.Secret, error) {
 	if err != nil {
 		return nil, err
 	}
-	ca, err := newAuthority(s.Now)
+	ca, err := certificate.NewAuthority(s.Now, "crossplane-mysql gateway authority")
 	if err != nil {
 		return nil, err
 	}
 	out := newSecret(s.Namespace, SignerSecret)
-	out.Data = map[string][]byte{signerKey: private.Seed(), caCertKey: ca.certificate, caKeyKey: ca.key}
+	out.Data = map[string][]byte{signerKey: private.Seed(), caCertKey: ca.Certificate, caKeyKey: ca.Key}
 	return out, nil
 }
 
@@ -72,14 +73,13 @@ func newSecret(namespace, name string) *corev1.Secret {
 	}
 }
 
-func readSigner(s *corev1.Secret) (gateway.Signer, pair, error) {
+func readSigner(s *corev1.Secret) (gateway.Signer, certificate.Pair, error) {
 	seed := s.Data[signerKey]
-	ca := pair{s.Data[caCertKey], s.Data[caKeyKey]}
+	ca := certificate.Pair{Certificate: s.Data[caCertKey], Key: s.Data[caKeyKey]}
 	if len(seed) != ed25519.SeedSize {
 		return nil, ca, fmt.Errorf("its %s is not %d bytes", signerKey, ed25519.SeedSize)
 	}
-	_, _, err := ca.parse()
-	return gateway.Signer(ed25519.NewKeyFromSeed(seed)), ca, err
+	return gateway.Signer(ed25519.NewKeyFromSeed(seed)), ca, ca.Check()
 }
 
 // NextGateway is the Secret that the gateway reads; nil where it has that already.
@@ -93,27 +93,33 @@ func NextGateway(s *GatewayState, open []*Store) (*corev1.Secret, error) {
 		return nil, err
 	}
 	out := newSecret(s.Namespace, GatewaySecret)
-	current := pair{}
+	current := certificate.Pair{}
 	if s.Gateway != nil {
 		out = s.Gateway.DeepCopy()
-		current = pair{out.Data[corev1.TLSCertKey], out.Data[corev1.TLSPrivateKeyKey]}
+		current = certificate.Pair{Certificate: out.Data[corev1.TLSCertKey], Key: out.Data[corev1.TLSPrivateKeyKey]}
 	}
 	same := bytes.Equal(out.Data[StoresFile], raw)
-	if host := gatewayHost(s.Namespace); ca.whyRenew(current, s.Now, host, s.Address) != "" {
+	if names := gatewayNames(s); ca.WhyRenew(current, s.Now, names) != "" {
 		same = false
-		if current, err = ca.newCertificate(s.Now, host, s.Address); err != nil {
+		if current, err = ca.Sign(s.Now, names); err != nil {
 			return nil, err
 		}
 	}
 	if same {
 		return nil, nil //nolint:nilnil // Nothing to write, and no error.
 	}
-	out.Data = map[string][]byte{StoresFile: raw, corev1.TLSCertKey: current.certificate, corev1.TLSPrivateKeyKey: current.key}
+	out.Data = map[string][]byte{StoresFile: raw, corev1.TLSCertKey: current.Certificate, corev1.TLSPrivateKeyKey: current.Key}
 	return out, nil
 }
 
-// gatewayHost is the gateway's name in the cluster.
-func gatewayHost(namespace string) string { return GatewayName + "." + namespace + ".svc" }
+// gatewayNames are the gateway's name in the cluster, and its address as far as it has one.
+func gatewayNames(s *GatewayState) certificate.Names {
+	out := certificate.Names{DNS: []string{GatewayName + "." + s.Namespace + ".svc"}}
+	if s.Address != nil {
+		out.IPs = []net.IP{s.Address}
+	}
+	return out
+}
 
 // fileOf stores that are open, for the gateway.
 func fileOf(signer gateway.Signer, open []*Store) ([]byte, error) {

@@ -1,0 +1,150 @@
+// Package certificate makes certificates, and says when one has to be made again. All of them are of servers within the cluster,
+// with keys of P-256, which each client of TLS 1.2 knows.
+package certificate
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"slices"
+	"time"
+)
+
+const (
+	// AuthorityLife is how long an authority is there.
+	AuthorityLife = 10 * 365 * 24 * time.Hour
+	// Life of a certificate. One that is older than two thirds of it is made again.
+	Life = 90 * 24 * time.Hour
+	// Slack is how much clocks may differ: what is made now holds since then.
+	Slack = time.Hour
+)
+
+// A Pair is a certificate with its key, as PEM.
+type Pair struct{ Certificate, Key []byte }
+
+// Names by which a server is known.
+type Names struct {
+	DNS []string
+	IPs []net.IP
+}
+
+// NewAuthority that signs certificates, by the name that people read.
+func NewAuthority(now time.Time, name string) (Pair, error) {
+	return newPair(now, &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, NotAfter: now.Add(AuthorityLife),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, MaxPathLenZero: true,
+	}, nil)
+}
+
+// Sign a certificate of a server, and make its key. It does not outlive the authority.
+func (p Pair) Sign(now time.Time, of Names) (Pair, error) {
+	authority, _, err := p.parse()
+	if err != nil {
+		return Pair{}, err
+	}
+	c := &x509.Certificate{
+		NotAfter: now.Add(Life), DNSNames: of.DNS, IPAddresses: of.IPs,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if authority.NotAfter.Before(c.NotAfter) {
+		c.NotAfter = authority.NotAfter
+	}
+	return newPair(now, c, &p)
+}
+
+// newPair that an authority signs, or itself.
+func newPair(now time.Time, c *x509.Certificate, by *Pair) (Pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Pair{}, err
+	}
+	if c.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
+		return Pair{}, err
+	}
+	c.NotBefore = now.Add(-Slack)
+	parent, signer := c, key
+	if by != nil {
+		if parent, signer, err = by.parse(); err != nil {
+			return Pair{}, err
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), signer)
+	if err != nil {
+		return Pair{}, err
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return Pair{}, err
+	}
+	return Pair{
+		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		Key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}),
+	}, nil
+}
+
+// Check that the key is that of the certificate.
+func (p Pair) Check() error {
+	_, _, err := p.parse()
+	return err
+}
+
+// Parse the first certificate of a PEM.
+func Parse(raw []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(raw)
+	if block == nil {
+		return nil, errors.New("the certificate is not PEM")
+	}
+	return x509.ParseCertificate(block.Bytes)
+}
+
+// WhyRenew a certificate of a server that has these names; empty where it is good for a while.
+func (p Pair) WhyRenew(of Pair, now time.Time, names Names) string {
+	authority, _, err := p.parse()
+	if err != nil {
+		return err.Error()
+	}
+	c, _, err := of.parse()
+	switch {
+	case err != nil:
+		return err.Error()
+	case c.CheckSignatureFrom(authority) != nil:
+		return "another authority has signed it"
+	case now.After(c.NotBefore.Add(Slack).Add(Life / 3 * 2)):
+		return fmt.Sprintf("it ends at %s", c.NotAfter)
+	case !sameNames(c, names):
+		return "the server has other names"
+	}
+	return ""
+}
+
+func (p Pair) parse() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	c, err := Parse(p.Certificate)
+	if err != nil {
+		return nil, nil, err
+	}
+	block, _ := pem.Decode(p.Key)
+	if block == nil {
+		return nil, nil, errors.New("the key is not PEM")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok || !key.PublicKey.Equal(c.PublicKey) {
+		return nil, nil, errors.New("the key is not that of the certificate")
+	}
+	return c, key, nil
+}
+
+// sameNames is true for a certificate of these names and no others.
+func sameNames(c *x509.Certificate, of Names) bool {
+	return slices.Equal(c.DNSNames, of.DNS) && slices.EqualFunc(c.IPAddresses, of.IPs, net.IP.Equal)
+}
