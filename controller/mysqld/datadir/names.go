@@ -6,6 +6,7 @@ package datadir
 import (
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -16,8 +17,9 @@ const (
 )
 
 // Skip is true for what a copy does not need, because every server makes it anew
-// when it starts: sockets and process IDs, temporary tablespaces, and redo log
-// files that are kept in reserve. Each was removed and made again by a real
+// when it starts: sockets and process IDs, temporary tablespaces, redo log
+// files that are kept in reserve, and keys with their certificates, which must not
+// be a second server's. Each was removed and made again by a real
 // server. The path is relative to the data directory.
 func Skip(name string, mode fs.FileMode) bool {
 	folder, base := path.Split(name)
@@ -41,8 +43,12 @@ func topLevelSkip(base string, mode fs.FileMode) bool {
 	case strings.HasSuffix(base, ".sock"), strings.HasSuffix(base, ".sock.lock"), strings.HasSuffix(base, ".pid"):
 		return true
 	}
-	return base == "ibtmp1"
+	return base == "ibtmp1" || slices.Contains(keys, base)
 }
+
+// keys that a server makes for itself, with their certificates
+// (https://dev.mysql.com/doc/refman/8.4/en/creating-ssl-rsa-files-using-mysql.html).
+var keys = []string{"ca-key.pem", "ca.pem", "client-cert.pem", "client-key.pem", "private_key.pem", "public_key.pem", "server-cert.pem", "server-key.pem"}
 
 // held are patterns of the files that a running server keeps open and locked.
 var held = []string{
