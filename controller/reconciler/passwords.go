@@ -26,6 +26,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/secrets"
 )
 
 // A rotator brings wanted passwords into running servers.
@@ -133,7 +134,7 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 
 // orNotLetIn says so in the status, where that is the error of a pass.
 func (c *passwordReconciler) orNotLetIn(ctx context.Context, s *instance.State, result reconcile.Result, err error) (reconcile.Result, error) {
-	n, ok := errors.AsType[*rotate.NotLetInError](err)
+	n, ok := errors.AsType[*secrets.NotLetInError](err)
 	if !ok {
 		return result, err
 	}
@@ -325,7 +326,7 @@ func (c *passwordReconciler) readSecretKey(ctx context.Context, namespace, name,
 
 // readSecret is a Secret; an empty one where there is none.
 func (c *passwordReconciler) readSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	s, err := rotate.ReadSecret(ctx, c.reader, namespace, name)
+	s, err := secrets.Read(ctx, c.reader, namespace, name)
 	if s == nil {
 		s = &corev1.Secret{}
 	}

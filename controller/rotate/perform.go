@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/secrets"
 )
 
 // kept Secrets of the instance, nil where there is none.
@@ -18,13 +19,13 @@ type kept struct {
 
 func (p *pass) readSecrets(ctx context.Context) (err error) {
 	i := p.in.Instance
-	if p.kept.connection, err = ownSecret(ctx, p.Kube, i, i.ConnectionSecretName()); err != nil {
+	if p.kept.connection, err = secrets.Own(ctx, p.Kube, i, i.ConnectionSecretName()); err != nil {
 		return err
 	}
-	if p.kept.pending, err = ownSecret(ctx, p.Kube, i, i.PendingSecretName()); err != nil {
+	if p.kept.pending, err = secrets.Own(ctx, p.Kube, i, i.PendingSecretName()); err != nil {
 		return err
 	}
-	p.kept.initial, err = ownSecret(ctx, p.Kube, i, i.RootSecretName())
+	p.kept.initial, err = secrets.Own(ctx, p.Kube, i, i.RootSecretName())
 	return err
 }
 
@@ -109,7 +110,7 @@ func (p *pass) createConnection(ctx context.Context, to sql.Password) error {
 	s := p.in.connectionSecret(nil, to, p.in.Database)
 	s.Annotations[v1.AnnotationPasswordChangedAt] = timeText(p.currentTime())
 	if err := p.Kube.Create(ctx, s); err != nil {
-		return kubeFailed(err, "create", s.Namespace, s.Name)
+		return secrets.Failed(err, "create", s.Namespace, s.Name)
 	}
 	return nil
 }
@@ -125,7 +126,7 @@ func (p *pass) stagePassword(ctx context.Context, wanted sql.Password) error {
 	s.Data = map[string][]byte{keyPassword: []byte(wanted)}
 	s.Annotations[v1.AnnotationPasswordStagedAt] = timeText(p.currentTime())
 	if err := write(); err != nil {
-		return kubeFailed(err, "write", s.Namespace, s.Name)
+		return secrets.Failed(err, "write", s.Namespace, s.Name)
 	}
 	return nil
 }
@@ -157,7 +158,7 @@ func (p *pass) describeConnection(ctx context.Context) error {
 // updateSecret fails where somebody else wrote the Secret since it was read.
 func (p *pass) updateSecret(ctx context.Context, s *corev1.Secret) error {
 	if err := p.Kube.Update(ctx, s); err != nil {
-		return kubeFailed(err, "update", s.Namespace, s.Name)
+		return secrets.Failed(err, "update", s.Namespace, s.Name)
 	}
 	return nil
 }

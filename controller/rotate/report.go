@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/secrets"
 )
 
 // Pauses before another look.
@@ -34,7 +35,7 @@ const (
 // came to its end may be slow: where much is to do, so is every server, and its password is
 // changed all the same.
 func isStrained(last rotationStep, err error, took time.Duration) bool {
-	_, kube := errors.AsType[*kubeError](err)
+	_, kube := errors.AsType[*secrets.KubeError](err)
 	switch {
 	case kube:
 		return false
@@ -121,13 +122,13 @@ func (p *pass) windowText() string {
 // explainFailure says what an error means. One that comes and goes with the server
 // is not returned.
 func (p *pass) explainFailure(out Result, err error) (Result, error) {
-	if f, ok := errors.AsType[*foreignError](err); ok && !f.goes {
-		return p.failWith(out, f.text), nil
+	if f, ok := errors.AsType[*secrets.ForeignError](err); ok && !f.Goes {
+		return p.failWith(out, f.Error()), nil
 	} else if ok {
-		return p.waitForServer(out, f.text), nil
+		return p.waitForServer(out, f.Error()), nil
 	}
-	_, kube := errors.AsType[*kubeError](err)
-	_, notLetIn := errors.AsType[*NotLetInError](err)
+	_, kube := errors.AsType[*secrets.KubeError](err)
+	_, notLetIn := errors.AsType[*secrets.NotLetInError](err)
 	_, notAllowed := errors.AsType[*notAllowedError](err)
 	switch {
 	case kube:

@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/secrets"
 )
 
 // TestSteps of a change, in their order, with what the status says meanwhile.
@@ -261,7 +262,7 @@ func TestStrained(t *testing.T) {
 		"Flood":       {reason: "It sent too much.", err: fmt.Errorf("cannot log in: %w", sql.ErrTooMuch), want: true},
 		"Nonsense":    {reason: "It is no server.", err: sql.ErrNonsense, want: true},
 		"OtherPlugin": {reason: "It wants the password in clear text.", err: sql.ErrPlugin, want: true},
-		"API":         {reason: "The API server is no database server.", err: &kubeError{errBoom}, took: time.Minute},
+		"API":         {reason: "The API server is no database server.", err: secrets.Failed(errBoom, "read", "default", "db-connection"), took: time.Minute},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

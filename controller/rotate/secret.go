@@ -3,7 +3,6 @@ package rotate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"net/url"
@@ -16,11 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/secrets"
 )
 
 // Keys of the connection Secret. All of them are published to clients, so that
@@ -34,71 +32,11 @@ const (
 	keyURI      = "uri"
 )
 
-// A foreignError says that a Secret has the name of ours.
-type foreignError struct {
-	text string
-	// goes by itself, because what it belonged to is gone.
-	goes bool
-}
-
-func (e *foreignError) Error() string { return e.text }
-
-// A kubeError is the API server's, and not the database server's.
-type kubeError struct{ error }
-
-func (e *kubeError) Unwrap() error { return e.error }
-
-// A NotLetInError says that the controller has no right on the Secrets of a namespace: it may be
-// installed so that each namespace lets it in (controller/deploy/opted-in).
-type NotLetInError struct{ Namespace string }
-
-// Error says how.
-func (e *NotLetInError) Error() string {
-	return fmt.Sprintf("The controller may not read Secrets of namespace %q: ask the platform team to let it in (kubectl create rolebinding crossplane-mysql --namespace %s --clusterrole crossplane-mysql-contents --serviceaccount crossplane-mysql-system:crossplane-mysql)", e.Namespace, e.Namespace)
-}
-
-// ReadSecret of a namespace; nil where there is none.
-func ReadSecret(ctx context.Context, kube client.Reader, namespace, name string) (*corev1.Secret, error) {
-	s := &corev1.Secret{}
-	switch err := kube.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, s); {
-	case kerrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // There is no such Secret; that is no error.
-	case kerrors.IsForbidden(err):
-		return nil, &NotLetInError{namespace}
-	case err != nil:
-		return nil, kubeFailed(err, "read", namespace, name)
-	}
-	return s, nil
-}
-
-func kubeFailed(err error, doing, namespace, name string) error {
-	return &kubeError{fmt.Errorf("cannot %s Secret %s/%s: %w", doing, namespace, name, err)}
-}
-
-// ownSecret is the Secret of this life of the instance, or nil where there is none.
-// What belongs to somebody else, or to an earlier life, is an error.
-func ownSecret(ctx context.Context, kube client.Reader, i v1.Instance, name string) (*corev1.Secret, error) {
-	s, err := ReadSecret(ctx, kube, i.Namespace, name)
-	if err != nil || s == nil {
-		return nil, err
-	}
-	switch of := s.Labels[v1.LabelXR]; {
-	case of == string(i.XR):
-		return s, nil
-	case of != "" && s.Labels[v1.LabelInstance] == i.Key() && len(s.OwnerReferences) > 0:
-		return nil, &foreignError{goes: true, text: fmt.Sprintf("Secret %s/%s is of an earlier %s of this name: waiting until Kubernetes has removed it", i.Namespace, name, i.Kind)}
-	}
-	return nil, &foreignError{text: fmt.Sprintf("Secret %s/%s exists and does not belong to this %s: rename or delete it (kubectl delete secret -n %s %s)", i.Namespace, name, i.Kind, i.Namespace, name)}
-}
-
-// secretMeta of a Secret. It dies with the XR, which owns it and does not control it:
-// Crossplane, which does what that reference means, knows nothing of it.
+// secretMeta of a Secret of the instance.
 func (in Input) secretMeta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace: in.Instance.Namespace, Name: name,
-		Labels: in.Instance.Labels(), Annotations: map[string]string{},
-		OwnerReferences: []metav1.OwnerReference{in.ownerXR()},
-	}
+	out := secrets.Meta(in.Instance, in.Owner, in.Instance.Namespace, name)
+	out.Annotations = map[string]string{}
+	return out
 }
 
 // ownerXR neither controls the Secret nor waits for it to go.
@@ -188,8 +126,8 @@ func timeOf(s *corev1.Secret, annotation string) time.Time {
 // GeneratePassword of an instance that names none, once, in a Secret of its own. It is false
 // while a Secret that is not the instance's has that name.
 func (r *Rotator) GeneratePassword(ctx context.Context, in Input) (bool, error) {
-	s, err := ownSecret(ctx, r.Kube, in.Instance, in.Instance.GeneratedSecretName())
-	if _, foreign := errors.AsType[*foreignError](err); foreign {
+	s, err := secrets.Own(ctx, r.Kube, in.Instance, in.Instance.GeneratedSecretName())
+	if _, foreign := errors.AsType[*secrets.ForeignError](err); foreign {
 		return false, nil
 	}
 	if err != nil || s != nil {
@@ -198,7 +136,7 @@ func (r *Rotator) GeneratePassword(ctx context.Context, in Input) (bool, error) 
 	s = &corev1.Secret{ObjectMeta: in.secretMeta(in.Instance.GeneratedSecretName()), Type: corev1.SecretTypeOpaque}
 	s.Data = map[string][]byte{keyPassword: []byte(sql.NewPassword())}
 	if err := r.Kube.Create(ctx, s); err != nil {
-		return false, kubeFailed(err, "create", s.Namespace, s.Name)
+		return false, secrets.Failed(err, "create", s.Namespace, s.Name)
 	}
 	return true, nil
 }
@@ -210,7 +148,7 @@ func deleteSecret(ctx context.Context, kube client.Client, s *corev1.Secret) err
 	}
 	err := kube.Delete(ctx, s, client.Preconditions{UID: &s.UID, ResourceVersion: &s.ResourceVersion})
 	if err != nil && !kerrors.IsNotFound(err) {
-		return kubeFailed(err, "delete", s.Namespace, s.Name)
+		return secrets.Failed(err, "delete", s.Namespace, s.Name)
 	}
 	return nil
 }

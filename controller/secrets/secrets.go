@@ -1,0 +1,82 @@
+// Package secrets reads the Secrets of instances, and tells whose they are.
+package secrets
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// A ForeignError says that a Secret has the name of ours.
+type ForeignError struct {
+	text string
+	// Goes by itself, because what it belonged to is gone.
+	Goes bool
+}
+
+// Error says what to do.
+func (e *ForeignError) Error() string { return e.text }
+
+// A KubeError is the API server's, and not the database server's.
+type KubeError struct{ error }
+
+// Unwrap returns the cause.
+func (e *KubeError) Unwrap() error { return e.error }
+
+// A NotLetInError says that the controller has no right on the Secrets of a namespace: it may be
+// installed so that each namespace lets it in (controller/deploy/opted-in).
+type NotLetInError struct{ Namespace string }
+
+// Error says how.
+func (e *NotLetInError) Error() string {
+	return fmt.Sprintf("The controller may not read Secrets of namespace %q: ask the platform team to let it in (kubectl create rolebinding crossplane-mysql --namespace %s --clusterrole crossplane-mysql-contents --serviceaccount crossplane-mysql-system:crossplane-mysql)", e.Namespace, e.Namespace)
+}
+
+// Read a Secret; nil where there is none.
+func Read(ctx context.Context, kube client.Reader, namespace, name string) (*corev1.Secret, error) {
+	s := &corev1.Secret{}
+	switch err := kube.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, s); {
+	case kerrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // There is no such Secret; that is no error.
+	case kerrors.IsForbidden(err):
+		return nil, &NotLetInError{namespace}
+	case err != nil:
+		return nil, Failed(err, "read", namespace, name)
+	}
+	return s, nil
+}
+
+// Failed is the error of something that was done to a Secret.
+func Failed(err error, doing, namespace, name string) error {
+	return &KubeError{fmt.Errorf("cannot %s Secret %s/%s: %w", doing, namespace, name, err)}
+}
+
+// Own is the Secret of this life of the instance, or nil where there is none.
+// What belongs to somebody else, or to an earlier life, is an error.
+func Own(ctx context.Context, kube client.Reader, i v1.Instance, name string) (*corev1.Secret, error) {
+	s, err := Read(ctx, kube, i.Namespace, name)
+	if err != nil || s == nil {
+		return nil, err
+	}
+	switch of := s.Labels[v1.LabelXR]; {
+	case of == string(i.XR):
+		return s, nil
+	case of != "" && s.Labels[v1.LabelInstance] == i.Key() && len(s.OwnerReferences) > 0:
+		return nil, &ForeignError{Goes: true, text: fmt.Sprintf("Secret %s/%s is of an earlier %s of this name: waiting until Kubernetes has removed it", i.Namespace, name, i.Kind)}
+	}
+	return nil, &ForeignError{text: fmt.Sprintf("Secret %s/%s exists and does not belong to this %s: rename or delete it (kubectl delete secret -n %s %s)", i.Namespace, name, i.Kind, i.Namespace, name)}
+}
+
+// Meta of a Secret of an instance. It dies with the XR, which owns it and does not control it, nor waits for it:
+// Crossplane, which does what a controller's reference means, knows nothing of it.
+func Meta(i v1.Instance, xr metav1.OwnerReference, namespace, name string) metav1.ObjectMeta {
+	xr.Controller, xr.BlockOwnerDeletion = nil, nil
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: i.Labels(), OwnerReferences: []metav1.OwnerReference{xr}}
+}
