@@ -60,7 +60,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 		return err
 	}
 	o := reconciler.Options{
-		Settings: instance.Settings{AgentImage: c.AgentImage, JobResources: resources}, Namespace: c.Namespace,
+		Settings: instance.Settings{AgentImage: c.AgentImage, JobResources: resources, Namespace: c.Namespace}, Namespace: c.Namespace,
 		LeaderElection: c.LeaderElection, MetricsAddress: c.MetricsAddress, HealthAddress: c.HealthAddress,
 		MaxConcurrent: c.MaxConcurrent, RestoreTestsAtOnce: c.RestoreTestsAtOnce, PasswordGrace: c.PasswordGrace,
 	}

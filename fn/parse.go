@@ -2,6 +2,7 @@ package main
 
 import (
 	"path"
+	"slices"
 
 	"github.com/crossplane/function-sdk-go/errors"
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
@@ -126,12 +127,15 @@ func parseTemplate(deployment *structpb.Struct) *compose.Template {
 	if !ok {
 		return nil
 	}
-	images := map[string]string{}
-	for _, c := range t.GetStructValue().GetFields()["spec"].GetStructValue().GetFields()["containers"].GetListValue().GetValues() {
+	images, pod := map[string]string{}, t.GetStructValue().GetFields()["spec"].GetStructValue().GetFields()
+	for _, c := range pod["containers"].GetListValue().GetValues() {
 		images[c.GetStructValue().GetFields()["name"].GetStringValue()] = c.GetStructValue().GetFields()["image"].GetStringValue()
 	}
+	certified := slices.ContainsFunc(pod["volumes"].GetListValue().GetValues(), func(v *structpb.Value) bool {
+		return v.GetStructValue().GetFields()["name"].GetStringValue() == compose.TLSVolume
+	})
 	annotations := t.GetStructValue().GetFields()["metadata"].GetStructValue().GetFields()["annotations"].GetStructValue()
-	return &compose.Template{Digest: digest(t), Images: images, ConfigHash: annotations.GetFields()[v1.AnnotationConfigHash].GetStringValue()}
+	return &compose.Template{Digest: digest(t), Images: images, Certified: certified, ConfigHash: annotations.GetFields()[v1.AnnotationConfigHash].GetStringValue()}
 }
 
 func observed[T any](rs map[string]*fnv1.Resource, name, kind string, into **T, names ...string) error {

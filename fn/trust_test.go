@@ -54,6 +54,7 @@ var reaches = map[string]reach{
 	"password":               {to: "root of this server"},
 	"passwordSecretRef.key":  {to: "a key of a Secret of the claim's namespace"},
 	"passwordSecretRef.name": {to: "a Secret of the claim's namespace", odd: []any{"theirs", "kube-system/theirs"}},
+	"requireTLS":             {to: "whether this server takes clients that do not encrypt", odd: []any{"true", 1}},
 	"resources.claims[].name": {
 		to: "nothing: it is refused", odd: []any{"gpu"},
 	},
@@ -517,6 +518,9 @@ func (g *guard) mounted(name string, v map[string]any) {
 	kind := slices.Sorted(maps.Keys(v))
 	i := g.instance
 	allowed := []any{i.DataPVCName(), i.RootSecretName(), i.ConfigMapName()}
+	if name == v1.ResourceDeployment {
+		allowed = append(allowed, i.TLSSecretName())
+	}
 	if name == v1.ResourceRestore {
 		for _, r := range g.cluster {
 			if kindOf(r) == v1.KindMySQLBackup && at(r, "spec", "instance", "namespace") == i.Namespace {

@@ -126,6 +126,13 @@ type MySQLSpec struct {
 	// +kubebuilder:validation:MaxProperties=200
 	Config map[string]Setting `json:"config,omitempty"`
 
+	// RequireTLS makes the server refuse clients that do not encrypt
+	// (require_secure_transport). The default is the platform's. A change restarts the
+	// server.
+	//
+	// +optional
+	RequireTLS *bool `json:"requireTLS,omitempty"`
+
 	// DeletionPolicy says what happens to the data when the claim is deleted:
 	// Backup (a proven backup is taken before anything goes) or Discard (the data
 	// is lost at once, for good).

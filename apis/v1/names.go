@@ -53,6 +53,8 @@ const (
 	// InitializeKey of the root password Secret is there while a new database may
 	// be made: until somebody has logged in to the server for the first time.
 	InitializeKey = "initialize"
+	// CAKey of the Secrets with the certificates of authorities, and of the connection Secret.
+	CAKey = "ca.crt"
 	// ConfigKey of the ConfigMap that holds my.cnf.
 	ConfigKey = "my.cnf"
 )
@@ -101,6 +103,18 @@ func (i Instance) PendingSecretName() string { return i.ConnectionSecretName() +
 // GeneratedSecretName is the name of the Secret with the password that the controller
 // makes for a Database that names none. No MySQL has one.
 func (i Instance) GeneratedSecretName() string { return derived("", i.Name, ".database-password") }
+
+// TLSSecretName is the name of the Secret with the certificate of the server, and its key.
+func (i Instance) TLSSecretName() string { return derived("", i.Name, i.mark()+"-tls") }
+
+// AuthorityName is the name of the Secret with a certificate authority of this life of the instance, in the controller's
+// namespace, by its number. The first is 1.
+func (i Instance) AuthorityName(number int) string {
+	return uniqueName(AuthorityPrefix, i, types.UID(fmt.Sprintf("%s/%d", i.XR, number)), "")
+}
+
+// AuthorityPrefix begins the name of each authority's Secret.
+const AuthorityPrefix = "authority-"
 
 // AccessNames are those of the Secrets by which the Jobs of an instance get at a store. A policy knows them by their ends.
 //

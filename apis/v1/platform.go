@@ -92,6 +92,15 @@ type MySQLPlatformSpec struct {
 	//
 	// +optional
 	RequirePasswordLabel bool `json:"requirePasswordLabel,omitempty"`
+	// AllowPlaintext is for images of servers that can do no TLS, as allowedImages has them:
+	// they get no certificate, root's password goes to them as anybody in between can read
+	// or ask for it, and their claims say so. Default none.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	AllowPlaintext []string `json:"allowPlaintext,omitempty"`
 	// MinPasswordLength of root's password, in characters. Default 1.
 	//
 	// +optional
@@ -155,10 +164,17 @@ func DefaultServiceAnnotations() []string {
 
 // AllowsImage is true for an image of a server.
 func (s *MySQLPlatformSpec) AllowsImage(image string) bool {
-	if s.AllowedImages == nil {
-		return true
-	}
-	return slices.ContainsFunc(*s.AllowedImages, func(entry string) bool {
+	return s.AllowedImages == nil || isListed(*s.AllowedImages, image)
+}
+
+// AllowsPlaintext to a server of an image.
+func (s *MySQLPlatformSpec) AllowsPlaintext(image string) bool {
+	return isListed(s.AllowPlaintext, image)
+}
+
+// isListed is true for an image of which a list has the whole name, or its beginning.
+func isListed(list []string, image string) bool {
+	return slices.ContainsFunc(list, func(entry string) bool {
 		rest, begins := strings.CutPrefix(image, entry)
 		switch {
 		case !begins || rest == "":

@@ -37,6 +37,9 @@ type Settings struct {
 	// JobResources of the restore Job's containers. The controller's Jobs have those of its
 	// flag --job-resources.
 	JobResources *Resources `json:"jobResources,omitempty"`
+	// RequireTLS of servers whose claim says nothing of it: they refuse clients that do not
+	// encrypt. Default false.
+	RequireTLS bool `json:"requireTLS,omitempty"`
 	// Maintenance says when a running server gets a pod that a newer release, or newer
 	// settings, make in another way: Wait, for its next restart or a change of its
 	// spec, or Now, which restarts it. Default Wait.

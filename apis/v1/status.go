@@ -8,7 +8,7 @@ import (
 
 // A MySQLStatus reports on an instance. The function writes all of it but
 // previousBackup, heldBackup, backups, backupNumber, backupNeeds, backupWarning, backupNodes, restoredBy,
-// blockedBy, imageChange, credentials and deletion, which are the controller's.
+// blockedBy, imageChange, credentials, tls and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
 	// something is wrong.
@@ -156,6 +156,19 @@ type MySQLStatus struct {
 	// +optional
 	Credentials *CredentialsStatus `json:"credentials,omitempty"`
 
+	// TLS is what the server and its clients know each other by. Unset before the controller
+	// has made a certificate; no server starts for the first time before it has, unless the
+	// platform allows plain text for its image.
+	//
+	// +optional
+	TLS *TLSStatus `json:"tls,omitempty"`
+
+	// Certified is true if the server's pod has the certificate. One that an earlier release
+	// made has none before its next restart, and nobody logs in to it for us until then.
+	//
+	// +optional
+	Certified bool `json:"certified,omitempty"`
+
 	// Deletion is how far the final backup is.
 	//
 	// +optional
@@ -274,6 +287,30 @@ type CredentialsStatus struct {
 	//
 	// +optional
 	ChangedAt *metav1.Time `json:"changedAt,omitempty"`
+}
+
+// A TLSStatus says what the server and its clients know each other by.
+type TLSStatus struct {
+	// Authorities that sign the server's certificates, the older first, as PEM: the ca.crt
+	// of the connection Secret. One is here for a whole life of a certificate before it signs.
+	Authorities string `json:"authorities"`
+
+	// NotAfter is when the certificate ends that was made for the server last.
+	//
+	// +optional
+	NotAfter *metav1.Time `json:"notAfter,omitempty"`
+
+	// ServedNotAfter is when that ends which the server shows. It is the same but for the
+	// minutes that it takes to bring a new one into the server, or until the next restart of
+	// a server that reads none while it runs (before MySQL 8.0.16).
+	//
+	// +optional
+	ServedNotAfter *metav1.Time `json:"servedNotAfter,omitempty"`
+
+	// Message says what is wrong, and what to do.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // A DeletionPhase is how far a deletion is.

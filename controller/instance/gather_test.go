@@ -442,6 +442,30 @@ func TestSecretsOfAClosedNamespace(t *testing.T) {
 	}
 }
 
+// TestCertificatesLeft: what a life has of certificates goes with what else was made for it, also where nobody owns it any
+// more; that of another life stays.
+func TestCertificatesLeft(t *testing.T) {
+	own, other := key.Life("uid-1"), key.Life("uid-2")
+	secret := func(namespace, name string, of v1.Instance) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name), Labels: of.Labels()}}
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(
+		xr("x", "uid-1", "db", true), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}},
+		secret("default", own.TLSSecretName(), own), secret("system", own.AuthorityName(1), own), secret("system", own.AuthorityName(2), other),
+	).Build()
+	lives, err := (&Gatherer{Reader: c, Clock: time.Now, Settings: Settings{Namespace: "system"}}).Gather(t.Context(), key)
+	if err != nil || len(lives) != 1 {
+		t.Fatalf("%d lives, %v", len(lives), err)
+	}
+	got := make([]string, 0, len(lives[0].Leftovers))
+	for _, o := range lives[0].Leftovers {
+		got = append(got, o.GetNamespace()+"/"+o.GetName())
+	}
+	if diff := cmp.Diff([]string{"default/" + own.TLSSecretName(), "system/" + own.AuthorityName(1)}, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
 // TestMeanwhile: what came between two reads is not taken for what went.
 func TestMeanwhile(t *testing.T) {
 	naming := func() *corev1.PersistentVolume {

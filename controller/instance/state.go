@@ -23,6 +23,8 @@ type Settings struct {
 	JobResources *corev1.ResourceRequirements
 	// BackupClass of backup volumes; nil means that of the data.
 	BackupClass *string
+	// Namespace is the controller's own, where the authorities of servers are; empty where none are.
+	Namespace string
 }
 
 // A State is all that there is of one life of an instance, read from the API

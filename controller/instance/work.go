@@ -241,8 +241,17 @@ func (g *gathering) readLeftovers(ctx context.Context) error {
 	return errors.Join(
 		g.readNamed(ctx, "ConfigMap", home, g.Life.ConfigMapName()),
 		g.readNamed(ctx, "Secret", place.Namespace, place.Access),
-		g.readNamed(ctx, "Secret", home, g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName(), g.Life.GeneratedSecretName(), g.Life.Accesses().Restore()),
+		g.readNamed(ctx, "Secret", home, g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName(), g.Life.GeneratedSecretName(), g.Life.TLSSecretName(), g.Life.Accesses().Restore()),
+		g.readAuthorities(ctx),
 	)
+}
+
+// readAuthorities of the server: the first, and the one after it.
+func (g *gathering) readAuthorities(ctx context.Context) error {
+	if own := g.Gatherer.Settings.Namespace; own != "" {
+		return g.readNamed(ctx, "Secret", own, g.Life.AuthorityName(1), g.Life.AuthorityName(2))
+	}
+	return nil
 }
 
 // readNamed leftovers: to list them would take the right to read all. Those of a namespace that

@@ -27,6 +27,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/secrets"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/servercert"
 )
 
 // A rotator brings wanted passwords into running servers.
@@ -38,6 +39,11 @@ type rotator interface {
 // cannot.
 type generator interface {
 	GeneratePassword(ctx context.Context, in rotate.Input) (bool, error)
+}
+
+// A certifier keeps the certificates of servers.
+type certifier interface {
+	Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerReference, host string) (*servercert.Plan, error)
 }
 
 // An xrGatherer reads the XRs of an instance, and of one of them its data volume. There is
@@ -66,6 +72,7 @@ type passwordReconciler struct {
 	writer    writer
 	rotator   rotator
 	generator generator
+	certifier certifier
 	events    events.EventRecorder
 	clock     func() time.Time
 	meter     *meter
@@ -103,7 +110,9 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 		return reconcile.Result{}, err
 	}
 	c.forgetLives(k, lives)
-	lives = slices.DeleteFunc(lives, func(s *instance.State) bool { return s.XR == nil || s.XR.IsDeleting() || s.XR.Type != v1.TypeMySQL })
+	lives = slices.DeleteFunc(lives, func(s *instance.State) bool {
+		return s.XR == nil || s.XR.Stale || s.XR.IsDeleting() || s.XR.Type != v1.TypeMySQL
+	})
 	if len(lives) == 0 {
 		return reconcile.Result{}, nil
 	}
@@ -113,6 +122,17 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 	}
 	result := reconcile.Result{}
 	for _, s := range lives {
+		shown, err := c.keepCertificate(ctx, s, platform)
+		if err != nil {
+			if result, err = c.orNotLetIn(ctx, s, result, err); err != nil {
+				return reconcile.Result{}, err
+			}
+			continue
+		}
+		if shown == nil {
+			result.RequeueAfter = reread // It was just written, which is an event.
+			continue
+		}
 		start, serving := servedSince(s.XR)
 		if !serving {
 			result, err = c.generatePassword(ctx, s, platform)
@@ -125,20 +145,21 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 			return reconcile.Result{}, err
 		}
 		if s.XR.HasFinalizer() || s.Ephemeral() {
-			result, err := c.reconcileLife(ctx, k, s, platform, start)
+			result, err := c.reconcileLife(ctx, k, s, platform, shown, start)
 			return c.orNotLetIn(ctx, s, result, err)
 		}
 	}
 	return result, nil
 }
 
-// orNotLetIn says so in the status, where that is the error of a pass.
+// orNotLetIn says so in the status, where that is the error of a pass, or that a Secret is somebody else's.
 func (c *passwordReconciler) orNotLetIn(ctx context.Context, s *instance.State, result reconcile.Result, err error) (reconcile.Result, error) {
-	n, ok := errors.AsType[*secrets.NotLetInError](err)
-	if !ok {
+	_, notLetIn := errors.AsType[*secrets.NotLetInError](err)
+	_, foreign := errors.AsType[*secrets.ForeignError](err)
+	if !notLetIn && !foreign {
 		return result, err
 	}
-	return reconcile.Result{RequeueAfter: whileNotLetIn}, c.writer.Apply(ctx, showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: n.Error()}))
+	return reconcile.Result{RequeueAfter: whileNotLetIn}, c.writer.Apply(ctx, showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: err.Error()}))
 }
 
 // readPlatform is what the platform says of passwords; nil where it has said nothing yet.
@@ -186,7 +207,7 @@ func servedSince(xr *instance.Composite) (since string, ok bool) {
 	return "", false
 }
 
-func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, s *instance.State, platform *v1.MySQLPlatformSpec, start string) (reconcile.Result, error) {
+func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, s *instance.State, platform *v1.MySQLPlatformSpec, shown *serverTrust, start string) (reconcile.Result, error) {
 	start = string(s.Life.XR) + " " + start
 	c.mu.Lock()
 	last := c.asked[k]
@@ -201,6 +222,7 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 		return reconcile.Result{}, err
 	}
 	in.LeftAlone = leftAlone
+	shown.describe(&in, s)
 	in.VerifyPassword = last.start != start || now.Sub(last.at) >= recheck
 	result, err := c.rotator.Reconcile(ctx, in)
 	c.meter.countRotation(result)
@@ -341,7 +363,7 @@ func (c *passwordReconciler) showResult(ctx context.Context, s *instance.State, 
 			sendEvent(c.events, s.Claim.Unstructured, announcement{reason: v1.EventReason(e.Reason), warning: e.Type == event.TypeWarning}, "RotatePassword", e.Message)
 		}
 	}
-	return c.writer.Apply(ctx, append(showCredentials(s, r.Credentials), noteVersion(s, r.Version)...))
+	return c.writer.Apply(ctx, slices.Concat(showCredentials(s, r.Credentials), showServed(s, r), noteVersion(s, r.Version)))
 }
 
 // showCredentials in the status of the XR.

@@ -17,6 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/servercert"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/stores"
 )
 
@@ -95,7 +96,7 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconciler
 		instances: &instanceReconciler{gather: g, writer: w, events: recorder, meter: meter, turns: newTurns(o.MaxConcurrent), reported: map[instance.Key]map[types.UID]lastReported{}},
 		passwords: &passwordReconciler{
 			gather: g, reader: mgr.GetAPIReader(), writer: w, events: recorder, clock: time.Now,
-			rotator: r, generator: r,
+			rotator: r, generator: r, certifier: &servercert.Keeper{Kube: r.Kube, Namespace: o.Namespace, Clock: time.Now},
 			asked: map[instance.Key]asking{}, meter: meter, turns: newTurns(o.MaxConcurrent), strains: newStrains(), retries: newRetries(),
 		},
 		stores:   &storeReconciler{kube: mgr.GetClient(), reader: mgr.GetAPIReader(), writer: w, events: recorder, namespace: o.Namespace, clock: time.Now},

@@ -63,6 +63,7 @@ func livingDatabase(k instance.Key) *instance.State {
 	xr := &instance.Composite{Unstructured: u, Type: v1.TypeMySQL}
 	xr.Spec.Password = new("correct horse")
 	xr.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
+	xr.Status.Certified, xr.Status.TLS = true, statusOf(aPlan())
 	return &instance.State{Life: k.Life(u.GetUID()), XR: xr}
 }
 
@@ -85,7 +86,7 @@ func newCredentials(t *testing.T, r rotator, clock func() time.Time) *passwordRe
 		},
 	})
 	return &passwordReconciler{
-		gather: gatherLiving{}, reader: kube, writer: change.Writer{Client: patched}, rotator: r, events: events.NewFakeRecorder(100),
+		gather: gatherLiving{}, reader: kube, writer: change.Writer{Client: patched}, rotator: r, certifier: keeperOf{aPlan()}, events: events.NewFakeRecorder(100),
 		clock: clock, meter: newMeter(prometheus.NewRegistry(), clock), asked: map[instance.Key]asking{}, turns: newTurns(10), strains: newStrains(), retries: newRetries(),
 	}
 }

@@ -2,6 +2,7 @@ package rotate
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,6 +49,11 @@ type cluster struct {
 	logins    int
 	locked    bool
 	effects   []string
+	// loaded is the certificate that the server shows, and mounted what is in its pod. reload is why
+	// it does not take it.
+	loaded, mounted *x509.Certificate
+	reload          error
+	reloads         int
 	// failAt is the number of the effect at which everything breaks off, from 1;
 	// after says that it is done all the same.
 	failAt int
@@ -148,13 +154,24 @@ func (c *cluster) login(_ context.Context, _ sql.Server, p sql.Password) (sessio
 	if !c.accepts(p) {
 		return nil, errDenied
 	}
-	return &fakeSession{cluster: c}, nil
+	return &fakeSession{cluster: c, shown: c.loaded}, nil
 }
 
 type fakeSession struct {
 	*cluster
 
 	holds bool
+	shown *x509.Certificate
+}
+
+func (s *fakeSession) Certificate() *x509.Certificate { return s.shown }
+
+func (s *fakeSession) ReloadTLS(context.Context) error {
+	s.reloads++
+	if s.reload == nil {
+		s.loaded = s.mounted
+	}
+	return s.reload
 }
 
 func (s *fakeSession) Lock(context.Context) error {

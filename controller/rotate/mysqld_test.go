@@ -37,8 +37,12 @@ func (s realSession) DiscardOld(ctx context.Context, accounts []sql.Account) err
 // cluster.
 func (s *server) rotator(c *cluster) *Rotator {
 	r := c.rotator()
-	r.login = func(ctx context.Context, _ sql.Server, p sql.Password) (session, error) {
-		out, err := s.address().Login(ctx, p)
+	r.login = func(ctx context.Context, of sql.Server, p sql.Password) (session, error) {
+		at := s.address()
+		if of.Trust.Name != "" {
+			at.Trust = of.Trust
+		}
+		out, err := at.Login(ctx, p)
 		if err != nil {
 			return nil, err
 		}

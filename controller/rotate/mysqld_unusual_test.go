@@ -3,7 +3,6 @@
 package rotate
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -92,11 +91,7 @@ func (s *server) run(t *testing.T, statement string) {
 
 // TestRealPlain: a server without TLS is entered too, through the network.
 func TestRealPlain(t *testing.T) {
-	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
-	must(t, free.Close())
-	_, port, err := net.SplitHostPort(free.Addr().String())
-	must(t, err)
+	port := freePort(t)
 	// A socket is safe enough for the server, and would hide what a network does.
 	s := newServer(t, "p", "--tls-version=", "--skip-networking=OFF", "--bind-address=127.0.0.1", "--port="+port)
 	c := newCluster(t, "", "")

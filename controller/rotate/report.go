@@ -99,6 +99,9 @@ func (p *pass) reportResult(last rotationStep, err error) (Result, error) {
 	if last.Do == Wait {
 		out.RequeueAfter = last.After
 	}
+	if p.awaitsCertificate && (out.RequeueAfter == 0 || out.RequeueAfter > uncertified) {
+		out.RequeueAfter = uncertified
+	}
 	return out, nil
 }
 
@@ -130,7 +133,13 @@ func (p *pass) explainFailure(out Result, err error) (Result, error) {
 	_, kube := errors.AsType[*secrets.KubeError](err)
 	_, notLetIn := errors.AsType[*secrets.NotLetInError](err)
 	_, notAllowed := errors.AsType[*notAllowedError](err)
+	_, noLogin := errors.AsType[*noLoginError](err)
 	switch {
+	case noLogin && passwordOf(p.kept.connection) == p.in.Wanted:
+		out.Credentials.State, out.Credentials.Message = v1.CredentialsInSync, err.Error()
+		return out, nil
+	case noLogin:
+		return p.failWith(out, err.Error()), nil
 	case kube:
 		return p.waitForServer(out, err.Error()), err
 	case notLetIn:
@@ -178,6 +187,7 @@ func adviceFor(err error) string {
 		{sql.IsReadOnly, "the server is read-only: set read_only and super_read_only to OFF"},
 		{sql.IsAgainstPolicy, "the server's rules for passwords do not allow the wanted one (validate_password): choose another"},
 		{sql.IsAgainstHistory, "the server does not allow a password that was used before (password_history): choose another"},
+		{sql.IsUntrusted, "somebody else answers at the Service of this instance, or in between, and was told nothing: see which pods it selects and what its traffic goes through. Where it is the server itself, restart it, so that it shows the certificate that it has now"},
 		{sql.IsMisbehaviour, "the Service of this instance leads to something that is not its server, or does not behave as one: see which pods it selects; it is asked less and less often"},
 	} {
 		if known.is(err) {

@@ -2,6 +2,7 @@ package rotate
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net"
 	"slices"
@@ -61,8 +62,8 @@ type Rotator struct {
 	// Settle is the same where another change waits for its end.
 	Settle time.Duration
 
-	// rested is the version of each XR's connection Secret with which nothing was
-	// left to do.
+	// rested is the version of each XR's connection Secret, and its server's certificate,
+	// with which nothing was left to do.
 	rested sync.Map
 	// published is for each XR's password in the connection Secret since when it is
 	// known to be there.
@@ -79,6 +80,8 @@ type session interface {
 	SetPassword(ctx context.Context, accounts []sql.Account, p sql.Password, retain bool) error
 	DiscardOld(ctx context.Context, accounts []sql.Account) error
 	EnsureDatabase(ctx context.Context, name string) error
+	Certificate() *x509.Certificate
+	ReloadTLS(ctx context.Context) error
 	Close()
 }
 
@@ -101,6 +104,14 @@ type Input struct {
 	// Address at which this program reaches it; the instance's own host and port
 	// where it is empty.
 	Address string
+	// Trust says which server may be told a password, and NoLogin why none may, for now; empty
+	// where one may.
+	Trust   sql.Trust
+	NoLogin string
+	// Certificate that the server is to show, and the Authorities of it, as PEM, which clients get.
+	// Both are nil where it has none.
+	Certificate *x509.Certificate
+	Authorities []byte
 	// PublishedIn is the Secret in which Crossplane publishes the connection to the
 	// claim's clients, and Published the password there. Both are empty where it does
 	// not, or has not yet.
@@ -129,6 +140,10 @@ type Result struct {
 	Done []Action
 	// Version that the server gives to clients, or "" where it was not asked.
 	Version string
+	// ServedNotAfter is when the certificate ends that the server shows; nil where it was not asked,
+	// or has none of ours. ServedMessage says why it is not the one that it is to show.
+	ServedNotAfter *metav1.Time
+	ServedMessage  string
 	// Strained is true if the server cost more than one that is well does, and nothing came
 	// of it: it should be asked less and less often.
 	Strained bool
@@ -150,7 +165,9 @@ type pass struct {
 	// accepted passwords, as far as the server was asked.
 	accepted map[sql.Password]bool
 	dual     bool
-	result   Result
+	// awaitsCertificate: the server does not show the one that it is to, and may soon.
+	awaitsCertificate bool
+	result            Result
 }
 
 // Reconcile does all steps that can be done now. The Result is right also beside
@@ -185,6 +202,9 @@ func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 	if !p.in.VerifyPassword && p.isQuiet() {
 		return rotationStep{Do: NoOp}, nil
 	}
+	if p.in.NoLogin != "" {
+		return rotationStep{}, &noLoginError{p.in.NoLogin}
+	}
 	if err := p.enterServer(ctx); err != nil {
 		return rotationStep{}, err
 	}
@@ -193,12 +213,19 @@ func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 	}
 	for range maxSteps {
 		step, err := p.takeStep(ctx)
-		if step.Do == NoOp {
-			p.rested.Store(p.in.Instance.XR, p.kept.connection.ResourceVersion)
-		}
-		if err != nil || !step.changesAnything() {
+		if err != nil {
 			return step, err
 		}
+		if step.changesAnything() {
+			continue
+		}
+		if step.Do != NoOp && step.Do != Wait {
+			return step, nil
+		}
+		if p.awaitsCertificate, err = p.refreshCertificate(ctx); step.Do == NoOp && err == nil && !p.awaitsCertificate {
+			p.rested.Store(p.in.Instance.XR, p.restMark())
+		}
+		return step, err
 	}
 	return rotationStep{}, errors.New("the password does not come to rest: somebody else changes it, too")
 }
@@ -211,7 +238,7 @@ func (p *pass) isQuiet() bool {
 		return false
 	}
 	seen, ok := p.rested.Load(p.in.Instance.XR)
-	return ok && seen == p.kept.connection.ResourceVersion
+	return ok && seen == p.restMark()
 }
 
 // enterServer with the first password that it accepts, and keep others out.
@@ -248,7 +275,7 @@ func (p *pass) candidatePasswords() []sql.Password {
 }
 
 func (p *pass) openSession(ctx context.Context, candidate sql.Password) (session, error) {
-	server := sql.Server{Address: p.in.Address, Dial: p.Dial, Hidden: p.candidatePasswords(), Times: timesAfter(p.in.LeftAlone)}
+	server := sql.Server{Address: p.in.Address, Dial: p.Dial, Hidden: p.candidatePasswords(), Trust: p.in.Trust, Times: timesAfter(p.in.LeftAlone)}
 	if server.Address == "" {
 		server.Address = net.JoinHostPort(p.in.Instance.Host(), strconv.Itoa(v1.Port))
 	}
@@ -333,5 +360,11 @@ type notAllowedError struct{ text string }
 
 // Error says it.
 func (e *notAllowedError) Error() string { return e.text }
+
+// A noLoginError is why no server may be told a password.
+type noLoginError struct{ text string }
+
+// Error says it.
+func (e *noLoginError) Error() string { return e.text }
 
 var errNoPassword = errors.New("the wanted password is not known")

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/secrets"
 )
@@ -30,6 +31,7 @@ const (
 	keyPort     = "port"
 	keyDatabase = "database"
 	keyURI      = "uri"
+	keyCA       = v1.CAKey
 )
 
 // secretMeta of a Secret of the instance.
@@ -39,17 +41,10 @@ func (in Input) secretMeta(name string) metav1.ObjectMeta {
 	return out
 }
 
-// ownerXR neither controls the Secret nor waits for it to go.
-func (in Input) ownerXR() metav1.OwnerReference {
-	o := in.Owner
-	o.Controller, o.BlockOwnerDeletion = nil, nil
-	return o
-}
-
 // connectionData of the connection Secret with the password and the database.
 func (in Input) connectionData(p sql.Password, database string) map[string][]byte {
 	port := strconv.Itoa(int(in.Port))
-	return map[string][]byte{
+	out := map[string][]byte{
 		keyUsername: []byte(sql.Root),
 		keyPassword: []byte(p),
 		keyHost:     []byte(in.Host),
@@ -57,6 +52,10 @@ func (in Input) connectionData(p sql.Password, database string) map[string][]byt
 		keyDatabase: []byte(database),
 		keyURI:      []byte("mysql://" + sql.Root + ":" + escapeURL(string(p)) + "@" + net.JoinHostPort(in.Host, port) + "/" + escapeURL(database)),
 	}
+	if len(in.Authorities) > 0 {
+		out[keyCA] = in.Authorities
+	}
+	return out
 }
 
 // escapeURL escapes all that is not a letter, a digit or one of -_.~, so that no

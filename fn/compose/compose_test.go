@@ -46,7 +46,7 @@ func TestRenderConfig(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, errs := renderConfig(field.NewPath("spec", "config"), tc.settings)
+			got, errs := renderConfig(field.NewPath("spec", "config"), "", tc.settings)
 			if tc.refused != "" {
 				if len(errs) != 1 || !strings.Contains(errs.ToAggregate().Error(), tc.refused) {
 					t.Errorf("%s\nwant a refusal with %q, got %v", tc.reason, tc.refused, errs)

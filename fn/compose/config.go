@@ -25,13 +25,13 @@ var keyPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,127}$`)
 // (mysys/my_default.cc in MySQL).
 const maxSettingLength = 2048
 
-// renderConfig is the my.cnf of the settings, sorted, or what is wrong with
-// them.
-func renderConfig(path *field.Path, settings map[string]v1.Setting) (string, field.ErrorList) {
+// renderConfig is the my.cnf of the settings, sorted, after the platform's own, or what is wrong
+// with them.
+func renderConfig(path *field.Path, own string, settings map[string]v1.Setting) (string, field.ErrorList) {
 	var errs field.ErrorList
 	seen := map[string]string{}
 	b := &strings.Builder{}
-	b.WriteString(configHeader)
+	b.WriteString(configHeader + own)
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		at, value := path.Key(clipText(key)), string(settings[key])
 		name, modified := optionName(key)

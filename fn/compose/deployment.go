@@ -149,6 +149,9 @@ func serverVolumes(r *resolved) []mounted {
 			[]corev1.VolumeMount{{Name: "config", MountPath: r.engine.config, ReadOnly: true}},
 		})
 	}
+	if isCertified(r) {
+		out = append(out, tlsMount(r))
+	}
 	return out
 }
 

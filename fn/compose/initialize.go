@@ -30,6 +30,9 @@ func initContainers(r *resolved) []corev1.Container {
 		{Name: "root-password", MountPath: passwordPath, ReadOnly: true},
 		{Name: "config", MountPath: r.engine.config, ReadOnly: true},
 	}, scratchMounts(r).mounts...), agent.Initialize(r.instance.XR, dataPath, passwordPath, socketsPath)...)
+	if isCertified(r) { // The my.cnf names it.
+		initialize.VolumeMounts = append(initialize.VolumeMounts, tlsMount(r).mounts...)
+	}
 	if r.spec.Database != "" {
 		initialize.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: r.spec.Database}}
 	}

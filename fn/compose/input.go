@@ -62,6 +62,8 @@ type Template struct {
 	ConfigHash string
 	// Images of its containers, by their names.
 	Images map[string]string
+	// Certified is true if it has the server's certificate.
+	Certified bool
 }
 
 // hasResource is true if the named resource is observed.

@@ -43,6 +43,7 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 			Revision:    of.seen,
 			Restore:     begin.restore,
 			Choice:      choiceAtBegin(r),
+			Certified:   of.certified,
 		},
 		Conditions: []Condition{
 			acceptedCondition(warning),
@@ -94,7 +95,7 @@ func (s state) message() string {
 	case s.warning != nil:
 		return s.afterRestore() + "Running, but " + s.warning.Error()
 	}
-	return s.afterRestore() + "Running" + whereReached(s.resolved) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.BackupWarning) + s.change.waitsFor() + s.updateWaiting()
+	return s.afterRestore() + "Running" + whereReached(s.resolved) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + s.change.waitsFor() + s.updateWaiting()
 }
 
 func (s state) afterRestore() string {

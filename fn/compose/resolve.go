@@ -99,8 +99,8 @@ func resolve(in Input) (*resolved, error) {
 	if r.serverResources, r.tooMuch, err = limitResources(r.serverResources, r.platform.MaxResources, spec.Child("resources")); err != nil {
 		return nil, err
 	}
-	r.config, bad[4] = renderConfig(spec.Child("config"), r.spec.Config)
-	if errs = append(errs, slices.Concat(bad[:]...)...); len(errs) > 0 {
+	r.config, bad[4] = renderConfig(spec.Child("config"), tlsConfig(r), r.spec.Config)
+	if errs = slices.Concat(append(bad[:], errs, checkRequireTLS(r, spec))...); len(errs) > 0 {
 		// Annotations are checked in the order of a map.
 		slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
 		return nil, &Refusal{Reason: v1.ReasonInvalid, Err: errs.ToAggregate()}

@@ -19,6 +19,8 @@ type revision struct {
 	mark     string
 	template corev1.PodTemplateSpec
 	config   string
+	// certified is true if the server's pod has its certificate.
+	certified bool
 	// observed: the template is wanted as it is observed, and not as it would be made today.
 	observed bool
 	// seen is the digest of the observed template where that came of this revision.
@@ -40,7 +42,7 @@ func (of revision) asObserved() []string {
 // restart` does), it is stopped, or the platform says that now is the time.
 func chooseRevision(r *resolved, begin start) revision {
 	template := serverTemplate(r)
-	today := revision{mark: wishOf(r) + "." + digestOf(template), template: template, config: r.config}
+	today := revision{mark: wishOf(r) + "." + digestOf(template), template: template, config: r.config, certified: isCertified(r)}
 	d, t := r.Observed.Deployment, r.Observed.Template
 	if d == nil || t == nil {
 		return today
@@ -52,13 +54,13 @@ func chooseRevision(r *resolved, begin start) revision {
 	}
 	config, ok := configOf(r, t)
 	if !r.Required.Platform.Known { // Nor is today's template.
-		return revision{mark: mark, config: cmp.Or(config, r.config), observed: true, seen: t.Digest}
+		return revision{mark: mark, config: cmp.Or(config, r.config), observed: true, seen: t.Digest, certified: t.Certified}
 	}
 	if !ok || !isAsMade(r) || !isInUse(r, begin) || r.Settings.Maintenance == v1.MaintenanceNow ||
 		r.XR.Status.Revision == "" || r.XR.Status.Revision != t.Digest {
 		return today
 	}
-	return revision{mark: mark, config: config, observed: true, seen: t.Digest}
+	return revision{mark: mark, config: config, observed: true, seen: t.Digest, certified: t.Certified}
 }
 
 // isAsMade is true if the spec says of the server's template what it said when that was made.
@@ -100,7 +102,8 @@ func wishOf(r *resolved) string {
 		Database  string                `json:"database,omitempty"`
 		Config    map[string]v1.Setting `json:"config,omitempty"`
 		Resources *v1.Resources         `json:"resources,omitempty"`
-	}{r.image, r.spec.Database, r.spec.Config, r.spec.Resources})
+		TLS       *bool                 `json:"requireTLS,omitempty"`
+	}{r.image, r.spec.Database, r.spec.Config, r.spec.Resources, r.spec.RequireTLS})
 }
 
 // digestOf a value's JSON, in which the keys of a map are sorted.

@@ -24,6 +24,7 @@ func inUse(in *Input) {
 	server(1)(in)
 	in.XR.Status.Initialized = true
 	in.Observed.Template = &Template{Digest: seen, ConfigHash: digest(configHeader)}
+	in.Observed.Config = &corev1.ConfigMap{Data: map[string]string{v1.ConfigKey: configHeader}}
 	hasPVC(in)
 }
 
@@ -128,6 +129,7 @@ func TestWish(t *testing.T) {
 			in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{"memory": "1Gi"}}
 		},
 		"config":         func(in *Input) { in.XR.Spec.Config = map[string]v1.Setting{"max_connections": "5"} },
+		"requireTLS":     func(in *Input) { in.XR.Spec.RequireTLS = new(true) },
 		"deletionPolicy": func(in *Input) { in.XR.Spec.DeletionPolicy = v1.DeletionDiscard },
 		"backup":         func(in *Input) { in.XR.Spec.Backup = v1.BackupSpec{Keep: new(int32(7)), RequireRestorable: new(true)} },
 		"restore":        func(in *Input) { in.XR.Spec.Restore.Policy = v1.RestoreNever },

@@ -45,6 +45,7 @@ func decideStart(r *resolved, password string) (start, error) {
 		return start{}, err
 	}
 	out, err := decideWith(r, chosen, password)
+	out = holdUntilCertified(r, out)
 	if out.restore == nil {
 		out.restore = chosen
 	}

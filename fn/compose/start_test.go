@@ -30,7 +30,7 @@ func given(changes ...func(*Input)) Input {
 				MySQLSpec: v1.MySQLSpec{Database: "shop", Password: new("secret"), StorageSize: new("1Gi")},
 				ClaimRef:  &v1.ClaimReference{Kind: v1.KindMySQL, Namespace: "default", Name: "db"},
 			},
-			Status: v1.MySQLStatus{PreviousBackup: v1.PreviousNone},
+			Status: v1.MySQLStatus{PreviousBackup: v1.PreviousNone, TLS: &v1.TLSStatus{Authorities: "ours"}},
 		},
 		Settings: v1.Settings{Volumes: v1.VolumesStorageClass, DefaultImage: v1.DefaultImage},
 		Required: RequiredResources{

@@ -115,6 +115,8 @@ var typists = map[string]typist{
 	"kubectl create rolebinding crossplane-mysql --namespace default --clusterrole crossplane-mysql-contents --serviceaccount crossplane-mysql-system:crossplane-mysql": byToken(
 		"create rolebinding crossplane-mysql --namespace default --clusterrole crossplane-mysql-contents --serviceaccount crossplane-mysql-system:crossplane-mysql"),
 
+	"mysql --ssl-mode=VERIFY_IDENTITY --ssl-ca=/tmp/ca.crt --host=mysql-instance": {"test/e2e/tls_test.go", `"--ssl-mode=VERIFY_IDENTITY", "--ssl-ca=/tmp/ca.crt"`},
+
 	"kubectl rollout restart deployment": {"test/e2e/release_test.go", `"rollout", "restart", "deployment"`},
 
 	"kubectl delete -k controller/deploy/controller": inRecords(`"delete", "--kustomize", "controller/deploy/controller"`),

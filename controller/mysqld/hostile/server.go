@@ -2,6 +2,7 @@
 package hostile
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -33,7 +34,11 @@ const (
 )
 
 // A Server plays one trick on everybody who connects.
-type Server struct{ Trick Trick }
+type Server struct {
+	Trick Trick
+	// Learned is told each password that a client has said; nil for nobody.
+	Learned func(password string)
+}
 
 // Serve connections until the listener is closed.
 func (s Server) Serve(l net.Listener) {
@@ -50,7 +55,7 @@ func (s Server) Serve(l net.Listener) {
 func (s Server) Play(c net.Conn) {
 	defer c.Close()                                                 //nolint:errcheck // Nobody is told.
 	_ = c.SetDeadline(time.Now().Add(longest))                      // A client that stays gets no more.
-	_ = s.Trick.play(&client{Conn: c, sent: 0})                     // The client hung up, or the trick is over.
+	_ = s.Trick.play(&client{Conn: c, learned: s.Learned})          // The client hung up, or the trick is over.
 	_, _ = io.Copy(io.Discard, &io.LimitedReader{R: c, N: 1 << 20}) // What it says at last, so that it gets all of ours.
 }
 
@@ -60,7 +65,8 @@ type client struct {
 
 	sent int
 	// next number of a packet.
-	next byte
+	next    byte
+	learned func(string)
 }
 
 var errEnough = errors.New("enough was sent")
@@ -71,6 +77,15 @@ func (c *client) Write(p []byte) (int, error) {
 		return 0, errEnough
 	}
 	return c.Conn.Write(p)
+}
+
+// learn a password that the client has said.
+func (c *client) learn(password []byte) string {
+	out := string(bytes.TrimRight(password, "\x00"))
+	if c.learned != nil {
+		c.learned(out)
+	}
+	return out
 }
 
 // sendPacket with a payload.
@@ -99,10 +114,12 @@ func (c *client) receivePacket() ([]byte, error) {
 	return payload, err
 }
 
+// scramble of each greeting.
+var scramble = []byte("abcdefghijklmnopqrst")
+
 // greeting of a server with a plugin and more capabilities.
 func greeting(plugin string, more uint32) []byte {
 	flags := binary.LittleEndian.AppendUint32(nil, capabilities|more)
-	scramble := []byte("abcdefghijklmnopqrst")
 	return slices.Concat([]byte{greetingVersion}, []byte("8.4.6\x00"), []byte{1, 0, 0, 0}, scramble[:8], []byte{0}, flags[:2], []byte{0xff, 2, 0}, flags[2:],
 		[]byte{21}, make([]byte, 10), scramble[8:], []byte{0}, []byte(plugin), []byte{0})
 }

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha1" //nolint:gosec // The protocol's.
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
+	"encoding/pem"
 	"math/big"
 	"slices"
 	"strings"
@@ -36,7 +39,14 @@ func Tricks() []Trick {
 		{"short", func(c *client) error { return c.sendPacket(greetingVersion, 0, 0) }},
 		{"text", func(c *client) error { return c.sendPacket(refusal(1045, strings.Repeat(unprintableText, 50_000))...) }},
 		{"unprintable", func(c *client) error { return c.sendPacket(refusal(1105, strings.Repeat(unprintableText, 20))...) }},
-		{"echo", func(c *client) error { return c.echo() }},
+		{"echo", func(c *client) error {
+			own, err := ownCertificate()
+			if err != nil {
+				return err
+			}
+			return c.echo(own)
+		}},
+		Key(),
 		{"clear", func(c *client) error { return c.redirect("mysql_clear_password") }},
 		{"switches", func(c *client) error { return c.switches() }},
 		{"file", func(c *client) error {
@@ -93,7 +103,7 @@ func (c *client) redirect(plugin string) error {
 	if err != nil {
 		return err
 	}
-	return c.sendPacket(refusal(1105, "it said "+string(said))...)
+	return c.sendPacket(refusal(1105, "it said "+c.learn(said))...)
 }
 
 // switches from one plugin to the other without end.
@@ -111,20 +121,19 @@ func (c *client) switches() error {
 	}
 }
 
-// echo the password, which a client tells whoever speaks TLS, as every server
-// may ask it to.
-func (c *client) echo() error {
+// Echo the password, which a client tells whoever speaks TLS with a certificate that it takes, as every server may ask it to.
+func Echo(with tls.Certificate) Trick {
+	return Trick{"echo", func(c *client) error { return c.echo(with) }}
+}
+
+func (c *client) echo(with tls.Certificate) error {
 	if err := c.sendPacket(greeting(cachingSHA2, capabilityTLS)...); err != nil {
 		return err
 	}
 	if _, err := c.receivePacket(); err != nil {
 		return err
 	}
-	certificate, err := newCertificate()
-	if err != nil {
-		return err
-	}
-	c.Conn = tls.Server(c.Conn, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+	c.Conn = tls.Server(c.Conn, &tls.Config{Certificates: []tls.Certificate{with}, MinVersion: tls.VersionTLS12})
 	if _, err := c.receivePacket(); err != nil {
 		return err
 	}
@@ -135,10 +144,58 @@ func (c *client) echo() error {
 	if err != nil {
 		return err
 	}
-	return c.sendPacket(refusal(1105, "the password is "+string(bytes.TrimRight(password, "\x00")))...)
+	return c.sendPacket(refusal(1105, "the password is "+c.learn(password))...)
 }
 
-func newCertificate() (tls.Certificate, error) {
+// Key is the trick of a server that offers no TLS and a key of its own, with which the client is to encrypt the password
+// (https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html).
+func Key() Trick { return Trick{"key", func(c *client) error { return c.offerKey() }} }
+
+func (c *client) offerKey() error {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return err
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return err
+	}
+	if err := c.sendPacket(greeting(cachingSHA2, 0)...); err != nil {
+		return err
+	}
+	if _, err := c.receivePacket(); err != nil { // Who asks, and a hash.
+		return err
+	}
+	if err := c.sendPacket(1, fullLogin); err != nil {
+		return err
+	}
+	if _, err := c.receivePacket(); err != nil { // For the key.
+		return err
+	}
+	if err := c.sendPacket(append([]byte{1}, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})...)...); err != nil {
+		return err
+	}
+	encrypted, err := c.receivePacket()
+	if err != nil {
+		return err
+	}
+	password, err := rsa.DecryptOAEP(sha1.New(), rand.Reader, key, encrypted, nil) //nolint:gosec // That is what the protocol says.
+	if err != nil {
+		return err
+	}
+	for i := range password {
+		password[i] ^= scramble[i%len(scramble)]
+	}
+	return c.sendPacket(refusal(1105, "the password is "+c.learn(password))...)
+}
+
+// Refusal is the trick of a server that says no before anybody has asked.
+func Refusal(number uint16) Trick {
+	return Trick{"refusal", func(c *client) error { return c.sendPacket(refusal(number, "no")...) }}
+}
+
+// ownCertificate of nobody.
+func ownCertificate() (tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err

@@ -141,7 +141,7 @@ func isFinal(err error) bool {
 	if _, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return true
 	}
-	return isOneOf(err, ErrTooMuch, ErrNonsense, context.Canceled)
+	return isOneOf(err, ErrTooMuch, ErrNonsense, ErrUntrusted, ErrNoTLS, errNoTrust, context.Canceled)
 }
 
 func isOneOf(err error, targets ...error) bool {
@@ -205,7 +205,9 @@ func IsUnreachable(err error) bool {
 // IsMisbehaviour is true if the server sent what no MySQL server sends to who
 // asks what is asked here: there may be none behind that address, or one that
 // means harm. The less often it is asked again, the better.
-func IsMisbehaviour(err error) bool { return isOneOf(err, ErrTooMuch, ErrNonsense, ErrPlugin) }
+func IsMisbehaviour(err error) bool {
+	return isOneOf(err, ErrTooMuch, ErrNonsense, ErrPlugin) || IsUntrusted(err)
+}
 
 // A dialError is one of a Dial, which may be of any type.
 type dialError struct{ error }

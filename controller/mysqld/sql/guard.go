@@ -33,16 +33,19 @@ type guard struct {
 	// their TLS. They end what is done with server and driver.
 	raw, pipe      net.Conn
 	server, driver net.Conn
+	trust          Trust
 
 	working sync.WaitGroup
 	mu      sync.Mutex
 	cause   error
+	// shown certificate of the server; nil where there is none.
+	shown *x509.Certificate
 }
 
-// startGuard on a connection to a server. The driver gets the other end.
-func startGuard(raw net.Conn, until time.Time) (g *guard, forDriver net.Conn) {
+// startGuard on a connection to a server, if that is trusted. The driver gets the other end.
+func startGuard(raw net.Conn, trust Trust, until time.Time) (g *guard, forDriver net.Conn) {
 	forDriver, ours := net.Pipe()
-	g = &guard{raw: raw, pipe: ours, server: LimitBytes(raw, maxBytes), driver: ours}
+	g = &guard{raw: raw, pipe: ours, server: LimitBytes(raw, maxBytes), driver: ours, trust: trust}
 	g.extendDeadline(until)
 	g.working.Go(func() { g.endSession(g.run()) })
 	return g, forDriver
@@ -93,32 +96,49 @@ func (g *guard) pass(check func(packet) error) (packet, error) {
 // (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_ssl_request.html).
 const lengthOfTLSRequest = headerLength + 32
 
-// introduce the driver to the server, with TLS if both want it.
+// introduce the driver to the server. A server that must be seen is told nothing before it was.
 func (g *guard) introduce() error {
-	if _, err := g.pass(checkGreeting); err != nil {
-		return err
-	}
-	response, err := readPacket(g.driver)
+	_, err := g.pass(func(greeting packet) error {
+		if err := checkGreeting(greeting); err != nil {
+			return err
+		}
+		return g.trust.checkOffer(greeting)
+	})
 	if err != nil {
 		return err
 	}
-	if _, err := g.server.Write(response); err != nil || len(response) != lengthOfTLSRequest {
+	response, err := readPacket(g.driver)
+	switch {
+	case err != nil:
+		return err
+	case len(response) == lengthOfTLSRequest:
+	case g.trust.Anybody:
+		_, err = g.server.Write(response)
+		return err
+	default:
+		return ErrNoTLS
+	}
+	if _, err := g.server.Write(response); err != nil {
 		return err
 	}
 	return g.encrypt()
 }
 
-// encrypt both ways. The server's certificate is its own, so that TLS keeps
-// listeners out, and nobody who pretends to be the server.
+// encrypt both ways.
 func (g *guard) encrypt() error {
 	certificate, err := ownCertificate()
 	if err != nil {
 		return err
 	}
-	server := tls.Client(g.server, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // See above.
-	if err := server.Handshake(); err != nil {                            //nolint:noctx // It has the session's deadline.
-		return err
+	server := tls.Client(g.server, g.trust.config())
+	if err := server.Handshake(); err != nil { //nolint:noctx // It has the session's deadline.
+		return g.trust.explain(err)
 	}
+	g.mu.Lock()
+	if chain := server.ConnectionState().PeerCertificates; len(chain) > 0 {
+		g.shown = chain[0]
+	}
+	g.mu.Unlock()
 	driver := tls.Server(g.driver, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13})
 	if err := driver.Handshake(); err != nil { //nolint:noctx // The driver is in the same process, and ends with the session.
 		return err

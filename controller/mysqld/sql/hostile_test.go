@@ -54,7 +54,7 @@ func stage(t *testing.T, play func(net.Conn)) (s Server, read *atomic.Int64) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		return countedConn{c, read}, err
 	}
-	return Server{Address: l.Addr().String(), Dial: dial, Times: &Times{Handshake: time.Minute, Session: 2 * time.Minute}}, read
+	return Server{Address: l.Addr().String(), Dial: dial, Trust: Trust{Anybody: true}, Times: &Times{Handshake: time.Minute, Session: 2 * time.Minute}}, read
 }
 
 const secret = Password("correct horse")
@@ -91,6 +91,7 @@ func TestHostileServer(t *testing.T) {
 		"text":        {"A text of megabytes is none of an error.", misbehaves, headerLength},
 		"unprintable": {"A terminal would obey.", own, 2000},
 		"echo":        {"It repeats the password.", own, 4000},
+		"key":         {"It repeats the password, which was encrypted with a key of its own.", own, 4000},
 		"clear":       {"It would have the password in clear text.", misbehaves, 4000},
 		"switches":    {"It never lets anybody in.", misbehaves, 4000},
 		"file":        {"It would have a file of the controller.", misbehaves, 4000},
@@ -182,7 +183,7 @@ func TestBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client, server := net.Pipe()
 			read := &atomic.Int64{}
-			g, forDriver := startGuard(countedConn{client, read}, time.Now().Add(time.Minute))
+			g, forDriver := startGuard(countedConn{client, read}, Trust{Anybody: true}, time.Now().Add(time.Minute))
 			defer g.endSession(nil)
 			greeting := append([]byte("\x0a8.4.6\x00"), make([]byte, lengthOfGreeting)...)
 			go func() {

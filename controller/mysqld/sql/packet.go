@@ -77,6 +77,12 @@ func checkGreeting(p packet) error {
 	return nil
 }
 
+// capabilities of a greeting that is none of an error, as far as they are of the lower half.
+func (p packet) capabilities() uint16 {
+	_, rest, _ := bytes.Cut(p.payload(), []byte{0})
+	return binary.LittleEndian.Uint16(rest[offsetOfCapabilities:])
+}
+
 // checkLogin is for a server's packets between its greeting and its word whether
 // somebody may come in.
 func checkLogin(p packet) error {

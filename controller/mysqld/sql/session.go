@@ -2,6 +2,7 @@ package sql
 
 import (
 	"context"
+	"crypto/x509"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -50,6 +51,13 @@ func (s *Session) Close() {
 	case <-time.After(closeTimeout):
 	}
 	s.guard.endSession(io.EOF)
+}
+
+// Certificate that the server has shown, and that was verified unless anybody is trusted; nil where it showed none.
+func (s *Session) Certificate() *x509.Certificate {
+	s.guard.mu.Lock()
+	defer s.guard.mu.Unlock()
+	return s.guard.shown
 }
 
 // Lock out all other sessions that want the same. A statement of a session that

@@ -1,0 +1,68 @@
+package servercert
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/secrets"
+)
+
+// A Keeper keeps the certificates of servers.
+type Keeper struct {
+	// Kube must read Secrets from the API server, and not from a cache.
+	Kube client.Client
+	// Namespace is the controller's own.
+	Namespace string
+	Clock     func() time.Time
+}
+
+// Keep the certificate of the server of an instance, which others reach at a host. What it returns is there.
+func (k *Keeper) Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerReference, host string) (*Plan, error) {
+	s := &State{Instance: i, Owner: owner, Namespace: k.Namespace, Host: host, Now: k.Clock()}
+	for number := 1; number <= maxAuthorities; number++ {
+		a, err := secrets.Read(ctx, k.Kube, k.Namespace, i.AuthorityName(number))
+		if err != nil {
+			return nil, err
+		}
+		if a == nil {
+			break
+		}
+		s.Authorities = append(s.Authorities, a)
+	}
+	var err error
+	if s.Server, err = secrets.Own(ctx, k.Kube, i, i.TLSSecretName()); err != nil {
+		return nil, err
+	}
+	p, err := Next(s)
+	if err != nil {
+		return nil, err
+	}
+	// The authority first: what it has not kept, it must not have signed.
+	if p.Authority != nil {
+		if err := k.Kube.Create(ctx, p.Authority); err != nil {
+			return nil, fmt.Errorf("cannot make Secret %s/%s: %w", p.Authority.Namespace, p.Authority.Name, err)
+		}
+	}
+	return p, k.write(ctx, s.Server, p.Server)
+}
+
+func (k *Keeper) write(ctx context.Context, was, is *corev1.Secret) (err error) {
+	switch {
+	case is == nil:
+		return nil
+	case was == nil:
+		err = k.Kube.Create(ctx, is)
+	default:
+		err = k.Kube.Update(ctx, is)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write Secret %s/%s: %w", is.Namespace, is.Name, err)
+	}
+	return nil
+}

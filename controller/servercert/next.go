@@ -1,0 +1,160 @@
+// Package servercert keeps what a server and its clients know each other by: an authority of the instance alone, and a
+// certificate that it signs. The authority's key is in the controller's namespace, and the certificate with its own in the
+// instance's, where the server's pod mounts it.
+//
+//	 made          one life of a certificate later      three before its end    its end
+//	──┴─────────────┴──────────────────────────────────────┴───────────────────────┴──
+//	  published     signs                                  the next one is made
+//
+// The first signs at once: nobody knows another.
+package servercert
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"net"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/certificate"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/secrets"
+)
+
+// maxAuthorities of one life of an instance: one is made in about nine years.
+const maxAuthorities = 20
+
+// A State is what there is for a server.
+type State struct {
+	// Instance whose server it is, and the XR that owns its Secrets.
+	Instance v1.Instance
+	Owner    metav1.OwnerReference
+	// Namespace is the controller's own.
+	Namespace string
+	// Host that clients outside of the cluster reach the server at; a name, an address or nothing.
+	Host string
+	// Authorities by their numbers, from the first on; and the server's Secret, nil where there is none.
+	Authorities []*corev1.Secret
+	Server      *corev1.Secret
+	Now         time.Time
+}
+
+// A Plan is what is to be there.
+type Plan struct {
+	// Authority and Server to be made or written; nil where they are as they should be.
+	Authority, Server *corev1.Secret
+	// Published authorities, the older first, as PEM.
+	Published []byte
+	// Certificate that the server is to show.
+	Certificate *x509.Certificate
+}
+
+// Next is what is to be there now.
+func Next(s *State) (*Plan, error) {
+	out := &Plan{}
+	known, err := usable(s)
+	if err != nil {
+		return nil, err
+	}
+	if len(known) == 0 || s.Now.After(known[len(known)-1].certificate.NotAfter.Add(-3*certificate.Life)) {
+		name := s.Instance.AuthorityName(len(s.Authorities) + 1)
+		made, err := certificate.NewAuthority(s.Now, name)
+		if err != nil {
+			return nil, err
+		}
+		out.Authority = s.newSecret(s.Namespace, name)
+		out.Authority.Data = map[string][]byte{v1.CAKey: made.Certificate, corev1.TLSPrivateKeyKey: made.Key}
+		c, err := certificate.Parse(made.Certificate)
+		if err != nil {
+			return nil, err
+		}
+		known = append(known, authority{pair: made, certificate: c})
+	}
+	for _, a := range known {
+		out.Published = append(out.Published, a.pair.Certificate...)
+	}
+	return out, s.sign(signerOf(known, s.Now), out)
+}
+
+// sign the server's certificate, where it needs another one.
+func (s *State) sign(by certificate.Pair, out *Plan) error {
+	current := certificate.Pair{}
+	if s.Server != nil {
+		current = certificate.Pair{Certificate: s.Server.Data[corev1.TLSCertKey], Key: s.Server.Data[corev1.TLSPrivateKeyKey]}
+	}
+	names := s.names()
+	why := by.WhyRenew(current, s.Now, names)
+	if why != "" {
+		var err error
+		if current, err = by.Sign(s.Now, names); err != nil {
+			return err
+		}
+	}
+	if s.Server == nil || why != "" || !bytes.Equal(s.Server.Data[v1.CAKey], out.Published) {
+		if out.Server = s.newSecret(s.Instance.Namespace, s.Instance.TLSSecretName()); s.Server != nil {
+			out.Server = s.Server.DeepCopy()
+		}
+		out.Server.Data = map[string][]byte{corev1.TLSCertKey: current.Certificate, corev1.TLSPrivateKeyKey: current.Key, v1.CAKey: out.Published}
+	}
+	var err error
+	out.Certificate, err = certificate.Parse(current.Certificate)
+	return err
+}
+
+// An authority that has not ended.
+type authority struct {
+	pair        certificate.Pair
+	certificate *x509.Certificate
+}
+
+// usable authorities, in their order. One that cannot be read signs nothing, and another one is made.
+func usable(s *State) ([]authority, error) {
+	if len(s.Authorities) >= maxAuthorities {
+		return nil, errors.New("there are too many authorities of this instance: delete their Secrets, and one is made")
+	}
+	var out []authority
+	for _, secret := range s.Authorities {
+		p := certificate.Pair{Certificate: secret.Data[v1.CAKey], Key: secret.Data[corev1.TLSPrivateKeyKey]}
+		c, err := certificate.Parse(p.Certificate)
+		if err != nil || p.Check() != nil || !c.IsCA || s.Now.After(c.NotAfter) {
+			continue
+		}
+		out = append(out, authority{pair: p, certificate: c})
+	}
+	return out, nil
+}
+
+// signerOf authorities: the newest that was published for a life of a certificate, or the oldest.
+func signerOf(known []authority, now time.Time) certificate.Pair {
+	out := known[0].pair
+	for _, a := range known {
+		if now.After(a.certificate.NotBefore.Add(certificate.Slack).Add(certificate.Life)) {
+			out = a.pair
+		}
+	}
+	return out
+}
+
+// names of the server: those of its Service, as a client in each place writes them, and where others reach it.
+func (s *State) names() certificate.Names {
+	service, namespace := s.Instance.ServiceName(), s.Instance.Namespace
+	out := certificate.Names{DNS: []string{service + "." + namespace + ".svc", service + "." + namespace + ".svc.cluster.local", service + "." + namespace, service}}
+	if ip := net.ParseIP(s.Host); ip != nil {
+		out.IPs = []net.IP{ip}
+	} else if s.Host != "" && s.Host != out.DNS[0] {
+		out.DNS = append(out.DNS, s.Host)
+	}
+	return out
+}
+
+// newSecret of the instance, which goes with its XR.
+func (s *State) newSecret(namespace, name string) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: secrets.Meta(s.Instance, s.Owner, namespace, name),
+		Type:       corev1.SecretTypeOpaque,
+	}
+}

@@ -1,0 +1,160 @@
+package compose
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// uncertified is an instance for which the controller has made no certificate yet.
+func uncertified(in *Input) { in.XR.Status.TLS = nil }
+
+// plaintext is what the platform allows for the image of the tests.
+func plaintext(in *Input) {
+	platform(func(s *v1.MySQLPlatformSpec) { s.AllowPlaintext = []string{"mysql:"} })(in)
+}
+
+// TestCertificate: a server has its certificate from its first start on, which waits for it.
+func TestCertificate(t *testing.T) {
+	requires := func(is bool) func(*Input) { return func(in *Input) { in.XR.Spec.RequireTLS = new(is) } }
+	usually := func(in *Input) { in.Settings.RequireTLS = true }
+	ran := func(in *Input) {
+		inUse(in)
+		in.XR.Status.Started = true
+	}
+	cases := map[string]struct {
+		reason            string
+		in                Input
+		runs, has, claims bool
+		demands           bool
+	}{
+		"New":            {reason: "It is mounted, and my.cnf names it.", in: given(), runs: true, has: true, claims: true},
+		"Waits":          {reason: "A server without one would be one that nobody of ours may log in to.", in: given(uncertified)},
+		"Demanded":       {reason: "The claim says so.", in: given(requires(true)), runs: true, has: true, claims: true, demands: true},
+		"Usual":          {reason: "The platform says so, where the claim says nothing.", in: given(usually), runs: true, has: true, claims: true, demands: true},
+		"NotDemanded":    {reason: "The claim knows better.", in: given(usually, requires(false)), runs: true, has: true, claims: true},
+		"Plaintext":      {reason: "The platform says that it can do no TLS.", in: given(plaintext), runs: true},
+		"PlaintextAlone": {reason: "And no certificate is waited for.", in: given(plaintext, uncertified, usually), runs: true},
+		"Earlier":        {reason: "It runs in a pod of a release without certificates: nothing stops it.", in: given(ran, uncertified), runs: true},
+		"Lost": {reason: "Its status is lost, and its pod has it.", runs: true, has: true, claims: true, in: given(ran, uncertified, func(in *Input) {
+			in.Observed.Template.Certified = true
+		})},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			out := composed(t, tc.in)
+			d := out.Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment)
+			if runs := *d.Spec.Replicas == 1; runs != tc.runs {
+				t.Errorf("%s want it to run: %t, got %t: %s", tc.reason, tc.runs, runs, out.Status.Message)
+			}
+			if !tc.runs && !strings.Contains(out.Status.Message, "db-tls") {
+				t.Errorf("want the name of the Secret that is waited for, got %q", out.Status.Message)
+			}
+			pod := d.Spec.Template.Spec
+			for _, c := range append(pod.InitContainers, pod.Containers...) {
+				mounts := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == TLSVolume })
+				if want := tc.has && c.Image == v1.DefaultImage; mounts != want {
+					t.Errorf("%s want it in container %s: %t, got %t", tc.reason, c.Name, want, mounts)
+				}
+			}
+			config := out.Resources[v1.ResourceConfig].Object.(*corev1.ConfigMap).Data[v1.ConfigKey]
+			if has := strings.Contains(config, "\nssl_ca = /etc/crossplane-mysql/tls/ca.crt\nssl_cert = /etc/crossplane-mysql/tls/tls.crt\nssl_key = /etc/crossplane-mysql/tls/tls.key\n"); has != tc.has {
+				t.Errorf("%s want it in my.cnf: %t, got %s", tc.reason, tc.has, config)
+			}
+			if demands := strings.Contains(config, "\nrequire_secure_transport = ON\n"); demands != tc.demands {
+				t.Errorf("%s want it demanded: %t, got %s", tc.reason, tc.demands, config)
+			}
+			if out.Status.Certified != tc.claims {
+				t.Errorf("%s want the status to say that the pod has it: %t", tc.reason, tc.claims)
+			}
+		})
+	}
+}
+
+// TestCertificateWaits: what an instance is to start from is decided, and kept, while it waits for a certificate.
+func TestCertificateWaits(t *testing.T) {
+	out := composed(t, given(uncertified, chosenBefore(v1.RestoreSucceeded), hasPVC))
+	if out.Status.Started || out.Status.Restore == nil || out.Status.Restore.Backup != "chosen" {
+		t.Errorf("want the backup kept, and no start, got %+v", out.Status)
+	}
+}
+
+// TestCertificateIsRefused: what keeps the controller from making one is said.
+func TestCertificateIsRefused(t *testing.T) {
+	out := composed(t, given(uncertified, func(in *Input) {
+		in.XR.Status.Credentials = &v1.CredentialsStatus{State: v1.CredentialsFailed, Message: "it is not let in"}
+	}))
+	if !strings.HasSuffix(out.Status.Message, "db-tls: it is not let in") {
+		t.Errorf("it says %q", out.Status.Message)
+	}
+}
+
+// TestCertificateLater: a server that an earlier release started gets one with its next restart, and the status says that
+// it has none until then.
+func TestCertificateLater(t *testing.T) {
+	out := composed(t, given(madeEarlier(t)))
+	if d := out.Resources[v1.ResourceDeployment]; d.AsObserved == nil || out.Status.Certified {
+		t.Errorf("want the pod as it is, without certificate, got %v, %t", d.AsObserved, out.Status.Certified)
+	}
+}
+
+// TestRequireTLSIsRefused where it would lock everybody out, or where a setting says the opposite.
+func TestRequireTLSIsRefused(t *testing.T) {
+	demanded := func(in *Input) { in.XR.Spec.RequireTLS = new(true) }
+	set := func(key, value string) func(*Input) {
+		return func(in *Input) { in.XR.Spec.Config = map[string]v1.Setting{key: v1.Setting(value)} }
+	}
+	cases := map[string]struct {
+		reason string
+		in     Input
+		want   string
+	}{
+		"Plaintext": {reason: "There is no certificate.", in: given(plaintext, demanded), want: "spec.requireTLS"},
+		"Off":       {reason: "The last line counts.", in: given(demanded, set("require_secure_transport", "OFF")), want: "require_secure_transport"},
+		"Skip":      {reason: "So it is off.", in: given(demanded, set("skip-require-secure-transport", "ON")), want: "skip-require-secure-transport"},
+		"On":        {reason: "It says the same.", in: given(demanded, set("require_secure_transport", "ON"))},
+		"Free":      {reason: "Nobody says otherwise.", in: given(set("require_secure_transport", "OFF"))},
+		"Key":       {reason: "The key is ours.", in: given(set("ssl_key", "server-key.pem")), want: "ssl_key"},
+		"Skipped":   {reason: "There would be none at all.", in: given(set("skip_ssl", "")), want: "skip_ssl"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := Compose(tc.in)
+			refusal := (*Refusal)(nil)
+			if errors.As(err, &refusal) != (tc.want != "") || tc.want != "" && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s want a refusal that names %q, got %v", tc.reason, tc.want, err)
+			}
+		})
+	}
+}
+
+// TestTLSWarning: a claim says that its server cannot be told from another one, and what the controller says of its
+// certificate.
+func TestTLSWarning(t *testing.T) {
+	serving := func(in *Input) {
+		inUse(in)
+		in.XR.Status.Started = true
+		in.Observed.Deployment.Status = appsv1.DeploymentStatus{UpdatedReplicas: 1, ReadyReplicas: 1}
+		in.Observed.Service = &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1"}}
+		in.Required.Connection.Items = []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelXR: string(testLife)}}, Data: map[string][]byte{"username": []byte("root")}}}
+	}
+	for name, tc := range map[string]struct {
+		in   Input
+		want string
+	}{
+		"Fine":      {given(serving), "Running"},
+		"Plaintext": {given(serving, plaintext), "Running. root's password goes to this server as anybody in between can read it or ask for it, which the platform allows for its image"},
+		"Message":   {given(serving, func(in *Input) { in.XR.Status.TLS.Message = "restart it" }), "Running. restart it"},
+	} {
+		if got := composed(t, tc.in).Status.Message; got != tc.want {
+			t.Errorf("%s: want %q, got %q", name, tc.want, got)
+		}
+	}
+}
