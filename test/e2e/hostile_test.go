@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,8 @@ type mob struct {
 const (
 	hostilePod      = "hostile"
 	hostilePassword = "nobody must read this"
+	// hostileImage is one to which the platform lets the password be told, so that there are tricks to play.
+	hostileImage = "hostile:1"
 )
 
 // TestHostileServers: a claim is created, changed and deleted beside servers of every trick, which are asked less and less
@@ -76,6 +79,7 @@ func timeCreation(t *testing.T, s *framework.Server) string {
 // newMob whose servers are asked from now on.
 func newMob(t *testing.T) *mob {
 	t.Helper()
+	framework.SetPlatform(t, "allowPlaintext", []any{hostileImage})
 	m := &mob{namespace: framework.NewNamespace(t)}
 	p := framework.ToolboxPod(m.namespace, hostilePod, "")
 	p.Labels = map[string]string{"app": hostilePod}
@@ -96,20 +100,7 @@ func newMob(t *testing.T) *mob {
 // play all tricks in the pod, and return their ports.
 func (m *mob) play(t *testing.T) map[string]int {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "hostile")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./test/hostile")
-	build.Dir, build.Env = framework.Repository(), append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	f, err := os.Open(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close() //nolint:errcheck // It was only read.
-	if err := framework.ExecStream(t.Context(), m.namespace, hostilePod, f, &strings.Builder{}, "sh", "-c", "cat >/tmp/hostile && chmod 755 /tmp/hostile && (/tmp/hostile </dev/null >/tmp/log 2>&1 &)"); err != nil {
-		t.Fatal(err)
-	}
+	playTricks(t, m.namespace, hostilePod, "")
 	ports := map[string]int{}
 	framework.Eventually(t, "the tricks", func(ctx context.Context) error {
 		for _, line := range m.log(ctx) {
@@ -126,9 +117,32 @@ func (m *mob) play(t *testing.T) map[string]int {
 	return ports
 }
 
+// playTricks in a pod that has a shell: the one of that name, or all.
+func playTricks(t *testing.T, namespace, pod, only string) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "hostile")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./test/hostile")
+	build.Dir, build.Env = framework.Repository(), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	f, err := os.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // It was only read.
+	command := "cat >/tmp/hostile && chmod 755 /tmp/hostile && (/tmp/hostile " + only + " </dev/null >/tmp/log 2>&1 &)"
+	if err := framework.ExecStream(t.Context(), namespace, pod, f, &strings.Builder{}, "sh", "-c", command); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // log of the pod, in lines.
-func (m *mob) log(ctx context.Context) []string {
-	out, err := framework.Exec(ctx, m.namespace, hostilePod, "", "cat", "/tmp/log")
+func (m *mob) log(ctx context.Context) []string { return logOfTricks(ctx, m.namespace, hostilePod) }
+
+// logOfTricks that a pod plays, in lines.
+func logOfTricks(ctx context.Context, namespace, pod string) []string {
+	out, err := framework.Exec(ctx, namespace, pod, "", "cat", "/tmp/log")
 	if err != nil {
 		return nil
 	}
@@ -154,7 +168,7 @@ func (m *mob) join(t *testing.T, trick string, port int) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: trick},
 		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": hostilePod}, Ports: []corev1.ServicePort{{Port: 3306, TargetPort: intstr.FromInt(port)}}},
 	})
-	raw, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []map[string]any{{
+	raw, err := json.Marshal(map[string]any{"status": map[string]any{"image": hostileImage, "conditions": []map[string]any{{
 		"type": "Serving", "status": "True", "reason": "Hostile", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
 	}}}})
 	if err != nil {
@@ -218,7 +232,7 @@ func (m *mob) told(t *testing.T, trick string) string {
 // is asked after pauses that double from 5 ms on, each time with two passwords at most. On top comes the first time, and one
 // for each change of the XR since it serves: two by Crossplane, which is paused, and two by the controller.
 func allowed(trick string, past time.Duration) int {
-	if trick == "unprintable" || trick == "echo" {
+	if slices.Contains([]string{"unprintable", "echo", "key"}, trick) {
 		return 2 * (bits.Len64(uint64(past/(5*time.Millisecond))) + 5)
 	}
 	n := 2 // The first one, and one that has just begun.

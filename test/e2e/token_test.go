@@ -130,7 +130,7 @@ func TestClosedNamespace(t *testing.T) {
 	s := framework.NewServer(t, framework.ClassComposition)
 	const advice = "The controller may not read Secrets of namespace"
 	s.Create(t)
-	s.Says(t, "nobody can log in: "+advice)
+	s.Says(t, "to make the server's certificate, in Secret "+s.Namespace+"/"+s.Name+"-tls: "+advice)
 	letIn := func() {
 		const command = "kubectl create rolebinding crossplane-mysql --namespace default --clusterrole crossplane-mysql-contents --serviceaccount crossplane-mysql-system:crossplane-mysql"
 		p.enter(t, strings.Replace(command, "default", s.Namespace, 1), "created")
