@@ -160,6 +160,10 @@ const MakeAllRecords = "all"
 // the archive stays.
 const AnnotationDeleteArchive = Group + "/delete-archive"
 
+// AnnotationIssuer of the Secret with a server's certificate is the issuer that has signed it, or the one before it: there
+// are authorities of it among those that clients know.
+const AnnotationIssuer = Group + "/issuer"
+
 // Annotations of the connection Secret and of the pending one. They are not
 // published to clients, as the keys are.
 const (

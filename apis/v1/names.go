@@ -113,6 +113,10 @@ func (i Instance) AuthorityName(number int) string {
 	return uniqueName(AuthorityPrefix, i, types.UID(fmt.Sprintf("%s/%d", i.XR, number)), "")
 }
 
+// CertificateRequestName is the name of what an issuer of cert-manager is asked with for a certificate of this life's server, in
+// the controller's namespace.
+func (i Instance) CertificateRequestName() string { return uniqueName("server-", i, i.XR, "") }
+
 // AuthorityPrefix begins the name of each authority's Secret.
 const AuthorityPrefix = "authority-"
 

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -101,6 +102,11 @@ type MySQLPlatformSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=512
 	AllowPlaintext []string `json:"allowPlaintext,omitempty"`
+	// CertificateIssuer signs the certificates of servers. Unset has each server get an
+	// authority of its own.
+	//
+	// +optional
+	CertificateIssuer *IssuerReference `json:"certificateIssuer,omitempty"`
 	// MinPasswordLength of root's password, in characters. Default 1.
 	//
 	// +optional
@@ -138,6 +144,38 @@ type MySQLPlatformSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	ReusableNamespaces []string `json:"reusableNamespaces,omitempty"`
+}
+
+// An IssuerReference names an issuer of cert-manager. It has to say which CA it is of, as
+// those of the types CA and Vault do, and signs for the names of Services.
+type IssuerReference struct {
+	// Name of the issuer.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// Kind of the issuer: Issuer (the default), of the controller's namespace, ClusterIssuer,
+	// or that of an external issuer.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind,omitempty"`
+	// Group of the kind. Default cert-manager.io.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Group string `json:"group,omitempty"`
+}
+
+// WithDefaults for what is not said.
+func (r *IssuerReference) WithDefaults() IssuerReference {
+	return IssuerReference{Name: r.Name, Kind: cmp.Or(r.Kind, "Issuer"), Group: cmp.Or(r.Group, "cert-manager.io")}
+}
+
+// String names it, as people read it.
+func (r *IssuerReference) String() string {
+	full := r.WithDefaults()
+	return full.Kind + "." + full.Group + "/" + full.Name
 }
 
 // A LegacyPassword says whether Databases may have the password of the original operator.

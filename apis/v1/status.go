@@ -1,6 +1,9 @@
 package v1
 
 import (
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -295,6 +298,17 @@ type TLSStatus struct {
 	// of the connection Secret. One is here for a whole life of a certificate before it signs.
 	Authorities string `json:"authorities"`
 
+	// Issuer that has signed the certificate that was made for the server last. Unset is an
+	// authority of the instance alone.
+	//
+	// +optional
+	Issuer string `json:"issuer,omitempty"`
+
+	// IssuerMessage says what is wrong with the issuer that the platform names.
+	//
+	// +optional
+	IssuerMessage string `json:"issuerMessage,omitempty"`
+
 	// NotAfter is when the certificate ends that was made for the server last.
 	//
 	// +optional
@@ -311,6 +325,26 @@ type TLSStatus struct {
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// End of the certificate that the server shows, as far as it is known, or else of the one that was made for it; nil where
+// there is none.
+func (s *TLSStatus) End() *metav1.Time {
+	if s == nil {
+		return nil
+	}
+	if s.ServedNotAfter != nil {
+		return s.ServedNotAfter
+	}
+	return s.NotAfter
+}
+
+// Warning says what is wrong; empty where nothing is.
+func (s *TLSStatus) Warning() string {
+	if s == nil {
+		return ""
+	}
+	return strings.Join(slices.DeleteFunc([]string{s.IssuerMessage, s.Message}, func(text string) bool { return text == "" }), ". ")
 }
 
 // A DeletionPhase is how far a deletion is.

@@ -4,7 +4,6 @@ package certificate
 
 import (
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -27,12 +26,24 @@ const (
 )
 
 // A Pair is a certificate with its key, as PEM.
-type Pair struct{ Certificate, Key []byte }
+type Pair struct {
+	Certificate []byte
+	Key         PrivateKey
+}
 
 // Names by which a server is known.
 type Names struct {
 	DNS []string
 	IPs []net.IP
+}
+
+// All names, as clients write them.
+func (n Names) All() []string {
+	out := slices.Clone(n.DNS)
+	for _, ip := range n.IPs {
+		out = append(out, ip.String())
+	}
+	return out
 }
 
 // NewAuthority that signs certificates, by the name that people read.
@@ -61,7 +72,11 @@ func (p Pair) Sign(now time.Time, of Names) (Pair, error) {
 
 // newPair that an authority signs, or itself.
 func newPair(now time.Time, c *x509.Certificate, by *Pair) (Pair, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	made, err := NewPrivateKey()
+	if err != nil {
+		return Pair{}, err
+	}
+	key, err := made.parse()
 	if err != nil {
 		return Pair{}, err
 	}
@@ -79,14 +94,7 @@ func newPair(now time.Time, c *x509.Certificate, by *Pair) (Pair, error) {
 	if err != nil {
 		return Pair{}, err
 	}
-	raw, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return Pair{}, err
-	}
-	return Pair{
-		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		Key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}),
-	}, nil
+	return Pair{Certificate: encode(der), Key: made}, nil
 }
 
 // Check that the key is that of the certificate.
@@ -118,7 +126,7 @@ func (p Pair) WhyRenew(of Pair, now time.Time, names Names) string {
 		return "another authority has signed it"
 	case now.After(c.NotBefore.Add(Slack).Add(Life / 3 * 2)):
 		return fmt.Sprintf("it ends at %s", c.NotAfter)
-	case !sameNames(c, names):
+	case !sameNames(c.DNSNames, c.IPAddresses, names):
 		return "the server has other names"
 	}
 	return ""
@@ -129,22 +137,17 @@ func (p Pair) parse() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	block, _ := pem.Decode(p.Key)
-	if block == nil {
-		return nil, nil, errors.New("the key is not PEM")
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	key, err := p.Key.parse()
 	if err != nil {
 		return nil, nil, err
 	}
-	key, ok := parsed.(*ecdsa.PrivateKey)
-	if !ok || !key.PublicKey.Equal(c.PublicKey) {
+	if !key.PublicKey.Equal(c.PublicKey) {
 		return nil, nil, errors.New("the key is not that of the certificate")
 	}
 	return c, key, nil
 }
 
-// sameNames is true for a certificate of these names and no others.
-func sameNames(c *x509.Certificate, of Names) bool {
-	return slices.Equal(c.DNSNames, of.DNS) && slices.EqualFunc(c.IPAddresses, of.IPs, net.IP.Equal)
+// sameNames is true for these names and no others.
+func sameNames(dns []string, ips []net.IP, of Names) bool {
+	return slices.Equal(dns, of.DNS) && slices.EqualFunc(ips, of.IPs, net.IP.Equal)
 }

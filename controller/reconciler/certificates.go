@@ -19,21 +19,28 @@ import (
 // A serverTrust says by what a server is known; of one without a certificate, that the platform wants none.
 type serverTrust struct{ plan *servercert.Plan }
 
-// keepCertificate of a server, and publish its authorities. It is nil where that was just written, or is to be tried again.
+// keepCertificate of a server, and publish its authorities. It is nil where that was just written, or cannot be yet.
 func (c *passwordReconciler) keepCertificate(ctx context.Context, s *instance.State, platform *v1.MySQLPlatformSpec) (*serverTrust, error) {
 	if platform != nil && platform.AllowsPlaintext(s.XR.Status.Image) {
 		return &serverTrust{}, c.writer.Apply(ctx, showTLS(s, nil))
+	}
+	if platform == nil && s.XR.Status.TLS == nil {
+		return nil, nil //nolint:nilnil // Nothing starts before the platform has said who signs.
 	}
 	host := ""
 	if e := s.XR.Status.Endpoint; e != nil {
 		host = e.Host
 	}
+	var issuer *v1.IssuerReference
+	if platform != nil {
+		issuer = platform.CertificateIssuer
+	}
 	in := newInput(s)
-	p, err := c.certifier.Keep(ctx, in.Instance, in.Owner, host)
+	p, err := c.certifier.Keep(ctx, in.Instance, in.Owner, host, issuer)
 	if err != nil {
 		return nil, err
 	}
-	now := v1.TLSStatus{Authorities: string(p.Published), NotAfter: &metav1.Time{Time: p.Certificate.NotAfter}}
+	now := v1.TLSStatus{Authorities: string(p.Published), NotAfter: &metav1.Time{Time: p.Certificate.NotAfter}, Issuer: p.Issuer, IssuerMessage: v1.PrintableText(p.Message, maxNote)}
 	if was := s.XR.Status.TLS; was != nil {
 		now.ServedNotAfter, now.Message = was.ServedNotAfter, was.Message
 	}
@@ -83,15 +90,17 @@ func showServed(s *instance.State, r rotate.Result) []change.Change {
 
 // tlsFields of a status; nil takes one away.
 func tlsFields(t *v1.TLSStatus) map[string]any {
-	out := map[string]any{"authorities": t.Authorities, "notAfter": nil, "servedNotAfter": nil, "message": nil}
+	out := map[string]any{"authorities": t.Authorities, "notAfter": nil, "servedNotAfter": nil, "issuer": nil, "issuerMessage": nil, "message": nil}
 	if t.NotAfter != nil {
 		out["notAfter"] = t.NotAfter
 	}
 	if t.ServedNotAfter != nil {
 		out["servedNotAfter"] = t.ServedNotAfter
 	}
-	if t.Message != "" {
-		out["message"] = t.Message
+	for field, text := range map[string]string{"issuer": t.Issuer, "issuerMessage": t.IssuerMessage, "message": t.Message} {
+		if text != "" {
+			out[field] = text
+		}
 	}
 	return out
 }

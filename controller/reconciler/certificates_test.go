@@ -3,6 +3,7 @@ package reconciler
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +23,7 @@ import (
 // A keeperOf has kept this already.
 type keeperOf struct{ plan *servercert.Plan }
 
-func (k keeperOf) Keep(context.Context, v1.Instance, metav1.OwnerReference, string) (*servercert.Plan, error) {
+func (k keeperOf) Keep(context.Context, v1.Instance, metav1.OwnerReference, string, *v1.IssuerReference) (*servercert.Plan, error) {
 	return k.plan, nil
 }
 
@@ -116,7 +117,7 @@ func TestServerIsKnown(t *testing.T) {
 
 // TestCertificateCannotBeKept: an instance says why there is none, and nobody logs in.
 func TestCertificateCannotBeKept(t *testing.T) {
-	for _, cause := range []error{&secrets.NotLetInError{Namespace: "team"}, &secrets.ForeignError{}} {
+	for _, cause := range []error{&secrets.NotLetInError{Namespace: "team"}, &secrets.ForeignError{}, &servercert.UnissuedError{}, &servercert.UnissuedError{Soon: true}} {
 		c := newCredentials(t, rotatorFn(func(rotate.Input) rotate.Result {
 			t.Errorf("%T: somebody logs in", cause)
 			return rotate.Result{}
@@ -124,8 +125,12 @@ func TestCertificateCannotBeKept(t *testing.T) {
 		c.certifier = failingKeeper{cause}
 		var said []change.Change
 		c.writer = writerFn(func(changes []change.Change) error { said = append(said, changes...); return nil })
+		after := whileNotLetIn
+		if u, ok := errors.AsType[*servercert.UnissuedError](cause); ok && u.Soon {
+			after = whileIssued
+		}
 		got, err := c.Reconcile(t.Context(), instance.Key{Kind: v1.KindDatabase, Namespace: "team", Name: "db"})
-		if err != nil || got.RequeueAfter != whileNotLetIn || len(said) != 1 {
+		if err != nil || got.RequeueAfter != after || len(said) != 1 {
 			t.Fatalf("%T: got %+v, %v, %v", cause, got, said, err)
 		}
 		if status, _ := said[0].Fields["credentials"].(map[string]any); status["state"] != v1.CredentialsFailed || status["message"] != cause.Error() {
@@ -137,7 +142,7 @@ func TestCertificateCannotBeKept(t *testing.T) {
 // A failingKeeper keeps nothing.
 type failingKeeper struct{ cause error }
 
-func (k failingKeeper) Keep(context.Context, v1.Instance, metav1.OwnerReference, string) (*servercert.Plan, error) {
+func (k failingKeeper) Keep(context.Context, v1.Instance, metav1.OwnerReference, string, *v1.IssuerReference) (*servercert.Plan, error) {
 	return nil, k.cause
 }
 

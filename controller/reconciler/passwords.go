@@ -43,7 +43,7 @@ type generator interface {
 
 // A certifier keeps the certificates of servers.
 type certifier interface {
-	Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerReference, host string) (*servercert.Plan, error)
+	Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerReference, host string, issuer *v1.IssuerReference) (*servercert.Plan, error)
 }
 
 // An xrGatherer reads the XRs of an instance, and of one of them its data volume. There is
@@ -58,6 +58,8 @@ const (
 	// reread is how soon a changed Secret of a claim is seen. It is not watched:
 	// that would need the right to read all Secrets of the cluster at all times.
 	reread = 10 * time.Second
+	// whileIssued is how soon a certificate is seen that an issuer was asked for.
+	whileIssued = 2 * time.Second
 	// whileNotLetIn is how soon it is seen that a namespace has let the controller in.
 	whileNotLetIn = 30 * time.Second
 	// recheck is how soon a password that somebody changed in the server is seen.
@@ -152,14 +154,20 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 	return result, nil
 }
 
-// orNotLetIn says so in the status, where that is the error of a pass, or that a Secret is somebody else's.
+// orNotLetIn says so in the status, where that is the error of a pass, or that a Secret is somebody else's, or that there is no
+// certificate yet.
 func (c *passwordReconciler) orNotLetIn(ctx context.Context, s *instance.State, result reconcile.Result, err error) (reconcile.Result, error) {
 	_, notLetIn := errors.AsType[*secrets.NotLetInError](err)
 	_, foreign := errors.AsType[*secrets.ForeignError](err)
-	if !notLetIn && !foreign {
+	unissued, waits := errors.AsType[*servercert.UnissuedError](err)
+	if !notLetIn && !foreign && !waits {
 		return result, err
 	}
-	return reconcile.Result{RequeueAfter: whileNotLetIn}, c.writer.Apply(ctx, showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: err.Error()}))
+	after := whileNotLetIn
+	if waits && unissued.Soon {
+		after = whileIssued
+	}
+	return reconcile.Result{RequeueAfter: after}, c.writer.Apply(ctx, showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: err.Error()}))
 }
 
 // readPlatform is what the platform says of passwords; nil where it has said nothing yet.

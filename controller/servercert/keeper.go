@@ -22,21 +22,21 @@ type Keeper struct {
 	Clock     func() time.Time
 }
 
-// Keep the certificate of the server of an instance, which others reach at a host. What it returns is there.
-func (k *Keeper) Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerReference, host string) (*Plan, error) {
-	s := &State{Instance: i, Owner: owner, Namespace: k.Namespace, Host: host, Now: k.Clock()}
-	for number := 1; number <= maxAuthorities; number++ {
-		a, err := secrets.Read(ctx, k.Kube, k.Namespace, i.AuthorityName(number))
-		if err != nil {
-			return nil, err
-		}
-		if a == nil {
-			break
-		}
-		s.Authorities = append(s.Authorities, a)
-	}
-	var err error
-	if s.Server, err = secrets.Own(ctx, k.Kube, i, i.TLSSecretName()); err != nil {
+// An UnissuedError says that an issuer has not made the first certificate of a server.
+type UnissuedError struct {
+	text string
+	// Soon: it was asked just now.
+	Soon bool
+}
+
+// Error says what it is waited for.
+func (e *UnissuedError) Error() string { return e.text }
+
+// Keep the certificate of the server of an instance, which others reach at a host, and which an issuer signs, if one is named. What
+// it returns is there.
+func (k *Keeper) Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerReference, host string, issuer *v1.IssuerReference) (*Plan, error) {
+	s := &State{Instance: i, Owner: owner, Namespace: k.Namespace, Host: host, Issuer: issuer, Now: k.Clock()}
+	if err := k.read(ctx, s); err != nil {
 		return nil, err
 	}
 	p, err := Next(s)
@@ -49,7 +49,37 @@ func (k *Keeper) Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerRefe
 			return nil, fmt.Errorf("cannot make Secret %s/%s: %w", p.Authority.Namespace, p.Authority.Name, err)
 		}
 	}
-	return p, k.write(ctx, s.Server, p.Server)
+	// Then the key, before somebody is asked to sign for it.
+	if err := k.write(ctx, s.Server, p.Server); err != nil {
+		return nil, err
+	}
+	if err := k.ask(ctx, s, p); err != nil {
+		return nil, err
+	}
+	if p.Certificate == nil {
+		return nil, &UnissuedError{text: p.Message, Soon: p.Request != nil || p.DropRequest}
+	}
+	return p, nil
+}
+
+// read what there is.
+func (k *Keeper) read(ctx context.Context, s *State) (err error) {
+	i := s.Instance
+	for number := 1; number <= maxAuthorities && s.Issuer == nil; number++ {
+		a, err := secrets.Read(ctx, k.Kube, k.Namespace, i.AuthorityName(number))
+		if err != nil {
+			return err
+		}
+		if a == nil {
+			break
+		}
+		s.Authorities = append(s.Authorities, a)
+	}
+	if s.Server, err = secrets.Own(ctx, k.Kube, i, i.TLSSecretName()); err != nil || s.Issuer == nil {
+		return err
+	}
+	s.Request, err = k.readRequest(ctx, i)
+	return err
 }
 
 func (k *Keeper) write(ctx context.Context, was, is *corev1.Secret) (err error) {

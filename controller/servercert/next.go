@@ -14,6 +14,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +40,10 @@ type State struct {
 	// Authorities by their numbers, from the first on; and the server's Secret, nil where there is none.
 	Authorities []*corev1.Secret
 	Server      *corev1.Secret
-	Now         time.Time
+	// Issuer that signs instead of an authority of the instance, and what it was asked for; nil where none does, or was.
+	Issuer  *v1.IssuerReference
+	Request *Request
+	Now     time.Time
 }
 
 // A Plan is what is to be there.
@@ -48,12 +52,22 @@ type Plan struct {
 	Authority, Server *corev1.Secret
 	// Published authorities, the older first, as PEM.
 	Published []byte
-	// Certificate that the server is to show.
+	// Certificate that the server is to show; nil where an issuer has not made it yet.
 	Certificate *x509.Certificate
+	// Issuer that has signed it; empty where an authority of the instance has.
+	Issuer string
+	// Request for a certificate to be made, as PEM, after the Server's Secret with its key was written; and DropRequest that is there.
+	Request     []byte
+	DropRequest bool
+	// Message says what is wrong with the issuer, or what it is waited for.
+	Message string
 }
 
 // Next is what is to be there now.
 func Next(s *State) (*Plan, error) {
+	if s.Issuer != nil {
+		return nextIssued(s)
+	}
 	out := &Plan{}
 	known, err := usable(s)
 	if err != nil {
@@ -79,29 +93,45 @@ func Next(s *State) (*Plan, error) {
 	return out, s.sign(signerOf(known, s.Now), out)
 }
 
-// sign the server's certificate, where it needs another one.
+// sign the server's certificate, where it needs another one. That of an issuer is shown as long as nextIssued would show it, and
+// its CA is published until the one after it.
 func (s *State) sign(by certificate.Pair, out *Plan) error {
-	current := certificate.Pair{}
-	if s.Server != nil {
-		current = certificate.Pair{Certificate: s.Server.Data[corev1.TLSCertKey], Key: s.Server.Data[corev1.TLSPrivateKeyKey]}
+	now, names := s.current(), s.names()
+	out.Issuer = s.signedBy(now)
+	former := s.former(now)
+	pair, why := now.pair, ""
+	if out.Issuer == "" || !now.isGood(s) || !s.Now.Before(now.at(5, 6)) {
+		why = by.WhyRenew(pair, s.Now, names)
 	}
-	names := s.names()
-	why := by.WhyRenew(current, s.Now, names)
 	if why != "" {
 		var err error
-		if current, err = by.Sign(s.Now, names); err != nil {
+		if pair, err = by.Sign(s.Now, names); err != nil {
 			return err
 		}
-	}
-	if s.Server == nil || why != "" || !bytes.Equal(s.Server.Data[v1.CAKey], out.Published) {
-		if out.Server = s.newSecret(s.Instance.Namespace, s.Instance.TLSSecretName()); s.Server != nil {
-			out.Server = s.Server.DeepCopy()
+		if out.Issuer == "" {
+			former = nil
 		}
-		out.Server.Data = map[string][]byte{corev1.TLSCertKey: current.Certificate, corev1.TLSPrivateKeyKey: current.Key, v1.CAKey: out.Published}
+		out.Issuer = ""
+	}
+	out.Published = append(out.Published, certificate.Encode(former)...)
+	if s.Server == nil || why != "" || !bytes.Equal(s.Server.Data[v1.CAKey], out.Published) {
+		out.Server = s.serverSecret()
+		out.Server.Data = map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, v1.CAKey: out.Published}
+		if former == nil {
+			delete(out.Server.Annotations, v1.AnnotationIssuer)
+		}
 	}
 	var err error
-	out.Certificate, err = certificate.Parse(current.Certificate)
+	out.Certificate, err = certificate.Parse(pair.Certificate)
 	return err
+}
+
+// former authorities are those of an issuer that has signed what the server showed before.
+func (s *State) former(now shown) []*x509.Certificate {
+	if s.Server == nil || s.Server.Annotations[v1.AnnotationIssuer] == "" {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(now.published), func(c *x509.Certificate) bool { return isOurs(c.Subject) })
 }
 
 // An authority that has not ended.
@@ -146,6 +176,20 @@ func (s *State) names() certificate.Names {
 		out.IPs = []net.IP{ip}
 	} else if s.Host != "" && s.Host != out.DNS[0] {
 		out.DNS = append(out.DNS, s.Host)
+	}
+	return out
+}
+
+// serverSecret as it is, or a new one.
+func (s *State) serverSecret() *corev1.Secret {
+	if s.Server == nil {
+		out := s.newSecret(s.Instance.Namespace, s.Instance.TLSSecretName())
+		out.Data = map[string][]byte{}
+		return out
+	}
+	out := s.Server.DeepCopy()
+	if out.Data == nil {
+		out.Data = map[string][]byte{}
 	}
 	return out
 }

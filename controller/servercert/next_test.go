@@ -16,6 +16,9 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) //nolint:gochecknoglobals // A constant.
 
+// address of a load balancer.
+const address = "198.51.100.7"
+
 func newState() *State {
 	i := v1.Instance{Kind: v1.KindMySQL, Namespace: "team", Name: "shop", XR: "1b2c"}
 	return &State{
@@ -128,7 +131,7 @@ func TestRepair(t *testing.T) {
 		spoil             func(*State)
 		authority, server bool
 	}{
-		"Host":    {reason: "Others reach it elsewhere now.", spoil: func(s *State) { s.Host = "198.51.100.7" }, server: true},
+		"Host":    {reason: "Others reach it elsewhere now.", spoil: func(s *State) { s.Host = address }, server: true},
 		"Name":    {reason: "Or by a name.", spoil: func(s *State) { s.Host = "db.example.org" }, server: true},
 		"OwnHost": {reason: "It has that.", spoil: func(s *State) { s.Host = "shop.team.svc" }},
 		"Deleted": {reason: "Somebody deleted the Secret.", spoil: func(s *State) { s.Server = nil }, server: true},
@@ -154,7 +157,7 @@ func TestRepair(t *testing.T) {
 			if err := s.trusts(t, p.Published, "shop.team.svc"); err != nil || !bytes.Equal(p.Published, s.Server.Data[v1.CAKey]) {
 				t.Errorf("%s %v", tc.reason, err)
 			}
-			if s.Host == "198.51.100.7" && s.trusts(t, p.Published, s.Host) != nil {
+			if s.Host == address && s.trusts(t, p.Published, s.Host) != nil {
 				t.Error("want its address in it")
 			}
 		})

@@ -85,11 +85,16 @@ func tlsConfig(r *resolved) string {
 	return strings.Join(out, "")
 }
 
-// tlsMount is the certificate with its key, which only the server's group may read.
+// tlsMount is the certificate with its key, which only the server's group may read. The Secret may have a key of a certificate
+// that is not made yet, too.
 func tlsMount(r *resolved) mounted {
+	items := make([]corev1.KeyToPath, 0, len(tlsFiles))
+	for _, f := range tlsFiles {
+		items = append(items, corev1.KeyToPath{Key: f.key, Path: f.key})
+	}
 	return mounted{
 		corev1.Volume{Name: TLSVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName: r.instance.TLSSecretName(), DefaultMode: new(int32(0o440)),
+			SecretName: r.instance.TLSSecretName(), DefaultMode: new(int32(0o440)), Items: items,
 		}}},
 		[]corev1.VolumeMount{{Name: TLSVolume, MountPath: tlsPath, ReadOnly: true}},
 	}
@@ -97,11 +102,8 @@ func tlsMount(r *resolved) mounted {
 
 // tlsWarning says what is wrong with how the server and its clients know each other; empty where nothing is.
 func tlsWarning(r *resolved) string {
-	switch t := r.XR.Status.TLS; {
-	case r.engine.password && !mayBeCertified(r):
+	if r.engine.password && !mayBeCertified(r) {
 		return "root's password goes to this server as anybody in between can read it or ask for it, which the platform allows for its image"
-	case t != nil:
-		return t.Message
 	}
-	return ""
+	return r.XR.Status.TLS.Warning()
 }

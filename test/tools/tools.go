@@ -82,6 +82,11 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing write
 		module: "github.com/seaweedfs/seaweedfs",
 		help:   "another S3 server, which make test-all has as a store",
 	},
+	"certmanager": {
+		title:  "cert-manager",
+		module: "github.com/cert-manager/cert-manager",
+		help:   "what of cert-manager signs certificates, which make test-all has as an issuer",
+	},
 	"lint": {
 		title:  "golangci-lint",
 		module: "github.com/golangci/golangci-lint/v2",

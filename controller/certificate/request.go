@@ -1,0 +1,125 @@
+package certificate
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"time"
+)
+
+// A PrivateKey is one as PEM.
+type PrivateKey []byte
+
+// NewPrivateKey of P-256.
+func NewPrivateKey() (PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil
+}
+
+// Check that it is one of ours.
+func (k PrivateKey) Check() error {
+	_, err := k.parse()
+	return err
+}
+
+// Request of a certificate for it, as PEM (PKCS #10).
+func (k PrivateKey) Request(of Names) ([]byte, error) {
+	key, err := k.parse()
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+		Subject: pkix.Name{CommonName: commonName(of)}, DNSNames: of.DNS, IPAddresses: of.IPs,
+	}, key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
+}
+
+// commonName of a server, which some authorities want to see: the first name, where it is not too long for one (RFC 5280, ub-common-name).
+func commonName(of Names) string {
+	if len(of.DNS) == 0 || len(of.DNS[0]) > 64 {
+		return ""
+	}
+	return of.DNS[0]
+}
+
+// Asks is true for a request of a certificate for this key and these names.
+func (k PrivateKey) Asks(csr []byte, of Names) bool {
+	key, err := k.parse()
+	block, _ := pem.Decode(csr)
+	if err != nil || block == nil {
+		return false
+	}
+	r, err := x509.ParseCertificateRequest(block.Bytes)
+	return err == nil && key.PublicKey.Equal(r.PublicKey) && sameNames(r.DNSNames, r.IPAddresses, of)
+}
+
+func (k PrivateKey) parse() (*ecdsa.PrivateKey, error) {
+	block, _ := pem.Decode(k)
+	if block == nil {
+		return nil, errors.New("the key is not PEM")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, errors.New("the key is of another kind than those that are made here")
+	}
+	return key, nil
+}
+
+// ParseAll certificates of a PEM. What cannot be read is left out.
+func ParseAll(raw []byte) []*x509.Certificate {
+	var out []*x509.Certificate
+	for {
+		var block *pem.Block
+		if block, raw = pem.Decode(raw); block == nil {
+			return out
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			out = append(out, c)
+		}
+	}
+}
+
+// Encode certificates as PEM.
+func Encode(of []*x509.Certificate) []byte {
+	out := &bytes.Buffer{}
+	for _, c := range of {
+		out.Write(encode(c.Raw))
+	}
+	return out.Bytes()
+}
+
+func encode(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// Verify a server's certificate, which others may follow that lead to an authority, for a name; empty is each.
+func Verify(chain, authorities []*x509.Certificate, name string, now time.Time) error {
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	for _, c := range authorities {
+		roots.AddCert(c)
+	}
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: name, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	return err
+}
