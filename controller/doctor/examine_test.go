@@ -230,6 +230,25 @@ func TestExamine(t *testing.T) {
 			change: func(c *Cluster) { c.XRs[0].Conditions = nil },
 			want:   []string{"wrong: the server takes no clients for 3h: nothing says why | … kubectl describe xmysql orders-x"},
 		},
+		"Certificate": {change: func(c *Cluster) { c.XRs[0].Status.TLS = &v1.TLSStatus{NotAfter: new(ago(-time.Hour))} }},
+		"CertificateEnded": {
+			change: func(c *Cluster) {
+				c.XRs[0].Status.TLS = &v1.TLSStatus{NotAfter: new(ago(-time.Hour)), ServedNotAfter: new(ago(2 * time.Hour))}
+			},
+			want: []string{"wrong: the certificate that the server shows has ended, 120m ago … | … --namespace crossplane-mysql-system"},
+		},
+		"CertificateEndedOfAnIssuer": {
+			change: func(c *Cluster) {
+				c.XRs[0].Status.TLS = &v1.TLSStatus{NotAfter: new(ago(time.Hour)), IssuerMessage: "ask for approval"}
+			},
+			want: []string{"wrong: the certificate that the server shows has ended … | ask for approval"},
+		},
+		"CertificateIsNotRenewed": {
+			change: func(c *Cluster) {
+				c.XRs[0].Status.TLS = &v1.TLSStatus{NotAfter: new(ago(-time.Hour)), IssuerMessage: "ask for approval", Message: "restart it"}
+			},
+			want: []string{"note: the certificate that the server shows ends at 2026-03-01T13:00:00Z … : ask for approval. restart it"},
+		},
 		"ClaimGone": {
 			change: func(c *Cluster) { c.Claims = nil },
 			want:   []string{"wrong: XMySQL orders-x runs on, and its claim is gone | … kubectl delete xmysql orders-x"},

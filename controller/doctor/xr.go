@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,7 +21,7 @@ type xrCheck struct {
 // examineXR of a life, with its claim and its volume.
 func (x *xrCheck) examineXR() []Finding {
 	if x.Ephemeral() {
-		return x.examineServing()
+		return append(x.examineServing(), x.examineCertificate()...)
 	}
 	out := x.missingFinalizer(x.XR)
 	switch {
@@ -32,7 +34,7 @@ func (x *xrCheck) examineXR() []Finding {
 	if x.XR.IsDeleting() {
 		return append(append(out, x.examineDeletion()...), x.endangeredData()...)
 	}
-	return append(append(append(out, x.examineServing()...), x.examinePVC()...), x.examineDataPV()...)
+	return slices.Concat(out, x.examineServing(), x.examineCertificate(), x.examinePVC(), x.examineDataPV())
 }
 
 // claimGone from an XR that runs on. Only one of which a backup is taken may be deleted by
@@ -85,6 +87,21 @@ func (x *xrCheck) examineDeletion() []Finding {
 }
 
 // examineServing of an instance whose server takes no clients. One that serves has nothing to
+// examineCertificate by which the server is known: one that ends, or has ended, locks out clients that verify it, and us.
+func (x *xrCheck) examineCertificate() []Finding {
+	t := x.XR.Status.TLS
+	switch end := t.End(); {
+	case end == nil:
+		return nil
+	case x.isOlder(*end, 0):
+		advice := orElse(t.Warning(), fmt.Sprintf("the controller renews it long before; see why it did not: kubectl logs --namespace %s deployment/crossplane-mysql", x.SystemNamespace))
+		return []Finding{wrongFinding(advice, "the certificate that the server shows has ended, %s ago: clients that verify it are turned away", x.ageOf(*end))}
+	case t.Warning() != "":
+		return []Finding{noteFinding("", "the certificate that the server shows ends at %s, and another one does not come into it: %s", end.UTC().Format(time.RFC3339), t.Warning())}
+	}
+	return nil
+}
+
 // say.
 func (x *xrCheck) examineServing() []Finding {
 	if x.XR.IsServing() || x.XR.IsDeleting() {

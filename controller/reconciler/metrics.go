@@ -32,11 +32,11 @@ type meter struct {
 
 	mu     sync.Mutex
 	states map[instance.Key]string
-	// proven is when the newest backup was of each instance that lives.
-	proven map[instance.Key]time.Time
-	clock  func() time.Time
+	// proven is when the newest backup was of each instance that lives, and certificates when that ends which its server shows.
+	proven, certificates map[instance.Key]time.Time
+	clock                func() time.Time
 
-	instances, age *prometheus.Desc
+	instances, age, certificate *prometheus.Desc
 }
 
 // newMeter, with its metrics on a registry.
@@ -47,25 +47,28 @@ func newMeter(r prometheus.Registerer, clock func() time.Time) *meter {
 			Buckets: prometheus.ExponentialBuckets(1<<20, 8, 8)}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "crossplane_mysql_backup_seconds", Help: "Seconds that a proven backup took, with its proof.",
 			Buckets: prometheus.ExponentialBuckets(0.5, 2, 14)}),
-		rotations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_password_changes_total", Help: "Changes of passwords in running servers, by result: changed, or failed for each try that must be looked at."}, []string{"result"}),
-		states:    map[instance.Key]string{},
-		proven:    map[instance.Key]time.Time{},
-		clock:     clock,
-		instances: prometheus.NewDesc("crossplane_mysql_instances", "Instances by state: Waiting, Running, or the step of their deletion.", []string{"state"}, nil),
-		age:       prometheus.NewDesc("crossplane_mysql_last_proven_age_seconds", "Seconds since the newest proven backup of an instance that is there: of the 1000 whose are the oldest.", []string{"kind", "namespace", "name"}, nil),
+		rotations:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_password_changes_total", Help: "Changes of passwords in running servers, by result: changed, or failed for each try that must be looked at."}, []string{"result"}),
+		states:       map[instance.Key]string{},
+		proven:       map[instance.Key]time.Time{},
+		certificates: map[instance.Key]time.Time{},
+		clock:        clock,
+		certificate:  prometheus.NewDesc("crossplane_mysql_certificate_expiration_timestamp_seconds", "When the certificate ends that a server shows, in seconds since 1970: of the 1000 whose end first.", []string{"kind", "namespace", "name"}, nil),
+		instances:    prometheus.NewDesc("crossplane_mysql_instances", "Instances by state: Waiting, Running, or the step of their deletion.", []string{"state"}, nil),
+		age:          prometheus.NewDesc("crossplane_mysql_last_proven_age_seconds", "Seconds since the newest proven backup of an instance that is there: of the 1000 whose are the oldest.", []string{"kind", "namespace", "name"}, nil),
 	}
 	r.MustRegister(m.backups, m.bytes, m.seconds, m.rotations, m)
 	return m
 }
 
 // maxSeries is for how many instances there is a series of their own: those whose backups are the
-// oldest. Whoever may create claims decides how many there are.
+// oldest, or whose certificates end first. Whoever may create claims decides how many there are.
 const maxSeries = 1000
 
 // Describe the gauges.
 func (m *meter) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.instances
 	ch <- m.age
+	ch <- m.certificate
 }
 
 // Collect the gauges.
@@ -79,15 +82,18 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 	for state, n := range count {
 		ch <- prometheus.MustNewConstMetric(m.instances, prometheus.GaugeValue, float64(n), state)
 	}
-	for _, k := range m.oldestProven() {
+	for _, k := range earliest(m.certificates) {
+		ch <- prometheus.MustNewConstMetric(m.certificate, prometheus.GaugeValue, float64(m.certificates[k].Unix()), k.Kind, k.Namespace, k.Name)
+	}
+	for _, k := range earliest(m.proven) {
 		ch <- prometheus.MustNewConstMetric(m.age, prometheus.GaugeValue, m.clock().Sub(m.proven[k]).Seconds(), k.Kind, k.Namespace, k.Name)
 	}
 }
 
-// oldestProven instances, as many as have a series.
-func (m *meter) oldestProven() []instance.Key {
-	keys := slices.Collect(maps.Keys(m.proven))
-	slices.SortFunc(keys, func(a, b instance.Key) int { return m.proven[a].Compare(m.proven[b]) })
+// earliest instances, as many as have a series.
+func earliest(of map[instance.Key]time.Time) []instance.Key {
+	keys := slices.Collect(maps.Keys(of))
+	slices.SortFunc(keys, func(a, b instance.Key) int { return of[a].Compare(of[b]) })
 	return keys[:min(len(keys), maxSeries)]
 }
 
@@ -96,6 +102,7 @@ func (m *meter) observeLives(k instance.Key, lives []*instance.State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.states, k)
+	delete(m.certificates, k)
 	if !slices.ContainsFunc(lives, func(s *instance.State) bool { return s.XR != nil }) {
 		delete(m.proven, k)
 	}
@@ -103,6 +110,7 @@ func (m *meter) observeLives(k instance.Key, lives []*instance.State) {
 		switch {
 		case s.XR != nil:
 			m.states[k] = stateOf(s.XR)
+			m.observeCertificate(k, s.XR)
 		case s.Orphan != nil:
 			m.states[k] = stateDeleting
 		}
@@ -112,6 +120,13 @@ func (m *meter) observeLives(k instance.Key, lives []*instance.State) {
 				break
 			}
 		}
+	}
+}
+
+// observeCertificate that a server shows, or that was made for it.
+func (m *meter) observeCertificate(k instance.Key, xr *instance.Composite) {
+	if end := xr.Status.TLS.End(); end != nil && !xr.IsDeleting() {
+		m.certificates[k] = end.Time
 	}
 }
 

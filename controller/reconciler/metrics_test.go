@@ -43,8 +43,50 @@ func TestSeries(t *testing.T) {
 	}
 }
 
+// TestCertificateSeries: there is one for each server that is there and shows a certificate, of those that end first a thousand.
+func TestCertificateSeries(t *testing.T) {
+	registry, now := prometheus.NewRegistry(), time.Unix(1_000_000, 0)
+	m := newMeter(registry, func() time.Time { return now })
+	showing := func(n int) (instance.Key, *instance.State) {
+		k := instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: fmt.Sprintf("db-%d", n)}
+		s := livingDatabase(k)
+		s.XR.Status.TLS = &v1.TLSStatus{NotAfter: &metav1.Time{Time: now.Add(time.Hour)}, ServedNotAfter: &metav1.Time{Time: now.Add(time.Duration(n) * time.Second)}}
+		return k, s
+	}
+	for n := range maxSeries + 5 {
+		k, s := showing(n)
+		m.observeLives(k, []*instance.State{s})
+	}
+	ends := seriesOf(t, registry, "crossplane_mysql_certificate_expiration_timestamp_seconds")
+	if _, last := ends["db-1000"]; len(ends) != maxSeries || last || ends["db-5"] != 1_000_005 {
+		t.Errorf("want the 1000 first of 1005, got %d", len(ends))
+	}
+	for n := range 3 {
+		k, s := showing(n)
+		switch n {
+		case 0:
+			s.XR.Status.TLS = nil
+		case 1:
+			s.XR.SetDeletionTimestamp(&metav1.Time{Time: now})
+		case 2:
+			s.XR.Status.TLS.ServedNotAfter = nil
+		}
+		m.observeLives(k, []*instance.State{s})
+	}
+	ends = seriesOf(t, registry, "crossplane_mysql_certificate_expiration_timestamp_seconds")
+	if ends["db-0"] != 0 || ends["db-1"] != 0 || len(ends) != maxSeries {
+		t.Errorf("want none of servers without a certificate, or that go: %v, %v", ends["db-0"], ends["db-1"])
+	}
+}
+
 // agesOf the newest backups, by the instance's name.
 func agesOf(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	return seriesOf(t, registry, "crossplane_mysql_last_proven_age_seconds")
+}
+
+// seriesOf a metric, by the instance's name.
+func seriesOf(t *testing.T, registry *prometheus.Registry, metric string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {
@@ -52,7 +94,7 @@ func agesOf(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	}
 	out := map[string]float64{}
 	for _, f := range families {
-		if f.GetName() != "crossplane_mysql_last_proven_age_seconds" {
+		if f.GetName() != metric {
 			continue
 		}
 		for _, series := range f.GetMetric() {
