@@ -78,12 +78,18 @@ type MySQLBackupSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Since int64 `json:"since,omitempty"`
-	// Origin is why the backup was taken: Deletion of the instance, or ImageChange, before
-	// an image of another series started on its data. Empty means Deletion.
+	// Origin is why the backup was taken: Deletion of the instance; ImageChange, before
+	// an image of another series started on its data; or Request of its claim. Empty means
+	// Deletion.
 	//
 	// +optional
-	// +kubebuilder:validation:Enum=Deletion;ImageChange
+	// +kubebuilder:validation:Enum=Deletion;ImageChange;Request
 	Origin BackupOrigin `json:"origin,omitempty"`
+	// Request of the claim that asked for it.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Request string `json:"request,omitempty"`
 	// Choice of what to start from that the instance began with: the name of a backup,
 	// Never, from/ and the name of another claim, or nothing. The next one does not begin with the same again.
 	//
@@ -154,6 +160,7 @@ type BackupOrigin string
 const (
 	OriginDeletion    BackupOrigin = "Deletion"
 	OriginImageChange BackupOrigin = "ImageChange"
+	OriginRequest     BackupOrigin = "Request"
 )
 
 // A BackupPhase is how far a backup is.

@@ -41,6 +41,13 @@ const (
 	EventImageChangeBegun EventReason = "ImageChangeBegun"
 	// EventImageAllowed is sent when that backup is proven, and the image may start.
 	EventImageAllowed EventReason = "ImageAllowed"
+	// EventRequestedBackupBegun is sent when a backup begins that the claim asks for.
+	EventRequestedBackupBegun EventReason = "RequestedBackupBegun"
+	// EventRequestedBackupEnded is sent when that is proven, and the server starts again.
+	EventRequestedBackupEnded EventReason = "RequestedBackupEnded"
+	// EventRequestedBackupFailed is sent when it came to nothing: the server starts again, and
+	// another text asks for another one. It is a warning.
+	EventRequestedBackupFailed EventReason = "RequestedBackupFailed"
 	// EventCopyFound is sent when data of this name was found that was copied or restored from
 	// elsewhere: a person decides about it. It is a warning.
 	EventCopyFound EventReason = "CopyFound"

@@ -299,6 +299,22 @@ type BackupSpec struct {
 	// +optional
 	RequireRestorable *bool `json:"requireRestorable,omitempty"`
 
+	// Request a backup of the instance as it is now, while it goes on: each text that was
+	// not here before asks for one, once the server takes clients. A method has to be said.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?$`
+	Request string `json:"request,omitempty"`
+
+	// Method of a backup that is taken while the instance goes on: Cold, for which the
+	// server stops as long as the data is copied and the copy read again. One that fails is
+	// not tried again, and the server starts.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Cold
+	Method BackupMethod `json:"method,omitempty"`
+
 	// BeforeImageChange says when a backup is taken before another image starts on the
 	// data, for which the server is stopped: NewSeries (where its tag is not of the same
 	// series, such as 8.4, or does not say) or Never. A server of a newer series changes
@@ -318,6 +334,15 @@ type BeforeImageChange string
 const (
 	BackUpNewSeries BeforeImageChange = "NewSeries"
 	BackUpNever     BeforeImageChange = "Never"
+)
+
+// A BackupMethod is how a backup is taken while the instance goes on.
+type BackupMethod string
+
+// Methods of backups.
+const (
+	// MethodCold stops the server, and starts it again.
+	MethodCold BackupMethod = "Cold"
 )
 
 // StoreVolume in the place of a BackupStore's name is a volume of the cluster.

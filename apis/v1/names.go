@@ -172,6 +172,9 @@ func (n JobNames) RestoreTest() string { return jobName(n.of, "restoretest") }
 // ImageChange is the Job that backs up before an image of another series starts. No deletion takes it for its own.
 func (n JobNames) ImageChange() string { return jobName(n.of, "imagechange") }
 
+// Request is the Job that backs up because the claim asks for it. No deletion takes it for its own, either.
+func (n JobNames) Request() string { return jobName(n.of, "request") }
+
 // EraseJobName is the name of the Job that removes the archive of a record.
 func EraseJobName(record string) string { return derived("erase-", record, "") }
 

@@ -11,7 +11,7 @@ import (
 
 // A MySQLStatus reports on an instance. The function writes all of it but
 // previousBackup, heldBackup, backups, backupNumber, backupNeeds, backupWarning, backupNodes, restoredBy,
-// blockedBy, imageChange, credentials, tls and deletion, which are the controller's.
+// blockedBy, imageChange, requestedBackup, credentials, tls and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
 	// something is wrong.
@@ -47,6 +47,11 @@ type MySQLStatus struct {
 	//
 	// +optional
 	ImageChange *ImageChangeStatus `json:"imageChange,omitempty"`
+
+	// RequestedBackup is how far the backup is that the claim asked for last.
+	//
+	// +optional
+	RequestedBackup *RequestedBackupStatus `json:"requestedBackup,omitempty"`
 
 	// Endpoint at which clients reach the server.
 	//
@@ -419,6 +424,50 @@ type ImageChangeStatus struct {
 // clients.
 func (c *ImageChangeStatus) MayStart(served string) bool {
 	return c != nil && c.Allowed && c.From == served
+}
+
+// A RequestedBackupStatus is how far a backup is that a claim asks for.
+type RequestedBackupStatus struct {
+	// Request that it is for.
+	Request string `json:"request"`
+	// Phase is Running; Failing, until what was made for it is gone; Failed or Proven.
+	//
+	// +kubebuilder:validation:Enum=Running;Failing;Failed;Proven
+	Phase RequestedPhase `json:"phase"`
+	// BegunAt is when it began.
+	BegunAt metav1.Time `json:"begunAt"`
+	// Fence is true while the server must not run.
+	//
+	// +optional
+	Fence bool `json:"fence,omitempty"`
+	// Backup is the name of the MySQLBackup.
+	//
+	// +optional
+	Backup string `json:"backup,omitempty"`
+	// Percent of the data that has been backed up, 0 to 100.
+	//
+	// +optional
+	Percent int32 `json:"percent,omitempty"`
+	// Message says what is done, or why it has failed.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// A RequestedPhase is how far a backup is that a claim asks for.
+type RequestedPhase string
+
+// Phases of such a backup.
+const (
+	RequestedRunning RequestedPhase = "Running"
+	RequestedFailing RequestedPhase = "Failing"
+	RequestedFailed  RequestedPhase = "Failed"
+	RequestedProven  RequestedPhase = "Proven"
+)
+
+// IsUnderWay is true until nothing is left to do.
+func (s *RequestedBackupStatus) IsUnderWay() bool {
+	return s != nil && (s.Phase == RequestedRunning || s.Phase == RequestedFailing)
 }
 
 // IsStale is true of a status that is about another composite resource than the one of this UID.

@@ -141,7 +141,7 @@ func (g *gathering) readLife(ctx context.Context) error {
 	switch {
 	case g.IsDeleting():
 		return g.readForDeletion(ctx)
-	case g.IsImageChanging():
+	case g.IsBackedUpInLife():
 		return errors.Join(g.readDeployment(ctx), jobGathering{g}.readJobs(ctx), jobGathering{g}.readPods(ctx))
 	}
 	going := func(c *corev1.PersistentVolumeClaim) bool { return c != nil && c.DeletionTimestamp != nil }
@@ -159,7 +159,7 @@ func (g *gathering) readLife(ctx context.Context) error {
 
 // needsRecords is true while a decision depends on the backups of all lives.
 func (g *gathering) needsRecords() bool {
-	return g.IsDeleting() || g.XR != nil && !g.XR.Status.Started || g.IsImageChanging()
+	return g.IsDeleting() || g.XR != nil && (!g.XR.Status.Started || g.XR.Spec.Backup.Request != "") || g.IsBackedUpInLife()
 }
 
 // foundComposites of an instance: its claim, nil where there is none, and its XRs, those that end

@@ -26,6 +26,9 @@ func (s *State) JobLocation() JobLocation {
 		}
 		if !s.IsDeleting() {
 			p.BackupJob = i.Jobs().ImageChange()
+			if s.IsBackupRequested() {
+				p.BackupJob = i.Jobs().Request()
+			}
 		}
 		return p
 	}

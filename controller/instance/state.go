@@ -310,5 +310,13 @@ func (s *State) IsImageChanging() bool {
 	return !is.ImageChange.MayStart(is.ServedImage)
 }
 
+// IsBackupRequested is true while a backup is under way that the claim asked for.
+func (s *State) IsBackupRequested() bool {
+	return s.XR != nil && !s.IsDeleting() && s.XR.Status.RequestedBackup.IsUnderWay()
+}
+
+// IsBackedUpInLife is true while there is something to do about a backup of an instance that goes on.
+func (s *State) IsBackedUpInLife() bool { return s.IsImageChanging() || s.IsBackupRequested() }
+
 // HasFinalizer is true if our finalizer is on an object.
 func HasFinalizer(o client.Object) bool { return controllerutil.ContainsFinalizer(o, v1.Finalizer) }

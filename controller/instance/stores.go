@@ -56,7 +56,7 @@ func (g storeGathering) readStores(ctx context.Context) {
 		if err = g.readFoundNotes(ctx); err == nil {
 			err = g.readRestoreFrom(ctx)
 		}
-	case (g.IsDeleting() || g.IsImageChanging()) && g.Store() != "" && !isProven(g.State):
+	case (g.IsDeleting() || g.IsBackedUpInLife()) && g.Store() != "" && !isProven(g.State):
 		err = g.readOwnNote(ctx)
 	}
 	if err != nil {

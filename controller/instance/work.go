@@ -44,7 +44,7 @@ func (g jobGathering) readJobs(ctx context.Context) error {
 		}
 	}
 	if !g.Relocated() {
-		return g.readImageChangeJob(ctx)
+		return g.readOvertakenJobs(ctx)
 	}
 	for _, namespace := range []string{g.Life.Namespace, v1.RescueNamespace} {
 		if err := g.readMisplacedJobs(ctx, namespace); err != nil {
@@ -54,16 +54,21 @@ func (g jobGathering) readJobs(ctx context.Context) error {
 	return nil
 }
 
-// readImageChangeJob that a deletion has overtaken: it writes a backup that nobody waits for.
-func (g jobGathering) readImageChangeJob(ctx context.Context) error {
+// readOvertakenJobs of a life that a deletion has ended: they write backups that nobody waits for.
+func (g jobGathering) readOvertakenJobs(ctx context.Context) error {
 	if !g.IsDeleting() {
 		return nil
 	}
-	j, err := g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().ImageChange())
-	if j != nil {
-		g.MisplacedJobs = append(g.MisplacedJobs, j.Job)
+	for _, name := range []string{g.Life.Jobs().ImageChange(), g.Life.Jobs().Request()} {
+		j, err := g.readJob(ctx, g.Life.Namespace, name)
+		if err != nil {
+			return err
+		}
+		if j != nil {
+			g.MisplacedJobs = append(g.MisplacedJobs, j.Job)
+		}
 	}
-	return err
+	return nil
 }
 
 func (g *gathering) readJob(ctx context.Context, namespace, name string) (*Job, error) {

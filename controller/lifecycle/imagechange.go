@@ -50,27 +50,36 @@ func decideImageChange(s *instance.State) (step Step, open bool) {
 
 // backUpForImage the data of a server that has been told to stop.
 func backUpForImage(s *instance.State) Step {
-	if s.Record() == nil && s.OwnNote() == nil {
-		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: fmt.Sprintf("A backup of the data is taken before image %s starts: %s", s.XR.Status.PendingImage, s.RecordName())}
-	}
-	if !isScaledDown(s.Deployment) {
-		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: "Waiting for the server to stop"}
-	}
-	if p := endedPod(s); p != nil {
-		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server", Targets: []client.Object{p}}
-	}
-	switch {
-	case len(s.Pods) > 0:
-		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: whoUsesVolume(&s.Pods[0], string(s.Life.XR))}
-	case !hasProvenBackup(s) && s.OwnNote() != nil:
-		return writeIndex(s)
-	case !hasProvenBackup(s):
-		return decideBackup(s)
-	case s.Backup != nil:
-		step, _ := deleteAndWait([]client.Object{s.Backup.Job})
+	if step, open := backUpStopped(s, fmt.Sprintf("A backup of the data is taken before image %s starts: %s", s.XR.Status.PendingImage, s.RecordName())); open {
 		return step
 	}
 	return Step{Action: AllowImage, Message: fmt.Sprintf("Backup %q is proven: image %s starts on the data", s.Record().Name, s.XR.Status.PendingImage)}
+}
+
+// backUpStopped is what there is to do until the backup is proven of an instance that goes on, and whose server the function
+// stops; and its Job is gone.
+func backUpStopped(s *instance.State, announcement string) (step Step, open bool) {
+	if s.Record() == nil && s.OwnNote() == nil {
+		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: announcement}, true
+	}
+	if !isScaledDown(s.Deployment) {
+		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: "Waiting for the server to stop"}, true
+	}
+	if p := endedPod(s); p != nil {
+		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
+	}
+	switch {
+	case len(s.Pods) > 0:
+		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: whoUsesVolume(&s.Pods[0], string(s.Life.XR))}, true
+	case !hasProvenBackup(s) && s.OwnNote() != nil:
+		return writeIndex(s), true
+	case !hasProvenBackup(s):
+		return decideBackup(s), true
+	case s.Backup != nil:
+		step, _ := deleteAndWait([]client.Object{s.Backup.Job})
+		return step, true
+	}
+	return Step{}, false
 }
 
 // isScaledDown is true of a Deployment that makes no pods any more.
@@ -116,12 +125,15 @@ func endOfImageChange(s *instance.State, _ Step) []change.Change {
 	return patchXRStatus(s, fields)
 }
 
+// isSameProgress is true of a percentage that is not worth another write.
+func isSameProgress(was, is int32) bool { return was > 0 && is >= was && is < was+10 }
+
 // showImageChange in the status of the XR: the function tells people. Only what takes its time is shown, as
 // each write is a reason for Crossplane to compose once more, which it does a hundred times in a row and then
 // once a minute (internal/circuit of Crossplane).
 func showImageChange(s *instance.State, step Step) []change.Change {
 	c := s.XR.Status.ImageChange
-	if c == nil || step.Action != Wait && step.Action != MarkFailed && !step.Refused {
+	if c == nil || step.Action != Wait && step.Action != MarkFailed && !step.Refused || isSameProgress(c.Percent, step.Percent) {
 		return nil
 	}
 	want := *c

@@ -198,6 +198,8 @@ func (m *model) writeXRStatus(l *modelLife, fields map[string]any) {
 		case "heldBackup": // It comes with previousBackup, as a number does.
 		case "backupNumber":
 			l.image.counted = l.image.counted || fields["previousBackup"] == nil && value != int64(1)
+		case "requestedBackup":
+			l.image.writeRequestStatus(value)
 		case "imageChange":
 			l.image.writeImageStatus(value)
 		case "deletion":
@@ -494,7 +496,7 @@ func (m *model) writeJob(n int, c change.Change, o *batchv1.Job) {
 			return
 		}
 		l.erased = false
-	case lifeOf(n).Jobs().ImageChange():
+	case lifeOf(n).Jobs().ImageChange(), lifeOf(n).Jobs().Request():
 		m.writeImageJob(n, c)
 	case lifeOf(n).Jobs().Restore():
 		l.restoreJob = false

@@ -134,6 +134,10 @@ func modelStarts() map[string]model {
 		"image, late":            base.with(func(m *model) { m.imageChanges, m.late, m.creates, m.failures, m.deletes = 1, true, 1, 1, 0 }),
 		"image, backup PVC":      base.with(func(m *model) { m.imageChanges, m.backupDeletes, m.creates, m.deletes = 1, 1, 1, 0 }),
 		"image, data PVC":        base.with(func(m *model) { m.imageChanges, m.claims, m.creates, m.deletes = 1, 1, 1, 0 }),
+		"request":                base.with(func(m *model) { m.requests, m.failures, m.creates = 1, 1, 1 }),
+		"request, late":          base.with(func(m *model) { m.requests, m.late, m.creates = 1, true, 1 }),
+		"request, backup PVC":    base.with(func(m *model) { m.requests, m.backupDeletes, m.creates, m.deletes = 1, 1, 1, 0 }),
+		"request, data PVC":      base.with(func(m *model) { m.requests, m.claims, m.creates, m.deletes = 1, 1, 1, 0 }),
 		"claim and more":         base.with(func(m *model) { m.claims, m.strips = 1, 1; m.creates = 1 }),
 	}
 	if os.Getenv("ALL") != "" { // What goes wrong there does so alone, too: some minutes for make test-all.
@@ -144,6 +148,8 @@ func modelStarts() map[string]model {
 		out["image, failed"] = base.with(func(m *model) { m.imageChanges, m.imageReverts, m.failures, m.creates = 1, 1, 1, 1 })
 		out["image, finalizers"] = base.with(func(m *model) { m.imageChanges, m.strips, m.creates = 1, 1, 1 })
 		out["image, namespace"] = base.with(func(m *model) { m.imageChanges, m.namespaces, m.creates = 1, 1, 1 })
+		out["request, finalizers"] = base.with(func(m *model) { m.requests, m.strips, m.creates = 1, 1, 1 })
+		out["request, namespace"] = base.with(func(m *model) { m.requests, m.namespaces, m.creates = 1, 1, 1 })
 		out["late, data PVC"] = base.with(func(m *model) { m.late, m.claims = true, 1 })
 		out["late, namespace"] = base.with(func(m *model) { m.late, m.namespaces, m.creates = true, 1, 1 })
 		out["late, finalizers"] = base.with(func(m *model) { m.late, m.strips = true, 1 })
@@ -271,6 +277,30 @@ func bugsOfImages() map[string]bug {
 	}
 }
 
+// bugsOfRequests keep a server stopped, or copy the data of one that runs.
+func bugsOfRequests() map[string]bug {
+	return map[string]bug{
+		"request beside a server": {reason: "A server may run while its data is copied.", start: "request", next: func(s *instance.State) Step {
+			if s.IsBackupRequested() {
+				s.Deployment, s.Pods = nil, nil
+			}
+			return Next(s)
+		}},
+		"request for ever": {reason: "A backup that cannot be taken keeps the server stopped.", start: "request", next: func(s *instance.State) Step {
+			if step := Next(s); step.Action != FailRequested {
+				return step
+			}
+			return Step{Action: Wait}
+		}},
+		"request overtaken": {reason: "A deletion leaves its Job.", start: "request", next: func(s *instance.State) Step {
+			if s.IsDeleting() {
+				s.MisplacedJobs = nil
+			}
+			return Next(s)
+		}},
+	}
+}
+
 // TestModelFindsBugs in both decisions.
 func TestModelFindsBugs(t *testing.T) {
 	t.Parallel()
@@ -343,6 +373,7 @@ func TestModelFindsBugs(t *testing.T) {
 	maps.Copy(bugs, bugsOfRestoreTest())
 	maps.Copy(bugs, bugsOfHeldClaims())
 	maps.Copy(bugs, bugsOfImages())
+	maps.Copy(bugs, bugsOfRequests())
 	for name, bug := range bugs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

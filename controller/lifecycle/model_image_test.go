@@ -23,13 +23,17 @@ const (
 	imageAllowed
 )
 
-// A modelImage is the change of a life's image to one of another series, with the backup before it.
+// A modelImage is the change of a life's image to one of another series, with the backup before it; or the backup that its claim
+// asks for, with nothing after it.
 type modelImage struct { //nolint:recvcheck // A value is a state; what performs a step changes one.
 	// wanted by the spec; pending, as the function has said; in the Deployment; and in the pod.
 	wanted, pending, composed, running bool
 	// The data is as a server of it has left it, who took clients.
 	changed, served bool
 	says            int8
+	// A backup is asked for, and what status.requestedBackup says.
+	asked    bool
+	answered v1.RequestedPhase
 	// The backup, as those of a modelLife.
 	record               int8
 	recordDying          bool
@@ -42,7 +46,7 @@ type modelImage struct { //nolint:recvcheck // A value is a state; what performs
 
 // stops is true while the function lets no server run.
 func (i modelImage) stops() bool {
-	return i.says == imageFenced || i.says == imageAllowed && !i.wanted
+	return i.says == imageFenced || i.says == imageAllowed && !i.wanted || i.isAnswering()
 }
 
 // waits is true while the function holds the image back.
@@ -54,6 +58,7 @@ func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each 
 	i := l.image
 	change := func(how func(*modelImage)) func(*model) { return func(w *model) { how(&w.lives[n].image) } }
 	if l.xr == alive1 && m.namespace == alive1 && l.cross {
+		m.requestsOf(n, add)
 		add("the image is changed", true, m.imageChanges > 0 && l.pod && !i.wanted, func(w *model) {
 			w.imageChanges--
 			w.lives[n].image.wanted = true
@@ -71,7 +76,7 @@ func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each 
 				w.lives[n].deployment = 1
 			}
 		})
-		add("the function stops the server for an image", false, l.deployment == 2 && i.stops(), func(w *model) { w.lives[n].deployment = 1 })
+		add("the function stops the server for a backup", false, l.deployment == 2 && i.stops(), func(w *model) { w.lives[n].deployment = 1 })
 		add("the function sees that the image has taken clients", false, l.pod && i.running && !i.served, change(func(i *modelImage) { i.served = true }))
 	}
 	runs := i.job == alive1 && !i.done && m.pvc == alive1 && int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome && m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1 && !m.tries()
@@ -115,6 +120,7 @@ func (l modelLife) statusOfImage(status map[string]any) {
 	if i.pending {
 		status["pendingImage"] = nextImage
 	}
+	l.statusOfRequest(status)
 	if i.says != imageNone {
 		status["imageChange"] = map[string]any{"from": runningImage, "fence": i.says == imageFenced, "allowed": i.says == imageAllowed}
 	}
@@ -132,7 +138,7 @@ func (l modelLife) imageObjects(n int) []client.Object {
 	if i.job == none {
 		return out
 	}
-	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().ImageChange(), UID: types.UID("image-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(i.job)}}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: l.jobNameOfImage(n), UID: types.UID("image-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(i.job)}}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "image-" + uidOf(n), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
 	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", life.DataPVCName())}
 	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(volumeData, life.DataPVCName()), agent.PVCVolume(volumeBackup, "backups")}
@@ -154,6 +160,7 @@ func (l modelLife) recordOfImage(n int) *v1.MySQLBackup {
 	r.Spec = v1.MySQLBackupSpec{
 		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: life.Namespace, NamespaceUID: namespaceUID(l.born), Name: life.Name, XR: life.XR},
 		Image:    runningImage, Version: "8.4.6", Number: 1, Origin: v1.OriginImageChange,
+		Request: l.requestOfImage(),
 		Archive: &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + ArchiveName},
 	}
 	r.Status.Phase, r.Status.Message = recordPhases[l.image.record], modelFailure

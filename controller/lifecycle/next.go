@@ -127,8 +127,10 @@ func protectData(s *instance.State) Step {
 	if step, open := keepBackupPVC(s); open {
 		return step
 	}
-	if step, open := decideImageChange(s); open {
-		return step
+	for _, decide := range []func(*instance.State) (Step, bool){followRequested, decideImageChange, decideRequested} {
+		if step, open := decide(s); open {
+			return step
+		}
 	}
 	return decideBeforeStart(s)
 }

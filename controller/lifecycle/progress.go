@@ -16,6 +16,9 @@ func showProgress(s *instance.State, step Step, then []change.Change) []change.C
 	case step.Phase == "":
 		return nil
 	case s.XR != nil && !s.IsDeleting():
+		if s.IsBackupRequested() {
+			return showRequested(s, step)
+		}
 		return showImageChange(s, step)
 	}
 	want := v1.DeletionStatus{Phase: step.Phase, Percent: step.Percent, Message: step.Message}

@@ -34,7 +34,11 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 	if number == 0 { // Its status was lost, and it never had a volume that knew.
 		number = nextBackupNumber(s)
 	}
-	if !s.IsDeleting() {
+	request := ""
+	switch {
+	case s.IsBackupRequested():
+		origin, request = v1.OriginRequest, s.XR.Status.RequestedBackup.Request
+	case !s.IsDeleting():
 		origin = v1.OriginImageChange
 	}
 	return &v1.MySQLBackup{
@@ -48,6 +52,7 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 			Number:       number,
 			Since:        firstNumber(s, number),
 			Origin:       origin,
+			Request:      request,
 			Choice:       s.Identity().Choice,
 		},
 	}

@@ -62,6 +62,11 @@ const (
 	GiveRestoreAccess Action = "GiveRestoreAccess"
 	// RetainDataPV keeps the data volume whatever becomes of its PVC.
 	RetainDataPV Action = "RetainDataPV"
+	// BeginRequested stops the server for a backup that the claim asks for, FailRequested says
+	// that it has failed, and EndRequested lets the server start again, of both kinds.
+	BeginRequested Action = "BeginRequested"
+	FailRequested  Action = "FailRequested"
+	EndRequested   Action = "EndRequested"
 	// BeginImageChange stops the server for a backup before another image starts, AllowImage
 	// says that it may, and EndImageChange takes both away: the image has taken clients, or is
 	// not wanted any more.

@@ -100,6 +100,23 @@ func checkServiceSpec(r *resolved, path *field.Path) field.ErrorList {
 	return errs
 }
 
+// requestPattern of backup.request, as the XRD has it.
+var requestPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?$`)
+
+func checkRequest(at *field.Path, b v1.BackupSpec) field.ErrorList {
+	var errs field.ErrorList
+	if r := b.Request; r != "" && (len(r) > 63 || !requestPattern.MatchString(r)) {
+		errs = append(errs, field.Invalid(at.Child("request"), clipText(r), "must be of letters, digits and . _ : - between them, and have at most 63 characters"))
+	}
+	switch {
+	case b.Method != "" && b.Method != v1.MethodCold:
+		errs = append(errs, field.NotSupported(at.Child("method"), v1.BackupMethod(clipText(string(b.Method))), []v1.BackupMethod{v1.MethodCold}))
+	case b.Method == "" && b.Request != "":
+		errs = append(errs, field.Required(at.Child("method"), "with request: Cold stops the server for the time of a copy"))
+	}
+	return errs
+}
+
 func checkPolicies(spec *field.Path, s v1.MySQLSpec) field.ErrorList {
 	var errs field.ErrorList
 	if d := s.DeletionPolicy; d != v1.DeletionBackup && d != v1.DeletionDiscard {
@@ -111,6 +128,7 @@ func checkPolicies(spec *field.Path, s v1.MySQLSpec) field.ErrorList {
 	if b := s.Backup.BeforeImageChange; b != v1.BackUpNewSeries && b != v1.BackUpNever {
 		errs = append(errs, field.NotSupported(spec.Child("backup", "beforeImageChange"), v1.BeforeImageChange(clipText(string(b))), []v1.BeforeImageChange{v1.BackUpNewSeries, v1.BackUpNever}))
 	}
+	errs = append(errs, checkRequest(spec.Child("backup"), s.Backup)...)
 	restore := spec.Child("restore")
 	if r := s.Restore.Policy; r != v1.RestoreLatest && r != v1.RestoreNever {
 		errs = append(errs, field.NotSupported(restore.Child("policy"), v1.RestorePolicy(clipText(string(r))), []v1.RestorePolicy{v1.RestoreLatest, v1.RestoreNever}))

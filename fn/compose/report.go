@@ -95,7 +95,15 @@ func (s state) message() string {
 	case s.warning != nil:
 		return s.afterRestore() + "Running, but " + s.warning.Error()
 	}
-	return s.afterRestore() + "Running" + whereReached(s.resolved) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + s.change.waitsFor() + s.updateWaiting()
+	return s.afterRestore() + "Running" + whereReached(s.resolved) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + requestWarning(s.XR.Status.RequestedBackup) + s.change.waitsFor() + s.updateWaiting()
+}
+
+// requestWarning says why there is no backup that the claim has asked for.
+func requestWarning(b *v1.RequestedBackupStatus) string {
+	if b == nil || b.Phase != v1.RequestedFailed {
+		return ""
+	}
+	return fmt.Sprintf(". The backup that backup.request %q asked for has failed: %s. Another text asks for another one", b.Request, b.Message)
 }
 
 func (s state) afterRestore() string {

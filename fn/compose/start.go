@@ -31,7 +31,7 @@ func holdServer(reason, format string, args ...any) start {
 // decideStart says whether the server may run. The choice of what it starts from is made
 // once: afterwards it is read back from the restore Job or the status.
 //
-//	fenced, or stopped for an image ───▶ 0
+//	fenced, or stopped for a backup ───▶ 0
 //	volume not seen yet ───────────────▶ 0
 //	started ───────────────────────────▶ 1   never restores again
 //	chosen ── running, failed ─────────▶ 0
@@ -59,6 +59,9 @@ func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, 
 		return holdServer(v1.ReasonFenced, "PersistentVolumeClaim %s was deleted: the server is stopped until it is back on its volume", qualifiedName(r.instance.Namespace, r.instance.DataPVCName())), nil
 	case r.change.stopped:
 		return holdServer(v1.ReasonFenced, "%s", r.change.whyStopped(r.XR.Status.ImageChange)), nil
+	case isStoppedForRequest(r):
+		b := r.XR.Status.RequestedBackup
+		return holdServer(v1.ReasonFenced, "The server is stopped for the backup that backup.request %q asks for%s", b.Request, inSentence(b.Message)), nil
 	case isVolumeUnseen(r):
 		return holdServer(v1.ReasonWaiting, "Looking for volume %q, which holds this instance's data", r.XR.Status.Volume), nil
 	case r.started && chosen != nil:
@@ -75,6 +78,12 @@ func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, 
 func isFenced(r *resolved) bool {
 	d := r.XR.Status.Deletion
 	return d != nil && d.Fence
+}
+
+// isStoppedForRequest is true while a backup is taken that the claim asks for.
+func isStoppedForRequest(r *resolved) bool {
+	b := r.XR.Status.RequestedBackup
+	return b.IsUnderWay() && b.Fence
 }
 
 // isVolumeUnseen is true while it is not known whether the volume that holds the data

@@ -138,13 +138,6 @@ func TestRequireTLSIsRefused(t *testing.T) {
 // TestTLSWarning: a claim says that its server cannot be told from another one, and what the controller says of its
 // certificate.
 func TestTLSWarning(t *testing.T) {
-	serving := func(in *Input) {
-		inUse(in)
-		in.XR.Status.Started = true
-		in.Observed.Deployment.Status = appsv1.DeploymentStatus{UpdatedReplicas: 1, ReadyReplicas: 1}
-		in.Observed.Service = &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1"}}
-		in.Required.Connection.Items = []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelXR: string(testLife)}}, Data: map[string][]byte{"username": []byte("root")}}}
-	}
 	for name, tc := range map[string]struct {
 		in   Input
 		want string
@@ -152,9 +145,19 @@ func TestTLSWarning(t *testing.T) {
 		"Fine":      {given(serving), "Running"},
 		"Plaintext": {given(serving, plaintext), "Running. root's password goes to this server as anybody in between can read it or ask for it, which the platform allows for its image"},
 		"Message":   {given(serving, func(in *Input) { in.XR.Status.TLS.Message = "restart it" }), "Running. restart it"},
+		"Issuer":    {given(serving, func(in *Input) { in.XR.Status.TLS.IssuerMessage = "ask for approval" }), "Running. ask for approval"},
 	} {
 		if got := composed(t, tc.in).Status.Message; got != tc.want {
 			t.Errorf("%s: want %q, got %q", name, tc.want, got)
 		}
 	}
+}
+
+// serving clients, who have a password.
+func serving(in *Input) {
+	inUse(in)
+	in.XR.Status.Started = true
+	in.Observed.Deployment.Status = appsv1.DeploymentStatus{UpdatedReplicas: 1, ReadyReplicas: 1}
+	in.Observed.Service = &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1"}}
+	in.Required.Connection.Items = []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelXR: string(testLife)}}, Data: map[string][]byte{"username": []byte("root")}}}
 }

@@ -1,0 +1,186 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// patience with what keeps a backup from its beginning, while the server is stopped for it. One that runs may take as long as
+// it takes.
+const patience = 3 * time.Minute
+
+// decideRequested begins a backup that the claim asks for, once for each text, of a server that takes clients.
+func decideRequested(s *instance.State) (step Step, open bool) {
+	want := &s.XR.Spec.Backup
+	if want.Request == "" || want.Method != v1.MethodCold || !s.XR.Status.Started || !s.XR.IsServing() || hasAnswered(s, want.Request) {
+		return forgetExpired(s)
+	}
+	return Step{Action: BeginRequested, Message: fmt.Sprintf("The server is stopped for the backup that backup.request %q asks for", want.Request)}, true
+}
+
+// hasAnswered a request: with a backup, whose record knows it when the status is lost, or by saying why there is none.
+func hasAnswered(s *instance.State, request string) bool {
+	if b := s.XR.Status.RequestedBackup; b != nil && b.Request == request {
+		return true
+	}
+	for i := range s.Records {
+		if r := &s.Records[i]; s.IsOwn(r) && r.IsProven() && r.Spec.Request == request {
+			return true
+		}
+	}
+	return false
+}
+
+// followRequested backup to its end, whatever the claim says meanwhile. What is in between is as before another image:
+//
+//	BeginRequested   the function stops the server
+//	CreateBackup     a record says that it begins
+//	CreateBackupJob  when the server's pod is gone: an agent copies the volume, and reads the copy again
+//	NoteBackup       from here on it is proven
+//	MarkProven       the record says so
+//	DeleteObjects    the Job, which holds PVCs
+//	EndRequested     the function starts the server, and the next backup has the next number
+//
+// What fails is not tried again while clients wait:
+//
+//	FailRequested         the status says why
+//	DeleteObjects         the Job
+//	DeleteUnprovenBackup  it would keep the next instance of this name from starting
+//	EndRequested          the function starts the server
+func followRequested(s *instance.State) (step Step, open bool) {
+	if !s.IsBackupRequested() {
+		return Step{}, false
+	}
+	b := s.XR.Status.RequestedBackup
+	if b.Phase == v1.RequestedFailing && s.OwnNote() == nil && !hasProvenBackup(s) {
+		return putAside(s), true
+	}
+	step, open = backUpStopped(s, fmt.Sprintf("The backup is taken that backup.request %q asks for: %s", b.Request, s.RecordName()))
+	step.Hint = ""
+	switch {
+	case !open:
+		return Step{Action: EndRequested, Message: fmt.Sprintf("Backup %q is proven, which backup.request %q asks for: the server starts", s.Record().Name, b.Request)}, true
+	case s.Refusal != nil && s.Refusal.Of == string(step.Action):
+		return Step{Action: FailRequested, Message: step.Message + ": " + s.Refusal.Message}, true
+	case hasFailed(s, step):
+		return Step{Action: FailRequested, Message: step.Message}, true
+	}
+	return step, true
+}
+
+// hasFailed is true of a step that would only be waited for, with the server stopped: by somebody, or for another try.
+func hasFailed(s *instance.State, step Step) bool {
+	_, succeeded := backupSucceeded(s.Backup)
+	switch {
+	case succeeded || hasProvenBackup(s) || s.OwnNote() != nil:
+		return false
+	case step.Phase == v1.DeletionFailed || step.Phase == v1.DeletionHeld:
+		return true
+	case s.Now.Sub(s.XR.Status.RequestedBackup.BegunAt.Time) < patience || hasOwnPod(s):
+		return false
+	}
+	return s.Backup == nil || !isRunning(s.Backup)
+}
+
+// hasOwnPod is true while the server stops, which takes as long as it takes.
+func hasOwnPod(s *instance.State) bool {
+	for i := range s.Pods {
+		if s.Pods[i].Labels[v1.LabelXR] == string(s.Life.XR) {
+			return true
+		}
+	}
+	return !isScaledDown(s.Deployment)
+}
+
+// putAside what was made for a backup that has failed.
+func putAside(s *instance.State) Step {
+	switch r := s.Record(); {
+	case s.Backup != nil:
+		step, _ := deleteAndWait([]client.Object{s.Backup.Job})
+		return step
+	case r != nil:
+		return Step{Action: DeleteUnprovenBackup, Targets: []client.Object{r}}
+	}
+	return Step{Action: EndRequested}
+}
+
+// beginRequested with a number that no backup has, as beginImageChange.
+func beginRequested(s *instance.State, _ Step) []change.Change {
+	return patchXRStatus(s, map[string]any{"backupNumber": max(s.XR.Status.BackupNumber, nextBackupNumber(s)), "requestedBackup": map[string]any{
+		"request": s.XR.Spec.Backup.Request, "phase": v1.RequestedRunning, "begunAt": metav1.Time{Time: s.Now}, "fence": true,
+		"backup": nil, "percent": nil, "message": nil,
+	}})
+}
+
+func failRequested(s *instance.State, step Step) []change.Change {
+	return patchXRStatus(s, map[string]any{"requestedBackup": map[string]any{"phase": v1.RequestedFailing, "backup": nil, "percent": nil, "message": step.Message}})
+}
+
+// endRequested, and count a backup that is proven: the next one is of what comes after it.
+func endRequested(s *instance.State, _ Step) []change.Change {
+	if !hasProvenBackup(s) {
+		return patchXRStatus(s, map[string]any{"requestedBackup": map[string]any{"phase": v1.RequestedFailed, "fence": nil}})
+	}
+	return patchXRStatus(s, map[string]any{"backupNumber": nextBackupNumber(s), "requestedBackup": map[string]any{
+		"phase": v1.RequestedProven, "fence": nil, "backup": s.Record().Name, "percent": nil, "message": nil,
+	}})
+}
+
+// showRequested in the status of the XR, as showImageChange.
+func showRequested(s *instance.State, step Step) []change.Change {
+	b := s.XR.Status.RequestedBackup
+	if step.Action != Wait || isSameProgress(b.Percent, step.Percent) {
+		return nil
+	}
+	want := *b
+	want.Percent, want.Message = step.Percent, step.Message
+	if r := s.Record(); r != nil {
+		want.Backup = r.Name
+	}
+	if want == *b {
+		return nil
+	}
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"requestedBackup": map[string]any{
+		"backup": orNil(want.Backup), "percent": want.Percent, "message": want.Message,
+	}}).WhoeverWrote()}
+}
+
+// forgetExpired backups that were asked for, once a life that goes on has another one. Those of the end of a life, and those before
+// another image, stay until the end of a later one. An archive on a
+// volume goes as that of each record that somebody deletes with the word for it.
+func forgetExpired(s *instance.State) (step Step, open bool) {
+	if b := s.XR.Status.RequestedBackup; b == nil || b.Phase != v1.RequestedProven || !s.XR.IsServing() {
+		return Step{}, false
+	}
+	keep, restorable := backupsToKeep(s), false
+	var old []client.Object
+	requested := slices.DeleteFunc(provenBackupsHere(s), func(r *v1.MySQLBackup) bool { return r.Spec.Origin != v1.OriginRequest })
+	for i, r := range requested {
+		newest := !restorable && meta.IsStatusConditionTrue(r.Status.Conditions, v1.ConditionRestorable)
+		restorable = restorable || newest
+		if i >= keep && !newest && !isRival(s, r) && isRemovable(s.Life, r) {
+			old = append(old, r)
+		}
+	}
+	old = withoutDeleted(old)
+	return Step{Action: CondemnBackups, Targets: old, Message: "Older backups are removed"}, len(old) > 0
+}
+
+// isRival of this life's backups.
+func isRival(s *instance.State, r *v1.MySQLBackup) bool {
+	for i := range s.Records {
+		if own := &s.Records[i]; s.IsOwn(own) && r.IsRivalOf(own) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,217 @@
+package lifecycle
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// asks for a backup with a text.
+func asks(request string) variation {
+	return func(s *instance.State) {
+		backupsBound(s)
+		s.XR.Spec.Backup.Request, s.XR.Spec.Backup.Method = request, v1.MethodCold
+	}
+}
+
+// answered is a request as far as that.
+func answered(p v1.RequestedPhase) variation {
+	return func(s *instance.State) {
+		asks(modelRequest)(s)
+		s.XR.Status.RequestedBackup = &v1.RequestedBackupStatus{Request: modelRequest, Phase: p, BegunAt: metav1.NewTime(now.Add(-time.Minute)), Fence: p == v1.RequestedRunning || p == v1.RequestedFailing}
+	}
+}
+
+// begun is a backup that is under way since then, with its record.
+func begun(p v1.BackupPhase, ago time.Duration) variation {
+	return func(s *instance.State) {
+		answered(v1.RequestedRunning)(s)
+		s.XR.Status.RequestedBackup.BegunAt = metav1.NewTime(now.Add(-ago))
+		r := newRecord(s)
+		r.Status.Phase, r.CreationTimestamp = p, metav1.NewTime(now.Add(-ago))
+		s.Records = append(s.Records, *r)
+	}
+}
+
+func failing(s *instance.State) { s.XR.Status.RequestedBackup.Phase = v1.RequestedFailing }
+
+// TestRequested: a backup is taken once for each text, and a server is never stopped for longer than one try.
+func TestRequested(t *testing.T) {
+	own := map[string]string{v1.LabelXR: xrUID}
+	proven := func(s *instance.State) {
+		begun(v1.BackupProven, time.Minute)(s)
+		s.Records[0].Spec.Request, s.Records[0].Spec.Archive = modelRequest, &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: s.Records[0].Name + "/" + ArchiveName}
+	}
+	late := patience + time.Second
+	jobPod := func(p corev1.PodPhase) func(*instance.Job) {
+		return func(j *instance.Job) { j.Pods = []corev1.Pod{{Status: corev1.PodStatus{Phase: p}}} }
+	}
+	cases := map[string]struct {
+		reason string
+		state  *instance.State
+		want   Action
+		says   string
+	}{
+		"None":      {reason: "Nobody asks.", state: running(backupsBound), want: NoOp},
+		"Begin":     {reason: "Somebody does.", state: running(asks(modelRequest)), want: BeginRequested, says: `"one" asks for`},
+		"NoMethod":  {reason: "The function says that there is none.", state: running(asks(modelRequest), func(s *instance.State) { s.XR.Spec.Backup.Method = "" }), want: NoOp},
+		"Silent":    {reason: "It is not there yet.", state: running(asks(modelRequest), silent), want: Wait},
+		"Again":     {reason: "Once.", state: running(answered(v1.RequestedProven)), want: NoOp},
+		"Failed":    {reason: "Also where it failed.", state: running(answered(v1.RequestedFailed)), want: NoOp},
+		"Another":   {reason: "That is another one.", state: running(answered(v1.RequestedProven), asks("two")), want: BeginRequested, says: `"two"`},
+		"AfterFail": {reason: "That, too.", state: running(answered(v1.RequestedFailed), asks("two")), want: BeginRequested},
+		"Lost":      {reason: "The status was lost, and the record knows.", state: running(proven, func(s *instance.State) { s.XR.Status.RequestedBackup = nil }), want: NoOp},
+		"Image":     {reason: "Another image comes first.", state: running(asks(modelRequest), newImage), want: BeginImageChange},
+		"ImageAfter": {
+			reason: "But not in the midst of it.", state: running(begun(v1.BackupRunning, time.Minute), newImage, withJob()), want: Wait,
+		},
+		"Announce": {reason: "A record says that it begins.", state: running(answered(v1.RequestedRunning)), want: CreateBackup, says: `"one" asks for`},
+		"Scaling":  {reason: "Crossplane has not stopped it yet.", state: running(begun(v1.BackupPending, time.Minute), deployment(1)), want: Wait, says: "Waiting for the server to stop"},
+		"Stopping": {reason: "It stops as long as it stops.", state: running(begun(v1.BackupPending, time.Hour), withPod(own, corev1.PodRunning)), want: Wait, says: "Waiting for the server to stop"},
+		"Foreign":  {reason: "Somebody uses the volume.", state: running(begun(v1.BackupPending, time.Minute), withPod(nil, corev1.PodRunning)), want: Wait, says: `Pod "p" uses the data volume`},
+		"ForeignStays": {
+			reason: "Clients do not wait for him.", state: running(begun(v1.BackupPending, late), withPod(nil, corev1.PodRunning)), want: FailRequested, says: `Pod "p" uses the data volume`,
+		},
+		"Job":       {reason: "It has stopped.", state: running(begun(v1.BackupPending, time.Minute)), want: CreateBackupJob},
+		"Pending":   {reason: "The Job's pod waits for a moment.", state: running(begun(v1.BackupRunning, time.Minute), withJob(jobPod(corev1.PodPending))), want: Wait},
+		"PendingOn": {reason: "It does not come.", state: running(begun(v1.BackupRunning, late), withJob(jobPod(corev1.PodPending))), want: FailRequested},
+		"Copying":   {reason: "That takes as long as it takes.", state: running(begun(v1.BackupRunning, time.Hour), withJob(jobPod(corev1.PodRunning))), want: Wait},
+		"Refused": {
+			reason: "Nobody changes a quota while clients wait.", state: running(begun(v1.BackupPending, time.Minute), func(s *instance.State) {
+				s.Refusal = &instance.Refusal{Of: string(CreateBackupJob), Message: "exceeded quota"}
+			}), want: FailRequested, says: "Backing up the data: exceeded quota",
+		},
+		"DoneLate":   {reason: "It has come to its end.", state: running(begun(v1.BackupRunning, late), withJob(complete)), want: NoteBackup},
+		"JobFails":   {reason: "It is not tried again.", state: running(begun(v1.BackupRunning, time.Minute), withJob(failedAt(0, "disk broken")), broken), want: FailRequested, says: "disk broken"},
+		"Held":       {reason: "Clients do not wait for a person.", state: running(begun(v1.BackupPending, time.Minute), func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: FailRequested, says: "has lost its volume"},
+		"Note":       {reason: "The volume knows it first.", state: running(begun(v1.BackupRunning, time.Minute), withJob(complete)), want: NoteBackup},
+		"Proven":     {reason: "Then the record does.", state: running(begun(v1.BackupRunning, time.Minute), ownNote, withJob(complete)), want: MarkProven},
+		"JobGoes":    {reason: "Its pod holds the volumes.", state: running(proven, withJob(complete)), want: DeleteObjects},
+		"End":        {reason: "The server starts.", state: running(proven), want: EndRequested, says: "is proven"},
+		"FailJob":    {reason: "What is left goes first.", state: running(begun(v1.BackupRunning, time.Minute), failing, withJob()), want: DeleteObjects},
+		"FailRecord": {reason: "It would keep the next instance from starting.", state: running(begun(v1.BackupRunning, time.Minute), failing), want: DeleteUnprovenBackup},
+		"FailEnd":    {reason: "The server starts.", state: running(answered(v1.RequestedFailing)), want: EndRequested},
+		"FailNoted":  {reason: "What is proven is kept, whatever was said before.", state: running(begun(v1.BackupRunning, time.Minute), failing, ownNote), want: MarkProven},
+		"Withdrawn":  {reason: "What has begun comes to its end.", state: running(begun(v1.BackupPending, time.Minute), asks("")), want: CreateBackupJob},
+		"Deleted":    {reason: "A deletion has its own.", state: running(begun(v1.BackupRunning, time.Minute), dead), want: CreateBackup},
+		"DeletedMid": {reason: "What was begun goes.", state: fenced(inLife(v1.BackupRunning), answered(v1.RequestedRunning)), want: DeleteUnprovenBackup},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Next(tc.state)
+			if got.Action != tc.want || !strings.Contains(got.Text(), tc.says) {
+				t.Errorf("%s want %s, got %s: %q", tc.reason, tc.want, got.Action, got.Text())
+			}
+			if !tc.state.XR.IsDeleting() && (got.Hint != "" || slices.Contains([]v1.DeletionPhase{v1.DeletionHeld, v1.DeletionReleasing}, got.Phase)) {
+				t.Errorf("nothing is given up of what lives, but its phase is %q, and %q", got.Phase, got.Hint)
+			}
+		})
+	}
+}
+
+// TestRequestedStatus: what the function obeys, and what people read, after each step.
+func TestRequestedStatus(t *testing.T) {
+	fields := func(s *instance.State) (all, requested map[string]any) {
+		t.Helper()
+		for _, c := range Next(s).Changes {
+			if r, ok := c.Fields["requestedBackup"].(map[string]any); ok {
+				return c.Fields, r
+			}
+		}
+		t.Fatal("nothing is said")
+		return nil, nil
+	}
+	all, r := fields(running(asks(modelRequest)))
+	if r["fence"] != true || r["request"] != modelRequest || r["phase"] != v1.RequestedRunning || all["backupNumber"] != int64(1) {
+		t.Errorf("it begins with %v", all)
+	}
+	s := running(begun(v1.BackupProven, time.Minute))
+	all, r = fields(s)
+	if r["fence"] != nil || r["phase"] != v1.RequestedProven || r["backup"] != s.Record().Name || all["backupNumber"] != int64(2) {
+		t.Errorf("it ends with %v", all)
+	}
+	if r := s.Record(); r.Spec.Origin != v1.OriginRequest || r.Spec.Request != modelRequest {
+		t.Errorf("its record says %+v", r.Spec)
+	}
+	_, r = fields(running(begun(v1.BackupRunning, time.Minute), withJob(failedAt(0, "disk broken")), broken))
+	if _, said := r["fence"]; said || r["phase"] != v1.RequestedFailing || !strings.Contains(r["message"].(string), "disk broken") {
+		t.Errorf("a failure says %v, before its Job is gone", r)
+	}
+	all, r = fields(running(answered(v1.RequestedFailing)))
+	if _, counted := all["backupNumber"]; counted || r["fence"] != nil || r["phase"] != v1.RequestedFailed {
+		t.Errorf("it ends with %v", all)
+	}
+	if _, told := r["message"]; told {
+		t.Error("and why is forgotten")
+	}
+}
+
+// TestRequestedExpire: backups that an instance asks for go beyond those to keep while it goes on, the oldest first, and never
+// the newest that a server has started from.
+func TestRequestedExpire(t *testing.T) {
+	kept := func(n int, keep int32, restorable ...int) *instance.State {
+		s := running(answered(v1.RequestedProven))
+		s.XR.Spec.Backup.Keep = new(keep)
+		for i := n; i >= 0; i-- { // The oldest is of the end of a life.
+			name := s.Life.RecordNameInLife(int64(i))
+			r := v1.MySQLBackup{
+				ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(time.Duration(i-n) * time.Hour))},
+				Spec:       v1.MySQLBackupSpec{Instance: s.BackedUp(), Origin: v1.OriginRequest, Number: int64(i), Archive: &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + ArchiveName}},
+				Status:     v1.MySQLBackupStatus{Phase: v1.BackupProven},
+			}
+			if i == 0 {
+				r.Spec.Origin = v1.OriginDeletion
+			}
+			if slices.Contains(restorable, i) {
+				r.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: metav1.ConditionTrue}}
+			}
+			s.Records = append(s.Records, r)
+		}
+		return s
+	}
+	cases := map[string]struct {
+		state *instance.State
+		want  []int
+	}{
+		"Few":        {kept(3, 3), nil},
+		"Many":       {kept(5, 3), []int{2, 1}},
+		"Restorable": {kept(5, 3, 1), []int{2}},
+		"Newer":      {kept(5, 3, 4, 1), []int{2, 1}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Next(tc.state)
+			var names []string
+			for _, n := range tc.want {
+				names = append(names, tc.state.Life.RecordNameInLife(int64(n)))
+			}
+			if targets := namesOf(got.Targets); !slices.Equal(targets, names) || (got.Action == CondemnBackups) != (len(names) > 0) {
+				t.Errorf("want %v, got %s %v", names, got.Action, targets)
+			}
+			tc.state.XR.Conditions = nil
+			if got := Next(tc.state); got.Action == CondemnBackups {
+				t.Error("one goes while the server is not there")
+			}
+			tc.state.XR.Status.RequestedBackup, tc.state.XR.Spec.Backup.Request = nil, ""
+			if got := Next(tc.state); got.Action == CondemnBackups {
+				t.Error("who never asked keeps all until the end")
+			}
+		})
+	}
+}
+
+func namesOf(objects []client.Object) []string {
+	out := make([]string, 0, len(objects))
+	for _, o := range objects {
+		out = append(out, o.GetName())
+	}
+	return out
+}
