@@ -55,29 +55,38 @@ func nextIssued(s *State) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := s.Request
-	switch {
-	case r == nil:
-		out.Request, err = pending.Request(s.names())
-		out.Message = fmt.Sprintf("%s was asked for the server's certificate", s.Issuer)
-		return out, err
-	case !pending.Asks(r.CSR, s.names()) || r.Issuer.WithDefaults() != s.Issuer.WithDefaults():
-		out.DropRequest = true
-		out.Message = fmt.Sprintf("%s is asked anew for the server's certificate", s.Issuer)
+	if r := s.Request; r != nil && pending.Asks(r.CSR, s.names()) && r.Issuer.WithDefaults() == s.Issuer.WithDefaults() {
+		s.follow(now, pending, out)
 		return out, nil
-	case len(r.Certificate) > 0 && !r.Refused:
-		if err = s.check(pending, r); err == nil {
+	}
+	return out, s.ask(now, pending, out)
+}
+
+// ask the issuer, once what it was asked before is gone.
+func (s *State) ask(now shown, pending certificate.PrivateKey, out *Plan) (err error) {
+	if !now.isGood(s) {
+		out.Message = fmt.Sprintf("%s is asked for the server's certificate", s.Issuer)
+	}
+	if out.DropRequest = s.Request != nil; !out.DropRequest {
+		out.Request, err = pending.Request(s.names())
+	}
+	return err
+}
+
+// follow what the issuer was asked, to its answer.
+func (s *State) follow(now shown, pending certificate.PrivateKey, out *Plan) {
+	r, ended := s.Request, s.Request.Refused
+	if len(r.Certificate) > 0 && !ended {
+		err := s.check(pending, r)
+		if err == nil {
 			s.show(now, pending, out)
-			return out, nil
+			return
 		}
-		out.Message = fmt.Sprintf("%s has made a certificate that the server cannot show: %v", s.Issuer, err)
-	default:
+		ended, out.Message = true, fmt.Sprintf("%s has made a certificate that the server cannot show: %v", s.Issuer, err)
+	} else {
 		out.Message = fmt.Sprintf("%s has made no certificate for the server: %s", s.Issuer, orElse(r.Message, "is it there, and is cert-manager running?"))
 	}
-	if s.Now.After(r.MadeAt.Add(retryIssuer)) && (r.Refused || err != nil) {
-		out.DropRequest = true
-	}
-	return out, nil
+	out.DropRequest = ended && s.Now.After(r.MadeAt.Add(retryIssuer))
 }
 
 // pendingKey of the certificate that is asked for, which is made where there is none.

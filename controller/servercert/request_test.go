@@ -77,7 +77,7 @@ func TestKeepIssued(t *testing.T) {
 	}
 	_, err := keep()
 	waits, ok := errors.AsType[*UnissuedError](err)
-	if !ok || !waits.Soon || !strings.Contains(err.Error(), "Issuer.cert-manager.io/ca was asked") {
+	if !ok || !waits.Soon || !strings.Contains(err.Error(), "Issuer.cert-manager.io/ca is asked") {
 		t.Fatalf("got %v", err)
 	}
 	kept := &corev1.Secret{}
