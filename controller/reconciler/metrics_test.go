@@ -12,8 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
 )
 
 // TestSeries: there is one for each instance that is there and has a proven backup, of the oldest backups a thousand.
@@ -132,5 +134,33 @@ func TestDocumentedMetrics(t *testing.T) {
 	slices.Sort(names)
 	if diff := cmp.Diff(names, documented); diff != "" {
 		t.Errorf("-there, +documented:\n%s", diff)
+	}
+}
+
+// TestBackupsAreCounted by what became of them, also those that a claim asks for; what goes on is not.
+func TestBackupsAreCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := newMeter(registry, time.Now)
+	s := livingDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"})
+	s.Backup = &instance.Job{Report: &agent.Report{Size: 1 << 20, Seconds: 3}}
+	for _, a := range []lifecycle.Action{
+		lifecycle.CreateBackupJob, lifecycle.NoteBackup, lifecycle.MarkProven, lifecycle.EndRequested, lifecycle.MarkFailed, lifecycle.FailRequested, lifecycle.MarkNoData, lifecycle.RemoveXRFinalizer,
+	} {
+		m.countStep(s, lifecycle.Step{Action: a})
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() == "crossplane_mysql_backups_total" {
+			for _, series := range f.GetMetric() {
+				got[series.GetLabel()[0].GetValue()] = series.GetCounter().GetValue()
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]float64{resultProven: 1, resultFailed: 2, resultEmpty: 1, resultSkipped: 1}, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
 	}
 }
