@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,7 +106,7 @@ func (x *instanceCheck) deletedRecord(r *v1.MySQLBackup) []Finding {
 	if r.DeletionTimestamp == nil || !x.isOlder(*r.DeletionTimestamp, soon) {
 		return nil
 	}
-	return []Finding{wrongFinding(x.askController("lets it go, or its status.message says what it waits for"), "backup %s is being deleted since %s: %s", r.Name, x.ageOf(*r.DeletionTimestamp), orElse(r.Status.Message, "nothing says what it waits for"))}
+	return []Finding{wrongFinding(x.askController("lets it go, or its status.message says what it waits for"), "backup %s is being deleted since %s: %s", r.Name, x.ageOf(*r.DeletionTimestamp), cmp.Or(r.Status.Message, "nothing says what it waits for"))}
 }
 
 // provenRecord: a proven backup needs its volume, or its store.

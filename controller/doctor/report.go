@@ -100,13 +100,6 @@ func wrongFinding(advice, text string, args ...any) Finding {
 	return Finding{Severity: Wrong, Text: fmt.Sprintf(text, args...), Advice: advice}
 }
 
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}
-
 // nameOf is an object as people call it.
 func nameOf(c *instance.Composite) string {
 	if c.GetNamespace() == "" {

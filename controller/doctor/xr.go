@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -86,7 +87,6 @@ func (x *xrCheck) examineDeletion() []Finding {
 	return []Finding{wrongFinding("mend that; the deletion goes on by itself then", "the deletion waits (%s): %s", d.Phase, d.Message)}
 }
 
-// examineServing of an instance whose server takes no clients. One that serves has nothing to
 // examineCertificate by which the server is known: one that ends, or has ended, locks out clients that verify it, and us.
 func (x *xrCheck) examineCertificate() []Finding {
 	t := x.XR.Status.TLS
@@ -94,7 +94,7 @@ func (x *xrCheck) examineCertificate() []Finding {
 	case end == nil:
 		return nil
 	case x.isOlder(*end, 0):
-		advice := orElse(t.Warning(), fmt.Sprintf("the controller renews it long before; see why it did not: kubectl logs --namespace %s deployment/crossplane-mysql", x.SystemNamespace))
+		advice := cmp.Or(t.Warning(), fmt.Sprintf("the controller renews it long before; see why it did not: kubectl logs --namespace %s deployment/crossplane-mysql", x.SystemNamespace))
 		return []Finding{wrongFinding(advice, "the certificate that the server shows has ended, %s ago: clients that verify it are turned away", x.ageOf(*end))}
 	case t.Warning() != "":
 		return []Finding{noteFinding("", "the certificate that the server shows ends at %s, and another one does not come into it: %s", end.UTC().Format(time.RFC3339), t.Warning())}
@@ -102,6 +102,7 @@ func (x *xrCheck) examineCertificate() []Finding {
 	return nil
 }
 
+// examineServing of an instance whose server takes no clients. One that serves has nothing to
 // say.
 func (x *xrCheck) examineServing() []Finding {
 	if x.XR.IsServing() || x.XR.IsDeleting() {
@@ -113,7 +114,7 @@ func (x *xrCheck) examineServing() []Finding {
 			since = c.LastTransitionTime
 		}
 	}
-	f := noteFinding("", "the server takes no clients for %s: %s", x.ageOf(since), orElse(x.XR.Status.Message, "nothing says why"))
+	f := noteFinding("", "the server takes no clients for %s: %s", x.ageOf(since), cmp.Or(x.XR.Status.Message, "nothing says why"))
 	if x.isOlder(since, long) {
 		f.Severity, f.Advice = Wrong, fmt.Sprintf("see what it waits for: kubectl describe %s %s", resourceOf(x.XR), x.XR.GetName())
 	}
@@ -126,7 +127,7 @@ func (x *xrCheck) examinePVC() []Finding {
 	switch c := x.DataPVC; {
 	case c == nil && (x.XR.Status.Started || x.XR.Status.Volume != ""):
 		return []Finding{wrongFinding(fmt.Sprintf("Crossplane makes it again within a minute; see why it does not: kubectl describe %s %s", resourceOf(x.XR), x.XR.GetName()),
-			"%s of the data is gone; its volume is %s", name, orElse(x.XR.Status.Volume, "not known"))}
+			"%s of the data is gone; its volume is %s", name, cmp.Or(x.XR.Status.Volume, "not known"))}
 	case c != nil && c.DeletionTimestamp != nil:
 		return []Finding{wrongFinding(x.askController("stops the server and brings the PersistentVolumeClaim back on its volume"),
 			"%s of the data is being deleted since %s", name, x.ageOf(*c.DeletionTimestamp))}
