@@ -35,7 +35,7 @@ func decideImageChange(s *instance.State) (step Step, open bool) {
 	case !s.IsImageChanging():
 		return Step{}, false
 	case is.PendingImage == "":
-		step = endImageChange(s)
+		step = putAside(s, EndImageChange)
 	case c == nil || c.From != is.ServedImage:
 		return Step{Action: BeginImageChange, Message: fmt.Sprintf("Image %s is of another series than %s, on whose data no older server starts once it has run: the server is stopped for a backup first", is.PendingImage, is.ServedImage)}, true
 	default:
@@ -87,8 +87,8 @@ func isScaledDown(d *appsv1.Deployment) bool {
 	return d == nil || d.Spec.Replicas != nil && *d.Spec.Replicas == 0 && d.Status.ObservedGeneration >= d.Generation && d.Status.Replicas == 0
 }
 
-// endImageChange that is over, or is not wanted any more.
-func endImageChange(s *instance.State) Step {
+// putAside what was made for a backup that is over, or is not wanted any more, and end that. What is proven is kept.
+func putAside(s *instance.State, end Action) Step {
 	switch r := s.Record(); {
 	case s.Backup != nil:
 		step, _ := deleteAndWait([]client.Object{s.Backup.Job})
@@ -98,13 +98,17 @@ func endImageChange(s *instance.State) Step {
 	case r != nil && !r.IsProven():
 		return Step{Action: DeleteUnprovenBackup, Targets: []client.Object{r}}
 	}
-	return Step{Action: EndImageChange}
+	return Step{Action: end}
 }
 
-// beginImageChange with a number that no backup has: a status that was lost may name one that is proven
-// already, of what the data was then.
+// unusedNumber that no backup has: a status that was lost may name one that is proven already, of what the data was then.
+func unusedNumber(s *instance.State) int64 {
+	return max(s.XR.Status.BackupNumber, nextBackupNumber(s))
+}
+
+// beginImageChange with a number that no backup has.
 func beginImageChange(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"blockedBy": nil, "backupNumber": max(s.XR.Status.BackupNumber, nextBackupNumber(s)), "imageChange": map[string]any{
+	return patchXRStatus(s, map[string]any{"blockedBy": nil, "backupNumber": unusedNumber(s), "imageChange": map[string]any{
 		"from": s.XR.Status.ServedImage, "fence": true, "allowed": nil, "backup": nil, "percent": nil, "message": nil,
 	}})
 }
@@ -123,28 +127,4 @@ func endOfImageChange(s *instance.State, _ Step) []change.Change {
 		fields["backupNumber"] = nextBackupNumber(s)
 	}
 	return patchXRStatus(s, fields)
-}
-
-// isSameProgress is true of a percentage that is not worth another write.
-func isSameProgress(was, is int32) bool { return was > 0 && is >= was && is < was+10 }
-
-// showImageChange in the status of the XR: the function tells people. Only what takes its time is shown, as
-// each write is a reason for Crossplane to compose once more, which it does a hundred times in a row and then
-// once a minute (internal/circuit of Crossplane).
-func showImageChange(s *instance.State, step Step) []change.Change {
-	c := s.XR.Status.ImageChange
-	if c == nil || step.Action != Wait && step.Action != MarkFailed && !step.Refused || isSameProgress(c.Percent, step.Percent) {
-		return nil
-	}
-	want := *c
-	want.Percent, want.Message = step.Percent, step.Message
-	if r := s.Record(); r != nil {
-		want.Backup = r.Name
-	}
-	if want == *c {
-		return nil
-	}
-	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"imageChange": map[string]any{
-		"backup": orNil(want.Backup), "percent": want.Percent, "message": want.Message,
-	}}).WhoeverWrote()}
 }

@@ -16,10 +16,7 @@ func showProgress(s *instance.State, step Step, then []change.Change) []change.C
 	case step.Phase == "":
 		return nil
 	case s.XR != nil && !s.IsDeleting():
-		if s.IsBackupRequested() {
-			return showRequested(s, step)
-		}
-		return showImageChange(s, step)
+		return showInLife(s, step)
 	}
 	want := v1.DeletionStatus{Phase: step.Phase, Percent: step.Percent, Message: step.Message}
 	if r := s.Record(); r != nil {
@@ -46,4 +43,39 @@ func showProgress(s *instance.State, step Step, then []change.Change) []change.C
 func shows(c *instance.Composite, want v1.DeletionStatus) bool {
 	d := c.Status.Deletion
 	return d != nil && d.Phase == want.Phase && d.Backup == want.Backup && d.Percent == want.Percent && d.Message == want.Message
+}
+
+// enoughProgress in percent is worth another write.
+const enoughProgress = 10
+
+// showInLife how far a backup of an instance that goes on is, in the status of the XR: the function tells people. Only what takes its
+// time is shown, as each write is a reason for Crossplane to compose once more, which it does 50 times in a row and then
+// every 30 seconds (internal/circuit of Crossplane).
+func showInLife(s *instance.State, step Step) []change.Change {
+	if step.Action != Wait && step.Action != MarkFailed && !step.Refused {
+		return nil
+	}
+	type shown struct {
+		backup, message string
+		percent         int32
+	}
+	field, was := "", shown{}
+	switch b, c := s.XR.Status.RequestedBackup, s.XR.Status.ImageChange; {
+	case s.IsBackupRequested():
+		field, was = "requestedBackup", shown{b.Backup, b.Message, b.Percent}
+	case c != nil:
+		field, was = "imageChange", shown{c.Backup, c.Message, c.Percent}
+	default:
+		return nil
+	}
+	is := shown{was.backup, step.Message, step.Percent}
+	if r := s.Record(); r != nil {
+		is.backup = r.Name
+	}
+	if is == was || was.percent > 0 && is.percent > was.percent && is.percent < was.percent+enoughProgress {
+		return nil
+	}
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{field: map[string]any{
+		"backup": orNil(is.backup), "percent": is.percent, "message": is.message,
+	}}).WhoeverWrote()}
 }

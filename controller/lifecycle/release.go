@@ -71,16 +71,20 @@ func decidePrune(s *instance.State) (Step, bool) {
 // expiredBackups are the proven ones on this volume beyond those to keep, without
 // this life's and its rivals, and without the newest that a server has started from.
 func expiredBackups(s *instance.State) []client.Object {
-	keep := backupsToKeep(s)
+	return expired(s, provenBackupsHere(s), func(r *v1.MySQLBackup) bool { return r.Spec.Instance.XR != s.Life.XR && !r.IsRivalOf(s.Record()) })
+}
+
+// expired are those beyond the ones to keep, of the newest first, that may go: without the newest that a server has started from.
+func expired(s *instance.State, of []*v1.MySQLBackup, mayGo func(*v1.MySQLBackup) bool) []client.Object {
+	keep, restorable := backupsToKeep(s), false
 	var out []client.Object
-	restorable := false
-	for i, kept := range provenBackupsHere(s) {
-		if !restorable && meta.IsStatusConditionTrue(kept.Status.Conditions, v1.ConditionRestorable) {
+	for i, r := range of {
+		if !restorable && meta.IsStatusConditionTrue(r.Status.Conditions, v1.ConditionRestorable) {
 			restorable = true
 			continue
 		}
-		if i >= keep && kept.Spec.Instance.XR != s.Life.XR && !kept.IsRivalOf(s.Record()) && isRemovable(s.Life, kept) {
-			out = append(out, kept)
+		if i >= keep && mayGo(r) && isRemovable(s.Life, r) {
+			out = append(out, r)
 		}
 	}
 	return out

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
@@ -62,7 +61,7 @@ func followRequested(s *instance.State) (step Step, open bool) {
 	}
 	b := s.XR.Status.RequestedBackup
 	if b.Phase == v1.RequestedFailing && s.OwnNote() == nil && !hasProvenBackup(s) {
-		return putAside(s), true
+		return putAside(s, EndRequested), true
 	}
 	step, open = backUpStopped(s, fmt.Sprintf("The backup is taken that backup.request %q asks for: %s", b.Request, s.RecordName()))
 	step.Hint = ""
@@ -93,29 +92,12 @@ func hasFailed(s *instance.State, step Step) bool {
 
 // hasOwnPod is true while the server stops, which takes as long as it takes.
 func hasOwnPod(s *instance.State) bool {
-	for i := range s.Pods {
-		if s.Pods[i].Labels[v1.LabelXR] == string(s.Life.XR) {
-			return true
-		}
-	}
-	return !isScaledDown(s.Deployment)
+	return !isScaledDown(s.Deployment) || slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Labels[v1.LabelXR] == string(s.Life.XR) })
 }
 
-// putAside what was made for a backup that has failed.
-func putAside(s *instance.State) Step {
-	switch r := s.Record(); {
-	case s.Backup != nil:
-		step, _ := deleteAndWait([]client.Object{s.Backup.Job})
-		return step
-	case r != nil:
-		return Step{Action: DeleteUnprovenBackup, Targets: []client.Object{r}}
-	}
-	return Step{Action: EndRequested}
-}
-
-// beginRequested with a number that no backup has, as beginImageChange.
+// beginRequested with a number that no backup has.
 func beginRequested(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"backupNumber": max(s.XR.Status.BackupNumber, nextBackupNumber(s)), "requestedBackup": map[string]any{
+	return patchXRStatus(s, map[string]any{"backupNumber": unusedNumber(s), "requestedBackup": map[string]any{
 		"request": s.XR.Spec.Backup.Request, "phase": v1.RequestedRunning, "begunAt": metav1.Time{Time: s.Now}, "fence": true,
 		"backup": nil, "percent": nil, "message": nil,
 	}})
@@ -135,44 +117,15 @@ func endRequested(s *instance.State, _ Step) []change.Change {
 	}})
 }
 
-// showRequested in the status of the XR, as showImageChange.
-func showRequested(s *instance.State, step Step) []change.Change {
-	b := s.XR.Status.RequestedBackup
-	if step.Action != Wait || isSameProgress(b.Percent, step.Percent) {
-		return nil
-	}
-	want := *b
-	want.Percent, want.Message = step.Percent, step.Message
-	if r := s.Record(); r != nil {
-		want.Backup = r.Name
-	}
-	if want == *b {
-		return nil
-	}
-	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"requestedBackup": map[string]any{
-		"backup": orNil(want.Backup), "percent": want.Percent, "message": want.Message,
-	}}).WhoeverWrote()}
-}
-
 // forgetExpired backups that were asked for, once a life that goes on has another one. Those of the end of a life, and those before
-// another image, stay until the end of a later one. An archive on a
-// volume goes as that of each record that somebody deletes with the word for it.
+// another image, stay until the end of a later one. An archive on a volume goes as that of each record that somebody deletes with
+// the word for it.
 func forgetExpired(s *instance.State) (step Step, open bool) {
 	if b := s.XR.Status.RequestedBackup; b == nil || b.Phase != v1.RequestedProven || !s.XR.IsServing() {
 		return Step{}, false
 	}
-	keep, restorable := backupsToKeep(s), false
-	var old []client.Object
 	requested := slices.DeleteFunc(provenBackupsHere(s), func(r *v1.MySQLBackup) bool { return r.Spec.Origin != v1.OriginRequest })
-	for i, r := range requested {
-		newest := !restorable && meta.IsStatusConditionTrue(r.Status.Conditions, v1.ConditionRestorable)
-		restorable = restorable || newest
-		if i >= keep && !newest && !isRival(s, r) && isRemovable(s.Life, r) {
-			old = append(old, r)
-		}
-	}
-	old = withoutDeleted(old)
-	return Step{Action: CondemnBackups, Targets: old, Message: "Older backups are removed"}, len(old) > 0
+	return condemn(expired(s, requested, func(r *v1.MySQLBackup) bool { return !isRival(s, r) }))
 }
 
 // isRival of this life's backups.

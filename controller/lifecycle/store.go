@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -108,8 +109,11 @@ func isBeside(s *instance.State, r *v1.MySQLBackup) bool {
 
 // condemnExpired backups in a store, which are removed when their records go: that is no part of this deletion, and holds nothing
 // up.
-func condemnExpired(s *instance.State) (Step, bool) {
-	old := withoutDeleted(expiredBackups(s))
+func condemnExpired(s *instance.State) (Step, bool) { return condemn(expiredBackups(s)) }
+
+// condemn backups, but for those that are going.
+func condemn(old []client.Object) (Step, bool) {
+	old = withoutDeleted(old)
 	return Step{Action: CondemnBackups, Targets: old, Message: "Older backups are removed"}, len(old) > 0
 }
 
