@@ -111,8 +111,8 @@ func encode(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// Verify a server's certificate, which others may follow that lead to an authority, for a name; empty is each.
-func Verify(chain, authorities []*x509.Certificate, name string, now time.Time) error {
+// Verify a server's certificate, which others may follow that lead to an authority, for each of some names.
+func Verify(chain, authorities []*x509.Certificate, now time.Time, names ...string) error {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	for _, c := range authorities {
 		roots.AddCert(c)
@@ -120,6 +120,11 @@ func Verify(chain, authorities []*x509.Certificate, name string, now time.Time) 
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: name, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	for _, name := range names {
+		if err := chain[0].VerifyHostname(name); err != nil {
+			return err
+		}
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	return err
 }

@@ -2,6 +2,7 @@ package servercert
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
@@ -84,7 +85,7 @@ func (s *State) follow(now shown, pending certificate.PrivateKey, out *Plan) {
 		}
 		ended, out.Message = true, fmt.Sprintf("%s has made a certificate that the server cannot show: %v", s.Issuer, err)
 	} else {
-		out.Message = fmt.Sprintf("%s has made no certificate for the server: %s", s.Issuer, orElse(r.Message, "is it there, and is cert-manager running?"))
+		out.Message = fmt.Sprintf("%s has made no certificate for the server: %s", s.Issuer, cmp.Or(r.Message, "is it there, and is cert-manager running?"))
 	}
 	out.DropRequest = ended && s.Now.After(r.MadeAt.Add(retryIssuer))
 }
@@ -114,13 +115,7 @@ func (s *State) check(key certificate.PrivateKey, r *Request) error {
 	if err := answer.Check(); err != nil {
 		return err
 	}
-	chain := certificate.ParseAll(r.Certificate)
-	for _, name := range s.names().All() {
-		if err := certificate.Verify(chain, certificate.ParseAll(r.CA), name, s.Now); err != nil {
-			return err
-		}
-	}
-	return nil
+	return certificate.Verify(certificate.ParseAll(r.Certificate), certificate.ParseAll(r.CA), s.Now, s.names().All()...)
 }
 
 // show what the issuer has made, now or, where clients do not know its CA, later.
@@ -196,15 +191,7 @@ func (s *State) current() shown {
 
 // isGood is true for one that clients take today.
 func (c *shown) isGood(s *State) bool {
-	if c.leaf == nil {
-		return false
-	}
-	for _, name := range s.names().All() {
-		if certificate.Verify(c.chain, c.published, name, s.Now) != nil {
-			return false
-		}
-	}
-	return true
+	return c.leaf != nil && certificate.Verify(c.chain, c.published, s.Now, s.names().All()...) == nil
 }
 
 // isDue is true for one after which there has to be another one.
@@ -220,16 +207,9 @@ func (c *shown) at(part, of int64) time.Time {
 func (c *shown) signers(now time.Time) []*x509.Certificate {
 	var out []*x509.Certificate
 	for _, ca := range c.published {
-		if c.leaf != nil && certificate.Verify(c.chain, []*x509.Certificate{ca}, "", now) == nil {
+		if c.leaf != nil && certificate.Verify(c.chain, []*x509.Certificate{ca}, now) == nil {
 			out = append(out, ca)
 		}
 	}
 	return out
-}
-
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }

@@ -2,7 +2,6 @@ package servercert
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,7 +45,7 @@ func (k *Keeper) Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerRefe
 	// The authority first: what it has not kept, it must not have signed.
 	if p.Authority != nil {
 		if err := k.Kube.Create(ctx, p.Authority); err != nil {
-			return nil, fmt.Errorf("cannot make Secret %s/%s: %w", p.Authority.Namespace, p.Authority.Name, err)
+			return nil, secrets.Failed(err, "make", p.Authority.Namespace, p.Authority.Name)
 		}
 	}
 	// Then the key, before somebody is asked to sign for it.
@@ -92,7 +91,7 @@ func (k *Keeper) write(ctx context.Context, was, is *corev1.Secret) (err error) 
 		err = k.Kube.Update(ctx, is)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot write Secret %s/%s: %w", is.Namespace, is.Name, err)
+		return secrets.Failed(err, "write", is.Namespace, is.Name)
 	}
 	return nil
 }

@@ -23,7 +23,10 @@ var requestKind = schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1
 
 // A certificateRequest is what is read of one.
 type certificateRequest struct {
-	Spec   certificateRequestSpec `json:"spec"`
+	Spec struct {
+		Request   []byte             `json:"request"`
+		IssuerRef v1.IssuerReference `json:"issuerRef"`
+	} `json:"spec"`
 	Status struct {
 		Conditions []struct {
 			Type    string                 `json:"type"`
@@ -34,13 +37,6 @@ type certificateRequest struct {
 		Certificate []byte `json:"certificate"`
 		CA          []byte `json:"ca"`
 	} `json:"status"`
-}
-
-type certificateRequestSpec struct {
-	Request   []byte             `json:"request"`
-	IssuerRef v1.IssuerReference `json:"issuerRef"`
-	Duration  string             `json:"duration"`
-	Usages    []string           `json:"usages"`
 }
 
 // readRequest of an instance; nil where there is none.
