@@ -49,7 +49,11 @@ func nextIssued(s *State) (*Plan, error) {
 	if s.Server != nil {
 		out.Published = s.Server.Data[v1.CAKey]
 	}
-	if now.isGood(s) && !now.isDue(s.Now) {
+	switch {
+	case s.isSettled():
+		return out, nil
+	case s.Unreachable != "":
+		out.Message = s.Unreachable
 		return out, nil
 	}
 	pending, err := s.pendingKey(out)
@@ -192,6 +196,12 @@ func (s *State) current() shown {
 // isGood is true for one that clients take today.
 func (c *shown) isGood(s *State) bool {
 	return c.leaf != nil && certificate.Verify(c.chain, c.published, s.Now, s.names().All()...) == nil
+}
+
+// isSettled is true while the server has a good certificate that is not due.
+func (s *State) isSettled() bool {
+	now := s.current()
+	return now.isGood(s) && !now.isDue(s.Now)
 }
 
 // isDue is true for one after which there has to be another one.

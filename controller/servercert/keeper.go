@@ -2,6 +2,7 @@ package servercert
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,10 +75,12 @@ func (k *Keeper) read(ctx context.Context, s *State) (err error) {
 		}
 		s.Authorities = append(s.Authorities, a)
 	}
-	if s.Server, err = secrets.Own(ctx, k.Kube, i, i.TLSSecretName()); err != nil || s.Issuer == nil {
-		return err
+	if s.Server, err = secrets.Own(ctx, k.Kube, i, i.TLSSecretName()); err != nil || s.Issuer == nil || s.isSettled() {
+		return err // Nobody is asked while there is a good certificate.
 	}
-	s.Request, err = k.readRequest(ctx, i)
+	if s.Request, err = k.readRequest(ctx, i); errors.Is(err, errNotInstalled) {
+		s.Unreachable, err = err.Error(), nil
+	}
 	return err
 }
 

@@ -43,7 +43,9 @@ type State struct {
 	// Issuer that signs instead of an authority of the instance, and what it was asked for; nil where none does, or was.
 	Issuer  *v1.IssuerReference
 	Request *Request
-	Now     time.Time
+	// Unreachable says why the issuer cannot be asked; empty where it can.
+	Unreachable string
+	Now         time.Time
 }
 
 // A Plan is what is to be there.

@@ -3,6 +3,7 @@ package servercert
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,12 +40,15 @@ type certificateRequest struct {
 	} `json:"status"`
 }
 
+// errNotInstalled is why nobody can be asked.
+var errNotInstalled = errors.New("the platform has certificates signed by cert-manager (certificateIssuer), which is not installed: ask the platform team to install it, or to name no issuer")
+
 // readRequest of an instance; nil where there is none.
 func (k *Keeper) readRequest(ctx context.Context, i v1.Instance) (*Request, error) {
 	u := k.newRequest(i)
 	switch err := k.Kube.Get(ctx, client.ObjectKeyFromObject(u), u); {
 	case meta.IsNoMatchError(err):
-		return nil, &UnissuedError{text: "The platform has certificates signed by cert-manager (certificateIssuer), which is not installed: ask the platform team to install it, or to name no issuer"}
+		return nil, errNotInstalled
 	case kerrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // There is none; that is no error.
 	case err != nil:

@@ -1,6 +1,7 @@
 package servercert
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"strings"
@@ -8,11 +9,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
@@ -57,6 +60,41 @@ func TestRequestConditions(t *testing.T) {
 				t.Errorf("it has %+v", got)
 			}
 		})
+	}
+}
+
+// TestCertManagerIsGone: a server with a certificate goes on, and says so once that is due; one without waits. While one is good
+// nobody is asked at all.
+func TestCertManagerIsGone(t *testing.T) {
+	by := newIssuer(t, "ca", start)
+	s := newIssued(t, by)
+	asked := 0
+	missing := &meta.NoKindMatchError{GroupKind: requestKind.GroupKind()}
+	kube := interceptor.NewClient(fake.NewClientBuilder().WithScheme(requestScheme()).WithObjects(s.Server).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if o.GetObjectKind().GroupVersionKind() != requestKind {
+				return c.Get(ctx, key, o, options...)
+			}
+			asked++
+			return missing
+		},
+	})
+	now := s.Now
+	k := &Keeper{Namespace: s.Namespace, Clock: func() time.Time { return now }, Kube: kube}
+	keep := func() (*Plan, error) { return k.Keep(t.Context(), s.Instance, s.Owner, "", s.Issuer) }
+	if p, err := keep(); err != nil || p.Message != "" || p.Certificate == nil || asked > 0 {
+		t.Errorf("with a good one: %+v, %v, asked %d times", p, err, asked)
+	}
+	now = now.Add(by.life/3*2 + time.Minute)
+	if p, err := keep(); err != nil || !strings.Contains(p.Message, "which is not installed") || p.Certificate == nil || len(p.Published) == 0 {
+		t.Errorf("once it is due: %+v, %v", p, err)
+	}
+	if err := kube.Delete(t.Context(), s.Server); err != nil {
+		t.Fatal(err)
+	}
+	_, err := keep()
+	if waits, ok := errors.AsType[*UnissuedError](err); !ok || waits.Soon || !strings.Contains(waits.Error(), "which is not installed") {
+		t.Errorf("without one: %v", err)
 	}
 }
 
