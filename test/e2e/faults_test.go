@@ -47,9 +47,7 @@ func TestBackupPVFull(t *testing.T) {
 	s.Gone(t)
 	s.Backups().AreProven(t, 1)
 	s.Create(t)
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-		t.Errorf("want every row\n%s\ngot\n%s", before, got)
-	}
+	s.Client().SeesRows(t, before)
 }
 
 // TestDamagedBackup: nothing starts from an archive that is not what was proven, nor over somebody else's files.
@@ -95,9 +93,7 @@ func TestDamagedBackup(t *testing.T) { //nolint:tparallel // One server, damaged
 		t.Errorf("want nobody's files touched, got %q, %v", out, err)
 	}
 	deleteRestoreJob(t, s)
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-		t.Errorf("want every row\n%s\ngot\n%s", before, got)
-	}
+	s.Client().SeesRows(t, before)
 	out, err = execByHand(t.Context(), s, "other", "cat /data/file /data/folder/file")
 	if err != nil || out != "mine\nmine\n" {
 		t.Errorf("want nobody's files touched, got %q, %v", out, err)

@@ -69,8 +69,8 @@ const (
 	grace = 2 * time.Minute
 )
 
-// visit until the test is over, or the returned function is called, which waits for the last login.
-func (v *visitor) visit(t *testing.T) (end func()) {
+// visit a server twenty times a second until the test is over, or the returned function is called, which waits for the last login.
+func visit(t *testing.T, once func(context.Context)) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context()) //nolint:gosec // Whoever called it calls that.
 	room := make(chan struct{}, guests)
@@ -80,7 +80,7 @@ func (v *visitor) visit(t *testing.T) (end func()) {
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			room <- struct{}{}
-			all.Go(func() { v.once(t.Context()); <-room }) //nolint:contextcheck // A login that has begun comes to its end.
+			all.Go(func() { once(t.Context()); <-room }) //nolint:contextcheck // A login that has begun comes to its end.
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -142,7 +142,7 @@ func TestClientNeverFails(t *testing.T) {
 	s.Client().Connects(t, s.Password)
 	first := s.Password
 	v := &visitor{server: s, address: s.Client().Forward(t), logins: map[string]int{}}
-	end := v.visit(t)
+	end := visit(t, v.once)
 	for i, password := range oddPasswords {
 		s.Set(t, map[string]any{"password": password})
 		if i == 3 {

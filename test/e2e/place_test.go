@@ -41,9 +41,7 @@ func TestEmptyBackupVolumeElsewhere(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 	isOn(t, s, s.BackupPVC(), nodes[1])
 	s.Create(t)
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != rows {
-		t.Errorf("want every row\n%s\ngot\n%s", rows, got)
-	}
+	s.Client().SeesRows(t, rows)
 }
 
 // TestBackupsPullTheServer: a server that begins empty runs where the backups of its name are. One that may not says so before it has
@@ -73,9 +71,7 @@ func TestBackupsPullTheServer(t *testing.T) {
 	other := s.Neighbour(t, "neighbour")
 	other.Spec["restore"] = map[string]any{"backup": first}
 	other.Create(t)
-	if got := other.Client().FirstAnswer(t, framework.Rows); got != rows {
-		t.Errorf("want every row\n%s\ngot\n%s", rows, got)
-	}
+	other.Client().SeesRows(t, rows)
 	other.Delete(t)
 	other.Backups().AreProven(t, 1)
 	isOn(t, other, other.BackupPVC(), nodes[1])

@@ -42,9 +42,7 @@ func TestQuota(t *testing.T) {
 	s.Says(t, `restore-`+s.Name+`-job has no pod: FailedCreate: Error creating: pods "restore-`+s.Name+`-job" is forbidden: exceeded quota: `+quota.Name)
 	isBlocked(t, s, "True", "PodFailure")
 	liftQuota(t, quota)
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-		t.Errorf("want every row\n%s\ngot\n%s", before, got)
-	}
+	s.Client().SeesRows(t, before)
 }
 
 // TestQuotaOnPVCs: the volume of the data is refused Crossplane, then that of the backups is refused the controller. The claim

@@ -47,9 +47,7 @@ func TestRecordDeletedIsMadeAgain(t *testing.T) {
 		t.Fatalf("want one command from both, got %q and %q", got.Findings[n].Advice, s.Message(t.Context()))
 	}
 	framework.MustKubectl(t, strings.Fields(message[1])...)
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-		t.Errorf("want every row\n%s\ngot\n%s", before, got)
-	}
+	s.Client().SeesRows(t, before)
 	s.Backups().AreProven(t, 1)
 }
 
@@ -157,9 +155,7 @@ func isHeldThenRestored(t *testing.T, s *framework.Server, before string) {
 	s.Says(t, withoutRecord)
 	s.IsHeld(t)
 	framework.MustKubectl(t, "annotate", "pv", "--selector=app.kubernetes.io/component=backup", "--overwrite", "otus.homework/make-record=all")
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-		t.Errorf("want every row\n%s\ngot\n%s", before, got)
-	}
+	s.Client().SeesRows(t, before)
 }
 
 // isProvenAgain is the only record of a claim, which was lost or came back without its status.

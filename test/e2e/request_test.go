@@ -27,9 +27,7 @@ func TestRequestedBackup(t *testing.T) {
 		t.Errorf("want it to say why it was taken, got %q", originOf(r))
 	}
 	s.HasEvents(t, "RequestedBackupBegun", "RequestedBackupEnded")
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != then {
-		t.Errorf("want every row\n%s\ngot\n%s", then, got)
-	}
+	s.Client().SeesRows(t, then)
 	s.Client().MustQuery(t, fmt.Sprintf(oneRow, 1000))
 	s.Delete(t)
 	s.Backups().AreProven(t, 2)
@@ -58,9 +56,7 @@ func TestRequestedBackups(t *testing.T) {
 	s.Spec["backup"] = map[string]any{"keep": int64(1), "request": "two", "method": "Cold"}
 	s.Create(t)
 	isAnswered(t, s, "two", "Proven")
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-		t.Errorf("want every row\n%s\ngot\n%s", before, got)
-	}
+	s.Client().SeesRows(t, before)
 	s.Eventually(t, "the end of the backup that the earlier life asked for", func(ctx context.Context) error {
 		records, err := s.Backups().List(ctx)
 		for i := range records {
@@ -103,9 +99,7 @@ func TestRequestedBackupFails(t *testing.T) {
 	s.Says(t, `The backup that backup.request "one" asked for has failed`)
 	s.HasEvents(t, "RequestedBackupFailed")
 	s.Backups().AreProven(t, 0)
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-		t.Errorf("want every row\n%s\ngot\n%s", before, got)
-	}
+	s.Client().SeesRows(t, before)
 	if err := framework.Suite.Kube.Delete(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}

@@ -28,9 +28,7 @@ func TestDeletedPVC(t *testing.T) {
 	before := s.Begin(t)
 	was := deleteDataPVC(t, s)
 	dataPVCReturns(t, s, was)
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-		t.Errorf("want every row\n%s\ngot\n%s", before, got)
-	}
+	s.Client().SeesRows(t, before)
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
 }
@@ -84,9 +82,7 @@ func takenFinalizers(t *testing.T, composition string) {
 	s.ClaimGone(t)
 	s.Create(t)
 	isRestored(t, s) // The server of the earlier life may go on answering for a while.
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-		t.Errorf("want every row\n%s\ngot\n%s", before, got)
-	}
+	s.Client().SeesRows(t, before)
 	s.Backups().AreProven(t, 1)
 	leavesNothingRescued(t, s)
 }
@@ -124,9 +120,7 @@ func TestSupersededComposite(t *testing.T) {
 	detachClaim(t, s)
 	s.Create(t)
 	isRestored(t, s)
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-		t.Errorf("want every row\n%s\ngot\n%s", before, got)
-	}
+	s.Client().SeesRows(t, before)
 	s.Backups().AreProven(t, 1)
 }
 

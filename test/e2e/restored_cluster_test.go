@@ -49,9 +49,7 @@ func TestRestoredCluster(t *testing.T) {
 	}
 
 	typeWord(t, s, "take-over")
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-		t.Errorf("want every row\n%s\ngot\n%s", before, got)
-	}
+	s.Client().SeesRows(t, before)
 	s.Backups().AreProven(t, 2)
 
 	left := typeWord(t, other, "leave-alone")

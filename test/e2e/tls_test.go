@@ -128,27 +128,6 @@ type verifier struct {
 	failed []error
 }
 
-// visit until the returned function is called.
-func (v *verifier) visit(t *testing.T) (end func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context()) //nolint:gosec // Whoever called it calls that.
-	room := make(chan struct{}, guests)
-	var all sync.WaitGroup
-	all.Go(func() {
-		tick := time.NewTicker(visits)
-		defer tick.Stop()
-		for ctx.Err() == nil {
-			room <- struct{}{}
-			all.Go(func() { v.once(t.Context()); <-room }) //nolint:contextcheck // A login that has begun comes to its end.
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-			}
-		}
-	})
-	return func() { cancel(); all.Wait() }
-}
-
 func (v *verifier) once(ctx context.Context) {
 	serial := ""
 	own := v.config.Clone()
@@ -186,7 +165,7 @@ func certificateIsRenewed(t *testing.T, s *framework.Server, authorities string)
 		address: s.Client().Forward(t), password: s.Password, shown: map[string]int{},
 		config: &tls.Config{RootCAs: pool, ServerName: s.Name + "." + s.Namespace + ".svc", MinVersion: tls.VersionTLS12},
 	}
-	end := v.visit(t)
+	end := visit(t, v.once)
 	kinds := func(n int) func(context.Context) error {
 		return func(context.Context) error {
 			v.mu.Lock()

@@ -60,9 +60,7 @@ func TestSidecar(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 
 	s.Create(t)
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-		t.Errorf("want every row\n%s\ngot\n%s", before, got)
-	}
+	s.Client().SeesRows(t, before)
 	framework.Eventually(t, "the end of what was beside the restore", func(ctx context.Context) error {
 		pods := &corev1.PodList{}
 		if err := framework.Suite.Kube.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels{batchv1.JobNameLabel: "restore-" + s.Name + "-job"}); err != nil {

@@ -90,6 +90,14 @@ func (c Client) FirstAnswer(t *testing.T, statement string) string {
 	return out
 }
 
+// SeesRows of the test's table in the server's first answer: these, and no others.
+func (c Client) SeesRows(t *testing.T, want string) {
+	t.Helper()
+	if got := c.FirstAnswer(t, Rows); got != want {
+		t.Errorf("want every row\n%s\ngot\n%s", want, got)
+	}
+}
+
 // SeesVersion of the server, whose first answer it is, and waits until the claim is Ready.
 func (c Client) SeesVersion(t *testing.T) {
 	t.Helper()
