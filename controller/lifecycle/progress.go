@@ -59,7 +59,8 @@ func showInLife(s *instance.State, step Step) []change.Change {
 		backup, message string
 		percent         int32
 	}
-	field, was := "", shown{}
+	var field string
+	var was shown
 	switch b, c := s.XR.Status.RequestedBackup, s.XR.Status.ImageChange; {
 	case s.IsBackupRequested():
 		field, was = "requestedBackup", shown{b.Backup, b.Message, b.Percent}
