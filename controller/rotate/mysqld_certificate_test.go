@@ -5,13 +5,8 @@ package rotate
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
 	"net"
@@ -26,6 +21,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/certificate"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/certificate/issuertest"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/rootfs"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/servercert"
@@ -250,13 +246,16 @@ func TestRealManInTheMiddle(t *testing.T) {
 
 // TestRealChain: what an issuer has signed with a CA that another one has signed, which clients know, is shown and read again.
 func TestRealChain(t *testing.T) {
-	k, by := newKeptCertificate(t), newChain(t)
+	k := newKeptCertificate(t)
+	begun := time.Now().Add(-time.Minute)
+	by := issuertest.New(t, "root", begun).Below(t, "between", begun)
 	k.state.Issuer = &v1.IssuerReference{Name: "between"}
 	next := func() {
 		k.state.Server, k.state.Request = nil, nil
 		p, err := servercert.Next(&k.state)
 		must(t, err)
-		k.state.Server, k.state.Request = p.Server, by.answer(t, p.Request)
+		k.state.Server = p.Server
+		k.state.Request = &servercert.Request{Issuer: *k.state.Issuer, CSR: p.Request, MadeAt: begun, Certificate: by.Answer(t, p.Request, begun), CA: by.CA()}
 		p, err = servercert.Next(&k.state)
 		must(t, err)
 		k.state.Server = p.Server
@@ -272,54 +271,7 @@ func TestRealChain(t *testing.T) {
 		if out.Credentials.State != v1.CredentialsInSync || out.ServedMessage != "" || out.ServedNotAfter == nil || !out.ServedNotAfter.Time.Equal(in.Certificate.NotAfter) {
 			t.Errorf("%s: %+v, %q, served until %s, want %s", why, out.Credentials, out.ServedMessage, out.ServedNotAfter, in.Certificate.NotAfter)
 		}
-		by.life += time.Hour
+		by.Life += time.Hour
 		next()
 	}
-}
-
-// A chain is an authority that clients know, and one that it has signed, which signs.
-type chain struct {
-	root, between *x509.Certificate
-	key           *ecdsa.PrivateKey
-	life          time.Duration
-}
-
-func newChain(t *testing.T) *chain {
-	t.Helper()
-	c := &chain{life: time.Hour}
-	authority := func(name string) *x509.Certificate {
-		return &x509.Certificate{Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(certificate.AuthorityLife), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	}
-	key := func() *ecdsa.PrivateKey {
-		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		must(t, err)
-		return k
-	}
-	top := key()
-	c.root = signCertificate(t, authority("root"), authority("root"), top, top.Public())
-	c.key = key()
-	c.between = signCertificate(t, authority("between"), c.root, top, c.key.Public())
-	return c
-}
-
-func (c *chain) answer(t *testing.T, csr []byte) *servercert.Request {
-	t.Helper()
-	block, _ := pem.Decode(csr)
-	asked, err := x509.ParseCertificateRequest(block.Bytes)
-	must(t, err)
-	leaf := signCertificate(t, &x509.Certificate{DNSNames: asked.DNSNames, NotAfter: time.Now().Add(c.life)}, c.between, c.key, asked.PublicKey)
-	return &servercert.Request{
-		Issuer: v1.IssuerReference{Name: "between"}, CSR: csr, MadeAt: time.Now(),
-		Certificate: certificate.Encode([]*x509.Certificate{leaf, c.between}), CA: certificate.Encode([]*x509.Certificate{c.root}),
-	}
-}
-
-func signCertificate(t *testing.T, c, parent *x509.Certificate, by *ecdsa.PrivateKey, public any) *x509.Certificate {
-	t.Helper()
-	c.NotBefore = time.Now().Add(-time.Minute)
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, public, by)
-	must(t, err)
-	out, err := x509.ParseCertificate(der)
-	must(t, err)
-	return out
 }

@@ -2,13 +2,6 @@ package servercert
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -17,71 +10,17 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/certificate"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/certificate/issuertest"
 )
 
-// An issuer signs as one of cert-manager does: with what the request has, for as long as it likes.
-type issuer struct {
-	t    *testing.T
-	key  *ecdsa.PrivateKey
-	ca   *x509.Certificate
-	pem  []byte
-	life time.Duration
-}
-
-func newIssuer(t *testing.T, name string, now time.Time) *issuer {
+// answer a request, as cert-manager does.
+func answer(t *testing.T, by *issuertest.Issuer, r *Request, now time.Time) {
 	t.Helper()
-	i := &issuer{t: t, life: 30 * 24 * time.Hour}
-	i.key, i.ca, i.pem = i.make(&x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, NotBefore: now, NotAfter: now.AddDate(20, 0, 0),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}, nil, nil)
-	return i
-}
-
-func (i *issuer) make(c, parent *x509.Certificate, by *ecdsa.PrivateKey) (*ecdsa.PrivateKey, *x509.Certificate, []byte) {
-	i.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	if parent == nil {
-		parent, by = c, key
-	}
-	made, raw := i.sign(c, parent, by, key.Public())
-	return key, made, raw
-}
-
-func (i *issuer) sign(c, parent *x509.Certificate, by *ecdsa.PrivateKey, public any) (*x509.Certificate, []byte) {
-	i.t.Helper()
-	c.SerialNumber = big.NewInt(time.Now().UnixNano())
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, public, by)
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	made, err := x509.ParseCertificate(der)
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	return made, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
-// answer a request.
-func (i *issuer) answer(r *Request, now time.Time) {
-	i.t.Helper()
-	block, _ := pem.Decode(r.CSR)
-	asked, err := x509.ParseCertificateRequest(block.Bytes)
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	_, r.Certificate = i.sign(&x509.Certificate{
-		Subject: asked.Subject, DNSNames: asked.DNSNames, IPAddresses: asked.IPAddresses, NotBefore: now, NotAfter: now.Add(i.life),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}, i.ca, i.key, asked.PublicKey)
-	r.CA = i.pem
+	r.Certificate, r.CA = by.Answer(t, r.CSR, now), by.CA()
 }
 
 // pass of the keeper, and of cert-manager with an issuer after it; nil makes nothing.
-func (s *State) pass(t *testing.T, by *issuer) *Plan {
+func (s *State) pass(t *testing.T, by *issuertest.Issuer) *Plan {
 	t.Helper()
 	p := s.step(t)
 	if p.DropRequest {
@@ -91,13 +30,13 @@ func (s *State) pass(t *testing.T, by *issuer) *Plan {
 		s.Request = &Request{Issuer: *s.Issuer, CSR: p.Request, MadeAt: s.Now}
 	}
 	if s.Request != nil && by != nil && s.Request.Certificate == nil {
-		by.answer(s.Request, s.Now)
+		answer(t, by, s.Request, s.Now)
 	}
 	return p
 }
 
 // newIssued has a certificate of an issuer.
-func newIssued(t *testing.T, by *issuer) *State {
+func newIssued(t *testing.T, by *issuertest.Issuer) *State {
 	t.Helper()
 	s := newState()
 	s.Issuer = &v1.IssuerReference{Name: "ca"}
@@ -113,17 +52,17 @@ func newIssued(t *testing.T, by *issuer) *State {
 // TestIssued: a server shows what an issuer has signed, its key never leaves the Secret, and clients get the issuer's CA and no
 // other.
 func TestIssued(t *testing.T) {
-	by := newIssuer(t, "ca", start)
+	by := issuertest.New(t, "ca", start)
 	s := newIssued(t, by)
-	if !bytes.Equal(s.Server.Data[v1.CAKey], by.pem) || s.Server.Data[nextKey] != nil {
+	if !bytes.Equal(s.Server.Data[v1.CAKey], by.CA()) || s.Server.Data[nextKey] != nil {
 		t.Errorf("got %s", s.Server.Data[v1.CAKey])
 	}
 	for _, host := range []string{"shop.team.svc", "shop"} {
-		if err := s.trusts(t, by.pem, host); err != nil {
+		if err := s.trusts(t, by.CA(), host); err != nil {
 			t.Error(err)
 		}
 	}
-	if p := s.pass(t, by); p.Server != nil || p.Request != nil || p.Authority != nil || !bytes.Equal(p.Published, by.pem) || p.Certificate == nil {
+	if p := s.pass(t, by); p.Server != nil || p.Request != nil || p.Authority != nil || !bytes.Equal(p.Published, by.CA()) || p.Certificate == nil {
 		t.Errorf("something is done although all is there: %+v", p)
 	}
 }
@@ -131,21 +70,21 @@ func TestIssued(t *testing.T) {
 // TestIssuedForYears: with an issuer whose CA is another one each year, a client that has read the authorities a third of the
 // issuer's certificates' life ago trusts what the server shows; and no certificate ends before there is another one.
 func TestIssuedForYears(t *testing.T) {
-	by := newIssuer(t, "ca", start)
+	by := issuertest.New(t, "ca", start)
 	s := newIssued(t, by)
 	read, readAt := s.Server.Data[v1.CAKey], s.Now
 	made, since := 0, s.Now
 	for ; s.Now.Before(start.Add(5 * 365 * 24 * time.Hour)); s.Now = s.Now.Add(8 * time.Hour) {
 		if s.Now.Sub(start)%(365*24*time.Hour) == 0 {
-			by, since = newIssuer(t, "ca", s.Now), s.Now
+			by, since = issuertest.New(t, "ca", s.Now), s.Now
 		}
 		p := s.pass(t, by)
 		if err := s.trusts(t, read, "shop.team.svc"); err != nil {
 			t.Fatalf("at %s, a client that read them at %s: %v", s.Now, readAt, err)
 		}
-		least := by.life / 6
-		if s.Now.Sub(since) > by.life {
-			least = by.life / 3 // Its CA is known.
+		least := by.Life / 6
+		if s.Now.Sub(since) > by.Life {
+			least = by.Life / 3 // Its CA is known.
 		}
 		if left := p.Certificate.NotAfter.Sub(s.Now); left < least-24*time.Hour {
 			t.Fatalf("at %s the certificate has %s left", s.Now, left)
@@ -156,7 +95,7 @@ func TestIssuedForYears(t *testing.T) {
 		if p.DropRequest {
 			made++
 		}
-		if s.Now.Sub(readAt) >= by.life/6-24*time.Hour {
+		if s.Now.Sub(readAt) >= by.Life/6-24*time.Hour {
 			read, readAt = p.Published, s.Now
 		}
 	}
@@ -168,7 +107,7 @@ func TestIssuedForYears(t *testing.T) {
 // TestHandover: where the platform names an issuer, or none any more, a client that has read the authorities since the last
 // certificate was made trusts what the server shows, and what signs no more is forgotten one certificate later.
 func TestHandover(t *testing.T) {
-	by := newIssuer(t, "ca", start)
+	by := issuertest.New(t, "ca", start)
 	s := newState()
 	read := s.step(t).Published
 	s.Issuer = &v1.IssuerReference{Name: "ca"}
@@ -204,7 +143,7 @@ func TestHandover(t *testing.T) {
 		}
 		return p.Issuer == ""
 	})
-	if left := ends.Sub(s.Now); left < by.life/6-48*time.Hour {
+	if left := ends.Sub(s.Now); left < by.Life/6-48*time.Hour {
 		t.Errorf("the issuer's had %s left", left)
 	}
 	if len(certificate.ParseAll(p.Published)) != 2 || s.Server.Annotations[v1.AnnotationIssuer] == "" {
@@ -221,58 +160,65 @@ func TestHandover(t *testing.T) {
 func TestIssuerFails(t *testing.T) {
 	cases := map[string]struct {
 		reason string
-		answer func(s *State, by *issuer)
+		answer func(t *testing.T, s *State, by *issuertest.Issuer)
 		says   string
 		again  bool
 	}{
-		"Silent":  {reason: "cert-manager may not run.", answer: func(*State, *issuer) {}, says: "is cert-manager running?"},
-		"Waits":   {reason: "It may wait for somebody.", answer: func(s *State, _ *issuer) { s.Request.Message = "waiting for approval" }, says: "waiting for approval"},
-		"Refused": {reason: "Policies refuse names.", answer: func(s *State, _ *issuer) { s.Request.Refused, s.Request.Message = true, "not in this zone" }, says: "not in this zone", again: true},
-		"NoCA": {reason: "Public ones say none.", answer: func(s *State, by *issuer) {
-			by.answer(s.Request, s.Now)
+		"Silent": {reason: "cert-manager may not run.", answer: func(*testing.T, *State, *issuertest.Issuer) {}, says: "is cert-manager running?"},
+		"Waits":  {reason: "It may wait for somebody.", answer: func(_ *testing.T, s *State, _ *issuertest.Issuer) { s.Request.Message = "waiting for approval" }, says: "waiting for approval"},
+		"Refused": {reason: "Policies refuse names.", answer: func(_ *testing.T, s *State, _ *issuertest.Issuer) {
+			s.Request.Refused, s.Request.Message = true, "not in this zone"
+		}, says: "not in this zone", again: true},
+		"NoCA": {reason: "Public ones say none.", answer: func(t *testing.T, s *State, by *issuertest.Issuer) {
+			t.Helper()
+			answer(t, by, s.Request, s.Now)
 			s.Request.CA = nil
 		}, says: "which CA has signed it", again: true},
-		"OtherCA": {reason: "The chain does not lead there.", answer: func(s *State, by *issuer) {
-			by.answer(s.Request, s.Now)
-			s.Request.CA = newIssuer(by.t, "other", s.Now).pem
+		"OtherCA": {reason: "The chain does not lead there.", answer: func(t *testing.T, s *State, by *issuertest.Issuer) {
+			t.Helper()
+			answer(t, by, s.Request, s.Now)
+			s.Request.CA = issuertest.New(t, "other", s.Now).CA()
 		}, says: "unknown authority", again: true},
-		"OtherKey": {reason: "It is of somebody else.", answer: func(s *State, by *issuer) {
+		"OtherKey": {reason: "It is of somebody else.", answer: func(t *testing.T, s *State, by *issuertest.Issuer) {
+			t.Helper()
 			k, err := certificate.NewPrivateKey()
 			if err != nil {
-				by.t.Fatal(err)
+				t.Fatal(err)
 			}
 			own := s.Request.CSR
 			if s.Request.CSR, err = k.Request(s.names()); err != nil {
-				by.t.Fatal(err)
+				t.Fatal(err)
 			}
-			by.answer(s.Request, s.Now)
+			answer(t, by, s.Request, s.Now)
 			s.Request.CSR = own
 		}, says: "not that of the certificate", again: true},
-		"OtherName": {reason: "Clients would not believe it.", answer: func(s *State, by *issuer) {
+		"OtherName": {reason: "Clients would not believe it.", answer: func(t *testing.T, s *State, by *issuertest.Issuer) {
+			t.Helper()
 			k := certificate.PrivateKey(s.Server.Data[nextKey])
 			own := s.Request.CSR
 			var err error
 			if s.Request.CSR, err = k.Request(certificate.Names{DNS: []string{"shop.example.org"}}); err != nil {
-				by.t.Fatal(err)
+				t.Fatal(err)
 			}
-			by.answer(s.Request, s.Now)
+			answer(t, by, s.Request, s.Now)
 			s.Request.CSR = own
 		}, says: "valid for shop.example.org, not shop.team.svc", again: true},
-		"Ended": {reason: "It made one for no time at all.", answer: func(s *State, by *issuer) {
-			by.life = 0
-			by.answer(s.Request, s.Now.Add(-time.Minute))
+		"Ended": {reason: "It made one for no time at all.", answer: func(t *testing.T, s *State, by *issuertest.Issuer) {
+			t.Helper()
+			by.Life = 0
+			answer(t, by, s.Request, s.Now.Add(-time.Minute))
 		}, says: "expired", again: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			by := newIssuer(t, "ca", start)
+			by := issuertest.New(t, "ca", start)
 			s := newIssued(t, by)
 			shows := s.Server.Data[corev1.TLSCertKey]
-			s.Now = s.Now.Add(by.life/3*2 + time.Minute)
+			s.Now = s.Now.Add(by.Life/3*2 + time.Minute)
 			if p := s.pass(t, nil); p.Request == nil || p.Certificate == nil {
 				t.Fatalf("want it to ask: %+v", p)
 			}
-			tc.answer(s, by)
+			tc.answer(t, s, by)
 			p := s.pass(t, nil)
 			if !strings.Contains(p.Message, tc.says) || p.DropRequest || p.Certificate == nil {
 				t.Errorf("%s got %q, %+v", tc.reason, p.Message, p)
@@ -284,7 +230,7 @@ func TestIssuerFails(t *testing.T) {
 			if !bytes.Equal(s.Server.Data[corev1.TLSCertKey], shows) {
 				t.Errorf("%s the server shows another one", tc.reason)
 			}
-			by = newIssuer(t, "ca", s.Now)
+			by = issuertest.New(t, "ca", s.Now)
 			for range 3 {
 				s.Request = nil // Somebody has a look at it.
 				s.pass(t, by)
@@ -318,7 +264,7 @@ func TestIssuedRepair(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			by := newIssuer(t, "ca", start)
+			by := issuertest.New(t, "ca", start)
 			s := newIssued(t, by)
 			spoil(s)
 			passes := 0

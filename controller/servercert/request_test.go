@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/certificate/issuertest"
 )
 
 // TestRequestConditions: what cert-manager says of a request is understood, in each of its ways.
@@ -66,7 +67,7 @@ func TestRequestConditions(t *testing.T) {
 // TestCertManagerIsGone: a server with a certificate goes on, and says so once that is due; one without waits. While one is good
 // nobody is asked at all.
 func TestCertManagerIsGone(t *testing.T) {
-	by := newIssuer(t, "ca", start)
+	by := issuertest.New(t, "ca", start)
 	s := newIssued(t, by)
 	asked := 0
 	missing := &meta.NoKindMatchError{GroupKind: requestKind.GroupKind()}
@@ -85,7 +86,7 @@ func TestCertManagerIsGone(t *testing.T) {
 	if p, err := keep(); err != nil || p.Message != "" || p.Certificate == nil || asked > 0 {
 		t.Errorf("with a good one: %+v, %v, asked %d times", p, err, asked)
 	}
-	now = now.Add(by.life/3*2 + time.Minute)
+	now = now.Add(by.Life/3*2 + time.Minute)
 	if p, err := keep(); err != nil || !strings.Contains(p.Message, "which is not installed") || p.Certificate == nil || len(p.Published) == 0 {
 		t.Errorf("once it is due: %+v, %v", p, err)
 	}
@@ -108,7 +109,7 @@ func requestScheme() *runtime.Scheme {
 // TestKeepIssued: the key of a certificate is kept before an issuer is asked for it, which is seen soon, and what was asked goes
 // once it was answered.
 func TestKeepIssued(t *testing.T) {
-	s, by := newState(), newIssuer(t, "ca", time.Now())
+	s, by := newState(), issuertest.New(t, "ca", time.Now())
 	k := &Keeper{Namespace: s.Namespace, Clock: time.Now, Kube: fake.NewClientBuilder().WithScheme(requestScheme()).Build()}
 	keep := func() (*Plan, error) {
 		return k.Keep(t.Context(), s.Instance, s.Owner, "", &v1.IssuerReference{Name: "ca"})
@@ -136,7 +137,7 @@ func TestKeepIssued(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	by.answer(asked, time.Now())
+	answer(t, by, asked, time.Now())
 	u.Object["status"] = map[string]any{
 		"conditions":  []any{map[string]any{"type": "Ready", "status": string(metav1.ConditionTrue)}},
 		"certificate": base64.StdEncoding.EncodeToString(asked.Certificate), "ca": base64.StdEncoding.EncodeToString(asked.CA),
@@ -145,7 +146,7 @@ func TestKeepIssued(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := keep()
-	if err != nil || p.Certificate == nil || string(p.Published) != string(by.pem) {
+	if err != nil || p.Certificate == nil || string(p.Published) != string(by.CA()) {
 		t.Fatalf("got %+v, %v", p, err)
 	}
 	if left, err := k.readRequest(t.Context(), s.Instance); err != nil || left != nil {
