@@ -30,6 +30,7 @@ type cli struct {
 	Restore         restoreCommand    `cmd:"" help:"Unpack an archive onto a data volume that holds no database. Run by the restore Job."`
 	Initialize      initializeCommand `cmd:"" help:"Make a new database with the entrypoint of this image, all of it or nothing, or see that the volume has its data. Run by the server's pod before the server."`
 	Unpack          unpackCommand     `cmd:"" help:"Unpack an archive beside it, on the backup volume, for a server to be tried on. Run by the restore test Job."`
+	Clone           cloneCommand      `cmd:"" help:"Clone the data of a server that runs, with a throwaway server of this image. Run by the Job of a backup with method Online."`
 	Bootcheck       bootCheckCommand  `cmd:"" help:"Start a throwaway server of this image on an unpacked backup, and check every table. Run by the restore test Job. It ends with 0 whenever it could write its report, whatever that says: the Job goes on to remove the copy."`
 	Own             ownCommand        `cmd:"" help:"Give a data volume in a folder of the node to the server's user. Run by the server's pod before the server."`
 	Wipe            wipeCommand       `cmd:"" help:"Empty a volume. Run by the wipe Job once a backup is proven, and by the restore test Job on the copy."`

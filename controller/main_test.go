@@ -250,7 +250,7 @@ func TestVersionOfServer(t *testing.T) {
 
 // TestHelp has an explanation for every flag.
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"start", "doctor", "backup", "restore", "unpack", "bootcheck", "wipe", "prune", "install", "version-of-server"} {
+	for _, command := range []string{"start", "doctor", "backup", "restore", "unpack", "clone", "bootcheck", "wipe", "prune", "install", "version-of-server"} {
 		code, out := run(t, command, "--help")
 		if code != 0 || !strings.Contains(out, "Usage: controller "+command) {
 			t.Errorf("%s --help ended with %d: %s", command, code, out)

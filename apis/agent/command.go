@@ -105,6 +105,11 @@ func BootCheck(folder string) []string {
 	return []string{CopiedProgram, "bootcheck", "--folder=" + folder}
 }
 
+// Clone is `controller clone`, into a folder, of whom the files of a Secret say.
+func Clone(folder, donor string) []string {
+	return []string{CopiedProgram, "clone", "--folder=" + folder, "--donor=" + donor}
+}
+
 // Wipe is `controller wipe`, of a volume or a folder of it.
 func Wipe(volume string) []string { return []string{Program, "wipe", "--volume=" + volume} }
 

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestCloneDonor: what is not said of a donor, or said wrongly, is refused before a server is started.
+func TestCloneDonor(t *testing.T) {
+	all := map[string]string{"host": "db.team.svc", "port": "3306", "username": "clone-one", "password": "secret\n"}
+	cases := map[string]struct {
+		change map[string]string
+		want   string
+	}{
+		"All":      {nil, ""},
+		"NoHost":   {map[string]string{"host": ""}, "host has 0 bytes"},
+		"NoSecret": {map[string]string{"password": "-"}, "no such file"},
+		"Port":     {map[string]string{"port": "70000"}, "value out of range"},
+		"PortText": {map[string]string{"port": "mysql"}, "invalid syntax"},
+		"Long":     {map[string]string{"username": strings.Repeat("x", maxDonorFile+1)}, "username has 4097 bytes"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			for file, value := range all {
+				if changed, ok := tc.change[file]; ok {
+					value = changed
+				}
+				if value == "-" {
+					continue
+				}
+				if err := os.WriteFile(filepath.Join(folder, file), []byte(value), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d, err := readDonor(folder)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Fatalf("want %q, got %v", tc.want, err)
+			}
+			if err == nil && (d.Host != "db.team.svc" || d.Port != 3306 || d.Password != "secret" || d.Authorities != filepath.Join(folder, "ca.crt")) {
+				t.Errorf("got %+v", d)
+			}
+		})
+	}
+}

@@ -1,0 +1,102 @@
+package sql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
+)
+
+// ErrNoClone is of a server whose data cannot be cloned while it runs.
+var ErrNoClone = errors.New("this server has no CLONE, which came with MySQL 8.0.17: take backups with method Cold")
+
+// A WrongEngineError names tables that a clone has, and their rows not.
+type WrongEngineError struct{ Tables []string }
+
+// Error says what to do.
+func (e *WrongEngineError) Error() string {
+	return fmt.Sprintf("tables that are not InnoDB's come out empty where a server is cloned: %s. Change them (ALTER TABLE … ENGINE=InnoDB), or take backups with method Cold", strings.Join(e.Tables, ", "))
+}
+
+// maxWrongTables that are named.
+const maxWrongTables = 20
+
+// canClone is true of a server that can be the donor of a clone (MySQL manual, 7.6.7 The Clone Plugin).
+func canClone(v version.Version) bool {
+	return v.Flavour == version.MySQL && slices.Compare([]int{v.Major, v.Minor, v.Patch}, []int{8, 0, 17}) >= 0
+}
+
+// OfferClone of the server's data to an account that may do nothing else, and that comes over TLS; one of that name goes first. It
+// is not written to the binary log: no replica has it.
+func (s *Session) OfferClone(ctx context.Context, account string, p Password) error {
+	v, err := s.knownVersion(ctx)
+	if err != nil {
+		return err
+	}
+	if !canClone(v) {
+		return ErrNoClone
+	}
+	if err := s.checkEngines(ctx); err != nil {
+		return err
+	}
+	if err := s.loadClone(ctx); err != nil {
+		return err
+	}
+	if err := s.WithdrawClone(ctx, account); err != nil {
+		return err
+	}
+	if err := s.execStatement(ctx, "CREATE USER ?@'%' IDENTIFIED WITH caching_sha2_password BY ? REQUIRE SSL", account, string(p)); err != nil {
+		return s.wrapSecret(err, "make the account of a clone")
+	}
+	if err := s.execStatement(ctx, "GRANT BACKUP_ADMIN ON *.* TO ?@'%'", account); err != nil {
+		return s.wrapError(err, "let the account of a clone clone")
+	}
+	return nil
+}
+
+// WithdrawClone takes the account away, if there is one. A clone that is under way goes on; no other begins.
+func (s *Session) WithdrawClone(ctx context.Context, account string) error {
+	for _, statement := range []struct {
+		text string
+		args []any
+	}{{"SET SESSION sql_log_bin = 0", nil}, {"DROP USER IF EXISTS ?@'%'", []any{account}}} {
+		if err := s.execStatement(ctx, statement.text, statement.args...); err != nil {
+			return s.wrapError(err, "take the account of a clone away")
+		}
+	}
+	return nil
+}
+
+// loadClone, the plugin, where it is not there. It stays.
+func (s *Session) loadClone(ctx context.Context) error {
+	count := sql.NullInt64{}
+	if err := s.queryRow(ctx, []sql.Scanner{&count}, "SELECT COUNT(*) FROM information_schema.plugins WHERE plugin_name = 'clone' AND plugin_status = 'ACTIVE'"); err != nil {
+		return s.wrapError(err, "see whether the server can be cloned")
+	}
+	if count.Int64 > 0 {
+		return nil
+	}
+	if err := s.execStatement(ctx, "INSTALL PLUGIN clone SONAME 'mysql_clone.so'"); err != nil {
+		return s.wrapError(err, "load the clone plugin, which the official images have: take backups with method Cold where this one has not")
+	}
+	return nil
+}
+
+// checkEngines of all tables of users.
+func (s *Session) checkEngines(ctx context.Context) error {
+	wrong, name := &WrongEngineError{}, sql.NullString{}
+	err := s.queryRows(ctx, []sql.Scanner{&name}, func() { wrong.Tables = append(wrong.Tables, s.printable(name.String)) },
+		`SELECT CONCAT(table_schema, '.', table_name, ' (', engine, ')') FROM information_schema.tables
+WHERE table_type = 'BASE TABLE' AND engine <> 'InnoDB' AND table_schema NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema') ORDER BY 1 LIMIT ?`, int64(maxWrongTables))
+	switch {
+	case err != nil:
+		return s.wrapError(err, "see which engines its tables have")
+	case len(wrong.Tables) > 0:
+		return wrong
+	}
+	return nil
+}
