@@ -40,7 +40,7 @@ type reach struct {
 var reaches = map[string]reach{
 	"backup.beforeImageChange":              {to: "whether this instance's server is stopped for a backup", odd: []any{"Always", true}},
 	"backup.keep":                           {to: "the number of this instance's backups", odd: []any{-1, 0, 1 << 40}},
-	"backup.method":                         {to: "whether this instance's server is stopped for a backup that it asks for", odd: []any{"Online", "cold", true}},
+	"backup.method":                         {to: "whether this instance's server is stopped for a backup that it asks for", odd: []any{"Hot", "cold", true}},
 	"backup.request":                        {to: "a record of this instance, and whether its server is stopped for a backup", odd: []any{"a b", "../x", strings.Repeat("x", 64), 1}},
 	"backup.requireRestorable":              {to: "how long this instance's data stays after its backup", odd: []any{"true", 1}},
 	"backup.store":                          {to: "which store this instance's backups go to, by the gateway, of those that the platform allows", odd: []any{"theirs", "Volume", "volume", "a/b"}},

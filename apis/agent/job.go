@@ -55,6 +55,9 @@ type VolumeJob struct {
 	OnNode  bool
 	Command []string
 	Volumes []corev1.Volume
+	// Before are containers that run first, and Beside the volumes that only they mount.
+	Before []corev1.Container
+	Beside []corev1.Volume
 }
 
 // Job of it.
@@ -66,8 +69,9 @@ func (v VolumeJob) Job() *batchv1.Job {
 	}
 	return NewJob(v.Of, v.Namespace, v.Name, v.Component, v.Resources, corev1.PodSpec{
 		SecurityContext: PodSecurity(v.OnNode),
+		InitContainers:  v.Before,
 		Containers:      []corev1.Container{Container(v.Component, v.Image, Memory, FileSecurity(v.OnNode), mounts, v.Command...)},
-		Volumes:         v.Volumes,
+		Volumes:         append(v.Beside, v.Volumes...),
 	})
 }
 

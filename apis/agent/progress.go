@@ -12,6 +12,7 @@ import (
 
 // Phases of a run, as progress lines name them.
 const (
+	PhaseClone  = "clone"
 	PhaseCopy   = "copy"
 	PhaseProve  = "prove"
 	PhaseUnpack = "unpack"

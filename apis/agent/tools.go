@@ -41,6 +41,33 @@ func OwnContainer(image string, data corev1.VolumeMount) corev1.Container {
 	return Container("own", image, Memory, security, []corev1.VolumeMount{data}, Own(data.MountPath)...)
 }
 
+// CloneContainerName is that of the container which clones a server, in a Job that backs one up while it runs.
+const CloneContainerName = "clone"
+
+// Where that container has its volumes.
+const (
+	donorVolume = "donor"
+	donorFolder = "/" + donorVolume
+)
+
+// cloneMemory that is reserved for it, which runs a server.
+const cloneMemory = "512Mi"
+
+// CloneContainer clones a server, with one of the same image, to where a volume is mounted.
+func CloneContainer(image string, to corev1.VolumeMount) corev1.Container {
+	ready := ToolsMount()
+	ready.ReadOnly = true
+	donor := corev1.VolumeMount{Name: donorVolume, MountPath: donorFolder, ReadOnly: true}
+	return Container(CloneContainerName, image, cloneMemory, ServerSecurity(), []corev1.VolumeMount{ready, donor, to}, Clone(to.MountPath, donorFolder)...)
+}
+
+// DonorVolume has the way to the server, for that container, which is not root where the others are.
+func DonorVolume(secret string) corev1.Volume {
+	return corev1.Volume{Name: donorVolume, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: new(int32(0o444))},
+	}}
+}
+
 // VersionContainer asks the server's image for its version.
 func VersionContainer(image string) corev1.Container {
 	return Container("version", image, Memory, ServerSecurity(), []corev1.VolumeMount{ToolsMount()}, CopiedProgram, "version-of-server", "--to="+VersionFile)

@@ -85,6 +85,12 @@ type MySQLBackupSpec struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Deletion;ImageChange;Request
 	Origin BackupOrigin `json:"origin,omitempty"`
+	// Method by which it was taken: Online, of a server that ran, or Cold, of one that was
+	// stopped. Empty means Cold.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Online;Cold
+	Method BackupMethod `json:"method,omitempty"`
 	// Request of the claim that asked for it.
 	//
 	// +optional

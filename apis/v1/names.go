@@ -137,6 +137,9 @@ func (n AccessNames) Rescue() string { return uniqueName("", n.of, n.of.XR, "-ba
 // Restore is that of the Job that restores.
 func (n AccessNames) Restore() string { return accessName(n.of, "restore") }
 
+// Clone is that of the Job that clones a server which runs: the way there, and no way to a store.
+func (n AccessNames) Clone() string { return accessName(n.of, "clone") }
+
 // RestoreTest is that of the Job that starts a server from a backup.
 func (n AccessNames) RestoreTest() string { return accessName(n.of, "restoretest") }
 

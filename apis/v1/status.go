@@ -434,6 +434,11 @@ type RequestedBackupStatus struct {
 	//
 	// +kubebuilder:validation:Enum=Running;Failing;Failed;Proven
 	Phase RequestedPhase `json:"phase"`
+	// Method by which it is taken; empty is Cold.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Online;Cold
+	Method BackupMethod `json:"method,omitempty"`
 	// BegunAt is when it began.
 	BegunAt metav1.Time `json:"begunAt"`
 	// Fence is true while the server must not run.
@@ -464,6 +469,9 @@ const (
 	RequestedFailed  RequestedPhase = "Failed"
 	RequestedProven  RequestedPhase = "Proven"
 )
+
+// IsOnline is true of one for which the server goes on.
+func (s *RequestedBackupStatus) IsOnline() bool { return s != nil && s.Method == MethodOnline }
 
 // IsUnderWay is true until nothing is left to do.
 func (s *RequestedBackupStatus) IsUnderWay() bool {

@@ -34,6 +34,14 @@ const (
 	Remove Verb = "Remove"
 	// GiveAccess to a store makes the Secret that a Job has for it, in the place of an earlier one.
 	GiveAccess Verb = "GiveAccess"
+
+	// Those below are done in a server that runs. Each can be done again.
+
+	// OfferClone makes an account that may clone the server's data, and the Secret with which a Job has it, in the place of
+	// an earlier one.
+	OfferClone Verb = "OfferClone"
+	// WithdrawClone takes that account away. The object is what it is done for.
+	WithdrawClone Verb = "WithdrawClone"
 )
 
 // A Precondition is what must hold for a write. The API server refuses it otherwise, and what
@@ -70,8 +78,11 @@ type Change struct {
 	MayBeGone bool
 	// Policy says what becomes of what a deleted object owns; empty for its kind's default.
 	Policy metav1.DeletionPropagation
-	// Remote says what is done in a store.
+	// Remote says what is done in a store, and Server in which server.
 	Remote *Remote
+	Server *Server
+	// MayFail is true where what follows does not wait for it.
+	MayFail bool
 	// Otherwise is what is done where the API server or an admission refuses the object
 	// as it would be.
 	Otherwise *Change
@@ -90,6 +101,37 @@ type Remote struct {
 	// Manifest is of.
 	Folder, Archive string
 	Manifest        []byte
+}
+
+// A Server of an instance, which runs.
+type Server struct {
+	Of v1.Instance
+	// Authorities by which it is known, as PEM; empty where it is not.
+	Authorities string
+}
+
+// A ServerError is why a server does not do what was asked of it. It is Final where it will not, whenever it is asked.
+type ServerError struct {
+	error
+
+	Final bool
+}
+
+// NewServerError of what a server, or the way to it, says.
+func NewServerError(err error, final bool) *ServerError { return &ServerError{err, final} }
+
+// Unwrap it.
+func (e *ServerError) Unwrap() error { return e.error }
+
+// InServer is what is done there, about an object.
+func InServer(verb Verb, about client.Object, where Server) Change {
+	return Change{Verb: verb, Object: about, Server: &where}
+}
+
+// OrNot is the same change where what follows does not wait for it.
+func (c Change) OrNot() Change {
+	c.MayFail = true
+	return c
 }
 
 // InStore is what is done in a store, for an object that is said where it fails, and that access is given as.

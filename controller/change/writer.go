@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
@@ -19,8 +20,9 @@ import (
 // A Writer carries changes out.
 type Writer struct {
 	Client client.Client
-	// Stores where something is done there.
-	Stores Stores
+	// Stores where something is done there, and Servers likewise.
+	Stores  Stores
+	Servers Servers
 }
 
 // Stores do what is done in a store.
@@ -30,6 +32,14 @@ type Stores interface {
 	Remove(ctx context.Context, store string, i v1.BackedUpInstance, record string) error
 	// Access of a Job, as the content of its Secret.
 	Access(ctx context.Context, what *Remote) (map[string][]byte, error)
+}
+
+// Servers do what is done in a server that runs. An error is a ServerError, where it is not the API server's.
+type Servers interface {
+	// OfferClone of a server's data to a new account, and return what its Secret has.
+	OfferClone(ctx context.Context, in *Server) (map[string][]byte, error)
+	// WithdrawClone takes that account away.
+	WithdrawClone(ctx context.Context, in *Server) error
 }
 
 // Apply changes in their order, up to the first that is refused. What is refused because of
@@ -52,6 +62,10 @@ func (w Writer) Apply(ctx context.Context, changes []Change) error {
 		}
 		if c.MayBeGone {
 			err = client.IgnoreNotFound(err)
+		}
+		if err != nil && c.MayFail {
+			log.FromContext(ctx).Info("Going on without it", "what", c.Verb, "about", o.GetName(), "error", err.Error())
+			continue
 		}
 		if err != nil {
 			return fmt.Errorf("%s of %s %q: %w", c.Verb, kindOf(o), o.GetName(), err)
@@ -118,6 +132,8 @@ func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 		return o, w.Client.Delete(ctx, o, c.deleteOptions())
 	case Publish, Tidy, Remove, GiveAccess:
 		return w.doInStore(ctx, c.Verb, o, c.Remote)
+	case OfferClone, WithdrawClone:
+		return w.doInServer(ctx, c.Verb, o, c.Server)
 	}
 	return o, fmt.Errorf("there is no verb %q", c.Verb)
 }
@@ -132,12 +148,25 @@ func (w Writer) doInStore(ctx context.Context, verb Verb, o client.Object, r *Re
 	case Remove:
 		return o, w.Stores.Remove(ctx, r.Store, r.Instance, r.Record)
 	}
+	return w.give(ctx, o, func() (map[string][]byte, error) { return w.Stores.Access(ctx, r) })
+}
+
+// doInServer what is done there.
+func (w Writer) doInServer(ctx context.Context, verb Verb, o client.Object, in *Server) (client.Object, error) {
+	if verb == WithdrawClone {
+		return o, w.Servers.WithdrawClone(ctx, in)
+	}
+	return w.give(ctx, o, func() (map[string][]byte, error) { return w.Servers.OfferClone(ctx, in) })
+}
+
+// give a Job something in a Secret, in the place of an earlier one.
+func (w Writer) give(ctx context.Context, o client.Object, what func() (map[string][]byte, error)) (client.Object, error) {
 	s, ok := o.(*corev1.Secret)
 	if !ok {
 		return o, fmt.Errorf("access is given as a Secret, and not as a %T", o)
 	}
 	var err error
-	if s.Data, err = w.Stores.Access(ctx, r); err != nil {
+	if s.Data, err = what(); err != nil {
 		return s, err
 	}
 	err = w.Client.Create(ctx, s)

@@ -142,7 +142,7 @@ func (g *gathering) readLife(ctx context.Context) error {
 	case g.IsDeleting():
 		return g.readForDeletion(ctx)
 	case g.IsBackedUpInLife():
-		return errors.Join(g.readDeployment(ctx), jobGathering{g}.readJobs(ctx), jobGathering{g}.readPods(ctx))
+		return errors.Join(g.readDeployment(ctx), jobGathering{g}.readJobs(ctx), jobGathering{g}.readPods(ctx), g.readCloneAccess(ctx))
 	}
 	going := func(c *corev1.PersistentVolumeClaim) bool { return c != nil && c.DeletionTimestamp != nil }
 	if going(g.DataPVC) || going(g.BackupPVC) { // A restore that has ended holds both.

@@ -100,7 +100,10 @@ type State struct {
 	// RestoreTo is the Job that waits for it: its access goes with it.
 	RestoreTo *Job
 
-	// Refusal is what Kubernetes said to the last step, or nil.
+	// CloneAccess is the Secret with the account that may clone the server; nil where there is none.
+	CloneAccess client.Object
+
+	// Refusal is what Kubernetes, or the server, said to the last step, or nil.
 	Refusal *Refusal
 	// PodFailure that keeps a pod of a living instance from running, and one that uses the
 	// data of an instance that is deleted from ending; empty where there is none. Read only
@@ -131,6 +134,8 @@ type Refusal struct {
 	Of string
 	// Message of the API server, which names the object, in one line that prints.
 	Message string
+	// Passing is true where nobody has to change anything: a server did not answer, and may the next time.
+	Passing bool
 }
 
 // A Job and what its newest pod says.
@@ -146,6 +151,8 @@ type Job struct {
 	// PodFailure that keeps the pod from running, in the words of the kubelet or
 	// scheduler.
 	PodFailure string
+	// Cloned is true once its clone of a server has ended.
+	Cloned bool
 	// Outlived is how the product's own container ended, where the pod goes on without it:
 	// nobody ends a container that somebody has added to it. Nil where that is not so.
 	Outlived *corev1.ContainerStateTerminated
@@ -313,6 +320,15 @@ func (s *State) IsImageChanging() bool {
 // IsBackupRequested is true while a backup is under way that the claim asked for.
 func (s *State) IsBackupRequested() bool {
 	return s.XR != nil && !s.IsDeleting() && s.XR.Status.RequestedBackup.IsUnderWay()
+}
+
+// IsCloned is true while a backup is under way for which the server goes on, also where the instance is deleted meanwhile.
+func (s *State) IsCloned() bool {
+	if s.XR == nil {
+		return false
+	}
+	b := s.XR.Status.RequestedBackup
+	return b.IsUnderWay() && b.IsOnline()
 }
 
 // IsBackedUpInLife is true while there is something to do about a backup of an instance that goes on.

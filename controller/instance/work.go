@@ -158,6 +158,16 @@ func (g jobGathering) readPodReports(ctx context.Context, j *Job) {
 		if why := g.looker().whyPodWaits(ctx, g.State, p); why != "" {
 			j.PodFailure = why
 		}
+		for _, c := range p.Status.InitContainerStatuses {
+			// What comes first is no end, unless it fails.
+			if r := ReportOf(&c); r != nil && !r.OK && j.Report == nil {
+				j.Report = r
+			}
+			j.noteClone(&c)
+			if c.State.Running != nil && c.Name == agent.CloneContainerName {
+				j.Progress = g.readProgress(ctx, p, c.Name)
+			}
+		}
 		for k := range p.Status.ContainerStatuses {
 			c := &p.Status.ContainerStatuses[k]
 			// A success is preferred to what another pod says.
@@ -169,6 +179,11 @@ func (g jobGathering) readPodReports(ctx context.Context, j *Job) {
 			}
 		}
 	}
+}
+
+// noteClone that has ended, whatever came of it.
+func (j *Job) noteClone(c *corev1.ContainerStatus) {
+	j.Cloned = j.Cloned || c.Name == agent.CloneContainerName && c.State.Terminated != nil
 }
 
 // maxPodFailure in bytes of what a kubelet or scheduler says, which repeats what
@@ -246,9 +261,24 @@ func (g *gathering) readLeftovers(ctx context.Context) error {
 	return errors.Join(
 		g.readNamed(ctx, "ConfigMap", home, g.Life.ConfigMapName()),
 		g.readNamed(ctx, "Secret", place.Namespace, place.Access),
-		g.readNamed(ctx, "Secret", home, g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName(), g.Life.GeneratedSecretName(), g.Life.TLSSecretName(), g.Life.Accesses().Restore()),
+		g.readNamed(ctx, "Secret", home, g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName(), g.Life.GeneratedSecretName(), g.Life.TLSSecretName(), g.Life.Accesses().Restore(), g.Life.Accesses().Clone()),
 		g.readAuthorities(ctx),
 	)
+}
+
+// readCloneAccess of a backup for which the server goes on.
+func (g *gathering) readCloneAccess(ctx context.Context) error {
+	if !g.IsCloned() {
+		return nil
+	}
+	s, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.Life.Namespace, g.Life.Accesses().Clone())
+	if kerrors.IsForbidden(err) {
+		return nil // Who may not see it cannot have made it.
+	}
+	if s != nil && g.OwnsObject(s) {
+		g.CloneAccess = s
+	}
+	return err
 }
 
 // readAuthorities of the server: the first, and the one after it.

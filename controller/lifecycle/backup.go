@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,6 +91,9 @@ func backupSucceeded(j *instance.Job) (at time.Time, ok bool) {
 // freeUnmountablePVC is what to do about data that no Job can mount: what can be made
 // reachable again is, and for the rest it takes a person.
 func freeUnmountablePVC(s *instance.State) (Step, bool) {
+	if isOnline(s) {
+		return Step{}, false // None has to.
+	}
 	if step, open := makeDataReachable(s); open {
 		return step, true
 	}
@@ -200,17 +204,22 @@ func failureOf(j *instance.Job) string {
 	return "the Job does not say why"
 }
 
-// backupProgress of the copy: the first half is copying, the second is proving.
+// phasesOfBackup in their order, each of which reads all of the data once, and what people are told of them.
+var phasesOfBackup = []struct{ phase, says string }{{agent.PhaseClone, ": cloning it"}, {agent.PhaseCopy, ""}, {agent.PhaseProve, ": reading it back"}}
+
+// backupProgress of a Job. One that clones has three phases, every other has the last two.
 func backupProgress(j *instance.Job) (percent int32, message string) {
+	phases := phasesOfBackup
+	if !slices.ContainsFunc(j.Spec.Template.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == agent.CloneContainerName }) {
+		phases = phases[1:]
+	}
 	switch p := j.Progress; {
-	case p != nil && p.Phase == agent.PhaseProve:
-		percent = 50 + int32(min(p.Percent, 100))/2 //nolint:gosec // It is at most 100.
-		return percent, fmt.Sprintf("Backing up the data, %d%%: reading it back", percent)
 	case j.Report != nil && j.Report.OK:
 		return 100, "Backing up the data: done" // The Job is a moment behind its pod.
 	case p != nil:
-		percent = int32(min(p.Percent, 100)) / 2 //nolint:gosec // It is at most 100.
-		return percent, fmt.Sprintf("Backing up the data, %d%%", percent)
+		n := max(0, slices.IndexFunc(phases, func(of struct{ phase, says string }) bool { return of.phase == p.Phase }))
+		percent = int32((100*n + min(p.Percent, 100)) / len(phases)) //nolint:gosec // It is at most 100.
+		return percent, fmt.Sprintf("Backing up the data, %d%%%s", percent, phases[n].says)
 	case j.PodFailure != "":
 		return 0, fmt.Sprintf("Backing up the data: it does not run (%s)", j.PodFailure)
 	}

@@ -41,6 +41,7 @@ var builders = map[Action]builder{
 	BeginRequested:       beginRequested,
 	FailRequested:        failRequested,
 	EndRequested:         endRequested,
+	WithdrawClone:        withdrawClone,
 	BeginImageChange:     beginImageChange,
 	AllowImage:           allowImage,
 	EndImageChange:       endOfImageChange,
@@ -196,7 +197,13 @@ func deleteObjects(_ *instance.State, step Step) []change.Change {
 
 // stopServer the way that `kubectl scale` does.
 func stopServer(s *instance.State, _ Step) []change.Change {
-	return []change.Change{change.ScaleDeployment(s.Deployment, 0)}
+	stop := change.ScaleDeployment(s.Deployment, 0)
+	if s.IsCloned() {
+		// The backup of the deletion is to have no account of a clone. A server that does not answer keeps it, and who restores
+		// takes it away.
+		return []change.Change{withdrawal(s).OrNot(), stop}
+	}
+	return []change.Change{stop}
 }
 
 // markNoData writes down that there is nothing to lose, on what goes last. The Job, the PVC or
@@ -217,10 +224,14 @@ func markNoData(s *instance.State, _ Step) []change.Change {
 }
 
 func createBackupJob(s *instance.State, _ Step) []change.Change {
+	var out []change.Change
 	if s.Store() != "" {
-		return []change.Change{giveBackupAccess(s), change.NewObject(backupJob(s))}
+		out = append(out, giveBackupAccess(s))
 	}
-	return []change.Change{change.NewObject(backupJob(s))}
+	if isOnline(s) {
+		out = append(out, offerClone(s))
+	}
+	return append(out, change.NewObject(backupJob(s)))
 }
 
 func createPruneJob(s *instance.State, step Step) []change.Change {

@@ -45,6 +45,9 @@ func backupJob(s *instance.State) *batchv1.Job {
 	} else {
 		b.Archive = path.Join(backupPath, s.RecordName(), ArchiveName)
 	}
+	if isOnline(s) {
+		return cloneJob(s, &b, to)
+	}
 	return agentJob(s, s.JobLocation().BackupJob, v1.ComponentBackup, b.Command(), dataPodVolume(s), to)
 }
 

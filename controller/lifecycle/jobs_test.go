@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
@@ -29,6 +30,9 @@ func TestManifests(t *testing.T) {
 		"backup-job-store":      backupJob(running(dead, toStore)),
 		"backup-job-rescue":     backupJob(running(dead, toStore, homeless)),
 		"backup-job-orphan":     backupJob(running(dead, toStore, orphaned)),
+		"online-job":            backupJob(running(begun(v1.BackupPending, time.Minute), online)),
+		"online-job-hostpath":   backupJob(running(hostPath, begun(v1.BackupPending, time.Minute), online)),
+		"online-access":         offerClone(running(begun(v1.BackupPending, time.Minute), online)).Object,
 		"backup-access":         giveBackupAccess(running(dead, toStore)).Object,
 		"backup-access-orphan":  giveBackupAccess(running(dead, toStore, orphaned)).Object,
 		"backup-access-rescue":  giveBackupAccess(running(dead, toStore, homeless)).Object,

@@ -33,6 +33,17 @@ func (m model) written(what string, changes []change.Change) []move {
 		if c.Remote != nil && w.down {
 			break // What follows waits for it.
 		}
+		if c.Server != nil && !w.answers(c) {
+			if c.MayFail {
+				continue
+			}
+			break
+		}
+		if c.Verb == change.OfferClone { // The account is made first.
+			half := w
+			half.lives[numberOf(c.Server.Of.XR)].image.cloner = true
+			out = append(out, move{name: what + " (the account, and no Secret)", to: half})
+		}
 		before := w
 		if w.write(c); w != before {
 			out = append(out, move{name: what + " (" + strconv.Itoa(i+1) + " of " + strconv.Itoa(len(changes)) + ")", to: w})
@@ -113,6 +124,10 @@ func (m *model) write(c change.Change) {
 		m.writeStore(n, c)
 		return
 	}
+	if c.Server != nil {
+		m.writeServer(numberOf(c.Server.Of.XR), c.Verb)
+		return
+	}
 	switch o := c.Object.(type) {
 	case *corev1.PersistentVolume:
 		if i := volumeNumber(o.Name); i >= 0 {
@@ -144,6 +159,8 @@ func (m *model) write(c change.Change) {
 			m.lives[n].deployment = none
 		case "Service":
 			m.lives[n].service = false
+		case "Secret":
+			m.lives[n].image.access = false
 		default:
 			m.broken = "the model does not know how to " + string(c.Verb) + " a " + kindOf(c.Object)
 		}

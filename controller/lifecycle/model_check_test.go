@@ -137,8 +137,12 @@ func modelStarts() map[string]model {
 		"request":                base.with(func(m *model) { m.requests, m.failures, m.creates = 1, 1, 1 }),
 		"request, late":          base.with(func(m *model) { m.requests, m.late, m.creates = 1, true, 1 }),
 		"request, backup PVC":    base.with(func(m *model) { m.requests, m.backupDeletes, m.creates, m.deletes = 1, 1, 1, 0 }),
-		"request, data PVC":      base.with(func(m *model) { m.requests, m.claims, m.creates, m.deletes = 1, 1, 1, 0 }),
-		"claim and more":         base.with(func(m *model) { m.claims, m.strips = 1, 1; m.creates = 1 }),
+		"request, online":        base.with(func(m *model) { m.requests, m.online, m.failures, m.creates = 1, true, 1, 1 }),
+		"request, online, late": base.with(func(m *model) {
+			m.requests, m.online, m.late, m.backupDeletes, m.creates, m.deletes = 1, true, true, 1, 1, 0
+		}),
+		"request, data PVC": base.with(func(m *model) { m.requests, m.claims, m.creates, m.deletes = 1, 1, 1, 0 }),
+		"claim and more":    base.with(func(m *model) { m.claims, m.strips = 1, 1; m.creates = 1 }),
 	}
 	if os.Getenv("ALL") != "" { // What goes wrong there does so alone, too: some minutes for make test-all.
 		out["store, namespace"] = base.with(func(m *model) { m.store, m.namespaces, m.outages, m.creates = true, 1, 1, 1 })
@@ -148,6 +152,10 @@ func modelStarts() map[string]model {
 		out["image, failed"] = base.with(func(m *model) { m.imageChanges, m.imageReverts, m.failures, m.creates = 1, 1, 1, 1 })
 		out["image, finalizers"] = base.with(func(m *model) { m.imageChanges, m.strips, m.creates = 1, 1, 1 })
 		out["image, namespace"] = base.with(func(m *model) { m.imageChanges, m.namespaces, m.creates = 1, 1, 1 })
+		out["request, online, namespace"] = base.with(func(m *model) {
+			m.requests, m.online, m.namespaces, m.creates, m.deletes, m.writes = 1, true, 1, 1, 0, 0
+		})
+		out["request, online, data PVC"] = base.with(func(m *model) { m.requests, m.online, m.claims, m.creates, m.deletes = 1, true, 1, 1, 1 })
 		out["request, finalizers"] = base.with(func(m *model) { m.requests, m.strips, m.creates = 1, 1, 1 })
 		out["request, namespace"] = base.with(func(m *model) { m.requests, m.namespaces, m.creates = 1, 1, 1 })
 		out["late, data PVC"] = base.with(func(m *model) { m.late, m.claims = true, 1 })
@@ -291,6 +299,11 @@ func bugsOfRequests() map[string]bug {
 				return step
 			}
 			return Step{Action: Wait}
+		}},
+		"clone for ever": {reason: "The account of a clone stays in the server.", start: "request, online", next: func(s *instance.State) Step {
+			step := Next(s)
+			step.Changes = slices.DeleteFunc(step.Changes, func(c change.Change) bool { return c.Verb == change.WithdrawClone })
+			return step
 		}},
 		"request overtaken": {reason: "A deletion leaves its Job.", start: "request", next: func(s *instance.State) Step {
 			if s.IsDeleting() {

@@ -34,6 +34,7 @@ type modelImage struct { //nolint:recvcheck // A value is a state; what performs
 	// A backup is asked for, and what status.requestedBackup says.
 	asked    bool
 	answered v1.RequestedPhase
+	modelClone
 	// The backup, as those of a modelLife.
 	record               int8
 	recordDying          bool
@@ -46,7 +47,7 @@ type modelImage struct { //nolint:recvcheck // A value is a state; what performs
 
 // stops is true while the function lets no server run.
 func (i modelImage) stops() bool {
-	return i.says == imageFenced || i.says == imageAllowed && !i.wanted || i.isAnswering()
+	return i.says == imageFenced || i.says == imageAllowed && !i.wanted || i.isAnswering() && !i.online
 }
 
 // waits is true while the function holds the image back.
@@ -79,12 +80,16 @@ func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each 
 		add("the function stops the server for a backup", false, l.deployment == 2 && i.stops(), func(w *model) { w.lives[n].deployment = 1 })
 		add("the function sees that the image has taken clients", false, l.pod && i.running && !i.served, change(func(i *modelImage) { i.served = true }))
 	}
-	runs := i.job == alive1 && !i.done && m.pvc == alive1 && int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome && m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1 && !m.tries()
+	mounts := i.online || m.pvc == alive1 && int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome
+	runs := i.job == alive1 && !i.done && mounts && m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1 && !m.tries()
 	add("the volume of the image's backup is made", false, runs && m.backupPending, (*model).makeBackupVolume)
 	runs = runs && !m.backupPending
-	add("the image's backup is done", false, runs, func(w *model) {
+	m.clones(n, runs, add)
+	add("the image's backup is done", false, runs && (!i.online || i.cloned > 0), func(w *model) {
 		w.lives[n].image.done, w.lives[n].image.archived, w.lives[n].image.archivedOn = true, l.rows+1, m.backupOn
-		if l.pod {
+		if i.online {
+			w.lives[n].image.archived = i.cloned
+		} else if l.pod {
 			w.broken = "a backup is taken while the server runs"
 		}
 	})
@@ -92,7 +97,7 @@ func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each 
 		w.failures--
 		w.lives[n].image.done, w.lives[n].image.failed = true, true
 	})
-	add("the image's Job is gone", false, i.job == dying1 || i.job != none && m.namespace == none, change(func(i *modelImage) { i.job, i.done, i.failed, i.moved = none, false, false, false }))
+	add("the image's Job is gone", false, i.job == dying1 || i.job != none && m.namespace == none, change(func(i *modelImage) { i.job, i.done, i.failed, i.moved, i.cloned = none, false, false, false, 0 }))
 	add("the image's Job of the namespace goes", false, i.job == alive1 && m.namespace == dying1, change(func(i *modelImage) { i.job = dying1 }))
 }
 
@@ -135,6 +140,9 @@ func (l modelLife) imageObjects(n int) []client.Object {
 	if i.record != recordNone {
 		out = append(out, l.recordOfImage(n))
 	}
+	if i.access {
+		out = append(out, accessOf(n))
+	}
 	if i.job == none {
 		return out
 	}
@@ -142,6 +150,9 @@ func (l modelLife) imageObjects(n int) []client.Object {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "image-" + uidOf(n), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
 	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", life.DataPVCName())}
 	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(volumeData, life.DataPVCName()), agent.PVCVolume(volumeBackup, "backups")}
+	if i.online {
+		i.showClone(j, p)
+	}
 	j.Annotations = map[string]string{v1.AnnotationPVCs: modelLife{jobMoved: i.moved}.jobPVCs()}
 	if i.done {
 		endJob(j, p, i.failed)
@@ -160,7 +171,7 @@ func (l modelLife) recordOfImage(n int) *v1.MySQLBackup {
 	r.Spec = v1.MySQLBackupSpec{
 		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: life.Namespace, NamespaceUID: namespaceUID(l.born), Name: life.Name, XR: life.XR},
 		Image:    runningImage, Version: "8.4.6", Number: 1, Origin: v1.OriginImageChange,
-		Request: l.requestOfImage(),
+		Request: l.requestOfImage(), Method: l.image.method(),
 		Archive: &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + ArchiveName},
 	}
 	r.Status.Phase, r.Status.Message = recordPhases[l.image.record], modelFailure
@@ -207,7 +218,7 @@ func (m *model) writeImageJob(n int, c change.Change) {
 		return
 	}
 	if i.job == none {
-		i.job, i.done, i.failed, i.moved = alive1, false, false, false
+		i.job, i.done, i.failed, i.moved, i.cloned = alive1, false, false, false, 0
 	}
 }
 

@@ -20,7 +20,7 @@ func (i modelImage) isAnswering() bool {
 func (m model) requestsOf(n int, add adder) {
 	add("a backup is asked for", true, m.requests > 0 && m.lives[n].pod, func(w *model) {
 		w.requests--
-		w.lives[n].image.asked = true
+		w.lives[n].image.asked, w.lives[n].image.online = true, w.online
 	})
 }
 
@@ -32,7 +32,7 @@ func (l modelLife) statusOfRequest(status map[string]any) {
 	}
 	if i.answered != "" {
 		status["requestedBackup"] = map[string]any{
-			"request": modelRequest, "phase": string(i.answered), "fence": i.isAnswering(), "begunAt": metav1.NewTime(now.Add(-time.Minute)).UTC().Format(time.RFC3339),
+			"request": modelRequest, "phase": string(i.answered), "fence": i.isAnswering() && !i.online, "method": string(i.method()), "begunAt": metav1.NewTime(now.Add(-time.Minute)).UTC().Format(time.RFC3339),
 		}
 	}
 }

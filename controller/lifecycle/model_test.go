@@ -153,8 +153,9 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 	outages int8
 	// Changes of the image to one of another series, and back.
 	imageChanges, imageReverts int8
-	// Backups that are asked for.
+	// Backups that are asked for, and whether the server goes on for them.
 	requests int8
+	online   bool
 
 	broken string
 }
@@ -560,6 +561,8 @@ func (m model) stuck() string { //nolint:gocyclo // One line for each thing that
 			return "the image is never changed"
 		case l.xr == alive1 && m.namespace == alive1 && l.image.asked && (l.image.answered == "" || l.image.isAnswering()) && l.pod:
 			return "the backup that is asked for comes to no end"
+		case l.xr == alive1 && l.pod && (l.image.cloner || l.image.access):
+			return "the account of a clone is never taken away"
 		case l.wanted && l.noted > 0 && l.over():
 			return "a person asked for a record, and it is never made"
 		case l.record == recordProven && l.noted != l.recordNo && !l.recordDying && !l.toStore:

@@ -34,10 +34,10 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 	if number == 0 { // Its status was lost, and it never had a volume that knew.
 		number = nextBackupNumber(s)
 	}
-	request := ""
+	request, method := "", v1.BackupMethod("")
 	switch {
 	case s.IsBackupRequested():
-		origin, request = v1.OriginRequest, s.XR.Status.RequestedBackup.Request
+		origin, request, method = v1.OriginRequest, s.XR.Status.RequestedBackup.Request, s.XR.Status.RequestedBackup.Method
 	case !s.IsDeleting():
 		origin = v1.OriginImageChange
 	}
@@ -52,6 +52,7 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 			Number:       number,
 			Since:        firstNumber(s, number),
 			Origin:       origin,
+			Method:       method,
 			Request:      request,
 			Choice:       s.Identity().Choice,
 		},

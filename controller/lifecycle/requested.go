@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +14,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
+// patienceOnline with one that takes nothing from anybody while it is tried again.
+const patienceOnline = 30 * time.Minute
+
 // patience with what keeps a backup from its beginning, while the server is stopped for it. One that runs may take as long as
 // it takes.
 const patience = 3 * time.Minute
@@ -20,10 +24,14 @@ const patience = 3 * time.Minute
 // decideRequested begins a backup that the claim asks for, once for each text, of a server that takes clients.
 func decideRequested(s *instance.State) (step Step, open bool) {
 	want := &s.XR.Spec.Backup
-	if want.Request == "" || want.Method != v1.MethodCold || !s.XR.Status.Started || !s.XR.IsServing() || hasAnswered(s, want.Request) {
+	if want.Request == "" || want.Method == "" || !s.XR.Status.Started || !s.XR.IsServing() || hasAnswered(s, want.Request) {
 		return forgetExpired(s)
 	}
-	return Step{Action: BeginRequested, Message: fmt.Sprintf("The server is stopped for the backup that backup.request %q asks for", want.Request)}, true
+	step = Step{Action: BeginRequested, Message: fmt.Sprintf("The backup is taken that backup.request %q asks for, and the server goes on", want.Request)}
+	if want.Method == v1.MethodCold {
+		step.Message = fmt.Sprintf("The server is stopped for the backup that backup.request %q asks for", want.Request)
+	}
+	return step, true
 }
 
 // hasAnswered a request: with a backup, whose record knows it when the status is lost, or by saying why there is none.
@@ -39,11 +47,13 @@ func hasAnswered(s *instance.State, request string) bool {
 	return false
 }
 
-// followRequested backup to its end, whatever the claim says meanwhile. What is in between is as before another image:
+// followRequested backup to its end, whatever the claim says meanwhile. What is in between is as before another image, but that
+// the server goes on where it is cloned:
 //
 //	BeginRequested   the function stops the server
 //	CreateBackup     a record says that it begins
-//	CreateBackupJob  when the server's pod is gone: an agent copies the volume, and reads the copy again
+//	CreateBackupJob  when the server's pod is gone: an agent copies the volume, and reads the copy again; or clones the server
+//	WithdrawClone    the Job has it
 //	NoteBackup       from here on it is proven
 //	MarkProven       the record says so
 //	DeleteObjects    the Job, which holds PVCs
@@ -60,15 +70,22 @@ func followRequested(s *instance.State) (step Step, open bool) {
 		return Step{}, false
 	}
 	b := s.XR.Status.RequestedBackup
+	if b.IsOnline() {
+		defer func() { step.Phase = cmp.Or(step.Phase, v1.DeletionBackingUp) }() // A server that does not answer blocks nobody.
+	}
 	if b.Phase == v1.RequestedFailing && s.OwnNote() == nil && !hasProvenBackup(s) {
 		return putAside(s, EndRequested), true
 	}
-	step, open = backUpStopped(s, fmt.Sprintf("The backup is taken that backup.request %q asks for: %s", b.Request, s.RecordName()))
+	backUp, then := backUpStopped, ": the server starts"
+	if b.IsOnline() {
+		backUp, then = backUpRunning, ""
+	}
+	step, open = backUp(s, fmt.Sprintf("The backup is taken that backup.request %q asks for: %s", b.Request, s.RecordName()))
 	step.Hint = ""
 	switch {
 	case !open:
-		return Step{Action: EndRequested, Message: fmt.Sprintf("Backup %q is proven, which backup.request %q asks for: the server starts", s.Record().Name, b.Request)}, true
-	case s.Refusal != nil && s.Refusal.Of == string(step.Action):
+		return Step{Action: EndRequested, Message: fmt.Sprintf("Backup %q is proven, which backup.request %q asks for%s", s.Record().Name, b.Request, then)}, true
+	case s.Refusal != nil && s.Refusal.Of == string(step.Action) && !s.Refusal.Passing:
 		return Step{Action: FailRequested, Message: step.Message + ": " + s.Refusal.Message}, true
 	case hasFailed(s, step):
 		return Step{Action: FailRequested, Message: step.Message}, true
@@ -76,12 +93,14 @@ func followRequested(s *instance.State) (step Step, open bool) {
 	return step, true
 }
 
-// hasFailed is true of a step that would only be waited for, with the server stopped: by somebody, or for another try.
+// hasFailed is true of a step that would only be waited for, by somebody or for another try: with the server stopped, or too long.
 func hasFailed(s *instance.State, step Step) bool {
 	_, succeeded := backupSucceeded(s.Backup)
 	switch {
 	case succeeded || hasProvenBackup(s) || s.OwnNote() != nil:
 		return false
+	case isOnline(s):
+		return s.Now.Sub(s.XR.Status.RequestedBackup.BegunAt.Time) >= patienceOnline && (s.Backup == nil || !isRunning(s.Backup))
 	case step.Phase == v1.DeletionFailed || step.Phase == v1.DeletionHeld:
 		return true
 	case s.Now.Sub(s.XR.Status.RequestedBackup.BegunAt.Time) < patience || hasOwnPod(s):
@@ -97,8 +116,13 @@ func hasOwnPod(s *instance.State) bool {
 
 // beginRequested with a number that no backup has.
 func beginRequested(s *instance.State, _ Step) []change.Change {
+	want := s.XR.Spec.Backup
+	var fence any
+	if want.Method == v1.MethodCold {
+		fence = true
+	}
 	return patchXRStatus(s, map[string]any{"backupNumber": unusedNumber(s), "requestedBackup": map[string]any{
-		"request": s.XR.Spec.Backup.Request, "phase": v1.RequestedRunning, "begunAt": metav1.Time{Time: s.Now}, "fence": true,
+		"request": want.Request, "phase": v1.RequestedRunning, "method": want.Method, "begunAt": metav1.Time{Time: s.Now}, "fence": fence,
 		"backup": nil, "percent": nil, "message": nil,
 	}})
 }
@@ -108,13 +132,17 @@ func failRequested(s *instance.State, step Step) []change.Change {
 }
 
 // endRequested, and count a backup that is proven: the next one is of what comes after it.
-func endRequested(s *instance.State, _ Step) []change.Change {
-	if !hasProvenBackup(s) {
-		return patchXRStatus(s, map[string]any{"requestedBackup": map[string]any{"phase": v1.RequestedFailed, "fence": nil}})
+func endRequested(s *instance.State, step Step) []change.Change {
+	var before []change.Change
+	if isOnline(s) {
+		before = withdrawClone(s, step) // Whoever was here before may have come no further than to its account.
 	}
-	return patchXRStatus(s, map[string]any{"backupNumber": nextBackupNumber(s), "requestedBackup": map[string]any{
+	if !hasProvenBackup(s) {
+		return append(before, patchXRStatus(s, map[string]any{"requestedBackup": map[string]any{"phase": v1.RequestedFailed, "fence": nil}})...)
+	}
+	return append(before, patchXRStatus(s, map[string]any{"backupNumber": nextBackupNumber(s), "requestedBackup": map[string]any{
 		"phase": v1.RequestedProven, "fence": nil, "backup": s.Record().Name, "percent": nil, "message": nil,
-	}})
+	}})...)
 }
 
 // forgetExpired backups that were asked for, once a life that goes on has another one. Those of the end of a life, and those before

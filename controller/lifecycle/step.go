@@ -62,11 +62,13 @@ const (
 	GiveRestoreAccess Action = "GiveRestoreAccess"
 	// RetainDataPV keeps the data volume whatever becomes of its PVC.
 	RetainDataPV Action = "RetainDataPV"
-	// BeginRequested stops the server for a backup that the claim asks for, FailRequested says
+	// BeginRequested begins a backup that the claim asks for, for which a cold one stops the server; FailRequested says
 	// that it has failed, and EndRequested lets the server start again, of both kinds.
 	BeginRequested Action = "BeginRequested"
 	FailRequested  Action = "FailRequested"
 	EndRequested   Action = "EndRequested"
+	// WithdrawClone takes the account away with which a Job clones the server.
+	WithdrawClone Action = "WithdrawClone"
 	// BeginImageChange stops the server for a backup before another image starts, AllowImage
 	// says that it may, and EndImageChange takes both away: the image has taken clients, or is
 	// not wanted any more.

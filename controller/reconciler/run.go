@@ -86,12 +86,12 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconciler
 	}
 	all := stores.Cluster{Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Clock: time.Now}
 	g := &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, Stores: all, Settings: o.Settings, Clock: time.Now}
-	w := change.Writer{Client: mgr.GetClient(), Stores: all}
-	recorder, meter := mgr.GetEventRecorder("crossplane-mysql"), newMeter(metrics.Registry, time.Now)
 	r := &rotate.Rotator{
 		Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dialServer(cfg, pods),
 		Grace: o.PasswordGrace, Settle: rotate.DefaultSettle,
 	}
+	w := change.Writer{Client: mgr.GetClient(), Stores: all, Servers: rotate.Donors{Rotator: r}}
+	recorder, meter := mgr.GetEventRecorder("crossplane-mysql"), newMeter(metrics.Registry, time.Now)
 	return &reconcilers{
 		instances: &instanceReconciler{gather: g, writer: w, events: recorder, meter: meter, turns: newTurns(o.MaxConcurrent), reported: map[instance.Key]map[types.UID]lastReported{}},
 		passwords: &passwordReconciler{

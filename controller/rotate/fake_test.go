@@ -54,6 +54,9 @@ type cluster struct {
 	loaded, mounted *x509.Certificate
 	reload          error
 	reloads         int
+	// cloners may clone, each with a password; noDonor is why nobody may.
+	cloners map[string]sql.Password
+	noDonor error
 	// failAt is the number of the effect at which everything breaks off, from 1;
 	// after says that it is done all the same.
 	failAt int
@@ -231,6 +234,17 @@ func (s *fakeSession) EnsureDatabase(_ context.Context, name string) error {
 		return nil
 	}
 	return s.effect("database", func() error { s.databases = append(s.databases, name); return nil })
+}
+
+func (s *fakeSession) OfferClone(_ context.Context, account string, p sql.Password) error {
+	if s.noDonor != nil {
+		return s.noDonor
+	}
+	return s.effect("offer", func() error { s.cloners = map[string]sql.Password{account: p}; return nil })
+}
+
+func (s *fakeSession) WithdrawClone(_ context.Context, account string) error {
+	return s.effect("withdraw", func() error { delete(s.cloners, account); return nil })
 }
 
 // root is the Secret that the server was first started with.

@@ -80,6 +80,8 @@ type session interface {
 	SetPassword(ctx context.Context, accounts []sql.Account, p sql.Password, retain bool) error
 	DiscardOld(ctx context.Context, accounts []sql.Account) error
 	EnsureDatabase(ctx context.Context, name string) error
+	OfferClone(ctx context.Context, account string, p sql.Password) error
+	WithdrawClone(ctx context.Context, account string) error
 	Certificate() *x509.Certificate
 	ReloadTLS(ctx context.Context) error
 	Close()

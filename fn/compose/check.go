@@ -2,6 +2,7 @@ package compose
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -103,16 +104,19 @@ func checkServiceSpec(r *resolved, path *field.Path) field.ErrorList {
 // requestPattern of backup.request, as the XRD has it.
 var requestPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?$`)
 
+// backupMethods of a backup while an instance goes on.
+var backupMethods = []v1.BackupMethod{v1.MethodOnline, v1.MethodCold}
+
 func checkRequest(at *field.Path, b v1.BackupSpec) field.ErrorList {
 	var errs field.ErrorList
 	if r := b.Request; r != "" && (len(r) > 63 || !requestPattern.MatchString(r)) {
 		errs = append(errs, field.Invalid(at.Child("request"), clipText(r), "must be of letters, digits and . _ : - between them, and have at most 63 characters"))
 	}
 	switch {
-	case b.Method != "" && b.Method != v1.MethodCold:
-		errs = append(errs, field.NotSupported(at.Child("method"), v1.BackupMethod(clipText(string(b.Method))), []v1.BackupMethod{v1.MethodCold}))
+	case b.Method != "" && !slices.Contains(backupMethods, b.Method):
+		errs = append(errs, field.NotSupported(at.Child("method"), v1.BackupMethod(clipText(string(b.Method))), backupMethods))
 	case b.Method == "" && b.Request != "":
-		errs = append(errs, field.Required(at.Child("method"), "with request: Cold stops the server for the time of a copy"))
+		errs = append(errs, field.Required(at.Child("method"), "with request: Online clones the server while it runs, and Cold stops it for the time of a copy"))
 	}
 	return errs
 }

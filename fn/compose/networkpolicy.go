@@ -13,7 +13,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// jobPolicy: Jobs have the data and speak with nobody, but for the gateway of the store that backups go to. What they run may be an image of a
+// jobPolicy: Jobs have the data and speak with nobody, but for the gateway of the store that backups go to, and for the server where it
+// is cloned. What they run may be an image of a
 // tenant's, which is tried on a copy.
 func jobPolicy(r *resolved) *networkingv1.NetworkPolicy {
 	p := networkPolicy(r, r.instance.JobPolicyName(), metav1.LabelSelector{
@@ -26,19 +27,45 @@ func jobPolicy(r *resolved) *networkingv1.NetworkPolicy {
 	if usesStore(r) {
 		p.Spec.Egress = toTheGateway()
 	}
+	if r.spec.Backup.Method == v1.MethodOnline {
+		p.Spec.Egress = append(p.Spec.Egress, toTheServer(r))
+	}
 	return p
+}
+
+// toTheServer that a Job clones while it runs.
+func toTheServer(r *resolved) networkingv1.NetworkPolicyEgressRule {
+	port := intstr.FromInt32(r.engine.port)
+	return networkingv1.NetworkPolicyEgressRule{
+		Ports: []networkingv1.NetworkPolicyPort{{Port: &port}},
+		To:    []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: serverPods(r)}}},
+	}
+}
+
+func serverPods(r *resolved) map[string]string {
+	pods := r.instance.ServerSelector()
+	pods[v1.LabelInstance] = r.instance.Key()
+	return pods
+}
+
+// theBackups are the Jobs that back this instance up.
+func theBackups(r *resolved) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
+		v1.LabelInstance: r.instance.Key(), v1.LabelComponent: v1.ComponentBackup,
+	}}}
 }
 
 // serverPolicy lets those in that the spec names, and the controller, which logs in.
 func serverPolicy(r *resolved) *networkingv1.NetworkPolicy {
-	pods := r.instance.ServerSelector()
-	pods[v1.LabelInstance] = r.instance.Key()
-	p := networkPolicy(r, r.instance.ServerPolicyName(), metav1.LabelSelector{MatchLabels: pods})
+	p := networkPolicy(r, r.instance.ServerPolicyName(), metav1.LabelSelector{MatchLabels: serverPods(r)})
 	port := intstr.FromInt32(r.engine.port)
 	p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{
 		Ports: []networkingv1.NetworkPolicyPort{{Port: &port}},
 		From:  []networkingv1.NetworkPolicyPeer{theController()},
 	}}
+	if r.spec.Backup.Method == v1.MethodOnline {
+		p.Spec.Ingress[0].From = append(p.Spec.Ingress[0].From, theBackups(r))
+	}
 	for _, from := range r.spec.NetworkPolicy.From {
 		p.Spec.Ingress[0].From = append(p.Spec.Ingress[0].From, peer(from))
 	}

@@ -45,6 +45,26 @@ func TestNetworkPolicies(t *testing.T) {
 	}
 }
 
+// TestNetworkPolicyOnline: Jobs reach the server that they clone, and nobody else's.
+func TestNetworkPolicyOnline(t *testing.T) {
+	out := composed(t, given(server(1), reachedBy(), func(in *Input) { in.XR.Spec.Backup.Method = v1.MethodOnline }))
+	jobs, _ := out.Resources[v1.ResourceJobPolicy].Object.(*networkingv1.NetworkPolicy)
+	of, _ := out.Resources[v1.ResourceServerPolicy].Object.(*networkingv1.NetworkPolicy)
+	if jobs == nil || of == nil || len(jobs.Spec.Egress) != 1 || len(jobs.Spec.Egress[0].To) != 1 || len(jobs.Spec.Ingress) > 0 {
+		t.Fatalf("got %+v and %+v", jobs, of)
+	}
+	if diff := cmp.Diff(&of.Spec.PodSelector, jobs.Spec.Egress[0].To[0].PodSelector); diff != "" {
+		t.Errorf("they reach others than the server: -want, +got:\n%s", diff)
+	}
+	if p := jobs.Spec.Egress[0].Ports; len(p) != 1 || p[0].Port.IntVal != v1.Port {
+		t.Errorf("at %v", p)
+	}
+	from := of.Spec.Ingress[0].From
+	if last := from[len(from)-1].PodSelector; len(from) != 2 || last.MatchLabels[v1.LabelComponent] != v1.ComponentBackup || last.MatchLabels[v1.LabelInstance] != jobs.Spec.PodSelector.MatchLabels[v1.LabelInstance] {
+		t.Errorf("the server lets %+v in", from)
+	}
+}
+
 // TestNetworkPolicyIsWrong: what the API server would refuse for ever is refused by name.
 func TestNetworkPolicyIsWrong(t *testing.T) {
 	all := &v1.PeerSelector{}

@@ -98,9 +98,12 @@ func (s state) message() string {
 	return s.afterRestore() + "Running" + whereReached(s.resolved) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + requestWarning(s.XR.Status.RequestedBackup) + s.change.waitsFor() + s.updateWaiting()
 }
 
-// requestWarning says why there is no backup that the claim has asked for.
+// requestWarning says why there is no backup that the claim has asked for, or how far it is.
 func requestWarning(b *v1.RequestedBackupStatus) string {
-	if b == nil || b.Phase != v1.RequestedFailed {
+	switch {
+	case b.IsUnderWay() && b.Message != "":
+		return fmt.Sprintf(". The backup that backup.request %q asks for is under way: %s", b.Request, b.Message)
+	case b == nil || b.Phase != v1.RequestedFailed:
 		return ""
 	}
 	return fmt.Sprintf(". The backup that backup.request %q asked for has failed: %s. Another text asks for another one", b.Request, b.Message)

@@ -21,7 +21,7 @@ func TestRequestedBackup(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	then := s.Begin(t)
-	request(t, s, "one", "Proven")
+	request(t, s, "one", "Cold", "Proven")
 	r := s.Backups().Only(t)
 	if originOf(r) != "Request" {
 		t.Errorf("want it to say why it was taken, got %q", originOf(r))
@@ -45,9 +45,9 @@ func TestRequestedBackups(t *testing.T) {
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Spec["backup"] = map[string]any{"keep": int64(1)}
 	before := s.Begin(t)
-	request(t, s, "one", "Proven")
+	request(t, s, "one", "Cold", "Proven")
 	first := s.Backups().Only(t).GetName()
-	request(t, s, "two", "Proven")
+	request(t, s, "two", "Cold", "Proven")
 	onlyBackupIsAfter(t, s, first)
 	second := s.Backups().Only(t).GetName()
 	s.Client().FirstAnswer(t, framework.Rows)
@@ -95,7 +95,7 @@ func TestRequestedBackupFails(t *testing.T) {
 	if err := framework.Suite.Kube.Create(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
-	request(t, s, "one", "Failed")
+	request(t, s, "one", "Cold", "Failed")
 	s.Says(t, `The backup that backup.request "one" asked for has failed`)
 	s.HasEvents(t, "RequestedBackupFailed")
 	s.Backups().AreProven(t, 0)
@@ -103,19 +103,19 @@ func TestRequestedBackupFails(t *testing.T) {
 	if err := framework.Suite.Kube.Delete(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
-	request(t, s, "two", "Proven")
+	request(t, s, "two", "Cold", "Proven")
 	s.Client().FirstAnswer(t, framework.Rows)
 	s.Backups().AreProven(t, 1)
 }
 
-// request a backup with a text, and wait for what becomes of it.
-func request(t *testing.T, s *framework.Server, text, phase string) {
+// request a backup with a text, by a method, and wait for what becomes of it.
+func request(t *testing.T, s *framework.Server, text, method, phase string) {
 	t.Helper()
 	backup, _, _ := unstructured.NestedMap(s.Claim.Object, "spec", "backup")
 	if backup == nil {
 		backup = map[string]any{}
 	}
-	backup["request"], backup["method"] = text, "Cold"
+	backup["request"], backup["method"] = text, method
 	s.Set(t, map[string]any{"backup": backup})
 	isAnswered(t, s, text, phase)
 }
@@ -129,6 +129,9 @@ func isAnswered(t *testing.T, s *framework.Server, text, phase string) {
 			return err
 		}
 		said, _, _ := unstructured.NestedMap(xr.Object, "status", "requestedBackup")
+		if said["request"] == text && said["phase"] == "Failed" && phase != "Failed" {
+			t.Fatalf("it has failed: %s", said["message"]) //nolint:testinggoroutine // It is the test's own.
+		}
 		if said["request"] != text || said["phase"] != phase || said["fence"] != nil {
 			return fmt.Errorf("it says %s", strings.TrimSpace(fmt.Sprint(said)))
 		}

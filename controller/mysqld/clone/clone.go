@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	mysqldsql "github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
@@ -135,10 +136,41 @@ func (c *Clone) fetch(ctx context.Context, program string) error {
 	}
 	statement := fmt.Sprintf("CLONE INSTANCE FROM %s@%s:%d IDENTIFIED BY %s DATA DIRECTORY = %s REQUIRE SSL",
 		quote(d.User), quote(d.Host), d.Port, quote(string(d.Password)), quote(filepath.Join(c.Folder, copyFolder)))
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go c.printProgress(watching)
 	if _, err := s.db.ExecContext(ctx, statement); err != nil {
 		return fmt.Errorf("the clone has failed: %w", s.cause(err))
 	}
 	return nil
+}
+
+// tick is how often it is said how far a clone is.
+const tick = 2 * time.Second
+
+// printProgress of the server that clones, until it is told to stop. It is for people: what cannot be read is not said.
+func (c *Clone) printProgress(ctx context.Context) {
+	db, err := c.openDB()
+	if err != nil {
+		return
+	}
+	defer db.Close() //nolint:errcheck // Nothing was written.
+	start := time.Now()
+	for t := time.NewTicker(tick); ; {
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+		}
+		p := agent.Progress{Phase: agent.PhaseClone}
+		err := db.QueryRowContext(ctx, "SELECT COALESCE(SUM(estimate), 0), COALESCE(SUM(data), 0) FROM performance_schema.clone_progress").Scan(&p.Total, &p.Done)
+		if err != nil || p.Total <= 0 {
+			continue
+		}
+		p.Percent, p.Rate = int(min(100*p.Done/p.Total, 100)), int64(float64(p.Done)/time.Since(start).Seconds())
+		fmt.Fprintln(c.Output, p) //nolint:errcheck // A lost line is no reason to fail.
+	}
 }
 
 // settle the copy: a server that starts on it finishes what was under way, and says what it has.

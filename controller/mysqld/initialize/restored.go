@@ -92,6 +92,10 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password) (stri
 	if err := session.LoadGrants(ctx); err != nil {
 		return "", err
 	}
+	// A server that went down while it was cloned has the account of that.
+	if err := session.WithdrawClone(ctx, sql.CloneAccount); err != nil {
+		return "", err
+	}
 	accounts, err := session.RootAccounts(ctx)
 	if err != nil {
 		return "", err

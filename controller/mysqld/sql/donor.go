@@ -14,6 +14,19 @@ import (
 // ErrNoClone is of a server whose data cannot be cloned while it runs.
 var ErrNoClone = errors.New("this server has no CLONE, which came with MySQL 8.0.17: take backups with method Cold")
 
+// CloneAccount is who may clone a server, as long as its Job does.
+const CloneAccount = "crossplane-mysql-clone"
+
+// A noPluginError is of a server without the clone plugin.
+type noPluginError struct{ error }
+
+// IsNoDonor is true of an error that says that a server cannot be cloned as it is, whenever one tries.
+func IsNoDonor(err error) bool {
+	_, wrong := errors.AsType[*WrongEngineError](err)
+	_, none := errors.AsType[*noPluginError](err)
+	return errors.Is(err, ErrNoClone) || wrong || none
+}
+
 // A WrongEngineError names tables that a clone has, and their rows not.
 type WrongEngineError struct{ Tables []string }
 
@@ -60,6 +73,9 @@ func (s *Session) OfferClone(ctx context.Context, account string, p Password) er
 
 // WithdrawClone takes the account away, if there is one. A clone that is under way goes on; no other begins.
 func (s *Session) WithdrawClone(ctx context.Context, account string) error {
+	if v, err := s.knownVersion(ctx); err != nil || !canClone(v) {
+		return err
+	}
 	for _, statement := range []struct {
 		text string
 		args []any
@@ -81,7 +97,11 @@ func (s *Session) loadClone(ctx context.Context) error {
 		return nil
 	}
 	if err := s.execStatement(ctx, "INSTALL PLUGIN clone SONAME 'mysql_clone.so'"); err != nil {
-		return s.wrapError(err, "load the clone plugin, which the official images have: take backups with method Cold where this one has not")
+		err = s.wrapError(err, "load the clone plugin, which the official images have: take backups with method Cold where this one has not")
+		if _, says := errors.AsType[*Error](err); says {
+			return &noPluginError{err}
+		}
+		return err
 	}
 	return nil
 }

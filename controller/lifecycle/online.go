@@ -1,0 +1,115 @@
+package lifecycle
+
+import (
+	"cmp"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// A backup for which the server goes on is of a clone of its data, which a throwaway server makes in the Job's pod, on a volume
+// that goes with that. From there on it is archived and proved as every other. The account that clones is made with the Job, and
+// taken away when its clone has ended; at the latest with the end of the backup, whatever has become of it.
+
+// isOnline is true while the backup that is under way is of a server that runs. That of a deletion never is.
+func isOnline(s *instance.State) bool { return s.IsCloned() && !s.IsDeleting() }
+
+// backUpRunning is what there is to do until the backup is proven of a server that goes on; and what was made for it is gone.
+func backUpRunning(s *instance.State, announcement string) (step Step, open bool) {
+	switch {
+	case s.Record() == nil && s.OwnNote() == nil:
+		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: announcement}, true
+	case s.CloneAccess != nil && (s.Backup == nil || isCloned(s.Backup)):
+		return Step{Action: WithdrawClone}, true
+	case !hasProvenBackup(s) && s.OwnNote() != nil:
+		return writeIndex(s), true
+	case !hasProvenBackup(s):
+		return decideBackup(s), true
+	case s.Backup != nil:
+		step, _ := deleteAndWait([]client.Object{s.Backup.Job})
+		return step, true
+	}
+	return Step{}, false
+}
+
+// isCloned is true of a Job that needs the server no more.
+func isCloned(j *instance.Job) bool {
+	at, _ := j.Finished()
+	return j.Cloned || at != nil || j.DeletionTimestamp != nil
+}
+
+// offerClone of the server to the Job that is about to be made.
+func offerClone(s *instance.State) change.Change {
+	to := agent.AccessSecret(s.Life, s.Life.Namespace, s.Life.Accesses().Clone())
+	return change.InServer(change.OfferClone, to, serverOf(s))
+}
+
+func withdrawal(s *instance.State) change.Change {
+	return change.InServer(change.WithdrawClone, s.XR.Unstructured, serverOf(s))
+}
+
+// withdrawClone in the server first: a Secret whose account is gone opens nothing.
+func withdrawClone(s *instance.State, _ Step) []change.Change {
+	out := []change.Change{withdrawal(s)}
+	if s.CloneAccess != nil {
+		out = append(out, change.DeleteObject(s.CloneAccess, ""))
+	}
+	return out
+}
+
+// serverOf this life, and by whom it is known.
+func serverOf(s *instance.State) change.Server {
+	in := change.Server{Of: s.Life}
+	if t := s.XR.Status.TLS; t != nil {
+		in.Authorities = t.Authorities
+	}
+	return in
+}
+
+// spareForClone is what a server without data takes beside the clone, until that is there.
+var spareForClone = resource.MustParse("512Mi")
+
+// cloneJob archives what it has cloned.
+func cloneJob(s *instance.State, b *agent.Backup, to corev1.Volume) *batchv1.Job {
+	size, err := v1.ParseSize(s.Identity().Size)
+	if err != nil {
+		size = resource.Quantity{} // The function refuses it. The class, or the kubelet, does, too.
+	}
+	size.Add(spareForClone)
+	scratch := agent.ScratchVolume(volumeData, storageClass(s), size, map[string]string{v1.LabelName: "mysql", v1.LabelComponent: v1.ComponentBackup})
+	j := agent.VolumeJob{
+		Of: s.Life, Namespace: s.JobLocation().Namespace, Name: s.JobLocation().BackupJob, Component: v1.ComponentBackup, Image: s.Settings.AgentImage,
+		Resources: s.Settings.JobResources, OnNode: s.HostPath(), Command: b.Command(), Volumes: []corev1.Volume{scratch, to},
+		Before: []corev1.Container{
+			agent.ToolsContainer(s.Settings.AgentImage),
+			agent.CloneContainer(servedImage(s), corev1.VolumeMount{Name: volumeData, MountPath: dataPath}),
+		},
+		Beside: []corev1.Volume{agent.ToolsVolume(), agent.DonorVolume(s.Life.Accesses().Clone())},
+	}.Job()
+	if c := s.BackupPVC; s.Store() == "" && c != nil && c.Status.Phase != corev1.ClaimBound {
+		j.Spec.Template.Spec.Affinity = besideServer(s)
+	}
+	notePVCs(s, j)
+	return j
+}
+
+// besideServer is on its node. A volume that is made for the first pod which mounts it is made where that pod is: the Job of a
+// deletion mounts it together with the data.
+func besideServer(s *instance.State) *corev1.Affinity {
+	pods := s.Life.ServerSelector()
+	pods[v1.LabelInstance] = s.Life.Key()
+	return &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+		LabelSelector: &metav1.LabelSelector{MatchLabels: pods}, TopologyKey: corev1.LabelHostname,
+	}}}}
+}
+
+// servedImage is that of the server which runs.
+func servedImage(s *instance.State) string { return cmp.Or(s.XR.Status.ServedImage, serverImage(s)) }

@@ -1,0 +1,98 @@
+package rotate
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+)
+
+// Donors are servers whose data is cloned while they run. Who is let in for that is made and taken away here, by root.
+type Donors struct{ *Rotator }
+
+// errUnknown server: nobody tells one a password, and none is cloned, that is not known by a certificate.
+var errUnknown = errors.New("the server has no certificate by which it would be known (MySQLPlatform's plaintextImages): take backups with method Cold")
+
+// errNobody knows the password.
+var errNobody = errors.New("the server accepts none of the passwords that are known")
+
+// OfferClone of a server's data to an account that may do nothing else, and return how it is reached.
+func (d Donors) OfferClone(ctx context.Context, in *change.Server) (map[string][]byte, error) {
+	host, err := d.addressOf(ctx, in.Of)
+	if err != nil {
+		return nil, err
+	}
+	p := sql.NewPassword()
+	if err := d.visit(ctx, in, func(s session) error { return s.OfferClone(ctx, sql.CloneAccount, p) }); err != nil {
+		return nil, err
+	}
+	return map[string][]byte{
+		keyHost: []byte(host), keyPort: []byte(strconv.Itoa(v1.Port)), keyUsername: []byte(sql.CloneAccount), keyPassword: []byte(p), keyCA: []byte(in.Authorities),
+	}, nil
+}
+
+// WithdrawClone takes that account away, if there is one.
+func (d Donors) WithdrawClone(ctx context.Context, in *change.Server) error {
+	return d.visit(ctx, in, func(s session) error { return s.WithdrawClone(ctx, sql.CloneAccount) })
+}
+
+// visit a server as root, whichever of its passwords it has at the moment.
+func (d Donors) visit(ctx context.Context, in *change.Server, do func(session) error) error {
+	ctx, cancel := context.WithTimeout(ctx, passTimeout)
+	defer cancel()
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM([]byte(in.Authorities)) {
+		return change.NewServerError(errUnknown, true)
+	}
+	p := &pass{
+		Rotator: d.Rotator, accepted: map[sql.Password]bool{},
+		in: Input{Instance: in.Of, Trust: sql.Trust{Authorities: pool, Name: in.Of.Host()}},
+	}
+	err := p.readSecrets(ctx)
+	if err == nil {
+		err = p.enterServer(ctx)
+	}
+	switch {
+	case err != nil:
+	case p.session == nil:
+		err = errNobody
+	default:
+		err = do(p.session)
+	}
+	if p.session != nil {
+		p.session.Close()
+	}
+	if err != nil {
+		return change.NewServerError(err, sql.IsNoDonor(err))
+	}
+	return nil
+}
+
+// addressOf a server for its Job, which asks no DNS. A clone takes no literal of IPv6 (MySQL manual, 15.7.5 CLONE Statement): there
+// it has to.
+func (d Donors) addressOf(ctx context.Context, i v1.Instance) (string, error) {
+	l := &corev1.ServiceList{}
+	if err := d.Kube.List(ctx, l, client.InNamespace(i.Namespace), client.MatchingLabels{v1.LabelXR: string(i.XR)}); err != nil {
+		return "", fmt.Errorf("cannot list Services of namespace %s: %w", i.Namespace, err)
+	}
+	for k := range l.Items {
+		if l.Items[k].Name != i.ServiceName() {
+			continue
+		}
+		for _, text := range l.Items[k].Spec.ClusterIPs {
+			if ip, err := netip.ParseAddr(text); err == nil && ip.Is4() {
+				return text, nil
+			}
+		}
+	}
+	return i.Host(), nil
+}

@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+const (
+	// cloners are the accounts that may clone a server.
+	cloners = "SELECT COUNT(*) FROM mysql.user WHERE user LIKE 'crossplane-mysql%'"
+	// serverStart is the start of a server, by its own clock.
+	serverStart = "SELECT DATE_SUB(NOW(), INTERVAL variable_value SECOND) FROM performance_schema.global_status WHERE variable_name = 'Uptime'"
+)
+
+// TestOnlineBackup: a server is backed up while it runs and a client writes. What was acknowledged before is in it, in one piece, and
+// nothing of how it was had. Another life starts from it by its name.
+func TestOnlineBackup(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Begin(t)
+	up := s.Client().MustQuery(t, serverStart)
+	w := newLedger(t, s)
+	before := w.rows(t, 5)
+	request(t, s, "one", "Online", "Proven")
+	written := w.end(t)
+	r := s.Backups().Only(t)
+	if methodOf(r) != "Online" || originOf(r) != "Request" {
+		t.Errorf("want it to say how it was taken, got %q of %q", methodOf(r), originOf(r))
+	}
+	s.HasEvents(t, "RequestedBackupBegun", "RequestedBackupEnded")
+	if now := s.Client().MustQuery(t, serverStart); now != up {
+		t.Errorf("the server has been started again: %s, and before %s", now, up)
+	}
+	hasNoCloners(t, s)
+	s.Delete(t)
+	s.Backups().AreProven(t, 2)
+	s.Spec["restore"] = map[string]any{"backup": r.GetName()}
+	s.Create(t)
+	w.isWhole(t, before, written)
+	hasNoCloners(t, s)
+}
+
+// hasNoCloners is true of a server of which no account is left that was made to clone it.
+func hasNoCloners(t *testing.T, s *framework.Server) {
+	t.Helper()
+	if n := s.Client().MustQuery(t, cloners); strings.TrimSpace(n) != "0" {
+		t.Errorf("%s accounts are left", n)
+	}
+}
+
+func methodOf(record *unstructured.Unstructured) string {
+	method, _, _ := unstructured.NestedString(record.Object, "spec", "method")
+	return method
+}
+
+// A ledger is a table with a row for each that came before it, which a client writes one by one.
+type ledger struct {
+	of     *framework.Server
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu      sync.Mutex
+	written int
+	failed  error
+}
+
+// newLedger begins to be written.
+func newLedger(t *testing.T, s *framework.Server) *ledger {
+	t.Helper()
+	s.Client().MustQuery(t, "CREATE TABLE ledger (id INT PRIMARY KEY, before_it INT, FOREIGN KEY (before_it) REFERENCES ledger (id))")
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &ledger{of: s, cancel: cancel}
+	t.Cleanup(cancel)
+	l.done.Go(func() {
+		for n := 1; ctx.Err() == nil; n++ {
+			_, err := s.Client().Query(t.Context(), s.Password, fmt.Sprintf("INSERT INTO ledger VALUES (%d, NULLIF(%d, 0))", n, n-1))
+			l.mu.Lock()
+			if l.failed = err; err == nil {
+				l.written = n
+			}
+			l.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	})
+	return l
+}
+
+// rows that were acknowledged, once there are some.
+func (l *ledger) rows(t *testing.T, atLeast int) int {
+	t.Helper()
+	var n int
+	l.of.Eventually(t, "rows", func(context.Context) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if n = l.written; n < atLeast {
+			return fmt.Errorf("there are %d, %w", n, l.failed)
+		}
+		return nil
+	})
+	return n
+}
+
+// end of the writing, in which nothing may have failed.
+func (l *ledger) end(t *testing.T) (written int) {
+	t.Helper()
+	l.cancel()
+	l.done.Wait()
+	if l.failed != nil {
+		t.Errorf("a client was refused after %d rows: %v", l.written, l.failed)
+	}
+	return l.written
+}
+
+// isWhole in a server that starts from a backup of it: all that was acknowledged before, and each row's own.
+func (l *ledger) isWhole(t *testing.T, before, written int) {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimSpace(l.of.Client().FirstAnswer(t, "SELECT COUNT(*) FROM ledger")))
+	if err != nil || n < before || n > written {
+		t.Errorf("want from %d rows to %d, got %d, %v", before, written, n, err)
+	}
+	t.Logf("%d rows were there before, %d are in the backup, %d at its end", before, n, written)
+	if torn := l.of.Client().MustQuery(t, fmt.Sprintf("SELECT COUNT(*) FROM ledger a LEFT JOIN ledger b ON b.id = a.before_it WHERE a.id > 1 AND b.id IS NULL OR a.id > %d", n)); strings.TrimSpace(torn) != "0" {
+		t.Errorf("%s rows are torn", torn)
+	}
+}
