@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // Schedules have time zones, and the image has none.
 
 	"github.com/alecthomas/kong"
 

@@ -40,9 +40,12 @@ type reach struct {
 var reaches = map[string]reach{
 	"backup.beforeImageChange":              {to: "whether this instance's server is stopped for a backup", odd: []any{"Always", true}},
 	"backup.keep":                           {to: "the number of this instance's backups", odd: []any{-1, 0, 1 << 40}},
+	"backup.keepFor":                        {to: "how long this instance's backups stay", odd: []any{"1", "0d", "1m", "-1d", "999999h", 1}},
 	"backup.method":                         {to: "whether this instance's server is stopped for a backup that it asks for", odd: []any{"Hot", "cold", true}},
 	"backup.request":                        {to: "a record of this instance, and whether its server is stopped for a backup", odd: []any{"a b", "../x", strings.Repeat("x", 64), 1}},
 	"backup.requireRestorable":              {to: "how long this instance's data stays after its backup", odd: []any{"true", 1}},
+	"backup.schedule":                       {to: "in which minutes this instance is backed up", odd: []any{"* * * *", "@every 1s", "TZ=UTC 0 3 * * *", "at night", strings.Repeat("1,", 60), 1}},
+	"backup.timeZone":                       {to: "which minutes those are", odd: []any{"../../etc/passwd", "/etc/localtime", "a b", 1}},
 	"backup.store":                          {to: "which store this instance's backups go to, by the gateway, of those that the platform allows", odd: []any{"theirs", "Volume", "volume", "a/b"}},
 	"compositeDeletePolicy":                 {to: "how Crossplane deletes the XR", odd: []any{"Foreground", "Orphan"}},
 	"config[]":                              {to: "my.cnf of the server, without files, plugins and includes", keys: []string{"plugin_load", "plugin-load-add", "init_file", "datadir", "!includedir", "[client]", "loose_plugin_dir", "skip-grant-tables", "max_connections", "a.plugin_load", "sql_mode"}},

@@ -79,11 +79,11 @@ type MySQLBackupSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	Since int64 `json:"since,omitempty"`
 	// Origin is why the backup was taken: Deletion of the instance; ImageChange, before
-	// an image of another series started on its data; or Request of its claim. Empty means
-	// Deletion.
+	// an image of another series started on its data; Request of its claim; or Schedule.
+	// Empty means Deletion.
 	//
 	// +optional
-	// +kubebuilder:validation:Enum=Deletion;ImageChange;Request
+	// +kubebuilder:validation:Enum=Deletion;ImageChange;Request;Schedule
 	Origin BackupOrigin `json:"origin,omitempty"`
 	// Method by which it was taken: Online, of a server that ran, or Cold, of one that was
 	// stopped. Empty means Cold.
@@ -91,7 +91,7 @@ type MySQLBackupSpec struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Online;Cold
 	Method BackupMethod `json:"method,omitempty"`
-	// Request of the claim that asked for it.
+	// Request of the claim that asked for it, or the minute that it was planned for.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
@@ -167,6 +167,7 @@ const (
 	OriginDeletion    BackupOrigin = "Deletion"
 	OriginImageChange BackupOrigin = "ImageChange"
 	OriginRequest     BackupOrigin = "Request"
+	OriginSchedule    BackupOrigin = "Schedule"
 )
 
 // A BackupPhase is how far a backup is.

@@ -17,6 +17,16 @@ const (
 	// ConditionUpdated is false while the server runs in a pod as an earlier release
 	// of the function made it. It gets today's when it restarts anyway.
 	ConditionUpdated = "Updated"
+	// ConditionBackedUp is false while there is no backup that was planned. It is there where
+	// backups are.
+	ConditionBackedUp = "BackedUp"
+)
+
+// Reasons of ConditionBackedUp.
+const (
+	ReasonAsPlanned = "AsPlanned"
+	// ReasonBackupMissed is that of one which has failed, or has not begun.
+	ReasonBackupMissed = "BackupMissed"
 )
 
 // Reasons of ConditionUpdated.

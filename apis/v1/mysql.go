@@ -307,6 +307,31 @@ type BackupSpec struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?$`
 	Request string `json:"request,omitempty"`
 
+	// Schedule of backups of the instance while it goes on, as CronJobs have it, such as
+	// 0 3 * * * or @daily. A method has to be said. One that was missed is made up for once,
+	// as soon as the server takes clients.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=100
+	Schedule string `json:"schedule,omitempty"`
+
+	// TimeZone of the schedule, by its name in the IANA database, such as Europe/Berlin.
+	// Unset is UTC.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/+-]*$`
+	TimeZone string `json:"timeZone,omitempty"`
+
+	// KeepFor is how long a backup is kept at least, whatever Keep says, in hours, days or
+	// weeks, such as 48h, 30d or 4w. It goes when it is older, and is beyond those that Keep
+	// keeps.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=6
+	// +kubebuilder:validation:Pattern=`^[1-9][0-9]*[hdw]$`
+	KeepFor string `json:"keepFor,omitempty"`
+
 	// Method of a backup that is taken while the instance goes on: Online, for which a server
 	// of the same image clones the data beside the one that runs (MySQL from 8.0.17 on, tables
 	// of InnoDB only); or Cold, for which the server stops as long as the data is copied and the

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -52,6 +53,16 @@ type MySQLStatus struct {
 	//
 	// +optional
 	RequestedBackup *RequestedBackupStatus `json:"requestedBackup,omitempty"`
+
+	// ScheduledBackup is how far the backup is that was planned last.
+	//
+	// +optional
+	ScheduledBackup *RequestedBackupStatus `json:"scheduledBackup,omitempty"`
+
+	// BackupSchedule is when backups are planned.
+	//
+	// +optional
+	BackupSchedule *BackupScheduleStatus `json:"backupSchedule,omitempty"`
 
 	// Endpoint at which clients reach the server.
 	//
@@ -426,9 +437,59 @@ func (c *ImageChangeStatus) MayStart(served string) bool {
 	return c != nil && c.Allowed && c.From == served
 }
 
+// A BackupScheduleStatus is when backups are planned.
+type BackupScheduleStatus struct {
+	// Schedule and TimeZone of the spec that this is about.
+	Schedule string `json:"schedule"`
+	// +optional
+	TimeZone string `json:"timeZone,omitempty"`
+	// NextAt is the minute that the next one is planned for. Unset where there is none.
+	//
+	// +optional
+	NextAt *metav1.Time `json:"nextAt,omitempty"`
+	// LastAt is when the last one was proven.
+	//
+	// +optional
+	LastAt *metav1.Time `json:"lastAt,omitempty"`
+	// MissedAt is the first minute since then that one was planned for which is not there.
+	//
+	// +optional
+	MissedAt *metav1.Time `json:"missedAt,omitempty"`
+	// Message says why, or what is wrong with the schedule.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// IsOf a spec.
+func (s *BackupScheduleStatus) IsOf(b *BackupSpec) bool {
+	if s == nil {
+		return b.Schedule == ""
+	}
+	return s.Schedule == b.Schedule && s.TimeZone == b.TimeZone
+}
+
+// BackupUnderWay is the one that is taken of an instance which goes on; nil where none is.
+func (s *MySQLStatus) BackupUnderWay() *RequestedBackupStatus {
+	for _, b := range []*RequestedBackupStatus{s.RequestedBackup, s.ScheduledBackup} {
+		if b.IsUnderWay() {
+			return b
+		}
+	}
+	return nil
+}
+
+// WhoAsksFor a backup, in words.
+func (s *MySQLStatus) WhoAsksFor(b *RequestedBackupStatus) string {
+	if b == s.ScheduledBackup {
+		return "backup.schedule at " + b.Request
+	}
+	return fmt.Sprintf("backup.request %q", b.Request)
+}
+
 // A RequestedBackupStatus is how far a backup is that a claim asks for.
 type RequestedBackupStatus struct {
-	// Request that it is for.
+	// Request that it is for; of a planned one, the minute.
 	Request string `json:"request"`
 	// Phase is Running; Failing, until what was made for it is gone; Failed or Proven.
 	//

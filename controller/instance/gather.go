@@ -159,7 +159,7 @@ func (g *gathering) readLife(ctx context.Context) error {
 
 // needsRecords is true while a decision depends on the backups of all lives.
 func (g *gathering) needsRecords() bool {
-	return g.IsDeleting() || g.XR != nil && (!g.XR.Status.Started || g.XR.Spec.Backup.Request != "") || g.IsBackedUpInLife()
+	return g.IsDeleting() || g.XR != nil && (!g.XR.Status.Started || g.XR.Spec.Backup.Request != "" || g.XR.Spec.Backup.Schedule != "") || g.IsBackedUpInLife()
 }
 
 // foundComposites of an instance: its claim, nil where there is none, and its XRs, those that end

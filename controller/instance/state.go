@@ -317,18 +317,20 @@ func (s *State) IsImageChanging() bool {
 	return !is.ImageChange.MayStart(is.ServedImage)
 }
 
-// IsBackupRequested is true while a backup is under way that the claim asked for.
-func (s *State) IsBackupRequested() bool {
-	return s.XR != nil && !s.IsDeleting() && s.XR.Status.RequestedBackup.IsUnderWay()
+// UnderWay is the backup that is taken of an instance which goes on, because its claim asks for it or has planned it; nil where none is.
+func (s *State) UnderWay() *v1.RequestedBackupStatus {
+	if s.XR == nil || s.IsDeleting() {
+		return nil
+	}
+	return s.XR.Status.BackupUnderWay()
 }
+
+// IsBackupRequested is true while there is one.
+func (s *State) IsBackupRequested() bool { return s.UnderWay() != nil }
 
 // IsCloned is true while a backup is under way for which the server goes on, also where the instance is deleted meanwhile.
 func (s *State) IsCloned() bool {
-	if s.XR == nil {
-		return false
-	}
-	b := s.XR.Status.RequestedBackup
-	return b.IsUnderWay() && b.IsOnline()
+	return s.XR != nil && s.XR.Status.BackupUnderWay().IsOnline()
 }
 
 // IsBackedUpInLife is true while there is something to do about a backup of an instance that goes on.

@@ -41,6 +41,8 @@ var builders = map[Action]builder{
 	BeginRequested:       beginRequested,
 	FailRequested:        failRequested,
 	EndRequested:         endRequested,
+	PlanBackups:          planBackups,
+	ReportLateBackup:     reportLateBackup,
 	WithdrawClone:        withdrawClone,
 	BeginImageChange:     beginImageChange,
 	AllowImage:           allowImage,

@@ -215,7 +215,9 @@ func (m *model) writeXRStatus(l *modelLife, fields map[string]any) {
 		case "heldBackup": // It comes with previousBackup, as a number does.
 		case "backupNumber":
 			l.image.counted = l.image.counted || fields["previousBackup"] == nil && value != int64(1)
-		case "requestedBackup":
+		case "backupSchedule":
+			l.image.due = false // Whatever it says, it is of the next one.
+		case "requestedBackup", "scheduledBackup":
 			l.image.writeRequestStatus(value)
 		case "imageChange":
 			l.image.writeImageStatus(value)

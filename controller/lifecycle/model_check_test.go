@@ -138,6 +138,7 @@ func modelStarts() map[string]model {
 		"request, late":          base.with(func(m *model) { m.requests, m.late, m.creates = 1, true, 1 }),
 		"request, backup PVC":    base.with(func(m *model) { m.requests, m.backupDeletes, m.creates, m.deletes = 1, 1, 1, 0 }),
 		"request, online":        base.with(func(m *model) { m.requests, m.online, m.failures, m.creates = 1, true, 1, 1 }),
+		"planned":                base.with(func(m *model) { m.requests, m.planned, m.failures, m.creates = 1, true, 1, 1 }),
 		"request, online, late": base.with(func(m *model) {
 			m.requests, m.online, m.late, m.backupDeletes, m.creates, m.deletes = 1, true, true, 1, 1, 0
 		}),
@@ -156,6 +157,7 @@ func modelStarts() map[string]model {
 			m.requests, m.online, m.namespaces, m.creates, m.deletes, m.writes = 1, true, 1, 1, 0, 0
 		})
 		out["request, online, data PVC"] = base.with(func(m *model) { m.requests, m.online, m.claims, m.creates, m.deletes = 1, true, 1, 1, 1 })
+		out["planned, online"] = base.with(func(m *model) { m.requests, m.planned, m.online, m.failures, m.creates = 1, true, true, 1, 1 })
 		out["request, finalizers"] = base.with(func(m *model) { m.requests, m.strips, m.creates = 1, 1, 1 })
 		out["request, namespace"] = base.with(func(m *model) { m.requests, m.namespaces, m.creates = 1, 1, 1 })
 		out["late, data PVC"] = base.with(func(m *model) { m.late, m.claims = true, 1 })
@@ -299,6 +301,12 @@ func bugsOfRequests() map[string]bug {
 				return step
 			}
 			return Step{Action: Wait}
+		}},
+		"planned, and not taken": {reason: "A backup that is due is not begun, and never is.", start: "planned", next: func(s *instance.State) Step {
+			if step := Next(s); step.Action != BeginRequested {
+				return step
+			}
+			return withChanges(s, Step{Action: PlanBackups})
 		}},
 		"clone for ever": {reason: "The account of a clone stays in the server.", start: "request, online", next: func(s *instance.State) Step {
 			step := Next(s)

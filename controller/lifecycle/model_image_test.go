@@ -34,6 +34,8 @@ type modelImage struct { //nolint:recvcheck // A value is a state; what performs
 	// A backup is asked for, and what status.requestedBackup says.
 	asked    bool
 	answered v1.RequestedPhase
+	// It is planned instead, and due.
+	planned, due bool
 	modelClone
 	// The backup, as those of a modelLife.
 	record               int8
@@ -170,7 +172,7 @@ func (l modelLife) recordOfImage(n int) *v1.MySQLBackup {
 	}
 	r.Spec = v1.MySQLBackupSpec{
 		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: life.Namespace, NamespaceUID: namespaceUID(l.born), Name: life.Name, XR: life.XR},
-		Image:    runningImage, Version: "8.4.6", Number: 1, Origin: v1.OriginImageChange,
+		Image:    runningImage, Version: "8.4.6", Number: 1, Origin: l.image.originOfImage(),
 		Request: l.requestOfImage(), Method: l.image.method(),
 		Archive: &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + ArchiveName},
 	}

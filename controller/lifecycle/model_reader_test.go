@@ -438,10 +438,7 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 		u.SetAnnotations(map[string]string{v1.AnnotationNothingToLose: uidOf(n)})
 	}
 	u.Object["spec"] = map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup", "backup": map[string]any{"requireRestorable": required}, "claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": "db"}}
-	if l.image.asked {
-		_ = unstructured.SetNestedField(u.Object, modelRequest, "spec", "backup", "request")
-		_ = unstructured.SetNestedField(u.Object, string(v1.MethodCold), "spec", "backup", "method")
-	}
+	l.image.showRequest(as[*unstructured.Unstructured](u).Object["spec"].(map[string]any))
 	u.Object["status"] = status
 	return u
 }

@@ -20,7 +20,8 @@ func (i modelImage) isAnswering() bool {
 func (m model) requestsOf(n int, add adder) {
 	add("a backup is asked for", true, m.requests > 0 && m.lives[n].pod, func(w *model) {
 		w.requests--
-		w.lives[n].image.asked, w.lives[n].image.online = true, w.online
+		i := &w.lives[n].image
+		i.asked, i.online, i.planned, i.due = true, w.online, w.planned, w.planned
 	})
 }
 
@@ -31,16 +32,52 @@ func (l modelLife) statusOfRequest(status map[string]any) {
 		status["conditions"] = []any{map[string]any{"type": v1.ConditionServing, "status": "True"}}
 	}
 	if i.answered != "" {
-		status["requestedBackup"] = map[string]any{
-			"request": modelRequest, "phase": string(i.answered), "fence": i.isAnswering() && !i.online, "method": string(i.method()), "begunAt": metav1.NewTime(now.Add(-time.Minute)).UTC().Format(time.RFC3339),
+		status[i.fieldOfRequest()] = map[string]any{
+			"request": i.request(), "phase": string(i.answered), "fence": i.isAnswering() && !i.online, "method": string(i.method()), "begunAt": metav1.NewTime(now.Add(-time.Minute)).UTC().Format(time.RFC3339),
 		}
+	}
+	if i.planned {
+		next := now.Add(time.Minute)
+		if i.due {
+			next = now.Add(-time.Minute)
+		}
+		status["backupSchedule"] = map[string]any{"schedule": modelSchedule, "nextAt": next.UTC().Format(time.RFC3339)}
+	}
+}
+
+// modelSchedule has a minute of each hour.
+const modelSchedule = "0 * * * *"
+
+func (i modelImage) fieldOfRequest() string {
+	if i.planned {
+		return "scheduledBackup"
+	}
+	return "requestedBackup"
+}
+
+// request of the backup: a text, or the minute that is due.
+func (i modelImage) request() string {
+	if i.planned {
+		return v1.PlannedName(now.Add(-time.Minute))
+	}
+	return modelRequest
+}
+
+// showRequest in the spec.
+func (i modelImage) showRequest(spec map[string]any) {
+	backup, _ := spec["backup"].(map[string]any)
+	switch {
+	case i.planned:
+		backup["schedule"], backup["method"] = modelSchedule, string(i.method())
+	case i.asked:
+		backup["request"], backup["method"] = modelRequest, string(i.method())
 	}
 }
 
 // requestOfImage in the backup's record.
 func (l modelLife) requestOfImage() string {
 	if l.image.asked {
-		return modelRequest
+		return l.image.request()
 	}
 	return ""
 }
@@ -58,4 +95,15 @@ func (i *modelImage) writeRequestStatus(value any) {
 	if p, said := b["phase"].(v1.RequestedPhase); said {
 		i.answered = p
 	}
+}
+
+// originOfImage is why the backup is taken.
+func (i modelImage) originOfImage() v1.BackupOrigin {
+	switch {
+	case i.planned:
+		return v1.OriginSchedule
+	case i.asked:
+		return v1.OriginRequest
+	}
+	return v1.OriginImageChange
 }

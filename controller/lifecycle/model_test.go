@@ -156,6 +156,8 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 	// Backups that are asked for, and whether the server goes on for them.
 	requests int8
 	online   bool
+	// They are planned, and not asked for.
+	planned bool
 
 	broken string
 }

@@ -127,12 +127,16 @@ func protectData(s *instance.State) Step {
 	if step, open := keepBackupPVC(s); open {
 		return step
 	}
-	for _, decide := range []func(*instance.State) (Step, bool){followRequested, decideImageChange, decideRequested} {
+	for _, decide := range []func(*instance.State) (Step, bool){followRequested, decideImageChange, decideRequested, decideScheduled, forgetExpired} {
 		if step, open := decide(s); open {
 			return step
 		}
 	}
-	return decideBeforeStart(s)
+	step := decideBeforeStart(s)
+	if step.Action == NoOp {
+		step.After = untilPlanned(s)
+	}
+	return step
 }
 
 // needsBackupPVC is true if backups go to a volume, or there is one with those of an earlier life.

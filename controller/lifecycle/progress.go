@@ -61,9 +61,10 @@ func showInLife(s *instance.State, step Step) []change.Change {
 	}
 	var field string
 	var was shown
-	switch b, c := s.XR.Status.RequestedBackup, s.XR.Status.ImageChange; {
-	case s.IsBackupRequested():
-		field, was = "requestedBackup", shown{b.Backup, b.Message, b.Percent}
+	switch b, c := s.UnderWay(), s.XR.Status.ImageChange; {
+	case b != nil:
+		field, _ = fieldOf(s)
+		was = shown{b.Backup, b.Message, b.Percent}
 	case c != nil:
 		field, was = "imageChange", shown{c.Backup, c.Message, c.Percent}
 	default:

@@ -37,7 +37,8 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 	request, method := "", v1.BackupMethod("")
 	switch {
 	case s.IsBackupRequested():
-		origin, request, method = v1.OriginRequest, s.XR.Status.RequestedBackup.Request, s.XR.Status.RequestedBackup.Method
+		_, origin = fieldOf(s)
+		request, method = s.UnderWay().Request, s.UnderWay().Method
 	case !s.IsDeleting():
 		origin = v1.OriginImageChange
 	}

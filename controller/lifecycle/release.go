@@ -83,11 +83,19 @@ func expired(s *instance.State, of []*v1.MySQLBackup, mayGo func(*v1.MySQLBackup
 			restorable = true
 			continue
 		}
-		if i >= keep && mayGo(r) && isRemovable(s.Life, r) {
+		if i >= keep && !isKeptByAge(s, r) && mayGo(r) && isRemovable(s.Life, r) {
 			out = append(out, r)
 		}
 	}
 	return out
+}
+
+// isKeptByAge is true of a backup that is younger than those that may go.
+func isKeptByAge(s *instance.State, r *v1.MySQLBackup) bool {
+	if s.XR == nil || r.Status.ProvenAt == nil {
+		return false
+	}
+	return s.Now.Sub(r.Status.ProvenAt.Time) < v1.ParseKeepFor(s.XR.Spec.Backup.KeepFor)
 }
 
 func backupsToKeep(s *instance.State) int {

@@ -24,23 +24,44 @@ const patience = 3 * time.Minute
 // decideRequested begins a backup that the claim asks for, once for each text, of a server that takes clients.
 func decideRequested(s *instance.State) (step Step, open bool) {
 	want := &s.XR.Spec.Backup
-	if want.Request == "" || want.Method == "" || !s.XR.Status.Started || !s.XR.IsServing() || hasAnswered(s, want.Request) {
-		return forgetExpired(s)
+	if want.Request == "" || want.Method == "" || !s.XR.Status.Started || !s.XR.IsServing() || hasAnswered(s, v1.OriginRequest, want.Request) {
+		return Step{}, false
 	}
-	step = Step{Action: BeginRequested, Message: fmt.Sprintf("The backup is taken that backup.request %q asks for, and the server goes on", want.Request)}
-	if want.Method == v1.MethodCold {
-		step.Message = fmt.Sprintf("The server is stopped for the backup that backup.request %q asks for", want.Request)
+	return beginStep(want.Method, fmt.Sprintf("backup.request %q", want.Request)), true
+}
+
+// beginStep of a backup that somebody asks for.
+func beginStep(method v1.BackupMethod, who string) Step {
+	step := Step{Action: BeginRequested, Message: fmt.Sprintf("The backup is taken that %s asks for, and the server goes on", who)}
+	if method == v1.MethodCold {
+		step.Message = fmt.Sprintf("The server is stopped for the backup that %s asks for", who)
 	}
-	return step, true
+	return step
+}
+
+// statusOf the last backup that was asked for in this way.
+func statusOf(s *instance.State, how v1.BackupOrigin) *v1.RequestedBackupStatus {
+	if how == v1.OriginSchedule {
+		return s.XR.Status.ScheduledBackup
+	}
+	return s.XR.Status.RequestedBackup
+}
+
+// fieldOf the status of the backup that is under way, and why it is taken.
+func fieldOf(s *instance.State) (field string, how v1.BackupOrigin) {
+	if s.UnderWay() == s.XR.Status.ScheduledBackup {
+		return "scheduledBackup", v1.OriginSchedule
+	}
+	return "requestedBackup", v1.OriginRequest
 }
 
 // hasAnswered a request: with a backup, whose record knows it when the status is lost, or by saying why there is none.
-func hasAnswered(s *instance.State, request string) bool {
-	if b := s.XR.Status.RequestedBackup; b != nil && b.Request == request {
+func hasAnswered(s *instance.State, how v1.BackupOrigin, request string) bool {
+	if b := statusOf(s, how); b != nil && b.Request == request {
 		return true
 	}
 	for i := range s.Records {
-		if r := &s.Records[i]; s.IsOwn(r) && r.IsProven() && r.Spec.Request == request {
+		if r := &s.Records[i]; s.IsOwn(r) && r.IsProven() && r.Spec.Origin == how && r.Spec.Request == request {
 			return true
 		}
 	}
@@ -66,10 +87,11 @@ func hasAnswered(s *instance.State, request string) bool {
 //	DeleteUnprovenBackup  it would keep the next instance of this name from starting
 //	EndRequested          the function starts the server
 func followRequested(s *instance.State) (step Step, open bool) {
-	if !s.IsBackupRequested() {
+	b := s.UnderWay()
+	if b == nil {
 		return Step{}, false
 	}
-	b := s.XR.Status.RequestedBackup
+	who := s.XR.Status.WhoAsksFor(b)
 	if b.IsOnline() {
 		defer func() { step.Phase = cmp.Or(step.Phase, v1.DeletionBackingUp) }() // A server that does not answer blocks nobody.
 	}
@@ -80,11 +102,11 @@ func followRequested(s *instance.State) (step Step, open bool) {
 	if b.IsOnline() {
 		backUp, then = backUpRunning, ""
 	}
-	step, open = backUp(s, fmt.Sprintf("The backup is taken that backup.request %q asks for: %s", b.Request, s.RecordName()))
+	step, open = backUp(s, fmt.Sprintf("The backup is taken that %s asks for: %s", who, s.RecordName()))
 	step.Hint = ""
 	switch {
 	case !open:
-		return Step{Action: EndRequested, Message: fmt.Sprintf("Backup %q is proven, which backup.request %q asks for%s", s.Record().Name, b.Request, then)}, true
+		return Step{Action: EndRequested, Message: fmt.Sprintf("Backup %q is proven, which %s asks for%s", s.Record().Name, who, then)}, true
 	case s.Refusal != nil && s.Refusal.Of == string(step.Action) && !s.Refusal.Passing:
 		return Step{Action: FailRequested, Message: step.Message + ": " + s.Refusal.Message}, true
 	case hasFailed(s, step):
@@ -100,10 +122,10 @@ func hasFailed(s *instance.State, step Step) bool {
 	case succeeded || hasProvenBackup(s) || s.OwnNote() != nil:
 		return false
 	case isOnline(s):
-		return s.Now.Sub(s.XR.Status.RequestedBackup.BegunAt.Time) >= patienceOnline && (s.Backup == nil || !isRunning(s.Backup))
+		return s.Now.Sub(s.UnderWay().BegunAt.Time) >= patienceOnline && (s.Backup == nil || !isRunning(s.Backup))
 	case step.Phase == v1.DeletionFailed || step.Phase == v1.DeletionHeld:
 		return true
-	case s.Now.Sub(s.XR.Status.RequestedBackup.BegunAt.Time) < patience || hasOwnPod(s):
+	case s.Now.Sub(s.UnderWay().BegunAt.Time) < patience || hasOwnPod(s):
 		return false
 	}
 	return s.Backup == nil || !isRunning(s.Backup)
@@ -114,21 +136,27 @@ func hasOwnPod(s *instance.State) bool {
 	return !isScaledDown(s.Deployment) || slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Labels[v1.LabelXR] == string(s.Life.XR) })
 }
 
-// beginRequested with a number that no backup has.
+// beginRequested with a number that no backup has. What is planned is not due any more.
 func beginRequested(s *instance.State, _ Step) []change.Change {
 	want := s.XR.Spec.Backup
-	var fence any
-	if want.Method == v1.MethodCold {
-		fence = true
-	}
-	return patchXRStatus(s, map[string]any{"backupNumber": unusedNumber(s), "requestedBackup": map[string]any{
-		"request": want.Request, "phase": v1.RequestedRunning, "method": want.Method, "begunAt": metav1.Time{Time: s.Now}, "fence": fence,
+	begun := map[string]any{
+		"request": want.Request, "phase": v1.RequestedRunning, "method": want.Method, "begunAt": metav1.Time{Time: s.Now}, "fence": nil,
 		"backup": nil, "percent": nil, "message": nil,
-	}})
+	}
+	if want.Method == v1.MethodCold {
+		begun["fence"] = true
+	}
+	fields := map[string]any{"backupNumber": unusedNumber(s), "requestedBackup": begun}
+	if _, open := decideRequested(s); !open {
+		begun["request"] = dueName(s)
+		fields = map[string]any{"backupNumber": unusedNumber(s), "scheduledBackup": begun, "backupSchedule": plan(s)}
+	}
+	return patchXRStatus(s, fields)
 }
 
 func failRequested(s *instance.State, step Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"requestedBackup": map[string]any{"phase": v1.RequestedFailing, "backup": nil, "percent": nil, "message": step.Message}})
+	field, _ := fieldOf(s)
+	return patchXRStatus(s, map[string]any{field: map[string]any{"phase": v1.RequestedFailing, "backup": nil, "percent": nil, "message": step.Message}})
 }
 
 // endRequested, and count a backup that is proven: the next one is of what comes after it.
@@ -137,23 +165,45 @@ func endRequested(s *instance.State, step Step) []change.Change {
 	if isOnline(s) {
 		before = withdrawClone(s, step) // Whoever was here before may have come no further than to its account.
 	}
-	if !hasProvenBackup(s) {
-		return append(before, patchXRStatus(s, map[string]any{"requestedBackup": map[string]any{"phase": v1.RequestedFailed, "fence": nil}})...)
+	field, how := fieldOf(s)
+	proven := hasProvenBackup(s)
+	fields := map[string]any{field: map[string]any{"phase": v1.RequestedFailed, "fence": nil}}
+	if proven {
+		fields = map[string]any{"backupNumber": nextBackupNumber(s), field: map[string]any{
+			"phase": v1.RequestedProven, "fence": nil, "backup": s.Record().Name, "percent": nil, "message": nil,
+		}}
 	}
-	return append(before, patchXRStatus(s, map[string]any{"backupNumber": nextBackupNumber(s), "requestedBackup": map[string]any{
-		"phase": v1.RequestedProven, "fence": nil, "backup": s.Record().Name, "percent": nil, "message": nil,
-	}})...)
+	if how == v1.OriginSchedule {
+		if after := afterPlanned(s, proven); after != nil {
+			fields["backupSchedule"] = after
+		}
+	}
+	return append(before, patchXRStatus(s, fields)...)
 }
 
-// forgetExpired backups that were asked for, once a life that goes on has another one. Those of the end of a life, and those before
-// another image, stay until the end of a later one. An archive on a volume goes as that of each record that somebody deletes with
-// the word for it.
+// forgetExpired backups that were asked for, or planned, once a life that goes on has another one. Those of the end of a life, and those
+// before another image, stay until the end of a later one. An archive on a volume goes as that of each record that somebody deletes
+// with the word for it.
 func forgetExpired(s *instance.State) (step Step, open bool) {
-	if b := s.XR.Status.RequestedBackup; b == nil || b.Phase != v1.RequestedProven || !s.XR.IsServing() {
+	if !s.XR.IsServing() || !lastAreProven(s) {
 		return Step{}, false
 	}
-	requested := slices.DeleteFunc(provenBackupsHere(s), func(r *v1.MySQLBackup) bool { return r.Spec.Origin != v1.OriginRequest })
-	return condemn(expired(s, requested, func(r *v1.MySQLBackup) bool { return !isRival(s, r) }))
+	asked := slices.DeleteFunc(provenBackupsHere(s), func(r *v1.MySQLBackup) bool {
+		return r.Spec.Origin != v1.OriginRequest && r.Spec.Origin != v1.OriginSchedule
+	})
+	return condemn(expired(s, asked, func(r *v1.MySQLBackup) bool { return !isRival(s, r) }))
+}
+
+// lastAreProven is true where there were such backups, and the last of each kind is proven: one that fails does not count.
+func lastAreProven(s *instance.State) bool {
+	proven := false
+	for _, b := range []*v1.RequestedBackupStatus{s.XR.Status.RequestedBackup, s.XR.Status.ScheduledBackup} {
+		if b != nil && b.Phase != v1.RequestedProven {
+			return false
+		}
+		proven = proven || b != nil
+	}
+	return proven
 }
 
 // isRival of this life's backups.

@@ -67,6 +67,10 @@ const (
 	BeginRequested Action = "BeginRequested"
 	FailRequested  Action = "FailRequested"
 	EndRequested   Action = "EndRequested"
+	// PlanBackups writes when the next one is due by the schedule, and ReportLateBackup that one
+	// which is due cannot begin.
+	PlanBackups      Action = "PlanBackups"
+	ReportLateBackup Action = "ReportLateBackup"
 	// WithdrawClone takes the account away with which a Job clones the server.
 	WithdrawClone Action = "WithdrawClone"
 	// BeginImageChange stops the server for a backup before another image starts, AllowImage
@@ -144,7 +148,7 @@ type Step struct {
 	// Hint is a command that gives the data up. It is for those who wait for this very
 	// deletion, and stands in the message of claim and XR: nobody repeats it elsewhere.
 	Hint string
-	// After is how long a Wait is.
+	// After is how long a Wait is, or until when a NoOp holds without an event; zero for ever.
 	After time.Duration
 	// Targets of an action that has some: objects, PVCs or records.
 	Targets []client.Object

@@ -106,6 +106,8 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 		}
 		if waited := r.noteWait(k, s, step); step.Action == lifecycle.Wait {
 			after = sooner(after, pace(step.After, waited, r.crowdOf(k.Namespace)))
+		} else if step.Action == lifecycle.NoOp {
+			after = sooner(after, step.After)
 		}
 		if step.Action == lifecycle.Wait || step.Action == lifecycle.NoOp {
 			continue

@@ -32,11 +32,12 @@ type meter struct {
 
 	mu     sync.Mutex
 	states map[instance.Key]string
-	// proven is when the newest backup was of each instance that lives, and certificates when that ends which its server shows.
-	proven, certificates map[instance.Key]time.Time
-	clock                func() time.Time
+	// proven is when the newest backup was of each instance that lives, certificates when that ends which its server shows, and missed
+	// since when there is no backup that was planned.
+	proven, certificates, missed map[instance.Key]time.Time
+	clock                        func() time.Time
 
-	instances, age, certificate *prometheus.Desc
+	instances, age, certificate, overdue *prometheus.Desc
 }
 
 // newMeter, with its metrics on a registry.
@@ -51,8 +52,10 @@ func newMeter(r prometheus.Registerer, clock func() time.Time) *meter {
 		states:       map[instance.Key]string{},
 		proven:       map[instance.Key]time.Time{},
 		certificates: map[instance.Key]time.Time{},
+		missed:       map[instance.Key]time.Time{},
 		clock:        clock,
 		certificate:  prometheus.NewDesc("crossplane_mysql_certificate_expiration_timestamp_seconds", "When the certificate ends that a server shows, in seconds since 1970: of the 1000 whose end first.", []string{"kind", "namespace", "name"}, nil),
+		overdue:      prometheus.NewDesc("crossplane_mysql_backup_overdue_seconds", "Seconds since the first minute that a backup of an instance was planned for which is not there: of the 1000 that wait the longest.", []string{"kind", "namespace", "name"}, nil),
 		instances:    prometheus.NewDesc("crossplane_mysql_instances", "Instances by state: Waiting, Running, or the step of their deletion.", []string{"state"}, nil),
 		age:          prometheus.NewDesc("crossplane_mysql_last_proven_age_seconds", "Seconds since the newest proven backup of an instance that is there: of the 1000 whose are the oldest.", []string{"kind", "namespace", "name"}, nil),
 	}
@@ -69,6 +72,7 @@ func (m *meter) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.instances
 	ch <- m.age
 	ch <- m.certificate
+	ch <- m.overdue
 }
 
 // Collect the gauges.
@@ -84,6 +88,9 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, k := range earliest(m.certificates) {
 		ch <- prometheus.MustNewConstMetric(m.certificate, prometheus.GaugeValue, float64(m.certificates[k].Unix()), k.Kind, k.Namespace, k.Name)
+	}
+	for _, k := range earliest(m.missed) {
+		ch <- prometheus.MustNewConstMetric(m.overdue, prometheus.GaugeValue, m.clock().Sub(m.missed[k]).Seconds(), k.Kind, k.Namespace, k.Name)
 	}
 	for _, k := range earliest(m.proven) {
 		ch <- prometheus.MustNewConstMetric(m.age, prometheus.GaugeValue, m.clock().Sub(m.proven[k]).Seconds(), k.Kind, k.Namespace, k.Name)
@@ -103,6 +110,7 @@ func (m *meter) observeLives(k instance.Key, lives []*instance.State) {
 	defer m.mu.Unlock()
 	delete(m.states, k)
 	delete(m.certificates, k)
+	delete(m.missed, k)
 	if !slices.ContainsFunc(lives, func(s *instance.State) bool { return s.XR != nil }) {
 		delete(m.proven, k)
 	}
@@ -111,6 +119,7 @@ func (m *meter) observeLives(k instance.Key, lives []*instance.State) {
 		case s.XR != nil:
 			m.states[k] = stateOf(s.XR)
 			m.observeCertificate(k, s.XR)
+			m.observeSchedule(k, s.XR)
 		case s.Orphan != nil:
 			m.states[k] = stateDeleting
 		}
@@ -127,6 +136,13 @@ func (m *meter) observeLives(k instance.Key, lives []*instance.State) {
 func (m *meter) observeCertificate(k instance.Key, xr *instance.Composite) {
 	if end := xr.Status.TLS.End(); end != nil && !xr.IsDeleting() {
 		m.certificates[k] = end.Time
+	}
+}
+
+// observeSchedule of backups, of which one is missing. A deletion has its own.
+func (m *meter) observeSchedule(k instance.Key, xr *instance.Composite) {
+	if is := xr.Status.BackupSchedule; is != nil && is.MissedAt != nil && !xr.IsDeleting() {
+		m.missed[k] = is.MissedAt.Time
 	}
 }
 

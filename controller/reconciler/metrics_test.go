@@ -45,6 +45,30 @@ func TestSeries(t *testing.T) {
 	}
 }
 
+// TestOverdueSeries: there is one for each instance whose backup is missing that was planned.
+func TestOverdueSeries(t *testing.T) {
+	registry, now := prometheus.NewRegistry(), time.Unix(1_000_000, 0)
+	m := newMeter(registry, func() time.Time { return now })
+	k := instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}
+	s := livingDatabase(k)
+	overdue := func() map[string]float64 {
+		m.observeLives(k, []*instance.State{s})
+		return seriesOf(t, registry, "crossplane_mysql_backup_overdue_seconds")
+	}
+	s.XR.Status.BackupSchedule = &v1.BackupScheduleStatus{NextAt: &metav1.Time{Time: now.Add(time.Hour)}}
+	if got := overdue(); len(got) > 0 {
+		t.Errorf("want none of one that is well, got %v", got)
+	}
+	s.XR.Status.BackupSchedule.MissedAt = &metav1.Time{Time: now.Add(-time.Minute)}
+	if got := overdue(); got["db"] != 60 {
+		t.Errorf("want a minute, got %v", got)
+	}
+	s.XR.SetDeletionTimestamp(&metav1.Time{Time: now})
+	if got := overdue(); len(got) > 0 {
+		t.Errorf("want none of one that is backed up anyway, got %v", got)
+	}
+}
+
 // TestCertificateSeries: there is one for each server that is there and shows a certificate, of those that end first a thousand.
 func TestCertificateSeries(t *testing.T) {
 	registry, now := prometheus.NewRegistry(), time.Unix(1_000_000, 0)

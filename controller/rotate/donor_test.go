@@ -82,10 +82,12 @@ func TestOfferCloneFails(t *testing.T) {
 		says   string
 		final  bool
 	}{
-		"Down":    {reason: "It comes back.", change: func(c *cluster, _ *change.Server) { c.down = errors.New("connection refused") }, says: "connection refused"},
-		"Denied":  {reason: "The Rotator sees to it.", change: func(c *cluster, _ *change.Server) { c.accounts[0].primary = "theirs" }, says: "none of the passwords"},
-		"Locked":  {reason: "A password is being changed.", change: func(c *cluster, _ *change.Server) { c.locked = true }, says: sql.ErrLocked.Error()},
-		"Engine":  {reason: "Somebody has to change that.", change: func(c *cluster, _ *change.Server) { c.noDonor = &sql.WrongEngineError{Tables: []string{"a.b (MyISAM)"}} }, says: "a.b (MyISAM)", final: true},
+		"Down":   {reason: "It comes back.", change: func(c *cluster, _ *change.Server) { c.down = errors.New("connection refused") }, says: "connection refused"},
+		"Denied": {reason: "The Rotator sees to it.", change: func(c *cluster, _ *change.Server) { c.accounts[0].primary = "theirs" }, says: "none of the passwords"},
+		"Locked": {reason: "A password is being changed.", change: func(c *cluster, _ *change.Server) { c.locked = true }, says: sql.ErrLocked.Error()},
+		"Engine": {reason: "Somebody has to change that.", change: func(c *cluster, _ *change.Server) {
+			c.noDonor = &sql.WrongEngineError{Tables: []string{"a.b (MyISAM)"}}
+		}, says: "a.b (MyISAM)", final: true},
 		"Version": {reason: "It never can.", change: func(c *cluster, _ *change.Server) { c.noDonor = fmt.Errorf("no: %w", sql.ErrNoClone) }, says: "method Cold", final: true},
 		"Other":   {reason: "It may the next time.", change: func(c *cluster, _ *change.Server) { c.noDonor = errors.New("too many connections") }, says: "too many"},
 		"Unknown": {reason: "Nobody is told a password.", change: func(_ *cluster, in *change.Server) { in.Authorities = "" }, says: "no certificate", final: true},

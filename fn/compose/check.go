@@ -112,14 +112,27 @@ func checkRequest(at *field.Path, b v1.BackupSpec) field.ErrorList {
 	if r := b.Request; r != "" && (len(r) > 63 || !requestPattern.MatchString(r)) {
 		errs = append(errs, field.Invalid(at.Child("request"), clipText(r), "must be of letters, digits and . _ : - between them, and have at most 63 characters"))
 	}
+	if b.Schedule != "" {
+		if err := v1.CheckSchedule(b.Schedule); err != nil {
+			errs = append(errs, field.Invalid(at.Child("schedule"), clipText(b.Schedule), err.Error()))
+		}
+	} else if b.TimeZone != "" {
+		errs = append(errs, field.Forbidden(at.Child("timeZone"), "is of a schedule, and there is none"))
+	}
+	if k := b.KeepFor; k != "" && !keepForPattern.MatchString(k) {
+		errs = append(errs, field.Invalid(at.Child("keepFor"), clipText(k), "must be hours, days or weeks, such as 48h, 30d or 4w"))
+	}
 	switch {
 	case b.Method != "" && !slices.Contains(backupMethods, b.Method):
 		errs = append(errs, field.NotSupported(at.Child("method"), v1.BackupMethod(clipText(string(b.Method))), backupMethods))
-	case b.Method == "" && b.Request != "":
-		errs = append(errs, field.Required(at.Child("method"), "with request: Online clones the server while it runs, and Cold stops it for the time of a copy"))
+	case b.Method == "" && (b.Request != "" || b.Schedule != ""):
+		errs = append(errs, field.Required(at.Child("method"), "with request or schedule: Online clones the server while it runs, and Cold stops it for the time of a copy"))
 	}
 	return errs
 }
+
+// keepForPattern of backup.keepFor, as the XRD has it.
+var keepForPattern = regexp.MustCompile(`^[1-9][0-9]{0,4}[hdw]$`)
 
 func checkPolicies(spec *field.Path, s v1.MySQLSpec) field.ErrorList {
 	var errs field.ErrorList

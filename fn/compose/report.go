@@ -45,13 +45,13 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 			Choice:      choiceAtBegin(r),
 			Certified:   of.certified,
 		},
-		Conditions: []Condition{
+		Conditions: append([]Condition{
 			acceptedCondition(warning),
 			is.restoredCondition(),
 			is.servingCondition(),
 			is.updateCondition(),
 			blockedCondition(blockerOf(r)),
-		},
+		}, scheduleCondition(r)...),
 	}
 }
 
@@ -95,18 +95,46 @@ func (s state) message() string {
 	case s.warning != nil:
 		return s.afterRestore() + "Running, but " + s.warning.Error()
 	}
-	return s.afterRestore() + "Running" + whereReached(s.resolved) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + requestWarning(s.XR.Status.RequestedBackup) + s.change.waitsFor() + s.updateWaiting()
+	return s.afterRestore() + "Running" + whereReached(s.resolved) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + requestWarning(&s.XR.Status) + s.change.waitsFor() + s.updateWaiting()
 }
 
-// requestWarning says why there is no backup that the claim has asked for, or how far it is.
-func requestWarning(b *v1.RequestedBackupStatus) string {
-	switch {
-	case b.IsUnderWay() && b.Message != "":
-		return fmt.Sprintf(". The backup that backup.request %q asks for is under way: %s", b.Request, b.Message)
-	case b == nil || b.Phase != v1.RequestedFailed:
-		return ""
+// requestWarning says why there is no backup that the claim has asked for, or planned, or how far it is.
+func requestWarning(is *v1.MySQLStatus) string {
+	out := ""
+	if b := is.BackupUnderWay(); b != nil && b.Message != "" {
+		out = fmt.Sprintf(". The backup that %s asks for is under way: %s", is.WhoAsksFor(b), b.Message)
 	}
-	return fmt.Sprintf(". The backup that backup.request %q asked for has failed: %s. Another text asks for another one", b.Request, b.Message)
+	if b := is.RequestedBackup; b != nil && b.Phase == v1.RequestedFailed {
+		out += fmt.Sprintf(". The backup that backup.request %q asked for has failed: %s. Another text asks for another one", b.Request, b.Message)
+	}
+	return out + inSentence(scheduleWarning(is.BackupSchedule))
+}
+
+// scheduleWarning says since when there is no backup that was planned, and why; empty where there is.
+func scheduleWarning(is *v1.BackupScheduleStatus) string {
+	switch {
+	case is == nil:
+		return ""
+	case is.MissedAt == nil && is.NextAt == nil:
+		return "No backup is planned: " + is.Message
+	case is.MissedAt == nil:
+		return ""
+	case is.Message == "":
+		return "There is no backup that was planned since " + v1.PlannedName(is.MissedAt.Time)
+	}
+	return fmt.Sprintf("There is no backup that was planned since %s: %s", v1.PlannedName(is.MissedAt.Time), is.Message)
+}
+
+// scheduleCondition says whether there is each backup that was planned; nil where none is.
+func scheduleCondition(r *resolved) []Condition {
+	is := r.XR.Status.BackupSchedule
+	if r.spec.Backup.Schedule == "" || is == nil {
+		return nil
+	}
+	if why := scheduleWarning(is); why != "" {
+		return []Condition{{Type: v1.ConditionBackedUp, Reason: v1.ReasonBackupMissed, Message: why}}
+	}
+	return []Condition{{Type: v1.ConditionBackedUp, True: true, Reason: v1.ReasonAsPlanned}}
 }
 
 func (s state) afterRestore() string {

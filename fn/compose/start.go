@@ -60,8 +60,8 @@ func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, 
 	case r.change.stopped:
 		return holdServer(v1.ReasonFenced, "%s", r.change.whyStopped(r.XR.Status.ImageChange)), nil
 	case isStoppedForRequest(r):
-		b := r.XR.Status.RequestedBackup
-		return holdServer(v1.ReasonFenced, "The server is stopped for the backup that backup.request %q asks for%s", b.Request, inSentence(b.Message)), nil
+		b := r.XR.Status.BackupUnderWay()
+		return holdServer(v1.ReasonFenced, "The server is stopped for the backup that %s asks for%s", r.XR.Status.WhoAsksFor(b), inSentence(b.Message)), nil
 	case isVolumeUnseen(r):
 		return holdServer(v1.ReasonWaiting, "Looking for volume %q, which holds this instance's data", r.XR.Status.Volume), nil
 	case r.started && chosen != nil:
@@ -80,10 +80,10 @@ func isFenced(r *resolved) bool {
 	return d != nil && d.Fence
 }
 
-// isStoppedForRequest is true while a backup is taken that the claim asks for.
+// isStoppedForRequest is true while a backup is taken that the claim asks for, and for which the server has to stop.
 func isStoppedForRequest(r *resolved) bool {
-	b := r.XR.Status.RequestedBackup
-	return b.IsUnderWay() && b.Fence
+	b := r.XR.Status.BackupUnderWay()
+	return b != nil && b.Fence
 }
 
 // isVolumeUnseen is true while it is not known whether the volume that holds the data

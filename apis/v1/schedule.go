@@ -1,0 +1,113 @@
+package v1
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// A Schedule says in which minutes a backup is taken.
+//
+// +kubebuilder:object:generate=false
+type Schedule struct {
+	in *time.Location
+	of cron.Schedule
+}
+
+// maxSchedule in bytes.
+const maxSchedule = 100
+
+// CheckSchedule of backups, as CronJobs have it, but for @every, which has no minute of its own. Its zone is
+// another field.
+func CheckSchedule(text string) error {
+	_, err := parseSchedule(text)
+	return err
+}
+
+func parseSchedule(text string) (cron.Schedule, error) {
+	switch {
+	case len(text) > maxSchedule:
+		return nil, fmt.Errorf("has more than %d characters", maxSchedule)
+	case strings.Contains(text, "TZ"):
+		return nil, errors.New("has a time zone, which is said in timeZone")
+	case strings.HasPrefix(text, "@every"):
+		return nil, errors.New("has no minute that it is planned for: say which, such as 0 */6 * * *")
+	}
+	of, err := cron.ParseStandard(text)
+	if err != nil {
+		return nil, fmt.Errorf("is not minute, hour, day of the month, month and day of the week, such as 0 3 * * *: %w", err)
+	}
+	return of, nil
+}
+
+// ParseSchedule of backups in a time zone; an empty one is UTC.
+func ParseSchedule(text, zone string) (*Schedule, error) {
+	of, err := parseSchedule(text)
+	if err != nil {
+		return nil, fmt.Errorf("backup.schedule %w", err)
+	}
+	if strings.EqualFold(zone, "Local") { // That of whoever reads it.
+		return nil, fmt.Errorf("backup.timeZone %q is not one of the IANA time zone database, such as Europe/Berlin", zone)
+	}
+	in, err := time.LoadLocation(zone)
+	if err != nil {
+		return nil, fmt.Errorf("backup.timeZone %q is not one of the IANA time zone database, such as Europe/Berlin", zone)
+	}
+	return &Schedule{in: in, of: of}, nil
+}
+
+// Next minute after a time; zero where there is none.
+func (s *Schedule) Next(after time.Time) time.Time {
+	next := s.of.Next(after.In(s.in))
+	if next.IsZero() {
+		return next
+	}
+	return next.UTC()
+}
+
+// maxMissed is how many minutes are gone through: those of a year.
+const maxMissed = 366 * 24 * 60
+
+// LastOf the minutes from one of them on that are not after a time.
+func (s *Schedule) LastOf(from, until time.Time) time.Time {
+	for range maxMissed {
+		next := s.Next(from)
+		if next.IsZero() || next.After(until) {
+			return from
+		}
+		from = next
+	}
+	return from
+}
+
+// PlannedName of the backup that is planned for a minute: the same for whoever takes it.
+func PlannedName(at time.Time) string { return at.UTC().Format(plannedFormat) }
+
+const plannedFormat = "2006-01-02T15:04Z"
+
+// PlannedAt is the minute of that name; zero where it is none.
+func PlannedAt(name string) time.Time {
+	at, _ := time.Parse(plannedFormat, name) //nolint:errcheck // It is zero then.
+	return at
+}
+
+// ParseKeepFor is how long a backup is kept at least; zero where that is not said.
+func ParseKeepFor(text string) time.Duration {
+	if text == "" {
+		return 0
+	}
+	unit := map[byte]time.Duration{'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}[text[len(text)-1]]
+	n, err := strconv.ParseInt(text[:len(text)-1], 10, 32)
+	switch {
+	case err != nil || n < 0 || unit == 0:
+		return 0
+	case n > int64(math.MaxInt64/unit): // Centuries.
+		return math.MaxInt64
+	}
+	return time.Duration(n) * unit
+}

@@ -1,0 +1,83 @@
+package v1
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+	_ "time/tzdata" // As in the controller's program.
+)
+
+// TestSchedule: what CronJobs take is taken, but for what says in itself when it is.
+func TestSchedule(t *testing.T) {
+	for name, tc := range map[string]struct {
+		schedule, zone string
+		after          string
+		want           string
+		says           string
+	}{
+		"Daily":      {schedule: "0 3 * * *", after: "2026-11-26T02:59:59Z", want: "2026-11-26T03:00Z"},
+		"Next":       {schedule: "0 3 * * *", after: "2026-11-26T03:00:00Z", want: "2026-11-27T03:00Z"},
+		"Macro":      {schedule: "@daily", after: "2026-11-26T03:00:00Z", want: "2026-11-27T00:00Z"},
+		"Zone":       {schedule: "0 3 * * *", zone: "Europe/Berlin", after: "2026-11-26T00:00:00Z", want: "2026-11-26T02:00Z"},
+		"Summer":     {schedule: "0 3 * * *", zone: "Europe/Berlin", after: "2026-07-26T00:00:00Z", want: "2026-07-26T01:00Z"},
+		"NoSuchHour": {schedule: "30 2 * * *", zone: "Europe/Berlin", after: "2026-03-28T12:00:00Z", want: "2026-03-30T00:30Z"},
+		"TwiceHour":  {schedule: "30 2 * * *", zone: "Europe/Berlin", after: "2026-10-25T00:31:00Z", want: "2026-10-25T01:30Z"},
+		"Never":      {schedule: "0 0 30 2 *", after: "2026-11-26T00:00:00Z", want: "0001-01-01T00:00Z"},
+		"Every":      {schedule: "@every 1h", says: "no minute that it is planned for"},
+		"Inside":     {schedule: "CRON_TZ=Europe/Berlin 0 3 * * *", says: "timeZone"},
+		"Seconds":    {schedule: "0 0 3 * * *", says: "minute, hour"},
+		"Text":       {schedule: "at night", says: "minute, hour"},
+		"Empty":      {schedule: "", says: "minute, hour"},
+		"Long":       {schedule: "0" + strings.Repeat(",0", 60) + " 3 * * *", says: "more than 100"},
+		"ZoneNone":   {schedule: "0 3 * * *", zone: "Europe/Atlantis", says: `backup.timeZone "Europe/Atlantis"`},
+		"ZoneFile":   {schedule: "0 3 * * *", zone: "../../etc/passwd", says: "IANA"},
+		"ZoneLocal":  {schedule: "0 3 * * *", zone: "Local", says: "IANA"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := ParseSchedule(tc.schedule, tc.zone)
+			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Fatalf("want %q, got %v", tc.says, err)
+			}
+			if err != nil {
+				return
+			}
+			after, err := time.Parse(time.RFC3339, tc.after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := PlannedName(s.Next(after)); got != tc.want {
+				t.Errorf("want %s, got %s", tc.want, got)
+			}
+		})
+	}
+}
+
+// TestLastOf: of the minutes that were missed, one counts.
+func TestLastOf(t *testing.T) {
+	s, err := ParseSchedule("*/10 * * * *", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := PlannedAt("2026-11-26T03:00Z")
+	for until, want := range map[string]string{"03:00": "03:00", "03:09": "03:00", "03:10": "03:10", "05:55": "05:50", "02:00": "03:00"} {
+		if got := PlannedName(s.LastOf(from, PlannedAt("2026-11-26T"+until+"Z"))); got != "2026-11-26T"+want+"Z" {
+			t.Errorf("until %s: want %s, got %s", until, want, got)
+		}
+	}
+	if got := s.LastOf(from, from.Add(100*365*24*time.Hour)); got.Before(from) {
+		t.Errorf("a clock that is wrong gives %s", got)
+	}
+	if !PlannedAt("one").IsZero() {
+		t.Error("a text is no minute")
+	}
+}
+
+// TestKeepFor in all its units, and nothing for what is none.
+func TestKeepFor(t *testing.T) {
+	for text, want := range map[string]time.Duration{"": 0, "48h": 48 * time.Hour, "30d": 720 * time.Hour, "4w": 672 * time.Hour, "5": 0, "d": 0, "-1d": 0, "1m": 0, "99999999999d": 0, "99999w": math.MaxInt64} {
+		if got := ParseKeepFor(text); got != want {
+			t.Errorf("%q is %s, and not %s", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// A planned backup is one that the schedule asks for, by the name of its minute. When the next one is due stands in
+// status.backupSchedule, and is moved on by the write that begins one: whoever writes it first begins it, and one that nobody could
+// begin in time is still due. However many were missed, the last of them is taken, and the others are not.
+
+// lateness of a planned backup that nobody is told of.
+const lateness = 5 * time.Minute
+
+// decideScheduled begins a backup that is due, of a server that takes clients, and plans the next.
+func decideScheduled(s *instance.State) (step Step, open bool) {
+	spec, is := &s.XR.Spec.Backup, s.XR.Status.BackupSchedule
+	switch {
+	case !is.IsOf(spec):
+		return Step{Action: PlanBackups, Message: planMessage(s)}, true
+	case !isDue(s):
+		return Step{}, false
+	case hasAnswered(s, v1.OriginSchedule, dueName(s)):
+		return Step{Action: PlanBackups}, true
+	case spec.Method != "" && s.XR.Status.Started && s.XR.IsServing():
+		return beginStep(spec.Method, "backup.schedule at "+dueName(s)), true
+	}
+	return reportLate(s)
+}
+
+// isDue is true from the minute on that the next backup is planned for.
+func isDue(s *instance.State) bool {
+	is := s.XR.Status.BackupSchedule
+	return is != nil && is.NextAt != nil && !s.Now.Before(is.NextAt.Time)
+}
+
+// dueAt is the last minute that is due: one backup makes up for all that were missed.
+func dueAt(s *instance.State) time.Time {
+	is := s.XR.Status.BackupSchedule
+	of, err := v1.ParseSchedule(is.Schedule, is.TimeZone)
+	if err != nil {
+		return is.NextAt.Time
+	}
+	return of.LastOf(is.NextAt.Time, s.Now)
+}
+
+func dueName(s *instance.State) string { return v1.PlannedName(dueAt(s)) }
+
+// reportLate says that a backup which is due cannot begin.
+func reportLate(s *instance.State) (step Step, open bool) {
+	is := s.XR.Status.BackupSchedule
+	if s.Now.Before(is.NextAt.Add(lateness)) || is.MissedAt != nil {
+		return Step{}, false
+	}
+	return Step{Action: ReportLateBackup, Message: fmt.Sprintf("The backup that is planned for %s has not begun: the server does not take clients", v1.PlannedName(is.NextAt.Time))}, true
+}
+
+func reportLateBackup(s *instance.State, step Step) []change.Change {
+	return patchXRStatus(s, map[string]any{"backupSchedule": map[string]any{"missedAt": metav1.NewTime(s.XR.Status.BackupSchedule.NextAt.UTC()), "message": step.Message}})
+}
+
+// plan of the next backup, as fields of status.backupSchedule; nil where there is no schedule.
+func plan(s *instance.State) map[string]any {
+	spec := &s.XR.Spec.Backup
+	if spec.Schedule == "" {
+		return nil
+	}
+	out := map[string]any{"schedule": spec.Schedule, "timeZone": orNil(spec.TimeZone), "nextAt": nil, "message": nil}
+	of, err := v1.ParseSchedule(spec.Schedule, spec.TimeZone)
+	if err != nil {
+		out["message"] = err.Error()
+		return out
+	}
+	if next := of.Next(s.Now); !next.IsZero() {
+		out["nextAt"] = metav1.NewTime(next)
+	} else {
+		out["message"] = fmt.Sprintf("backup.schedule %q names no minute that ever comes", spec.Schedule)
+	}
+	return out
+}
+
+func planMessage(s *instance.State) string {
+	of := plan(s)
+	switch next, planned := of["nextAt"].(metav1.Time); {
+	case of == nil:
+		return "No backup is planned any more"
+	case planned:
+		return "The next backup is planned for " + v1.PlannedName(next.Time)
+	}
+	text, _ := of["message"].(string)
+	return text
+}
+
+// planBackups from now on.
+func planBackups(s *instance.State, _ Step) []change.Change {
+	var of any
+	if fields := plan(s); fields != nil {
+		of = fields
+	}
+	return patchXRStatus(s, map[string]any{"backupSchedule": of})
+}
+
+// untilPlanned is how long nothing has to be done for a schedule; zero where there is none.
+func untilPlanned(s *instance.State) time.Duration {
+	is := s.XR.Status.BackupSchedule
+	switch {
+	case is == nil || is.NextAt == nil || isDue(s) && is.MissedAt != nil: // It cannot begin, and people know.
+		return 0
+	case isDue(s):
+		return max(is.NextAt.Add(lateness).Sub(s.Now), requeueSoon)
+	}
+	return max(is.NextAt.Sub(s.Now), requeueSoon)
+}
+
+// afterPlanned is what status.backupSchedule says once a backup has ended which was planned.
+func afterPlanned(s *instance.State, proven bool) map[string]any {
+	b, is := s.XR.Status.ScheduledBackup, s.XR.Status.BackupSchedule
+	switch {
+	case is == nil:
+		return nil
+	case proven:
+		return map[string]any{"lastAt": metav1.NewTime(s.Now), "missedAt": nil, "message": nil}
+	case is.MissedAt != nil:
+		return map[string]any{"message": b.Message}
+	}
+	return map[string]any{"missedAt": metav1.NewTime(v1.PlannedAt(b.Request)), "message": b.Message}
+}
