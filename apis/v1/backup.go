@@ -16,6 +16,7 @@ import (
 // +kubebuilder:printcolumn:name="NAMESPACE",type=string,JSONPath=`.spec.instance.namespace`
 // +kubebuilder:printcolumn:name="INSTANCE",type=string,JSONPath=`.spec.instance.name`
 // +kubebuilder:printcolumn:name="ORIGIN",type=string,JSONPath=`.spec.origin`
+// +kubebuilder:printcolumn:name="METHOD",type=string,JSONPath=`.spec.method`
 // +kubebuilder:printcolumn:name="PHASE",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="RESTORABLE",type=string,JSONPath=`.status.conditions[?(@.type=='Restorable')].status`
 // +kubebuilder:printcolumn:name="VERSION",type=string,JSONPath=`.spec.version`

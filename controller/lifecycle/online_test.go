@@ -165,7 +165,7 @@ func TestOnlineRecord(t *testing.T) {
 		t.Errorf("it says %+v", r.Spec)
 	}
 	s := fenced(answered(v1.RequestedRunning), online)
-	if r := newRecord(s); r.Spec.Method != "" || r.Spec.Origin != v1.OriginDeletion || isOnline(s) {
+	if r := newRecord(s); r.Spec.Method != v1.MethodCold || r.Spec.Origin != v1.OriginDeletion || isOnline(s) {
 		t.Errorf("it says %+v", r.Spec)
 	}
 }

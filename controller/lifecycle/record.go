@@ -34,11 +34,13 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 	if number == 0 { // Its status was lost, and it never had a volume that knew.
 		number = nextBackupNumber(s)
 	}
-	request, method := "", v1.BackupMethod("")
+	request, method := "", v1.MethodCold
 	switch {
 	case s.IsBackupRequested():
 		_, origin = fieldOf(s)
-		request, method = s.UnderWay().Request, s.UnderWay().Method
+		if request = s.UnderWay().Request; s.UnderWay().IsOnline() {
+			method = v1.MethodOnline
+		}
 	case !s.IsDeleting():
 		origin = v1.OriginImageChange
 	}

@@ -40,6 +40,8 @@ type cell struct {
 	writer *writer
 	// damaged waits for the damage of an archive, and history has what is said of it.
 	damaged func(*testing.T)
+	// online backups that are proven.
+	online  int
 	history *history
 }
 
@@ -68,6 +70,8 @@ func (c *cell) senseless() string {
 	switch {
 	case c.way.heals && c.fault.ofBackup:
 		return "nothing is backed up"
+	case c.fault.online && !slices.Contains(onlineWays, c.way):
+		return "an online backup does not know who deletes"
 	case c.usesStore() && c.fault.ofVolume:
 		return "its backup has no volume"
 	case c.fault.ofStore && !slices.Contains(storeWays, c.way):
@@ -159,6 +163,16 @@ var onlyInWhole = map[any]string{
 	faultNode:       "a pod that nobody hears of is seen while the API server is killed, and TestWhyPodWaits has the words",
 	faultInstall:    "TestDeploy has what goes with it",
 	faultClock:      "TestClockIsOff has each step of a deletion with it",
+
+	onlineOnly:     "the model deletes an instance at each moment of one",
+	onlinePod:      "TestOnline has a Job that fails",
+	onlineServer:   "TestRealCloneFails has a server that is not there",
+	onlinePassword: "whoever makes the account logs in with whichever password there is",
+	onlineKilled:   "the model ends the controller after each change",
+	onlineKubelet:  "as without an online backup",
+	onlineNode:     "as without an online backup",
+	onlineAPI:      "as without an online backup",
+	onlineStore:    "as without an online backup",
 
 	faultStoreHangs:  "TestRealSlow waits for one, and the model has it down at any step",
 	faultStoreKilled: "TestRealStoreFaults ends each connection, and the model each change",
@@ -276,6 +290,10 @@ func (c *cell) end(t *testing.T) {
 	if c.way.heals {
 		want = 0
 	}
+	if c.fault.online {
+		c.online = c.onlineProven(t)
+		want += c.online
+	}
 	c.Backups().AreProven(t, want)
 	c.Discard(t)
 	c.leavesBackup(t)
@@ -300,7 +318,7 @@ func (c *cell) lifesRecord(ctx context.Context) (*unstructured.Unstructured, err
 		return nil, err
 	}
 	for i := range records {
-		if uid, _, _ := unstructured.NestedString(records[i].Object, "spec", "instance", "xr"); uid == c.life {
+		if uid, _, _ := unstructured.NestedString(records[i].Object, "spec", "instance", "xr"); uid == c.life && originOf(&records[i]) == "Deletion" {
 			return &records[i], nil
 		}
 	}

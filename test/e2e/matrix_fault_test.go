@@ -31,6 +31,8 @@ type fault struct {
 	ofBackup, ofClass bool
 	// ofVolume is true if it hits the volume of the backups, and ofStore if it hits the store, where the backup goes then.
 	ofVolume, ofStore bool
+	// online is true if an online backup is under way.
+	online bool
 
 	// starting is during the first start; before the deletion, and during it.
 	starting, before, during func(*testing.T, *cell)
@@ -72,6 +74,7 @@ var (
 		noFault, faultKilled, faultAbsent, faultPod, faultJob, faultKubelet, faultCrashLoop, faultHang, faultPassword,
 		faultFull, faultBackupPVC, faultBackupPVCs, faultRecord, faultDamage, faultFirstStart, faultQuota, faultAside, faultNode, faultInstall, faultAPIServer, faultCore, faultFunction, faultClock,
 		faultStoreHangs, faultStoreKilled, faultRevoked,
+		onlineOnly, onlinePod, onlineServer, onlinePassword, onlineKilled, onlineKubelet, onlineNode, onlineAPI, onlineStore,
 	}
 )
 

@@ -145,13 +145,17 @@ func (c *cell) askStoreForRecord(ctx context.Context) error {
 // keepsBackupInStore alone, with nothing beside it, and makes no volume for it.
 func (c *cell) keepsBackupInStore(t *testing.T) {
 	t.Helper()
-	framework.Eventually(t, "one archive in the store, and its note", func(ctx context.Context) error {
+	want := 1
+	if c.fault.online {
+		want += c.online
+	}
+	framework.Eventually(t, "one archive of each backup in the store, and its note", func(ctx context.Context) error {
 		all, err := c.host.store.server.list(ctx)
 		if err != nil {
 			return err
 		}
 		ours := slices.DeleteFunc(strings.Fields(all), func(file string) bool { return !strings.Contains(file, "/"+c.life+"/") })
-		if len(ours) != 2 || !slices.ContainsFunc(ours, func(file string) bool { return strings.HasSuffix(file, ".tar.zst.age") }) {
+		if len(ours) != 2*want || !slices.ContainsFunc(ours, func(file string) bool { return strings.HasSuffix(file, ".tar.zst.age") }) {
 			return fmt.Errorf("it has %q", ours)
 		}
 		return nil

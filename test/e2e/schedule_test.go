@@ -81,7 +81,7 @@ func TestScheduleIsKept(t *testing.T) {
 		t.Errorf("a minute has two: %v", minutes)
 	}
 	n := slices.Index(minutes, last)
-	if gap := minuteOf(t, minutes[n+1]).Sub(minuteOf(t, last)); gap < 3*time.Minute {
+	if gap := minuteOf(t, minutes[n+1]).Sub(minuteOf(t, last)); gap < 2*time.Minute {
 		t.Errorf("want one for all that were missed, got %v", minutes)
 	}
 	s.Client().SeesRows(t, before)

@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// While a server is backed up that goes on, something goes wrong, and then it is deleted.
+var (
+	onlineOnly     = inOnline(noFault, nil)
+	onlinePod      = inOnline(&fault{name: "its pod deleted"}, deletesJobsPod)
+	onlineServer   = inOnline(&fault{name: "the server killed"}, killsServersPod)
+	onlinePassword = inOnline(&fault{name: "another password"}, asksForPassword)
+	onlineKilled   = inOnline(faultKilled, killsControllerNow)
+	onlineKubelet  = inOnline(faultKubelet, nil)
+	onlineNode     = inOnline(faultNode, nil)
+	onlineAPI      = inOnline(faultAPIServer, nil)
+	onlineStore    = inOnline(faultStoreHangs, nil)
+)
+
+// onlineWays are those that these are tried with: each has others who delete, or another place of the archive.
+var onlineWays = []*way{byClaim, byXR, byNamespace, byClaimToStore}
+
+// inOnline is a fault in the midst of an online backup.
+func inOnline(f *fault, hits func(*testing.T, *cell)) *fault {
+	out := *f
+	out.name, out.online, out.ofBackup = "online backup, "+f.name, true, true
+	if f == noFault {
+		out.name = "online backup under way"
+	}
+	out.before = func(t *testing.T, c *cell) {
+		t.Helper()
+		for _, c := range c.affected() {
+			c.beginsOnline(t)
+		}
+		// It takes some ten seconds, in which anything may be hit.
+		after := time.Duration(rand.Int64N(int64(10 * time.Second))) //nolint:gosec // Any moment will do.
+		time.Sleep(after)
+		for _, c := range c.affected() {
+			t.Logf("%v after its Job was made: %s", after, c.onlineNow(t))
+		}
+		if f.before != nil {
+			f.before(t, c)
+		}
+		if hits != nil {
+			hits(t, c)
+		}
+	}
+	return &out
+}
+
+// affected are all cells that a fault of this one is done to.
+func (c *cell) affected() []*cell {
+	if c.fault.everywhere {
+		return c.meeting.all()
+	}
+	return []*cell{c}
+}
+
+// beginsOnline backup of a server with some data, and waits for its Job's pod.
+func (c *cell) beginsOnline(t *testing.T) {
+	t.Helper()
+	c.Client().MustQuery(t, big)
+	backup, _ := c.Spec["backup"].(map[string]any)
+	with := map[string]any{"request": "one", "method": "Online"}
+	if backup["store"] != nil {
+		with["store"] = backup["store"]
+	}
+	c.Set(t, map[string]any{"backup": with})
+	c.Eventually(t, "the pod of the online backup", func(ctx context.Context) error {
+		var pods corev1.PodList
+		err := framework.Suite.Kube.List(ctx, &pods, c.ofBackup())
+		if err == nil && len(pods.Items) == 0 {
+			err = errors.New("there is none")
+		}
+		return err
+	})
+}
+
+// onlineNow says how far it is.
+func (c *cell) onlineNow(t *testing.T) string {
+	t.Helper()
+	xr, err := c.XR(t.Context())
+	if err != nil {
+		return err.Error()
+	}
+	is, _, _ := unstructured.NestedMap(xr.Object, "status", "requestedBackup")
+	return fmt.Sprint(is["phase"], " ", is["message"])
+}
+
+// killsControllerNow, and again and again while it goes on with the backup.
+func killsControllerNow(t *testing.T, c *cell) {
+	t.Helper()
+	for range 4 {
+		c.host.run(t, `pkill -KILL -f '^/controller start' || true`)
+		time.Sleep(3 * time.Second)
+	}
+}
+
+// killsServersPod at once, as a node does that runs out of memory.
+func killsServersPod(t *testing.T, c *cell) {
+	t.Helper()
+	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(t.Context(), c.Pods().MustFindServer(t), client.GracePeriodSeconds(0))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asksForPassword in the claim.
+func asksForPassword(t *testing.T, c *cell) {
+	t.Helper()
+	c.Password = "another password"
+	c.Set(t, map[string]any{"password": c.Password})
+}
+
+// onlineProven are the online backups of the life that was deleted, which may have come to their end or not.
+func (c *cell) onlineProven(t *testing.T) int {
+	t.Helper()
+	hasNoCloners(t, c.Server)
+	records := c.Backups().MustList(t)
+	return len(slices.DeleteFunc(records, func(r unstructured.Unstructured) bool { return methodOf(&r) != "Online" }))
+}
