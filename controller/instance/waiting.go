@@ -36,7 +36,7 @@ func (l looker) whyPodWaits(ctx context.Context, s *State, p *corev1.Pod) string
 		return why
 	}
 	if why := podFailureOf(p); why != "" {
-		return why + volumeInDoubt(s, p) + whereBackupsAre(s, p) + l.whyPVCWaits(ctx, s, p)
+		return why + volumeInDoubt(s, p) + whereBackupsAre(s, p) + l.whyPVCWaits(ctx, s, p) + l.whyScratchWaits(ctx, p)
 	}
 	if why := l.whyNotStarted(ctx, p); why != "" {
 		return fmt.Sprintf("pod %s on node %s: %s", p.Name, p.Spec.NodeName, why)
@@ -76,6 +76,32 @@ func (l looker) whyPVCWaits(ctx context.Context, s *State, p *corev1.Pod) string
 	}
 	return ""
 }
+
+// whyScratchWaits says why a volume is not there that is to go with a pod without a node: a quota may refuse it, or its class may be
+// full. Kubernetes makes its PVC under the name of both (pkg/controller/volume/ephemeral/controller.go).
+func (l looker) whyScratchWaits(ctx context.Context, p *corev1.Pod) string {
+	for _, v := range p.Spec.Volumes {
+		if v.Ephemeral == nil || p.Spec.NodeName != "" {
+			continue
+		}
+		c, err := getObject(ctx, l.Reader, &corev1.PersistentVolumeClaim{}, p.Namespace, p.Name+"-"+v.Name)
+		switch {
+		case err != nil:
+		case c == nil:
+			if why := l.lastWarning(ctx, p, failedBinding); why != "" {
+				return ". " + why
+			}
+		case c.Status.Phase == corev1.ClaimPending:
+			if why := l.lastWarning(ctx, c); why != "" {
+				return fmt.Sprintf(". PersistentVolumeClaim %s: %s", c.Name, why)
+			}
+		}
+	}
+	return ""
+}
+
+// failedBinding is the reason of an event about a volume that cannot be made for a pod.
+const failedBinding = "FailedBinding"
 
 // whyNodeIsSilent says that nobody hears of the node any more on which a pod should be
 // ready, or should have ended.
@@ -136,8 +162,8 @@ const maxEvents = 50
 
 // lastWarning of an object in the words of Kubernetes: of a volume that is not mounted, and of
 // a pod that is refused, only events say why. Empty where the last event is not a warning: it
-// has got over that.
-func (l looker) lastWarning(ctx context.Context, o client.Object) string {
+// has got over that. With reasons, others do not count.
+func (l looker) lastWarning(ctx context.Context, o client.Object, reasons ...string) string {
 	events := &corev1.EventList{}
 	of := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(o.GetUID()))}
 	if err := l.List(ctx, events, client.InNamespace(o.GetNamespace()), of, client.Limit(maxEvents)); err != nil {
@@ -145,7 +171,9 @@ func (l looker) lastWarning(ctx context.Context, o client.Object) string {
 	}
 	var last *corev1.Event
 	for i := range events.Items {
-		if e := &events.Items[i]; !isPassing(e) && (last == nil || eventTime(e).After(eventTime(last))) {
+		if e := &events.Items[i]; len(reasons) > 0 && !slices.Contains(reasons, e.Reason) {
+			continue
+		} else if !isPassing(e) && (last == nil || eventTime(e).After(eventTime(last))) {
 			last = e
 		}
 	}

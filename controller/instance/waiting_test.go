@@ -117,6 +117,17 @@ func TestWhyPodWaits(t *testing.T) {
 		"NodeServing": {reason: "It serves, as far as anybody knows.", pod: waiting(serving), has: []client.Object{node(corev1.ConditionUnknown)}},
 		"Ending":      {reason: "It has its grace period, and a moment more.", pod: waiting(dyingSince(noon)), has: []client.Object{node(corev1.ConditionUnknown)}},
 		"Ended":       {reason: "It does not end where nobody hears of it.", pod: waiting(dyingSince(noon.Add(-time.Minute))), has: []client.Object{node(corev1.ConditionUnknown)}, says: "out-of-service=nodeshutdown:NoExecute"},
+		"Scratch": {
+			reason: "A quota refuses a volume that goes with it.", pod: waiting(unplaced, scratch), says: "PersistentVolumeClaims. FailedBinding: ephemeral volume data: exceeded quota",
+			has: []client.Object{said("quota", "pod", warning, "FailedBinding", "ephemeral volume data: exceeded quota", 20), said("node", "pod", warning, "FailedScheduling", "0/2 nodes", 5)},
+		},
+		"ScratchMade": {
+			reason: "It was allowed since, and its class is full.", pod: waiting(unplaced, scratch), says: "PersistentVolumeClaim p-data: ProvisioningFailed: no room",
+			has: []client.Object{
+				&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p-data", UID: "scratch"}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}},
+				said("quota", "pod", warning, "FailedBinding", "ephemeral volume data: exceeded quota", 20), said("full", "scratch", warning, "ProvisioningFailed", "no room", 10),
+			},
+		},
 		"Unbound": {
 			reason: "The scheduler does not say why there is no volume.", pod: waiting(unplaced), says: "pod has unbound immediate PersistentVolumeClaims. PersistentVolumeClaim db-pvc: ProvisioningFailed: no such pool",
 			has: []client.Object{pending, said("no", "pvc", warning, "ProvisioningFailed", "no such pool", 20), said("again", "pvc", normal, "Provisioning", "External provisioner is provisioning volume", 5)},
@@ -144,6 +155,11 @@ func TestWhyPodWaits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// scratch volume that goes with a pod.
+func scratch(p *corev1.Pod) {
+	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}})
 }
 
 // TestWhyNoPod: a Job whose pod is refused says so, and not at once, and in the same words at each try.

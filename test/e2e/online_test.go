@@ -8,6 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
@@ -50,6 +53,37 @@ func TestOnlineBackup(t *testing.T) {
 	s.Create(t)
 	w.isWhole(t, before, written)
 	hasNoCloners(t, s)
+}
+
+// TestOnlineBackupWithoutRoom: where its scratch volume is refused the claim says by what; it goes on once there is room, and leaves none of it
+// behind.
+func TestOnlineBackupWithoutRoom(t *testing.T) {
+	t.Parallel()
+	framework.Repeats(t, "TestWhyPodWaits has the words")
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "small"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"requests.storage": resource.MustParse("2200Mi")}},
+	}
+	if err := framework.Suite.Kube.Create(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	s.Set(t, map[string]any{"backup": map[string]any{"request": "one", "method": "Online"}})
+	s.Says(t, "exceeded quota: small")
+	if err := framework.Suite.Kube.Delete(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	isAnswered(t, s, "one", "Proven")
+	s.Client().SeesRows(t, before)
+	hasNoCloners(t, s)
+	s.Eventually(t, "the end of its scratch volume", func(ctx context.Context) error {
+		pvcs, err := listKind(ctx, "v1/PersistentVolumeClaim", s.Namespace)
+		if err == nil && len(pvcs) != 2 {
+			err = fmt.Errorf("there are %d", len(pvcs))
+		}
+		return err
+	})
 }
 
 // hasNoCloners is true of a server of which no account is left that was made to clone it.

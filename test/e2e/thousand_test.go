@@ -11,6 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
@@ -32,9 +34,12 @@ func TestThousand(t *testing.T) {
 	o.copies(t, many)
 	must(t, "the controller", o.done)
 	after := atRest(t)
+	o.plan(t)
+	planned := atRest(t)
 	fmt.Printf("\n%-28s %14s %24s\n", "the controller at rest", "resident MiB", "CPU seconds in a minute")
 	fmt.Printf("%-28s %14.0f %24.2f\n", "one claim", before.memory/(1<<20), before.cpu)
 	fmt.Printf("%-28s %14.0f %24.2f\n", fmt.Sprintf("%d more", many), after.memory/(1<<20), after.cpu)
+	fmt.Printf("%-28s %14.0f %24.2f\n", "each with a schedule", planned.memory/(1<<20), planned.cpu)
 	fmt.Printf("%-28s %14s\n", "target", "< 100")
 	fmt.Println("(one server answers for all of them; no pods, and Crossplane is stopped)")
 }
@@ -62,6 +67,34 @@ func (o *instanceObjects) done(ctx context.Context) error {
 		return fmt.Errorf("%d of %d connection Secrets are there", connections, many+1)
 	}
 	return nil
+}
+
+// plan a backup of each, in a year at the latest.
+func (o *instanceObjects) plan(t *testing.T) {
+	t.Helper()
+	all, err := listKind(t.Context(), "otus.homework/v1/XMySQL", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"backup":{"schedule":"0 3 1 1 *","timeZone":"Europe/Berlin","method":"Online"}}}`))
+	for i := range all {
+		if err := framework.Suite.Kube.Patch(t.Context(), &all[i], patch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, "the plans", func(ctx context.Context) error {
+		all, err := listKind(ctx, "otus.homework/v1/XMySQL", "")
+		n := 0
+		for i := range all {
+			if next, _, _ := unstructured.NestedString(all[i].Object, "status", "backupSchedule", "nextAt"); next != "" {
+				n++
+			}
+		}
+		if err == nil && n <= many {
+			err = fmt.Errorf("%d of %d are planned", n, many+1)
+		}
+		return err
+	})
 }
 
 // must be so in the end: a thousand takes longer than one.
