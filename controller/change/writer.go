@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -41,6 +42,9 @@ type Servers interface {
 	// WithdrawClone takes that account away.
 	WithdrawClone(ctx context.Context, in *Server) error
 }
+
+// briefly is how long a server has whose answer nobody waits for.
+const briefly = 5 * time.Second
 
 // Apply changes in their order, up to the first that is refused. What is refused because of
 // its precondition is an error as kerrors.IsConflict knows it.
@@ -133,6 +137,11 @@ func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 	case Publish, Tidy, Remove, GiveAccess:
 		return w.doInStore(ctx, c.Verb, o, c.Remote)
 	case OfferClone, WithdrawClone:
+		if c.MayFail {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, briefly)
+			defer cancel()
+		}
 		return w.doInServer(ctx, c.Verb, o, c.Server)
 	}
 	return o, fmt.Errorf("there is no verb %q", c.Verb)

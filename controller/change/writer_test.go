@@ -314,3 +314,60 @@ func TestInStore(t *testing.T) {
 		})
 	}
 }
+
+// A fakeServer answers, or does not.
+type fakeServer struct {
+	down    error
+	cloners int
+	bounded bool
+}
+
+func (f *fakeServer) OfferClone(context.Context, *Server) (map[string][]byte, error) {
+	if f.down != nil {
+		return nil, f.down
+	}
+	f.cloners++
+	return map[string][]byte{"password": []byte(fmt.Sprint("secret-", f.cloners))}, nil
+}
+
+func (f *fakeServer) WithdrawClone(ctx context.Context, _ *Server) error {
+	if _, f.bounded = ctx.Deadline(); f.down == nil {
+		f.cloners = 0
+	}
+	return f.down
+}
+
+// TestApplyInServer: what is made in a server comes before what says so; and only what may fail is gone on without.
+func TestApplyInServer(t *testing.T) {
+	of := Server{Of: v1.Instance{Name: "db"}}
+	offer, withdraw := InServer(OfferClone, secret("access", nil), of), InServer(WithdrawClone, secret("a", nil), of)
+	later := NewObject(secret("b", nil))
+	down := errors.New("connection refused")
+	for name, tc := range map[string]struct {
+		reason  string
+		down    error
+		changes []Change
+		want    map[string]string
+		cloners int
+		fails   bool
+	}{
+		"Offer":        {reason: "The Secret has what was made.", changes: []Change{offer, later}, want: map[string]string{"access/password": "secret-1", "b": ""}, cloners: 1},
+		"OfferDown":    {reason: "Nothing is said, and nothing follows.", down: down, changes: []Change{offer, later}, want: map[string]string{}, fails: true},
+		"Withdraw":     {reason: "It is taken away.", changes: []Change{offer, withdraw, later}, want: map[string]string{"access/password": "secret-1", "b": ""}},
+		"WithdrawDown": {reason: "What follows waits.", down: down, changes: []Change{withdraw, later}, want: map[string]string{}, fails: true},
+		"OrNot":        {reason: "What follows does not wait.", down: down, changes: []Change{withdraw.OrNot(), later}, want: map[string]string{"b": ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kube, f := fake.NewClientBuilder().Build(), &fakeServer{down: tc.down}
+			if err := (Writer{Client: kube, Servers: f}).Apply(t.Context(), tc.changes); (err != nil) != tc.fails {
+				t.Errorf("%s got %v", tc.reason, err)
+			}
+			if f.bounded != (name == "OrNot") {
+				t.Error("a server whose answer nobody waits for has a while, and others as long as they take")
+			}
+			if diff := cmp.Diff(tc.want, data(t, kube)); diff != "" || f.cloners != tc.cloners {
+				t.Errorf("%s there are %d accounts, -want, +got:\n%s", tc.reason, f.cloners, diff)
+			}
+		})
+	}
+}

@@ -27,10 +27,15 @@ func jobPolicy(r *resolved) *networkingv1.NetworkPolicy {
 	if usesStore(r) {
 		p.Spec.Egress = toTheGateway()
 	}
-	if r.spec.Backup.Method == v1.MethodOnline {
+	if isCloned(r) {
 		p.Spec.Egress = append(p.Spec.Egress, toTheServer(r))
 	}
 	return p
+}
+
+// isCloned is true of a server that Jobs clone, or one has begun to.
+func isCloned(r *resolved) bool {
+	return r.spec.Backup.Method == v1.MethodOnline || r.XR.Status.BackupUnderWay().IsOnline()
 }
 
 // toTheServer that a Job clones while it runs.
@@ -63,7 +68,7 @@ func serverPolicy(r *resolved) *networkingv1.NetworkPolicy {
 		Ports: []networkingv1.NetworkPolicyPort{{Port: &port}},
 		From:  []networkingv1.NetworkPolicyPeer{theController()},
 	}}
-	if r.spec.Backup.Method == v1.MethodOnline {
+	if isCloned(r) {
 		p.Spec.Ingress[0].From = append(p.Spec.Ingress[0].From, theBackups(r))
 	}
 	for _, from := range r.spec.NetworkPolicy.From {
