@@ -66,7 +66,8 @@ func (b box) settings(t *testing.T, lines ...string) {
 const accounts = `ALTER USER root@'%' IDENTIFIED BY 'kept' RETAIN CURRENT PASSWORD;
 ALTER USER root@'%' PASSWORD HISTORY 5;
 CREATE USER root@'10.%' IDENTIFIED WITH auth_socket;
-CREATE USER app@'%' IDENTIFIED BY 'app';`
+CREATE USER app@'%' IDENTIFIED BY 'app';
+CREATE USER 'crossplane-mysql-clone'@'%' IDENTIFIED BY 'clone' REQUIRE SSL;`
 
 // TestRealRestored: what comes from a backup gets the wanted password before its server
 // begins, once, and nobody has to know the old one.
@@ -86,9 +87,9 @@ func TestRealRestored(t *testing.T) {
 	if !b.hasPassword(t) {
 		t.Fatal("It is not noted that root has the wanted password.")
 	}
-	const ask = "SELECT i FROM d.t; SELECT COUNT(*) FROM mysql.user WHERE user = 'app' AND LENGTH(authentication_string) > 9; SELECT COUNT(*) FROM mysql.user WHERE user_attributes LIKE '%additional_password%'"
-	if out := b.serve(t, password, ask); out != "42\n1\n0" {
-		t.Errorf("want the row, the other account with its password, and no old password of root, got %q", out)
+	const ask = "SELECT i FROM d.t; SELECT COUNT(*) FROM mysql.user WHERE user = 'app' AND LENGTH(authentication_string) > 9; SELECT COUNT(*) FROM mysql.user WHERE user_attributes LIKE '%additional_password%'; SELECT COUNT(*) FROM mysql.user WHERE user LIKE 'crossplane-mysql%'"
+	if out := b.serve(t, password, ask); out != "42\n1\n0\n0" {
+		t.Errorf("want the row, the other account with its password, no old password of root, and nobody who may clone, got %q", out)
 	}
 
 	// The next start of the pod changes nothing: the password may have been changed since.
