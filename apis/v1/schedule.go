@@ -92,7 +92,7 @@ const plannedFormat = "2006-01-02T15:04Z"
 
 // PlannedAt is the minute of that name; zero where it is none.
 func PlannedAt(name string) time.Time {
-	at, _ := time.Parse(plannedFormat, name) //nolint:errcheck // It is zero then.
+	at, _ := time.Parse(plannedFormat, name) // It is zero then.
 	return at
 }
 

@@ -32,6 +32,8 @@ const (
 	Tidy Verb = "Tidy"
 	// Remove a backup with its note.
 	Remove Verb = "Remove"
+	// Discard what attempts at a backup have left of which there is no note. Where there is one, all stays.
+	Discard Verb = "Discard"
 	// GiveAccess to a store makes the Secret that a Job has for it, in the place of an earlier one.
 	GiveAccess Verb = "GiveAccess"
 
@@ -94,7 +96,7 @@ type Remote struct {
 	Store string
 	// Note of the backup, to publish it, and to tidy up beside it.
 	Note *v1.StoreNote
-	// Instance and Record of a backup that is removed.
+	// Instance and Record of a backup that is removed, or discarded.
 	Instance v1.BackedUpInstance
 	Record   string
 	// Folder that a Job may write new archives into or, where there is none, the Archive that one may read, which the
@@ -126,12 +128,6 @@ func (e *ServerError) Unwrap() error { return e.error }
 // InServer is what is done there, about an object.
 func InServer(verb Verb, about client.Object, where Server) Change {
 	return Change{Verb: verb, Object: about, Server: &where}
-}
-
-// OrNot is the same change where what follows does not wait for it.
-func (c Change) OrNot() Change {
-	c.MayFail = true
-	return c
 }
 
 // InStore is what is done in a store, for an object that is said where it fails, and that access is given as.
@@ -177,6 +173,12 @@ func DeleteObject(o client.Object, policy metav1.DeletionPropagation) Change {
 // OrGone is the same change where the object may be gone by then.
 func (c Change) OrGone() Change {
 	c.MayBeGone = true
+	return c
+}
+
+// OrNot is the same change where what follows does not wait for it.
+func (c Change) OrNot() Change {
+	c.MayFail = true
 	return c
 }
 

@@ -31,6 +31,7 @@ type Stores interface {
 	Publish(ctx context.Context, store string, n *v1.StoreNote) error
 	Tidy(ctx context.Context, store string, n *v1.StoreNote) error
 	Remove(ctx context.Context, store string, i v1.BackedUpInstance, record string) error
+	Discard(ctx context.Context, store string, i v1.BackedUpInstance, record string) error
 	// Access of a Job, as the content of its Secret.
 	Access(ctx context.Context, what *Remote) (map[string][]byte, error)
 }
@@ -43,7 +44,7 @@ type Servers interface {
 	WithdrawClone(ctx context.Context, in *Server) error
 }
 
-// briefly is how long a server has whose answer nobody waits for.
+// briefly is how long something may take that nobody waits for.
 const briefly = 5 * time.Second
 
 // Apply changes in their order, up to the first that is refused. What is refused because of
@@ -59,7 +60,7 @@ func (w Writer) Apply(ctx context.Context, changes []Change) error {
 		if again {
 			c = c.after(now)
 		}
-		o, err := w.apply(ctx, c)
+		o, err := w.applyInTime(ctx, c)
 		if c.Otherwise != nil && (kerrors.IsForbidden(err) || kerrors.IsInvalid(err)) {
 			c = *c.Otherwise
 			o, err = w.apply(ctx, c)
@@ -104,6 +105,16 @@ func (c Change) after(now client.Object) Change {
 	return c
 }
 
+// applyInTime a change, which has all the time there is unless nobody waits for it.
+func (w Writer) applyInTime(ctx context.Context, c Change) (client.Object, error) {
+	if c.MayFail {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, briefly)
+		defer cancel()
+	}
+	return w.apply(ctx, c)
+}
+
 // apply one change, to a copy: those who decided may look at theirs again. It returns the
 // object as the API server has it then, and nil for one that somebody else made.
 func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
@@ -134,14 +145,9 @@ func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 		return w.scale(ctx, o)
 	case Delete:
 		return o, w.Client.Delete(ctx, o, c.deleteOptions())
-	case Publish, Tidy, Remove, GiveAccess:
+	case Publish, Tidy, Remove, Discard, GiveAccess:
 		return w.doInStore(ctx, c.Verb, o, c.Remote)
 	case OfferClone, WithdrawClone:
-		if c.MayFail {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, briefly)
-			defer cancel()
-		}
 		return w.doInServer(ctx, c.Verb, o, c.Server)
 	}
 	return o, fmt.Errorf("there is no verb %q", c.Verb)
@@ -156,6 +162,8 @@ func (w Writer) doInStore(ctx context.Context, verb Verb, o client.Object, r *Re
 		return o, w.Stores.Tidy(ctx, r.Store, r.Note)
 	case Remove:
 		return o, w.Stores.Remove(ctx, r.Store, r.Instance, r.Record)
+	case Discard:
+		return o, w.Stores.Discard(ctx, r.Store, r.Instance, r.Record)
 	}
 	return w.give(ctx, o, func() (map[string][]byte, error) { return w.Stores.Access(ctx, r) })
 }

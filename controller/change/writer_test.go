@@ -267,6 +267,10 @@ func (s *toldStores) Remove(_ context.Context, store string, _ v1.BackedUpInstan
 	return s.do(Remove, store)
 }
 
+func (s *toldStores) Discard(_ context.Context, store string, _ v1.BackedUpInstance, _ string) error {
+	return s.do(Discard, store)
+}
+
 func (s *toldStores) Access(_ context.Context, what *Remote) (map[string][]byte, error) {
 	return map[string][]byte{"k": []byte("to " + what.Folder)}, s.do(GiveAccess, what.Store)
 }
@@ -327,7 +331,7 @@ func (f *fakeServer) OfferClone(context.Context, *Server) (map[string][]byte, er
 		return nil, f.down
 	}
 	f.cloners++
-	return map[string][]byte{"password": []byte(fmt.Sprint("secret-", f.cloners))}, nil
+	return map[string][]byte{"password": fmt.Append(nil, "secret-", f.cloners)}, nil
 }
 
 func (f *fakeServer) WithdrawClone(ctx context.Context, _ *Server) error {

@@ -142,7 +142,7 @@ func stopForBackup(s *instance.State) (step Step, open bool) {
 	if targets := withoutDeleted(s.MisplacedJobs); len(targets) > 0 {
 		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping what a deletion has no use for", Targets: targets}, true
 	}
-	if old := overtakenBackups(s); len(old) > 0 {
+	if old := overtakenBackups(s); len(old) > 0 && len(s.MisplacedJobs) == 0 { // A Job that ends may still have something to say.
 		return Step{Action: DeleteUnprovenBackup, Phase: v1.DeletionStopping, Message: "A backup that was begun before goes: that of the deletion has all that it would have", Targets: old}, true
 	}
 	if p := endedPod(s); p != nil {

@@ -31,6 +31,9 @@ func (m model) written(what string, changes []change.Change) []move {
 	w := m
 	for i, c := range changes {
 		if c.Remote != nil && w.down {
+			if c.MayFail {
+				continue
+			}
 			break // What follows waits for it.
 		}
 		if c.Server != nil && !w.answers(c) {

@@ -26,6 +26,8 @@ const (
 // A modelImage is the change of a life's image to one of another series, with the backup before it; or the backup that its claim
 // asks for, with nothing after it.
 type modelImage struct { //nolint:recvcheck // A value is a state; what performs a step changes one.
+	modelClone
+
 	// wanted by the spec; pending, as the function has said; in the Deployment; and in the pod.
 	wanted, pending, composed, running bool
 	// The data is as a server of it has left it, who took clients.
@@ -36,7 +38,6 @@ type modelImage struct { //nolint:recvcheck // A value is a state; what performs
 	answered v1.RequestedPhase
 	// It is planned instead, and due.
 	planned, due bool
-	modelClone
 	// The backup, as those of a modelLife.
 	record               int8
 	recordDying          bool

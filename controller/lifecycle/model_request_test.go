@@ -50,9 +50,9 @@ const modelSchedule = "0 * * * *"
 
 func (i modelImage) fieldOfRequest() string {
 	if i.planned {
-		return "scheduledBackup"
+		return fieldScheduled
 	}
-	return "requestedBackup"
+	return fieldRequested
 }
 
 // request of the backup: a text, or the minute that is due.

@@ -69,6 +69,10 @@ func (m *model) writeStore(n int, c change.Change) {
 		}
 		l.archived, l.noted = 0, 0
 		m.truth = m.remaining()
+	case change.Discard:
+		if c.Remote.Record == m.lives[n].recordNameOfImage(n) && m.lives[n].image.job != none {
+			m.broken = "what a Job may still write to is discarded"
+		}
 	case change.Tidy, change.GiveAccess:
 	default:
 		m.broken = "the model does not know how to " + string(c.Verb) + " in a store"

@@ -138,11 +138,14 @@ func MakeRecordAgain(n *instance.Note) change.Change {
 	return change.NewObject(r)
 }
 
-// deleteUnprovenBackup deletes records that were announced and will never be proven. Their
+// deleteUnprovenBackup deletes records that were announced and will never be proven, and what lies in a store of them. Their
 // finalizer goes at the next look, so that a crash in between leaves only that to do.
-func deleteUnprovenBackup(_ *instance.State, step Step) []change.Change {
-	out := make([]change.Change, 0, len(step.Targets))
+func deleteUnprovenBackup(s *instance.State, step Step) []change.Change {
+	out := make([]change.Change, 0, 2*len(step.Targets))
 	for _, r := range step.Targets {
+		if s.Store() != "" && r.GetDeletionTimestamp() != nil {
+			out = append(out, discardAttempts(s, r))
+		}
 		out = append(out, deleteOrRelease(r))
 	}
 	return out

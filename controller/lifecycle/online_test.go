@@ -40,7 +40,7 @@ func answeredBy(of Action, why string, passing bool) variation {
 
 // verbs of a step's changes, in their order.
 func verbs(step Step) []change.Verb {
-	var out []change.Verb
+	out := make([]change.Verb, 0, len(step.Changes))
 	for _, c := range step.Changes {
 		out = append(out, c.Verb)
 	}
@@ -124,7 +124,7 @@ func TestOnline(t *testing.T) {
 // TestOnlineJob: where its pod may be, what it mounts, and which of its containers sees what.
 func TestOnlineJob(t *testing.T) {
 	mounts := func(c *corev1.Container) []string {
-		var out []string
+		out := make([]string, 0, len(c.VolumeMounts))
 		for _, m := range c.VolumeMounts {
 			out = append(out, m.Name)
 		}

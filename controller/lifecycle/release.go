@@ -25,7 +25,7 @@ func decideRelease(s *instance.State, why string) Step {
 		// Or by the volume.
 		steps = []func(*instance.State) (Step, bool){decidePrune, decideWipe, decideJobs, decideRescueBackupPVC, decideLeftovers, decideUnprovenBackup, decideDataPV}
 	}
-	for _, next := range steps {
+	for _, next := range append(steps, decideOvertaken) {
 		if step, more := next(s); more {
 			step.Phase, step.Percent = v1.DeletionReleasing, 100
 			if step.Message == "" {
@@ -35,6 +35,11 @@ func decideRelease(s *instance.State, why string) Step {
 		}
 	}
 	return Step{Action: RemoveXRFinalizer, Phase: v1.DeletionReleasing, Percent: 100, Message: why}
+}
+
+// decideOvertaken waits for the Jobs of backups that were begun before the deletion: their records go after them.
+func decideOvertaken(s *instance.State) (Step, bool) {
+	return Step{Action: Wait, After: requeueSoon}, len(overtakenBackups(s)) > 0 && len(s.MisplacedJobs) > 0
 }
 
 // canMountData is true if a Job can still run beside the data.

@@ -47,12 +47,18 @@ func statusOf(s *instance.State, how v1.BackupOrigin) *v1.RequestedBackupStatus 
 	return s.XR.Status.RequestedBackup
 }
 
+// Fields of the status that say how far a backup is.
+const (
+	fieldRequested = "requestedBackup"
+	fieldScheduled = "scheduledBackup"
+)
+
 // fieldOf the status of the backup that is under way, and why it is taken.
 func fieldOf(s *instance.State) (field string, how v1.BackupOrigin) {
 	if s.UnderWay() == s.XR.Status.ScheduledBackup {
-		return "scheduledBackup", v1.OriginSchedule
+		return fieldScheduled, v1.OriginSchedule
 	}
-	return "requestedBackup", v1.OriginRequest
+	return fieldRequested, v1.OriginRequest
 }
 
 // hasAnswered a request: with a backup, whose record knows it when the status is lost, or by saying why there is none.
@@ -146,10 +152,10 @@ func beginRequested(s *instance.State, _ Step) []change.Change {
 	if want.Method == v1.MethodCold {
 		begun["fence"] = true
 	}
-	fields := map[string]any{"backupNumber": unusedNumber(s), "requestedBackup": begun}
+	fields := map[string]any{"backupNumber": unusedNumber(s), fieldRequested: begun}
 	if _, open := decideRequested(s); !open {
 		begun["request"] = dueName(s)
-		fields = map[string]any{"backupNumber": unusedNumber(s), "scheduledBackup": begun, "backupSchedule": plan(s)}
+		fields = map[string]any{"backupNumber": unusedNumber(s), fieldScheduled: begun, "backupSchedule": plan(s)}
 	}
 	return patchXRStatus(s, fields)
 }

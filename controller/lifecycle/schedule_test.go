@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -30,10 +31,10 @@ func due(at string) variation {
 	}
 }
 
-// planned backup that has come so far.
-func planned(minute string, p v1.RequestedPhase) variation {
+// planned backup of three o'clock that has come so far.
+func planned(p v1.RequestedPhase) variation {
 	return func(s *instance.State) {
-		s.XR.Status.ScheduledBackup = &v1.RequestedBackupStatus{Request: "2026-11-26T" + minute + "Z", Phase: p, Method: v1.MethodOnline, BegunAt: metav1.NewTime(s.Now), Message: "disk broken"}
+		s.XR.Status.ScheduledBackup = &v1.RequestedBackupStatus{Request: "2026-11-26T03:00Z", Phase: p, Method: v1.MethodOnline, BegunAt: metav1.NewTime(s.Now), Message: "disk broken"}
 	}
 }
 
@@ -47,9 +48,7 @@ func missed(at string) variation {
 func statusFields(step Step) map[string]any {
 	out := map[string]any{}
 	for _, c := range step.Changes {
-		for k, v := range c.Fields {
-			out[k] = v
-		}
+		maps.Copy(out, c.Fields)
 	}
 	return out
 }
@@ -77,7 +76,7 @@ func TestScheduled(t *testing.T) {
 		"Not yet": {reason: "It is looked at again then.", state: running(hourly(10 * time.Minute)), want: NoOp, after: 10 * time.Minute},
 		"Due":     {reason: "It begins.", state: running(due("03:30")), want: BeginRequested, says: "backup.schedule at 2026-11-26T03:30Z asks for", begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
 		"Missed":  {reason: "One makes up for all.", state: running(due("00:00")), want: BeginRequested, begins: "2026-11-26T03:00Z", next: metav1.NewTime(soon)},
-		"Taken":   {reason: "The status was lost, and the record knows.", state: running(due("03:00"), planned("03:00", v1.RequestedProven)), want: PlanBackups, next: metav1.NewTime(soon)},
+		"Taken":   {reason: "The status was lost, and the record knows.", state: running(due("03:00"), planned(v1.RequestedProven)), want: PlanBackups, next: metav1.NewTime(soon)},
 		"Request": {reason: "Somebody waits for that.", state: running(due("03:00"), asks(modelRequest)), want: BeginRequested, says: `backup.request "one"`},
 		"Silent":  {reason: "It begins when the server is there.", state: running(due("03:30"), silent), want: Wait},
 		"Late":    {reason: "People are told.", state: running(due("03:00"), silent), want: ReportLateBackup, says: "does not take clients", missed: at("03:00")},
@@ -85,10 +84,10 @@ func TestScheduled(t *testing.T) {
 		"NoMethod": {
 			reason: "The function refuses it, and nobody looks twice a second.", state: running(due("03:00"), missed("02:00"), func(s *instance.State) { s.XR.Spec.Backup.Method = "" }), want: NoOp,
 		},
-		"UnderWay":  {reason: "The one before goes on.", state: running(due("03:30"), planned("03:00", v1.RequestedRunning), online), want: CreateBackup, says: "backup.schedule at 2026-11-26T03:00Z asks for"},
-		"AfterFail": {reason: "The next is another one.", state: running(due("03:30"), planned("03:00", v1.RequestedFailed), missed("03:00")), want: BeginRequested, begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
-		"FailEnd":   {reason: "That is one that is missing.", state: running(hourly(30*time.Minute), planned("03:00", v1.RequestedFailing), online), want: EndRequested, missed: at("03:00")},
-		"FailAgain": {reason: "The first is told.", state: running(hourly(30*time.Minute), planned("03:00", v1.RequestedFailing), missed("01:00"), online), want: EndRequested},
+		"UnderWay":  {reason: "The one before goes on.", state: running(due("03:30"), planned(v1.RequestedRunning), online), want: CreateBackup, says: "backup.schedule at 2026-11-26T03:00Z asks for"},
+		"AfterFail": {reason: "The next is another one.", state: running(due("03:30"), planned(v1.RequestedFailed), missed("03:00")), want: BeginRequested, begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
+		"FailEnd":   {reason: "That is one that is missing.", state: running(hourly(30*time.Minute), planned(v1.RequestedFailing), online), want: EndRequested, missed: at("03:00")},
+		"FailAgain": {reason: "The first is told.", state: running(hourly(30*time.Minute), planned(v1.RequestedFailing), missed("01:00"), online), want: EndRequested},
 		"Deleted":   {reason: "It has its own.", state: running(due("03:00"), dead), want: CreateBackup, says: "before anything goes"},
 		"Image":     {reason: "Another image comes first.", state: running(due("03:30"), newImage), want: BeginImageChange},
 	}
@@ -119,7 +118,7 @@ func TestScheduled(t *testing.T) {
 
 // TestScheduledProven: a backup that is there ends what was missing.
 func TestScheduledProven(t *testing.T) {
-	s := running(hourly(30*time.Minute), planned("03:00", v1.RequestedRunning), missed("01:00"), online)
+	s := running(hourly(30*time.Minute), planned(v1.RequestedRunning), missed("01:00"), online)
 	r := newRecord(s)
 	if r.Spec.Origin != v1.OriginSchedule || r.Spec.Request != "2026-11-26T03:00Z" || r.Spec.Method != v1.MethodOnline {
 		t.Errorf("its record says %+v", r.Spec)
@@ -140,7 +139,7 @@ func TestScheduledProven(t *testing.T) {
 
 // TestKeepFor: a backup goes once it is older, and beyond those to keep.
 func TestKeepFor(t *testing.T) {
-	s := running(hourly(time.Hour), planned("03:00", v1.RequestedProven))
+	s := running(hourly(time.Hour), planned(v1.RequestedProven))
 	s.XR.Spec.Backup.Keep, s.XR.Spec.Backup.KeepFor = new(int32(2)), "48h"
 	for i := 5; i > 0; i-- {
 		name := s.Life.RecordNameInLife(int64(i))

@@ -77,6 +77,11 @@ func removeFromStore(r *v1.MySQLBackup) change.Change {
 	return change.InStore(change.Remove, r, change.Remote{Store: r.Spec.Archive.Store, Instance: r.Spec.Instance, Record: r.Name})
 }
 
+// discardAttempts at a backup in the store that will never be proven. A store that does not answer keeps them, and nobody waiting.
+func discardAttempts(s *instance.State, record client.Object) change.Change {
+	return change.InStore(change.Discard, record, change.Remote{Store: s.Store(), Instance: s.BackedUp(), Record: record.GetName()}).OrNot()
+}
+
 // giveBackupAccess to the Job that is about to be made.
 func giveBackupAccess(s *instance.State) change.Change {
 	to := agent.AccessSecret(s.Life, s.JobLocation().Namespace, s.JobLocation().Access)

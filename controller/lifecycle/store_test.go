@@ -2,12 +2,15 @@ package lifecycle
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -202,5 +205,31 @@ func TestArchivesInStore(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDiscardAttempts: what was sent to a store and will never be proven goes with its record, once its Job is gone, and nobody waits for that.
+func TestDiscardAttempts(t *testing.T) {
+	going := func(s *instance.State) {
+		s.Records[0].DeletionTimestamp = &metav1.Time{Time: now}
+		s.Records[0].Finalizers = []string{v1.Finalizer}
+	}
+	failed := running(begun(v1.BackupRunning, time.Minute), toStore, online, failing, going)
+	job := fenced(inLife(v1.BackupRunning), answered(v1.RequestedRunning), toStore, func(s *instance.State) {
+		s.MisplacedJobs = []client.Object{&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "request-db-job", DeletionTimestamp: &metav1.Time{Time: now}}}}
+	})
+	if got := Next(job); got.Action == DeleteUnprovenBackup {
+		t.Error("a Job that ends may still send something")
+	}
+	job.MisplacedJobs = nil
+	if got := Next(job); got.Action != DeleteUnprovenBackup {
+		t.Errorf("want what was begun before to go, got %s", got.Action)
+	}
+	got := Next(failed)
+	if got.Action != DeleteUnprovenBackup || !slices.Equal(verbs(got), []change.Verb{change.Discard, change.Patch}) {
+		t.Fatalf("%s does %v", got.Action, verbs(got))
+	}
+	if of := got.Changes[0]; !of.MayFail || of.Remote.Record != failed.Records[0].Name || of.Remote.Store != modelStore || of.Remote.Instance != failed.BackedUp() {
+		t.Errorf("it discards %+v", of.Remote)
 	}
 }

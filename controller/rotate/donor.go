@@ -16,6 +16,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
+// A donor lets an account clone it, and no more.
+type donor interface {
+	OfferClone(ctx context.Context, account string, p sql.Password) error
+	WithdrawClone(ctx context.Context, account string) error
+}
+
 // Donors are servers whose data is cloned while they run. Who is let in for that is made and taken away here, by root.
 type Donors struct{ *Rotator }
 
@@ -32,7 +38,7 @@ func (d Donors) OfferClone(ctx context.Context, in *change.Server) (map[string][
 		return nil, err
 	}
 	p := sql.NewPassword()
-	if err := d.visit(ctx, in, func(s session) error { return s.OfferClone(ctx, sql.CloneAccount, p) }); err != nil {
+	if err := d.visit(ctx, in, func(s donor) error { return s.OfferClone(ctx, sql.CloneAccount, p) }); err != nil {
 		return nil, err
 	}
 	return map[string][]byte{
@@ -42,11 +48,11 @@ func (d Donors) OfferClone(ctx context.Context, in *change.Server) (map[string][
 
 // WithdrawClone takes that account away, if there is one.
 func (d Donors) WithdrawClone(ctx context.Context, in *change.Server) error {
-	return d.visit(ctx, in, func(s session) error { return s.WithdrawClone(ctx, sql.CloneAccount) })
+	return d.visit(ctx, in, func(s donor) error { return s.WithdrawClone(ctx, sql.CloneAccount) })
 }
 
 // visit a server as root, whichever of its passwords it has at the moment.
-func (d Donors) visit(ctx context.Context, in *change.Server, do func(session) error) error {
+func (d Donors) visit(ctx context.Context, in *change.Server, do func(donor) error) error {
 	ctx, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
 	pool := x509.NewCertPool()

@@ -74,14 +74,14 @@ type Rotator struct {
 
 // A session with the server.
 type session interface {
+	donor
+
 	Lock(ctx context.Context) error
 	Version(ctx context.Context) (string, version.Version, error)
 	RootAccounts(ctx context.Context) ([]sql.Account, error)
 	SetPassword(ctx context.Context, accounts []sql.Account, p sql.Password, retain bool) error
 	DiscardOld(ctx context.Context, accounts []sql.Account) error
 	EnsureDatabase(ctx context.Context, name string) error
-	OfferClone(ctx context.Context, account string, p sql.Password) error
-	WithdrawClone(ctx context.Context, account string) error
 	Certificate() *x509.Certificate
 	ReloadTLS(ctx context.Context) error
 	Close()

@@ -167,6 +167,15 @@ func (c Cluster) Remove(ctx context.Context, name string, i v1.BackedUpInstance,
 	return inStore(name, s.Remove(ctx, i, record))
 }
 
+// Discard what attempts at a backup have left that has no note.
+func (c Cluster) Discard(ctx context.Context, name string, i v1.BackedUpInstance, record string) error {
+	s, err := c.openNamed(ctx, name)
+	if err != nil {
+		return err
+	}
+	return inStore(name, s.Discard(ctx, i, record))
+}
+
 // Access of a Job to a store, as the content of its Secret.
 func (c Cluster) Access(ctx context.Context, what *change.Remote) (map[string][]byte, error) {
 	s, err := c.openNamed(ctx, what.Store)

@@ -180,6 +180,18 @@ func (s *Store) Remove(ctx context.Context, i v1.BackedUpInstance, record string
 	return s.removeFolder(ctx, folder)
 }
 
+// Discard what attempts at a backup have left. Where anything is in the place of its note, all of it stays: it may be proven.
+func (s *Store) Discard(ctx context.Context, i v1.BackedUpInstance, record string) error {
+	folder := v1.StoreFolder(i, record)
+	switch _, err := s.Stat(ctx, manifestOf(folder)); {
+	case err == nil:
+		return nil
+	case !store.Is(err, store.NotFound):
+		return err
+	}
+	return s.removeAllBut(ctx, folder)
+}
+
 func (s *Store) removeFolder(ctx context.Context, folder string) error {
 	if err := s.Delete(ctx, manifestOf(folder)); err != nil {
 		return err

@@ -215,6 +215,20 @@ func TestRealTidy(t *testing.T) {
 		}
 		return out
 	}
+	failed := newNote("failed", "x.tar.zst")
+	of := v1.StoreFolder(failed.Spec.Instance, "failed")
+	put(of+"/x.tar.zst", of+"/y.tar.zst.age")
+	begun(of)
+	if err := s.Discard(t.Context(), failed.Spec.Instance, "failed"); err != nil || len(left(of)) > 0 {
+		t.Errorf("what no note is of stays: %q, %v", left(of), err)
+	}
+	put(of + "/x.tar.zst")
+	if err := s.Publish(t.Context(), failed); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Discard(t.Context(), failed.Spec.Instance, "failed"); err != nil || len(left(of)) != 2 {
+		t.Errorf("what is proven goes: %q, %v", left(of), err)
+	}
 	other := newNote("other", "x.tar.zst")
 	others := v1.StoreFolder(other.Spec.Instance, "other")
 	put(others+"/x.tar.zst", others+"/y.tar.zst")

@@ -37,7 +37,7 @@ func TestRequestedBackup(t *testing.T) {
 			reason: "It goes on.", in: given(serving, answered(v1.RequestedBackupStatus{Phase: v1.RequestedRunning, Method: v1.MethodOnline, Message: "Backing up the data, 16%: cloning it"})),
 			replicas: 1, says: `Running. The backup that backup.request "one" asks for is under way: Backing up the data, 16%: cloning it`,
 		},
-		"Proven":  {reason: "It is over.", in: given(serving, answered(v1.RequestedBackupStatus{Phase: v1.RequestedProven, Backup: "b"})), replicas: 1, says: "Running", silent: "backup.request"},
+		"Proven": {reason: "It is over.", in: given(serving, answered(v1.RequestedBackupStatus{Phase: v1.RequestedProven, Backup: "b"})), replicas: 1, says: "Running", silent: "backup.request"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

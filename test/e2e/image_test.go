@@ -49,7 +49,7 @@ func TestImageChange(t *testing.T) {
 	s.Client().MustQuery(t, fmt.Sprintf(oneRow, 1001))
 	s.Delete(t)
 	s.Backups().AreProven(t, 3)
-	if last := s.Backups().Newest(t); originOf(last) != "Deletion" || last.GetName() == back {
+	if last := s.Backups().Newest(t); originOf(last) != ofDeletion || last.GetName() == back {
 		t.Errorf("want the newest to be that of the deletion, got %s, of a %s", last.GetName(), originOf(last))
 	}
 
@@ -80,12 +80,15 @@ func TestDeletionOvertakesImageChange(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if last := s.Backups().Newest(t); originOf(last) != "Deletion" {
+	if last := s.Backups().Newest(t); originOf(last) != ofDeletion {
 		t.Errorf("want the newest to be that of the deletion, got that of a %s", originOf(last))
 	}
 	s.Create(t)
 	s.Client().SeesRows(t, before)
 }
+
+// ofDeletion is the origin of a backup.
+const ofDeletion = "Deletion"
 
 func originOf(record *unstructured.Unstructured) string {
 	origin, _, _ := unstructured.NestedString(record.Object, "spec", "origin")

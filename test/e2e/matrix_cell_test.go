@@ -318,7 +318,7 @@ func (c *cell) lifesRecord(ctx context.Context) (*unstructured.Unstructured, err
 		return nil, err
 	}
 	for i := range records {
-		if uid, _, _ := unstructured.NestedString(records[i].Object, "spec", "instance", "xr"); uid == c.life && originOf(&records[i]) == "Deletion" {
+		if uid, _, _ := unstructured.NestedString(records[i].Object, "spec", "instance", "xr"); uid == c.life && originOf(&records[i]) == ofDeletion {
 			return &records[i], nil
 		}
 	}

@@ -443,7 +443,7 @@ func sawDamage(t *testing.T, c *cell) {
 	c.damaged(t)
 	c.proof(t)
 	for _, m := range c.history.soFar() {
-		if phase, _, _ := unstructured.NestedString(m.object.Object, "status", "phase"); m.object.GetKind() == "MySQLBackup" && phase == "Failed" {
+		if phase, _, _ := unstructured.NestedString(m.object.Object, "status", "phase"); m.object.GetKind() == "MySQLBackup" && phase == phaseFailed {
 			return
 		}
 	}

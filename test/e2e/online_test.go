@@ -31,7 +31,7 @@ func TestOnlineBackup(t *testing.T) {
 	s.Begin(t)
 	up := s.Client().MustQuery(t, serverStart)
 	s.Client().MustQuery(t, "CREATE TABLE old (id INT) ENGINE=MyISAM")
-	request(t, s, "zero", "Online", "Failed")
+	request(t, s, "zero", "Online", phaseFailed)
 	s.Says(t, s.Database+".old (MyISAM)")
 	s.Client().MustQuery(t, "DROP TABLE old")
 	w := newLedger(t, s)
@@ -119,7 +119,7 @@ func newLedger(t *testing.T, s *framework.Server) *ledger {
 	t.Cleanup(cancel)
 	l.done.Go(func() {
 		for n := 1; ctx.Err() == nil; n++ {
-			_, err := s.Client().Query(t.Context(), s.Password, fmt.Sprintf("INSERT INTO ledger VALUES (%d, NULLIF(%d, 0))", n, n-1))
+			_, err := s.Client().Query(t.Context(), s.Password, fmt.Sprintf("INSERT INTO ledger VALUES (%d, NULLIF(%d, 0))", n, n-1)) //nolint:contextcheck // A row that has begun to be written comes to its end.
 			l.mu.Lock()
 			if l.failed = err; err == nil {
 				l.written = n

@@ -95,7 +95,7 @@ func TestRequestedBackupFails(t *testing.T) {
 	if err := framework.Suite.Kube.Create(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
-	request(t, s, "one", "Cold", "Failed")
+	request(t, s, "one", "Cold", phaseFailed)
 	s.Says(t, `The backup that backup.request "one" asked for has failed`)
 	s.HasEvents(t, "RequestedBackupFailed")
 	s.Backups().AreProven(t, 0)
@@ -107,6 +107,9 @@ func TestRequestedBackupFails(t *testing.T) {
 	s.Client().FirstAnswer(t, framework.Rows)
 	s.Backups().AreProven(t, 1)
 }
+
+// phaseFailed of a backup, and of what asks for one.
+const phaseFailed = "Failed"
 
 // request a backup with a text, by a method, and wait for what becomes of it.
 func request(t *testing.T, s *framework.Server, text, method, phase string) {
@@ -129,7 +132,7 @@ func isAnswered(t *testing.T, s *framework.Server, text, phase string) {
 			return err
 		}
 		said, _, _ := unstructured.NestedMap(xr.Object, "status", "requestedBackup")
-		if said["request"] == text && said["phase"] == "Failed" && phase != "Failed" {
+		if said["request"] == text && said["phase"] == phaseFailed && phase != phaseFailed {
 			t.Fatalf("it has failed: %s", said["message"]) //nolint:testinggoroutine // It is the test's own.
 		}
 		if said["request"] != text || said["phase"] != phase || said["fence"] != nil {

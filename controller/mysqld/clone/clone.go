@@ -66,10 +66,11 @@ type Position struct {
 
 // A Result is what was copied.
 type Result struct {
+	Position
+
 	// Folder with the data directory.
 	Folder  string
 	Version string
-	Position
 }
 
 // Run the clone, with the server of this image.
@@ -134,7 +135,7 @@ func (c *Clone) fetch(ctx context.Context, program string) error {
 			return fmt.Errorf("this image's server cannot clone: %w", err)
 		}
 	}
-	statement := fmt.Sprintf("CLONE INSTANCE FROM %s@%s:%d IDENTIFIED BY %s DATA DIRECTORY = %s REQUIRE SSL",
+	statement := fmt.Sprintf("CLONE INSTANCE FROM %s@%s:%d IDENTIFIED BY %s DATA DIRECTORY = %s REQUIRE SSL", //nolint:gosec // It cannot be prepared.
 		quote(d.User), quote(d.Host), d.Port, quote(string(d.Password)), quote(filepath.Join(c.Folder, copyFolder)))
 	watching, stop := context.WithCancel(ctx)
 	defer stop()

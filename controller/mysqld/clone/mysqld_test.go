@@ -212,6 +212,7 @@ func TestRealOffer(t *testing.T) {
 	var grants []string
 	rows, err := d.db.QueryContext(t.Context(), "SHOW GRANTS FOR '"+cloner+"'@'%'")
 	must(t, err)
+	defer rows.Close()
 	for rows.Next() {
 		var grant string
 		must(t, rows.Scan(&grant))

@@ -95,6 +95,15 @@ func (c *Clone) openDB() (*sql.DB, error) {
 	return db, nil
 }
 
+// Kill the server, which has been told to stop, or has failed.
+func (s *server) Kill() {
+	if s.db != nil {
+		_ = s.db.Close()
+	}
+	s.Process.Kill()
+}
+
+// await its first answer.
 func (s *server) await(ctx context.Context) error {
 	for {
 		err := s.db.PingContext(ctx)
@@ -112,14 +121,6 @@ func (s *server) await(ctx context.Context) error {
 		case <-time.After(pause):
 		}
 	}
-}
-
-// Kill the server, which has been told to stop, or has failed.
-func (s *server) Kill() {
-	if s.db != nil {
-		_ = s.db.Close()
-	}
-	s.Process.Kill()
 }
 
 // cause of an error: what the server complains of, where it has ended.

@@ -66,7 +66,7 @@ func (s *Session) OfferClone(ctx context.Context, account string, p Password) er
 		return s.wrapSecret(err, "make the account of a clone")
 	}
 	if err := s.execStatement(ctx, "GRANT BACKUP_ADMIN ON *.* TO ?@'%'", account); err != nil {
-		return s.wrapError(err, "let the account of a clone clone")
+		return s.wrapError(err, "let that account clone")
 	}
 	return nil
 }
