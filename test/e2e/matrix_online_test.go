@@ -119,7 +119,7 @@ func killsServersPod(t *testing.T, c *cell) {
 // asksForPassword in the claim.
 func asksForPassword(t *testing.T, c *cell) {
 	t.Helper()
-	c.Password = "another password"
+	c.Password, c.Spec["password"] = "another password", "another password"
 	c.Set(t, map[string]any{"password": c.Password})
 }
 
