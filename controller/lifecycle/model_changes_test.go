@@ -30,17 +30,11 @@ func (m model) written(what string, changes []change.Change) []move {
 	var out []move
 	w := m
 	for i, c := range changes {
-		if c.Remote != nil && w.down {
+		if _, possible := w.elsewhere(c); !possible {
 			if c.MayFail {
 				continue
 			}
 			break // What follows waits for it.
-		}
-		if c.Server != nil && !w.answers(c) {
-			if c.MayFail {
-				continue
-			}
-			break
 		}
 		if c.Verb == change.OfferClone { // The account is made first.
 			half := w
@@ -53,6 +47,17 @@ func (m model) written(what string, changes []change.Change) []move {
 		}
 	}
 	return out
+}
+
+// elsewhere is true of what is done beside the API server, and possible if it can be now.
+func (m model) elsewhere(c change.Change) (elsewhere, possible bool) {
+	switch {
+	case c.Remote != nil:
+		return true, !m.down
+	case c.Server != nil:
+		return true, m.lives[numberOf(c.Server.Of.XR)].pod
+	}
+	return false, true
 }
 
 // holds is true if the API server takes a change of an object that is so by now, nil for gone.

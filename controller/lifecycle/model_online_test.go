@@ -63,6 +63,3 @@ func (m *model) writeServer(n int, verb change.Verb) {
 		i.access = true
 	}
 }
-
-// answers is true of a server in which something can be done.
-func (m model) answers(c change.Change) bool { return m.lives[numberOf(c.Server.Of.XR)].pod }

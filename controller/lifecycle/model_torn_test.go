@@ -187,10 +187,12 @@ func (w *walk) write(what string, changes []change.Change) {
 		if w.rash {
 			c.If = change.OfName
 		}
-		if c.Remote != nil {
-			if w.world.down {
-				return
+		if elsewhere, possible := w.world.elsewhere(c); elsewhere && !possible {
+			if c.MayFail {
+				continue
 			}
+			return
+		} else if elsewhere {
 			to := w.world
 			to.write(c)
 			w.take(move{name: what, to: to})
