@@ -56,9 +56,9 @@ func OnceConnected(t *testing.T, ask func(context.Context) error) error {
 }
 
 // notConnected is true for an error of a client that found no server, or whose Service has no pod yet, before it could
-// say anything.
+// say anything; or that its kubelet, which has just begun, does not know yet.
 func notConnected(err error) bool {
-	for _, sign := range []string{"ERROR 2002", "ERROR 2003", "ERROR 2005", "ERROR 2026", "initial communication packet", "sending authentication information"} {
+	for _, sign := range []string{"ERROR 2002", "ERROR 2003", "ERROR 2005", "ERROR 2026", "initial communication packet", "sending authentication information", "pod does not exist"} {
 		if strings.Contains(err.Error(), sign) {
 			return true
 		}
