@@ -119,7 +119,8 @@ func killsServersPod(t *testing.T, c *cell) {
 // asksForPassword in the claim.
 func asksForPassword(t *testing.T, c *cell) {
 	t.Helper()
-	c.Password, c.Spec["password"] = "another password", "another password"
+	c.Password = "password of the next life"
+	c.Spec["password"] = c.Password
 	c.Set(t, map[string]any{"password": c.Password})
 }
 
