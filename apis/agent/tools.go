@@ -62,11 +62,7 @@ func CloneContainer(image string, to corev1.VolumeMount) corev1.Container {
 }
 
 // DonorVolume has the way to the server, for that container, which is not root where the others are.
-func DonorVolume(secret string) corev1.Volume {
-	return corev1.Volume{Name: donorVolume, VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: new(int32(0o444))},
-	}}
-}
+func DonorVolume(secret string) corev1.Volume { return secretVolume(donorVolume, secret, 0o444) }
 
 // VersionContainer asks the server's image for its version.
 func VersionContainer(image string) corev1.Container {

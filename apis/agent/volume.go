@@ -19,9 +19,12 @@ func PVCVolume(name, pvc string) corev1.Volume {
 const AccessVolumeName = "access"
 
 // AccessVolume has the way to a store, for the agent's command.
-func AccessVolume(secret string) corev1.Volume {
-	return corev1.Volume{Name: AccessVolumeName, VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: new(int32(0o440))},
+func AccessVolume(secret string) corev1.Volume { return secretVolume(AccessVolumeName, secret, 0o440) }
+
+// secretVolume is a Secret as a volume of a pod, whose files have a mode.
+func secretVolume(name, secret string, mode int32) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: &mode},
 	}}
 }
 

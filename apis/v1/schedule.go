@@ -51,11 +51,8 @@ func ParseSchedule(text, zone string) (*Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("backup.schedule %w", err)
 	}
-	if strings.EqualFold(zone, "Local") { // That of whoever reads it.
-		return nil, fmt.Errorf("backup.timeZone %q is not one of the IANA time zone database, such as Europe/Berlin", zone)
-	}
 	in, err := time.LoadLocation(zone)
-	if err != nil {
+	if err != nil || strings.EqualFold(zone, "Local") { // That is the one of whoever reads it.
 		return nil, fmt.Errorf("backup.timeZone %q is not one of the IANA time zone database, such as Europe/Berlin", zone)
 	}
 	return &Schedule{in: in, of: of}, nil

@@ -26,7 +26,7 @@ func (s *State) JobLocation() JobLocation {
 		}
 		if !s.IsDeleting() {
 			p.BackupJob = i.Jobs().ImageChange()
-			if s.IsBackupRequested() {
+			if s.UnderWay() != nil {
 				p.BackupJob = i.Jobs().Request()
 			}
 		}

@@ -325,16 +325,13 @@ func (s *State) UnderWay() *v1.RequestedBackupStatus {
 	return s.XR.Status.BackupUnderWay()
 }
 
-// IsBackupRequested is true while there is one.
-func (s *State) IsBackupRequested() bool { return s.UnderWay() != nil }
-
 // IsCloned is true while a backup is under way for which the server goes on, also where the instance is deleted meanwhile.
 func (s *State) IsCloned() bool {
 	return s.XR != nil && s.XR.Status.BackupUnderWay().IsOnline()
 }
 
 // IsBackedUpInLife is true while there is something to do about a backup of an instance that goes on.
-func (s *State) IsBackedUpInLife() bool { return s.IsImageChanging() || s.IsBackupRequested() }
+func (s *State) IsBackedUpInLife() bool { return s.IsImageChanging() || s.UnderWay() != nil }
 
 // HasFinalizer is true if our finalizer is on an object.
 func HasFinalizer(o client.Object) bool { return controllerutil.ContainsFinalizer(o, v1.Finalizer) }

@@ -70,9 +70,17 @@ func (l looker) whyPVCWaits(ctx context.Context, s *State, p *corev1.Pod) string
 		if c == nil || c.Status.Phase != corev1.ClaimPending || !mountsPVC(p, c.Name) {
 			continue
 		}
-		if why := l.lastWarning(ctx, c); why != "" {
-			return fmt.Sprintf(". PersistentVolumeClaim %s: %s", c.Name, why)
+		if why := l.whyPending(ctx, c); why != "" {
+			return why
 		}
+	}
+	return ""
+}
+
+// whyPending is the last warning of a PVC that has no volume.
+func (l looker) whyPending(ctx context.Context, c *corev1.PersistentVolumeClaim) string {
+	if why := l.lastWarning(ctx, c); why != "" {
+		return fmt.Sprintf(". PersistentVolumeClaim %s: %s", c.Name, why)
 	}
 	return ""
 }
@@ -92,8 +100,8 @@ func (l looker) whyScratchWaits(ctx context.Context, p *corev1.Pod) string {
 				return ". " + why
 			}
 		case c.Status.Phase == corev1.ClaimPending:
-			if why := l.lastWarning(ctx, c); why != "" {
-				return fmt.Sprintf(". PersistentVolumeClaim %s: %s", c.Name, why)
+			if why := l.whyPending(ctx, c); why != "" {
+				return why
 			}
 		}
 	}

@@ -59,18 +59,19 @@ func backUpForImage(s *instance.State) Step {
 // backUpStopped is what there is to do until the backup is proven of an instance that goes on, and whose server the function
 // stops; and its Job is gone.
 func backUpStopped(s *instance.State, announcement string) (step Step, open bool) {
+	return backUpInLife(s, announcement, awaitStop)
+}
+
+// backUpInLife is what there is to do until a backup of an instance that goes on is proven, and its Job gone, once nothing has to
+// be done first.
+func backUpInLife(s *instance.State, announcement string, first func(*instance.State) (Step, bool)) (step Step, open bool) {
 	if s.Record() == nil && s.OwnNote() == nil {
 		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: announcement}, true
 	}
-	if !isScaledDown(s.Deployment) {
-		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: "Waiting for the server to stop"}, true
-	}
-	if p := endedPod(s); p != nil {
-		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
+	if step, open := first(s); open {
+		return step, true
 	}
 	switch {
-	case len(s.Pods) > 0:
-		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: whoUsesVolume(&s.Pods[0], string(s.Life.XR))}, true
 	case !hasProvenBackup(s) && s.OwnNote() != nil:
 		return writeIndex(s), true
 	case !hasProvenBackup(s):
@@ -78,6 +79,20 @@ func backUpStopped(s *instance.State, announcement string) (step Step, open bool
 	case s.Backup != nil:
 		step, _ := deleteAndWait([]client.Object{s.Backup.Job})
 		return step, true
+	}
+	return Step{}, false
+}
+
+// awaitStop of a server that the function stops.
+func awaitStop(s *instance.State) (step Step, open bool) {
+	if !isScaledDown(s.Deployment) {
+		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: "Waiting for the server to stop"}, true
+	}
+	if p := endedPod(s); p != nil {
+		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
+	}
+	if len(s.Pods) > 0 {
+		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: whoUsesVolume(&s.Pods[0], string(s.Life.XR))}, true
 	}
 	return Step{}, false
 }

@@ -70,12 +70,17 @@ func pruneJob(s *instance.State, records []client.Object) *batchv1.Job {
 
 // agentJob runs the agent beside the volumes, each mounted under its name.
 func agentJob(s *instance.State, name, component string, command []string, volumes ...corev1.Volume) *batchv1.Job {
-	j := agent.VolumeJob{
-		Of: s.Life, Namespace: s.JobLocation().Namespace, Name: name, Component: component, Image: s.Settings.AgentImage,
-		Resources: s.Settings.JobResources, OnNode: s.HostPath(), Command: command, Volumes: volumes,
-	}.Job()
+	j := volumeJob(s, name, component, command, volumes...).Job()
 	notePVCs(s, j)
 	return j
+}
+
+// volumeJob is what is the same of all Jobs of an instance.
+func volumeJob(s *instance.State, name, component string, command []string, volumes ...corev1.Volume) agent.VolumeJob {
+	return agent.VolumeJob{
+		Of: s.Life, Namespace: s.JobLocation().Namespace, Name: name, Component: component, Image: s.Settings.AgentImage,
+		Resources: s.Settings.JobResources, OnNode: s.HostPath(), Command: command, Volumes: volumes,
+	}
 }
 
 func dataPodVolume(s *instance.State) corev1.Volume {

@@ -291,7 +291,7 @@ func bugsOfImages() map[string]bug {
 func bugsOfRequests() map[string]bug {
 	return map[string]bug{
 		"request beside a server": {reason: "A server may run while its data is copied.", start: "request", next: func(s *instance.State) Step {
-			if s.IsBackupRequested() {
+			if s.UnderWay() != nil {
 				s.Deployment, s.Pods = nil, nil
 			}
 			return Next(s)

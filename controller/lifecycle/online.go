@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -22,22 +21,14 @@ import (
 // isOnline is true while the backup that is under way is of a server that runs. That of a deletion never is.
 func isOnline(s *instance.State) bool { return s.IsCloned() && !s.IsDeleting() }
 
-// backUpRunning is what there is to do until the backup is proven of a server that goes on; and what was made for it is gone.
+// backUpRunning is the same of a server that goes on.
 func backUpRunning(s *instance.State, announcement string) (step Step, open bool) {
-	switch {
-	case s.Record() == nil && s.OwnNote() == nil:
-		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: announcement}, true
-	case s.CloneAccess != nil && (s.Backup == nil || isCloned(s.Backup)):
-		return Step{Action: WithdrawClone}, true
-	case !hasProvenBackup(s) && s.OwnNote() != nil:
-		return writeIndex(s), true
-	case !hasProvenBackup(s):
-		return decideBackup(s), true
-	case s.Backup != nil:
-		step, _ := deleteAndWait([]client.Object{s.Backup.Job})
-		return step, true
-	}
-	return Step{}, false
+	return backUpInLife(s, announcement, awaitWithdrawal)
+}
+
+// awaitWithdrawal of the account that nobody needs any more.
+func awaitWithdrawal(s *instance.State) (step Step, open bool) {
+	return Step{Action: WithdrawClone}, s.CloneAccess != nil && (s.Backup == nil || isCloned(s.Backup))
 }
 
 // isCloned is true of a Job that needs the server no more.
@@ -85,15 +76,13 @@ func cloneJob(s *instance.State, b *agent.Backup, to corev1.Volume) *batchv1.Job
 	}
 	size.Add(spareForClone)
 	scratch := agent.ScratchVolume(volumeData, storageClass(s), size, map[string]string{v1.LabelName: "mysql", v1.LabelComponent: v1.ComponentBackup})
-	j := agent.VolumeJob{
-		Of: s.Life, Namespace: s.JobLocation().Namespace, Name: s.JobLocation().BackupJob, Component: v1.ComponentBackup, Image: s.Settings.AgentImage,
-		Resources: s.Settings.JobResources, OnNode: s.HostPath(), Command: b.Command(), Volumes: []corev1.Volume{scratch, to},
-		Before: []corev1.Container{
-			agent.ToolsContainer(s.Settings.AgentImage),
-			agent.CloneContainer(servedImage(s), corev1.VolumeMount{Name: volumeData, MountPath: dataPath}),
-		},
-		Beside: []corev1.Volume{agent.ToolsVolume(), agent.DonorVolume(s.Life.Accesses().Clone())},
-	}.Job()
+	of := volumeJob(s, s.JobLocation().BackupJob, v1.ComponentBackup, b.Command(), scratch, to)
+	of.Before = []corev1.Container{
+		agent.ToolsContainer(s.Settings.AgentImage),
+		agent.CloneContainer(servedImage(s), corev1.VolumeMount{Name: volumeData, MountPath: dataPath}),
+	}
+	of.Beside = []corev1.Volume{agent.ToolsVolume(), agent.DonorVolume(s.Life.Accesses().Clone())}
+	j := of.Job()
 	if c := s.BackupPVC; s.Store() == "" && c != nil && c.Status.Phase != corev1.ClaimBound {
 		j.Spec.Template.Spec.Affinity = besideServer(s)
 	}

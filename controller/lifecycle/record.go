@@ -36,7 +36,7 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 	}
 	request, method := "", v1.MethodCold
 	switch {
-	case s.IsBackupRequested():
+	case s.UnderWay() != nil:
 		_, origin = fieldOf(s)
 		if request = s.UnderWay().Request; s.UnderWay().IsOnline() {
 			method = v1.MethodOnline
