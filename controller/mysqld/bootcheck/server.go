@@ -5,23 +5,16 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/local"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/process"
 	mysqldsql "github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
-// Times of a server: between two attempts to reach it, and until it has ended
-// after it broke off a connection.
-const (
-	pause      = 100 * time.Millisecond
-	endTimeout = 30 * time.Second
-)
+// endTimeout of a server that broke off a connection.
+const endTimeout = 30 * time.Second
 
 // A server is a process of the program.
 type server struct {
@@ -38,13 +31,9 @@ func (t *BootCheck) startServer(ctx context.Context, program string, a arguments
 	if err := os.MkdirAll(a.temporaryFolder(), 0o700); err != nil {
 		return nil, err
 	}
-	command := t.command
-	if command == nil {
-		command = exec.Command
-	}
-	p, err := process.Start(command(program, a.options()...), &process.Log{Out: t.Output})
+	p, err := local.Start(t.command, program, a.options(), t.Output)
 	if err != nil {
-		return nil, fmt.Errorf("cannot run %s: %w", program, err)
+		return nil, err
 	}
 	s := &server{Process: p, arguments: a}
 	if err := s.awaitAnswer(ctx); err != nil {
@@ -53,9 +42,6 @@ func (t *BootCheck) startServer(ctx context.Context, program string, a arguments
 	}
 	return s, nil
 }
-
-// handshakeTime in all that a server has to let somebody in.
-const handshakeTime = 5 * time.Second
 
 // Limits on what a server sends over one connection: it may have a million
 // tables, and not any number of them.
@@ -69,21 +55,7 @@ const (
 const lockWaitTimeout = "60"
 
 func (s *server) openDB() (*sql.DB, error) {
-	c := mysql.NewConfig()
-	c.User, c.Net, c.Addr, c.Logger = "root", "unix", s.socket(), &mysql.NopLogger{}
-	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return mysqldsql.LimitBytes(conn, maxBytes), nil
-	}
-	c.Params = map[string]string{"lock_wait_timeout": lockWaitTimeout}
-	connector, err := mysql.NewConnector(c)
-	if err != nil {
-		return nil, err
-	}
-	return sql.OpenDB(connector), nil
+	return local.Open(s.socket(), maxBytes, map[string]string{"lock_wait_timeout": lockWaitTimeout})
 }
 
 func (s *server) awaitAnswer(ctx context.Context) error {
@@ -92,29 +64,7 @@ func (s *server) awaitAnswer(ctx context.Context) error {
 		return err
 	}
 	defer db.Close() //nolint:errcheck // It said nothing of importance.
-	for {
-		err := s.ping(ctx, db)
-		if err == nil {
-			return nil
-		}
-		if refused, ok := errors.AsType[*mysql.MySQLError](err); ok {
-			return fmt.Errorf("the server does not let anybody in: %w", refused)
-		}
-		select {
-		case <-s.Done:
-			return s.ended("does not start on the data")
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
-	}
-}
-
-// ping that the server has to answer in its time, however often it sends a byte.
-func (s *server) ping(ctx context.Context, db *sql.DB) error {
-	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
-	defer cancel()
-	return db.PingContext(ctx)
+	return local.Await(ctx, db, s.Process, func() error { return s.ended("does not start on the data") })
 }
 
 // causeOf an error of something that the server was asked: it has ended, or

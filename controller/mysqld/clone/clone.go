@@ -203,9 +203,7 @@ func (c *Clone) settle(ctx context.Context, program string) (Result, error) {
 
 // checkEngines of all tables: only InnoDB's have rows in a clone.
 func (s *server) checkEngines(ctx context.Context) error {
-	rows, err := s.db.QueryContext(ctx, `SELECT CONCAT(table_schema, '.', table_name, ' (', engine, ')') FROM information_schema.tables
-WHERE table_type = 'BASE TABLE' AND engine <> 'InnoDB' AND table_schema NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema')
-ORDER BY 1 LIMIT 20`)
+	rows, err := s.db.QueryContext(ctx, mysqldsql.OtherEngines)
 	if err != nil {
 		return s.cause(err)
 	}

@@ -3,23 +3,17 @@ package clone
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/local"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/process"
 	mysqldsql "github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
 const (
-	// pause between two looks whether a server is up.
-	pause = 100 * time.Millisecond
 	// stopTime is how long one may take to write everything out.
 	stopTime = 10 * time.Minute
 	// maxBytes that it sends over one connection.
@@ -48,15 +42,7 @@ func (c *Clone) start(program, folder string, options ...string) (*process.Proce
 	if os.Geteuid() == 0 {
 		list = append(list, "--user=root")
 	}
-	command := c.command
-	if command == nil {
-		command = exec.Command
-	}
-	p, err := process.Start(command(program, list...), &process.Log{Out: c.Output})
-	if err != nil {
-		return nil, fmt.Errorf("cannot run %s: %w", program, err)
-	}
-	return p, nil
+	return local.Start(c.command, program, list, c.Output)
 }
 
 // serve a folder: it returns once the server answers, however long that takes.
@@ -67,7 +53,9 @@ func (c *Clone) serve(ctx context.Context, program, folder string, options ...st
 	}
 	s := &server{Process: p}
 	if s.db, err = c.openDB(); err == nil {
-		err = s.await(ctx)
+		err = local.Await(ctx, s.db, p, func() error {
+			return fmt.Errorf("the server does not start (%s): %s", p.ProcessState, p.Log.Complaints())
+		})
 	}
 	if err != nil {
 		s.Kill()
@@ -77,20 +65,10 @@ func (c *Clone) serve(ctx context.Context, program, folder string, options ...st
 }
 
 func (c *Clone) openDB() (*sql.DB, error) {
-	config := mysql.NewConfig()
-	config.User, config.Net, config.Addr, config.Logger = "root", "unix", c.socket(), &mysql.NopLogger{}
-	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return mysqldsql.LimitBytes(conn, maxBytes), nil
-	}
-	connector, err := mysql.NewConnector(config)
+	db, err := local.Open(c.socket(), maxBytes, nil)
 	if err != nil {
 		return nil, err
 	}
-	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(1) // What a statement says of its session counts for the next one.
 	return db, nil
 }
@@ -101,26 +79,6 @@ func (s *server) Kill() {
 		_ = s.db.Close()
 	}
 	s.Process.Kill()
-}
-
-// await its first answer.
-func (s *server) await(ctx context.Context) error {
-	for {
-		err := s.db.PingContext(ctx)
-		if err == nil {
-			return nil
-		}
-		if refused, ok := errors.AsType[*mysql.MySQLError](err); ok {
-			return fmt.Errorf("the server does not let anybody in: %w", refused)
-		}
-		select {
-		case <-s.Done:
-			return fmt.Errorf("the server does not start (%s): %s", s.ProcessState, s.Log.Complaints())
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
-	}
 }
 
 // cause of an error: what the server complains of, where it has ended.

@@ -35,8 +35,10 @@ func (e *WrongEngineError) Error() string {
 	return fmt.Sprintf("tables that are not InnoDB's come out empty where a server is cloned: %s. Change them (ALTER TABLE … ENGINE=InnoDB), or take backups with method Cold", strings.Join(e.Tables, ", "))
 }
 
-// maxWrongTables that are named.
-const maxWrongTables = 20
+// OtherEngines asks for tables of users that are not InnoDB's, as many as are named.
+const OtherEngines = `SELECT CONCAT(table_schema, '.', table_name, ' (', engine, ')') FROM information_schema.tables
+WHERE table_type = 'BASE TABLE' AND engine <> 'InnoDB' AND table_schema NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema')
+ORDER BY 1 LIMIT 20`
 
 // canClone is true of a server that can be the donor of a clone (MySQL manual, 7.6.7 The Clone Plugin).
 func canClone(v version.Version) bool {
@@ -109,9 +111,7 @@ func (s *Session) loadClone(ctx context.Context) error {
 // checkEngines of all tables of users.
 func (s *Session) checkEngines(ctx context.Context) error {
 	wrong, name := &WrongEngineError{}, sql.NullString{}
-	err := s.queryRows(ctx, []sql.Scanner{&name}, func() { wrong.Tables = append(wrong.Tables, s.printable(name.String)) },
-		`SELECT CONCAT(table_schema, '.', table_name, ' (', engine, ')') FROM information_schema.tables
-WHERE table_type = 'BASE TABLE' AND engine <> 'InnoDB' AND table_schema NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema') ORDER BY 1 LIMIT ?`, int64(maxWrongTables))
+	err := s.queryRows(ctx, []sql.Scanner{&name}, func() { wrong.Tables = append(wrong.Tables, s.printable(name.String)) }, OtherEngines)
 	switch {
 	case err != nil:
 		return s.wrapError(err, "see which engines its tables have")
