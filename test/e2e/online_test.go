@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
@@ -62,18 +61,10 @@ func TestOnlineBackupWithoutRoom(t *testing.T) {
 	framework.Repeats(t, "TestWhyPodWaits has the words")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
-	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "small"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"requests.storage": resource.MustParse("2200Mi")}},
-	}
-	if err := framework.Suite.Kube.Create(t.Context(), quota); err != nil {
-		t.Fatal(err)
-	}
+	quota := newQuota(t, s, "small", corev1.ResourceList{corev1.ResourceRequestsStorage: resource.MustParse("2200Mi")})
 	s.Set(t, map[string]any{"backup": map[string]any{"request": "one", "method": "Online"}})
 	s.Says(t, "exceeded quota: small")
-	if err := framework.Suite.Kube.Delete(t.Context(), quota); err != nil {
-		t.Fatal(err)
-	}
+	liftQuota(t, quota)
 	isAnswered(t, s, "one", "Proven")
 	s.Client().SeesRows(t, before)
 	hasNoCloners(t, s)

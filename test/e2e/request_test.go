@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
@@ -88,21 +87,13 @@ func TestRequestedBackupFails(t *testing.T) {
 	framework.Repeats(t, "TestRequested has each step, and the model that a server that was stopped starts again")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
-	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "none"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/jobs.batch": resource.MustParse("0")}},
-	}
-	if err := framework.Suite.Kube.Create(t.Context(), quota); err != nil {
-		t.Fatal(err)
-	}
+	quota := newQuota(t, s, "none", corev1.ResourceList{"count/jobs.batch": resource.MustParse("0")})
 	request(t, s, "one", "Cold", phaseFailed)
 	s.Says(t, `The backup that backup.request "one" asked for has failed`)
 	s.HasEvents(t, "RequestedBackupFailed")
 	s.Backups().AreProven(t, 0)
 	s.Client().SeesRows(t, before)
-	if err := framework.Suite.Kube.Delete(t.Context(), quota); err != nil {
-		t.Fatal(err)
-	}
+	liftQuota(t, quota)
 	request(t, s, "two", "Cold", "Proven")
 	s.Client().FirstAnswer(t, framework.Rows)
 	s.Backups().AreProven(t, 1)
