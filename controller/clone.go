@@ -17,7 +17,7 @@ import (
 // cloneCommand is `controller clone`.
 type cloneCommand struct {
 	Folder string `help:"An empty folder with room for all data, which becomes that of its folder data. The server's socket goes there too: its path must be short." required:"" type:"path"`
-	Donor  string `help:"Folder of a Secret: host, port, username and password of an account that may clone, and ca.crt, by which its server is known." required:"" type:"path"`
+	Donor  string `help:"Folder of a Secret: host, port, username and password of an account that may clone; ca.crt, by which its server is known; page-size and lower-case-table-names of that." required:"" type:"path"`
 
 	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
 }
@@ -49,7 +49,7 @@ const maxDonorFile = 4096
 // readDonor from a Secret's files.
 func readDonor(folder string) (clone.Donor, error) {
 	values := map[string]string{}
-	for _, name := range []string{"host", "port", "username", "password"} {
+	for _, name := range []string{"host", "port", "username", "password", "page-size", "lower-case-table-names"} {
 		raw, err := os.ReadFile(filepath.Join(folder, name)) //nolint:gosec // The caller says which folder.
 		switch {
 		case err != nil:
@@ -63,7 +63,14 @@ func readDonor(folder string) (clone.Donor, error) {
 	if err != nil {
 		return clone.Donor{}, fmt.Errorf("cannot read whom to clone: port: %w", err)
 	}
+	l := sql.Layout{}
+	for name, to := range map[string]*int{"page-size": &l.PageSize, "lower-case-table-names": &l.LowerCase} {
+		if *to, err = strconv.Atoi(values[name]); err != nil {
+			return clone.Donor{}, fmt.Errorf("cannot read whom to clone: %s: %w", name, err)
+		}
+	}
 	return clone.Donor{
-		Host: values["host"], Port: int(port), User: values["username"], Password: sql.Password(values["password"]), Authorities: filepath.Join(folder, "ca.crt"),
+		Host: values["host"], Port: int(port), Authorities: filepath.Join(folder, "ca.crt"),
+		User: values["username"], Password: sql.Password(values["password"]), Layout: l,
 	}, nil
 }

@@ -5,11 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
 // TestCloneDonor: what is not said of a donor, or said wrongly, is refused before a server is started.
 func TestCloneDonor(t *testing.T) {
-	all := map[string]string{"host": "db.team.svc", "port": "3306", "username": "clone-one", "password": "secret\n"}
+	all := map[string]string{"host": "db.team.svc", "port": "3306", "username": "clone-one", "password": "secret\n", "page-size": "16384", "lower-case-table-names": "1"}
 	cases := map[string]struct {
 		change map[string]string
 		want   string
@@ -19,6 +21,8 @@ func TestCloneDonor(t *testing.T) {
 		"NoSecret": {map[string]string{"password": "-"}, "no such file"},
 		"Port":     {map[string]string{"port": "70000"}, "value out of range"},
 		"PortText": {map[string]string{"port": "mysql"}, "invalid syntax"},
+		"PageSize": {map[string]string{"page-size": "16k"}, "invalid syntax"},
+		"NoNames":  {map[string]string{"lower-case-table-names": "-"}, "no such file"},
 		"Long":     {map[string]string{"username": strings.Repeat("x", maxDonorFile+1)}, "username has 4097 bytes"},
 	}
 	for name, tc := range cases {
@@ -39,7 +43,7 @@ func TestCloneDonor(t *testing.T) {
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("want %q, got %v", tc.want, err)
 			}
-			if err == nil && (d.Host != "db.team.svc" || d.Port != 3306 || d.Password != "secret" || d.Authorities != filepath.Join(folder, "ca.crt")) {
+			if err == nil && (d.Host != "db.team.svc" || d.Port != 3306 || d.Password != "secret" || d.Layout != (sql.Layout{PageSize: 16384, LowerCase: 1}) || d.Authorities != filepath.Join(folder, "ca.crt")) {
 				t.Errorf("got %+v", d)
 			}
 		})

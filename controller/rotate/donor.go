@@ -18,12 +18,18 @@ import (
 
 // A donor lets an account clone it, and no more.
 type donor interface {
-	OfferClone(ctx context.Context, account string, p sql.Password) error
+	OfferClone(ctx context.Context, account string, p sql.Password) (sql.Layout, error)
 	WithdrawClone(ctx context.Context, account string) error
 }
 
 // Donors are servers whose data is cloned while they run. Who is let in for that is made and taken away here, by root.
 type Donors struct{ *Rotator }
+
+// Keys of what a server that clones it has to know of its data.
+const (
+	keyPageSize  = "page-size"
+	keyLowerCase = "lower-case-table-names"
+)
 
 // errUnknown server: nobody tells one a password, and none is cloned, that is not known by a certificate.
 var errUnknown = errors.New("the server has no certificate by which it would be known (MySQLPlatform's plaintextImages): take backups with method Cold")
@@ -37,12 +43,13 @@ func (d Donors) OfferClone(ctx context.Context, in *change.Server) (map[string][
 	if err != nil {
 		return nil, err
 	}
-	p := sql.NewPassword()
-	if err := d.visit(ctx, in, func(s donor) error { return s.OfferClone(ctx, sql.CloneAccount, p) }); err != nil {
+	p, l := sql.NewPassword(), sql.Layout{}
+	if err := d.visit(ctx, in, func(s donor) (err error) { l, err = s.OfferClone(ctx, sql.CloneAccount, p); return err }); err != nil {
 		return nil, err
 	}
 	return map[string][]byte{
 		keyHost: []byte(host), keyPort: []byte(strconv.Itoa(v1.Port)), keyUsername: []byte(sql.CloneAccount), keyPassword: []byte(p), keyCA: []byte(in.Authorities),
+		keyPageSize: []byte(strconv.Itoa(l.PageSize)), keyLowerCase: []byte(strconv.Itoa(l.LowerCase)),
 	}, nil
 }
 

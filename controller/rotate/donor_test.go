@@ -56,7 +56,7 @@ func TestOfferClone(t *testing.T) {
 				}
 				seen[p] = true
 				delete(got, keyPassword)
-				want := map[string][]byte{keyHost: []byte(tc.host), keyPort: []byte("3306"), keyUsername: []byte(sql.CloneAccount), keyCA: []byte(in.Authorities)}
+				want := map[string][]byte{keyHost: []byte(tc.host), keyPort: []byte("3306"), keyUsername: []byte(sql.CloneAccount), keyCA: []byte(in.Authorities), keyPageSize: []byte("8192"), keyLowerCase: []byte("1")}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("-want, +got:\n%s", diff)
 				}

@@ -236,11 +236,12 @@ func (s *fakeSession) EnsureDatabase(_ context.Context, name string) error {
 	return s.effect("database", func() error { s.databases = append(s.databases, name); return nil })
 }
 
-func (s *fakeSession) OfferClone(_ context.Context, account string, p sql.Password) error {
+func (s *fakeSession) OfferClone(_ context.Context, account string, p sql.Password) (sql.Layout, error) {
 	if s.noDonor != nil {
-		return s.noDonor
+		return sql.Layout{}, s.noDonor
 	}
-	return s.effect("offer", func() error { s.cloners = map[string]sql.Password{account: p}; return nil })
+	err := s.effect("offer", func() error { s.cloners = map[string]sql.Password{account: p}; return nil })
+	return sql.Layout{PageSize: 8192, LowerCase: 1}, err
 }
 
 func (s *fakeSession) WithdrawClone(_ context.Context, account string) error {

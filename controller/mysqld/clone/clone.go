@@ -42,6 +42,8 @@ type Donor struct {
 	// User is an account of its own for this, which may do nothing else (BACKUP_ADMIN), and goes with its copy.
 	User     string
 	Password mysqldsql.Password
+	// Layout of its data, as every server on a copy of it has to be told.
+	Layout mysqldsql.Layout
 }
 
 // A Clone of a server's data.

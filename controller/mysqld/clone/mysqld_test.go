@@ -47,6 +47,8 @@ type donor struct {
 	dir  string
 	port int
 	db   *sql.DB
+
+	layout mysqldsql.Layout
 }
 
 func program(root rootfs.Root, args ...string) *exec.Cmd {
@@ -65,7 +67,8 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-func newDonor(t *testing.T) *donor {
+// newDonor with more options, if any.
+func newDonor(t *testing.T, options ...string) *donor {
 	t.Helper()
 	d := &donor{root: rootfs.Find(t), dir: folder(t)}
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It is closed at once.
@@ -81,13 +84,13 @@ func newDonor(t *testing.T) *donor {
 	}
 	rootfs.Own(t, d.dir)
 	at := func(name string) string { return filepath.Join(d.dir, name) }
-	out, err := program(d.root, "--no-defaults", "--datadir="+at("d"), "--initialize-insecure").CombinedOutput()
+	out, err := program(d.root, append([]string{"--no-defaults", "--datadir=" + at("d"), "--initialize-insecure"}, options...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	d.Process, err = process.Start(program(d.root, "--no-defaults", "--datadir="+at("d"), "--socket="+at("s"), "--pid-file="+at("p"), "--mysqlx=OFF", "--secure-file-priv=NULL",
-		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(d.port), "--ssl-ca="+at("ca"), "--ssl-cert="+at("cert"), "--ssl-key="+at("key"),
-		"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--max-connections=50"), &process.Log{Out: &bytes.Buffer{}})
+	d.Process, err = process.Start(program(d.root, append([]string{"--no-defaults", "--datadir=" + at("d"), "--socket=" + at("s"), "--pid-file=" + at("p"), "--mysqlx=OFF", "--secure-file-priv=NULL",
+		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(d.port), "--ssl-ca=" + at("ca"), "--ssl-cert=" + at("cert"), "--ssl-key=" + at("key"),
+		"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--max-connections=50"}, options...)...), &process.Log{Out: &bytes.Buffer{}})
 	must(t, err)
 	t.Cleanup(d.Kill)
 	config := mysql.NewConfig()
@@ -104,7 +107,8 @@ func newDonor(t *testing.T) *donor {
 	d.exec(t, "CREATE DATABASE shop")
 	session := d.login(t)
 	defer session.Close()
-	must(t, session.OfferClone(t.Context(), cloner, password))
+	d.layout, err = session.OfferClone(t.Context(), cloner, password)
+	must(t, err)
 	return d
 }
 
@@ -130,7 +134,7 @@ func (d *donor) clone(t *testing.T, out *bytes.Buffer) *Clone {
 	t.Helper()
 	c := &Clone{
 		Folder: folder(t), Output: out,
-		Donor: Donor{Host: "127.0.0.1", Port: d.port, Authorities: filepath.Join(d.dir, "ca"), User: cloner, Password: password},
+		Donor: Donor{Host: "127.0.0.1", Port: d.port, Authorities: filepath.Join(d.dir, "ca"), User: cloner, Password: password, Layout: d.layout},
 	}
 	c.command = func(_ string, args ...string) *exec.Cmd {
 		rootfs.Own(t, c.Folder)
@@ -201,6 +205,25 @@ CREATE TABLE shop.p (id INT PRIMARY KEY); CREATE TABLE shop.k (id INT, FOREIGN K
 	t.Logf("%d rows before, %d in it, %+v, then %s", before, a, r.Position, gtids)
 }
 
+// TestRealCloneLayout: a server whose data is laid out in its own way is cloned as every other.
+func TestRealCloneLayout(t *testing.T) {
+	d := newDonor(t, "--innodb-page-size=8192", "--lower-case-table-names=1")
+	d.exec(t, "CREATE TABLE shop.Orders (id INT); INSERT INTO shop.ORDERS VALUES (1)")
+	if want := (mysqldsql.Layout{PageSize: 8192, LowerCase: 1}); d.layout != want {
+		t.Fatalf("its data is %+v, want %+v", d.layout, want)
+	}
+	var out bytes.Buffer
+	c := d.clone(t, &out)
+	if _, err := c.run(t.Context(), ""); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	rows := 0
+	must(t, d.serve(t, c).db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM shop.oRDERS").Scan(&rows))
+	if rows != 1 {
+		t.Errorf("it has %d rows", rows)
+	}
+}
+
 // TestRealOffer: who may clone may do nothing else, not without TLS, and only while it is offered; replicas know nothing of it, and
 // a server with tables that have no rows in a clone is not offered.
 func TestRealOffer(t *testing.T) {
@@ -224,7 +247,8 @@ func TestRealOffer(t *testing.T) {
 	}
 	plain := mysqldsql.Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)), User: cloner, Trust: mysqldsql.Trust{Anybody: true}}
 	must(t, plain.Ping(t.Context(), password))
-	must(t, s.OfferClone(t.Context(), cloner, "another"))
+	_, err = s.OfferClone(t.Context(), cloner, "another")
+	must(t, err)
 	if err := plain.Ping(t.Context(), password); !mysqldsql.IsAccessDenied(err) {
 		t.Errorf("the password of an earlier offer: %v", err)
 	}
@@ -239,7 +263,8 @@ func TestRealOffer(t *testing.T) {
 		t.Errorf("replicas know of it: %s, then %s", gtids, now)
 	}
 	d.exec(t, "CREATE TABLE shop.old (id INT) ENGINE=MyISAM")
-	if wrong, ok := errors.AsType[*mysqldsql.WrongEngineError](s.OfferClone(t.Context(), cloner, password)); !ok || !slices.Equal(wrong.Tables, []string{"shop.old (MyISAM)"}) {
+	_, err = s.OfferClone(t.Context(), cloner, password)
+	if wrong, ok := errors.AsType[*mysqldsql.WrongEngineError](err); !ok || !slices.Equal(wrong.Tables, []string{"shop.old (MyISAM)"}) {
 		t.Errorf("want the table named, got %v", wrong)
 	}
 }

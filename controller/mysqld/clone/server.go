@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/local"
@@ -38,6 +39,7 @@ func (c *Clone) start(program, folder string, options ...string) (*process.Proce
 		"--skip-networking", "--loose-mysqlx=OFF", "--secure-file-priv=NULL", "--local-infile=OFF",
 		"--skip-log-bin", "--loose-skip-replica-start", "--loose-skip-slave-start", "--event-scheduler=DISABLED",
 		"--innodb-buffer-pool-size=64M", "--max-connections=16", "--loose-innodb-use-native-aio=OFF",
+		"--innodb-page-size=" + strconv.Itoa(c.Donor.Layout.PageSize), "--lower-case-table-names=" + strconv.Itoa(c.Donor.Layout.LowerCase),
 	}, options...)
 	if os.Geteuid() == 0 {
 		list = append(list, "--user=root")

@@ -45,32 +45,52 @@ func canClone(v version.Version) bool {
 	return v.Flavour == version.MySQL && slices.Compare([]int{v.Major, v.Minor, v.Patch}, []int{8, 0, 17}) >= 0
 }
 
+// A Layout is what a data directory was made with: a server that is told anything else does not start on a copy of it, nor clone it
+// (MySQL manual, 7.6.7.3 Cloning Remote Data, and 11.2.3 Identifier Case Sensitivity).
+type Layout struct {
+	// PageSize of InnoDB in bytes, and LowerCase, which is lower_case_table_names.
+	PageSize, LowerCase int
+}
+
 // OfferClone of the server's data to an account that may do nothing else, and that comes over TLS; one of that name goes first. It
 // is not written to the binary log: no replica has it.
-func (s *Session) OfferClone(ctx context.Context, account string, p Password) error {
+func (s *Session) OfferClone(ctx context.Context, account string, p Password) (Layout, error) {
 	v, err := s.knownVersion(ctx)
 	if err != nil {
-		return err
+		return Layout{}, err
 	}
 	if !canClone(v) {
-		return ErrNoClone
+		return Layout{}, ErrNoClone
 	}
 	if err := s.checkEngines(ctx); err != nil {
-		return err
+		return Layout{}, err
 	}
 	if err := s.loadClone(ctx); err != nil {
-		return err
+		return Layout{}, err
 	}
 	if err := s.WithdrawClone(ctx, account); err != nil {
-		return err
+		return Layout{}, err
+	}
+	l, err := s.layout(ctx)
+	if err != nil {
+		return Layout{}, err
 	}
 	if err := s.execStatement(ctx, "CREATE USER ?@'%' IDENTIFIED WITH caching_sha2_password BY ? REQUIRE SSL", account, string(p)); err != nil {
-		return s.wrapSecret(err, "make the account of a clone")
+		return Layout{}, s.wrapSecret(err, "make the account of a clone")
 	}
 	if err := s.execStatement(ctx, "GRANT BACKUP_ADMIN ON *.* TO ?@'%'", account); err != nil {
-		return s.wrapError(err, "let that account clone")
+		return Layout{}, s.wrapError(err, "let that account clone")
 	}
-	return nil
+	return l, nil
+}
+
+// layout of the server's data.
+func (s *Session) layout(ctx context.Context) (Layout, error) {
+	var page, names sql.NullInt32
+	if err := s.queryRow(ctx, []sql.Scanner{&page, &names}, "SELECT @@innodb_page_size, @@lower_case_table_names"); err != nil {
+		return Layout{}, s.wrapError(err, "see how its data is laid out")
+	}
+	return Layout{PageSize: int(page.Int32), LowerCase: int(names.Int32)}, nil
 }
 
 // WithdrawClone takes the account away, if there is one. A clone that is under way goes on; no other begins.
