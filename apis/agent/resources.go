@@ -58,11 +58,30 @@ func ReadAmounts(amounts map[corev1.ResourceName]v1.Amount) (corev1.ResourceList
 }
 
 // setResources of the containers that ask for what is usual in a Job. One that runs a server
-// asks for more, and keeps that.
+// needs more memory, and keeps that: only processors are the platform's to say.
 func setResources(containers []corev1.Container, to *corev1.ResourceRequirements) {
 	for i := range containers {
-		if c := &containers[i]; to != nil && c.Resources.Requests.Memory().String() == Memory {
+		c := &containers[i]
+		switch {
+		case to == nil:
+		case c.Resources.Requests.Memory().String() == Memory:
 			c.Resources = *to.DeepCopy()
+		default:
+			setProcessors(&c.Resources, to)
 		}
+	}
+}
+
+// setProcessors of a container, whatever else it has. One that is kept to a limit asks for as much, if nothing else is said, as
+// the API server has it.
+func setProcessors(of, to *corev1.ResourceRequirements) {
+	limit, isLimited := to.Limits[corev1.ResourceCPU]
+	request, isSaid := to.Requests[corev1.ResourceCPU]
+	if isLimited {
+		of.Limits = corev1.ResourceList{corev1.ResourceCPU: limit}
+		delete(of.Requests, corev1.ResourceCPU)
+	}
+	if isSaid {
+		of.Requests[corev1.ResourceCPU] = request
 	}
 }

@@ -5,25 +5,33 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // TestJobResources: all containers of a Job have what the platform says, but one that runs a
-// server.
+// server keeps its memory.
 func TestJobResources(t *testing.T) {
-	platform, err := ReadResources(&v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{"memory": "256Mi"}, Requests: map[corev1.ResourceName]v1.Amount{"cpu": "10m"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	platform := resourcesOf(t, map[corev1.ResourceName]v1.Amount{"memory": "256Mi"}, map[corev1.ResourceName]v1.Amount{"cpu": "10m"})
+	limited := resourcesOf(t, map[corev1.ResourceName]v1.Amount{"cpu": "500m"}, nil)
+	both := resourcesOf(t, map[corev1.ResourceName]v1.Amount{"cpu": "500m"}, map[corev1.ResourceName]v1.Amount{"cpu": "10m", "memory": "64Mi"})
 	const server = "512Mi"
 	cases := map[string]struct {
 		reason    string
 		resources *corev1.ResourceRequirements
 		want      []corev1.ResourceRequirements
 	}{
-		"Usual":    {reason: "Nobody said anything.", want: []corev1.ResourceRequirements{requests(Memory), requests(server), requests(Memory)}},
-		"Platform": {reason: "A quota may ask for limits.", resources: platform, want: []corev1.ResourceRequirements{*platform, requests(server), *platform}},
+		"Usual": {reason: "Nobody said anything.", want: []corev1.ResourceRequirements{requests(Memory), requests(server), requests(Memory)}},
+		"Platform": {reason: "A quota may ask for limits.", resources: platform, want: []corev1.ResourceRequirements{
+			*platform, {Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse(server)}}, *platform,
+		}},
+		"Limited": {reason: "Who waits for a backup waits longer, and clients do not.", resources: limited, want: []corev1.ResourceRequirements{
+			*limited, {Limits: limited.Limits, Requests: corev1.ResourceList{"memory": resource.MustParse(server)}}, *limited,
+		}},
+		"Both": {reason: "It may ask for less than it may have.", resources: both, want: []corev1.ResourceRequirements{
+			*both, {Limits: both.Limits, Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse(server)}}, *both,
+		}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -38,6 +46,15 @@ func TestJobResources(t *testing.T) {
 			}
 		})
 	}
+}
+
+func resourcesOf(t *testing.T, limits, requests map[corev1.ResourceName]v1.Amount) *corev1.ResourceRequirements {
+	t.Helper()
+	r, err := ReadResources(&v1.Resources{Limits: limits, Requests: requests})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // TestReadResources: what is no quantity is refused, the same each time.
