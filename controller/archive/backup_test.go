@@ -157,6 +157,30 @@ func TestRerun(t *testing.T) {
 	}
 }
 
+// TestHalves: a run that was killed leaves no half of an archive for longer than until the next one, in whichever folder. One that
+// still writes is left alone.
+func TestHalves(t *testing.T) {
+	p := newPlace(t)
+	mine := filepath.Base(p.archive()) + partialSuffix
+	at := func(folder, name string) string { return filepath.Join(filepath.Dir(filepath.Dir(p.archive())), folder, name) }
+	killed, busy, other := at("killed", mine), at("busy", mine), at("other", "theirs")
+	for _, path := range []string{killed, busy, other} {
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, []byte("half"), 0o600))
+	}
+	f, err := os.OpenFile(busy, os.O_WRONLY, 0)
+	must(t, err)
+	defer f.Close()
+	must(t, lockFile(f))
+	_, err = p.newBackup().Run(t.Context())
+	must(t, err)
+	for path, want := range map[string]bool{killed: false, busy: true, other: true} {
+		if _, err := os.Stat(path); (err == nil) != want {
+			t.Errorf("%s is there: %v, want %v", path, err == nil, want)
+		}
+	}
+}
+
 func flip(path string, at int64) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

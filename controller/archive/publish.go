@@ -25,6 +25,9 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 	if err := removeCopy(filepath.Dir(folder)); err != nil {
 		b.printLinef("What a restore test left on the backup volume cannot be removed: %v", err)
 	}
+	if err := removeHalves(filepath.Dir(folder), base+partialSuffix); err != nil {
+		b.printLinef("What an earlier backup left on the backup volume cannot be removed: %v", err)
+	}
 	if err := makeFolder(folder); err != nil {
 		return fmt.Errorf("cannot make the archive's folder: %w", err)
 	}
@@ -57,6 +60,46 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 	b.afterStep(stepProven)
 	m.Contents, m.Size, m.SHA256, m.FinishedAt = w.Contents, w.size, w.sum, time.Now().UTC()
 	return b.publishArchive(root, base, m)
+}
+
+// removeHalves of archives from the backup volume at a path, in whichever folder a run was killed that nobody repeats: they take room
+// that this one needs.
+func removeHalves(path, name string) error {
+	volume, err := os.OpenRoot(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer volume.Close() //nolint:errcheck // Nothing was written through it.
+	folders, err := fs.ReadDir(volume.FS(), ".")
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, of := range folders {
+		if !of.IsDir() || of.Name() == lostAndFound {
+			continue
+		}
+		if err := removeHalfIn(volume, of.Name(), name); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", of.Name(), err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// removeHalfIn a folder: that of an archive that nobody writes any more.
+func removeHalfIn(volume *os.Root, folder, name string) error {
+	root, err := volume.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // Nothing was written through it.
+	if err := removeStale(root, name); agent.CodeOf(err) != agent.ExitBusy {
+		return err
+	}
+	return nil
 }
 
 // removeStale removes what an earlier run left, unless it is still at work.
