@@ -173,6 +173,7 @@ var onlyInWhole = map[any]string{
 	onlineNode:     "as without an online backup",
 	onlineAPI:      "as without an online backup",
 	onlineStore:    "as without an online backup",
+	onlineFull:     "TestOnlineBackupWithoutRoom has none, and a clone says each error of its server",
 
 	faultStoreHangs:  "TestRealSlow waits for one, and the model has it down at any step",
 	faultStoreKilled: "TestRealStoreFaults ends each connection, and the model each change",

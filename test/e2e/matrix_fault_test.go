@@ -74,7 +74,7 @@ var (
 		noFault, faultKilled, faultAbsent, faultPod, faultJob, faultKubelet, faultCrashLoop, faultHang, faultPassword,
 		faultFull, faultBackupPVC, faultBackupPVCs, faultRecord, faultDamage, faultFirstStart, faultQuota, faultAside, faultNode, faultInstall, faultAPIServer, faultCore, faultFunction, faultClock,
 		faultStoreHangs, faultStoreKilled, faultRevoked,
-		onlineOnly, onlinePod, onlineServer, onlinePassword, onlineKilled, onlineKubelet, onlineNode, onlineAPI, onlineStore,
+		onlineOnly, onlinePod, onlineServer, onlinePassword, onlineKilled, onlineKubelet, onlineNode, onlineAPI, onlineStore, onlineFull,
 	}
 )
 

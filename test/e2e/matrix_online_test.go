@@ -27,6 +27,7 @@ var (
 	onlineNode     = inOnline(faultNode, nil)
 	onlineAPI      = inOnline(faultAPIServer, nil)
 	onlineStore    = inOnline(faultStoreHangs, nil)
+	onlineFull     = &fault{name: "online backup, its scratch volume full", online: true, ofBackup: true, ofClass: true, before: fillsScratch}
 )
 
 // onlineWays are those that these are tried with: each has others who delete, or another place of the archive.
@@ -58,6 +59,27 @@ func inOnline(f *fault, hits func(*testing.T, *cell)) *fault {
 		}
 	}
 	return &out
+}
+
+// fillsScratch while the clone is made, so that it cannot come to its end.
+func fillsScratch(t *testing.T, c *cell) {
+	t.Helper()
+	c.beginsOnline(t)
+	c.Eventually(t, "a clone on a volume that is full", func(ctx context.Context) error {
+		var pods corev1.PodList
+		if err := framework.Suite.Kube.List(ctx, &pods, c.ofBackup()); err != nil {
+			return err
+		}
+		for i := range pods.Items {
+			out, err := framework.Exec(ctx, pods.Items[i].Namespace, pods.Items[i].Name+"/clone", "", "sh", "-c", "cat /dev/zero >/data/full || sync; df /data")
+			if err == nil {
+				t.Logf("%s: %s", out, c.onlineNow(t))
+				return nil
+			}
+			return err
+		}
+		return errors.New("there is no pod")
+	})
 }
 
 // affected are all cells that a fault of this one is done to.
