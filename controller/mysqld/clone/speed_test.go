@@ -18,6 +18,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/rootfs"
 )
 
 const (
@@ -27,6 +28,8 @@ const (
 	speedRows = 600_000
 	// speedClients change a row and read ten, again and again.
 	speedClients = 4
+	// speedLimit of what backs up, in processors: a Job's, as a platform sets it (jobResources).
+	speedLimit = 0.5
 	// speedQuiet is how long they are looked at without a backup.
 	speedQuiet = 15 * time.Second
 )
@@ -50,6 +53,7 @@ func (m *loadMeter) late() time.Duration {
 // A way to back up, as it was measured.
 type way struct {
 	name       string
+	do         func()
 	rates      []float64
 	late, long []float64
 }
@@ -64,21 +68,28 @@ func middle(of []float64) float64 {
 }
 
 // TestSpeed measures what clients of a server notice of a backup of it, and how long that takes: of a clone and its archive, and of a dump,
-// in turn, on the same data of the same server. It asserts nothing: the machine's load is in all of it, and neither is kept from
-// any processor.
+// in turn, on the same data of the same server, with all processors and with a part of one. It asserts nothing: the machine's load is
+// in all of it.
 func TestSpeed(t *testing.T) {
 	d := newDonor(t)
 	d.exec(t, "SET GLOBAL innodb_buffer_pool_size = 536870912; SET GLOBAL max_binlog_size = 67108864")
 	d.fill(t)
-	quiet, online, dump := &way{name: "no backup"}, &way{name: "Online: clone, archive, proof"}, &way{name: "mysqldump --single-transaction | zstd -1"}
+	limited := newLimit(t, speedLimit)
+	online, dump, kept := "Online: clone, archive, proof", "mysqldump --single-transaction | zstd -1", fmt.Sprintf(", %.0fm", 1000*speedLimit)
+	quiet := &way{name: "no backup", do: func() { time.Sleep(speedQuiet) }}
+	ways := []*way{
+		quiet,
+		{name: online, do: func() { d.runPart(t, nil, "TestPartOnline") }}, {name: dump, do: func() { d.runPart(t, nil, "TestPartDump") }},
+		{name: online + kept, do: func() { d.runPart(t, limited, "TestPartOnline") }}, {name: dump + kept, do: func() { d.runPart(t, limited, "TestPartDump") }},
+	}
 	for range speedRounds {
-		quiet.add(d.underLoad(t, func() { time.Sleep(speedQuiet) }))
-		online.add(d.underLoad(t, func() { d.backUp(t) }))
-		dump.add(d.underLoad(t, func() { d.dump(t) }))
+		for _, w := range ways {
+			w.add(d.underLoad(t, w.do))
+		}
 	}
 	gib := float64(d.size(t)) / (1 << 30)
 	fmt.Printf("\n%-44s %12s %10s %10s\n", fmt.Sprintf("%.2f GiB, %d clients", gib, speedClients), "changes/s", "p99 ms", "s/GiB")
-	for _, w := range []*way{quiet, online, dump} {
+	for _, w := range ways {
 		per := "-"
 		if w != quiet {
 			per = fmt.Sprintf("%.1f", middle(w.long)/gib)
@@ -130,6 +141,40 @@ func (d *donor) underLoad(t *testing.T, do func()) *loadMeter {
 	all.Wait()
 	return m
 }
+
+// donorVariable has the folder, port and layout of the server for a test that runs in a process of its own.
+const donorVariable = "SPEED_DONOR"
+
+// runPart of this program, which is kept to the limit with all that it starts.
+func (d *donor) runPart(t *testing.T, to *limit, name string) {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	cmd := exec.CommandContext(t.Context(), self, "-test.run", "^"+name+"$", "-test.count=1")
+	if to != nil {
+		to.keep(cmd)
+	}
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %d", donorVariable, d.dir, d.port, d.layout.PageSize, d.layout.LowerCase))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// theDonor of a part.
+func theDonor(t *testing.T) *donor {
+	t.Helper()
+	d := &donor{root: rootfs.Find(t)}
+	if _, err := fmt.Sscan(os.Getenv(donorVariable), &d.dir, &d.port, &d.layout.PageSize, &d.layout.LowerCase); err != nil {
+		t.Fatal("it is a part of TestSpeed")
+	}
+	return d
+}
+
+// TestPartOnline is a backup as a Job takes it.
+func TestPartOnline(t *testing.T) { theDonor(t).backUp(t) }
+
+// TestPartDump is what most people have.
+func TestPartDump(t *testing.T) { theDonor(t).dump(t) }
 
 // backUp as a Job does.
 func (d *donor) backUp(t *testing.T) {
