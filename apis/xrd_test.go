@@ -18,7 +18,7 @@ import (
 const functionName = "crossplane-mysql-function-mysql"
 
 // connectionKeys are what a claim's connection Secret holds.
-var connectionKeys = []string{"username", "password", "host", "port", "database", "uri", "ca.crt"} //nolint:gochecknoglobals // A constant list.
+var connectionKeys = []string{"username", "password", "host", "port", "database", "uri", "ca.crt", "endpoint", "type", "provider"} //nolint:gochecknoglobals // A constant list.
 
 // xrd has no scope: on Crossplane 2 that means LegacyCluster, the only scope
 // with claims.

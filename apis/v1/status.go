@@ -69,6 +69,12 @@ type MySQLStatus struct {
 	// +optional
 	Endpoint *Endpoint `json:"endpoint,omitempty"`
 
+	// Binding names the Secret with which clients log in, as that of a Provisioned Service
+	// (servicebinding.io).
+	//
+	// +optional
+	Binding *Binding `json:"binding,omitempty"`
+
 	// Volume is the name of the PersistentVolume that holds the data. Once set it
 	// never changes: another volume under this claim is refused.
 	//
@@ -246,6 +252,12 @@ const PreviousNone = "None"
 // PreviousHeld is its value where a volume knows a backup of the claim that is newer
 // than all records. A person says what becomes of it; until then nothing is started.
 const PreviousHeld = "Held"
+
+// A Binding to the server.
+type Binding struct {
+	// Name of a Secret in the instance's namespace.
+	Name string `json:"name"`
+}
 
 // An Endpoint is where clients reach the server.
 type Endpoint struct {

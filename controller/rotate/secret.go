@@ -28,10 +28,19 @@ const (
 	keyUsername = "username"
 	keyPassword = "password"
 	keyHost     = "host"
+	keyEndpoint = "endpoint"
 	keyPort     = "port"
 	keyDatabase = "database"
 	keyURI      = "uri"
+	keyType     = "type"
+	keyProvider = "provider"
 	keyCA       = v1.CAKey
+)
+
+// What the Secret says of itself, to who looks for one to bind to (servicebinding.io, Well-known Secret Entries).
+const (
+	bindingType = "mysql"
+	provider    = "crossplane-mysql"
 )
 
 // secretMeta of a Secret of the instance.
@@ -48,8 +57,11 @@ func (in Input) connectionData(p sql.Password, database string) map[string][]byt
 		keyUsername: []byte(sql.Root),
 		keyPassword: []byte(p),
 		keyHost:     []byte(in.Host),
+		keyEndpoint: []byte(in.Host),
 		keyPort:     []byte(port),
 		keyDatabase: []byte(database),
+		keyType:     []byte(bindingType),
+		keyProvider: []byte(provider),
 		keyURI:      []byte("mysql://" + sql.Root + ":" + escapeURL(string(p)) + "@" + net.JoinHostPort(in.Host, port) + "/" + escapeURL(database)),
 	}
 	if len(in.Authorities) > 0 {

@@ -58,7 +58,7 @@ func TestConnectionSecret(t *testing.T) {
 		in.Host, in.Database = "2001:db8::1", "имя-1"
 		c.mustRest(c.rotator(), in)
 		s := c.secret("shop-connection")
-		want := map[string]string{"username": "root", "password": string(wanted), "host": "2001:db8::1", "port": "3306", "database": "имя-1"}
+		want := map[string]string{"username": "root", "password": string(wanted), "host": "2001:db8::1", "port": "3306", "database": "имя-1", "endpoint": "2001:db8::1", "type": "mysql", "provider": "crossplane-mysql"}
 		got := map[string]string{}
 		for k, v := range s.Data {
 			got[k] = string(v)

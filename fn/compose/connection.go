@@ -30,6 +30,14 @@ func connectionSecret(r *resolved) *corev1.Secret {
 // isConnected is true once clients can know how to log in.
 func isConnected(r *resolved) bool { return !r.engine.password || connectionSecret(r) != nil }
 
+// bindingOf the instance. Once it is there it stays, as the Secret's name does.
+func bindingOf(r *resolved) *v1.Binding {
+	if connectionSecret(r) == nil {
+		return r.XR.Status.Binding
+	}
+	return &v1.Binding{Name: r.instance.ConnectionSecretName()}
+}
+
 // endpointOf the instance, at which clients reach the server, or nil while it has none.
 func endpointOf(r *resolved) *v1.Endpoint {
 	s := r.Observed.Service

@@ -36,6 +36,7 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 			Image:       r.image,
 			ServedImage: r.change.served, PendingImage: r.change.pending,
 			Endpoint:    endpointOf(r),
+			Binding:     bindingOf(r),
 			Volume:      seenVolume(r),
 			BackupStore: r.store,
 			Started:     r.started || begin.replicas > 0,
