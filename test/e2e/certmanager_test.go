@@ -12,7 +12,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -82,15 +81,7 @@ func TestCertManager(t *testing.T) {
 // startCertManager, which ends with the test.
 func startCertManager(t *testing.T) {
 	t.Helper()
-	program := output(t, framework.Repository(), "go", "run", "./test/tools", "certmanager")
-	module := output(t, filepath.Join(framework.Repository(), "test/tools/certmanager"), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
-	crds := filepath.Join(module, "deploy/crds")
-	framework.MustKubectl(t, "apply", "--server-side", "--filename", crds)
-	t.Cleanup(func() {
-		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "--filename", crds); err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
-	})
+	program := builds(t, "certmanager", "github.com/cert-manager/cert-manager", "deploy/crds")
 	c := exec.CommandContext(t.Context(), program, framework.Suite.Kubeconfig)
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = 10 * time.Second
@@ -105,17 +96,6 @@ func startCertManager(t *testing.T) {
 			t.Logf("cert-manager:\n%s", log)
 		}
 	})
-}
-
-func output(t *testing.T, dir, program string, args ...string) string {
-	t.Helper()
-	c := exec.CommandContext(t.Context(), program, args...)
-	c.Dir = dir
-	out, err := c.Output()
-	if err != nil {
-		t.Fatalf("%s %v: %v", program, args, err)
-	}
-	return strings.TrimSpace(string(out))
 }
 
 // newIssuer of certificates with a CA that another one has signed, which is returned.

@@ -58,6 +58,9 @@ func inRecords(words string) typist { return typist{"test/e2e/records_test.go", 
 
 func inNewCluster(words string) typist { return typist{"test/e2e/new_cluster_test.go", words} }
 
+// byProviderSQL is what the test with provider-sql types.
+var byProviderSQL = typist{"test/e2e/providersql_test.go", "func appliesProviderSQL("}
+
 // byToken is a command by which namespaces let the controller in.
 func byToken(words string) typist { return typist{"test/e2e/token_test.go", words} }
 
@@ -144,6 +147,9 @@ var typists = map[string]typist{
 	"go run ./controller adopt --store offsite":                                                     inNewCluster("b.adopt(t)"),
 	"go run ./controller adopt --store offsite --namespace shop=new-shop --namespace crm":           inNewCluster("b.adopt(t, named), "),
 	"go run ./controller adopt --store offsite --namespace shop=new-shop --namespace crm --dry-run": inNewCluster(`b.adopt(t, named, "--dry-run")`),
+
+	"kubectl apply --namespace default --filename docs/clients/provider-sql.yaml":                                                               byProviderSQL,
+	"kubectl wait --namespace default --for=condition=Ready user.mysql.sql.m.crossplane.io/shop grant.mysql.sql.m.crossplane.io/shop-on-orders": byProviderSQL,
 
 	"tar --zstd -xf":     {"controller/archive/backup_test.go", `"tar", "--zstd", "-xf"`},
 	`tar \| zstd -1 -T0`: {"controller/archive/speed_test.go", `"zstd", "-1", "-T0"`},

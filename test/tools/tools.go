@@ -87,6 +87,11 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing write
 		module: "github.com/cert-manager/cert-manager",
 		help:   "what of cert-manager signs certificates, which make test-all has as an issuer",
 	},
+	"providersql": {
+		title:  "provider-sql",
+		module: "github.com/crossplane-contrib/provider-sql",
+		help:   "Crossplane's provider of users and databases, which make test-all has beside the product",
+	},
 	"lint": {
 		title:  "golangci-lint",
 		module: "github.com/golangci/golangci-lint/v2",

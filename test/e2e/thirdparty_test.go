@@ -1,0 +1,38 @@
+//go:build certmanager || providersql
+
+package e2e
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// builds a program of others, if it is not there, and has the cluster know its module's CRDs until the test ends.
+func builds(t *testing.T, tool, module, crds string) (program string) {
+	t.Helper()
+	program = output(t, framework.Repository(), "go", "run", "./test/tools", tool)
+	crds = filepath.Join(output(t, filepath.Join(framework.Repository(), "test/tools", tool), "go", "list", "-m", "-f", "{{.Dir}}", module), crds)
+	framework.MustKubectl(t, "apply", "--server-side", "--filename", crds)
+	t.Cleanup(func() {
+		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "--filename", crds, "--timeout=1m"); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	return program
+}
+
+func output(t *testing.T, dir, program string, args ...string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), program, args...)
+	c.Dir = dir
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("%s %v: %v", program, args, err)
+	}
+	return strings.TrimSpace(string(out))
+}
