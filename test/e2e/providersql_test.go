@@ -43,6 +43,7 @@ func TestProviderSQL(t *testing.T) {
 	}
 
 	s.Client().ChangePassword(t, "another-of-root")
+	s.Spec["password"] = "another-of-root" // Of the next life, too.
 	framework.MustKubectl(t, "patch", "--namespace", s.Namespace, "grant.mysql.sql.m.crossplane.io/shop-on-orders", "--type=merge",
 		"--patch", `{"spec":{"forProvider":{"privileges":["SELECT","INSERT","UPDATE","DELETE","DROP"]}}}`)
 	framework.Eventually(t, "a grant with root's other password", func(ctx context.Context) error {
