@@ -8,7 +8,7 @@ TOOLS = $$(go run ./test/tools cli core cli116)
 MODULES = package/build test/cluster test/images test/install test/e2e
 
 .PHONY: help demo house matrix test checks test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
-	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test e2e bench fuzz vulncheck generate clean
+	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test chart chart-test e2e bench fuzz vulncheck generate clean
 
 help: ## Show this list, with what each takes on two cores where the tools are built.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -27,7 +27,7 @@ checks: # Two beside each other, one that computes and one that waits for server
 test-all: export ALL = 1
 test-all: export WALKS = 1000
 test-all: export MOMENTS = 60
-test-all: test store-test-seaweedfs cert-manager-test provider-sql-test matrix ## Run what there is, for hours: make test, what repeats one of its proofs, more walks of the model and moments of a first start, and the whole matrix.
+test-all: test store-test-seaweedfs cert-manager-test provider-sql-test chart-test matrix ## Run what there is, for hours: make test, what repeats one of its proofs, more walks of the model and moments of a first start, and the whole matrix.
 
 unit: ## Run the tests that need nothing but Go (5 min).
 	go test -timeout 30m ./...
@@ -35,7 +35,7 @@ unit: ## Run the tests that need nothing but Go (5 min).
 lint: ## Run golangci-lint, built from its module (1 min).
 	lint=$$(go run ./test/tools lint) && $$lint run ./... && \
 	for m in $(MODULES); do (cd $$m && $$lint run --config ../../.golangci.yml ./...) || exit 1; done
-	go vet -tags mysqld,bench,store ./controller/... && go vet -C test/e2e -tags bench,certmanager,providersql ./...
+	go vet -tags mysqld,bench,store ./controller/... && go vet -C test/e2e -tags bench,certmanager,providersql,chart ./...
 
 render: ## Render every example with today's CLI and with v1.16, and compare (1 min).
 	go run ./test/render $(TOOLS)
@@ -49,8 +49,11 @@ show: ## Print one example as today's CLI renders it: make show EXAMPLE=fresh-in
 xpkg: ## Build the packages into dist/.
 	go run -C package/build . --version $(VERSION) --cli "$$(go run ./test/tools cli)"
 
-xpkg-test: xpkg ## Push the packages to a registry on this machine, and pull them back.
-	CROSSPLANE_CLI="$$(go run ./test/tools cli)" DIST="$(CURDIR)/dist" go test -C package/build -count=1 -timeout 40m ./...
+chart: ## Build the Helm chart into dist/. It has what controller/deploy has, by links.
+	"$$(go run ./test/tools helm)" package package/chart --destination dist
+
+xpkg-test: xpkg ## Push the packages to a registry on this machine, and pull them back; render the chart beside the manifests.
+	HELM="$$(go run ./test/tools helm)" KUBE="$$(go run ./test/tools kube)" CROSSPLANE_CLI="$$(go run ./test/tools cli)" DIST="$(CURDIR)/dist" go test -C package/build -count=1 -timeout 40m ./...
 
 cluster-up: ## Boot Kubernetes and Crossplane on this machine, as root (30 s): CLUSTER=name NODES=1..9.
 	@go run -C test/cluster . up
@@ -96,6 +99,10 @@ cert-manager-test: ## Have cert-manager sign, on a cluster of its own; its build
 provider-sql-test: ## Have provider-sql make a database and a user, on a cluster of its own; its build takes two minutes the first time (4 min).
 	go run ./test/tools providersql
 	KUBECONFIG= go test -C test/e2e -tags providersql -count=1 -timeout 30m -v -run '^TestProviderSQL$$' .; code=$$?; \
+	go run -C test/cluster . --name e2e down || code=1; exit $$code
+
+chart-test: chart ## Install, upgrade and uninstall the chart, on a cluster of its own (4 min).
+	KUBECONFIG= go test -C test/e2e -tags chart -count=1 -timeout 30m -v -run '^TestChart$$' .; code=$$?; \
 	go run -C test/cluster . --name e2e down || code=1; exit $$code
 
 e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG (25 min).

@@ -23,8 +23,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// header of every golden file in YAML.
-const header = "# Made from the Go types in apis/v1 by `go test ./apis -update`. Do not edit.\n"
+// header of every golden file in YAML. It ends a document that is before it: `helm show crds` puts nothing in between.
+const header = "---\n# Made from the Go types in apis/v1 by `go test ./apis -update`. Do not edit.\n"
 
 func update() bool { return flag.Lookup("update").Value.String() == "true" }
 

@@ -58,6 +58,9 @@ func inRecords(words string) typist { return typist{"test/e2e/records_test.go", 
 
 func inNewCluster(words string) typist { return typist{"test/e2e/new_cluster_test.go", words} }
 
+// byChart is what the test with Helm types.
+var byChart = typist{"test/e2e/chart_test.go", "func TestChart("}
+
 // byProviderSQL is what the test with provider-sql types.
 var byProviderSQL = typist{"test/e2e/providersql_test.go", "func appliesProviderSQL("}
 
@@ -150,6 +153,11 @@ var typists = map[string]typist{
 
 	"kubectl apply --namespace default --filename docs/clients/provider-sql.yaml":                                                               byProviderSQL,
 	"kubectl wait --namespace default --for=condition=Ready user.mysql.sql.m.crossplane.io/shop grant.mysql.sql.m.crossplane.io/shop-on-orders": byProviderSQL,
+
+	"make chart": {"Makefile", "\nchart-test: chart "},
+	"helm install crossplane-mysql dist/crossplane-mysql-0.1.0.tgz --namespace crossplane-system":                 byChart,
+	"helm show crds dist/crossplane-mysql-0.1.0.tgz | kubectl apply --server-side --force-conflicts --filename -": byChart,
+	"helm upgrade crossplane-mysql dist/crossplane-mysql-0.1.0.tgz --namespace crossplane-system":                 byChart,
 
 	"tar --zstd -xf":     {"controller/archive/backup_test.go", `"tar", "--zstd", "-xf"`},
 	`tar \| zstd -1 -T0`: {"controller/archive/speed_test.go", `"zstd", "-1", "-T0"`},

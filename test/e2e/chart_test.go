@@ -1,0 +1,146 @@
+//go:build chart
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// TestChart: the chart in dist, as docs/platform.md has it, installs what a claim needs; an upgrade restarts no server; to uninstall it
+// takes the controller away and nothing else, and what was left is the chart's again when it is installed once more.
+func TestChart(t *testing.T) {
+	removesProduct(t)
+	h := newHelm(t)
+	h.run(t, "install", "crossplane-mysql", h.chart, "--namespace", "crossplane-system", "--wait", "--timeout", "3m")
+	framework.MustKubectl(t, "wait", "--for=condition=Healthy", "--timeout=3m", "function.pkg.crossplane.io/crossplane-mysql-function-mysql", "configuration.pkg.crossplane.io/crossplane-mysql-configuration-mysql")
+	framework.MustKubectl(t, "wait", "--for=condition=Offered", "--timeout=2m", "xrd/xmysqls.otus.homework")
+
+	s := framework.NewServer(t, framework.ClassComposition)
+	rows := s.Begin(t)
+	pod := s.Pods().MustFindServer(t).UID
+
+	framework.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "--filename", h.crds)
+	h.run(t, "upgrade", "crossplane-mysql", h.chart, "--namespace", "crossplane-system", "--wait", "--timeout", "3m",
+		"--set", "controller.replicas=2", "--set", "controller.jobResources.limits.cpu=1")
+	if got := *controllerNow(t).Spec.Replicas; got != 2 {
+		t.Errorf("there are %d controllers", got)
+	}
+
+	h.run(t, "uninstall", "crossplane-mysql", "--namespace", "crossplane-system", "--wait", "--timeout", "2m")
+	hasKept(t, s)
+	if now := s.Pods().MustFindServer(t).UID; now != pod {
+		t.Errorf("the server's pod is another one")
+	}
+	if got := s.Client().MustQuery(t, framework.Rows); got != rows {
+		t.Errorf("want the rows\n%s\ngot\n%s", rows, got)
+	}
+	s.StartDelete(t)
+
+	h.run(t, "install", "crossplane-mysql", h.chart, "--namespace", "crossplane-system", "--wait", "--timeout", "3m")
+	s.Gone(t)
+	s.Create(t)
+	s.Client().SeesRows(t, rows)
+	s.Delete(t)
+}
+
+// removesProduct as the suite has installed it with kubectl.
+func removesProduct(t *testing.T) {
+	t.Helper()
+	framework.MustKubectl(t, "delete", "configurations.pkg.crossplane.io,functions.pkg.crossplane.io", "--all", "--timeout=2m")
+	framework.Eventually(t, "the end of the XRDs", func(ctx context.Context) error {
+		out, err := framework.Kubectl(ctx, "get", "xrd", "--output", "name")
+		if err == nil && strings.Contains(out, "otus") {
+			err = errors.New(out)
+		}
+		return err
+	})
+	framework.MustKubectl(t, "delete", "--ignore-not-found", "--timeout=2m", "--filename", framework.Repository()+"/package/install.yaml")
+	for _, part := range []string{"platform", "controller", "records"} {
+		framework.MustKubectl(t, "delete", "--ignore-not-found", "--timeout=2m", "--kustomize", "controller/deploy/"+part)
+	}
+}
+
+// hasKept what belongs to claims.
+func hasKept(t *testing.T, s *framework.Server) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"crd", "mysqlbackups.otus.homework", "mysqlplatforms.otus.homework", "backupstores.otus.homework", "mysqls.otus.homework"},
+		{"namespace", "crossplane-mysql-system", "crossplane-mysql-rescue"},
+		{"mysqlplatform", "crossplane-mysql"},
+		{"validatingadmissionpolicy", "crossplane-mysql-keep-records"},
+		{"function.pkg.crossplane.io", "crossplane-mysql-function-mysql"},
+		{"mysql", s.Name, "--namespace", s.Namespace},
+		{"secret", s.Name + "-connection", s.Name + "-root", s.Name + "-tls", "--namespace", s.Namespace},
+	} {
+		if out, err := framework.Kubectl(t.Context(), append([]string{"get"}, args...)...); err != nil {
+			t.Errorf("%v, %s", err, out)
+		}
+	}
+	err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: "crossplane-mysql-system", Name: "crossplane-mysql"}, &appsv1.Deployment{})
+	if client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("the controller is there: %v", err)
+	}
+	authorities := &corev1.SecretList{}
+	if err := framework.Suite.Kube.List(t.Context(), authorities, client.InNamespace("crossplane-mysql-system"), client.HasLabels{"otus.homework/xr"}); err != nil || len(authorities.Items) == 0 {
+		t.Errorf("who signs is gone: %v", err)
+	}
+}
+
+func controllerNow(t *testing.T) *appsv1.Deployment {
+	t.Helper()
+	d := &appsv1.Deployment{}
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: "crossplane-mysql-system", Name: "crossplane-mysql"}, d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// A helm with a home of its own, and the chart that was built.
+type helm struct{ program, home, chart, crds string }
+
+func newHelm(t *testing.T) *helm {
+	t.Helper()
+	h := &helm{home: t.TempDir()}
+	tool := exec.CommandContext(t.Context(), "go", "run", "./test/tools", "helm")
+	tool.Dir = framework.Repository()
+	out, err := tool.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.program = strings.TrimSpace(string(out))
+	found, err := filepath.Glob(filepath.Join(framework.Repository(), "dist", "crossplane-mysql-*.tgz"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("want one chart in dist, which `make chart` makes, got %q, %v", found, err)
+	}
+	h.chart = found[0]
+	h.crds = filepath.Join(h.home, "crds.yaml")
+	if err := os.WriteFile(h.crds, []byte(h.run(t, "show", "crds", h.chart)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *helm) run(t *testing.T, args ...string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), h.program, args...)
+	c.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "HELM_CACHE_HOME="+h.home, "HELM_CONFIG_HOME="+h.home, "HELM_DATA_HOME="+h.home)
+	var complaint strings.Builder
+	c.Stderr = &complaint
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("helm %v: %v: %s", args, err, complaint.String())
+	}
+	return string(out)
+}
