@@ -8,7 +8,7 @@ TOOLS = $$(go run ./test/tools cli core cli116)
 MODULES = package/build test/cluster test/images test/install test/e2e
 
 .PHONY: help demo house matrix test checks test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
-	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test chart chart-test e2e bench fuzz vulncheck generate clean
+	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test kubectl-mysql chart chart-test e2e bench fuzz vulncheck generate clean
 
 help: ## Show this list, with what each takes on two cores where the tools are built.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -48,6 +48,9 @@ show: ## Print one example as today's CLI renders it: make show EXAMPLE=fresh-in
 
 xpkg: ## Build the packages into dist/.
 	go run -C package/build . --version $(VERSION) --cli "$$(go run ./test/tools cli)"
+
+kubectl-mysql: ## Build the plugin of kubectl into dist/, for this machine: put it into a folder of PATH.
+	go build -ldflags '-s -w -X main.version=$(VERSION)' -o dist/kubectl-mysql ./controller/kubectl-mysql
 
 chart: ## Build the Helm chart into dist/. It has what controller/deploy has, by links.
 	"$$(go run ./test/tools helm)" package package/chart --destination dist

@@ -154,6 +154,14 @@ var typists = map[string]typist{
 	"kubectl apply --namespace default --filename docs/clients/provider-sql.yaml":                                                               byProviderSQL,
 	"kubectl wait --namespace default --for=condition=Ready user.mysql.sql.m.crossplane.io/shop grant.mysql.sql.m.crossplane.io/shop-on-orders": byProviderSQL,
 
+	"make kubectl-mysql":                                          byStandIns,
+	"kubectl mysql list":                                          {"test/e2e/plugin_test.go", `"mysql", "list"`},
+	"kubectl mysql status mysql-instance":                         {"test/e2e/plugin_test.go", `"mysql", "status", s.Name`},
+	"kubectl mysql backup mysql-instance":                         {"test/e2e/plugin_test.go", `"mysql", "backup", s.Name`},
+	"kubectl mysql restore --from mysql-instance --to mysql-copy": {"test/e2e/plugin_test.go", `"mysql", "restore", "--from", s.Name, "--to"`},
+	"kubectl mysql connect mysql-instance":                        {"test/e2e/plugin_test.go", `"mysql", "connect", "copy"`},
+	"kubectl mysql doctor":                                        {"test/e2e/plugin_test.go", `"mysql", "doctor"`},
+
 	"make chart": {"Makefile", "\nchart-test: chart "},
 	"helm install crossplane-mysql dist/crossplane-mysql-0.1.0.tgz --namespace crossplane-system":                 byChart,
 	"helm show crds dist/crossplane-mysql-0.1.0.tgz | kubectl apply --server-side --force-conflicts --filename -": byChart,

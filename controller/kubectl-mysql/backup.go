@@ -1,0 +1,108 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// backupCommand is `kubectl mysql backup`.
+type backupCommand struct {
+	Name    string        `arg:""          help:"Name of the claim."`
+	Method  string        `default:""      enum:",Online,Cold"                                                                         help:"Online, for which the server goes on, or Cold, for which it is stopped; the claim's where it is not said, else Online."`
+	Request string        `help:"Text that the claim asks with, spec.backup.request: one that it had before asks for nothing. The time where it is not said." placeholder:"TEXT"`
+	Wait    bool          `default:"true"  help:"Wait until the backup is proven." negatable:""`
+	Timeout time.Duration `default:"1h"    help:"How long to wait; what was asked for goes on."`
+}
+
+// Help that follows the flags.
+func (*backupCommand) Help() string {
+	return "It changes spec.backup.request and spec.backup.method of the claim. Where Git has the claim, change them there."
+}
+
+// Run it.
+func (c *backupCommand) Run(ctx context.Context, of *cli) error {
+	s, err := of.open()
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, s)
+}
+
+func (c *backupCommand) run(ctx context.Context, s *session) error {
+	claim, err := s.find(ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	request := cmp.Or(c.Request, "kubectl-"+s.now().UTC().Format(time.RFC3339))
+	patch, err := backupPatch(claim, request, v1.BackupMethod(c.Method))
+	if err != nil {
+		return err
+	}
+	if err := s.kube.Patch(ctx, claim.Unstructured, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		return err
+	}
+	s.sayf("Asked for the backup %q of %s %s/%s.", request, claim.GetKind(), s.namespace, c.Name)
+	if !c.Wait {
+		return nil
+	}
+	claim, err = s.await(ctx, c.Name, c.Timeout, func(c *instance.Composite) (string, bool, error) { return lookAtBackup(c, request) })
+	if err != nil {
+		return err
+	}
+	taken := claim.Status.RequestedBackup
+	if s.json {
+		return writeJSON(s.out, taken)
+	}
+	_, err = fmt.Fprintln(s.out, taken.Backup)
+	return err
+}
+
+// backupPatch of a claim that asks for a backup.
+func backupPatch(claim *instance.Composite, request string, method v1.BackupMethod) ([]byte, error) {
+	if claim.GetDeletionTimestamp() != nil {
+		return nil, plainf("%s %s is being deleted, and backed up for that: kubectl mysql status %s", claim.GetKind(), claim.GetName(), claim.GetName())
+	}
+	if was := claim.Spec.Backup.Request; was == request {
+		return nil, plainf("the claim asks for %q already: each new text asks for a backup", was)
+	}
+	return json.Marshal(map[string]any{"spec": map[string]any{"backup": map[string]any{
+		"request": request, "method": cmp.Or(method, claim.Spec.Backup.Method, v1.MethodOnline),
+	}}})
+}
+
+// lookAtBackup that was asked for with a text.
+func lookAtBackup(c *instance.Composite, request string) (line string, done bool, err error) {
+	if c.GetDeletionTimestamp() != nil {
+		return "", true, plainf("the claim is being deleted: that takes a backup of its own")
+	}
+	if c.Spec.Backup.Request != request {
+		return "", true, plainf("somebody has changed spec.backup.request to %q: where Git has the claim, ask there", c.Spec.Backup.Request)
+	}
+	b := c.Status.RequestedBackup
+	if b == nil || b.Request != request {
+		line = "Waiting for it to begin"
+		if u := c.Status.BackupUnderWay(); u != nil {
+			line += ", after that of " + c.Status.WhoAsksFor(u)
+		}
+		for _, r := range reasons(c.Conditions) {
+			line += fmt.Sprintf("; %s: %s", r.Reason, r.Message)
+		}
+		return line, false, nil
+	}
+	switch b.Phase {
+	case v1.RequestedProven:
+		return "Proven", true, nil
+	case v1.RequestedFailed:
+		return "", true, plainf("the backup has failed: %s", b.Message)
+	}
+	return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", b.Phase, percentText(b.Percent), b.Message)), " "), false, nil
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// A plainError says what is wrong, and what to do; another try would not help.
+type plainError string
+
+func (e plainError) Error() string { return string(e) }
+
+func plainf(text string, args ...any) error { return plainError(fmt.Sprintf(text, args...)) }
+
+// explain an error of the API server about claims.
+func (s *session) explain(err error, name string) error {
+	switch {
+	case meta.IsNoMatchError(err):
+		return plainf("this cluster has no kind %s: crossplane-mysql is not installed, or its Configuration is not Healthy (kubectl get configuration)", s.kind.Kind)
+	case kerrors.IsNotFound(err) && name != "":
+		return plainf("there is no %s %q in namespace %s: `kubectl mysql list --all-namespaces` has all that there are", s.kind.Kind, name, s.namespace)
+	}
+	return err
+}
+
+// find a claim.
+func (s *session) find(ctx context.Context, name string) (*instance.Composite, error) {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(s.kind)
+	if err := s.kube.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, u); err != nil {
+		return nil, s.explain(err, name)
+	}
+	return instance.Decode(u)
+}
+
+// list the claims of a namespace, or of all where that is empty.
+func (s *session) list(ctx context.Context, namespace string) ([]*instance.Composite, error) {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(s.kind.GroupVersion().WithKind(s.kind.Kind + "List"))
+	if err := s.kube.List(ctx, l, client.InNamespace(namespace)); err != nil {
+		return nil, s.explain(err, "")
+	}
+	out := make([]*instance.Composite, 0, len(l.Items))
+	for i := range l.Items {
+		c, err := instance.Decode(&l.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// A look at a claim that one waits for: what to say of it, whether that is the end, and an error where it is a bad one.
+type look func(*instance.Composite) (line string, done bool, err error)
+
+// await the end of something, and say how far it is whenever that has changed.
+func (s *session) await(ctx context.Context, name string, limit time.Duration, judge look) (*instance.Composite, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not after %s", limit))
+	defer cancel()
+	last := ""
+	for {
+		c, err := s.find(ctx, name)
+		if err == nil {
+			line, done, err := judge(c)
+			if line = strings.TrimSpace(line); line != last && line != "" {
+				s.sayf("%s", line)
+				last = line
+			}
+			if done || err != nil {
+				return c, err
+			}
+		} else if ctx.Err() == nil && !isPassing(err) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("stopped waiting (%w); it goes on: kubectl mysql status %s", context.Cause(ctx), name)
+		case <-time.After(s.pause):
+		}
+	}
+}
+
+// isPassing is true of an error that an API server that is there again will not have.
+func isPassing(err error) bool {
+	if errors.As(err, new(plainError)) {
+		return false
+	}
+	return !errors.As(err, new(kerrors.APIStatus)) || kerrors.IsTooManyRequests(err) || kerrors.IsServerTimeout(err) || kerrors.IsInternalError(err) || kerrors.IsServiceUnavailable(err)
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// connectCommand is `kubectl mysql connect`.
+type connectCommand struct {
+	Name        string   `arg:""          help:"Name of the claim."`
+	Args        []string `arg:""          help:"Arguments of the client, after --; such as -- --execute='SELECT 1'." optional:""`
+	Client      string   `default:"mysql" help:"The client's program."`
+	ForwardOnly bool     `help:"Forward a port until Ctrl-C, print it, and run no client."`
+}
+
+// Help that follows the flags.
+func (*connectCommand) Help() string {
+	return "It logs in as root, with the password of the connection Secret, which it reads; neither a command line nor a process has it. The client believes this server's certificate and no other's."
+}
+
+// Run it.
+func (c *connectCommand) Run(ctx context.Context, of *cli) error {
+	s, err := of.open()
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, s)
+}
+
+func (c *connectCommand) run(ctx context.Context, s *session) error {
+	claim, err := s.find(ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	if !isTrue(claim.Conditions, v1.ConditionServing) {
+		return plainf("the server of %s takes no clients: %s", c.Name, claim.Status.Message)
+	}
+	if claim.Status.Binding == nil {
+		return plainf("%s names no Secret to log in with: its function is of an earlier release", c.Name)
+	}
+	secret := &corev1.Secret{}
+	if err := s.kube.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: claim.Status.Binding.Name}, secret); err != nil {
+		return err
+	}
+	if !c.ForwardOnly { // Ctrl-C is the client's, which ends a statement by it.
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer stop()
+	of := v1.Instance{Kind: claim.GetKind(), Namespace: s.namespace, Name: c.Name}
+	port, ended, err := s.forward(ctx, "service/"+of.ServiceName(), claim.Status.Endpoint)
+	if err != nil {
+		return err
+	}
+	defer func() { stop(); <-ended }()
+	if c.ForwardOnly {
+		if _, err := fmt.Fprintf(s.out, "127.0.0.1:%s\n", port); err != nil {
+			return err
+		}
+		return <-ended
+	}
+	return c.runClient(ctx, s, secret, port)
+}
+
+// forwarded is what kubectl says of a port.
+var forwarded = regexp.MustCompile(`^Forwarding from 127\.0\.0\.1:(\d+) ->`)
+
+// waitDelay is how long kubectl may take to end.
+const waitDelay = 5 * time.Second
+
+// forward a port of this machine, until the context ends.
+func (s *session) forward(ctx context.Context, to string, at *v1.Endpoint) (port string, ended chan error, err error) {
+	if at == nil {
+		return "", nil, plainf("there is no way to the server")
+	}
+	cmd := s.kubectl(ctx, "port-forward", "--address", "127.0.0.1", to, fmt.Sprintf(":%d", at.Port))
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = waitDelay
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is not for it.
+	said, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	if err := cmd.Start(); err != nil {
+		return "", nil, fmt.Errorf("cannot run kubectl, which forwards the port: %w", err)
+	}
+	lines := bufio.NewReader(said)
+	line, err := lines.ReadString('\n')
+	ended = make(chan error, 1)
+	go func() {
+		_, _ = io.Copy(io.Discard, lines)
+		err := cmd.Wait()
+		if ctx.Err() != nil {
+			err = nil // It was told to.
+		}
+		ended <- err
+	}()
+	if m := forwarded.FindStringSubmatch(line); m != nil {
+		return m[1], ended, nil
+	}
+	return "", nil, errors.Join(fmt.Errorf("cannot forward a port: %s", strings.TrimSpace(line)), err, <-ended, errors.New(complaint.String()))
+}
+
+// runClient with files that only it reads, and that go with it.
+func (c *connectCommand) runClient(ctx context.Context, s *session, secret *corev1.Secret, port string) (err error) {
+	dir, err := os.MkdirTemp("", "kubectl-mysql-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	ca := ""
+	if raw := secret.Data[v1.CAKey]; len(raw) > 0 {
+		ca = filepath.Join(dir, v1.CAKey)
+		if err := os.WriteFile(ca, raw, 0o600); err != nil {
+			return err
+		}
+	}
+	options := filepath.Join(dir, "my.cnf")
+	if err := os.WriteFile(options, []byte(clientOptions(secret.Data, port, ca)), 0o600); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, c.Client, append([]string{"--defaults-extra-file=" + options}, c.Args...)...) //nolint:gosec // The caller says which.
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, s.out, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = waitDelay
+	err = cmd.Run()
+	if errors.Is(err, exec.ErrNotFound) {
+		return plainf("there is no program %s here: name the client with --client, or take --forward-only", c.Client)
+	}
+	return err
+}
+
+// clientOptions as a file of the mysql client has them. Its certificate is not for 127.0.0.1: it is known by who has signed it.
+func clientOptions(data map[string][]byte, port, ca string) string {
+	quote := func(value []byte) string {
+		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(string(value)) + `"`
+	}
+	lines := []string{
+		"[client]", "host=127.0.0.1", "protocol=TCP", "port=" + port, "user=" + quote(data["username"]), "password=" + quote(data["password"]),
+	}
+	if ca != "" {
+		lines = append(lines, "ssl-mode=VERIFY_CA", "ssl-ca="+quote([]byte(ca)))
+	}
+	if len(data["database"]) > 0 {
+		lines = append(lines, "[mysql]", "database="+quote(data["database"]))
+	}
+	return strings.Join(lines, "\n") + "\n"
+}

@@ -1,0 +1,353 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/yaml"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+var now = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // A constant time.
+
+// parse a claim.
+func parse(t *testing.T, text string) *instance.Composite {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	c, err := instance.Decode(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+const whole = `apiVersion: otus.homework/v1
+kind: MySQL
+metadata: {name: shop, namespace: team}
+spec:
+  image: mysql:8.4
+  database: orders
+  password: secret
+  storageSize: 1Gi
+  compositeDeletePolicy: Background
+  resourceRef: {apiVersion: otus.homework/v1, kind: XMySQL, name: shop-x}
+  writeConnectionSecretToRef: {name: for-shop}
+  backup: {request: one, method: Cold, keep: 5, schedule: "0 2 * * *"}
+  restore: {policy: Latest}
+status:
+  message: Running
+  servedImage: mysql:8.4
+  pendingImage: mysql:9.7
+  endpoint: {host: shop.team.svc, port: 3306}
+  binding: {name: shop-connection}
+  credentials: {state: InSync, changedAt: "2026-11-27T09:00:00Z"}
+  tls: {authorities: x, servedNotAfter: "2027-02-20T00:00:00Z"}
+  backupStore: offsite
+  backups:
+  - {name: c, phase: Failed}
+  - {name: b, phase: Proven, provenAt: "2026-11-27T02:00:30Z", dataBytes: 12897485}
+  - {name: a, phase: Proven, provenAt: "2026-11-26T02:00:30Z", dataBytes: 12897485}
+  requestedBackup: {request: one, phase: Running, method: Cold, begunAt: "2026-11-27T11:59:00Z", percent: 40, message: Backing up the data}
+  backupSchedule: {schedule: "0 2 * * *", timeZone: Europe/Berlin, nextAt: "2026-11-28T01:00:00Z"}
+  conditions:
+  - {type: Ready, status: "True", reason: Available}
+  - {type: Serving, status: "True", reason: Serving}
+  - {type: Blocked, status: "True", reason: PodFailure, message: no node has room}
+  - {type: Updated, status: "False", reason: UpdateWaits, message: An update waits}
+`
+
+const wantScreen = `MySQL team/shop
+  Status        Running
+  Server        ready, mysql:8.4 (mysql:9.7 waits) at shop.team.svc:3306
+  Log in with   Secret shop-connection
+  Password      InSync, changed 3h ago
+  Certificate   until 2027-02-20
+  Last backup   b, 9h ago; the next one is in store offsite
+  Asked for     "one", Cold, begun 60s ago: Running 40 % Backing up the data
+  Next backup   2026-11-28T01:00:00Z by 0 2 * * * Europe/Berlin
+  Waits for     Blocked, PodFailure: no node has room
+`
+
+// TestScreen of one claim, and the line of it.
+func TestScreen(t *testing.T) {
+	var out bytes.Buffer
+	s := summarize(parse(t, whole))
+	if err := writeScreen(&out, s, now); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(wantScreen, out.String()); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	out.Reset()
+	if err := writeTable(&out, []Summary{s, {Namespace: "team", Name: "new", Message: "Waiting"}}, now); err != nil {
+		t.Fatal(err)
+	}
+	want := "NAMESPACE   NAME   READY   IMAGE       LAST-BACKUP   MESSAGE\nteam        shop   true    mysql:8.4   9h ago        Running\nteam        new    false               none          Waiting\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestNewest: what a server's own time has taken is newer than all that was there before it.
+func TestNewest(t *testing.T) {
+	listed := "backups: [{name: x, phase: Failed}, {name: old, phase: Proven}]"
+	for status, want := range map[string]string{
+		"{}":               "",
+		"{" + listed + "}": "old",
+		"{" + listed + `, requestedBackup: {request: a, phase: Failed, begunAt: "2026-11-27T03:00:00Z"}}`:                                                                                                "old",
+		"{" + listed + `, requestedBackup: {request: a, phase: Proven, backup: asked, begunAt: "2026-11-27T03:00:00Z"}}`:                                                                                 "asked",
+		`{requestedBackup: {request: a, phase: Proven, backup: asked, begunAt: "2026-11-27T03:00:00Z"}, scheduledBackup: {request: b, phase: Proven, backup: planned, begunAt: "2026-11-27T04:00:00Z"}}`: "planned",
+	} {
+		s := summarize(parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\nstatus: "+status))
+		if got := s.Newest; (got == nil) != (want == "") || got != nil && got.Name != want {
+			t.Errorf("%s: want %q, got %+v", status, want, got)
+		}
+	}
+}
+
+// TestScreenOfDeletion has nothing that it does not know.
+func TestScreenOfDeletion(t *testing.T) {
+	var out bytes.Buffer
+	s := summarize(parse(t, `apiVersion: otus.homework/v1
+kind: MySQL
+metadata: {name: shop, namespace: team, deletionTimestamp: "2026-11-27T11:59:00Z"}
+status:
+  deletion: {phase: BackingUp, percent: 7, message: Backing up the data}
+`))
+	if err := writeScreen(&out, s, now); err != nil {
+		t.Fatal(err)
+	}
+	want := "MySQL team/shop\n  Server        not ready\n  Last backup   none yet; the next one is on a volume\n  Deletion      BackingUp 7 % Backing up the data\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestBackupPatch: what the claim is asked, and what it cannot be asked.
+func TestBackupPatch(t *testing.T) {
+	cases := map[string]struct {
+		claim   string
+		request string
+		method  v1.BackupMethod
+		want    string
+		says    string
+	}{
+		"Online":   {claim: "spec: {}", request: "a", want: `{"spec":{"backup":{"method":"Online","request":"a"}}}`},
+		"Claims":   {claim: "spec: {backup: {method: Cold}}", request: "a", want: `{"spec":{"backup":{"method":"Cold","request":"a"}}}`},
+		"Said":     {claim: "spec: {backup: {method: Cold}}", request: "a", method: v1.MethodOnline, want: `{"spec":{"backup":{"method":"Online","request":"a"}}}`},
+		"Again":    {claim: "spec: {backup: {request: a, method: Cold}}", request: "a", says: `asks for "a" already`},
+		"Deletion": {claim: "spec: {}", request: "a", says: "is being deleted"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\n"+tc.claim)
+			if name == "Deletion" {
+				c.SetDeletionTimestamp(&metav1.Time{Time: now})
+			}
+			got, err := backupPatch(c, tc.request, tc.method)
+			if string(got) != tc.want || (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %s, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestLookAtBackup: how far one is that was asked for, and how it ends.
+func TestLookAtBackup(t *testing.T) {
+	cases := map[string]struct {
+		status string
+		line   string
+		done   bool
+		says   string
+	}{
+		"Before":  {status: "{requestedBackup: {request: zero, phase: Proven, begunAt: null}}", line: "Waiting for it to begin"},
+		"Planned": {status: `{scheduledBackup: {request: noon, phase: Running, begunAt: null}}`, line: "Waiting for it to begin, after that of backup.schedule at noon"},
+		"Refused": {status: `{conditions: [{type: Accepted, status: "False", reason: Invalid, message: Say method}]}`, line: "Waiting for it to begin; Invalid: Say method"},
+		"Running": {status: "{requestedBackup: {request: one, phase: Running, begunAt: null, percent: 5, message: Copying}}", line: "Running 5 % Copying"},
+		"Failing": {status: "{requestedBackup: {request: one, phase: Failing, begunAt: null, message: No room}}", line: "Failing No room"},
+		"Failed":  {status: "{requestedBackup: {request: one, phase: Failed, begunAt: null, message: No room}}", done: true, says: "has failed: No room"},
+		"Proven":  {status: "{requestedBackup: {request: one, phase: Proven, begunAt: null, backup: b}}", line: "Proven", done: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\nspec: {backup: {request: one}}\nstatus: "+tc.status)
+			line, done, err := lookAtBackup(c, "one")
+			if line != tc.line || done != tc.done || (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %q, %v, %v", line, done, err)
+			}
+		})
+	}
+	c := parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\nspec: {backup: {request: of Git}}")
+	if _, done, err := lookAtBackup(c, "one"); !done || err == nil {
+		t.Errorf("it waits for what nobody asks any more: %v", err)
+	}
+}
+
+// TestRestored: a claim asks for what the other one does, but for what was that one's alone.
+func TestRestored(t *testing.T) {
+	of := parse(t, whole).Unstructured
+	before := of.DeepCopy()
+	got, err := yaml.Marshal(restored(of, "team", "shop-2", "shop", "").Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `apiVersion: otus.homework/v1
+kind: MySQL
+metadata:
+  name: shop-2
+  namespace: team
+spec:
+  backup:
+    keep: 5
+    method: Cold
+    schedule: 0 2 * * *
+  database: orders
+  image: mysql:8.4
+  password: secret
+  restore:
+    from: shop
+  storageSize: 1Gi
+  writeConnectionSecretToRef:
+    name: shop-2-published
+`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(before, of); diff != "" {
+		t.Errorf("it changed the other one: %s", diff)
+	}
+	if got := restored(of, "team", "shop-2", "shop", "b").Object["spec"].(map[string]any)["restore"]; !cmp.Equal(got, map[string]any{"backup": "b"}) {
+		t.Errorf("of a backup by name: %v", got)
+	}
+}
+
+// TestLookAtRestore waits until the server takes clients, and not for what is refused.
+func TestLookAtRestore(t *testing.T) {
+	cases := map[string]struct {
+		status string
+		line   string
+		done   bool
+		says   string
+	}{
+		"Restoring": {status: "{message: Restoring}", line: "Restoring"},
+		"Refused":   {status: `{conditions: [{type: Accepted, status: "False", reason: Invalid, message: No such backup}]}`, done: true, says: "No such backup"},
+		"Ready":     {status: `{message: Running, conditions: [{type: Ready, status: "True"}]}`, line: "Running", done: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			line, done, err := lookAtRestore(parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop-2, namespace: team}\nstatus: "+tc.status))
+			if line != tc.line || done != tc.done || (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %q, %v, %v", line, done, err)
+			}
+		})
+	}
+}
+
+// TestClientOptions: no value ends its line.
+func TestClientOptions(t *testing.T) {
+	got := clientOptions(map[string][]byte{"username": []byte("root"), "password": []byte("a\"b\\c\n[client]\nx=y"), "database": []byte("orders")}, "4711", "/tmp/ca.crt")
+	want := "[client]\nhost=127.0.0.1\nprotocol=TCP\nport=4711\nuser=\"root\"\npassword=\"a\\\"b\\\\c\\n[client]\\nx=y\"\nssl-mode=VERIFY_CA\nssl-ca=\"/tmp/ca.crt\"\n[mysql]\ndatabase=\"orders\"\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// newSession with a cluster that has these claims.
+func newSession(t *testing.T, claims ...client.Object) (s *session, out, progress *bytes.Buffer) {
+	t.Helper()
+	scheme, err := instance.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, progress = &bytes.Buffer{}, &bytes.Buffer{}
+	return &session{
+		kube: fake.NewClientBuilder().WithScheme(scheme).WithObjects(claims...).Build(), kind: instance.ClaimKind, namespace: "team",
+		out: out, progress: progress, now: func() time.Time { return now }, pause: time.Millisecond,
+	}, out, progress
+}
+
+// TestCommands say what there is, in both forms, and what there is not.
+func TestCommands(t *testing.T) {
+	s, out, _ := newSession(t, parse(t, whole).Unstructured)
+	if err := (&statusCommand{Name: "shop"}).run(t.Context(), s); err != nil || out.String() != wantScreen {
+		t.Errorf("%v, %s", err, out)
+	}
+	out.Reset()
+	s.json = true
+	if err := (&listCommand{AllNamespaces: true}).run(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+	var all []Summary
+	if err := json.Unmarshal(out.Bytes(), &all); err != nil || len(all) != 1 || all[0].Endpoint != "shop.team.svc:3306" || all[0].Newest.Name != "b" {
+		t.Errorf("%v, %s", err, out)
+	}
+	if err := (&statusCommand{Name: "shpo"}).run(t.Context(), s); err == nil || !strings.Contains(err.Error(), `no MySQL "shpo" in namespace team`) {
+		t.Errorf("of none: %v", err)
+	}
+	if err := (&restoreCommand{From: "shop", To: "shop"}).run(t.Context(), s); err == nil || !strings.Contains(err.Error(), "apply that claim again") {
+		t.Errorf("onto itself: %v", err)
+	}
+	if err := (&restoreCommand{From: "gone", To: "new"}).run(t.Context(), s); err == nil || !strings.Contains(err.Error(), "--filename") {
+		t.Errorf("of one that is gone: %v", err)
+	}
+}
+
+// TestRestoreFromFile makes the claim of a manifest, in the namespace of the session, and refuses another kind.
+func TestRestoreFromFile(t *testing.T) {
+	s, out, _ := newSession(t)
+	file := filepath.Join(t.TempDir(), "claim.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(whole)
+	c := &restoreCommand{From: "gone", To: "new", Filename: file, Wait: true, Timeout: time.Millisecond}
+	if err := c.run(t.Context(), s); err == nil || !strings.Contains(err.Error(), "kubectl mysql status new") {
+		t.Errorf("it does not say how to go on: %v, %s", err, out)
+	}
+	made, err := s.find(t.Context(), "new")
+	if err != nil || made.Spec.Restore.From == nil || *made.Spec.Restore.From != "gone" {
+		t.Errorf("it made %+v, %v", made, err)
+	}
+	if err := c.run(t.Context(), s); err == nil || !strings.Contains(err.Error(), "give another name with --to") {
+		t.Errorf("once more: %v", err)
+	}
+	write("apiVersion: v1\nkind: Secret\n")
+	if err := c.run(t.Context(), s); err == nil || !strings.Contains(err.Error(), "Secret") {
+		t.Errorf("another kind: %v", err)
+	}
+}
+
+// TestAwait: a claim that goes is no reason to wait on, and each line is said once.
+func TestAwait(t *testing.T) {
+	claim := parse(t, whole).Unstructured
+	s, _, progress := newSession(t, claim)
+	n := 0
+	_, err := s.await(t.Context(), "shop", time.Minute, func(*instance.Composite) (string, bool, error) {
+		if n++; n == 5 {
+			if err := s.kube.Delete(t.Context(), claim); err != nil {
+				t.Error(err)
+			}
+		}
+		return "the same", false, nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "there is no MySQL") || progress.String() != "the same\n" {
+		t.Errorf("%v, %q", err, progress)
+	}
+}

@@ -1,0 +1,135 @@
+// Command kubectl-mysql is a plugin of kubectl: what a developer asks of a claim, and has done with it, in one word each. It needs the
+// rights on claims that whoever applies them has, to connect those on its Secret and pods, and for the doctor those of a platform team.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// version is set when the program is built.
+var version = "dev" //nolint:gochecknoglobals // The linker sets it.
+
+// cli is the command line.
+type cli struct {
+	Version    kong.VersionFlag `help:"Print the version and exit."`
+	Kubeconfig string           `help:"Kubeconfig file, instead of KUBECONFIG or that in the home."                   placeholder:"FILE"`
+	Context    string           `help:"Context of the kubeconfig."                                                    placeholder:"NAME"`
+	Namespace  string           `help:"Namespace of the claim; the context's where it is not said."                   placeholder:"NAME" short:"n"`
+	Kind       string           `default:"MySQL"                                                                      enum:"MySQL,Database" help:"Kind of the claim: MySQL or Database."`
+	Output     string           `default:"text"                                                                       enum:"text,json" help:"What to print: text for people, json for programs." short:"o"`
+
+	List    listCommand    `cmd:"" help:"List the claims of a namespace, each with its server, its last backup, and what it says."`
+	Status  statusCommand  `cmd:"" help:"Show one claim on one screen: server, password, backups, deletion, and what it waits for."`
+	Backup  backupCommand  `cmd:"" help:"Have a backup taken now, and wait until it is proven."`
+	Restore restoreCommand `cmd:"" help:"Make a new claim from the backups of another one, and wait until its server takes clients."`
+	Connect connectCommand `cmd:"" help:"Run the mysql client, logged in, through a forwarded port."`
+	Doctor  doctorCommand  `cmd:"" help:"List every instance, volume and backup of the cluster: what protects each, and what to do. For platform teams."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	ctrl.SetLogger(logr.Discard())
+	p := newParser(ctx, &cli{})
+	k, err := p.Parse(os.Args[1:])
+	p.FatalIfErrorf(err)
+	k.FatalIfErrorf(k.Run())
+}
+
+func newParser(ctx context.Context, into *cli) *kong.Kong {
+	return kong.Must(into,
+		kong.Name("kubectl mysql"),
+		kong.Description("MySQL claims of crossplane-mysql. Progress goes to the standard error; what was asked for, to the standard output."),
+		kong.UsageOnError(),
+		kong.Vars{"version": version},
+		kong.Bind(into), kong.BindTo(ctx, (*context.Context)(nil)))
+}
+
+// A session is with one cluster, about claims of one kind and namespace.
+type session struct {
+	kube      client.Client
+	kind      schema.GroupVersionKind
+	namespace string
+	// kubectl runs it with the same cluster.
+	kubectl func(ctx context.Context, args ...string) *exec.Cmd
+	// out has what was asked for, and progress how far it is.
+	out, progress io.Writer
+	json          bool
+	now           func() time.Time
+	// pause between two looks.
+	pause time.Duration
+}
+
+// pause between two looks at a claim that one waits for.
+const pause = time.Second
+
+// open a session.
+func (c *cli) open() (*session, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.Kubeconfig
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context})
+	namespace, _, err := loaded.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	if c.Namespace != "" {
+		namespace = c.Namespace
+	}
+	config, err := loaded.ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := instance.NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	kube, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	s := &session{
+		kube: kube, namespace: namespace, out: os.Stdout, progress: os.Stderr, json: c.Output == "json", now: time.Now, pause: pause,
+		kubectl: func(ctx context.Context, args ...string) *exec.Cmd {
+			return exec.CommandContext(ctx, "kubectl", append(c.flags(namespace), args...)...)
+		},
+	}
+	for _, k := range instance.Kinds() {
+		if k.Claim.Kind == c.Kind {
+			s.kind = k.Claim
+		}
+	}
+	return s, nil
+}
+
+// flags of kubectl for the same cluster and namespace.
+func (c *cli) flags(namespace string) []string {
+	out := []string{"--namespace", namespace}
+	if c.Kubeconfig != "" {
+		out = append(out, "--kubeconfig", c.Kubeconfig)
+	}
+	if c.Context != "" {
+		out = append(out, "--context", c.Context)
+	}
+	return out
+}
+
+// sayf how far it is.
+func (s *session) sayf(text string, args ...any) {
+	fmt.Fprintf(s.progress, text+"\n", args...) //nolint:errcheck // A lost line is no reason to fail.
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+)
+
+// restoreCommand is `kubectl mysql restore`.
+type restoreCommand struct {
+	From     string        `help:"Name of the claim whose backup is restored. It may be there, or gone."                                                   required:""`
+	To       string        `help:"Name of the claim that is made. There is none of that name."                                                             required:""`
+	Backup   string        `help:"Name of the backup, as 'kubectl mysql status' of the first claim or 'kubectl get msb' has it; the newest that is proven where it is not said." placeholder:"NAME"`
+	Filename string        `help:"Manifest of the claim that is made, in the place of what the other one asks for. Needed where that is gone."              placeholder:"FILE"              short:"f" type:"existingfile"`
+	DryRun   bool          `help:"Print the claim, and make nothing."`
+	Wait     bool          `default:"true"                                                                                                                 help:"Wait until its server takes clients." negatable:""`
+	Timeout  time.Duration `default:"1h"                                                                                                                   help:"How long to wait; the restore goes on."`
+}
+
+// Help that follows the flags.
+func (*restoreCommand) Help() string {
+	return "The new claim asks for what the other one does, with the same password. Nothing of the other one is changed. To bring a claim back under its own name, apply it again: that restores its newest backup."
+}
+
+// Run it.
+func (c *restoreCommand) Run(ctx context.Context, of *cli) error {
+	s, err := of.open()
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, s)
+}
+
+func (c *restoreCommand) run(ctx context.Context, s *session) error {
+	claim, err := c.claim(ctx, s)
+	if err != nil {
+		return err
+	}
+	if c.DryRun {
+		return s.print(claim)
+	}
+	err = s.kube.Create(ctx, claim)
+	switch {
+	case kerrors.IsAlreadyExists(err):
+		return plainf("there is a %s %q: a restore makes a new claim, give another name with --to", s.kind.Kind, c.To)
+	case err != nil:
+		return s.explain(err, "")
+	}
+	s.sayf("Made %s %s/%s.", s.kind.Kind, s.namespace, c.To)
+	if !c.Wait {
+		return nil
+	}
+	made, err := s.await(ctx, c.To, c.Timeout, lookAtRestore)
+	if err != nil {
+		return err
+	}
+	return s.show(summarize(made))
+}
+
+// claim that is to be made.
+func (c *restoreCommand) claim(ctx context.Context, s *session) (*unstructured.Unstructured, error) {
+	if c.From == c.To {
+		return nil, plainf("--from and --to are both %s: apply that claim again, and its newest backup is restored", c.To)
+	}
+	var of *unstructured.Unstructured
+	if c.Filename != "" {
+		raw, err := os.ReadFile(c.Filename)
+		if err != nil {
+			return nil, err
+		}
+		of = &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(raw, &of.Object); err != nil {
+			return nil, plainf("%s is no manifest of one claim: %v", c.Filename, err)
+		}
+		if of.GroupVersionKind() != s.kind {
+			return nil, plainf("%s has a %s, and not a %s", c.Filename, of.GroupVersionKind(), s.kind)
+		}
+	} else {
+		found, err := s.find(ctx, c.From)
+		if err != nil {
+			return nil, fmt.Errorf("cannot see what %s asks for: give the new claim's manifest with --filename: %w", c.From, err)
+		}
+		of = found.Unstructured
+	}
+	return restored(of, s.namespace, c.To, c.From, c.Backup), nil
+}
+
+// whatCrossplaneWrites into the spec of a claim.
+var whatCrossplaneWrites = []string{"resourceRef", "compositionRevisionRef", "compositeDeletePolicy"} //nolint:gochecknoglobals // A constant list.
+
+// restored is a claim that asks for the same as another one, and begins with a backup of that: the newest where none is named.
+func restored(of *unstructured.Unstructured, namespace, name, from, backup string) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{Object: map[string]any{}}
+	out.SetGroupVersionKind(of.GroupVersionKind())
+	out.SetNamespace(namespace)
+	out.SetName(name)
+	spec, _, _ := unstructured.NestedMap(of.Object, "spec") // A deep copy; a spec that is none is refused by the API server.
+	if spec == nil {
+		spec = map[string]any{}
+	}
+	for _, field := range whatCrossplaneWrites {
+		delete(spec, field)
+	}
+	if ref, ok := spec["writeConnectionSecretToRef"].(map[string]any); ok {
+		ref["name"] = name + "-published" // Two claims cannot write to one Secret.
+	}
+	if b, ok := spec["backup"].(map[string]any); ok {
+		delete(b, "request") // It is not asked for a second time.
+	}
+	restore := map[string]any{"from": from}
+	if backup != "" {
+		restore = map[string]any{"backup": backup}
+	}
+	spec["restore"] = restore
+	out.Object["spec"] = spec
+	return out
+}
+
+func (s *session) print(claim *unstructured.Unstructured) error {
+	if s.json {
+		return writeJSON(s.out, claim.Object)
+	}
+	raw, err := yaml.Marshal(claim.Object)
+	if err != nil {
+		return err
+	}
+	_, err = s.out.Write(raw)
+	return err
+}
+
+// lookAtRestore of a claim that was made for it.
+func lookAtRestore(c *instance.Composite) (line string, done bool, err error) {
+	if c.GetDeletionTimestamp() != nil {
+		return "", true, plainf("somebody deletes the new claim")
+	}
+	for _, cond := range c.Conditions {
+		if cond.Type == v1.ConditionAccepted && cond.Status == "False" {
+			return "", true, plainf("it cannot be done: %s", strings.TrimSpace(cond.Message))
+		}
+	}
+	return c.Status.Message, isTrue(c.Conditions, ready), nil
+}
