@@ -162,7 +162,9 @@ func TestRerun(t *testing.T) {
 func TestHalves(t *testing.T) {
 	p := newPlace(t)
 	mine := filepath.Base(p.archive()) + partialSuffix
-	at := func(folder, name string) string { return filepath.Join(filepath.Dir(filepath.Dir(p.archive())), folder, name) }
+	at := func(folder, name string) string {
+		return filepath.Join(filepath.Dir(filepath.Dir(p.archive())), folder, name)
+	}
 	killed, busy, other := at("killed", mine), at("busy", mine), at("other", "theirs")
 	for _, path := range []string{killed, busy, other} {
 		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -170,7 +172,7 @@ func TestHalves(t *testing.T) {
 	}
 	f, err := os.OpenFile(busy, os.O_WRONLY, 0)
 	must(t, err)
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // Nothing was written.
 	must(t, lockFile(f))
 	_, err = p.newBackup().Run(t.Context())
 	must(t, err)

@@ -89,20 +89,27 @@ func lookAtBackup(c *instance.Composite, request string) (line string, done bool
 	}
 	b := c.Status.RequestedBackup
 	if b == nil || b.Request != request {
-		line = "Waiting for it to begin"
-		if u := c.Status.BackupUnderWay(); u != nil {
-			line += ", after that of " + c.Status.WhoAsksFor(u)
-		}
-		for _, r := range reasons(c.Conditions) {
-			line += fmt.Sprintf("; %s: %s", r.Reason, r.Message)
-		}
-		return line, false, nil
+		return waitsToBegin(c), false, nil
 	}
 	switch b.Phase {
 	case v1.RequestedProven:
 		return "Proven", true, nil
 	case v1.RequestedFailed:
 		return "", true, plainf("the backup has failed: %s", b.Message)
+	case v1.RequestedRunning, v1.RequestedFailing:
 	}
 	return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", b.Phase, percentText(b.Percent), b.Message)), " "), false, nil
+}
+
+// waitsToBegin says what for.
+func waitsToBegin(c *instance.Composite) string {
+	var said strings.Builder
+	said.WriteString("Waiting for it to begin")
+	if u := c.Status.BackupUnderWay(); u != nil {
+		said.WriteString(", after that of " + c.Status.WhoAsksFor(u))
+	}
+	for _, r := range reasons(c.Conditions) {
+		said.WriteString("; " + r.Reason + ": " + r.Message)
+	}
+	return said.String()
 }

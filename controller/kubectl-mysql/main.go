@@ -106,7 +106,7 @@ func (c *cli) open() (*session, error) {
 	s := &session{
 		kube: kube, namespace: namespace, out: os.Stdout, progress: os.Stderr, json: c.Output == "json", now: time.Now, pause: pause,
 		kubectl: func(ctx context.Context, args ...string) *exec.Cmd {
-			return exec.CommandContext(ctx, "kubectl", append(c.flags(namespace), args...)...)
+			return exec.CommandContext(ctx, "kubectl", append(c.flags(namespace), args...)...) //nolint:gosec // It is kubectl's own command line.
 		},
 	}
 	for _, k := range instance.Kinds() {

@@ -71,27 +71,34 @@ func (c *restoreCommand) claim(ctx context.Context, s *session) (*unstructured.U
 	if c.From == c.To {
 		return nil, plainf("--from and --to are both %s: apply that claim again, and its newest backup is restored", c.To)
 	}
-	var of *unstructured.Unstructured
-	if c.Filename != "" {
-		raw, err := os.ReadFile(c.Filename)
-		if err != nil {
-			return nil, err
-		}
-		of = &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(raw, &of.Object); err != nil {
-			return nil, plainf("%s is no manifest of one claim: %v", c.Filename, err)
-		}
-		if of.GroupVersionKind() != s.kind {
-			return nil, plainf("%s has a %s, and not a %s", c.Filename, of.GroupVersionKind(), s.kind)
-		}
-	} else {
+	of, err := c.model(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return restored(of, s.namespace, c.To, c.From, c.Backup), nil
+}
+
+// model of the new claim: a file, or the other claim.
+func (c *restoreCommand) model(ctx context.Context, s *session) (*unstructured.Unstructured, error) {
+	if c.Filename == "" {
 		found, err := s.find(ctx, c.From)
 		if err != nil {
 			return nil, fmt.Errorf("cannot see what %s asks for: give the new claim's manifest with --filename: %w", c.From, err)
 		}
-		of = found.Unstructured
+		return found.Unstructured, nil
 	}
-	return restored(of, s.namespace, c.To, c.From, c.Backup), nil
+	raw, err := os.ReadFile(c.Filename)
+	if err != nil {
+		return nil, err
+	}
+	of := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(raw, &of.Object); err != nil {
+		return nil, plainf("%s is no manifest of one claim: %v", c.Filename, err)
+	}
+	if of.GroupVersionKind() != s.kind {
+		return nil, plainf("%s has a %s, and not a %s", c.Filename, of.GroupVersionKind(), s.kind)
+	}
+	return of, nil
 }
 
 // whatCrossplaneWrites into the spec of a claim.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -94,7 +95,7 @@ func writeTable(w io.Writer, all []Summary, now time.Time) error {
 		if s.Newest != nil && s.Newest.At != nil {
 			last = ago(s.Newest.At.Time, now)
 		}
-		fmt.Fprintln(t, strings.Join([]string{s.Namespace, s.Name, fmt.Sprint(s.Ready), s.Image, last, s.Message}, "\t")) //nolint:errcheck // Flush says it.
+		fmt.Fprintln(t, strings.Join([]string{s.Namespace, s.Name, strconv.FormatBool(s.Ready), s.Image, last, s.Message}, "\t")) //nolint:errcheck // Flush says it.
 	}
 	return t.Flush()
 }

@@ -74,11 +74,11 @@ func helm(t *testing.T, args ...string) (out []byte, err error) {
 // render the chart with values, as key=value.
 func render(t *testing.T, values ...string) (map[string]object, error) {
 	t.Helper()
-	args := []string{"template", "test", "package/chart", "--namespace", "crossplane-system", "--kube-version", kubeVersion}
+	set := make([]string, 0, 2*len(values))
 	for _, v := range values {
-		args = append(args, "--set", v)
+		set = append(set, "--set", v)
 	}
-	out, err := helm(t, args...)
+	out, err := helm(t, append([]string{"template", "test", "package/chart", "--namespace", "crossplane-system", "--kube-version", kubeVersion}, set...)...)
 	if err != nil {
 		return nil, err
 	}

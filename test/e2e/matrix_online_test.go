@@ -49,7 +49,7 @@ func inOnline(f *fault, hits func(*testing.T, *cell)) *fault {
 		after := time.Duration(rand.Int64N(int64(10 * time.Second))) //nolint:gosec // Any moment will do.
 		time.Sleep(after)
 		for _, c := range c.affected() {
-			t.Logf("%v after its Job was made: %s", after, c.onlineNow(t))
+			t.Logf("%v after its Job was made: %s", after, c.onlineNow(t.Context()))
 		}
 		if f.before != nil {
 			f.before(t, c)
@@ -70,15 +70,14 @@ func fillsScratch(t *testing.T, c *cell) {
 		if err := framework.Suite.Kube.List(ctx, &pods, c.ofBackup()); err != nil {
 			return err
 		}
-		for i := range pods.Items {
-			out, err := framework.Exec(ctx, pods.Items[i].Namespace, pods.Items[i].Name+"/clone", "", "sh", "-c", "cat /dev/zero >/data/full || sync; df /data")
-			if err == nil {
-				t.Logf("%s: %s", out, c.onlineNow(t))
-				return nil
-			}
-			return err
+		if len(pods.Items) == 0 {
+			return errors.New("there is no pod")
 		}
-		return errors.New("there is no pod")
+		out, err := framework.Exec(ctx, pods.Items[0].Namespace, pods.Items[0].Name+"/clone", "", "sh", "-c", "cat /dev/zero >/data/full || sync; df /data")
+		if err == nil {
+			t.Logf("%s: %s", out, c.onlineNow(ctx))
+		}
+		return err
 	})
 }
 
@@ -111,9 +110,8 @@ func (c *cell) beginsOnline(t *testing.T) {
 }
 
 // onlineNow says how far it is.
-func (c *cell) onlineNow(t *testing.T) string {
-	t.Helper()
-	xr, err := c.XR(t.Context())
+func (c *cell) onlineNow(ctx context.Context) string {
+	xr, err := c.XR(ctx)
 	if err != nil {
 		return err.Error()
 	}
