@@ -41,7 +41,6 @@ type cell struct {
 	// damaged waits for the damage of an archive, and history has what is said of it.
 	damaged func(*testing.T)
 	// online backups that are proven.
-	online  int
 	history *history
 }
 
@@ -292,8 +291,7 @@ func (c *cell) end(t *testing.T) {
 		want = 0
 	}
 	if c.fault.online {
-		c.online = c.onlineProven(t)
-		want += c.online
+		want += c.onlineProven(t)
 	}
 	c.Backups().AreProven(t, want)
 	c.Discard(t)
