@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
@@ -27,8 +28,8 @@ type meter struct {
 	backups *prometheus.CounterVec
 	bytes   prometheus.Histogram
 	seconds prometheus.Histogram
-	// rotations of passwords.
-	rotations *prometheus.CounterVec
+	// rotations of passwords, and restoreTests of backups.
+	rotations, restoreTests *prometheus.CounterVec
 
 	mu     sync.Mutex
 	states map[instance.Key]string
@@ -49,6 +50,7 @@ func newMeter(r prometheus.Registerer, clock func() time.Time) *meter {
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "crossplane_mysql_backup_seconds", Help: "Seconds that a proven backup took, with its proof.",
 			Buckets: prometheus.ExponentialBuckets(0.5, 2, 14)}),
 		rotations:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_password_changes_total", Help: "Changes of passwords in running servers, by result: changed, or failed for each try that must be looked at."}, []string{"result"}),
+		restoreTests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_restore_tests_total", Help: "Restore tests of backups, by result: passed, failed where no server starts from a copy, undecided where it could not be tried."}, []string{"result"}),
 		states:       map[instance.Key]string{},
 		proven:       map[instance.Key]time.Time{},
 		certificates: map[instance.Key]time.Time{},
@@ -59,8 +61,20 @@ func newMeter(r prometheus.Registerer, clock func() time.Time) *meter {
 		instances:    prometheus.NewDesc("crossplane_mysql_instances", "Instances by state: Waiting, Running, or the step of their deletion.", []string{"state"}, nil),
 		age:          prometheus.NewDesc("crossplane_mysql_last_proven_age_seconds", "Seconds since the newest proven backup of an instance that is there: of the 1000 whose are the oldest.", []string{"kind", "namespace", "name"}, nil),
 	}
-	r.MustRegister(m.backups, m.bytes, m.seconds, m.rotations, m)
+	r.MustRegister(m.backups, m.bytes, m.seconds, m.rotations, m.restoreTests, m)
+	m.beginAtZero()
 	return m
+}
+
+// beginAtZero with each result: the first one of a kind would be no increase otherwise, of which somebody is to be woken.
+func (m *meter) beginAtZero() {
+	for of, results := range map[*prometheus.CounterVec][]string{
+		m.backups: {resultProven, resultFailed, resultEmpty, resultSkipped}, m.rotations: {resultChanged, resultRefused}, m.restoreTests: {resultPassed, resultFailed, resultUndecided},
+	} {
+		for _, result := range results {
+			of.WithLabelValues(result)
+		}
+	}
 }
 
 // maxSeries is for how many instances there is a series of their own: those whose backups are the
@@ -165,6 +179,25 @@ const (
 	resultChanged = "changed"
 	resultRefused = "failed"
 )
+
+// Results of a restore test, beside resultFailed.
+const (
+	resultPassed    = "passed"
+	resultUndecided = "undecided"
+)
+
+// countVerdict of a restore test.
+func (m *meter) countVerdict(restorable metav1.ConditionStatus) {
+	result := resultUndecided
+	switch restorable {
+	case metav1.ConditionTrue:
+		result = resultPassed
+	case metav1.ConditionFalse:
+		result = resultFailed
+	case metav1.ConditionUnknown:
+	}
+	m.restoreTests.WithLabelValues(result).Inc()
+}
 
 // countRotation counts what became of a password.
 func (m *meter) countRotation(r rotate.Result) {

@@ -147,7 +147,7 @@ func TestDocumentedMetrics(t *testing.T) {
 	}
 	described, names := make(chan *prometheus.Desc, 100), []string{}
 	m := newMeter(prometheus.NewRegistry(), time.Now)
-	for _, c := range []prometheus.Collector{m.backups, m.bytes, m.seconds, m.rotations, m} {
+	for _, c := range []prometheus.Collector{m.backups, m.bytes, m.seconds, m.rotations, m.restoreTests, m} {
 		c.Describe(described)
 	}
 	close(described)
@@ -172,19 +172,47 @@ func TestBackupsAreCounted(t *testing.T) {
 	} {
 		m.countStep(s, lifecycle.Step{Action: a})
 	}
+	if diff := cmp.Diff(map[string]float64{resultProven: 1, resultFailed: 2, resultEmpty: 1, resultSkipped: 1}, resultsOf(t, registry, "crossplane_mysql_backups_total")); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestVerdictsAreCounted, and nothing before there is one: a series that begins with one has had no increase.
+func TestVerdictsAreCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := newMeter(registry, time.Now)
+	const tests = "crossplane_mysql_restore_tests_total"
+	for name, want := range map[string]map[string]float64{
+		tests:                            {resultPassed: 0, resultFailed: 0, resultUndecided: 0},
+		"crossplane_mysql_backups_total": {resultProven: 0, resultFailed: 0, resultEmpty: 0, resultSkipped: 0},
+		"crossplane_mysql_password_changes_total": {resultChanged: 0, resultRefused: 0},
+	} {
+		if diff := cmp.Diff(want, resultsOf(t, registry, name)); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", name, diff)
+		}
+	}
+	for _, verdict := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionFalse, metav1.ConditionUnknown} {
+		m.countVerdict(verdict)
+	}
+	if diff := cmp.Diff(map[string]float64{resultPassed: 1, resultFailed: 2, resultUndecided: 1}, resultsOf(t, registry, tests)); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// resultsOf a counter.
+func resultsOf(t *testing.T, registry *prometheus.Registry, name string) map[string]float64 {
+	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]float64{}
 	for _, f := range families {
-		if f.GetName() == "crossplane_mysql_backups_total" {
+		if f.GetName() == name {
 			for _, series := range f.GetMetric() {
 				got[series.GetLabel()[0].GetValue()] = series.GetCounter().GetValue()
 			}
 		}
 	}
-	if diff := cmp.Diff(map[string]float64{resultProven: 1, resultFailed: 2, resultEmpty: 1, resultSkipped: 1}, got); diff != "" {
-		t.Errorf("-want, +got:\n%s", diff)
-	}
+	return got
 }

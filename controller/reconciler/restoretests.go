@@ -35,6 +35,7 @@ type restoreTestReconciler struct {
 	cache  client.Reader
 	reader client.Reader
 	events events.EventRecorder
+	meter  *meter
 	atOnce int
 	clock  func() time.Time
 	// turns is held while one is taken, by the reconcilers of all kinds.
@@ -79,6 +80,7 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 	}
 	if step.Action == restoretest.Conclude {
 		r.announceVerdict(s.Record, step)
+		r.meter.countVerdict(step.Verdict.Status)
 	}
 	return reconcile.Result{RequeueAfter: step.After}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -67,7 +68,7 @@ func newTester(t *testing.T, namespaces []string, objects ...client.Object) *tes
 	clock := func() time.Time { return time.Unix(1_000_000, 0) }
 	return &tester{kube: kube, restoreTestReconciler: &restoreTestReconciler{
 		kind: instance.Kinds()[0], gather: &instance.Gatherer{Reader: kube, Settings: instance.Settings{AgentImage: "agent"}, Clock: clock}, writer: change.Writer{Client: kube},
-		cache: kube, reader: kube, events: events.NewFakeRecorder(100), atOnce: 2, clock: clock, turns: &sync.Mutex{},
+		cache: kube, reader: kube, events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), clock), atOnce: 2, clock: clock, turns: &sync.Mutex{},
 	}}
 }
 

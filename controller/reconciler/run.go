@@ -102,7 +102,7 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconciler
 		stores:   &storeReconciler{kube: mgr.GetClient(), reader: mgr.GetAPIReader(), writer: w, events: recorder, namespace: o.Namespace, clock: time.Now},
 		archives: &archiveReconciler{gather: g, writer: w, cache: mgr.GetClient(), events: recorder},
 		restoreTests: restoreTestReconciler{
-			gather: g, writer: w, cache: mgr.GetClient(), reader: mgr.GetAPIReader(), events: recorder,
+			gather: g, writer: w, cache: mgr.GetClient(), reader: mgr.GetAPIReader(), events: recorder, meter: meter,
 			atOnce: o.RestoreTestsAtOnce, clock: time.Now, turns: &sync.Mutex{},
 		},
 	}, nil
