@@ -8,7 +8,7 @@ TOOLS = $$(go run ./test/tools cli core cli116)
 MODULES = package/build test/cluster test/images test/install test/e2e
 
 .PHONY: help demo house matrix test checks test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
-	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test kubectl-mysql chart chart-test e2e bench fuzz vulncheck generate clean
+	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test kubectl-mysql chart chart-test alerts-test e2e bench fuzz vulncheck generate clean
 
 help: ## Show this list, with what each takes on two cores where the tools are built.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -27,7 +27,7 @@ checks: # Two beside each other, one that computes and one that waits for server
 test-all: export ALL = 1
 test-all: export WALKS = 1000
 test-all: export MOMENTS = 60
-test-all: test store-test-seaweedfs cert-manager-test provider-sql-test chart-test matrix ## Run what there is, for hours: make test, what repeats one of its proofs, more walks of the model and moments of a first start, and the whole matrix.
+test-all: test store-test-seaweedfs cert-manager-test provider-sql-test chart-test alerts-test matrix ## Run what there is, for hours: make test, what repeats one of its proofs, more walks of the model and moments of a first start, and the whole matrix.
 
 unit: ## Run the tests that need nothing but Go (5 min).
 	go test -timeout 30m ./...
@@ -104,8 +104,11 @@ provider-sql-test: ## Have provider-sql make a database and a user, on a cluster
 	KUBECONFIG= go test -C test/e2e -tags providersql -count=1 -timeout 30m -v -run '^TestProviderSQL$$' .; code=$$?; \
 	go run -C test/cluster . --name e2e down || code=1; exit $$code
 
-chart-test: chart ## Install, upgrade and uninstall the chart, on a cluster of its own (4 min).
-	KUBECONFIG= go test -C test/e2e -tags chart -count=1 -timeout 30m -v -run '^TestChart$$' .; code=$$?; \
+alerts-test: ## Try the alerts with Prometheus' own tool; its build takes six minutes the first time (10 s).
+	PROMTOOL="$$(go run ./test/tools promtool)" go test -tags promtool -count=1 ./test/alerts
+
+chart-test: chart ## Install, upgrade and uninstall the chart, and apply what monitors it, on a cluster of its own (4 min).
+	KUBECONFIG= go test -C test/e2e -tags chart -count=1 -timeout 30m -v -run '^TestMonitoring$$|^TestChart$$' .; code=$$?; \
 	go run -C test/cluster . --name e2e down || code=1; exit $$code
 
 e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG (25 min).

@@ -66,17 +66,6 @@ func newMeter(r prometheus.Registerer, clock func() time.Time) *meter {
 	return m
 }
 
-// beginAtZero with each result: the first one of a kind would be no increase otherwise, of which somebody is to be woken.
-func (m *meter) beginAtZero() {
-	for of, results := range map[*prometheus.CounterVec][]string{
-		m.backups: {resultProven, resultFailed, resultEmpty, resultSkipped}, m.rotations: {resultChanged, resultRefused}, m.restoreTests: {resultPassed, resultFailed, resultUndecided},
-	} {
-		for _, result := range results {
-			of.WithLabelValues(result)
-		}
-	}
-}
-
 // maxSeries is for how many instances there is a series of their own: those whose backups are the
 // oldest, or whose certificates end first. Whoever may create claims decides how many there are.
 const maxSeries = 1000
@@ -108,6 +97,17 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, k := range earliest(m.proven) {
 		ch <- prometheus.MustNewConstMetric(m.age, prometheus.GaugeValue, m.clock().Sub(m.proven[k]).Seconds(), k.Kind, k.Namespace, k.Name)
+	}
+}
+
+// beginAtZero with each result: the first one of a kind would be no increase otherwise, of which somebody is to be woken.
+func (m *meter) beginAtZero() {
+	for of, results := range map[*prometheus.CounterVec][]string{
+		m.backups: {resultProven, resultFailed, resultEmpty, resultSkipped}, m.rotations: {resultChanged, resultRefused}, m.restoreTests: {resultPassed, resultFailed, resultUndecided},
+	} {
+		for _, result := range results {
+			of.WithLabelValues(result)
+		}
 	}
 }
 

@@ -162,7 +162,9 @@ var typists = map[string]typist{
 	"kubectl mysql connect mysql-instance":                        {"test/e2e/plugin_test.go", `"mysql", "connect", "copy"`},
 	"kubectl mysql doctor":                                        {"test/e2e/plugin_test.go", `"mysql", "doctor"`},
 
-	"make chart": {"Makefile", "\nchart-test: chart "},
+	"kubectl apply --server-side -k controller/deploy/monitoring": {"test/e2e/monitoring_test.go", `"-k", "controller/deploy/monitoring"`},
+	"kubectl mysql status NAME":                                   {"test/e2e/plugin_test.go", `"mysql", "status", s.Name`},
+	"make chart":                                                  {"Makefile", "\nchart-test: chart "},
 	"helm install crossplane-mysql dist/crossplane-mysql-0.1.0.tgz --namespace crossplane-system":                 byChart,
 	"helm show crds dist/crossplane-mysql-0.1.0.tgz | kubectl apply --server-side --force-conflicts --filename -": byChart,
 	"helm upgrade crossplane-mysql dist/crossplane-mysql-0.1.0.tgz --namespace crossplane-system":                 byChart,

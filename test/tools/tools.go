@@ -92,6 +92,11 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing write
 		module: "github.com/crossplane-contrib/provider-sql",
 		help:   "Crossplane's provider of users and databases, which make test-all has beside the product",
 	},
+	"promtool": {
+		title:  "promtool",
+		module: "github.com/prometheus/prometheus",
+		help:   "Prometheus' tool, by which make test-all tries the alerts",
+	},
 	"lint": {
 		title:  "golangci-lint",
 		module: "github.com/golangci/golangci-lint/v2",

@@ -1,0 +1,96 @@
+package alerts
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+var deploy = filepath.Join("..", "..", "controller", "deploy", "monitoring") //nolint:gochecknoglobals // A constant path.
+
+// A rule of Prometheus.
+type rule struct {
+	Alert       string            `json:"alert"`
+	Expr        string            `json:"expr"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// A ruleFile is what Prometheus reads, and what a PrometheusRule has as its spec.
+type ruleFile struct {
+	Groups []struct {
+		Name  string `json:"name"`
+		Rules []rule `json:"rules"`
+	} `json:"groups"`
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func rules(t *testing.T) []rule {
+	t.Helper()
+	var r struct {
+		Spec ruleFile `json:"spec"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(deploy, "rules.yaml"))), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Spec.Groups) != 1 || len(r.Spec.Groups[0].Rules) == 0 {
+		t.Fatalf("want one group of rules, got %+v", r.Spec)
+	}
+	return r.Spec.Groups[0].Rules
+}
+
+const runbooks = "https://github.com/crossplane-mysql/crossplane-mysql/blob/main/docs/alerts.md#"
+
+// TestRunbooks: each alert has a page to read, and no page is of an alert that is gone.
+func TestRunbooks(t *testing.T) {
+	page, all := read(t, filepath.Join("..", "..", "docs", "alerts.md")), rules(t)
+	for _, r := range all {
+		if want := runbooks + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want || !strings.Contains(page, "\n## "+r.Alert+"\n") {
+			t.Errorf("%s has the page %q, want %q", r.Alert, r.Annotations["runbook_url"], want)
+		}
+		if r.Annotations["summary"] == "" {
+			t.Errorf("%s does not say what has happened", r.Alert)
+		}
+	}
+	if n := strings.Count(page, "\n## "); n != len(all) {
+		t.Errorf("there are %d pages of %d alerts", n, len(all))
+	}
+}
+
+// TestMetricsAreOurs: each metric that an alert asks for, and that has our name, is one that docs/metrics.md has, which a test compares
+// with what the controller serves.
+func TestMetricsAreOurs(t *testing.T) {
+	page, used := read(t, filepath.Join("..", "..", "docs", "metrics.md")), 0
+	for _, r := range rules(t) {
+		for _, name := range regexp.MustCompile(`crossplane_mysql_[a-z_]+`).FindAllString(r.Expr, -1) {
+			if used++; !strings.Contains(page, "\n| `"+name) {
+				t.Errorf("%s asks for %s, which there is not", r.Alert, name)
+			}
+		}
+	}
+	if used == 0 {
+		t.Error("no alert asks for a metric of ours")
+	}
+}
+
+// TestEachIsTried with what it is for, and with what it is not for.
+func TestEachIsTried(t *testing.T) {
+	tried := read(t, "rules_test.yaml")
+	for _, r := range rules(t) {
+		quiet := strings.Contains(tried, "alertname: "+r.Alert+", exp_alerts: []")
+		if loud := strings.Contains(tried, "alertname: "+r.Alert+"\n    exp_alerts:\n    - exp_labels"); !quiet || !loud {
+			t.Errorf("%s is tried where it is quiet: %v, and where it is not: %v", r.Alert, quiet, loud)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+//go:build chart
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// operatorModule has the CRDs of the Prometheus operator.
+const operatorModule = "github.com/prometheus-operator/prometheus-operator@v0.94.1"
+
+// TestMonitoring: what is scraped and what to be woken by are what the operator's CRDs take, and the token that comes with it reads
+// metrics, and not the records that they are made from.
+func TestMonitoring(t *testing.T) {
+	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", operatorModule)
+	download.Dir = t.TempDir()
+	out, err := download.Output()
+	var module struct{ Dir string }
+	if err := errors.Join(err, json.Unmarshal(out, &module)); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, kind := range []string{"podmonitors", "prometheusrules"} {
+		crd := filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+kind+".yaml")
+		framework.MustKubectl(t, "apply", "--server-side", "--filename", crd)
+		t.Cleanup(func() {
+			if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "--filename", crd, "--timeout=1m"); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+		framework.MustKubectl(t, "wait", "--for=condition=Established", "--timeout=1m", "crd/"+kind+".monitoring.coreos.com")
+	}
+	framework.MustKubectl(t, "apply", "--server-side", "-k", "controller/deploy/monitoring")
+	t.Cleanup(func() {
+		folder := filepath.Join(framework.Repository(), "controller/deploy/monitoring")
+		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "-k", folder); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	token := scrapersToken(t)
+	status, body, err := framework.MetricsOf(t).Ask(t.Context(), token)
+	if err != nil || status != http.StatusOK || !strings.Contains(body, `crossplane_mysql_restore_tests_total{result="failed"} 0`) {
+		t.Errorf("it reads %d with %d bytes, %v", status, len(body), err)
+	}
+	if out, err := framework.Kubectl(t.Context(), "get", "msb", "--token", token, "--client-certificate=", "--client-key="); err == nil || !strings.Contains(out, "crossplane-mysql-scraper") || !strings.Contains(out, "cannot list") {
+		t.Errorf("it reads records, too: %v, %s", err, out)
+	}
+}
+
+func scrapersToken(t *testing.T) (token string) {
+	t.Helper()
+	framework.Eventually(t, "the scraper's token", func(ctx context.Context) error {
+		s := &corev1.Secret{}
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: "crossplane-mysql-system", Name: "crossplane-mysql-scraper"}, s); err != nil {
+			return err
+		}
+		if token = string(s.Data[corev1.ServiceAccountTokenKey]); token == "" {
+			return errors.New("it has none")
+		}
+		return nil
+	})
+	return token
+}
