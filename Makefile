@@ -8,7 +8,7 @@ TOOLS = $$(go run ./test/tools cli core cli116)
 MODULES = package/build test/cluster test/images test/install test/e2e
 
 .PHONY: help demo house matrix test checks test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
-	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test kubectl-mysql chart chart-test alerts-test e2e bench fuzz vulncheck generate clean
+	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test kubectl-mysql chart chart-test alerts-test arm64-test e2e bench fuzz vulncheck generate clean
 
 help: ## Show this list, with what each takes on two cores where the tools are built.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -27,7 +27,7 @@ checks: # Two beside each other, one that computes and one that waits for server
 test-all: export ALL = 1
 test-all: export WALKS = 1000
 test-all: export MOMENTS = 60
-test-all: test store-test-seaweedfs cert-manager-test provider-sql-test chart-test alerts-test matrix ## Run what there is, for hours: make test, what repeats one of its proofs, more walks of the model and moments of a first start, and the whole matrix.
+test-all: test store-test-seaweedfs cert-manager-test provider-sql-test chart-test alerts-test arm64-test matrix ## Run what there is, for hours: make test, what repeats one of its proofs, more walks of the model and moments of a first start, and the whole matrix.
 
 unit: ## Run the tests that need nothing but Go (5 min).
 	go test -timeout 30m ./...
@@ -35,7 +35,7 @@ unit: ## Run the tests that need nothing but Go (5 min).
 lint: ## Run golangci-lint, built from its module (1 min).
 	lint=$$(go run ./test/tools lint) && $$lint run ./... && \
 	for m in $(MODULES); do (cd $$m && $$lint run --config ../../.golangci.yml ./...) || exit 1; done
-	go vet -tags mysqld,bench,store ./controller/... && go vet -C test/e2e -tags bench,certmanager,providersql,chart ./...
+	go vet -tags mysqld,bench,store ./controller/... && go vet -tags promtool,arm64test ./test/... && go vet -C test/e2e -tags bench,certmanager,providersql,chart ./...
 
 render: ## Render every example with today's CLI and with v1.16, and compare (1 min).
 	go run ./test/render $(TOOLS)
@@ -103,6 +103,12 @@ provider-sql-test: ## Have provider-sql make a database and a user, on a cluster
 	go run ./test/tools providersql
 	KUBECONFIG= go test -C test/e2e -tags providersql -count=1 -timeout 30m -v -run '^TestProviderSQL$$' .; code=$$?; \
 	go run -C test/cluster . --name e2e down || code=1; exit $$code
+
+arm64-test: ## Render all examples with the function for arm64, and restore its archives on amd64 and the other way round, under qemu (5 min).
+	command -v qemu-aarch64-static >/dev/null || { apt-get update -q && apt-get install -qy --no-install-recommends qemu-user-static; }
+	go test -tags arm64test -count=1 -timeout 20m ./test/arm64
+	tools="$(TOOLS)" && dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && go build -o $$dir/render ./test/render && \
+	GOARCH=arm64 GOFLAGS=-exec=qemu-aarch64-static $$dir/render $$tools $$(cd examples && ls -d */ | tr -d /)
 
 alerts-test: ## Try the alerts with Prometheus' own tool; its build takes six minutes the first time (10 s).
 	PROMTOOL="$$(go run ./test/tools promtool)" go test -tags promtool -count=1 ./test/alerts
