@@ -32,7 +32,7 @@ const (
 )
 
 // errUnknown server: nobody tells one a password, and none is cloned, that is not known by a certificate.
-var errUnknown = errors.New("the server has no certificate by which it would be known (MySQLPlatform's plaintextImages): take backups with method Cold")
+var errUnknown = errors.New("the server has no certificate by which it would be known (MySQLPlatform's allowPlaintext): take backups with method Cold")
 
 // errNobody knows the password.
 var errNobody = errors.New("the server accepts none of the passwords that are known")

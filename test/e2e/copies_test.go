@@ -43,6 +43,9 @@ func prototype(t *testing.T) *instanceObjects {
 	}
 	o := &instanceObjects{namespace: ns.Name, claim: framework.ReadObjects(t, "examples/original-claim/claim.yaml", ns.Name)[0]}
 	o.claim.SetName(original)
+	image, _, _ := unstructured.NestedString(o.claim.Object, "spec", "image")
+	// One server answers for all copies, and has one certificate, where each of them has an authority of its own.
+	framework.SetPlatform(t, "allowPlaintext", []any{image})
 	if err := framework.Suite.Kube.Create(t.Context(), o.claim); err != nil {
 		t.Fatal(err)
 	}
