@@ -107,8 +107,7 @@ provider-sql-test: ## Have provider-sql make a database and a user, on a cluster
 arm64-test: ## Render all examples with the function for arm64, and restore its archives on amd64 and the other way round, under qemu (5 min).
 	command -v qemu-aarch64-static >/dev/null || { apt-get update -q && apt-get install -qy --no-install-recommends qemu-user-static; }
 	go test -tags arm64test -count=1 -timeout 20m ./test/arm64
-	tools="$(TOOLS)" && dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && go build -o $$dir/render ./test/render && \
-	GOARCH=arm64 GOFLAGS=-exec=qemu-aarch64-static $$dir/render $$tools $$(cd examples && ls -d */ | tr -d /)
+	FUNCTION_ENV='GOARCH=arm64 GOFLAGS=-exec=qemu-aarch64-static' go run ./test/render $(TOOLS) $$(cd examples && dirname */xr.yaml)
 
 alerts-test: ## Try the alerts with Prometheus' own tool; its build takes six minutes the first time (10 s).
 	PROMTOOL="$$(go run ./test/tools promtool)" go test -tags promtool -count=1 ./test/alerts
