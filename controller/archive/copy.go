@@ -135,20 +135,6 @@ func CopyGone(path string) bool {
 	return !hasCopyMark(folder)
 }
 
-// removeCopy from the backup volume at a path; where there is neither, there is
-// nothing to do.
-func removeCopy(path string) error {
-	volume, err := os.OpenRoot(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer volume.Close() //nolint:errcheck // Nothing was written through it.
-	return removeCopyIn(volume)
-}
-
 // removeCopyIn a backup volume, the mark first. Whoever can write there can have
 // put a link in its place, and only that goes.
 func removeCopyIn(volume *os.Root) error {

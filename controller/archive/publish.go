@@ -22,11 +22,8 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 		return err
 	}
 	// Where it cannot be removed there may be room all the same.
-	if err := removeCopy(filepath.Dir(folder)); err != nil {
-		b.printLinef("What a restore test left on the backup volume cannot be removed: %v", err)
-	}
-	if err := removeHalves(filepath.Dir(folder), base+partialSuffix); err != nil {
-		b.printLinef("What an earlier backup left on the backup volume cannot be removed: %v", err)
+	if err := makeRoom(filepath.Dir(folder), base+partialSuffix); err != nil {
+		b.printLinef("What others left on the backup volume cannot be removed: %v", err)
 	}
 	if err := makeFolder(folder); err != nil {
 		return fmt.Errorf("cannot make the archive's folder: %w", err)
@@ -62,9 +59,9 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 	return b.publishArchive(root, base, m)
 }
 
-// removeHalves of archives from the backup volume at a path, in whichever folder a run was killed that nobody repeats: they take room
-// that this one needs.
-func removeHalves(path, name string) error {
+// makeRoom on the backup volume at a path, of what a restore test left there, and of halves of archives; where there is no volume,
+// there is nothing to do.
+func makeRoom(path, half string) error {
 	volume, err := os.OpenRoot(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -73,6 +70,11 @@ func removeHalves(path, name string) error {
 		return err
 	}
 	defer volume.Close() //nolint:errcheck // Nothing was written through it.
+	return errors.Join(removeCopyIn(volume), removeHalves(volume, half))
+}
+
+// removeHalves of archives from a backup volume, in whichever folder a run was killed that nobody repeats.
+func removeHalves(volume *os.Root, name string) error {
 	folders, err := fs.ReadDir(volume.FS(), ".")
 	if err != nil {
 		return err
