@@ -78,10 +78,6 @@ func connect() (*rest.Config, client.Client, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	scheme, err := instance.NewScheme()
-	if err != nil {
-		return nil, nil, err
-	}
-	kube, err := client.New(cfg, client.Options{Scheme: scheme})
+	kube, err := instance.NewClient(cfg)
 	return cfg, kube, err
 }

@@ -4,6 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
@@ -18,4 +20,13 @@ func NewScheme() (*runtime.Scheme, error) {
 	scheme.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{}, &v1.MySQLPlatform{}, &v1.MySQLPlatformList{}, &v1.BackupStore{}, &v1.BackupStoreList{})
 	metav1.AddToGroupVersion(scheme, v1.GroupVersion)
 	return scheme, nil
+}
+
+// NewClient of a cluster, for a person's command, which reads what there is now.
+func NewClient(config *rest.Config) (client.Client, error) {
+	scheme, err := NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(config, client.Options{Scheme: scheme})
 }

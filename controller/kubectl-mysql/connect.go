@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -48,7 +49,7 @@ func (c *connectCommand) run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if !isTrue(claim.Conditions, v1.ConditionServing) {
+	if !meta.IsStatusConditionTrue(claim.Conditions, v1.ConditionServing) {
 		return plainf("the server of %s takes no clients: %s", c.Name, claim.Status.Message)
 	}
 	if claim.Status.Binding == nil {

@@ -95,11 +95,7 @@ func (c *cli) open() (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := instance.NewScheme()
-	if err != nil {
-		return nil, err
-	}
-	kube, err := client.New(config, client.Options{Scheme: scheme})
+	kube, err := instance.NewClient(config)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -149,10 +150,8 @@ func lookAtRestore(c *instance.Composite) (line string, done bool, err error) {
 	if c.GetDeletionTimestamp() != nil {
 		return "", true, plainf("somebody deletes the new claim")
 	}
-	for _, cond := range c.Conditions {
-		if cond.Type == v1.ConditionAccepted && cond.Status == "False" {
-			return "", true, plainf("it cannot be done: %s", strings.TrimSpace(cond.Message))
-		}
+	if meta.IsStatusConditionFalse(c.Conditions, v1.ConditionAccepted) {
+		return "", true, plainf("it cannot be done: %s", strings.TrimSpace(meta.FindStatusCondition(c.Conditions, v1.ConditionAccepted).Message))
 	}
-	return c.Status.Message, isTrue(c.Conditions, ready), nil
+	return c.Status.Message, meta.IsStatusConditionTrue(c.Conditions, ready), nil
 }

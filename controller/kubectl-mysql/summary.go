@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -69,7 +69,7 @@ const ready = "Ready"
 func summarize(c *instance.Composite) Summary {
 	st := &c.Status
 	s := Summary{
-		Kind: c.GetKind(), Namespace: c.GetNamespace(), Name: c.GetName(), Message: st.Message, Ready: isTrue(c.Conditions, ready),
+		Kind: c.GetKind(), Namespace: c.GetNamespace(), Name: c.GetName(), Message: st.Message, Ready: meta.IsStatusConditionTrue(c.Conditions, ready),
 		Image: cmp.Or(st.ServedImage, st.Image), PendingImage: st.PendingImage,
 		Password: st.Credentials, Store: st.BackupStore, BackupWarning: st.BackupWarning,
 		Requested: st.RequestedBackup, Scheduled: st.ScheduledBackup, Schedule: st.BackupSchedule,
@@ -108,10 +108,6 @@ func newest(st *v1.MySQLStatus) *Taken {
 		}
 	}
 	return nil
-}
-
-func isTrue(all []metav1.Condition, kind string) bool {
-	return slices.ContainsFunc(all, func(c metav1.Condition) bool { return c.Type == kind && c.Status == metav1.ConditionTrue })
 }
 
 // reasons for which a claim is not as it should be. Updated is none: nobody has to do anything about it.
