@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,12 +23,9 @@ const operatorModule = "github.com/prometheus-operator/prometheus-operator@v0.94
 // TestMonitoring: what is scraped and what to be woken by are what the operator's CRDs take, and the token that comes with it reads
 // metrics, and not the records that they are made from.
 func TestMonitoring(t *testing.T) {
-	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", operatorModule)
-	download.Dir = t.TempDir()
-	out, err := download.Output()
 	var module struct{ Dir string }
-	if err := errors.Join(err, json.Unmarshal(out, &module)); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err := json.Unmarshal([]byte(output(t, t.TempDir(), "go", "mod", "download", "-json", operatorModule)), &module); err != nil {
+		t.Fatal(err)
 	}
 	for _, kind := range []string{"podmonitors", "prometheusrules"} {
 		crd := filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+kind+".yaml")

@@ -74,19 +74,9 @@ func newPlugin(t *testing.T) *plugin {
 	if err := os.Mkdir(p.bin, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	in := func(args ...string) string {
-		c := exec.CommandContext(t.Context(), args[0], args[1:]...)
-		c.Dir = framework.Repository()
-		c.Stderr = os.Stderr
-		out, err := c.Output()
-		if err != nil {
-			t.Fatalf("%v: %v", args, err)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	in("go", "build", "-o", p.bin+"/kubectl-mysql", "./controller/kubectl-mysql")
-	script(t, p.bin+"/kubectl", `exec "`+in("go", "run", "./test/tools", "kube")+`" kubectl "$@"`)
-	in("go", "run", "-C", "test/images", ".", "rootfs", dir+"/root")
+	output(t, framework.Repository(), "go", "build", "-o", p.bin+"/kubectl-mysql", "./controller/kubectl-mysql")
+	script(t, p.bin+"/kubectl", `exec "`+output(t, framework.Repository(), "go", "run", "./test/tools", "kube")+`" kubectl "$@"`)
+	output(t, framework.Repository(), "go", "run", "-C", "test/images", ".", "rootfs", dir+"/root")
 	script(t, p.client, fmt.Sprintf(`r="%s/root"; exec "$r"/lib*/ld-linux-*.so.* --library-path "$(echo "$r"/usr/lib/*-linux-gnu)" "$r/usr/bin/mysql" "$@"`, dir))
 	return p
 }

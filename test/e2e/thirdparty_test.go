@@ -4,9 +4,7 @@ package e2e
 
 import (
 	"context"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
@@ -24,15 +22,4 @@ func builds(t *testing.T, tool, module, crds string) (program string) {
 		}
 	})
 	return program
-}
-
-func output(t *testing.T, dir, program string, args ...string) string {
-	t.Helper()
-	c := exec.CommandContext(t.Context(), program, args...)
-	c.Dir = dir
-	out, err := c.Output()
-	if err != nil {
-		t.Fatalf("%s %v: %v", program, args, err)
-	}
-	return strings.TrimSpace(string(out))
 }
