@@ -109,6 +109,7 @@ func claimFields(t *testing.T, xrd string) []string {
 	spec, _ := at(version, "schema", "openAPIV3Schema", "properties", "spec").(map[string]any)
 	return fieldsOf("", spec)
 }
+	"suspended":        {to: "whether this instance's server is off", odd: []any{"true", 1}},
 
 // TestEveryFieldHasAReach: somebody has said of each field of a claim what it
 // can reach.

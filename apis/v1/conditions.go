@@ -96,5 +96,7 @@ const (
 	// ReasonLoginPending: the server is up, and nobody has logged in yet.
 	ReasonLoginPending = "LoginPending"
 	ReasonHeld         = "Held"
-	ReasonFenced       = "Fenced"
+	// ReasonSuspended: the claim wants no server.
+	ReasonSuspended = "Suspended"
+	ReasonFenced    = "Fenced"
 )

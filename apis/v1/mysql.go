@@ -139,6 +139,12 @@ type MySQLSpec struct {
 	//
 	// +optional
 	// +kubebuilder:default=Backup
+	// Suspended stops the server, and keeps its data, its address and its password. It
+	// starts again when this is false. A backup that is being taken ends first.
+	//
+	// +optional
+	Suspended bool `json:"suspended,omitempty"`
+
 	// +kubebuilder:validation:Enum=Backup;Discard
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 

@@ -108,6 +108,9 @@ func (x *xrCheck) examineServing() []Finding {
 	if x.XR.IsServing() || x.XR.IsDeleting() {
 		return nil
 	}
+	if x.XR.IsSuspended() {
+		return []Finding{noteFinding("", "the server is off: spec.suspended is true")}
+	}
 	since := x.XR.GetCreationTimestamp()
 	for _, c := range x.XR.Conditions {
 		if c.Type == v1.ConditionServing {

@@ -134,11 +134,18 @@ func (c *Composite) IsServing() bool {
 	})
 }
 
+// IsSuspended is true once the server is off because the claim wants it so, as the function says.
+func (c *Composite) IsSuspended() bool {
+	return slices.ContainsFunc(c.Conditions, func(x metav1.Condition) bool {
+		return x.Type == v1.ConditionServing && x.Reason == v1.ReasonSuspended
+	})
+}
+
 // IsBeginning is true while pods of a living instance are to run and its server
 // takes no clients.
 func (c *Composite) IsBeginning() bool {
 	r := c.Status.Restore
-	return !c.IsDeleting() && !c.IsServing() && (c.Status.Started || r != nil && r.Phase == v1.RestoreRunning)
+	return !c.IsDeleting() && !c.IsServing() && !c.IsSuspended() && (c.Status.Started || r != nil && r.Phase == v1.RestoreRunning)
 }
 
 // decodeSpec of either API.

@@ -71,6 +71,9 @@ func backupPatch(claim *instance.Composite, request string, method v1.BackupMeth
 	if claim.GetDeletionTimestamp() != nil {
 		return nil, plainf("%s %s is being deleted, and backed up for that: kubectl mysql status %s", claim.GetKind(), claim.GetName(), claim.GetName())
 	}
+	if claim.Spec.Suspended {
+		return nil, plainf("%s is suspended, and nothing changes in it: the backup would be taken once spec.suspended is false", claim.GetName())
+	}
 	if was := claim.Spec.Backup.Request; was == request {
 		return nil, plainf("the claim asks for %q already: each new text asks for a backup", was)
 	}

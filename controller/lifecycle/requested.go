@@ -24,10 +24,16 @@ const patience = 3 * time.Minute
 // decideRequested begins a backup that the claim asks for, once for each text, of a server that takes clients.
 func decideRequested(s *instance.State) (step Step, open bool) {
 	want := &s.XR.Spec.Backup
-	if want.Request == "" || want.Method == "" || !s.XR.Status.Started || !s.XR.IsServing() || hasAnswered(s, v1.OriginRequest, want.Request) {
+	if want.Request == "" || want.Method == "" || !mayBackUpRunning(s) || hasAnswered(s, v1.OriginRequest, want.Request) {
 		return Step{}, false
 	}
 	return beginStep(want.Method, fmt.Sprintf("backup.request %q", want.Request)), true
+}
+
+// mayBackUpRunning is true of a server that takes clients and is to go on. A suspended one begins no backup, as the server would have
+// to stay for its end.
+func mayBackUpRunning(s *instance.State) bool {
+	return s.XR.Status.Started && s.XR.IsServing() && !s.XR.Spec.Suspended
 }
 
 // beginStep of a backup that somebody asks for.

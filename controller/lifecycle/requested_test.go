@@ -64,6 +64,8 @@ func TestRequested(t *testing.T) {
 		"Begin":     {reason: "Somebody does.", state: running(asks(modelRequest)), want: BeginRequested, says: `"one" asks for`},
 		"NoMethod":  {reason: "The function says that there is none.", state: running(asks(modelRequest), func(s *instance.State) { s.XR.Spec.Backup.Method = "" }), want: NoOp},
 		"Silent":    {reason: "It is not there yet.", state: running(asks(modelRequest), silent), want: Wait},
+		"Off":       {reason: "It is taken when the server is back.", state: running(asks(modelRequest), suspended), want: NoOp},
+		"OffSoon":   {reason: "The server would have to stay.", state: running(asks(modelRequest), func(s *instance.State) { s.XR.Spec.Suspended = true }), want: NoOp},
 		"Again":     {reason: "Once.", state: running(answered(v1.RequestedProven)), want: NoOp},
 		"Failed":    {reason: "Also where it failed.", state: running(answered(v1.RequestedFailed)), want: NoOp},
 		"Another":   {reason: "That is another one.", state: running(answered(v1.RequestedProven), asks("two")), want: BeginRequested, says: `"two"`},

@@ -28,8 +28,11 @@ func decideScheduled(s *instance.State) (step Step, open bool) {
 		return Step{}, false
 	case hasAnswered(s, v1.OriginSchedule, dueName(s)):
 		return Step{Action: PlanBackups}, true
-	case spec.Method != "" && s.XR.Status.Started && s.XR.IsServing():
+	case spec.Method != "" && mayBackUpRunning(s):
 		return beginStep(spec.Method, "backup.schedule at "+dueName(s)), true
+	}
+	if s.XR.Spec.Suspended {
+		return Step{}, false // Nothing changes that is not backed up; it is taken once the server is back.
 	}
 	return reportLate(s)
 }
@@ -110,7 +113,7 @@ func planBackups(s *instance.State, _ Step) []change.Change {
 func untilPlanned(s *instance.State) time.Duration {
 	is := s.XR.Status.BackupSchedule
 	switch {
-	case is == nil || is.NextAt == nil || isDue(s) && is.MissedAt != nil: // It cannot begin, and people know.
+	case is == nil || is.NextAt == nil || isDue(s) && (is.MissedAt != nil || s.XR.Spec.Suspended): // It cannot begin, and people know.
 		return 0
 	case isDue(s):
 		return max(is.NextAt.Add(lateness).Sub(s.Now), requeueSoon)

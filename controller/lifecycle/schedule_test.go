@@ -80,6 +80,8 @@ func TestScheduled(t *testing.T) {
 		"Request": {reason: "Somebody waits for that.", state: running(due("03:00"), asks(modelRequest)), want: BeginRequested, says: `backup.request "one"`},
 		"Silent":  {reason: "It begins when the server is there.", state: running(due("03:30"), silent), want: Wait},
 		"Late":    {reason: "People are told.", state: running(due("03:00"), silent), want: ReportLateBackup, says: "does not take clients", missed: at("03:00")},
+		"Off":     {reason: "Nothing changes meanwhile, and it is taken when the server is back.", state: running(due("03:00"), suspended), want: NoOp},
+		"OffSoon": {reason: "The server is about to stop.", state: running(due("03:30"), func(s *instance.State) { s.XR.Spec.Suspended = true }), want: NoOp},
 		"LateYet": {reason: "Once.", state: running(due("03:00"), silent, missed("02:00")), want: Wait},
 		"NoMethod": {
 			reason: "The function refuses it, and nobody looks twice a second.", state: running(due("03:00"), missed("02:00"), func(s *instance.State) { s.XR.Spec.Backup.Method = "" }), want: NoOp,

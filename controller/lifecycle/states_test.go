@@ -179,6 +179,12 @@ func stopped(s *instance.State) { s.XR.Status.Deletion = &v1.DeletionStatus{Fenc
 // silent server: nobody ever reached it.
 func silent(s *instance.State) { s.XR.Conditions = nil }
 
+// suspended, as the function says.
+func suspended(s *instance.State) {
+	s.XR.Spec.Suspended = true
+	s.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionFalse, Reason: v1.ReasonSuspended}}
+}
+
 func phase(p v1.BackupPhase) variation {
 	return func(s *instance.State) { s.Records[0].Status.Phase = p }
 }

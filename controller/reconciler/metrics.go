@@ -58,7 +58,7 @@ func newMeter(r prometheus.Registerer, clock func() time.Time) *meter {
 		clock:        clock,
 		certificate:  prometheus.NewDesc("crossplane_mysql_certificate_expiration_timestamp_seconds", "When the certificate ends that a server shows, in seconds since 1970: of the 1000 whose end first.", []string{"kind", "namespace", "name"}, nil),
 		overdue:      prometheus.NewDesc("crossplane_mysql_backup_overdue_seconds", "Seconds since the first minute that a backup of an instance was planned for which is not there: of the 1000 that wait the longest.", []string{"kind", "namespace", "name"}, nil),
-		instances:    prometheus.NewDesc("crossplane_mysql_instances", "Instances by state: Waiting, Running, or the step of their deletion.", []string{"state"}, nil),
+		instances:    prometheus.NewDesc("crossplane_mysql_instances", "Instances by state: Waiting, Running, Suspended, or the step of their deletion.", []string{"state"}, nil),
 		age:          prometheus.NewDesc("crossplane_mysql_last_proven_age_seconds", "Seconds since the newest proven backup of an instance that is there: of the 1000 whose are the oldest.", []string{"kind", "namespace", "name"}, nil),
 	}
 	r.MustRegister(m.backups, m.bytes, m.seconds, m.rotations, m.restoreTests, m)
@@ -168,6 +168,8 @@ func stateOf(xr *instance.Composite) string {
 		return string(xr.Status.Deletion.Phase)
 	case xr.IsDeleting():
 		return stateDeleting
+	case xr.IsSuspended():
+		return v1.ReasonSuspended
 	case xr.Status.Started:
 		return "Running"
 	}

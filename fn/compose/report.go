@@ -162,7 +162,7 @@ func (s state) restoredCondition() Condition {
 	switch s.begin.reason {
 	case v1.ReasonRestored, v1.ReasonNothingToRestore:
 		return Condition{Type: v1.ConditionRestored, True: true, Reason: s.begin.reason}
-	case v1.ReasonFenced:
+	case v1.ReasonFenced, v1.ReasonSuspended:
 		return Condition{Type: v1.ConditionRestored, True: s.started, Reason: s.begin.reason}
 	}
 	return Condition{Type: v1.ConditionRestored, Reason: s.begin.reason, Message: s.begin.message}
@@ -170,8 +170,8 @@ func (s state) restoredCondition() Condition {
 
 func (s state) servingCondition() Condition {
 	switch {
-	case s.begin.reason == v1.ReasonFenced:
-		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonFenced, Message: s.begin.message}
+	case s.begin.reason == v1.ReasonFenced || s.begin.reason == v1.ReasonSuspended:
+		return Condition{Type: v1.ConditionServing, Reason: s.begin.reason, Message: s.begin.message}
 	case s.begin.replicas == 0:
 		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonHeld, Message: s.begin.message}
 	case !s.up:

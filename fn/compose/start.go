@@ -17,7 +17,7 @@ type start struct {
 	// restore is the backup that this instance is made from; nil where it is made
 	// from nothing, or where that is not decided.
 	restore *v1.RestoreStatus
-	// reason of the condition Restored, or ReasonFenced.
+	// reason of the condition Restored, ReasonFenced or ReasonSuspended.
 	reason string
 	// message says why the server may not run, and what to do.
 	message string
@@ -32,6 +32,7 @@ func holdServer(reason, format string, args ...any) start {
 // once: afterwards it is read back from the restore Job or the status.
 //
 //	fenced, or stopped for a backup ───▶ 0
+//	suspended, and none being taken ───▶ 0
 //	volume not seen yet ───────────────▶ 0
 //	started ───────────────────────────▶ 1   never restores again
 //	chosen ── running, failed ─────────▶ 0
@@ -62,6 +63,8 @@ func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, 
 	case isStoppedForRequest(r):
 		b := r.XR.Status.BackupUnderWay()
 		return holdServer(v1.ReasonFenced, "The server is stopped for the backup that %s asks for%s", r.XR.Status.WhoAsksFor(b), inSentence(b.Message)), nil
+	case r.spec.Suspended && r.XR.Status.BackupUnderWay() == nil:
+		return suspend(r), nil
 	case isVolumeUnseen(r):
 		return holdServer(v1.ReasonWaiting, "Looking for volume %q, which holds this instance's data", r.XR.Status.Volume), nil
 	case r.started && chosen != nil:
@@ -72,6 +75,15 @@ func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, 
 		return startAfter(r, chosen), nil
 	}
 	return chooseStart(r, password)
+}
+
+// suspend the server that the claim wants to be off. One that has not begun chooses what it starts
+// from when it does.
+func suspend(r *resolved) start {
+	if r.started {
+		return holdServer(v1.ReasonSuspended, "Suspended: the server is off, and its data and address are kept; it starts again with spec.suspended: false")
+	}
+	return holdServer(v1.ReasonSuspended, "Suspended: nothing is restored or made before spec.suspended is false")
 }
 
 // isFenced is true while the server must not run although the XR lives: its PVC was deleted.

@@ -172,6 +172,8 @@ func aside(in *Input) { in.XR.Spec.Restore.InsteadOf = new("b2") }
 
 func never(in *Input) { in.XR.Spec.Restore.Policy = v1.RestoreNever }
 
+func suspended(in *Input) { in.XR.Spec.Suspended = true }
+
 func chosenBefore(phase v1.RestorePhase) func(*Input) {
 	return func(in *Input) {
 		in.XR.Status.Restore = &v1.RestoreStatus{Backup: "chosen", Phase: phase, Archive: v1.Archive{PVCName: "c", Path: "p", SHA256: testSum}}
@@ -294,7 +296,14 @@ func TestDecide(t *testing.T) {
 		"Blind": {reason: "A volume that was not looked up may be gone.", in: given(func(in *Input) {
 			in.XR.Status.Started, in.XR.Status.Volume, in.Required.Volume.Known = true, "pv", false
 		}), want: want{reason: v1.ReasonWaiting, message: "pv"}},
-		"Fenced": {reason: "A fence stops a running server.", in: given(server(1), func(in *Input) { in.XR.Status.Deletion = &v1.DeletionStatus{Fence: true} }), want: want{reason: v1.ReasonFenced, message: "stopped"}},
+		"Fenced":       {reason: "A fence stops a running server.", in: given(server(1), func(in *Input) { in.XR.Status.Deletion = &v1.DeletionStatus{Fence: true} }), want: want{reason: v1.ReasonFenced, message: "stopped"}},
+		"Suspended":    {reason: "The claim wants it off.", in: given(server(1), suspended), want: want{reason: v1.ReasonSuspended, message: "spec.suspended: false"}},
+		"SuspendedNew": {reason: "It chooses what it starts from when it starts.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), suspended), want: want{reason: v1.ReasonSuspended, message: "nothing is restored"}},
+		"SuspendedBackup": {reason: "What is being cloned goes on to its end.", in: given(server(1), suspended, func(in *Input) {
+			in.XR.Status.RequestedBackup = &v1.RequestedBackupStatus{Phase: v1.RequestedRunning, Method: v1.MethodOnline}
+		}), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"SuspendedRestore":  {reason: "What was chosen goes on.", in: given(job(), suspended), want: want{backup: "chosen", job: true, reason: v1.ReasonSuspended}},
+		"SuspendedRestored": {reason: "But no server follows.", in: given(job(complete), suspended), want: want{backup: "chosen", job: true, reason: v1.ReasonSuspended}},
 		"PasswordUnknown": {reason: "A server does not start with a password that is not known.", in: given(func(in *Input) {
 			in.XR.Spec.Password = nil
 			in.XR.Spec.PasswordSecretRef = &v1.SecretKeySelector{Name: "s", Key: "k"}

@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// TestSuspended: a server is off while its claim says so, and has its data, its address and its next password when it is back. One that is
+// deleted meanwhile is backed up, and one that begins so waits with what it starts from.
+func TestSuspended(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	rows := s.Begin(t)
+	before := addressOf(t, s)
+	s.Set(t, map[string]any{"suspended": true})
+	s.Says(t, "Suspended: the server is off")
+	hasNoPods(t, s)
+	s.Set(t, map[string]any{"password": "another-password"})
+	s.Set(t, map[string]any{"suspended": false})
+	s.Password = "another-password"
+	s.Client().Connects(t, s.Password)
+	s.Client().SeesRows(t, rows)
+	if got := addressOf(t, s); got != before {
+		t.Errorf("want the address %s again, got %s", before, got)
+	}
+
+	s.Set(t, map[string]any{"suspended": true})
+	hasNoPods(t, s)
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	s.Spec["suspended"], s.Spec["password"] = true, s.Password
+	s.Create(t)
+	s.Says(t, "Suspended: nothing is restored")
+	s.IsHeld(t)
+	s.Set(t, map[string]any{"suspended": false})
+	s.Client().SeesRows(t, rows)
+}
+
+func hasNoPods(t *testing.T, s *framework.Server) {
+	t.Helper()
+	s.Eventually(t, "the server to be off", func(ctx context.Context) error {
+		pods, err := s.Pods().Of(ctx, "server")
+		if err == nil && len(pods) > 0 {
+			err = fmt.Errorf("pod %s is %s", pods[0].Name, pods[0].Status.Phase)
+		}
+		return err
+	})
+}
+
+// addressOf the Service.
+func addressOf(t *testing.T, s *framework.Server) string {
+	t.Helper()
+	service := &corev1.Service{}
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, service); err != nil {
+		t.Fatal(err)
+	}
+	return service.Spec.ClusterIP
+}
