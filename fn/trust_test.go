@@ -70,6 +70,35 @@ var reaches = map[string]reach{
 	"restore.backup":             {to: "backups of the claim's namespace, of any claim in it", odd: []any{"theirs", "theirs-with-our-label", "default-mysql-instance-27f037cefa"}},
 	"restore.insteadOf":          {to: "whether the choice beside it counts: it is compared with a name", odd: []any{"theirs", "default-mysql-instance-27f037cefa"}},
 	"restore.policy":             {to: "whether this instance's backups are used", odd: []any{"Never"}},
+	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[].key":            {to: "nodes that take everybody's pods", odd: []any{"metadata.name", "disk", "a b"}},
+	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[].operator":       {to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
+	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[].values[]":       {to: "nodes that take everybody's pods", odd: []any{"control-plane", "../x"}},
+	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchFields[].key":                 {to: "nodes that take everybody's pods", odd: []any{"metadata.name", "disk", "a b"}},
+	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchFields[].operator":            {to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
+	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchFields[].values[]":            {to: "nodes that take everybody's pods", odd: []any{"control-plane", "../x"}},
+	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[].key":      {to: "nodes that take everybody's pods", odd: []any{"metadata.name", "disk", "a b"}},
+	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[].operator": {to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
+	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[].values[]": {to: "nodes that take everybody's pods", odd: []any{"control-plane", "../x"}},
+	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchFields[].key":           {to: "nodes that take everybody's pods", odd: []any{"metadata.name", "disk", "a b"}},
+	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchFields[].operator":      {to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
+	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchFields[].values[]":      {to: "nodes that take everybody's pods", odd: []any{"control-plane", "../x"}},
+	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].weight":                                       {to: "nodes that take everybody's pods", odd: []any{-1, 1000}},
+	"scheduling.podAffinity[].topologyKey":                     {to: "nodes near pods of the claim's namespace", odd: []any{"kubernetes.io/hostname", "a b"}},
+	"scheduling.podAffinity[].weight":                          {to: "nodes near pods of the claim's namespace", odd: []any{0, 101}},
+	"scheduling.podAntiAffinity[].topologyKey":                 {to: "nodes without pods of the claim's namespace, which come to none that this server is on", odd: []any{"kubernetes.io/hostname", "a b"}},
+	"scheduling.podAntiAffinity[].weight":                      {to: "nodes without pods of the claim's namespace", odd: []any{0, 101}},
+	"scheduling.priorityClassName":                             {to: "the place of other pods, by the classes that the platform allows", odd: []any{"system-node-critical", "system-cluster-critical", "../x"}},
+	"scheduling.tolerations[].effect":                          {to: "nodes with taints that the platform allows", odd: []any{"NoSchedule", "NoExecute", "All"}},
+	"scheduling.tolerations[].key":                             {to: "nodes with taints that the platform allows", odd: []any{"node-role.kubernetes.io/control-plane", "node.kubernetes.io/unschedulable", "", "theirs"}},
+	"scheduling.tolerations[].operator":                        {to: "nodes with taints that the platform allows: without a key it is refused", odd: []any{"Exists", "Equal", "Gt"}},
+	"scheduling.tolerations[].tolerationSeconds":               {to: "how long it stays on a node that is not well", odd: []any{-1, 1 << 40}},
+	"scheduling.tolerations[].value":                           {to: "nodes with taints that the platform allows", odd: []any{"a b", "x"}},
+	"scheduling.topologySpreadConstraints[].maxSkew":           {to: "nodes with fewer servers of the claim's namespace", odd: []any{0, -1, 1 << 40}},
+	"scheduling.topologySpreadConstraints[].topologyKey":       {to: "nodes with fewer servers of the claim's namespace", odd: []any{"a b", "kubernetes.io/hostname"}},
+	"scheduling.topologySpreadConstraints[].whenUnsatisfiable": {to: "nodes with fewer servers of the claim's namespace", odd: []any{"DoNotSchedule", "Never"}},
+	"scheduling.nodeSelector[]":                                {to: "nodes that take everybody's pods", odd: []any{"web", "x y"}, keys: []string{"kubernetes.io/hostname", "node-role.kubernetes.io/control-plane", "otus.homework/instance", "x y", ""}},
+	"scheduling.podAffinity[].matchLabels[]":                   {to: "nodes near pods of the claim's namespace", odd: []any{"web", "x y"}, keys: []string{"kubernetes.io/hostname", "node-role.kubernetes.io/control-plane", "otus.homework/instance", "x y", ""}},
+	"scheduling.podAntiAffinity[].matchLabels[]":               {to: "nodes without pods of the claim's namespace", odd: []any{"web", "x y"}, keys: []string{"kubernetes.io/hostname", "node-role.kubernetes.io/control-plane", "otus.homework/instance", "x y", ""}},
 	"service.annotations[]": {
 		to: "what cloud controllers do for this Service, by the keys that the platform allows",
 		keys: []string{
@@ -80,6 +109,7 @@ var reaches = map[string]reach{
 	"service.type":     {to: "a port of the nodes, or a load balancer", odd: []any{"NodePort", "LoadBalancer", "ExternalName", "Headless"}},
 	"storageClassName": {to: "a storage class, as in any PersistentVolumeClaim"},
 	"storageSize":      {to: "room on a storage class", odd: []any{"1Gi", "-1Gi", "1e99", "1e-9999999"}},
+	"suspended":        {to: "whether this instance's server is off", odd: []any{"true", 1}},
 	"storage_size":     {to: "room on a storage class", odd: []any{"1Gi", "-1Gi", "1e99", "1e-9999999"}},
 	"type":             {to: "which of two servers it is", odd: []any{"mongo", "mysql", "postgres"}},
 }
@@ -109,7 +139,6 @@ func claimFields(t *testing.T, xrd string) []string {
 	spec, _ := at(version, "schema", "openAPIV3Schema", "properties", "spec").(map[string]any)
 	return fieldsOf("", spec)
 }
-	"suspended":        {to: "whether this instance's server is off", odd: []any{"true", 1}},
 
 // TestEveryFieldHasAReach: somebody has said of each field of a claim what it
 // can reach.

@@ -51,6 +51,8 @@ type VolumeJob struct {
 	Namespace, Name, Component, Image string
 	// Resources that the platform wants; nil is the usual.
 	Resources *corev1.ResourceRequirements
+	// Nodes that it may run on; nil for any.
+	Nodes *v1.NodePlacement
 	// OnNode is true if a volume is a folder of a node.
 	OnNode  bool
 	Command []string
@@ -67,12 +69,14 @@ func (v VolumeJob) Job() *batchv1.Job {
 		pvc := of.PersistentVolumeClaim
 		mounts = append(mounts, corev1.VolumeMount{Name: of.Name, MountPath: "/" + of.Name, ReadOnly: pvc != nil && pvc.ReadOnly})
 	}
-	return NewJob(v.Of, v.Namespace, v.Name, v.Component, v.Resources, corev1.PodSpec{
+	pod := corev1.PodSpec{
 		SecurityContext: PodSecurity(v.OnNode),
 		InitContainers:  v.Before,
 		Containers:      []corev1.Container{Container(v.Component, v.Image, Memory, FileSecurity(v.OnNode), mounts, v.Command...)},
 		Volumes:         append(v.Beside, v.Volumes...),
-	})
+	}
+	v.Nodes.Place(&pod)
+	return NewJob(v.Of, v.Namespace, v.Name, v.Component, v.Resources, pod)
 }
 
 // outOfMeshes are the labels and annotations by which service meshes leave a pod alone: Istio's, Linkerd's,

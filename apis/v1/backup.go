@@ -97,6 +97,10 @@ type MySQLBackupSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Request string `json:"request,omitempty"`
+	// Nodes that Jobs which read the backup run on: those of the instance.
+	//
+	// +optional
+	Nodes *NodePlacement `json:"nodes,omitempty"`
 	// Choice of what to start from that the instance began with: the name of a backup,
 	// Never, from/ and the name of another claim, or nothing. The next one does not begin with the same again.
 	//

@@ -69,6 +69,8 @@ const (
 	AnnotationBackupNumber = Group + "/backup-number"
 	// AnnotationChoice is the choice of what to start from that it began with.
 	AnnotationChoice = Group + "/choice"
+	// AnnotationNodes of a volume is the NodePlacement of the Jobs that read it, as JSON.
+	AnnotationNodes = Group + "/nodes"
 	// AnnotationRestore is the RestoreStatus that a restore Job was made for, as
 	// JSON.
 	AnnotationRestore = Group + "/restore"

@@ -117,6 +117,12 @@ type MySQLSpec struct {
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
+	// Scheduling says which nodes the server may run on. A change restarts the server. The
+	// default is the platform's.
+	//
+	// +optional
+	Scheduling *Scheduling `json:"scheduling,omitempty"`
+
 	// Config holds settings of the section [mysqld] of my.cnf, such as
 	// max_connections: 200. A change restarts the server. Settings that would
 	// move data out of the backed up directory, or weaken what a backup
@@ -133,18 +139,18 @@ type MySQLSpec struct {
 	// +optional
 	RequireTLS *bool `json:"requireTLS,omitempty"`
 
-	// DeletionPolicy says what happens to the data when the claim is deleted:
-	// Backup (a proven backup is taken before anything goes) or Discard (the data
-	// is lost at once, for good).
-	//
-	// +optional
-	// +kubebuilder:default=Backup
 	// Suspended stops the server, and keeps its data, its address and its password. It
 	// starts again when this is false. A backup that is being taken ends first.
 	//
 	// +optional
 	Suspended bool `json:"suspended,omitempty"`
 
+	// DeletionPolicy says what happens to the data when the claim is deleted:
+	// Backup (a proven backup is taken before anything goes) or Discard (the data
+	// is lost at once, for good).
+	//
+	// +optional
+	// +kubebuilder:default=Backup
 	// +kubebuilder:validation:Enum=Backup;Discard
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 

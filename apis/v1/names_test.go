@@ -85,7 +85,7 @@ func TestNames(t *testing.T) {
 			AnnotationPasswordChangedAt, AnnotationPasswordStagedAt, AnnotationPasswordWindow, RescueNamespace,
 			AnnotationBackupPrefix, AnnotationForgetPrefix, AnnotationMakeRecord, MakeAllRecords, AnnotationDeleteArchive,
 			AnnotationRestoreTest, AnnotationRetainedPV, AnnotationRefusedSize, AnnotationPVCs, AnnotationPruned, AnnotationErases,
-			AnnotationMadeFor, AnnotationMarkedUID, AnnotationTakeOver, AnnotationLeaveAlone, AnnotationBackupStore, AnnotationAccessTo, AnnotationAnswer, AnnotationAdopt, AnnotationIssuer,
+			AnnotationMadeFor, AnnotationMarkedUID, AnnotationTakeOver, AnnotationLeaveAlone, AnnotationBackupStore, AnnotationAccessTo, AnnotationAnswer, AnnotationAdopt, AnnotationIssuer, AnnotationNodes,
 		}, want: []string{
 			"otus.homework/claim-kind", "otus.homework/claim-namespace", "otus.homework/claim-name", "otus.homework/image", "otus.homework/version", "otus.homework/deletion-policy", "otus.homework/backup-number", "otus.homework/choice",
 			"otus.homework/restore", "otus.homework/config-hash", "otus.homework/revision", "otus.homework/started", "otus.homework/skip-backup",
@@ -93,7 +93,7 @@ func TestNames(t *testing.T) {
 			"otus.homework/password-changed-at", "otus.homework/password-staged-at", "otus.homework/password-window", "crossplane-mysql-rescue",
 			"backup.otus.homework/", "forget.otus.homework/", "otus.homework/make-record", "all", "otus.homework/delete-archive",
 			"otus.homework/restore-test", "otus.homework/retained-volume", "otus.homework/refused-size", "otus.homework/pvcs", "otus.homework/pruned", "otus.homework/erases",
-			"otus.homework/made-for", "otus.homework/marked-uid", "otus.homework/take-over", "otus.homework/leave-alone", "otus.homework/backup-store", "otus.homework/access-to", "otus.homework/answer", "otus.homework/adopt", "otus.homework/issuer",
+			"otus.homework/made-for", "otus.homework/marked-uid", "otus.homework/take-over", "otus.homework/leave-alone", "otus.homework/backup-store", "otus.homework/access-to", "otus.homework/answer", "otus.homework/adopt", "otus.homework/issuer", "otus.homework/nodes",
 		}},
 		"StoreFolder": {reason: "Objects outlive the cluster.", got: StoreFolder(BackedUpInstance{NamespaceUID: "ns", XR: "xr", Namespace: "a", Name: "b"}, "one"), want: "v1/ns/xr/one"},
 		"StoreAccess": {reason: "A policy knows them by their ends.", got: []string{short.Accesses().Backup(), short.Accesses().Restore(), short.Accesses().RestoreTest(), short.Accesses().Clone(), short.Accesses().Rescue(), database.Accesses().Backup()}, want: []string{"mysql-instance-backup-access", "mysql-instance-restore-access", "mysql-instance-restoretest-access", "mysql-instance-clone-access", "default-mysql-instance-507663682d-backup-access", "mysql-instance.database-backup-access"}},

@@ -82,6 +82,22 @@ type MySQLPlatformSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=20
 	MaxResources map[corev1.ResourceName]Amount `json:"maxResources,omitempty"`
+	// AllowedTolerations are keys of taints that a claim may tolerate, whole, or what they begin
+	// with, which ends with '/'. Those of the control plane nobody may. Default none.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=317
+	AllowedTolerations []string `json:"allowedTolerations,omitempty"`
+	// AllowedPriorityClasses that a claim may name for its server, which may take other pods
+	// their place. Default none.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	AllowedPriorityClasses []string `json:"allowedPriorityClasses,omitempty"`
 	// RequirePasswordSecret refuses passwords that are written into claims, where whoever
 	// may read claims reads them. Default false.
 	//
@@ -236,7 +252,17 @@ func (s *MySQLPlatformSpec) AllowsServiceAnnotation(key string) bool {
 	if s.AllowedServiceAnnotations != nil {
 		allowed = *s.AllowedServiceAnnotations
 	}
-	return slices.ContainsFunc(allowed, func(entry string) bool {
+	return hasKey(allowed, key)
+}
+
+// AllowsToleration of a taint with a key.
+func (s *MySQLPlatformSpec) AllowsToleration(key string) bool {
+	return hasKey(s.AllowedTolerations, key)
+}
+
+// hasKey is true of a key that a list has, or its beginning.
+func hasKey(list []string, key string) bool {
+	return slices.ContainsFunc(list, func(entry string) bool {
 		return entry == key || strings.HasSuffix(entry, "/") && strings.HasPrefix(key, entry)
 	})
 }

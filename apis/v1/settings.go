@@ -34,6 +34,9 @@ type Settings struct {
 	DefaultStorageClassName *string `json:"defaultStorageClassName,omitempty"`
 	// DefaultResources of the server's container.
 	DefaultResources *Resources `json:"defaultResources,omitempty"`
+	// DefaultScheduling of servers whose claim has none. The lists of the MySQLPlatform are for
+	// claims, and not for this.
+	DefaultScheduling *Scheduling `json:"defaultScheduling,omitempty"`
 	// JobResources of the restore Job's containers. The controller's Jobs have those of its
 	// flag --job-resources.
 	JobResources *Resources `json:"jobResources,omitempty"`

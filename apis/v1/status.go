@@ -156,6 +156,11 @@ type MySQLStatus struct {
 	// +optional
 	BackupNodes *corev1.NodeSelector `json:"backupNodes,omitempty"`
 
+	// Nodes that Jobs which read the data run on, as spec.scheduling or the platform has them.
+	//
+	// +optional
+	Nodes *NodePlacement `json:"nodes,omitempty"`
+
 	// Choice of what to start from that the spec had when this instance began: the
 	// name of a backup, Never, or nothing.
 	//

@@ -53,16 +53,20 @@ func attacksByJob() map[string]attackBy[*batchv1.Job] {
 		"HostNetwork": {"The node's addresses.", "shares nothing", inPod(func(p *corev1.PodSpec) { p.HostNetwork = true })},
 		"HostPID":     {"The node's processes.", "shares nothing", inPod(func(p *corev1.PodSpec) { p.HostPID = true })},
 		"HostIPC":     {"The node's memory.", "shares nothing", inPod(func(p *corev1.PodSpec) { p.HostIPC = true })},
-		"Node":        {"A control plane's node.", "does not choose it", inPod(func(p *corev1.PodSpec) { p.NodeName = "control-plane" })},
-		"Toleration":  {"The same.", "does not choose it", inPod(func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} })},
-		"Group":       {"The files of others.", "runs as", inPod(func(p *corev1.PodSpec) { p.SecurityContext.SupplementalGroups = []int64{0} })},
-		"User":        {"Somebody else's.", "runs as", inPod(func(p *corev1.PodSpec) { p.SecurityContext.RunAsUser = new(int64(1)) })},
-		"Unconfined":  {"All system calls.", "runs as", inPod(func(p *corev1.PodSpec) { p.SecurityContext.SeccompProfile.Type = corev1.SeccompProfileTypeUnconfined })},
-		"NoContext":   {"The image decides.", "runs as", inPod(func(p *corev1.PodSpec) { p.SecurityContext = nil })},
-		"Privileged":  {"All of the node.", "at most", inContainer(func(c *corev1.Container) { c.SecurityContext.Privileged = new(true) })},
-		"Escalation":  {"By a setuid file.", "at most", inContainer(func(c *corev1.Container) { c.SecurityContext.AllowPrivilegeEscalation = nil })},
-		"Capability":  {"It mounts what it likes.", "at most", inContainer(func(c *corev1.Container) { c.SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_ADMIN"} })},
-		"Kept":        {"Those that the runtime gives.", "at most", inContainer(func(c *corev1.Container) { c.SecurityContext.Capabilities.Drop = nil })},
+		"Node":        {"A control plane's node.", "names it not", inPod(func(p *corev1.PodSpec) { p.NodeName = "control-plane" })},
+		"Toleration":  {"The same.", "names it not", inPod(func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} })},
+		"Role": {"The same, by its taint.", "names it not", inPod(func(p *corev1.PodSpec) {
+			p.Tolerations = []corev1.Toleration{{Key: "databases", Operator: corev1.TolerationOpExists}, {Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}}
+		})},
+		"Priority":   {"The place of others.", "names it not", inPod(func(p *corev1.PodSpec) { p.PriorityClassName = "system-node-critical" })},
+		"Group":      {"The files of others.", "runs as", inPod(func(p *corev1.PodSpec) { p.SecurityContext.SupplementalGroups = []int64{0} })},
+		"User":       {"Somebody else's.", "runs as", inPod(func(p *corev1.PodSpec) { p.SecurityContext.RunAsUser = new(int64(1)) })},
+		"Unconfined": {"All system calls.", "runs as", inPod(func(p *corev1.PodSpec) { p.SecurityContext.SeccompProfile.Type = corev1.SeccompProfileTypeUnconfined })},
+		"NoContext":  {"The image decides.", "runs as", inPod(func(p *corev1.PodSpec) { p.SecurityContext = nil })},
+		"Privileged": {"All of the node.", "at most", inContainer(func(c *corev1.Container) { c.SecurityContext.Privileged = new(true) })},
+		"Escalation": {"By a setuid file.", "at most", inContainer(func(c *corev1.Container) { c.SecurityContext.AllowPrivilegeEscalation = nil })},
+		"Capability": {"It mounts what it likes.", "at most", inContainer(func(c *corev1.Container) { c.SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_ADMIN"} })},
+		"Kept":       {"Those that the runtime gives.", "at most", inContainer(func(c *corev1.Container) { c.SecurityContext.Capabilities.Drop = nil })},
 		"InitContainer": {"The first of two.", "at most", inPod(func(p *corev1.PodSpec) {
 			c := p.Containers[0].DeepCopy()
 			c.Name, c.SecurityContext = "first", nil

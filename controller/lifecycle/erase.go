@@ -26,7 +26,7 @@ func eraseJob(a *instance.Archives, r *v1.MySQLBackup, v *corev1.PersistentVolum
 	life.XR = r.Spec.Instance.XR
 	j := agent.VolumeJob{
 		Of: life, Namespace: life.Namespace, Name: v1.EraseJobName(r.Name), Component: v1.ComponentErase, Image: a.Settings.AgentImage,
-		Resources: a.Settings.JobResources, OnNode: v.Spec.HostPath != nil, Command: agent.Prune(backupPath, r.Name),
+		Resources: a.Settings.JobResources, Nodes: r.Spec.Nodes, OnNode: v.Spec.HostPath != nil, Command: agent.Prune(backupPath, r.Name),
 		Volumes: []corev1.Volume{agent.PVCVolume(volumeBackup, a.PVC.Name)},
 	}.Job()
 	j.Annotations[v1.AnnotationErases] = whatItErases(a.PVC)

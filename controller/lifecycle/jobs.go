@@ -79,8 +79,20 @@ func agentJob(s *instance.State, name, component string, command []string, volum
 func volumeJob(s *instance.State, name, component string, command []string, volumes ...corev1.Volume) agent.VolumeJob {
 	return agent.VolumeJob{
 		Of: s.Life, Namespace: s.JobLocation().Namespace, Name: name, Component: component, Image: s.Settings.AgentImage,
-		Resources: s.Settings.JobResources, OnNode: s.HostPath(), Command: command, Volumes: volumes,
+		Resources: s.Settings.JobResources, Nodes: nodesOf(s), OnNode: s.HostPath(), Command: command, Volumes: volumes,
 	}
+}
+
+// nodesOf the instance's Jobs, as the XR's status has them, or the volume where that is gone. The PVC does not count: it is in the
+// claim's namespace, where others may write.
+func nodesOf(s *instance.State) *v1.NodePlacement {
+	switch {
+	case s.XR != nil:
+		return s.XR.Status.Nodes
+	case s.DataPV != nil:
+		return v1.ReadNodes(s.DataPV.Annotations[v1.AnnotationNodes])
+	}
+	return nil
 }
 
 func dataPodVolume(s *instance.State) corev1.Volume {
@@ -125,6 +137,9 @@ func identityAnnotations(s *instance.State) map[string]string {
 	}
 	if n := s.Identity().BackupNumber; n > 0 {
 		a[v1.AnnotationBackupNumber] = strconv.FormatInt(n, 10)
+	}
+	if nodes := nodesOf(s).Annotation(); nodes != "" || s.DataPV != nil && s.DataPV.Annotations[v1.AnnotationNodes] != "" { // What they were is taken back.
+		a[v1.AnnotationNodes] = nodes
 	}
 	if choice := s.Identity().Choice; choice != "" {
 		a[v1.AnnotationChoice] = choice

@@ -22,7 +22,18 @@ func TestManifests(t *testing.T) {
 	versioned := running(dead, func(s *instance.State) { s.DataPVC.Annotations = map[string]string{v1.AnnotationVersion: "8.4.6"} })
 	ofClass := running(dead)
 	ofClass.Settings.BackupClass = new("cheap")
+	placed := func(s *instance.State) {
+		s.XR.Status.Nodes = &v1.NodePlacement{
+			NodeSelector: map[string]string{"disk": "ssd"},
+			NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: corev1.NodeSelectorTerm{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}}},
+			}}}},
+			Tolerations: []corev1.Toleration{{Key: "databases", Operator: corev1.TolerationOpExists}},
+		}
+	}
 	cases := map[string]any{
+		"backup-job-placed":     backupJob(running(dead, placed)),
+		"online-job-placed":     backupJob(running(placed, begun(v1.BackupPending, time.Minute), online, func(s *instance.State) { s.BackupPVC.Status.Phase = corev1.ClaimPending })),
 		"backup-job":            backupJob(versioned),
 		"backup-job-silent":     backupJob(running(dead, silent)),
 		"backup-job-database":   backupJob(running(dead, silent, asDatabase)),

@@ -84,7 +84,7 @@ func cloneJob(s *instance.State, b *agent.Backup, to corev1.Volume) *batchv1.Job
 	of.Beside = []corev1.Volume{agent.ToolsVolume(), agent.DonorVolume(s.Life.Accesses().Clone())}
 	j := of.Job()
 	if c := s.BackupPVC; s.Store() == "" && c != nil && c.Status.Phase != corev1.ClaimBound {
-		j.Spec.Template.Spec.Affinity = besideServer(s)
+		besideServer(s, &j.Spec.Template.Spec)
 	}
 	notePVCs(s, j)
 	return j
@@ -92,12 +92,15 @@ func cloneJob(s *instance.State, b *agent.Backup, to corev1.Volume) *batchv1.Job
 
 // besideServer is on its node. A volume that is made for the first pod which mounts it is made where that pod is: the Job of a
 // deletion mounts it together with the data.
-func besideServer(s *instance.State) *corev1.Affinity {
+func besideServer(s *instance.State, pod *corev1.PodSpec) {
 	pods := s.Life.ServerSelector()
 	pods[v1.LabelInstance] = s.Life.Key()
-	return &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+	if pod.Affinity == nil {
+		pod.Affinity = &corev1.Affinity{}
+	}
+	pod.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 		LabelSelector: &metav1.LabelSelector{MatchLabels: pods}, TopologyKey: corev1.LabelHostname,
-	}}}}
+	}}}
 }
 
 // servedImage is that of the server which runs.

@@ -57,6 +57,7 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 			Origin:       origin,
 			Method:       method,
 			Request:      request,
+			Nodes:        nodesOf(s),
 			Choice:       s.Identity().Choice,
 		},
 	}

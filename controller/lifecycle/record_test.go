@@ -1,9 +1,12 @@
 package lifecycle
 
 import (
+	"maps"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -34,6 +37,35 @@ func TestBackupNumber(t *testing.T) {
 	s.XR.Status.BackupNumber = 0
 	if got := newRecord(s).Spec.Number; got != 13 {
 		t.Errorf("want the next number where the status was lost, got %d", got)
+	}
+}
+
+// TestNodesAreKept: the Jobs that read the data run where the instance may, also where the XR is gone and the volume alone knows it;
+// and a record says it to those that read its backup.
+func TestNodesAreKept(t *testing.T) {
+	s := running()
+	want := &v1.NodePlacement{NodeSelector: map[string]string{"disk": "ssd"}, Tolerations: []corev1.Toleration{{Key: "databases", Operator: corev1.TolerationOpExists}}}
+	s.XR.Status.Nodes = want
+	if isDataPVMarked(s) {
+		t.Error("want the volume marked again: it does not know the nodes")
+	}
+	maps.Copy(s.DataPV.Annotations, identityAnnotations(s))
+	if !isDataPVMarked(s) {
+		t.Error("want the volume marked")
+	}
+	s.DataPVC.Annotations = map[string]string{v1.AnnotationNodes: `{"nodeSelector":{"disk":"theirs"}}`}
+	s.XR, s.Orphan = nil, &instance.Identity{}
+	if diff := cmp.Diff(want, newRecord(s).Spec.Nodes); diff != "" {
+		t.Errorf("The record: -want, +got:\n%s", diff)
+	}
+	pod := backupJob(s).Spec.Template.Spec
+	if diff := cmp.Diff(want, &v1.NodePlacement{NodeSelector: pod.NodeSelector, Tolerations: pod.Tolerations}); diff != "" {
+		t.Errorf("The Job: -want, +got:\n%s", diff)
+	}
+	s = running()
+	s.DataPV.Annotations[v1.AnnotationNodes] = want.Annotation()
+	if isDataPVMarked(s) {
+		t.Error("want it taken back from the volume")
 	}
 }
 

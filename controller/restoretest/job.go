@@ -83,7 +83,7 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 		first = append(first, agent.OwnContainer(image, copied))
 	}
 	first = append(first, agent.Container(containerBootCheck, r.Spec.Image, serverMemory, agent.ServerSecurity(), []corev1.VolumeMount{ready, copied}, agent.BootCheck(copyPath)...))
-	out := agent.NewJob(life, life.Namespace, life.Jobs().RestoreTest(), v1.ComponentRestoreTest, s.JobResources, corev1.PodSpec{
+	pod := corev1.PodSpec{
 		SecurityContext:               agent.PodSecurity(onHost),
 		TerminationGracePeriodSeconds: new(int64(leaveTime.Seconds())),
 		InitContainers:                first,
@@ -91,7 +91,9 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 			agent.Container(containerClean, image, agent.Memory, files, []corev1.VolumeMount{copied}, agent.Wipe(copyPath)...),
 		},
 		Volumes: volumes,
-	})
+	}
+	r.Spec.Nodes.Place(&pod)
+	out := agent.NewJob(life, life.Namespace, life.Jobs().RestoreTest(), v1.ComponentRestoreTest, s.JobResources, pod)
 	limit := min(settling+time.Duration(r.Spec.Archive.DataBytes/slowest)*time.Second, longest)
 	out.Spec.ActiveDeadlineSeconds = new(int64(limit.Seconds()))
 	out.Spec.TTLSecondsAfterFinished = new(int32(keptFor.Seconds()))

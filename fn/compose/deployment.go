@@ -74,8 +74,8 @@ func serverPod(r *resolved) corev1.PodSpec {
 		TerminationGracePeriodSeconds: new(gracePeriod),
 		SecurityContext:               agent.PodSecurity(false),
 		Containers:                    []corev1.Container{serverContainer(r)},
-		Affinity:                      whereBackupsAre(r),
 	}
+	schedule(r, &pod)
 	for _, v := range serverVolumes(r) {
 		pod.Volumes = append(pod.Volumes, v.Volume)
 	}
@@ -84,15 +84,6 @@ func serverPod(r *resolved) corev1.PodSpec {
 		pod.Volumes = append(pod.Volumes, initVolumes(r)...)
 	}
 	return pod
-}
-
-// whereBackupsAre is the affinity of each pod that first uses the data volume: that is made where
-// the pod runs, and the Job that backs it up mounts both.
-func whereBackupsAre(r *resolved) *corev1.Affinity {
-	if r.XR.Status.BackupNodes == nil || r.ephemeral {
-		return nil
-	}
-	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: r.XR.Status.BackupNodes}}
 }
 
 // serverContainer has no liveness probe: the kubelet restarts a server that

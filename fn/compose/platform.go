@@ -65,7 +65,29 @@ func checkAllowed(r *resolved) (kept, err error) {
 			fmt.Sprintf("is not among those that the platform allows: remove it, or ask the platform team to add it to allowedServiceAnnotations of %s %s", v1.KindMySQLPlatform, v1.PlatformName)),
 			is && value == r.spec.Service.Annotations[key])
 	}
+	for _, e := range schedulingNotAllowed(r, spec.Child("scheduling")) {
+		forbid(e, isAsMade(r))
+	}
 	return refusalOf(has), refusalOf(wants)
+}
+
+// schedulingNotAllowed is what a claim asks for and the platform does not allow. It may say what it wants of
+// nodes that take everybody, and of its own namespace's pods.
+func schedulingNotAllowed(r *resolved, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	s := r.spec.Scheduling
+	if s == nil {
+		return nil
+	}
+	for i, t := range s.Tolerations {
+		if !r.platform.AllowsToleration(t.Key) {
+			errs = append(errs, notAllowed(path.Child("tolerations").Index(i).Child("key"), t.Key, r.platform.AllowedTolerations))
+		}
+	}
+	if c := s.PriorityClassName; c != "" && !slices.Contains(r.platform.AllowedPriorityClasses, c) {
+		errs = append(errs, notAllowed(path.Child("priorityClassName"), c, r.platform.AllowedPriorityClasses))
+	}
+	return errs
 }
 
 // refusalOf errors; nil where there is none.

@@ -44,6 +44,7 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 			Revision:    of.seen,
 			Restore:     begin.restore,
 			Choice:      choiceAtBegin(r),
+			Nodes:       nodesOfJobs(r),
 			Certified:   of.certified,
 		},
 		Conditions: append([]Condition{

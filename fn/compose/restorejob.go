@@ -77,9 +77,8 @@ func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 	tools.ReadOnly = true
 	unpacking := agent.Unpacking{Volume: dataPath, SHA256: from.Archive.SHA256, Version: from.Version, Clean: from.CleanShutdown}
 	backup, backupMount := whereArchiveIs(r, &from.Archive, &unpacking)
-	return corev1.PodSpec{
+	pod := corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(r.hostPath),
-		Affinity:        whereBackupsAre(r),
 		InitContainers:  []corev1.Container{agent.ToolsContainer(r.platform.AgentImage), agent.VersionContainer(r.image)},
 		Containers: []corev1.Container{agent.Container(v1.ComponentRestore, r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), []corev1.VolumeMount{
 			tools,
@@ -92,4 +91,6 @@ func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 			backup,
 		},
 	}
+	schedule(r, &pod)
+	return pod
 }

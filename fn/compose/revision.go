@@ -103,7 +103,8 @@ func wishOf(r *resolved) string {
 		Config    map[string]v1.Setting `json:"config,omitempty"`
 		Resources *v1.Resources         `json:"resources,omitempty"`
 		TLS       *bool                 `json:"requireTLS,omitempty"`
-	}{r.image, r.spec.Database, r.spec.Config, r.spec.Resources, r.spec.RequireTLS})
+		Where     *v1.Scheduling        `json:"scheduling,omitempty"`
+	}{r.image, r.spec.Database, r.spec.Config, r.spec.Resources, r.spec.RequireTLS, r.spec.Scheduling})
 }
 
 // digestOf a value's JSON, in which the keys of a map are sorted.

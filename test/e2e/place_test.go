@@ -111,15 +111,12 @@ const nodeOfServers = "e2e.otus.homework/node"
 // names of the nodes.
 func directServers(t *testing.T, s *framework.Server) []string {
 	t.Helper()
-	all := &corev1.NodeList{}
-	if err := framework.Suite.Kube.List(t.Context(), all); err != nil || len(all.Items) < 2 {
-		t.Fatalf("want two nodes, got %d, %v", len(all.Items), err)
-	}
-	direct(t, s, all.Items[0].Name)
+	nodes := namesOfNodes(t)
+	direct(t, s, nodes[0])
 	changePods(t, s, `"`+nodeOfServers+`" in namespaceObject.metadata.labels && has(object.metadata.labels) && "app.kubernetes.io/component" in object.metadata.labels && object.metadata.labels["app.kubernetes.io/component"] == "server" ? [
 		JSONPatch{op: "add", path: "/spec/nodeSelector", value: {"kubernetes.io/hostname": namespaceObject.metadata.labels["`+nodeOfServers+`"]}}
 	] : []`, func(p *corev1.Pod) bool { return len(p.Spec.NodeSelector) > 0 })
-	return []string{all.Items[0].Name, all.Items[1].Name}
+	return nodes
 }
 
 // direct servers that are made from now on to a node, or to any.

@@ -14,23 +14,23 @@ import (
 // AllowReuse of a namespace's name, until the test is over.
 func AllowReuse(t *testing.T, namespace string) {
 	t.Helper()
-	allow(t, "reusableNamespaces", namespace)
+	Allow(t, "reusableNamespaces", namespace)
 }
 
 // AllowServiceAnnotation of this key, besides those that claims of other tests set, until the test is over or says so.
 func AllowServiceAnnotation(t *testing.T, key string) (forbid func()) {
 	t.Helper()
-	return allow(t, "allowedServiceAnnotations", key)
+	return Allow(t, "allowedServiceAnnotations", key)
 }
 
 // AllowBackupStore of this name, until the test is over.
 func AllowBackupStore(t *testing.T, name string) {
 	t.Helper()
-	allow(t, "backupStores", name)
+	Allow(t, "backupStores", name)
 }
 
-// allow something that a list of the platform has not. All tests have one platform.
-func allow(t *testing.T, list, entry string) (forbid func()) {
+// Allow something that a list of the platform has not, until the test is over or says so. All tests have one platform.
+func Allow(t *testing.T, list, entry string) (forbid func()) {
 	t.Helper()
 	changePlatform(t, list, func(entries []string) []string { return append(entries, entry) })
 	forbid = sync.OnceFunc(func() {

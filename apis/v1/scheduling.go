@@ -1,0 +1,167 @@
+package v1
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A Scheduling says where a server may run.
+type Scheduling struct {
+	// Nodes that the server may run on, and that have the Jobs which read its data.
+	NodePlacement `json:",inline"`
+
+	// PodAffinity: near these pods of the claim's namespace.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=8
+	PodAffinity []PodTerm `json:"podAffinity,omitempty"`
+
+	// PodAntiAffinity: apart from these pods of the claim's namespace.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=8
+	PodAntiAffinity []PodTerm `json:"podAntiAffinity,omitempty"`
+
+	// TopologySpreadConstraints spread the MySQL servers of the claim's namespace.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=4
+	TopologySpreadConstraints []TopologySpread `json:"topologySpreadConstraints,omitempty"`
+
+	// PriorityClassName of the server's pod, among those that the platform allows.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+}
+
+// A NodePlacement says which nodes pods may run on.
+type NodePlacement struct {
+	// NodeSelector: labels that the node has.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// NodeAffinity as in a pod of Kubernetes.
+	//
+	// +optional
+	NodeAffinity *corev1.NodeAffinity `json:"nodeAffinity,omitempty"`
+
+	// Tolerations of taints, as in a pod of Kubernetes, whose keys are among those that the
+	// platform allows. Each has a key, and none is of the control plane.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=16
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+}
+
+// A PodTerm is about pods of the claim's namespace, and how far from them a server may be. No
+// other namespace's: a pod that must be apart from others keeps those from its place, too.
+type PodTerm struct {
+	// MatchLabels of the pods.
+	//
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=32
+	MatchLabels map[string]string `json:"matchLabels"`
+
+	// TopologyKey is the label of nodes that have the same value for it where they are near,
+	// such as kubernetes.io/hostname or topology.kubernetes.io/zone.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	TopologyKey string `json:"topologyKey"`
+
+	// Weight of it as a wish, from 1 to 100. Unset, it must be so.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Weight *int32 `json:"weight,omitempty"`
+}
+
+// A TopologySpread says how evenly the MySQL servers of a namespace are spread.
+type TopologySpread struct {
+	// TopologyKey is the label of nodes whose values they are spread over, such as
+	// topology.kubernetes.io/zone.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	TopologyKey string `json:"topologyKey"`
+
+	// MaxSkew is how many more servers one value may have than another.
+	//
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	MaxSkew int32 `json:"maxSkew,omitempty"`
+
+	// WhenUnsatisfiable is ScheduleAnyway, which makes it a wish, or DoNotSchedule.
+	//
+	// +optional
+	// +kubebuilder:default=ScheduleAnyway
+	// +kubebuilder:validation:Enum=ScheduleAnyway;DoNotSchedule
+	WhenUnsatisfiable corev1.UnsatisfiableConstraintAction `json:"whenUnsatisfiable,omitempty"`
+}
+
+// Beginnings of the keys of taints that Kubernetes sets itself.
+const (
+	// TaintsOfRoles are those of nodes of the control plane, among others.
+	TaintsOfRoles = "node-role.kubernetes.io/"
+	// TaintsOfTrouble are those of nodes that are not well.
+	TaintsOfTrouble = "node.kubernetes.io/"
+)
+
+// OfJobs is what of it counts for the Jobs that read the server's data; nil where nothing does.
+// How long a server stays on a node that is not well says nothing of them.
+func (p *NodePlacement) OfJobs() *NodePlacement {
+	if p == nil {
+		return nil
+	}
+	out := p.DeepCopy()
+	out.Tolerations = slices.DeleteFunc(out.Tolerations, func(t corev1.Toleration) bool { return strings.HasPrefix(t.Key, TaintsOfTrouble) })
+	if len(out.Tolerations) == 0 {
+		out.Tolerations = nil
+	}
+	if len(out.NodeSelector) == 0 && out.NodeAffinity == nil && out.Tolerations == nil {
+		return nil
+	}
+	return out
+}
+
+// Place a pod there. What its affinity says already is as it was.
+func (p *NodePlacement) Place(pod *corev1.PodSpec) {
+	if p == nil {
+		return
+	}
+	pod.NodeSelector, pod.Tolerations = p.NodeSelector, p.Tolerations
+	if p.NodeAffinity == nil {
+		return
+	}
+	if pod.Affinity == nil {
+		pod.Affinity = &corev1.Affinity{}
+	}
+	pod.Affinity.NodeAffinity = p.NodeAffinity
+}
+
+// Annotation of it, as AnnotationNodes has it; empty for nil.
+func (p *NodePlacement) Annotation() string {
+	if p == nil {
+		return ""
+	}
+	text, _ := json.Marshal(p) //nolint:errchkjson // Strings and numbers only.
+	return string(text)
+}
+
+// ReadNodes of an annotation; nil where it says nothing that can be read.
+func ReadNodes(annotation string) *NodePlacement {
+	out := &NodePlacement{}
+	if annotation == "" || json.Unmarshal([]byte(annotation), out) != nil {
+		return nil
+	}
+	return out
+}

@@ -1,0 +1,196 @@
+package compose
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/google/go-cmp/cmp"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+func inZone(zone string) *corev1.NodeSelector {
+	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}},
+	}}}}
+}
+
+// scheduling of a claim that says all there is to say.
+func scheduling() *v1.Scheduling {
+	return &v1.Scheduling{
+		NodePlacement: v1.NodePlacement{
+			NodeSelector: map[string]string{"disk": "ssd"},
+			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: inZone("a")},
+			Tolerations: []corev1.Toleration{
+				{Key: "databases", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+				{Key: "node.kubernetes.io/unreachable", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(30))},
+			},
+		},
+		PodAffinity:               []v1.PodTerm{{MatchLabels: map[string]string{"app": "shop"}, TopologyKey: corev1.LabelTopologyZone, Weight: new(int32(10))}},
+		PodAntiAffinity:           []v1.PodTerm{{MatchLabels: map[string]string{"app": "batch"}, TopologyKey: corev1.LabelHostname}},
+		TopologySpreadConstraints: []v1.TopologySpread{{TopologyKey: corev1.LabelTopologyZone}},
+		PriorityClassName:         "databases",
+	}
+}
+
+func scheduled(in *Input) { in.XR.Spec.Scheduling = scheduling() }
+
+var allowsScheduling = platform(func(s *v1.MySQLPlatformSpec) {
+	s.AllowedTolerations, s.AllowedPriorityClasses = []string{"databases", v1.TaintsOfTrouble}, []string{"databases"}
+})
+
+func podOf(t *testing.T, out *Output) corev1.PodSpec {
+	t.Helper()
+	d, ok := out.Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment)
+	if !ok {
+		t.Fatal("no Deployment")
+	}
+	return d.Spec.Template.Spec
+}
+
+// TestScheduling: what a claim says is what its pod has, and the Jobs that read its data have what is said of nodes.
+func TestScheduling(t *testing.T) {
+	shop := corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "shop"}}, TopologyKey: corev1.LabelTopologyZone}
+	batch := corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "batch"}}, TopologyKey: corev1.LabelHostname}
+	want := corev1.PodSpec{
+		NodeSelector: map[string]string{"disk": "ssd"},
+		Tolerations:  scheduling().Tolerations,
+		Affinity: &corev1.Affinity{
+			NodeAffinity:    scheduling().NodeAffinity,
+			PodAffinity:     &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 10, PodAffinityTerm: shop}}},
+			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{batch}},
+		},
+		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelManagedBy: v1.ManagedBy, v1.LabelComponent: v1.ComponentServer}},
+		}},
+		PriorityClassName: "databases",
+	}
+	where := func(p corev1.PodSpec) corev1.PodSpec {
+		return corev1.PodSpec{NodeSelector: p.NodeSelector, Tolerations: p.Tolerations, Affinity: p.Affinity, TopologySpreadConstraints: p.TopologySpreadConstraints, PriorityClassName: p.PriorityClassName}
+	}
+	defaults := func(in *Input) { in.Settings.DefaultScheduling = scheduling() }
+	out := composed(t, given(scheduled, allowsScheduling))
+	if diff := cmp.Diff(want, where(podOf(t, out))); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	jobs := scheduling().NodePlacement
+	jobs.Tolerations = jobs.Tolerations[:1]
+	if diff := cmp.Diff(&jobs, out.Status.Nodes); diff != "" {
+		t.Errorf("A Job has what is said of nodes, and not how long a server stays on one that is gone. -want, +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(want, where(podOf(t, composed(t, given(defaults))))); diff != "" {
+		t.Errorf("The platform needs no leave of its own lists. -want, +got:\n%s", diff)
+	}
+	own := func(in *Input) { in.XR.Spec.Scheduling = &v1.Scheduling{} }
+	if diff := cmp.Diff(corev1.PodSpec{}, where(podOf(t, composed(t, given(defaults, own))))); diff != "" {
+		t.Errorf("A claim that wants nothing has nothing. -want, +got:\n%s", diff)
+	}
+	r, err := resolve(given(scheduled, allowsScheduling))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, where(restorePod(r, &v1.RestoreStatus{}))); diff != "" {
+		t.Errorf("The restore is the first to use the data volume, which is made where it runs. -want, +got:\n%s", diff)
+	}
+}
+
+// TestWithinNodes: of two selectors one term each has to hold.
+func TestWithinNodes(t *testing.T) {
+	disks := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}},
+		{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n"}}}},
+	}}
+	a := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: disks}
+	zone := inZone("a").NodeSelectorTerms[0].MatchExpressions[0]
+	want := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+		{MatchExpressions: []corev1.NodeSelectorRequirement{disks.NodeSelectorTerms[0].MatchExpressions[0], zone}},
+		{MatchExpressions: []corev1.NodeSelectorRequirement{zone}, MatchFields: disks.NodeSelectorTerms[1].MatchFields},
+	}}}
+	if diff := cmp.Diff(want, within(a, inZone("a"))); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if got := within(a, nil); got != a {
+		t.Errorf("want it as it is where the backups can be anywhere, got %v", got)
+	}
+	if diff := cmp.Diff(inZone("a"), within(nil, inZone("a")).RequiredDuringSchedulingIgnoredDuringExecution); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestCheckScheduling: what the API server would refuse of a Deployment is refused by its name.
+func TestCheckScheduling(t *testing.T) {
+	toleration := func(of corev1.Toleration) func(*v1.Scheduling) {
+		return func(s *v1.Scheduling) { s.Tolerations = []corev1.Toleration{of} }
+	}
+	expression := func(key string, op corev1.NodeSelectorOperator, values ...string) func(*v1.Scheduling) {
+		return func(s *v1.Scheduling) {
+			s.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0] = corev1.NodeSelectorRequirement{Key: key, Operator: op, Values: values}
+		}
+	}
+	fieldOf := func(key string, op corev1.NodeSelectorOperator, values ...string) func(*v1.Scheduling) {
+		return func(s *v1.Scheduling) {
+			s.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields = []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}}
+		}
+	}
+	cases := map[string]struct {
+		change func(*v1.Scheduling)
+		want   string
+	}{
+		"Fine":          {change: func(*v1.Scheduling) {}},
+		"Number":        {change: expression("cores", corev1.NodeSelectorOpGt, "4")},
+		"NodeName":      {change: fieldOf("metadata.name", corev1.NodeSelectorOpIn, "node-1")},
+		"SelectorKey":   {change: func(s *v1.Scheduling) { s.NodeSelector = map[string]string{"a b": "c"} }, want: "s.nodeSelector"},
+		"SelectorValue": {change: func(s *v1.Scheduling) { s.NodeSelector = map[string]string{"a": "b c"} }, want: "s.nodeSelector"},
+		"NoTerms": {change: func(s *v1.Scheduling) {
+			s.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms = nil
+		}, want: "nodeSelectorTerms: Required"},
+		"NodeKey":       {change: expression("a b", corev1.NodeSelectorOpExists), want: "matchExpressions[0].key"},
+		"NodeOperator":  {change: expression("a", "Is", "b"), want: `operator: Unsupported value: "Is"`},
+		"NodeNoValues":  {change: expression("a", corev1.NodeSelectorOpIn), want: "matchExpressions[0].values: Required"},
+		"NodeValue":     {change: expression("a", corev1.NodeSelectorOpNotIn, "b c"), want: "is not the value of a label"},
+		"NodeValues":    {change: expression("a", corev1.NodeSelectorOpExists, "b"), want: "no meaning with operator Exists"},
+		"NodeNumbers":   {change: expression("a", corev1.NodeSelectorOpLt, "1", "2"), want: "one number"},
+		"NodeNoNumber":  {change: expression("a", corev1.NodeSelectorOpLt, "many"), want: "not a whole number"},
+		"FieldKey":      {change: fieldOf("spec.providerID", corev1.NodeSelectorOpIn, "a"), want: "matchFields[0].key"},
+		"FieldOperator": {change: fieldOf("metadata.name", corev1.NodeSelectorOpExists, "a"), want: "matchFields[0].operator"},
+		"FieldValues":   {change: fieldOf("metadata.name", corev1.NodeSelectorOpIn), want: "name one node"},
+		"PreferenceWeight": {change: func(s *v1.Scheduling) {
+			s.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{{Weight: 101}}
+		}, want: "weight"},
+		"Everything":        {change: toleration(corev1.Toleration{Operator: corev1.TolerationOpExists}), want: "name the taint"},
+		"ControlPlane":      {change: toleration(corev1.Toleration{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}), want: "control plane"},
+		"TolerationKey":     {change: toleration(corev1.Toleration{Key: "a b"}), want: "tolerations[0].key"},
+		"TolerationValue":   {change: toleration(corev1.Toleration{Key: "a", Value: "b c"}), want: "not the value of a taint"},
+		"ExistsValue":       {change: toleration(corev1.Toleration{Key: "a", Operator: corev1.TolerationOpExists, Value: "b"}), want: "no meaning with operator Exists"},
+		"TolerationOp":      {change: toleration(corev1.Toleration{Key: "a", Operator: "Is"}), want: "tolerations[0].operator"},
+		"Effect":            {change: toleration(corev1.Toleration{Key: "a", Effect: "Never"}), want: "tolerations[0].effect"},
+		"TolerationSeconds": {change: toleration(corev1.Toleration{Key: "a", TolerationSeconds: new(int64(1))}), want: "NoExecute only"},
+		"PodsOfNobody":      {change: func(s *v1.Scheduling) { s.PodAffinity[0].MatchLabels = nil }, want: "say which pods"},
+		"PodLabel":          {change: func(s *v1.Scheduling) { s.PodAntiAffinity[0].MatchLabels = map[string]string{"a": "b c"} }, want: "podAntiAffinity[0].matchLabels"},
+		"PodTopology":       {change: func(s *v1.Scheduling) { s.PodAffinity[0].TopologyKey = "" }, want: "podAffinity[0].topologyKey"},
+		"PodWeight":         {change: func(s *v1.Scheduling) { s.PodAffinity[0].Weight = new(int32(0)) }, want: "weight"},
+		"SpreadTopology":    {change: func(s *v1.Scheduling) { s.TopologySpreadConstraints[0].TopologyKey = "a b" }, want: "topologySpreadConstraints[0].topologyKey"},
+		"SpreadSkew":        {change: func(s *v1.Scheduling) { s.TopologySpreadConstraints[0].MaxSkew = -1 }, want: "maxSkew"},
+		"SpreadWhen":        {change: func(s *v1.Scheduling) { s.TopologySpreadConstraints[0].WhenUnsatisfiable = "Never" }, want: "whenUnsatisfiable"},
+		"SpreadTwice": {change: func(s *v1.Scheduling) {
+			s.TopologySpreadConstraints = append(s.TopologySpreadConstraints, s.TopologySpreadConstraints[0])
+		}, want: "Duplicate"},
+		"Priority": {change: func(s *v1.Scheduling) { s.PriorityClassName = "A b" }, want: "not the name of a PriorityClass"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := scheduling()
+			tc.change(s)
+			errs := checkScheduling(s, field.NewPath("s"))
+			if tc.want == "" && len(errs) > 0 || tc.want != "" && (len(errs) == 0 || !strings.Contains(errs[0].Error(), tc.want)) {
+				t.Errorf("want an error with %q, got %v", tc.want, errs)
+			}
+		})
+	}
+}
