@@ -2,13 +2,14 @@
 export CGO_ENABLED := 0
 
 VERSION ?= v0.1.0
+COSIGN = go run github.com/sigstore/cosign/v2/cmd/cosign@v2.6.1
 TOOLS = $$(go run ./test/tools cli core cli116)
 
 # Modules of their own, which `go test ./...` of the root does not see.
 MODULES = package/build test/cluster test/images test/install test/e2e
 
 .PHONY: help demo house matrix test checks test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
-	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test kubectl-mysql chart chart-test alerts-test arm64-test e2e bench fuzz vulncheck generate clean
+	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test kubectl-mysql chart chart-test alerts-test arm64-test release-dry-run release-test release-image release-image-here release-make release-push release-sign release-publish registry-login kind-up kind-test kind-down e2e bench fuzz vulncheck generate clean
 
 help: ## Show this list, with what each takes on two cores where the tools are built.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -27,7 +28,7 @@ checks: # Two beside each other, one that computes and one that waits for server
 test-all: export ALL = 1
 test-all: export WALKS = 1000
 test-all: export MOMENTS = 60
-test-all: test store-test-seaweedfs cert-manager-test provider-sql-test chart-test alerts-test arm64-test matrix ## Run what there is, for hours: make test, what repeats one of its proofs, more walks of the model and moments of a first start, and the whole matrix.
+test-all: test store-test-seaweedfs cert-manager-test provider-sql-test chart-test alerts-test arm64-test release-dry-run release-test matrix ## Run what there is, for hours: make test, what repeats one of its proofs, more walks of the model and moments of a first start, and the whole matrix.
 
 unit: ## Run the tests that need nothing but Go (5 min).
 	go test -timeout 30m ./...
@@ -35,7 +36,8 @@ unit: ## Run the tests that need nothing but Go (5 min).
 lint: ## Run golangci-lint, built from its module (1 min).
 	lint=$$(go run ./test/tools lint) && $$lint run ./... && \
 	for m in $(MODULES); do (cd $$m && $$lint run --config ../../.golangci.yml ./...) || exit 1; done
-	go vet -tags mysqld,bench,store ./controller/... && go vet -tags promtool,arm64test ./test/... && go vet -C test/e2e -tags bench,certmanager,providersql,chart ./...
+	"$$(go run ./test/tools actionlint)" .github/workflows/*.yml
+	go vet -tags mysqld,bench,store ./controller/... && go vet -tags promtool,arm64test ./test/... && go vet -C test/e2e -tags bench,certmanager,providersql,chart,release ./... && go vet -C package/build -tags release ./...
 
 render: ## Render every example with today's CLI and with v1.16, and compare (1 min).
 	go run ./test/render $(TOOLS)
@@ -57,6 +59,52 @@ chart: ## Build the Helm chart into dist/. It has what controller/deploy has, by
 
 xpkg-test: xpkg ## Push the packages to a registry on this machine, and pull them back; render the chart beside the manifests.
 	HELM="$$(go run ./test/tools helm)" KUBE="$$(go run ./test/tools kube)" CROSSPLANE_CLI="$$(go run ./test/tools cli)" DIST="$(CURDIR)/dist" go test -C package/build -count=1 -timeout 40m ./...
+
+release-dry-run: ## Make all of a release into dist/release, with what stands in for its image's base here, and push it to a registry that ends with it (6 min).
+	$(MAKE) release-image-here
+	$(MAKE) release-make
+	DIST="$(CURDIR)/dist/release" CROSSPLANE_CLI="$$(go run ./test/tools cli)" HELM="$$(go run ./test/tools helm)" VERSION=$(VERSION) go test -C package/build -tags release -count=1 -timeout 20m ./release
+
+release-image-here: ## Build its image into dist/image without Docker, as root, on what stands in for its base.
+	go run -C test/images . product --version $(VERSION) $(CURDIR)/dist/image
+
+release-test: release-dry-run ## Upgrade to that release from the one of the commit before, and back, on a cluster of its own (20 min).
+	earlier="$$(go run ./test/earlier v0.0.9)" && \
+	KUBECONFIG= EARLIER="$$earlier" LATER=$(CURDIR)/dist/release go test -C test/e2e -tags release -count=1 -timeout 40m -v -run '^TestUpgrade$$' .; code=$$?; \
+	go run -C test/cluster . --name e2e down || code=1; exit $$code
+
+release-image: ## Build the image of the Dockerfile for each architecture into dist/image, with Docker.
+	rm -rf dist/image && mkdir -p dist/image
+	docker buildx build --platform linux/amd64,linux/arm64 --build-arg VERSION=$(VERSION) --provenance=false --output type=oci,dest=dist/image,tar=false .
+
+release-make: ## Make what is published beside that image, into dist/release.
+	go run -C package/build ./release make --version $(VERSION) --image $(CURDIR)/dist/image \
+	--cli "$$(go run ./test/tools cli)" --helm "$$(go run ./test/tools helm)" --kube "$$(go run ./test/tools kube)" --cyclonedx "$$(go run ./test/tools cyclonedx)"
+
+release-push: ## Push it to REGISTRY, such as ghcr.io/crossplane-mysql, and write by which digests it is there to dist/pushed.
+	go run -C package/build ./release push --version $(VERSION) --to $(REGISTRY) --cli "$$(go run ./test/tools cli)" --helm "$$(go run ./test/tools helm)" >dist/pushed
+
+release-sign: ## Sign what was pushed, and what it is built from, as the workflow that does so.
+	for ref in $$(cat dist/pushed); do $(COSIGN) sign --yes "$$ref" || exit 1; done
+	for name in crossplane-mysql function-mysql; do \
+	$(COSIGN) attest --yes --type cyclonedx --predicate dist/release/$$name.cdx.json "$$(grep "/$$name@" dist/pushed | grep -v /charts/)" || exit 1; done
+
+release-publish: ## Publish the files of the release with its notes, at GitHub.
+	tar -C dist/release -cf dist/crossplane-mysql-image-$(VERSION).tar image
+	gh release create $(VERSION) --verify-tag --notes-file dist/release/RELEASE-NOTES.md dist/crossplane-mysql-image-$(VERSION).tar $$(find dist/release -maxdepth 1 -type f)
+
+registry-login: ## Log in to the registry of REGISTRY, with REGISTRY_USER and REGISTRY_TOKEN.
+	@echo "$$REGISTRY_TOKEN" | docker login "$${REGISTRY%%/*}" --username "$$REGISTRY_USER" --password-stdin
+
+kind-up: ## Boot a cluster with kind, and install the working tree in it. It needs Docker.
+	VERSION=$(VERSION) test/kind/up
+
+kind-test: ## Show on the current context that the product does what it promises with IMAGE, such as mysql:8.4.
+	KUBECONFIG="$${KUBECONFIG:-$$HOME/.kube/config}" DEMO_IMAGE=$(IMAGE) go run ./test/demo
+
+kind-down: ## End that cluster.
+	go run sigs.k8s.io/kind@v0.30.0 delete cluster --name "$${KIND_CLUSTER:-crossplane-mysql}"
+	docker rm --force registry.local
 
 cluster-up: ## Boot Kubernetes and Crossplane on this machine, as root (30 s): CLUSTER=name NODES=1..9.
 	@go run -C test/cluster . up

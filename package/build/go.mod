@@ -3,6 +3,7 @@ module github.com/crossplane-mysql/crossplane-mysql/package/build
 go 1.26.0
 
 require (
+	github.com/alecthomas/kong v1.17.0
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.21.9
 	go.yaml.in/yaml/v3 v3.0.4

@@ -24,6 +24,8 @@ type demo struct {
 	// asked is the namespace that the user named, namespace the one that it is.
 	asked, namespace string
 	name, database   string
+	// image of the server; empty for that of the original claim.
+	image string
 	// was is the password of the original claim, and password the one that the server accepts.
 	was, password string
 
@@ -52,7 +54,7 @@ func newDemo(c *cli, s *screen) (*demo, error) {
 		return nil, err
 	}
 	d := &demo{
-		screen: s, patience: c.Patience, own: c.Kubeconfig == "", withStore: c.Store || c.Kubeconfig == "", cluster: c.Cluster, kubeconfig: kubeconfig, asked: c.Namespace,
+		screen: s, patience: c.Patience, own: c.Kubeconfig == "", withStore: c.Store || c.Kubeconfig == "", cluster: c.Cluster, kubeconfig: kubeconfig, asked: c.Namespace, image: c.Image,
 		name: original.Name, database: original.Spec.Database, was: *original.Spec.Password, password: *original.Spec.Password,
 	}
 	if d.own {

@@ -21,17 +21,17 @@ import (
 
 // TestShownIsDone types what is shown into a real shell, and compares what kubectl is called with.
 func TestShownIsDone(t *testing.T) {
-	for _, namespace := range []string{defaultNamespace, "other"} {
-		t.Run(namespace, func(t *testing.T) {
+	for _, tc := range []struct{ namespace, image string }{{namespace: defaultNamespace}, {namespace: "other"}, {namespace: "other", image: "registry.example:5000/mysql:8.4@sha256:0"}} {
+		t.Run(tc.namespace+tc.image, func(t *testing.T) {
 			log := fake(t)
 			t.Chdir("../..")
 			d := &demo{
-				screen: newScreen(io.Discard), namespace: namespace, name: "mysql-instance", database: "otus-database", was: "otuspassword",
+				screen: newScreen(io.Discard), namespace: tc.namespace, image: tc.image, name: "mysql-instance", database: "otus-database", was: "otuspassword",
 				patience: time.Minute,
 			}
 			d.kube = &kubectl{path: "kubectl", env: os.Environ(), screen: d.screen}
-			if namespace != defaultNamespace {
-				d.kube.namespace = namespace
+			if tc.namespace != defaultNamespace {
+				d.kube.namespace = tc.namespace
 			}
 			session, err := d.sessionCommand()
 			if err != nil {
@@ -40,6 +40,9 @@ func TestShownIsDone(t *testing.T) {
 			apply, err := d.applyCommand()
 			if err != nil {
 				t.Fatal(err)
+			}
+			if !strings.Contains(apply.stdin, tc.image) {
+				t.Errorf("want a claim with image %s, got %s", tc.image, apply.stdin)
 			}
 			for _, c := range []command{
 				apply, session, d.sql("it's", `SELECT "a b" FROM test`), d.patchCommand(),

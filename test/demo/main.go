@@ -29,6 +29,7 @@ type cli struct {
 	Kubeconfig string        `env:"KUBECONFIG" help:"Cluster to use. Without it, one is booted on this machine, which needs Linux and root." placeholder:"FILE"`
 	Cluster    string        `default:"dev" env:"CLUSTER" help:"Name of the cluster that is booted."`
 	Namespace  string        `env:"DEMO_NAMESPACE" help:"Namespace of the claim, which is made if it is not there. By default it is \"default\", or demo-2, demo-3 … where an earlier run has left its server or its backups."`
+	Image      string        `env:"DEMO_IMAGE" help:"Image of the server, instead of the one that the original claim asks for."`
 	Store      bool          `env:"DEMO_STORE" help:"Show a backup to a store, too, which needs an image of the S3 server versitygw. A cluster that is booted has it."`
 	Patience   time.Duration `default:"10m" help:"How long to wait for any one thing before it counts as broken."`
 }

@@ -28,14 +28,24 @@ func (d *demo) create(ctx context.Context) error {
 	return d.apply(ctx)
 }
 
-// applyCommand takes the original claim as it is, but for its namespace.
+// applyCommand takes the original claim as it is, but for its namespace, and for another image where there is to be one.
 func (d *demo) applyCommand() (command, error) {
-	if d.namespace == defaultNamespace {
+	b, err := os.ReadFile(claimFile)
+	claim, script := string(b), ""
+	change := func(line, is string) {
+		claim, script = strings.Replace(claim, line, is, 1), script+fmt.Sprintf("s|%s|%s|;", line, is)
+	}
+	if d.namespace != defaultNamespace {
+		change("namespace: default", "namespace: "+d.namespace)
+	}
+	if d.image != "" {
+		change("image: mysql:5.7", "image: "+d.image)
+	}
+	if script == "" {
 		return command{args: []string{"apply", "-f", claimFile}}, nil
 	}
-	b, err := os.ReadFile(claimFile)
-	c := command{args: []string{"apply", "-f", "-"}, stdin: strings.Replace(string(b), "namespace: default", "namespace: "+d.namespace, 1)}
-	c.text = fmt.Sprintf("sed 's/namespace: default/namespace: %s/' %s | %s", d.namespace, claimFile, d.kube.shell(c))
+	c := command{args: []string{"apply", "-f", "-"}, stdin: claim}
+	c.text = fmt.Sprintf("sed '%s' %s | %s", strings.TrimSuffix(script, ";"), claimFile, d.kube.shell(c))
 	return c, err
 }
 

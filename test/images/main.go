@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -22,8 +23,9 @@ in for MongoDB, and an S3 server. They are kept in .cache of the repository, whe
 type cli struct {
 	client.Flags
 
-	Load   loadCmd   `cmd:"" help:"Make the images that are not there, and give them to the cluster's registry."`
-	Rootfs rootfsCmd `cmd:"" help:"Unpack the MySQL server's image, for tests that run mysqld without a cluster."`
+	Load    loadCmd    `cmd:"" help:"Make the images that are not there, and give them to the cluster's registry."`
+	Rootfs  rootfsCmd  `cmd:"" help:"Unpack the MySQL server's image, for tests that run mysqld without a cluster."`
+	Product productCmd `cmd:"" help:"Build the image of the repository's Dockerfile into a folder, for each architecture."`
 }
 
 func main() {
@@ -43,8 +45,11 @@ func (c *cli) run(ctx context.Context, command string) error {
 	if err != nil {
 		return err
 	}
-	if command == "load" {
+	switch name, _, _ := strings.Cut(command, " "); name {
+	case "load":
 		return c.Load.run(ctx, cluster)
+	case "product":
+		return c.Product.run(ctx, cluster)
 	}
 	return c.Rootfs.run(ctx, cluster) // kong knows no other.
 }

@@ -164,6 +164,8 @@ var typists = map[string]typist{
 
 	"kubectl apply --server-side -k controller/deploy/monitoring": {"test/e2e/monitoring_test.go", `"-k", "controller/deploy/monitoring"`},
 	"kubectl mysql status NAME":                                   {"test/e2e/plugin_test.go", `"mysql", "status", s.Name`},
+	"make release-dry-run":                                        byStandIns,
+	"make release-test":                                           byStandIns,
 	"make chart":                                                  {"Makefile", "\nchart-test: chart "},
 	"helm install crossplane-mysql dist/crossplane-mysql-0.1.0.tgz --namespace crossplane-system":                 byChart,
 	"helm show crds dist/crossplane-mysql-0.1.0.tgz | kubectl apply --server-side --force-conflicts --filename -": byChart,

@@ -97,6 +97,16 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing write
 		module: "github.com/prometheus/prometheus",
 		help:   "Prometheus' tool, by which make test-all tries the alerts",
 	},
+	"cyclonedx": {
+		title:  "cyclonedx-gomod",
+		module: "github.com/CycloneDX/cyclonedx-gomod",
+		help:   "says which modules a program is built from, for releases",
+	},
+	"actionlint": {
+		title:  "actionlint",
+		module: "github.com/rhysd/actionlint",
+		help:   "the linter of GitHub's workflows",
+	},
 	"lint": {
 		title:  "golangci-lint",
 		module: "github.com/golangci/golangci-lint/v2",

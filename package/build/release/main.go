@@ -1,0 +1,152 @@
+// Command release makes what is published with a version, and publishes it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+const description = `Makes what a release consists of, in one folder: the image for each architecture, Crossplane's packages, the Helm chart, the
+manifests in one file each, the plugin of kubectl for each system with its manifest for krew, what each program is built from (SBOM), the notes from CHANGELOG.md, and
+the checksums of all. It pushes nothing before it is told to.`
+
+// cli is the command line.
+type cli struct {
+	Make makeCmd `cmd:"" help:"Make all of it, or nothing."`
+	Push pushCmd `cmd:"" help:"Push image, packages and chart to a registry, and print by which digest each is there."`
+}
+
+func main() {
+	var c cli
+	k := kong.Parse(&c, kong.Name("release"), kong.Description(description))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	k.BindTo(ctx, (*context.Context)(nil))
+	err := k.Run()
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "release: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// A workshop is where a release is made.
+type workshop struct {
+	root, dir, version string
+	tools              tools
+	start              time.Time
+}
+
+// tools that it takes, by their paths.
+type tools struct {
+	CLI       string `help:"Today's crossplane CLI: go run ./test/tools cli."         name:"cli"       required:"" type:"existingfile"`
+	Helm      string `help:"Helm: go run ./test/tools helm."                          name:"helm"      required:"" type:"existingfile"`
+	Kube      string `help:"kubectl's builder of manifests: go run ./test/tools kube." name:"kube"      required:"" type:"existingfile"`
+	CycloneDX string `help:"Who writes SBOMs: go run ./test/tools cyclonedx."         name:"cyclonedx" required:"" type:"existingfile"`
+}
+
+// makeCmd is `release make`.
+type makeCmd struct {
+	Version string `help:"Version, such as v1.2.3, of which CHANGELOG.md says what is new." required:""`
+	Image   string `help:"Folder with the image of the Dockerfile for each architecture, as an OCI layout." required:"" type:"existingdir"`
+	Root    string `default:"../.." help:"The repository." type:"path"`
+	Out     string `default:"../../dist/release" help:"Folder for the release, which is replaced." type:"path"`
+
+	tools
+}
+
+// Run it. The folder has its name only once all is in it.
+func (c *makeCmd) Run(ctx context.Context) error {
+	if err := os.MkdirAll(filepath.Dir(c.Out), 0o750); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(c.Out), ".release-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp) //nolint:errcheck // A rest of it is hidden, and harmless.
+	w := &workshop{root: c.Root, dir: tmp, version: c.Version, tools: c.tools, start: time.Now()}
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"the notes", w.notes},
+		{"the image", func(context.Context) error { return w.image(c.Image) }},
+		{"the packages", w.packages},
+		{"the chart", w.chart},
+		{"the manifests", w.manifests},
+		{"the plugin of kubectl", w.plugins},
+		{"what it is built from", w.materials},
+		{"the checksums", func(context.Context) error { return writeSums(tmp) }},
+	} {
+		w.sayf("%s", step.what)
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+		if ctx.Err() != nil {
+			return errors.New("interrupted, nothing was changed")
+		}
+	}
+	if err := os.Chmod(tmp, 0o755); err != nil { //nolint:gosec // It is for everybody.
+		return err
+	}
+	if err := os.RemoveAll(c.Out); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, c.Out); err != nil {
+		return err
+	}
+	w.sayf("release %s is in %s", c.Version, c.Out)
+	return nil
+}
+
+func (w *workshop) sayf(format string, a ...any) {
+	fmt.Fprintf(os.Stderr, "[%4.0fs] %s\n", time.Since(w.start).Seconds(), fmt.Sprintf(format, a...))
+}
+
+// command in the repository, which ends with what it has started.
+func (w *workshop) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stderr = w.root, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// run a command for what it leaves.
+func (w *workshop) run(ctx context.Context, name string, args ...string) error {
+	return ran(w.command(ctx, name, args...).Run(), name, args)
+}
+
+// output of a command.
+func (w *workshop) output(ctx context.Context, name string, args ...string) ([]byte, error) {
+	out, err := w.command(ctx, name, args...).Output()
+	return out, ran(err, name, args)
+}
+
+func ran(err error, name string, args []string) error {
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", filepath.Base(name), strings.Join(args[:min(2, len(args))], " "), err)
+	}
+	return nil
+}
+
+// file of the release.
+func (w *workshop) file(name string) string { return filepath.Join(w.dir, name) }
+
+// bare version, as Helm and archives have it.
+func (w *workshop) bare() string { return strings.TrimPrefix(w.version, "v") }
+
+func (w *workshop) write(name string, content []byte) error {
+	return os.WriteFile(w.file(name), content, 0o644) //nolint:gosec // It is for everybody.
+}

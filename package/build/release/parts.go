@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+)
+
+// notes are what CHANGELOG.md says of the version.
+func (w *workshop) notes(context.Context) error {
+	raw, err := os.ReadFile(filepath.Join(w.root, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	text, err := notesOf(string(raw), w.version)
+	if err != nil {
+		return err
+	}
+	return w.write("RELEASE-NOTES.md", []byte(text))
+}
+
+var heading = regexp.MustCompile(`(?m)^## (.*)\n`)
+
+// notesOf a version: the part of the changes under its heading.
+func notesOf(changes, version string) (string, error) {
+	found := heading.FindAllStringSubmatchIndex(changes, -1)
+	for i, at := range found {
+		if name, _, _ := strings.Cut(changes[at[2]:at[3]], " "); name != version {
+			continue
+		}
+		end := len(changes)
+		if i+1 < len(found) {
+			end = found[i+1][0]
+		}
+		if text := strings.TrimSpace(changes[at[1]:end]); text != "" {
+			return text + "\n", nil
+		}
+	}
+	return "", fmt.Errorf("CHANGELOG.md says nothing of it: write it below a heading %q", "## "+version)
+}
+
+// ImageFolder of a release, and the architectures that must be in it.
+const imageFolder = "image"
+
+var architectures = []string{"amd64", "arm64"} //nolint:gochecknoglobals // A constant list.
+
+// image for each architecture, as it was built.
+func (w *workshop) image(from string) error {
+	index, err := layout.ImageIndexFromPath(from)
+	if err != nil {
+		return fmt.Errorf("cannot read the image in %s: %w", from, err)
+	}
+	index, err = theIndex(index)
+	if err != nil {
+		return err
+	}
+	m, err := index.IndexManifest()
+	if err != nil {
+		return err
+	}
+	missing := strings.Join(architectures, " ")
+	for _, d := range m.Manifests {
+		if d.Platform != nil {
+			missing = strings.TrimSpace(strings.ReplaceAll(missing, d.Platform.Architecture, ""))
+		}
+	}
+	if missing != "" {
+		return fmt.Errorf("there is none for %s in %s", missing, from)
+	}
+	to := w.file(imageFolder)
+	path, err := layout.Write(to, emptyIndex())
+	if err != nil {
+		return err
+	}
+	return path.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": w.version}))
+}
+
+// packages of Crossplane, of each architecture, with what they say of themselves.
+func (w *workshop) packages(ctx context.Context) error {
+	return w.run(ctx, "go", "run", "-C", "package/build", ".", "--cli", w.tools.CLI, "--version", w.version, "--out", w.dir)
+}
+
+// chart with the files that the one of the sources links.
+func (w *workshop) chart(ctx context.Context) error {
+	from, to := filepath.Join(w.root, "package", "chart"), w.file(".chart")
+	defer os.RemoveAll(to) //nolint:errcheck // The rehearsal finds what is left.
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.Mkdir(filepath.Join(to, name), 0o750)
+		}
+		content, err := os.ReadFile(path) //nolint:gosec // A file of the repository.
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), ofVersion(content, w.version), 0o600)
+	})
+	if err != nil {
+		return err
+	}
+	return w.run(ctx, w.tools.Helm, "package", to, "--version", w.bare(), "--app-version", w.version, "--destination", w.dir)
+}
+
+// manifests that are applied with kubectl, by the folder that each is built from.
+func (w *workshop) manifests(ctx context.Context) error {
+	for name, folder := range map[string]string{
+		"records.yaml": "records", "controller.yaml": "controller", "controller-opted-in.yaml": "opted-in", "platform.yaml": "platform",
+		"gateway.yaml": "gateway", "monitoring.yaml": "monitoring",
+	} {
+		out, err := w.output(ctx, w.tools.Kube, "kubectl", "kustomize", filepath.Join("controller", "deploy", folder))
+		if err != nil {
+			return err
+		}
+		if err := w.write(name, ofVersion(out, w.version)); err != nil {
+			return err
+		}
+	}
+	packages, err := os.ReadFile(filepath.Join(w.root, "package", "install.yaml"))
+	if err != nil {
+		return err
+	}
+	return w.write("packages.yaml", ofVersion(packages, w.version))
+}
+
+var ownTag = regexp.MustCompile(`(ghcr\.io/crossplane-mysql/[a-z-]+:)[^\s"']+`)
+
+// ofVersion are manifests that ask for what is released with them. The sources name one, too, which may be an earlier one.
+func ofVersion(manifests []byte, version string) []byte {
+	return ownTag.ReplaceAll(manifests, []byte("${1}"+version))
+}
+
+// programs whose parts are listed, by the folders of their main packages.
+var programs = map[string]string{"crossplane-mysql": "controller", "function-mysql": "fn", "kubectl-mysql": "controller/kubectl-mysql"} //nolint:gochecknoglobals // A constant table.
+
+// materials of each program: an SBOM in CycloneDX's JSON, of the modules that are linked into it.
+func (w *workshop) materials(ctx context.Context) error {
+	for name, folder := range programs {
+		cmd := w.command(ctx, w.tools.CycloneDX, "app", "-json", "-licenses=false", "-noserial", "-main", folder, "-output", w.file(name+".cdx.json"), ".")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOWORK=off")
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("cyclonedx-gomod of %s: %w: %s", folder, err, said.String())
+		}
+		if info, err := os.Stat(w.file(name + ".cdx.json")); err != nil || info.Size() == 0 {
+			return errors.Join(fmt.Errorf("there is none of %s", folder), err)
+		}
+	}
+	return nil
+}

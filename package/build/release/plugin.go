@@ -1,0 +1,165 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+)
+
+// A platform of kubectl.
+type platform struct{ OS, Arch string }
+
+func platforms() []platform {
+	return []platform{{"darwin", "amd64"}, {"darwin", "arm64"}, {"linux", "amd64"}, {"linux", "arm64"}, {"windows", "amd64"}}
+}
+
+// Program that kubectl starts there.
+func (p platform) Program() string {
+	if p.OS == "windows" {
+		return "kubectl-mysql.exe"
+	}
+	return "kubectl-mysql"
+}
+
+// plugins of kubectl, each in an archive with the license, and the manifest by which krew finds them.
+func (w *workshop) plugins(ctx context.Context) error {
+	type archive struct {
+		platform
+
+		File, SHA256 string
+	}
+	license, err := os.ReadFile(filepath.Join(w.root, "LICENSE"))
+	if err != nil {
+		return err
+	}
+	var archives []archive
+	for _, p := range platforms() {
+		bin := filepath.Join(w.dir, ".bin", p.OS+"-"+p.Arch, p.Program())
+		cmd := w.command(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags=-s -w -X main.version="+w.version, "-o", bin, "./controller/kubectl-mysql")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+p.OS, "GOARCH="+p.Arch)
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("cannot build it for %s/%s: %w", p.OS, p.Arch, err)
+		}
+		program, err := os.ReadFile(bin) //nolint:gosec // It was just built.
+		if err != nil {
+			return err
+		}
+		content, err := archiveOf(map[string][]byte{p.Program(): program, "LICENSE": license})
+		if err != nil {
+			return err
+		}
+		a := archive{platform: p, File: fmt.Sprintf("kubectl-mysql_%s_%s_%s.tar.gz", w.version, p.OS, p.Arch), SHA256: sumOf(content)}
+		if err := w.write(a.File, content); err != nil {
+			return err
+		}
+		archives = append(archives, a)
+	}
+	if err := os.RemoveAll(filepath.Join(w.dir, ".bin")); err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := krew.Execute(&out, map[string]any{"Version": w.version, "Archives": archives}); err != nil {
+		return err
+	}
+	return w.write("mysql.krew.yaml", out.Bytes())
+}
+
+// krew manifest of the plugin (krew's developer guide, plugin-manifest).
+var krew = template.Must(template.New("krew").Parse(`apiVersion: krew.googlecontainertools.github.com/v1alpha2
+kind: Plugin
+metadata:
+  name: mysql
+spec:
+  version: {{.Version}}
+  homepage: https://github.com/crossplane-mysql/crossplane-mysql
+  shortDescription: Look after the MySQL claims of crossplane-mysql
+  description: |
+    Lists MySQL claims and says in one screen what each waits for; takes backups and restores them; forwards a
+    port and starts a client; and examines what is wrong in a cluster.
+  platforms:
+{{- range .Archives}}
+  - selector:
+      matchLabels:
+        os: {{.OS}}
+        arch: {{.Arch}}
+    uri: https://github.com/crossplane-mysql/crossplane-mysql/releases/download/{{$.Version}}/{{.File}}
+    sha256: {{.SHA256}}
+    bin: {{.Program}}
+{{- end}}
+`))
+
+// archiveOf files that anybody may run. The same content gives the same archive.
+func archiveOf(files map[string][]byte) ([]byte, error) {
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	w := tar.NewWriter(z)
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		mode := int64(0o644)
+		if strings.HasPrefix(name, "kubectl-") {
+			mode = 0o755
+		}
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(files[name])), ModTime: time.Unix(0, 0).UTC()}); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(files[name]); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+func sumOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// sumsFile has a line for each file of a release, as sha256sum --check reads it.
+const sumsFile = "SHA256SUMS"
+
+func writeSums(dir string) error {
+	var out strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path) //nolint:gosec // It is of the release.
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(&out, "%s  %s\n", sumOf(content), filepath.ToSlash(name))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, sumsFile), []byte(out.String()), 0o644) //nolint:gosec // It is for everybody.
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// pushCmd is `release push`.
+type pushCmd struct {
+	Version string `help:"Version of the release."                                      required:""`
+	From    string `default:"../../dist/release" help:"Folder of the release."            type:"existingdir"`
+	To      string `help:"Where it is published, such as ghcr.io/crossplane-mysql."      required:""`
+	CLI     string `help:"Today's crossplane CLI."                                       name:"cli"  required:"" type:"existingfile"`
+	Helm    string `help:"Helm."                                                         name:"helm" required:"" type:"existingfile"`
+}
+
+// Run it: what is there already by the same name is replaced by the same. The sums are checked first.
+func (c *pushCmd) Run(ctx context.Context) error {
+	if err := checkSums(c.From); err != nil {
+		return err
+	}
+	pushed, err := c.push(ctx)
+	for _, p := range pushed {
+		fmt.Println(p)
+	}
+	return err
+}
+
+// repositories of packages, with the files of each.
+func repositories() map[string][]string {
+	return map[string][]string{
+		"function-mysql":               {"function-mysql-amd64.xpkg", "function-mysql-arm64.xpkg"},
+		"configuration-mysql":          {"configuration-mysql.xpkg"},
+		"configuration-mysql-hostpath": {"configuration-mysql-hostpath.xpkg"},
+		"configuration-database":       {"configuration-database.xpkg"},
+	}
+}
+
+// push all, and return the names by which it is there, with digests.
+func (c *pushCmd) push(ctx context.Context) ([]string, error) {
+	digest, err := c.pushImage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pushed := []string{c.To + "/crossplane-mysql@" + digest}
+	for repository, files := range repositories() {
+		paths := make([]string, 0, len(files))
+		for _, f := range files {
+			paths = append(paths, filepath.Join(c.From, f))
+		}
+		tag := c.To + "/" + repository + ":" + c.Version
+		if err := command(ctx, c.CLI, "xpkg", "push", "--package-files="+strings.Join(paths, ","), tag); err != nil {
+			return pushed, err
+		}
+		is, err := digestOf(ctx, tag)
+		if err != nil {
+			return pushed, err
+		}
+		pushed = append(pushed, c.To+"/"+repository+"@"+is)
+	}
+	chart := "crossplane-mysql-" + strings.TrimPrefix(c.Version, "v") + ".tgz"
+	args := []string{"push", filepath.Join(c.From, chart), "oci://" + c.To + "/charts"}
+	if ref, err := name.NewRepository(c.To + "/charts"); err == nil && ref.Scheme() == "http" {
+		args = append(args, "--plain-http") // A registry of this machine.
+	}
+	if err := command(ctx, c.Helm, args...); err != nil {
+		return pushed, err
+	}
+	is, err := digestOf(ctx, c.To+"/charts/crossplane-mysql:"+strings.TrimPrefix(c.Version, "v"))
+	return append(pushed, c.To+"/charts/crossplane-mysql@"+is), err
+}
+
+// pushImage of each architecture, under one name.
+func (c *pushCmd) pushImage(ctx context.Context) (digest string, err error) {
+	index, err := layout.ImageIndexFromPath(filepath.Join(c.From, imageFolder))
+	if err != nil {
+		return "", err
+	}
+	if index, err = theIndex(index); err != nil {
+		return "", err
+	}
+	tag, err := name.NewTag(c.To+"/crossplane-mysql:"+c.Version, name.StrictValidation)
+	if err != nil {
+		return "", err
+	}
+	if err := remote.WriteIndex(tag, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+		return "", fmt.Errorf("cannot push the image: %w", err)
+	}
+	h, err := index.Digest()
+	return h.String(), err
+}
+
+func digestOf(ctx context.Context, tag string) (string, error) {
+	ref, err := name.ParseReference(tag)
+	if err != nil {
+		return "", err
+	}
+	d, err := remote.Head(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
+	if err != nil {
+		return "", fmt.Errorf("cannot find what was pushed: %w", err)
+	}
+	return d.Digest.String(), nil
+}
+
+func command(ctx context.Context, path string, args ...string) error {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return ran(cmd.Run(), path, args)
+}
+
+// theIndex with the images of the architectures, which a layout has inside of its own.
+func theIndex(of v1.ImageIndex) (v1.ImageIndex, error) {
+	m, err := of.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	if len(m.Manifests) == 1 && m.Manifests[0].MediaType.IsIndex() {
+		return of.ImageIndex(m.Manifests[0].Digest)
+	}
+	if len(m.Manifests) == 0 {
+		return nil, errors.New("there is no image in the layout")
+	}
+	return of, nil
+}
+
+func emptyIndex() v1.ImageIndex { return mutate.IndexMediaType(empty.Index, types.OCIImageIndex) }
+
+// checkSums of what is in a folder, each file of it.
+func checkSums(dir string) error {
+	f, err := os.Open(filepath.Join(dir, sumsFile)) //nolint:gosec // The release that is pushed.
+	if err != nil {
+		return fmt.Errorf("this is no release: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // It was only read.
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		sum, file, ok := strings.Cut(lines.Text(), "  ")
+		if !ok {
+			return fmt.Errorf("%s has a line without a name: %q", sumsFile, lines.Text())
+		}
+		content, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file))) //nolint:gosec // A file of the release.
+		if err != nil {
+			return err
+		}
+		if sumOf(content) != sum {
+			return fmt.Errorf("%s is another file than the one that was released", file)
+		}
+	}
+	return lines.Err()
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestNotes(t *testing.T) {
+	const changes = "# Changes\n\nHello.\n\n## v0.2.0\n\n- New.\n\n## v0.1.0 (2026-01-01)\n\n- First.\n- Second.\n\n## v0.0.9\n"
+	cases := map[string]struct{ reason, version, want, fails string }{
+		"Newest": {reason: "Up to the next heading.", version: "v0.2.0", want: "- New.\n"},
+		"Dated":  {reason: "What follows the version is for people.", version: "v0.1.0", want: "- First.\n- Second.\n"},
+		"Empty":  {reason: "Somebody has forgotten it.", version: "v0.0.9", fails: `write it below a heading "## v0.0.9"`},
+		"None":   {reason: "So has he.", version: "v0.3.0", fails: "CHANGELOG.md says nothing of it"},
+		"Begins": {reason: "That is another one.", version: "v0.1", fails: "nothing of it"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := notesOf(changes, tc.version)
+			if got != tc.want || (err != nil) != (tc.fails != "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
+				t.Errorf("%s\nwant %q, %q, got %q, %v", tc.reason, tc.want, tc.fails, got, err)
+			}
+		})
+	}
+}
+
+// TestNotesOfNow: there are some of the version that is next.
+func TestNotesOfNow(t *testing.T) {
+	raw, err := os.ReadFile("../../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	makefile, err := os.ReadFile("../../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(makefile), "\nVERSION ?= ")
+	version, _, _ := strings.Cut(after, "\n")
+	if _, err := notesOf(string(raw), version); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOfVersion(t *testing.T) {
+	const in = "image: ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0\npackage: \"ghcr.io/crossplane-mysql/function-mysql:v0.1.0\"\nother: ghcr.io/other/x:v0.1.0\n"
+	const want = "image: ghcr.io/crossplane-mysql/crossplane-mysql:v1.0.0-rc.1\npackage: \"ghcr.io/crossplane-mysql/function-mysql:v1.0.0-rc.1\"\nother: ghcr.io/other/x:v0.1.0\n"
+	if diff := cmp.Diff(want, string(ofVersion([]byte(in), "v1.0.0-rc.1"))); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestArchive: anybody may run the program in it, and the same files make the same archive.
+func TestArchive(t *testing.T) {
+	files := map[string][]byte{"kubectl-mysql": []byte("program"), "LICENSE": []byte("license")}
+	one, err := archiveOf(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if two, _ := archiveOf(files); !bytes.Equal(one, two) {
+		t.Error("they differ")
+	}
+	z, err := gzip.NewReader(bytes.NewReader(one))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type entry struct {
+		Name, Content string
+		Mode          int64
+	}
+	var got []entry
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, entry{h.Name, string(content), h.Mode})
+	}
+	if diff := cmp.Diff([]entry{{"LICENSE", "license", 0o644}, {"kubectl-mysql", "program", 0o755}}, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestSums: what is pushed is what was made.
+func TestSums(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a": "one", "image/blobs/b": "two"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := checkSums(dir); err == nil || !strings.Contains(err.Error(), "this is no release") {
+		t.Errorf("want a folder without sums refused, got %v", err)
+	}
+	if err := writeSums(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkSums(dir); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "image/blobs/b"), []byte("three"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkSums(dir); err == nil || !strings.Contains(err.Error(), "image/blobs/b is another file") {
+		t.Errorf("want another file refused, got %v", err)
+	}
+}

@@ -1,0 +1,44 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
+)
+
+// productCmd is for releases that are tried on a machine without a container engine: what the Dockerfile builds on is made here.
+type productCmd struct {
+	Dir     string   `arg:"" help:"The folder for the image, as an OCI layout. It is replaced." type:"path"`
+	Version string   `help:"Version that its program says." required:""`
+	Arch    []string `default:"amd64,arm64" help:"Architectures that it is built for."`
+}
+
+func (cmd *productCmd) run(ctx context.Context, c state.Cluster) error {
+	p := client.NewProgress()
+	if err := client.Check(ctx, c, p); err != nil {
+		return err
+	}
+	b := client.ImageBuilder(c, p)
+	b.Architectures = cmd.Arch
+	index, err := b.Dockerfile(ctx, "release.invalid/crossplane-mysql", cmd.Version) // Clusters have theirs by its own name, of one architecture.
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(cmd.Dir); err != nil {
+		return err
+	}
+	l, err := layout.Write(cmd.Dir, mutate.IndexMediaType(empty.Index, types.OCIImageIndex))
+	if err != nil {
+		return err
+	}
+	return l.AppendIndex(index)
+}
