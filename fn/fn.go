@@ -33,12 +33,20 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 		f.log.Debug("Refused", "tag", req.GetMeta().GetTag(), "error", err.Error())
 		return refused(req, out, err), nil
 	}
+	if out.Settled {
+		rsp.Meta.Ttl = durationpb.New(ttlSettled)
+	}
 	f.log.Debug("Composed", "tag", req.GetMeta().GetTag(), "resources", len(out.Resources), "ready", out.Ready, "message", out.Status.Message)
 	return rsp, nil
 }
 
-// ttl of a response: how long Crossplane may go without calling again.
-const ttl = time.Minute
+// How long Crossplane may go without calling again: on the whole, and for an instance to which nothing happens, where it
+// watches all that this depends on. Then it is for what no watch tells: another release of this function, and what Crossplane's
+// circuit breaker has dropped.
+const (
+	ttl        = time.Minute
+	ttlSettled = 5 * time.Minute
+)
 
 // respond to a request, with what earlier functions of the pipeline want. The
 // SDK's packages request and response would do it too, but bring all of client-go

@@ -150,6 +150,12 @@ type MySQLPlatformSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	DefaultBackupStore string `json:"defaultBackupStore,omitempty"`
+	// CoreWatches says that Crossplane's core is 2.4 or newer, which watches what functions
+	// look up. Instances to which nothing happens are then looked at every few minutes, and
+	// not each minute: an earlier core would see a changed Secret that late. Default false.
+	//
+	// +optional
+	CoreWatches bool `json:"coreWatches,omitempty"`
 	// ReusableNamespaces are the names of namespaces in which an instance may restore a
 	// backup that was taken in an earlier namespace of the same name, which may have had
 	// another owner; the controller gives such an instance the volume of that backup.

@@ -156,6 +156,12 @@ type MySQLStatus struct {
 	// +optional
 	BackupNodes *corev1.NodeSelector `json:"backupNodes,omitempty"`
 
+	// PasswordVersion is the resourceVersion of the Secret with the password, where Crossplane
+	// watches that: the controller reads it when this changes.
+	//
+	// +optional
+	PasswordVersion string `json:"passwordVersion,omitempty"`
+
 	// Nodes that Jobs which read the data run on, as spec.scheduling or the platform has them.
 	//
 	// +optional

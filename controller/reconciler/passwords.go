@@ -56,7 +56,8 @@ type xrGatherer interface {
 // Pauses between looks without an event.
 const (
 	// reread is how soon a changed Secret of a claim is seen. It is not watched:
-	// that would need the right to read all Secrets of the cluster at all times.
+	// that would need the right to read all Secrets of the cluster at all times. Where Crossplane
+	// watches it, it is seen with the status.
 	reread = 10 * time.Second
 	// whileIssued is how soon a certificate is seen that an issuer was asked for.
 	whileIssued = 2 * time.Second
@@ -255,7 +256,7 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 		c.asked[k] = asking{at: now, start: start}
 		c.mu.Unlock()
 	}
-	return reconcile.Result{RequeueAfter: max(pause, c.requeueAfter(s, result))}, nil
+	return reconcile.Result{RequeueAfter: max(pause, requeueAfter(s, platform, result))}, nil
 }
 
 // forgetLives of an instance that is gone. One whose server is down is not gone,
@@ -270,9 +271,15 @@ func (c *passwordReconciler) forgetLives(k instance.Key, lives []*instance.State
 	delete(c.asked, k)
 }
 
-func (c *passwordReconciler) requeueAfter(s *instance.State, result rotate.Result) time.Duration {
+// isPasswordWatched is true where Crossplane watches the Secret with the password, and the function writes into the status that it is
+// another one, which is an event.
+func isPasswordWatched(s *instance.State, platform *v1.MySQLPlatformSpec) bool {
+	return platform != nil && platform.CoreWatches && s.XR.Status.PasswordVersion != ""
+}
+
+func requeueAfter(s *instance.State, platform *v1.MySQLPlatformSpec, result rotate.Result) time.Duration {
 	after := recheck
-	if s.XR.Spec.PasswordSecretRef != nil {
+	if s.XR.Spec.PasswordSecretRef != nil && !isPasswordWatched(s, platform) {
 		after = reread
 	}
 	if result.RequeueAfter > 0 {

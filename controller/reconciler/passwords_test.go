@@ -197,3 +197,36 @@ func (g gatherNamingNone) GatherXRs(_ context.Context, k instance.Key) ([]*insta
 }
 
 func (gatherNamingNone) ReadData(context.Context, *instance.State) error { return nil }
+
+// TestRequeueAfter: a Secret of a claim that nobody watches is read every few seconds, and one that Crossplane watches when the status
+// says that it is another one.
+func TestRequeueAfter(t *testing.T) {
+	watched := &v1.MySQLPlatformSpec{CoreWatches: true}
+	cases := map[string]struct {
+		reason   string
+		platform *v1.MySQLPlatformSpec
+		ref      bool
+		version  string
+		result   rotate.Result
+		want     time.Duration
+	}{
+		"Stated":     {reason: "It comes with the claim.", platform: watched, want: recheck},
+		"Unwatched":  {reason: "Nobody tells.", platform: &v1.MySQLPlatformSpec{}, ref: true, version: "1", want: reread},
+		"NoPlatform": {reason: "Nobody has said that it is watched.", ref: true, version: "1", want: reread},
+		"Watched":    {reason: "The function tells.", platform: watched, ref: true, version: "1", want: recheck},
+		"Unseen":     {reason: "It is not there, or the function is of an earlier release.", platform: watched, ref: true, want: reread},
+		"Sooner":     {reason: "A change is under way.", platform: watched, ref: true, version: "1", result: rotate.Result{RequeueAfter: time.Second}, want: time.Second},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := livingDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"})
+			if s.XR.Spec.PasswordSecretRef = nil; tc.ref {
+				s.XR.Spec.PasswordSecretRef = &v1.SecretKeySelector{Name: "s", Key: "k"}
+			}
+			s.XR.Status.PasswordVersion = tc.version
+			if got := requeueAfter(s, tc.platform, tc.result); got != tc.want {
+				t.Errorf("%s Want %s, got %s", tc.reason, tc.want, got)
+			}
+		})
+	}
+}

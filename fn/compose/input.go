@@ -152,6 +152,8 @@ type Output struct {
 	Connection map[string][]byte
 	// Ready is true when a client can use the instance.
 	Ready bool
+	// Settled is true where nothing happens to the instance, and Crossplane watches all that it depends on.
+	Settled bool
 }
 
 // A Resource is a wanted object and whether what is observed of it is ready.

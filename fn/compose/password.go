@@ -45,6 +45,19 @@ func passwordOf(r *resolved, ref *v1.SecretKeySelector) (string, error) {
 	return allowedPassword(r, path, clean, s.Labels)
 }
 
+// passwordVersion is the resourceVersion of the Secret that the spec names, where Crossplane watches that; empty where it does not.
+// It says nothing of what is in it.
+func passwordVersion(r *resolved) string {
+	ref := r.spec.PasswordSecretRef
+	if ref == nil || !r.platform.CoreWatches {
+		return ""
+	}
+	if s := requiredSecret(r, ref.Name); s != nil {
+		return s.ResourceVersion
+	}
+	return ""
+}
+
 // generatedPassword that the controller has made for this instance, or "".
 func generatedPassword(r *resolved) (string, error) {
 	s, where := requiredSecret(r, r.password.Secret.Name), qualifiedName(r.instance.Namespace, r.password.Secret.Name)

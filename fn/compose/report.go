@@ -28,24 +28,27 @@ type state struct {
 func report(r *resolved, s storage, begin start, of revision, resources map[string]Resource, warning *Refusal) *Output {
 	is := state{resolved: r, begin: begin, warning: warning, revision: of, volume: s.volume}
 	is.up = begin.replicas > 0 && deploymentReady(r.Observed.Deployment) && serviceReady(r.Observed.Service)
+	ready := is.up && isConnected(r) && allReady(resources)
 	return &Output{
-		Ready: is.up && isConnected(r) && allReady(resources),
+		Ready:   ready,
+		Settled: (ready || r.started && begin.reason == v1.ReasonSuspended) && warning == nil && isSettled(r),
 		Status: v1.MySQLStatus{
 			Message:     is.message(),
 			UID:         r.instance.XR,
 			Image:       r.image,
 			ServedImage: r.change.served, PendingImage: r.change.pending,
-			Endpoint:    endpointOf(r),
-			Binding:     bindingOf(r),
-			Volume:      seenVolume(r),
-			BackupStore: r.store,
-			Started:     r.started || begin.replicas > 0,
-			Initialized: r.engine.password && isInitialized(r, begin.restore),
-			Revision:    of.seen,
-			Restore:     begin.restore,
-			Choice:      choiceAtBegin(r),
-			Nodes:       nodesOfJobs(r),
-			Certified:   of.certified,
+			Endpoint:        endpointOf(r),
+			Binding:         bindingOf(r),
+			Volume:          seenVolume(r),
+			BackupStore:     r.store,
+			Started:         r.started || begin.replicas > 0,
+			Initialized:     r.engine.password && isInitialized(r, begin.restore),
+			Revision:        of.seen,
+			Restore:         begin.restore,
+			Choice:          choiceAtBegin(r),
+			Nodes:           nodesOfJobs(r),
+			PasswordVersion: passwordVersion(r),
+			Certified:       of.certified,
 		},
 		Conditions: append([]Condition{
 			acceptedCondition(warning),
@@ -55,6 +58,11 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 			blockedCondition(blockerOf(r)),
 		}, scheduleCondition(r)...),
 	}
+}
+
+// isSettled is true where nobody does anything to an instance that is as it should be, and Crossplane watches what it depends on.
+func isSettled(r *resolved) bool {
+	return r.platform.CoreWatches && r.change.pending == "" && r.XR.Status.ImageChange == nil && r.XR.Status.BackupUnderWay() == nil && blockerOf(r) == nil
 }
 
 // choiceAtBegin is the choice of what to start from that the spec has, or had when it was made.

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// TestSettled: an instance to which nothing happens is asked for less often, where Crossplane watches what it depends on; and no
+// other one is.
+func TestSettled(t *testing.T) {
+	watched := func(c *caller) *caller {
+		i := slices.IndexFunc(c.cluster, func(o map[string]any) bool { return o["kind"] == v1.KindMySQLPlatform })
+		c.cluster[i] = setIn(c.cluster[i], true, "spec", "coreWatches")
+		return c
+	}
+	status := func(value any, path ...string) func(*caller) *caller {
+		return func(c *caller) *caller {
+			c.xr = setIn(c.xr, value, append([]string{"status"}, path...)...)
+			return watched(c)
+		}
+	}
+	cases := map[string]struct {
+		reason, example string
+		change          func(*caller) *caller
+		want            time.Duration
+	}{
+		"Running":   {reason: "All of it is watched.", example: "running", change: watched, want: 5 * time.Minute},
+		"NotSaid":   {reason: "An earlier core sees a changed Secret when it asks.", example: "running", want: time.Minute},
+		"Suspended": {reason: "Nothing happens to it.", example: "suspended", change: watched, want: 5 * time.Minute},
+		"Mongo":     {reason: "So it is with the other kind.", example: "database-running", change: watched, want: 5 * time.Minute},
+		"Starting":  {reason: "It is on its way.", example: "fresh-instance", change: watched, want: time.Minute},
+		"Waiting":   {reason: "So is this one.", example: "restore-during", change: watched, want: time.Minute},
+		"Refused":   {reason: "Somebody is at it.", example: "name-taken", change: watched, want: time.Minute},
+		"Image":     {reason: "The controller is about to stop it.", example: "image-waits", change: watched, want: time.Minute},
+		"Backup":    {reason: "It is being backed up.", example: "running", change: status(map[string]any{"phase": "Running", "method": "Online"}, "requestedBackup"), want: time.Minute},
+		"Blocked":   {reason: "Something keeps it from being right.", example: "running", change: status(map[string]any{"reason": "CopyFound", "message": "x"}, "blockedBy"), want: time.Minute},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := load(t, tc.example)
+			if tc.change != nil {
+				c = tc.change(c)
+			}
+			_, rsp := c.run(t)
+			if got := rsp.GetMeta().GetTtl().AsDuration(); got != tc.want {
+				t.Errorf("%s Want %s, got %s", tc.reason, tc.want, got)
+			}
+		})
+	}
+}
+
+// TestPasswordVersion: a changed Secret is another status, which the controller sees without a right to watch Secrets. What is in it
+// is not told, and nothing is where nobody watches.
+func TestPasswordVersion(t *testing.T) {
+	for _, watches := range []bool{true, false} {
+		c := load(t, "password-from-secret")
+		for i, o := range c.cluster {
+			switch o["kind"] {
+			case v1.KindMySQLPlatform:
+				c.cluster[i] = setIn(o, watches, "spec", "coreWatches")
+			case "Secret":
+				c.cluster[i] = setIn(o, "4711", "metadata", "resourceVersion")
+			}
+		}
+		_, rsp := c.run(t)
+		got := at(rsp.GetDesired().GetComposite().GetResource().AsMap(), "status", "passwordVersion")
+		if want := map[bool]any{true: "4711", false: nil}[watches]; got != want {
+			t.Errorf("watched: %t: want %v, got %v", watches, want, got)
+		}
+	}
+}

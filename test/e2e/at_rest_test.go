@@ -1,0 +1,95 @@
+//go:build bench
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// idle claims of which the calls are counted, half of them with their password in a Secret.
+const idle = 6
+
+// TestCallsAtRest counts what an idle claim costs the API server, of all that call it, with and without the word of the platform that
+// Crossplane watches what the function looks up; and how long a changed Secret takes to be the server's password then. Nothing else may
+// run in the cluster.
+func TestCallsAtRest(t *testing.T) {
+	watches := func(is bool) { framework.SetPlatform(t, "coreWatches", is) }
+	watches(false)
+	without := callsIn(t, 3*time.Minute)
+	servers := make([]*framework.Server, 0, idle)
+	for i := range idle {
+		s := framework.NewServer(t, framework.ClassComposition)
+		if i%2 == 0 {
+			delete(s.Spec, "password")
+			s.Spec["passwordSecretRef"] = map[string]any{"name": "wanted", "key": "password"}
+			secret := &corev1.Secret{StringData: map[string]string{"password": s.Password}}
+			secret.Namespace, secret.Name = s.Namespace, "wanted"
+			framework.Make(t, secret)
+		}
+		s.Create(t)
+		servers = append(servers, s)
+	}
+	for _, s := range servers {
+		s.BecomesReady(t)
+	}
+	fmt.Printf("\n%-40s %18s %32s\n", "an idle claim", "calls in a minute", "a changed Secret is the password")
+	for _, is := range []bool{false, true} {
+		watches(is)
+		changed := changeSecret(t, servers[0], fmt.Sprintf("password-%t", is))
+		time.Sleep(2 * time.Minute) // What the change has to do.
+		calls := callsIn(t, 5*time.Minute)
+		fmt.Printf("%-40s %18.1f %32s\n", fmt.Sprintf("coreWatches: %t", is), (calls-without)/idle, changed.Round(100*time.Millisecond))
+	}
+}
+
+// changeSecret with the password of a server, and say how long it takes until that lets clients in with it.
+func changeSecret(t *testing.T, s *framework.Server, password string) time.Duration {
+	t.Helper()
+	start := time.Now()
+	framework.MustKubectl(t, "patch", "secret", "wanted", "--namespace", s.Namespace, "--type=merge", "--patch", `{"stringData":{"password":"`+password+`"}}`)
+	s.Client().Connects(t, password)
+	return time.Since(start)
+}
+
+// callsIn a time, in a minute of it, whoever makes them. Watches are one call each.
+func callsIn(t *testing.T, of time.Duration) float64 {
+	t.Helper()
+	before := calls(t)
+	time.Sleep(of)
+	return (calls(t) - before) / of.Minutes()
+}
+
+// calls that the API server has answered.
+func calls(t *testing.T) float64 {
+	t.Helper()
+	out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "get", "--raw", "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for lines := bufio.NewScanner(strings.NewReader(out)); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), "} ")
+		if !strings.HasPrefix(name, "apiserver_request_total{") || strings.Contains(name, `verb="WATCH"`) || strings.Contains(name, `verb="CONNECT"`) {
+			continue
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += n
+	}
+	if sum == 0 {
+		t.Fatal("the API server says nothing of its calls")
+	}
+	return sum
+}
