@@ -46,7 +46,7 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 			Revision:        of.seen,
 			Restore:         begin.restore,
 			Choice:          choiceAtBegin(r),
-			Nodes:           nodesOfJobs(r),
+			Nodes:           nodesOfJobs(r, of),
 			PasswordVersion: passwordVersion(r),
 			Certified:       of.certified,
 		},

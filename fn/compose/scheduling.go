@@ -50,10 +50,15 @@ func schedule(r *resolved, pod *corev1.PodSpec) {
 	}
 }
 
-// nodesOfJobs that the controller makes, for the status; nil where the scheduler may choose.
-func nodesOfJobs(r *resolved) *v1.NodePlacement {
-	if r.ephemeral {
+// nodesOfJobs that the controller makes, for the status; nil where the scheduler may choose. They are those on which the server last
+// ran: where it finds none, as somebody asks for nodes that its volume is not on, its data can be backed up all the same.
+func nodesOfJobs(r *resolved, of revision) *v1.NodePlacement {
+	d := r.Observed.Deployment
+	switch {
+	case r.ephemeral:
 		return nil
+	case r.started && (of.observed || !isAsMade(r) || !deploymentReady(d) || d.Spec.Replicas == nil || *d.Spec.Replicas == 0):
+		return r.XR.Status.Nodes
 	}
 	return schedulingOf(r).OfJobs()
 }

@@ -100,6 +100,52 @@ func TestScheduling(t *testing.T) {
 	}
 }
 
+// TestNodesOfJobs: they are those on which the server last ran, whatever is asked for since.
+func TestNodesOfJobs(t *testing.T) {
+	ran := &v1.NodePlacement{NodeSelector: map[string]string{"disk": "old"}}
+	wanted := scheduling().OfJobs()
+	had := func(in *Input) { in.XR.Status.Nodes = ran }
+	started := func(replicas, ready int32) func(*Input) {
+		return func(in *Input) {
+			in.XR.Status.Started = true
+			r, err := resolve(*in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in.Observed.Deployment = &appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationRevision: wishOf(r) + ".x"}},
+				Spec:       appsv1.DeploymentSpec{Replicas: &replicas}, Status: appsv1.DeploymentStatus{Replicas: ready, UpdatedReplicas: ready, ReadyReplicas: ready},
+			}
+		}
+	}
+	cases := map[string]struct {
+		reason   string
+		in       Input
+		observed bool
+		want     *v1.NodePlacement
+	}{
+		"New":       {reason: "Its restore is the first to run there.", in: given(scheduled), want: wanted},
+		"Runs":      {reason: "It runs there.", in: given(scheduled, had, started(1, 1)), want: wanted},
+		"Pending":   {reason: "It finds no such node.", in: given(scheduled, had, started(1, 0)), want: ran},
+		"Stopped":   {reason: "It has not been there.", in: given(scheduled, had, started(0, 0)), want: ran},
+		"Asked":     {reason: "Its pod is about to be another one.", in: given(had, started(1, 1), scheduled), want: ran},
+		"Kept":      {reason: "It runs in the pod that it had.", in: given(scheduled, had, started(1, 1)), observed: true, want: ran},
+		"Lost":      {reason: "Nobody knows any more.", in: given(scheduled, started(1, 0))},
+		"TakenBack": {reason: "It runs anywhere.", in: given(had, started(1, 1))},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r, err := resolve(tc.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, nodesOfJobs(r, revision{observed: tc.observed})); diff != "" {
+				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
 // TestWithinNodes: of two selectors one term each has to hold.
 func TestWithinNodes(t *testing.T) {
 	disks := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{

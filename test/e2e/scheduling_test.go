@@ -15,7 +15,7 @@ import (
 const taintOfDatabases = "e2e.otus.homework/databases"
 
 // TestScheduling: a claim says which nodes its server runs on, and the Jobs that read its data do, too. What is others' the platform has
-// to give first. A server that may not run where its volume is says so, and comes back with the claim.
+// to give first. A server that may not run where its volume is says so, and is backed up where that is.
 func TestScheduling(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -39,9 +39,6 @@ func TestScheduling(t *testing.T) {
 
 	s.Set(t, map[string]any{"scheduling": schedulingOn(nodes[0], class.Name)})
 	s.Says(t, "finds no node")
-	s.Set(t, map[string]any{"scheduling": schedulingOn(nodes[1], class.Name)})
-	s.Client().SeesRows(t, rows)
-
 	s.StartDelete(t)
 	if p := s.Pods().WaitFor(t, "backup", func(p *corev1.Pod) bool { return p.Spec.NodeName != "" }); p.Spec.NodeSelector[corev1.LabelHostname] != nodes[1] || !tolerates(p) || p.Spec.PriorityClassName != "" {
 		t.Errorf("want the Job where the server was, got %v, %v, %q", p.Spec.NodeSelector, p.Spec.Tolerations, p.Spec.PriorityClassName)
