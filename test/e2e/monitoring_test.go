@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +46,7 @@ func TestMonitoring(t *testing.T) {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
+	functionCounts(t)
 	token := scrapersToken(t)
 	status, body, err := framework.MetricsOf(t).Ask(t.Context(), token)
 	if err != nil || status != http.StatusOK || !strings.Contains(body, `crossplane_mysql_restore_tests_total{result="failed"} 0`) {
@@ -52,6 +55,29 @@ func TestMonitoring(t *testing.T) {
 	if out, err := framework.Kubectl(t.Context(), "get", "msb", "--token", token, "--client-certificate=", "--client-key="); err == nil || !strings.Contains(out, "crossplane-mysql-scraper") || !strings.Contains(out, "cannot list") {
 		t.Errorf("it reads records, too: %v, %s", err, out)
 	}
+}
+
+// functionCounts its calls where the PodMonitor looks for them, and Crossplane has called it.
+func functionCounts(t *testing.T) {
+	t.Helper()
+	pods := &corev1.PodList{}
+	framework.Eventually(t, "the function's counts", func(ctx context.Context) error {
+		if err := framework.Suite.Kube.List(ctx, pods, client.InNamespace("crossplane-system"), client.MatchingLabels{"pkg.crossplane.io/function": "crossplane-mysql-function-mysql"}); err != nil {
+			return err
+		}
+		if len(pods.Items) == 0 {
+			return errors.New("there is no function")
+		}
+		p := &pods.Items[0]
+		if !slices.ContainsFunc(p.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == "metrics" }) {
+			return errors.New("its pod has no port of that name")
+		}
+		body, err := framework.Suite.Typed.CoreV1().Pods(p.Namespace).ProxyGet("http", p.Name, "8080", "/metrics", nil).DoRaw(ctx)
+		if err == nil && !strings.Contains(string(body), `grpc_server_handled_total{grpc_code="OK",grpc_method="RunFunction"`) {
+			err = fmt.Errorf("it has no call in %d bytes", len(body))
+		}
+		return err
+	})
 }
 
 func scrapersToken(t *testing.T) (token string) {
