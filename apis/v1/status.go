@@ -126,8 +126,8 @@ type MySQLStatus struct {
 	HeldBackup string `json:"heldBackup,omitempty"`
 
 	// Backups of this and earlier instances of this name, the newest first, at most ten:
-	// what spec.restore.backup may name, as it was before this one's server began. Their
-	// records are in no namespace, and nobody needs a right on them to see this.
+	// what spec.restore.backup may name, as it was when this one's server began, or its last
+	// backup since was proven. Their records are in no namespace, and nobody needs a right on them to see this.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=10

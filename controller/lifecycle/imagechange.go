@@ -130,7 +130,7 @@ func beginImageChange(s *instance.State, _ Step) []change.Change {
 
 // allowImage, and count the backup: the next one is of what comes after it.
 func allowImage(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"backupNumber": nextBackupNumber(s), "imageChange": map[string]any{
+	return patchXRStatus(s, map[string]any{"backupNumber": nextBackupNumber(s), "backups": v1.ListBackups(s.Records), "imageChange": map[string]any{
 		"fence": nil, "allowed": true, "backup": s.Record().Name, "percent": nil, "message": nil,
 	}})
 }

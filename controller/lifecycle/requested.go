@@ -181,7 +181,7 @@ func endRequested(s *instance.State, step Step) []change.Change {
 	proven := hasProvenBackup(s)
 	fields := map[string]any{field: map[string]any{"phase": v1.RequestedFailed, "fence": nil}}
 	if proven {
-		fields = map[string]any{"backupNumber": nextBackupNumber(s), field: map[string]any{
+		fields = map[string]any{"backupNumber": nextBackupNumber(s), "backups": v1.ListBackups(s.Records), field: map[string]any{
 			"phase": v1.RequestedProven, "fence": nil, "backup": s.Record().Name, "percent": nil, "message": nil,
 		}}
 	}

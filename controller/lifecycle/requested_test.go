@@ -140,6 +140,9 @@ func TestRequestedStatus(t *testing.T) {
 	if r["fence"] != nil || r["phase"] != v1.RequestedProven || r["backup"] != s.Record().Name || all["backupNumber"] != int64(2) {
 		t.Errorf("it ends with %v", all)
 	}
+	if listed, _ := all["backups"].([]v1.ListedBackup); len(listed) != 1 || listed[0].Name != s.Record().Name || listed[0].Phase != v1.BackupProven {
+		t.Errorf("the claim lists %+v", listed)
+	}
 	if r := s.Record(); r.Spec.Origin != v1.OriginRequest || r.Spec.Request != modelRequest {
 		t.Errorf("its record says %+v", r.Spec)
 	}

@@ -26,6 +26,17 @@ func TestRequestedBackup(t *testing.T) {
 		t.Errorf("want it to say why it was taken, got %q", originOf(r))
 	}
 	s.HasEvents(t, "RequestedBackupBegun", "RequestedBackupEnded")
+	s.Eventually(t, "the backup among those of the claim", func(ctx context.Context) error {
+		xr, err := s.XR(ctx)
+		if err != nil {
+			return err
+		}
+		listed, _, err := unstructured.NestedSlice(xr.Object, "status", "backups")
+		if err == nil && (len(listed) != 1 || fmt.Sprint(listed[0].(map[string]any)["name"]) != r.GetName()) {
+			err = fmt.Errorf("they are %v", listed)
+		}
+		return err
+	})
 	s.Client().SeesRows(t, then)
 	s.Client().MustQuery(t, fmt.Sprintf(oneRow, 1000))
 	s.Delete(t)
