@@ -58,7 +58,8 @@ func ReadAmounts(amounts map[corev1.ResourceName]v1.Amount) (corev1.ResourceList
 }
 
 // setResources of the containers that ask for what is usual in a Job. One that runs a server
-// needs more memory, and keeps that: only processors are the platform's to say.
+// needs more memory, and keeps that; its processors are the platform's to say. Where that limits memory, as the quota of a namespace
+// may want of each container, it is limited, too.
 func setResources(containers []corev1.Container, to *corev1.ResourceRequirements) {
 	for i := range containers {
 		c := &containers[i]
@@ -68,8 +69,25 @@ func setResources(containers []corev1.Container, to *corev1.ResourceRequirements
 			c.Resources = *to.DeepCopy()
 		default:
 			setProcessors(&c.Resources, to)
+			limitMemory(&c.Resources, to)
 		}
 	}
+}
+
+// limitMemory of a container that runs a server to what the platform says of all, or twice what it asks for, if that is more.
+func limitMemory(of, to *corev1.ResourceRequirements) {
+	limit, isLimited := to.Limits[corev1.ResourceMemory]
+	if !isLimited {
+		return
+	}
+	least := of.Requests.Memory().DeepCopy()
+	if least.Mul(2); least.Cmp(limit) > 0 {
+		limit = least
+	}
+	if of.Limits == nil {
+		of.Limits = corev1.ResourceList{}
+	}
+	of.Limits[corev1.ResourceMemory] = limit
 }
 
 // setProcessors of a container, whatever else it has. One that is kept to a limit asks for as much, if nothing else is said, as

@@ -16,6 +16,7 @@ func TestJobResources(t *testing.T) {
 	platform := resourcesOf(t, map[corev1.ResourceName]v1.Amount{"memory": "256Mi"}, map[corev1.ResourceName]v1.Amount{"cpu": "10m"})
 	limited := resourcesOf(t, map[corev1.ResourceName]v1.Amount{"cpu": "500m"}, nil)
 	both := resourcesOf(t, map[corev1.ResourceName]v1.Amount{"cpu": "500m"}, map[corev1.ResourceName]v1.Amount{"cpu": "10m", "memory": "64Mi"})
+	more := resourcesOf(t, map[corev1.ResourceName]v1.Amount{"memory": "2Gi"}, nil)
 	const server = "512Mi"
 	cases := map[string]struct {
 		reason    string
@@ -24,7 +25,10 @@ func TestJobResources(t *testing.T) {
 	}{
 		"Usual": {reason: "Nobody said anything.", want: []corev1.ResourceRequirements{requests(Memory), requests(server), requests(Memory)}},
 		"Platform": {reason: "A quota may ask for limits.", resources: platform, want: []corev1.ResourceRequirements{
-			*platform, {Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse(server)}}, *platform,
+			*platform, {Limits: corev1.ResourceList{"memory": resource.MustParse("1Gi")}, Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse(server)}}, *platform,
+		}},
+		"More": {reason: "The platform has large ones.", resources: more, want: []corev1.ResourceRequirements{
+			*more, {Limits: more.Limits, Requests: corev1.ResourceList{"cpu": resource.MustParse("50m"), "memory": resource.MustParse(server)}}, *more,
 		}},
 		"Limited": {reason: "Who waits for a backup waits longer, and clients do not.", resources: limited, want: []corev1.ResourceRequirements{
 			*limited, {Limits: limited.Limits, Requests: corev1.ResourceList{"memory": resource.MustParse(server)}}, *limited,
