@@ -196,7 +196,7 @@ func checkToleration(t corev1.Toleration, path *field.Path) field.ErrorList {
 	default:
 		errs = append(errs, metav1validation.ValidateLabelName(t.Key, path.Child("key"))...)
 	}
-	switch t.Operator {
+	switch t.Operator { //nolint:exhaustive // Those that compare numbers are behind a feature gate.
 	case corev1.TolerationOpEqual, "":
 		if len(validation.IsValidLabelValue(t.Value)) > 0 {
 			errs = append(errs, field.Invalid(path.Child("value"), clipText(t.Value), "is not the value of a taint"))

@@ -14,9 +14,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-func inZone(zone string) *corev1.NodeSelector {
+func inZone() *corev1.NodeSelector {
 	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-		{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}},
+		{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}},
 	}}}}
 }
 
@@ -25,7 +25,7 @@ func scheduling() *v1.Scheduling {
 	return &v1.Scheduling{
 		NodePlacement: v1.NodePlacement{
 			NodeSelector: map[string]string{"disk": "ssd"},
-			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: inZone("a")},
+			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: inZone()},
 			Tolerations: []corev1.Toleration{
 				{Key: "databases", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 				{Key: "node.kubernetes.io/unreachable", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(30))},
@@ -153,18 +153,18 @@ func TestWithinNodes(t *testing.T) {
 		{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n"}}}},
 	}}
 	a := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: disks}
-	zone := inZone("a").NodeSelectorTerms[0].MatchExpressions[0]
+	zone := inZone().NodeSelectorTerms[0].MatchExpressions[0]
 	want := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 		{MatchExpressions: []corev1.NodeSelectorRequirement{disks.NodeSelectorTerms[0].MatchExpressions[0], zone}},
 		{MatchExpressions: []corev1.NodeSelectorRequirement{zone}, MatchFields: disks.NodeSelectorTerms[1].MatchFields},
 	}}}
-	if diff := cmp.Diff(want, within(a, inZone("a"))); diff != "" {
+	if diff := cmp.Diff(want, within(a, inZone())); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 	if got := within(a, nil); got != a {
 		t.Errorf("want it as it is where the backups can be anywhere, got %v", got)
 	}
-	if diff := cmp.Diff(inZone("a"), within(nil, inZone("a")).RequiredDuringSchedulingIgnoredDuringExecution); diff != "" {
+	if diff := cmp.Diff(inZone(), within(nil, inZone()).RequiredDuringSchedulingIgnoredDuringExecution); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 }

@@ -71,11 +71,11 @@ func nameChanges(file, version string) error {
 	if at == nil {
 		return fmt.Errorf("%s has no version", file)
 	}
-	return os.WriteFile(file, []byte(string(raw[:at[0]])+"## "+version+string(raw[at[1]:])), 0o600)
+	return os.WriteFile(file, []byte(string(raw[:at[0]])+"## "+version+string(raw[at[1]:])), 0o600) //nolint:gosec // It was just unpacked into a folder of ours.
 }
 
 func command(ctx context.Context, dir, name string, args ...string) error {
-	c := exec.CommandContext(ctx, name, args...)
+	c := exec.CommandContext(ctx, name, args...) //nolint:gosec // The commands of this file.
 	c.Dir, c.Stdout, c.Stderr = dir, os.Stderr, os.Stderr
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	return c.Run()

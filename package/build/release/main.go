@@ -56,12 +56,12 @@ type tools struct {
 
 // makeCmd is `release make`.
 type makeCmd struct {
+	tools
+
 	Version string `help:"Version, such as v1.2.3, of which CHANGELOG.md says what is new." required:""`
 	Image   string `help:"Folder with the image of the Dockerfile for each architecture, as an OCI layout." required:"" type:"existingdir"`
 	Root    string `default:"../.." help:"The repository." type:"path"`
 	Out     string `default:"../../dist/release" help:"Folder for the release, which is replaced." type:"path"`
-
-	tools
 }
 
 // Run it. The folder has its name only once all is in it.
@@ -148,5 +148,5 @@ func (w *workshop) file(name string) string { return filepath.Join(w.dir, name) 
 func (w *workshop) bare() string { return strings.TrimPrefix(w.version, "v") }
 
 func (w *workshop) write(name string, content []byte) error {
-	return os.WriteFile(w.file(name), content, 0o644) //nolint:gosec // It is for everybody.
+	return os.WriteFile(w.file(name), content, 0o644)
 }

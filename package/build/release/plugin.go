@@ -51,7 +51,7 @@ func (w *workshop) plugins(ctx context.Context) error {
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("cannot build it for %s/%s: %w", p.OS, p.Arch, err)
 		}
-		program, err := os.ReadFile(bin) //nolint:gosec // It was just built.
+		program, err := os.ReadFile(bin)
 		if err != nil {
 			return err
 		}
@@ -161,5 +161,5 @@ func writeSums(dir string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, sumsFile), []byte(out.String()), 0o644) //nolint:gosec // It is for everybody.
+	return os.WriteFile(filepath.Join(dir, sumsFile), []byte(out.String()), 0o644)
 }
