@@ -9,6 +9,7 @@ import (
 	"github.com/crossplane/function-sdk-go/logging"
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
@@ -33,7 +34,7 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 		f.log.Debug("Refused", "tag", req.GetMeta().GetTag(), "error", err.Error())
 		return refused(req, out, err), nil
 	}
-	if out.Settled {
+	if out.Settled && hearsAll(req) {
 		rsp.Meta.Ttl = durationpb.New(ttlSettled)
 	}
 	f.log.Debug("Composed", "tag", req.GetMeta().GetTag(), "resources", len(out.Resources), "ready", out.Ready, "message", out.Status.Message)
@@ -41,8 +42,7 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 }
 
 // How long Crossplane may go without calling again: on the whole, and for an instance to which nothing happens, where it
-// watches all that this depends on. Then it is for what no watch tells: another release of this function, and what Crossplane's
-// circuit breaker has dropped.
+// watches all that this depends on. Then it is for what no watch tells, such as another release of this function.
 const (
 	ttl        = time.Minute
 	ttlSettled = 5 * time.Minute
@@ -86,12 +86,28 @@ func refused(req *fnv1.RunFunctionRequest, out *compose.Output, err error) *fnv1
 	return rsp
 }
 
+// hearsAll is true unless Crossplane drops events of this XR, because there were many (its watch circuit breaker, condition Responsive):
+// what is dropped is seen when it asks again.
+func hearsAll(req *fnv1.RunFunctionRequest) bool {
+	return !slices.ContainsFunc(conditionsOf(req), func(c map[string]*structpb.Value) bool {
+		return c["type"].GetStringValue() == "Responsive" && c["status"].GetStringValue() == "False"
+	})
+}
+
+// conditionsOf the observed XR.
+func conditionsOf(req *fnv1.RunFunctionRequest) []map[string]*structpb.Value {
+	status := req.GetObserved().GetComposite().GetResource().GetFields()["status"].GetStructValue()
+	var out []map[string]*structpb.Value
+	for _, v := range status.GetFields()["conditions"].GetListValue().GetValues() {
+		out = append(out, v.GetStructValue().GetFields())
+	}
+	return out
+}
+
 // keptConditions are those of the observed XR that go on.
 func keptConditions(req *fnv1.RunFunctionRequest) []*fnv1.Condition {
-	status := req.GetObserved().GetComposite().GetResource().GetFields()["status"].GetStructValue()
 	var out []*fnv1.Condition
-	for _, v := range status.GetFields()["conditions"].GetListValue().GetValues() {
-		c := v.GetStructValue().GetFields()
+	for _, c := range conditionsOf(req) {
 		t := c["type"].GetStringValue()
 		if !slices.Contains([]string{v1.ConditionRestored, v1.ConditionServing, v1.ConditionUpdated}, t) || c["reason"].GetStringValue() == "" {
 			continue

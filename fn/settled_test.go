@@ -36,6 +36,8 @@ func TestSettled(t *testing.T) {
 		"Refused":   {reason: "Somebody is at it.", example: "name-taken", change: watched, want: time.Minute},
 		"Image":     {reason: "The controller is about to stop it.", example: "image-waits", change: watched, want: time.Minute},
 		"Backup":    {reason: "It is being backed up.", example: "running", change: status(map[string]any{"phase": "Running", "method": "Online"}, "requestedBackup"), want: time.Minute},
+		"Dropping":  {reason: "What is dropped is seen when it asks again.", example: "running", change: status([]any{map[string]any{"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen"}}, "conditions"), want: time.Minute},
+		"Hearing":   {reason: "There were many, and are no more.", example: "running", change: status([]any{map[string]any{"type": "Responsive", "status": "True", "reason": "WatchCircuitClosed"}}, "conditions"), want: 5 * time.Minute},
 		"Blocked":   {reason: "Something keeps it from being right.", example: "running", change: status(map[string]any{"reason": "CopyFound", "message": "x"}, "blockedBy"), want: time.Minute},
 	}
 	for name, tc := range cases {
