@@ -3,6 +3,7 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -32,8 +33,8 @@ func TestPolicyCheck(t *testing.T) {
 			return p.Refusal(t.Context(), admission.Write{New: o})
 		}},
 		"None":  {reason: "The token may do what it may.", answer: func(client.Object) error { return nil }, want: "no policy refuses"},
-		"Older": {reason: "They may refuse what is needed.", answer: func(client.Object) error { return forbidden("policies of version 1.") }, want: "needs those of version 7"},
-		"Newer": {reason: "Version 4 is not version 40.", answer: func(client.Object) error { return forbidden("policies of version 40.") }, want: "needs those of version 7"},
+		"Older": {reason: "They may refuse what is needed.", answer: func(client.Object) error { return forbidden("policies of version 1.") }, want: fmt.Sprintf("needs those of version %d", policyVersion)},
+		"Newer": {reason: "Version 4 is not version 40.", answer: func(client.Object) error { return forbidden("policies of version 40.") }, want: fmt.Sprintf("needs those of version %d", policyVersion)},
 		"Down":  {reason: "Nobody knows.", answer: func(client.Object) error { return errors.New("connection refused") }, want: "connection refused"},
 	}
 	for name, tc := range cases {
