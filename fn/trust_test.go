@@ -109,7 +109,7 @@ var reaches = map[string]reach{
 	"service.type":     {to: "a port of the nodes, or a load balancer", odd: []any{"NodePort", "LoadBalancer", "ExternalName", "Headless"}},
 	"storageClassName": {to: "a storage class, as in any PersistentVolumeClaim"},
 	"storageSize":      {to: "room on a storage class", odd: []any{"1Gi", "-1Gi", "1e99", "1e-9999999"}},
-	"suspended":        {to: "whether this instance's server is off", odd: []any{"true", 1}},
+	"suspended":        {to: "whether this instance's server is off", odd: []any{"true", 1, true}},
 	"storage_size":     {to: "room on a storage class", odd: []any{"1Gi", "-1Gi", "1e99", "1e-9999999"}},
 	"type":             {to: "which of two servers it is", odd: []any{"mongo", "mysql", "postgres"}},
 }

@@ -226,6 +226,20 @@ func TestExamine(t *testing.T) {
 			},
 			want: []string{"note: the server takes no clients for 60s: Starting"},
 		},
+		"Suspended": {
+			change: func(c *Cluster) {
+				c.XRs[0].Spec.Suspended = true
+				c.XRs[0].Conditions[0].Status, c.XRs[0].Conditions[0].Reason, c.XRs[0].Conditions[0].LastTransitionTime = metav1.ConditionFalse, v1.ReasonSuspended, ago(999*time.Hour)
+			},
+			want: []string{"note: the server is off: spec.suspended is true"},
+		},
+		"SuspendedNoMore": {
+			change: func(c *Cluster) {
+				c.XRs[0].Conditions[0].Status, c.XRs[0].Conditions[0].Reason, c.XRs[0].Conditions[0].LastTransitionTime = metav1.ConditionFalse, v1.ReasonSuspended, ago(time.Minute)
+				c.XRs[0].Status.Message = "spec.image: refused"
+			},
+			want: []string{"note: the server takes no clients for 60s: spec.image: refused"},
+		},
 		"NotServingForLong": {
 			change: func(c *Cluster) { c.XRs[0].Conditions = nil },
 			want:   []string{"wrong: the server takes no clients for 3h: nothing says why | … kubectl describe xmysql orders-x"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -134,9 +135,19 @@ func (c *Composite) IsServing() bool {
 	})
 }
 
-// IsSuspended is true once the server is off because the claim wants it so, as the function says.
+// NotServingSince is when the function said last why the server takes no clients; zero where it does, or that is not known.
+func (c *Composite) NotServingSince() time.Time {
+	for i := range c.Conditions {
+		if x := &c.Conditions[i]; x.Type == v1.ConditionServing && x.Status != metav1.ConditionTrue {
+			return x.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// IsSuspended is true once the server is off because the claim wants it so, as the function says. A refusal leaves what it said last.
 func (c *Composite) IsSuspended() bool {
-	return slices.ContainsFunc(c.Conditions, func(x metav1.Condition) bool {
+	return c.Spec.Suspended && slices.ContainsFunc(c.Conditions, func(x metav1.Condition) bool {
 		return x.Type == v1.ConditionServing && x.Reason == v1.ReasonSuspended
 	})
 }
@@ -145,7 +156,7 @@ func (c *Composite) IsSuspended() bool {
 // takes no clients.
 func (c *Composite) IsBeginning() bool {
 	r := c.Status.Restore
-	return !c.IsDeleting() && !c.IsServing() && !c.IsSuspended() && (c.Status.Started || r != nil && r.Phase == v1.RestoreRunning)
+	return !c.IsDeleting() && !c.IsServing() && (c.Status.Started && !c.IsSuspended() || r != nil && r.Phase == v1.RestoreRunning)
 }
 
 // decodeSpec of either API.

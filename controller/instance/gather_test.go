@@ -367,6 +367,37 @@ func TestStale(t *testing.T) {
 	}
 }
 
+// TestBeginning: pods of a living instance are to run until its server takes clients, but for one that is suspended, and has nothing
+// to restore.
+func TestBeginning(t *testing.T) {
+	restoring := &v1.RestoreStatus{Phase: v1.RestoreRunning}
+	cases := map[string]struct {
+		spec      bool
+		reason    string
+		restore   *v1.RestoreStatus
+		suspended bool
+		beginning bool
+	}{
+		"Starts":           {reason: v1.ReasonStarting, beginning: true},
+		"Suspended":        {spec: true, reason: v1.ReasonSuspended, suspended: true},
+		"SuspendedRestore": {spec: true, reason: v1.ReasonSuspended, restore: restoring, suspended: true, beginning: true},
+		"NotYet":           {spec: true, reason: v1.ReasonStarting, beginning: true},
+		"NoMore":           {reason: v1.ReasonSuspended, beginning: true}, // A refusal leaves what the function said last.
+	}
+	for name, tc := range cases {
+		u := xr("x", "uid-1", "db", false)
+		u.Object["status"] = map[string]any{"started": true, "uid": "uid-1", "conditions": []any{map[string]any{"type": "Serving", "status": "False", "reason": tc.reason}}}
+		c, err := Decode(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Spec.Suspended, c.Status.Restore = tc.spec, tc.restore
+		if c.IsSuspended() != tc.suspended || c.IsBeginning() != tc.beginning {
+			t.Errorf("%s: suspended: %t, beginning: %t", name, c.IsSuspended(), c.IsBeginning())
+		}
+	}
+}
+
 // TestKeys: each kind's controller looks at what is its own.
 func TestKeys(t *testing.T) {
 	pvc := &corev1.PersistentVolumeClaim{}

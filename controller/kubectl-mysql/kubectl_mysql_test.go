@@ -151,6 +151,7 @@ func TestBackupPatch(t *testing.T) {
 		"Claims":   {claim: "spec: {backup: {method: Cold}}", request: "a", want: `{"spec":{"backup":{"method":"Cold","request":"a"}}}`},
 		"Said":     {claim: "spec: {backup: {method: Cold}}", request: "a", method: v1.MethodOnline, want: `{"spec":{"backup":{"method":"Online","request":"a"}}}`},
 		"Again":    {claim: "spec: {backup: {request: a, method: Cold}}", request: "a", says: `asks for "a" already`},
+		"Off":      {claim: "spec: {suspended: true}", request: "a", says: "once spec.suspended is false"},
 		"Deletion": {claim: "spec: {}", request: "a", says: "is being deleted"},
 	}
 	for name, tc := range cases {

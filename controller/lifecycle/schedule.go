@@ -58,10 +58,20 @@ func dueName(s *instance.State) string { return v1.PlannedName(dueAt(s)) }
 // reportLate says that a backup which is due cannot begin.
 func reportLate(s *instance.State) (step Step, open bool) {
 	is := s.XR.Status.BackupSchedule
-	if s.Now.Before(is.NextAt.Add(lateness)) || is.MissedAt != nil {
+	if s.Now.Before(lateAt(s)) || is.MissedAt != nil {
 		return Step{}, false
 	}
 	return Step{Action: ReportLateBackup, Message: fmt.Sprintf("The backup that is planned for %s has not begun: the server does not take clients", v1.PlannedName(is.NextAt.Time))}, true
+}
+
+// lateAt is when people are told of a backup that is due: after its minute, and after the server has begun to start, which may have
+// been suspended until then.
+func lateAt(s *instance.State) time.Time {
+	from := s.XR.Status.BackupSchedule.NextAt.Time
+	if since := s.XR.NotServingSince(); since.After(from) {
+		from = since
+	}
+	return from.Add(lateness)
 }
 
 func reportLateBackup(s *instance.State, step Step) []change.Change {
@@ -116,7 +126,7 @@ func untilPlanned(s *instance.State) time.Duration {
 	case is == nil || is.NextAt == nil || isDue(s) && (is.MissedAt != nil || s.XR.Spec.Suspended): // It cannot begin, and people know.
 		return 0
 	case isDue(s):
-		return max(is.NextAt.Add(lateness).Sub(s.Now), requeueSoon)
+		return max(lateAt(s).Sub(s.Now), requeueSoon)
 	}
 	return max(is.NextAt.Sub(s.Now), requeueSoon)
 }

@@ -38,6 +38,13 @@ func planned(p v1.RequestedPhase) variation {
 	}
 }
 
+// startingSince a time, as the function says.
+func startingSince(ago time.Duration) variation {
+	return func(s *instance.State) {
+		s.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionFalse, Reason: v1.ReasonStarting, LastTransitionTime: metav1.NewTime(s.Now.Add(-ago))}}
+	}
+}
+
 func missed(at string) variation {
 	return func(s *instance.State) {
 		s.XR.Status.BackupSchedule.MissedAt = &metav1.Time{Time: v1.PlannedAt("2026-11-26T" + at + "Z")}
@@ -68,21 +75,23 @@ func TestScheduled(t *testing.T) {
 		next   any
 		missed any
 	}{
-		"Plan":    {reason: "The next one is.", state: running(hourly(0), func(s *instance.State) { s.XR.Status.BackupSchedule = nil }), want: PlanBackups, says: "planned for 2026-11-26T04:00Z", next: metav1.NewTime(soon)},
-		"Replan":  {reason: "It is another one.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule = "45 * * * *" }), want: PlanBackups, next: at("03:45")},
-		"Zone":    {reason: "There, 3:30 is 9:00.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Asia/Kolkata" }), want: PlanBackups, next: metav1.NewTime(soon.Add(-30 * time.Minute).Add(time.Hour))},
-		"NoZone":  {reason: "The claim says so.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Mars/Olympus" }), want: PlanBackups, says: "IANA", next: nil},
-		"Unplan":  {reason: "None is.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule = "" }), want: PlanBackups, says: "any more"},
-		"Not yet": {reason: "It is looked at again then.", state: running(hourly(10 * time.Minute)), want: NoOp, after: 10 * time.Minute},
-		"Due":     {reason: "It begins.", state: running(due("03:30")), want: BeginRequested, says: "backup.schedule at 2026-11-26T03:30Z asks for", begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
-		"Missed":  {reason: "One makes up for all.", state: running(due("00:00")), want: BeginRequested, begins: "2026-11-26T03:00Z", next: metav1.NewTime(soon)},
-		"Taken":   {reason: "The status was lost, and the record knows.", state: running(due("03:00"), planned(v1.RequestedProven)), want: PlanBackups, next: metav1.NewTime(soon)},
-		"Request": {reason: "Somebody waits for that.", state: running(due("03:00"), asks(modelRequest)), want: BeginRequested, says: `backup.request "one"`},
-		"Silent":  {reason: "It begins when the server is there.", state: running(due("03:30"), silent), want: Wait},
-		"Late":    {reason: "People are told.", state: running(due("03:00"), silent), want: ReportLateBackup, says: "does not take clients", missed: at("03:00")},
-		"Off":     {reason: "Nothing changes meanwhile, and it is taken when the server is back.", state: running(due("03:00"), suspended), want: NoOp},
-		"OffSoon": {reason: "The server is about to stop.", state: running(due("03:30"), func(s *instance.State) { s.XR.Spec.Suspended = true }), want: NoOp},
-		"LateYet": {reason: "Once.", state: running(due("03:00"), silent, missed("02:00")), want: Wait},
+		"Plan":        {reason: "The next one is.", state: running(hourly(0), func(s *instance.State) { s.XR.Status.BackupSchedule = nil }), want: PlanBackups, says: "planned for 2026-11-26T04:00Z", next: metav1.NewTime(soon)},
+		"Replan":      {reason: "It is another one.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule = "45 * * * *" }), want: PlanBackups, next: at("03:45")},
+		"Zone":        {reason: "There, 3:30 is 9:00.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Asia/Kolkata" }), want: PlanBackups, next: metav1.NewTime(soon.Add(-30 * time.Minute).Add(time.Hour))},
+		"NoZone":      {reason: "The claim says so.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Mars/Olympus" }), want: PlanBackups, says: "IANA", next: nil},
+		"Unplan":      {reason: "None is.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule = "" }), want: PlanBackups, says: "any more"},
+		"Not yet":     {reason: "It is looked at again then.", state: running(hourly(10 * time.Minute)), want: NoOp, after: 10 * time.Minute},
+		"Due":         {reason: "It begins.", state: running(due("03:30")), want: BeginRequested, says: "backup.schedule at 2026-11-26T03:30Z asks for", begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
+		"Missed":      {reason: "One makes up for all.", state: running(due("00:00")), want: BeginRequested, begins: "2026-11-26T03:00Z", next: metav1.NewTime(soon)},
+		"Taken":       {reason: "The status was lost, and the record knows.", state: running(due("03:00"), planned(v1.RequestedProven)), want: PlanBackups, next: metav1.NewTime(soon)},
+		"Request":     {reason: "Somebody waits for that.", state: running(due("03:00"), asks(modelRequest)), want: BeginRequested, says: `backup.request "one"`},
+		"Silent":      {reason: "It begins when the server is there.", state: running(due("03:30"), silent), want: Wait},
+		"Late":        {reason: "People are told.", state: running(due("03:00"), silent), want: ReportLateBackup, says: "does not take clients", missed: at("03:00")},
+		"Off":         {reason: "Nothing changes meanwhile, and it is taken when the server is back.", state: running(due("03:00"), suspended), want: NoOp},
+		"OffSoon":     {reason: "The server is about to stop.", state: running(due("03:30"), func(s *instance.State) { s.XR.Spec.Suspended = true }), want: NoOp},
+		"Resumed":     {reason: "It was off until then.", state: running(due("03:00"), startingSince(time.Minute)), want: Wait},
+		"ResumedLate": {reason: "It does not come.", state: running(due("03:00"), startingSince(lateness)), want: ReportLateBackup, says: "does not take clients", missed: at("03:00")},
+		"LateYet":     {reason: "Once.", state: running(due("03:00"), silent, missed("02:00")), want: Wait},
 		"NoMethod": {
 			reason: "The function refuses it, and nobody looks twice a second.", state: running(due("03:00"), missed("02:00"), func(s *instance.State) { s.XR.Spec.Backup.Method = "" }), want: NoOp,
 		},

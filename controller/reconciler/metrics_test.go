@@ -69,6 +69,27 @@ func TestOverdueSeries(t *testing.T) {
 	}
 }
 
+// TestStates of instances.
+func TestStates(t *testing.T) {
+	s := livingDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"})
+	s.XR.Status.Started = false
+	if got := stateOf(s.XR); got != "Waiting" {
+		t.Errorf("one that has not begun is %q", got)
+	}
+	s.XR.Status.Started = true
+	if got := stateOf(s.XR); got != "Running" {
+		t.Errorf("one that has is %q", got)
+	}
+	s.XR.Spec.Suspended, s.XR.Conditions = true, []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionFalse, Reason: v1.ReasonSuspended}}
+	if got := stateOf(s.XR); got != v1.ReasonSuspended {
+		t.Errorf("one that is off is %q", got)
+	}
+	s.XR.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+	if got := stateOf(s.XR); got != stateDeleting {
+		t.Errorf("one that goes is %q", got)
+	}
+}
+
 // TestCertificateSeries: there is one for each server that is there and shows a certificate, of those that end first a thousand.
 func TestCertificateSeries(t *testing.T) {
 	registry, now := prometheus.NewRegistry(), time.Unix(1_000_000, 0)

@@ -64,7 +64,7 @@ func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, 
 		b := r.XR.Status.BackupUnderWay()
 		return holdServer(v1.ReasonFenced, "The server is stopped for the backup that %s asks for%s", r.XR.Status.WhoAsksFor(b), inSentence(b.Message)), nil
 	case r.spec.Suspended && r.XR.Status.BackupUnderWay() == nil:
-		return suspend(r), nil
+		return suspend(r, chosen), nil
 	case isVolumeUnseen(r):
 		return holdServer(v1.ReasonWaiting, "Looking for volume %q, which holds this instance's data", r.XR.Status.Volume), nil
 	case r.started && chosen != nil:
@@ -78,10 +78,15 @@ func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, 
 }
 
 // suspend the server that the claim wants to be off. One that has not begun chooses what it starts
-// from when it does.
-func suspend(r *resolved) start {
-	if r.started {
+// from when it does, and what was chosen before comes to its end.
+func suspend(r *resolved, chosen *v1.RestoreStatus) start {
+	switch {
+	case r.started:
 		return holdServer(v1.ReasonSuspended, "Suspended: the server is off, and its data and address are kept; it starts again with spec.suspended: false")
+	case chosen != nil && startAfter(r, chosen).reason == v1.ReasonRestoreFailed:
+		return startAfter(r, chosen)
+	case chosen != nil:
+		return holdServer(v1.ReasonSuspended, "Suspended: backup %q is restored to its end, and the server starts when spec.suspended is false", chosen.Backup)
 	}
 	return holdServer(v1.ReasonSuspended, "Suspended: nothing is restored or made before spec.suspended is false")
 }

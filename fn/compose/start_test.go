@@ -302,7 +302,8 @@ func TestDecide(t *testing.T) {
 		"SuspendedBackup": {reason: "What is being cloned goes on to its end.", in: given(server(1), suspended, func(in *Input) {
 			in.XR.Status.RequestedBackup = &v1.RequestedBackupStatus{Phase: v1.RequestedRunning, Method: v1.MethodOnline}
 		}), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"SuspendedRestore":  {reason: "What was chosen goes on.", in: given(job(), suspended), want: want{backup: "chosen", job: true, reason: v1.ReasonSuspended}},
+		"SuspendedRestore":  {reason: "What was chosen goes on.", in: given(job(), suspended), want: want{backup: "chosen", job: true, reason: v1.ReasonSuspended, message: "is restored to its end"}},
+		"SuspendedFailed":   {reason: "People hear why.", in: given(job(failed), suspended), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoreFailed, message: "has failed"}},
 		"SuspendedRestored": {reason: "But no server follows.", in: given(job(complete), suspended), want: want{backup: "chosen", job: true, reason: v1.ReasonSuspended}},
 		"PasswordUnknown": {reason: "A server does not start with a password that is not known.", in: given(func(in *Input) {
 			in.XR.Spec.Password = nil
