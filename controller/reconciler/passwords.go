@@ -272,9 +272,10 @@ func (c *passwordReconciler) forgetLives(k instance.Key, lives []*instance.State
 }
 
 // isPasswordWatched is true where Crossplane watches the Secret with the password, and the function writes into the status that it is
-// another one, which is an event.
+// another one, which is an event. A function that refuses writes nothing, nor does one that is not called.
 func isPasswordWatched(s *instance.State, platform *v1.MySQLPlatformSpec) bool {
-	return platform != nil && platform.CoreWatches && s.XR.Status.PasswordVersion != ""
+	return platform != nil && platform.CoreWatches && s.XR.Status.PasswordVersion != "" &&
+		meta.IsStatusConditionTrue(s.XR.Conditions, v1.ConditionAccepted) && meta.IsStatusConditionTrue(s.XR.Conditions, "Synced")
 }
 
 func requeueAfter(s *instance.State, platform *v1.MySQLPlatformSpec, result rotate.Result) time.Duration {

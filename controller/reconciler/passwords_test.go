@@ -207,6 +207,7 @@ func TestRequeueAfter(t *testing.T) {
 		platform *v1.MySQLPlatformSpec
 		ref      bool
 		version  string
+		not      string // What of the XR is not so.
 		result   rotate.Result
 		want     time.Duration
 	}{
@@ -215,6 +216,8 @@ func TestRequeueAfter(t *testing.T) {
 		"NoPlatform": {reason: "Nobody has said that it is watched.", ref: true, version: "1", want: reread},
 		"Watched":    {reason: "The function tells.", platform: watched, ref: true, version: "1", want: recheck},
 		"Unseen":     {reason: "It is not there, or the function is of an earlier release.", platform: watched, ref: true, want: reread},
+		"Refused":    {reason: "The function writes nothing.", platform: watched, ref: true, version: "1", not: v1.ConditionAccepted, want: reread},
+		"Paused":     {reason: "Nobody calls it.", platform: watched, ref: true, version: "1", not: "Synced", want: reread},
 		"Sooner":     {reason: "A change is under way.", platform: watched, ref: true, version: "1", result: rotate.Result{RequeueAfter: time.Second}, want: time.Second},
 	}
 	for name, tc := range cases {
@@ -224,6 +227,10 @@ func TestRequeueAfter(t *testing.T) {
 				s.XR.Spec.PasswordSecretRef = &v1.SecretKeySelector{Name: "s", Key: "k"}
 			}
 			s.XR.Status.PasswordVersion = tc.version
+			for _, c := range []string{v1.ConditionAccepted, "Synced"} {
+				is := map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[c != tc.not]
+				s.XR.Conditions = append(s.XR.Conditions, metav1.Condition{Type: c, Status: is})
+			}
 			if got := requeueAfter(s, tc.platform, tc.result); got != tc.want {
 				t.Errorf("%s Want %s, got %s", tc.reason, tc.want, got)
 			}
