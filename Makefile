@@ -9,7 +9,7 @@ TOOLS = $$(go run ./test/tools cli core cli116)
 MODULES = package/build test/cluster test/images test/install test/e2e
 
 .PHONY: help demo house matrix test checks test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
-	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test kubectl-mysql chart chart-test alerts-test arm64-test release-dry-run release-test release-image release-image-here release-make release-push release-sign release-publish registry-login kind-up kind-test kind-down e2e bench fuzz vulncheck generate clean
+	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test kubectl-mysql chart chart-test alerts-test arm64-test release-dry-run release-test release-image release-image-here release-make release-check release-push release-sign release-publish registry-login kind-up kind-test kind-down e2e bench fuzz vulncheck generate clean
 
 help: ## Show this list, with what each takes on two cores where the tools are built.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -63,6 +63,9 @@ xpkg-test: xpkg ## Push the packages to a registry on this machine, and pull the
 release-dry-run: ## Make all of a release into dist/release, with what stands in for its image's base here, and push it to a registry that ends with it (6 min).
 	$(MAKE) release-image-here
 	$(MAKE) release-make
+	$(MAKE) release-check
+
+release-check: ## Push that release to a registry that ends with it, and look at what is beside it.
 	DIST="$(CURDIR)/dist/release" CROSSPLANE_CLI="$$(go run ./test/tools cli)" HELM="$$(go run ./test/tools helm)" VERSION=$(VERSION) go test -C package/build -tags release -count=1 -timeout 20m ./release
 
 release-image-here: ## Build its image into dist/image without Docker, as root, on what stands in for its base.
@@ -75,7 +78,8 @@ release-test: release-dry-run ## Upgrade to that release from the one of the com
 
 release-image: ## Build the image of the Dockerfile for each architecture into dist/image, with Docker.
 	rm -rf dist/image && mkdir -p dist/image
-	docker buildx build --platform linux/amd64,linux/arm64 --build-arg VERSION=$(VERSION) --provenance=false --output type=oci,dest=dist/image,tar=false .
+	docker buildx inspect crossplane-mysql >/dev/null 2>&1 || docker buildx create --name crossplane-mysql --driver docker-container
+	docker buildx build --builder crossplane-mysql --platform linux/amd64,linux/arm64 --build-arg VERSION=$(VERSION) --provenance=false --output type=oci,dest=dist/image,tar=false .
 
 release-make: ## Make what is published beside that image, into dist/release.
 	go run -C package/build ./release make --version $(VERSION) --image $(CURDIR)/dist/image \
@@ -90,8 +94,7 @@ release-sign: ## Sign what was pushed, and what it is built from, as the workflo
 	$(COSIGN) attest --yes --type cyclonedx --predicate dist/release/$$name.cdx.json "$$(grep "/$$name@" dist/pushed | grep -v /charts/)" || exit 1; done
 
 release-publish: ## Publish the files of the release with its notes, at GitHub.
-	tar -C dist/release -cf dist/crossplane-mysql-image-$(VERSION).tar image
-	gh release create $(VERSION) --verify-tag --notes-file dist/release/RELEASE-NOTES.md dist/crossplane-mysql-image-$(VERSION).tar $$(find dist/release -maxdepth 1 -type f)
+	gh release create $(VERSION) --verify-tag --notes-file dist/release/RELEASE-NOTES.md $$(find dist/release -type f)
 
 registry-login: ## Log in to the registry of REGISTRY, with REGISTRY_USER and REGISTRY_TOKEN.
 	@echo "$$REGISTRY_TOKEN" | docker login "$${REGISTRY%%/*}" --username "$$REGISTRY_USER" --password-stdin

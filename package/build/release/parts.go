@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
@@ -47,9 +49,10 @@ func notesOf(changes, version string) (string, error) {
 	return "", fmt.Errorf("CHANGELOG.md says nothing of it: write it below a heading %q", "## "+version)
 }
 
-// ImageFolder of a release, and the architectures that must be in it.
-const imageFolder = "image"
+// imageFile of a release: an OCI layout in one archive.
+func imageFile(version string) string { return "crossplane-mysql-image_" + version + ".tar" }
 
+// architectures that must be in it.
 var architectures = []string{"amd64", "arm64"} //nolint:gochecknoglobals // A constant list.
 
 // image for each architecture, as it was built.
@@ -75,12 +78,47 @@ func (w *workshop) image(from string) error {
 	if missing != "" {
 		return fmt.Errorf("there is none for %s in %s", missing, from)
 	}
-	to := w.file(imageFolder)
-	path, err := layout.Write(to, emptyIndex())
+	folder := w.file(".image")
+	defer os.RemoveAll(folder) //nolint:errcheck // The rehearsal finds what is left.
+	path, err := layout.Write(folder, emptyIndex())
 	if err != nil {
 		return err
 	}
-	return path.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": w.version}))
+	if err := path.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": w.version})); err != nil {
+		return err
+	}
+	return tarFolder(w.file(imageFile(w.version)), folder)
+}
+
+// tarFolder into an archive; the same content makes the same one.
+func tarFolder(to, folder string) error {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(folder, path)
+		if err != nil {
+			return err
+		}
+		content, err := os.ReadFile(path) //nolint:gosec // It was just written.
+		if err != nil {
+			return err
+		}
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: filepath.ToSlash(name), Mode: 0o644, Size: int64(len(content)), ModTime: time.Unix(0, 0).UTC()}); err != nil {
+			return err
+		}
+		_, err = w.Write(content)
+		return err
+	})
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, out.Bytes(), 0o644) //nolint:gosec // It is for everybody.
 }
 
 // packages of Crossplane, of each architecture, with what they say of themselves.

@@ -5,14 +5,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"text/template"
 	"time"
 )
@@ -20,17 +16,13 @@ import (
 // A platform of kubectl.
 type platform struct{ OS, Arch string }
 
+// platforms that the plugin is built for. It shares packages with the controller, which know signals and process groups.
 func platforms() []platform {
-	return []platform{{"darwin", "amd64"}, {"darwin", "arm64"}, {"linux", "amd64"}, {"linux", "arm64"}, {"windows", "amd64"}}
+	return []platform{{"darwin", "amd64"}, {"darwin", "arm64"}, {"linux", "amd64"}, {"linux", "arm64"}}
 }
 
-// Program that kubectl starts there.
-func (p platform) Program() string {
-	if p.OS == "windows" {
-		return "kubectl-mysql.exe"
-	}
-	return "kubectl-mysql"
-}
+// pluginName is how kubectl finds it.
+const pluginName = "kubectl-mysql"
 
 // plugins of kubectl, each in an archive with the license, and the manifest by which krew finds them.
 func (w *workshop) plugins(ctx context.Context) error {
@@ -45,7 +37,7 @@ func (w *workshop) plugins(ctx context.Context) error {
 	}
 	var archives []archive
 	for _, p := range platforms() {
-		bin := filepath.Join(w.dir, ".bin", p.OS+"-"+p.Arch, p.Program())
+		bin := filepath.Join(w.dir, ".bin", p.OS+"-"+p.Arch, pluginName)
 		cmd := w.command(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags=-s -w -X main.version="+w.version, "-o", bin, "./controller/kubectl-mysql")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+p.OS, "GOARCH="+p.Arch)
 		if err := cmd.Run(); err != nil {
@@ -55,7 +47,7 @@ func (w *workshop) plugins(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		content, err := archiveOf(map[string][]byte{p.Program(): program, "LICENSE": license})
+		content, err := archiveOf(map[string][]byte{pluginName: program, "LICENSE": license})
 		if err != nil {
 			return err
 		}
@@ -95,7 +87,7 @@ spec:
         arch: {{.Arch}}
     uri: https://github.com/crossplane-mysql/crossplane-mysql/releases/download/{{$.Version}}/{{.File}}
     sha256: {{.SHA256}}
-    bin: {{.Program}}
+    bin: kubectl-mysql
 {{- end}}
 `))
 
@@ -114,7 +106,7 @@ func archiveOf(files map[string][]byte) ([]byte, error) {
 	slices.Sort(names)
 	for _, name := range names {
 		mode := int64(0o644)
-		if strings.HasPrefix(name, "kubectl-") {
+		if name == pluginName {
 			mode = 0o755
 		}
 		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(files[name])), ModTime: time.Unix(0, 0).UTC()}); err != nil {
@@ -131,35 +123,4 @@ func archiveOf(files map[string][]byte) ([]byte, error) {
 		return nil, err
 	}
 	return out.Bytes(), nil
-}
-
-func sumOf(content []byte) string {
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])
-}
-
-// sumsFile has a line for each file of a release, as sha256sum --check reads it.
-const sumsFile = "SHA256SUMS"
-
-func writeSums(dir string) error {
-	var out strings.Builder
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(path) //nolint:gosec // It is of the release.
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(&out, "%s  %s\n", sumOf(content), filepath.ToSlash(name))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, sumsFile), []byte(out.String()), 0o644)
 }

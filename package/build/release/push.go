@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +63,7 @@ func (c *pushCmd) push(ctx context.Context) ([]string, error) {
 			paths = append(paths, filepath.Join(c.From, f))
 		}
 		tag := c.To + "/" + repository + ":" + c.Version
-		if err := command(ctx, c.CLI, "xpkg", "push", "--package-files="+strings.Join(paths, ","), tag); err != nil {
+		if err := run(ctx, c.CLI, "xpkg", "push", "--package-files="+strings.Join(paths, ","), tag); err != nil {
 			return pushed, err
 		}
 		is, err := digestOf(ctx, tag)
@@ -78,7 +77,7 @@ func (c *pushCmd) push(ctx context.Context) ([]string, error) {
 	if ref, err := name.NewRepository(c.To + "/charts"); err == nil && ref.Scheme() == "http" {
 		args = append(args, "--plain-http") // A registry of this machine.
 	}
-	if err := command(ctx, c.Helm, args...); err != nil {
+	if err := run(ctx, c.Helm, args...); err != nil {
 		return pushed, err
 	}
 	is, err := digestOf(ctx, c.To+"/charts/crossplane-mysql:"+strings.TrimPrefix(c.Version, "v"))
@@ -87,7 +86,15 @@ func (c *pushCmd) push(ctx context.Context) ([]string, error) {
 
 // pushImage of each architecture, under one name.
 func (c *pushCmd) pushImage(ctx context.Context) (digest string, err error) {
-	index, err := layout.ImageIndexFromPath(filepath.Join(c.From, imageFolder))
+	folder, err := os.MkdirTemp("", "crossplane-mysql-image-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(folder) //nolint:errcheck // A rest of it is harmless.
+	if err := run(ctx, "tar", "-C", folder, "-xf", filepath.Join(c.From, imageFile(c.Version))); err != nil {
+		return "", err
+	}
+	index, err := layout.ImageIndexFromPath(folder)
 	if err != nil {
 		return "", err
 	}
@@ -117,7 +124,8 @@ func digestOf(ctx context.Context, tag string) (string, error) {
 	return d.Digest.String(), nil
 }
 
-func command(ctx context.Context, path string, args ...string) error {
+// run a program for what it does.
+func run(ctx context.Context, path string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return ran(cmd.Run(), path, args)
@@ -139,27 +147,3 @@ func theIndex(of v1.ImageIndex) (v1.ImageIndex, error) {
 }
 
 func emptyIndex() v1.ImageIndex { return mutate.IndexMediaType(empty.Index, types.OCIImageIndex) }
-
-// checkSums of what is in a folder, each file of it.
-func checkSums(dir string) error {
-	f, err := os.Open(filepath.Join(dir, sumsFile))
-	if err != nil {
-		return fmt.Errorf("this is no release: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // It was only read.
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		sum, file, ok := strings.Cut(lines.Text(), "  ")
-		if !ok {
-			return fmt.Errorf("%s has a line without a name: %q", sumsFile, lines.Text())
-		}
-		content, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
-		if err != nil {
-			return err
-		}
-		if sumOf(content) != sum {
-			return fmt.Errorf("%s is another file than the one that was released", file)
-		}
-	}
-	return lines.Err()
-}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"log"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -92,6 +93,10 @@ func TestFiles(t *testing.T) {
 		t.Errorf("there is something of the making in it: %v, %v", left, err)
 	}
 	krewFinds(t, dist, version)
+	pushed := slices.Concat(slices.Collect(maps.Values(repositories()))...)
+	if packages, err := filepath.Glob(filepath.Join(dist, "*.xpkg")); err != nil || len(packages) != len(pushed) {
+		t.Errorf("want %v pushed, there are %v, %v", pushed, packages, err)
+	}
 	for program, module := range map[string]string{"crossplane-mysql": "sigs.k8s.io/controller-runtime", "function-mysql": "github.com/crossplane/function-sdk-go", "kubectl-mysql": "sigs.k8s.io/controller-runtime"} {
 		var bom struct {
 			BOMFormat  string
@@ -106,6 +111,9 @@ func TestFiles(t *testing.T) {
 		raw, err := os.ReadFile(filepath.Join(dist, file))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if tags := ownTag.FindAllString(string(raw), -1); len(tags) == 0 && !slices.Contains([]string{"records.yaml", "monitoring.yaml"}, file) {
+			t.Errorf("%s asks for no image of ours", file)
 		}
 		for _, tag := range ownTag.FindAllString(string(raw), -1) {
 			if !strings.HasSuffix(tag, ":"+version) {

@@ -99,10 +99,7 @@ func TestArchive(t *testing.T) {
 // TestSums: what is pushed is what was made.
 func TestSums(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"a": "one", "image/blobs/b": "two"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o750); err != nil {
-			t.Fatal(err)
-		}
+	for name, text := range map[string]string{"a": "one", "b": "two"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -116,10 +113,19 @@ func TestSums(t *testing.T) {
 	if err := checkSums(dir); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "image/blobs/b"), []byte("three"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("three"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkSums(dir); err == nil || !strings.Contains(err.Error(), "image/blobs/b is another file") {
+	if err := checkSums(dir); err == nil || !strings.Contains(err.Error(), "b is another file") {
 		t.Errorf("want another file refused, got %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("two"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "c"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkSums(dir); err == nil || !strings.Contains(err.Error(), "c was not released") {
+		t.Errorf("want a file more refused, got %v", err)
 	}
 }

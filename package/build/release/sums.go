@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// sumsFile has a line for each file of a release, as sha256sum --check reads it.
+const sumsFile = "SHA256SUMS"
+
+func writeSums(dir string) error {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var out strings.Builder
+	for _, f := range files {
+		content, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&out, "%s  %s\n", sumOf(content), f.Name())
+	}
+	return os.WriteFile(filepath.Join(dir, sumsFile), []byte(out.String()), 0o644)
+}
+
+func sumOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// checkSums of what is in a folder: each file of it, and no other, is as it was released.
+func checkSums(dir string) error {
+	f, err := os.Open(filepath.Join(dir, sumsFile))
+	if err != nil {
+		return fmt.Errorf("this is no release: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // It was only read.
+	listed := map[string]bool{sumsFile: true}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		sum, file, ok := strings.Cut(lines.Text(), "  ")
+		if !ok {
+			return fmt.Errorf("%s has a line without a name: %q", sumsFile, lines.Text())
+		}
+		content, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
+		if err != nil {
+			return err
+		}
+		if sumOf(content) != sum {
+			return fmt.Errorf("%s is another file than the one that was released", file)
+		}
+		listed[file] = true
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	there, err := os.ReadDir(dir)
+	for _, d := range there {
+		if !listed[d.Name()] {
+			return fmt.Errorf("%s was not released", d.Name())
+		}
+	}
+	return err
+}
