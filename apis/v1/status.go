@@ -12,7 +12,7 @@ import (
 
 // A MySQLStatus reports on an instance. The function writes all of it but
 // previousBackup, heldBackup, backups, backupNumber, backupNeeds, backupWarning, backupNodes, restoredBy,
-// blockedBy, imageChange, requestedBackup, credentials, tls and deletion, which are the controller's.
+// blockedBy, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, tls and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
 	// something is wrong.

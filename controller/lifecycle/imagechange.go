@@ -139,7 +139,7 @@ func allowImage(s *instance.State, _ Step) []change.Change {
 func endOfImageChange(s *instance.State, _ Step) []change.Change {
 	fields := map[string]any{"imageChange": nil, "blockedBy": nil} // What kept the other image from running.
 	if hasProvenBackup(s) {
-		fields["backupNumber"] = nextBackupNumber(s)
+		fields["backupNumber"], fields["backups"] = nextBackupNumber(s), v1.ListBackups(s.Records)
 	}
 	return patchXRStatus(s, fields)
 }
