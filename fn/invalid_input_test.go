@@ -113,6 +113,8 @@ func TestBadInput(t *testing.T) {
 		"ConfigTooLong":       {change: config("sql_mode", strings.Repeat("x", 5000)), want: []string{"spec.config[sql_mode]", "too long"}},
 		"EmptyImage":          {change: spec("image", ""), want: []string{"spec.image", "mysql:8.4"}},
 		"ImageSpace":          {change: spec("image", "mysql 8"), want: []string{"spec.image", "not the name of an image"}},
+		"Scheduling":          {change: spec("scheduling", map[string]any{"nodeSelector": map[string]any{"a b": "c"}}), want: []string{"spec.scheduling.nodeSelector"}},
+		"Toleration":          {change: spec("scheduling", map[string]any{"tolerations": []any{map[string]any{"key": "theirs", "operator": "Exists"}}}), want: []string{"spec.scheduling.tolerations[0].key", "theirs is not among those that the platform allows"}},
 		"NoDatabase":          {change: spec("database", nil), want: []string{"spec.database"}},
 		"DatabaseBacktick":    {change: spec("database", "a`b"), want: []string{"spec.database", "letters"}},
 		"DatabaseSystem":      {change: spec("database", "MySQL"), want: []string{"spec.database", "own schemas"}},
@@ -170,6 +172,7 @@ func TestBadInput(t *testing.T) {
 
 		"NoInput":           {change: func(c *caller) { c.input = nil }, want: []string{"no input", "Settings"}},
 		"InputUnknownField": {change: input("hostpathRoot", "/x"), want: []string{"input", "hostpathRoot", "unknown field"}},
+		"InputScheduling":   {change: input("defaultScheduling", map[string]any{"tolerations": []any{map[string]any{"operator": "Exists"}}}), want: []string{"input", "defaultScheduling.tolerations[0].key", "name the taint"}},
 		"InputKind":         {change: input("kind", "Config"), want: []string{"input", "Settings"}},
 		"InputOfEarlier":    {change: input("namespaceReuse", "Allow"), want: []string{"input", "namespaceReuse", "unknown field"}},
 		"InputVolumes":      {change: input("volumes", "NFS"), want: []string{"volumes", "StorageClass", "HostPath"}},

@@ -51,7 +51,7 @@ type VolumeJob struct {
 	Namespace, Name, Component, Image string
 	// Resources that the platform wants; nil is the usual.
 	Resources *corev1.ResourceRequirements
-	// Nodes that it may run on; nil for any.
+	// Nodes that it runs on if it can; nil for any.
 	Nodes *v1.NodePlacement
 	// OnNode is true if a volume is a folder of a node.
 	OnNode  bool
@@ -75,7 +75,7 @@ func (v VolumeJob) Job() *batchv1.Job {
 		Containers:      []corev1.Container{Container(v.Component, v.Image, Memory, FileSecurity(v.OnNode), mounts, v.Command...)},
 		Volumes:         append(v.Beside, v.Volumes...),
 	}
-	v.Nodes.Place(&pod)
+	v.Nodes.Prefer(&pod)
 	return NewJob(v.Of, v.Namespace, v.Name, v.Component, v.Resources, pod)
 }
 

@@ -2,6 +2,7 @@ package v1
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -108,13 +109,13 @@ type TopologySpread struct {
 	WhenUnsatisfiable corev1.UnsatisfiableConstraintAction `json:"whenUnsatisfiable,omitempty"`
 }
 
-// Beginnings of the keys of taints that Kubernetes sets itself.
-const (
-	// TaintsOfRoles are those of nodes of the control plane, among others.
-	TaintsOfRoles = "node-role.kubernetes.io/"
-	// TaintsOfTrouble are those of nodes that are not well.
-	TaintsOfTrouble = "node.kubernetes.io/"
-)
+// TaintsOfTrouble is what the keys of taints begin with that Kubernetes sets on nodes which are not well.
+const TaintsOfTrouble = "node.kubernetes.io/"
+
+// IsOfControlPlane is true of the taints that keep others from the nodes of the control plane.
+func IsOfControlPlane(taint string) bool {
+	return taint == "node-role.kubernetes.io/control-plane" || taint == "node-role.kubernetes.io/master"
+}
 
 // OfJobs is what of it counts for the Jobs that read the server's data; nil where nothing does.
 // How long a server stays on a node that is not well says nothing of them.
@@ -139,13 +140,47 @@ func (p *NodePlacement) Place(pod *corev1.PodSpec) {
 		return
 	}
 	pod.NodeSelector, pod.Tolerations = p.NodeSelector, p.Tolerations
-	if p.NodeAffinity == nil {
+	if p.NodeAffinity != nil {
+		affinityOf(pod).NodeAffinity = p.NodeAffinity
+	}
+}
+
+// Prefer these nodes for a pod that reads what lies on a volume: it has to be where that can be used, whatever has become of
+// them since. What its affinity says already is as it was.
+func (p *NodePlacement) Prefer(pod *corev1.PodSpec) {
+	if p == nil {
 		return
 	}
+	pod.Tolerations = p.Tolerations
+	wanted := []corev1.NodeSelectorTerm{{}}
+	var preferred []corev1.PreferredSchedulingTerm
+	if a := p.NodeAffinity; a != nil {
+		preferred = slices.Clone(a.PreferredDuringSchedulingIgnoredDuringExecution)
+		if r := a.RequiredDuringSchedulingIgnoredDuringExecution; r != nil {
+			wanted = r.DeepCopy().NodeSelectorTerms
+		}
+	}
+	for _, term := range wanted {
+		for _, key := range slices.Sorted(maps.Keys(p.NodeSelector)) {
+			term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{p.NodeSelector[key]}})
+		}
+		if len(term.MatchExpressions)+len(term.MatchFields) > 0 {
+			preferred = append(preferred, corev1.PreferredSchedulingTerm{Weight: mostWeight, Preference: term})
+		}
+	}
+	if len(preferred) > 0 {
+		affinityOf(pod).NodeAffinity = &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: preferred}
+	}
+}
+
+// mostWeight that a preference can have.
+const mostWeight = 100
+
+func affinityOf(pod *corev1.PodSpec) *corev1.Affinity {
 	if pod.Affinity == nil {
 		pod.Affinity = &corev1.Affinity{}
 	}
-	pod.Affinity.NodeAffinity = p.NodeAffinity
+	return pod.Affinity
 }
 
 // Annotation of it, as AnnotationNodes has it; empty for nil.

@@ -53,12 +53,12 @@ func attacksByJob() map[string]attackBy[*batchv1.Job] {
 		"HostNetwork": {"The node's addresses.", "shares nothing", inPod(func(p *corev1.PodSpec) { p.HostNetwork = true })},
 		"HostPID":     {"The node's processes.", "shares nothing", inPod(func(p *corev1.PodSpec) { p.HostPID = true })},
 		"HostIPC":     {"The node's memory.", "shares nothing", inPod(func(p *corev1.PodSpec) { p.HostIPC = true })},
-		"Node":        {"A control plane's node.", "names it not", inPod(func(p *corev1.PodSpec) { p.NodeName = "control-plane" })},
-		"Toleration":  {"The same.", "names it not", inPod(func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} })},
-		"Role": {"The same, by its taint.", "names it not", inPod(func(p *corev1.PodSpec) {
+		"Node":        {"A control plane's node.", "shares nothing with its node", inPod(func(p *corev1.PodSpec) { p.NodeName = "control-plane" })},
+		"Toleration":  {"The same.", "shares nothing with its node", inPod(func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} })},
+		"Role": {"The same, by its taint.", "shares nothing with its node", inPod(func(p *corev1.PodSpec) {
 			p.Tolerations = []corev1.Toleration{{Key: "databases", Operator: corev1.TolerationOpExists}, {Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}}
 		})},
-		"Priority":   {"The place of others.", "names it not", inPod(func(p *corev1.PodSpec) { p.PriorityClassName = "system-node-critical" })},
+		"Priority":   {"The place of others.", "shares nothing with its node", inPod(func(p *corev1.PodSpec) { p.PriorityClassName = "system-node-critical" })},
 		"Group":      {"The files of others.", "runs as", inPod(func(p *corev1.PodSpec) { p.SecurityContext.SupplementalGroups = []int64{0} })},
 		"User":       {"Somebody else's.", "runs as", inPod(func(p *corev1.PodSpec) { p.SecurityContext.RunAsUser = new(int64(1)) })},
 		"Unconfined": {"All system calls.", "runs as", inPod(func(p *corev1.PodSpec) { p.SecurityContext.SeccompProfile.Type = corev1.SeccompProfileTypeUnconfined })},

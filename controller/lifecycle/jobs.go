@@ -87,7 +87,7 @@ func volumeJob(s *instance.State, name, component string, command []string, volu
 // claim's namespace, where others may write.
 func nodesOf(s *instance.State) *v1.NodePlacement {
 	switch {
-	case s.XR != nil:
+	case s.XR != nil && s.XR.Status.UID != "": // The function has written it.
 		return s.XR.Status.Nodes
 	case s.DataPV != nil:
 		return v1.ReadNodes(s.DataPV.Annotations[v1.AnnotationNodes])

@@ -23,6 +23,7 @@ func TestManifests(t *testing.T) {
 	ofClass := running(dead)
 	ofClass.Settings.BackupClass = new("cheap")
 	placed := func(s *instance.State) {
+		s.XR.Status.UID = s.Life.XR
 		s.XR.Status.Nodes = &v1.NodePlacement{
 			NodeSelector: map[string]string{"disk": "ssd"},
 			NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: corev1.NodeSelectorTerm{

@@ -45,7 +45,7 @@ func TestBackupNumber(t *testing.T) {
 func TestNodesAreKept(t *testing.T) {
 	s := running()
 	want := &v1.NodePlacement{NodeSelector: map[string]string{"disk": "ssd"}, Tolerations: []corev1.Toleration{{Key: "databases", Operator: corev1.TolerationOpExists}}}
-	s.XR.Status.Nodes = want
+	s.XR.Status.Nodes, s.XR.Status.UID = want, s.Life.XR
 	if isDataPVMarked(s) {
 		t.Error("want the volume marked again: it does not know the nodes")
 	}
@@ -58,12 +58,16 @@ func TestNodesAreKept(t *testing.T) {
 	if diff := cmp.Diff(want, newRecord(s).Spec.Nodes); diff != "" {
 		t.Errorf("The record: -want, +got:\n%s", diff)
 	}
-	pod := backupJob(s).Spec.Template.Spec
-	if diff := cmp.Diff(want, &v1.NodePlacement{NodeSelector: pod.NodeSelector, Tolerations: pod.Tolerations}); diff != "" {
-		t.Errorf("The Job: -want, +got:\n%s", diff)
+	if pod := backupJob(s).Spec.Template.Spec; len(pod.NodeSelector) > 0 || len(pod.Tolerations) != 1 || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		t.Errorf("want a Job that tolerates what the server does, and is bound to no node, got %+v", pod)
 	}
 	s = running()
-	s.DataPV.Annotations[v1.AnnotationNodes] = want.Annotation()
+	s.XR.Status.UID, s.DataPV.Annotations[v1.AnnotationNodes] = "", want.Annotation()
+	if !isDataPVMarked(s) || newRecord(s).Spec.Nodes == nil {
+		t.Error("want the volume believed where the status was lost")
+	}
+	s = running()
+	s.XR.Status.UID, s.DataPV.Annotations[v1.AnnotationNodes] = s.Life.XR, want.Annotation()
 	if isDataPVMarked(s) {
 		t.Error("want it taken back from the volume")
 	}

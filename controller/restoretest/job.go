@@ -92,7 +92,7 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 		},
 		Volumes: volumes,
 	}
-	r.Spec.Nodes.Place(&pod)
+	r.Spec.Nodes.Prefer(&pod)
 	out := agent.NewJob(life, life.Namespace, life.Jobs().RestoreTest(), v1.ComponentRestoreTest, s.JobResources, pod)
 	limit := min(settling+time.Duration(r.Spec.Archive.DataBytes/slowest)*time.Second, longest)
 	out.Spec.ActiveDeadlineSeconds = new(int64(limit.Seconds()))

@@ -54,12 +54,12 @@ func TestNotAllowed(t *testing.T) {
 		"OtherResources": {reason: "So are other resources.", in: given(runs, forbids, func(in *Input) {
 			in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{corev1.ResourceMemory: "1.5Gi"}}
 		}), refused: true},
-		"Nodes":      {reason: "Others' places are the platform's to give.", in: given(scheduled), refused: true},
-		"NodesGiven": {reason: "It has.", in: given(scheduled, allowsScheduling)},
+		"Nodes":      {reason: "Others' places are the platform's to give.", in: given(scheduled, forbidsScheduling), refused: true},
+		"NodesGiven": {reason: "It has.", in: given(scheduled)},
 		"NodesLess": {reason: "Not all of them.", in: given(scheduled, platform(func(s *v1.MySQLPlatformSpec) {
 			s.AllowedTolerations, s.AllowedPriorityClasses = []string{"databases/"}, []string{"databases"}
 		})), refused: true},
-		"NodesRun":    {reason: "It goes on where it is.", in: given(scheduled, runs), warned: true},
+		"NodesRun":    {reason: "It goes on where it is.", in: given(scheduled, forbidsScheduling, runs), warned: true},
 		"ServiceLost": {reason: "It would be made anew.", in: given(runs, forbids, func(in *Input) { in.Observed.Service = nil }), refused: true},
 		"AllowedAgain": {reason: "It asks for what is allowed.", in: given(runs, forbids, func(in *Input) {
 			in.XR.Spec.Image, in.XR.Spec.Service = new("mariadb:11"), v1.ServiceSpec{Type: v1.ServiceHeadless}

@@ -1,9 +1,9 @@
 package compose
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +38,7 @@ func schedule(r *resolved, pod *corev1.PodSpec) {
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelManagedBy: v1.ManagedBy, v1.LabelComponent: r.instance.ServerSelector()[v1.LabelComponent]}},
 		})
 	}
-	affinity := &corev1.Affinity{PodAffinity: podAffinity(s.PodAffinity), PodAntiAffinity: (*corev1.PodAntiAffinity)(podAffinity(s.PodAntiAffinity))}
+	affinity := &corev1.Affinity{PodAffinity: podAffinity(s.PodAffinity, nil), PodAntiAffinity: (*corev1.PodAntiAffinity)(podAffinity(s.PodAntiAffinity, notJobs()))}
 	if pod.Affinity != nil {
 		affinity.NodeAffinity = pod.Affinity.NodeAffinity
 	}
@@ -57,7 +57,8 @@ func nodesOfJobs(r *resolved, of revision) *v1.NodePlacement {
 	switch {
 	case r.ephemeral:
 		return nil
-	case r.started && (of.observed || !isAsMade(r) || !deploymentReady(d) || d.Spec.Replicas == nil || *d.Spec.Replicas == 0):
+	case !r.started || r.XR.Status.UID == "": // It is the first to run there, or the status was lost.
+	case of.observed || of.seen == "" || !deploymentReady(d) || d.Spec.Replicas == nil || *d.Spec.Replicas == 0:
 		return r.XR.Status.Nodes
 	}
 	return schedulingOf(r).OfJobs()
@@ -70,14 +71,20 @@ func orAnyway(of corev1.UnsatisfiableConstraintAction) corev1.UnsatisfiableConst
 	return of
 }
 
-// podAffinity to, or from, what terms say; nil where there is none.
-func podAffinity(terms []v1.PodTerm) *corev1.PodAffinity {
+// notJobs are pods that are none of the product's Jobs. A server keeps from its node whom it has to be apart from, and those that back it up
+// have to come there.
+func notJobs() []metav1.LabelSelectorRequirement {
+	return []metav1.LabelSelectorRequirement{{Key: v1.LabelComponent, Operator: metav1.LabelSelectorOpNotIn, Values: v1.JobComponents()}}
+}
+
+// podAffinity to, or from, what terms say, of those who are this as well; nil where there is none.
+func podAffinity(terms []v1.PodTerm, who []metav1.LabelSelectorRequirement) *corev1.PodAffinity {
 	if len(terms) == 0 {
 		return nil
 	}
 	out := &corev1.PodAffinity{}
 	for _, t := range terms {
-		term := corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: t.MatchLabels}, TopologyKey: t.TopologyKey}
+		term := corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: t.MatchLabels, MatchExpressions: who}, TopologyKey: t.TopologyKey}
 		if t.Weight == nil {
 			out.RequiredDuringSchedulingIgnoredDuringExecution = append(out.RequiredDuringSchedulingIgnoredDuringExecution, term)
 		} else {
@@ -128,12 +135,18 @@ func checkScheduling(s *v1.Scheduling, path *field.Path) field.ErrorList {
 	for i, t := range s.PodAntiAffinity {
 		errs = append(errs, checkPodTerm(t, path.Child("podAntiAffinity").Index(i))...)
 	}
+	if n := len(s.NodePlacement.Annotation()); n > longestNodes {
+		errs = append(errs, field.Forbidden(path, fmt.Sprintf("its nodes take %d bytes, of at most %d: say them by fewer labels", n, longestNodes)))
+	}
 	errs = append(errs, checkSpread(s.TopologySpreadConstraints, path.Child("topologySpreadConstraints"))...)
 	if c := s.PriorityClassName; c != "" && len(validation.IsDNS1123Subdomain(c)) > 0 {
 		errs = append(errs, field.Invalid(path.Child("priorityClassName"), clipText(c), "is not the name of a PriorityClass"))
 	}
 	return clipped(errs)
 }
+
+// longestNodes as JSON: they stand in annotations of volumes, once for each backup.
+const longestNodes = 2048
 
 // clipped values of errors that Kubernetes has made.
 func clipped(errs field.ErrorList) field.ErrorList {
@@ -191,7 +204,7 @@ func checkToleration(t corev1.Toleration, path *field.Path) field.ErrorList {
 	switch {
 	case t.Key == "":
 		errs = append(errs, field.Required(path.Child("key"), "name the taint"))
-	case strings.HasPrefix(t.Key, v1.TaintsOfRoles):
+	case v1.IsOfControlPlane(t.Key):
 		errs = append(errs, field.Forbidden(path.Child("key"), "is a taint of the control plane, which is for no database"))
 	default:
 		errs = append(errs, metav1validation.ValidateLabelName(t.Key, path.Child("key"))...)
@@ -229,6 +242,9 @@ func checkNodeAffinity(a *corev1.NodeAffinity, path *field.Path) field.ErrorList
 			errs = append(errs, field.Required(at, "say which nodes"))
 		}
 		for i, t := range s.NodeSelectorTerms {
+			if len(t.MatchExpressions)+len(t.MatchFields) == 0 { // Kubernetes takes it for no node, and beside another one it would be each.
+				errs = append(errs, field.Required(at.Index(i), "say which nodes"))
+			}
 			errs = append(errs, checkNodeTerm(t, at.Index(i))...)
 		}
 	}

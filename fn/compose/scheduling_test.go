@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,11 +39,16 @@ func scheduling() *v1.Scheduling {
 	}
 }
 
-func scheduled(in *Input) { in.XR.Spec.Scheduling = scheduling() }
+func scheduled(in *Input) {
+	in.XR.Spec.Scheduling = scheduling()
+	allowsScheduling(in)
+}
 
 var allowsScheduling = platform(func(s *v1.MySQLPlatformSpec) {
 	s.AllowedTolerations, s.AllowedPriorityClasses = []string{"databases", v1.TaintsOfTrouble}, []string{"databases"}
 })
+
+var forbidsScheduling = platform(func(s *v1.MySQLPlatformSpec) { s.AllowedTolerations, s.AllowedPriorityClasses = nil, nil })
 
 func podOf(t *testing.T, out *Output) corev1.PodSpec {
 	t.Helper()
@@ -56,7 +62,7 @@ func podOf(t *testing.T, out *Output) corev1.PodSpec {
 // TestScheduling: what a claim says is what its pod has, and the Jobs that read its data have what is said of nodes.
 func TestScheduling(t *testing.T) {
 	shop := corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "shop"}}, TopologyKey: corev1.LabelTopologyZone}
-	batch := corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "batch"}}, TopologyKey: corev1.LabelHostname}
+	batch := corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "batch"}, MatchExpressions: notJobs()}, TopologyKey: corev1.LabelHostname}
 	want := corev1.PodSpec{
 		NodeSelector: map[string]string{"disk": "ssd"},
 		Tolerations:  scheduling().Tolerations,
@@ -75,7 +81,7 @@ func TestScheduling(t *testing.T) {
 		return corev1.PodSpec{NodeSelector: p.NodeSelector, Tolerations: p.Tolerations, Affinity: p.Affinity, TopologySpreadConstraints: p.TopologySpreadConstraints, PriorityClassName: p.PriorityClassName}
 	}
 	defaults := func(in *Input) { in.Settings.DefaultScheduling = scheduling() }
-	out := composed(t, given(scheduled, allowsScheduling))
+	out := composed(t, given(scheduled))
 	if diff := cmp.Diff(want, where(podOf(t, out))); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
@@ -91,7 +97,7 @@ func TestScheduling(t *testing.T) {
 	if diff := cmp.Diff(corev1.PodSpec{}, where(podOf(t, composed(t, given(defaults, own))))); diff != "" {
 		t.Errorf("A claim that wants nothing has nothing. -want, +got:\n%s", diff)
 	}
-	r, err := resolve(given(scheduled, allowsScheduling))
+	r, err := resolve(given(scheduled))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,41 +111,45 @@ func TestNodesOfJobs(t *testing.T) {
 	ran := &v1.NodePlacement{NodeSelector: map[string]string{"disk": "old"}}
 	wanted := scheduling().OfJobs()
 	had := func(in *Input) { in.XR.Status.Nodes = ran }
-	started := func(replicas, ready int32) func(*Input) {
+	defaults := func(in *Input) { in.Settings.DefaultScheduling = scheduling() }
+	// made by what is wanted so far, of which so many pods are ready.
+	made := func(replicas, ready int32) func(*Input) {
 		return func(in *Input) {
-			in.XR.Status.Started = true
+			in.XR.Status.Started, in.XR.Status.UID, in.XR.Status.Revision, in.XR.Status.Initialized = true, testLife, "template", true
 			r, err := resolve(*in)
 			if err != nil {
 				t.Fatal(err)
 			}
+			in.Observed.DataPVC = &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}}
+			template := serverTemplate(r)
 			in.Observed.Deployment = &appsv1.Deployment{
-				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationRevision: wishOf(r) + ".x"}},
+				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationRevision: wishOf(r) + "." + digestOf(template), v1.AnnotationStarted: startedMark(r.instance)}},
 				Spec:       appsv1.DeploymentSpec{Replicas: &replicas}, Status: appsv1.DeploymentStatus{Replicas: ready, UpdatedReplicas: ready, ReadyReplicas: ready},
 			}
+			in.Observed.Template = &Template{Digest: "template", ConfigHash: template.Annotations[v1.AnnotationConfigHash]}
 		}
 	}
+	lost := func(in *Input) { in.XR.Status.UID, in.XR.Status.Nodes = "", nil }
+	now := func(in *Input) { in.Settings.Maintenance = v1.MaintenanceNow }
 	cases := map[string]struct {
-		reason   string
-		in       Input
-		observed bool
-		want     *v1.NodePlacement
+		reason string
+		in     Input
+		want   *v1.NodePlacement
 	}{
-		"New":       {reason: "Its restore is the first to run there.", in: given(scheduled), want: wanted},
-		"Runs":      {reason: "It runs there.", in: given(scheduled, had, started(1, 1)), want: wanted},
-		"Pending":   {reason: "It finds no such node.", in: given(scheduled, had, started(1, 0)), want: ran},
-		"Stopped":   {reason: "It has not been there.", in: given(scheduled, had, started(0, 0)), want: ran},
-		"Asked":     {reason: "Its pod is about to be another one.", in: given(had, started(1, 1), scheduled), want: ran},
-		"Kept":      {reason: "It runs in the pod that it had.", in: given(scheduled, had, started(1, 1)), observed: true, want: ran},
-		"Lost":      {reason: "Nobody knows any more.", in: given(scheduled, started(1, 0))},
-		"TakenBack": {reason: "It runs anywhere.", in: given(had, started(1, 1))},
+		"New":         {reason: "Its restore is the first to run there.", in: given(scheduled), want: wanted},
+		"Runs":        {reason: "It runs there.", in: given(scheduled, had, made(1, 1)), want: wanted},
+		"Pending":     {reason: "It finds no such node.", in: given(scheduled, had, made(1, 0)), want: ran},
+		"Stopped":     {reason: "It has not been there.", in: given(scheduled, had, made(0, 0)), want: ran},
+		"Asked":       {reason: "Its pod is about to be another one.", in: given(had, made(1, 1), scheduled), want: ran},
+		"Default":     {reason: "It runs in the pod that it had.", in: given(had, made(1, 1), defaults), want: ran},
+		"Maintenance": {reason: "Its pod is about to be another one.", in: given(had, made(1, 1), defaults, now), want: ran},
+		"Suspended":   {reason: "It is stopped, and not there yet.", in: given(had, made(1, 1), defaults, suspended), want: ran},
+		"Lost":        {reason: "Nobody knows any more, and this is the best guess.", in: given(scheduled, had, made(1, 0), lost), want: wanted},
+		"TakenBack":   {reason: "It runs anywhere.", in: given(had, made(1, 1))},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r, err := resolve(tc.in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, nodesOfJobs(r, revision{observed: tc.observed})); diff != "" {
+			if diff := cmp.Diff(tc.want, composed(t, tc.in).Status.Nodes); diff != "" {
 				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
 			}
 		})
@@ -188,9 +198,15 @@ func TestCheckScheduling(t *testing.T) {
 		change func(*v1.Scheduling)
 		want   string
 	}{
-		"Fine":          {change: func(*v1.Scheduling) {}},
-		"Number":        {change: expression("cores", corev1.NodeSelectorOpGt, "4")},
-		"NodeName":      {change: fieldOf("metadata.name", corev1.NodeSelectorOpIn, "node-1")},
+		"Fine":     {change: func(*v1.Scheduling) {}},
+		"Number":   {change: expression("cores", corev1.NodeSelectorOpGt, "4")},
+		"NodeName": {change: fieldOf("metadata.name", corev1.NodeSelectorOpIn, "node-1")},
+		"EmptyTerm": {change: func(s *v1.Scheduling) {
+			terms := &s.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+			*terms = append(*terms, corev1.NodeSelectorTerm{})
+		}, want: "nodeSelectorTerms[1]: Required"},
+		"Many":          {change: expression("kubernetes.io/hostname", corev1.NodeSelectorOpIn, slices.Repeat([]string{"node-0123456789"}, 200)...), want: "say them by fewer labels"},
+		"Role":          {change: toleration(corev1.Toleration{Key: "node-role.kubernetes.io/database", Operator: corev1.TolerationOpExists})},
 		"SelectorKey":   {change: func(s *v1.Scheduling) { s.NodeSelector = map[string]string{"a b": "c"} }, want: "s.nodeSelector"},
 		"SelectorValue": {change: func(s *v1.Scheduling) { s.NodeSelector = map[string]string{"a": "b c"} }, want: "s.nodeSelector"},
 		"NoTerms": {change: func(s *v1.Scheduling) {
