@@ -97,8 +97,9 @@ func hearsAll(req *fnv1.RunFunctionRequest) bool {
 // conditionsOf the observed XR.
 func conditionsOf(req *fnv1.RunFunctionRequest) []map[string]*structpb.Value {
 	status := req.GetObserved().GetComposite().GetResource().GetFields()["status"].GetStructValue()
-	var out []map[string]*structpb.Value
-	for _, v := range status.GetFields()["conditions"].GetListValue().GetValues() {
+	list := status.GetFields()["conditions"].GetListValue().GetValues()
+	out := make([]map[string]*structpb.Value, 0, len(list))
+	for _, v := range list {
 		out = append(out, v.GetStructValue().GetFields())
 	}
 	return out

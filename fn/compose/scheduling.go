@@ -135,7 +135,7 @@ func checkScheduling(s *v1.Scheduling, path *field.Path) field.ErrorList {
 	for i, t := range s.PodAntiAffinity {
 		errs = append(errs, checkPodTerm(t, path.Child("podAntiAffinity").Index(i))...)
 	}
-	if n := len(s.NodePlacement.Annotation()); n > longestNodes {
+	if n := len(s.Annotation()); n > longestNodes {
 		errs = append(errs, field.Forbidden(path, fmt.Sprintf("its nodes take %d bytes, of at most %d: say them by fewer labels", n, longestNodes)))
 	}
 	errs = append(errs, checkSpread(s.TopologySpreadConstraints, path.Child("topologySpreadConstraints"))...)

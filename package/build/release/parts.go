@@ -118,7 +118,7 @@ func tarFolder(to, folder string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, out.Bytes(), 0o644) //nolint:gosec // It is for everybody.
+	return os.WriteFile(to, out.Bytes(), 0o644)
 }
 
 // packages of Crossplane, of each architecture, with what they say of themselves.
