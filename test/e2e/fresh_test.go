@@ -5,8 +5,10 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
@@ -14,7 +16,9 @@ import (
 // removesProduct as the suite has installed it with kubectl.
 func removesProduct(t *testing.T) {
 	t.Helper()
-	framework.MustKubectl(t, "delete", "configurations.pkg.crossplane.io,functions.pkg.crossplane.io", "--all", "--timeout=2m")
+	for _, kind := range []string{"configurations.pkg.crossplane.io", "functions.pkg.crossplane.io"} {
+		removesPackages(t, kind)
+	}
 	framework.Eventually(t, "the end of the XRDs", func(ctx context.Context) error {
 		out, err := framework.Kubectl(ctx, "get", "xrd", "--output", "name")
 		if err == nil && strings.Contains(out, "otus") {
@@ -26,4 +30,20 @@ func removesProduct(t *testing.T) {
 	for _, part := range []string{"platform", "controller", "records"} {
 		framework.MustKubectl(t, "delete", "--ignore-not-found", "--timeout=2m", "--kustomize", "controller/deploy/"+part)
 	}
+}
+
+// removesPackages of a kind. One on which another depends that is still there is installed again.
+func removesPackages(t *testing.T, kind string) {
+	t.Helper()
+	framework.Eventually(t, "the end of the "+kind, func(ctx context.Context) error {
+		if out, err := framework.Kubectl(ctx, "delete", kind, "--all", "--timeout=1m"); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		time.Sleep(3 * time.Second) // Crossplane may be at it.
+		out, err := framework.Kubectl(ctx, "get", kind, "--output", "name")
+		if err == nil && strings.TrimSpace(out) != "" {
+			err = errors.New(out)
+		}
+		return err
+	})
 }

@@ -109,7 +109,7 @@ func (r *release) install(t *testing.T) {
 				return errors.New(line)
 			}
 		}
-		if len(lines) < 3 {
+		if len(lines) < 2 {
 			return fmt.Errorf("there are %d", len(lines))
 		}
 		return nil
