@@ -47,6 +47,7 @@ func TestUpgrade(t *testing.T) {
 		if got := one.Client().FirstAnswer(t, fmt.Sprintf("SELECT COUNT(*) FROM `%s`.written", one.Database)); got != count {
 			t.Errorf("%s: want %s rows, got %s", to.version, count, got)
 		}
+		one.pod = one.Pods().MustFindServer(t).UID
 	}
 	last := servers[2]
 	last.ranOn(t)
