@@ -42,7 +42,7 @@ func TestMonitoring(t *testing.T) {
 	framework.MustKubectl(t, "apply", "--server-side", "-k", "controller/deploy/monitoring")
 	t.Cleanup(func() {
 		folder := filepath.Join(framework.Repository(), "controller/deploy/monitoring")
-		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "-k", folder); err != nil {
+		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "-k", folder, "--ignore-not-found"); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
