@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
@@ -112,10 +113,8 @@ func (x *xrCheck) examineServing() []Finding {
 		return []Finding{noteFinding("", "the server is off: spec.suspended is true")}
 	}
 	since := x.XR.GetCreationTimestamp()
-	for _, c := range x.XR.Conditions {
-		if c.Type == v1.ConditionServing {
-			since = c.LastTransitionTime
-		}
+	if c := meta.FindStatusCondition(x.XR.Conditions, v1.ConditionServing); c != nil {
+		since = c.LastTransitionTime
 	}
 	f := noteFinding("", "the server takes no clients for %s: %s", x.ageOf(since), cmp.Or(x.XR.Status.Message, "nothing says why"))
 	if x.isOlder(since, long) {

@@ -52,7 +52,7 @@ func at(namespace, name string, uid types.UID) *corev1.ObjectReference {
 }
 
 func backupPVCOn(volume string) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{ObjectMeta: meta(life.BackupPVCName(), nil), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metaOf(life.BackupPVCName(), nil), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
 }
 
 // TestGatherBackups: an earlier namespace's volume is inherited with the

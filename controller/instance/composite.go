@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -130,26 +131,21 @@ func (c *Composite) IsDeleting() bool { return c.GetDeletionTimestamp() != nil }
 
 // IsServing is true while the server takes clients, as the function says.
 func (c *Composite) IsServing() bool {
-	return slices.ContainsFunc(c.Conditions, func(x metav1.Condition) bool {
-		return x.Type == v1.ConditionServing && x.Status == metav1.ConditionTrue
-	})
+	return meta.IsStatusConditionTrue(c.Conditions, v1.ConditionServing)
 }
 
 // NotServingSince is when the function said last why the server takes no clients; zero where it does, or that is not known.
 func (c *Composite) NotServingSince() time.Time {
-	for i := range c.Conditions {
-		if x := &c.Conditions[i]; x.Type == v1.ConditionServing && x.Status != metav1.ConditionTrue {
-			return x.LastTransitionTime.Time
-		}
+	if x := meta.FindStatusCondition(c.Conditions, v1.ConditionServing); x != nil && x.Status != metav1.ConditionTrue {
+		return x.LastTransitionTime.Time
 	}
 	return time.Time{}
 }
 
 // IsSuspended is true once the server is off because the claim wants it so, as the function says. A refusal leaves what it said last.
 func (c *Composite) IsSuspended() bool {
-	return c.Spec.Suspended && slices.ContainsFunc(c.Conditions, func(x metav1.Condition) bool {
-		return x.Type == v1.ConditionServing && x.Reason == v1.ReasonSuspended
-	})
+	x := meta.FindStatusCondition(c.Conditions, v1.ConditionServing)
+	return c.Spec.Suspended && x != nil && x.Reason == v1.ReasonSuspended
 }
 
 // IsBeginning is true while pods of a living instance are to run and its server

@@ -59,12 +59,12 @@ func boundClaim(to string) *unstructured.Unstructured {
 	return u
 }
 
-func meta(name string, labels map[string]string) metav1.ObjectMeta {
+func metaOf(name string, labels map[string]string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}
 }
 
 func dataPVC(labels map[string]string) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{ObjectMeta: meta("db-pvc", labels), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metaOf("db-pvc", labels), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}}
 }
 
 func volumeOf(pvcName string) *corev1.PersistentVolume {
@@ -141,13 +141,13 @@ func pvcAt(namespace, name string, uid types.UID) *corev1.PersistentVolumeClaim 
 }
 
 func jobAt(namespace, name string) *batchv1.Job {
-	j := &batchv1.Job{ObjectMeta: meta(name, life.Labels())}
+	j := &batchv1.Job{ObjectMeta: metaOf(name, life.Labels())}
 	j.Namespace, j.UID = namespace, types.UID(name)
 	return j
 }
 
 func mounting(name, pvcName string, owner metav1.Object) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: meta(name, nil), Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+	p := &corev1.Pod{ObjectMeta: metaOf(name, nil), Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pvcName},
 	}}}}}
 	if owner != nil {
@@ -219,7 +219,7 @@ func summarize(s *State) summary {
 func TestGather(t *testing.T) {
 	ours := life.Labels()
 	theirs := key.Life("uid-2").Labels()
-	job := &batchv1.Job{ObjectMeta: meta(life.Jobs().Backup(), ours)}
+	job := &batchv1.Job{ObjectMeta: metaOf(life.Jobs().Backup(), ours)}
 	job.UID = "job"
 	cases := map[string]struct {
 		reason      string
@@ -456,7 +456,7 @@ func TestDoubt(t *testing.T) {
 // holds no deletion up.
 func TestSecretsOfAClosedNamespace(t *testing.T) {
 	xr := xr("x", "uid-1", "db", true)
-	secret := &corev1.Secret{ObjectMeta: meta(key.Life("uid-1").ConnectionSecretName(), key.Life("uid-1").Labels())}
+	secret := &corev1.Secret{ObjectMeta: metaOf(key.Life("uid-1").ConnectionSecretName(), key.Life("uid-1").Labels())}
 	for _, closed := range []bool{false, true} {
 		c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(xr, secret, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}).WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -574,7 +574,7 @@ func (l logs) Tail(context.Context, string, string, string) (io.ReadCloser, erro
 
 func TestListen(t *testing.T) {
 	pod := func(s corev1.ContainerState) *Job {
-		return &Job{Job: &batchv1.Job{}, Pods: []corev1.Pod{{ObjectMeta: meta("p", nil), Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: s}}}}}}
+		return &Job{Job: &batchv1.Job{}, Pods: []corev1.Pod{{ObjectMeta: metaOf("p", nil), Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: s}}}}}}
 	}
 	cases := map[string]struct {
 		reason string

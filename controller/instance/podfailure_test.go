@@ -55,7 +55,7 @@ func TestPodFailureOf(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := &corev1.Pod{ObjectMeta: meta("p", nil), Status: tc.status}
+			p := &corev1.Pod{ObjectMeta: metaOf("p", nil), Status: tc.status}
 			if tc.dying {
 				p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 			}

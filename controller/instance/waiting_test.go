@@ -34,7 +34,7 @@ func lookAt(t *testing.T, objects ...client.Object) *gathering {
 // said of an object, so many seconds before noon.
 func said(name string, of types.UID, kind, reason, message string, ago int) *corev1.Event {
 	return &corev1.Event{
-		ObjectMeta: meta(name, nil), InvolvedObject: corev1.ObjectReference{UID: of}, Type: kind, Reason: reason, Message: message,
+		ObjectMeta: metaOf(name, nil), InvolvedObject: corev1.ObjectReference{UID: of}, Type: kind, Reason: reason, Message: message,
 		LastTimestamp: metav1.NewTime(noon.Add(-time.Duration(ago) * time.Second)),
 	}
 }
@@ -47,7 +47,7 @@ func node(ready corev1.ConditionStatus) *corev1.Node {
 
 // waiting pod on a node, made a minute before noon.
 func waiting(changes ...func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: meta("p", nil), Spec: corev1.PodSpec{NodeName: "worker"}, Status: corev1.PodStatus{
+	p := &corev1.Pod{ObjectMeta: metaOf("p", nil), Spec: corev1.PodSpec{NodeName: "worker"}, Status: corev1.PodStatus{
 		Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("ContainerCreating", "", nil)},
 	}}
 	p.UID, p.CreationTimestamp = "pod", metav1.NewTime(noon.Add(-time.Minute))
@@ -93,7 +93,7 @@ func TestWhyPodWaits(t *testing.T) {
 	const warning, normal = corev1.EventTypeWarning, corev1.EventTypeNormal
 	mount := said("mount", "pod", warning, "FailedMount", `MountVolume.SetUp failed for volume "config" : configmap "db-config" not found`, 30)
 	attach := said("attach", "pod", warning, "FailedAttachVolume", `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) old`, 30)
-	pending := &corev1.PersistentVolumeClaim{ObjectMeta: meta("db-pvc", nil), Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}}
+	pending := &corev1.PersistentVolumeClaim{ObjectMeta: metaOf("db-pvc", nil), Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}}
 	pending.UID = "pvc"
 	cases := map[string]struct {
 		reason string
@@ -165,7 +165,7 @@ func scratch(p *corev1.Pod) {
 // TestWhyNoPod: a Job whose pod is refused says so, and not at once, and in the same words at each try.
 func TestWhyNoPod(t *testing.T) {
 	made := func(ago time.Duration, change func(*Job)) *Job {
-		j := &Job{Job: &batchv1.Job{ObjectMeta: meta("backup-db-job", nil)}}
+		j := &Job{Job: &batchv1.Job{ObjectMeta: metaOf("backup-db-job", nil)}}
 		j.UID, j.CreationTimestamp = "job", metav1.NewTime(noon.Add(-ago))
 		change(j)
 		return j

@@ -208,12 +208,11 @@ func servedSince(xr *instance.Composite) (since string, ok bool) {
 	if xr == nil {
 		return "", false
 	}
-	for _, c := range xr.Conditions {
-		if c.Type == v1.ConditionServing {
-			return c.LastTransitionTime.UTC().Format(time.RFC3339), c.Status == metav1.ConditionTrue || c.Reason == v1.ReasonLoginPending
-		}
+	c := meta.FindStatusCondition(xr.Conditions, v1.ConditionServing)
+	if c == nil {
+		return "", false
 	}
-	return "", false
+	return c.LastTransitionTime.UTC().Format(time.RFC3339), c.Status == metav1.ConditionTrue || c.Reason == v1.ReasonLoginPending
 }
 
 func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, s *instance.State, platform *v1.MySQLPlatformSpec, shown *serverTrust, start string) (reconcile.Result, error) {
