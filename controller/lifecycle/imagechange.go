@@ -130,16 +130,22 @@ func beginImageChange(s *instance.State, _ Step) []change.Change {
 
 // allowImage, and count the backup: the next one is of what comes after it.
 func allowImage(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"backupNumber": nextBackupNumber(s), "backups": v1.ListBackups(s.Records), "imageChange": map[string]any{
-		"fence": nil, "allowed": true, "backup": s.Record().Name, "percent": nil, "message": nil,
-	}})
+	fields := countBackup(s)
+	fields["imageChange"] = map[string]any{"fence": nil, "allowed": true, "backup": s.Record().Name, "percent": nil, "message": nil}
+	return patchXRStatus(s, fields)
+}
+
+// countBackup that is proven of a life that goes on: the next one has the next number, and the claim lists it.
+func countBackup(s *instance.State) map[string]any {
+	return map[string]any{"backupNumber": nextBackupNumber(s), "backups": v1.ListBackups(s.Records)}
 }
 
 // endOfImageChange counts a backup that was proven, and then not needed.
 func endOfImageChange(s *instance.State, _ Step) []change.Change {
-	fields := map[string]any{"imageChange": nil, "blockedBy": nil} // What kept the other image from running.
+	fields := map[string]any{}
 	if hasProvenBackup(s) {
-		fields["backupNumber"], fields["backups"] = nextBackupNumber(s), v1.ListBackups(s.Records)
+		fields = countBackup(s)
 	}
+	fields["imageChange"], fields["blockedBy"] = nil, nil // What kept the other image from running.
 	return patchXRStatus(s, fields)
 }

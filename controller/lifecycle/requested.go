@@ -181,9 +181,8 @@ func endRequested(s *instance.State, step Step) []change.Change {
 	proven := hasProvenBackup(s)
 	fields := map[string]any{field: map[string]any{"phase": v1.RequestedFailed, "fence": nil}}
 	if proven {
-		fields = map[string]any{"backupNumber": nextBackupNumber(s), "backups": v1.ListBackups(s.Records), field: map[string]any{
-			"phase": v1.RequestedProven, "fence": nil, "backup": s.Record().Name, "percent": nil, "message": nil,
-		}}
+		fields = countBackup(s)
+		fields[field] = map[string]any{"phase": v1.RequestedProven, "fence": nil, "backup": s.Record().Name, "percent": nil, "message": nil}
 	}
 	if how == v1.OriginSchedule {
 		if after := afterPlanned(s, proven); after != nil {
