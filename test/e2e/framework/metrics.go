@@ -95,9 +95,18 @@ func (m Metrics) Sum(ctx context.Context, token, name, label string) (float64, e
 	if err != nil {
 		return 0, err
 	}
+	sum, err := SumSeries(body, name, func(labels string) bool { return strings.Contains(labels, label) })
+	if err != nil {
+		return 0, fmt.Errorf("of the controller with %s: %w", label, err)
+	}
+	return sum, nil
+}
+
+// SumSeries of a metric, of those whose labels count.
+func SumSeries(body, name string, counts func(labels string) bool) (float64, error) {
 	sum, found := 0.0, false
 	for line := range strings.Lines(body) {
-		if labels, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(labels, name+"{") && strings.Contains(labels, label) {
+		if labels, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(labels, name+"{") && counts(labels) {
 			n, err := strconv.ParseFloat(value, 64)
 			if err != nil {
 				return 0, err
@@ -106,7 +115,7 @@ func (m Metrics) Sum(ctx context.Context, token, name, label string) (float64, e
 		}
 	}
 	if !found {
-		return 0, fmt.Errorf("the controller has no metric %s with %s", name, label)
+		return 0, fmt.Errorf("there is no such metric %s", name)
 	}
 	return sum, nil
 }
