@@ -97,7 +97,7 @@ type MySQLBackupSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Request string `json:"request,omitempty"`
-	// Nodes that Jobs which read the backup run on: those of the instance.
+	// Nodes that Jobs which read the backup prefer, and what they tolerate: those of the instance.
 	//
 	// +optional
 	Nodes *NodePlacement `json:"nodes,omitempty"`

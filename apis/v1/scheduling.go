@@ -11,7 +11,7 @@ import (
 
 // A Scheduling says where a server may run.
 type Scheduling struct {
-	// Nodes that the server may run on, and that have the Jobs which read its data.
+	// Nodes that the server may run on, and that the Jobs which read its data prefer.
 	NodePlacement `json:",inline"`
 
 	// PodAffinity: near these pods of the claim's namespace.
@@ -134,17 +134,6 @@ func (p *NodePlacement) OfJobs() *NodePlacement {
 	return out
 }
 
-// Place a pod there. What its affinity says already is as it was.
-func (p *NodePlacement) Place(pod *corev1.PodSpec) {
-	if p == nil {
-		return
-	}
-	pod.NodeSelector, pod.Tolerations = p.NodeSelector, p.Tolerations
-	if p.NodeAffinity != nil {
-		affinityOf(pod).NodeAffinity = p.NodeAffinity
-	}
-}
-
 // Prefer these nodes for a pod that reads what lies on a volume: it has to be where that can be used, whatever has become of
 // them since. What its affinity says already is as it was.
 func (p *NodePlacement) Prefer(pod *corev1.PodSpec) {
@@ -169,14 +158,15 @@ func (p *NodePlacement) Prefer(pod *corev1.PodSpec) {
 		}
 	}
 	if len(preferred) > 0 {
-		affinityOf(pod).NodeAffinity = &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: preferred}
+		AffinityOf(pod).NodeAffinity = &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: preferred}
 	}
 }
 
 // mostWeight that a preference can have.
 const mostWeight = 100
 
-func affinityOf(pod *corev1.PodSpec) *corev1.Affinity {
+// AffinityOf a pod, which has one from then on.
+func AffinityOf(pod *corev1.PodSpec) *corev1.Affinity {
 	if pod.Affinity == nil {
 		pod.Affinity = &corev1.Affinity{}
 	}

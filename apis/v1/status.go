@@ -162,7 +162,7 @@ type MySQLStatus struct {
 	// +optional
 	PasswordVersion string `json:"passwordVersion,omitempty"`
 
-	// Nodes that Jobs which read the data run on, as spec.scheduling or the platform has them.
+	// Nodes that Jobs which read the data prefer, and what they tolerate: as the server last ran.
 	//
 	// +optional
 	Nodes *NodePlacement `json:"nodes,omitempty"`

@@ -95,10 +95,7 @@ func cloneJob(s *instance.State, b *agent.Backup, to corev1.Volume) *batchv1.Job
 func besideServer(s *instance.State, pod *corev1.PodSpec) {
 	pods := s.Life.ServerSelector()
 	pods[v1.LabelInstance] = s.Life.Key()
-	if pod.Affinity == nil {
-		pod.Affinity = &corev1.Affinity{}
-	}
-	pod.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+	v1.AffinityOf(pod).PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 		LabelSelector: &metav1.LabelSelector{MatchLabels: pods}, TopologyKey: corev1.LabelHostname,
 	}}}
 }

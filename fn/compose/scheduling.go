@@ -30,23 +30,21 @@ func schedulingOf(r *resolved) *v1.Scheduling {
 // backups', too, so that it has to be where that can be used.
 func schedule(r *resolved, pod *corev1.PodSpec) {
 	s := schedulingOf(r)
-	s.Place(pod)
-	pod.PriorityClassName = s.PriorityClassName
+	pod.NodeSelector, pod.Tolerations, pod.PriorityClassName = s.NodeSelector, s.Tolerations, s.PriorityClassName
 	for _, of := range s.TopologySpreadConstraints {
 		pod.TopologySpreadConstraints = append(pod.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
 			TopologyKey: of.TopologyKey, MaxSkew: max(of.MaxSkew, 1), WhenUnsatisfiable: orAnyway(of.WhenUnsatisfiable),
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelManagedBy: v1.ManagedBy, v1.LabelComponent: r.instance.ServerSelector()[v1.LabelComponent]}},
 		})
 	}
-	affinity := &corev1.Affinity{PodAffinity: podAffinity(s.PodAffinity, nil), PodAntiAffinity: (*corev1.PodAntiAffinity)(podAffinity(s.PodAntiAffinity, notJobs()))}
-	if pod.Affinity != nil {
-		affinity.NodeAffinity = pod.Affinity.NodeAffinity
+	affinity := corev1.Affinity{
+		NodeAffinity: s.NodeAffinity, PodAffinity: podAffinity(s.PodAffinity, nil), PodAntiAffinity: (*corev1.PodAntiAffinity)(podAffinity(s.PodAntiAffinity, notJobs())),
 	}
 	if !r.ephemeral {
 		affinity.NodeAffinity = within(affinity.NodeAffinity, r.XR.Status.BackupNodes)
 	}
-	if pod.Affinity = affinity; *affinity == (corev1.Affinity{}) {
-		pod.Affinity = nil
+	if affinity != (corev1.Affinity{}) {
+		pod.Affinity = &affinity
 	}
 }
 
