@@ -10,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
@@ -69,14 +71,10 @@ func (w *workshop) image(from string) error {
 	if err != nil {
 		return err
 	}
-	missing := strings.Join(architectures, " ")
-	for _, d := range m.Manifests {
-		if d.Platform != nil {
-			missing = strings.TrimSpace(strings.ReplaceAll(missing, d.Platform.Architecture, ""))
+	for _, arch := range architectures {
+		if !slices.ContainsFunc(m.Manifests, func(d v1.Descriptor) bool { return d.Platform != nil && d.Platform.Architecture == arch }) {
+			return fmt.Errorf("there is none for %s in %s", arch, from)
 		}
-	}
-	if missing != "" {
-		return fmt.Errorf("there is none for %s in %s", missing, from)
 	}
 	folder := w.file(".image")
 	defer os.RemoveAll(folder) //nolint:errcheck // The rehearsal finds what is left.
