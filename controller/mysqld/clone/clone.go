@@ -51,6 +51,8 @@ type Clone struct {
 	// Folder for it, with room for all of the data, which nobody else uses. What is there goes.
 	Folder string
 	Donor  Donor
+	// KeepUser is true if the account is not of this alone, and stays in the copy.
+	KeepUser bool
 	// Output takes progress lines, and what the servers complain of.
 	Output io.Writer
 
@@ -197,7 +199,10 @@ func (c *Clone) settle(ctx context.Context, program string) (Result, error) {
 	if err := s.checkEngines(ctx); err != nil {
 		return Result{}, err
 	}
-	if err := s.forget(ctx, c.Donor.User); err != nil {
+	if !c.KeepUser {
+		err = s.forget(ctx, c.Donor.User)
+	}
+	if err != nil {
 		return Result{}, err
 	}
 	return r, s.stop(ctx)

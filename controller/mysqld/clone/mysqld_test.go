@@ -5,6 +5,7 @@ package clone
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -302,5 +303,50 @@ func TestRealCloneFails(t *testing.T) {
 				t.Errorf("it is a %T", err)
 			}
 		})
+	}
+}
+
+// TestRealForeignDonor: a server that somebody else runs is cloned by an account of theirs, which stays what it is, there and
+// in the copy, and is told the password only if somebody of theirs has signed its certificate, whatever name that is of.
+func TestRealForeignDonor(t *testing.T) {
+	d := newDonor(t)
+	d.exec(t, "CREATE TABLE shop.a (id INT PRIMARY KEY); INSERT INTO shop.a VALUES (1), (2); CREATE USER theirs@'%' IDENTIFIED BY 'their password'; GRANT BACKUP_ADMIN ON *.* TO theirs@'%'")
+	raw, err := os.ReadFile(filepath.Join(d.dir, "ca"))
+	must(t, err)
+	other, err := certificate.NewAuthority(time.Now(), "another")
+	must(t, err)
+	login := func(authority []byte) (mysqldsql.Layout, error) {
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(authority)
+		server := mysqldsql.Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)), User: "theirs", Trust: mysqldsql.Trust{Authorities: pool, AnyName: true}}
+		s, err := server.Login(t.Context(), "their password")
+		if err != nil {
+			return mysqldsql.Layout{}, err
+		}
+		defer s.Close()
+		return s.CheckDonor(t.Context())
+	}
+	if _, err := login(other.Certificate); !mysqldsql.IsUntrusted(err) {
+		t.Errorf("somebody else signed it: %v", err)
+	}
+	layout, err := login(raw)
+	must(t, err)
+	if layout != d.layout {
+		t.Errorf("its data is %+v, want %+v", layout, d.layout)
+	}
+	var out bytes.Buffer
+	c := d.clone(t, &out)
+	c.Donor.User, c.Donor.Password, c.Donor.Layout, c.KeepUser = "theirs", "their password", layout, true
+	if _, err := c.run(t.Context(), ""); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	rows, users := 0, 0
+	must(t, d.serve(t, c).db.QueryRowContext(t.Context(), "SELECT (SELECT COUNT(*) FROM shop.a), (SELECT COUNT(*) FROM mysql.user WHERE user = 'theirs')").Scan(&rows, &users))
+	if rows != 2 || users != 1 {
+		t.Errorf("it has %d rows and %d accounts", rows, users)
+	}
+	d.exec(t, "UNINSTALL PLUGIN clone")
+	if _, err := login(raw); err == nil || !strings.Contains(err.Error(), "INSTALL PLUGIN clone") {
+		t.Errorf("there is no plugin: %v", err)
 	}
 }

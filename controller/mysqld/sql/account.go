@@ -145,6 +145,31 @@ func identified(v version.Version, a Account, retain bool) string {
 	return out
 }
 
+// EnsureRoot sees that root can come from anywhere, with a password and all rights, as in a database that an official image
+// makes. An account that is there keeps its rights.
+func (s *Session) EnsureRoot(ctx context.Context, p Password) error {
+	accounts, err := s.RootAccounts(ctx)
+	if err != nil || slices.ContainsFunc(accounts, func(a Account) bool { return a.Host == anyHost && a.TakesPassword() }) {
+		return err
+	}
+	for _, statement := range []struct {
+		text string
+		args []any
+	}{
+		{"DROP USER IF EXISTS ?@?", []any{Root, anyHost}}, // It would be logged in by something else.
+		{"CREATE USER ?@? IDENTIFIED BY ?", []any{Root, anyHost, string(p)}},
+		{"GRANT ALL PRIVILEGES ON *.* TO ?@? WITH GRANT OPTION", []any{Root, anyHost}},
+	} {
+		if err := s.execStatement(ctx, statement.text, statement.args...); err != nil {
+			return s.wrapSecret(err, "make an account of root that comes from anywhere")
+		}
+	}
+	return nil
+}
+
+// anyHost is the pattern of an account for clients from anywhere.
+const anyHost = "%"
+
 // DiscardOld passwords of the accounts that keep one.
 func (s *Session) DiscardOld(ctx context.Context, accounts []Account) error {
 	clauses, args := []string{}, []any{}

@@ -84,6 +84,25 @@ func (s *Session) OfferClone(ctx context.Context, account string, p Password) (L
 	return l, nil
 }
 
+// CheckDonor that somebody else runs, and whose data is to be copied. Nothing is changed there.
+func (s *Session) CheckDonor(ctx context.Context) (Layout, error) {
+	v, err := s.knownVersion(ctx)
+	if err != nil {
+		return Layout{}, err
+	}
+	if !canClone(v) {
+		return Layout{}, errors.New("that server has no CLONE, which came with MySQL 8.0.17: import a dump of it, or its volume")
+	}
+	has, err := s.hasClone(ctx)
+	if err != nil {
+		return Layout{}, err
+	}
+	if !has {
+		return Layout{}, errors.New("the clone plugin is not loaded there: INSTALL PLUGIN clone SONAME 'mysql_clone.so'")
+	}
+	return s.layout(ctx)
+}
+
 // layout of the server's data.
 func (s *Session) layout(ctx context.Context) (Layout, error) {
 	var page, names sql.NullInt32
@@ -109,14 +128,19 @@ func (s *Session) WithdrawClone(ctx context.Context, account string) error {
 	return nil
 }
 
-// loadClone, the plugin, where it is not there. It stays.
-func (s *Session) loadClone(ctx context.Context) error {
+// hasClone is true of a server with the plugin.
+func (s *Session) hasClone(ctx context.Context) (bool, error) {
 	count := sql.NullInt64{}
 	if err := s.queryRow(ctx, []sql.Scanner{&count}, "SELECT COUNT(*) FROM information_schema.plugins WHERE plugin_name = 'clone' AND plugin_status = 'ACTIVE'"); err != nil {
-		return s.wrapError(err, "see whether the server can be cloned")
+		return false, s.wrapError(err, "see whether the server can be cloned")
 	}
-	if count.Int64 > 0 {
-		return nil
+	return count.Int64 > 0, nil
+}
+
+// loadClone, the plugin, where it is not there. It stays.
+func (s *Session) loadClone(ctx context.Context) error {
+	if has, err := s.hasClone(ctx); err != nil || has {
+		return err
 	}
 	if err := s.execStatement(ctx, "INSTALL PLUGIN clone SONAME 'mysql_clone.so'"); err != nil {
 		err = s.wrapError(err, "load the clone plugin, which the official images have: take backups with method Cold where this one has not")

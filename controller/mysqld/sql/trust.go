@@ -10,9 +10,11 @@ import (
 
 // A Trust says which servers are told a password.
 type Trust struct {
-	// Authorities, one of which has signed the server's certificate, and the Name that it is of.
+	// Authorities, one of which has signed the server's certificate, and the Name that it is of; with AnyName
+	// of whatever name, as that of an authority which a server has made for itself (MySQL manual, VERIFY_CA).
 	Authorities *x509.CertPool
 	Name        string
+	AnyName     bool
 	// Anybody who answers is told it: at a socket of this container's own, or where the platform allows plain text. TLS is
 	// spoken where it is offered, which keeps listeners out, and nobody who pretends to be the server.
 	Anybody bool
@@ -33,7 +35,7 @@ var errNoTrust = errors.New("nobody said which server is trusted")
 func IsUntrusted(err error) bool { return isOneOf(err, ErrUntrusted, ErrNoTLS) }
 
 func (t Trust) check() error {
-	if t.Anybody || t.Authorities != nil && t.Name != "" {
+	if t.Anybody || t.Authorities != nil && (t.Name != "" || t.AnyName) {
 		return nil
 	}
 	return errNoTrust
@@ -44,7 +46,23 @@ func (t Trust) config() *tls.Config {
 	if t.Anybody {
 		return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // That is what it says.
 	}
-	return &tls.Config{RootCAs: t.Authorities, ServerName: t.Name, MinVersion: tls.VersionTLS12}
+	c := &tls.Config{RootCAs: t.Authorities, ServerName: t.Name, MinVersion: tls.VersionTLS12}
+	if t.AnyName {
+		c.InsecureSkipVerify, c.VerifyConnection = true, t.verifyAnyName
+	}
+	return c
+}
+
+// verifyAnyName is what the package crypto/tls does, but for the name.
+func (t Trust) verifyAnyName(s tls.ConnectionState) error {
+	between := x509.NewCertPool()
+	for _, c := range s.PeerCertificates[1:] {
+		between.AddCert(c)
+	}
+	if _, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: t.Authorities, Intermediates: between}); err != nil {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates, Err: err}
+	}
+	return nil
 }
 
 // explain an error of a handshake.
