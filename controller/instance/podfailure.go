@@ -44,6 +44,7 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 	if err := g.readRestore(ctx, l.Items); err != nil {
 		return err
 	}
+	slices.SortStableFunc(l.Items, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) }) // Of a Job that is tried again the last counts.
 	for i := range l.Items {
 		if g.PodFailure = g.looker().whyPodWaits(ctx, g.State, &l.Items[i]); g.PodFailure != "" {
 			return nil
@@ -133,6 +134,12 @@ func podFailureOf(p *corev1.Pod) string {
 		// Between two tries the kubelet leaves it as it ended. While it tries again, that is what
 		// is known.
 		if r := lastReport(c); r != nil && r.Error != "" && (c.State.Terminated == nil || c.State.Terminated.ExitCode != 0) {
+			return fmt.Sprintf("container %s of pod %s: %s", c.Name, p.Name, r.Error)
+		}
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		// The Job is tried again; once it has failed for good the function says so.
+		if r := lastReport(c); c.Name == v1.ComponentRestore && r != nil && r.Error != "" {
 			return fmt.Sprintf("container %s of pod %s: %s", c.Name, p.Name, r.Error)
 		}
 	}

@@ -51,6 +51,9 @@ func TestPodFailureOf(t *testing.T) {
 		"AgentDone": {reason: "It has mended itself.", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
 			Name: "initialize", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"initialize","ok":true}`}}, LastTerminationState: corev1.ContainerState{Terminated: noData()},
 		}}}},
+		"Restore": {reason: "A restore that is tried again has said why.", says: "container restore of pod p: a server still runs", status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "restore", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 75, Message: `{"command":"restore","exitCode":75,"error":"a server still runs"}`}},
+		}}}},
 		"Dying": {reason: "A pod that goes is no failure.", status: unscheduled, dying: true},
 	}
 	for name, tc := range cases {
