@@ -110,6 +110,61 @@ func Clone(folder, donor string) []string {
 	return []string{CopiedProgram, "clone", "--folder=" + folder, "--donor=" + donor}
 }
 
+// ImportSource is where a volume that is imported is mounted, and ImportFolder the folder in the root of the data volume in which
+// containers of the Job of an import make the data, or keep the dump, before it is where a server looks.
+const (
+	ImportSource = "/source"
+	ImportFolder = ".restore-import"
+)
+
+// An Importing is what is told of an import to those who carry it out, on the data volume of an XR.
+type Importing struct {
+	Volume string
+	XR     types.UID
+	// Name of what is imported, by which it is known whether it was done.
+	Name string
+}
+
+// Import is `controller import`, beside a VersionContainer. It copies the data of a mounted volume's directory, or takes what
+// a container before it has made, where from is empty.
+func (i Importing) Import(from string) []string {
+	out := i.command(Program, "import", "--target-version="+VersionFile)
+	if from != "" {
+		out = append(out, "--from="+from)
+	}
+	return out
+}
+
+// Server is `controller import-server`, in its image, by the files of a Secret.
+func (i Importing) Server(host string, port int32, account string) []string {
+	return i.command(CopiedProgram, "import-server", "--host="+host, "--port="+strconv.FormatInt(int64(port), 10), "--account="+account)
+}
+
+// Fetch is `controller fetch-dump`, of an object in a store.
+func (i Importing) Fetch(object, sha256 string) []string {
+	out := i.command(Program, "fetch-dump", "--object="+object)
+	if sha256 != "" {
+		out = append(out, "--sha256="+sha256)
+	}
+	return out
+}
+
+// Dump is `controller import-dump`, in the server's image, of what was fetched.
+func (i Importing) Dump(object, database, sockets string, isSummed bool) []string {
+	out := i.command(CopiedProgram, "import-dump", "--object="+object, "--sockets="+sockets)
+	if database != "" {
+		out = append(out, "--database="+database)
+	}
+	if isSummed {
+		out = append(out, "--summed")
+	}
+	return out
+}
+
+func (i Importing) command(program, name string, more ...string) []string {
+	return append([]string{program, name, "--volume=" + i.Volume, "--directory=" + v1.DataDirectory, "--xr=" + string(i.XR), "--name=" + i.Name}, more...)
+}
+
 // Wipe is `controller wipe`, of a volume or a folder of it.
 func Wipe(volume string) []string { return []string{Program, "wipe", "--volume=" + volume} }
 

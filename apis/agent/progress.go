@@ -17,6 +17,7 @@ const (
 	PhaseProve  = "prove"
 	PhaseUnpack = "unpack"
 	PhaseCheck  = "check"
+	PhaseLoad   = "load"
 )
 
 // tick is how often a line is printed.

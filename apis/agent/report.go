@@ -24,7 +24,7 @@ const (
 // A Report is the last word of a command of the agent: one JSON object of at
 // most 4096 bytes.
 type Report struct {
-	// Command is backup, restore, unpack, clone, bootcheck or initialize.
+	// Command is backup, restore, unpack, clone, import and what comes before it, bootcheck or initialize.
 	Command string `json:"command"`
 	// OK is true if all went well: a proven archive, nothing to archive, restored
 	// data, a server that runs on it and finds all tables whole, or a database that

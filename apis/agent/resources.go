@@ -84,6 +84,9 @@ func limitMemory(of, to *corev1.ResourceRequirements) {
 	if least.Mul(2); least.Cmp(limit) > 0 {
 		limit = least
 	}
+	if own := of.Limits.Memory(); own.Cmp(limit) > 0 {
+		limit = *own
+	}
 	if of.Limits == nil {
 		of.Limits = corev1.ResourceList{}
 	}

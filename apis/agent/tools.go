@@ -50,15 +50,15 @@ const (
 	donorFolder = "/" + donorVolume
 )
 
-// cloneMemory that is reserved for it, which runs a server.
-const cloneMemory = "512Mi"
+// ServerMemory that is reserved for a container which runs a server for a while.
+const ServerMemory = "512Mi"
 
 // CloneContainer clones a server, with one of the same image, to where a volume is mounted.
 func CloneContainer(image string, to corev1.VolumeMount) corev1.Container {
 	ready := ToolsMount()
 	ready.ReadOnly = true
 	donor := corev1.VolumeMount{Name: donorVolume, MountPath: donorFolder, ReadOnly: true}
-	return Container(CloneContainerName, image, cloneMemory, ServerSecurity(), []corev1.VolumeMount{ready, donor, to}, Clone(to.MountPath, donorFolder)...)
+	return Container(CloneContainerName, image, ServerMemory, ServerSecurity(), []corev1.VolumeMount{ready, donor, to}, Clone(to.MountPath, donorFolder)...)
 }
 
 // DonorVolume has the way to the server, for that container, which is not root where the others are.

@@ -21,6 +21,16 @@ const AccessVolumeName = "access"
 // AccessVolume has the way to a store, for the agent's command.
 func AccessVolume(secret string) corev1.Volume { return secretVolume(AccessVolumeName, secret, 0o440) }
 
+// AccountVolume has the way to a server that is imported, for a container that is not root where the others are, and no more
+// of the Secret: a tenant has chosen both.
+func AccountVolume(name, secret string) corev1.Volume {
+	v := secretVolume(name, secret, 0o444)
+	for _, key := range []string{corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey, corev1.ServiceAccountRootCAKey} {
+		v.Secret.Items = append(v.Secret.Items, corev1.KeyToPath{Key: key, Path: key})
+	}
+	return v
+}
+
 // secretVolume is a Secret as a volume of a pod, whose files have a mode.
 func secretVolume(name, secret string, mode int32) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{

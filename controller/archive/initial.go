@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -50,6 +51,12 @@ func (i *Initial) HasOldPassword() (bool, error) {
 		return false, err
 	}
 	return m.Archive != "" && !m.PasswordSet, nil
+}
+
+// IsImported is true of data that a server wrote which was not ours.
+func (i *Initial) IsImported() (bool, error) {
+	m, err := i.volume.readMarker()
+	return m != nil && strings.HasPrefix(m.Archive, importPrefix), err
 }
 
 // NotePassword says on the volume that root has this instance's password.

@@ -24,6 +24,7 @@ import (
 type role struct {
 	Backup  *Backup  `json:"backup,omitempty"`
 	Restore *Restore `json:"restore,omitempty"`
+	Import  *Import  `json:"import,omitempty"`
 	// Hold is a file to lock as a server does, until the process is killed.
 	Hold string `json:"hold,omitempty"`
 	// Crash is the step after which the process kills itself; Pause the one at
@@ -67,6 +68,9 @@ func play(text string) int {
 	case r.Restore != nil:
 		r.Restore.Output, r.Restore.hook = io.Discard, r.hook(ctx)
 		report, err = r.Restore.Run(ctx)
+	case r.Import != nil:
+		r.Import.Output, r.Import.hook = io.Discard, r.hook(ctx)
+		report, err = r.Import.Run(ctx)
 	}
 	if r.Mount != "" {
 		tellFiles(r.Mount)
@@ -120,6 +124,10 @@ func (r role) start(t *testing.T) (*exec.Cmd, io.Reader) {
 	if r.Restore != nil {
 		s := *r.Restore
 		s.Output, r.Restore = nil, &s
+	}
+	if r.Import != nil {
+		i := *r.Import
+		i.Output, r.Import = nil, &i
 	}
 	raw, err := json.Marshal(r) //nolint:musttag // Both sides are this program.
 	if err != nil {

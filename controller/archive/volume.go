@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -220,6 +221,9 @@ func (v *volume) checkNothing() error {
 				return err
 			}
 			inodes = append(inodes, inodeOf(info))
+			if made, err := v.Lstat(path.Join(name, importedData)); err == nil { // That of an import lies one deeper.
+				inodes = append(inodes, inodeOf(made))
+			}
 		default:
 			return exitWith(agent.ExitFailed, "the volume has no data in %q, but it has %q: is it the right volume? Look at it; nothing is taken for empty that may not be", v.directory, name)
 		}

@@ -111,15 +111,20 @@ func (g storeGathering) readFoundNotes(ctx context.Context) error {
 // readRestoreFrom a store, where the function has chosen a backup there, and its Job has no access yet.
 func (g storeGathering) readRestoreFrom(ctx context.Context) error {
 	chosen := g.XR.Status.Restore
-	if chosen == nil || chosen.Phase != v1.RestoreRunning || chosen.Archive.Store == "" {
+	if chosen == nil || chosen.Phase != v1.RestoreRunning || sourceIn(chosen, g.Life.Namespace).Store == "" {
 		return nil
 	}
+	at := sourceIn(chosen, g.Life.Namespace)
 	secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.Life.Namespace, g.Life.Accesses().Restore())
-	if err != nil || secret != nil && g.OwnsObject(secret) && secret.Annotations[v1.AnnotationAccessTo] == chosen.Archive.Path {
+	if err != nil || secret != nil && g.OwnsObject(secret) && secret.Annotations[v1.AnnotationAccessTo] == at.Path {
 		return err
 	}
 	if g.RestoreTo, err = g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().Restore()); err != nil || g.RestoreTo == nil {
 		return err // The function is about to make it.
+	}
+	if chosen.Import != nil { // There is no note of it: whoever put it there is no Job of ours.
+		g.RestoreFrom = &v1.StoreNote{BackupNote: v1.BackupNote{Spec: v1.MySQLBackupSpec{Archive: &at}}}
+		return nil
 	}
 	r, err := getObject(ctx, g.Reader, &v1.MySQLBackup{}, "", chosen.Backup)
 	switch {
@@ -137,6 +142,17 @@ func (g storeGathering) readRestoreFrom(ctx context.Context) error {
 	}
 	g.RestoreFrom = n
 	return nil
+}
+
+// sourceIn is where in a store lies what an instance of a namespace is made from; without a store it lies in none.
+func sourceIn(chosen *v1.RestoreStatus, namespace string) v1.Archive {
+	switch from := chosen.Import; {
+	case from == nil:
+		return chosen.Archive
+	case from.Dump != nil:
+		return v1.Archive{Store: from.Dump.Store, Path: from.Dump.Object(namespace)}
+	}
+	return v1.Archive{}
 }
 
 // isRecordOf is true of a name that a record of the instance may have: they differ in their last part.

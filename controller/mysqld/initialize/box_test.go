@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/process"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/rootfs"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
@@ -45,6 +46,8 @@ type box struct {
 	// which passwords it accepts.
 	Initialize *initialization `json:",omitempty"`
 	Serve      *passwords      `json:",omitempty"`
+	// Load a dump.
+	Load *loading `json:",omitempty"`
 }
 
 type initialization struct {
@@ -53,10 +56,18 @@ type initialization struct {
 	Password string
 }
 
+// loading of a dump that is in the folder of an import.
+type loading struct {
+	Object, Database string
+	Summed           bool
+}
+
 // passwords of root, and what a query of the wanted one's session says.
 type passwords struct {
 	Wanted string
 	Query  string
+	// Shell is a command instead of the query, for which MYSQL_PWD is set.
+	Shell string
 }
 
 const boxVariable = "INITIALIZE_TEST_BOX"
@@ -102,6 +113,15 @@ func (b *box) play() error {
 		defer stop()
 		_, err := (&Initialization{
 			Volume: boxVolume, Directory: v1.DataDirectory, XR: i.XR, Allowed: i.Allowed, Password: sql.Password(i.Password), Sockets: boxSockets, Output: os.Stdout,
+		}).Run(ctx)
+		return err
+	}
+	if l := b.Load; l != nil {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		_, err := (&Loading{
+			Half:   archive.Half{Volume: boxVolume, Directory: v1.DataDirectory, XR: "uid", Name: "dump/s/" + l.Object},
+			Object: l.Object, Database: l.Database, Summed: l.Summed, Sockets: boxSockets, Output: os.Stdout,
 		}).Run(ctx)
 		return err
 	}
@@ -197,6 +217,11 @@ func (p *passwords) check() error {
 	socket := exec.Command("mysql", "--no-defaults", "--user=root", "--socket=/run/mysqld/mysqld.sock", "-e", "SELECT 1")
 	if out, err := socket.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("Access denied")) {
 		return fmt.Errorf("no password over the socket: %w, %s", err, out)
+	}
+	if p.Shell != "" {
+		shell := exec.Command("sh", "-c", p.Shell)
+		shell.Env, shell.Stdout, shell.Stderr = append(os.Environ(), "MYSQL_PWD="+p.Wanted), os.Stdout, os.Stderr
+		return shell.Run()
 	}
 	query := exec.Command("mysql", "--no-defaults", "--user=root", "--host=127.0.0.1", "-BNe", p.Query)
 	query.Env = append(os.Environ(), "MYSQL_PWD="+p.Wanted)

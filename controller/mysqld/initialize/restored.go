@@ -38,9 +38,13 @@ func (i *Initialization) enterRestored(ctx context.Context, r *agent.Report, v *
 			return fmt.Errorf("cannot recover the restored data: %w", err)
 		}
 	}
+	foreign, err := v.IsImported()
+	if err != nil {
+		return err
+	}
 	i.printLinef("Bringing the password into what was restored")
 	err = i.runOnData(ctx, v.Data(), withoutGrants, func(s *server) (err error) {
-		r.Version, err = s.replacePassword(ctx, i.Password)
+		r.Version, err = s.replacePassword(ctx, i.Password, foreign)
 		return err
 	})
 	switch {
@@ -76,8 +80,9 @@ func (s *server) stop(ctx context.Context) error {
 }
 
 // replacePassword of root, whatever it is, by the wanted one, and return the server's version. An
-// instance may get the one that it had.
-func (s *server) replacePassword(ctx context.Context, wanted sql.Password) (string, error) {
+// instance may get the one that it had. A foreign server may have had no root who comes over a network, as
+// those of distributions have not.
+func (s *server) replacePassword(ctx context.Context, wanted sql.Password, foreign bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	session, err := s.sql().Login(ctx, "")
@@ -95,6 +100,11 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password) (stri
 	// A server that went down while it was cloned has the account of that.
 	if err := session.WithdrawClone(ctx, sql.CloneAccount); err != nil {
 		return "", err
+	}
+	if foreign {
+		if err := session.EnsureRoot(ctx, wanted); err != nil {
+			return "", err
+		}
 	}
 	accounts, err := session.RootAccounts(ctx)
 	if err != nil {

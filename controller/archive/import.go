@@ -1,0 +1,405 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
+)
+
+// An Import puts the data of a server that is not ours onto a data volume that holds no database,
+// as a Restore does with an archive: into a folder where no server looks, which is renamed when all
+// is there.
+//
+//	a volume:           ── copy ───────────────────────▶ .restore-import/data ── rename ─▶ data
+//	a server, a dump:   ── a container of its image ───▶ .restore-import/data ── rename ─▶ data
+type Import struct {
+	Half
+
+	// From is the data directory to copy, on a volume that is mounted to be read. Empty is
+	// what a container before this one has made.
+	From string
+	// Target is a version.json of the server that is to take over.
+	Target string
+	// Output takes the progress lines.
+	Output io.Writer
+
+	// hook is called after each step, by name. Tests crash there.
+	hook func(step string)
+}
+
+// A Half is the place where the containers of an import make the data.
+type Half struct {
+	// Volume is where the data volume is mounted, Directory the folder in its root
+	// that the data goes to.
+	Volume, Directory string
+	// XR whose data it is from then on.
+	XR types.UID
+	// Name of what is imported: who finds it on the volume has nothing left to do.
+	Name string
+}
+
+// importedData is the data directory in the folder of an import.
+const importedData = "data"
+
+// importPrefix in the marker of a volume begins the name of what was imported.
+const importPrefix = "import/"
+
+// serverID is the file with the identity of a server, which is one server's only: the one that is
+// imported from may go on (MySQL manual, 19.1.4 Replication and Binary Logging Options, server_uuid).
+const serverID = "auto.cnf"
+
+// Folder of the half.
+func (h Half) Folder() string { return filepath.Join(h.Volume, agent.ImportFolder) }
+
+// Begin anew: what an earlier run left goes. It is false if there is nothing left to do, because an
+// earlier run has put the data where a server looks.
+func (h Half) Begin(ctx context.Context) (begun bool, err error) {
+	v, err := openVolume(h.Volume, h.Directory)
+	if err != nil {
+		return false, exitCodeOf(ctx, err)
+	}
+	defer v.closeVolume()
+	done, err := h.isDone(v)
+	if err != nil || done {
+		return false, exitCodeOf(ctx, err)
+	}
+	if err := v.clearHalves(); err != nil {
+		return false, fmt.Errorf("cannot remove what an earlier run left: %w", err)
+	}
+	return true, exitCodeOf(ctx, v.Mkdir(agent.ImportFolder, 0o755))
+}
+
+// GoOn with what a container before this one has begun. It is false if there is nothing left to do, as with Begin.
+func (h Half) GoOn(ctx context.Context) (begun bool, err error) {
+	v, err := openVolume(h.Volume, h.Directory)
+	if err != nil {
+		return false, exitCodeOf(ctx, err)
+	}
+	defer v.closeVolume()
+	done, err := h.isDone(v)
+	if err != nil || done {
+		return false, exitCodeOf(ctx, err)
+	}
+	return true, exitCodeOf(ctx, v.RemoveAll(path.Join(agent.ImportFolder, importedData)))
+}
+
+// Data is the data directory in that folder.
+func (h Half) Data() string { return filepath.Join(h.Folder(), importedData) }
+
+// isDone if the volume has the data. One that has other data is not fit.
+func (h Half) isDone(v *volume) (done bool, err error) {
+	state, err := v.dataState()
+	switch {
+	case err != nil:
+		return false, err
+	case state.empty:
+		return false, nil
+	}
+	m, err := v.readMarker()
+	switch {
+	case err != nil:
+		return false, err
+	case m != nil && m.XR == h.XR && m.Archive == importPrefix+h.Name && m.Inode == state.inode:
+		return true, nil
+	}
+	return false, exitWith(agent.ExitOccupied, "the volume already holds data in %q, and not what this import put there; nothing was written", h.Directory)
+}
+
+// Run the import. The report is there also with an error, which is an ExitError.
+func (i *Import) Run(ctx context.Context) (agent.Report, error) {
+	start := time.Now()
+	r := agent.Report{Command: "import"}
+	err := exitCodeOf(ctx, i.runImport(ctx, &r))
+	r.End(time.Since(start).Seconds(), err)
+	return r, err
+}
+
+func (i *Import) afterStep(name string) {
+	if i.hook != nil {
+		i.hook(name)
+	}
+}
+
+func (i *Import) runImport(ctx context.Context, r *agent.Report) error {
+	target, err := version.Read(i.Target)
+	if err != nil {
+		return fmt.Errorf("cannot read the version of the server that is to take over: %w", err)
+	}
+	v, err := openVolume(i.Volume, i.Directory)
+	if err != nil {
+		return err
+	}
+	defer v.closeVolume()
+	done, err := i.isDone(v)
+	switch {
+	case err != nil:
+		return err
+	case done:
+		r.Already = true
+		return i.tidy(v) // Nobody knows how far the run came that put it there.
+	case i.From == "":
+		err = i.takeMade(r, v, target)
+	default:
+		err = i.copyData(ctx, r, v, target)
+	}
+	if err != nil {
+		return err
+	}
+	i.afterStep(stepUnpacked)
+	half := path.Join(agent.ImportFolder, importedData)
+	if err := v.writeMarker(half, marker{XR: i.XR, Archive: importPrefix + i.Name}); err != nil {
+		return err
+	}
+	i.afterStep(stepMarked)
+	if err := v.replaceEmpty(half, i.Directory); err != nil {
+		return err
+	}
+	i.afterStep(stepRenamed)
+	return errors.Join(syncFolder(v.Root), i.tidy(v))
+}
+
+// tidy up beside the data.
+func (i *Import) tidy(v *volume) error { return v.RemoveAll(agent.ImportFolder) }
+
+// takeMade data, once its server has stopped cleanly.
+func (i *Import) takeMade(r *agent.Report, v *volume, target version.Version) error {
+	dir, err := v.OpenRoot(path.Join(agent.ImportFolder, importedData))
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("the container before this one has left no data: it begins anew with the next pod")
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close() //nolint:errcheck // Nothing was written.
+	locks, err := datadir.Lock(dir)
+	if err != nil {
+		return err
+	}
+	defer locks.Release()
+	stopped, err := howStopped(dir)
+	if err != nil {
+		return err
+	}
+	if stopped.Known && !stopped.Clean {
+		return fmt.Errorf("the server that made the data did not stop cleanly: %s", stopped.Reason)
+	}
+	r.Version, r.CleanShutdown = target.String(), true
+	if err := unix.Syncfs(fileDescriptor(v.handle)); err != nil {
+		return fmt.Errorf("cannot write the data to disk: %w", err)
+	}
+	return nil
+}
+
+// copyData of a stopped server, under the locks that it would take.
+func (i *Import) copyData(ctx context.Context, r *agent.Report, v *volume, target version.Version) error {
+	dir, err := os.OpenRoot(i.From)
+	if errors.Is(err, fs.ErrNotExist) {
+		return exitWith(agent.ExitMissing, "the volume to import has no folder %s", strings.TrimPrefix(i.From, agent.ImportSource))
+	}
+	if err != nil {
+		return explainForeign(err)
+	}
+	defer dir.Close() //nolint:errcheck // Nothing was written.
+	if err := checkDataDirectory(dir); err != nil {
+		return err
+	}
+	locks, err := datadir.Lock(dir)
+	if err != nil {
+		return explainForeign(err)
+	}
+	defer locks.Release()
+	stopped, err := howStopped(dir)
+	if err != nil {
+		return explainForeign(err)
+	}
+	r.Version, r.CleanShutdown = datadir.Version(dir, "", ""), stopped.Known && stopped.Clean
+	i.printLinef("Version %s, clean shutdown: %t (%s)", r.Version, r.CleanShutdown, stopped.Reason)
+	if err := i.checkVersions(dir, r, target); err != nil {
+		return err
+	}
+	if err := v.clearHalves(); err != nil {
+		return fmt.Errorf("cannot remove what an earlier run left: %w", err)
+	}
+	t := foreignTree{tree{dir}}
+	contents, err := t.measure(ctx)
+	if err != nil {
+		return explainForeign(err)
+	}
+	if err := v.checkSpace(&archiveManifest{Contents: contents}); err != nil {
+		return err
+	}
+	if err := i.copyInto(ctx, v, t, contents); err != nil {
+		_ = i.tidy(v) // The next run removes it otherwise.
+		return err
+	}
+	r.DataBytes = contents.DataBytes
+	return nil
+}
+
+// checkDataDirectory is nil of a folder that a server of MySQL or MariaDB has written.
+func checkDataDirectory(dir *os.Root) error {
+	if _, err := dir.Lstat("ibdata1"); errors.Is(err, fs.ErrNotExist) {
+		return exitWith(agent.ExitMissing, "there is no ibdata1 in the folder to import, which each server's data directory has: set directory to the folder that has it")
+	} else if err != nil {
+		return explainForeign(err)
+	}
+	return nil
+}
+
+// checkVersions against the steps that servers can take. Whose version nobody knows may be of the series that takes
+// over, if what it left is whole: that server looks for itself.
+func (i *Import) checkVersions(dir *os.Root, r *agent.Report, target version.Version) error {
+	if r.Version != "" {
+		return checkVersions(r.Version, r.CleanShutdown, target)
+	}
+	_, err := dir.Lstat("mysql.ibd")
+	dictionary := err == nil
+	if target.Flavour != version.MySQL || target.Before(8, 0) || !dictionary {
+		return exitWith(agent.ExitVersion, "nothing in the folder says which server has written it; nothing was written. Start that server once more and stop it, run its mysql_upgrade, or import a dump")
+	}
+	if !r.CleanShutdown {
+		return exitWith(agent.ExitUnclean, "the server that wrote the folder did not stop cleanly, and says nowhere which version it is of: start that very server on it once more, and stop it; nothing was written")
+	}
+	return checkVersions("8.0.0", true, target) // A server of 8.0 leaves no word of its version, and 8.4 and newer do.
+}
+
+// copyInto the folder of the half.
+func (i *Import) copyInto(ctx context.Context, v *volume, t foreignTree, contents Contents) error {
+	half := path.Join(agent.ImportFolder, importedData)
+	if err := v.MkdirAll(half, 0o700); err != nil {
+		return err
+	}
+	root, err := v.OpenRoot(half)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // What was written was synced.
+	i.afterStep(stepBegun)
+	m := agent.StartMeter(i.Output, agent.PhaseCopy, contents.DataBytes)
+	defer m.Stop()
+	u := newUnpacker(root)
+	defer u.waitForWriters()
+	if err := t.copyTo(ctx, u, m); err != nil {
+		return explainForeign(err)
+	}
+	if err := u.finishFolders(); err != nil {
+		return err
+	}
+	// Who writes without a server's locks is seen by what has changed.
+	again, err := t.measure(ctx)
+	if err == nil && again != contents {
+		err = errors.New("the folder to import changed while it was copied: something writes to it")
+	}
+	return err
+}
+
+func (i *Import) printLinef(format string, args ...any) {
+	fmt.Fprintf(i.Output, format+"\n", args...) //nolint:errcheck // A lost line is no reason to fail.
+}
+
+// explainForeign says what to do about files that another user's server has left.
+func explainForeign(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return exitWith(agent.ExitFailed, "%w: the files to import are read as user %d; give them to it (chown -R %[2]d:%[2]d), on a copy of the volume if the server they are of goes on", err, agent.ServerUID)
+	}
+	return err
+}
+
+// A foreignTree is a data directory of a server that is not ours.
+type foreignTree struct{ tree }
+
+// measure it by names, sizes and times.
+func (t foreignTree) measure(ctx context.Context) (Contents, error) {
+	l := newListing()
+	err := t.walk(ctx, ".", func(e *entry) error {
+		l.addEntry(e, 0)
+		return nil
+	})
+	return l.sumEntries(), err
+}
+
+// walk what is imported, each folder before what is in it: all but the identity of the server, and what the file system has at the root
+// of a volume. The server that takes over owns it.
+func (t foreignTree) walk(ctx context.Context, name string, visit func(*entry) error) error {
+	if err := ctx.Err(); err != nil || name == serverID || name == lostAndFound {
+		return err
+	}
+	e, err := t.statEntry(name)
+	switch {
+	case err != nil || e == nil:
+		return err
+	case e.isSymlink():
+		return exitWith(agent.ExitFailed, "%q in the folder to import is a symbolic link to %.200q: data that lies elsewhere would be missing. Bring it into the folder first", e.name, e.link)
+	}
+	if e.uid, e.gid = int(agent.ServerUID), int(agent.ServerUID); name == "." { // It may be the root of a volume, that is everybody's.
+		e.mode = fs.ModeDir | 0o750
+	}
+	if err := visit(e); err != nil || !e.mode.IsDir() {
+		return err
+	}
+	names, err := t.sortedNames(name)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if err := t.walk(ctx, path.Join(name, n), visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyTo a target.
+func (t foreignTree) copyTo(ctx context.Context, to target, m *agent.Meter) error {
+	return t.walk(ctx, ".", func(e *entry) error {
+		w, err := to.beginEntry(e)
+		if err != nil || w == nil {
+			return err
+		}
+		err = t.copyFile(ctx, e, w, m)
+		return errors.Join(err, w.Close())
+	})
+}
+
+func (t foreignTree) copyFile(ctx context.Context, e *entry, to io.Writer, m *agent.Meter) error {
+	f, err := t.openEntry(e)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	n, err := io.Copy(to, &meteredReader{ctx: ctx, from: f, meter: m})
+	if err == nil && n != e.size {
+		err = fmt.Errorf("%q changed while it was copied: something else writes to the data directory", e.name)
+	}
+	return err
+}
+
+// A meteredReader counts, and ends with its context.
+type meteredReader struct {
+	ctx   context.Context //nolint:containedctx // It is the reader's own.
+	from  io.Reader
+	meter *agent.Meter
+}
+
+func (r *meteredReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := r.from.Read(p)
+	r.meter.Add(int64(n))
+	return n, err
+}

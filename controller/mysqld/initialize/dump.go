@@ -1,0 +1,231 @@
+package initialize
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/process"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+)
+
+// A Loading makes a database of a dump, where no server looks. The image's own client loads it, since
+// it is that which knows what its mysqldump writes.
+type Loading struct {
+	archive.Half
+
+	// Object that the dump was fetched from: its name says how it is compressed.
+	Object string
+	// Database that statements are for which name none.
+	Database string
+	// Summed is true if somebody has said the sum of the dump. Without that it has to say itself that it is whole.
+	Summed bool
+	// Sockets is a folder that is made for the server's socket, as for an Initialization.
+	Sockets string
+	// Output takes the log of the entrypoint and progress lines.
+	Output io.Writer
+
+	// command of the entrypoint, and of the client. Tests have others.
+	command func(args ...string) (*exec.Cmd, error)
+	client  func(args ...string) (*exec.Cmd, error)
+}
+
+// whileLoading are options of the server meanwhile: nothing of it is in a binary log, and no event of the
+// dump's begins.
+var whileLoading = []string{"--skip-log-bin", "--event-scheduler=OFF"}
+
+// endOfDump is how mysqldump says that it has written all (write_footer in client/mysqldump.cc of MySQL).
+const endOfDump = "-- Dump completed"
+
+// Run the loading. The report is there also with an error.
+func (l *Loading) Run(ctx context.Context) (agent.Report, error) {
+	start := time.Now()
+	r := agent.Report{Command: "import-dump"}
+	err := l.run(ctx, &r)
+	r.End(time.Since(start).Seconds(), err)
+	return r, err
+}
+
+func (l *Loading) run(ctx context.Context, r *agent.Report) error {
+	begun, err := l.GoOn(ctx)
+	if err != nil {
+		return err
+	}
+	if r.Already = !begun; r.Already {
+		return nil
+	}
+	i := &Initialization{Sockets: l.Sockets, Output: l.Output, command: l.command}
+	s, err := i.startEntrypoint(l.Data(), sql.NewPassword(), whileLoading...)
+	if err != nil {
+		return err
+	}
+	defer s.Kill() // What it started besides ends with the container.
+	if err = s.awaitServer(ctx); err == nil {
+		err = l.load(ctx, s)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.stop(ctx); err != nil {
+		return err
+	}
+	return os.Remove(l.Dump(l.Object)) // Its room is the data's.
+}
+
+// load the dump into a server.
+func (l *Loading) load(ctx context.Context, s *server) error {
+	f, err := os.Open(l.Dump(l.Object))
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	m := agent.StartMeter(l.Output, agent.PhaseLoad, info.Size())
+	defer m.Stop()
+	plain, err := decompress(l.Object, &countingReader{f, m})
+	if err != nil {
+		return damagedDump("it cannot be decompressed: %w", err)
+	}
+	t := &tailReader{from: plain}
+	if err := l.runClient(ctx, s, t); err != nil {
+		return err
+	}
+	return t.check(l.Summed)
+}
+
+// runClient on what a dump says, to its end or to the first statement that fails.
+func (l *Loading) runClient(ctx context.Context, s *server, dump *tailReader) error {
+	args := []string{"--no-defaults", "--user=root", "--socket=" + s.socket, "--binary-mode", "--default-character-set=utf8mb4", "--max-allowed-packet=1G"}
+	if l.Database != "" {
+		args = append(args, "--database="+l.Database)
+	}
+	command := l.client
+	if command == nil {
+		command = imageClient
+	}
+	cmd, err := command(args...)
+	if err != nil {
+		return err
+	}
+	said := &bytes.Buffer{}
+	cmd.Env = append(cmd.Environ(), "MYSQL_PWD="+string(s.generated))
+	cmd.Stdin = dump
+	p, err := process.Start(cmd, &process.Log{Out: said, All: true})
+	if err != nil {
+		return fmt.Errorf("cannot run the image's client: %w", err)
+	}
+	select {
+	case <-p.Done:
+	case <-s.Done:
+		p.Kill()
+		return fmt.Errorf("the server ended while the dump was loaded (%s): %s", s.ProcessState, s.Log.Complaints())
+	case <-ctx.Done():
+		p.Kill()
+		return fmt.Errorf("told to stop before the end; the next run begins anew: %w", ctx.Err())
+	}
+	switch {
+	case dump.err != nil:
+		return damagedDump("it cannot be read to its end: %w", dump.err)
+	case !p.ProcessState.Success():
+		return damagedDump("%s", whatFailed(said.String()))
+	}
+	return nil
+}
+
+// whatFailed in the words of the client, without what it quotes: that may be the statement which makes a user.
+func whatFailed(said string) string {
+	for line := range strings.Lines(said) {
+		if strings.HasPrefix(line, "ERROR") {
+			text, _, _ := strings.Cut(line, " near '")
+			return "a statement of it has failed: " + v1.PrintableText(text, v1.MaxForeignText)
+		}
+	}
+	return "the client has failed: " + v1.PrintableText(said, v1.MaxForeignText)
+}
+
+// clients of images: MySQL's, and MariaDB's.
+var clients = []string{"mysql", "mariadb"}
+
+func imageClient(args ...string) (*exec.Cmd, error) {
+	for _, name := range clients {
+		if path, err := exec.LookPath(name); err == nil {
+			return exec.Command(path, args...), nil //nolint:gosec,noctx // One of the programs above; it is killed in the end.
+		}
+	}
+	return nil, fmt.Errorf("this image has none of %s, which load a dump: choose an image that has", strings.Join(clients, ", "))
+}
+
+func damagedDump(format string, args ...any) error {
+	return &agent.ExitError{Code: agent.ExitDamaged, Err: fmt.Errorf("the dump cannot be imported: "+format, args...)}
+}
+
+// decompress a dump, as its name says.
+func decompress(name string, from io.Reader) (io.Reader, error) {
+	switch {
+	case strings.HasSuffix(name, ".gz"):
+		return gzip.NewReader(from)
+	case strings.HasSuffix(name, ".zst"):
+		return zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxWindow))
+	}
+	return from, nil
+}
+
+// maxWindow in bytes that is kept of a dump to decompress it: what zstd --long=27 needs.
+const maxWindow = 128 << 20
+
+type countingReader struct {
+	from  io.Reader
+	meter *agent.Meter
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	r.meter.Add(int64(n))
+	return n, err
+}
+
+// tailBytes of a dump are kept, more than its last line has.
+const tailBytes = 512
+
+// A tailReader knows how what it read has ended.
+type tailReader struct {
+	from io.Reader
+	tail []byte
+	err  error
+}
+
+func (r *tailReader) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	r.tail = append(r.tail, p[:n]...)
+	if extra := len(r.tail) - tailBytes; extra > 0 {
+		r.tail = append(r.tail[:0], r.tail[extra:]...)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.err = err
+	}
+	return n, err
+}
+
+// check that the dump was written to its end: one that was cut off is one of fewer rows, to every server.
+func (r *tailReader) check(isSummed bool) error {
+	lines := strings.Split(strings.TrimRight(string(r.tail), "\r\n\t "), "\n")
+	if isSummed || strings.HasPrefix(lines[len(lines)-1], endOfDump) {
+		return nil
+	}
+	return damagedDump("it does not end with the line %q, by which mysqldump says that it has written all: take it again, or say the sum of a whole one (sha256)", endOfDump)
+}
