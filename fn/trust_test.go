@@ -63,13 +63,21 @@ var reaches = map[string]reach{
 	"resources.claims[].name": {
 		to: "nothing: it is refused", odd: []any{"gpu"},
 	},
-	"resources.claims[].request": {to: "nothing: it is refused", odd: []any{"gpu"}},
-	"resources.limits[]":         {to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "cpu", "nvidia.com/gpu", "devices.kubevirt.io/kvm", "../x", "hugepages-2Mi"}},
-	"resources.requests[]":       {to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "smarter-devices/fuse", "storage", "x y"}},
-	"restore.from":               {to: "backups of another claim of the claim's namespace", odd: []any{"../other", "theirs"}},
-	"restore.backup":             {to: "backups of the claim's namespace, of any claim in it", odd: []any{"theirs", "theirs-with-our-label", "default-mysql-instance-27f037cefa"}},
-	"restore.insteadOf":          {to: "whether the choice beside it counts: it is compared with a name", odd: []any{"theirs", "default-mysql-instance-27f037cefa"}},
-	"restore.policy":             {to: "whether this instance's backups are used", odd: []any{"Never"}},
+	"resources.claims[].request":       {to: "nothing: it is refused", odd: []any{"gpu"}},
+	"resources.limits[]":               {to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "cpu", "nvidia.com/gpu", "devices.kubevirt.io/kvm", "../x", "hugepages-2Mi"}},
+	"resources.requests[]":             {to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "smarter-devices/fuse", "storage", "x y"}},
+	"restore.from":                     {to: "backups of another claim of the claim's namespace", odd: []any{"../other", "theirs"}},
+	"restore.backup":                   {to: "backups of the claim's namespace, of any claim in it", odd: []any{"theirs", "theirs-with-our-label", "default-mysql-instance-27f037cefa"}},
+	"restore.import.dump.name":         {to: "an object in the folder of the claim's namespace in a store, which the platform team has put there", odd: []any{"a.sql", "../other/a.sql", "a/b.sql", "a.sql.exe", ".sql"}},
+	"restore.import.dump.sha256":       {to: "whether that object is taken", odd: []any{strings.Repeat("0", 64), strings.Repeat("A", 64)}},
+	"restore.import.dump.store":        {to: "a store that the platform allows", odd: []any{"offsite", "theirs", "Volume"}},
+	"restore.import.server.host":       {to: "a server that the platform allows", odd: []any{"db.allowed", "db.allowed.", "evil/db.allowed", "allowed", "evilallowed", "10.0.0.1", "::1", "-x.allowed", "kubernetes.default.svc"}},
+	"restore.import.server.port":       {to: "a port of that server", odd: []any{0, -1, 443, 65536, 1 << 40}},
+	"restore.import.server.secretName": {to: "username, password and ca.crt of a Secret of the claim's namespace", odd: []any{"ours", "theirs", "other/theirs"}},
+	"restore.import.volume.directory":  {to: "a folder of that volume", odd: []any{"data", "lib/mysql", "a/../b", "a/./b", "a//b", "a/", ".hidden", "a/.."}},
+	"restore.import.volume.pvcName":    {to: "a volume of the claim's namespace, to be read", odd: []any{"theirs", "mysql-instance-pvc", "backup-mysql-instance-pvc", "other/theirs"}},
+	"restore.insteadOf":                {to: "whether the choice beside it counts: it is compared with a name", odd: []any{"theirs", "default-mysql-instance-27f037cefa"}},
+	"restore.policy":                   {to: "whether this instance's backups are used", odd: []any{"Never"}},
 	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[].key":            {to: "nodes that take everybody's pods", odd: []any{"metadata.name", "disk", "a b"}},
 	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[].operator":       {to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
 	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[].values[]":       {to: "nodes that take everybody's pods", odd: []any{"control-plane", "../x"}},
@@ -164,11 +172,22 @@ func (c *caller) with(field, key string, value any) *caller {
 		value = below(after, field, key, value)
 		steps = strings.Split(before, ".")
 	}
+	if kind, is := strings.CutPrefix(field, "restore.import."); is { // One of them, and all of it.
+		kind, _, _ = strings.Cut(kind, ".")
+		c.xr = setIn(c.xr, map[string]any{"policy": "Latest", "import": map[string]any{kind: imports[kind]()}}, "spec", "restore")
+	}
 	if field == "passwordSecretRef.name" {
 		c.xr = setIn(c.xr, v1.PasswordKey, "spec", "passwordSecretRef", "key")
 	}
 	c.xr = setIn(c.xr, value, append([]string{"spec"}, steps...)...)
 	return c
+}
+
+// imports that the platform allows.
+var imports = map[string]func() any{
+	"volume": func() any { return map[string]any{"pvcName": "theirs"} },
+	"server": func() any { return map[string]any{"host": "db.allowed", "secretName": "ours"} },
+	"dump":   func() any { return map[string]any{"store": "offsite", "name": "a.sql"} },
 }
 
 // below an item, or a key, what a field's path goes on with.
@@ -207,7 +226,8 @@ func strangers() []map[string]any {
 	}
 	ours := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "mysql-instance"}.Key()
 	theirs := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "other", "name": "theirs"}, "data": map[string]any{"password": "c2VjcmV0"}}
-	return []map[string]any{record("theirs", "other", "x"), record("theirs-with-our-label", "other", ours), theirs}
+	account := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "default", "name": "ours"}, "data": map[string]any{"password": "c2VjcmV0"}}
+	return []map[string]any{record("theirs", "other", "x"), record("theirs-with-our-label", "other", ours), theirs, account}
 }
 
 // TestNoFieldReachesFurther gives each field of a claim hostile values: what is
@@ -228,12 +248,16 @@ func TestNoFieldReachesFurther(t *testing.T) {
 						c := load(t, example)
 						prepare(c)
 						c.cluster = append(c.cluster, strangers()...)
+						c.letImport()
 						if field != "" {
 							c.with(field, h.key, h.value)
 						}
 						_, rsp := c.run(t)
-						for name := range rsp.GetDesired().GetResources() {
+						for name, r := range rsp.GetDesired().GetResources() {
 							composed[base+" "+name]++
+							for _, command := range commandsOf(r.GetResource().AsMap()) {
+								composed[base+" "+command]++
+							}
 						}
 						for _, complaint := range beyond(c, rsp) {
 							t.Errorf("spec.%s %q: %.100q: %s", field, h.key, fmt.Sprint(h.value), complaint)
@@ -244,6 +268,11 @@ func TestNoFieldReachesFurther(t *testing.T) {
 		}
 	}
 	for base := range bases {
+		for _, command := range []string{"import", "import-server", "import-dump"} {
+			if n := composed[base+" "+command]; n < 5 {
+				t.Errorf("%s: only %d containers with %s were looked at", base, n, command)
+			}
+		}
 		for _, name := range compose.ResourceNames() {
 			least := 100
 			if name == v1.ResourceServerPolicy {
@@ -252,6 +281,30 @@ func TestNoFieldReachesFurther(t *testing.T) {
 			if n := composed[base+" "+name]; n < least && (base != "StorageClass" || name != v1.ResourceDataPV) {
 				t.Errorf("%s: only %d of %s were looked at", base, n, name)
 			}
+		}
+	}
+}
+
+// commandsOf the containers of a Job.
+func commandsOf(o map[string]any) []string {
+	var out []string
+	for _, of := range []string{"initContainers", "containers"} {
+		all, _ := at(o, "spec", "template", "spec", of).([]any)
+		for _, c := range all {
+			if command, _ := c.(map[string]any)["command"].([]any); len(command) > 1 {
+				out = append(out, command[1].(string))
+			}
+		}
+	}
+	return out
+}
+
+// letImport what the platform allows in this test.
+func (c *caller) letImport() {
+	for i, o := range c.cluster {
+		if kindOf(o) == v1.KindMySQLPlatform {
+			o = setIn(o, []any{"*.allowed"}, "spec", "importServers")
+			c.cluster[i] = setIn(o, []any{"offsite"}, "spec", "backupStores")
 		}
 	}
 }
@@ -512,7 +565,7 @@ func (g *guard) container(name string, c map[string]any, onNode bool) {
 		g.complainf("container %v of %s runs as %v", c["name"], name, user)
 	}
 	// Whatever the server's image is, what runs with the backup is the agent.
-	if n := c["name"]; name == v1.ResourceRestore && n != "version" && !ours {
+	if n := c["name"]; name == v1.ResourceRestore && !slices.Contains([]any{"version", "import-server", "import-dump"}, n) && !ours {
 		g.complainf("container %v of %s is %v", n, name, c["image"])
 	}
 	command, _ := c["command"].([]any)
@@ -524,11 +577,22 @@ func (g *guard) container(name string, c map[string]any, onNode bool) {
 			g.resource(name, kind)
 		}
 	}
+	g.mounts(name, c, ours)
+}
+
+// mounts of a container: the backups and what is imported to be read, and what leads to a store for ours only.
+func (g *guard) mounts(name string, c map[string]any, ours bool) {
 	mounts, _ := c["volumeMounts"].([]any)
 	for _, m := range mounts {
 		mount := m.(map[string]any)
 		if sub := mount["subPath"]; sub != nil && sub != v1.DataDirectory && mount["name"] != "scratch" {
 			g.complainf("container %v of %s mounts %v", c["name"], name, mount)
+		}
+		if mount["name"] == "source" && (mount["readOnly"] != true || !ours) {
+			g.complainf("container %v of %s may do more than read what is imported", c["name"], name)
+		}
+		if mount["name"] == "access" && !ours {
+			g.complainf("container %v of %s has the way to a store", c["name"], name)
 		}
 		if mount["name"] == "backup" && (mount["readOnly"] != true || c["name"] == "version") {
 			g.complainf("container %v of %s may write to the backups", c["name"], name)
@@ -564,6 +628,15 @@ func (g *guard) mounted(name string, v map[string]any) {
 		}
 	}
 	of := mapAt(v, kind[0])
+	if n, ok := at(g.xr, "spec", "restore", "import", "volume", "pvcName").(string); ok && of["claimName"] == n && of["readOnly"] == true && n != "" && !slices.Contains([]string{i.DataPVCName(), i.BackupPVCName()}, n) {
+		return // It is of the namespace, as the names of all PersistentVolumeClaims of a pod are.
+	}
+	if items, _ := of["items"].([]any); of["secretName"] == "ours" && len(items) == 3 {
+		return // The account, and no other key.
+	}
+	if name == v1.ResourceRestore && at(g.xr, "spec", "restore", "import", "dump") != nil {
+		allowed = append(allowed, i.TLSSecretName(), i.Accesses().Restore())
+	}
 	for _, what := range []string{"claimName", "secretName", "name"} {
 		if n, ok := of[what]; ok && !slices.Contains(allowed, n) {
 			g.complainf("%s mounts %v", name, v)

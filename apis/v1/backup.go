@@ -102,7 +102,7 @@ type MySQLBackupSpec struct {
 	// +optional
 	Nodes *NodePlacement `json:"nodes,omitempty"`
 	// Choice of what to start from that the instance began with: the name of a backup,
-	// Never, from/ and the name of another claim, or nothing. The next one does not begin with the same again.
+	// Never, from/ and the name of another claim, import/ and what was imported, or nothing. The next one does not begin with the same again.
 	//
 	// +optional
 	Choice string `json:"choice,omitempty"`

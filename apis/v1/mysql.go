@@ -404,6 +404,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!((has(self.backup) || has(self.from)) && has(self.policy) && self.policy == 'Never')",message="backup names what to restore and policy Never forbids it; set one of them"
 // +kubebuilder:validation:XValidation:rule="!(has(self.backup) && has(self.from))",message="backup names what to restore, and from whose newest; set one of them"
+// +kubebuilder:validation:XValidation:rule="!(has(self.import) && (has(self.backup) || has(self.from) || has(self.policy) && self.policy == 'Never'))",message="import names what to start from, and backup, from or policy Never something else; set one of them"
 type RestoreSpec struct {
 	// Policy is Latest (the newest proven backup of a claim of this name in this
 	// namespace; an empty server where there is none) or Never (always an empty
@@ -431,8 +432,13 @@ type RestoreSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	From *string `json:"from,omitempty"`
 
+	// Import of a database that was not made here.
+	//
+	// +optional
+	Import *Import `json:"import,omitempty"`
+
 	// InsteadOf is the name of the newest MySQLBackup of a claim of this name, which
-	// is left aside for backup, from or policy Never. With it a choice counts as long as
+	// is left aside for backup, from, import or policy Never. With it a choice counts as long as
 	// that is the newest one, and also where an earlier instance has used it.
 	//
 	// +optional
@@ -441,16 +447,22 @@ type RestoreSpec struct {
 	InsteadOf *string `json:"insteadOf,omitempty"`
 }
 
-// ChoiceFrom and the name of another claim are the choice of what that has left.
-const ChoiceFrom = "from/"
+// ChoiceFrom and the name of another claim are the choice of what that has left, and
+// ChoiceImport and an Import that of a database which was not made here.
+const (
+	ChoiceFrom   = "from/"
+	ChoiceImport = "import/"
+)
 
-// Choice in one word: the name of a backup, Never, ChoiceFrom and the name of another claim, or nothing, which is the newest one.
+// Choice in one word: the name of a backup, Never, ChoiceFrom or ChoiceImport and what follows them, or nothing, which is the newest one.
 func (r *RestoreSpec) Choice() string {
 	switch {
 	case r.Backup != nil:
 		return *r.Backup
 	case r.From != nil:
 		return ChoiceFrom + *r.From
+	case r.Import != nil:
+		return ChoiceImport + r.Import.String()
 	case r.Policy == RestoreNever:
 		return string(RestoreNever)
 	}

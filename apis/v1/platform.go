@@ -150,6 +150,15 @@ type MySQLPlatformSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	DefaultBackupStore string `json:"defaultBackupStore,omitempty"`
+	// ImportServers are the hosts that claims may import a database from, as a claim writes
+	// them: whole, or *. and a domain for each name in it. The Job of such a claim speaks
+	// with that host out of the claim's namespace. Default none.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	ImportServers []string `json:"importServers,omitempty"`
 	// CoreWatches says that Crossplane's core is 2.4 or newer, which watches what functions
 	// look up. Instances to which nothing happens are then looked at every few minutes, and
 	// not each minute: an earlier core would see a changed Secret that late. Default false.
@@ -284,6 +293,17 @@ func (s *MySQLPlatformSpec) BackupStore(spec *BackupSpec) (store string, allowed
 		store = ""
 	}
 	return store, allowed
+}
+
+// AllowsImport of the database of a server, by its host.
+func (s *MySQLPlatformSpec) AllowsImport(host string) bool {
+	return slices.ContainsFunc(s.ImportServers, func(entry string) bool {
+		domain, wild := strings.CutPrefix(entry, "*.")
+		if !wild {
+			return strings.EqualFold(entry, host)
+		}
+		return len(host) > len(domain)+1 && strings.EqualFold(host[len(host)-len(domain)-1:], "."+domain)
+	})
 }
 
 // AllowsReuse of a namespace's name.

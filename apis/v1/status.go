@@ -294,20 +294,40 @@ const (
 	RestoreFailed    RestorePhase = "Failed"
 )
 
-// A RestoreStatus is the backup that an instance was made from. The choice is
+// A RestoreStatus is the backup that an instance was made from, or what was imported. The choice is
 // made once; whatever becomes of the record later, it is read from here.
 type RestoreStatus struct {
 	// Backup is the name of the MySQLBackup.
-	Backup string `json:"backup"`
+	//
+	// +optional
+	Backup string `json:"backup,omitempty"`
+	// Import is what was imported instead.
+	//
+	// +optional
+	Import *Import `json:"import,omitempty"`
 	// Phase of the restore: Running, Succeeded or Failed.
 	Phase RestorePhase `json:"phase"`
-	// Version of the server that wrote the data.
-	Version string `json:"version"`
+	// Version of the server that wrote the backup.
+	//
+	// +optional
+	Version string `json:"version,omitempty"`
 	// CleanShutdown is true if that server was shut down cleanly, without which
 	// MySQL does not upgrade a data directory.
-	CleanShutdown bool `json:"cleanShutdown"`
+	//
+	// +optional
+	CleanShutdown bool `json:"cleanShutdown,omitzero"`
 	// Archive is where the backup lies.
-	Archive Archive `json:"archive"`
+	//
+	// +optional
+	Archive Archive `json:"archive,omitzero"`
+}
+
+// What it is, in a sentence.
+func (r *RestoreStatus) What() string {
+	if r.Import != nil {
+		return "import " + r.Import.String()
+	}
+	return fmt.Sprintf("backup %q", r.Backup)
 }
 
 // States of the credentials.

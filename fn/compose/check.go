@@ -171,7 +171,7 @@ func checkPolicies(spec *field.Path, s v1.MySQLSpec) field.ErrorList {
 	}
 	if of := s.Restore.InsteadOf; of != nil {
 		if s.Restore.Choice() == "" {
-			errs = append(errs, field.Forbidden(restore.Child("insteadOf"), "says what is left aside, and nothing says for what: set backup, from or policy Never, too, or remove it"))
+			errs = append(errs, field.Forbidden(restore.Child("insteadOf"), "says what is left aside, and nothing says for what: set backup, from, import or policy Never, too, or remove it"))
 		}
 		if len(validation.IsDNS1123Subdomain(*of)) > 0 {
 			errs = append(errs, field.Invalid(restore.Child("insteadOf"), clipText(*of), "is not the name of a MySQLBackup"))

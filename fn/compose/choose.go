@@ -27,6 +27,8 @@ func chooseStart(r *resolved, password string) (start, error) {
 		return chooseNamed(r, *r.spec.Restore.Backup)
 	case r.spec.Restore.From != nil:
 		return chooseFrom(r)
+	case r.spec.Restore.Import != nil:
+		return chooseImport(r)
 	case r.spec.Restore.Policy == v1.RestoreNever:
 		return start{replicas: 1, reason: v1.ReasonNothingToRestore}, nil
 	}
@@ -55,6 +57,8 @@ func withUsedChoice(message string, spec *v1.RestoreSpec, last *v1.MySQLBackup) 
 		field = "spec.restore.backup: " + *spec.Backup
 	case spec.From != nil:
 		field = "spec.restore.from: " + *spec.From
+	case spec.Import != nil:
+		field = "spec.restore.import (" + spec.Import.String() + ")"
 	}
 	return fmt.Sprintf("%s. %s was the choice of an earlier %s of this name, whose backup %q is newer: it counts again with spec.restore.insteadOf: %s",
 		message, field, last.Spec.Instance.Kind, last.Name, last.Name)

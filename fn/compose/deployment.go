@@ -133,17 +133,22 @@ type mounted struct {
 func serverVolumes(r *resolved) []mounted {
 	out := []mounted{dataMount(r), scratchMounts(r)}
 	if r.engine.config != "" {
-		out = append(out, mounted{
-			corev1.Volume{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-				LocalObjectReference: corev1.LocalObjectReference{Name: r.instance.ConfigMapName()},
-			}}},
-			[]corev1.VolumeMount{{Name: "config", MountPath: r.engine.config, ReadOnly: true}},
-		})
+		out = append(out, configMount(r))
 	}
 	if isCertified(r) {
 		out = append(out, tlsMount(r))
 	}
 	return out
+}
+
+// configMount is the my.cnf.
+func configMount(r *resolved) mounted {
+	return mounted{
+		corev1.Volume{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: r.instance.ConfigMapName()},
+		}}},
+		[]corev1.VolumeMount{{Name: "config", MountPath: r.engine.config, ReadOnly: true}},
+	}
 }
 
 // scratchMounts are the folders in which the server makes its socket and its temporary

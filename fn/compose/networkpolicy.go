@@ -30,6 +30,9 @@ func jobPolicy(r *resolved) *networkingv1.NetworkPolicy {
 	if isCloned(r) {
 		p.Spec.Egress = append(p.Spec.Egress, toTheServer(r))
 	}
+	if from := importUnderWay(r); from != nil && from.Server != nil {
+		p.Spec.Egress = append(p.Spec.Egress, toTheSource(from.Server)...)
+	}
 	return p
 }
 

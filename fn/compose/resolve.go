@@ -91,7 +91,7 @@ func resolve(in Input) (*resolved, error) {
 		return nil, newRefusal(v1.ReasonInvalid, "the Composition's input: %v", errs.ToAggregate())
 	}
 	spec := field.NewPath("spec")
-	errs := slices.Concat(checkIdentity(r), checkType(r, spec), checkPasswordFields(r, spec), checkServiceSpec(r, spec.Child("service")), checkNetworkPolicy(r, spec.Child("networkPolicy")), checkScheduling(r.spec.Scheduling, spec.Child("scheduling")), checkPolicies(spec, r.spec))
+	errs := slices.Concat(checkIdentity(r), checkType(r, spec), checkPasswordFields(r, spec), checkServiceSpec(r, spec.Child("service")), checkNetworkPolicy(r, spec.Child("networkPolicy")), checkScheduling(r.spec.Scheduling, spec.Child("scheduling")), checkPolicies(spec, r.spec), checkImport(r, spec.Child("restore", "import")))
 	var bad [5]field.ErrorList
 	wanted, badImage := resolveImage(r, spec.Child("image"))
 	r.wantedImage, r.change, bad[0] = wanted, decideImage(r, wanted), badImage

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // exitCode in the message that the Job controller writes when a pod failure
@@ -16,12 +17,15 @@ import (
 var exitCode = regexp.MustCompile(`failed with exit code (\d+)`)
 
 // restoreFailure says what a failed restore Job means, and what to do.
-func restoreFailure(j *batchv1.Job, backup string) string {
-	again := fmt.Sprintf("then delete Job %s, and it is tried again", qualifiedName(j.Namespace, j.Name))
+func restoreFailure(j *batchv1.Job, from *v1.RestoreStatus) string {
+	backup, again := from.Backup, fmt.Sprintf("then delete Job %s, and it is tried again", qualifiedName(j.Namespace, j.Name))
 	message := jobCondition(j, batchv1.JobFailed).Message
 	code := 0
 	if m := exitCode.FindStringSubmatch(message); m != nil {
 		code, _ = strconv.Atoi(m[1]) // Digits only; what does not fit matches no case.
+	}
+	if from.Import != nil {
+		return importFailure(code, from.Import.String(), message, qualifiedName(j.Namespace, j.Name), again)
 	}
 	switch code {
 	case agent.ExitVersion:

@@ -39,12 +39,20 @@ func restoreJob(r *resolved, from *v1.RestoreStatus) *batchv1.Job {
 		j.Annotations[v1.AnnotationRestore], j.Spec = o.Annotations[v1.AnnotationRestore], batchv1.JobSpec{}
 		return j
 	}
-	j := newRestoreJob(r, restorePod(r, from))
+	j := newRestoreJob(r, jobPod(r, from))
 	choice, _ := json.Marshal(from) //nolint:errchkjson // Strings, numbers and booleans only.
 	j.Annotations[v1.AnnotationRestore] = string(choice)
 	j.Spec.BackoffLimit, j.Spec.TTLSecondsAfterFinished = new(restoreRetries), new(restoreKept)
-	j.Spec.PodFailurePolicy = restoreFailurePolicy()
+	j.Spec.PodFailurePolicy = restoreFailurePolicy(from)
 	return j
+}
+
+// jobPod of a restore, or of an import.
+func jobPod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
+	if from.Import != nil {
+		return importPod(r, from.Import)
+	}
+	return restorePod(r, from)
 }
 
 func newRestoreJob(r *resolved, pod corev1.PodSpec) *batchv1.Job {
@@ -52,13 +60,18 @@ func newRestoreJob(r *resolved, pod corev1.PodSpec) *batchv1.Job {
 }
 
 // restoreFailurePolicy ends the Job at once on what no retry can mend, and does
-// not count what happened to the pod from outside.
-func restoreFailurePolicy() *batchv1.PodFailurePolicy {
+// not count what happened to the pod from outside. Of an import each container is asked: most of its work
+// is done before the last one.
+func restoreFailurePolicy(from *v1.RestoreStatus) *batchv1.PodFailurePolicy {
+	of := new(v1.ComponentRestore)
+	if from.Import != nil {
+		of = nil
+	}
 	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
 		{
 			Action: batchv1.PodFailurePolicyActionFailJob,
 			OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-				ContainerName: new(v1.ComponentRestore),
+				ContainerName: of,
 				Operator:      batchv1.PodFailurePolicyOnExitCodesOpIn,
 				Values:        agent.PermanentExits(),
 			},

@@ -86,9 +86,17 @@ func suspend(r *resolved, chosen *v1.RestoreStatus) start {
 	case chosen != nil && startAfter(r, chosen).reason == v1.ReasonRestoreFailed:
 		return startAfter(r, chosen)
 	case chosen != nil:
-		return holdServer(v1.ReasonSuspended, "Suspended: backup %q is restored to its end, and the server starts when spec.suspended is false", chosen.Backup)
+		return holdServer(v1.ReasonSuspended, "Suspended: %s comes to its end, and the server starts when spec.suspended is false", restoreOf(chosen))
 	}
 	return holdServer(v1.ReasonSuspended, "Suspended: nothing is restored or made before spec.suspended is false")
+}
+
+// restoreOf what was chosen, in a sentence.
+func restoreOf(from *v1.RestoreStatus) string {
+	if from.Import != nil {
+		return "the import of " + from.Import.String()
+	}
+	return fmt.Sprintf("the restore of backup %q", from.Backup)
 }
 
 // isFenced is true while the server must not run although the XR lives: its PVC was deleted.
@@ -133,6 +141,9 @@ func earlierChoice(r *resolved) (*v1.RestoreStatus, error) {
 	if r.started {
 		out.Phase = v1.RestoreSucceeded
 	}
+	if out.Import != nil {
+		return out, nil
+	}
 	return out, checkArchive(out.Backup, &out.Archive)
 }
 
@@ -142,7 +153,7 @@ func earlierChoice(r *resolved) (*v1.RestoreStatus, error) {
 // this namespace's backups only.
 func chosenByJob(r *resolved, j *batchv1.Job) (*v1.RestoreStatus, error) {
 	out, job := &v1.RestoreStatus{}, qualifiedName(j.Namespace, j.Name)
-	if err := json.Unmarshal([]byte(j.Annotations[v1.AnnotationRestore]), out); err != nil || out.Backup == "" {
+	if err := json.Unmarshal([]byte(j.Annotations[v1.AnnotationRestore]), out); err != nil || out.Backup == "" && out.Import == nil {
 		return nil, newRefusal(v1.ReasonNotSupported, "Job %s: its annotation %s does not say which backup it restores: delete the Job, and it is made again",
 			job, v1.AnnotationRestore)
 	}
@@ -151,6 +162,9 @@ func chosenByJob(r *resolved, j *batchv1.Job) (*v1.RestoreStatus, error) {
 	}
 	if !r.Required.Records.Known || !r.Required.Namespace.Known {
 		return nil, nil //nolint:nilnil // The Job stays, and is read again when they are.
+	}
+	if out.Import != nil {
+		return out, mayImport(r, out.Import)
 	}
 	for _, of := range slices.Concat(r.Required.Records.Items, r.Required.Named.Items) {
 		if of.Name == out.Backup && !mayRestore(r, &of) {
@@ -183,6 +197,9 @@ func restorePhase(r *resolved, j *batchv1.Job) v1.RestorePhase {
 // startAfter a restore that was chosen: whether the server may run.
 func startAfter(r *resolved, from *v1.RestoreStatus) start {
 	out := start{restore: from, reason: v1.ReasonRestoring, message: fmt.Sprintf("Restoring backup %q: the server starts when every row is back", from.Backup)}
+	if from.Import != nil {
+		out.message = fmt.Sprintf("Importing %s: the server starts when every row is there", from.Import)
+	}
 	switch from.Phase {
 	case v1.RestoreSucceeded:
 		return start{restore: from, replicas: 1, reason: v1.ReasonRestored}
@@ -193,7 +210,7 @@ func startAfter(r *resolved, from *v1.RestoreStatus) start {
 			return out
 		}
 		out.reason = v1.ReasonRestoreFailed
-		out.message = restoreFailure(r.Observed.Restore, from.Backup)
+		out.message = restoreFailure(r.Observed.Restore, from)
 	case v1.RestoreRunning:
 	}
 	return out

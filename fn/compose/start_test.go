@@ -302,7 +302,7 @@ func TestDecide(t *testing.T) {
 		"SuspendedBackup": {reason: "What is being cloned goes on to its end.", in: given(server(1), suspended, func(in *Input) {
 			in.XR.Status.RequestedBackup = &v1.RequestedBackupStatus{Phase: v1.RequestedRunning, Method: v1.MethodOnline}
 		}), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"SuspendedRestore":  {reason: "What was chosen goes on.", in: given(job(), suspended), want: want{backup: "chosen", job: true, reason: v1.ReasonSuspended, message: "is restored to its end"}},
+		"SuspendedRestore":  {reason: "What was chosen goes on.", in: given(job(), suspended), want: want{backup: "chosen", job: true, reason: v1.ReasonSuspended, message: "comes to its end"}},
 		"SuspendedFailed":   {reason: "People hear why.", in: given(job(failed), suspended), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoreFailed, message: "has failed"}},
 		"SuspendedRestored": {reason: "But no server follows.", in: given(job(complete), suspended), want: want{backup: "chosen", job: true, reason: v1.ReasonSuspended}},
 		"PasswordUnknown": {reason: "A server does not start with a password that is not known.", in: given(func(in *Input) {
@@ -365,7 +365,7 @@ func TestRestoreFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restore-db-job"}}
 			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: tc.message}}
-			got := restoreFailure(j, "b1")
+			got := restoreFailure(j, &v1.RestoreStatus{Backup: "b1"})
 			if !strings.Contains(got, tc.want) || !strings.Contains(got, "delete Job default/restore-db-job") {
 				t.Errorf("want %q and how to try again, got %q", tc.want, got)
 			}

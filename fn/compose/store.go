@@ -27,8 +27,8 @@ func resolveStore(r *resolved, path *field.Path) (string, *field.Error) {
 
 // usesStore is true if a Job of the instance speaks with one: a backup that will be taken, or a restore.
 func usesStore(r *resolved) bool {
-	from := r.XR.Status.Restore
-	return r.store != "" || from != nil && from.Archive.Store != ""
+	from, foreign := r.XR.Status.Restore, importUnderWay(r)
+	return r.store != "" || from != nil && from.Archive.Store != "" || foreign != nil && foreign.Dump != nil
 }
 
 // toTheGateway of stores, as it is installed (controller/deploy/gateway). It is named by its pods: Jobs have its address.

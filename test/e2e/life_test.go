@@ -133,7 +133,7 @@ func TestDiscard(t *testing.T) {
 	s.Create(t)
 	s.Client().SeesVersion(t)
 	s.Client().TypeSession(t)
-	s.Set(t, map[string]any{"deletionPolicy": "Discard"})
+	s.Set(t, map[string]any{"deletionPolicy": discard})
 	s.Delete(t)
 	s.Backups().AreProven(t, 0)
 	leavesNothing(t, s)

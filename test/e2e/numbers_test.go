@@ -26,7 +26,7 @@ func TestEndlessNumbers(t *testing.T) {
 	framework.Repeats(t, "TestQuantitiesAreBounded has each field, and TestQuantityAttack those who read them")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
-	d := newDatabase(t, "database-mysql", map[string]any{"storageSize": "1Gi", "deletionPolicy": "Discard"})
+	d := newDatabase(t, "database-mysql", map[string]any{"storageSize": "1Gi", "deletionPolicy": discard})
 	d.Create(t)
 	theController.RLock()
 	defer theController.RUnlock()

@@ -258,7 +258,7 @@ func TestStore(t *testing.T) {
 
 	another := s.Neighbour(t, "another")
 	another.Spec["restore"] = map[string]any{"from": s.Name}
-	another.Spec["deletionPolicy"] = "Discard"
+	another.Spec["deletionPolicy"] = discard
 	another.Create(t)
 	another.Client().FirstAnswer(t, "SELECT 1")
 	if diff := cmp.Diff(before, portraitOf(t, another)); diff != "" {

@@ -1,0 +1,217 @@
+package compose
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+func importing(what v1.Import) func(*Input) {
+	return func(in *Input) { in.XR.Spec.Restore.Import = &what }
+}
+
+func ofVolume(in *Input) {
+	importing(v1.Import{Volume: &v1.ImportedVolume{PVCName: "old", Directory: "lib/mysql"}})(in)
+}
+
+// ofServer that the platform allows, with an account.
+func ofServer(in *Input) {
+	importing(v1.Import{Server: &v1.ImportedServer{Host: "db.old.example", SecretName: "account"}})(in)
+	platform(func(s *v1.MySQLPlatformSpec) { s.ImportServers = []string{"*.old.example"} })(in)
+	account(nil)(in)
+}
+
+// account with labels.
+func account(labels map[string]string) func(*Input) {
+	return func(in *Input) {
+		in.Required.Account = Required[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "account", Labels: labels},
+		}}}
+	}
+}
+
+func ofDump(in *Input) {
+	importing(v1.Import{Dump: &v1.ImportedDump{Store: "offsite", Name: "shop.sql.gz", SHA256: testSum}})(in)
+	platform(func(s *v1.MySQLPlatformSpec) { s.BackupStores = []string{"offsite"} })(in)
+}
+
+func labelled(in *Input) {
+	platform(func(s *v1.MySQLPlatformSpec) { s.RequirePasswordLabel = true })(in)
+}
+
+func importChosen(in *Input) {
+	in.XR.Status.Restore = &v1.RestoreStatus{Import: &v1.Import{Volume: &v1.ImportedVolume{PVCName: "old"}}, Phase: v1.RestoreRunning}
+}
+
+// importJob that somebody may have changed.
+func importJob(choice string, conditions ...batchv1.JobCondition) func(*Input) {
+	return func(in *Input) {
+		job(conditions...)(in)
+		in.Observed.Restore.Annotations[v1.AnnotationRestore] = choice
+	}
+}
+
+const volumeChoice = `{"import":{"volume":{"pvcName":"old"}},"phase":"Running"}`
+
+// TestChooseImport is the specification of when a database is imported, and which.
+func TestChooseImport(t *testing.T) {
+	complete := batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}
+	failed := batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "failed with exit code 42"}
+	type want struct {
+		replicas                           int32
+		what, backup, reason, say, refusal string
+		job                                bool
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		in     Input
+		want   want
+	}{
+		"Volume":       {reason: "It is copied before the server starts.", in: given(ofVolume), want: want{what: "volume/old/lib/mysql", job: true, reason: v1.ReasonRestoring, say: "every row is there"}},
+		"Server":       {reason: "It is cloned.", in: given(ofServer), want: want{what: "server/db.old.example:3306", job: true, reason: v1.ReasonRestoring}},
+		"Dump":         {reason: "It is loaded.", in: given(ofDump), want: want{what: "dump/offsite/shop.sql.gz", job: true, reason: v1.ReasonRestoring}},
+		"Unheard":      {reason: "The controller looks first, as before each start.", in: given(ofVolume, previous("")), want: want{reason: v1.ReasonWaiting, say: "controller"}},
+		"Unfinished":   {reason: "Not while an earlier life is being put away.", in: given(ofVolume, record("b1", 1, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, say: "not finished"}},
+		"Beside":       {reason: "What there is of this name is left aside by who says so.", in: given(ofVolume, previous("b1"), record("b1", 1, v1.BackupProven)), want: want{what: "volume/old/lib/mysql", job: true, reason: v1.ReasonRestoring}},
+		"Once":         {reason: "Rows that came since are worth more: a claim that is made again goes on from its backup.", in: given(ofVolume, previous("b1"), record("b1", 1, v1.BackupProven, began("import/volume/old/lib/mysql"))), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring, say: "counts again with spec.restore.insteadOf: b1"}},
+		"Again":        {reason: "Whoever names what he leaves aside means it.", in: given(ofVolume, previous("b2"), record("b2", 1, v1.BackupProven, began("import/volume/old/lib/mysql")), aside), want: want{what: "volume/old/lib/mysql", job: true, reason: v1.ReasonRestoring}},
+		"Held":         {reason: "Doubt is not absence.", in: given(ofVolume, previous(v1.PreviousHeld)), want: want{reason: v1.ReasonWaiting, say: "without its record"}},
+		"OtherHost":    {reason: "A Job would speak with whom a tenant likes.", in: given(ofServer, platform(func(s *v1.MySQLPlatformSpec) { s.ImportServers = []string{"old.example"} })), want: want{refusal: "db.old.example is not among those that the platform allows: old.example"}},
+		"OtherStore":   {reason: "A store may be another tenant's.", in: given(ofDump, platform(func(s *v1.MySQLPlatformSpec) { s.BackupStores = nil })), want: want{refusal: "offsite is not among"}},
+		"DefaultStore": {reason: "The default is everybody's.", in: given(ofDump, platform(func(s *v1.MySQLPlatformSpec) { s.BackupStores, s.DefaultBackupStore = nil, "offsite" })), want: want{what: "dump/offsite/shop.sql.gz", job: true, reason: v1.ReasonRestoring}},
+		"NoAccount":    {reason: "Said at once, and not by a pod that waits.", in: given(ofServer, func(in *Input) { in.Required.Account.Items = nil }), want: want{refusal: "create it with username, password and ca.crt"}},
+		"NotLooked":    {reason: "Not known is not missing.", in: given(ofServer, func(in *Input) { in.Required.Account.Known = false }), want: want{reason: v1.ReasonWaiting, say: "Looking for the Secret"}},
+		"NoLabel":      {reason: "Its owner lets claims use it.", in: given(ofServer, labelled), want: want{refusal: "has no label"}},
+		"Label":        {reason: "Its owner has.", in: given(ofServer, labelled, account(map[string]string{v1.LabelPassword: "true"})), want: want{what: "server/db.old.example:3306", job: true, reason: v1.ReasonRestoring}},
+		"NoCert":       {reason: "The server that loads it is told of a certificate.", in: given(ofDump, func(in *Input) { in.XR.Status.TLS = nil }), want: want{reason: v1.ReasonWaiting, say: "certificate"}},
+		"Kept":         {reason: "The choice is made once.", in: given(ofServer, importChosen), want: want{what: "volume/old", job: true, reason: v1.ReasonRestoring}},
+		"OfJob":        {reason: "Where the status was not written, the Job says it.", in: given(importJob(volumeChoice)), want: want{what: "volume/old", job: true, reason: v1.ReasonRestoring}},
+		"OfBadJob":     {reason: "And nobody gets at a server by changing it.", in: given(importJob(`{"import":{"server":{"host":"evil","secretName":"s"}},"phase":"Running"}`)), want: want{refusal: "evil is not among"}},
+		"Done":         {reason: "The server starts.", in: given(importChosen, importJob(volumeChoice, complete)), want: want{replicas: 1, what: "volume/old", job: true, reason: v1.ReasonRestored}},
+		"Failed":       {reason: "It does not.", in: given(importChosen, importJob(volumeChoice, failed)), want: want{what: "volume/old", job: true, reason: v1.ReasonRestoreFailed, say: "is cut off"}},
+		"Started":      {reason: "An instance that started imports nothing.", in: given(ofVolume, server(1)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"Suspended":    {reason: "What was begun comes to its end.", in: given(suspended, importChosen, importJob(volumeChoice)), want: want{what: "volume/old", job: true, reason: v1.ReasonSuspended, say: "the import of volume/old comes to its end"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := resolve(tc.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := decideStart(r, "secret")
+			if tc.want.refusal != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.want.refusal) {
+					t.Fatalf("%s\nwant a refusal with %q, got: %v", tc.reason, tc.want.refusal, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			what, backup := "", ""
+			if from := got.restore; from != nil && from.Import != nil {
+				what = from.Import.String()
+			} else if from != nil {
+				backup = from.Backup
+			}
+			if made := wantsRestoreJob(r, got); got.replicas != tc.want.replicas || got.reason != tc.want.reason || what != tc.want.what || backup != tc.want.backup || made != tc.want.job {
+				t.Errorf("%s\nwant %+v, got %+v of %q, Job wanted: %t", tc.reason, tc.want, got, what, made)
+			}
+			if !strings.Contains(got.message, tc.want.say) {
+				t.Errorf("%s\nwant a message with %q, got %q", tc.reason, tc.want.say, got.message)
+			}
+		})
+	}
+}
+
+// TestImportPod: the product's own container is the last, and what runs of a tenant's image sees
+// what is imported, and nothing else of anybody's.
+func TestImportPod(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in         Input
+		containers []string
+		// of the tenant's image, what it mounts.
+		mounts []string
+	}{
+		"Volume":         {in: given(ofVolume), containers: []string{"tools", "version", "restore"}},
+		"Server":         {in: given(ofServer), containers: []string{"tools", "version", "import-server", "restore"}, mounts: []string{"tools", "data", "account"}},
+		"Dump":           {in: given(ofDump), containers: []string{"tools", "version", "fetch-dump", "import-dump", "restore"}, mounts: []string{"tools", "data", "scratch", "config", "tls"}},
+		"ServerHostPath": {in: given(ofServer, onHostPath), containers: []string{"tools", "version", "own", "import-server", "restore"}, mounts: []string{"tools", "data", "account"}},
+		"DumpHostPath":   {in: given(ofDump, onHostPath), containers: []string{"tools", "version", "fetch-dump", "own", "import-dump", "restore"}, mounts: []string{"tools", "data", "scratch", "config", "tls"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := Compose(tc.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, ok := out.Resources[v1.ResourceRestore].Object.(*batchv1.Job)
+			if !ok {
+				t.Fatalf("there is no Job: %v", out.Resources)
+			}
+			pod := j.Spec.Template.Spec
+			var names []string
+			for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+				names = append(names, c.Name)
+				if c.Image == "agent" || c.Name == "version" {
+					continue
+				}
+				var mounts []string
+				for _, m := range c.VolumeMounts {
+					mounts = append(mounts, m.Name)
+				}
+				if got := slices.Compact(mounts); !slices.Equal(got, tc.mounts) || *c.SecurityContext.RunAsUser != agent.ServerUID {
+					t.Errorf("%s mounts %v, as user %d, and not %v", c.Name, got, *c.SecurityContext.RunAsUser, tc.mounts)
+				}
+			}
+			if !slices.Equal(names, tc.containers) {
+				t.Errorf("want %v, got %v", tc.containers, names)
+			}
+			if of := j.Spec.PodFailurePolicy.Rules[0].OnExitCodes.ContainerName; of != nil {
+				t.Errorf("only %s ends the Job", *of)
+			}
+		})
+	}
+}
+
+func onHostPath(in *Input) { in.Settings.Volumes = v1.VolumesHostPath }
+
+// TestImportPolicy: a Job reaches the server that it clones as long as it has to.
+func TestImportPolicy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in   Input
+		want int
+	}{
+		"Volume":  {in: given(ofVolume)},
+		"Server":  {in: given(ofServer), want: 2},
+		"Dump":    {in: given(ofDump), want: 1},
+		"Started": {in: given(ofServer, server(1))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := resolve(tc.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := jobPolicy(r).Spec.Egress; len(got) != tc.want {
+				t.Errorf("want %d, got %+v", tc.want, got)
+			}
+		})
+	}
+}
+
+// TestImportFailure: each exit code of the agent has its own advice.
+func TestImportFailure(t *testing.T) {
+	for code, want := range map[int]string{
+		agent.ExitVersion: "nobody can tell by which", agent.ExitUnclean: "did not stop cleanly", agent.ExitDamaged: "is cut off", agent.ExitMissing: "is not there",
+		agent.ExitOccupied: "already holds a database", agent.ExitNoSpace: "does not fit", 0: "why",
+	} {
+		if got := importFailure(code, "volume/old", "why", "default/j", "again"); !strings.Contains(got, want) || !strings.Contains(got, "volume/old") || !strings.Contains(got, "again") {
+			t.Errorf("%d: want %q, got %q", code, want, got)
+		}
+	}
+}

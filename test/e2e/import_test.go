@@ -1,0 +1,238 @@
+package e2e
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// A foreignServer is one that is not the product's: a pod of the image as its documentation has it, with its data at the root of
+// a volume.
+type foreignServer struct {
+	namespace string
+	pod       *corev1.Pod
+}
+
+// Names of it.
+const (
+	foreignName     = "old"
+	foreignVolume   = "old-data"
+	foreignPassword = "of-the-old-server"
+)
+
+func startForeign(t *testing.T, ns string) *foreignServer {
+	t.Helper()
+	framework.Make(t, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: foreignVolume},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	})
+	framework.Make(t, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: foreignName},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": foreignName}, Ports: []corev1.ServicePort{{Port: 3307, TargetPort: intstr.FromInt32(3306)}}},
+	})
+	pod := framework.ToolboxPod(ns, foreignName, "")
+	pod.Labels = map[string]string{"app": foreignName}
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(60))
+	pod.Spec.SecurityContext.RunAsUser, pod.Spec.SecurityContext.FSGroup = new(int64(999)), new(int64(999))
+	pod.Spec.Volumes = []corev1.Volume{
+		{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: foreignVolume}}},
+		{Name: "run", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+	}
+	c := &pod.Spec.Containers[0]
+	c.Name, c.Command = "mysql", nil
+	c.Env = []corev1.EnvVar{{Name: "MYSQL_ROOT_PASSWORD", Value: foreignPassword}, {Name: "MYSQL_DATABASE", Value: "otus-database"}}
+	c.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/var/lib/mysql"}, {Name: "run", MountPath: "/var/run/mysqld"}}
+	f := &foreignServer{namespace: ns, pod: pod}
+	f.start(t)
+	return f
+}
+
+// start it, on what is on its volume.
+func (f *foreignServer) start(t *testing.T) {
+	t.Helper()
+	framework.StartPod(t, f.pod)
+	framework.Eventually(t, "the old server", func(ctx context.Context) error {
+		_, err := f.ask(ctx, "SELECT 1", "127.0.0.1") // The first server of its entrypoint hears nothing there.
+		return err
+	})
+}
+
+// ask it over its socket, or over TCP.
+func (f *foreignServer) ask(ctx context.Context, statements string, host ...string) (string, error) {
+	way := "--socket=/var/run/mysqld/mysqld.sock"
+	if len(host) > 0 {
+		way = "--host=" + host[0]
+	}
+	return framework.Exec(ctx, f.namespace, f.pod.Name, statements, "sh", "-c", "MYSQL_PWD="+foreignPassword+" mysql --no-defaults --user=root --default-character-set=utf8mb4 -BN "+way+" otus-database")
+}
+
+func (f *foreignServer) mustAsk(t *testing.T, statements string) string {
+	t.Helper()
+	out, err := f.ask(t.Context(), statements)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// stop it, as a pod is stopped.
+func (f *foreignServer) stop(t *testing.T) {
+	t.Helper()
+	if err := framework.Suite.Kube.Delete(t.Context(), f.pod); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	framework.Eventually(t, "the end of the old server", func(ctx context.Context) error {
+		return framework.IsGone(ctx, f.pod)
+	})
+}
+
+// discard is the deletionPolicy of what need not come back.
+const discard = "Discard"
+
+// rowsOf the data of every kind, in few words.
+const rowsOf = `SELECT COUNT(*), SUM(CRC32(CONCAT_WS('|', id, full, born, seen, HEX(note), secret))) FROM shop.customers;
+SELECT COUNT(*), SUM(CRC32(CONCAT_WS('|', id, customer, total, state, flags, HEX(bits)))) FROM shop.orders;
+SELECT COUNT(*), SUM(CRC32(CAST(doc AS CHAR))) FROM shop.documents;
+SELECT COUNT(*) FROM shop.marks;`
+
+// imports a database under a name of its own.
+func (f *foreignServer) imports(s *framework.Server, what map[string]any) {
+	s.Spec["restore"] = map[string]any{"import": what}
+	delete(s.Spec, "deletionPolicy")
+}
+
+// TestImport: a database of a server that is not the product's is imported from that while it runs, from a dump, and from its volume
+// once it has stopped; each row is there before the first client, and what it was imported from is as it was. A claim that is made again
+// goes on from its own backup, and imports nothing twice.
+func TestImport(t *testing.T) { //nolint:tparallel // One old server, in the order of its life.
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	f := startForeign(t, s.Namespace)
+	f.mustAsk(t, testdata(t, "rich.sql"))
+	f.mustAsk(t, "CREATE TABLE shop.marks (id INT PRIMARY KEY); INSERT INTO shop.marks VALUES (1); CREATE USER import@'%' IDENTIFIED BY 'its own' REQUIRE SSL; GRANT BACKUP_ADMIN ON *.* TO import@'%'; INSTALL PLUGIN clone SONAME 'mysql_clone.so'")
+	want := f.mustAsk(t, rowsOf)
+
+	t.Run("Server", func(t *testing.T) { f.isCloned(t, s.Neighbour(t, "cloned"), want) })
+	t.Run("Dump", func(t *testing.T) { f.isLoaded(t, s.Neighbour(t, "loaded"), want) })
+	t.Run("Volume", func(t *testing.T) { f.isCopied(t, s) })
+}
+
+// sees the rows, with the client's first query.
+func sees(t *testing.T, s *framework.Server, want string) {
+	t.Helper()
+	s.Client().FirstAnswer(t, "SELECT 1")
+	if diff := cmp.Diff(want, s.Client().RunScript(t, rowsOf)); diff != "" {
+		t.Errorf("%s: -want, +got:\n%s", s.Name, diff)
+	}
+}
+
+func (f *foreignServer) isCloned(t *testing.T, s *framework.Server, want string) {
+	t.Helper()
+	host := foreignName + "." + f.namespace + ".svc"
+	f.imports(s, map[string]any{"server": map[string]any{"host": host, "port": int64(3307), "secretName": "old-account"}})
+	s.Spec["deletionPolicy"] = discard
+	s.Create(t)
+	s.Refuses(t, "spec.restore.import.server.host: Forbidden: "+host+" is not among those that the platform allows")
+	framework.Allow(t, "importServers", "*."+f.namespace+".svc")
+	s.Refuses(t, "create it with username, password and ca.crt")
+	authority, err := framework.Exec(t.Context(), f.namespace, f.pod.Name, "", "cat", "/var/lib/mysql/ca.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	framework.Make(t, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "old-account"},
+		StringData: map[string]string{"username": "import", "password": "its own", "ca.crt": authority},
+	})
+	s.Says(t, "legacy.isam (MyISAM). Change them there")
+	s.IsHeld(t)
+	f.mustAsk(t, "DROP TABLE legacy.attic, legacy.comma, legacy.isam")
+	framework.MustKubectl(t, "delete", "job", "--namespace", s.Namespace, "restore-"+s.Name+"-job") // Or it is tried again in a minute.
+	sees(t, s, want)
+	if got := f.mustAsk(t, rowsOf); got != want {
+		t.Errorf("the old server has %q now", got)
+	}
+	s.Delete(t)
+}
+
+func (f *foreignServer) isLoaded(t *testing.T, s *framework.Server, want string) {
+	t.Helper()
+	at := startS3(t)
+	store := offersStore(t, at, newStoreKey(t, at.namespace))
+	var dump bytes.Buffer
+	if err := framework.ExecStream(t.Context(), f.namespace, f.pod.Name, nil, &dump, "sh", "-c",
+		"MYSQL_PWD="+foreignPassword+" mysqldump --no-defaults --user=root --socket=/var/run/mysqld/mysqld.sock --single-transaction --set-gtid-purged=OFF --routines --events --triggers --ignore-table=shop.one --ignore-table=shop.two --databases shop"); err != nil {
+		t.Fatal(err)
+	}
+	f.imports(s, map[string]any{"dump": map[string]any{"store": store.GetName(), "name": "shop.sql.gz"}})
+	s.Spec["deletionPolicy"] = discard
+	whole := dump.Bytes()
+	at.put(t, "team/mysql/imports/"+f.namespace+"/shop.sql.gz", zipped(t, whole[:len(whole)/2]))
+	s.Create(t)
+	s.Says(t, "is cut off, is not what its sum says, or has a statement that fails")
+	s.IsHeld(t)
+	at.put(t, "team/mysql/imports/"+f.namespace+"/shop.sql.gz", zipped(t, whole))
+	framework.MustKubectl(t, "delete", "job", "--namespace", s.Namespace, "restore-"+s.Name+"-job")
+	sees(t, s, want)
+	s.Delete(t)
+}
+
+func zipped(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(raw); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// put an object into the bucket, as the platform's team does.
+func (s *s3Server) put(t *testing.T, key string, raw []byte) {
+	t.Helper()
+	path := "/data/objects/backups/" + key
+	if err := framework.ExecStream(t.Context(), s.namespace, "s3/toolbox", bytes.NewReader(raw), &bytes.Buffer{}, "sh", "-c", "mkdir -p $(dirname "+path+") && cat >"+path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *foreignServer) isCopied(t *testing.T, s *framework.Server) {
+	t.Helper()
+	f.imports(s, map[string]any{"volume": map[string]any{"pvcName": foreignVolume}})
+	s.Create(t)
+	s.Says(t, "a server still runs on this data")
+	s.IsHeld(t)
+	f.mustAsk(t, "INSERT INTO shop.marks VALUES (2)")
+	want := f.mustAsk(t, rowsOf)
+	f.stop(t)
+	sees(t, s, want)
+	s.Client().RunScript(t, "INSERT INTO shop.marks VALUES (3)")
+	want = s.Client().RunScript(t, rowsOf)
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	s.Create(t)
+	sees(t, s, want)
+
+	f.pod.ObjectMeta = metav1.ObjectMeta{Namespace: f.namespace, Name: f.pod.Name, Labels: f.pod.Labels}
+	f.start(t)
+	if got := f.mustAsk(t, "SELECT COUNT(*) FROM shop.marks"); strings.TrimSpace(got) != "2" {
+		t.Errorf("the old server has %q rows now", got)
+	}
+	f.stop(t)
+}
