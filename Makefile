@@ -9,7 +9,7 @@ TOOLS = $$(go run ./test/tools cli core cli116)
 MODULES = package/build test/cluster test/images test/install test/e2e
 
 .PHONY: help demo house matrix test checks test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
-	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test kubectl-mysql chart chart-test alerts-test arm64-test release-dry-run release-test release-image release-image-here release-make release-check release-push release-sign release-publish registry-login kind-up kind-test kind-down e2e bench fuzz vulncheck generate clean
+	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test kubectl-mysql chart chart-test alerts-test dashboard-test arm64-test release-dry-run release-test release-image release-image-here release-make release-check release-push release-sign release-publish registry-login kind-up kind-test kind-down e2e bench fuzz vulncheck generate clean
 
 help: ## Show this list, with what each takes on two cores where the tools are built.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -28,7 +28,7 @@ checks: # Two beside each other, one that computes and one that waits for server
 test-all: export ALL = 1
 test-all: export WALKS = 1000
 test-all: export MOMENTS = 60
-test-all: test store-test-seaweedfs cert-manager-test provider-sql-test chart-test alerts-test arm64-test release-dry-run release-test matrix ## Run what there is, for hours: make test, what repeats one of its proofs, more walks of the model and moments of a first start, and the whole matrix.
+test-all: test store-test-seaweedfs cert-manager-test provider-sql-test chart-test alerts-test dashboard-test arm64-test release-dry-run release-test matrix ## Run what there is, for hours: make test, what repeats one of its proofs, more walks of the model and moments of a first start, and the whole matrix.
 
 unit: ## Run the tests that need nothing but Go (5 min).
 	go test -timeout 30m ./...
@@ -37,7 +37,7 @@ lint: ## Run golangci-lint, built from its module (1 min).
 	lint=$$(go run ./test/tools lint) && $$lint run ./... && \
 	for m in $(MODULES); do (cd $$m && $$lint run --config ../../.golangci.yml ./...) || exit 1; done
 	"$$(go run ./test/tools actionlint)" .github/workflows/*.yml
-	go vet -tags mysqld,bench,store ./controller/... && go vet -tags promtool,arm64test ./test/... && go vet -C test/e2e -tags bench,certmanager,providersql,chart,release ./... && go vet -C package/build -tags release ./...
+	go vet -tags mysqld,bench,store ./controller/... && go vet -tags promtool,arm64test ./test/... && go vet -C test/e2e -tags bench,certmanager,providersql,chart,dashboard,release ./... && go vet -C package/build -tags release ./...
 
 render: ## Render every example with today's CLI and with v1.16, and compare (1 min).
 	go run ./test/render $(TOOLS)
@@ -165,6 +165,11 @@ alerts-test: ## Try the alerts with Prometheus' own tool; its build takes six mi
 
 chart-test: chart ## Install, upgrade and uninstall the chart, and apply what monitors it, on a cluster of its own (4 min).
 	KUBECONFIG= go test -C test/e2e -tags chart -count=1 -timeout 30m -v -run '^TestMonitoring$$|^TestChart$$' .; code=$$?; \
+	go run -C test/cluster . --name e2e down || code=1; exit $$code
+
+dashboard-test: ## Have a real Prometheus answer what the dashboard asks, on a cluster of its own; its build takes four minutes the first time (6 min).
+	go run ./test/tools prometheus exporter
+	KUBECONFIG= go test -C test/e2e -tags dashboard -count=1 -timeout 30m -v -run '^TestDashboard$$' .; code=$$?; \
 	go run -C test/cluster . --name e2e down || code=1; exit $$code
 
 e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG (25 min).

@@ -166,6 +166,7 @@ var typists = map[string]typist{
 	"kubectl mysql status NAME":                                   {"test/e2e/plugin_test.go", `"mysql", "status", s.Name`},
 	"make release-dry-run":                                        byStandIns,
 	"make release-test":                                           byStandIns,
+	"make dashboard-test":                                         byStandIns,
 	"make chart":                                                  {"Makefile", "\nchart-test: chart "},
 	"helm install crossplane-mysql dist/crossplane-mysql-0.1.0.tgz --namespace crossplane-system":                 byChart,
 	"helm show crds dist/crossplane-mysql-0.1.0.tgz | kubectl apply --server-side --force-conflicts --filename -": byChart,

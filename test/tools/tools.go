@@ -97,6 +97,16 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing write
 		module: "github.com/prometheus/prometheus",
 		help:   "Prometheus' tool, by which make test-all tries the alerts",
 	},
+	"prometheus": {
+		title:  "prometheus",
+		module: "github.com/prometheus/prometheus",
+		help:   "Prometheus itself, which make test-all asks what the dashboard asks",
+	},
+	"exporter": {
+		title:  "mysqld_exporter",
+		module: "github.com/prometheus/mysqld_exporter",
+		help:   "metrics of a MySQL server, for those",
+	},
 	"cyclonedx": {
 		title:  "cyclonedx-gomod",
 		module: "github.com/CycloneDX/cyclonedx-gomod",
