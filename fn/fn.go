@@ -45,7 +45,7 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 // watches all that this depends on. Then it is for what no watch tells, such as another release of this function.
 const (
 	ttl        = time.Minute
-	ttlSettled = 5 * time.Minute
+	ttlSettled = 10 * time.Minute
 )
 
 // respond to a request, with what earlier functions of the pipeline want. The

@@ -27,17 +27,17 @@ func TestSettled(t *testing.T) {
 		change          func(*caller) *caller
 		want            time.Duration
 	}{
-		"Running":   {reason: "All of it is watched.", example: "running", change: watched, want: 5 * time.Minute},
+		"Running":   {reason: "All of it is watched.", example: "running", change: watched, want: 10 * time.Minute},
 		"NotSaid":   {reason: "An earlier core sees a changed Secret when it asks.", example: "running", want: time.Minute},
-		"Suspended": {reason: "Nothing happens to it.", example: "suspended", change: watched, want: 5 * time.Minute},
-		"Mongo":     {reason: "So it is with the other kind.", example: "database-running", change: watched, want: 5 * time.Minute},
+		"Suspended": {reason: "Nothing happens to it.", example: "suspended", change: watched, want: 10 * time.Minute},
+		"Mongo":     {reason: "So it is with the other kind.", example: "database-running", change: watched, want: 10 * time.Minute},
 		"Starting":  {reason: "It is on its way.", example: "fresh-instance", change: watched, want: time.Minute},
 		"Waiting":   {reason: "So is this one.", example: "restore-during", change: watched, want: time.Minute},
 		"Refused":   {reason: "Somebody is at it.", example: "name-taken", change: watched, want: time.Minute},
 		"Image":     {reason: "The controller is about to stop it.", example: "image-waits", change: watched, want: time.Minute},
 		"Backup":    {reason: "It is being backed up.", example: "running", change: status(map[string]any{"phase": "Running", "method": "Online"}, "requestedBackup"), want: time.Minute},
 		"Dropping":  {reason: "What is dropped is seen when it asks again.", example: "running", change: status([]any{map[string]any{"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen"}}, "conditions"), want: time.Minute},
-		"Hearing":   {reason: "There were many, and are no more.", example: "running", change: status([]any{map[string]any{"type": "Responsive", "status": "True", "reason": "WatchCircuitClosed"}}, "conditions"), want: 5 * time.Minute},
+		"Hearing":   {reason: "There were many, and are no more.", example: "running", change: status([]any{map[string]any{"type": "Responsive", "status": "True", "reason": "WatchCircuitClosed"}}, "conditions"), want: 10 * time.Minute},
 		"Blocked":   {reason: "Something keeps it from being right.", example: "running", change: status(map[string]any{"reason": "CopyFound", "message": "x"}, "blockedBy"), want: time.Minute},
 	}
 	for name, tc := range cases {
