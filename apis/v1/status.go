@@ -173,8 +173,8 @@ type MySQLStatus struct {
 	// +optional
 	Choice string `json:"choice,omitempty"`
 
-	// RestoredBy is the UID of the restore Job whose program has restored all, where that
-	// Job never ends because somebody added a container to its pod.
+	// RestoredBy is the UID of the restore Job whose program has restored all, until that
+	// Job says so itself, which it never does where somebody added a container to its pod.
 	//
 	// +optional
 	RestoredBy types.UID `json:"restoredBy,omitempty"`

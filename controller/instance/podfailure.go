@@ -107,7 +107,7 @@ func (g *gathering) readRestore(ctx context.Context, pods []corev1.Pod) error {
 		return err
 	}
 	j.Pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, j.Job) })
-	j.noteOutlived(g.Now)
+	j.noteEnd(g.Now)
 	g.Restore = j
 	return nil
 }

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -158,6 +159,9 @@ type Job struct {
 	Outlived *corev1.ContainerStateTerminated
 	// Going is that pod.
 	Going *corev1.Pod
+	// Succeeded is how the product's own container ended, where it did so well and the Job does not say so yet: the kubelet
+	// and the Job's controller take a second or two for that. Nil where that is not so.
+	Succeeded *corev1.ContainerStateTerminated
 }
 
 // Finished is the time of the Job's end, with true if it succeeded; nil while it
@@ -172,7 +176,7 @@ func (j *Job) Finished() (at *metav1.Time, succeeded bool) {
 			return &c.LastTransitionTime, c.Type == batchv1.JobComplete
 		}
 	}
-	if end := j.Outlived; end != nil {
+	if end := cmp.Or(j.Outlived, j.Succeeded); end != nil {
 		return &end.FinishedAt, end.ExitCode == 0
 	}
 	return nil, false

@@ -218,16 +218,33 @@ func eventTime(e *corev1.Event) time.Time {
 	return at
 }
 
-// noteOutlived sees whether the product's own container, which has the name of what the Job is
-// for, has ended for a while in the only pod of the Job that goes on.
-func (j *Job) noteOutlived(now time.Time) {
+// noteEnd of the product's own container, which has the name of what the Job is for, before the Job says that it is over: where it has ended
+// well, and where it has for a while, in the only pod of the Job that goes on.
+func (j *Job) noteEnd(now time.Time) {
 	going := slices.DeleteFunc(slices.Clone(j.Pods), func(p corev1.Pod) bool { return HasEnded(&p) })
-	if at, _ := j.Finished(); at != nil || len(going) != 1 {
+	if at, _ := j.Finished(); at != nil || len(going) > 1 {
 		return
 	}
-	var end *corev1.ContainerStateTerminated
-	others := false
-	for _, c := range going[0].Status.ContainerStatuses {
+	if len(going) == 0 {
+		n := slices.IndexFunc(j.Pods, func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
+		if n >= 0 {
+			j.Succeeded, _ = j.ownEnd(&j.Pods[n])
+		}
+		return
+	}
+	end, others := j.ownEnd(&going[0])
+	switch {
+	case end == nil:
+	case others && now.After(end.FinishedAt.Add(waitTimeout)):
+		j.Outlived, j.Going = end, &going[0]
+	case end.ExitCode == 0:
+		j.Succeeded = end
+	}
+}
+
+// ownEnd of the product's own container in a pod, or nil, and whether others go on.
+func (j *Job) ownEnd(p *corev1.Pod) (end *corev1.ContainerStateTerminated, others bool) {
+	for _, c := range p.Status.ContainerStatuses {
 		switch t := c.State.Terminated; {
 		case c.Name == j.Spec.Template.Labels[v1.LabelComponent]:
 			end = t
@@ -235,7 +252,5 @@ func (j *Job) noteOutlived(now time.Time) {
 			others = true
 		}
 	}
-	if end != nil && others && now.After(end.FinishedAt.Add(waitTimeout)) {
-		j.Outlived, j.Going = end, &going[0]
-	}
+	return end, others
 }

@@ -216,9 +216,11 @@ func TestOutlived(t *testing.T) {
 	}{
 		"Sidecar": {reason: "Nobody ends it.", pods: []corev1.Pod{pod(corev1.PodRunning, runs("proxy"), ended("backup", time.Minute, 0))}, over: true, succeed: true},
 		"Failed":  {reason: "Nor does it end with a failure.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Minute, 1), runs("proxy"))}, over: true},
-		"Soon":    {reason: "It may end by itself.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Second, 0), runs("proxy"))}},
+		"Soon":    {reason: "What counts is done.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Second, 0), runs("proxy"))}, over: true, succeed: true},
+		"Failing": {reason: "It may end by itself, and the Job says whether it is tried again.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Second, 1), runs("proxy"))}},
 		"Works":   {reason: "What counts is at work.", pods: []corev1.Pod{pod(corev1.PodRunning, runs("backup"), ended("proxy", time.Minute, 0))}},
-		"Alone":   {reason: "The Job's controller is a moment behind.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Minute, 0))}},
+		"Alone":   {reason: "The kubelet is a moment behind.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Second, 0))}, over: true, succeed: true},
+		"Behind":  {reason: "The Job's controller is.", pods: []corev1.Pod{pod(corev1.PodFailed, ended("backup", time.Hour, 1)), pod(corev1.PodSucceeded, ended("backup", time.Second, 0))}, over: true, succeed: true},
 		"Over":    {reason: "Its Job says the rest.", pods: []corev1.Pod{pod(corev1.PodFailed, ended("backup", time.Minute, 0), runs("proxy"))}},
 		"Again":   {reason: "An earlier one has failed.", pods: []corev1.Pod{pod(corev1.PodFailed, ended("backup", time.Hour, 1)), pod(corev1.PodRunning, ended("backup", time.Minute, 0), runs("proxy"))}, over: true, succeed: true},
 		"Two":     {reason: "One of them is not the Job's.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Minute, 0), runs("proxy")), pod(corev1.PodRunning, runs("backup"))}},
@@ -227,7 +229,7 @@ func TestOutlived(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := &Job{Job: &batchv1.Job{}, Pods: tc.pods}
 			j.Spec.Template.Labels = map[string]string{v1.LabelComponent: v1.ComponentBackup}
-			j.noteOutlived(noon)
+			j.noteEnd(noon)
 			if at, succeeded := j.Finished(); (at != nil) != tc.over || succeeded != tc.succeed {
 				t.Errorf("%s got an end at %v, success %v", tc.reason, at, succeeded)
 			}

@@ -152,7 +152,7 @@ func mountsPVC(p *corev1.Pod, pvcName string) bool {
 
 // readPodReports of a Job.
 func (g jobGathering) readPodReports(ctx context.Context, j *Job) {
-	j.noteOutlived(g.Now)
+	j.noteEnd(g.Now)
 	for i := range j.Pods {
 		p := &j.Pods[i]
 		if why := g.looker().whyPodWaits(ctx, g.State, p); why != "" {

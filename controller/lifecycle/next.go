@@ -171,6 +171,8 @@ func decideBeforeStart(s *instance.State) Step {
 	switch {
 	case !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
 		return Step{Action: ReportPodFailure, Message: sentence(s.PodFailure)}
+	case s.Restore != nil && s.XR.Status.RestoredBy == "":
+		return Step{Action: Wait, After: requeueSoon} // A server waits for it. What takes long is looked at less and less often.
 	case s.XR.IsBeginning() || s.BackupPVCAwaited:
 		return Step{Action: Wait, After: requeueLater} // Its pods are not a source of events.
 	}
@@ -185,6 +187,10 @@ func endOutlivedRestore(s *instance.State) (step Step, open bool) {
 	switch {
 	case j == nil && by != "":
 		return Step{Action: NoteRestored}, true
+	case j != nil && j.Succeeded != nil && j.DeletionTimestamp == nil && by != j.UID:
+		return Step{Action: NoteRestored}, true // Nobody has to wait for the Job to say so.
+	case j != nil && by == j.UID && isComplete(j):
+		return Step{Action: NoteRestored}, s.XR.Status.Restore.Phase != v1.RestoreRunning // The Job says it now.
 	case j == nil || j.Outlived == nil || j.DeletionTimestamp != nil:
 		return Step{}, false
 	}
@@ -197,6 +203,12 @@ func endOutlivedRestore(s *instance.State) (step Step, open bool) {
 		return Step{Action: Wait, After: requeueSoon}, true // The function says that it is over, and the Job may go.
 	}
 	return Step{Action: DeleteObjects, Targets: []client.Object{j.Job}}, true
+}
+
+// isComplete is true of a Job that says itself that it has succeeded.
+func isComplete(j *instance.Job) bool {
+	_, succeeded := (&instance.Job{Job: j.Job}).Finished()
+	return succeeded
 }
 
 // reportAction that writes status.blockedBy.

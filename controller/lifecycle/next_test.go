@@ -52,6 +52,10 @@ func TestNext(t *testing.T) {
 		"RefusedBefore": {reason: "That was another step.", state: running(refused(CreateBackupPVC)), want: ReportPodFailure},
 
 		"OutlivedNote":  {reason: "A restore whose pod never ends is over when its program says so.", state: running(outlived(0, v1.RestoreRunning)), want: NoteRestored, says: "a container that somebody added to pod restore-pod goes on"},
+		"RestoreDone":   {reason: "Nobody waits for the Job to say what its program has said.", state: running(doneRestoring(), restorePhase(v1.RestoreRunning)), want: NoteRestored},
+		"RestoreNoted":  {reason: "The function says that it is over.", state: running(doneRestoring(), restorePhase(v1.RestoreRunning), restoredBy("job")), want: NoOp},
+		"RestoreSaid":   {reason: "The Job says it now.", state: running(completeRestore(), restorePhase(v1.RestoreSucceeded), restoredBy("job")), want: NoteRestored},
+		"RestoreUnsaid": {reason: "The function has not read it yet.", state: running(completeRestore(), restorePhase(v1.RestoreRunning), restoredBy("job")), want: NoOp},
 		"OutlivedWait":  {reason: "The function would make the Job again.", state: running(outlived(0, v1.RestoreRunning), restoredBy("job")), want: Wait},
 		"OutlivedEnd":   {reason: "It says that all is restored.", state: running(outlived(0, v1.RestoreSucceeded), restoredBy("job")), want: DeleteObjects},
 		"OutlivedOther": {reason: "That was another Job.", state: running(outlived(0, v1.RestoreRunning), restoredBy("earlier")), want: NoteRestored},

@@ -355,6 +355,28 @@ func outlived(code int32, phase v1.RestorePhase) variation {
 	}
 }
 
+// doneRestoring is a restore whose program has ended well, and whose Job does not know it yet.
+func doneRestoring() variation {
+	return func(s *instance.State) {
+		j := &batchv1.Job{}
+		j.Name, j.UID = "restore-job", "job"
+		s.Restore = &instance.Job{Job: j, Succeeded: &corev1.ContainerStateTerminated{}}
+	}
+}
+
+// completeRestore is one whose Job does.
+func completeRestore() variation {
+	return func(s *instance.State) {
+		doneRestoring()(s)
+		s.Restore.Succeeded = nil
+		s.Restore.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	}
+}
+
+func restorePhase(is v1.RestorePhase) variation {
+	return func(s *instance.State) { s.XR.Status.Restore = &v1.RestoreStatus{Backup: "b", Phase: is} }
+}
+
 func restoredBy(uid types.UID) variation {
 	return func(s *instance.State) { s.XR.Status.RestoredBy = uid }
 }

@@ -49,7 +49,7 @@ const (
 	WarnOfRoom Action = "WarnOfRoom"
 	// ReportUnsynced writes status.message where Crossplane keeps the function from it.
 	ReportUnsynced Action = "ReportUnsynced"
-	// NoteRestored writes status.restoredBy.
+	// NoteRestored writes status.restoredBy, or takes it away where nobody needs it any more.
 	NoteRestored Action = "NoteRestored"
 	// ClearStatus takes away what an earlier XR of the same name had.
 	ClearStatus Action = "ClearStatus"

@@ -75,7 +75,7 @@ func TestReconcile(t *testing.T) {
 		"Quiet":    {reason: "Nothing to do, and nothing to come back for.", lives: []*instance.State{{}}},
 		"Gather":   {reason: "What cannot be read is tried again, and nothing is done.", err: errBoom, fails: errBoom},
 		"Acts":     {reason: "It looks again after each step, until it rests.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, wrote: []string{"Patch db"}},
-		"Conflict": {reason: "Somebody was faster: that is no error.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, werr: conflict, want: reconcile.Result{RequeueAfter: time.Second}, wrote: []string{"Patch db"}},
+		"Conflict": {reason: "Somebody was faster: that is no error.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, werr: conflict, want: reconcile.Result{RequeueAfter: settle}, wrote: []string{"Patch db"}},
 		"Write":    {reason: "A step that fails is tried again, with growing pauses.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, werr: errBoom, fails: errBoom, wrote: []string{"Patch db"}},
 	}
 	for name, tc := range cases {

@@ -19,7 +19,7 @@ func runPasses(run func() (after time.Duration, acted bool, err error), isOverta
 		after, acted, err := run()
 		switch {
 		case isOvertaken(err):
-			return reconcile.Result{RequeueAfter: time.Second}, nil
+			return reconcile.Result{RequeueAfter: settle}, nil // Who wrote may not be done.
 		case err != nil:
 			return reconcile.Result{}, err
 		case !acted:
