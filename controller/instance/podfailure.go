@@ -20,7 +20,7 @@ import (
 func (g *gathering) readPodFailure(ctx context.Context) error {
 	switch {
 	case g.StoreFailure != "" && g.XR.Status.Restore != nil:
-		g.PodFailure = "the backup to restore cannot be read: " + g.StoreFailure
+		g.PodFailure = "what to start from cannot be read: " + g.StoreFailure
 		return nil
 	case g.StoreFailure != "":
 		g.PodFailure = "it is not known whether there are backups of an earlier instance of this name: " + g.StoreFailure
@@ -44,9 +44,9 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 	if err := g.readRestore(ctx, l.Items); err != nil {
 		return err
 	}
-	slices.SortStableFunc(l.Items, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) }) // Of a Job that is tried again the last counts.
-	for i := range l.Items {
-		if g.PodFailure = g.looker().whyPodWaits(ctx, g.State, &l.Items[i]); g.PodFailure != "" {
+	pods := withoutEarlierTries(l.Items, g.XR.Status.Restore)
+	for i := range pods {
+		if g.PodFailure = g.looker().whyPodWaits(ctx, g.State, &pods[i]); g.PodFailure != "" {
 			return nil
 		}
 	}
@@ -54,6 +54,20 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 		g.PodFailure = g.looker().whyNoPod(ctx, g.Restore)
 	}
 	return nil
+}
+
+// withoutEarlierTries of a restore: of its pods the newest failure counts, as long as it is tried again, and none once all is restored.
+func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.Pod {
+	out := slices.Clone(pods)
+	slices.SortStableFunc(out, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	failed := 0
+	return slices.DeleteFunc(out, func(p corev1.Pod) bool {
+		if p.Labels[v1.LabelComponent] != v1.ComponentRestore || !HasEnded(&p) {
+			return false
+		}
+		failed++
+		return restore == nil || restore.Phase != v1.RestoreRunning || failed > 1
+	})
 }
 
 // volumeInDoubt says which volume it is whose data is not what it should be; empty where

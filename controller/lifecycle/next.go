@@ -171,7 +171,7 @@ func decideBeforeStart(s *instance.State) Step {
 	switch {
 	case !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
 		return Step{Action: ReportPodFailure, Message: sentence(s.PodFailure)}
-	case s.Restore != nil && s.XR.Status.RestoredBy == "":
+	case s.Restore != nil && s.XR.Status.RestoredBy == "" && isRestoring(s):
 		return Step{Action: Wait, After: requeueSoon} // A server waits for it. What takes long is looked at less and less often.
 	case s.XR.IsBeginning() || s.BackupPVCAwaited:
 		return Step{Action: Wait, After: requeueLater} // Its pods are not a source of events.
@@ -203,6 +203,12 @@ func endOutlivedRestore(s *instance.State) (step Step, open bool) {
 		return Step{Action: Wait, After: requeueSoon}, true // The function says that it is over, and the Job may go.
 	}
 	return Step{Action: DeleteObjects, Targets: []client.Object{j.Job}}, true
+}
+
+// isRestoring is true while the function says that a restore goes on.
+func isRestoring(s *instance.State) bool {
+	r := s.XR.Status.Restore
+	return r != nil && r.Phase == v1.RestoreRunning
 }
 
 // isComplete is true of a Job that says itself that it has succeeded.
