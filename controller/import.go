@@ -38,14 +38,15 @@ func (h *half) half() archive.Half {
 type importCommand struct {
 	half
 
-	From          string `help:"Data directory of a server that has stopped, to copy. Without it the data is taken that a container before has made." type:"path"`
+	From          string `help:"Where the volume of a server that has stopped is mounted, to copy its data. Without it the data is taken that a container before has made." type:"path"`
+	Within        string `help:"Folder in that volume that is the data directory, if it is not its root."`
 	TargetVersion string `help:"File that 'controller version-of-server' wrote in the image of the server that is to run on the data." required:"" type:"path"`
 }
 
 // Run the import.
 func (c *importCommand) Run(ctx context.Context) error {
 	tuneMemory()
-	i := archive.Import{Half: c.half.half(), From: c.From, Target: c.TargetVersion, Output: os.Stdout}
+	i := archive.Import{Half: c.half.half(), From: c.From, Within: c.Within, Target: c.TargetVersion, Output: os.Stdout}
 	r, err := i.Run(ctx)
 	return writeReport(r, c.Report, err)
 }
@@ -102,20 +103,18 @@ func (c *importServerCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	start := time.Now()
 	r := agent.Report{Command: "import-server"}
-	err := c.run(ctx, &r)
+	err := archive.ExitCodeOf(ctx, c.run(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return writeReport(r, c.Report, err)
 }
 
 func (c *importServerCommand) run(ctx context.Context, r *agent.Report) error {
 	h := c.half.half()
-	begun, err := h.Begin(ctx)
-	if err != nil {
+	m, err := h.Begin(ctx)
+	if r.Already = m == nil; r.Already || err != nil {
 		return err
 	}
-	if r.Already = !begun; r.Already {
-		return nil
-	}
+	defer m.Close()
 	donor, err := c.donor(ctx)
 	if err != nil {
 		return err
@@ -129,7 +128,7 @@ func (c *importServerCommand) run(ctx context.Context, r *agent.Report) error {
 	}
 	r.Version = result.Version
 	fmt.Printf("The data is here, as of %s:%d (%s).\n", result.File, result.Offset, result.GTIDs)
-	return nil
+	return m.Complete()
 }
 
 // donor is asked for what a server on a copy of it has to be told.

@@ -125,12 +125,16 @@ type Importing struct {
 	Name string
 }
 
-// Import is `controller import`, beside a VersionContainer. It copies the data of a mounted volume's directory, or takes what
-// a container before it has made, where from is empty.
-func (i Importing) Import(from string) []string {
-	out := i.command(Program, "import", "--target-version="+VersionFile)
-	if from != "" {
-		out = append(out, "--from="+from)
+// Import is `controller import`, beside a VersionContainer, of what a container before it has made.
+func (i Importing) Import() []string {
+	return i.command(Program, "import", "--target-version="+VersionFile)
+}
+
+// Copy is the same of a volume that is mounted at ImportSource, or of a folder within.
+func (i Importing) Copy(within string) []string {
+	out := append(i.Import(), "--from="+ImportSource)
+	if within != "" {
+		out = append(out, "--within="+within)
 	}
 	return out
 }

@@ -60,7 +60,7 @@ const (
 func (b *Backup) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "backup"}
-	err := exitCodeOf(ctx, b.runBackup(ctx, &r))
+	err := ExitCodeOf(ctx, b.runBackup(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }

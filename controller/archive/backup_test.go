@@ -291,7 +291,7 @@ func TestAnothersData(t *testing.T) {
 			must(t, err)
 			defer i.Close()
 			has, err := i.HasData()
-			if has != (tc.code == 0) || agent.CodeOf(exitCodeOf(t.Context(), err)) != tc.code {
+			if has != (tc.code == 0) || agent.CodeOf(ExitCodeOf(t.Context(), err)) != tc.code {
 				t.Errorf("HasData: %t, %v, want exit code %d", has, err, tc.code)
 			}
 			if diff := cmp.Diff(before, snapshot(t, directory)); diff != "" {

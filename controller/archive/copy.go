@@ -37,7 +37,7 @@ type Unpack struct{ Restore }
 func (u *Unpack) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "unpack"}
-	err := exitCodeOf(ctx, u.runUnpack(ctx, &r))
+	err := ExitCodeOf(ctx, u.runUnpack(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }

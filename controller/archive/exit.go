@@ -19,9 +19,9 @@ func damagedArchive(format string, args ...any) error {
 	return exitWith(agent.ExitDamaged, format, args...)
 }
 
-// exitCodeOf an error gives it the exit code that its cause calls for. After the end
+// ExitCodeOf an error gives it the exit code that its cause calls for. After the end
 // of the context it is that, whatever it looks like.
-func exitCodeOf(ctx context.Context, err error) error {
+func ExitCodeOf(ctx context.Context, err error) error {
 	running, coded := new(datadir.RunningError), new(agent.ExitError)
 	switch {
 	case err == nil:

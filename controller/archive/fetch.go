@@ -33,19 +33,17 @@ func (h Half) Dump(object string) string { return filepath.Join(h.Folder(), path
 func (f *Fetch) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "fetch-dump"}
-	err := exitCodeOf(ctx, f.run(ctx, &r))
+	err := ExitCodeOf(ctx, f.run(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
 
 func (f *Fetch) run(ctx context.Context, r *agent.Report) error {
-	begun, err := f.Begin(ctx)
-	if err != nil {
+	m, err := f.Begin(ctx)
+	if r.Already = m == nil; r.Already || err != nil {
 		return err
 	}
-	if r.Already = !begun; r.Already {
-		return nil
-	}
+	defer m.Close()
 	from, err := f.Remote.Gateway.Open(ctx, f.Object)
 	if err != nil {
 		return explainDump(err)

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,9 +29,9 @@ import (
 type Import struct {
 	Half
 
-	// From is the data directory to copy, on a volume that is mounted to be read. Empty is
-	// what a container before this one has made.
-	From string
+	// From is where the volume to copy from is mounted to be read, and Within the data directory in it; empty is its
+	// root. Without From it is what a container before this one has made.
+	From, Within string
 	// Target is a version.json of the server that is to take over.
 	Target string
 	// Output takes the progress lines.
@@ -58,47 +58,100 @@ const importedData = "data"
 // importPrefix in the marker of a volume begins the name of what was imported.
 const importPrefix = "import/"
 
-// serverID is the file with the identity of a server, which is one server's only: the one that is
-// imported from may go on (MySQL manual, 19.1.4 Replication and Binary Logging Options, server_uuid).
-const serverID = "auto.cnf"
+// Files that are a server's own. Its identity is one server's only: the one that is imported from may go on (MySQL manual, 19.1.4
+// Replication and Binary Logging Options, server_uuid). What it was told to persist counts before my.cnf, and may be what that refuses
+// (7.1.9.3 Persisted System Variables).
+const (
+	serverID         = "auto.cnf"
+	persistedOptions = "mysqld-auto.cnf"
+)
 
 // Folder of the half.
 func (h Half) Folder() string { return filepath.Join(h.Volume, agent.ImportFolder) }
 
-// Begin anew: what an earlier run left goes. It is false if there is nothing left to do, because an
-// earlier run has put the data where a server looks.
-func (h Half) Begin(ctx context.Context) (begun bool, err error) {
-	v, err := openVolume(h.Volume, h.Directory)
-	if err != nil {
-		return false, exitCodeOf(ctx, err)
-	}
-	defer v.closeVolume()
-	done, err := h.isDone(v)
-	if err != nil || done {
-		return false, exitCodeOf(ctx, err)
-	}
-	if err := v.clearHalves(); err != nil {
-		return false, fmt.Errorf("cannot remove what an earlier run left: %w", err)
-	}
-	return true, exitCodeOf(ctx, v.Mkdir(agent.ImportFolder, 0o755))
+// A Making is a half that one process works on. No other one of this program does until it is closed.
+type Making struct {
+	Half
+
+	volume *volume
 }
 
-// GoOn with what a container before this one has begun. It is false if there is nothing left to do, as with Begin.
-func (h Half) GoOn(ctx context.Context) (begun bool, err error) {
-	v, err := openVolume(h.Volume, h.Directory)
-	if err != nil {
-		return false, exitCodeOf(ctx, err)
-	}
-	defer v.closeVolume()
-	done, err := h.isDone(v)
-	if err != nil || done {
-		return false, exitCodeOf(ctx, err)
-	}
-	return true, exitCodeOf(ctx, v.RemoveAll(path.Join(agent.ImportFolder, importedData)))
+// Begin anew: what an earlier run left goes. It is nil if there is nothing left to do, because an
+// earlier run has put the data where a server looks.
+func (h Half) Begin(ctx context.Context) (*Making, error) {
+	return h.open(ctx, func(v *volume) error {
+		if err := errors.Join(checkUnusedHalf(v), v.clearHalves()); err != nil {
+			return fmt.Errorf("cannot remove what an earlier run left: %w", err)
+		}
+		return v.Mkdir(agent.ImportFolder, 0o755)
+	})
 }
+
+// GoOn with what a container before this one has begun. It is nil if there is nothing left to do, as with Begin.
+func (h Half) GoOn(ctx context.Context) (*Making, error) {
+	return h.open(ctx, func(v *volume) error {
+		if err := checkUnusedHalf(v); err != nil {
+			return err
+		}
+		return v.RemoveAll(path.Join(agent.ImportFolder, importedData))
+	})
+}
+
+// checkUnusedHalf is nil if no server of an earlier run is at work in the half.
+func checkUnusedHalf(v *volume) error {
+	dir, err := v.OpenRoot(path.Join(agent.ImportFolder, importedData))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close() //nolint:errcheck // Nothing was written.
+	locks, err := datadir.Lock(dir)
+	if err != nil {
+		return err
+	}
+	locks.Release()
+	return nil
+}
+
+// Complete is said once the server that made the data has ended: the container that comes next takes no half that does not say so.
+func (m *Making) Complete() error {
+	root, err := m.volume.OpenRoot(agent.ImportFolder)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // What was written was synced.
+	return writeNote(root, completeName, m.Name)
+}
+
+// Discard what was made, which will never be complete: its room is for the next try.
+func (m *Making) Discard() error { return m.volume.RemoveAll(agent.ImportFolder) }
+
+// Close the volume.
+func (m *Making) Close() { m.volume.closeVolume() }
+
+// completeName is the file in the folder of an import that says that its data is complete.
+const completeName = "complete"
 
 // Data is the data directory in that folder.
 func (h Half) Data() string { return filepath.Join(h.Folder(), importedData) }
+
+func (h Half) open(ctx context.Context, prepare func(*volume) error) (*Making, error) {
+	v, err := openVolume(h.Volume, h.Directory)
+	if err != nil {
+		return nil, ExitCodeOf(ctx, err)
+	}
+	done, err := h.isDone(v)
+	if err == nil && !done {
+		err = prepare(v)
+	}
+	if err != nil || done {
+		v.closeVolume()
+		return nil, ExitCodeOf(ctx, err)
+	}
+	return &Making{Half: h, volume: v}, nil
+}
 
 // isDone if the volume has the data. One that has other data is not fit.
 func (h Half) isDone(v *volume) (done bool, err error) {
@@ -123,7 +176,7 @@ func (h Half) isDone(v *volume) (done bool, err error) {
 func (i *Import) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "import"}
-	err := exitCodeOf(ctx, i.runImport(ctx, &r))
+	err := ExitCodeOf(ctx, i.runImport(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
@@ -177,10 +230,10 @@ func (i *Import) tidy(v *volume) error { return v.RemoveAll(agent.ImportFolder) 
 
 // takeMade data, once its server has stopped cleanly.
 func (i *Import) takeMade(r *agent.Report, v *volume, target version.Version) error {
-	dir, err := v.OpenRoot(path.Join(agent.ImportFolder, importedData))
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := v.Lstat(path.Join(agent.ImportFolder, completeName)); errors.Is(err, fs.ErrNotExist) {
 		return errors.New("the container before this one has left no data: it begins anew with the next pod")
 	}
+	dir, err := v.OpenRoot(path.Join(agent.ImportFolder, importedData))
 	if err != nil {
 		return err
 	}
@@ -206,12 +259,9 @@ func (i *Import) takeMade(r *agent.Report, v *volume, target version.Version) er
 
 // copyData of a stopped server, under the locks that it would take.
 func (i *Import) copyData(ctx context.Context, r *agent.Report, v *volume, target version.Version) error {
-	dir, err := os.OpenRoot(i.From)
-	if errors.Is(err, fs.ErrNotExist) {
-		return exitWith(agent.ExitMissing, "the volume to import has no folder %s", strings.TrimPrefix(i.From, agent.ImportSource))
-	}
+	dir, err := i.openSource()
 	if err != nil {
-		return explainForeign(err)
+		return err
 	}
 	defer dir.Close() //nolint:errcheck // Nothing was written.
 	if err := checkDataDirectory(dir); err != nil {
@@ -228,7 +278,7 @@ func (i *Import) copyData(ctx context.Context, r *agent.Report, v *volume, targe
 	}
 	r.Version, r.CleanShutdown = datadir.Version(dir, "", ""), stopped.Known && stopped.Clean
 	i.printLinef("Version %s, clean shutdown: %t (%s)", r.Version, r.CleanShutdown, stopped.Reason)
-	if err := i.checkVersions(dir, r, target); err != nil {
+	if err := i.checkVersions(dir, r, stopped, target); err != nil {
 		return err
 	}
 	if err := v.clearHalves(); err != nil {
@@ -250,6 +300,23 @@ func (i *Import) copyData(ctx context.Context, r *agent.Report, v *volume, targe
 	return nil
 }
 
+// openSource, which may not lead out of its volume.
+func (i *Import) openSource() (*os.Root, error) {
+	root, err := os.OpenRoot(i.From)
+	if err != nil {
+		return nil, explainForeign(err)
+	}
+	defer root.Close() //nolint:errcheck // Nothing was written.
+	dir, err := root.OpenRoot(cmp.Or(i.Within, "."))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, exitWith(agent.ExitMissing, "the volume to import has no folder %q", i.Within)
+	}
+	if err != nil {
+		return nil, explainForeign(err)
+	}
+	return dir, nil
+}
+
 // checkDataDirectory is nil of a folder that a server of MySQL or MariaDB has written.
 func checkDataDirectory(dir *os.Root) error {
 	if _, err := dir.Lstat("ibdata1"); errors.Is(err, fs.ErrNotExist) {
@@ -262,11 +329,18 @@ func checkDataDirectory(dir *os.Root) error {
 
 // checkVersions against the steps that servers can take. Whose version nobody knows may be of the series that takes
 // over, if what it left is whole: that server looks for itself.
-func (i *Import) checkVersions(dir *os.Root, r *agent.Report, target version.Version) error {
+func (i *Import) checkVersions(dir *os.Root, r *agent.Report, stopped datadir.Shutdown, target version.Version) error {
+	if err := checkVersions(r.Version, true, target); r.Version != "" && err != nil {
+		return err
+	}
+	from, err := version.Parse(r.Version)
+	if err == nil && !stopped.Known && from.String() != target.String() {
+		return exitWith(agent.ExitUnclean, "nobody can see in its files whether the server %s stopped cleanly, as in those of MySQL from 8.0.30 on: only that very version takes them over; nothing was written. Set the image to it, and to a newer one afterwards, or import a dump", r.Version)
+	}
 	if r.Version != "" {
 		return checkVersions(r.Version, r.CleanShutdown, target)
 	}
-	_, err := dir.Lstat("mysql.ibd")
+	_, err = dir.Lstat("mysql.ibd")
 	dictionary := err == nil
 	if target.Flavour != version.MySQL || target.Before(8, 0) || !dictionary {
 		return exitWith(agent.ExitVersion, "nothing in the folder says which server has written it; nothing was written. Start that server once more and stop it, run its mysql_upgrade, or import a dump")
@@ -314,7 +388,7 @@ func (i *Import) printLinef(format string, args ...any) {
 // explainForeign says what to do about files that another user's server has left.
 func explainForeign(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return exitWith(agent.ExitFailed, "%w: the files to import are read as user %d; give them to it (chown -R %[2]d:%[2]d), on a copy of the volume if the server they are of goes on", err, agent.ServerUID)
+		return exitWith(agent.ExitFailed, "%w: the files to import are read as user %d, but for those in a folder of a node; give them to it (chown -R %[2]d:%[2]d), on a copy of the volume if the server they are of goes on", err, agent.ServerUID)
 	}
 	return err
 }
@@ -332,10 +406,10 @@ func (t foreignTree) measure(ctx context.Context) (Contents, error) {
 	return l.sumEntries(), err
 }
 
-// walk what is imported, each folder before what is in it: all but the identity of the server, and what the file system has at the root
+// walk what is imported, each folder before what is in it: all but what is the server's own, and what the file system has at the root
 // of a volume. The server that takes over owns it.
 func (t foreignTree) walk(ctx context.Context, name string, visit func(*entry) error) error {
-	if err := ctx.Err(); err != nil || name == serverID || name == lostAndFound {
+	if err := ctx.Err(); err != nil || name == serverID || name == persistedOptions || name == lostAndFound {
 		return err
 	}
 	e, err := t.statEntry(name)

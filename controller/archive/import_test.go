@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -22,6 +23,7 @@ func (p place) foreign(tb testing.TB) string {
 	tb.Helper()
 	dir := filepath.Join(p.data, v1.DataDirectory)
 	must(tb, os.Remove(filepath.Join(dir, "inside")))
+	p.put(tb, persistedOptions, []byte(`{"Version":2}`))
 	p.put(tb, "mysql_upgrade_history", []byte(`{"upgrade_history":[{"version":"9.7.4"}]}`))
 	must(tb, os.Mkdir(filepath.Join(dir, lostAndFound), 0o700))
 	p.age(tb)
@@ -44,7 +46,7 @@ func imported(tb testing.TB, dir string) string {
 	out := strings.Builder{}
 	for n := 0; n+1 < len(lines); n += 2 { // An entry, and its sum.
 		f := strings.SplitN(lines[n], " ", 7) // Mode, uid, gid, size, time, another sum, and names.
-		if strings.HasPrefix(f[6], `"."`) || strings.Contains(f[6], serverID) || strings.Contains(f[6], lostAndFound) {
+		if strings.HasPrefix(f[6], `"."`) || strings.Contains(f[6], serverID) || strings.Contains(f[6], persistedOptions) || strings.Contains(f[6], lostAndFound) {
 			continue
 		}
 		out.WriteString(strings.Join(append(f[:1], f[3:]...), " ") + lines[n+1])
@@ -70,7 +72,7 @@ func TestImport(t *testing.T) {
 	if diff := cmp.Diff(before, snapshot(t, from)); diff != "" {
 		t.Errorf("the source: -want, +got:\n%s", diff)
 	}
-	for _, name := range []string{serverID, lostAndFound, "host.pid"} {
+	for _, name := range []string{serverID, persistedOptions, lostAndFound, "host.pid"} {
 		if _, err := os.Lstat(filepath.Join(to, name)); err == nil {
 			t.Errorf("%s is of that server only", name)
 		}
@@ -124,11 +126,15 @@ func TestImportRefuses(t *testing.T) {
 		code   int
 		say    string
 	}{
-		"Nothing":               {func(i *Import) error { i.From += gone; return nil }, agent.ExitMissing, "no folder"},
+		"Nothing": {func(i *Import) error { i.Within = "none"; return nil }, agent.ExitMissing, "no folder"},
+		"Outside": {func(i *Import) error {
+			i.Within = "way"
+			return os.Symlink("/", filepath.Join(i.From, "way"))
+		}, agent.ExitFailed, "escapes"},
 		"NoData":                {without("ibdata1"), agent.ExitMissing, "there is no ibdata1"},
 		"Above":                 {func(i *Import) error { i.From = filepath.Dir(i.From); return nil }, agent.ExitMissing, "set directory"},
 		"OlderServer":           {func(i *Import) error { i.Target = older; return nil }, agent.ExitVersion, "older"},
-		"NewerServer":           {func(i *Import) error { i.Target = newer; return nil }, agent.ExitUnclean, "did not stop cleanly"},
+		"NewerServer":           {func(i *Import) error { i.Target = newer; return nil }, agent.ExitUnclean, "nobody can see in its files"},
 		"OtherServer":           {func(i *Import) error { i.Target = other; return nil }, agent.ExitVersion, "do not read each other's files"},
 		"NoVersion":             {without("mysql_upgrade_history"), agent.ExitUnclean, "says nowhere which version"},
 		"NoVersionNoDictionary": {without("mysql_upgrade_history", "mysql.ibd"), agent.ExitVersion, "which server has written it"},
@@ -224,30 +230,39 @@ func TestImportCrash(t *testing.T) {
 func TestHalf(t *testing.T) {
 	p := newPlace(t)
 	i := newImport(t, "")
-	made := func() {
-		begun, err := i.Begin(t.Context())
+	made := func(isWhole bool) {
+		t.Helper()
+		m, err := i.Begin(t.Context())
 		must(t, err)
-		if !begun {
+		if m == nil {
 			t.Fatal("it has nothing to do")
 		}
+		defer m.Close()
 		if got := names(t, i.Folder()); len(got) > 0 {
 			t.Fatalf("it goes on with %v", got)
 		}
+		if _, err := i.Begin(t.Context()); agent.CodeOf(err) != agent.ExitBusy {
+			t.Errorf("another one begins beside it: %v", err)
+		}
 		must(t, os.CopyFS(i.Data(), os.DirFS(p.foreign(t))))
+		if isWhole {
+			must(t, m.Complete())
+		}
 	}
-	made()
+	made(false)
+	if _, err := i.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "has left no data") {
+		t.Errorf("what nobody says is complete is taken: %v", err)
+	}
 	p = newPlace(t)
-	made() // In a pod that comes after.
+	made(true) // In a pod that comes after.
 	_, err := i.Run(t.Context())
 	must(t, err)
 	if got := names(t, filepath.Join(i.Volume, v1.DataDirectory)); len(got) < 10 {
 		t.Errorf("it has %v", got)
 	}
-	for name, again := range map[string]func() (bool, error){
-		"Begin": func() (bool, error) { return i.Begin(t.Context()) }, "GoOn": func() (bool, error) { return i.GoOn(t.Context()) },
-	} {
-		if begun, err := again(); begun || err != nil {
-			t.Errorf("%s after the end: %t, %v", name, begun, err)
+	for name, again := range map[string]func(context.Context) (*Making, error){"Begin": i.Begin, "GoOn": i.GoOn} {
+		if m, err := again(t.Context()); m != nil || err != nil {
+			t.Errorf("%s after the end: %v, %v", name, m, err)
 		}
 	}
 	i.Name = "volume/other"

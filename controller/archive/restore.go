@@ -50,7 +50,7 @@ type Restore struct {
 func (s *Restore) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "restore"}
-	err := exitCodeOf(ctx, s.runRestore(ctx, &r))
+	err := ExitCodeOf(ctx, s.runRestore(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }

@@ -31,7 +31,7 @@ type Survey struct {
 func (s *Survey) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "survey"}
-	err := exitCodeOf(ctx, s.lookAtFolders(ctx, &r))
+	err := ExitCodeOf(ctx, s.lookAtFolders(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }

@@ -9,10 +9,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -53,19 +55,28 @@ const endOfDump = "-- Dump completed"
 func (l *Loading) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "import-dump"}
-	err := l.run(ctx, &r)
+	err := archive.ExitCodeOf(ctx, l.run(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
 
 func (l *Loading) run(ctx context.Context, r *agent.Report) error {
-	begun, err := l.GoOn(ctx)
-	if err != nil {
+	m, err := l.GoOn(ctx)
+	if r.Already = m == nil; r.Already || err != nil {
 		return err
 	}
-	if r.Already = !begun; r.Already {
-		return nil
+	defer m.Close()
+	if err := l.make(ctx); err != nil {
+		if agent.CodeOf(err) != agent.ExitFailed { // Nobody goes on with it.
+			err = errors.Join(err, m.Discard())
+		}
+		return err
 	}
+	return errors.Join(os.Remove(l.Dump(l.Object)), m.Complete()) // Its room is the data's.
+}
+
+// make the database, with a server that has ended then.
+func (l *Loading) make(ctx context.Context) error {
 	i := &Initialization{Sockets: l.Sockets, Output: l.Output, command: l.command}
 	s, err := i.startEntrypoint(l.Data(), sql.NewPassword(), whileLoading...)
 	if err != nil {
@@ -78,10 +89,7 @@ func (l *Loading) run(ctx context.Context, r *agent.Report) error {
 	if err != nil {
 		return err
 	}
-	if err := s.stop(ctx); err != nil {
-		return err
-	}
-	return os.Remove(l.Dump(l.Object)) // Its room is the data's.
+	return s.stop(ctx)
 }
 
 // load the dump into a server.
@@ -141,21 +149,37 @@ func (l *Loading) runClient(ctx context.Context, s *server, dump *tailReader) er
 	switch {
 	case dump.err != nil:
 		return damagedDump("it cannot be read to its end: %w", dump.err)
-	case !p.ProcessState.Success():
-		return damagedDump("%s", whatFailed(said.String()))
+	case p.ProcessState.Success():
+		return nil
 	}
-	return nil
+	select {
+	case <-s.Done: // With it its client.
+		return fmt.Errorf("the server ended while the dump was loaded (%s): %s", s.ProcessState, s.Log.Complaints())
+	case <-time.After(endTime):
+	}
+	return whatFailed(said.String())
 }
 
-// whatFailed in the words of the client, without what it quotes: that may be the statement which makes a user.
-func whatFailed(said string) string {
+// endTime is how long a server that dies takes for it, after its client has noticed.
+const endTime = 3 * time.Second
+
+// fullErrors are what the server says where its volume is full: a table, a file, or the operating system's own number (MySQL manual,
+// B.3.2.11, and the Server Error Message Reference).
+var fullErrors = regexp.MustCompile(`^ERROR (3|1021|1114) |[Ee]rrno: 28\b`)
+
+// whatFailed in the words of the client, up to what it quotes: that may be a row, or the statement which makes a user.
+func whatFailed(said string) error {
 	for line := range strings.Lines(said) {
-		if strings.HasPrefix(line, "ERROR") {
-			text, _, _ := strings.Cut(line, " near '")
-			return "a statement of it has failed: " + v1.PrintableText(text, v1.MaxForeignText)
+		if !strings.HasPrefix(line, "ERROR") {
+			continue
 		}
+		if fullErrors.MatchString(line) {
+			return fmt.Errorf("the volume is full: %w", unix.ENOSPC)
+		}
+		text, _, _ := strings.Cut(strings.TrimSpace(line), "'")
+		return damagedDump("a statement of it has failed: %s", v1.PrintableText(strings.TrimSuffix(text, " near "), v1.MaxForeignText))
 	}
-	return "the client has failed: " + v1.PrintableText(said, v1.MaxForeignText)
+	return errors.New("the client has failed without a word of a statement")
 }
 
 // clients of images: MySQL's, and MariaDB's.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/rootfs"
@@ -26,10 +25,11 @@ import (
 func (b box) importNew(t *testing.T, l loading, dump []byte) (out string, err error) {
 	t.Helper()
 	h := archive.Half{Volume: b.Volume, Directory: v1.DataDirectory, XR: "uid", Name: "dump/s/" + l.Object}
-	begun, err := h.Begin(t.Context())
+	m, err := h.Begin(t.Context())
 	must(t, err)
-	if begun {
+	if m != nil {
 		must(t, os.WriteFile(h.Dump(l.Object), dump, 0o600))
+		m.Close()
 	}
 	rootfs.Own(t, b.Volume)
 	b.Initialize, b.Serve, b.Load = nil, nil, &l
@@ -182,8 +182,9 @@ func TestRealDumpKilled(t *testing.T) {
 		b := newBox(t)
 		b.Env = []string{quick}
 		h := archive.Half{Volume: b.Volume, Directory: v1.DataDirectory, XR: "uid", Name: "dump/s/a.sql"}
-		_, err := h.Begin(t.Context())
+		m, err := h.Begin(t.Context())
 		must(t, err)
+		m.Close()
 		must(t, os.WriteFile(h.Dump("a.sql"), dump, 0o600))
 		rootfs.Own(t, b.Volume)
 		b.Load = &l
@@ -210,6 +211,7 @@ func TestRealDumpKilled(t *testing.T) {
 // TestRealForeignRoot: an imported server may have had no root who comes over a network, or one without a password.
 func TestRealForeignRoot(t *testing.T) {
 	for name, accounts := range map[string]string{
+		"Locked":       "CREATE USER admin@'%' IDENTIFIED BY 'a'; GRANT ALL ON *.* TO admin@'%' WITH GRANT OPTION; ALTER USER root@'%' REQUIRE X509 ACCOUNT LOCK; REVOKE INSERT ON *.* FROM root@'%';",
 		"Distribution": "INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'; ALTER USER root@localhost IDENTIFIED WITH auth_socket; DROP USER root@'%';",
 		"None":         "CREATE USER admin@'%' IDENTIFIED BY 'a'; GRANT ALL ON *.* TO admin@'%' WITH GRANT OPTION; DROP USER root@'%', root@localhost;",
 		"Socket":       "INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'; ALTER USER root@'%' IDENTIFIED WITH auth_socket;",
@@ -218,14 +220,14 @@ func TestRealForeignRoot(t *testing.T) {
 			b := newBox(t)
 			b.Env = []string{quick}
 			b.initialize(t, "old")
-			b.serve(t, "old", "CREATE DATABASE d; CREATE TABLE d.t AS SELECT 42 AS i; "+accounts)
+			b.serve(t, "old", "CREATE DATABASE d; CREATE TABLE d.t AS SELECT 42 AS i; CHANGE REPLICATION SOURCE TO SOURCE_HOST = '192.0.2.1', SOURCE_USER = 'r'; "+accounts)
 			b.mark(t, func(m map[string]any) {
 				m["archive"] = "import/volume/old"
 				delete(m, "passwordSet")
 			})
 			password := rand.Text()
 			b.enterWith(t, password)
-			if out := b.serve(t, password, "SELECT i FROM d.t; CREATE USER x@'%' IDENTIFIED BY 'x'; GRANT SELECT ON *.* TO x@'%'"); out != "42" {
+			if out := b.serve(t, password, "SELECT i FROM d.t; CREATE USER x@'%' IDENTIFIED BY 'x'; GRANT SELECT ON *.* TO x@'%'; SELECT COUNT(*) FROM performance_schema.replication_connection_configuration"); out != "42\n0" {
 				t.Errorf("it says %q", out)
 			}
 		})
@@ -234,13 +236,14 @@ func TestRealForeignRoot(t *testing.T) {
 
 // TestWhatFailed is what is said of a client's words.
 func TestWhatFailed(t *testing.T) {
-	if got, want := whatFailed("mysql: [Warning] x\nERROR 1064 (42000) at line 3: You have an error near 'hunter2'\n"), "a statement of it has failed: ERROR 1064 (42000) at line 3: You have an error"; got != want {
-		t.Errorf("want %q, got %q", want, got)
-	}
-	if got := whatFailed("cannot connect\n"); !strings.Contains(got, "cannot connect") {
-		t.Errorf("got %q", got)
-	}
-	if code := agent.CodeOf(damagedDump("x")); code != agent.ExitDamaged {
-		t.Errorf("it ends with %d", code)
+	for said, want := range map[string]string{
+		"mysql: [Warning] x\nERROR 1064 (42000) at line 3: You have an error near 'hunter2'\n": "the dump cannot be imported: a statement of it has failed: ERROR 1064 (42000) at line 3: You have an error",
+		"ERROR 1062 (23000) at line 1: Duplicate entry 'a row' for key 'k'\n":                  "the dump cannot be imported: a statement of it has failed: ERROR 1062 (23000) at line 1: Duplicate entry ",
+		"ERROR 1114 (HY000) at line 1: The table 't' is full\n":                                "the volume is full: no space left on device",
+		"hunter2\n": "the client has failed without a word of a statement",
+	} {
+		if got := whatFailed(said).Error(); got != want {
+			t.Errorf("%q: want %q, got %q", said, want, got)
+		}
 	}
 }

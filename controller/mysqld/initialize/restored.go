@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
@@ -13,7 +14,10 @@ import (
 
 // withoutGrants are options of a server that asks nobody for a password, and loads nothing that was
 // installed in it. What it keeps of its cache is the backup's, for the server that comes next.
-var withoutGrants = []string{"--skip-grant-tables", "--loose-innodb-buffer-pool-load-at-startup=OFF", "--loose-innodb-buffer-pool-dump-at-shutdown=OFF"}
+var withoutGrants = []string{"--skip-grant-tables", "--loose-skip-replica-start", "--loose-skip-slave-start", "--loose-innodb-buffer-pool-load-at-startup=OFF", "--loose-innodb-buffer-pool-dump-at-shutdown=OFF"}
+
+// withoutReplication a server whose data says that it is a replica gets no rows from elsewhere.
+var withoutReplication = []string{"--loose-skip-replica-start", "--loose-skip-slave-start"}
 
 // enterRestored brings the wanted password into what a restore put there, unless that was
 // done. It has the one of the server that was backed up, which nobody has to know
@@ -34,7 +38,7 @@ func (i *Initialization) enterRestored(ctx context.Context, r *agent.Report, v *
 	}
 	if !how.Clean {
 		i.printLinef("Recovering the data of the backup: %s", how.Reason)
-		if err := i.runOnData(ctx, v.Data(), nil, func(*server) error { return nil }); err != nil {
+		if err := i.runOnData(ctx, v.Data(), withoutReplication, func(*server) error { return nil }); err != nil {
 			return fmt.Errorf("cannot recover the restored data: %w", err)
 		}
 	}
@@ -80,7 +84,7 @@ func (s *server) stop(ctx context.Context) error {
 }
 
 // replacePassword of root, whatever it is, by the wanted one, and return the server's version. An
-// instance may get the one that it had. A foreign server may have had no root who comes over a network, as
+// instance may get the one that it had. A server that was imported once may have had no root who comes over a network, as
 // those of distributions have not.
 func (s *server) replacePassword(ctx context.Context, wanted sql.Password, foreign bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
@@ -102,9 +106,12 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password, forei
 		return "", err
 	}
 	if foreign {
-		if err := session.EnsureRoot(ctx, wanted); err != nil {
+		if err := takeOverForeign(ctx, session); err != nil {
 			return "", err
 		}
+	}
+	if err := session.EnsureRoot(ctx, wanted); err != nil {
+		return "", err
 	}
 	accounts, err := session.RootAccounts(ctx)
 	if err != nil {
@@ -120,4 +127,16 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password, forei
 		return "", err
 	}
 	return version, session.DiscardOld(ctx, accounts)
+}
+
+// takeOverForeign data, all of which has to be there.
+func takeOverForeign(ctx context.Context, session *sql.Session) error {
+	files, err := session.ForeignFiles(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(files) > 0:
+		return fmt.Errorf("tables of what was imported lie outside its data directory, and were not imported with it: %s. Move them into it there (ALTER TABLE … without DATA DIRECTORY, or innodb_undo_directory), or import a dump", strings.Join(files, ", "))
+	}
+	return session.TakeOver(ctx)
 }

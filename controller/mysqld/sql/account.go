@@ -145,23 +145,72 @@ func identified(v version.Version, a Account, retain bool) string {
 	return out
 }
 
-// EnsureRoot sees that root can come from anywhere, with a password and all rights, as in a database that an official image
-// makes. An account that is there keeps its rights.
+// EnsureRoot sees that root can come over a network, with a password and all rights, as in a database that an official image
+// makes. Who can come already keeps what it has.
 func (s *Session) EnsureRoot(ctx context.Context, p Password) error {
 	accounts, err := s.RootAccounts(ctx)
-	if err != nil || slices.ContainsFunc(accounts, func(a Account) bool { return a.Host == anyHost && a.TakesPassword() }) {
+	if err != nil || slices.ContainsFunc(accounts, func(a Account) bool { return a.TakesPassword() && !slices.Contains(ownHosts, a.Host) }) {
 		return err
 	}
-	for _, statement := range []struct {
-		text string
-		args []any
-	}{
-		{"DROP USER IF EXISTS ?@?", []any{Root, anyHost}}, // It would be logged in by something else.
-		{"CREATE USER ?@? IDENTIFIED BY ?", []any{Root, anyHost, string(p)}},
-		{"GRANT ALL PRIVILEGES ON *.* TO ?@? WITH GRANT OPTION", []any{Root, anyHost}},
-	} {
-		if err := s.execStatement(ctx, statement.text, statement.args...); err != nil {
-			return s.wrapSecret(err, "make an account of root that comes from anywhere")
+	return s.execAll(ctx, "make an account of root that comes from anywhere",
+		statement{"DROP USER IF EXISTS ?@?", []any{Root, anyHost}}, // It would be logged in by something else.
+		statement{"CREATE USER ?@? IDENTIFIED BY ?", []any{Root, anyHost, string(p)}},
+		statement{"GRANT ALL PRIVILEGES ON *.* TO ?@? WITH GRANT OPTION", []any{Root, anyHost}})
+}
+
+// ownHosts are those of clients that come from the server's own machine.
+var ownHosts = []string{"localhost", "127.0.0.1", "::1"}
+
+// TakeOver data of a server that was not ours: root is let in again where it was kept out, and what that server was the replica of is
+// forgotten: rows would come on from there.
+func (s *Session) TakeOver(ctx context.Context) error {
+	v, err := s.knownVersion(ctx)
+	if err != nil {
+		return err
+	}
+	reset := "RESET SLAVE ALL"
+	if v.Flavour == version.MySQL && !v.Before(8, 4) { // There is no other word any more.
+		reset = "RESET REPLICA ALL"
+	}
+	all := []statement{{reset, nil}}
+	accounts, err := s.RootAccounts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range accounts {
+		if a.TakesPassword() && a.Host == anyHost {
+			all = append(all, statement{"ALTER USER ?@? REQUIRE NONE ACCOUNT UNLOCK", []any{Root, a.Host}}, statement{"GRANT ALL PRIVILEGES ON *.* TO ?@? WITH GRANT OPTION", []any{Root, a.Host}})
+		}
+	}
+	return s.execAll(ctx, "take the imported data over", all...)
+}
+
+// ForeignFiles of tables that lie outside the data directory, as absolute paths; some of them.
+func (s *Session) ForeignFiles(ctx context.Context) ([]string, error) {
+	v, err := s.knownVersion(ctx)
+	if err != nil || v.Flavour != version.MySQL || v.Before(8, 0) {
+		return nil, err
+	}
+	var out []string
+	name := sql.NullString{}
+	err = s.queryRows(ctx, []sql.Scanner{&name}, func() { out = append(out, s.printable(name.String)) },
+		"SELECT FILE_NAME FROM information_schema.FILES WHERE FILE_TYPE IN ('TABLESPACE', 'UNDO LOG') AND FILE_NAME LIKE '/%' ORDER BY 1 LIMIT 20")
+	if err != nil {
+		return nil, s.wrapError(err, "see where its tables lie")
+	}
+	return out, nil
+}
+
+// A statement with its values.
+type statement struct {
+	text string
+	args []any
+}
+
+func (s *Session) execAll(ctx context.Context, doing string, all ...statement) error {
+	for _, of := range all {
+		if err := s.execStatement(ctx, of.text, of.args...); err != nil {
+			return s.wrapSecret(err, doing)
 		}
 	}
 	return nil
