@@ -173,7 +173,7 @@ func parseRequired(req *fnv1.RunFunctionRequest, into *compose.RequiredResources
 		readRequired(get, compose.RequiredNamed, &into.Named, recordFields()...),
 		readRequired(get, compose.RequiredConnection, &into.Connection, "metadata.labels", "data"),
 		readRequired(get, compose.RequiredPassword, &into.Password, "metadata.labels", "metadata.resourceVersion", "data"),
-		readRequired(get, compose.RequiredAccount, &into.Account, "metadata.labels"),
+		readRequired(get, compose.RequiredImport, &into.Import, "metadata.labels"),
 		readRequired(get, compose.RequiredNamespace, &into.Namespace, "metadata.uid"),
 		readRequired(get, compose.RequiredClass, &into.Class, "allowVolumeExpansion"),
 		readRequired(get, compose.RequiredVolume, &into.Volume, "spec.claimRef", "spec.storageClassName", "spec.capacity"),

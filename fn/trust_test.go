@@ -227,7 +227,8 @@ func strangers() []map[string]any {
 	ours := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "mysql-instance"}.Key()
 	theirs := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "other", "name": "theirs"}, "data": map[string]any{"password": "c2VjcmV0"}}
 	account := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "default", "name": "ours"}, "data": map[string]any{"password": "c2VjcmV0"}}
-	return []map[string]any{record("theirs", "other", "x"), record("theirs-with-our-label", "other", ours), theirs, account}
+	volume := map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"namespace": "default", "name": "theirs"}}
+	return []map[string]any{record("theirs", "other", "x"), record("theirs-with-our-label", "other", ours), theirs, account, volume}
 }
 
 // TestNoFieldReachesFurther gives each field of a claim hostile values: what is

@@ -87,10 +87,7 @@ func limitMemory(of, to *corev1.ResourceRequirements) {
 	if own := of.Limits.Memory(); own.Cmp(limit) > 0 {
 		limit = *own
 	}
-	if of.Limits == nil {
-		of.Limits = corev1.ResourceList{}
-	}
-	of.Limits[corev1.ResourceMemory] = limit
+	of.Limits = withAmount(of.Limits, corev1.ResourceMemory, limit)
 }
 
 // setProcessors of a container, whatever else it has. One that is kept to a limit asks for as much, if nothing else is said, as
@@ -99,10 +96,19 @@ func setProcessors(of, to *corev1.ResourceRequirements) {
 	limit, isLimited := to.Limits[corev1.ResourceCPU]
 	request, isSaid := to.Requests[corev1.ResourceCPU]
 	if isLimited {
-		of.Limits = corev1.ResourceList{corev1.ResourceCPU: limit}
+		of.Limits = withAmount(of.Limits, corev1.ResourceCPU, limit)
 		delete(of.Requests, corev1.ResourceCPU)
 	}
 	if isSaid {
-		of.Requests[corev1.ResourceCPU] = request
+		of.Requests = withAmount(of.Requests, corev1.ResourceCPU, request)
 	}
+}
+
+// withAmount of a resource; the list may be nil.
+func withAmount(list corev1.ResourceList, name corev1.ResourceName, amount resource.Quantity) corev1.ResourceList {
+	if list == nil {
+		list = corev1.ResourceList{}
+	}
+	list[name] = amount
+	return list
 }

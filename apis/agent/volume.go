@@ -25,6 +25,7 @@ func AccessVolume(secret string) corev1.Volume { return secretVolume(AccessVolum
 // of the Secret: a tenant has chosen both.
 func AccountVolume(name, secret string) corev1.Volume {
 	v := secretVolume(name, secret, 0o444)
+	v.Secret.Optional = new(true) // Who needs a key that is not there says so.
 	for _, key := range []string{corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey, corev1.ServiceAccountRootCAKey} {
 		v.Secret.Items = append(v.Secret.Items, corev1.KeyToPath{Key: key, Path: key})
 	}

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"cmp"
 	"net"
 	"path"
 	"strconv"
@@ -50,11 +51,11 @@ type ImportedVolume struct {
 
 // An ImportedServer is one that runs.
 type ImportedServer struct {
-	// Host of the server: a name or an address, as the pods of the claim's namespace reach it.
+	// Host of the server: a name or an IPv4 address, as the pods of the claim's namespace reach it.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$`
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`
 	Host string `json:"host"`
 
 	// Port of the server. Default 3306.
@@ -110,12 +111,10 @@ func (d *ImportedDump) Object(namespace string) string {
 
 // Address of the server.
 func (s *ImportedServer) Address() string {
-	port := s.Port
-	if port == 0 {
-		port = DefaultPort
-	}
-	return net.JoinHostPort(s.Host, strconv.Itoa(int(port)))
+	return net.JoinHostPort(s.Host, strconv.Itoa(int(s.port())))
 }
+
+func (s *ImportedServer) port() int32 { return cmp.Or(s.Port, DefaultPort) }
 
 // String is an import in one word, by which it is known whether it was done: volume/, server/ or dump/ and what is imported.
 func (i *Import) String() string {

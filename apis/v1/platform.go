@@ -3,6 +3,7 @@ package v1
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -150,9 +151,10 @@ type MySQLPlatformSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	DefaultBackupStore string `json:"defaultBackupStore,omitempty"`
-	// ImportServers are the hosts that claims may import a database from, as a claim writes
-	// them: whole, or *. and a domain for each name in it. The Job of such a claim speaks
-	// with that host out of the claim's namespace. Default none.
+	// ImportServers are the servers that claims may import a database from: a host as a claim
+	// writes it, or *. and a domain for each name in it, and after a colon its port, if that
+	// is not 3306. The Job of such a claim may reach that port of any address out of the
+	// claim's namespace. Default none.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
@@ -295,12 +297,20 @@ func (s *MySQLPlatformSpec) BackupStore(spec *BackupSpec) (store string, allowed
 	return store, allowed
 }
 
-// AllowsImport of the database of a server, by its host.
-func (s *MySQLPlatformSpec) AllowsImport(host string) bool {
+// AllowsImport of the database of a server.
+func (s *MySQLPlatformSpec) AllowsImport(of *ImportedServer) bool {
+	host := of.Host
 	return slices.ContainsFunc(s.ImportServers, func(entry string) bool {
-		domain, wild := strings.CutPrefix(entry, "*.")
+		name, port, has := strings.Cut(entry, ":")
+		if !has {
+			port = strconv.Itoa(int(DefaultPort))
+		}
+		if port != strconv.Itoa(int(of.port())) {
+			return false
+		}
+		domain, wild := strings.CutPrefix(name, "*.")
 		if !wild {
-			return strings.EqualFold(entry, host)
+			return strings.EqualFold(name, host)
 		}
 		return len(host) > len(domain)+1 && strings.EqualFold(host[len(host)-len(domain)-1:], "."+domain)
 	})

@@ -168,7 +168,7 @@ type MySQLStatus struct {
 	Nodes *NodePlacement `json:"nodes,omitempty"`
 
 	// Choice of what to start from that the spec had when this instance began: the
-	// name of a backup, Never, or nothing.
+	// name of a backup, Never, from/ and the name of another claim, import/ and what was imported, or nothing.
 	//
 	// +optional
 	Choice string `json:"choice,omitempty"`
@@ -325,9 +325,9 @@ type RestoreStatus struct {
 // What it is, in a sentence.
 func (r *RestoreStatus) What() string {
 	if r.Import != nil {
-		return "import " + r.Import.String()
+		return "the import of " + r.Import.String()
 	}
-	return fmt.Sprintf("backup %q", r.Backup)
+	return fmt.Sprintf("the restore of backup %q", r.Backup)
 }
 
 // States of the credentials.

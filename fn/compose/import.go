@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -23,10 +24,10 @@ func chooseImport(r *resolved) (start, error) {
 	if err := mayImport(r, from); err != nil {
 		return start{}, err
 	}
-	if from.Server != nil && !r.Required.Account.Known {
-		return holdServer(v1.ReasonWaiting, "Looking for the Secret with the account of the server to import"), nil
+	if (from.Server != nil || from.Volume != nil) && !r.Required.Import.Known {
+		return holdServer(v1.ReasonWaiting, "Looking for what is to be imported (%s)", from), nil
 	}
-	if err := mayUseAccount(r, from.Server); err != nil {
+	if err := cmp.Or(mayUseAccount(r, from.Server), mayMount(r, from.Volume)); err != nil {
 		return start{}, err
 	}
 	if from.Dump != nil && mayBeCertified(r) && !isCertified(r) { // The server that loads it has the my.cnf, which names the certificate.
@@ -39,8 +40,8 @@ func chooseImport(r *resolved) (start, error) {
 func mayImport(r *resolved, from *v1.Import) error {
 	at := field.NewPath("spec", "restore", "import")
 	switch {
-	case from.Server != nil && !r.platform.AllowsImport(from.Server.Host):
-		return refusalOf(field.ErrorList{notAllowed(at.Child("server", "host"), from.Server.Host, r.platform.ImportServers)})
+	case from.Server != nil && !r.platform.AllowsImport(from.Server):
+		return refusalOf(field.ErrorList{notAllowed(at.Child("server"), from.Server.Address(), r.platform.ImportServers)})
 	case from.Dump != nil && from.Dump.Store != r.platform.DefaultBackupStore && !slices.Contains(r.platform.BackupStores, from.Dump.Store):
 		return refusalOf(field.ErrorList{notAllowed(at.Child("dump", "store"), from.Dump.Store, r.platform.BackupStores)})
 	}
@@ -53,7 +54,7 @@ func mayUseAccount(r *resolved, of *v1.ImportedServer) error {
 	if of == nil {
 		return nil
 	}
-	s := r.Required.Account.firstItem()
+	s := r.Required.Import.firstItem()
 	where := qualifiedName(r.instance.Namespace, of.SecretName)
 	switch {
 	case s == nil || s.Namespace != r.instance.Namespace || s.Name != of.SecretName:
@@ -64,13 +65,32 @@ func mayUseAccount(r *resolved, of *v1.ImportedServer) error {
 	return nil
 }
 
-// importUnderWay is what the instance is made from, or will be; nil where there is nothing to import any more.
+// mayMount a volume to copy it: one that is there, and none of another instance, which would have its pods counted as users of its
+// volume, and whose rows come by restore.from.
+func mayMount(r *resolved, of *v1.ImportedVolume) error {
+	if of == nil {
+		return nil
+	}
+	c := r.Required.Import.firstItem()
+	where := qualifiedName(r.instance.Namespace, of.PVCName)
+	switch {
+	case c == nil || c.Namespace != r.instance.Namespace || c.Name != of.PVCName:
+		return newRefusal(v1.ReasonInvalid, "spec.restore.import.volume.pvcName: PersistentVolumeClaim %s does not exist: name one with the data directory of a server that has stopped", where)
+	case c.Labels[v1.LabelInstance] != "":
+		return newRefusal(v1.ReasonInvalid, "spec.restore.import.volume.pvcName: PersistentVolumeClaim %s is the volume of another claim: its rows come with spec.restore.from", where)
+	}
+	return nil
+}
+
+// importUnderWay is what the instance is made from, or will be; nil where there is nothing to import any more, or where it may not be.
 func importUnderWay(r *resolved) *v1.Import {
 	switch from := r.XR.Status.Restore; {
 	case r.started:
 		return nil
 	case from != nil:
 		return from.Import
+	case r.spec.Restore.Import == nil || mayImport(r, r.spec.Restore.Import) != nil:
+		return nil
 	}
 	return r.spec.Restore.Import
 }
@@ -111,20 +131,20 @@ func importPod(r *resolved, from *v1.Import) corev1.PodSpec {
 		InitContainers:  []corev1.Container{agent.ToolsContainer(r.platform.AgentImage), agent.VersionContainer(r.image)},
 		Volumes:         []corev1.Volume{agent.ToolsVolume(), agent.PVCVolume("data", r.instance.DataPVCName())},
 	}
-	mounts, copied := []corev1.VolumeMount{tools, data}, ""
+	mounts, command := []corev1.VolumeMount{tools, data}, of.Import()
 	switch {
 	case from.Volume != nil:
 		source := agent.PVCVolume(importSourceVolume, from.Volume.PVCName)
 		source.PersistentVolumeClaim.ReadOnly = true
 		pod.Volumes = append(pod.Volumes, source)
 		mounts = append(mounts, corev1.VolumeMount{Name: importSourceVolume, MountPath: agent.ImportSource, ReadOnly: true})
-		copied = path.Join(agent.ImportSource, from.Volume.Directory)
+		command = of.Copy(from.Volume.Directory)
 	case from.Server != nil:
 		importServer(r, from.Server, of, &pod)
 	default:
 		importDump(r, from.Dump, of, &pod)
 	}
-	pod.Containers = []corev1.Container{agent.Container(v1.ComponentRestore, r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), mounts, of.Import(copied)...)}
+	pod.Containers = []corev1.Container{agent.Container(v1.ComponentRestore, r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), mounts, command...)}
 	schedule(r, &pod)
 	return pod
 }
@@ -150,7 +170,7 @@ func importDump(r *resolved, from *v1.ImportedDump, of agent.Importing, pod *cor
 	}, of.Fetch(object, from.SHA256)...)
 	load := agent.Container("import-dump", r.image, agent.ServerMemory, agent.ServerSecurity(), []corev1.VolumeMount{agent.ToolsMount(), data}, // Its socket is beside the tools.
 		of.Dump(object, r.spec.Database, socketsPath, from.SHA256 != "")...)
-	load.Resources = r.serverResources
+	lay(&load.Resources, r.serverResources)
 	if r.spec.Database != "" {
 		load.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: r.spec.Database}}
 	}
@@ -160,6 +180,20 @@ func importDump(r *resolved, from *v1.ImportedDump, of agent.Importing, pod *cor
 		pod.Volumes = append(pod.Volumes, of.Volume)
 	}
 	pod.InitContainers = append(append(append(pod.InitContainers, fetch), ownData(r, data)...), load)
+}
+
+// lay what the server's container asks for over what is reserved for one that runs a server for a while: it has the same my.cnf.
+func lay(over *corev1.ResourceRequirements, of corev1.ResourceRequirements) {
+	own := of.DeepCopy()
+	over.Limits, over.Claims = own.Limits, own.Claims
+	for name, amount := range own.Requests {
+		if name != corev1.ResourceMemory || amount.Cmp(over.Requests[name]) > 0 {
+			over.Requests[name] = amount
+		}
+	}
+	if limit, ok := over.Limits[corev1.ResourceMemory]; ok && limit.Cmp(over.Requests[corev1.ResourceMemory]) < 0 {
+		over.Requests[corev1.ResourceMemory] = limit
+	}
 }
 
 // ownData hands a folder of the node over to the server's user, for containers of the server's image.
@@ -176,7 +210,7 @@ func importFailure(code int, what, why, job, again string) string {
 	case agent.ExitVersion:
 		return fmt.Sprintf("What is to be imported (%s) was written by a server that spec.image cannot take over from, or nobody can tell by which; nothing was written. Set spec.image to that server's version, %s", what, again)
 	case agent.ExitUnclean:
-		return fmt.Sprintf("The server that wrote what is to be imported (%s) did not stop cleanly, and MySQL upgrades only what did; nothing was written. Start that server on it once more and stop it, or set spec.image to its very version, %s", what, again)
+		return fmt.Sprintf("The server that wrote what is to be imported (%s) did not stop cleanly, or nobody can see that it did (before MySQL 8.0.30), and MySQL upgrades only what did; nothing was written. Set spec.image to its very version, or start that server on it once more and stop it, %s", what, again)
 	case agent.ExitDamaged:
 		return fmt.Sprintf("What is to be imported (%s) is cut off, is not what its sum says, or has a statement that fails: see the log of Job %s. Nothing was imported. Bring another one, %s", what, job, again)
 	case agent.ExitMissing:
@@ -192,7 +226,7 @@ func importFailure(code int, what, why, job, again string) string {
 // Patterns of an import, as the XRD has them.
 var (
 	importFolderPattern = regexp.MustCompile(`^[^/.][^/]*(/[^/.][^/]*)*$`)
-	importHostPattern   = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$`)
+	importHostPattern   = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
 	importDumpPattern   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*\.sql(\.gz|\.zst)?$`)
 )
 
@@ -202,15 +236,21 @@ func checkImport(r *resolved, at *field.Path) field.ErrorList {
 	if from == nil {
 		return nil
 	}
-	var errs field.ErrorList
-	if n := countTrue(from.Volume != nil, from.Server != nil, from.Dump != nil); n != 1 {
-		errs = append(errs, field.Forbidden(at, fmt.Sprintf("has %d of volume, server and dump: set exactly one", n)))
-	}
+	errs := checkImportOf(r, from, at)
 	if r.database {
 		errs = append(errs, field.Forbidden(at, "is for a MySQL, and not for a Database: remove it"))
 	}
 	if r.spec.Restore.Backup != nil || r.spec.Restore.From != nil || r.spec.Restore.Policy == v1.RestoreNever {
 		errs = append(errs, field.Forbidden(at, "backup, from or policy Never says something else: remove one of them"))
+	}
+	return errs
+}
+
+// checkImportOf what a claim, or a Job, names.
+func checkImportOf(r *resolved, from *v1.Import, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if n := countTrue(from.Volume != nil, from.Server != nil, from.Dump != nil); n != 1 {
+		errs = append(errs, field.Forbidden(at, fmt.Sprintf("has %d of volume, server and dump: set exactly one", n)))
 	}
 	if v := from.Volume; v != nil {
 		errs = append(errs, checkImportedVolume(r, v, at.Child("volume"))...)
@@ -251,7 +291,7 @@ func checkImportedVolume(r *resolved, v *v1.ImportedVolume, at *field.Path) fiel
 func checkImportedServer(s *v1.ImportedServer, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(s.Host) > 253 || !importHostPattern.MatchString(s.Host) {
-		errs = append(errs, field.Invalid(at.Child("host"), clipText(s.Host), "is neither a name nor an address"))
+		errs = append(errs, field.Invalid(at.Child("host"), clipText(s.Host), "is neither a name nor an IPv4 address (the port is a field of its own)"))
 	}
 	if s.Port < 0 || s.Port > 65535 {
 		errs = append(errs, field.Invalid(at.Child("port"), s.Port, "must be from 1 to 65535"))

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,20 +21,21 @@ func importing(what v1.Import) func(*Input) {
 
 func ofVolume(in *Input) {
 	importing(v1.Import{Volume: &v1.ImportedVolume{PVCName: "old", Directory: "lib/mysql"}})(in)
+	found("old", nil)(in)
 }
 
 // ofServer that the platform allows, with an account.
 func ofServer(in *Input) {
 	importing(v1.Import{Server: &v1.ImportedServer{Host: "db.old.example", SecretName: "account"}})(in)
 	platform(func(s *v1.MySQLPlatformSpec) { s.ImportServers = []string{"*.old.example"} })(in)
-	account(nil)(in)
+	found("account", nil)(in)
 }
 
-// account with labels.
-func account(labels map[string]string) func(*Input) {
+// found what is to be imported, or the account for it, with labels.
+func found(name string, labels map[string]string) func(*Input) {
 	return func(in *Input) {
-		in.Required.Account = Required[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "account", Labels: labels},
+		in.Required.Import = Required[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels},
 		}}}
 	}
 }
@@ -83,17 +86,23 @@ func TestChooseImport(t *testing.T) {
 		"Once":         {reason: "Rows that came since are worth more: a claim that is made again goes on from its backup.", in: given(ofVolume, previous("b1"), record("b1", 1, v1.BackupProven, began("import/volume/old/lib/mysql"))), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring, say: "counts again with spec.restore.insteadOf: b1"}},
 		"Again":        {reason: "Whoever names what he leaves aside means it.", in: given(ofVolume, previous("b2"), record("b2", 1, v1.BackupProven, began("import/volume/old/lib/mysql")), aside), want: want{what: "volume/old/lib/mysql", job: true, reason: v1.ReasonRestoring}},
 		"Held":         {reason: "Doubt is not absence.", in: given(ofVolume, previous(v1.PreviousHeld)), want: want{reason: v1.ReasonWaiting, say: "without its record"}},
-		"OtherHost":    {reason: "A Job would speak with whom a tenant likes.", in: given(ofServer, platform(func(s *v1.MySQLPlatformSpec) { s.ImportServers = []string{"old.example"} })), want: want{refusal: "db.old.example is not among those that the platform allows: old.example"}},
+		"OtherHost":    {reason: "A Job would speak with whom a tenant likes.", in: given(ofServer, platform(func(s *v1.MySQLPlatformSpec) { s.ImportServers = []string{"old.example"} })), want: want{refusal: "db.old.example:3306 is not among those that the platform allows: old.example"}},
 		"OtherStore":   {reason: "A store may be another tenant's.", in: given(ofDump, platform(func(s *v1.MySQLPlatformSpec) { s.BackupStores = nil })), want: want{refusal: "offsite is not among"}},
 		"DefaultStore": {reason: "The default is everybody's.", in: given(ofDump, platform(func(s *v1.MySQLPlatformSpec) { s.BackupStores, s.DefaultBackupStore = nil, "offsite" })), want: want{what: "dump/offsite/shop.sql.gz", job: true, reason: v1.ReasonRestoring}},
-		"NoAccount":    {reason: "Said at once, and not by a pod that waits.", in: given(ofServer, func(in *Input) { in.Required.Account.Items = nil }), want: want{refusal: "create it with username, password and ca.crt"}},
-		"NotLooked":    {reason: "Not known is not missing.", in: given(ofServer, func(in *Input) { in.Required.Account.Known = false }), want: want{reason: v1.ReasonWaiting, say: "Looking for the Secret"}},
+		"OtherPort":    {reason: "A web server is no database.", in: given(ofServer, func(in *Input) { in.XR.Spec.Restore.Import.Server.Port = 443 }), want: want{refusal: "db.old.example:443 is not among"}},
+		"ThatPort":     {reason: "The platform knows it.", in: given(ofServer, func(in *Input) { in.XR.Spec.Restore.Import.Server.Port = 3307 }, platform(func(s *v1.MySQLPlatformSpec) { s.ImportServers = []string{"*.old.example:3307"} })), want: want{what: "server/db.old.example:3307", job: true, reason: v1.ReasonRestoring}},
+		"NoVolume":     {reason: "Said at once, too.", in: given(ofVolume, func(in *Input) { in.Required.Import.Items = nil }), want: want{refusal: "PersistentVolumeClaim default/old does not exist"}},
+		"OfClaim":      {reason: "Its pods would hold up that one's deletion.", in: given(ofVolume, found("old", map[string]string{v1.LabelInstance: "x"})), want: want{refusal: "is the volume of another claim: its rows come with spec.restore.from"}},
+		"NoAccount":    {reason: "Said at once, and not by a pod that waits.", in: given(ofServer, func(in *Input) { in.Required.Import.Items = nil }), want: want{refusal: "create it with username, password and ca.crt"}},
+		"NotLooked":    {reason: "Not known is not missing.", in: given(ofServer, func(in *Input) { in.Required.Import.Known = false }), want: want{reason: v1.ReasonWaiting, say: "Looking for what is to be imported"}},
 		"NoLabel":      {reason: "Its owner lets claims use it.", in: given(ofServer, labelled), want: want{refusal: "has no label"}},
-		"Label":        {reason: "Its owner has.", in: given(ofServer, labelled, account(map[string]string{v1.LabelPassword: "true"})), want: want{what: "server/db.old.example:3306", job: true, reason: v1.ReasonRestoring}},
+		"Label":        {reason: "Its owner has.", in: given(ofServer, labelled, found("account", map[string]string{v1.LabelPassword: "true"})), want: want{what: "server/db.old.example:3306", job: true, reason: v1.ReasonRestoring}},
 		"NoCert":       {reason: "The server that loads it is told of a certificate.", in: given(ofDump, func(in *Input) { in.XR.Status.TLS = nil }), want: want{reason: v1.ReasonWaiting, say: "certificate"}},
 		"Kept":         {reason: "The choice is made once.", in: given(ofServer, importChosen), want: want{what: "volume/old", job: true, reason: v1.ReasonRestoring}},
 		"OfJob":        {reason: "Where the status was not written, the Job says it.", in: given(importJob(volumeChoice)), want: want{what: "volume/old", job: true, reason: v1.ReasonRestoring}},
-		"OfBadJob":     {reason: "And nobody gets at a server by changing it.", in: given(importJob(`{"import":{"server":{"host":"evil","secretName":"s"}},"phase":"Running"}`)), want: want{refusal: "evil is not among"}},
+		"OfBadJob":     {reason: "And nobody gets at a server by changing it.", in: given(importJob(`{"import":{"server":{"host":"evil","secretName":"s"}},"phase":"Running"}`)), want: want{refusal: "evil:3306 is not among"}},
+		"OfOddJob":     {reason: "Nor out of the folder of its namespace.", in: given(importJob(`{"import":{"dump":{"store":"offsite","name":"../other/a.sql"}},"phase":"Running"}`)), want: want{refusal: "must end in .sql"}},
+		"OfEmptyJob":   {reason: "Nothing is no import.", in: given(importJob(`{"import":{},"phase":"Running"}`)), want: want{refusal: "set exactly one"}},
 		"Done":         {reason: "The server starts.", in: given(importChosen, importJob(volumeChoice, complete)), want: want{replicas: 1, what: "volume/old", job: true, reason: v1.ReasonRestored}},
 		"Failed":       {reason: "It does not.", in: given(importChosen, importJob(volumeChoice, failed)), want: want{what: "volume/old", job: true, reason: v1.ReasonRestoreFailed, say: "is cut off"}},
 		"Started":      {reason: "An instance that started imports nothing.", in: given(ofVolume, server(1)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
@@ -213,5 +222,48 @@ func TestImportFailure(t *testing.T) {
 		if got := importFailure(code, "volume/old", "why", "default/j", "again"); !strings.Contains(got, want) || !strings.Contains(got, "volume/old") || !strings.Contains(got, "again") {
 			t.Errorf("%d: want %q, got %q", code, want, got)
 		}
+	}
+}
+
+// TestImportResources: the server that loads a dump has what the instance's has, whatever the platform says of Jobs, and nothing of the
+// Deployment changes by it.
+func TestImportResources(t *testing.T) {
+	amounts := func(cpu, memory string) *v1.Resources {
+		return &v1.Resources{Requests: map[corev1.ResourceName]v1.Amount{"cpu": v1.Amount(cpu), "memory": v1.Amount(memory)}, Limits: map[corev1.ResourceName]v1.Amount{"cpu": v1.Amount(cpu), "memory": v1.Amount(memory)}}
+	}
+	for name, tc := range map[string]struct {
+		own, jobs           *v1.Resources
+		request, limit, cpu string
+	}{
+		"Nothing": {request: "512Mi", limit: "0", cpu: "50m"},
+		"Jobs":    {jobs: amounts("200m", "256Mi"), request: "512Mi", limit: "1Gi", cpu: "200m"},
+		"Own":     {own: amounts("1", "2Gi"), request: "2Gi", limit: "2Gi", cpu: "1"},
+		"Both":    {own: amounts("1", "2Gi"), jobs: amounts("200m", "256Mi"), request: "2Gi", limit: "4Gi", cpu: "200m"},
+		"Small":   {own: amounts("1", "128Mi"), request: "128Mi", limit: "128Mi", cpu: "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := given(ofDump, func(in *Input) { in.XR.Spec.Resources, in.Settings.JobResources = tc.own, tc.jobs })
+			alone := given(func(in *Input) { in.XR.Spec.Resources = tc.own })
+			out, err := Compose(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, err := Compose(alone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := out.Resources[v1.ResourceRestore].Object.(*batchv1.Job)
+			n := slices.IndexFunc(j.Spec.Template.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == "import-dump" })
+			got := j.Spec.Template.Spec.InitContainers[n].Resources
+			if got.Requests.Memory().String() != tc.request || got.Limits.Memory().String() != tc.limit || got.Requests.Cpu().String() != tc.cpu && got.Limits.Cpu().String() != tc.cpu {
+				t.Errorf("it asks for %v", got)
+			}
+			server := func(o *Output) corev1.ResourceRequirements {
+				return o.Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Resources
+			}
+			if diff := cmp.Diff(server(other), server(out)); diff != "" {
+				t.Errorf("the server's: -alone, +beside the Job:\n%s", diff)
+			}
+		})
 	}
 }

@@ -117,8 +117,8 @@ type RequiredResources struct {
 	Named Required[v1.MySQLBackup]
 	// Connection is the Secret that holds what the server accepts now.
 	Connection Required[corev1.Secret]
-	// Account is the Secret with that of a server which is imported.
-	Account Required[metav1.PartialObjectMetadata]
+	// Import is the Secret with the account of a server that is imported, or the PersistentVolumeClaim of a volume.
+	Import Required[metav1.PartialObjectMetadata]
 	// Password is the Secret that spec.passwordSecretRef names.
 	Password Required[corev1.Secret]
 	// Namespace of the instance.

@@ -148,7 +148,10 @@ func scheduleCondition(r *resolved) []Condition {
 }
 
 func (s state) afterRestore() string {
-	if from := s.begin.restore; from != nil {
+	switch from := s.begin.restore; {
+	case from != nil && from.Import != nil:
+		return fmt.Sprintf("Imported %s. ", from.Import)
+	case from != nil:
 		return fmt.Sprintf("Restoring DB have succeed (backup %s). ", from.Backup)
 	}
 	return ""

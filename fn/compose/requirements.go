@@ -18,7 +18,7 @@ const (
 	RequiredNamespace  = "namespace"
 	RequiredVolume     = "volume"
 	RequiredClass      = "storage-class"
-	RequiredAccount    = "import-account"
+	RequiredImport     = "import"
 	// RequiredExisting is followed by the name of a composed resource.
 	RequiredExisting = "existing-"
 )
@@ -63,8 +63,12 @@ func historyRequirements(r *resolved) map[string]Requirement {
 		RequiredRecords:   {APIVersion: gv, Kind: v1.KindMySQLBackup, Labels: map[string]string{v1.LabelInstance: r.instance.Key()}},
 		RequiredNamespace: {APIVersion: "v1", Kind: "Namespace", Name: r.instance.Namespace},
 	}
-	if from := r.spec.Restore.Import; from != nil && from.Server != nil {
-		out[RequiredAccount] = Requirement{APIVersion: "v1", Kind: "Secret", Namespace: r.instance.Namespace, Name: from.Server.SecretName}
+	switch from := r.spec.Restore.Import; {
+	case from == nil:
+	case from.Server != nil:
+		out[RequiredImport] = Requirement{APIVersion: "v1", Kind: "Secret", Namespace: r.instance.Namespace, Name: from.Server.SecretName}
+	case from.Volume != nil:
+		out[RequiredImport] = Requirement{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: r.instance.Namespace, Name: from.Volume.PVCName}
 	}
 	if b := r.spec.Restore.Backup; b != nil {
 		out[RequiredNamed] = Requirement{APIVersion: gv, Kind: v1.KindMySQLBackup, Name: *b}

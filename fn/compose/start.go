@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
@@ -86,17 +87,9 @@ func suspend(r *resolved, chosen *v1.RestoreStatus) start {
 	case chosen != nil && startAfter(r, chosen).reason == v1.ReasonRestoreFailed:
 		return startAfter(r, chosen)
 	case chosen != nil:
-		return holdServer(v1.ReasonSuspended, "Suspended: %s comes to its end, and the server starts when spec.suspended is false", restoreOf(chosen))
+		return holdServer(v1.ReasonSuspended, "Suspended: %s comes to its end, and the server starts when spec.suspended is false", chosen.What())
 	}
 	return holdServer(v1.ReasonSuspended, "Suspended: nothing is restored or made before spec.suspended is false")
-}
-
-// restoreOf what was chosen, in a sentence.
-func restoreOf(from *v1.RestoreStatus) string {
-	if from.Import != nil {
-		return "the import of " + from.Import.String()
-	}
-	return fmt.Sprintf("the restore of backup %q", from.Backup)
 }
 
 // isFenced is true while the server must not run although the XR lives: its PVC was deleted.
@@ -164,6 +157,9 @@ func chosenByJob(r *resolved, j *batchv1.Job) (*v1.RestoreStatus, error) {
 		return nil, nil //nolint:nilnil // The Job stays, and is read again when they are.
 	}
 	if out.Import != nil {
+		if errs := checkImportOf(r, out.Import, field.NewPath("import")); len(errs) > 0 {
+			return nil, newRefusal(v1.ReasonNotSupported, "Job %s: its annotation %s: %v: delete the Job, and it is made again", job, v1.AnnotationRestore, errs.ToAggregate())
+		}
 		return out, mayImport(r, out.Import)
 	}
 	for _, of := range slices.Concat(r.Required.Records.Items, r.Required.Named.Items) {

@@ -38,7 +38,7 @@ func TestDashboard(t *testing.T) {
 	backedUp(t, s)
 	s.Client().ChangePassword(t, "another-password")
 	s.Password = "another-password"
-	load(t, s)
+	strain(t, s)
 
 	d := readDashboard(t)
 	replace := strings.NewReplacer("$__rate_interval", "1m", "$namespace", s.Namespace, "$mysql", s.Name)
@@ -337,8 +337,8 @@ func backedUp(t *testing.T, s *framework.Server) {
 	})
 }
 
-// load the server until the test ends: with rows, with queries that are slow, and with logins that fail.
-func load(t *testing.T, s *framework.Server) {
+// strain the server until the test ends: with rows, with queries that are slow, and with logins that fail.
+func strain(t *testing.T, s *framework.Server) {
 	t.Helper()
 	s.Client().MustQuery(t, "SET GLOBAL long_query_time = 0; CREATE TABLE load_of_test (id INT PRIMARY KEY AUTO_INCREMENT, note TEXT)")
 	ctx, stop := context.WithCancel(t.Context())

@@ -146,8 +146,8 @@ func (f *foreignServer) isCloned(t *testing.T, s *framework.Server, want string)
 	f.imports(s, map[string]any{"server": map[string]any{"host": host, "port": int64(3307), "secretName": "old-account"}})
 	s.Spec["deletionPolicy"] = discard
 	s.Create(t)
-	s.Refuses(t, "spec.restore.import.server.host: Forbidden: "+host+" is not among those that the platform allows")
-	framework.Allow(t, "importServers", "*."+f.namespace+".svc")
+	s.Refuses(t, "spec.restore.import.server: Forbidden: "+host+":3307 is not among those that the platform allows")
+	framework.Allow(t, "importServers", "*."+f.namespace+".svc:3307")
 	s.Refuses(t, "create it with username, password and ca.crt")
 	authority, err := framework.Exec(t.Context(), f.namespace, f.pod.Name, "", "cat", "/var/lib/mysql/ca.pem")
 	if err != nil {

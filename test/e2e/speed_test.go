@@ -170,6 +170,7 @@ func composedOf(t *testing.T, s *framework.Server) []*unstructured.Unstructured 
 	t.Helper()
 	all := []*unstructured.Unstructured{
 		framework.NewObject("v1", "Secret", s.Namespace, s.Name+"-root"),
+		framework.NewObject("v1", "Secret", s.Namespace, s.Name+"-tls"), // The controller's, without which no pod starts.
 		framework.NewObject("v1", "ConfigMap", s.Namespace, s.Name+"-config"),
 		framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.Name+"-pvc"),
 		framework.NewObject("v1", "Service", s.Namespace, s.Name),
