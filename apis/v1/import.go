@@ -111,10 +111,11 @@ func (d *ImportedDump) Object(namespace string) string {
 
 // Address of the server.
 func (s *ImportedServer) Address() string {
-	return net.JoinHostPort(s.Host, strconv.Itoa(int(s.port())))
+	return net.JoinHostPort(s.Host, strconv.Itoa(int(s.ServerPort())))
 }
 
-func (s *ImportedServer) port() int32 { return cmp.Or(s.Port, DefaultPort) }
+// ServerPort is Port, or the default.
+func (s *ImportedServer) ServerPort() int32 { return cmp.Or(s.Port, DefaultPort) }
 
 // String is an import in one word, by which it is known whether it was done: volume/, server/ or dump/ and what is imported.
 func (i *Import) String() string {

@@ -305,7 +305,7 @@ func (s *MySQLPlatformSpec) AllowsImport(of *ImportedServer) bool {
 		if !has {
 			port = strconv.Itoa(int(DefaultPort))
 		}
-		if port != strconv.Itoa(int(of.port())) {
+		if port != strconv.Itoa(int(of.ServerPort())) {
 			return false
 		}
 		domain, wild := strings.CutPrefix(name, "*.")

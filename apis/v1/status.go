@@ -322,6 +322,9 @@ type RestoreStatus struct {
 	Archive Archive `json:"archive,omitzero"`
 }
 
+// IsRunning is true of a restore that goes on; there may be none.
+func (r *RestoreStatus) IsRunning() bool { return r != nil && r.Phase == RestoreRunning }
+
 // What it is, in a sentence.
 func (r *RestoreStatus) What() string {
 	if r.Import != nil {

@@ -152,7 +152,7 @@ func (c *Composite) IsSuspended() bool {
 // takes no clients.
 func (c *Composite) IsBeginning() bool {
 	r := c.Status.Restore
-	return !c.IsDeleting() && !c.IsServing() && (c.Status.Started && !c.IsSuspended() || r != nil && r.Phase == v1.RestoreRunning)
+	return !c.IsDeleting() && !c.IsServing() && (c.Status.Started && !c.IsSuspended() || r.IsRunning())
 }
 
 // decodeSpec of either API.

@@ -66,7 +66,7 @@ func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.
 			return false
 		}
 		failed++
-		return restore == nil || restore.Phase != v1.RestoreRunning || failed > 1
+		return !restore.IsRunning() || failed > 1
 	})
 }
 

@@ -167,6 +167,23 @@ type Job struct {
 // Finished is the time of the Job's end, with true if it succeeded; nil while it
 // goes on. What somebody has added to its pod does not count.
 func (j *Job) Finished() (at *metav1.Time, succeeded bool) {
+	if at, succeeded = j.saysFinished(); at != nil {
+		return at, succeeded
+	}
+	if end := cmp.Or(j.Outlived, j.Succeeded); end != nil {
+		return &end.FinishedAt, end.ExitCode == 0
+	}
+	return nil, false
+}
+
+// IsComplete is true of a Job that says itself that it has succeeded.
+func (j *Job) IsComplete() bool {
+	_, succeeded := j.saysFinished()
+	return succeeded
+}
+
+// saysFinished is the end that the Job itself tells.
+func (j *Job) saysFinished() (at *metav1.Time, succeeded bool) {
 	for i := range j.Status.Conditions {
 		c := &j.Status.Conditions[i]
 		if c.Status != corev1.ConditionTrue {
@@ -175,9 +192,6 @@ func (j *Job) Finished() (at *metav1.Time, succeeded bool) {
 		if c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed {
 			return &c.LastTransitionTime, c.Type == batchv1.JobComplete
 		}
-	}
-	if end := cmp.Or(j.Outlived, j.Succeeded); end != nil {
-		return &end.FinishedAt, end.ExitCode == 0
 	}
 	return nil, false
 }

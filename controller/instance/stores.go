@@ -111,10 +111,13 @@ func (g storeGathering) readFoundNotes(ctx context.Context) error {
 // readRestoreFrom a store, where the function has chosen a backup there, and its Job has no access yet.
 func (g storeGathering) readRestoreFrom(ctx context.Context) error {
 	chosen := g.XR.Status.Restore
-	if chosen == nil || chosen.Phase != v1.RestoreRunning || sourceIn(chosen, g.Life.Namespace).Store == "" {
+	if !chosen.IsRunning() {
 		return nil
 	}
 	at := sourceIn(chosen, g.Life.Namespace)
+	if at.Store == "" {
+		return nil
+	}
 	secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.Life.Namespace, g.Life.Accesses().Restore())
 	if err != nil || secret != nil && g.OwnsObject(secret) && secret.Annotations[v1.AnnotationAccessTo] == at.Path {
 		return err

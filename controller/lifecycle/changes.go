@@ -155,7 +155,7 @@ func clearStatus(s *instance.State, _ Step) []change.Change {
 
 // noteRestored writes what the function takes for the Job's end, until that is gone.
 func noteRestored(s *instance.State, _ Step) []change.Change {
-	if s.Restore == nil || isComplete(s.Restore) {
+	if s.Restore == nil || s.Restore.IsComplete() {
 		return patchXRStatus(s, map[string]any{"restoredBy": nil})
 	}
 	return patchXRStatus(s, map[string]any{"restoredBy": string(s.Restore.UID)})

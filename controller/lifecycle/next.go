@@ -171,7 +171,7 @@ func decideBeforeStart(s *instance.State) Step {
 	switch {
 	case !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
 		return Step{Action: ReportPodFailure, Message: sentence(s.PodFailure)}
-	case s.Restore != nil && s.XR.Status.RestoredBy == "" && isRestoring(s):
+	case s.Restore != nil && s.XR.Status.RestoredBy == "" && s.XR.Status.Restore.IsRunning():
 		return Step{Action: Wait, After: requeueSoon} // A server waits for it. What takes long is looked at less and less often.
 	case s.XR.IsBeginning() || s.BackupPVCAwaited:
 		return Step{Action: Wait, After: requeueLater} // Its pods are not a source of events.
@@ -189,8 +189,8 @@ func endOutlivedRestore(s *instance.State) (step Step, open bool) {
 		return Step{Action: NoteRestored}, true
 	case j != nil && j.Succeeded != nil && j.DeletionTimestamp == nil && by != j.UID:
 		return Step{Action: NoteRestored}, true // Nobody has to wait for the Job to say so.
-	case j != nil && by == j.UID && isComplete(j):
-		return Step{Action: NoteRestored}, s.XR.Status.Restore.Phase != v1.RestoreRunning // The Job says it now.
+	case j != nil && by == j.UID && j.IsComplete():
+		return Step{Action: NoteRestored}, !s.XR.Status.Restore.IsRunning() // The Job says it now.
 	case j == nil || j.Outlived == nil || j.DeletionTimestamp != nil:
 		return Step{}, false
 	}
@@ -199,22 +199,10 @@ func endOutlivedRestore(s *instance.State) (step Step, open bool) {
 		return deleteAndWait([]client.Object{j.Going})
 	case by != j.UID:
 		return Step{Action: NoteRestored, Message: fmt.Sprintf("All is restored; a container that somebody added to pod %s goes on, and is ended with it", j.Going.Name)}, true
-	case s.XR.Status.Restore.Phase == v1.RestoreRunning:
+	case s.XR.Status.Restore.IsRunning():
 		return Step{Action: Wait, After: requeueSoon}, true // The function says that it is over, and the Job may go.
 	}
 	return Step{Action: DeleteObjects, Targets: []client.Object{j.Job}}, true
-}
-
-// isRestoring is true while the function says that a restore goes on.
-func isRestoring(s *instance.State) bool {
-	r := s.XR.Status.Restore
-	return r != nil && r.Phase == v1.RestoreRunning
-}
-
-// isComplete is true of a Job that says itself that it has succeeded.
-func isComplete(j *instance.Job) bool {
-	_, succeeded := (&instance.Job{Job: j.Job}).Finished()
-	return succeeded
 }
 
 // reportAction that writes status.blockedBy.

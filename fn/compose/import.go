@@ -98,18 +98,11 @@ func importUnderWay(r *resolved) *v1.Import {
 // toTheSource of an import: the server, wherever it is, and whoever knows its address. The Job has the account of that
 // server only, and the platform has allowed its host.
 func toTheSource(of *v1.ImportedServer) []networkingv1.NetworkPolicyEgressRule {
-	port, dns, udp := intstr.FromInt32(portOf(of)), intstr.FromInt32(53), corev1.ProtocolUDP
+	port, dns, udp := intstr.FromInt32(of.ServerPort()), intstr.FromInt32(53), corev1.ProtocolUDP
 	return []networkingv1.NetworkPolicyEgressRule{
 		{Ports: []networkingv1.NetworkPolicyPort{{Port: &port}}},
 		{Ports: []networkingv1.NetworkPolicyPort{{Port: &dns}, {Port: &dns, Protocol: &udp}}},
 	}
-}
-
-func portOf(s *v1.ImportedServer) int32 {
-	if s.Port == 0 {
-		return v1.DefaultPort
-	}
-	return s.Port
 }
 
 // Places in the Job of an import, and volumes of it.
@@ -156,7 +149,7 @@ func importServer(r *resolved, from *v1.ImportedServer, of agent.Importing, pod 
 	data := corev1.VolumeMount{Name: "data", MountPath: dataPath}
 	clone := agent.Container("import-server", r.image, agent.ServerMemory, agent.ServerSecurity(), []corev1.VolumeMount{
 		tools, data, {Name: importAccountVolume, MountPath: importAccountPath, ReadOnly: true},
-	}, of.Server(from.Host, portOf(from), importAccountPath)...)
+	}, of.Server(from.Host, from.ServerPort(), importAccountPath)...)
 	pod.InitContainers = append(pod.InitContainers, append(ownData(r, data), clone)...)
 	pod.Volumes = append(pod.Volumes, agent.AccountVolume(importAccountVolume, from.SecretName))
 }

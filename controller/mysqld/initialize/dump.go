@@ -38,10 +38,6 @@ type Loading struct {
 	Sockets string
 	// Output takes the log of the entrypoint and progress lines.
 	Output io.Writer
-
-	// command of the entrypoint, and of the client. Tests have others.
-	command func(args ...string) (*exec.Cmd, error)
-	client  func(args ...string) (*exec.Cmd, error)
 }
 
 // whileLoading are options of the server meanwhile: nothing of it is in a binary log, and no event of the
@@ -77,7 +73,7 @@ func (l *Loading) run(ctx context.Context, r *agent.Report) error {
 
 // make the database, with a server that has ended then.
 func (l *Loading) make(ctx context.Context) error {
-	i := &Initialization{Sockets: l.Sockets, Output: l.Output, command: l.command}
+	i := &Initialization{Sockets: l.Sockets, Output: l.Output}
 	s, err := i.startEntrypoint(l.Data(), sql.NewPassword(), whileLoading...)
 	if err != nil {
 		return err
@@ -122,11 +118,7 @@ func (l *Loading) runClient(ctx context.Context, s *server, dump *tailReader) er
 	if l.Database != "" {
 		args = append(args, "--database="+l.Database)
 	}
-	command := l.client
-	if command == nil {
-		command = imageClient
-	}
-	cmd, err := command(args...)
+	cmd, err := imageClient(args...)
 	if err != nil {
 		return err
 	}
@@ -141,7 +133,7 @@ func (l *Loading) runClient(ctx context.Context, s *server, dump *tailReader) er
 	case <-p.Done:
 	case <-s.Done:
 		p.Kill()
-		return fmt.Errorf("the server ended while the dump was loaded (%s): %s", s.ProcessState, s.Log.Complaints())
+		return endedLoading(s)
 	case <-ctx.Done():
 		p.Kill()
 		return fmt.Errorf("told to stop before the end; the next run begins anew: %w", ctx.Err())
@@ -154,10 +146,15 @@ func (l *Loading) runClient(ctx context.Context, s *server, dump *tailReader) er
 	}
 	select {
 	case <-s.Done: // With it its client.
-		return fmt.Errorf("the server ended while the dump was loaded (%s): %s", s.ProcessState, s.Log.Complaints())
+		return endedLoading(s)
 	case <-time.After(endTime):
 	}
 	return whatFailed(said.String())
+}
+
+// endedLoading is a server that nobody told to.
+func endedLoading(s *server) error {
+	return fmt.Errorf("the server ended while the dump was loaded (%s): %s", s.ProcessState, s.Log.Complaints())
 }
 
 // endTime is how long a server that dies takes for it, after its client has noticed.

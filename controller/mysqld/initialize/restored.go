@@ -14,7 +14,7 @@ import (
 
 // withoutGrants are options of a server that asks nobody for a password, and loads nothing that was
 // installed in it. What it keeps of its cache is the backup's, for the server that comes next.
-var withoutGrants = []string{"--skip-grant-tables", "--loose-skip-replica-start", "--loose-skip-slave-start", "--loose-innodb-buffer-pool-load-at-startup=OFF", "--loose-innodb-buffer-pool-dump-at-shutdown=OFF"}
+var withoutGrants = append([]string{"--skip-grant-tables", "--loose-innodb-buffer-pool-load-at-startup=OFF", "--loose-innodb-buffer-pool-dump-at-shutdown=OFF"}, withoutReplication...)
 
 // withoutReplication a server whose data says that it is a replica gets no rows from elsewhere.
 var withoutReplication = []string{"--loose-skip-replica-start", "--loose-skip-slave-start"}
