@@ -52,8 +52,11 @@ type Half struct {
 	Name string
 }
 
-// importedData is the data directory in the folder of an import.
-const importedData = "data"
+// importedData is the data directory in the folder of an import, and importedHalf the way to it.
+const (
+	importedData = "data"
+	importedHalf = agent.ImportFolder + "/" + importedData
+)
 
 // importPrefix in the marker of a volume begins the name of what was imported.
 const importPrefix = "import/"
@@ -80,7 +83,7 @@ type Making struct {
 // earlier run has put the data where a server looks.
 func (h Half) Begin(ctx context.Context) (*Making, error) {
 	return h.open(ctx, func(v *volume) error {
-		if err := errors.Join(checkUnusedHalf(v), v.clearHalves()); err != nil {
+		if err := errors.Join(v.checkUnused(importedHalf), v.clearHalves()); err != nil {
 			return fmt.Errorf("cannot remove what an earlier run left: %w", err)
 		}
 		return v.Mkdir(agent.ImportFolder, 0o755)
@@ -90,29 +93,11 @@ func (h Half) Begin(ctx context.Context) (*Making, error) {
 // GoOn with what a container before this one has begun. It is nil if there is nothing left to do, as with Begin.
 func (h Half) GoOn(ctx context.Context) (*Making, error) {
 	return h.open(ctx, func(v *volume) error {
-		if err := checkUnusedHalf(v); err != nil {
+		if err := v.checkUnused(importedHalf); err != nil {
 			return err
 		}
-		return v.RemoveAll(path.Join(agent.ImportFolder, importedData))
+		return v.RemoveAll(importedHalf)
 	})
-}
-
-// checkUnusedHalf is nil if no server of an earlier run is at work in the half.
-func checkUnusedHalf(v *volume) error {
-	dir, err := v.OpenRoot(path.Join(agent.ImportFolder, importedData))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer dir.Close() //nolint:errcheck // Nothing was written.
-	locks, err := datadir.Lock(dir)
-	if err != nil {
-		return err
-	}
-	locks.Release()
-	return nil
 }
 
 // Complete is said once the server that made the data has ended: the container that comes next takes no half that does not say so.
@@ -212,17 +197,10 @@ func (i *Import) runImport(ctx context.Context, r *agent.Report) error {
 	if err != nil {
 		return err
 	}
-	i.afterStep(stepUnpacked)
-	half := path.Join(agent.ImportFolder, importedData)
-	if err := v.writeMarker(half, marker{XR: i.XR, Archive: importPrefix + i.Name}); err != nil {
+	if err := v.place(importedHalf, marker{XR: i.XR, Archive: importPrefix + i.Name}, i.afterStep); err != nil {
 		return err
 	}
-	i.afterStep(stepMarked)
-	if err := v.replaceEmpty(half, i.Directory); err != nil {
-		return err
-	}
-	i.afterStep(stepRenamed)
-	return errors.Join(syncFolder(v.Root), i.tidy(v))
+	return i.tidy(v)
 }
 
 // tidy up beside the data.
@@ -233,7 +211,7 @@ func (i *Import) takeMade(r *agent.Report, v *volume, target version.Version) er
 	if _, err := v.Lstat(path.Join(agent.ImportFolder, completeName)); errors.Is(err, fs.ErrNotExist) {
 		return errors.New("the container before this one has left no data: it begins anew with the next pod")
 	}
-	dir, err := v.OpenRoot(path.Join(agent.ImportFolder, importedData))
+	dir, err := v.OpenRoot(importedHalf)
 	if err != nil {
 		return err
 	}
@@ -353,11 +331,10 @@ func (i *Import) checkVersions(dir *os.Root, r *agent.Report, stopped datadir.Sh
 
 // copyInto the folder of the half.
 func (i *Import) copyInto(ctx context.Context, v *volume, t foreignTree, contents Contents) error {
-	half := path.Join(agent.ImportFolder, importedData)
-	if err := v.MkdirAll(half, 0o700); err != nil {
+	if err := v.MkdirAll(importedHalf, 0o700); err != nil {
 		return err
 	}
-	root, err := v.OpenRoot(half)
+	root, err := v.OpenRoot(importedHalf)
 	if err != nil {
 		return err
 	}
@@ -399,47 +376,40 @@ type foreignTree struct{ tree }
 // measure it by names, sizes and times.
 func (t foreignTree) measure(ctx context.Context) (Contents, error) {
 	l := newListing()
-	err := t.walk(ctx, ".", func(e *entry) error {
+	err := t.walk(ctx, func(e *entry) error {
 		l.addEntry(e, 0)
 		return nil
 	})
 	return l.sumEntries(), err
 }
 
-// walk what is imported, each folder before what is in it: all but what is the server's own, and what the file system has at the root
-// of a volume. The server that takes over owns it.
-func (t foreignTree) walk(ctx context.Context, name string, visit func(*entry) error) error {
-	if err := ctx.Err(); err != nil || name == serverID || name == persistedOptions || name == lostAndFound {
-		return err
+// walk what is imported, each folder before what is in it.
+func (t foreignTree) walk(ctx context.Context, visit func(*entry) error) error {
+	return t.visitFolder(ctx, ".", t.statForeign, visit)
+}
+
+// statForeign leaves out what is the server's own, and what the file system has at the root of a volume. The server that takes
+// over owns the rest.
+func (t foreignTree) statForeign(name string) (*entry, error) {
+	if name == serverID || name == persistedOptions || name == lostAndFound {
+		return nil, nil //nolint:nilnil // Neither an entry nor an error.
 	}
 	e, err := t.statEntry(name)
 	switch {
 	case err != nil || e == nil:
-		return err
+		return nil, err
 	case e.isSymlink():
-		return exitWith(agent.ExitFailed, "%q in the folder to import is a symbolic link to %.200q: data that lies elsewhere would be missing. Bring it into the folder first", e.name, e.link)
+		return nil, exitWith(agent.ExitFailed, "%q in the folder to import is a symbolic link to %.200q: data that lies elsewhere would be missing. Bring it into the folder first", e.name, e.link)
 	}
 	if e.uid, e.gid = int(agent.ServerUID), int(agent.ServerUID); name == "." { // It may be the root of a volume, that is everybody's.
 		e.mode = fs.ModeDir | 0o750
 	}
-	if err := visit(e); err != nil || !e.mode.IsDir() {
-		return err
-	}
-	names, err := t.sortedNames(name)
-	if err != nil {
-		return err
-	}
-	for _, n := range names {
-		if err := t.walk(ctx, path.Join(name, n), visit); err != nil {
-			return err
-		}
-	}
-	return nil
+	return e, nil
 }
 
 // copyTo a target.
 func (t foreignTree) copyTo(ctx context.Context, to target, m *agent.Meter) error {
-	return t.walk(ctx, ".", func(e *entry) error {
+	return t.walk(ctx, func(e *entry) error {
 		w, err := to.beginEntry(e)
 		if err != nil || w == nil {
 			return err

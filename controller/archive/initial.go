@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -145,7 +144,7 @@ func (v *volume) startedVersion() string {
 // waited for: two servers in one folder would make no database.
 func (i *Initial) Clear(timeout time.Duration) error {
 	for end := time.Now().Add(timeout); ; time.Sleep(timeout / 100) {
-		err := i.checkUnused()
+		err := i.volume.checkUnused(i.folderName())
 		if err == nil {
 			break
 		}
@@ -198,24 +197,6 @@ func (i *Initial) checkStopped() error {
 	if how.Known && !how.Clean {
 		return exitWith(agent.ExitFailed, "the server of the first start did not stop cleanly: %s", how.Reason)
 	}
-	return nil
-}
-
-// checkUnused is nil if no server runs in the folder.
-func (i *Initial) checkUnused() error {
-	dir, err := i.volume.OpenRoot(i.folderName())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer dir.Close() //nolint:errcheck // Nothing was written.
-	locks, err := datadir.Lock(dir)
-	if err != nil {
-		return err
-	}
-	locks.Release()
 	return nil
 }
 

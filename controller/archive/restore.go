@@ -152,7 +152,7 @@ func (s *Restore) restoreInto(ctx context.Context, r *agent.Report, v *volume) e
 		_ = v.RemoveAll(half) // The next run removes it otherwise.
 		return err
 	}
-	if err := s.placeData(v, half); err != nil {
+	if err := v.place(half, marker{XR: s.XR, Archive: filepath.Base(s.Archive), SHA256: s.SHA256}, s.afterStep); err != nil {
 		return err
 	}
 	fillReport(r, m)
@@ -250,19 +250,4 @@ func (s *Restore) unpackInto(ctx context.Context, v *volume, half string, f io.R
 		return err
 	}
 	return u.finishFolders()
-}
-
-// placeData puts the folder where the server looks. From the rename on, and not
-// before, there is a database.
-func (s *Restore) placeData(v *volume, half string) error {
-	s.afterStep(stepUnpacked)
-	if err := v.writeMarker(half, marker{XR: s.XR, Archive: filepath.Base(s.Archive), SHA256: s.SHA256}); err != nil {
-		return err
-	}
-	s.afterStep(stepMarked)
-	if err := v.replaceEmpty(half, s.Directory); err != nil {
-		return err
-	}
-	s.afterStep(stepRenamed)
-	return syncFolder(v.Root)
 }

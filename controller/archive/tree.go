@@ -21,14 +21,15 @@ type tree struct{ *os.Root }
 
 // walkEntries visits what an archive holds, sorted, each folder before what is in it.
 func (t tree) walkEntries(ctx context.Context, visit func(*entry) error) error {
-	return t.visitFolder(ctx, ".", visit)
+	return t.visitFolder(ctx, ".", t.statEntry, visit)
 }
 
-func (t tree) visitFolder(ctx context.Context, name string, visit func(*entry) error) error {
+// visitFolder by what look says of each entry; nil is for what is left out.
+func (t tree) visitFolder(ctx context.Context, name string, look func(name string) (*entry, error), visit func(*entry) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e, err := t.statEntry(name)
+	e, err := look(name)
 	if err != nil || e == nil {
 		return err
 	}
@@ -40,7 +41,7 @@ func (t tree) visitFolder(ctx context.Context, name string, visit func(*entry) e
 		return err
 	}
 	for _, n := range names {
-		if err := t.visitFolder(ctx, path.Join(name, n), visit); err != nil {
+		if err := t.visitFolder(ctx, path.Join(name, n), look, visit); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
 )
 
 // Names at the root of a data volume, beside the data directory, where no server
@@ -235,6 +236,39 @@ func (v *volume) checkNothing() error {
 	if m != nil && !slices.Contains(inodes, m.Inode) {
 		return exitWith(agent.ExitFailed, "the volume has no data in %q, but %s says that a database was put there: somebody removed it. Look at the volume; nothing is taken for empty that may not be", v.directory, markerName)
 	}
+	return nil
+}
+
+// place puts a folder where the server looks, with its marker. From the rename on, and not
+// before, there is a database.
+func (v *volume) place(half string, m marker, afterStep func(string)) error {
+	afterStep(stepUnpacked)
+	if err := v.writeMarker(half, m); err != nil {
+		return err
+	}
+	afterStep(stepMarked)
+	if err := v.replaceEmpty(half, v.directory); err != nil {
+		return err
+	}
+	afterStep(stepRenamed)
+	return syncFolder(v.Root)
+}
+
+// checkUnused is nil if no server runs in a folder, which need not be there.
+func (v *volume) checkUnused(folder string) error {
+	dir, err := v.OpenRoot(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close() //nolint:errcheck // Nothing was written.
+	locks, err := datadir.Lock(dir)
+	if err != nil {
+		return err
+	}
+	locks.Release()
 	return nil
 }
 
