@@ -13,12 +13,10 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,9 +37,6 @@ type box struct {
 	Scripts string
 	// Env of the image.
 	Env []string
-	// AsRoot is how it is in a folder of the node: the first process is root, may hand
-	// the folder over and step down, and may not kill whoever did.
-	AsRoot bool
 	// Initialize, or else Serve: start the server as its container does, and see
 	// which passwords it accepts.
 	Initialize *initialization `json:",omitempty"`
@@ -128,7 +123,7 @@ func (b *box) play() error {
 	return b.Serve.check()
 }
 
-// enter the root file system, as the account of the server or as root.
+// enter the root file system, as the account of the server.
 func (b *box) enter() error {
 	mount := func(source, to, kind string, flags uintptr, data string) error {
 		if err := unix.Mount(source, filepath.Join(b.Root, to), kind, flags, data); err != nil {
@@ -151,31 +146,10 @@ func (b *box) enter() error {
 	if err = errors.Join(err, loopback()); err != nil {
 		return err
 	}
-	if err := errors.Join(unix.Chroot(b.Root), unix.Chdir("/"), syscall.Setgroups(nil)); err != nil || b.AsRoot {
-		return errors.Join(err, leaveCapabilities())
+	if err := errors.Join(unix.Chroot(b.Root), unix.Chdir("/"), syscall.Setgroups(nil)); err != nil {
+		return err
 	}
 	return errors.Join(syscall.Setgid(rootfs.User), syscall.Setuid(rootfs.User))
-}
-
-// leaveCapabilities but those that the function gives such a container.
-func leaveCapabilities() error {
-	given := []int{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_SETGID, unix.CAP_SETUID}
-	mask := uint32(0)
-	for n := range unix.CAP_LAST_CAP + 1 {
-		if slices.Contains(given, n) {
-			mask |= 1 << n
-			continue
-		}
-		if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, uintptr(n), 0); errno != 0 {
-			return fmt.Errorf("cannot drop capability %d, which a program with cgo cannot: %w", n, errno)
-		}
-	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	data := [2]unix.CapUserData{{Effective: mask, Permitted: mask}}
-	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)), 0); errno != 0 {
-		return fmt.Errorf("cannot leave the other capabilities: %w", errno)
-	}
-	return nil
 }
 
 func loopback() error {

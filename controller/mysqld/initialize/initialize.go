@@ -4,7 +4,7 @@
 // images put it into all of them as it is, and take a folder named mysql for a
 // database that is done. The wanted password is brought in afterwards.
 //
-//	data.init ── entrypoint ─▶ server without network ── ALTER USER, SHUTDOWN ─▶ fsync ── rename ─▶ data
+//	data.init ── entrypoint ─▶ server without network ── ALTER USER, SIGTERM ─▶ fsync ── rename ─▶ data
 //
 // Whatever dies on the way, there is no data directory, and the next run begins
 // anew.
@@ -12,7 +12,7 @@
 // What comes from a backup has a password that nobody knows. The wanted one is brought
 // in before the server's own container begins, in the same way and by the same entrypoint:
 //
-//	data ── entrypoint ─▶ server without network that asks for no password ── ALTER USER, SHUTDOWN ─▶ note beside data
+//	data ── entrypoint ─▶ server without network that asks for no password ── ALTER USER, SIGTERM ─▶ note beside data
 package initialize
 
 import (
@@ -152,7 +152,7 @@ func (i *Initialization) makeDatabase(ctx context.Context, r *agent.Report, fold
 	if r.Version, err = s.takeOver(ctx, i.Password); err != nil {
 		return err
 	}
-	return s.awaitEnd(ctx)
+	return s.stop(ctx)
 }
 
 func (i *Initialization) printLinef(format string, args ...any) {

@@ -105,14 +105,11 @@ func TestRealKilledAtEachMoment(t *testing.T) {
 	}
 }
 
-// TestRealAsRoot has a folder of the node, where the image's entrypoint leaves root for the
-// server's account and cannot be killed any more: what goes wrong is said, and who is
-// told to stop stops.
-func TestRealAsRoot(t *testing.T) {
+// TestRealEnds has a first start that goes wrong, which is said, and one that is told to stop, which stops.
+func TestRealEnds(t *testing.T) {
 	const password = "secret"
 	b := newBox(t)
-	b.Env, b.AsRoot = []string{quick}, true
-	must(t, os.Lchown(b.Volume, 0, 0))
+	b.Env = []string{quick}
 	begin := time.Now()
 	b.initialize(t, password)
 	whole := time.Since(begin)

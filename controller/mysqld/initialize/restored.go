@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
@@ -75,12 +74,6 @@ func (i *Initialization) runOnData(ctx context.Context, data string, options []s
 		return err // It was not told to, and has said why.
 	}
 	return errors.Join(err, s.stop(context.WithoutCancel(ctx)))
-}
-
-// stop the server, which runs as the account that this process has.
-func (s *server) stop(ctx context.Context) error {
-	_ = s.Process.Process.Signal(syscall.SIGTERM) // It may have ended.
-	return s.awaitEnd(ctx)
 }
 
 // replacePassword of root, whatever it is, by the wanted one, and return the server's version. An

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -143,9 +144,7 @@ func (s *server) sql() sql.Server {
 	return sql.Server{Address: "localhost", Dial: s.dial, Hidden: []sql.Password{s.generated}, Trust: sql.Trust{Anybody: true}, Times: &sql.Times{Handshake: answerTime, Session: answerTime}}
 }
 
-// takeOver the server: the wanted password becomes the only one, and the server is
-// told to stop, with a statement: this process may not have the right to signal it,
-// since the entrypoint may have changed its account. It returns the version.
+// takeOver the server: the wanted password becomes the only one. It returns the version.
 func (s *server) takeOver(ctx context.Context, wanted sql.Password) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -171,7 +170,7 @@ func (s *server) takeOver(ctx context.Context, wanted sql.Password) (string, err
 	if err := s.checkPassword(ctx, wanted); err != nil {
 		return "", err
 	}
-	return version, session.ShutDown(ctx)
+	return version, nil
 }
 
 // checkPassword sees that the wanted one is accepted, and that root is let in neither
@@ -190,6 +189,14 @@ func (s *server) checkPassword(ctx context.Context, wanted sql.Password) error {
 		}
 	}
 	return nil
+}
+
+// stop the server, which runs as the account that this process has, and has no sessions: for those it sleeps for two seconds.
+func (s *server) stop(ctx context.Context) error {
+	if err := s.Process.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("cannot tell the server to stop: %w", err)
+	}
+	return s.awaitEnd(ctx)
 }
 
 // awaitEnd of the server.
