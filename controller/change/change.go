@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
@@ -54,8 +55,8 @@ type Precondition string
 const (
 	// OfName: whatever has the object's name.
 	OfName Precondition = ""
-	// SameObject: this object, and no later one of its name. That is its UID. Only a deletion
-	// can have it: of a patch of a status the API server takes no UID for it (it puts the
+	// SameObject: this object, and no later one of its name. That is its UID. Only a deletion and
+	// a finalizer can have it: of a patch of a status the API server takes no UID for it (it puts the
 	// stored object's metadata over the patch's before it compares, see status_strategy.go of
 	// k8s.io/apiextensions-apiserver).
 	SameObject Precondition = "SameObject"
@@ -142,6 +143,17 @@ func NewObject(o client.Object) Change { return Change{Verb: Create, Object: o} 
 // PatchObject as it was read, which stays as it is.
 func PatchObject[T client.Object](read T, how func(T)) Change {
 	return Change{Verb: Patch, If: AsRead, Object: changed(read, how), Read: read}
+}
+
+// AddFinalizer to an object, whoever has written it since it was read: each conflict costs a look, and Crossplane writes a new claim
+// and its XR ten times in their first second. Nobody's finalizer is lost by it, as by a merge patch, which has all of them. Where there is
+// none yet, it is such a patch of the object as it was read.
+func AddFinalizer(read client.Object, finalizer string) Change {
+	c := PatchObject(read, func(o client.Object) { controllerutil.AddFinalizer(o, finalizer) })
+	if len(read.GetFinalizers()) > 0 {
+		c.If = SameObject
+	}
+	return c
 }
 
 // PatchObjectStatus as it was read.

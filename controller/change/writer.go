@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -206,6 +207,9 @@ func (w Writer) scale(ctx context.Context, o client.Object) (client.Object, erro
 }
 
 func (c Change) patch() (client.Patch, error) {
+	if c.If == SameObject {
+		return c.addedFinalizers()
+	}
 	if c.Fields == nil {
 		return client.MergeFromWithOptions(c.Read, client.MergeFromWithOptimisticLock{}), nil
 	}
@@ -215,6 +219,18 @@ func (c Change) patch() (client.Patch, error) {
 	}
 	raw, err := json.Marshal(patch)
 	return client.RawPatch(types.MergePatchType, raw), err
+}
+
+// addedFinalizers as a JSON patch, behind those that the object has when it is applied.
+func (c Change) addedFinalizers() (client.Patch, error) {
+	operations := []map[string]any{{"op": "test", "path": "/metadata/uid", "value": c.Read.GetUID()}}
+	for _, f := range c.Object.GetFinalizers() {
+		if !slices.Contains(c.Read.GetFinalizers(), f) {
+			operations = append(operations, map[string]any{"op": "add", "path": "/metadata/finalizers/-", "value": f})
+		}
+	}
+	raw, err := json.Marshal(operations)
+	return client.RawPatch(types.JSONPatchType, raw), err
 }
 
 func (c Change) deleteOptions() *client.DeleteOptions {

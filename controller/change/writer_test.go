@@ -209,6 +209,48 @@ func TestPatchOfFields(t *testing.T) {
 	}
 }
 
+// TestAddFinalizer: ours comes beside what others have written since, to this object, and to no later one of its name.
+func TestAddFinalizer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		// was is who held it when it was read, and is who does when it is written, since by somebody else or not. Where later is true
+		// that is another object.
+		was, is      []string
+		since, later bool
+		want         []string
+		refused      bool
+	}{
+		"AsRead":    {reason: "Nobody wrote.", was: []string{"theirs"}, want: []string{"theirs", "ours"}},
+		"Since":     {reason: "Nobody's is lost, and nothing has to be read again.", was: []string{"theirs"}, is: []string{"theirs", "another"}, since: true, want: []string{"theirs", "another", "ours"}},
+		"First":     {reason: "There is no list that it could be added to.", want: []string{"ours"}},
+		"Overtaken": {reason: "And the list that somebody else has made since is not overwritten.", is: []string{"theirs"}, since: true, want: []string{"theirs"}, refused: true},
+		"Later":     {reason: "It was another object.", was: []string{"theirs"}, is: []string{"theirs"}, since: true, later: true, want: []string{"theirs"}, refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := secret("a", nil)
+			o.Finalizers = tc.was
+			kube := fake.NewClientBuilder().WithObjects(o).Build()
+			c := AddFinalizer(read(t, kube, "a"), "ours")
+			if tc.since {
+				now := read(t, kube, "a")
+				now.Finalizers, now.Labels = tc.is, map[string]string{"written": "since"}
+				if tc.later {
+					now.UID = "uid-later"
+				}
+				if err := kube.Update(t.Context(), now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := (Writer{Client: kube}).Apply(t.Context(), []Change{c}); (err != nil) != tc.refused {
+				t.Errorf("%s Got %v", tc.reason, err)
+			}
+			if diff := cmp.Diff(tc.want, read(t, kube, "a").Finalizers); diff != "" {
+				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
 // TestScale: a Deployment gets the replicas that it is to have, and one that somebody wrote since stays as it is.
 func TestScale(t *testing.T) {
 	for name, tc := range map[string]struct {

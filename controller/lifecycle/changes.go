@@ -104,7 +104,7 @@ func addFinalizers(s *instance.State, _ Step) []change.Change {
 	var out []change.Change
 	for _, c := range []*instance.Composite{s.Claim, s.XR} {
 		if c != nil && !c.IsDeleting() && !c.HasFinalizer() {
-			out = append(out, change.PatchObject(client.Object(c.Unstructured), addFinalizer))
+			out = append(out, change.AddFinalizer(c.Unstructured, v1.Finalizer))
 		}
 	}
 	return out

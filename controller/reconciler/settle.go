@@ -17,7 +17,8 @@ import (
 // and what they consist of one after the other, and each look reads all of it from the API server.
 const settle = 200 * time.Millisecond
 
-// A settlingHandler hands events of one instance on as one.
+// A settlingHandler hands events of one instance on as one. That an object is gone waits for nothing: it is what a deletion waits for,
+// and the last of its object.
 type settlingHandler struct {
 	handler.TypedEventHandler[client.Object, instance.Key]
 }
@@ -33,11 +34,6 @@ func (h settlingHandler) Create(ctx context.Context, e event.TypedCreateEvent[cl
 // Update is an object that was written.
 func (h settlingHandler) Update(ctx context.Context, e event.TypedUpdateEvent[client.Object], q queueOf) {
 	h.TypedEventHandler.Update(ctx, e, settling(q))
-}
-
-// Delete is an object that is gone.
-func (h settlingHandler) Delete(ctx context.Context, e event.TypedDeleteEvent[client.Object], q queueOf) {
-	h.TypedEventHandler.Delete(ctx, e, settling(q))
 }
 
 // settling is a queue to which everything is added a moment later.

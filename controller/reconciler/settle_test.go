@@ -15,7 +15,7 @@ import (
 )
 
 // TestSettle: what is written within a moment of the first write is looked at once, and what was
-// there before the controller comes after what is new.
+// there before the controller comes after what is new. What is gone is looked at then and there.
 func TestSettle(t *testing.T) {
 	old, fresh := instance.Key{Name: "old"}, instance.Key{Name: "fresh"}
 	events := enqueueKeys(func(o client.Object) []instance.Key { return []instance.Key{{Name: o.GetName()}} })
@@ -35,7 +35,7 @@ func TestSettle(t *testing.T) {
 		events.Create(t.Context(), event.TypedCreateEvent[client.Object]{Object: object(fresh)}, q)
 		time.Sleep(settle / 2)
 		events.Update(t.Context(), written(fresh), q)
-		events.Delete(t.Context(), event.TypedDeleteEvent[client.Object]{Object: object(fresh)}, q)
+		events.Update(t.Context(), written(fresh), q)
 		time.Sleep(settle)
 		for _, want := range []struct {
 			key      instance.Key
@@ -50,6 +50,13 @@ func TestSettle(t *testing.T) {
 		events.Update(t.Context(), written(fresh), q)
 		if k, _ := q.Get(); k != fresh || time.Since(start) != 2*settle+settle/2 {
 			t.Errorf("want %s once, and again when it is written again, got %s after %s", fresh, k, time.Since(start))
+		}
+		q.Done(fresh)
+		gone := time.Now()
+		events.Update(t.Context(), written(fresh), q)
+		events.Delete(t.Context(), event.TypedDeleteEvent[client.Object]{Object: object(fresh)}, q)
+		if k, _ := q.Get(); k != fresh || time.Since(gone) != 0 {
+			t.Errorf("want %s at once when it is gone, got %s after %s", fresh, k, time.Since(gone))
 		}
 	})
 }
