@@ -34,7 +34,7 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 		f.log.Debug("Refused", "tag", req.GetMeta().GetTag(), "error", err.Error())
 		return refused(req, out, err), nil
 	}
-	if out.Settled && hearsAll(req) {
+	if out.Settled && hearsAll(req, time.Now()) { // The only thing that depends on a clock.
 		rsp.Meta.Ttl = durationpb.New(ttlSettled)
 	}
 	f.log.Debug("Composed", "tag", req.GetMeta().GetTag(), "resources", len(out.Resources), "ready", out.Ready, "message", out.Status.Message)
@@ -86,11 +86,17 @@ func refused(req *fnv1.RunFunctionRequest, out *compose.Output, err error) *fnv1
 	return rsp
 }
 
-// hearsAll is true unless Crossplane drops events of this XR, because there were many (its watch circuit breaker, condition Responsive):
-// what is dropped is seen when it asks again.
-func hearsAll(req *fnv1.RunFunctionRequest) bool {
+// circuitTime is how long Crossplane's watch circuit breaker drops events once there were many, and as much again for one that is set to
+// more (--circuit-breaker-cooldown, five minutes by default).
+const circuitTime = 10 * time.Minute
+
+// hearsAll is true unless Crossplane drops events of this XR, because there were many (condition Responsive): what is dropped is seen
+// when it asks again. That it does so it goes on to say until the first event after that time, which is none where nothing happens
+// (RecordEvent in internal/circuit/token_bucket.go of Crossplane): a condition that is older says nothing.
+func hearsAll(req *fnv1.RunFunctionRequest, now time.Time) bool {
 	return !slices.ContainsFunc(conditionsOf(req), func(c map[string]*structpb.Value) bool {
-		return c["type"].GetStringValue() == "Responsive" && c["status"].GetStringValue() == "False"
+		since, err := time.Parse(time.RFC3339, c["lastTransitionTime"].GetStringValue())
+		return c["type"].GetStringValue() == "Responsive" && c["status"].GetStringValue() == "False" && (err != nil || now.Sub(since) < circuitTime)
 	})
 }
 

@@ -22,6 +22,11 @@ func TestSettled(t *testing.T) {
 			return watched(c)
 		}
 	}
+	dropping := func(ago time.Duration) func(*caller) *caller {
+		return status([]any{map[string]any{
+			"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen", "lastTransitionTime": time.Now().Add(-ago).Format(time.RFC3339),
+		}}, "conditions")
+	}
 	cases := map[string]struct {
 		reason, example string
 		change          func(*caller) *caller
@@ -36,7 +41,9 @@ func TestSettled(t *testing.T) {
 		"Refused":   {reason: "Somebody is at it.", example: "name-taken", change: watched, want: time.Minute},
 		"Image":     {reason: "The controller is about to stop it.", example: "image-waits", change: watched, want: time.Minute},
 		"Backup":    {reason: "It is being backed up.", example: "running", change: status(map[string]any{"phase": "Running", "method": "Online"}, "requestedBackup"), want: time.Minute},
-		"Dropping":  {reason: "What is dropped is seen when it asks again.", example: "running", change: status([]any{map[string]any{"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen"}}, "conditions"), want: time.Minute},
+		"Dropping":  {reason: "What is dropped is seen when it asks again.", example: "running", change: dropping(5 * time.Minute), want: time.Minute},
+		"Dropped":   {reason: "That is over, and it says so until the next event.", example: "running", change: dropping(15 * time.Minute), want: 10 * time.Minute},
+		"Whenever":  {reason: "It does not say since when.", example: "running", change: status([]any{map[string]any{"type": "Responsive", "status": "False"}}, "conditions"), want: time.Minute},
 		"Hearing":   {reason: "There were many, and are no more.", example: "running", change: status([]any{map[string]any{"type": "Responsive", "status": "True", "reason": "WatchCircuitClosed"}}, "conditions"), want: 10 * time.Minute},
 		"Blocked":   {reason: "Something keeps it from being right.", example: "running", change: status(map[string]any{"reason": "CopyFound", "message": "x"}, "blockedBy"), want: time.Minute},
 	}
