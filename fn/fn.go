@@ -34,19 +34,47 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 		f.log.Debug("Refused", "tag", req.GetMeta().GetTag(), "error", err.Error())
 		return refused(req, out, err), nil
 	}
-	if out.Settled && hearsAll(req, time.Now()) { // The only thing that depends on a clock.
-		rsp.Meta.Ttl = durationpb.New(ttlSettled)
-	}
+	rsp.Meta.Ttl = durationpb.New(ttlOf(req, out, time.Now())) // The only thing that depends on a clock.
 	f.log.Debug("Composed", "tag", req.GetMeta().GetTag(), "resources", len(out.Resources), "ready", out.Ready, "message", out.Status.Message)
 	return rsp, nil
 }
 
-// How long Crossplane may go without calling again: on the whole, and for an instance to which nothing happens, where it
-// watches all that this depends on. Then it is for what no watch tells, such as another release of this function.
+// How long Crossplane may go without calling again: on the whole, for an instance to which nothing happens, where it
+// watches all that this depends on, and for one that is on its way. The second is for what no watch tells, such as another release of this
+// function. The third is since Crossplane drops events of an XR that has many, as one has that starts (circuitTime).
 const (
 	ttl        = time.Minute
 	ttlSettled = 10 * time.Minute
+	ttlMoving  = 5 * time.Second
 )
+
+// movingTime is how long ago something has become of an instance at most that is on its way.
+const movingTime = 2 * time.Minute
+
+// ttlOf a response.
+func ttlOf(req *fnv1.RunFunctionRequest, out *compose.Output, now time.Time) time.Duration {
+	switch {
+	case out.Settled && hearsAll(req, now):
+		return ttlSettled
+	case !out.Ready && isMoving(req, now):
+		return ttlMoving
+	}
+	return ttl
+}
+
+// isMoving is true where a condition of the XR has changed a short time ago, or none has been written yet.
+func isMoving(req *fnv1.RunFunctionRequest, now time.Time) bool {
+	conditions := conditionsOf(req)
+	return len(conditions) == 0 || slices.ContainsFunc(conditions, func(c map[string]*structpb.Value) bool {
+		return changedWithin(c, movingTime, now)
+	})
+}
+
+// changedWithin a time, as a condition says.
+func changedWithin(c map[string]*structpb.Value, d time.Duration, now time.Time) bool {
+	since, err := time.Parse(time.RFC3339, c["lastTransitionTime"].GetStringValue())
+	return err == nil && now.Sub(since) < d
+}
 
 // respond to a request, with what earlier functions of the pipeline want. The
 // SDK's packages request and response would do it too, but bring all of client-go
@@ -95,8 +123,7 @@ const circuitTime = 10 * time.Minute
 // (RecordEvent in internal/circuit/token_bucket.go of Crossplane): a condition that is older says nothing.
 func hearsAll(req *fnv1.RunFunctionRequest, now time.Time) bool {
 	return !slices.ContainsFunc(conditionsOf(req), func(c map[string]*structpb.Value) bool {
-		since, err := time.Parse(time.RFC3339, c["lastTransitionTime"].GetStringValue())
-		return c["type"].GetStringValue() == "Responsive" && c["status"].GetStringValue() == "False" && (err != nil || now.Sub(since) < circuitTime)
+		return c["type"].GetStringValue() == "Responsive" && c["status"].GetStringValue() == "False" && changedWithin(c, circuitTime, now)
 	})
 }
 

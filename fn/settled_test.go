@@ -8,8 +8,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestSettled: an instance to which nothing happens is asked for less often, where Crossplane watches what it depends on; and no
-// other one is.
+// TestSettled: an instance to which nothing happens is asked for less often, where Crossplane watches what it depends on, one that is
+// on its way more often, and all others once a minute.
 func TestSettled(t *testing.T) {
 	watched := func(c *caller) *caller {
 		i := slices.IndexFunc(c.cluster, func(o map[string]any) bool { return o["kind"] == v1.KindMySQLPlatform })
@@ -27,6 +27,17 @@ func TestSettled(t *testing.T) {
 			"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen", "lastTransitionTime": time.Now().Add(-ago).Format(time.RFC3339),
 		}}, "conditions")
 	}
+	// moving is an instance of which a condition has changed, and whose server is down or not.
+	moving := func(condition string, ago time.Duration, down bool) func(*caller) *caller {
+		return func(c *caller) *caller {
+			c = status([]any{map[string]any{"type": condition, "status": "True", "reason": "Any", "lastTransitionTime": time.Now().Add(-ago).Format(time.RFC3339)}}, "conditions")(c)
+			if down {
+				i := slices.IndexFunc(c.observed, func(o map[string]any) bool { return o["kind"] == "Deployment" })
+				c.observed[i] = setIn(c.observed[i], map[string]any{}, "status")
+			}
+			return c
+		}
+	}
 	cases := map[string]struct {
 		reason, example string
 		change          func(*caller) *caller
@@ -36,14 +47,15 @@ func TestSettled(t *testing.T) {
 		"NotSaid":   {reason: "An earlier core sees a changed Secret when it asks.", example: "running", want: time.Minute},
 		"Suspended": {reason: "Nothing happens to it.", example: "suspended", change: watched, want: 10 * time.Minute},
 		"Mongo":     {reason: "So it is with the other kind.", example: "database-running", change: watched, want: 10 * time.Minute},
-		"Starting":  {reason: "It is on its way.", example: "fresh-instance", change: watched, want: time.Minute},
-		"Waiting":   {reason: "So is this one.", example: "restore-during", change: watched, want: time.Minute},
+		"Begin":     {reason: "It is on its way, and Crossplane may drop what it hears of that.", example: "fresh-instance", want: 5 * time.Second},
+		"Starting":  {reason: "So it is until it can be used.", example: "running", change: moving("Serving", time.Minute, true), want: 5 * time.Second},
+		"Started":   {reason: "And no longer.", example: "running", change: moving("Serving", time.Minute, false), want: 10 * time.Minute},
+		"Stuck":     {reason: "Nothing has become of it for a while.", example: "running", change: moving("Serving", 3*time.Minute, true), want: time.Minute},
 		"Refused":   {reason: "Somebody is at it.", example: "name-taken", change: watched, want: time.Minute},
 		"Image":     {reason: "The controller is about to stop it.", example: "image-waits", change: watched, want: time.Minute},
 		"Backup":    {reason: "It is being backed up.", example: "running", change: status(map[string]any{"phase": "Running", "method": "Online"}, "requestedBackup"), want: time.Minute},
 		"Dropping":  {reason: "What is dropped is seen when it asks again.", example: "running", change: dropping(5 * time.Minute), want: time.Minute},
 		"Dropped":   {reason: "That is over, and it says so until the next event.", example: "running", change: dropping(15 * time.Minute), want: 10 * time.Minute},
-		"Whenever":  {reason: "It does not say since when.", example: "running", change: status([]any{map[string]any{"type": "Responsive", "status": "False"}}, "conditions"), want: time.Minute},
 		"Hearing":   {reason: "There were many, and are no more.", example: "running", change: status([]any{map[string]any{"type": "Responsive", "status": "True", "reason": "WatchCircuitClosed"}}, "conditions"), want: 10 * time.Minute},
 		"Blocked":   {reason: "Something keeps it from being right.", example: "running", change: status(map[string]any{"reason": "CopyFound", "message": "x"}, "blockedBy"), want: time.Minute},
 	}

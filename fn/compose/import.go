@@ -30,7 +30,7 @@ func chooseImport(r *resolved) (start, error) {
 	if err := cmp.Or(mayUseAccount(r, from.Server), mayMount(r, from.Volume)); err != nil {
 		return start{}, err
 	}
-	if from.Dump != nil && mayBeCertified(r) && !isCertified(r) { // The server that loads it has the my.cnf, which names the certificate.
+	if from.Dump != nil && mayBeCertified(r) && !hasCertificate(r) { // The server that loads it has the my.cnf, which names the certificate.
 		return holdUntilCertified(r, start{replicas: 1}), nil
 	}
 	return startAfter(r, &v1.RestoreStatus{Import: from.DeepCopy(), Phase: v1.RestoreRunning}), nil

@@ -16,11 +16,17 @@ const (
 	tlsPath = "/etc/crossplane-mysql/tls"
 )
 
-// isCertified is true if a pod that is made today has a certificate. The controller has made it then, or had when the
-// pod that runs was made: a status that is lost must not take it away.
+// isCertified is true if a pod that is made today has a certificate. A server that nobody has started is not started without: its
+// template is the one that it will have from the beginning, and is not written again when there is one.
 func isCertified(r *resolved) bool {
+	return mayBeCertified(r) && (!r.started || hasCertificate(r))
+}
+
+// hasCertificate is true once the controller has made one, or had when the pod that runs was made: a status that is lost must not
+// take it away.
+func hasCertificate(r *resolved) bool {
 	t := r.Observed.Template
-	return mayBeCertified(r) && (r.XR.Status.TLS != nil || t != nil && t.Certified)
+	return r.XR.Status.TLS != nil || r.started && t != nil && t.Certified
 }
 
 // mayBeCertified is true for a server to which nobody may log in who has not seen its certificate.
@@ -30,7 +36,7 @@ func mayBeCertified(r *resolved) bool {
 
 // holdUntilCertified keeps a server from its first start before there is a certificate.
 func holdUntilCertified(r *resolved, s start) start {
-	if s.replicas == 0 || r.started || !mayBeCertified(r) || isCertified(r) {
+	if s.replicas == 0 || r.started || !mayBeCertified(r) || hasCertificate(r) {
 		return s
 	}
 	why := "; is it running, and of this release?"

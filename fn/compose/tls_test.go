@@ -36,7 +36,7 @@ func TestCertificate(t *testing.T) {
 		demands           bool
 	}{
 		"New":            {reason: "It is mounted, and my.cnf names it.", in: given(), runs: true, has: true, claims: true},
-		"Waits":          {reason: "A server without one would be one that nobody of ours may log in to.", in: given(uncertified)},
+		"Waits":          {reason: "A server without one would be one that nobody of ours may log in to: it does not start, and its template is the same when there is one.", in: given(uncertified), has: true, claims: true},
 		"Demanded":       {reason: "The claim says so.", in: given(requires(true)), runs: true, has: true, claims: true, demands: true},
 		"Usual":          {reason: "The platform says so, where the claim says nothing.", in: given(usually), runs: true, has: true, claims: true, demands: true},
 		"NotDemanded":    {reason: "The claim knows better.", in: given(usually, requires(false)), runs: true, has: true, claims: true},

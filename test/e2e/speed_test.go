@@ -95,13 +95,20 @@ func (a *spans) byHand(t *testing.T, composed []*unstructured.Unstructured) {
 	s.Database, _, _ = unstructured.NestedString(claim.Object, "spec", "database")
 	s.Password, _, _ = unstructured.NestedString(claim.Object, "spec", "password")
 	a.hand.add(waitForAnswer(t, s, s.Password, "SELECT 1", func() {
-		for _, o := range composed {
-			o.SetNamespace(ns)
-			if err := framework.Suite.Kube.Create(t.Context(), o); err != nil {
-				t.Fatal(err)
-			}
-		}
+		applyByHand(t, ns, composed)
 	}))
+}
+
+// applyByHand what was composed elsewhere, in a namespace.
+func applyByHand(t *testing.T, ns string, composed []*unstructured.Unstructured) {
+	t.Helper()
+	for _, o := range composed {
+		o := o.DeepCopy()
+		o.SetNamespace(ns)
+		if err := framework.Suite.Kube.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // loop is a client that tries until it succeeds. Its options come in by the standard input.

@@ -20,10 +20,6 @@ const (
 	maxPackets = 10_000
 )
 
-// hangUpTime of a server that is told goodbye. It is awaited, since a server that is told to stop while it has a session
-// sleeps for two seconds (close_connections in sql/mysqld.cc of MySQL).
-const hangUpTime = 200 * time.Millisecond
-
 // A guard stands between the driver and a server that means harm, perhaps. The
 // driver believes what it is told: it makes room for a packet of 16 MiB before
 // it comes, and for any number of columns, which the program does not survive.
@@ -68,9 +64,6 @@ func (g *guard) run() error {
 	}
 	g.working.Go(func() {
 		_, err := io.Copy(g.server, g.driver)
-		if err == nil && g.raw.SetDeadline(time.Now().Add(hangUpTime)) == nil {
-			return // The driver has said goodbye: the server hangs up, and ends the session.
-		}
 		g.endSession(errors.Join(err, net.ErrClosed))
 	})
 	check := checkLogin
