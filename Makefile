@@ -185,6 +185,7 @@ bench: ## Measure the function, the agent beside dumps and tar, and what people 
 	go run -C test/images . rootfs $$dir/mysql && \
 	MYSQLD_ROOTFS=$$dir/mysql VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags mysqld,bench,store -run 'TestSpeed|TestMemoryOfStore' -count=1 -timeout 90m -v ./controller/archive ./controller/mysqld/clone
 	KUBECONFIG= go test -C test/e2e -tags bench -run 'TestSpeed|TestCallsAtRest|TestThousand' -count=1 -timeout 90m -v .
+	KUBECONFIG= go test -C test/e2e -tags bench -run TestStack -count=1 -timeout 90m -v .
 	KUBECONFIG= go test -C test/e2e -tags bench -run TestHangingDeletions -count=1 -timeout 40m -v . # It leaves nothing to measure beside it.
 
 fuzz: ## Look for what breaks the promises, in requests, claims, quantities, archives, manifests, data files and what servers say: five minutes and nine of one.

@@ -45,7 +45,7 @@ func TestCallsAtRest(t *testing.T) {
 	for _, is := range []bool{false, true} {
 		watches(is)
 		changed := changeSecret(t, servers[0], fmt.Sprintf("password-%t", is))
-		time.Sleep(2 * time.Minute) // What the change has to do.
+		time.Sleep(2 * time.Minute)                                                                     // What the change has to do.
 		calls := callsIn(t, map[bool]time.Duration{false: 3 * time.Minute, true: 10 * time.Minute}[is]) // As long as an answer of the function holds, or longer.
 		fmt.Printf("%-40s %18.1f %32s\n", fmt.Sprintf("coreWatches: %t", is), (calls-without)/idle, changed.Round(100*time.Millisecond))
 	}

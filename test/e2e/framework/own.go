@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -142,6 +144,29 @@ func processesIn(ns string) []string {
 		}
 	}
 	return who
+}
+
+// SignalComponent sends one of the cluster's own programs a signal, such as kube-controller-manager.
+func SignalComponent(t *testing.T, name string, signal syscall.Signal) {
+	t.Helper()
+	if Suite.Own == nil {
+		t.Fatal("the cluster of KUBECONFIG is somebody else's, and its programs are left alone: run this without")
+	}
+	for _, pid := range processesIn(Suite.Own.namespaces[0]) {
+		words, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
+		if err != nil || !strings.Contains(string(words), "\x00"+name+"\x00") {
+			continue
+		}
+		n, err := strconv.Atoi(pid)
+		if err == nil {
+			err = syscall.Kill(n, signal)
+		}
+		if err != nil {
+			t.Fatalf("%s of %s: %v", signal, name, err)
+		}
+		return
+	}
+	t.Fatalf("the cluster has no %s", name)
 }
 
 // look at what a cluster could leave behind. Other work on the machine may change other things meanwhile, so that only

@@ -1,0 +1,249 @@
+//go:build bench
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// parts of the product and what it runs in, each one pod, by the beginning of its name.
+var parts = []string{"crossplane-system/crossplane-mysql-function-", "crossplane-mysql-system/crossplane-mysql-", "crossplane-system/crossplane-"}
+
+// rested is what so many claims cost while nobody touches them, and how long a changed field takes to its effect.
+type rested struct {
+	claims int
+	// calls of the API server in a minute, for each claim.
+	calls float64
+	// used by each part: seconds of processor in a minute, and memory in bytes.
+	used map[string]load
+	// compose is from a claim to what the function makes of it, report to what the controller says of it.
+	compose, report time.Duration
+}
+
+// TestStack measures the whole stack with 10 and with 1,000 claims at rest, each in a cluster of its own. All claims are real, and composed
+// by Crossplane; one server answers for all of them, and there are no other pods: Kubernetes' own controllers are stopped once each
+// Service leads to that server, and a Deployment is given the status of the one that runs. It asserts nothing.
+func TestStack(t *testing.T) {
+	var all []rested
+	for n, claims := range []int{10, many} {
+		if n > 0 {
+			framework.ReplaceCluster(t)
+		}
+		if !t.Run(strconv.Itoa(claims), func(t *testing.T) { all = append(all, restedStack(t, claims)) }) {
+			return
+		}
+	}
+	fmt.Printf("\n%-44s", "claims at rest")
+	row := func(what string, of func(rested) string) {
+		fmt.Printf("\n%-44s", what)
+		for _, r := range all {
+			fmt.Printf(" %12s", of(r))
+		}
+	}
+	for _, r := range all {
+		fmt.Printf(" %12d", r.claims)
+	}
+	row("calls a minute and claim", func(r rested) string { return fmt.Sprintf("%.1f", r.calls) })
+	for _, p := range parts {
+		row(p+", CPU s a minute", func(r rested) string { return fmt.Sprintf("%.2f", r.used[p].cpu) })
+		row(p+", MiB", func(r rested) string { return fmt.Sprintf("%.0f", r.used[p].memory/(1<<20)) })
+	}
+	row("a field of the claim, on the Service, s", func(r rested) string { return fmt.Sprintf("%.2f", r.compose.Seconds()) })
+	row("a schedule, to the next backup's time, s", func(r rested) string { return fmt.Sprintf("%.2f", r.report.Seconds()) })
+	fmt.Println()
+}
+
+func restedStack(t *testing.T, claims int) rested {
+	t.Helper()
+	framework.SetPlatform(t, "coreWatches", true)
+	o := prototype(t)
+	without := callsIn(t, 2*time.Minute)
+	o.paused = true
+	names := o.copies(t, claims)
+	must(t, "the copies", func(ctx context.Context) error { return o.served(ctx, claims) })
+	framework.SignalComponent(t, "kube-controller-manager", syscall.SIGSTOP)
+	t.Cleanup(func() { framework.SignalComponent(t, "kube-controller-manager", syscall.SIGCONT) })
+	begun := time.Now()
+	atOnce(t, names, func(name string) error { return o.resume(t.Context(), name) })
+	must(t, "the claims", func(ctx context.Context) error { return o.ready(ctx, claims) })
+	fmt.Printf("%d claims are Ready after %.0f s\n", claims, time.Since(begun).Seconds())
+	time.Sleep(5 * time.Minute) // Until their circuit breakers are closed.
+	out := rested{claims: claims, used: map[string]load{}}
+	before, calledBefore := usage(t), calls(t)
+	const of = 10 * time.Minute // As long as an answer of the function holds.
+	time.Sleep(of)
+	out.calls = ((calls(t)-calledBefore)/of.Minutes() - without) / float64(claims)
+	for part, now := range usage(t) {
+		out.used[part] = load{memory: now.memory, cpu: (now.cpu - before[part].cpu) / of.Minutes()}
+	}
+	out.compose = o.medianEffect(t, names[:7], `{"spec":{"service":{"annotations":{"service.beta.kubernetes.io/oci-load-balancer-internal":"true"}}}}`, func(ctx context.Context, name string) (bool, error) {
+		s := &corev1.Service{}
+		err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: name}, s)
+		return len(s.Annotations) > 0 && s.Annotations["service.beta.kubernetes.io/oci-load-balancer-internal"] == "true", err
+	})
+	out.report = o.medianEffect(t, names[:7], `{"spec":{"backup":{"schedule":"0 3 1 1 *","timeZone":"Europe/Berlin","method":"Online"}}}`, func(ctx context.Context, name string) (bool, error) {
+		c := framework.NewObject("otus.homework/v1", "MySQL", o.namespace, name)
+		err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(c), c)
+		next, _, _ := unstructured.NestedString(c.Object, "status", "backupSchedule", "nextAt")
+		return next != "", err
+	})
+	return out
+}
+
+// served is nil once each copy has its volume, and a Service that leads to the server.
+func (o *instanceObjects) served(ctx context.Context, claims int) error {
+	all := &corev1.PersistentVolumeClaimList{}
+	if err := framework.Suite.Kube.List(ctx, all, client.InNamespace(o.namespace)); err != nil {
+		return err
+	}
+	bound := len(slices.DeleteFunc(all.Items, func(c corev1.PersistentVolumeClaim) bool { return c.Status.Phase != corev1.ClaimBound }))
+	endpoints, err := listKind(ctx, "discovery.k8s.io/v1/EndpointSlice", o.namespace)
+	if err != nil {
+		return err
+	}
+	lead := 0
+	for _, s := range endpoints {
+		if of, _, _ := unstructured.NestedSlice(s.Object, "endpoints"); len(of) > 0 {
+			lead++
+		}
+	}
+	if bound <= claims || lead <= claims {
+		return fmt.Errorf("%d volumes are bound, and %d Services lead to the server, of %d", bound, lead, claims+1)
+	}
+	return nil
+}
+
+// resume a copy, so that Crossplane looks after it.
+func (o *instanceObjects) resume(ctx context.Context, name string) error {
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"crossplane.io/paused":null}}}`))
+	if err := framework.Suite.Kube.Patch(ctx, framework.NewObject("otus.homework/v1", "XMySQL", "", "xr-"+name), patch); err != nil {
+		return err
+	}
+	return framework.Suite.Kube.Patch(ctx, framework.NewObject("otus.homework/v1", "MySQL", o.namespace, name), patch)
+}
+
+// ready is nil once all claims are. Each Deployment is given the status of one whose pod is up.
+func (o *instanceObjects) ready(ctx context.Context, claims int) error {
+	deployments := &appsv1.DeploymentList{}
+	if err := framework.Suite.Kube.List(ctx, deployments, client.InNamespace(o.namespace)); err != nil {
+		return err
+	}
+	for i := range deployments.Items {
+		if d := &deployments.Items[i]; d.Name != original && d.Status.ObservedGeneration < d.Generation {
+			d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1, Conditions: []appsv1.DeploymentCondition{
+				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", LastUpdateTime: metav1.Now(), LastTransitionTime: metav1.Now()},
+				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable", LastUpdateTime: metav1.Now(), LastTransitionTime: metav1.Now()},
+			}}
+			if err := framework.Suite.Kube.Status().Update(ctx, d); err != nil {
+				return err
+			}
+		}
+	}
+	all, err := listKind(ctx, "otus.homework/v1/MySQL", o.namespace)
+	if err != nil {
+		return err
+	}
+	n, waits := 0, ""
+	for i := range all {
+		conditions, _, _ := unstructured.NestedSlice(all[i].Object, "status", "conditions")
+		if slices.ContainsFunc(conditions, func(c any) bool { c0, _ := c.(map[string]any); return c0["type"] == "Ready" && c0["status"] == "True" }) {
+			n++
+		} else {
+			waits, _, _ = unstructured.NestedString(all[i].Object, "status", "message")
+		}
+	}
+	if n <= claims {
+		err = fmt.Errorf("%d of %d are ready; one says: %s", n, claims+1, waits)
+	}
+	return err
+}
+
+// usage of each part until now, as the kubelets count it.
+func usage(t *testing.T) map[string]load {
+	t.Helper()
+	nodes := &corev1.NodeList{}
+	if err := framework.Suite.Kube.List(t.Context(), nodes); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]load{}
+	for _, n := range nodes.Items {
+		raw, err := framework.Kubectl(t.Context(), "get", "--raw", "/api/v1/nodes/"+n.Name+"/proxy/stats/summary")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var summary struct {
+			Pods []struct {
+				PodRef struct {
+					Namespace string `json:"namespace"`
+					Name      string `json:"name"`
+				} `json:"podRef"`
+				CPU struct {
+					Used float64 `json:"usageCoreNanoSeconds"`
+				} `json:"cpu"`
+				Memory struct {
+					Set float64 `json:"workingSetBytes"`
+				} `json:"memory"`
+			} `json:"pods"`
+		}
+		if err := json.Unmarshal([]byte(raw), &summary); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range summary.Pods {
+			name := p.PodRef.Namespace + "/" + p.PodRef.Name
+			i := slices.IndexFunc(parts, func(part string) bool { return strings.HasPrefix(name, part) })
+			if i >= 0 && !strings.Contains(name, "rbac-manager") {
+				out[parts[i]] = load{memory: p.Memory.Set, cpu: p.CPU.Used / 1e9}
+			}
+		}
+	}
+	if len(out) != len(parts) {
+		t.Fatalf("want the use of %v, got %v", parts, out)
+	}
+	return out
+}
+
+// medianEffect of a patch of claims, one after the other.
+func (o *instanceObjects) medianEffect(t *testing.T, names []string, patch string, is func(context.Context, string) (bool, error)) time.Duration {
+	t.Helper()
+	took := make([]time.Duration, 0, len(names))
+	for _, name := range names {
+		begun := time.Now()
+		if err := framework.Suite.Kube.Patch(t.Context(), framework.NewObject("otus.homework/v1", "MySQL", o.namespace, name), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			done, err := is(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if done {
+				break
+			}
+			if time.Since(begun) > framework.Patience {
+				t.Fatalf("%s of %s has no effect", patch, name)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		took = append(took, time.Since(begun))
+		time.Sleep(time.Second)
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
