@@ -85,6 +85,7 @@ func restedStack(t *testing.T, claims int) rested {
 	must(t, "the claims", func(ctx context.Context) error { return o.ready(ctx, claims) })
 	fmt.Printf("%d claims are Ready after %.0f s\n", claims, time.Since(begun).Seconds())
 	time.Sleep(5 * time.Minute) // Until their circuit breakers are closed.
+	must(t, "the claims", func(ctx context.Context) error { return o.ready(ctx, claims) }) // Their copies were from the beginning.
 	out := rested{claims: claims, used: map[string]load{}}
 	before, calledBefore := usage(t), calls(t)
 	const of = 10 * time.Minute // As long as an answer of the function holds.
@@ -139,12 +140,13 @@ func (o *instanceObjects) resume(ctx context.Context, name string) error {
 	return framework.Suite.Kube.Patch(ctx, framework.NewObject("otus.homework/v1", "MySQL", o.namespace, name), patch)
 }
 
-// ready is nil once all claims are. Each Deployment is given the status of one whose pod is up.
+// ready is nil once all claims are, and what they are composed of. Each Deployment is given the status of one whose pod is up.
 func (o *instanceObjects) ready(ctx context.Context, claims int) error {
 	deployments := &appsv1.DeploymentList{}
 	if err := framework.Suite.Kube.List(ctx, deployments, client.InNamespace(o.namespace)); err != nil {
 		return err
 	}
+	started := 0
 	for i := range deployments.Items {
 		if d := &deployments.Items[i]; d.Name != original && d.Status.ObservedGeneration < d.Generation {
 			d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1, Conditions: []appsv1.DeploymentCondition{
@@ -154,7 +156,11 @@ func (o *instanceObjects) ready(ctx context.Context, claims int) error {
 			if err := framework.Suite.Kube.Status().Update(ctx, d); err != nil {
 				return err
 			}
+			started++
 		}
+	}
+	if len(deployments.Items) <= claims || started > 0 {
+		return fmt.Errorf("there are %d Deployments of %d, and %d more are up", len(deployments.Items), claims+1, started)
 	}
 	all, err := listKind(ctx, "otus.homework/v1/MySQL", o.namespace)
 	if err != nil {

@@ -241,8 +241,8 @@ func (s *server) forget(ctx context.Context, user string) error {
 
 // stop the server cleanly.
 func (s *server) stop(ctx context.Context) error {
-	if _, err := s.db.ExecContext(ctx, "SHUTDOWN"); err != nil {
-		return s.cause(err)
+	if err := errors.Join(s.db.Close(), s.Stop()); err != nil {
+		return err
 	}
 	select {
 	case <-s.Done:

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,9 +27,6 @@ const (
 	pollInterval = 100 * time.Millisecond
 	// answerTime of a server that nobody else asks.
 	answerTime = time.Minute
-	// endOfSession is how long a session goes on after its connection, or longer. A server that is told to stop while it has one
-	// sleeps for two seconds (close_connections in sql/mysqld.cc of MySQL).
-	endOfSession = 100 * time.Millisecond
 	// stopTime is how long the server may take to write everything out.
 	stopTime = 10 * time.Minute
 )
@@ -194,11 +190,10 @@ func (s *server) checkPassword(ctx context.Context, wanted sql.Password) error {
 	return nil
 }
 
-// stop the server, which runs as the account that this process has. Its sessions have ended, or are about to.
+// stop the server, in which nobody is logged in any more.
 func (s *server) stop(ctx context.Context) error {
-	time.Sleep(endOfSession)
-	if err := s.Process.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("cannot tell the server to stop: %w", err)
+	if err := s.Stop(); err != nil {
+		return err
 	}
 	return s.awaitEnd(ctx)
 }

@@ -3,6 +3,8 @@ package process
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
@@ -46,6 +48,21 @@ func Start(command *exec.Cmd, log *Log) (*Process, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// endOfSession is how long a session goes on after its connection, or longer. A server that is told to stop while it has one sleeps
+// for two seconds (close_connections in sql/mysqld.cc of MySQL).
+const endOfSession = 100 * time.Millisecond
+
+// Stop asks a server to end cleanly that runs as the account of this process, and whose sessions have ended or are about to. It has
+// when Done says so.
+func (p *Process) Stop() error {
+	time.Sleep(endOfSession)
+	err := p.Process.Signal(syscall.SIGTERM)
+	if err == nil || errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return fmt.Errorf("cannot tell the server to stop: %w", err)
 }
 
 // Kill the process with all that it started in its group, and wait for its end. One that
