@@ -125,7 +125,10 @@ func (g storeGathering) readRestoreFrom(ctx context.Context) error {
 	if g.RestoreTo, err = g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().Restore()); err != nil || g.RestoreTo == nil {
 		return err // The function is about to make it.
 	}
-	if chosen.Import != nil { // There is no note of it: whoever put it there is no Job of ours.
+	if chosen.Import != nil { // There is no note of it: whoever put it there is no Job of ours. But a store that cannot be asked says why.
+		if _, err := g.Stores.ReadNote(ctx, at.Store, g.BackedUp(), g.RecordName()); err != nil {
+			return err
+		}
 		g.RestoreFrom = &v1.StoreNote{BackupNote: v1.BackupNote{Spec: v1.MySQLBackupSpec{Archive: &at}}}
 		return nil
 	}

@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -23,10 +24,15 @@ type fakeStores struct {
 	notes []FoundNote
 	err   error
 	asked int
+	// gone is a store that is not there, which others do not notice.
+	gone string
 }
 
 func (s *fakeStores) ReadNote(_ context.Context, store string, of v1.BackedUpInstance, record string) (*v1.StoreNote, error) {
 	s.asked++
+	if s.gone == store {
+		return nil, fmt.Errorf("there is no BackupStore %s", store)
+	}
 	for _, n := range s.notes {
 		if n.StoreNote != nil && n.Store == store && n.Spec.Instance.XR == of.XR && n.Record == record {
 			return n.StoreNote, s.err
@@ -139,6 +145,8 @@ func TestRestoreFrom(t *testing.T) {
 		return u
 	}
 	as := func(map[string]any) {}
+	dump := xr("x", "uid-1", "db", false)
+	dump.Object["status"] = map[string]any{"restore": map[string]any{"phase": "Running", "import": map[string]any{"dump": map[string]any{"store": "offsite", "name": "shop.sql"}}}}
 	changed := func(how func(*v1.MySQLBackup)) *v1.MySQLBackup {
 		r := a.DeepCopy()
 		how(r)
@@ -165,6 +173,8 @@ func TestRestoreFrom(t *testing.T) {
 		"Unproven":     {reason: "It is not proven.", xr: chosen(as), there: []client.Object{changed(func(r *v1.MySQLBackup) { r.Status.Phase = v1.BackupRunning })}, fails: "not what was chosen"},
 		"OtherSpace":   {reason: "It is another namespace's.", xr: chosen(as), there: []client.Object{changed(func(r *v1.MySQLBackup) { r.Spec.Instance.Namespace = "elsewhere" })}, fails: "not what was chosen"},
 		"OtherArchive": {reason: "The status names another object than the record.", xr: chosen(func(a map[string]any) { a["path"] = "v1/ns/other/x/x.tar.zst" }), there: []client.Object{a}, fails: "not what was chosen"},
+		"Dump":         {reason: "There is no record of it, and no note.", xr: dump.DeepCopy(), want: true},
+		"DumpNowhere":  {reason: "Somebody has to make it before there is access.", xr: dump.DeepCopy(), stores: &fakeStores{gone: "offsite"}, fails: "there is no BackupStore offsite"},
 		"NoNote":       {reason: "The store does not know it.", xr: chosen(as), there: []client.Object{a}, stores: &fakeStores{}, fails: "has no note"},
 	} {
 		t.Run(name, func(t *testing.T) {
