@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"time"
 
@@ -12,15 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
-	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-)
-
-// Exit codes of the doctor.
-const (
-	exitWrong = 1
-	exitBlind = 2
 )
 
 // doctorCommand is `controller doctor`.
@@ -40,24 +32,16 @@ func (c *doctorCommand) Run(ctx context.Context) error {
 	ctrl.SetLogger(logr.Discard())
 	r, err := c.examineCluster(ctx)
 	if err != nil {
-		return &agent.ExitError{Code: exitBlind, Err: fmt.Errorf("cannot look at the cluster: %w", err)}
+		return doctor.Blind(err)
 	}
 	write := r.WriteText
 	if c.Output == "json" {
 		write = r.WriteJSON
 	}
 	if err := write(os.Stdout); err != nil {
-		return &agent.ExitError{Code: exitBlind, Err: err}
+		return doctor.Blind(err)
 	}
-	return exitOf(r)
-}
-
-// exitOf is the exit code. Notes are no reason for one.
-func exitOf(r *doctor.Report) error {
-	if n := r.Count(doctor.Wrong); n > 0 {
-		return &agent.ExitError{Code: exitWrong, Err: fmt.Errorf("findings that are wrong: %d", n)}
-	}
-	return nil
+	return r.Err()
 }
 
 func (c *doctorCommand) examineCluster(ctx context.Context) (*doctor.Report, error) {

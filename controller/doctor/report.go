@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -17,6 +18,25 @@ const (
 	Note  Severity = "note"
 	Wrong Severity = "wrong"
 )
+
+// Exit codes of a command that prints a Report.
+const (
+	ExitWrong = 1
+	ExitBlind = 2
+)
+
+// Blind is the error of a command that could not look.
+func Blind(err error) error {
+	return &agent.ExitError{Code: ExitBlind, Err: fmt.Errorf("cannot look at the cluster: %w", err)}
+}
+
+// Err of a command that has printed it. Notes are no reason for one.
+func (r *Report) Err() error {
+	if n := r.Count(Wrong); n > 0 {
+		return &agent.ExitError{Code: ExitWrong, Err: fmt.Errorf("findings that are wrong: %d", n)}
+	}
+	return nil
+}
 
 // A Finding is one thing to know, and what to do about it.
 type Finding struct {

@@ -69,7 +69,7 @@ func (c *backupCommand) run(ctx context.Context, s *session) error {
 // backupPatch of a claim that asks for a backup.
 func backupPatch(claim *instance.Composite, request string, method v1.BackupMethod) ([]byte, error) {
 	if claim.GetDeletionTimestamp() != nil {
-		return nil, plainf("%s %s is being deleted, and backed up for that: kubectl mysql status %s", claim.GetKind(), claim.GetName(), claim.GetName())
+		return nil, plainf("%s %s is being deleted, and backed up for that: %s", claim.GetKind(), claim.GetName(), statusOf(claim.GetKind(), claim.GetNamespace(), claim.GetName()))
 	}
 	if claim.Spec.Suspended {
 		return nil, plainf("%s is suspended, and nothing changes in it: the backup would be taken once spec.suspended is false", claim.GetName())

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -66,7 +67,7 @@ type look func(*instance.Composite) (line string, done bool, err error)
 
 // await the end of something, and say how far it is whenever that has changed.
 func (s *session) await(ctx context.Context, name string, limit time.Duration, judge look) (*instance.Composite, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not after %s", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it takes longer than %s", limit))
 	defer cancel()
 	last := ""
 	for {
@@ -85,10 +86,19 @@ func (s *session) await(ctx context.Context, name string, limit time.Duration, j
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("stopped waiting (%w); it goes on: kubectl mysql status %s", context.Cause(ctx), name)
+			return nil, fmt.Errorf("stopped waiting (%w); it goes on: %s", context.Cause(ctx), statusOf(s.kind.Kind, s.namespace, name))
 		case <-time.After(s.pause):
 		}
 	}
+}
+
+// statusOf a claim is the command that shows it, from wherever it is typed.
+func statusOf(kind, namespace, name string) string {
+	out := "kubectl mysql status " + name + " --namespace " + namespace
+	if kind != v1.KindMySQL {
+		out += " --kind " + kind
+	}
+	return out
 }
 
 // isPassing is true of an error that an API server that is there again will not have.

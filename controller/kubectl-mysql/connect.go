@@ -49,6 +49,9 @@ func (c *connectCommand) run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	if claim.Type != v1.TypeMySQL {
+		return plainf("%s is a Database of type %s: it has no password and no Secret to log in with", c.Name, claim.Type)
+	}
 	if !meta.IsStatusConditionTrue(claim.Conditions, v1.ConditionServing) {
 		return plainf("the server of %s takes no clients: %s", c.Name, claim.Status.Message)
 	}
@@ -113,6 +116,7 @@ func (s *session) forward(ctx context.Context, to string, at *v1.Endpoint) (port
 			err = nil // It was told to.
 		}
 		ended <- err
+		close(ended) // Whoever asks again is told that it is over.
 	}()
 	if m := forwarded.FindStringSubmatch(line); m != nil {
 		return m[1], ended, nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
@@ -15,18 +14,19 @@ type doctorCommand struct {
 
 // Help that follows the flags.
 func (*doctorCommand) Help() string {
-	return "It needs the right to list claims, composite resources, PersistentVolumes, PersistentVolumeClaims and MySQLBackups in the whole cluster."
+	return "It needs the right to list claims, composite resources, PersistentVolumes, PersistentVolumeClaims and MySQLBackups in the whole cluster.\n\n" +
+		"Exit codes: 0 nothing is wrong, although there may be notes; 1 something is wrong; 2 it could not look."
 }
 
 // Run looks, and prints what it saw.
 func (c *doctorCommand) Run(ctx context.Context, of *cli) error {
 	s, err := of.open()
 	if err != nil {
-		return err
+		return doctor.Blind(err)
 	}
 	cluster, err := doctor.Look(ctx, s.kube, c.SystemNamespace, time.Now())
 	if err != nil {
-		return fmt.Errorf("cannot look at the cluster: %w", err)
+		return doctor.Blind(err)
 	}
 	r := doctor.Examine(cluster)
 	write := r.WriteText
@@ -34,10 +34,7 @@ func (c *doctorCommand) Run(ctx context.Context, of *cli) error {
 		write = r.WriteJSON
 	}
 	if err := write(s.out); err != nil {
-		return err
+		return doctor.Blind(err)
 	}
-	if n := r.Count(doctor.Wrong); n > 0 {
-		return plainf("findings that are wrong: %d", n)
-	}
-	return nil
+	return r.Err()
 }

@@ -1,22 +1,29 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -319,7 +326,7 @@ func TestRestoreFromFile(t *testing.T) {
 	}
 	write(whole)
 	c := &restoreCommand{From: "gone", To: "new", Filename: file, Wait: true, Timeout: time.Millisecond}
-	if err := c.run(t.Context(), s); err == nil || !strings.Contains(err.Error(), "kubectl mysql status new") {
+	if err := c.run(t.Context(), s); err == nil || !strings.Contains(err.Error(), "kubectl mysql status new --namespace team") {
 		t.Errorf("it does not say how to go on: %v, %s", err, out)
 	}
 	made, err := s.find(t.Context(), "new")
@@ -350,5 +357,61 @@ func TestAwait(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "there is no MySQL") || progress.String() != "the same\n" {
 		t.Errorf("%v, %q", err, progress)
+	}
+}
+
+// TestForwardOnly: it ends when it is told to, and when kubectl ends.
+func TestForwardOnly(t *testing.T) {
+	for name, script := range map[string]string{"Told": "trap 'exit 0' TERM; while :; do sleep 0.01; done", "Ended": "exit 3"} {
+		t.Run(name, func(t *testing.T) {
+			s, _, _ := newSession(t, parse(t, whole).Unstructured, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop-connection"}})
+			lines, out := io.Pipe()
+			s.out = out
+			s.kubectl = func(ctx context.Context, _ ...string) *exec.Cmd {
+				return exec.CommandContext(ctx, "sh", "-c", "echo 'Forwarding from 127.0.0.1:4711 -> 3306'; "+script)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			ended := make(chan error, 1)
+			go func() { ended <- (&connectCommand{Name: "shop", ForwardOnly: true}).run(ctx, s) }()
+			if line, err := bufio.NewReader(lines).ReadString('\n'); err != nil || line != "127.0.0.1:4711\n" {
+				t.Fatalf("it prints %q, %v", line, err)
+			}
+			if name == "Told" {
+				stop()
+			}
+			select {
+			case err := <-ended:
+				if (err != nil) != (name == "Ended") {
+					t.Errorf("it ended with %v", err)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("it does not end")
+			}
+		})
+	}
+}
+
+// TestEphemeral: a Database without a volume has no backups, and one that is no MySQL nothing to log in with.
+func TestEphemeral(t *testing.T) {
+	c := parse(t, "apiVersion: zalando.org/v1\nkind: Database\nmetadata: {name: cache, namespace: team}\nspec: {name: cache, type: mongo}\nstatus: {message: Running}\n")
+	if s := summarize(c); !strings.Contains(s.backupText(time.Now()), "goes with the pod") {
+		t.Errorf("it has %+v", s)
+	}
+	s, _, _ := newSession(t, c.Unstructured)
+	s.kind = c.GroupVersionKind()
+	if err := (&connectCommand{Name: "cache"}).run(t.Context(), s); err == nil || !strings.Contains(err.Error(), "of type mongo") {
+		t.Errorf("want it said, got %v", err)
+	}
+	if got := statusOf(s.kind.Kind, s.namespace, "cache"); got != "kubectl mysql status cache --namespace team --kind Database" {
+		t.Errorf("it is shown by %s", got)
+	}
+}
+
+// TestDoctorIsBlind: no cluster is no reason to say that all is well, and no finding.
+func TestDoctorIsBlind(t *testing.T) {
+	err := (&doctorCommand{}).Run(t.Context(), &cli{Kubeconfig: filepath.Join(t.TempDir(), "none")})
+	if code := agent.CodeOf(err); code != doctor.ExitBlind {
+		t.Errorf("it ends with %d: %v", code, err)
 	}
 }

@@ -39,6 +39,8 @@ type Summary struct {
 	Newest        *Taken `json:"newestBackup,omitempty"`
 	Store         string `json:"store,omitempty"`
 	BackupWarning string `json:"backupWarning,omitempty"`
+	// Ephemeral is true of one whose data goes with its pod: there are no backups of it.
+	Ephemeral bool `json:"ephemeral,omitempty"`
 	// Requested and Scheduled are the last ones while it goes on.
 	Requested *v1.RequestedBackupStatus `json:"requestedBackup,omitempty"`
 	Scheduled *v1.RequestedBackupStatus `json:"scheduledBackup,omitempty"`
@@ -84,6 +86,7 @@ func summarize(c *instance.Composite) Summary {
 		s.CertificateUntil = st.TLS.ServedNotAfter
 	}
 	s.Newest = newest(st)
+	s.Ephemeral = (&instance.State{Life: v1.Instance{Kind: c.GetKind()}, Claim: c}).Ephemeral()
 	if c.GetDeletionTimestamp() != nil {
 		s.Deletion = cmp.Or(st.Deletion, &v1.DeletionStatus{})
 	}
@@ -197,6 +200,9 @@ func passwordText(c *v1.CredentialsStatus, now time.Time) string {
 }
 
 func (s *Summary) backupText(now time.Time) string {
+	if s.Ephemeral {
+		return "none: the data goes with the pod"
+	}
 	to := "on a volume"
 	if s.Store != "" {
 		to = "in store " + s.Store

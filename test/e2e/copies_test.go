@@ -24,6 +24,9 @@ import (
 // original is a real claim, with a real server, that many are copies of. No other text has its name in it.
 const original = "original-of-many"
 
+// composedAs is the annotation by which Crossplane knows which part of an XR an object is.
+const composedAs = "crossplane.io/composition-resource-name"
+
 // instanceObjects are the objects of an instance that the controller reads.
 type instanceObjects struct {
 	namespace string
@@ -136,7 +139,7 @@ func (o *instanceObjects) copy(ctx context.Context, name string) error {
 	}
 	names = strings.NewReplacer(string(o.xr.GetUID()), string(xr.GetUID()), o.xr.GetName(), "xr-"+name, o.pv.GetName(), "pv-"+name, original, name)
 	all := []client.Object{&corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: name, Annotations: map[string]string{composedAs: o.service.Annotations[composedAs]}},
 		Spec:       corev1.ServiceSpec{Selector: o.service.Spec.Selector, Ports: []corev1.ServicePort{{Port: 3306}}},
 	}}
 	for _, u := range []*unstructured.Unstructured{o.pv, o.pvc, o.claim} {
@@ -172,7 +175,7 @@ func (o *instanceObjects) renamed(u *unstructured.Unstructured, names *strings.R
 		unstructured.RemoveNestedField(c.Object, "spec", "claimRef", "resourceVersion")
 		annotations := c.GetAnnotations()
 		for key := range annotations {
-			if !strings.HasPrefix(key, "otus.homework/") {
+			if !strings.HasPrefix(key, "otus.homework/") && key != composedAs {
 				delete(annotations, key)
 			}
 		}
