@@ -123,7 +123,7 @@ var typists = map[string]typist{
 
 	"mysql --ssl-mode=VERIFY_IDENTITY --ssl-ca=/tmp/ca.crt --host=mysql-instance": {"test/e2e/tls_test.go", `"--ssl-mode=VERIFY_IDENTITY", "--ssl-ca=/tmp/ca.crt"`},
 
-	"kubectl rollout restart deployment": {"test/e2e/release_test.go", `"rollout", "restart", "deployment"`},
+	"kubectl rollout restart deployment NAME": {"test/e2e/release_test.go", `"rollout", "restart", "deployment"`},
 
 	"kubectl delete -k controller/deploy/controller": inRecords(`"delete", "--kustomize", "controller/deploy/controller"`),
 	"kubectl delete msb":                             inRecords(`"delete", "msb", name`),
