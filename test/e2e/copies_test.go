@@ -123,6 +123,7 @@ func (o *instanceObjects) copy(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	unstructured.RemoveNestedField(xr.Object, "spec", "writeConnectionSecretToRef") // By Crossplane, named for the XR.
 	status, _ := xr.Object["status"].(map[string]any)
 	if err := framework.Suite.Kube.Create(ctx, xr); err != nil {
 		return err
@@ -140,7 +141,7 @@ func (o *instanceObjects) copy(ctx context.Context, name string) error {
 	names = strings.NewReplacer(string(o.xr.GetUID()), string(xr.GetUID()), o.xr.GetName(), "xr-"+name, o.pv.GetName(), "pv-"+name, original, name)
 	all := []client.Object{&corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: name, Annotations: map[string]string{composedAs: o.service.Annotations[composedAs]}},
-		Spec:       corev1.ServiceSpec{Selector: o.service.Spec.Selector, Ports: []corev1.ServicePort{{Port: 3306}}},
+		Spec:       corev1.ServiceSpec{Selector: o.service.Spec.Selector, Ports: o.service.Spec.Ports},
 	}}
 	for _, u := range []*unstructured.Unstructured{o.pv, o.pvc, o.claim} {
 		c, err := o.renamed(u, names)

@@ -84,16 +84,9 @@ func restedStack(t *testing.T, claims int) rested {
 	atOnce(t, names, func(name string) error { return o.resume(t.Context(), name) })
 	must(t, "the claims", func(ctx context.Context) error { return o.ready(ctx, claims) })
 	fmt.Printf("%d claims are Ready after %.0f s\n", claims, time.Since(begun).Seconds())
-	time.Sleep(5 * time.Minute) // Until their circuit breakers are closed.
+	time.Sleep(5 * time.Minute)                                                            // Until their circuit breakers are closed.
 	must(t, "the claims", func(ctx context.Context) error { return o.ready(ctx, claims) }) // Their copies were from the beginning.
 	out := rested{claims: claims, used: map[string]load{}}
-	before, calledBefore := usage(t), calls(t)
-	const of = 10 * time.Minute // As long as an answer of the function holds.
-	time.Sleep(of)
-	out.calls = ((calls(t)-calledBefore)/of.Minutes() - without) / float64(claims)
-	for part, now := range usage(t) {
-		out.used[part] = load{memory: now.memory, cpu: (now.cpu - before[part].cpu) / of.Minutes()}
-	}
 	out.compose = o.medianEffect(t, names[:7], `{"spec":{"service":{"annotations":{"service.beta.kubernetes.io/oci-load-balancer-internal":"true"}}}}`, func(ctx context.Context, name string) (bool, error) {
 		s := &corev1.Service{}
 		err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: name}, s)
@@ -105,6 +98,16 @@ func restedStack(t *testing.T, claims int) rested {
 		next, _, _ := unstructured.NestedString(c.Object, "status", "backupSchedule", "nextAt")
 		return next != "", err
 	})
+	fmt.Printf("effects: %+v\n", out)
+	time.Sleep(time.Minute) // What the changes have to do.
+	before, calledBefore := usage(t), calls(t)
+	const of = 10 * time.Minute // As long as an answer of the function holds.
+	time.Sleep(of)
+	out.calls = ((calls(t)-calledBefore)/of.Minutes() - without) / float64(claims)
+	for part, now := range usage(t) {
+		out.used[part] = load{memory: now.memory, cpu: (now.cpu - before[part].cpu) / of.Minutes()}
+	}
+	fmt.Printf("%+v\n", out)
 	return out
 }
 
