@@ -40,7 +40,7 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 }
 
 // How long Crossplane may go without calling again: on the whole, for an instance to which nothing happens, where it
-// watches all that this depends on, and for one that is on its way. The second is for what no watch tells, such as another release of this
+// watches all that this depends on, and at least for one that is on its way. The second is for what no watch tells, such as another release of this
 // function. The third is since Crossplane drops events of an XR that has many, as one has that starts (circuitTime).
 const (
 	ttl        = time.Minute
@@ -48,32 +48,38 @@ const (
 	ttlMoving  = 5 * time.Second
 )
 
-// movingTime is how long ago something has become of an instance at most that is on its way.
-const movingTime = 2 * time.Minute
-
 // ttlOf a response.
 func ttlOf(req *fnv1.RunFunctionRequest, out *compose.Output, now time.Time) time.Duration {
 	switch {
 	case out.Settled && hearsAll(req, now):
 		return ttlSettled
-	case !out.Ready && isMoving(req, now):
-		return ttlMoving
+	case !out.Ready: // As long again as nothing has become of it: a thousand that cannot start are asked for no more often than others.
+		return min(max(now.Sub(lastChange(req, now)), ttlMoving), ttl)
 	}
 	return ttl
 }
 
-// isMoving is true where a condition of the XR has changed a short time ago, or none has been written yet.
-func isMoving(req *fnv1.RunFunctionRequest, now time.Time) bool {
-	conditions := conditionsOf(req)
-	return len(conditions) == 0 || slices.ContainsFunc(conditions, func(c map[string]*structpb.Value) bool {
-		return changedWithin(c, movingTime, now)
-	})
+// lastChange of a condition of the XR; now, where none has been written yet.
+func lastChange(req *fnv1.RunFunctionRequest, now time.Time) time.Time {
+	var last time.Time
+	for _, c := range conditionsOf(req) {
+		if t := changedAt(c); t.After(last) {
+			last = t
+		}
+	}
+	if last.IsZero() {
+		return now
+	}
+	return last
 }
 
-// changedWithin a time, as a condition says.
-func changedWithin(c map[string]*structpb.Value, d time.Duration, now time.Time) bool {
-	since, err := time.Parse(time.RFC3339, c["lastTransitionTime"].GetStringValue())
-	return err == nil && now.Sub(since) < d
+// changedAt is when a condition changed; zero where it does not say.
+func changedAt(c map[string]*structpb.Value) time.Time {
+	t, err := time.Parse(time.RFC3339, c["lastTransitionTime"].GetStringValue())
+	if err != nil {
+		return time.Time{}
+	}
+	return t
 }
 
 // respond to a request, with what earlier functions of the pipeline want. The
@@ -123,7 +129,7 @@ const circuitTime = 10 * time.Minute
 // (RecordEvent in internal/circuit/token_bucket.go of Crossplane): a condition that is older says nothing.
 func hearsAll(req *fnv1.RunFunctionRequest, now time.Time) bool {
 	return !slices.ContainsFunc(conditionsOf(req), func(c map[string]*structpb.Value) bool {
-		return c["type"].GetStringValue() == "Responsive" && c["status"].GetStringValue() == "False" && changedWithin(c, circuitTime, now)
+		return c["type"].GetStringValue() == "Responsive" && c["status"].GetStringValue() == "False" && now.Sub(changedAt(c)) < circuitTime
 	})
 }
 

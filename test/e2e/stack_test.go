@@ -107,7 +107,6 @@ func restedStack(t *testing.T, claims int) rested {
 	for part, now := range usage(t) {
 		out.used[part] = load{memory: now.memory, cpu: (now.cpu - before[part].cpu) / of.Minutes()}
 	}
-	fmt.Printf("%+v\n", out)
 	return out
 }
 
