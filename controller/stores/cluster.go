@@ -246,7 +246,7 @@ func (c Cluster) openNamed(ctx context.Context, name string) (*Store, error) {
 	of := &v1.BackupStore{}
 	switch err := c.Reader.Get(ctx, client.ObjectKey{Name: name}, of); {
 	case kerrors.IsNotFound(err): // That is not what whoever asks has just read.
-		return nil, fmt.Errorf("there is no BackupStore %s: create it, and if there was one with the bucket and the Secrets that it had", name)
+		return nil, fmt.Errorf("there is no BackupStore %s: create it, or create it again with the bucket and the Secrets that it had", name)
 	case err != nil:
 		return nil, fmt.Errorf("cannot get BackupStore %s: %w", name, err)
 	}
