@@ -156,16 +156,11 @@ func (m *archiveManifest) writtenArchive() written {
 // writeArchive of what is in the data directory, under the locks that a server
 // takes: none can start while it is read.
 func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *volume, finished *archiveManifest) error {
-	dir, err := v.OpenRoot(b.Directory)
+	dir, release, err := v.lockFolder(b.Directory)
 	if err != nil {
 		return err
 	}
-	defer dir.Close() //nolint:errcheck // Nothing was written.
-	locks, err := datadir.Lock(dir)
-	if err != nil {
-		return err
-	}
-	defer locks.Release()
+	defer release()
 	b.afterStep(stepLocked)
 	if b.NeverServed && finished == nil {
 		if has, err := datadir.HasDatabase(dir); err != nil || !has {

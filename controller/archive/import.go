@@ -211,17 +211,7 @@ func (i *Import) takeMade(r *agent.Report, v *volume, target version.Version) er
 	if _, err := v.Lstat(path.Join(agent.ImportFolder, completeName)); errors.Is(err, fs.ErrNotExist) {
 		return errors.New("the container before this one has left no data: it begins anew with the next pod")
 	}
-	dir, err := v.OpenRoot(importedHalf)
-	if err != nil {
-		return err
-	}
-	defer dir.Close() //nolint:errcheck // Nothing was written.
-	locks, err := datadir.Lock(dir)
-	if err != nil {
-		return err
-	}
-	defer locks.Release()
-	stopped, err := howStopped(dir)
+	stopped, err := v.stoppedIn(importedHalf)
 	if err != nil {
 		return err
 	}

@@ -180,17 +180,7 @@ func (i *Initial) Publish() error {
 // checkStopped is nil if the server has stopped, and its files do not say that it was
 // cut off.
 func (i *Initial) checkStopped() error {
-	dir, err := i.volume.OpenRoot(i.folderName())
-	if err != nil {
-		return err
-	}
-	defer dir.Close() //nolint:errcheck // Nothing was written.
-	locks, err := datadir.Lock(dir)
-	if err != nil {
-		return err
-	}
-	defer locks.Release()
-	how, err := howStopped(dir)
+	how, err := i.volume.stoppedIn(i.folderName())
 	if err != nil {
 		return err
 	}

@@ -256,20 +256,41 @@ func (v *volume) place(half string, m marker, afterStep func(string)) error {
 
 // checkUnused is nil if no server runs in a folder, which need not be there.
 func (v *volume) checkUnused(folder string) error {
-	dir, err := v.OpenRoot(folder)
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := v.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	_, release, err := v.lockFolder(folder)
 	if err != nil {
 		return err
 	}
-	defer dir.Close() //nolint:errcheck // Nothing was written.
+	release()
+	return nil
+}
+
+// lockFolder opens a folder under the locks that a server takes: none runs in it, and none can start before it is released.
+func (v *volume) lockFolder(folder string) (dir *os.Root, release func(), err error) {
+	if dir, err = v.OpenRoot(folder); err != nil {
+		return nil, nil, err
+	}
 	locks, err := datadir.Lock(dir)
 	if err != nil {
-		return err
+		_ = dir.Close() // Nothing was written.
+		return nil, nil, err
 	}
-	locks.Release()
-	return nil
+	return dir, func() {
+		locks.Release()
+		_ = dir.Close() // Nothing was written.
+	}, nil
+}
+
+// stoppedIn says how the server stopped that made the data in a folder, in which none runs.
+func (v *volume) stoppedIn(folder string) (datadir.Shutdown, error) {
+	dir, release, err := v.lockFolder(folder)
+	if err != nil {
+		return datadir.Shutdown{}, err
+	}
+	defer release()
+	return howStopped(dir)
 }
 
 // replaceEmpty renames a folder over another at once, if that is empty or not
