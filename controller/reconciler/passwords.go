@@ -88,10 +88,11 @@ type passwordReconciler struct {
 	asked map[instance.Key]asking
 }
 
-// An asking is when a server was last asked, and in which of its starts.
+// An asking is when a server was last asked, in which of its starts, and the version that it said and its volume has.
 type asking struct {
-	at    time.Time
-	start string
+	at      time.Time
+	start   string
+	version string
 }
 
 // Reconcile the credentials of an instance.
@@ -144,15 +145,25 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 			}
 			continue
 		}
-		if err := c.gather.ReadData(ctx, s); err != nil {
+		held, err := c.isHeld(ctx, s)
+		if err != nil {
 			return reconcile.Result{}, err
 		}
-		if s.XR.HasFinalizer() || s.Ephemeral() {
+		if held {
 			result, err := c.reconcileLife(ctx, k, s, platform, shown, start)
 			return c.orNotLetIn(ctx, s, result, err)
 		}
 	}
 	return result, nil
+}
+
+// isHeld is true if the XR cannot go unseen, or nothing of it needs to be kept.
+func (c *passwordReconciler) isHeld(ctx context.Context, s *instance.State) (bool, error) {
+	if s.XR.HasFinalizer() {
+		return true, nil
+	}
+	err := c.gather.ReadData(ctx, s)
+	return s.Ephemeral(), err
 }
 
 // orNotLetIn says so in the status, where that is the error of a pass, or that a Secret is somebody else's, or that there is no
@@ -231,11 +242,14 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 	}
 	in.LeftAlone = leftAlone
 	shown.describe(&in, s)
-	in.VerifyPassword = last.start != start || now.Sub(last.at) >= recheck
+	if last.start != start {
+		last = asking{start: start}
+	}
+	in.VerifyPassword = now.Sub(last.at) >= recheck
 	result, err := c.rotator.Reconcile(ctx, in)
 	c.meter.countRotation(result)
 	pause := c.strains.noteStrain(k, start, c.clock(), result)
-	if serr := c.showResult(ctx, s, result); err == nil {
+	if serr := c.showResult(ctx, s, result, &last); err == nil {
 		err = serr
 	}
 	switch {
@@ -252,7 +266,7 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 	}
 	if in.VerifyPassword && result.Credentials.State == v1.CredentialsInSync {
 		c.mu.Lock()
-		c.asked[k] = asking{at: now, start: start}
+		c.asked[k] = asking{at: now, start: start, version: last.version}
 		c.mu.Unlock()
 	}
 	return reconcile.Result{RequeueAfter: max(pause, requeueAfter(s, platform, result))}, nil
@@ -370,15 +384,25 @@ func (c *passwordReconciler) readSecret(ctx context.Context, namespace, name str
 	return s, err
 }
 
-// showResult says in events and in the status how the password is, and notes the
-// server's version.
-func (c *passwordReconciler) showResult(ctx context.Context, s *instance.State, r rotate.Result) error {
+// showResult says in events and in the status how the password is, and notes the server's version where last
+// does not have it.
+func (c *passwordReconciler) showResult(ctx context.Context, s *instance.State, r rotate.Result, last *asking) error {
 	for _, e := range r.Events {
 		if s.Claim != nil {
 			sendEvent(c.events, s.Claim.Unstructured, announcement{reason: v1.EventReason(e.Reason), warning: e.Type == event.TypeWarning}, "RotatePassword", e.Message)
 		}
 	}
-	return c.writer.Apply(ctx, slices.Concat(showCredentials(s, r.Credentials), showServed(s, r), noteVersion(s, r.Version)))
+	if err := c.writer.Apply(ctx, slices.Concat(showCredentials(s, r.Credentials), showServed(s, r))); err != nil {
+		return err
+	}
+	if r.Version == "" || r.Version == last.version {
+		return nil
+	}
+	noted, err := c.noteVersion(ctx, s, r.Version)
+	if noted {
+		last.version = r.Version
+	}
+	return err
 }
 
 // showCredentials in the status of the XR.
@@ -394,14 +418,21 @@ func showCredentials(s *instance.State, now v1.CredentialsStatus) []change.Chang
 	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"credentials": fields})}
 }
 
-// noteVersion on the data PVC: a backup is of a server that has stopped, and cannot
-// be asked any more.
-func noteVersion(s *instance.State, version string) []change.Change {
-	pvc := s.DataPVC
-	if version == "" || pvc == nil || pvc.Annotations[v1.AnnotationVersion] == version || !controllerutil.ContainsFinalizer(pvc, v1.Finalizer) {
-		return nil
+// noteVersion on the data PVC: a backup is of a server that has stopped, and cannot be asked any more. It is false
+// where that is to be tried again.
+func (c *passwordReconciler) noteVersion(ctx context.Context, s *instance.State, version string) (bool, error) {
+	if err := c.gather.ReadData(ctx, s); err != nil {
+		return false, err
 	}
-	return []change.Change{change.PatchObject(pvc, func(pvc *corev1.PersistentVolumeClaim) {
+	pvc := s.DataPVC
+	if pvc == nil || !controllerutil.ContainsFinalizer(pvc, v1.Finalizer) {
+		return s.Ephemeral(), nil
+	}
+	if pvc.Annotations[v1.AnnotationVersion] == version {
+		return true, nil
+	}
+	err := c.writer.Apply(ctx, []change.Change{change.PatchObject(pvc, func(pvc *corev1.PersistentVolumeClaim) {
 		metav1.SetMetaDataAnnotation(&pvc.ObjectMeta, v1.AnnotationVersion, version)
-	})}
+	})})
+	return err == nil, err
 }

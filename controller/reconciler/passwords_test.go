@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,75 @@ func TestShowCredentials(t *testing.T) {
 	if again := showCredentials(s, now); len(again) != 0 {
 		t.Errorf("want nothing to say again, got %v", again)
 	}
+}
+
+// TestNoteVersion: the volume has the version that the server said, and is read for it until it has, and once in each start.
+func TestNoteVersion(t *testing.T) {
+	now, said := time.Unix(1, 0), "8.4.6"
+	var noted []string
+	volume := &volumeOf{pvc: &corev1.PersistentVolumeClaim{}}
+	c := newCredentials(t, rotatorFn(func(in rotate.Input) rotate.Result {
+		out := rotate.Result{Credentials: v1.CredentialsStatus{State: v1.CredentialsInSync}, Well: true}
+		if in.VerifyPassword {
+			out.Version = said
+		}
+		return out
+	}), func() time.Time { return now })
+	c.gather = volume
+	c.writer = writerFn(func(changes []change.Change) error {
+		for _, ch := range changes {
+			if pvc, ok := ch.Object.(*corev1.PersistentVolumeClaim); ok {
+				volume.pvc = pvc
+				noted = append(noted, volume.pvc.Annotations[v1.AnnotationVersion])
+			}
+		}
+		return nil
+	})
+	for i, step := range []struct {
+		reason string
+		after  time.Duration
+		do     func()
+		reads  int
+		noted  []string
+	}{
+		{reason: "Nobody holds the volume yet.", reads: 1},
+		{reason: "The server is not asked.", after: time.Second, reads: 1},
+		{reason: "It is held.", after: recheck, do: func() { volume.pvc.Finalizers = []string{v1.Finalizer} }, reads: 2, noted: []string{"8.4.6"}},
+		{reason: "It has the version.", after: recheck, reads: 2, noted: []string{"8.4.6"}},
+		{reason: "A new start.", after: time.Second, do: func() { volume.start, said = volume.start.Add(time.Hour), "8.4.7" }, reads: 3, noted: []string{"8.4.6", "8.4.7"}},
+		{reason: "And one of the same version.", after: time.Second, do: func() { volume.start = volume.start.Add(time.Hour) }, reads: 4, noted: []string{"8.4.6", "8.4.7"}},
+	} {
+		now = now.Add(step.after)
+		if step.do != nil {
+			step.do()
+		}
+		if _, err := c.Reconcile(t.Context(), instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(step.noted, noted); volume.reads != step.reads || diff != "" {
+			t.Errorf("%d: %s Want %d reads, got %d; noted, -want, +got:\n%s", i, step.reason, step.reads, volume.reads, diff)
+		}
+	}
+}
+
+// volumeOf an instance that serves since a start.
+type volumeOf struct {
+	pvc   *corev1.PersistentVolumeClaim
+	start time.Time
+	reads int
+}
+
+func (v *volumeOf) GatherXRs(_ context.Context, k instance.Key) ([]*instance.State, error) {
+	s := livingDatabase(k)
+	s.XR.SetFinalizers([]string{v1.Finalizer})
+	s.XR.Conditions[0].LastTransitionTime = metav1.NewTime(v.start)
+	return []*instance.State{s}, nil
+}
+
+func (v *volumeOf) ReadData(_ context.Context, s *instance.State) error {
+	v.reads++
+	s.DataPVC = v.pvc
+	return nil
 }
 
 // TestPublishedPassword is that of the Secret which the claim asks Crossplane for, and nothing while there is none.
