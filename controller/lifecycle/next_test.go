@@ -41,6 +41,7 @@ func TestNext(t *testing.T) {
 
 		"Unsynced":       {reason: "The function cannot say it: Crossplane keeps its status to itself.", state: running(unsynced(reasonError, `[cannot compose resources: cannot apply composed resource "data-claim": exceeded quota, and more]`, time.Minute)), want: ReportUnsynced, says: `Crossplane cannot make what this instance consists of: cannot apply composed resource "data-claim": exceeded quota, and more`},
 		"UnsyncedPaused": {reason: "Somebody has paused it.", state: running(unsynced(reasonPaused, "paused", time.Minute)), want: ReportUnsynced, says: "kubectl annotate xmysql"},
+		"UnsyncedFields": {reason: "The function has brackets of its own.", state: running(unsynced(reasonError, "cannot compose resources: a step: [spec.image: no, spec.config: no]", time.Minute)), want: ReportUnsynced, says: "a step: [spec.image: no, spec.config: no]"},
 		"UnsyncedSoon":   {reason: "It may get over that, and no event says that it does not.", state: running(unsynced(reasonError, "cannot compose resources: no", time.Second)), want: Wait},
 		"UnsyncedTold": {reason: "Once.", state: running(unsynced(reasonError, "cannot compose resources: no", time.Minute), func(s *instance.State) {
 			s.XR.Status.Message = "Crossplane cannot make what this instance consists of: no"

@@ -39,7 +39,11 @@ func whyUnsynced(xr *instance.Composite) (why string, since time.Time) {
 	case reasonPaused:
 		why = pausedAt(xr)
 	case reasonError:
-		if _, text, ok := strings.Cut(strings.Trim(c.Message, "[]"), cannotCompose+": "); ok { // It puts several errors in brackets.
+		message := c.Message
+		if several, ok := strings.CutPrefix(message, "["); ok { // It puts several errors in brackets, and so does the function with what it refuses.
+			message = strings.TrimSuffix(several, "]")
+		}
+		if _, text, ok := strings.Cut(message, cannotCompose+": "); ok {
 			why = "Crossplane cannot make what this instance consists of: " + v1.PrintableText(text, maxUnsynced)
 		}
 	}
