@@ -37,7 +37,7 @@ func startTest(s *State) []change.Change {
 		return append(giveAccess(s), change.NewObject(newJob(s, turn.ID)))
 	}
 	took := writeTurn(s.Record, func(t *v1.RestoreTest) {
-		*t = v1.RestoreTest{ID: s.NewTurn, StartedAt: metav1.Time{Time: s.Now.Truncate(time.Second)}, Awaited: s.Home.IsDeleting()}
+		*t = v1.RestoreTest{ID: s.NewTurn, StartedAt: metav1.Time{Time: s.Now.Truncate(time.Second)}, Awaited: s.isHeld()}
 	})
 	return append(append(took, giveAccess(s)...), change.NewObject(newJob(s, s.NewTurn)))
 }

@@ -20,8 +20,8 @@ import (
 // An Attempt is what there is of the attempt to start a server from a backup.
 type Attempt struct {
 	// Home is the life that was backed up while it is being deleted, and once it is
-	// gone the empty one of that name. Nil while another life is there, or about to
-	// be: it has the volumes now.
+	// gone the empty one of that name. While another life is there, or about to be, or the
+	// same goes on, it has the volumes: Home is nil then, and that life for a backup in a store.
 	Home *instance.State
 	// Job has the name of the one that unpacks the backup and starts the server,
 	// whoever made it. Volume is that of the backups, which the copy is unpacked on.
@@ -41,7 +41,7 @@ func ReadState(ctx context.Context, g *instance.Gatherer, k instance.Key) (*Stat
 	if err != nil {
 		return nil, err
 	}
-	s := &State{Now: g.Clock(), AgentImage: g.Settings.AgentImage, JobResources: g.Settings.JobResources, NewTurn: uuid.NewUUID(), Record: newestProven(records)}
+	s := &State{Now: g.Clock(), AgentImage: g.Settings.AgentImage, JobResources: g.Settings.JobResources, NewTurn: uuid.NewUUID(), Record: backupToTry(records)}
 	s.Siblings = slices.DeleteFunc(slices.Clone(records), func(r v1.MySQLBackup) bool { return s.Record != nil && r.Name == s.Record.Name })
 	if s.Attempt, err = readAttempt(ctx, g, k, s.Record); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func readAccess(ctx context.Context, g *instance.Gatherer, of v1.Instance) (*met
 
 // readNote of a backup in a store, whose archive is about to be read.
 func (s *State) readNote(ctx context.Context, all instance.Stores) {
-	if all == nil || !s.isOpen() || s.Home == nil || s.Job != nil || !s.Record.InStore() {
+	if all == nil || !s.isOpen() || s.Home == nil || s.Job != nil || !s.Record.InStore() || s.mustYield() || s.untilDue() > 0 {
 		return
 	}
 	var err error
@@ -111,17 +111,27 @@ func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, reco
 }
 
 // homeOf a backup: the life at whose end it was taken as long as that has not ended, and
-// then the name's, if no other life has it.
+// then the name's, if no other life has it. One in a store needs nothing that another has.
 func homeOf(lives []*instance.State, record *v1.MySQLBackup) *instance.State {
 	for _, s := range lives {
-		if record != nil && s.IsDeleting() && s.IsOwn(record) && s.RecordName() == record.Name {
+		if record != nil && endsWith(s, record) {
 			return s
 		}
 	}
-	if s := lives[0]; s.Life.XR == "" && (s.Claim == nil || s.Claim.IsDeleting()) {
+	if s := lives[0]; isNameFree(s) || record != nil && record.InStore() {
 		return s
 	}
 	return nil
+}
+
+// endsWith is true of a life that is being deleted, and whose last backup this is.
+func endsWith(s *instance.State, record *v1.MySQLBackup) bool {
+	return s.IsDeleting() && s.IsOwn(record) && s.RecordName() == record.Name
+}
+
+// isNameFree is true where no life has the name, nor is about to.
+func isNameFree(s *instance.State) bool {
+	return s.Life.XR == "" && (s.Claim == nil || s.Claim.IsDeleting())
 }
 
 // readReports reads what the Job's containers report. Only pods that the Job controls

@@ -93,14 +93,17 @@ func TestReadAttempt(t *testing.T) {
 		there  []client.Object
 		refuse error
 		home   bool
-		dying  bool
-		inLife bool
+		// lives is true of a home that has an XR.
+		lives, inLife, inStore bool
 	}{
 		"Gone":        {reason: "Nobody has the name.", home: true},
-		"Dying":       {reason: "Its own life has not ended.", there: []client.Object{xrOf("x", "uid-1", true)}, home: true, dying: true},
+		"Dying":       {reason: "Its own life has not ended.", there: []client.Object{xrOf("x", "uid-1", true)}, home: true, lives: true},
 		"Earlier":     {reason: "It was taken while its life went on: the deletion takes another one.", there: []client.Object{xrOf("x", "uid-1", true)}, inLife: true},
+		"InStore":     {reason: "A copy needs nothing that the life has.", there: []client.Object{xrOf("x", "uid-1", false), boundClaim("x")}, inLife: true, inStore: true, home: true, lives: true},
+		"BackInStore": {reason: "Nor that another has.", there: []client.Object{xrOf("y", "uid-2", false), boundClaim("y")}, inStore: true, home: true, lives: true},
+		"NewInStore":  {reason: "Its XR comes next.", there: []client.Object{boundClaim("")}, inStore: true, home: true},
 		"Back":        {reason: "Another life needs the volumes.", there: []client.Object{xrOf("y", "uid-2", false), boundClaim("y")}},
-		"BackAlready": {reason: "Its own has not ended, and goes first.", there: []client.Object{xrOf("x", "uid-1", true), xrOf("y", "uid-2", false), boundClaim("y")}, home: true, dying: true},
+		"BackAlready": {reason: "Its own has not ended, and goes first.", there: []client.Object{xrOf("x", "uid-1", true), xrOf("y", "uid-2", false), boundClaim("y")}, home: true, lives: true},
 		"NewClaim":    {reason: "Its XR comes next.", there: []client.Object{boundClaim("")}},
 		"Uninstalled": {reason: "Without the XRD there are no instances, and their backups are there.", refuse: noKind, home: true},
 		"UninstalledNow": {
@@ -126,11 +129,14 @@ func TestReadAttempt(t *testing.T) {
 			if record.Spec.Instance.XR = life.XR; tc.inLife {
 				record.Name = life.RecordNameInLife(1)
 			}
+			if tc.inStore {
+				record.Spec.Archive = &v1.Archive{Store: "offsite"}
+			}
 			v, err := readAttempt(t.Context(), g, instance.Key{Kind: life.Kind, Namespace: life.Namespace, Name: life.Name}, record)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (v.Home != nil) != tc.home || tc.home && (v.Home.XR != nil) != tc.dying {
+			if (v.Home != nil) != tc.home || tc.home && (v.Home.XR != nil) != tc.lives {
 				t.Errorf("%s Home is %+v", tc.reason, v.Home)
 			}
 			if tc.home && v.Volume == nil {

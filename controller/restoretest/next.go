@@ -31,6 +31,10 @@ const (
 	// again is how long to wait before a restore test that a deletion waits for is
 	// tried once more.
 	again = 5 * time.Minute
+	// daily is how often planned backups of an instance are tried while it lives: each is read whole.
+	daily = 24 * time.Hour
+	// whileAway is how soon it is seen that the server of a life that goes on serves again.
+	whileAway = 10 * time.Minute
 )
 
 // An Action is what can be done.
@@ -59,8 +63,7 @@ type State struct {
 
 	// Now is when it was read.
 	Now time.Time
-	// Record of the newest proven backup, which is the one to test; nil where
-	// there is none.
+	// Record of the backup to test, mostly the newest proven one; nil where there is none.
 	Record *v1.MySQLBackup
 	// Others are the restore tests that are under way, as records of other instances
 	// tell.
@@ -118,8 +121,8 @@ func decide(s *State) Step {
 		return s.tryLater()
 	case s.Home == nil:
 		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, "an instance of this name is there, and needs the volume")
-	case s.Home.IsDeleting() && !s.Home.Word().RequiresRestorable():
-		return Step{Action: NoOp} // It is being released: that goes first.
+	case s.mustYield():
+		return yield(s)
 	case s.isOwnJob():
 		return judgeJob(s)
 	case s.Job != nil:
@@ -217,9 +220,53 @@ func (s *State) hasRecord() bool {
 	return s.Record != nil && (s.Record.DeletionTimestamp == nil || s.isHeld())
 }
 
-// isHeld is true while the life that was backed up is there, and is being deleted.
+// isHeld is true while the life at whose end the backup was taken is being deleted.
 func (s *State) isHeld() bool {
-	return s.Attempt != nil && s.Home != nil && s.Home.IsDeleting()
+	return s.Attempt != nil && s.Home != nil && endsWith(s.Home, s.Record)
+}
+
+// mustYield is true while a life is there that goes first: one that is being deleted and does not wait for the
+// verdict, and one whose server does not serve. What a namespace may use is to be left to them.
+func (s *State) mustYield() bool {
+	switch h := s.Home; {
+	case s.isHeld():
+		return !h.Word().RequiresRestorable()
+	case isNameFree(h):
+		return false
+	default:
+		return h.XR == nil || h.IsDeleting() || !meta.IsStatusConditionTrue(h.XR.Conditions, v1.ConditionServing)
+	}
+}
+
+// yield to the life that is there. The verdict is left open: a later turn finds it.
+func yield(s *State) Step {
+	switch {
+	case s.isHeld():
+		return Step{Action: NoOp} // It is being released.
+	case s.isOwnJob():
+		return Step{Action: Remove}
+	case s.Job == nil && s.restoreTest() != nil:
+		return Step{Action: EndTurn, Record: s.Record}
+	}
+	return Step{Action: Wait, After: whileAway}
+}
+
+// untilDue is how long a planned backup of a life that goes on waits, as another was tried of late.
+func (s *State) untilDue() time.Duration {
+	if s.restoreTest() != nil || s.Record.Spec.Origin != v1.OriginSchedule || isNameFree(s.Home) || s.Home.IsDeleting() {
+		return 0
+	}
+	out := time.Duration(0)
+	for i := range s.Siblings {
+		c := meta.FindStatusCondition(s.Siblings[i].Status.Conditions, v1.ConditionRestorable)
+		if c == nil || c.Status == metav1.ConditionUnknown {
+			continue
+		}
+		if ago := s.Now.Sub(c.LastTransitionTime.Time); ago >= 0 {
+			out = max(out, daily-ago)
+		}
+	}
+	return out
 }
 
 // isAwaited is true if a deletion waits for a better verdict.
@@ -247,13 +294,16 @@ func (s *State) isOwn() bool {
 
 // beginTest, if it can be tried and it is its turn.
 func beginTest(s *State) Step {
-	if s.StoreFailure != "" && !s.Home.IsDeleting() {
+	if due := s.untilDue(); due > 0 {
+		return Step{Action: Wait, After: due}
+	}
+	if s.StoreFailure != "" && !s.isHeld() {
 		return Step{Action: Wait, After: look} // Nobody waits for the verdict, and there is one once the store answers.
 	}
 	if why := whyImpossible(s); why != "" {
 		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, why)
 	}
-	switch awaited := s.Home.IsDeleting(); {
+	switch awaited := s.isHeld(); {
 	case s.restoreTest() != nil: // It has its turn.
 	case !awaited && s.AtOnce == 0:
 		return Step{Action: NoOp} // The platform does not want it.
@@ -348,6 +398,21 @@ func whySilent(j *instance.Job) string {
 
 func concludeWith(status metav1.ConditionStatus, reason, message string) Step {
 	return Step{Action: Conclude, Verdict: metav1.Condition{Type: v1.ConditionRestorable, Status: status, Reason: reason, Message: message}}
+}
+
+// backupToTry is the newest proven one, or nil. Where that was taken while its life went on, one in a store that has
+// its turn keeps it: what takes longer than from one backup to the next would never come to its end.
+func backupToTry(records []v1.MySQLBackup) *v1.MySQLBackup {
+	newest := newestProven(records)
+	if newest == nil || newest.Name == newest.Spec.Instance.Life().RecordName() {
+		return newest
+	}
+	for i := range records {
+		if r := &records[i]; r.IsProven() && r.InStore() && r.DeletionTimestamp == nil && r.Status.RestoreTest != nil && !r.Status.RestoreTest.Concluded {
+			return r
+		}
+	}
+	return newest
 }
 
 // newestProven backup, or nil.

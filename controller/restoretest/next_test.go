@@ -93,7 +93,33 @@ func dying(s *State) {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetUID(types.UID(xrUID))
 	u.SetDeletionTimestamp(&metav1.Time{Time: now})
-	s.Home.XR = &instance.Composite{Unstructured: u}
+	s.Home.XR, s.Home.Life = &instance.Composite{Unstructured: u}, s.Record.Spec.Instance.Life()
+}
+
+// inLife is a backup in a store that was taken of a life which goes on, and whose server serves.
+func inLife(s *State) {
+	s.Record.Name = s.Record.Spec.Instance.Life().RecordNameInLife(1)
+	s.Record.Spec.Origin = v1.OriginRequest
+	inStore(s)
+	dying(s)
+	s.Home.XR.SetDeletionTimestamp(nil)
+	s.Home.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
+}
+
+// away is the server of a life.
+func away(s *State) { s.Home.XR.Conditions[0].Status = metav1.ConditionFalse }
+
+// ending is a life whose last backup is not there yet.
+func ending(s *State) { s.Home.XR.SetDeletionTimestamp(&metav1.Time{Time: now}) }
+
+// planned is a backup by a schedule, and another was tried so long ago.
+func planned(status metav1.ConditionStatus, ago time.Duration) given {
+	return func(s *State) {
+		s.Record.Spec.Origin = v1.OriginSchedule
+		s.Siblings = []v1.MySQLBackup{{ObjectMeta: metav1.ObjectMeta{Name: "earlier"}, Status: v1.MySQLBackupStatus{Phase: v1.BackupProven, Conditions: []metav1.Condition{
+			{Type: v1.ConditionRestorable, Status: status, LastTransitionTime: metav1.Time{Time: now.Add(-ago)}},
+		}}}}
+	}
 }
 
 func required(s *State) { s.Home.XR.Spec.Backup.RequireRestorable = new(true) }
@@ -264,6 +290,23 @@ func TestNext(t *testing.T) {
 		"StoreDownNow":   {reason: "Who waits hears why, and it is tried again.", state: proven(inStore, dying, required, storeFails), want: Conclude, status: metav1.ConditionUnknown, says: "it is down"},
 		"StoreForgot":    {reason: "The Job believes the note's manifest.", state: proven(inStore, noNote), want: Conclude, status: metav1.ConditionUnknown, says: "no note"},
 		"StoreOther":     {reason: "Another archive is another backup.", state: proven(inStore, noteOfAnother), want: Conclude, status: metav1.ConditionUnknown, says: "another archive"},
+		"InLife":         {reason: "A copy of what is in a store is in nobody's way.", state: proven(inLife), want: Start},
+		"InLifeWhole":    {reason: "It is known as any other is.", state: proven(inLife, report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}), func(s *State) { s.Job.Spec.Template.Spec.Volumes = nil }), want: Conclude, status: metav1.ConditionTrue},
+		"InLifeAway":     {reason: "What the namespace may use is the server's first.", state: proven(inLife, away, noNote), want: Wait},
+		"InLifeAwayNow":  {reason: "Also what is in use.", state: proven(inLife, jobFrom(time.Minute), away), want: Remove},
+		"InLifeAwayTurn": {reason: "And others have the turn.", state: proven(inLife, turn("job"), away), want: EndTurn},
+		"InLifeNoJobYet": {reason: "Also one that came to no Job.", state: proven(inLife, turn(""), away), want: EndTurn},
+		"InLifeNoXR": {reason: "A claim is about to have a server.", state: proven(inLife, func(s *State) {
+			s.Home.Life.XR, s.Home.XR, s.Home.Claim = "", nil, &instance.Composite{Unstructured: &unstructured.Unstructured{}}
+		}), want: Wait},
+		"InLifeEnds":     {reason: "The deletion takes another one, and needs room for that.", state: proven(inLife, ending, jobFrom(time.Minute)), want: Remove},
+		"InLifeEndsSoon": {reason: "Whatever is required, it is of that one.", state: proven(inLife, ending, required), want: Wait},
+		"Planned":        {reason: "Each is read whole: one a day is enough.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), noNote), want: Wait},
+		"PlannedDue":     {reason: "That was yesterday.", state: proven(inLife, planned(metav1.ConditionTrue, 25*time.Hour)), want: Start},
+		"PlannedInVain":  {reason: "The other could not be tried.", state: proven(inLife, planned(metav1.ConditionUnknown, time.Hour)), want: Start},
+		"PlannedAhead":   {reason: "It is not waited for another clock.", state: proven(inLife, planned(metav1.ConditionTrue, -time.Hour)), want: Start},
+		"PlannedHasTurn": {reason: "What has begun is not given up.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), turn("")), want: Start},
+		"PlannedBefore":  {reason: "The instance is gone: it is all that there is.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), func(s *State) { s.Home.XR, s.Home.Life.XR = nil, "" }), want: Start},
 		"OddArchive":     {reason: "A path leads nowhere else.", state: proven(func(s *State) { s.Record.Spec.Archive.Path = "../x/data.tar.zst" }), want: Conclude, status: metav1.ConditionUnknown, says: "archive"},
 	}
 	for name, tc := range cases {
@@ -290,6 +333,38 @@ func TestNewest(t *testing.T) {
 	}
 	if newestProven([]v1.MySQLBackup{at("d", v1.BackupRunning, 4)}) != nil {
 		t.Error("an unfinished backup is none to test")
+	}
+}
+
+// TestBackupToTry: one in a store keeps its turn until it is known, unless an instance ends.
+func TestBackupToTry(t *testing.T) {
+	tried := *proven(inLife, turn("job")).Record
+	newer := *proven(inLife).Record
+	newer.Name, newer.CreationTimestamp = "newer", metav1.Time{Time: now}
+	last := *proven().Record
+	last.CreationTimestamp = metav1.Time{Time: now}
+	for name, tc := range map[string]struct {
+		reason string
+		change func()
+		newest v1.MySQLBackup
+		want   string
+	}{
+		"Tried":     {reason: "It would never come to its end.", newest: newer, want: tried.Name},
+		"Concluded": {reason: "It is known.", newest: newer, change: func() { tried.Status.RestoreTest.Concluded = true }, want: newer.Name},
+		"Deleted":   {reason: "Nobody wants to know.", newest: newer, change: func() { tried.DeletionTimestamp = &metav1.Time{Time: now} }, want: newer.Name},
+		"OnVolume":  {reason: "An instance needs it.", newest: newer, change: func() { tried.Spec.Archive = last.Spec.Archive }, want: newer.Name},
+		"Ended":     {reason: "That may be waited for.", newest: last, want: last.Name},
+	} {
+		t.Run(name, func(t *testing.T) {
+			was := *tried.DeepCopy()
+			if tc.change != nil {
+				tc.change()
+			}
+			if got := backupToTry([]v1.MySQLBackup{tried, tc.newest}); got == nil || got.Name != tc.want {
+				t.Errorf("%s Got %v, want %s", tc.reason, got, tc.want)
+			}
+			tried = was
+		})
 	}
 }
 

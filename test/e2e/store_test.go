@@ -273,6 +273,7 @@ func TestStore(t *testing.T) {
 	if diff := cmp.Diff(before, portraitOf(t, s)); diff != "" {
 		t.Errorf("the server is not what it was (-before, +after):\n%s", diff)
 	}
+	hasVerdict(t, s, "True") // Of the record that was made again, beside the server.
 	s.Set(t, map[string]any{"backup": map[string]any{"store": "Volume"}})
 	s.Eventually(t, "a volume for backups", func(ctx context.Context) error {
 		return framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.BackupPVC()}, &corev1.PersistentVolumeClaim{})
