@@ -4,20 +4,16 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
-	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/gateway"
-	s3 "github.com/crossplane-mysql/crossplane-mysql/controller/store"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/storekey"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/stores"
 )
 
@@ -83,65 +79,5 @@ func (c *gatewayCommand) certificate(*tls.ClientHelloInfo) (*tls.Certificate, er
 
 // storeKeyCommand is `controller store-key`.
 type storeKeyCommand struct {
-	Create storeKeyCreateCommand `cmd:"" help:"Make the keys of a BackupStore, as a Secret in YAML. Keep that file outside of the cluster, too: with it and the bucket everything can be had back, and without it nothing that is encrypted."`
-}
-
-// storeKeyCreateCommand is `controller store-key create`.
-type storeKeyCreateCommand struct {
-	Name        string `arg:"" help:"Name of the Secret, as keySecretRef says it."`
-	Namespace   string `default:"crossplane-mysql-system" help:"The controller's namespace."`
-	PostQuantum bool   `help:"Make keys that no quantum computer breaks. They are some 2000 characters long."`
-	To          string `help:"File to make, readable by you alone. One that is there stays, and that is an error: without its keys backups may be lost. Without it the Secret goes to standard output." type:"path"`
-}
-
-// Run it.
-func (c *storeKeyCreateCommand) Run() error {
-	identity, recipient, err := c.newIdentity()
-	if err != nil {
-		return err
-	}
-	secret := corev1.Secret{StringData: map[string]string{v1.StoreIdentity: identity, v1.StoreSealKey: s3.NewSealKey().String()}}
-	secret.APIVersion, secret.Kind, secret.Namespace, secret.Name = "v1", "Secret", c.Namespace, c.Name
-	raw, err := yaml.Marshal(map[string]any{
-		"apiVersion": secret.APIVersion, "kind": secret.Kind, "stringData": secret.StringData,
-		"metadata": map[string]string{"namespace": secret.Namespace, "name": secret.Name},
-	})
-	if err != nil {
-		return err
-	}
-	raw = append([]byte("# Keep this file where the cluster is not. Its recipient, for spec.recipients of the BackupStore:\n# "+recipient+"\n"), raw...)
-	if c.To == "" {
-		_, err = os.Stdout.Write(raw)
-		return err
-	}
-	if err := writeNew(c.To, raw); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(os.Stdout, "The Secret is in %s. Its recipient is:\n%s\n", c.To, recipient)
-	return err
-}
-
-func (c *storeKeyCreateCommand) newIdentity() (identity, recipient string, err error) {
-	if c.PostQuantum {
-		id, err := age.GenerateHybridIdentity()
-		if err != nil {
-			return "", "", err
-		}
-		return id.String(), id.Recipient().String(), nil
-	}
-	id, err := age.GenerateX25519Identity()
-	if err != nil {
-		return "", "", err
-	}
-	return id.String(), id.Recipient().String(), nil
-}
-
-// writeNew makes a file that nobody else reads, where there is none.
-func writeNew(path string, raw []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // Who types it says where.
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(raw)
-	return errors.Join(err, f.Sync(), f.Close())
+	Create storekey.Create `cmd:"" help:"Make the keys of a BackupStore, as a Secret in YAML. Keep that file outside of the cluster, too: with it and the bucket everything can be had back, and without it nothing that is encrypted."`
 }

@@ -76,8 +76,8 @@ type BackupStoreSpec struct {
 	// CredentialsSecretRef names the Secret, in the controller's namespace, with the keys
 	// accessKey and secretKey.
 	CredentialsSecretRef LocalSecret `json:"credentialsSecretRef"`
-	// KeySecretRef names the Secret, in the controller's namespace, that `controller
-	// store-key create` has made: with sealKey, by which manifests are known for the
+	// KeySecretRef names the Secret, in the controller's namespace, that `kubectl mysql
+	// store-key` has made: with sealKey, by which manifests are known for the
 	// controller's own, and with identity, which opens what is encrypted. A platform that
 	// keeps the identity elsewhere takes it out of the Secret; then backups are proven, and
 	// restored only while it is there.

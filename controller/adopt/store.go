@@ -134,7 +134,7 @@ func (a *StoreAdoption) whatBecomes(b *v1.AdoptedBackup) string {
 	case v1.AdoptionRefused:
 		return "refused: " + b.Why
 	case v1.AdoptionUnnamed:
-		return fmt.Sprintf("to adopt it: --namespace %s=NAMESPACE", b.Namespace)
+		return fmt.Sprintf("to adopt it: --map %s=NAMESPACE", b.Namespace)
 	case v1.Adopted:
 	}
 	if a.DryRun {

@@ -31,7 +31,7 @@ func TestStoreAdoption(t *testing.T) {
 		"Adopted": {answer: v1.StoreAdoption{Backups: []v1.AdoptedBackup{backup(v1.Adopted, "")}}, says: "is adopted, in namespace new-shop"},
 		"DryRun":  {answer: v1.StoreAdoption{Backups: []v1.AdoptedBackup{backup(v1.Adopted, "")}}, dryRun: true, says: "would be adopted, in namespace new-shop"},
 		"Known":   {answer: v1.StoreAdoption{Backups: []v1.AdoptedBackup{backup(v1.AdoptedBefore, "in namespace crm")}}, says: "has its record, in namespace crm"},
-		"Unnamed": {answer: v1.StoreAdoption{Backups: []v1.AdoptedBackup{backup(v1.AdoptionUnnamed, "")}}, says: "to adopt it: --namespace shop=NAMESPACE"},
+		"Unnamed": {answer: v1.StoreAdoption{Backups: []v1.AdoptedBackup{backup(v1.AdoptionUnnamed, "")}}, says: "to adopt it: --map shop=NAMESPACE"},
 		"Refused": {answer: v1.StoreAdoption{Backups: []v1.AdoptedBackup{backup(v1.Adopted, ""), backup(v1.AdoptionRefused, "no seal")}}, says: "refused: no seal", fails: "1 backups were refused"},
 		"More":    {answer: v1.StoreAdoption{Message: "3 more are not shown", Backups: []v1.AdoptedBackup{backup(v1.Adopted, "")}}, says: "3 more are not shown"},
 		"Nothing": {says: "There is no backup in BackupStore offsite."},

@@ -501,7 +501,7 @@ func TestExamine(t *testing.T) {
 				c.Volumes[0].Annotations[v1.AnnotationBackupPrefix+old] = "{"
 				c.Records = nil
 			},
-			want: []string{"cannot be read: no claim of this name starts beside it | to see what lies there: controller adopt --namespace " + key.Namespace + " --volume " + key.Life("").BackupPVCName() + " --kind " + key.Kind + " --name " + key.Name + " --dry-run; to go without it: kubectl annotate pv pv-backup forget"},
+			want: []string{"cannot be read: no claim of this name starts beside it | to see what lies there: kubectl mysql adopt --namespace " + key.Namespace + " --volume " + key.Life("").BackupPVCName() + " --kind " + key.Kind + " --name " + key.Name + " --dry-run; to go without it: kubectl annotate pv pv-backup forget"},
 		},
 		"RecordNoted": {change: func(c *Cluster) { noted(&c.Volumes[1], c.Records[0]) }},
 		"RecordStays": {

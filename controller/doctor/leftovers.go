@@ -70,7 +70,7 @@ func (x *index) isAlive(uid types.UID) bool { return x.living[uid] || x.orphaned
 
 // adoptCommand looks at what lies on the backup volume of an instance, and changes nothing.
 func adoptCommand(k instance.Key) string {
-	return fmt.Sprintf("controller adopt --namespace %s --volume %s --kind %s --name %s --dry-run", k.Namespace, k.Life("").BackupPVCName(), k.Kind, k.Name)
+	return fmt.Sprintf("kubectl mysql adopt --namespace %s --volume %s --kind %s --name %s --dry-run", k.Namespace, k.Life("").BackupPVCName(), k.Kind, k.Name)
 }
 
 // examineJobs of lives that have ended.

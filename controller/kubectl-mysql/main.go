@@ -15,11 +15,13 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/storekey"
 )
 
 // version is set when the program is built.
@@ -40,6 +42,9 @@ type cli struct {
 	Restore restoreCommand `cmd:"" help:"Make a new claim from the backups of another one, and wait until its server takes clients."`
 	Connect connectCommand `cmd:"" help:"Run the mysql client, logged in, through a forwarded port."`
 	Doctor  doctorCommand  `cmd:"" help:"List every instance, volume and backup of the cluster: what protects each, and what to do. For platform teams."`
+
+	Adopt    adoptCommand    `cmd:"" help:"Find again what lies on a backup volume or in a store and has no records, and have them made. For platform teams."`
+	StoreKey storekey.Create `cmd:"" help:"Make the keys of a BackupStore, as a Secret in YAML. Keep that file outside of the cluster, too: with it and the bucket everything can be had back, and without it nothing that is encrypted."`
 }
 
 func main() {
@@ -63,6 +68,7 @@ func newParser(ctx context.Context, into *cli) *kong.Kong {
 
 // A session is with one cluster, about claims of one kind and namespace.
 type session struct {
+	config    *rest.Config
 	kube      client.Client
 	kind      schema.GroupVersionKind
 	namespace string
@@ -100,7 +106,7 @@ func (c *cli) open() (*session, error) {
 		return nil, err
 	}
 	s := &session{
-		kube: kube, namespace: namespace, out: os.Stdout, progress: os.Stderr, json: c.Output == "json", now: time.Now, pause: pause,
+		config: config, kube: kube, namespace: namespace, out: os.Stdout, progress: os.Stderr, json: c.Output == "json", now: time.Now, pause: pause,
 		kubectl: func(ctx context.Context, args ...string) *exec.Cmd {
 			return exec.CommandContext(ctx, "kubectl", append(c.flags(namespace), args...)...) //nolint:gosec // It is kubectl's own command line.
 		},

@@ -77,8 +77,8 @@ func (d *demo) startStore(ctx context.Context) error {
 func (d *demo) addStore(ctx context.Context) error {
 	k, name := d.everywhere(), d.storeName()
 	file := filepath.Join(d.cache, "store-key.yaml")
-	d.screen.show("$ go run ./controller store-key create " + name + " --to store-key.yaml   # keep it where the cluster is not\n")
-	if err := goRun(ctx, d.screen, nil, "./controller", "store-key", "create", name, "--to", file); err != nil {
+	d.screen.show("$ kubectl mysql store-key " + name + " --to store-key.yaml   # keep it where the cluster is not\n")
+	if err := goRun(ctx, d.screen, nil, "./controller/kubectl-mysql", "store-key", name, "--to", file); err != nil {
 		return err
 	}
 	recipient, err := recipientOf(file)

@@ -75,10 +75,10 @@ func loseIndex(t *testing.T, s *framework.Server) {
 func adopt(t *testing.T, s *framework.Server, flags ...string) string {
 	t.Helper()
 	var log bytes.Buffer
-	cmd := controllerCommand(t.Context(), &log, append([]string{"adopt", "--namespace=" + s.Namespace, "--volume=backup-" + s.Name + "-pvc"}, flags...)...)
+	cmd := pluginCommand(t.Context(), &log, append([]string{"adopt", "--namespace", s.Namespace, "--volume", "backup-" + s.Name + "-pvc"}, flags...)...)
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("controller adopt: %v\n%s%s", err, out, log.String())
+		t.Fatalf("kubectl mysql adopt: %v\n%s%s", err, out, log.String())
 	}
 	return string(out)
 }

@@ -45,7 +45,7 @@ func TestDemo(t *testing.T) {
 		"== 5/8 ", " BackingUp", "The claim is gone", "Proven",
 		"== 6/8 ", "Restoring DB have succeed", "$ sql otuspassword ", rows,
 		"== 7/8 ", "The new password is accepted", "The old password is refused", "ERROR 1045", "$ sql n3w-password ", rows,
-		"== 8/8 ", "store-key create", "True", "The claim is gone", store, "Restoring DB have succeed", "$ sql otuspassword ", rows,
+		"== 8/8 ", "kubectl mysql store-key", "True", "The claim is gone", store, "Restoring DB have succeed", "$ sql otuspassword ", rows,
 		"Done: ", "Go on by hand:", "End it:",
 	} {
 		_, after, found := strings.Cut(rest, want)

@@ -144,7 +144,16 @@ func examination(ctx context.Context, t *testing.T) diagnosis {
 
 // controllerCommand is a command of the controller's program, as a person of the platform runs it.
 func controllerCommand(ctx context.Context, log io.Writer, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "./controller"}, args...)...)
+	return ownCommand(ctx, log, append([]string{"./controller"}, args...))
+}
+
+// pluginCommand is a command of kubectl's plugin.
+func pluginCommand(ctx context.Context, log io.Writer, args ...string) *exec.Cmd {
+	return ownCommand(ctx, log, append([]string{"./controller/kubectl-mysql"}, args...))
+}
+
+func ownCommand(ctx context.Context, log io.Writer, args []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"run"}, args...)...)
 	cmd.Dir = framework.Repository()
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "CGO_ENABLED=0")
 	cmd.Stderr = log

@@ -95,16 +95,16 @@ func (l *legacy) comesBack(t *testing.T) {
 
 	orders := framework.NewServer(t, framework.ClassComposition)
 	users := orders.Neighbour(t, neighbourName)
-	says(t, b.adopt(t), 2, "to adopt it: --namespace "+l.shop+"=NAMESPACE", "to adopt it: --namespace "+l.crm+"=NAMESPACE", l.newest)
-	if out, err := b.tryAdopt(t, "--namespace="+l.shop+"="+orders.Namespace, "--namespace="+l.crm); err == nil {
+	says(t, b.adopt(t), 2, "to adopt it: --map "+l.shop+"=NAMESPACE", "to adopt it: --namespace "+l.crm+"=NAMESPACE", l.newest)
+	if out, err := b.tryAdopt(t, "--map", l.shop+"="+orders.Namespace, "--map", l.crm); err == nil {
 		t.Errorf("want that namespace %s is not there yet, got %s", l.crm, out)
 	}
 	framework.Make(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.crm}})
 	crm := framework.NewServerIn(t, l.crm, framework.ClassComposition)
-	named := "--namespace=" + l.shop + "=" + orders.Namespace + "," + l.crm
-	says(t, b.adopt(t, named, "--dry-run"), 2, "would be adopted, in namespace "+l.crm)
-	says(t, b.adopt(t, named), 2, "is adopted, in namespace "+l.crm)
-	says(t, b.adopt(t, named), 4, "has its record, in namespace ")
+	named := []string{"--map", l.shop + "=" + orders.Namespace, "--map", l.crm}
+	says(t, b.adopt(t, append(named, "--dry-run")...), 2, "would be adopted, in namespace "+l.crm)
+	says(t, b.adopt(t, named...), 2, "is adopted, in namespace "+l.crm)
+	says(t, b.adopt(t, named...), 4, "has its record, in namespace ")
 
 	for i, s := range []*framework.Server{orders, users, crm} {
 		s.Backups().AreProven(t, map[bool]int{true: 2, false: 1}[s == crm])
@@ -136,7 +136,7 @@ func (b *backupStore) adopt(t *testing.T, flags ...string) string {
 	t.Helper()
 	out, err := b.tryAdopt(t, flags...)
 	if err != nil {
-		t.Fatalf("controller adopt: %v\n%s", err, out)
+		t.Fatalf("kubectl mysql adopt: %v\n%s", err, out)
 	}
 	return out
 }
@@ -144,7 +144,7 @@ func (b *backupStore) adopt(t *testing.T, flags ...string) string {
 func (b *backupStore) tryAdopt(t *testing.T, flags ...string) (string, error) {
 	t.Helper()
 	var log bytes.Buffer
-	out, err := controllerCommand(t.Context(), &log, append([]string{"adopt", "--store=" + b.GetName()}, flags...)...).Output()
+	out, err := pluginCommand(t.Context(), &log, append([]string{"adopt", "--store", b.GetName()}, flags...)...).Output()
 	return string(out) + log.String(), err
 }
 

@@ -133,9 +133,9 @@ func newStoreKey(t *testing.T, name string) storeKey {
 	t.Helper()
 	k := storeKey{file: filepath.Join(t.TempDir(), "key.yaml"), secret: name}
 	var log bytes.Buffer
-	out, err := controllerCommand(t.Context(), &log, "store-key", "create", name, "--to", k.file).Output()
+	out, err := pluginCommand(t.Context(), &log, "store-key", name, "--to", k.file).Output()
 	if err != nil {
-		t.Fatalf("controller store-key create: %v\n%s%s", err, out, log.String())
+		t.Fatalf("kubectl mysql store-key: %v\n%s%s", err, out, log.String())
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	k.recipient = lines[len(lines)-1]

@@ -138,18 +138,20 @@ var typists = map[string]typist{
 
 	"make store-test":           {"Makefile", "lint mysqld-test store-test unit "},
 	"make store-test-seaweedfs": {"Makefile", "test-all: test store-test-seaweedfs "},
-	"go run ./controller store-key create offsite --to offsite-key.yaml": {"test/e2e/store_test.go", `"store-key", "create"`},
+	"kubectl mysql store-key offsite --to offsite-key.yaml":    {"test/e2e/store_test.go", `"store-key", name, "--to"`},
 	"kubectl get backupstore":                                  {"test/e2e/store_test.go", `"kubectl get backupstore"`},
 	"kubectl get mysql --output wide":                          {"test/e2e/store_test.go", `"kubectl get mysql --output wide --all-namespaces"`},
 	"kubectl explain backupstore.spec":                         {"test/e2e/store_test.go", "kubectl explain backupstore.spec"},
 	"kubectl apply --server-side -k controller/deploy/gateway": {"test/e2e/store_test.go", "kubectl apply --server-side -k controller/deploy/gateway"},
 
-	"go run ./controller adopt --namespace default --volume backup-mysql-instance-pvc":           {"test/e2e/adopt_test.go", `adopt(t, s)`},
-	"go run ./controller adopt --namespace default --volume backup-mysql-instance-pvc --dry-run": {"test/e2e/adopt_test.go", `adopt(t, s, "--dry-run")`},
+	"kubectl mysql adopt --namespace default --volume backup-mysql-instance-pvc":           {"test/e2e/adopt_test.go", `adopt(t, s)`},
+	"kubectl mysql adopt --namespace default --volume backup-mysql-instance-pvc --dry-run": {"test/e2e/adopt_test.go", `adopt(t, s, "--dry-run")`},
 
-	"go run ./controller adopt --store offsite":                                                     inNewCluster("b.adopt(t)"),
-	"go run ./controller adopt --store offsite --namespace shop=new-shop --namespace crm":           inNewCluster("b.adopt(t, named), "),
-	"go run ./controller adopt --store offsite --namespace shop=new-shop --namespace crm --dry-run": inNewCluster(`b.adopt(t, named, "--dry-run")`),
+	"kubectl mysql adopt":                                                         {"test/e2e/adopt_test.go", `adopt(t, s)`},
+	"kubectl mysql adopt --store":                                                 inNewCluster("b.adopt(t)"),
+	"kubectl mysql adopt --store offsite":                                         inNewCluster("b.adopt(t)"),
+	"kubectl mysql adopt --store offsite --map shop=new-shop --map crm":           inNewCluster("b.adopt(t, named...), "),
+	"kubectl mysql adopt --store offsite --map shop=new-shop --map crm --dry-run": inNewCluster(`b.adopt(t, append(named, "--dry-run")...)`),
 
 	"kubectl apply --namespace default --filename docs/clients/provider-sql.yaml":                                                               byProviderSQL,
 	"kubectl wait --namespace default --for=condition=Ready user.mysql.sql.m.crossplane.io/shop grant.mysql.sql.m.crossplane.io/shop-on-orders": byProviderSQL,

@@ -1,0 +1,89 @@
+package adopt
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// TestInstanceOn: the name of the PersistentVolumeClaim says whose backups are there, where it was not cut.
+func TestInstanceOn(t *testing.T) {
+	cases := map[string]struct {
+		kind, pvc, name string
+		want            string
+		fails           string
+	}{
+		"Plain":     {kind: "MySQL", pvc: "backup-db-pvc", want: "db"},
+		"Database":  {kind: "Database", pvc: "backup-db.database-pvc", want: "db"},
+		"OtherKind": {kind: "Database", pvc: "backup-db-pvc", fails: "--name"},
+		"Other":     {kind: "MySQL", pvc: "db-pvc", fails: "--name"},
+		"Nothing":   {kind: "MySQL", pvc: "backup--pvc", fails: "--name"},
+		"Said":      {kind: "MySQL", pvc: "backup-db-pvc", name: "db", want: "db"},
+		"SaidOther": {kind: "MySQL", pvc: "backup-db-pvc", name: "other", fails: "are on PersistentVolumeClaim backup-other-pvc"},
+		"Long":      {kind: "MySQL", pvc: "backup-" + strings.Repeat("n", 63) + "-pvc", fails: "--name"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := instanceOn(tc.pvc, v1.Instance{Kind: tc.kind, Namespace: "default", Name: tc.name})
+			switch {
+			case tc.fails == "" && (err != nil || got.Name != tc.want || got.Namespace != "default"):
+				t.Errorf("want %q, got %+v, %v", tc.want, got, err)
+			case tc.fails != "" && (err == nil || !strings.Contains(err.Error(), tc.fails)):
+				t.Errorf("want %q, got %v", tc.fails, err)
+			}
+		})
+	}
+}
+
+// TestNamedNamespaces: who gets what is said, and said once.
+func TestNamedNamespaces(t *testing.T) {
+	for name, tc := range map[string]struct {
+		given []string
+		want  map[string]string
+		fails string
+	}{
+		"None":     {want: map[string]string{}},
+		"Same":     {given: []string{"shop"}, want: map[string]string{"shop": "shop"}},
+		"Others":   {given: []string{"shop=new-shop", "crm"}, want: map[string]string{"shop": "new-shop", "crm": "crm"}},
+		"Together": {given: []string{"a=c", "b=c"}, want: map[string]string{"a": "c", "b": "c"}},
+		"Again":    {given: []string{"a=c", "a=c"}, want: map[string]string{"a": "c"}},
+		"Twice":    {given: []string{"a=c", "a=d"}, fails: "go to c already"},
+		"NoName":   {given: []string{"a="}, fails: "is no namespace"},
+		"BadName":  {given: []string{"A=b"}, fails: `"A" is no namespace`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := namedNamespaces(tc.given)
+			if tc.fails != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.fails) {
+					t.Errorf("want %q, got %v", tc.fails, err)
+				}
+				return
+			}
+			if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
+				t.Errorf("%v, -want, +got:\n%s", err, diff)
+			}
+		})
+	}
+}
+
+// TestAdoptSaysNo to what cannot be meant, before it asks the cluster anything.
+func TestAdoptSaysNo(t *testing.T) {
+	for name, tc := range map[string]struct {
+		flags Flags
+		want  string
+	}{
+		"Moved":   {flags: Flags{Volume: "backup-db-pvc", Map: []string{"a=b"}}, want: "--map is for backups in a store"},
+		"BadName": {flags: Flags{Store: "offsite", Map: []string{"A=b"}}, want: `--map A=b: "A" is no namespace`},
+		"Whose":   {flags: Flags{Volume: "db-pvc"}, want: "--name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := tc.flags.Adopt(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"}, v1.KindMySQL, "default"); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("want %q, got %v", tc.want, err)
+			}
+		})
+	}
+}
