@@ -297,6 +297,11 @@ func LatestBackup(backups []MySQLBackup, match func(*MySQLBackup) bool) *MySQLBa
 // InStore is true of a backup whose archive lies in a BackupStore.
 func (b *MySQLBackup) InStore() bool { return b.Spec.Archive != nil && b.Spec.Archive.Store != "" }
 
+// IsBeingTried is true while a restore test has not had its say.
+func (b *MySQLBackup) IsBeingTried() bool {
+	return b.Status.RestoreTest != nil && !b.Status.RestoreTest.Concluded
+}
+
 // MayDeleteArchive is true if somebody said of this very record that its archive
 // goes with it.
 func (b *MySQLBackup) MayDeleteArchive() bool {

@@ -306,7 +306,7 @@ type BackupSpec struct {
 	// RequireRestorable is true if the data volume is not released before a server
 	// has started from a copy of the backup and found its tables whole. Where that
 	// cannot be tried, the deletion waits for a person. Without it the same is
-	// tried after the release, where the backup volume has room for it.
+	// tried after the release, where there is room for it.
 	//
 	// +optional
 	RequireRestorable *bool `json:"requireRestorable,omitempty"`

@@ -44,7 +44,8 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 	if err := g.readRestore(ctx, l.Items); err != nil {
 		return err
 	}
-	pods := withoutEarlierTries(l.Items, g.XR.Status.Restore)
+	own := slices.DeleteFunc(l.Items, func(p corev1.Pod) bool { return p.Labels[v1.LabelComponent] == v1.ComponentRestoreTest }) // It holds nobody back.
+	pods := withoutEarlierTries(own, g.XR.Status.Restore)
 	for i := range pods {
 		if g.PodFailure = g.looker().whyPodWaits(ctx, g.State, &pods[i]); g.PodFailure != "" {
 			return nil

@@ -128,7 +128,7 @@ func whyLost(r *v1.MySQLBackup) string {
 		return fmt.Sprintf("Nobody knows this archive: BackupStore %[1]s has no note of it, or cannot be asked (kubectl describe backupstore %[1]s). Bring its objects back or, if it is lost for good: kubectl delete mysqlbackup %[2]s", r.Spec.Archive.Store, r.Name)
 	}
 	if a := r.Spec.Archive; a != nil { // Only what was proven says where its archive is.
-		return fmt.Sprintf("Nobody knows this archive: %s of PersistentVolumeClaim %s/%s is where it was, and no volume says that it has it. Bring that volume back, and have the controller's command adopt read it; or, if it is lost for good: kubectl delete mysqlbackup %s", a.Path, i.Namespace, a.PVCName, r.Name)
+		return fmt.Sprintf("Nobody knows this archive: %s of PersistentVolumeClaim %s/%s is where it was, and no volume says that it has it. Bring that volume back, and have it read (kubectl mysql adopt); or, if it is lost for good: kubectl delete mysqlbackup %s", a.Path, i.Namespace, a.PVCName, r.Name)
 	}
 	return fmt.Sprintf("Nobody finishes this backup: neither the composite resource nor the volume with the data of this %s is there. Bring the volume back or, if that data is lost for good: kubectl delete mysqlbackup %s", i.Kind, r.Name)
 }

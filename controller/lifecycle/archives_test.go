@@ -141,7 +141,7 @@ func TestNextOfArchives(t *testing.T) {
 		"Unlabelled":      {reason: "Without its volume nothing can be noted.", given: []func(*keepsake){unnoted, func(k *keepsake) { k.volume.Annotations = map[string]string{} }}},
 
 		"Lost":     {reason: "Nobody finishes it, and it holds the name.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning), neverProven}, want: []Action{TellLost}, says: "if that data is lost for good: kubectl delete mysqlbackup"},
-		"LostNote": {reason: "It was restored without its status and without its volume: what it says of its archive was proven once.", given: []func(*keepsake){unnoted, recordPhase("")}, want: []Action{TellLost}, says: "have the controller's command adopt read it"},
+		"LostNote": {reason: "It was restored without its status and without its volume: what it says of its archive was proven once.", given: []func(*keepsake){unnoted, recordPhase("")}, want: []Action{TellLost}, says: "have it read (kubectl mysql adopt)"},
 		"LostTold": {reason: "Once.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning), func(k *keepsake) { k.record.Status.Message = whyLost(k.record) }}},
 
 		"ItsLife":      {reason: "Its own life deals with it.", given: []func(*keepsake){unnoted, lives(dead)}},

@@ -167,11 +167,11 @@ func gathererFrom(r client.Reader) *instance.Gatherer {
 
 // restoreTestState is what package restoretest decides on.
 func (m model) restoreTestState() (*restoretest.State, error) {
-	s, err := restoretest.ReadState(context.Background(), m.gatherer(), key())
+	s, err := restoretest.ReadState(context.Background(), m.gatherer(), key(), restoretest.Turns{}, 1)
 	if err != nil {
 		return nil, err
 	}
-	s.AtOnce, s.NewTurn = 1, ""
+	s.NewTurn = ""
 	if s.Record != nil {
 		s.NewTurn = turnOf(numberOf(s.XR()))
 	}

@@ -193,7 +193,7 @@ func endRequested(s *instance.State, step Step) []change.Change {
 }
 
 // forgetExpired backups that were asked for, or planned, once a life that goes on has another one. Those of the end of a life, and those
-// before another image, stay until the end of a later one. An archive on a volume goes as that of each record that somebody deletes
+// before another image, stay until the end of a later one, and one that is being tried until that is known. An archive on a volume goes as that of each record that somebody deletes
 // with the word for it.
 func forgetExpired(s *instance.State) (step Step, open bool) {
 	if !s.XR.IsServing() || !lastAreProven(s) {
@@ -202,7 +202,7 @@ func forgetExpired(s *instance.State) (step Step, open bool) {
 	asked := slices.DeleteFunc(provenBackupsHere(s), func(r *v1.MySQLBackup) bool {
 		return r.Spec.Origin != v1.OriginRequest && r.Spec.Origin != v1.OriginSchedule
 	})
-	return condemn(expired(s, asked, func(r *v1.MySQLBackup) bool { return !isRival(s, r) }))
+	return condemn(expired(s, asked, func(r *v1.MySQLBackup) bool { return !isRival(s, r) && !r.IsBeingTried() }))
 }
 
 // lastAreProven is true where there were such backups, and the last of each kind is proven: one that fails does not count.

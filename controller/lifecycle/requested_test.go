@@ -159,6 +159,16 @@ func TestRequestedStatus(t *testing.T) {
 	}
 }
 
+// tried is a backup with a number, and its test has had its say or not.
+func tried(s *instance.State, number int64, concluded bool) *instance.State {
+	for i := range s.Records {
+		if r := &s.Records[i]; r.Spec.Number == number {
+			r.Status.RestoreTest = &v1.RestoreTest{Job: "job", Concluded: concluded}
+		}
+	}
+	return s
+}
+
 // TestRequestedExpire: backups that an instance asks for go beyond those to keep while it goes on, the oldest first, and never
 // the newest that a server has started from.
 func TestRequestedExpire(t *testing.T) {
@@ -190,6 +200,8 @@ func TestRequestedExpire(t *testing.T) {
 		"Many":       {kept(5, 3), []int{2, 1}},
 		"Restorable": {kept(5, 3, 1), []int{2}},
 		"Newer":      {kept(5, 3, 4, 1), []int{2, 1}},
+		"Tried":      {tried(kept(5, 3), 1, false), []int{2}},
+		"Known":      {tried(kept(5, 3), 1, true), []int{2, 1}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,8 +25,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
 )
 
-// A restoreTestReconciler reconciles backups of one kind: a server is started from the newest
-// one of each instance, once.
+// A restoreTestReconciler reconciles backups of one kind: a server is started from mostly the newest
+// one of each instance.
 type restoreTestReconciler struct {
 	kind   instance.Kind
 	gather *instance.Gatherer
@@ -42,11 +43,11 @@ type restoreTestReconciler struct {
 	turns *sync.Mutex
 }
 
-// Reconcile the newest backup of an instance. Jobs and records are sources of its
+// Reconcile the backups of an instance. Jobs and records are sources of its
 // events.
 func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
-	if idle, err := r.isIdle(ctx, k); err != nil || idle {
-		return reconcile.Result{}, err
+	if idle, after, err := r.isIdle(ctx, k); err != nil || idle {
+		return reconcile.Result{RequeueAfter: after}, err
 	}
 	s, err := r.readState(ctx, k)
 	if err != nil {
@@ -75,6 +76,8 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 	switch {
 	case isChangedOrGone(err):
 		return reconcile.Result{RequeueAfter: time.Second}, nil
+	case err != nil && step.Action == restoretest.Start:
+		return reconcile.Result{}, errors.Join(err, r.giveBack(ctx, k))
 	case err != nil:
 		return reconcile.Result{}, err
 	}
@@ -83,6 +86,15 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 		r.meter.countVerdict(step.Verdict.Status)
 	}
 	return reconcile.Result{RequeueAfter: step.After}, nil
+}
+
+// giveBack the turn of a Job that could not be made, such as for want of the way to its store.
+func (r *restoreTestReconciler) giveBack(ctx context.Context, k instance.Key) error {
+	s, err := r.readState(ctx, k)
+	if err != nil {
+		return err
+	}
+	return r.writer.Apply(ctx, restoretest.GiveBack(s).Changes)
 }
 
 // watchBackups, whether the kind of their claims is installed or not: a test that
@@ -98,15 +110,13 @@ func (r *restoreTestReconciler) watchBackups(mgr ctrl.Manager) (controller.Typed
 		Build(r)
 }
 
-// readState of the newest backup, beside what others try.
+// readState of the backup that is to be tried, beside what others try.
 func (r *restoreTestReconciler) readState(ctx context.Context, k instance.Key) (*restoretest.State, error) {
-	s, err := restoretest.ReadState(ctx, r.gather, k)
+	others, err := r.readTurns(ctx, r.cache, k)
 	if err != nil {
 		return nil, err
 	}
-	s.AtOnce = r.atOnce
-	s.Others, err = r.readTurns(ctx, r.cache, k)
-	return s, err
+	return restoretest.ReadState(ctx, r.gather, k, others, r.atOnce)
 }
 
 // readTurns of restore tests that other instances have taken.
@@ -118,23 +128,28 @@ func (r *restoreTestReconciler) readTurns(ctx context.Context, from client.Reade
 	return restoretest.TurnsOf(l.Items, k.Life(""), r.clock()), nil
 }
 
-// isIdle is true where there is nothing to test, and nothing left of it.
-func (r *restoreTestReconciler) isIdle(ctx context.Context, k instance.Key) (bool, error) {
+// isIdle is true where there is nothing to test now, and nothing left of it; and how long that is so.
+func (r *restoreTestReconciler) isIdle(ctx context.Context, k instance.Key) (idle bool, after time.Duration, err error) {
 	records, err := instance.Records(ctx, r.cache, k.Life(""))
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
-	switch restoretest.LeftToDo(records) {
-	case restoretest.LeftNothing:
-		return true, nil
+	others, err := r.readTurns(ctx, r.cache, k)
+	if err != nil {
+		return false, 0, err
+	}
+	left, after := restoretest.LeftToDo(records, others, r.atOnce, r.clock())
+	switch left {
+	case restoretest.LeftNothing, restoretest.LeftLater:
+		return true, after, nil
 	case restoretest.LeftJob:
-		return r.hasNoJob(ctx, k)
+		idle, err = r.hasNoJob(ctx, k)
 	case restoretest.LeftVerdict:
-		ends, err := r.isEnding(ctx, k)
-		return !ends, err
+		ends, eerr := r.isEnding(ctx, k)
+		idle, err = !ends, eerr
 	case restoretest.LeftTest:
 	}
-	return false, nil
+	return idle, 0, err
 }
 
 // hasNoJob is true if no Job has the name of one that tests a restore.

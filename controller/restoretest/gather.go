@@ -34,14 +34,14 @@ type Attempt struct {
 	Reports map[string]agent.Report
 }
 
-// ReadState of the newest backup of an instance, and of what is tried with it. What others
-// try, and how many may, is not in it.
-func ReadState(ctx context.Context, g *instance.Gatherer, k instance.Key) (*State, error) {
+// ReadState of the backup of an instance that is to be tried, and of what is tried with it, beside what others try, and
+// how many may.
+func ReadState(ctx context.Context, g *instance.Gatherer, k instance.Key, others Turns, atOnce int) (*State, error) {
 	records, err := instance.Records(ctx, g.Reader, k.Life(""))
 	if err != nil {
 		return nil, err
 	}
-	s := &State{Now: g.Clock(), AgentImage: g.Settings.AgentImage, JobResources: g.Settings.JobResources, NewTurn: uuid.NewUUID(), Record: backupToTry(records)}
+	s := &State{Now: g.Clock(), Others: others, AtOnce: atOnce, AgentImage: g.Settings.AgentImage, JobResources: g.Settings.JobResources, NewTurn: uuid.NewUUID(), Record: backupToTry(records)}
 	s.Siblings = slices.DeleteFunc(slices.Clone(records), func(r v1.MySQLBackup) bool { return s.Record != nil && r.Name == s.Record.Name })
 	if s.Attempt, err = readAttempt(ctx, g, k, s.Record); err != nil {
 		return nil, err
@@ -71,7 +71,10 @@ func readAccess(ctx context.Context, g *instance.Gatherer, of v1.Instance) (*met
 
 // readNote of a backup in a store, whose archive is about to be read.
 func (s *State) readNote(ctx context.Context, all instance.Stores) {
-	if all == nil || !s.isOpen() || s.Home == nil || s.Job != nil || !s.Record.InStore() || s.mustYield() || s.untilDue() > 0 {
+	if all == nil || !s.isOpen() || s.Home == nil || s.Job != nil || !s.Record.InStore() || s.mustYield() {
+		return
+	}
+	if _, waits := s.waitForTurn(); waits {
 		return
 	}
 	var err error

@@ -148,3 +148,44 @@ func TestReadAttempt(t *testing.T) {
 		})
 	}
 }
+
+// notesRead counts who asks a store for a note.
+type notesRead struct {
+	instance.Stores
+
+	times int
+}
+
+func (n *notesRead) ReadNote(context.Context, string, v1.BackedUpInstance, string) (*v1.StoreNote, error) {
+	n.times++
+	return nil, nil //nolint:nilnil // None, and no error.
+}
+
+// TestReadNote: a store is asked where the backup is about to be tried, and not while it waits.
+func TestReadNote(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		state  *State
+		times  int
+	}{
+		"Gone":      {reason: "It is tried now.", state: proven(inStore), times: 1},
+		"InLife":    {reason: "So it is beside its server.", state: proven(inLife), times: 1},
+		"HasTurn":   {reason: "The Job comes next.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), turn("")), times: 1},
+		"Due":       {reason: "That was yesterday.", state: proven(inLife, planned(metav1.ConditionTrue, 24*time.Hour)), times: 1},
+		"NotDue":    {reason: "It waits for tomorrow.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour))},
+		"Away":      {reason: "It waits for the server.", state: proven(inLife, away(0))},
+		"Queued":    {reason: "It waits for others.", state: proven(inLife, busy([]string{"a", "b"}, nil))},
+		"Off":       {reason: "Nobody wants it.", state: proven(inLife, func(s *State) { s.AtOnce = 0 })},
+		"Running":   {reason: "The Job has it.", state: proven(inLife, jobFrom(0))},
+		"Known":     {reason: "There is a verdict.", state: proven(inLife, verdict(metav1.ConditionTrue, 0))},
+		"OnVolume":  {reason: "There is no store.", state: proven()},
+		"Elsewhere": {reason: "Another life has the name.", state: proven(inStore, func(s *State) { s.Home = nil })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &notesRead{}
+			if tc.state.readNote(t.Context(), n); n.times != tc.times {
+				t.Errorf("%s Want it asked %d times, got %d", tc.reason, tc.times, n.times)
+			}
+		})
+	}
+}

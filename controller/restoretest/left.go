@@ -2,6 +2,7 @@ package restoretest
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,13 +25,36 @@ const (
 	LeftVerdict Left = "Verdict"
 	// LeftTest is to be begun or ended.
 	LeftTest Left = "Test"
+	// LeftLater is a test that waits, with nothing left of another.
+	LeftLater Left = "Later"
 )
 
-// LeftToDo by the records of one instance.
-func LeftToDo(records []v1.MySQLBackup) Left {
+// LeftToDo by the records of one instance, beside the restore tests of others; and how long that waits, zero for until something changes.
+func LeftToDo(records []v1.MySQLBackup, others Turns, atOnce int, now time.Time) (Left, time.Duration) {
+	left := leftToDo(records)
+	newest := newestProven(records)
+	if left != LeftTest || hasTurn(records) || !newest.InStore() || !isOfLife(newest) {
+		return left, 0
+	}
+	switch due := untilDue(newest, records, now); {
+	case due > 0:
+		return LeftLater, due
+	case atOnce == 0:
+		return LeftLater, 0
+	case !others.mayRun(newest.Spec.Instance.Namespace, false, atOnce):
+		return LeftLater, look
+	}
+	return left, 0
+}
+
+func hasTurn(records []v1.MySQLBackup) bool {
+	return slices.ContainsFunc(records, func(x v1.MySQLBackup) bool { return x.Status.RestoreTest != nil })
+}
+
+func leftToDo(records []v1.MySQLBackup) Left {
 	newest := newestProven(records)
 	switch {
-	case slices.ContainsFunc(records, func(x v1.MySQLBackup) bool { return x.Status.RestoreTest != nil }):
+	case hasTurn(records):
 		return LeftTest
 	case len(records) == 0:
 		return LeftJob

@@ -31,10 +31,13 @@ const (
 	// again is how long to wait before a restore test that a deletion waits for is
 	// tried once more.
 	again = 5 * time.Minute
-	// daily is how often planned backups of an instance are tried while it lives: each is read whole.
-	daily = 24 * time.Hour
-	// whileAway is how soon it is seen that the server of a life that goes on serves again.
+	// daily is how long a planned backup in a store is not tried after another one was: each is read whole. It is less than a
+	// day, so that the one of the same hour is due.
+	daily = 20 * time.Hour
+	// whileAway is how long to wait for a store, or for a server that does not serve, if no event says that it does.
 	whileAway = 10 * time.Minute
+	// patience with a server that does not serve, and with a backup that finds no room, while a test runs beside them.
+	patience = time.Minute
 )
 
 // An Action is what can be done.
@@ -114,7 +117,7 @@ func decide(s *State) Step {
 	case s.isOwnJob() && s.Job.DeletionTimestamp != nil:
 		return Step{Action: Wait, After: soon}
 	case s.isOwnJob() && (!s.isOpen() || !s.isOwn()):
-		return Step{Action: Remove}
+		return Step{Action: Remove, After: soon}
 	case r != nil:
 		return Step{Action: EndTurn, Record: r}
 	case !s.isOpen():
@@ -226,43 +229,69 @@ func (s *State) isHeld() bool {
 }
 
 // mustYield is true while a life is there that goes first: one that is being deleted and does not wait for the
-// verdict, and one whose server does not serve. What a namespace may use is to be left to them.
+// verdict, one whose server does not serve, and one that is being backed up. What a namespace may use is to be left to them.
 func (s *State) mustYield() bool {
 	switch h := s.Home; {
 	case s.isHeld():
 		return !h.Word().RequiresRestorable()
 	case isNameFree(h):
 		return false
+	case h.IsDeleting():
+		return true
+	case s.isOwnJob():
+		return s.awayFor() >= patience || s.isInTheWay()
 	default:
-		return h.XR == nil || h.IsDeleting() || !meta.IsStatusConditionTrue(h.XR.Conditions, v1.ConditionServing)
+		return h.XR == nil || !h.XR.IsServing() || h.IsBackedUpInLife()
 	}
 }
 
-// yield to the life that is there. The verdict is left open: a later turn finds it.
+// awayFor is how long the server of the life that is there does not serve.
+func (s *State) awayFor() time.Duration {
+	xr := s.Home.XR
+	if xr == nil || xr.IsServing() {
+		return 0
+	}
+	since := xr.NotServingSince()
+	if since.IsZero() { // The function has not said anything yet.
+		since = xr.GetCreationTimestamp().Time
+	}
+	return s.Now.Sub(since)
+}
+
+// isInTheWay is true where a backup of a server that runs is under way, and finds no room for its Job.
+func (s *State) isInTheWay() bool {
+	b := s.Home.UnderWay()
+	if b == nil || s.Now.Sub(b.BegunAt.Time) < patience {
+		return false
+	}
+	return s.Home.Backup == nil || !slices.ContainsFunc(s.Home.Backup.Pods, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodPending })
+}
+
+// yield to the life that is there. A test that runs is not begun again with the same backup: it would be read whole each time.
 func yield(s *State) Step {
 	switch {
 	case s.isHeld():
 		return Step{Action: NoOp} // It is being released.
 	case s.isOwnJob():
-		return Step{Action: Remove}
-	case s.Job == nil && s.restoreTest() != nil:
+		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, "the instance of this name went first: it was deleted, its server did not serve, or a backup of it found no room")
+	case s.restoreTest() != nil:
 		return Step{Action: EndTurn, Record: s.Record}
 	}
 	return Step{Action: Wait, After: whileAway}
 }
 
-// untilDue is how long a planned backup of a life that goes on waits, as another was tried of late.
-func (s *State) untilDue() time.Duration {
-	if s.restoreTest() != nil || s.Record.Spec.Origin != v1.OriginSchedule || isNameFree(s.Home) || s.Home.IsDeleting() {
+// untilDue is how long a planned backup in a store waits, as another of the instance was tried of late.
+func untilDue(r *v1.MySQLBackup, others []v1.MySQLBackup, now time.Time) time.Duration {
+	if r.Status.RestoreTest != nil || r.Spec.Origin != v1.OriginSchedule || !r.InStore() {
 		return 0
 	}
 	out := time.Duration(0)
-	for i := range s.Siblings {
-		c := meta.FindStatusCondition(s.Siblings[i].Status.Conditions, v1.ConditionRestorable)
-		if c == nil || c.Status == metav1.ConditionUnknown {
+	for i := range others {
+		c := meta.FindStatusCondition(others[i].Status.Conditions, v1.ConditionRestorable)
+		if c == nil || others[i].Name == r.Name {
 			continue
 		}
-		if ago := s.Now.Sub(c.LastTransitionTime.Time); ago >= 0 {
+		if ago := now.Sub(c.LastTransitionTime.Time); ago >= 0 {
 			out = max(out, daily-ago)
 		}
 	}
@@ -292,25 +321,50 @@ func (s *State) isOwn() bool {
 	return t != nil && t.Job == s.Job.UID && !t.Concluded
 }
 
+// waitForTurn is the step of who has none, and may not take one.
+func (s *State) waitForTurn() (step Step, waits bool) {
+	due, awaited := untilDue(s.Record, s.Siblings, s.Now), s.isHeld()
+	switch {
+	case s.restoreTest() != nil: // It has its turn.
+	case due > 0:
+		return Step{Action: Wait, After: due}, true
+	case !awaited && s.AtOnce == 0:
+		return Step{Action: NoOp}, true // The platform does not want it.
+	case s.Others.mayRun(s.Record.Spec.Instance.Namespace, awaited, s.AtOnce):
+	case isOfLife(s.Record):
+		return Step{Action: Wait, After: look}, true // All instances of a cluster may wait like that.
+	default:
+		return Step{Action: Wait, After: soon}, true
+	}
+	return Step{}, false
+}
+
+// isOfLife is true of a backup that was taken while its life went on.
+func isOfLife(r *v1.MySQLBackup) bool { return r.Name != r.Spec.Instance.Life().RecordName() }
+
 // beginTest, if it can be tried and it is its turn.
 func beginTest(s *State) Step {
-	if due := s.untilDue(); due > 0 {
-		return Step{Action: Wait, After: due}
+	if step, waits := s.waitForTurn(); waits {
+		return step
 	}
-	if s.StoreFailure != "" && !s.isHeld() {
-		return Step{Action: Wait, After: look} // Nobody waits for the verdict, and there is one once the store answers.
+	if s.StoreFailure != "" && !s.isHeld() { // Nobody waits for the verdict, and there is one once the store answers.
+		if s.restoreTest() != nil {
+			return Step{Action: EndTurn, Record: s.Record}
+		}
+		return Step{Action: Wait, After: whileAway}
 	}
 	if why := whyImpossible(s); why != "" {
 		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, why)
 	}
-	switch awaited := s.isHeld(); {
-	case s.restoreTest() != nil: // It has its turn.
-	case !awaited && s.AtOnce == 0:
-		return Step{Action: NoOp} // The platform does not want it.
-	case !s.Others.mayRun(s.Record.Spec.Instance.Namespace, awaited, s.AtOnce):
-		return Step{Action: Wait, After: soon}
-	}
 	return Step{Action: Start, After: soon}
+}
+
+// GiveBack is the step after a turn was taken whose Job could not be made for now: others wait for it.
+func GiveBack(s *State) Step {
+	if s.Job != nil || s.restoreTest() == nil || s.restoreTest().Job != "" {
+		return Step{Action: NoOp}
+	}
+	return withChanges(s, Step{Action: EndTurn, Record: s.Record})
 }
 
 // Refused is what there is to do once the API server has refused the Job: others wait for
@@ -400,15 +454,15 @@ func concludeWith(status metav1.ConditionStatus, reason, message string) Step {
 	return Step{Action: Conclude, Verdict: metav1.Condition{Type: v1.ConditionRestorable, Status: status, Reason: reason, Message: message}}
 }
 
-// backupToTry is the newest proven one, or nil. Where that was taken while its life went on, one in a store that has
-// its turn keeps it: what takes longer than from one backup to the next would never come to its end.
+// backupToTry is the newest proven one, or nil. Where that was taken while its life went on, one in a store whose Job
+// is there keeps its turn: what takes longer than from one backup to the next would never come to its end.
 func backupToTry(records []v1.MySQLBackup) *v1.MySQLBackup {
 	newest := newestProven(records)
-	if newest == nil || newest.Name == newest.Spec.Instance.Life().RecordName() {
+	if newest == nil || !isOfLife(newest) {
 		return newest
 	}
 	for i := range records {
-		if r := &records[i]; r.IsProven() && r.InStore() && r.DeletionTimestamp == nil && r.Status.RestoreTest != nil && !r.Status.RestoreTest.Concluded {
+		if r := &records[i]; r.IsProven() && r.InStore() && r.DeletionTimestamp == nil && r.IsBeingTried() && r.Status.RestoreTest.Job != "" {
 			return r
 		}
 	}

@@ -106,8 +106,25 @@ func inLife(s *State) {
 	s.Home.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
 }
 
-// away is the server of a life.
-func away(s *State) { s.Home.XR.Conditions[0].Status = metav1.ConditionFalse }
+// away is the server of a life for so long.
+func away(ago time.Duration) given {
+	return func(s *State) {
+		s.Home.XR.Conditions[0].Status, s.Home.XR.Conditions[0].LastTransitionTime = metav1.ConditionFalse, metav1.Time{Time: now.Add(-ago)}
+	}
+}
+
+// backupFor so long is under way of a life that goes on, with a Job or without.
+func backupFor(ago time.Duration, job *instance.Job) given {
+	return func(s *State) {
+		s.Home.XR.Status.ScheduledBackup = &v1.RequestedBackupStatus{Phase: v1.RequestedRunning, Method: v1.MethodOnline, BegunAt: metav1.Time{Time: now.Add(-ago)}}
+		s.Home.Backup = job
+	}
+}
+
+// podIn a phase, which a Job has.
+func podIn(phase corev1.PodPhase) *instance.Job {
+	return &instance.Job{Pods: []corev1.Pod{{Status: corev1.PodStatus{Phase: phase}}}}
+}
 
 // ending is a life whose last backup is not there yet.
 func ending(s *State) { s.Home.XR.SetDeletionTimestamp(&metav1.Time{Time: now}) }
@@ -292,21 +309,31 @@ func TestNext(t *testing.T) {
 		"StoreOther":     {reason: "Another archive is another backup.", state: proven(inStore, noteOfAnother), want: Conclude, status: metav1.ConditionUnknown, says: "another archive"},
 		"InLife":         {reason: "A copy of what is in a store is in nobody's way.", state: proven(inLife), want: Start},
 		"InLifeWhole":    {reason: "It is known as any other is.", state: proven(inLife, report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}), func(s *State) { s.Job.Spec.Template.Spec.Volumes = nil }), want: Conclude, status: metav1.ConditionTrue},
-		"InLifeAway":     {reason: "What the namespace may use is the server's first.", state: proven(inLife, away, noNote), want: Wait},
-		"InLifeAwayNow":  {reason: "Also what is in use.", state: proven(inLife, jobFrom(time.Minute), away), want: Remove},
-		"InLifeAwayTurn": {reason: "And others have the turn.", state: proven(inLife, turn("job"), away), want: EndTurn},
-		"InLifeNoJobYet": {reason: "Also one that came to no Job.", state: proven(inLife, turn(""), away), want: EndTurn},
+		"InLifeAway":     {reason: "What the namespace may use is the server's first.", state: proven(inLife, away(0), noNote), want: Wait},
+		"InLifeAwayTurn": {reason: "And others have the turn.", state: proven(inLife, turn(""), away(0)), want: EndTurn},
+		"InLifeStranger": {reason: "Also where somebody else's Job has the name.", state: proven(inLife, strangerFrom(0), turn(""), away(0)), want: EndTurn},
+		"InLifeShort":    {reason: "A server that begins again may have room.", state: proven(inLife, jobFrom(time.Minute), away(time.Second)), want: Wait},
+		"InLifeLong":     {reason: "It has not.", state: proven(inLife, jobFrom(time.Minute), away(patience)), want: Conclude, status: metav1.ConditionUnknown, says: "went first"},
+		"InLifeNew":      {reason: "Nothing is said of it yet.", state: proven(inLife, jobFrom(time.Minute), func(s *State) { s.Home.XR.Conditions = nil; s.Home.XR.SetCreationTimestamp(metav1.Time{Time: now}) }), want: Wait},
+		"InLifeNever":    {reason: "Nor ever.", state: proven(inLife, jobFrom(time.Minute), func(s *State) { s.Home.XR.Conditions = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "went first"},
 		"InLifeNoXR": {reason: "A claim is about to have a server.", state: proven(inLife, func(s *State) {
 			s.Home.Life.XR, s.Home.XR, s.Home.Claim = "", nil, &instance.Composite{Unstructured: &unstructured.Unstructured{}}
 		}), want: Wait},
-		"InLifeEnds":     {reason: "The deletion takes another one, and needs room for that.", state: proven(inLife, ending, jobFrom(time.Minute)), want: Remove},
+		"InLifeEnds":     {reason: "The deletion takes another one, and needs room for that.", state: proven(inLife, ending, jobFrom(time.Minute)), want: Conclude, status: metav1.ConditionUnknown, says: "went first"},
 		"InLifeEndsSoon": {reason: "Whatever is required, it is of that one.", state: proven(inLife, ending, required), want: Wait},
+		"Backup":         {reason: "The next backup goes first.", state: proven(inLife, backupFor(0, nil)), want: Wait},
+		"BackupBeside":   {reason: "It may have room beside the test.", state: proven(inLife, jobFrom(time.Minute), backupFor(time.Second, nil)), want: Wait},
+		"BackupRunning":  {reason: "It has.", state: proven(inLife, jobFrom(time.Minute), backupFor(time.Hour, podIn(corev1.PodRunning))), want: Wait},
+		"BackupPending":  {reason: "It has not.", state: proven(inLife, jobFrom(time.Minute), backupFor(patience, podIn(corev1.PodPending))), want: Conclude, status: metav1.ConditionUnknown, says: "found no room"},
+		"BackupRefused":  {reason: "Nor its Job.", state: proven(inLife, jobFrom(time.Minute), backupFor(patience, nil)), want: Conclude, status: metav1.ConditionUnknown, says: "found no room"},
+		"StoreDownTurn":  {reason: "Others wait for the turn.", state: proven(inLife, turn(""), storeFails), want: EndTurn},
+		"Queued":         {reason: "All instances of a cluster may wait.", state: proven(inLife, busy([]string{"a", "b"}, nil), noNote), want: Wait},
 		"Planned":        {reason: "Each is read whole: one a day is enough.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), noNote), want: Wait},
-		"PlannedDue":     {reason: "That was yesterday.", state: proven(inLife, planned(metav1.ConditionTrue, 25*time.Hour)), want: Start},
-		"PlannedInVain":  {reason: "The other could not be tried.", state: proven(inLife, planned(metav1.ConditionUnknown, time.Hour)), want: Start},
+		"PlannedDue":     {reason: "That was yesterday.", state: proven(inLife, planned(metav1.ConditionTrue, 24*time.Hour)), want: Start},
+		"PlannedInVain":  {reason: "Also what came to no verdict was read.", state: proven(inLife, planned(metav1.ConditionUnknown, time.Hour), noNote), want: Wait},
 		"PlannedAhead":   {reason: "It is not waited for another clock.", state: proven(inLife, planned(metav1.ConditionTrue, -time.Hour)), want: Start},
 		"PlannedHasTurn": {reason: "What has begun is not given up.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), turn("")), want: Start},
-		"PlannedBefore":  {reason: "The instance is gone: it is all that there is.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), func(s *State) { s.Home.XR, s.Home.Life.XR = nil, "" }), want: Start},
+		"PlannedVolume":  {reason: "What lies on a volume is there already.", state: proven(planned(metav1.ConditionTrue, time.Hour)), want: Start},
 		"OddArchive":     {reason: "A path leads nowhere else.", state: proven(func(s *State) { s.Record.Spec.Archive.Path = "../x/data.tar.zst" }), want: Conclude, status: metav1.ConditionUnknown, says: "archive"},
 	}
 	for name, tc := range cases {
@@ -351,6 +378,7 @@ func TestBackupToTry(t *testing.T) {
 	}{
 		"Tried":     {reason: "It would never come to its end.", newest: newer, want: tried.Name},
 		"Concluded": {reason: "It is known.", newest: newer, change: func() { tried.Status.RestoreTest.Concluded = true }, want: newer.Name},
+		"NoJob":     {reason: "It has cost nothing yet.", newest: newer, change: func() { tried.Status.RestoreTest.Job = "" }, want: newer.Name},
 		"Deleted":   {reason: "Nobody wants to know.", newest: newer, change: func() { tried.DeletionTimestamp = &metav1.Time{Time: now} }, want: newer.Name},
 		"OnVolume":  {reason: "An instance needs it.", newest: newer, change: func() { tried.Spec.Archive = last.Spec.Archive }, want: newer.Name},
 		"Ended":     {reason: "That may be waited for.", newest: last, want: last.Name},
@@ -364,6 +392,26 @@ func TestBackupToTry(t *testing.T) {
 				t.Errorf("%s Got %v, want %s", tc.reason, got, tc.want)
 			}
 			tried = was
+		})
+	}
+}
+
+// TestGiveBack: a turn whose Job was not made is another's, and no other is.
+func TestGiveBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		state *State
+		want  Action
+	}{
+		"NotMade": {state: proven(inLife, turn("")), want: EndTurn},
+		"Made":    {state: proven(inLife, jobFrom(0)), want: NoOp},
+		"Unnamed": {state: proven(inLife, unnamedJob), want: NoOp},
+		"Named":   {state: proven(inLife, turn("job")), want: NoOp},
+		"None":    {state: proven(inLife), want: NoOp},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := GiveBack(tc.state); got.Action != tc.want || (len(got.Changes) > 0) != (tc.want == EndTurn) {
+				t.Errorf("want %s, got %+v", tc.want, got)
+			}
 		})
 	}
 }

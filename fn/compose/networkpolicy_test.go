@@ -65,6 +65,26 @@ func TestNetworkPolicyOnline(t *testing.T) {
 	}
 }
 
+// TestNetworkPolicyOfStore: a server is started from a copy of what lies in a store, also where the next backup goes elsewhere.
+func TestNetworkPolicyOfStore(t *testing.T) {
+	inStore := func(r *v1.MySQLBackup) { r.Spec.Archive = &v1.Archive{Store: "offsite", Path: "p", SHA256: testSum} }
+	for name, tc := range map[string]struct {
+		of   func(*Input)
+		want int
+	}{
+		"InStore":  {of: record("b", 1, v1.BackupProven, inStore), want: 1},
+		"OnVolume": {of: record("b", 1, v1.BackupProven)},
+		"Others":   {of: record("b", 1, v1.BackupProven, inStore, func(r *v1.MySQLBackup) { r.Spec.Instance.Name = "another" })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			jobs, _ := composed(t, given(server(1), tc.of)).Resources[v1.ResourceJobPolicy].Object.(*networkingv1.NetworkPolicy)
+			if jobs == nil || len(jobs.Spec.Egress) != tc.want {
+				t.Errorf("want %d ways out, got %+v", tc.want, jobs)
+			}
+		})
+	}
+}
+
 // TestNetworkPolicyIsWrong: what the API server would refuse for ever is refused by name.
 func TestNetworkPolicyIsWrong(t *testing.T) {
 	all := &v1.PeerSelector{}

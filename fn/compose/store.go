@@ -1,6 +1,8 @@
 package compose
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,10 +27,11 @@ func resolveStore(r *resolved, path *field.Path) (string, *field.Error) {
 	return r.XR.Status.BackupStore, notAllowed(path, *r.spec.Backup.Store, r.platform.BackupStores)
 }
 
-// usesStore is true if a Job of the instance speaks with one: a backup that will be taken, or a restore.
+// usesStore is true if a Job of the instance speaks with one: a backup that will be taken, a restore, or the restore test of a backup there.
 func usesStore(r *resolved) bool {
 	from, foreign := r.XR.Status.Restore, importUnderWay(r)
-	return r.store != "" || from != nil && from.Archive.Store != "" || foreign != nil && foreign.Dump != nil
+	return r.store != "" || from != nil && from.Archive.Store != "" || foreign != nil && foreign.Dump != nil ||
+		slices.ContainsFunc(ownBackups(r.instance, r.Required.Records.Items), func(b v1.MySQLBackup) bool { return b.InStore() })
 }
 
 // toTheGateway of stores, as it is installed (controller/deploy/gateway). It is named by its pods: Jobs have its address.
