@@ -22,8 +22,11 @@ type adoptCommand struct {
 // Run looks, and makes it known.
 func (c *adoptCommand) Run(ctx context.Context) error {
 	ctrl.SetLogger(logr.Discard())
-	if c.Volume != "" && c.Namespace == "" {
+	switch {
+	case c.Volume != "" && c.Namespace == "":
 		return errors.New("--namespace is that of the claim: with --volume it has to be said")
+	case c.Store != "" && c.Namespace != "":
+		return errors.New("--namespace is that of a volume's claim: with --store, --map names the namespaces that get backups")
 	}
 	cfg, err := config.GetConfig()
 	if err != nil {

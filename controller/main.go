@@ -39,7 +39,7 @@ type cli struct {
 	Bootcheck       bootCheckCommand    `cmd:"" help:"Start a throwaway server of this image on an unpacked backup, and check every table. Run by the restore test Job. It ends with 0 whenever it could write its report, whatever that says: the Job goes on to remove the copy."`
 	Own             ownCommand          `cmd:"" help:"Give a data volume in a folder of the node to the server's user. Run by the server's pod before the server."`
 	Wipe            wipeCommand         `cmd:"" help:"Empty a volume. Run by the wipe Job once a backup is proven, and by the restore test Job on the copy."`
-	Survey          surveyCommand       `cmd:"" help:"Look at what lies on a backup volume, read each archive as a whole, and change nothing. Run by the Job of 'controller adopt'."`
+	Survey          surveyCommand       `cmd:"" help:"Look at what lies on a backup volume, read each archive as a whole, and change nothing. Run by the Job of an adoption."`
 	Prune           pruneCommand        `cmd:"" help:"Remove archives that are too many. Run by the prune Job once a newer one is proven."`
 	Gateway         gatewayCommand      `cmd:"" help:"Let Jobs at the stores that backups go to, without the stores' credentials: each has a token for one backup."`
 	StoreKey        storeKeyCommand     `cmd:"" help:"Keys of the stores that backups go to."`

@@ -45,6 +45,9 @@ func (f *Flags) Adopt(ctx context.Context, cfg *rest.Config, kind, namespace str
 	if err != nil {
 		return err
 	}
+	if f.Store != "" && f.Name != "" {
+		return errors.New("--name is that of a volume's claim: with --store all of a namespace is adopted")
+	}
 	if f.Store != "" {
 		named, err := namedNamespaces(f.Map)
 		if err != nil {

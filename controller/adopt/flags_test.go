@@ -78,6 +78,7 @@ func TestAdoptSaysNo(t *testing.T) {
 	}{
 		"Moved":   {flags: Flags{Volume: "backup-db-pvc", Map: []string{"a=b"}}, want: "--map is for backups in a store"},
 		"BadName": {flags: Flags{Store: "offsite", Map: []string{"A=b"}}, want: `--map A=b: "A" is no namespace`},
+		"OneOf":   {flags: Flags{Store: "offsite", Name: "db"}, want: "--name is that of a volume's claim"},
 		"Whose":   {flags: Flags{Volume: "db-pvc"}, want: "--name"},
 	} {
 		t.Run(name, func(t *testing.T) {

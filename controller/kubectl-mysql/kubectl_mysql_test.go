@@ -415,3 +415,31 @@ func TestDoctorIsBlind(t *testing.T) {
 		t.Errorf("it ends with %d: %v", code, err)
 	}
 }
+
+// TestNamespaceIsNotMeant: what a flag of all commands says is not passed over in silence.
+func TestNamespaceIsNotMeant(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--map names the namespaces":               {"adopt", "--store", "offsite", "--namespace", "shop"},
+		"--system-namespace says where the Secret": {"store-key", "offsite", "--namespace", "shop"},
+		"--map a=b=c":                     {"adopt", "--store", "offsite", "--map", "a=b=c", "--kubeconfig", kubeconfig(t)},
+		"--map is for backups in a store": {"adopt", "--volume", "backup-db-pvc", "--map", "a=b", "--kubeconfig", kubeconfig(t)},
+	} {
+		k, err := newParser(t.Context(), &cli{}).Parse(args)
+		if err != nil {
+			t.Errorf("%v: %v", args, err)
+		} else if err := k.Run(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %q, got %v", args, want, err)
+		}
+	}
+}
+
+// kubeconfig of a cluster that is not there.
+func kubeconfig(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	const text = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,5 +1,5 @@
 // Command kubectl-mysql is a plugin of kubectl: what a developer asks of a claim, and has done with it, in one word each. It needs the
-// rights on claims that whoever applies them has, to connect those on its Secret and pods, and for the doctor those of a platform team.
+// rights on claims that whoever applies them has, to connect those on its Secret and pods, and for the doctor and adopt those of a platform team.
 package main
 
 import (
@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/storekey"
 )
 
 // version is set when the program is built.
@@ -44,7 +43,7 @@ type cli struct {
 	Doctor  doctorCommand  `cmd:"" help:"List every instance, volume and backup of the cluster: what protects each, and what to do. For platform teams."`
 
 	Adopt    adoptCommand    `cmd:"" help:"Find again what lies on a backup volume or in a store and has no records, and have them made. For platform teams."`
-	StoreKey storekey.Create `cmd:"" help:"Make the keys of a BackupStore, as a Secret in YAML. Keep that file outside of the cluster, too: with it and the bucket everything can be had back, and without it nothing that is encrypted."`
+	StoreKey storeKeyCommand `cmd:"" help:"Make the keys of a BackupStore, as a Secret in YAML. Keep that file outside of the cluster, too: with it and the bucket everything can be had back, and without it nothing that is encrypted."`
 }
 
 func main() {

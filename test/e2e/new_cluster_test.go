@@ -95,16 +95,16 @@ func (l *legacy) comesBack(t *testing.T) {
 
 	orders := framework.NewServer(t, framework.ClassComposition)
 	users := orders.Neighbour(t, neighbourName)
-	says(t, b.adopt(t), 2, "to adopt it: --map "+l.shop+"=NAMESPACE", "to adopt it: --namespace "+l.crm+"=NAMESPACE", l.newest)
+	says(t, b.adopt(t), 2, "to adopt it: --map "+l.shop+"=NAMESPACE", "to adopt it: --map "+l.crm+"=NAMESPACE", l.newest)
 	if out, err := b.tryAdopt(t, "--map", l.shop+"="+orders.Namespace, "--map", l.crm); err == nil {
 		t.Errorf("want that namespace %s is not there yet, got %s", l.crm, out)
 	}
 	framework.Make(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.crm}})
 	crm := framework.NewServerIn(t, l.crm, framework.ClassComposition)
-	named := []string{"--map", l.shop + "=" + orders.Namespace, "--map", l.crm}
-	says(t, b.adopt(t, append(named, "--dry-run")...), 2, "would be adopted, in namespace "+l.crm)
-	says(t, b.adopt(t, named...), 2, "is adopted, in namespace "+l.crm)
-	says(t, b.adopt(t, named...), 4, "has its record, in namespace ")
+	named := "--map=" + l.shop + "=" + orders.Namespace + "," + l.crm
+	says(t, b.adopt(t, named, "--dry-run"), 2, "would be adopted, in namespace "+l.crm)
+	says(t, b.adopt(t, named), 2, "is adopted, in namespace "+l.crm)
+	says(t, b.adopt(t, named), 4, "has its record, in namespace ")
 
 	for i, s := range []*framework.Server{orders, users, crm} {
 		s.Backups().AreProven(t, map[bool]int{true: 2, false: 1}[s == crm])

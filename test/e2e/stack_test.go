@@ -42,6 +42,7 @@ type rested struct {
 // Service leads to that server, and a Deployment is given the status of the one that runs. It asserts nothing.
 func TestStack(t *testing.T) {
 	var all []rested
+	defer func() { printRested(all) }() // Also what there is, where one of them fails.
 	for n, claims := range []int{10, many} {
 		if n > 0 {
 			framework.ReplaceCluster(t)
@@ -50,6 +51,9 @@ func TestStack(t *testing.T) {
 			return
 		}
 	}
+}
+
+func printRested(all []rested) {
 	fmt.Printf("\n%-44s", "claims at rest")
 	row := func(what string, of func(rested) string) {
 		fmt.Printf("\n%-44s", what)

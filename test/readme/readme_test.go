@@ -136,8 +136,9 @@ var typists = map[string]typist{
 	"kubectl annotate pv VOLUME otus.homework/take-over=UID":   {"test/e2e/restored_cluster_test.go", `"take-over"`},
 	"kubectl annotate pv VOLUME otus.homework/leave-alone=UID": {"test/e2e/restored_cluster_test.go", `"leave-alone"`},
 
-	"make store-test":           {"Makefile", "lint mysqld-test store-test unit "},
-	"make store-test-seaweedfs": {"Makefile", "test-all: test store-test-seaweedfs "},
+	"make store-test":                                          {"Makefile", "lint mysqld-test store-test unit "},
+	"make store-test-seaweedfs":                                {"Makefile", "test-all: test store-test-seaweedfs "},
+	"kubectl mysql store-key":                                  {"test/e2e/store_test.go", `"store-key", name, "--to"`},
 	"kubectl mysql store-key offsite --to offsite-key.yaml":    {"test/e2e/store_test.go", `"store-key", name, "--to"`},
 	"kubectl get backupstore":                                  {"test/e2e/store_test.go", `"kubectl get backupstore"`},
 	"kubectl get mysql --output wide":                          {"test/e2e/store_test.go", `"kubectl get mysql --output wide --all-namespaces"`},
@@ -150,8 +151,8 @@ var typists = map[string]typist{
 	"kubectl mysql adopt":                                                         {"test/e2e/adopt_test.go", `adopt(t, s)`},
 	"kubectl mysql adopt --store":                                                 inNewCluster("b.adopt(t)"),
 	"kubectl mysql adopt --store offsite":                                         inNewCluster("b.adopt(t)"),
-	"kubectl mysql adopt --store offsite --map shop=new-shop --map crm":           inNewCluster("b.adopt(t, named...), "),
-	"kubectl mysql adopt --store offsite --map shop=new-shop --map crm --dry-run": inNewCluster(`b.adopt(t, append(named, "--dry-run")...)`),
+	"kubectl mysql adopt --store offsite --map shop=new-shop --map crm":           inNewCluster("b.adopt(t, named), "),
+	"kubectl mysql adopt --store offsite --map shop=new-shop --map crm --dry-run": inNewCluster(`b.adopt(t, named, "--dry-run")`),
 
 	"kubectl apply --namespace default --filename docs/clients/provider-sql.yaml":                                                               byProviderSQL,
 	"kubectl wait --namespace default --for=condition=Ready user.mysql.sql.m.crossplane.io/shop grant.mysql.sql.m.crossplane.io/shop-on-orders": byProviderSQL,
