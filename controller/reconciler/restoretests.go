@@ -41,11 +41,19 @@ type restoreTestReconciler struct {
 	clock  func() time.Time
 	// turns is held while one is taken, by the reconcilers of all kinds.
 	turns *sync.Mutex
+	// failed says of the key of an instance when a Job for it could not be made.
+	failed *sync.Map
 }
+
+// afterFailure is how long to wait before a Job is made that could not be. That its turn was given back is an event.
+const afterFailure = time.Minute
 
 // Reconcile the backups of an instance. Jobs and records are sources of its
 // events.
 func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	if left := r.pauseOf(k); left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
 	if idle, after, err := r.isIdle(ctx, k); err != nil || idle {
 		return reconcile.Result{RequeueAfter: after}, err
 	}
@@ -77,6 +85,7 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 	case isChangedOrGone(err):
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	case err != nil && step.Action == restoretest.Start:
+		r.failed.Store(k, r.clock())
 		return reconcile.Result{}, errors.Join(err, r.giveBack(ctx, k))
 	case err != nil:
 		return reconcile.Result{}, err
@@ -86,6 +95,17 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 		r.meter.countVerdict(step.Verdict.Status)
 	}
 	return reconcile.Result{RequeueAfter: step.After}, nil
+}
+
+// pauseOf an instance whose Job could not be made, as far as it is not over.
+func (r *restoreTestReconciler) pauseOf(k instance.Key) time.Duration {
+	at, _ := r.failed.Load(k)
+	since, failed := at.(time.Time)
+	if left := afterFailure - r.clock().Sub(since); failed && left > 0 {
+		return left
+	}
+	r.failed.Delete(k)
+	return 0
 }
 
 // giveBack the turn of a Job that could not be made, such as for want of the way to its store.

@@ -68,7 +68,7 @@ func newTester(t *testing.T, namespaces []string, objects ...client.Object) *tes
 	clock := func() time.Time { return time.Unix(1_000_000, 0) }
 	return &tester{kube: kube, restoreTestReconciler: &restoreTestReconciler{
 		kind: instance.Kinds()[0], gather: &instance.Gatherer{Reader: kube, Settings: instance.Settings{AgentImage: "agent"}, Clock: clock}, writer: change.Writer{Client: kube},
-		cache: kube, reader: kube, events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), clock), atOnce: 2, clock: clock, turns: &sync.Mutex{},
+		cache: kube, reader: kube, events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), clock), atOnce: 2, clock: clock, turns: &sync.Mutex{}, failed: &sync.Map{},
 	}}
 }
 
@@ -229,6 +229,37 @@ func TestTurnIsRefused(t *testing.T) {
 	c := v.record(t, "a", "one").Status.Conditions
 	if len(c) != 1 || c[0].Status != metav1.ConditionUnknown || !strings.Contains(c[0].Message, "exceeded quota: none") {
 		t.Errorf("The record says %+v", c)
+	}
+}
+
+// TestTurnOfNoJob: where the Job cannot be made for now the turn is another's, and it is tried again after a while, whatever happens
+// meanwhile.
+func TestTurnOfNoJob(t *testing.T) {
+	v := newTester(t, []string{"a"}, backedUp("a", "one")...)
+	now, tries := v.clock(), 0
+	v.clock = func() time.Time { return now }
+	v.writer = change.Writer{Client: interceptor.NewClient(v.kube, interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			tries++
+			return errors.New("the API server is busy")
+		},
+	})}
+	k := instance.Key{Kind: v1.KindMySQL, Namespace: "a", Name: "one"}
+	for pass := range 2 {
+		if _, err := v.Reconcile(t.Context(), k); err == nil || !strings.Contains(err.Error(), "is busy") {
+			t.Errorf("pass %d: want it said, got %v", pass, err)
+		}
+		if r := v.record(t, "a", "one"); r.Status.RestoreTest != nil || len(r.Status.Conditions) > 0 {
+			t.Errorf("pass %d: it holds its turn, or a verdict: %+v", pass, r.Status)
+		}
+		if got, err := v.Reconcile(t.Context(), k); err != nil || got.RequeueAfter != afterFailure || tries != pass+1 {
+			t.Errorf("pass %d: want a pause, got %v, %v after %d tries", pass, got, err, tries)
+		}
+		now = now.Add(afterFailure)
+	}
+	v.writer = change.Writer{Client: v.kube}
+	if v.try(t, "a", "one") == nil {
+		t.Error("it has no turn once a Job can be made")
 	}
 }
 

@@ -103,7 +103,7 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconciler
 		archives: &archiveReconciler{gather: g, writer: w, cache: mgr.GetClient(), events: recorder},
 		restoreTests: restoreTestReconciler{
 			gather: g, writer: w, cache: mgr.GetClient(), reader: mgr.GetAPIReader(), events: recorder, meter: meter,
-			atOnce: o.RestoreTestsAtOnce, clock: time.Now, turns: &sync.Mutex{},
+			atOnce: o.RestoreTestsAtOnce, clock: time.Now, turns: &sync.Mutex{}, failed: &sync.Map{},
 		},
 	}, nil
 }
