@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // mysql is the name of the server's container, and of the client in it.
 const mysql = "mysql"
@@ -30,4 +33,15 @@ func (d *demo) sql(password, statement string) command {
 func (d *demo) sqlFunction() string {
 	return fmt.Sprintf("$ sql() {\n    printf '[client]\\nuser=root\\npassword=\"%%s\"\\nhost=127.0.0.1\\n' \"$1\" |\n    %s \"$2\"\n  }\n",
 		d.kube.shell(command{args: d.client("").args[:len(d.client("").args)-1]}))
+}
+
+// tableOf what was printed and complained about: kubectl has its own words about a connection beside it.
+func tableOf(printed string) string {
+	var out strings.Builder
+	for line := range strings.Lines(printed) {
+		if strings.HasPrefix(line, "|") || strings.HasPrefix(line, "+") {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
 }

@@ -151,7 +151,7 @@ func (d *demo) again(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if rows != d.rows {
+	if tableOf(rows) != d.rows {
 		return fmt.Errorf("these are other rows than before the claim was deleted:\n%s", d.rows)
 	}
 	message := d.message(ctx)
@@ -196,7 +196,7 @@ func (d *demo) change(ctx context.Context) error {
 		return fmt.Errorf("the old password is accepted again: %s", printed)
 	}
 	rows, err := d.kube.show(ctx, d.sql(newPassword, selectRows))
-	if err == nil && rows != d.rows {
+	if err == nil && tableOf(rows) != d.rows {
 		err = errors.New("these are other rows than before")
 	}
 	return err
