@@ -167,6 +167,8 @@ type pass struct {
 	// accepted passwords, as far as the server was asked.
 	accepted map[sql.Password]bool
 	dual     bool
+	// stale is what was kept of the Secrets, since a step was taken.
+	stale bool
 	// awaitsCertificate: the server does not show the one that it is to, and may soon.
 	awaitsCertificate bool
 	result            Result
@@ -215,6 +217,7 @@ func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 	}
 	for range maxSteps {
 		step, err := p.takeStep(ctx)
+		p.stale = true
 		if err != nil {
 			return step, err
 		}
@@ -292,10 +295,13 @@ func (p *pass) openSession(ctx context.Context, candidate sql.Password) (session
 }
 
 // takeStep gathers, decides and acts. Where somebody else wrote since it was
-// gathered, the next one gathers again.
+// gathered, the next one gathers again. The Secrets, which were read before the lock was taken, are read again
+// under it where they are acted on: mostly there is nothing to do.
 func (p *pass) takeStep(ctx context.Context) (rotationStep, error) {
-	if err := p.readSecrets(ctx); err != nil {
-		return rotationStep{}, err
+	if p.stale {
+		if err := p.readSecrets(ctx); err != nil {
+			return rotationStep{}, err
+		}
 	}
 	accounts, err := p.session.RootAccounts(ctx)
 	if err != nil {
@@ -308,6 +314,10 @@ func (p *pass) takeStep(ctx context.Context) (rotationStep, error) {
 	next := decideStep(state)
 	if !next.changesAnything() {
 		return next, nil
+	}
+	if !p.stale {
+		p.stale = true
+		return p.takeStep(ctx)
 	}
 	if err := p.performStep(ctx, next, accounts); err != nil {
 		if kerrors.IsConflict(err) || kerrors.IsAlreadyExists(err) {
