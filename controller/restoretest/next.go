@@ -234,7 +234,7 @@ func (s *State) mustYield() bool {
 	switch h := s.Home; {
 	case s.isHeld():
 		return !h.Word().RequiresRestorable()
-	case isNameFree(h):
+	case isNameFree(h) || s.hasEnded():
 		return false
 	case h.IsDeleting():
 		return true
@@ -243,6 +243,15 @@ func (s *State) mustYield() bool {
 	default:
 		return h.XR == nil || !h.XR.IsServing() || h.IsBackedUpInLife()
 	}
+}
+
+// hasEnded is true of a test whose Job has had its end: it takes nobody's room, and its word counts.
+func (s *State) hasEnded() bool {
+	if !s.isOwnJob() {
+		return false
+	}
+	at, _ := s.Job.Finished()
+	return at != nil
 }
 
 // awayFor is how long the server of the life that is there does not serve.

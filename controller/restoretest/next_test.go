@@ -314,6 +314,8 @@ func TestNext(t *testing.T) {
 		"InLifeStranger": {reason: "Also where somebody else's Job has the name.", state: proven(inLife, strangerFrom(0), turn(""), away(0)), want: EndTurn},
 		"InLifeShort":    {reason: "A server that begins again may have room.", state: proven(inLife, jobFrom(time.Minute), away(time.Second)), want: Wait},
 		"InLifeLong":     {reason: "It has not.", state: proven(inLife, jobFrom(time.Minute), away(patience)), want: Conclude, status: metav1.ConditionUnknown, says: "went first"},
+		"InLifeSaid":     {reason: "Its word counts, whatever became of the server meanwhile.", state: proven(inLife, report(containerBootCheck, agent.Report{OK: true, Version: "8.4.6"}), func(s *State) { s.Job.Spec.Template.Spec.Volumes = nil }, away(time.Hour)), want: Conclude, status: metav1.ConditionTrue},
+		"InLifeEndsSaid": {reason: "Or of the instance.", state: proven(inLife, report(containerBootCheck, agent.Report{OK: true, Version: "8.4.6"}), func(s *State) { s.Job.Spec.Template.Spec.Volumes = nil }, ending), want: Conclude, status: metav1.ConditionTrue},
 		"InLifeNew":      {reason: "Nothing is said of it yet.", state: proven(inLife, jobFrom(time.Minute), func(s *State) { s.Home.XR.Conditions = nil; s.Home.XR.SetCreationTimestamp(metav1.Time{Time: now}) }), want: Wait},
 		"InLifeNever":    {reason: "Nor ever.", state: proven(inLife, jobFrom(time.Minute), func(s *State) { s.Home.XR.Conditions = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "went first"},
 		"InLifeNoXR": {reason: "A claim is about to have a server.", state: proven(inLife, func(s *State) {
