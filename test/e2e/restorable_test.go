@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
@@ -91,6 +93,50 @@ func TestRequireRestorable(t *testing.T) {
 	s.Gone(t)
 	s.Backups().AreProven(t, 2)
 	leavesNothing(t, s)
+}
+
+// TestRestorableInLife: what lies in a store is tried beside the server that goes on. Where that is deleted meanwhile it goes first: nothing is
+// left of the test, whose backup is called neither good nor bad.
+func TestRestorableInLife(t *testing.T) {
+	t.Parallel()
+	at := startS3(t)
+	b := offersStore(t, at, newStoreKey(t, at.namespace))
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Spec["backup"] = map[string]any{"store": b.GetName()}
+	before := s.Begin(t)
+	up := s.Client().MustQuery(t, serverStart)
+	request(t, s, "one", "Online", "Proven")
+	hasVerdict(t, s, "True")
+	request(t, s, "two", "Online", "Proven")
+	framework.Eventually(t, "its turn", func(ctx context.Context) error { return hasRestoreTest(ctx, s) })
+	tried := s.Backups().Newest(t)
+	if now := s.Client().MustQuery(t, serverStart); now != up {
+		t.Errorf("the server has been started again: %s, and before %s", now, up)
+	}
+	s.Delete(t)
+	s.Backups().AreProven(t, 3)
+	framework.Eventually(t, "the verdict on what was tried", func(ctx context.Context) error {
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(tried), tried); err != nil {
+			return err
+		}
+		conditions, _, _ := unstructured.NestedSlice(tried.Object, "status", "conditions")
+		if said := fmt.Sprint(conditions); !strings.Contains(said, "Unknown") || !strings.Contains(said, "went first") {
+			return fmt.Errorf("it says %s", said)
+		}
+		return nil
+	})
+	hasVerdict(t, s, "True")
+	framework.Eventually(t, "the end of Jobs, and of their way to the store", func(ctx context.Context) error {
+		jobs, err := listKind(ctx, "batch/v1/Job", s.Namespace)
+		secrets, serr := listKind(ctx, "v1/Secret", s.Namespace)
+		ways := slices.DeleteFunc(secrets, func(o unstructured.Unstructured) bool { return !strings.HasSuffix(o.GetName(), "-access") })
+		if n := len(jobs) + len(ways); n > 0 {
+			err = errors.Join(err, fmt.Errorf("%d are there", n))
+		}
+		return errors.Join(err, serr)
+	})
+	s.Create(t)
+	s.Client().SeesRows(t, before)
 }
 
 // TestRestorableWithoutItsKind: the XRD goes while a server runs on a copy of a backup, and a controller starts that has never
