@@ -108,8 +108,14 @@ func TestRestorableInLife(t *testing.T) {
 	request(t, s, "one", "Online", "Proven")
 	hasVerdict(t, s, "True")
 	request(t, s, "two", "Online", "Proven")
-	framework.Eventually(t, "its turn", func(ctx context.Context) error { return hasRestoreTest(ctx, s) })
 	tried := s.Backups().Newest(t)
+	framework.Eventually(t, "its turn", func(ctx context.Context) error {
+		err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(tried), tried)
+		if job, _, _ := unstructured.NestedString(tried.Object, "status", "restoreTest", "job"); err == nil && job == "" {
+			err = errors.New("it has none")
+		}
+		return err
+	})
 	if now := s.Client().MustQuery(t, serverStart); now != up {
 		t.Errorf("the server has been started again: %s, and before %s", now, up)
 	}
