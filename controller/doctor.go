@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
@@ -43,11 +45,7 @@ func (c *doctorCommand) Run(ctx context.Context) error {
 }
 
 func (c *doctorCommand) examineCluster(ctx context.Context) (*doctor.Report, error) {
-	cfg, err := config.GetConfig()
-	if err != nil {
-		return nil, err
-	}
-	kube, err := instance.NewClient(cfg)
+	_, kube, err := connect()
 	if err != nil {
 		return nil, err
 	}
@@ -56,4 +54,14 @@ func (c *doctorCommand) examineCluster(ctx context.Context) (*doctor.Report, err
 		return nil, err
 	}
 	return doctor.Examine(cluster), nil
+}
+
+// connect to the cluster of the current kubeconfig context, as a person's command does.
+func connect() (*rest.Config, client.Client, error) {
+	cfg, err := config.GetConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	kube, err := instance.NewClient(cfg)
+	return cfg, kube, err
 }

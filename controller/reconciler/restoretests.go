@@ -154,22 +154,22 @@ func (r *restoreTestReconciler) isIdle(ctx context.Context, k instance.Key) (idl
 	if err != nil {
 		return false, 0, err
 	}
-	others, err := r.readTurns(ctx, r.cache, k)
-	if err != nil {
-		return false, 0, err
-	}
-	left, after := restoretest.LeftToDo(records, others, r.atOnce, r.clock())
-	switch left {
-	case restoretest.LeftNothing, restoretest.LeftLater:
-		return true, after, nil
+	switch restoretest.LeftToDo(records) {
+	case restoretest.LeftNothing:
+		idle = true
 	case restoretest.LeftJob:
 		idle, err = r.hasNoJob(ctx, k)
 	case restoretest.LeftVerdict:
 		ends, eerr := r.isEnding(ctx, k)
 		idle, err = !ends, eerr
 	case restoretest.LeftTest:
+		others, err := r.readTurns(ctx, r.cache, k)
+		if err != nil {
+			return false, 0, err
+		}
+		after, idle = restoretest.MustWait(records, others, r.atOnce, r.clock())
 	}
-	return idle, 0, err
+	return idle, after, err
 }
 
 // hasNoJob is true if no Job has the name of one that tests a restore.

@@ -24,7 +24,8 @@ type Attempt struct {
 	// same goes on, it has the volumes: Home is nil then, and that life for a backup in a store.
 	Home *instance.State
 	// Job has the name of the one that unpacks the backup and starts the server,
-	// whoever made it. Volume is that of the backups, which the copy is unpacked on.
+	// whoever made it. Volume is that of the backups, which the copy is unpacked on,
+	// where the backup lies there.
 	// Each is nil where there is none.
 	Job    *instance.Job
 	Volume *corev1.PersistentVolume
@@ -74,7 +75,7 @@ func (s *State) readNote(ctx context.Context, all instance.Stores) {
 	if all == nil || !s.isOpen() || s.Home == nil || s.Job != nil || !s.Record.InStore() || s.mustYield() {
 		return
 	}
-	if _, waits := s.waitForTurn(); waits {
+	if _, waits := s.waitsForTurn(); waits {
 		return
 	}
 	var err error
@@ -102,7 +103,7 @@ func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, reco
 			return nil, err
 		}
 	}
-	if out.Home == nil || out.Home.BackupPVC == nil || out.Home.BackupPVC.Spec.VolumeName == "" {
+	if out.Home == nil || record != nil && record.InStore() || out.Home.BackupPVC == nil || out.Home.BackupPVC.Spec.VolumeName == "" {
 		return out, nil
 	}
 	v, err := g.Volume(ctx, out.Home.BackupPVC.Spec.VolumeName)

@@ -139,8 +139,8 @@ func TestReadAttempt(t *testing.T) {
 			if (v.Home != nil) != tc.home || tc.home && (v.Home.XR != nil) != tc.lives {
 				t.Errorf("%s Home is %+v", tc.reason, v.Home)
 			}
-			if tc.home && v.Volume == nil {
-				t.Error("the volume of the backups is not found")
+			if tc.home && (v.Volume == nil) != tc.inStore {
+				t.Errorf("%s The volume of the backups is %v", tc.reason, v.Volume)
 			}
 			if v.Job == nil || v.Reports["bootcheck"].Tables != 7 {
 				t.Errorf("the Job's word is not heard: %+v", v.Reports)

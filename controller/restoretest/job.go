@@ -59,7 +59,7 @@ func mountedBy(s *State) instance.Mounted {
 func newJob(s *State, turn types.UID) *batchv1.Job {
 	r, image := s.Record, s.AgentImage
 	life := r.Spec.Instance.Life()
-	onHost := !r.InStore() && s.Volume != nil && s.Volume.Spec.HostPath != nil
+	onHost := s.Volume != nil && s.Volume.Spec.HostPath != nil
 	files, ready := agent.FileSecurity(onHost), agent.ToolsMount()
 	ready.ReadOnly = true
 	backup := corev1.VolumeMount{Name: "backup", MountPath: backupPath}

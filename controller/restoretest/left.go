@@ -25,33 +25,24 @@ const (
 	LeftVerdict Left = "Verdict"
 	// LeftTest is to be begun or ended.
 	LeftTest Left = "Test"
-	// LeftLater is a test that waits, with nothing left of another.
-	LeftLater Left = "Later"
 )
 
-// LeftToDo by the records of one instance, beside the restore tests of others; and how long that waits, zero for until something changes.
-func LeftToDo(records []v1.MySQLBackup, others Turns, atOnce int, now time.Time) (Left, time.Duration) {
-	left := leftToDo(records)
+// MustWait is true where the test that is left waits, as the records of the instance and the restore tests of others tell, and nothing of
+// another is left; and how long, zero for until something changes. All instances of a cluster may wait like that.
+func MustWait(records []v1.MySQLBackup, others Turns, atOnce int, now time.Time) (after time.Duration, waits bool) {
 	newest := newestProven(records)
-	if left != LeftTest || hasTurn(records) || !newest.InStore() || !isOfLife(newest) {
-		return left, 0
+	if hasTurn(records) || !newest.InStore() || !isOfLife(newest) {
+		return 0, false
 	}
-	switch due := untilDue(newest, records, now); {
-	case due > 0:
-		return LeftLater, due
-	case atOnce == 0:
-		return LeftLater, 0
-	case !others.mayRun(newest.Spec.Instance.Namespace, false, atOnce):
-		return LeftLater, look
-	}
-	return left, 0
+	return waitForTurn(newest, records, others, atOnce, false, now)
 }
 
 func hasTurn(records []v1.MySQLBackup) bool {
 	return slices.ContainsFunc(records, func(x v1.MySQLBackup) bool { return x.Status.RestoreTest != nil })
 }
 
-func leftToDo(records []v1.MySQLBackup) Left {
+// LeftToDo by the records of one instance.
+func LeftToDo(records []v1.MySQLBackup) Left {
 	newest := newestProven(records)
 	switch {
 	case hasTurn(records):

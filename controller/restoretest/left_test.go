@@ -1,6 +1,7 @@
 package restoretest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ func TestLeftToDo(t *testing.T) {
 		"Unproven":    {reason: "A backup is tested once it is proven.", records: []v1.MySQLBackup{record(v1.BackupRunning, "", nil)}, want: LeftNothing},
 		"Untested":    {reason: "It is proven.", records: []v1.MySQLBackup{record(v1.BackupProven, "", nil)}, want: LeftTest},
 		"Restorable":  {reason: "There is nothing better to hear.", records: []v1.MySQLBackup{record(v1.BackupProven, metav1.ConditionTrue, nil)}, want: LeftNothing},
+		"InLife":      {reason: "What was taken in a life is known as well.", records: []v1.MySQLBackup{*proven(inLife, verdict(metav1.ConditionTrue, time.Hour)).Record}, want: LeftNothing},
 		"Unknown":     {reason: "A deletion that requires it tries again.", records: []v1.MySQLBackup{record(v1.BackupProven, metav1.ConditionUnknown, nil)}, want: LeftVerdict},
 		"Refused":     {reason: "So it does where a server has refused it.", records: []v1.MySQLBackup{record(v1.BackupProven, metav1.ConditionFalse, nil)}, want: LeftVerdict},
 		"TurnIsTaken": {reason: "A turn ends, whatever is known by then.", records: []v1.MySQLBackup{record(v1.BackupProven, metav1.ConditionTrue, &v1.RestoreTest{})}, want: LeftTest},
@@ -33,40 +35,42 @@ func TestLeftToDo(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got, _ := LeftToDo(tc.records, Turns{}, 2, now); got != tc.want {
+			if got := LeftToDo(tc.records); got != tc.want {
 				t.Errorf("%s\nwant %s, got %s", tc.reason, tc.want, got)
 			}
 		})
 	}
 }
 
-// TestLeftLater: all instances of a cluster may have a planned backup at the same time: nothing is read of one that waits.
-func TestLeftLater(t *testing.T) {
+// TestMustWait: all instances of a cluster may have a planned backup at the same time: nothing is read of one that waits.
+func TestMustWait(t *testing.T) {
 	busyElsewhere := proven(busy([]string{"a", "b"}, nil)).Others
 	cases := map[string]struct {
 		reason string
 		state  *State
 		others Turns
 		atOnce int
-		want   Left
+		want   bool
 		after  time.Duration
 	}{
-		"Requested":   {reason: "It is its turn.", state: proven(inLife), atOnce: 2, want: LeftTest},
-		"NotDue":      {reason: "Another one was tried of late.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour)), atOnce: 2, want: LeftLater, after: daily - time.Hour},
-		"Due":         {reason: "That was yesterday.", state: proven(inLife, planned(metav1.ConditionTrue, 24*time.Hour)), atOnce: 2, want: LeftTest},
-		"Queued":      {reason: "Others have all turns.", state: proven(inLife), others: busyElsewhere, atOnce: 2, want: LeftLater, after: look},
-		"Off":         {reason: "The platform does not want it.", state: proven(inLife), want: LeftLater},
-		"HasTurn":     {reason: "It goes on.", state: proven(inLife, turn("job")), others: busyElsewhere, atOnce: 2, want: LeftTest},
-		"SiblingHas":  {reason: "That turn is to end.", state: proven(inLife, sibling("job")), others: busyElsewhere, atOnce: 2, want: LeftTest},
-		"OfDeletion":  {reason: "Somebody may wait for it.", state: proven(inStore), others: busyElsewhere, atOnce: 2, want: LeftTest},
-		"OnVolume":    {reason: "It cannot be tried, which is to be said.", state: proven(inLife, func(s *State) { s.Record.Spec.Archive = &v1.Archive{PVCName: "backup"} }), others: busyElsewhere, atOnce: 2, want: LeftTest},
-		"KnownBefore": {reason: "A verdict is one.", state: proven(inLife, verdict(metav1.ConditionTrue, time.Hour)), others: busyElsewhere, atOnce: 2, want: LeftNothing},
+		"Requested":  {reason: "It is its turn.", state: proven(inLife), atOnce: 2},
+		"NotDue":     {reason: "Another one was tried of late.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour)), atOnce: 2, want: true, after: daily - time.Hour},
+		"Due":        {reason: "That was yesterday.", state: proven(inLife, planned(metav1.ConditionTrue, 24*time.Hour)), atOnce: 2},
+		"Queued":     {reason: "Others have all turns.", state: proven(inLife), others: busyElsewhere, atOnce: 2, want: true, after: look},
+		"Off":        {reason: "The platform does not want it.", state: proven(inLife), want: true},
+		"HasTurn":    {reason: "It goes on.", state: proven(inLife, turn("job")), others: busyElsewhere, atOnce: 2},
+		"SiblingHas": {reason: "That turn is to end.", state: proven(inLife, sibling("job")), others: busyElsewhere, atOnce: 2},
+		"OfDeletion": {reason: "Somebody may wait for it.", state: proven(inStore), others: busyElsewhere, atOnce: 2},
+		"OnVolume":   {reason: "It cannot be tried, which is to be said.", state: proven(inLife, func(s *State) { s.Record.Spec.Archive = &v1.Archive{PVCName: "backup"} }), others: busyElsewhere, atOnce: 2},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, after := LeftToDo(append(tc.state.Siblings, *tc.state.Record), tc.others, tc.atOnce, now)
-			if got != tc.want || after != tc.after {
-				t.Errorf("%s Want %s after %s, got %s after %s", tc.reason, tc.want, tc.after, got, after)
+			records := slices.Concat(tc.state.Siblings, []v1.MySQLBackup{*tc.state.Record})
+			if left := LeftToDo(records); left != LeftTest {
+				t.Fatalf("there is %s to do", left)
+			}
+			if after, waits := MustWait(records, tc.others, tc.atOnce, now); waits != tc.want || after != tc.after {
+				t.Errorf("%s Want %t after %s, got %t after %s", tc.reason, tc.want, tc.after, waits, after)
 			}
 		})
 	}

@@ -291,7 +291,7 @@ func yield(s *State) Step {
 
 // untilDue is how long a planned backup in a store waits, as another of the instance was tried of late.
 func untilDue(r *v1.MySQLBackup, others []v1.MySQLBackup, now time.Time) time.Duration {
-	if r.Status.RestoreTest != nil || r.Spec.Origin != v1.OriginSchedule || !r.InStore() {
+	if r.Spec.Origin != v1.OriginSchedule || !r.InStore() {
 		return 0
 	}
 	out := time.Duration(0)
@@ -330,22 +330,28 @@ func (s *State) isOwn() bool {
 	return t != nil && t.Job == s.Job.UID && !t.Concluded
 }
 
-// waitForTurn is the step of who has none, and may not take one.
-func (s *State) waitForTurn() (step Step, waits bool) {
-	due, awaited := untilDue(s.Record, s.Siblings, s.Now), s.isHeld()
+// waitForTurn is true for a backup that may not take its turn yet, and how long it waits, zero for until something changes.
+func waitForTurn(r *v1.MySQLBackup, siblings []v1.MySQLBackup, others Turns, atOnce int, awaited bool, now time.Time) (after time.Duration, waits bool) {
+	due := untilDue(r, siblings, now)
 	switch {
-	case s.restoreTest() != nil: // It has its turn.
 	case due > 0:
-		return Step{Action: Wait, After: due}, true
-	case !awaited && s.AtOnce == 0:
-		return Step{Action: NoOp}, true // The platform does not want it.
-	case s.Others.mayRun(s.Record.Spec.Instance.Namespace, awaited, s.AtOnce):
-	case isOfLife(s.Record):
-		return Step{Action: Wait, After: look}, true // All instances of a cluster may wait like that.
-	default:
-		return Step{Action: Wait, After: soon}, true
+		return due, true
+	case !awaited && atOnce == 0:
+		return 0, true // The platform does not want it.
+	case others.mayRun(r.Spec.Instance.Namespace, awaited, atOnce):
+		return 0, false
+	case isOfLife(r):
+		return look, true // All instances of a cluster may wait like that.
 	}
-	return Step{}, false
+	return soon, true
+}
+
+// waitsForTurn is true for who has none, and may not take one.
+func (s *State) waitsForTurn() (after time.Duration, waits bool) {
+	if s.restoreTest() != nil {
+		return 0, false
+	}
+	return waitForTurn(s.Record, s.Siblings, s.Others, s.AtOnce, s.isHeld(), s.Now)
 }
 
 // isOfLife is true of a backup that was taken while its life went on.
@@ -353,8 +359,11 @@ func isOfLife(r *v1.MySQLBackup) bool { return r.Name != r.Spec.Instance.Life().
 
 // beginTest, if it can be tried and it is its turn.
 func beginTest(s *State) Step {
-	if step, waits := s.waitForTurn(); waits {
-		return step
+	switch after, waits := s.waitsForTurn(); {
+	case waits && after == 0:
+		return Step{Action: NoOp}
+	case waits:
+		return Step{Action: Wait, After: after}
 	}
 	if s.StoreFailure != "" && !s.isHeld() { // Nobody waits for the verdict, and there is one once the store answers.
 		if s.restoreTest() != nil {
