@@ -167,7 +167,7 @@ type pass struct {
 	// accepted passwords, as far as the server was asked.
 	accepted map[sql.Password]bool
 	dual     bool
-	// stale is what was kept of the Secrets, since a step was taken.
+	// stale is what was kept of the Secrets before the lock was taken, once there is a step to take.
 	stale bool
 	// awaitsCertificate: the server does not show the one that it is to, and may soon.
 	awaitsCertificate bool
@@ -217,7 +217,6 @@ func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 	}
 	for range maxSteps {
 		step, err := p.takeStep(ctx)
-		p.stale = true
 		if err != nil {
 			return step, err
 		}
