@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/adopt"
 )
@@ -22,15 +21,15 @@ type adoptCommand struct {
 // Run looks, and makes it known.
 func (c *adoptCommand) Run(ctx context.Context) error {
 	ctrl.SetLogger(logr.Discard())
-	switch {
-	case c.Volume != "" && c.Namespace == "":
+	if c.Volume != "" && c.Namespace == "" {
 		return errors.New("--namespace is that of the claim: with --volume it has to be said")
-	case c.Store != "" && c.Namespace != "":
-		return errors.New("--namespace is that of a volume's claim: with --store, --map names the namespaces that get backups")
 	}
-	cfg, err := config.GetConfig()
+	if err := c.Check(c.Namespace); err != nil {
+		return err
+	}
+	cfg, kube, err := connect()
 	if err != nil {
 		return err
 	}
-	return c.Adopt(ctx, cfg, c.Kind, c.Namespace)
+	return c.Adopt(ctx, cfg, kube, c.Kind, c.Namespace)
 }

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
 // Flags are what a person says, to the controller's program or to kubectl's plugin.
@@ -39,15 +38,21 @@ func (*Flags) Help() string {
 		"In a store the controller reads the notes, and believes those that have the seal of its key. They become backups of the namespaces that are named."
 }
 
-// Adopt what there is in a cluster. Kind and namespace are the claim's, and count for a volume.
-func (f *Flags) Adopt(ctx context.Context, cfg *rest.Config, kind, namespace string) error {
-	kube, err := instance.NewClient(cfg)
-	if err != nil {
-		return err
-	}
-	if f.Store != "" && f.Name != "" {
+// Check that nothing is said which is not meant, beside a namespace; empty where none is said.
+func (f *Flags) Check(namespace string) error {
+	switch {
+	case f.Store != "" && namespace != "":
+		return errors.New("--namespace is that of a volume's claim: with --store, --map names the namespaces that get backups")
+	case f.Store != "" && f.Name != "":
 		return errors.New("--name is that of a volume's claim: with --store all of a namespace is adopted")
+	case f.Store == "" && len(f.Map) > 0:
+		return errors.New("--map is for backups in a store: those on a volume are of the claim's namespace, which --namespace says")
 	}
+	return nil
+}
+
+// Adopt what there is in a cluster. Kind and namespace are the claim's, and count for a volume.
+func (f *Flags) Adopt(ctx context.Context, cfg *rest.Config, kube client.Client, kind, namespace string) error {
 	if f.Store != "" {
 		named, err := namedNamespaces(f.Map)
 		if err != nil {
@@ -55,9 +60,6 @@ func (f *Flags) Adopt(ctx context.Context, cfg *rest.Config, kind, namespace str
 		}
 		a := StoreAdoption{Kube: kube, Store: f.Store, Namespaces: named, DryRun: f.DryRun, Output: os.Stdout, Progress: os.Stderr}
 		return a.Run(ctx)
-	}
-	if len(f.Map) > 0 {
-		return errors.New("--map is for backups in a store: those on a volume are of the claim's namespace, which --namespace says")
 	}
 	of, err := instanceOn(f.Volume, v1.Instance{Kind: kind, Namespace: namespace, Name: f.Name})
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/client-go/rest"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
@@ -73,16 +72,22 @@ func TestNamedNamespaces(t *testing.T) {
 // TestAdoptSaysNo to what cannot be meant, before it asks the cluster anything.
 func TestAdoptSaysNo(t *testing.T) {
 	for name, tc := range map[string]struct {
-		flags Flags
-		want  string
+		flags     Flags
+		namespace string
+		want      string
 	}{
 		"Moved":   {flags: Flags{Volume: "backup-db-pvc", Map: []string{"a=b"}}, want: "--map is for backups in a store"},
+		"NotOne":  {flags: Flags{Store: "offsite"}, namespace: "shop", want: "--map names the namespaces"},
 		"BadName": {flags: Flags{Store: "offsite", Map: []string{"A=b"}}, want: `--map A=b: "A" is no namespace`},
 		"OneOf":   {flags: Flags{Store: "offsite", Name: "db"}, want: "--name is that of a volume's claim"},
 		"Whose":   {flags: Flags{Volume: "db-pvc"}, want: "--name"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := tc.flags.Adopt(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"}, v1.KindMySQL, "default"); err == nil || !strings.Contains(err.Error(), tc.want) {
+			err := tc.flags.Check(tc.namespace)
+			if err == nil {
+				err = tc.flags.Adopt(t.Context(), nil, nil, v1.KindMySQL, "default")
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("want %q, got %v", tc.want, err)
 			}
 		})

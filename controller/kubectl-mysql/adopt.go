@@ -23,12 +23,12 @@ type adoptCommand struct{ adopt.Flags }
 
 // Run looks, and makes it known.
 func (c *adoptCommand) Run(ctx context.Context, of *cli) error {
-	if c.Store != "" && of.Namespace != "" {
-		return plainf("--namespace is that of a volume's claim: with --store, --map names the namespaces that get backups")
+	if err := c.Check(of.Namespace); err != nil {
+		return err
 	}
 	s, err := of.open()
 	if err != nil {
 		return err
 	}
-	return c.Adopt(ctx, s.config, of.Kind, s.namespace)
+	return c.Adopt(ctx, s.config, s.kube, of.Kind, s.namespace)
 }

@@ -4,7 +4,6 @@ package storekey
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"filippo.io/age"
@@ -23,9 +22,7 @@ type Create struct {
 }
 
 // Run makes the keys.
-func (c *Create) Run() error { return c.write(os.Stdout) }
-
-func (c *Create) write(out io.Writer) error {
+func (c *Create) Run() error {
 	identity, recipient, err := c.newIdentity()
 	if err != nil {
 		return err
@@ -40,13 +37,13 @@ func (c *Create) write(out io.Writer) error {
 	}
 	raw = append([]byte("# Keep this file where the cluster is not. Its recipient, for spec.recipients of the BackupStore:\n# "+recipient+"\n"), raw...)
 	if c.To == "" {
-		_, err = out.Write(raw)
+		_, err = os.Stdout.Write(raw)
 		return err
 	}
 	if err := writeNew(c.To, raw); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "The Secret is in %s. Its recipient is:\n%s\n", c.To, recipient)
+	_, err = fmt.Printf("The Secret is in %s. Its recipient is:\n%s\n", c.To, recipient)
 	return err
 }
 

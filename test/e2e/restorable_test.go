@@ -111,7 +111,7 @@ func TestRestorableInLife(t *testing.T) {
 	tried := s.Backups().Newest(t)
 	framework.Eventually(t, "its turn", func(ctx context.Context) error {
 		err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(tried), tried)
-		if job, _, _ := unstructured.NestedString(tried.Object, "status", "restoreTest", "job"); err == nil && job == "" {
+		if err == nil && !isBeingTried(tried) {
 			err = errors.New("it has none")
 		}
 		return err
@@ -176,11 +176,17 @@ func TestRestorableWithoutItsKind(t *testing.T) {
 	isHeldThenRestored(t, s, before)
 }
 
+// isBeingTried is true of a record that names the Job of its restore test.
+func isBeingTried(record *unstructured.Unstructured) bool {
+	job, _, _ := unstructured.NestedString(record.Object, "status", "restoreTest", "job")
+	return job != ""
+}
+
 // hasRestoreTest complains while no server is tried on a copy of a backup.
 func hasRestoreTest(ctx context.Context, s *framework.Server) error {
 	records, err := s.Backups().List(ctx)
 	for _, r := range records {
-		if job, _, _ := unstructured.NestedString(r.Object, "status", "restoreTest", "job"); job != "" {
+		if isBeingTried(&r) {
 			return nil
 		}
 	}
