@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
@@ -33,6 +34,8 @@ type Archives struct {
 	PVC *corev1.PersistentVolumeClaim
 	// Erasing are the Jobs that remove archives, by the names of their records.
 	Erasing map[string]*Job
+	// Unasked are the names of those records of which it is not known whether they are proven: their store does not say.
+	Unasked map[string]bool
 }
 
 // Archives of an instance.
@@ -41,7 +44,7 @@ func (g *Gatherer) Archives(ctx context.Context, k Key) (*Archives, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Archives{Settings: g.Settings, Life: k.Life(""), Now: g.Clock(), Lives: lives, Erasing: map[string]*Job{}}
+	a := &Archives{Settings: g.Settings, Life: k.Life(""), Now: g.Clock(), Lives: lives, Erasing: map[string]*Job{}, Unasked: map[string]bool{}}
 	if a.Records, err = Records(ctx, g.Reader, a.Life); err != nil {
 		return nil, err
 	}
@@ -52,29 +55,32 @@ func (g *Gatherer) Archives(ctx context.Context, k Key) (*Archives, error) {
 		return nil, err
 	}
 	a.sortNotes()
-	if err := g.readUnproven(ctx, a); err != nil {
-		return nil, err
-	}
+	g.readUnproven(ctx, a)
 	return a, g.readEraseJobs(ctx, a)
 }
 
 // readUnproven reads the notes of records that say nothing of being proven, and where their archives lie in a store: somebody has
-// made them again.
-func (g *Gatherer) readUnproven(ctx context.Context, a *Archives) error {
+// made them again. A store that does not answer is asked once, and keeps no other record waiting.
+func (g *Gatherer) readUnproven(ctx context.Context, a *Archives) {
+	silent := map[string]bool{}
 	for i := range a.Records {
 		r := &a.Records[i]
 		if g.Stores == nil || r.IsProven() || !r.InStore() || a.LifeOf(r.Spec.Instance.XR) != nil {
 			continue
 		}
-		n, err := g.Stores.ReadNote(ctx, r.Spec.Archive.Store, r.Spec.Instance, r.Name)
-		if err != nil {
-			return err
+		in := r.Spec.Archive.Store
+		if silent[in] {
+			a.Unasked[r.Name] = true
+			continue
 		}
-		if n != nil {
-			a.Notes = append(a.Notes, Note{BackupNote: n.BackupNote, Name: n.Name, Store: r.Spec.Archive.Store})
+		switch n, err := g.Stores.ReadNote(ctx, in, r.Spec.Instance, r.Name); {
+		case err != nil:
+			log.FromContext(ctx).Error(err, "A store does not say whether a backup is proven", "record", r.Name)
+			a.Unasked[r.Name], silent[in] = true, true
+		case n != nil:
+			a.Notes = append(a.Notes, Note{BackupNote: n.BackupNote, Name: n.Name, Store: in})
 		}
 	}
-	return nil
 }
 
 // ArchivesOf an instance in short: without its lives, Jobs and PVCs. It tells where

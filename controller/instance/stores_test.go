@@ -196,3 +196,25 @@ func TestRestoreFrom(t *testing.T) {
 		})
 	}
 }
+
+// TestUnasked: a store that does not say whether a backup is proven is asked once, and keeps no other record from being proven.
+func TestUnasked(t *testing.T) {
+	in := func(store, name string) (*v1.MySQLBackup, FoundNote) {
+		r, n := inStore(name, 1)
+		r.Spec.Archive.Store, r.Status = store, v1.MySQLBackupStatus{}
+		n.Store = store
+		return r, n
+	}
+	lost, _ := in("gone", "default-db-0123456789")
+	other, _ := in("gone", "default-db-1123456789")
+	there, note := in("offsite", "default-db-2123456789")
+	stores := &fakeStores{gone: "gone", notes: []FoundNote{note}}
+	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(lost, other, there).Build(), Stores: stores, Clock: time.Now}
+	a, err := g.Archives(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !a.Unasked[lost.Name] || !a.Unasked[other.Name] || a.Unasked[there.Name] || len(a.Notes) != 1 || a.Notes[0].Name != there.Name || stores.asked != 2 {
+		t.Errorf("want only what lies in the store that is there to be known, after two questions, got %v, %v after %d", a.Unasked, a.Notes, stores.asked)
+	}
+}

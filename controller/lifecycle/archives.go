@@ -33,7 +33,7 @@ const (
 	EraseFromStore Action = "EraseFromStore"
 	// TellRecord writes into a record's status what its deletion waits for.
 	TellRecord Action = "TellRecord"
-	// TellLost writes there that nobody finishes the backup.
+	// TellLost writes there that nobody finishes the backup, or that nobody knows whether it is proven.
 	TellLost Action = "TellLost"
 )
 
@@ -100,10 +100,14 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 		return ArchiveStep{Action: Wait, After: requeueSoon} // Its Job would be nobody's, and keep its name from another.
 	case !r.IsProven() && !dying && n != nil && !n.Unreadable:
 		return ArchiveStep{Action: ProveRecord, Note: n, Message: fmt.Sprintf("Backup %q is proven, as volume %q says", r.Name, n.Volume)}
+	case dying && r.MayDeleteArchive() && a.Unasked[r.Name]:
+		return waitFor(r, askAgain, "it is not known whether the archive is there: "+whyUnasked(r))
 	case dying && r.MayDeleteArchive() && (r.IsProven() || n != nil):
 		return eraseArchive(a, r)
 	case r.IsProven() && !r.MayDeleteArchive() && v != nil && !noteIsOf(n, r):
 		return ArchiveStep{Action: NoteRecord, Volume: v}
+	case !dying && a.Unasked[r.Name]:
+		return tellUnasked(r)
 	case !r.IsProven() && !dying && r.Status.Message != whyLost(r):
 		return ArchiveStep{Action: TellLost, Message: whyLost(r)}
 	case dying && instance.HasFinalizer(r):
@@ -120,12 +124,29 @@ func isLifesAffair(a *instance.Archives, r *v1.MySQLBackup) bool {
 	return life != nil && (!r.IsProven() || r.Name == life.Life.RecordName())
 }
 
+// askAgain a store that has not said whether a backup is proven.
+const askAgain = time.Minute
+
+// tellUnasked that it is not known whether a backup is proven, and ask again.
+func tellUnasked(r *v1.MySQLBackup) ArchiveStep {
+	why := fmt.Sprintf("It is not known whether this backup is proven: %s. It is asked again. To give the backup up: kubectl delete mysqlbackup %s", whyUnasked(r), r.Name)
+	if r.Status.Message == why {
+		return ArchiveStep{Action: Wait, After: askAgain}
+	}
+	return ArchiveStep{Action: TellLost, Message: why}
+}
+
+// whyUnasked is the same at each try: what a store says need not be.
+func whyUnasked(r *v1.MySQLBackup) string {
+	return fmt.Sprintf("BackupStore %[1]s does not answer, is gone, or has a note that its keys do not open (kubectl describe backupstore %[1]s)", r.Spec.Archive.Store)
+}
+
 // whyLost is what there is to say of a backup whose instance is gone, with its volume, before
 // the backup was proven.
 func whyLost(r *v1.MySQLBackup) string {
 	i := r.Spec.Instance
 	if r.InStore() {
-		return fmt.Sprintf("Nobody knows this archive: BackupStore %[1]s has no note of it, or cannot be asked (kubectl describe backupstore %[1]s). Bring its objects back or, if it is lost for good: kubectl delete mysqlbackup %[2]s", r.Spec.Archive.Store, r.Name)
+		return fmt.Sprintf("Nobody knows this archive: BackupStore %[1]s has no note of it. Bring its objects back or, if it is lost for good: kubectl delete mysqlbackup %[2]s", r.Spec.Archive.Store, r.Name)
 	}
 	if a := r.Spec.Archive; a != nil { // Only what was proven says where its archive is.
 		return fmt.Sprintf("Nobody knows this archive: %s of PersistentVolumeClaim %s/%s is where it was, and no volume says that it has it. Bring that volume back, and have it read (kubectl mysql adopt); or, if it is lost for good: kubectl delete mysqlbackup %s", a.Path, i.Namespace, a.PVCName, r.Name)

@@ -30,6 +30,8 @@ type keepsake struct {
 	claim  *corev1.PersistentVolumeClaim
 	lives  []*instance.State
 	job    *batchv1.Job
+	// unasked is true of a record whose store does not say whether it is proven.
+	unasked bool
 }
 
 func leaves(t *testing.T, changes ...func(*keepsake)) *keepsake {

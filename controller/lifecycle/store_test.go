@@ -178,6 +178,8 @@ func TestArchivesInStore(t *testing.T) {
 	mayGo := func(k *keepsake) {
 		k.record.Annotations = map[string]string{v1.AnnotationDeleteArchive: string(k.record.UID)}
 	}
+	unproven := func(k *keepsake) { k.record.Status.Phase = "" }
+	unasked := func(k *keepsake) { k.unasked = true }
 	for name, tc := range map[string]struct {
 		reason string
 		with   []func(*keepsake)
@@ -190,11 +192,15 @@ func TestArchivesInStore(t *testing.T) {
 		"Odd": {reason: "It is not where we put one.", with: []func(*keepsake){inStore, dying, mayGo, func(k *keepsake) {
 			k.record.Spec.Archive.Path = "v1/ns/other/one/x.tar.zst"
 		}}, want: TellRecord, says: "remove it by hand"},
-		"Lost": {reason: "A record says nothing of being proven, and nobody knows it.", with: []func(*keepsake){inStore, func(k *keepsake) { k.record.Status.Phase = "" }}, want: TellLost, says: "BackupStore offsite has no note of it"},
+		"Lost":           {reason: "A record says nothing of being proven, and nobody knows it.", with: []func(*keepsake){inStore, unproven}, want: TellLost, says: "BackupStore offsite has no note of it"},
+		"Unasked":        {reason: "The store does not say, and that is no answer.", with: []func(*keepsake){inStore, unproven, unasked}, want: TellLost, says: "It is asked again"},
+		"UnaskedTold":    {reason: "Once, and it is asked again.", with: []func(*keepsake){inStore, unproven, unasked, func(k *keepsake) { k.record.Status.Message = tellUnasked(k.record).Message }}, want: Wait},
+		"UnaskedDeleted": {reason: "Who deletes the record need not have the store.", with: []func(*keepsake){inStore, unproven, unasked, dying}, want: LetRecordGo},
+		"UnaskedErased":  {reason: "Who wants the archive to go does: the record is all that knows it.", with: []func(*keepsake){inStore, unproven, unasked, dying, mayGo}, want: TellRecord, says: "it is not known whether the archive is there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := leaves(t, append(tc.with, func(k *keepsake) { k.volume, k.claim = nil, nil; k.record.Finalizers = []string{v1.Finalizer} })...)
-			a := &instance.Archives{Life: key().Life(""), Now: now, Records: []v1.MySQLBackup{*k.record}}
+			a := &instance.Archives{Life: key().Life(""), Now: now, Records: []v1.MySQLBackup{*k.record}, Unasked: map[string]bool{k.record.Name: k.unasked}}
 			steps := NextOfArchives(a)
 			if tc.want == "" && len(steps) > 0 || tc.want != "" && (len(steps) != 1 || steps[0].Action != tc.want || !strings.Contains(steps[0].Message, tc.says)) {
 				t.Fatalf("%s want %s, %q, got %+v", tc.reason, tc.want, tc.says, steps)
