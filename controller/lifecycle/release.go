@@ -79,8 +79,12 @@ func expiredBackups(s *instance.State) []client.Object {
 	return expired(s, provenBackupsHere(s), func(r *v1.MySQLBackup) bool { return r.Spec.Instance.XR != s.Life.XR && !r.IsRivalOf(s.Record()) })
 }
 
-// expired are those beyond the ones to keep, of the newest first, that may go: without the newest that a server has started from.
+// expired are those beyond the ones to keep, of the newest first, that may go: without the newest that a server has started from. Where
+// the XR is gone nobody knows how many are to be kept, or for how long: all stay until the end of a later life.
 func expired(s *instance.State, of []*v1.MySQLBackup, mayGo func(*v1.MySQLBackup) bool) []client.Object {
+	if s.XR == nil {
+		return nil
+	}
 	keep, restorable := backupsToKeep(s), false
 	var out []client.Object
 	for i, r := range of {
@@ -97,7 +101,7 @@ func expired(s *instance.State, of []*v1.MySQLBackup, mayGo func(*v1.MySQLBackup
 
 // isKeptByAge is true of a backup that is younger than those that may go.
 func isKeptByAge(s *instance.State, r *v1.MySQLBackup) bool {
-	if s.XR == nil || r.Status.ProvenAt == nil {
+	if r.Status.ProvenAt == nil {
 		return false
 	}
 	return s.Now.Sub(r.Status.ProvenAt.Time) < v1.ParseKeepFor(s.XR.Spec.Backup.KeepFor)
