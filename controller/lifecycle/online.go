@@ -47,9 +47,14 @@ func withdrawal(s *instance.State) change.Change {
 	return change.InServer(change.WithdrawClone, s.XR.Unstructured, serverOf(s))
 }
 
-// withdrawClone in the server first: a Secret whose account is gone opens nothing.
+// withdrawClone in the server first: a Secret whose account is gone opens nothing. A server that has let nobody in for long keeps the
+// account, which nobody has the password of then, and no other backup from being taken.
 func withdrawClone(s *instance.State, _ Step) []change.Change {
-	out := []change.Change{withdrawal(s)}
+	in := withdrawal(s)
+	if isOverdue(s) {
+		in = in.OrNot()
+	}
+	out := []change.Change{in}
 	if s.CloneAccess != nil {
 		out = append(out, change.DeleteObject(s.CloneAccess, ""))
 	}

@@ -134,7 +134,7 @@ func hasFailed(s *instance.State, step Step) bool {
 	case succeeded || hasProvenBackup(s) || s.OwnNote() != nil:
 		return false
 	case isOnline(s):
-		return s.Now.Sub(s.UnderWay().BegunAt.Time) >= patienceOnline && (s.Backup == nil || !isRunning(s.Backup))
+		return isOverdue(s) && (s.Backup == nil || !isRunning(s.Backup))
 	case step.Phase == v1.DeletionFailed || step.Phase == v1.DeletionHeld:
 		return true
 	case s.Now.Sub(s.UnderWay().BegunAt.Time) < patience || hasOwnPod(s):
@@ -142,6 +142,9 @@ func hasFailed(s *instance.State, step Step) bool {
 	}
 	return s.Backup == nil || !isRunning(s.Backup)
 }
+
+// isOverdue is true of an online backup that was tried for long.
+func isOverdue(s *instance.State) bool { return s.Now.Sub(s.UnderWay().BegunAt.Time) >= patienceOnline }
 
 // hasOwnPod is true while the server stops, which takes as long as it takes.
 func hasOwnPod(s *instance.State) bool {

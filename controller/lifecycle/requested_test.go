@@ -30,6 +30,11 @@ func answered(p v1.RequestedPhase) variation {
 	}
 }
 
+// begunAgo is when a backup that was asked for has begun.
+func begunAgo(ago time.Duration) variation {
+	return func(s *instance.State) { s.XR.Status.RequestedBackup.BegunAt = metav1.NewTime(now.Add(-ago)) }
+}
+
 // begun is a backup that is under way since then, with its record.
 func begun(p v1.BackupPhase, ago time.Duration) variation {
 	return func(s *instance.State) {

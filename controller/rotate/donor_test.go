@@ -100,6 +100,9 @@ func TestOfferCloneFails(t *testing.T) {
 			if !ok || by.Final != tc.final || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%s want %q (final: %v), got %v", tc.reason, tc.says, tc.final, err)
 			}
+			if err := d.WithdrawClone(t.Context(), in); in.Authorities == "" && err != nil {
+				t.Errorf("what was never offered cannot be withdrawn: %v", err)
+			}
 		})
 	}
 }
