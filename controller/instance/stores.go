@@ -32,15 +32,18 @@ type FoundNote struct {
 }
 
 // Store that the backups of this life go to, by name; empty where they go to a volume. The function writes it into the
-// status and on the data PVC; where that was lost the volume says it.
+// status, for those that the platform allows, and on the data PVC. Where XR or status were lost the volume says it; the PVC, which its
+// namespace may annotate, counts only before the volume was marked.
 func (s *State) Store() string {
-	store := s.Identity().Store
-	if c := s.DataPVC; store == "" && c != nil {
-		store = c.Annotations[v1.AnnotationBackupStore]
-	} else if store == "" && s.DataPV != nil {
-		store = s.DataPV.Annotations[v1.AnnotationBackupStore]
+	switch v, c := s.DataPV, s.DataPVC; {
+	case s.XR != nil && (s.XR.Status.BackupStore != "" || s.XR.Status.Volume != ""):
+		return s.XR.Status.BackupStore
+	case v != nil && v.Annotations[v1.AnnotationNamespaceUID] != "":
+		return v.Annotations[v1.AnnotationBackupStore]
+	case c != nil:
+		return c.Annotations[v1.AnnotationBackupStore]
 	}
-	return store
+	return s.Identity().Store
 }
 
 // A storeGathering gathers from stores.

@@ -133,6 +133,37 @@ func TestGatherStores(t *testing.T) {
 	}
 }
 
+// TestStoreOf: what a namespace writes on its PersistentVolumeClaim sends no backup to a store that its claim did not get.
+func TestStoreOf(t *testing.T) {
+	composite := func(store, volume string) *Composite {
+		return &Composite{Status: v1.MySQLStatus{BackupStore: store, Volume: volume}}
+	}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationBackupStore: "theirs"}}}
+	volume := func(a map[string]string) *corev1.PersistentVolume {
+		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Annotations: a}}
+	}
+	marked := volume(map[string]string{v1.AnnotationNamespaceUID: "ns", v1.AnnotationBackupStore: "offsite"})
+	toVolume := volume(map[string]string{v1.AnnotationNamespaceUID: "ns"})
+	orphan := &Identity{Store: "theirs"}
+	for name, tc := range map[string]struct {
+		reason string
+		state  State
+		want   string
+	}{
+		"Status":     {reason: "The function has written it.", state: State{XR: composite("offsite", "v"), DataPVC: claim, DataPV: toVolume}, want: "offsite"},
+		"Volume":     {reason: "It has written that there is none.", state: State{XR: composite("", "v"), DataPVC: claim, DataPV: marked}},
+		"Lost":       {reason: "The status was lost, and the volume is nobody's to write but ours.", state: State{XR: composite("", ""), DataPVC: claim, DataPV: marked}, want: "offsite"},
+		"Orphan":     {reason: "So was the XR.", state: State{Orphan: orphan, DataPVC: claim, DataPV: marked}, want: "offsite"},
+		"OrphanHere": {reason: "It says that there is none.", state: State{Orphan: orphan, DataPVC: claim, DataPV: toVolume}},
+		"Unmarked":   {reason: "Nobody else knows.", state: State{Orphan: orphan, DataPVC: claim, DataPV: volume(nil)}, want: "theirs"},
+		"Unbound":    {reason: "Nobody else knows.", state: State{XR: composite("", ""), DataPVC: claim}, want: "theirs"},
+	} {
+		if got := tc.state.Store(); got != tc.want {
+			t.Errorf("%s: %s want %q, got %q", name, tc.reason, tc.want, got)
+		}
+	}
+}
+
 // TestRestoreFrom: access to a store is given for what the function has chosen among the proven backups of the namespace, and for
 // nothing else.
 func TestRestoreFrom(t *testing.T) {
