@@ -289,12 +289,17 @@ func hasKey(list []string, key string) bool {
 func (s *MySQLPlatformSpec) BackupStore(spec *BackupSpec) (store string, allowed bool) {
 	if store, allowed = s.DefaultBackupStore, true; spec.Store != nil {
 		store = *spec.Store
-		allowed = slices.Contains(s.BackupStores, store) || store == s.DefaultBackupStore || store == StoreVolume && s.DefaultBackupStore == ""
+		allowed = s.OffersBackupStore(store) || store == StoreVolume && s.DefaultBackupStore == ""
 	}
 	if store == StoreVolume {
 		store = ""
 	}
 	return store, allowed
+}
+
+// OffersBackupStore of this name to claims.
+func (s *MySQLPlatformSpec) OffersBackupStore(name string) bool {
+	return slices.Contains(s.BackupStores, name) || name == s.DefaultBackupStore
 }
 
 // AllowsImport of the database of a server.

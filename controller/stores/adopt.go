@@ -3,7 +3,6 @@ package stores
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -28,14 +27,15 @@ func (s *Store) Candidates(ctx context.Context) ([]Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
+	notes, err := s.readNotes(ctx, all)
+	if err != nil {
+		return nil, err
+	}
 	var out []Candidate
 	adopted := map[string]bool{}
-	for _, f := range all {
-		n, err := s.readNote(ctx, f.Folder())
-		switch {
+	for i, f := range all {
+		switch n, err := notes[i].note, notes[i].err; {
 		case store.Is(err, store.NotFound): // It has just been removed.
-		case errors.As(err, new(*store.Error)):
-			return nil, err
 		case err != nil:
 			out = append(out, Candidate{Found: f, Problem: err.Error()})
 		default:

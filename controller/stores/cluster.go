@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,8 @@ const (
 	// askTimeout is how long all stores together may take to say what they have: an instance waits for it, and others for
 	// their turn.
 	askTimeout = 30 * time.Second
+	// newTimeout is how long one may take that has not worked yet.
+	newTimeout = 5 * time.Second
 	// grantLife is how long the token of a Job is good for. One that takes longer fails, and is tried again.
 	grantLife = 7 * 24 * time.Hour
 )
@@ -113,16 +116,33 @@ func (c Cluster) FindNotes(ctx context.Context, namespace types.UID, isKnown fun
 	defer cancel()
 	var out []instance.FoundNote
 	for i := range all.Items {
+		find := c.findNotesIn
 		if all.Items[i].Status.ProbedAt == nil {
-			continue // It never worked, and this cluster has written nothing there. What another has, somebody adopts.
+			find = c.findNotesInNew
 		}
-		found, err := c.findNotesIn(ctx, &all.Items[i], namespace, isKnown)
+		found, err := find(ctx, &all.Items[i], namespace, isKnown)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, found...)
 	}
 	return out, nil
+}
+
+// findNotesInNew is the same of a BackupStore that has not worked yet. It may be one that was made again: its bucket may have backups of
+// this namespace. Where it does not answer, that keeps nobody waiting as long as no claim may use it: somebody is setting it up.
+func (c Cluster) findNotesInNew(ctx context.Context, of *v1.BackupStore, namespace types.UID, isKnown func(record string) bool) ([]instance.FoundNote, error) {
+	asking, cancel := context.WithTimeout(ctx, newTimeout)
+	defer cancel()
+	found, err := c.findNotesIn(asking, of, namespace, isKnown)
+	if err == nil {
+		return found, nil
+	}
+	p := &v1.MySQLPlatform{}
+	if c.Reader.Get(ctx, client.ObjectKey{Name: v1.PlatformName}, p) == nil && !p.Spec.OffersBackupStore(of.Name) {
+		return nil, nil
+	}
+	return nil, err
 }
 
 // Publish a note, if the store has the archive that it is of. A Job that was led elsewhere has reported one as well.
@@ -219,19 +239,19 @@ func (c Cluster) findNotesIn(ctx context.Context, of *v1.BackupStore, namespace 
 	if err != nil {
 		return nil, inStore(name, err)
 	}
+	backups = slices.DeleteFunc(backups, func(b Found) bool { return isKnown(b.Record) })
+	notes, err := s.readNotes(ctx, backups)
+	if err != nil {
+		return nil, inStore(name, err)
+	}
 	var out []instance.FoundNote
-	for _, b := range backups {
-		if isKnown(b.Record) {
-			continue
-		}
+	for i, b := range backups {
 		f := instance.FoundNote{Store: name, Record: b.Record, XR: b.XR}
-		n, err := s.ReadNote(ctx, v1.BackedUpInstance{NamespaceUID: namespace, XR: b.XR}, b.Record)
-		switch {
-		case store.Is(err, store.NotFound):
+		n, err := notes[i].note, notes[i].err
+		if store.Is(err, store.NotFound) {
 			continue // It has just been removed.
-		case errors.As(err, new(*store.Error)):
-			return nil, inStore(name, err)
-		case err == nil:
+		}
+		if err == nil {
 			f.StoreNote = n
 		}
 		word := of.Annotations[v1.AnnotationForgetPrefix+b.Record]

@@ -5,12 +5,15 @@ package stores
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"path"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -166,9 +169,93 @@ func TestRealFindNotes(t *testing.T) {
 	if got, err := c.FindNotes(t.Context(), "ns", nobody); !store.Is(err, store.Unknown) || !strings.Contains(err.Error(), "BackupStore offsite") {
 		t.Errorf("want that it does not answer, got %v, %v", got, err)
 	}
+}
+
+// TestRealFindNotesInNew: a store that was made again is asked before it was tried. One that does not answer keeps people waiting where claims
+// may use it.
+func TestRealFindNotesInNew(t *testing.T) {
+	c := newRealCluster(t)
+	n := newNote("one", "x.tar.zst")
+	c.put(t, n, 100)
+	if err := c.Publish(t.Context(), "offsite", n); err != nil {
+		t.Fatal(err)
+	}
 	c.update(t, func(b *v1.BackupStore) { b.Status.ProbedAt = nil })
-	if got := find(); len(got) != 0 {
-		t.Errorf("a store that never worked is asked, got %v", got)
+	if got, err := c.FindNotes(t.Context(), "ns", nobody); err != nil || len(got) != 1 {
+		t.Errorf("want the note, got %v, %v", got, err)
+	}
+	c.proxy.Break(func(*http.Request) storetest.Fault {
+		return storetest.Fault{Status: http.StatusForbidden, Code: "InvalidAccessKeyId"}
+	})
+	for _, tc := range []struct {
+		reason   string
+		platform *v1.MySQLPlatformSpec
+		waits    bool
+	}{
+		{"Nobody knows what it is for.", nil, true},
+		{"Somebody is setting it up.", &v1.MySQLPlatformSpec{BackupStores: []string{"other"}}, false},
+		{"Claims may have used it.", &v1.MySQLPlatformSpec{BackupStores: []string{"offsite"}}, true},
+		{"Claims that name none use it.", &v1.MySQLPlatformSpec{DefaultBackupStore: "offsite"}, true},
+	} {
+		p := &v1.MySQLPlatform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}}
+		if tc.platform != nil {
+			p.Spec = *tc.platform
+			if err := c.kube.Create(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := c.FindNotes(t.Context(), "ns", nobody); len(got) != 0 || (err != nil) != tc.waits {
+			t.Errorf("%s want to wait: %t, got %v, %v", tc.reason, tc.waits, got, err)
+		}
+		if err := client.IgnoreNotFound(c.kube.Delete(t.Context(), p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRealManyNotes: a namespace may have more backups than could be read one after the other. What is found is in the order of the folders,
+// and the first that the store does not give is the end.
+func TestRealManyNotes(t *testing.T) {
+	c := newRealCluster(t)
+	var want []string
+	for i := range 3 * readAtOnce {
+		n := newNote(fmt.Sprintf("backup-%02d", i), "x.tar.zst")
+		c.put(t, n, 100)
+		if err := c.Publish(t.Context(), "offsite", n); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, n.Name)
+	}
+	found, err := c.FindNotes(t.Context(), "ns", nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range found {
+		if f.StoreNote == nil || f.Name != f.Record {
+			t.Errorf("the note of %s is %v", f.Record, f.StoreNote)
+		}
+		got = append(got, f.Record)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	candidates, err := c.open.Candidates(t.Context())
+	if err != nil || len(candidates) != len(want) {
+		t.Errorf("want %d candidates, got %d, %v", len(want), len(candidates), err)
+	}
+	var reads atomic.Int32
+	c.proxy.Break(func(r *http.Request) storetest.Fault {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, gateway.ManifestName) && reads.Add(1) == 5 {
+			return storetest.Fault{Status: http.StatusForbidden, Code: "AccessDenied"}
+		}
+		return storetest.Fault{}
+	})
+	if found, err := c.FindNotes(t.Context(), "ns", nobody); !store.Is(err, store.Denied) || found != nil {
+		t.Errorf("want what the store has said, got %d, %v", len(found), err)
+	}
+	if n := reads.Load(); n > 5+2*readAtOnce {
+		t.Errorf("%d notes were read although one could not be", n)
 	}
 }
 

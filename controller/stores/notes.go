@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -150,6 +151,39 @@ func (s *Store) backupsBelow(ctx context.Context, folder string) ([]Found, error
 		}
 	}
 	return out, nil
+}
+
+// readAtOnce is how many notes are read beside each other: a namespace, or a cluster that is gone, may have thousands.
+const readAtOnce = 16
+
+// A readNote is what a note says, or why it cannot be read.
+type readNote struct {
+	note *v1.StoreNote
+	err  error
+}
+
+// readNotes of backups that were found, in their order. It ends with the first that the store does not give, but for one that has gone.
+func (s *Store) readNotes(ctx context.Context, of []Found) ([]readNote, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	out, slots := make([]readNote, len(of)), make(chan struct{}, readAtOnce)
+	var all sync.WaitGroup
+	for i := range of {
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		all.Go(func() {
+			defer func() { <-slots }()
+			n, err := s.readNote(ctx, of[i].Folder())
+			if errors.As(err, new(*store.Error)) && !store.Is(err, store.NotFound) {
+				stop(err)
+			}
+			out[i] = readNote{n, err}
+		})
+	}
+	all.Wait()
+	return out, context.Cause(ctx)
 }
 
 // Tidy the folder of a backup whose note is published: what other attempts have left goes.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,7 +41,7 @@ func mayImport(r *resolved, from *v1.Import) error {
 	switch {
 	case from.Server != nil && !r.platform.AllowsImport(from.Server):
 		return refusalOf(field.ErrorList{notAllowed(at.Child("server"), from.Server.Address(), r.platform.ImportServers)})
-	case from.Dump != nil && from.Dump.Store != r.platform.DefaultBackupStore && !slices.Contains(r.platform.BackupStores, from.Dump.Store):
+	case from.Dump != nil && !r.platform.OffersBackupStore(from.Dump.Store):
 		return refusalOf(field.ErrorList{notAllowed(at.Child("dump", "store"), from.Dump.Store, r.platform.BackupStores)})
 	}
 	return nil

@@ -206,7 +206,7 @@ func offersStore(t *testing.T, at *s3Server, k storeKey) *backupStore {
 }
 
 // TestBackupStore: a store says whether backups can go there and come back, and what to do where they cannot. One that never worked
-// keeps nobody from starting.
+// keeps nobody from starting as long as no claim may use it.
 func TestBackupStore(t *testing.T) {
 	t.Parallel()
 	at := startS3(t)
