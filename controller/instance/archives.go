@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +35,9 @@ type Archives struct {
 	PVC *corev1.PersistentVolumeClaim
 	// Erasing are the Jobs that remove archives, by the names of their records.
 	Erasing map[string]*Job
+	// Restoring are the composite resources of the namespace, of any instance, by the names of the backups that they have chosen to start from and
+	// have not started. It is read where an archive is to go.
+	Restoring map[string]string
 	// Unasked are the names of those records of which it is not known whether they are proven: their store does not say.
 	Unasked map[string]bool
 }
@@ -56,6 +60,11 @@ func (g *Gatherer) Archives(ctx context.Context, k Key) (*Archives, error) {
 	}
 	a.sortNotes()
 	g.readUnproven(ctx, a)
+	if slices.ContainsFunc(a.Records, func(r v1.MySQLBackup) bool { return r.DeletionTimestamp != nil && r.MayDeleteArchive() }) {
+		if a.Restoring, err = g.restoring(ctx, k.Namespace); err != nil {
+			return nil, err
+		}
+	}
 	return a, g.readEraseJobs(ctx, a)
 }
 

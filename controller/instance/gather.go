@@ -183,7 +183,7 @@ func (g *Gatherer) findComposites(ctx context.Context, k Key) (*foundComposites,
 	if err != nil {
 		return nil, err
 	}
-	out, err := g.listXRs(ctx, k, kind)
+	out, err := g.listXRs(ctx, XRsOf(k), kind)
 	if err != nil {
 		return nil, err
 	}
@@ -208,11 +208,11 @@ func (g *Gatherer) findComposites(ctx context.Context, k Key) (*foundComposites,
 	return &foundComposites{kind: kind, namespace: ns, claim: claim, xrs: out}, nil
 }
 
-// listXRs that an instance's labels lead to.
-func (g *Gatherer) listXRs(ctx context.Context, k Key, kind Kind) ([]*Composite, error) {
+// listXRs that labels lead to.
+func (g *Gatherer) listXRs(ctx context.Context, labels client.MatchingLabels, kind Kind) ([]*Composite, error) {
 	l := &unstructured.UnstructuredList{}
 	l.SetGroupVersionKind(kind.XR)
-	if err := g.Reader.List(ctx, l, XRsOf(k)); err != nil {
+	if err := g.Reader.List(ctx, l, labels); err != nil {
 		return nil, fmt.Errorf("cannot list composite resources: %w", err)
 	}
 	out := make([]*Composite, 0, len(l.Items))
@@ -287,12 +287,20 @@ func (g *gathering) readRecords(ctx context.Context) error {
 
 // readForDeletion reads what a deletion has to deal with.
 func (g *gathering) readForDeletion(ctx context.Context) error {
-	for _, read := range []func(context.Context) error{g.readDeployment, jobGathering{g}.readJobs, jobGathering{g}.readPods, g.readLeftovers} {
+	for _, read := range []func(context.Context) error{g.readDeployment, jobGathering{g}.readJobs, jobGathering{g}.readPods, g.readLeftovers, g.readRestoring} {
 		if err := read(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readRestoring once older backups may go.
+func (g *gathering) readRestoring(ctx context.Context) (err error) {
+	if g.XR != nil && isProven(g.State) && len(g.Records) > 1 {
+		g.Restoring, err = g.restoring(ctx, g.Life.Namespace)
+	}
+	return err
 }
 
 // readDeployment of the server.

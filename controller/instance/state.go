@@ -86,6 +86,9 @@ type State struct {
 	// Records of all lives, newest first. Read only before the first start and
 	// during a deletion.
 	Records []v1.MySQLBackup
+	// Restoring are the composite resources of the namespace that are being restored, by the names of the backups. Read in a deletion, once older
+	// backups may go.
+	Restoring map[string]string
 	// Notes that the volumes of backups have of them, newest first, and BackupPVs, those
 	// volumes. Read when Records are.
 	Notes     []Note

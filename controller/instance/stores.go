@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
@@ -162,6 +163,27 @@ func sourceIn(chosen *v1.RestoreStatus, namespace string) v1.Archive {
 		return v1.Archive{Store: from.Dump.Store, Path: from.Dump.Object(namespace)}
 	}
 	return v1.Archive{}
+}
+
+// restoring are the XRs of a namespace, by the names of the backups that they have chosen to start from and have not started. A backup may be
+// another instance's.
+func (g *Gatherer) restoring(ctx context.Context, namespace string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, kind := range Kinds() {
+		xrs, err := g.listXRs(ctx, client.MatchingLabels{labelClaimNamespace: namespace}, kind)
+		if IsNotInstalled(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range xrs {
+			if chosen := x.Status.Restore; chosen != nil && chosen.Backup != "" && !x.Status.Started && !x.IsDeleting() {
+				out[chosen.Backup] = x.GetKind() + " " + x.GetName()
+			}
+		}
+	}
+	return out, nil
 }
 
 // isRecordOf is true of a name that a record of the instance may have: they differ in their last part.

@@ -228,6 +228,45 @@ func TestRestoreFrom(t *testing.T) {
 	}
 }
 
+// TestRestoring: an archive waits for each instance of its namespace that has chosen it, whatever that is called, and has not started.
+func TestRestoring(t *testing.T) {
+	r := provenAt("default-db-0123456789", 1)
+	r.UID, r.DeletionTimestamp, r.Finalizers = "record", &metav1.Time{Time: time.Now()}, []string{v1.Finalizer}
+	chooses := func(name, uid, claim string, started, dying bool) *unstructured.Unstructured {
+		u := xr(name, uid, claim, dying)
+		u.SetLabels(map[string]string{labelClaimNamespace: "default", labelClaimName: claim})
+		u.Object["status"] = map[string]any{"started": started, "restore": map[string]any{"backup": r.Name, "phase": "Running"}}
+		return u
+	}
+	elsewhere := chooses("there", "uid-4", "other", false, false)
+	elsewhere.SetLabels(map[string]string{labelClaimNamespace: "elsewhere", labelClaimName: "other"})
+	for name, tc := range map[string]struct {
+		there *unstructured.Unstructured
+		word  string
+		want  string
+	}{
+		"Another":   {chooses("copy", "uid-2", "copy", false, false), "record", "XMySQL copy"},
+		"Its own":   {chooses("again", "uid-3", "db", false, false), "record", "XMySQL again"},
+		"Started":   {chooses("copy", "uid-2", "copy", true, false), "record", ""},
+		"Dying":     {chooses("copy", "uid-2", "copy", false, true), "record", ""},
+		"Elsewhere": {elsewhere, "record", ""},
+		"Kept":      {chooses("copy", "uid-2", "copy", false, false), "", ""}, // No archive is to go.
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := r.DeepCopy()
+			r.Annotations = map[string]string{v1.AnnotationDeleteArchive: tc.word}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(r, tc.there).Build(), Clock: time.Now}
+			a, err := g.Archives(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := a.Restoring[r.Name]; got != tc.want {
+				t.Errorf("want %q, got %q", tc.want, got)
+			}
+		})
+	}
+}
+
 // TestUnasked: a store that does not say whether a backup is proven is asked once, and keeps no other record from being proven.
 func TestUnasked(t *testing.T) {
 	in := func(store, name string) (*v1.MySQLBackup, FoundNote) {

@@ -246,8 +246,8 @@ func whyUnreachable(a *instance.Archives, r *v1.MySQLBackup) string {
 	i, c, v := r.Spec.Instance, a.PVC, a.VolumeOf(r)
 	pvc := i.Namespace + "/" + a.Life.BackupPVCName()
 	switch {
-	case whoRestores(a, r) != "":
-		return whoRestores(a, r) + " is being restored from it"
+	case a.Restoring[r.Name] != "":
+		return a.Restoring[r.Name] + " is being restored from it"
 	case !isRemovable(a.Life, r):
 		return "its archive is not where the controller puts it: remove it by hand"
 	case r.InStore():
@@ -258,19 +258,6 @@ func whyUnreachable(a *instance.Archives, r *v1.MySQLBackup) string {
 		return fmt.Sprintf("PersistentVolumeClaim %s, by which the archive on volume %q is reached, is gone: it is made again as soon as the %s is created again", pvc, v.Name, i.Kind)
 	case !instance.Bound(v, c):
 		return fmt.Sprintf("PersistentVolumeClaim %s is not bound to volume %q, which holds the archive", pvc, v.Name)
-	}
-	return ""
-}
-
-// whoRestores is the composite resource that has chosen a backup, and has not started.
-func whoRestores(a *instance.Archives, r *v1.MySQLBackup) string {
-	for _, s := range a.Lives {
-		if s.XR == nil || s.XR.Status.Started || s.XR.IsDeleting() {
-			continue
-		}
-		if chosen := s.XR.Status.Restore; chosen != nil && chosen.Backup == r.Name {
-			return fmt.Sprintf("%s %s", s.XR.GetKind(), s.XR.GetName())
-		}
 	}
 	return ""
 }

@@ -32,6 +32,8 @@ type keepsake struct {
 	job    *batchv1.Job
 	// unasked is true of a record whose store does not say whether it is proven.
 	unasked bool
+	// restoring is an instance that is made from it.
+	restoring string
 }
 
 func leaves(t *testing.T, changes ...func(*keepsake)) *keepsake {
@@ -108,6 +110,9 @@ func (k *keepsake) archives() *instance.Archives {
 	}
 	a := instance.ArchivesOf(key(), records, []metav1.PartialObjectMetadata{{ObjectMeta: k.volume.ObjectMeta}})
 	a.Volumes[0].Spec, a.Now, a.Lives, a.PVC, a.Erasing = k.volume.Spec, now, k.lives, k.claim, map[string]*instance.Job{}
+	if k.restoring != "" {
+		a.Restoring = map[string]string{k.record.Name: k.restoring}
+	}
 	if k.job != nil {
 		a.Erasing[k.record.Name] = &instance.Job{Job: k.job}
 	}
@@ -120,10 +125,7 @@ func TestNextOfArchives(t *testing.T) {
 	other := func(uid types.UID, how ...variation) func(*keepsake) {
 		return lives(append(how, func(s *instance.State) { s.XR.SetUID(uid); s.Life.XR = uid })...)
 	}
-	restoring := func(s *instance.State) {
-		s.XR.Status.Started = false
-		s.XR.Status.Restore = &v1.RestoreStatus{Backup: running().Life.RecordName(), Phase: v1.RestoreRunning}
-	}
+	restoring := func(k *keepsake) { k.restoring = "XMySQL later" }
 	cases := map[string]struct {
 		reason string
 		given  []func(*keepsake)
@@ -160,7 +162,7 @@ func TestNextOfArchives(t *testing.T) {
 		"EraseUnbound": {reason: "Nor there.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.claim.UID = "new" }}, want: []Action{TellRecord}, says: "is not bound to volume"},
 		"EraseLost":    {reason: "Doubt is not absence.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.volume.Annotations = map[string]string{} }}, want: []Action{TellRecord}, says: "bring it back"},
 		"EraseOdd":     {reason: "Nothing is removed but a folder of ours.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.record.Spec.Archive.Path = "x/" + ArchiveName; noted(k) }}, want: []Action{TellRecord}, says: "by hand"},
-		"EraseInUse":   {reason: "What is being restored stays.", given: []func(*keepsake){mayErase("record"), other("later", restoring)}, want: []Action{TellRecord}, says: "is being restored from it"},
+		"EraseInUse":   {reason: "What is being restored stays.", given: []func(*keepsake){mayErase("record"), restoring}, want: []Action{TellRecord}, says: "is being restored from it"},
 		"EraseBeside":  {reason: "An instance that runs does not need it.", given: []func(*keepsake){mayErase("record"), other("later")}, want: []Action{StartErase}},
 		"EraseEmpty":   {reason: "What was never proven has no archive.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupPending), mayErase("record")}, want: []Action{LetRecordGo}},
 

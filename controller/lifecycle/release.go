@@ -74,9 +74,11 @@ func decidePrune(s *instance.State) (Step, bool) {
 }
 
 // expiredBackups are the proven ones on this volume beyond those to keep, without
-// this life's and its rivals, and without the newest that a server has started from.
+// this life's and its rivals, those that another instance is being restored from, and the newest that a server has started from.
 func expiredBackups(s *instance.State) []client.Object {
-	return expired(s, provenBackupsHere(s), func(r *v1.MySQLBackup) bool { return r.Spec.Instance.XR != s.Life.XR && !r.IsRivalOf(s.Record()) })
+	return expired(s, provenBackupsHere(s), func(r *v1.MySQLBackup) bool {
+		return r.Spec.Instance.XR != s.Life.XR && !r.IsRivalOf(s.Record()) && s.Restoring[r.Name] == ""
+	})
 }
 
 // expired are those beyond the ones to keep, of the newest first, that may go: without the newest that a server has started from. Where
