@@ -191,24 +191,33 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 
 // List the objects below a folder, in it and in those below it; at most so many, and an error where there are more.
 func (b *Bucket) List(ctx context.Context, folder string, limit int) ([]Object, error) {
+	out, more, err := b.ListSome(ctx, folder, limit)
+	if more {
+		return nil, fmt.Errorf("there are more than %d objects below %q", limit, b.name(folder))
+	}
+	return out, err
+}
+
+// ListSome of the objects below a folder, the first of them, and whether there are more.
+func (b *Bucket) ListSome(ctx context.Context, folder string, limit int) (out []Object, more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	found := b.core.Client.ListObjects(ctx, b.bucket, minio.ListObjectsOptions{Prefix: b.name(folder) + "/", Recursive: true})
 	defer endListing(cancel, found)
-	out := []Object{}
+	out = []Object{}
 	for o := range found {
 		if o.Err != nil {
-			return nil, explain("list", folder, o.Err)
+			return nil, false, explain("list", folder, o.Err)
 		}
 		key, ok := b.key(o.Key)
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("the store lists %.200q below %q", o.Key, b.name(folder))
+			return nil, false, fmt.Errorf("the store lists %.200q below %q", o.Key, b.name(folder))
 		case len(out) == limit:
-			return nil, fmt.Errorf("there are more than %d objects below %q", limit, b.name(folder))
+			return out, true, nil
 		}
 		out = append(out, Object{Key: key, Size: o.Size})
 	}
-	return out, ctx.Err()
+	return out, false, ctx.Err()
 }
 
 // name of an object in the bucket.

@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	// maxObjects of a namespace, and maxLeft of a backup's folder, that are looked at.
+	// maxObjects of a namespace that are looked at, and atATime of a backup's folder that are removed. Whoever has the token of a Job may
+	// have written any number.
 	maxObjects = 100_000
-	maxLeft    = 1000
+	atATime    = 1000
 )
 
 func manifestOf(folder string) string { return path.Join(folder, gateway.ManifestName) }
@@ -233,23 +234,28 @@ func (s *Store) removeFolder(ctx context.Context, folder string) error {
 	return s.removeAllBut(ctx, folder)
 }
 
+// removeAllBut what is to be kept, however much it is. Who is cut short has removed what came before.
 func (s *Store) removeAllBut(ctx context.Context, folder string, keep ...string) error {
-	var failed []error
-	us, err := s.Uploads(ctx, folder, maxLeft)
-	if err != nil {
-		return err
-	}
-	for _, u := range us {
-		failed = append(failed, s.AbortUpload(ctx, u.Key, u.ID))
-	}
-	os, err := s.List(ctx, folder, maxLeft)
-	if err != nil {
-		return err
-	}
-	for _, o := range os {
-		if !slices.Contains(keep, o.Key) {
-			failed = append(failed, s.Delete(ctx, o.Key))
+	for {
+		var failed []error
+		us, err := s.Uploads(ctx, folder, atATime)
+		if err != nil {
+			return err
+		}
+		for _, u := range us {
+			failed = append(failed, s.AbortUpload(ctx, u.Key, u.ID))
+		}
+		os, more, err := s.ListSome(ctx, folder, atATime)
+		if err != nil {
+			return err
+		}
+		for _, o := range os {
+			if !slices.Contains(keep, o.Key) {
+				failed = append(failed, s.Delete(ctx, o.Key))
+			}
+		}
+		if err := errors.Join(failed...); err != nil || !more && len(us) < atATime {
+			return err
 		}
 	}
-	return errors.Join(failed...)
 }

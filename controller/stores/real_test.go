@@ -286,6 +286,30 @@ func TestRealTidy(t *testing.T) {
 	}
 }
 
+// TestRealRemoveMany: who has written very much with a Job's token keeps its backup neither from being proven nor from being removed.
+func TestRealRemoveMany(t *testing.T) {
+	_, s := openReal(t, nil, nil)
+	n := newNote("one", "x.tar.zst")
+	folder := v1.StoreFolder(n.Spec.Instance, n.Name)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for k := range (atATime + 100) / 8 {
+				if err := s.Put(t.Context(), fmt.Sprintf("%s/a%d-%d.tar.zst", folder, i, k), []byte("x")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(s.Put(t.Context(), n.Spec.Archive.Path, []byte("x")), s.Publish(t.Context(), n), s.Tidy(t.Context(), n)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"manifest.json", "x.tar.zst"}, s.keys(t, folder)); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
 // TestRealRemoveHostile: what somebody has put in the place of a note keeps nothing in the store.
 func TestRealRemoveHostile(t *testing.T) {
 	_, s := openReal(t, nil, nil)
