@@ -4,12 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/stores"
 )
 
@@ -21,6 +25,10 @@ type adoption struct {
 	request v1.AdoptionRequest
 	// namespaces of this cluster, by name, as far as they were asked for. One that is not there is nil.
 	namespaces map[string]*corev1.Namespace
+	// lineages of the instances that candidates are of.
+	lineages map[v1.BackedUpInstance]map[types.UID]bool
+	// there is what instances of this cluster have, by the lives that it is of, as far as they were asked for.
+	there map[instance.Key]map[types.UID]string
 }
 
 // adopt what the store's annotation asks for. Who is cut short begins again: what was adopted then is known.
@@ -49,6 +57,7 @@ func (r *storeReconciler) adopt(ctx context.Context, s *v1.BackupStore, open *st
 		out.Message = v1.PrintableText(err.Error(), v1.MaxForeignText)
 		return out, nil
 	}
+	a.lineages, a.there = stores.Lineages(all), map[instance.Key]map[types.UID]string{}
 	left := 0
 	for _, c := range all {
 		found, err := a.take(ctx, c)
@@ -74,14 +83,72 @@ func (a *adoption) take(ctx context.Context, c stores.Candidate) (v1.AdoptedBack
 		return v1.AdoptedBackup{}, err
 	}
 	out, n := c.Judge(facts)
-	if n == nil || a.request.DryRun {
+	if n == nil {
 		return out, nil
 	}
-	if err := a.open.Publish(ctx, n); err != nil {
-		out.Verdict, out.Why = v1.AdoptionRefused, v1.PrintableText(err.Error(), v1.MaxForeignText)
-		return out, nil // Who asked hears it.
+	if i := n.Spec.Instance; a.there[keyOf(i)] != nil {
+		a.there[keyOf(i)][i.XR] = fmt.Sprintf("backup %q", c.Record) // Also in a dry run, which is to say the same.
 	}
-	return out, a.makeRecordOf(ctx, n)
+	if a.request.DryRun {
+		return out, nil
+	}
+	err = a.open.Publish(ctx, n)
+	if err == nil {
+		if err = a.makeRecordOf(ctx, n); err != nil && !kerrors.IsInvalid(err) && !kerrors.IsForbidden(err) {
+			return out, err
+		}
+	}
+	if err != nil { // Who asked hears it, and of the others, too.
+		out.Verdict, out.Why = v1.AdoptionRefused, v1.PrintableText(err.Error(), v1.MaxForeignText)
+	}
+	return out, nil
+}
+
+func keyOf(i v1.BackedUpInstance) instance.Key {
+	return instance.Key{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name}
+}
+
+// strangerTo a candidate: what has the name of its instance in the namespace that is to get it, and is of no life of that instance. Empty where
+// nothing is.
+func (a *adoption) strangerTo(ctx context.Context, c stores.Candidate, namespace string) (string, error) {
+	k := keyOf(c.Note.Spec.Instance)
+	k.Namespace = namespace
+	if a.there[k] == nil {
+		there, err := a.livesThere(ctx, k)
+		if err != nil {
+			return "", err
+		}
+		a.there[k] = there
+	}
+	lineage := a.lineages[c.Origin()]
+	for _, xr := range slices.Sorted(maps.Keys(a.there[k])) {
+		if !lineage[xr] {
+			return a.there[k][xr], nil
+		}
+	}
+	return "", nil
+}
+
+// livesThere of an instance, each with something that it has: a server that was started, or a backup.
+func (a *adoption) livesThere(ctx context.Context, k instance.Key) (map[types.UID]string, error) {
+	out := map[types.UID]string{}
+	started, err := (&instance.Gatherer{Reader: a.reader, Clock: a.clock}).GatherXRs(ctx, k)
+	if err != nil && !instance.IsNotInstalled(err) {
+		return nil, err
+	}
+	for _, s := range started {
+		if s.XR.Status.Started {
+			out[s.Life.XR] = fmt.Sprintf("%s %s, which has started,", k.Kind, k.Name)
+		}
+	}
+	records, err := instance.Records(ctx, a.reader, k.Life(""))
+	if err != nil {
+		return nil, err
+	}
+	for i := range records {
+		out[records[i].Spec.Instance.XR] = fmt.Sprintf("backup %q", records[i].Name)
+	}
+	return out, nil
 }
 
 func (a *adoption) factsOf(ctx context.Context, c stores.Candidate) (f stores.Facts, err error) {
@@ -95,6 +162,9 @@ func (a *adoption) factsOf(ctx context.Context, c stores.Candidate) (f stores.Fa
 	}
 	if f.To != "" {
 		if f.Target, err = a.namespaceNamed(ctx, f.To); err != nil {
+			return f, err
+		}
+		if f.Stranger, err = a.strangerTo(ctx, c, f.To); err != nil {
 			return f, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +21,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/store"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/stores"
 )
@@ -208,11 +210,17 @@ func TestTakeCandidate(t *testing.T) {
 		Spec: v1.MySQLBackupSpec{Instance: was, Archive: &v1.Archive{Store: "one", Path: "v1/ns/xr/one/x.tar.zst"}},
 	}}}
 	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "new"}}
-	take := func(request v1.AdoptionRequest, there ...client.Object) (v1.AdoptedBackup, error) {
+	adopting := func(request v1.AdoptionRequest, all []stores.Candidate, there ...client.Object) *adoption {
 		t.Helper()
 		kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithObjects(append(there, shop.DeepCopy())...).Build()
-		a := adoption{storeReconciler: &storeReconciler{reader: kube, writer: change.Writer{Client: kube}}, request: request, namespaces: map[string]*corev1.Namespace{}}
-		return a.take(t.Context(), candidate)
+		return &adoption{
+			storeReconciler: &storeReconciler{reader: kube, writer: change.Writer{Client: kube}, clock: time.Now}, request: request, namespaces: map[string]*corev1.Namespace{},
+			lineages: stores.Lineages(all), there: map[instance.Key]map[types.UID]string{},
+		}
+	}
+	take := func(request v1.AdoptionRequest, there ...client.Object) (v1.AdoptedBackup, error) {
+		t.Helper()
+		return adopting(request, []stores.Candidate{candidate}, there...).take(t.Context(), candidate)
 	}
 	named := map[string]string{"team": "shop"}
 	if got, err := take(v1.AdoptionRequest{Namespaces: named, DryRun: true}); err != nil || got.Verdict != v1.Adopted {
@@ -229,5 +237,49 @@ func TestTakeCandidate(t *testing.T) {
 	}
 	if got, err := take(v1.AdoptionRequest{Namespaces: named}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", UID: "ns"}}); err != nil || got.Verdict != v1.AdoptionRefused {
 		t.Errorf("it is here, got %+v, %v", got, err)
+	}
+
+	record := func(xr types.UID) *v1.MySQLBackup {
+		in := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "shop", NamespaceUID: "new", Name: "db", XR: xr}
+		return &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: "there", Labels: v1.Instance{Kind: in.Kind, Namespace: in.Namespace, Name: in.Name}.Labels()}, Spec: v1.MySQLBackupSpec{Instance: in}}
+	}
+	composite := func(started bool) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: map[string]any{
+			"spec": map[string]any{"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "shop", "name": "db"}}, "status": map[string]any{"started": started},
+		}}
+		u.SetGroupVersionKind(instance.XRKind)
+		u.SetName("db-x")
+		u.SetUID("living")
+		u.SetLabels(instance.XRsOf(instance.Key{Kind: v1.KindMySQL, Namespace: "shop", Name: "db"}))
+		return u
+	}
+	asks := v1.AdoptionRequest{Namespaces: map[string]string{"team": "shop", "crm": "shop"}, DryRun: true}
+	for name, tc := range map[string]struct {
+		reason string
+		there  client.Object
+		want   v1.AdoptionVerdict
+		says   string
+	}{
+		"Lineage":  {"An adoption that was cut short goes on.", record("xr"), v1.Adopted, ""},
+		"Stranger": {"Its rows are others.", record("other"), v1.AdoptionRefused, `backup "there" in namespace shop is of another`},
+		"Started":  {"Its server has rows of its own.", composite(true), v1.AdoptionRefused, "MySQL db, which has started, in namespace shop"},
+		"Waits":    {"It waits for what is adopted.", composite(false), v1.Adopted, ""},
+	} {
+		if got, err := take(asks, tc.there); err != nil || got.Verdict != tc.want || !strings.Contains(got.Why, tc.says) {
+			t.Errorf("%s: %s got %+v, %v", name, tc.reason, got, err)
+		}
+	}
+	second := candidate
+	n := *candidate.Note
+	n.Name, n.Spec.Instance.Namespace, n.Spec.Instance.NamespaceUID, n.Spec.Instance.XR = "two", "crm", "ns-2", "xr-2"
+	second.Found, second.Note = stores.Found{NamespaceUID: "ns-2", XR: "xr-2", Record: "two"}, &n
+	a := adopting(asks, []stores.Candidate{candidate, second})
+	for _, tc := range []struct {
+		c    stores.Candidate
+		want v1.AdoptionVerdict
+	}{{candidate, v1.Adopted}, {second, v1.AdoptionRefused}} {
+		if got, err := a.take(t.Context(), tc.c); err != nil || got.Verdict != tc.want {
+			t.Errorf("two instances of one name: want %s of %s, got %+v, %v", tc.want, tc.c.Record, got, err)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/store"
@@ -60,12 +61,41 @@ type Facts struct {
 	Home *corev1.Namespace
 	// Record of the candidate's name, nil where there is none.
 	Record *v1.MySQLBackup
+	// Stranger is what has the name of the candidate's instance in Target and is of another one; empty where nothing is.
+	Stranger string
+}
+
+// Origin is the instance that a candidate is of, where it was taken, by its names alone: a namespace that was made again may have inherited what
+// was there before. Of one that cannot be read it is empty.
+func (c Candidate) Origin() v1.BackedUpInstance {
+	if c.Note == nil {
+		return v1.BackedUpInstance{}
+	}
+	i := c.Note.Spec.Instance
+	if c.Note.From != nil {
+		i = *c.Note.From
+	}
+	i.XR, i.NamespaceUID = "", ""
+	return i
+}
+
+// Lineages are the lives of each instance that candidates are of: what has one of them is of that instance.
+func Lineages(all []Candidate) map[v1.BackedUpInstance]map[types.UID]bool {
+	out := map[v1.BackedUpInstance]map[types.UID]bool{}
+	for _, c := range all {
+		if out[c.Origin()] == nil {
+			out[c.Origin()] = map[types.UID]bool{}
+		}
+		out[c.Origin()][c.XR] = true
+	}
+	return out
 }
 
 // Judge a candidate. What is adopted has a note as this cluster is to have it.
 //
 // A name says nothing of who had it on another cluster, so that whoever asks says which namespace gets what; and what a namespace of this
-// very cluster has is its own: an archive of two owners would go with the first of them.
+// very cluster has is its own: an archive of two owners would go with the first of them. Nor are the backups of two instances made those of
+// one name: which of them has the newer rows no number would tell, and keep would count them together.
 func (c Candidate) Judge(f Facts) (v1.AdoptedBackup, *v1.StoreNote) {
 	out := v1.AdoptedBackup{Name: v1.PrintableText(c.Record, v1.MaxForeignText), Verdict: v1.AdoptionRefused, Why: v1.PrintableText(c.Problem, v1.MaxForeignText)}
 	if c.Note == nil {
@@ -86,6 +116,9 @@ func (c Candidate) Judge(f Facts) (v1.AdoptedBackup, *v1.StoreNote) {
 		return out, nil
 	case f.Target == nil || f.Target.DeletionTimestamp != nil:
 		out.Why = fmt.Sprintf("there is no namespace %s: create it first", f.To)
+		return out, nil
+	case !isHere && f.Stranger != "":
+		out.Why = fmt.Sprintf("%s in namespace %s is of another instance called %s: name another namespace", f.Stranger, f.To, i.Name)
 		return out, nil
 	}
 	out.Verdict = v1.Adopted

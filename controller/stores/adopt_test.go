@@ -54,6 +54,14 @@ func TestJudgeCandidates(t *testing.T) {
 			reason: "One archive has one owner.", facts: Facts{To: "shop", Target: namespace("shop", "new"), Home: namespace("team", "ns")},
 			verdict: v1.AdoptionRefused, why: "its backups are its own",
 		},
+		"Stranger": {
+			reason: "No number would tell which rows are newer.", facts: Facts{To: "shop", Target: namespace("shop", "new"), Stranger: `backup "other"`},
+			verdict: v1.AdoptionRefused, why: `backup "other" in namespace shop is of another instance called db`,
+		},
+		"StrangerHome": {
+			reason: "What lives there began with what the same namespace had.", facts: Facts{To: "team", Target: namespace("team", "ns"), Home: namespace("team", "ns"), Stranger: "MySQL db"},
+			verdict: v1.Adopted, want: was,
+		},
 		"Unnamed":    {facts: Facts{}, verdict: v1.AdoptionUnnamed},
 		"NoTarget":   {facts: Facts{To: "shop"}, verdict: v1.AdoptionRefused, why: "create it first"},
 		"Dying":      {facts: Facts{To: "shop", Target: dying}, verdict: v1.AdoptionRefused, why: "create it first"},
