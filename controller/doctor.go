@@ -23,7 +23,7 @@ type doctorCommand struct {
 
 // Help that follows the flags.
 func (*doctorCommand) Help() string {
-	return "It needs the right to list claims, composite resources, PersistentVolumes, PersistentVolumeClaims and MySQLBackups in the whole cluster, and says what else it may not see.\n\n" +
+	return "It needs the right to list claims, composite resources, PersistentVolumes, PersistentVolumeClaims, MySQLBackups and BackupStores in the whole cluster, and says what else it may not see.\n\n" +
 		"Exit codes: 0 nothing is wrong, although there may be notes; 1 something is wrong; 2 it could not look."
 }
 

@@ -21,9 +21,8 @@ type Settings struct {
 	// of its own. Only for HostPath. Default /var/lib/crossplane-mysql.
 	HostPathRoot string `json:"hostPathRoot,omitempty"`
 	// HostPathNode is the name of the node that holds the folders (its label
-	// kubernetes.io/hostname). Only for HostPath; needed as soon as the cluster
-	// has more than one node, where a server on another node would find an empty
-	// folder.
+	// kubernetes.io/hostname). Only for HostPath. Unset means that each instance
+	// stays on the node that its first pod was put on.
 	HostPathNode string `json:"hostPathNode,omitempty"`
 	// DefaultImage of a MySQL server. Default mysql:8.4.
 	DefaultImage string `json:"defaultImage,omitempty"`

@@ -248,7 +248,7 @@ func (p *patientReader) Read(raw []byte) (int, error) {
 // sendFileKey of an encrypted object: with it, and nothing else, that one can be decrypted.
 func (q *request) sendFileKey(ctx context.Context) error {
 	if len(q.identities) == 0 {
-		return refuse(http.StatusConflict, "BackupStore %q has no identity in this cluster: name one in encryption.identitySecretRef", q.grant.Store)
+		return refuse(http.StatusConflict, "BackupStore %q has no identity in this cluster, by which its backups are decrypted: put it into the Secret of keySecretRef, as key identity", q.grant.Store)
 	}
 	r, err := q.Read(ctx, q.key, 0)
 	if err != nil {

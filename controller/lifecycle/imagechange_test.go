@@ -158,3 +158,32 @@ func TestImageChangeCounts(t *testing.T) {
 		}
 	}
 }
+
+// TestNumberTaken: backups that came to the name once an instance had begun, such as by an adoption, are rivals of that instance's own,
+// whatever their numbers: neither has the other's rows.
+func TestNumberTaken(t *testing.T) {
+	came := func(number, since int64) variation {
+		return func(s *instance.State) {
+			r := v1.MySQLBackup{}
+			r.Name, r.Spec.Instance.XR, r.Spec.Number, r.Spec.Since, r.Status.Phase = "came", "other", number, since, v1.BackupProven
+			s.Records = append(s.Records, r)
+		}
+	}
+	for name, tc := range map[string]struct {
+		came          variation
+		number, since int64
+	}{
+		"Before": {came(1, 0), 2, 0},
+		"Same":   {came(2, 0), 3, 2},
+		"Later":  {came(9, 5), 10, 2},
+	} {
+		s := running(dead, tc.came, func(s *instance.State) { s.XR.Status.BackupNumber = 2 })
+		r := newRecord(s)
+		if r.Spec.Number != tc.number || r.Spec.Since != tc.since || r.IsRivalOf(&s.Records[0]) != (tc.since > 0) {
+			t.Errorf("%s: want %d since %d, got %d since %d, a rival: %t", name, tc.number, tc.since, r.Spec.Number, r.Spec.Since, r.IsRivalOf(&s.Records[0]))
+		}
+	}
+	if r := newRecord(running(came(9, 0), func(s *instance.State) { s.XR.Status.BackupNumber = 2 })); r.Spec.Number != 2 {
+		t.Errorf("one in a life is called by the number that its status has, got %d", r.Spec.Number)
+	}
+}

@@ -1,6 +1,9 @@
 package lifecycle
 
 import (
+	"cmp"
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -34,6 +37,11 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 	if number == 0 { // Its status was lost, and it never had a volume that knew.
 		number = nextBackupNumber(s)
 	}
+	since := firstNumber(s, number)
+	if s.IsDeleting() && isTaken(s, number) { // By what came, such as with an adoption, once this life had begun: nobody knows which rows are newer.
+		since = cmp.Or(since, number)
+		number = nextBackupNumber(s)
+	}
 	request, method := "", v1.MethodCold
 	switch {
 	case s.UnderWay() != nil:
@@ -53,7 +61,7 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 			StorageSize:  s.Identity().Size,
 			StorageClass: storageClass(s),
 			Number:       number,
-			Since:        firstNumber(s, number),
+			Since:        since,
 			Origin:       origin,
 			Method:       method,
 			Request:      request,
@@ -74,6 +82,13 @@ func storageClass(s *instance.State) string {
 		return s.DataPV.Spec.StorageClassName
 	}
 	return ""
+}
+
+// isTaken is true of a number that a proven backup of another life has, or one after it.
+func isTaken(s *instance.State, number int64) bool {
+	return slices.ContainsFunc(s.Records, func(r v1.MySQLBackup) bool {
+		return r.IsProven() && r.Spec.Instance.XR != s.Life.XR && r.Spec.Number >= number
+	})
 }
 
 // firstNumber that a backup of this life had; 0 where the one of this number is the first.
