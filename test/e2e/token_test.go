@@ -120,7 +120,7 @@ func TestOptedIn(t *testing.T) {
 }
 
 // TestClosedNamespace: an instance of a namespace that does not let the controller in says so, goes on as soon as it does, and
-// is backed up also where it does not any more. It shares the cluster with no other test.
+// is backed up also where it does not any more; and to a store, where the namespace is gone. It shares the cluster with no other test.
 func TestClosedNamespace(t *testing.T) {
 	framework.Repeats(t, "TestOptedIn has the rights, TestNotLetIn what is said, and TestSecretsOfAClosedNamespace the deletion")
 	t.Cleanup(func() { reinstalled(t) })
@@ -131,11 +131,12 @@ func TestClosedNamespace(t *testing.T) {
 	const advice = "The controller may not read Secrets of namespace"
 	s.Create(t)
 	s.Says(t, "to make the server's certificate, in Secret "+s.Namespace+"/"+s.Name+"-tls: "+advice)
-	letIn := func() {
+	letIn := func(s *framework.Server) {
+		t.Helper()
 		const command = "kubectl create rolebinding crossplane-mysql --namespace default --clusterrole crossplane-mysql-contents --serviceaccount crossplane-mysql-system:crossplane-mysql"
 		p.enter(t, strings.Replace(command, "default", s.Namespace, 1), "created")
 	}
-	letIn()
+	letIn(s)
 	s.Client().Connects(t, s.Password)
 	s.Client().TypeSession(t)
 	before := s.Client().MustQuery(t, framework.Rows)
@@ -143,9 +144,18 @@ func TestClosedNamespace(t *testing.T) {
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
 	leavesNothing(t, s)
-	letIn()
+	letIn(s)
 	s.Create(t)
 	s.Client().SeesRows(t, before)
+
+	at := startS3(t)
+	b := offersStore(t, at, newStoreKey(t, at.namespace))
+	gone := framework.NewServer(t, framework.ClassComposition)
+	gone.Spec["backup"] = map[string]any{"store": b.GetName()}
+	letIn(gone)
+	gone.Begin(t)
+	loseNamespace(t, gone, 1)
+	b.holds(t, at, gone.Backups().Only(t))
 }
 
 // TestPoliciesOfAnotherRelease: where policies and controller are of two releases, as between two commands of an update, the
