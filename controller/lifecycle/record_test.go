@@ -30,9 +30,14 @@ func TestBackupNumber(t *testing.T) {
 	kept := identityAnnotations(s)
 	xr := s.XR
 	s.XR, s.Orphan = nil, &instance.Identity{BackupNumber: 8}
-	if kept[v1.AnnotationBackupNumber] != "8" || newRecord(s).Spec.Number != 8 {
-		t.Errorf("want the number that the volume knows, which is %q, got %d", kept[v1.AnnotationBackupNumber], newRecord(s).Spec.Number)
+	if r := newRecord(s); kept[v1.AnnotationBackupNumber] != "8" || r.Spec.Number != 13 || r.Spec.Since != 8 {
+		t.Errorf("want it to be of both since the number that the volume knows, which is %q, got %d since %d", kept[v1.AnnotationBackupNumber], r.Spec.Number, r.Spec.Since)
 	}
+	s.Records[0].Spec.Number = 5
+	if r := newRecord(s); r.Spec.Number != 8 || r.Spec.Since != 0 {
+		t.Errorf("want the number that the volume knows, got %d since %d", r.Spec.Number, r.Spec.Since)
+	}
+	s.Records[0].Spec.Number = 12
 	s.XR, s.Orphan = xr, nil
 	s.XR.Status.BackupNumber = 0
 	if got := newRecord(s).Spec.Number; got != 13 {
