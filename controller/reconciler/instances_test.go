@@ -98,6 +98,15 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+// TestSooner: of several lives, or records, the first that has to be looked at says when. One that asks for nothing takes no other's look away.
+func TestSooner(t *testing.T) {
+	for _, tc := range []struct{ a, b, want time.Duration }{{0, 0, 0}, {0, 5, 5}, {5, 0, 5}, {5, 3, 3}, {3, 5, 3}} {
+		if got := sooner(tc.a, tc.b); got != tc.want {
+			t.Errorf("of %d and %d: want %d, got %d", tc.a, tc.b, tc.want, got)
+		}
+	}
+}
+
 // TestPace: what waits for long is looked at seldom, and what goes on is looked at as before.
 func TestPace(t *testing.T) {
 	r := &instanceReconciler{reported: map[instance.Key]map[types.UID]lastReported{}}

@@ -34,7 +34,7 @@ func isChangedOrGone(err error) bool { return kerrors.IsConflict(err) || kerrors
 
 // sooner of two looks; zero is for none.
 func sooner(after, other time.Duration) time.Duration {
-	if after == 0 || other < after {
+	if after == 0 || other != 0 && other < after {
 		return other
 	}
 	return after
