@@ -191,15 +191,16 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 
 // List the objects below a folder, in it and in those below it; at most so many, and an error where there are more.
 func (b *Bucket) List(ctx context.Context, folder string, limit int) ([]Object, error) {
-	out, more, err := b.ListSome(ctx, folder, limit)
+	out, more, err := b.Find(ctx, folder, limit, func(string) bool { return true })
 	if more {
 		return nil, fmt.Errorf("there are more than %d objects below %q", limit, b.name(folder))
 	}
 	return out, err
 }
 
-// ListSome of the objects below a folder, the first of them, and whether there are more.
-func (b *Bucket) ListSome(ctx context.Context, folder string, limit int) (out []Object, more bool, err error) {
+// Find objects below a folder that are wanted by their keys: the first of them, and whether there are more. All others are passed over, however
+// many they are.
+func (b *Bucket) Find(ctx context.Context, folder string, limit int, isWanted func(key string) bool) (out []Object, more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	found := b.core.Client.ListObjects(ctx, b.bucket, minio.ListObjectsOptions{Prefix: b.name(folder) + "/", Recursive: true})
 	defer endListing(cancel, found)
@@ -212,6 +213,8 @@ func (b *Bucket) ListSome(ctx context.Context, folder string, limit int) (out []
 		switch {
 		case !ok:
 			return nil, false, fmt.Errorf("the store lists %.200q below %q", o.Key, b.name(folder))
+		case !isWanted(key):
+			continue
 		case len(out) == limit:
 			return out, true, nil
 		}

@@ -265,3 +265,24 @@ func TestRealFaults(t *testing.T) {
 		}
 	})
 }
+
+// TestRealFind: what is not wanted counts for nothing.
+func TestRealFind(t *testing.T) {
+	_, s := storetest.Start(t)
+	b := open(t, s)
+	for _, key := range []string{"f/a", "f/b", "f/c/wanted", "f/d", "f/e/wanted", "g/wanted"} {
+		if err := b.Put(t.Context(), key, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wanted := func(key string) bool { return strings.HasSuffix(key, "/wanted") }
+	for limit, more := range map[int]bool{1: true, 2: false} {
+		got, isMore, err := b.Find(t.Context(), "f", limit, wanted)
+		if err != nil || len(got) != limit || isMore != more || got[0].Key != "f/c/wanted" {
+			t.Errorf("of two at most %d: got %v, more: %t, %v", limit, got, isMore, err)
+		}
+	}
+	if _, err := b.List(t.Context(), "f", 4); err == nil {
+		t.Error("a list of five is given as one of four")
+	}
+}

@@ -19,10 +19,11 @@ import (
 )
 
 const (
-	// maxObjects of a namespace that are looked at, and atATime of a backup's folder that are removed. Whoever has the token of a Job may
-	// have written any number.
-	maxObjects = 100_000
+	// maxBackups of a store, or a namespace, that are looked at. Whoever has the token of a Job may have written any number of other objects
+	// beside them, of which atATime are removed, as often as maxTimes before others have their turn.
+	maxBackups = 100_000
 	atATime    = 1000
+	maxTimes   = 5
 )
 
 func manifestOf(folder string) string { return path.Join(folder, gateway.ManifestName) }
@@ -140,16 +141,19 @@ func (s *Store) AllBackups(ctx context.Context) ([]Found, error) {
 }
 
 func (s *Store) backupsBelow(ctx context.Context, folder string) ([]Found, error) {
-	os, err := s.List(ctx, folder, maxObjects)
+	os, more, err := s.Find(ctx, folder, maxBackups, func(key string) bool {
+		return strings.HasPrefix(key, folder+"/") && strings.Count(key, "/") == 4 && path.Base(key) == gateway.ManifestName
+	})
 	if err != nil {
 		return nil, err
 	}
-	var out []Found
+	if more {
+		return nil, fmt.Errorf("there are more than %d backups below %q", maxBackups, folder)
+	}
+	out := make([]Found, 0, len(os))
 	for _, o := range os {
 		parts := strings.Split(o.Key, "/")
-		if strings.HasPrefix(o.Key, folder+"/") && len(parts) == 5 && parts[4] == gateway.ManifestName {
-			out = append(out, Found{NamespaceUID: types.UID(parts[1]), XR: types.UID(parts[2]), Record: parts[3]})
-		}
+		out = append(out, Found{NamespaceUID: types.UID(parts[1]), XR: types.UID(parts[2]), Record: parts[3]})
 	}
 	return out, nil
 }
@@ -234,9 +238,10 @@ func (s *Store) removeFolder(ctx context.Context, folder string) error {
 	return s.removeAllBut(ctx, folder)
 }
 
-// removeAllBut what is to be kept, however much it is. Who is cut short has removed what came before.
+// removeAllBut what is to be kept. Who is cut short, or finds more than can be removed in one turn, has removed what came before, and is
+// called again.
 func (s *Store) removeAllBut(ctx context.Context, folder string, keep ...string) error {
-	for {
+	for range maxTimes {
 		var failed []error
 		us, err := s.Uploads(ctx, folder, atATime)
 		if err != nil {
@@ -245,7 +250,7 @@ func (s *Store) removeAllBut(ctx context.Context, folder string, keep ...string)
 		for _, u := range us {
 			failed = append(failed, s.AbortUpload(ctx, u.Key, u.ID))
 		}
-		os, more, err := s.ListSome(ctx, folder, atATime)
+		os, more, err := s.Find(ctx, folder, atATime, func(string) bool { return true })
 		if err != nil {
 			return err
 		}
@@ -258,4 +263,5 @@ func (s *Store) removeAllBut(ctx context.Context, folder string, keep ...string)
 			return err
 		}
 	}
+	return fmt.Errorf("there is more below %q than is removed in one turn: it goes on", folder)
 }
