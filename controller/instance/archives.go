@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -85,7 +86,8 @@ func (g *Gatherer) readUnproven(ctx context.Context, a *Archives) {
 		switch n, err := g.Stores.ReadNote(ctx, in, r.Spec.Instance, r.Name); {
 		case err != nil:
 			log.FromContext(ctx).Error(err, "A store does not say whether a backup is proven", "record", r.Name)
-			a.Unasked[r.Name], silent[in] = true, true
+			_, answers := errors.AsType[*UnreadableNoteError](err)
+			a.Unasked[r.Name], silent[in] = true, !answers
 		case n != nil:
 			a.Notes = append(a.Notes, Note{BackupNote: n.BackupNote, Name: n.Name, Store: in})
 		}

@@ -14,12 +14,20 @@ import (
 
 // Stores tell what lies in BackupStores. What one says it has sealed itself.
 type Stores interface {
-	// ReadNote of a backup in a store, or nil where it has none.
+	// ReadNote of a backup in a store, or nil where it has none. An UnreadableNoteError says nothing of others.
 	ReadNote(ctx context.Context, store string, of v1.BackedUpInstance, record string) (*v1.StoreNote, error)
 	// FindNotes in all stores about backups that were taken in a namespace, but for those whose records are known
 	// already. It is all of them, or an error.
 	FindNotes(ctx context.Context, namespace types.UID, isKnown func(record string) bool) ([]FoundNote, error)
 }
+
+// An UnreadableNoteError is of a note that a store has, and that is none of ours or damaged.
+type UnreadableNoteError struct{ Err error }
+
+func (e *UnreadableNoteError) Error() string { return e.Err.Error() }
+
+// Unwrap is what is wrong with it.
+func (e *UnreadableNoteError) Unwrap() error { return e.Err }
 
 // A FoundNote is of a backup in a store.
 type FoundNote struct {

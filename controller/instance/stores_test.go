@@ -24,14 +24,17 @@ type fakeStores struct {
 	notes []FoundNote
 	err   error
 	asked int
-	// gone is a store that is not there, which others do not notice.
-	gone string
+	// gone is a store that is not there, which others do not notice, and damaged a record whose note cannot be read.
+	gone, damaged string
 }
 
 func (s *fakeStores) ReadNote(_ context.Context, store string, of v1.BackedUpInstance, record string) (*v1.StoreNote, error) {
 	s.asked++
 	if s.gone == store {
 		return nil, fmt.Errorf("there is no BackupStore %s", store)
+	}
+	if s.damaged == record {
+		return nil, &UnreadableNoteError{Err: errors.New("its seal does not hold")}
 	}
 	for _, n := range s.notes {
 		if n.StoreNote != nil && n.Store == store && n.Spec.Instance.XR == of.XR && n.Record == record {
@@ -278,13 +281,15 @@ func TestUnasked(t *testing.T) {
 	lost, _ := in("gone", "default-db-0123456789")
 	other, _ := in("gone", "default-db-1123456789")
 	there, note := in("offsite", "default-db-2123456789")
-	stores := &fakeStores{gone: "gone", notes: []FoundNote{note}}
-	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(lost, other, there).Build(), Stores: stores, Clock: time.Now}
+	damaged, _ := in("offsite", "default-db-3123456789")
+	damaged.Spec.Number = 9 // The newest is asked first.
+	stores := &fakeStores{gone: "gone", damaged: damaged.Name, notes: []FoundNote{note}}
+	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(lost, other, there, damaged).Build(), Stores: stores, Clock: time.Now}
 	a, err := g.Archives(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !a.Unasked[lost.Name] || !a.Unasked[other.Name] || a.Unasked[there.Name] || len(a.Notes) != 1 || a.Notes[0].Name != there.Name || stores.asked != 2 {
-		t.Errorf("want only what lies in the store that is there to be known, after two questions, got %v, %v after %d", a.Unasked, a.Notes, stores.asked)
+	if !a.Unasked[lost.Name] || !a.Unasked[other.Name] || !a.Unasked[damaged.Name] || a.Unasked[there.Name] || len(a.Notes) != 1 || a.Notes[0].Name != there.Name || stores.asked != 3 {
+		t.Errorf("want only what lies in the store that is there to be known, after three questions, got %v, %v after %d", a.Unasked, a.Notes, stores.asked)
 	}
 }

@@ -110,6 +110,8 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 		return tellUnasked(r)
 	case !r.IsProven() && !dying && r.Status.Message != whyLost(r):
 		return ArchiveStep{Action: TellLost, Message: whyLost(r)}
+	case !r.IsProven() && !dying && r.InStore():
+		return ArchiveStep{Action: Wait, After: askAgain} // No event says that its objects were brought back.
 	case dying && instance.HasFinalizer(r):
 		return ArchiveStep{Action: LetRecordGo, Message: fmt.Sprintf("The record of backup %q was deleted without the annotation %s: its archive stays where it is", r.Name, v1.AnnotationDeleteArchive)}
 	case !dying && !instance.HasFinalizer(r):
@@ -124,7 +126,7 @@ func isLifesAffair(a *instance.Archives, r *v1.MySQLBackup) bool {
 	return life != nil && (!r.IsProven() || r.Name == life.Life.RecordName())
 }
 
-// askAgain a store that has not said whether a backup is proven.
+// askAgain a store that has not said that a backup is proven.
 const askAgain = time.Minute
 
 // tellUnasked that it is not known whether a backup is proven, and ask again.

@@ -193,6 +193,7 @@ func TestArchivesInStore(t *testing.T) {
 			k.record.Spec.Archive.Path = "v1/ns/other/one/x.tar.zst"
 		}}, want: TellRecord, says: "remove it by hand"},
 		"Lost":           {reason: "A record says nothing of being proven, and nobody knows it.", with: []func(*keepsake){inStore, unproven}, want: TellLost, says: "BackupStore offsite has no note of it"},
+		"LostTold":       {reason: "Its objects may be brought back, and nobody says so.", with: []func(*keepsake){inStore, unproven, func(k *keepsake) { k.record.Status.Message = whyLost(k.record) }}, want: Wait},
 		"Unasked":        {reason: "The store does not say, and that is no answer.", with: []func(*keepsake){inStore, unproven, unasked}, want: TellLost, says: "It is asked again"},
 		"UnaskedTold":    {reason: "Once, and it is asked again.", with: []func(*keepsake){inStore, unproven, unasked, func(k *keepsake) { k.record.Status.Message = tellUnasked(k.record).Message }}, want: Wait},
 		"UnaskedDeleted": {reason: "Who deletes the record need not have the store.", with: []func(*keepsake){inStore, unproven, unasked, dying}, want: LetRecordGo},

@@ -97,8 +97,11 @@ func (c Cluster) ReadNote(ctx context.Context, name string, of v1.BackedUpInstan
 		return nil, err
 	}
 	n, err := s.ReadNote(ctx, of, record)
-	if store.Is(err, store.NotFound) {
+	switch {
+	case store.Is(err, store.NotFound):
 		return nil, nil //nolint:nilnil // None, and no error.
+	case err != nil && !errors.As(err, new(*store.Error)):
+		return nil, &instance.UnreadableNoteError{Err: inStore(name, err)}
 	}
 	return n, inStore(name, err)
 }
