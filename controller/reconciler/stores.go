@@ -160,7 +160,11 @@ func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, ope
 	if err != nil {
 		return &v1.StoreRecord{Asked: asked, Message: v1.PrintableText(err.Error(), v1.MaxForeignText)}, nil
 	}
-	if err := r.makeRecordOf(ctx, n); err != nil {
+	err = r.makeRecordOf(ctx, n)
+	switch {
+	case kerrors.IsInvalid(err) || kerrors.IsForbidden(err): // What else the status has to say does not wait for that.
+		return &v1.StoreRecord{Asked: asked, Message: v1.PrintableText(err.Error(), v1.MaxForeignText)}, nil
+	case err != nil:
 		return nil, err
 	}
 	return &v1.StoreRecord{Asked: asked, Made: true, Message: fmt.Sprintf("MySQLBackup %s is there", n.Name)}, nil
