@@ -47,11 +47,11 @@ func withdrawal(s *instance.State) change.Change {
 	return change.InServer(change.WithdrawClone, s.XR.Unstructured, serverOf(s))
 }
 
-// withdrawClone in the server first: a Secret whose account is gone opens nothing. A server that has let nobody in for long keeps the
-// account, which nobody has the password of then, and no other backup from being taken.
-func withdrawClone(s *instance.State, _ Step) []change.Change {
+// withdrawClone in the server first: a Secret whose account is gone opens nothing. A server that has not let us in for that, once
+// the time for its backup is over, keeps the account, and no other backup from being taken.
+func withdrawClone(s *instance.State, step Step) []change.Change {
 	in := withdrawal(s)
-	if isOverdue(s) {
+	if isOverdue(s) && s.Refusal != nil && s.Refusal.Of == string(step.Action) {
 		in = in.OrNot()
 	}
 	out := []change.Change{in}

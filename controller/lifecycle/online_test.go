@@ -95,9 +95,10 @@ func TestOnline(t *testing.T) {
 			reason: "It is not over before.", state: running(proven, online, answeredBy(EndRequested, "connection refused", true)),
 			want: EndRequested, says: "connection refused", does: []change.Verb{change.PatchStatus, change.WithdrawClone, change.PatchStatus},
 		},
-		"FailEnd":     {reason: "And after a failure, too.", state: running(answered(v1.RequestedFailing), online, access), want: EndRequested, does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}},
-		"FailEndLate": {reason: "A server that lets nobody in is no reason to take no other backup.", state: running(answered(v1.RequestedFailing), online, access, begunAgo(late)), want: EndRequested, does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}, late: true},
-		"Deleted":     {reason: "A deletion stops the server, with or without its answer.", state: fenced(answered(v1.RequestedRunning), online), want: StopServer},
+		"FailEnd":      {reason: "And after a failure, too.", state: running(answered(v1.RequestedFailing), online, access), want: EndRequested, does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}},
+		"FailEndLate":  {reason: "A server that lets nobody in is no reason to take no other backup.", state: running(answered(v1.RequestedFailing), online, access, begunAgo(late), answeredBy(EndRequested, "connection refused", true)), want: EndRequested, does: []change.Verb{change.PatchStatus, change.WithdrawClone, change.Delete, change.PatchStatus}, late: true},
+		"FailEndFirst": {reason: "It may well let us in.", state: running(answered(v1.RequestedFailing), online, access, begunAgo(late)), want: EndRequested, does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}},
+		"Deleted":      {reason: "A deletion stops the server, with or without its answer.", state: fenced(answered(v1.RequestedRunning), online), want: StopServer},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
