@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -26,9 +24,9 @@ type adoption struct {
 	// namespaces of this cluster, by name, as far as they were asked for. One that is not there is nil.
 	namespaces map[string]*corev1.Namespace
 	// lineages of the instances that candidates are of.
-	lineages map[v1.BackedUpInstance]map[types.UID]bool
-	// there is what instances of this cluster have, by the lives that it is of, as far as they were asked for.
-	there map[instance.Key]map[types.UID]string
+	lineages map[v1.BackedUpInstance]stores.Lineage
+	// residents of names that candidates would get, as far as they were asked for.
+	residents map[instance.Key][]stores.Resident
 }
 
 // adopt what the store's annotation asks for. Who is cut short begins again: what was adopted then is known.
@@ -57,21 +55,15 @@ func (r *storeReconciler) adopt(ctx context.Context, s *v1.BackupStore, open *st
 		out.Message = v1.PrintableText(err.Error(), v1.MaxForeignText)
 		return out, nil
 	}
-	a.lineages, a.there = stores.Lineages(all), map[instance.Key]map[types.UID]string{}
-	left := 0
-	for _, c := range all {
-		found, err := a.take(ctx, c)
-		switch {
-		case err != nil:
+	a.lineages, a.residents = stores.Lineages(all), map[instance.Key][]stores.Resident{}
+	out.Backups = make([]v1.AdoptedBackup, len(all))
+	for i, c := range slices.Backward(all) { // The newest first: a claim that somebody creates meanwhile starts from it.
+		if out.Backups[i], err = a.take(ctx, c); err != nil {
 			return nil, err
-		case len(out.Backups) == v1.MaxAdopted:
-			left++
-		default:
-			out.Backups = append(out.Backups, found)
 		}
 	}
-	if left > 0 {
-		out.Message = fmt.Sprintf("%d more are not shown", left)
+	if left := len(all) - v1.MaxAdopted; left > 0 {
+		out.Backups, out.Message = out.Backups[:v1.MaxAdopted], fmt.Sprintf("%d more are not shown", left)
 	}
 	return out, nil
 }
@@ -86,20 +78,21 @@ func (a *adoption) take(ctx context.Context, c stores.Candidate) (v1.AdoptedBack
 	if n == nil {
 		return out, nil
 	}
-	if i := n.Spec.Instance; a.there[keyOf(i)] != nil {
-		a.there[keyOf(i)][i.XR] = fmt.Sprintf("backup %q", c.Record) // Also in a dry run, which is to say the same.
-	}
-	if a.request.DryRun {
-		return out, nil
-	}
-	err = a.open.Publish(ctx, n)
-	if err == nil {
-		if err = a.makeRecordOf(ctx, n); err != nil && !kerrors.IsInvalid(err) && !kerrors.IsForbidden(err) {
-			return out, err
+	if !a.request.DryRun {
+		err = a.open.Publish(ctx, n)
+		if err == nil {
+			if err = a.makeRecordOf(ctx, n); err != nil && !kerrors.IsInvalid(err) && !kerrors.IsForbidden(err) {
+				return out, err
+			}
 		}
 	}
 	if err != nil { // Who asked hears it, and of the others, too.
 		out.Verdict, out.Why = v1.AdoptionRefused, v1.PrintableText(err.Error(), v1.MaxForeignText)
+		return out, nil
+	}
+	if k := keyOf(n.Spec.Instance); a.residents[k] != nil { // Also in a dry run, which is to say the same.
+		of := c.Origin()
+		a.residents[k] = append(a.residents[k], stores.Resident{What: fmt.Sprintf("backup %q", c.Record), Life: c.XR, Of: &of})
 	}
 	return out, nil
 }
@@ -108,47 +101,68 @@ func keyOf(i v1.BackedUpInstance) instance.Key {
 	return instance.Key{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name}
 }
 
-// strangerTo a candidate: what has the name of its instance in the namespace that is to get it, and is of no life of that instance. Empty where
-// nothing is.
+// strangerTo a candidate: what has the name of its instance in the namespace that is to get it, and none of its rows. Empty where nothing is.
 func (a *adoption) strangerTo(ctx context.Context, c stores.Candidate, namespace string) (string, error) {
 	k := keyOf(c.Note.Spec.Instance)
 	k.Namespace = namespace
-	if a.there[k] == nil {
-		there, err := a.livesThere(ctx, k)
+	if _, known := a.residents[k]; !known {
+		there, err := a.residentsOf(ctx, k)
 		if err != nil {
 			return "", err
 		}
-		a.there[k] = there
+		a.residents[k] = there
 	}
-	lineage := a.lineages[c.Origin()]
-	for _, xr := range slices.Sorted(maps.Keys(a.there[k])) {
-		if !lineage[xr] {
-			return a.there[k][xr], nil
+	for _, r := range a.residents[k] {
+		if !r.IsOf(c.Origin(), a.lineages[c.Origin()]) {
+			return r.What, nil
 		}
 	}
 	return "", nil
 }
 
-// livesThere of an instance, each with something that it has: a server that was started, or a backup.
-func (a *adoption) livesThere(ctx context.Context, k instance.Key) (map[types.UID]string, error) {
-	out := map[types.UID]string{}
-	started, err := (&instance.Gatherer{Reader: a.reader, Clock: a.clock}).GatherXRs(ctx, k)
+// residentsOf the name of an instance, as it is before the adoption.
+func (a *adoption) residentsOf(ctx context.Context, k instance.Key) ([]stores.Resident, error) {
+	out := []stores.Resident{}
+	if !slices.ContainsFunc(instance.Kinds(), func(of instance.Kind) bool { return of.Claim.Kind == k.Kind }) {
+		return out, nil // Of a later release.
+	}
+	lives, err := (&instance.Gatherer{Reader: a.reader, Clock: a.clock}).GatherXRs(ctx, k)
 	if err != nil && !instance.IsNotInstalled(err) {
 		return nil, err
 	}
-	for _, s := range started {
-		if s.XR.Status.Started {
-			out[s.Life.XR] = fmt.Sprintf("%s %s, which has started,", k.Kind, k.Name)
+	for _, s := range lives {
+		if !s.XR.Status.Started {
+			continue
 		}
+		r := stores.Resident{What: fmt.Sprintf("%s %s, which has started,", k.Kind, k.Name), Life: s.Life.XR}
+		if chosen := s.XR.Status.Restore; chosen != nil {
+			r.From = chosen.Backup
+		}
+		out = append(out, r)
 	}
 	records, err := instance.Records(ctx, a.reader, k.Life(""))
 	if err != nil {
 		return nil, err
 	}
 	for i := range records {
-		out[records[i].Spec.Instance.XR] = fmt.Sprintf("backup %q", records[i].Name)
+		out = append(out, a.residentBackup(ctx, &records[i]))
 	}
 	return out, nil
+}
+
+// residentBackup says of a record that was made again, also by an adoption, whose backup it is of.
+func (a *adoption) residentBackup(ctx context.Context, r *v1.MySQLBackup) stores.Resident {
+	out := stores.Resident{What: fmt.Sprintf("backup %q", r.Name), Life: r.Spec.Instance.XR}
+	if r.Spec.AnnouncedAt == nil {
+		return out
+	}
+	out.Of = &r.Spec.Instance
+	if r.InStore() {
+		if n, err := a.cluster().ReadNote(ctx, r.Spec.Archive.Store, r.Spec.Instance, r.Name); err == nil && n != nil && n.From != nil {
+			out.Of = n.From
+		}
+	}
+	return out
 }
 
 func (a *adoption) factsOf(ctx context.Context, c stores.Candidate) (f stores.Facts, err error) {

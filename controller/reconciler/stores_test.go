@@ -215,7 +215,7 @@ func TestTakeCandidate(t *testing.T) {
 		kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithObjects(append(there, shop.DeepCopy())...).Build()
 		return &adoption{
 			storeReconciler: &storeReconciler{reader: kube, writer: change.Writer{Client: kube}, clock: time.Now}, request: request, namespaces: map[string]*corev1.Namespace{},
-			lineages: stores.Lineages(all), there: map[instance.Key]map[types.UID]string{},
+			lineages: stores.Lineages(all), residents: map[instance.Key][]stores.Resident{},
 		}
 	}
 	take := func(request v1.AdoptionRequest, there ...client.Object) (v1.AdoptedBackup, error) {
@@ -243,15 +243,20 @@ func TestTakeCandidate(t *testing.T) {
 		in := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "shop", NamespaceUID: "new", Name: "db", XR: xr}
 		return &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: "there", Labels: v1.Instance{Kind: in.Kind, Namespace: in.Namespace, Name: in.Name}.Labels()}, Spec: v1.MySQLBackupSpec{Instance: in}}
 	}
-	composite := func(started bool) *unstructured.Unstructured {
+	composite := func(started bool, from string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{Object: map[string]any{
-			"spec": map[string]any{"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "shop", "name": "db"}}, "status": map[string]any{"started": started},
+			"spec":   map[string]any{"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "shop", "name": "db"}},
+			"status": map[string]any{"started": started, "restore": map[string]any{"backup": from, "phase": "Succeeded"}},
 		}}
 		u.SetGroupVersionKind(instance.XRKind)
 		u.SetName("db-x")
 		u.SetUID("living")
 		u.SetLabels(instance.XRsOf(instance.Key{Kind: v1.KindMySQL, Namespace: "shop", Name: "db"}))
 		return u
+	}
+	again := func(r *v1.MySQLBackup) *v1.MySQLBackup {
+		r.Spec.AnnouncedAt = &metav1.Time{Time: time.Unix(1, 0)}
+		return r
 	}
 	asks := v1.AdoptionRequest{Namespaces: map[string]string{"team": "shop", "crm": "shop"}, DryRun: true}
 	for name, tc := range map[string]struct {
@@ -262,12 +267,20 @@ func TestTakeCandidate(t *testing.T) {
 	}{
 		"Lineage":  {"An adoption that was cut short goes on.", record("xr"), v1.Adopted, ""},
 		"Stranger": {"Its rows are others.", record("other"), v1.AdoptionRefused, `backup "there" in namespace shop is of another`},
-		"Started":  {"Its server has rows of its own.", composite(true), v1.AdoptionRefused, "MySQL db, which has started, in namespace shop"},
-		"Waits":    {"It waits for what is adopted.", composite(false), v1.Adopted, ""},
+		"Merged":   {"It was made again, and is of an instance that was called otherwise.", again(record("older")), v1.AdoptionRefused, `backup "there"`},
+		"Started":  {"Its server has rows of its own.", composite(true, ""), v1.AdoptionRefused, "MySQL db, which has started, in namespace shop"},
+		"Restored": {"Its server began with what was adopted first.", composite(true, "one"), v1.Adopted, ""},
+		"Waits":    {"It waits for what is adopted.", composite(false, ""), v1.Adopted, ""},
 	} {
 		if got, err := take(asks, tc.there); err != nil || got.Verdict != tc.want || !strings.Contains(got.Why, tc.says) {
 			t.Errorf("%s: %s got %+v, %v", name, tc.reason, got, err)
 		}
+	}
+	sameName := again(record("older")) // It came from another store, or a volume.
+	sameName.Spec.Instance.Namespace, sameName.Labels = "team", v1.Instance{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}.Labels()
+	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", UID: "new"}}
+	if got, err := take(v1.AdoptionRequest{Namespaces: map[string]string{"team": "team"}, DryRun: true}, team, sameName); err != nil || got.Verdict != v1.Adopted {
+		t.Errorf("another backup of it is there: got %+v, %v", got, err)
 	}
 	second := candidate
 	n := *candidate.Note

@@ -71,24 +71,53 @@ func (c Candidate) Origin() v1.BackedUpInstance {
 	if c.Note == nil {
 		return v1.BackedUpInstance{}
 	}
-	i := c.Note.Spec.Instance
 	if c.Note.From != nil {
-		i = *c.Note.From
+		return nameOf(*c.Note.From)
 	}
-	i.XR, i.NamespaceUID = "", ""
-	return i
+	return nameOf(c.Note.Spec.Instance)
 }
 
-// Lineages are the lives of each instance that candidates are of: what has one of them is of that instance.
-func Lineages(all []Candidate) map[v1.BackedUpInstance]map[types.UID]bool {
-	out := map[v1.BackedUpInstance]map[types.UID]bool{}
+// A Lineage is what is known of an instance by the candidates that are of it: its lives, and the records of its backups.
+type Lineage struct {
+	Lives   map[types.UID]bool
+	Records map[string]bool
+}
+
+// Lineages of all instances that candidates are of.
+func Lineages(all []Candidate) map[v1.BackedUpInstance]Lineage {
+	out := map[v1.BackedUpInstance]Lineage{}
 	for _, c := range all {
-		if out[c.Origin()] == nil {
-			out[c.Origin()] = map[types.UID]bool{}
+		of, known := out[c.Origin()]
+		if !known {
+			of = Lineage{map[types.UID]bool{}, map[string]bool{}}
+			out[c.Origin()] = of
 		}
-		out[c.Origin()][c.XR] = true
+		of.Lives[c.XR], of.Records[c.Record] = true, true
 	}
 	return out
+}
+
+// A Resident is what has the name of an instance already: a server that has started, or a backup.
+type Resident struct {
+	// What it is, for people.
+	What string
+	// Life that it is of.
+	Life types.UID
+	// Of is the instance that an adopted backup is of, by the names that it was taken under; nil of what is of this cluster.
+	Of *v1.BackedUpInstance
+	// From is the record that a server was restored from.
+	From string
+}
+
+// IsOf an instance is true of what has its rows, or some of them.
+func (r Resident) IsOf(origin v1.BackedUpInstance, of Lineage) bool {
+	return of.Lives[r.Life] || of.Records[r.From] || r.Of != nil && nameOf(*r.Of) == origin
+}
+
+// nameOf an instance, without its life and that of its namespace.
+func nameOf(i v1.BackedUpInstance) v1.BackedUpInstance {
+	i.XR, i.NamespaceUID = "", ""
+	return i
 }
 
 // Judge a candidate. What is adopted has a note as this cluster is to have it.

@@ -102,3 +102,26 @@ func TestJudgeCandidates(t *testing.T) {
 		})
 	}
 }
+
+// TestResident: by the lives, by what it was restored from, or by the names that an adopted backup was taken under.
+func TestResident(t *testing.T) {
+	n := newNote("one", "x.tar.zst")
+	n.From = &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "first", NamespaceUID: "ns-0", Name: "db", XR: "xr"}
+	c := Candidate{Found: Found{NamespaceUID: "ns", XR: "xr", Record: "one"}, Note: n}
+	lineages := Lineages([]Candidate{c, {Found: Found{Record: "damaged"}, Problem: "no seal"}})
+	for name, tc := range map[string]struct {
+		given Resident
+		want  bool
+	}{
+		"Life":     {Resident{Life: "xr"}, true},
+		"Other":    {Resident{Life: "other"}, false},
+		"Restored": {Resident{Life: "other", From: "one"}, true},
+		"Damaged":  {Resident{Life: "other", From: "damaged"}, false},
+		"Adopted":  {Resident{Life: "other", Of: &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "first", NamespaceUID: "ns-9", Name: "db", XR: "y"}}, true},
+		"Merged":   {Resident{Life: "other", Of: &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "second", Name: "db"}}, false},
+	} {
+		if got := tc.given.IsOf(c.Origin(), lineages[c.Origin()]); got != tc.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+}
