@@ -68,13 +68,14 @@ type MySQLBackupSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	StorageClass string `json:"storageClass,omitempty"`
 	// Number of the backup among those of its claim: one more than that of the newest
-	// one there was when the instance began, or than its own last one. It is their order, whatever clocks say.
+	// one there was when the instance began, or than its own last one; or than one that came to the name meanwhile,
+	// such as by an adoption. It is their order, whatever clocks say.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Number int64 `json:"number,omitempty"`
-	// Since is the number that the first backup of the instance had, where it has more
-	// than one. Empty where it is that of this one.
+	// Since is the number that the instance began with: that of its first backup, or that this one would have had if
+	// none had come to the name meanwhile. Empty where it is that of this one.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
