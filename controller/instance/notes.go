@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -178,7 +179,45 @@ func (s *State) Missing() *Note { return Missing(s.Notes, s.Records) }
 
 // OwnNote is that of the backup that this life has now, or nil. From then on the backup is
 // proven, whatever becomes of its record.
-func (s *State) OwnNote() *Note { return NoteNamed(s, s.RecordName()) }
+func (s *State) OwnNote() *Note {
+	if n := NoteNamed(s, s.RecordName()); n != nil && !s.isEarlier(n) {
+		return n
+	}
+	return nil
+}
+
+// EarlierNote is one that a store has by the name of this backup, from a time before this one began; nil where there is none. A cluster that was
+// set back to what it was has its composite resources as they were, and a store has all that came since.
+func (s *State) EarlierNote() *Note {
+	if n := NoteNamed(s, s.RecordName()); n != nil && s.isEarlier(n) {
+		return n
+	}
+	return nil
+}
+
+// clocks of API servers, and of the controller, may differ by so much.
+const (
+	serversDiffer    = time.Minute
+	controllerDiffer = 2 * time.Hour
+)
+
+// isEarlier is true of a note that is not of the record that there is, and was announced before this backup could be.
+func (s *State) isEarlier(n *Note) bool {
+	r, since := s.Record(), n.AnnouncedAt
+	switch {
+	case n.Store == "": // A volume's are set back with the cluster.
+		return false
+	case r != nil && (n.Record == r.UID || r.Spec.AnnouncedAt != nil && r.Spec.AnnouncedAt.Equal(&since)):
+		return false
+	case s.Orphan != nil: // When it was lost nobody knows.
+		return false
+	case s.IsDeleting():
+		return since.Add(serversDiffer).Before(s.XR.GetDeletionTimestamp().Time)
+	case s.UnderWay() != nil:
+		return since.Add(controllerDiffer).Before(s.UnderWay().BegunAt.Time)
+	}
+	return true // Of another image it is not known when it began, and another backup hurts nobody.
+}
 
 // NoteNamed is that of a backup of this life, or nil.
 func NoteNamed(s *State, name string) *Note {

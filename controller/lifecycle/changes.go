@@ -39,6 +39,7 @@ var builders = map[Action]builder{
 	ReportCopy:           reportPodFailure,
 	RetainDataPV:         retainDataPV,
 	BeginRequested:       beginRequested,
+	SkipNumber:           skipNumber,
 	FailRequested:        failRequested,
 	EndRequested:         endRequested,
 	PlanBackups:          planBackups,

@@ -65,6 +65,12 @@ func backUpStopped(s *instance.State, announcement string) (step Step, open bool
 // backUpInLife is what there is to do until a backup of an instance that goes on is proven, and its Job gone, once nothing has to
 // be done first.
 func backUpInLife(s *instance.State, announcement string, first func(*instance.State) (Step, bool)) (step Step, open bool) {
+	switch n := s.EarlierNote(); {
+	case n != nil && s.Record() == nil:
+		return Step{Action: SkipNumber}, true
+	case n != nil:
+		return heldByEarlier(s, n), true
+	}
 	if s.Record() == nil && s.OwnNote() == nil {
 		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: announcement}, true
 	}
@@ -126,6 +132,11 @@ func beginImageChange(s *instance.State, _ Step) []change.Change {
 	return patchXRStatus(s, map[string]any{"blockedBy": nil, "backupNumber": unusedNumber(s), "imageChange": map[string]any{
 		"from": s.XR.Status.ServedImage, "fence": true, "allowed": nil, "backup": nil, "percent": nil, "message": nil,
 	}})
+}
+
+// skipNumber of a backup that a store has already, from a time that the cluster knows nothing of.
+func skipNumber(s *instance.State, _ Step) []change.Change {
+	return patchXRStatus(s, map[string]any{"backupNumber": s.XR.Status.BackupNumber + 1})
 }
 
 // allowImage, and count the backup: the next one is of what comes after it.

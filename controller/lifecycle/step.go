@@ -62,6 +62,8 @@ const (
 	GiveRestoreAccess Action = "GiveRestoreAccess"
 	// RetainDataPV keeps the data volume whatever becomes of its PVC.
 	RetainDataPV Action = "RetainDataPV"
+	// SkipNumber leaves out the number of a backup that a store has already, from a time before the cluster was set back.
+	SkipNumber Action = "SkipNumber"
 	// BeginRequested begins a backup that the claim asks for, for which a cold one stops the server; FailRequested says
 	// that it has failed, and EndRequested lets the server start again, of both kinds.
 	BeginRequested Action = "BeginRequested"

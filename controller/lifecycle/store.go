@@ -2,8 +2,10 @@ package lifecycle
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +61,12 @@ func namesArchive(s *instance.State, r *agent.Report) bool {
 		return r.Archive == ArchiveName
 	}
 	return archivePattern.MatchString(r.Archive) && len(r.Manifest) <= agent.MaxManifest && json.Valid(r.Manifest)
+}
+
+// heldByEarlier waits for a person: what a store has by the name of this backup is of data that has changed since.
+func heldByEarlier(s *instance.State, n *instance.Note) Step {
+	return waitForPerson(s, fmt.Sprintf("BackupStore %s has a backup %q of %s already, from before this one began: the cluster was set back since. What was written after that is not in it: move the folder %s of its bucket away, and the backup is taken. Where the data went with that backup, there is no other: go without one",
+		n.Store, n.Name, n.AnnouncedAt.UTC().Format(time.RFC3339), storeFolder(s)))
 }
 
 // publishNote of a record, as its Job has reported.

@@ -55,7 +55,22 @@ func keepsTwo(s *instance.State) { s.XR.Spec.Backup.Keep = new(int32(2)) }
 // noteInStore is that of the life's own backup.
 func noteInStore(s *instance.State) {
 	ownNote(s)
-	s.Notes[0].Volume, s.Notes[0].Store = "", modelStore
+	s.Notes[0].Volume, s.Notes[0].Store, s.Notes[0].AnnouncedAt = "", modelStore, metav1.NewTime(now)
+}
+
+// announcedAgo is when the one that the store has a note of began, which has another record than there is.
+func announcedAgo(ago time.Duration) variation {
+	return func(s *instance.State) {
+		s.Notes[0].AnnouncedAt, s.Notes[0].BackupNote.Record = metav1.NewTime(now.Add(-ago)), "of-then"
+	}
+}
+
+func recordGoes(s *instance.State) { s.Records = nil }
+
+// noteInLifeInStore is that of a backup in a life.
+func noteInLifeInStore(s *instance.State) {
+	s.Notes = []instance.Note{{Name: s.RecordName(), Store: modelStore, BackupNote: v1.BackupNote{Record: "of-then", AnnouncedAt: metav1.NewTime(now)}}}
+	s.Notes[0].Spec.Instance.XR = s.Life.XR
 }
 
 // restoresFrom what a note is of, by a Job that is there.
@@ -102,7 +117,17 @@ func TestNextInStore(t *testing.T) {
 		"VolumesName": {reason: "That is one on a volume.", state: fenced(toStore, withJob(complete)), want: MarkFailed, says: "not one of a proven archive"},
 		"StoresName":  {reason: "That is one in a store, and this is to be on a volume.", state: fenced(withJob(sent)), want: MarkFailed, says: "not one of a proven archive"},
 		"Proves":      {reason: "The store knows it: then the record does.", state: fenced(toStore, noteInStore), want: MarkProven},
-		"Remakes":     {reason: "Also where that is gone.", state: fenced(toStore, noteInStore, func(s *instance.State) { s.Records = nil }), want: RecreateBackup},
+		"Remakes":     {reason: "Also where that is gone.", state: fenced(toStore, noteInStore, recordGoes), want: RecreateBackup},
+		"RemakesSkew": {reason: "Clocks of API servers differ.", state: fenced(toStore, noteInStore, recordGoes, announcedAgo(90*time.Second)), want: RecreateBackup},
+		"SetBack":     {reason: "What clients have written since the cluster was set back is in no backup.", state: fenced(toStore, noteInStore, recordGoes, announcedAgo(48*time.Hour)), want: Wait, says: "move the folder v1/"},
+		"SetBackLate": {reason: "The store was down when the record was made.", state: fenced(toStore, noteInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
+		"SetBackSent": {reason: "Nor is it published beside that.", state: fenced(toStore, withJob(sent), noteInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
+		"SetBackSkip": {reason: "A person gives the data up.", state: fenced(toStore, noteInStore, recordGoes, announcedAgo(48*time.Hour), skip(xrUID)), want: ReleaseDataPV},
+		"InLife":      {reason: "Its record was deleted in its midst.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore), want: RecreateBackup},
+		"InLifeSkew":  {reason: "The controller's clock was off.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore, announcedAgo(time.Hour)), want: RecreateBackup},
+		"InLifeBack":  {reason: "It is of before the cluster was set back: this one has the next number.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore, announcedAgo(48*time.Hour)), want: SkipNumber},
+		"InLifeLate":  {reason: "Its record has that number already.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
+		"InLifeEnds":  {reason: "Not for ever: the next one takes the next number.", state: running(begun(v1.BackupRunning, patienceOnline), toStore, online, noteInLifeInStore, announcedAgo(48*time.Hour)), want: FailRequested, says: "the cluster was set back since"},
 		"Releases":    {reason: "Then the data goes.", state: fenced(toStore, noteInStore, phase(v1.BackupProven)), want: ReleaseDataPV},
 		"Condemns":    {reason: "Those that are too many go by themselves.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo), want: CondemnBackups},
 		"Condemned":   {reason: "They are not waited for.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo, condemned), want: ReleaseDataPV},
