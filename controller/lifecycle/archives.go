@@ -98,24 +98,35 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 		return ArchiveStep{Action: NoOp}
 	case dying && r.Status.RestoreTest != nil:
 		return ArchiveStep{Action: Wait, After: requeueSoon} // Its Job would be nobody's, and keep its name from another.
-	case !r.IsProven() && !dying && n != nil && !n.Unreadable:
-		return ArchiveStep{Action: ProveRecord, Note: n, Message: fmt.Sprintf("Backup %q is proven, as volume %q says", r.Name, n.Volume)}
+	case !r.IsProven() && !dying:
+		return nextOfUnproven(a, r, n)
 	case dying && r.MayDeleteArchive() && a.Unasked[r.Name]:
 		return waitFor(r, askAgain, "it is not known whether the archive is there: "+whyUnasked(r))
 	case dying && r.MayDeleteArchive() && (r.IsProven() || n != nil):
 		return eraseArchive(a, r)
 	case r.IsProven() && !r.MayDeleteArchive() && v != nil && !noteIsOf(n, r):
 		return ArchiveStep{Action: NoteRecord, Volume: v}
-	case !dying && a.Unasked[r.Name]:
-		return tellUnasked(r)
-	case !r.IsProven() && !dying && r.Status.Message != whyLost(r):
-		return ArchiveStep{Action: TellLost, Message: whyLost(r)}
-	case !r.IsProven() && !dying && r.InStore():
-		return ArchiveStep{Action: Wait, After: askAgain} // No event says that its objects were brought back.
 	case dying && instance.HasFinalizer(r):
 		return ArchiveStep{Action: LetRecordGo, Message: fmt.Sprintf("The record of backup %q was deleted without the annotation %s: its archive stays where it is", r.Name, v1.AnnotationDeleteArchive)}
 	case !dying && !instance.HasFinalizer(r):
 		return ArchiveStep{Action: HoldRecord}
+	}
+	return ArchiveStep{Action: NoOp}
+}
+
+// nextOfUnproven record that stays.
+func nextOfUnproven(a *instance.Archives, r *v1.MySQLBackup, n *instance.Note) ArchiveStep {
+	switch {
+	case n != nil && !n.Unreadable:
+		return ArchiveStep{Action: ProveRecord, Note: n, Message: fmt.Sprintf("Backup %q is proven, as volume %q says", r.Name, n.Volume)}
+	case a.Unasked[r.Name]:
+		return tellUnasked(r)
+	case r.Status.Message != whyLost(r):
+		return ArchiveStep{Action: TellLost, Message: whyLost(r)}
+	case !instance.HasFinalizer(r):
+		return ArchiveStep{Action: HoldRecord}
+	case r.InStore():
+		return ArchiveStep{Action: Wait, After: askAgain} // No event says that its objects were brought back.
 	}
 	return ArchiveStep{Action: NoOp}
 }

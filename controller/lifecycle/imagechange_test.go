@@ -165,7 +165,7 @@ func TestNumberTaken(t *testing.T) {
 	came := func(number, since int64) variation {
 		return func(s *instance.State) {
 			r := v1.MySQLBackup{}
-			r.Name, r.Spec.Instance.XR, r.Spec.Number, r.Spec.Since, r.Status.Phase = "came", "other", number, since, v1.BackupProven
+			r.Name, r.Spec.Instance.XR, r.Spec.Number, r.Spec.Since, r.Status.Phase = "came", "anothers", number, since, v1.BackupProven
 			s.Records = append(s.Records, r)
 		}
 	}

@@ -61,7 +61,7 @@ func noteInStore(s *instance.State) {
 // announcedAgo is when the one that the store has a note of began, which has another record than there is.
 func announcedAgo(ago time.Duration) variation {
 	return func(s *instance.State) {
-		s.Notes[0].AnnouncedAt, s.Notes[0].BackupNote.Record = metav1.NewTime(now.Add(-ago)), "of-then"
+		s.Notes[0].AnnouncedAt, s.Notes[0].Record = metav1.NewTime(now.Add(-ago)), "of-then"
 	}
 }
 

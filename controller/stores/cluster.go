@@ -132,22 +132,6 @@ func (c Cluster) FindNotes(ctx context.Context, namespace types.UID, isKnown fun
 	return out, nil
 }
 
-// findNotesInNew is the same of a BackupStore that has not worked yet. It may be one that was made again: its bucket may have backups of
-// this namespace. Where it does not answer, that keeps nobody waiting as long as no claim may use it: somebody is setting it up.
-func (c Cluster) findNotesInNew(ctx context.Context, of *v1.BackupStore, namespace types.UID, isKnown func(record string) bool) ([]instance.FoundNote, error) {
-	asking, cancel := context.WithTimeout(ctx, newTimeout)
-	defer cancel()
-	found, err := c.findNotesIn(asking, of, namespace, isKnown)
-	if err == nil {
-		return found, nil
-	}
-	p := &v1.MySQLPlatform{}
-	if c.Reader.Get(ctx, client.ObjectKey{Name: v1.PlatformName}, p) == nil && !p.Spec.OffersBackupStore(of.Name) {
-		return nil, nil
-	}
-	return nil, err
-}
-
 // Publish a note, if the store has the archive that it is of. A Job that was led elsewhere has reported one as well.
 func (c Cluster) Publish(ctx context.Context, name string, n *v1.StoreNote) error {
 	s, err := c.openNamed(ctx, name)
@@ -262,6 +246,22 @@ func (c Cluster) findNotesIn(ctx context.Context, of *v1.BackupStore, namespace 
 		out = append(out, f)
 	}
 	return out, nil
+}
+
+// findNotesInNew is the same of a BackupStore that has not worked yet. It may be one that was made again: its bucket may have backups of
+// this namespace. Where it does not answer, that keeps nobody waiting as long as no claim may use it: somebody is setting it up.
+func (c Cluster) findNotesInNew(ctx context.Context, of *v1.BackupStore, namespace types.UID, isKnown func(record string) bool) ([]instance.FoundNote, error) {
+	asking, cancel := context.WithTimeout(ctx, newTimeout)
+	defer cancel()
+	found, err := c.findNotesIn(asking, of, namespace, isKnown)
+	if err == nil {
+		return found, nil
+	}
+	p := &v1.MySQLPlatform{}
+	if c.Reader.Get(ctx, client.ObjectKey{Name: v1.PlatformName}, p) == nil && !p.Spec.OffersBackupStore(of.Name) {
+		return nil, nil
+	}
+	return nil, err
 }
 
 // openNamed is the store of a BackupStore of this name.
