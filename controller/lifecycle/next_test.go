@@ -303,6 +303,7 @@ func TestNext(t *testing.T) {
 		"Prune":            {reason: "Older backups go after the newer one is proven.", state: provenState(older(3)), want: CreatePruneJob},
 		"PruneKeeps":       {reason: "As many are kept as the spec says.", state: provenState(older(2)), want: ReleaseDataPV},
 		"PruneInUse":       {reason: "Another instance is being made from it.", state: provenState(older(3), func(s *instance.State) { s.Restoring = map[string]string{s.Records[3].Name: "XMySQL copy"} }), want: ReleaseDataPV},
+		"PruneInUseSince":  {reason: "It was chosen once the Job was made, which has not ended.", state: provenState(older(3), pruned(func(*instance.Job) {}), func(s *instance.State) { s.Restoring = map[string]string{s.Records[3].Name: "XMySQL copy"} }), want: DeleteObjects},
 		"PruneOrphan":      {reason: "The XR that said how many to keep is gone.", state: provenState(older(3), orphaned), want: ReleaseDataPV},
 		"PruneOther":       {reason: "An archive that lies elsewhere is not ours to remove.", state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Archive.Path = "elsewhere/x.tar.zst" }), want: ReleaseDataPV},
 		"PruneRival":       {reason: "Which of two is wanted nobody has said.", state: provenState(older(3), func(s *instance.State) { s.Records[0].Spec.Number, s.Records[3].Spec.Number = 4, 4 }), want: ReleaseDataPV},

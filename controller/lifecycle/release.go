@@ -66,6 +66,8 @@ func decidePrune(s *instance.State) (Step, bool) {
 	switch {
 	case at == nil && unmounted && !isRunning(j):
 		return deleteAndWait([]client.Object{j.Job}) // It waits for the volume in vain.
+	case at == nil && slices.ContainsFunc(backupsToPrune(s), func(r client.Object) bool { return s.Restoring[r.GetName()] != "" }):
+		return deleteAndWait([]client.Object{j.Job}) // Another one is made without what has been chosen since.
 	case at == nil:
 		return Step{Action: Wait, After: requeueSoon, Message: "Removing older backups"}, true
 	}
