@@ -167,11 +167,17 @@ func Missing(notes []Note, records []v1.MySQLBackup) *Note {
 	newest := &notes[n]
 	for i := range records {
 		r := &records[i]
-		if r.IsProven() && (newest.Of(r) || !newest.Unreadable && r.After(newest.asRecord())) {
+		if r.IsProven() && (newest.Of(r) || !newest.Unreadable && (r.After(newest.asRecord()) || newest.isOutdatedBy(r))) {
 			return nil
 		}
 	}
 	return newest
+}
+
+// isOutdatedBy a later backup of the same life, whose numbers began anew when the cluster was set back.
+func (n *Note) isOutdatedBy(r *v1.MySQLBackup) bool {
+	at := r.Announced()
+	return n.Spec.Instance.XR == r.Spec.Instance.XR && n.AnnouncedAt.Before(&at)
 }
 
 // Missing backup of the instance.
@@ -195,28 +201,23 @@ func (s *State) EarlierNote() *Note {
 	return nil
 }
 
-// clocks of API servers, and of the controller, may differ by so much.
-const (
-	serversDiffer    = time.Minute
-	controllerDiffer = 2 * time.Hour
-)
+// serversDiffer by so much, those of the API, in what time it is.
+const serversDiffer = time.Minute
 
-// isEarlier is true of a note that is not of the record that there is, and was announced before this backup could be.
+// isEarlier is true of a note that is not of the record that there is, and that this backup cannot have made: one that is made again has the
+// time of its note, and says nothing of when that was written.
 func (s *State) isEarlier(n *Note) bool {
-	r, since := s.Record(), n.AnnouncedAt
-	switch {
+	switch r := s.Record(); {
 	case n.Store == "": // A volume's are set back with the cluster.
 		return false
-	case r != nil && (n.Record == r.UID || r.Spec.AnnouncedAt != nil && r.Spec.AnnouncedAt.Equal(&since)):
+	case r != nil && n.Record == r.UID:
 		return false
-	case s.Orphan != nil: // When it was lost nobody knows.
-		return false
-	case s.IsDeleting():
-		return since.Add(serversDiffer).Before(s.XR.GetDeletionTimestamp().Time)
-	case s.UnderWay() != nil:
-		return since.Add(controllerDiffer).Before(s.UnderWay().BegunAt.Time)
+	case s.Orphan == nil && s.IsDeleting():
+		return n.AnnouncedAt.Add(serversDiffer).Before(s.XR.GetDeletionTimestamp().Time)
+	case s.UnderWay() != nil: // Whose clock began it nobody has to know.
+		return n.Spec.Request != s.UnderWay().Request
 	}
-	return true // Of another image it is not known when it began, and another backup hurts nobody.
+	return true // When an orphan was lost, or another image asked for, nobody knows.
 }
 
 // NoteNamed is that of a backup of this life, or nil.

@@ -65,11 +65,11 @@ func backUpStopped(s *instance.State, announcement string) (step Step, open bool
 // backUpInLife is what there is to do until a backup of an instance that goes on is proven, and its Job gone, once nothing has to
 // be done first.
 func backUpInLife(s *instance.State, announcement string, first func(*instance.State) (Step, bool)) (step Step, open bool) {
-	switch n := s.EarlierNote(); {
-	case n != nil && s.Record() == nil:
-		return Step{Action: SkipNumber}, true
-	case n != nil:
-		return heldByEarlier(s, n), true
+	if n := s.EarlierNote(); n != nil && !hasProvenBackup(s) {
+		return putAside(s, SkipNumber), true
+	}
+	if s.Record() == nil && s.OwnNote() == nil && s.StoreFailure != "" { // Whether that number is free is not known.
+		return Step{Action: Wait, After: requeueLater, Phase: v1.DeletionAnnounced, Message: announcement + ": " + s.StoreFailure}, true
 	}
 	if s.Record() == nil && s.OwnNote() == nil {
 		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: announcement}, true

@@ -70,7 +70,7 @@ func recordGoes(s *instance.State) { s.Records = nil }
 // noteInLifeInStore is that of a backup in a life.
 func noteInLifeInStore(s *instance.State) {
 	s.Notes = []instance.Note{{Name: s.RecordName(), Store: modelStore, BackupNote: v1.BackupNote{Record: "of-then", AnnouncedAt: metav1.NewTime(now)}}}
-	s.Notes[0].Spec.Instance.XR = s.Life.XR
+	s.Notes[0].Spec.Instance.XR, s.Notes[0].Spec.Request = s.Life.XR, modelRequest
 }
 
 // restoresFrom what a note is of, by a Job that is there.
@@ -87,6 +87,7 @@ func TestNextInStore(t *testing.T) {
 	report := func(how func(*agent.Report)) variation {
 		return withJob(sent, func(j *instance.Job) { how(j.Report) })
 	}
+	other := func(s *instance.State) { s.Notes[0].Spec.Request = "of-then" }
 	cases := map[string]struct {
 		reason string
 		state  *instance.State
@@ -103,35 +104,38 @@ func TestNextInStore(t *testing.T) {
 		"UnknownStill": {reason: "It is asked again.", state: running(toStore, beginning, storeDown, func(s *instance.State) { s.PodFailure = "x" }, blocked(v1.ReasonStoreFailed, "x")), want: Wait},
 		"Access":       {reason: "The restore waits for it.", state: running(toStore, restoresFrom(from)), want: GiveRestoreAccess},
 
-		"Sends":       {reason: "The server has stopped.", state: fenced(toStore), want: CreateBackupJob, says: "BackupStore offsite"},
-		"Down":        {reason: "What it has already is not known.", state: fenced(toStore, storeDown), want: Wait, says: "the store is down"},
-		"DownRunning": {reason: "The Job tries by itself.", state: fenced(toStore, storeDown, phase(v1.BackupRunning), withJob(runs)), want: Wait, says: "Backing up the data"},
-		"DownSent":    {reason: "It may have been published already.", state: fenced(toStore, storeDown, withJob(sent)), want: Wait, says: "the store is down"},
-		"Sent":        {reason: "The Job has read it back.", state: fenced(toStore, withJob(sent)), want: NoteBackup},
-		"Failed":      {reason: "It is tried again.", state: fenced(toStore, withJob(failedAt(0, "no way"))), want: MarkFailed, says: "no way"},
-		"Full":        {reason: "No volume is to grow.", state: fenced(toStore, withJob(failedAt(0, "full"), lacks(1<<30))), want: MarkFailed, says: "full"},
-		"NoManifest":  {reason: "Nobody could restore it.", state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = nil })), want: MarkFailed, says: "not one of a proven archive"},
-		"NoJSON":      {reason: "Somebody else has written that.", state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = []byte("{") })), want: MarkFailed, says: "not one of a proven archive"},
-		"Endless":     {reason: "It would not fit beside the archive.", state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = []byte(`"` + strings.Repeat("x", agent.MaxManifest) + `"`) })), want: MarkFailed, says: "not one of a proven archive"},
-		"OddName":     {reason: "It would lie elsewhere.", state: fenced(toStore, report(func(r *agent.Report) { r.Archive = "../x.tar.zst" })), want: MarkFailed, says: "not one of a proven archive"},
-		"VolumesName": {reason: "That is one on a volume.", state: fenced(toStore, withJob(complete)), want: MarkFailed, says: "not one of a proven archive"},
-		"StoresName":  {reason: "That is one in a store, and this is to be on a volume.", state: fenced(withJob(sent)), want: MarkFailed, says: "not one of a proven archive"},
-		"Proves":      {reason: "The store knows it: then the record does.", state: fenced(toStore, noteInStore), want: MarkProven},
-		"Remakes":     {reason: "Also where that is gone.", state: fenced(toStore, noteInStore, recordGoes), want: RecreateBackup},
-		"RemakesSkew": {reason: "Clocks of API servers differ.", state: fenced(toStore, noteInStore, recordGoes, announcedAgo(90*time.Second)), want: RecreateBackup},
-		"SetBack":     {reason: "What clients have written since the cluster was set back is in no backup.", state: fenced(toStore, noteInStore, recordGoes, announcedAgo(48*time.Hour)), want: Wait, says: "move the folder v1/"},
-		"SetBackLate": {reason: "The store was down when the record was made.", state: fenced(toStore, noteInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
-		"SetBackSent": {reason: "Nor is it published beside that.", state: fenced(toStore, withJob(sent), noteInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
-		"SetBackSkip": {reason: "A person gives the data up.", state: fenced(toStore, noteInStore, recordGoes, announcedAgo(48*time.Hour), skip(xrUID)), want: ReleaseDataPV},
-		"InLife":      {reason: "Its record was deleted in its midst.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore), want: RecreateBackup},
-		"InLifeSkew":  {reason: "The controller's clock was off.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore, announcedAgo(time.Hour)), want: RecreateBackup},
-		"InLifeBack":  {reason: "It is of before the cluster was set back: this one has the next number.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore, announcedAgo(48*time.Hour)), want: SkipNumber},
-		"InLifeLate":  {reason: "Its record has that number already.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
-		"InLifeEnds":  {reason: "Not for ever: the next one takes the next number.", state: running(begun(v1.BackupRunning, patienceOnline), toStore, online, noteInLifeInStore, announcedAgo(48*time.Hour)), want: FailRequested, says: "the cluster was set back since"},
-		"Releases":    {reason: "Then the data goes.", state: fenced(toStore, noteInStore, phase(v1.BackupProven)), want: ReleaseDataPV},
-		"Condemns":    {reason: "Those that are too many go by themselves.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo), want: CondemnBackups},
-		"Condemned":   {reason: "They are not waited for.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo, condemned), want: ReleaseDataPV},
-		"Elsewhere":   {reason: "Those on a volume are not counted.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), older(3), keepsTwo), want: ReleaseDataPV},
+		"Sends":         {reason: "The server has stopped.", state: fenced(toStore), want: CreateBackupJob, says: "BackupStore offsite"},
+		"Down":          {reason: "What it has already is not known.", state: fenced(toStore, storeDown), want: Wait, says: "the store is down"},
+		"DownRunning":   {reason: "The Job tries by itself.", state: fenced(toStore, storeDown, phase(v1.BackupRunning), withJob(runs)), want: Wait, says: "Backing up the data"},
+		"DownSent":      {reason: "It may have been published already.", state: fenced(toStore, storeDown, withJob(sent)), want: Wait, says: "the store is down"},
+		"Sent":          {reason: "The Job has read it back.", state: fenced(toStore, withJob(sent)), want: NoteBackup},
+		"Failed":        {reason: "It is tried again.", state: fenced(toStore, withJob(failedAt(0, "no way"))), want: MarkFailed, says: "no way"},
+		"Full":          {reason: "No volume is to grow.", state: fenced(toStore, withJob(failedAt(0, "full"), lacks(1<<30))), want: MarkFailed, says: "full"},
+		"NoManifest":    {reason: "Nobody could restore it.", state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = nil })), want: MarkFailed, says: "not one of a proven archive"},
+		"NoJSON":        {reason: "Somebody else has written that.", state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = []byte("{") })), want: MarkFailed, says: "not one of a proven archive"},
+		"Endless":       {reason: "It would not fit beside the archive.", state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = []byte(`"` + strings.Repeat("x", agent.MaxManifest) + `"`) })), want: MarkFailed, says: "not one of a proven archive"},
+		"OddName":       {reason: "It would lie elsewhere.", state: fenced(toStore, report(func(r *agent.Report) { r.Archive = "../x.tar.zst" })), want: MarkFailed, says: "not one of a proven archive"},
+		"VolumesName":   {reason: "That is one on a volume.", state: fenced(toStore, withJob(complete)), want: MarkFailed, says: "not one of a proven archive"},
+		"StoresName":    {reason: "That is one in a store, and this is to be on a volume.", state: fenced(withJob(sent)), want: MarkFailed, says: "not one of a proven archive"},
+		"Proves":        {reason: "The store knows it: then the record does.", state: fenced(toStore, noteInStore), want: MarkProven},
+		"Remakes":       {reason: "Also where that is gone.", state: fenced(toStore, noteInStore, recordGoes), want: RecreateBackup},
+		"RemakesSkew":   {reason: "Clocks of API servers differ.", state: fenced(toStore, noteInStore, recordGoes, announcedAgo(90*time.Second)), want: RecreateBackup},
+		"SetBack":       {reason: "What clients have written since the cluster was set back is in no backup.", state: fenced(toStore, noteInStore, recordGoes, announcedAgo(48*time.Hour)), want: Wait, says: "move the folder v1/"},
+		"SetBackLate":   {reason: "The store was down when the record was made.", state: fenced(toStore, noteInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
+		"SetBackSent":   {reason: "Nor is it published beside that.", state: fenced(toStore, withJob(sent), noteInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
+		"SetBackSkip":   {reason: "A person gives the data up.", state: fenced(toStore, noteInStore, recordGoes, announcedAgo(48*time.Hour), skip(xrUID)), want: ReleaseDataPV},
+		"InLife":        {reason: "Its record was deleted in its midst.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore), want: RecreateBackup},
+		"LifeBack":      {reason: "It is of another request, of before the cluster was set back: this one has the next number.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore, other), want: SkipNumber},
+		"LifeBackJob":   {reason: "Its Job would be taken for the next one's.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore, other, withJob(sent)), want: DeleteObjects},
+		"LifeBackLate":  {reason: "The store was down when its record was made.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, other), want: DeleteUnprovenBackup},
+		"LifeBackOwn":   {reason: "The note is of this very record.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, func(s *instance.State) { s.Notes[0].Record = s.Record().UID }), want: MarkProven},
+		"LifeDown":      {reason: "Whether that number is free is not known.", state: running(answered(v1.RequestedRunning), toStore, online, storeDown), want: Wait, says: "the store is down"},
+		"ImageBack":     {reason: "When another image was asked for nobody knows.", state: running(announced(v1.BackupRunning), toStore, noteInLifeInStore, recordGoes), want: SkipNumber},
+		"ImageBackLate": {reason: "Nor is it said of what is there.", state: running(announced(v1.BackupRunning), toStore, noteInLifeInStore), want: DeleteUnprovenBackup},
+		"Releases":      {reason: "Then the data goes.", state: fenced(toStore, noteInStore, phase(v1.BackupProven)), want: ReleaseDataPV},
+		"Condemns":      {reason: "Those that are too many go by themselves.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo), want: CondemnBackups},
+		"Condemned":     {reason: "They are not waited for.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo, condemned), want: ReleaseDataPV},
+		"Elsewhere":     {reason: "Those on a volume are not counted.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), older(3), keepsTwo), want: ReleaseDataPV},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -101,27 +102,51 @@ func keyOf(i v1.BackedUpInstance) instance.Key {
 	return instance.Key{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name}
 }
 
-// strangerTo a candidate: what has the name of its instance in the namespace that is to get it, and none of its rows. Empty where nothing is.
-func (a *adoption) strangerTo(ctx context.Context, c stores.Candidate, namespace string) (string, error) {
+// strangerTo a candidate: what has the name of its instance in the namespace that is to get it, and none of its rows. Empty where nothing is; of
+// what cannot be told, why is said.
+func (a *adoption) strangerTo(ctx context.Context, c stores.Candidate, to *corev1.Namespace) (what, why string, err error) {
 	k := keyOf(c.Note.Spec.Instance)
-	k.Namespace = namespace
+	k.Namespace = to.Name
 	if _, known := a.residents[k]; !known {
-		there, err := a.residentsOf(ctx, k)
-		if err != nil {
-			return "", err
+		if a.residents[k], err = a.residentsOf(ctx, k, to.UID); err != nil {
+			return "", "", err
 		}
-		a.residents[k] = there
 	}
-	for _, r := range a.residents[k] {
+	for i := range a.residents[k] {
+		r := &a.residents[k][i]
+		if r.IsOf(c.Origin(), a.lineages[c.Origin()]) {
+			continue
+		}
+		if err := a.askOrigin(ctx, r); err != nil {
+			return "", v1.PrintableText(fmt.Sprintf("it is not known whose %s is: %v", r.What, err), v1.MaxForeignText), nil
+		}
 		if !r.IsOf(c.Origin(), a.lineages[c.Origin()]) {
-			return r.What, nil
+			return r.What, "", nil
 		}
 	}
-	return "", nil
+	return "", "", nil
+}
+
+// askOrigin of an adopted backup: the store that it lies in knows under which name it was taken.
+func (a *adoption) askOrigin(ctx context.Context, r *stores.Resident) error {
+	b := r.Asked
+	r.Asked = nil
+	if b == nil {
+		return nil
+	}
+	n, err := a.cluster().ReadNote(ctx, b.Spec.Archive.Store, b.Spec.Instance, b.Name)
+	if err != nil {
+		r.Asked = b
+		return err
+	}
+	if n != nil {
+		r.Of = n.From
+	}
+	return nil
 }
 
 // residentsOf the name of an instance, as it is before the adoption.
-func (a *adoption) residentsOf(ctx context.Context, k instance.Key) ([]stores.Resident, error) {
+func (a *adoption) residentsOf(ctx context.Context, k instance.Key, namespace types.UID) ([]stores.Resident, error) {
 	out := []stores.Resident{}
 	if !slices.ContainsFunc(instance.Kinds(), func(of instance.Kind) bool { return of.Claim.Kind == k.Kind }) {
 		return out, nil // Of a later release.
@@ -145,24 +170,17 @@ func (a *adoption) residentsOf(ctx context.Context, k instance.Key) ([]stores.Re
 		return nil, err
 	}
 	for i := range records {
-		out = append(out, a.residentBackup(ctx, &records[i]))
+		b := &records[i]
+		r := stores.Resident{What: fmt.Sprintf("backup %q", b.Name), Life: b.Spec.Instance.XR}
+		switch {
+		case b.InStore():
+			r.Asked = b
+		case b.Spec.Instance.NamespaceUID != namespace: // It came with its volume.
+			r.Of = &b.Spec.Instance
+		}
+		out = append(out, r)
 	}
 	return out, nil
-}
-
-// residentBackup says of a record that was made again, also by an adoption, whose backup it is of.
-func (a *adoption) residentBackup(ctx context.Context, r *v1.MySQLBackup) stores.Resident {
-	out := stores.Resident{What: fmt.Sprintf("backup %q", r.Name), Life: r.Spec.Instance.XR}
-	if r.Spec.AnnouncedAt == nil {
-		return out
-	}
-	out.Of = &r.Spec.Instance
-	if r.InStore() {
-		if n, err := a.cluster().ReadNote(ctx, r.Spec.Archive.Store, r.Spec.Instance, r.Name); err == nil && n != nil && n.From != nil {
-			out.Of = n.From
-		}
-	}
-	return out
 }
 
 func (a *adoption) factsOf(ctx context.Context, c stores.Candidate) (f stores.Facts, err error) {
@@ -178,8 +196,10 @@ func (a *adoption) factsOf(ctx context.Context, c stores.Candidate) (f stores.Fa
 		if f.Target, err = a.namespaceNamed(ctx, f.To); err != nil {
 			return f, err
 		}
-		if f.Stranger, err = a.strangerTo(ctx, c, f.To); err != nil {
-			return f, err
+		if f.Target != nil {
+			if f.Stranger, f.Unknown, err = a.strangerTo(ctx, c, f.Target); err != nil {
+				return f, err
+			}
 		}
 	}
 	r := &v1.MySQLBackup{}

@@ -254,8 +254,12 @@ func TestTakeCandidate(t *testing.T) {
 		u.SetLabels(instance.XRsOf(instance.Key{Kind: v1.KindMySQL, Namespace: "shop", Name: "db"}))
 		return u
 	}
-	again := func(r *v1.MySQLBackup) *v1.MySQLBackup {
-		r.Spec.AnnouncedAt = &metav1.Time{Time: time.Unix(1, 0)}
+	moved := func(r *v1.MySQLBackup) *v1.MySQLBackup { // With its volume, from another cluster.
+		r.Spec.Instance.NamespaceUID = "there"
+		return r
+	}
+	inStore := func(r *v1.MySQLBackup) *v1.MySQLBackup {
+		r.Spec.Archive = &v1.Archive{Store: "gone", Path: "v1/new/other/there/x.tar.zst"}
 		return r
 	}
 	asks := v1.AdoptionRequest{Namespaces: map[string]string{"team": "shop", "crm": "shop"}, DryRun: true}
@@ -267,7 +271,8 @@ func TestTakeCandidate(t *testing.T) {
 	}{
 		"Lineage":  {"An adoption that was cut short goes on.", record("xr"), v1.Adopted, ""},
 		"Stranger": {"Its rows are others.", record("other"), v1.AdoptionRefused, `backup "there" in namespace shop is of another`},
-		"Merged":   {"It was made again, and is of an instance that was called otherwise.", again(record("older")), v1.AdoptionRefused, `backup "there"`},
+		"Merged":   {"It is of an instance that was called otherwise.", moved(record("older")), v1.AdoptionRefused, `backup "there"`},
+		"Unknown":  {"Its store knows whose it was, and is not there.", inStore(record("older")), v1.AdoptionRefused, "there is no BackupStore gone"},
 		"Started":  {"Its server has rows of its own.", composite(true, ""), v1.AdoptionRefused, "MySQL db, which has started, in namespace shop"},
 		"Restored": {"Its server began with what was adopted first.", composite(true, "one"), v1.Adopted, ""},
 		"Waits":    {"It waits for what is adopted.", composite(false, ""), v1.Adopted, ""},
@@ -276,7 +281,7 @@ func TestTakeCandidate(t *testing.T) {
 			t.Errorf("%s: %s got %+v, %v", name, tc.reason, got, err)
 		}
 	}
-	sameName := again(record("older")) // It came from another store, or a volume.
+	sameName := moved(record("older"))
 	sameName.Spec.Instance.Namespace, sameName.Labels = "team", v1.Instance{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}.Labels()
 	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", UID: "new"}}
 	if got, err := take(v1.AdoptionRequest{Namespaces: map[string]string{"team": "team"}, DryRun: true}, team, sameName); err != nil || got.Verdict != v1.Adopted {

@@ -61,8 +61,9 @@ type Facts struct {
 	Home *corev1.Namespace
 	// Record of the candidate's name, nil where there is none.
 	Record *v1.MySQLBackup
-	// Stranger is what has the name of the candidate's instance in Target and is of another one; empty where nothing is.
-	Stranger string
+	// Stranger is what has the name of the candidate's instance in Target and is of another one; empty where nothing is. Unknown says of
+	// what there is why nobody knows.
+	Stranger, Unknown string
 }
 
 // Origin is the instance that a candidate is of, where it was taken, by its names alone: a namespace that was made again may have inherited what
@@ -103,10 +104,12 @@ type Resident struct {
 	What string
 	// Life that it is of.
 	Life types.UID
-	// Of is the instance that an adopted backup is of, by the names that it was taken under; nil of what is of this cluster.
+	// Of is the instance that a backup from elsewhere is of, by the names that it was taken under; nil of what is of this cluster.
 	Of *v1.BackedUpInstance
 	// From is the record that a server was restored from.
 	From string
+	// Asked is the record of a backup in a store, until that has said what it is Of.
+	Asked *v1.MySQLBackup
 }
 
 // IsOf an instance is true of what has its rows, or some of them.
@@ -145,6 +148,9 @@ func (c Candidate) Judge(f Facts) (v1.AdoptedBackup, *v1.StoreNote) {
 		return out, nil
 	case f.Target == nil || f.Target.DeletionTimestamp != nil:
 		out.Why = fmt.Sprintf("there is no namespace %s: create it first", f.To)
+		return out, nil
+	case !isHere && f.Unknown != "":
+		out.Why = f.Unknown + ": try again"
 		return out, nil
 	case !isHere && f.Stranger != "":
 		out.Why = fmt.Sprintf("%s in namespace %s is of another instance called %s: name another namespace", f.Stranger, f.To, i.Name)

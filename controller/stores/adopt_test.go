@@ -58,6 +58,10 @@ func TestJudgeCandidates(t *testing.T) {
 			reason: "No number would tell which rows are newer.", facts: Facts{To: "shop", Target: namespace("shop", "new"), Stranger: `backup "other"`},
 			verdict: v1.AdoptionRefused, why: `backup "other" in namespace shop is of another instance called db`,
 		},
+		"Unknown": {
+			reason: "It may be of the same instance.", facts: Facts{To: "shop", Target: namespace("shop", "new"), Unknown: "the store is down"},
+			verdict: v1.AdoptionRefused, why: "the store is down: try again",
+		},
 		"StrangerHome": {
 			reason: "What lives there began with what the same namespace had.", facts: Facts{To: "team", Target: namespace("team", "ns"), Home: namespace("team", "ns"), Stranger: "MySQL db"},
 			verdict: v1.Adopted, want: was,

@@ -153,13 +153,13 @@ func (c Cluster) Publish(ctx context.Context, name string, n *v1.StoreNote) erro
 	return inStore(name, err)
 }
 
-// Tidy what other attempts at a published backup have left. What may not be deleted stays.
+// Tidy what other attempts at a published backup have left. What may not be deleted stays, and so does what is very much: it goes with the backup.
 func (c Cluster) Tidy(ctx context.Context, name string, n *v1.StoreNote) error {
 	s, err := c.openNamed(ctx, name)
 	if err != nil {
 		return err
 	}
-	if err := s.Tidy(ctx, n); !store.Is(err, store.Denied) {
+	if err := s.Tidy(ctx, n); !store.Is(err, store.Denied) && !errors.Is(err, errMore) {
 		return inStore(name, err)
 	}
 	return nil

@@ -26,6 +26,9 @@ const (
 	maxTimes   = 5
 )
 
+// errMore is left than is removed in one turn.
+var errMore = errors.New("the removal goes on")
+
 func manifestOf(folder string) string { return path.Join(folder, gateway.ManifestName) }
 
 // An otherNoteError is of a backup whose note is there, and says something else.
@@ -263,5 +266,5 @@ func (s *Store) removeAllBut(ctx context.Context, folder string, keep ...string)
 			return err
 		}
 	}
-	return fmt.Errorf("there is more below %q than is removed in one turn: it goes on", folder)
+	return fmt.Errorf("%w: there is more below %q", errMore, folder)
 }
