@@ -212,12 +212,14 @@ func (s *State) isEarlier(n *Note) bool {
 		return false
 	case r != nil && n.Record == r.UID:
 		return false
-	case s.Orphan == nil && s.IsDeleting():
+	case s.Orphan != nil: // When it was lost nobody knows, and its backup may have been taken since.
+		return false
+	case s.IsDeleting():
 		return n.AnnouncedAt.Add(serversDiffer).Before(s.XR.GetDeletionTimestamp().Time)
 	case s.UnderWay() != nil: // Whose clock began it nobody has to know.
 		return n.Spec.Request != s.UnderWay().Request
 	}
-	return true // When an orphan was lost, or another image asked for, nobody knows.
+	return true // When another image was asked for nobody knows, and one backup more hurts nobody.
 }
 
 // NoteNamed is that of a backup of this life, or nil.
