@@ -16,8 +16,6 @@ const (
 	// smallPart in bytes, and largePart of objects that would have too many of the small ones.
 	smallPart = 8 << 20
 	largePart = 24 << 20
-	// maxObject in bytes that fits into so many parts.
-	maxObject = int64(largePart) * store.MaxParts
 	// abortTimeout is how long to try to leave nothing behind.
 	abortTimeout = 30 * time.Second
 )
@@ -74,6 +72,9 @@ func (w *Writer) Write(p []byte) (int, error) {
 		done += n
 		if len(w.current) == w.size {
 			w.sendCurrent()
+			if err := context.Cause(w.ctx); err != nil {
+				return done, err
+			}
 		}
 	}
 	return done, context.Cause(w.ctx)
@@ -124,7 +125,8 @@ func (w *Writer) takeBuffer() error {
 
 func (w *Writer) sendCurrent() {
 	if len(w.parts) == store.MaxParts {
-		w.cancel(fmt.Errorf("it is larger than the %d GiB that an object can have", maxObject>>30))
+		w.cancel(fmt.Errorf("it is larger than the %d GiB that an object can have", int64(w.size)*store.MaxParts>>30))
+		w.current = nil
 		return
 	}
 	raw := w.current
