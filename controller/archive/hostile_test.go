@@ -343,3 +343,18 @@ func TestDamage(t *testing.T) {
 	_, err = r.Run(t.Context())
 	must(t, err)
 }
+
+// TestTooManyFolders: what no restore can unpack is not proven either, by the same limit.
+func TestTooManyFolders(t *testing.T) {
+	folder := &entry{name: "shop", mode: os.ModeDir | 0o700}
+	d := &drain{folders: maxFolders - 1}
+	if _, err := d.beginEntry(folder); err != nil {
+		t.Errorf("the last one that can be unpacked: %v", err)
+	}
+	_, proof := d.beginEntry(folder)
+	u := &unpacker{folders: make([]*entry, maxFolders)}
+	_, restored := u.beginEntry(folder)
+	if proof == nil || restored == nil || proof.Error() != restored.Error() {
+		t.Errorf("the proof says %v, and the restore %v", proof, restored)
+	}
+}

@@ -140,7 +140,7 @@ func (v *volume) startedVersion() string {
 	return s.Version
 }
 
-// Clear what an earlier run left. Its server may end a moment after it, and is
+// Clear what an earlier run left, where there is Nothing. Its server may end a moment after it, and is
 // waited for: two servers in one folder would make no database.
 func (i *Initial) Clear(timeout time.Duration) error {
 	for end := time.Now().Add(timeout); ; time.Sleep(timeout / 100) {
@@ -153,8 +153,11 @@ func (i *Initial) Clear(timeout time.Duration) error {
 			return fmt.Errorf("cannot remove what an earlier first start left: %w", err)
 		}
 	}
-	if err := i.volume.RemoveAll(i.folderName()); err != nil {
-		return fmt.Errorf("cannot remove what an earlier first start left: %w", err)
+	// The marker of one that was never put in place goes first: without that folder it says that somebody has removed a database.
+	for _, name := range []string{markerName, markerName + partialSuffix, i.folderName()} {
+		if err := i.volume.RemoveAll(name); err != nil {
+			return fmt.Errorf("cannot remove what an earlier first start left: %w", err)
+		}
 	}
 	return nil
 }

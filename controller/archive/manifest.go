@@ -28,7 +28,7 @@ const formatVersion = 1
 // Bounds on what a manifest may say, and on its own size.
 const (
 	maxManifest = 64 << 10
-	maxEntries  = 4 << 20
+	maxEntries  = 1 << 40
 	maxData     = 1 << 50
 )
 

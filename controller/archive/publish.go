@@ -161,7 +161,7 @@ func proveArchive(ctx context.Context, path string, w written, output io.Writer)
 	dropCache(f)
 	m := agent.StartMeter(output, agent.PhaseProve, w.DataBytes)
 	defer m.Stop()
-	return readArchive(ctx, f, w, drain{}, m)
+	return readArchive(ctx, f, w, &drain{}, m)
 }
 
 // publishArchive puts the manifest first: an archive under its name always has one.

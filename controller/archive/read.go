@@ -179,17 +179,22 @@ func readError(err error) error {
 	return err
 }
 
-// A drain takes everything and keeps nothing.
-type drain struct{}
+// A drain takes everything and keeps nothing, but for what an unpacker would refuse: what cannot be unpacked is not proven.
+type drain struct{ folders int }
 
-func (drain) Write(p []byte) (int, error) { return len(p), nil }
+func (*drain) Write(p []byte) (int, error) { return len(p), nil }
 
 // Close does nothing.
-func (drain) Close() error { return nil }
+func (*drain) Close() error { return nil }
 
-func (drain) beginEntry(e *entry) (io.WriteCloser, error) {
-	if !e.mode.IsRegular() {
-		return nil, nil //nolint:nilnil // Nothing to write, and no error.
+func (d *drain) beginEntry(e *entry) (io.WriteCloser, error) {
+	switch {
+	case e.mode.IsRegular():
+		return d, nil
+	case e.mode.IsDir():
+		if d.folders++; d.folders > maxFolders {
+			return nil, tooManyFolders()
+		}
 	}
-	return drain{}, nil
+	return nil, nil //nolint:nilnil // Nothing to write, and no error.
 }

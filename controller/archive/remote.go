@@ -201,7 +201,7 @@ func (b *Backup) proveRemote(ctx context.Context, key string, w written, proof p
 	}
 	m := agent.StartMeter(b.Output, agent.PhaseProve, w.DataBytes)
 	defer m.Stop()
-	return readArchive(ctx, in, w, drain{}, m)
+	return readArchive(ctx, in, w, &drain{}, m)
 }
 
 // openArchive that a record names, by the manifest that the controller gave.

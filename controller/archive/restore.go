@@ -209,7 +209,8 @@ func (v *volume) clearHalves() error {
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
+	// The marker first: without the folder that it is of, it says that somebody has removed a database.
+	for _, name := range append([]string{markerName, markerName + partialSuffix}, names...) {
 		if name == markerName || name == markerName+partialSuffix || strings.HasPrefix(name, halfPrefix) {
 			if err := v.RemoveAll(name); err != nil {
 				return err

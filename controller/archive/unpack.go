@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
 // maxFolders bounds the memory: they get their modes and times at the end.
@@ -54,7 +56,7 @@ func (u *unpacker) beginEntry(e *entry) (io.WriteCloser, error) {
 
 func (u *unpacker) makeFolder(e *entry) error {
 	if len(u.folders) == maxFolders {
-		return damagedArchive("the archive has more than %d folders", maxFolders)
+		return tooManyFolders()
 	}
 	u.folders = append(u.folders, e)
 	if e.name == "." && len(u.folders) == 1 {
@@ -71,6 +73,10 @@ func (u *unpacker) makeLink(e *entry) error {
 		return nil
 	}
 	return u.root.Lchown(e.name, e.uid, e.gid)
+}
+
+func tooManyFolders() error {
+	return exitWith(agent.ExitFailed, "the archive has more than %d folders: no restore has room for their modes and times", maxFolders)
 }
 
 // explainTwice turns the error of a name that is there already, or whose folder is
