@@ -35,9 +35,10 @@ func (e *WrongEngineError) Error() string {
 	return fmt.Sprintf("tables that are not InnoDB's come out empty where a server is cloned: %s. Change them (ALTER TABLE … ENGINE=InnoDB), or take backups with method Cold", strings.Join(e.Tables, ", "))
 }
 
-// OtherEngines asks for tables of users that are not InnoDB's, as many as are named.
+// OtherEngines asks for tables of users that are not InnoDB's, as many as are named. The server itself has two, for its logs.
 const OtherEngines = `SELECT CONCAT(table_schema, '.', table_name, ' (', engine, ')') FROM information_schema.tables
-WHERE table_type = 'BASE TABLE' AND engine <> 'InnoDB' AND table_schema NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema')
+WHERE table_type = 'BASE TABLE' AND engine <> 'InnoDB' AND table_schema NOT IN ('performance_schema', 'information_schema')
+AND NOT (table_schema = 'mysql' AND table_name IN ('general_log', 'slow_log'))
 ORDER BY 1 LIMIT 20`
 
 // canClone is true of a server that can be the donor of a clone (MySQL manual, 7.6.7 The Clone Plugin).
