@@ -82,7 +82,9 @@ type optionCheck func(value string) string
 // unique beginnings for the words of a choice, so the values that are fine are
 // listed, not those that are not.
 var checkedOptions = map[string]optionCheck{
+	"debug_no_sync":                  only(losesWrites, "off", "0", "false"),
 	"default_storage_engine":         only(losesWrites, "innodb"),
+	"enforce_storage_engine":         only(losesWrites, "innodb"),
 	"general_log_file":               noPath,
 	"innodb_doublewrite":             only(losesWrites, "on", "1", "true", "detect_and_recover"),
 	"innodb_fast_shutdown":           only(losesWrites, "0", "1"),
@@ -96,6 +98,7 @@ var checkedOptions = map[string]optionCheck{
 	"slow_query_log_file":            noPath,
 	"symbolic_links":                 only(movesData, "off", "0", "false"),
 	"sync_binlog":                    only(losesWrites, "1"),
+	"sync_sys":                       only(losesWrites, "on", "1", "true"),
 }
 
 func only(why string, values ...string) optionCheck {
