@@ -23,7 +23,7 @@ func rootPassword(r *resolved, begin start, wanted string) *corev1.Secret {
 		Data:       map[string][]byte{v1.PasswordKey: password},
 		Type:       corev1.SecretTypeOpaque,
 	}
-	if mayInitialize(r, begin.restore) {
+	if mayInitialize(r, begin.restore) && (begin.replicas > 0 || r.started) { // Whoever scales a Deployment that waits makes no database.
 		s.Data[v1.InitializeKey] = []byte("true")
 	}
 	return s

@@ -341,6 +341,9 @@ func TestDecide(t *testing.T) {
 			if !strings.Contains(got.message, tc.want.message) {
 				t.Errorf("%s\nwant a message with %q, got %q", tc.reason, tc.want.message, got.message)
 			}
+			if may := rootPassword(r, got, password).Data[v1.InitializeKey] != nil; may && got.replicas == 0 && !r.started {
+				t.Errorf("%s\nwhoever scales the Deployment makes an empty database", tc.reason)
+			}
 		})
 	}
 }
