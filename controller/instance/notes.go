@@ -160,24 +160,25 @@ func newestFirst(records []v1.MySQLBackup) {
 // its rows, and one that is made again comes without its status. Nil where there is
 // none, or where a person said that it is to be forgotten.
 func Missing(notes []Note, records []v1.MySQLBackup) *Note {
-	n := slices.IndexFunc(notes, func(n Note) bool { return !n.Forgotten })
-	if n < 0 {
-		return nil
-	}
-	newest := &notes[n]
-	for i := range records {
-		r := &records[i]
-		if r.IsProven() && (newest.Of(r) || !newest.Unreadable && (r.After(newest.asRecord()) || newest.isOutdatedBy(r))) {
+	for i := range notes {
+		n := &notes[i]
+		if n.Forgotten || slices.ContainsFunc(records, func(r v1.MySQLBackup) bool { return r.IsProven() && n.isOutdatedBy(&r) }) {
+			continue
+		}
+		if slices.ContainsFunc(records, func(r v1.MySQLBackup) bool {
+			return r.IsProven() && (n.Of(&r) || !n.Unreadable && r.After(n.asRecord()))
+		}) {
 			return nil
 		}
+		return n
 	}
-	return newest
+	return nil
 }
 
 // isOutdatedBy a later backup of the same life, whose numbers began anew when the cluster was set back.
 func (n *Note) isOutdatedBy(r *v1.MySQLBackup) bool {
 	at := r.Announced()
-	return n.Spec.Instance.XR == r.Spec.Instance.XR && n.AnnouncedAt.Before(&at)
+	return !n.Unreadable && n.Name != r.Name && n.Spec.Instance.XR == r.Spec.Instance.XR && n.AnnouncedAt.Before(&at)
 }
 
 // Missing backup of the instance.
@@ -216,10 +217,8 @@ func (s *State) isEarlier(n *Note) bool {
 		return false
 	case s.IsDeleting():
 		return n.AnnouncedAt.Add(serversDiffer).Before(s.XR.GetDeletionTimestamp().Time)
-	case s.UnderWay() != nil: // Whose clock began it nobody has to know.
-		return n.Spec.Request != s.UnderWay().Request
 	}
-	return true // When another image was asked for nobody knows, and one backup more hurts nobody.
+	return true // What is asked for in a life may have been asked for then, too. One backup more hurts nobody.
 }
 
 // NoteNamed is that of a backup of this life, or nil.

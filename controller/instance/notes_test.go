@@ -121,3 +121,33 @@ func TestNoteCommands(t *testing.T) {
 		t.Error("want it forgotten once that is typed")
 	}
 }
+
+// TestMissingSetBack: numbers of a life begin anew when its cluster is set back, and a store has those of the lost time. What is older than a
+// proven backup of that life is not missed; what is another's is.
+func TestMissingSetBack(t *testing.T) {
+	at := func(name string, xr types.UID, number, second int64) *v1.MySQLBackup {
+		r := provenAt(name, second)
+		r.Spec.Instance.XR, r.Spec.Number = xr, number
+		return r
+	}
+	noted := func(r *v1.MySQLBackup) Note { return Note{BackupNote: r.Note(), Name: r.Name, Store: "offsite"} }
+	today := *at("today", "x", 5, 100)
+	for name, tc := range map[string]struct {
+		notes []Note
+		want  string
+	}{
+		"Lost":    {[]Note{noted(at("lost", "x", 8, 50))}, ""},
+		"Later":   {[]Note{noted(at("later", "x", 8, 200))}, "later"},
+		"Another": {[]Note{noted(at("lost", "x", 9, 50)), noted(at("theirs", "y", 8, 50))}, "theirs"},
+		"Older":   {[]Note{noted(at("lost", "x", 9, 50)), noted(at("theirs", "y", 2, 50))}, ""},
+		"Own":     {[]Note{noted(&today)}, ""},
+	} {
+		got := ""
+		if n := Missing(tc.notes, []v1.MySQLBackup{today}); n != nil {
+			got = n.Name
+		}
+		if got != tc.want {
+			t.Errorf("%s: want %q, got %q", name, tc.want, got)
+		}
+	}
+}

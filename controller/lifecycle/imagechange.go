@@ -66,7 +66,9 @@ func backUpStopped(s *instance.State, announcement string) (step Step, open bool
 // be done first.
 func backUpInLife(s *instance.State, announcement string, first func(*instance.State) (Step, bool)) (step Step, open bool) {
 	if n := s.EarlierNote(); n != nil && !hasProvenBackup(s) {
-		return putAside(s, SkipNumber), true
+		step := putAside(s, SkipNumber)
+		step.Phase, step.Message = v1.DeletionAnnounced, announcement
+		return step, true
 	}
 	if s.Record() == nil && s.OwnNote() == nil && s.StoreFailure != "" { // Whether that number is free is not known.
 		return Step{Action: Wait, After: requeueLater, Phase: v1.DeletionAnnounced, Message: announcement + ": " + s.StoreFailure}, true

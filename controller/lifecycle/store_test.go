@@ -124,7 +124,7 @@ func TestNextInStore(t *testing.T) {
 		"SetBackLate":   {reason: "The store was down when the record was made.", state: fenced(toStore, noteInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
 		"SetBackSent":   {reason: "Nor is it published beside that.", state: fenced(toStore, withJob(sent), noteInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
 		"SetBackSkip":   {reason: "A person gives the data up.", state: fenced(toStore, noteInStore, recordGoes, announcedAgo(48*time.Hour), skip(xrUID)), want: ReleaseDataPV},
-		"InLife":        {reason: "Its record was deleted in its midst.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore), want: RecreateBackup},
+		"InLife":        {reason: "Its record was deleted in its midst, or the same was asked for before the cluster was set back.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore), want: SkipNumber},
 		"LifeBack":      {reason: "It is of another request, of before the cluster was set back: this one has the next number.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore, other), want: SkipNumber},
 		"LifeBackJob":   {reason: "Its Job would be taken for the next one's.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore, other, withJob(sent)), want: DeleteObjects},
 		"LifeBackLate":  {reason: "The store was down when its record was made.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, other), want: DeleteUnprovenBackup},

@@ -175,7 +175,7 @@ func (a *adoption) residentsOf(ctx context.Context, k instance.Key, namespace ty
 		switch {
 		case b.InStore():
 			r.Asked = b
-		case b.Spec.Instance.NamespaceUID != namespace: // It came with its volume.
+		case b.Spec.AnnouncedAt != nil && b.Spec.Instance.NamespaceUID != namespace: // It was made again, and came with its volume.
 			r.Of = &b.Spec.Instance
 		}
 		out = append(out, r)

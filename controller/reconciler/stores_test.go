@@ -255,7 +255,7 @@ func TestTakeCandidate(t *testing.T) {
 		return u
 	}
 	moved := func(r *v1.MySQLBackup) *v1.MySQLBackup { // With its volume, from another cluster.
-		r.Spec.Instance.NamespaceUID = "there"
+		r.Spec.Instance.NamespaceUID, r.Spec.AnnouncedAt = "there", &metav1.Time{Time: time.Unix(1, 0)}
 		return r
 	}
 	inStore := func(r *v1.MySQLBackup) *v1.MySQLBackup {
