@@ -143,10 +143,15 @@ const askAgain = time.Minute
 // tellUnasked that it is not known whether a backup is proven, and ask again.
 func tellUnasked(r *v1.MySQLBackup) ArchiveStep {
 	why := fmt.Sprintf("It is not known whether this backup is proven: %s. It is asked again. To give the backup up: kubectl delete mysqlbackup %s", whyUnasked(r), r.Name)
+	return sayOnce(r, TellLost, why, askAgain)
+}
+
+// sayOnce in the status of a record, and look at it again.
+func sayOnce(r *v1.MySQLBackup, tell Action, why string, after time.Duration) ArchiveStep {
 	if r.Status.Message == why {
-		return ArchiveStep{Action: Wait, After: askAgain}
+		return ArchiveStep{Action: Wait, After: after}
 	}
-	return ArchiveStep{Action: TellLost, Message: why}
+	return ArchiveStep{Action: tell, Message: why}
 }
 
 // whyUnasked is the same at each try: what a store says need not be.
@@ -247,10 +252,7 @@ func EraseFailed(a *instance.Archives, step ArchiveStep, by error) ArchiveStep {
 // waitFor what keeps an archive from being removed, and say so in its record.
 func waitFor(r *v1.MySQLBackup, after time.Duration, why string) ArchiveStep {
 	why = fmt.Sprintf("The deletion waits: %s. To delete the record and keep the archive: kubectl annotate msb %s %s-", why, r.Name, v1.AnnotationDeleteArchive)
-	if r.Status.Message == why {
-		return ArchiveStep{Action: Wait, After: after}
-	}
-	return ArchiveStep{Action: TellRecord, Message: why}
+	return sayOnce(r, TellRecord, why, after)
 }
 
 // whyUnreachable says why nobody can get at the archive of a record, or must not yet;

@@ -70,10 +70,10 @@ func backUpInLife(s *instance.State, announcement string, first func(*instance.S
 		step.Phase, step.Message = v1.DeletionAnnounced, announcement
 		return step, true
 	}
-	if s.Record() == nil && s.OwnNote() == nil && s.StoreFailure != "" { // Whether that number is free is not known.
-		return Step{Action: Wait, After: requeueLater, Phase: v1.DeletionAnnounced, Message: announcement + ": " + s.StoreFailure}, true
-	}
 	if s.Record() == nil && s.OwnNote() == nil {
+		if s.StoreFailure != "" { // Whether that number is free is not known.
+			return Step{Action: Wait, After: requeueLater, Phase: v1.DeletionAnnounced, Message: announcement + ": " + s.StoreFailure}, true
+		}
 		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: announcement}, true
 	}
 	if step, open := first(s); open {

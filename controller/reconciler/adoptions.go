@@ -82,7 +82,7 @@ func (a *adoption) take(ctx context.Context, c stores.Candidate) (v1.AdoptedBack
 	if !a.request.DryRun {
 		err = a.open.Publish(ctx, n)
 		if err == nil {
-			if err = a.makeRecordOf(ctx, n); err != nil && !kerrors.IsInvalid(err) && !kerrors.IsForbidden(err) {
+			if err = a.makeRecordOf(ctx, n); err != nil && !isRefused(err) {
 				return out, err
 			}
 		}

@@ -32,6 +32,9 @@ func runPasses(run func() (after time.Duration, acted bool, err error), isOverta
 // isChangedOrGone is true of a write to an object that somebody has written or deleted since.
 func isChangedOrGone(err error) bool { return kerrors.IsConflict(err) || kerrors.IsNotFound(err) }
 
+// isRefused is true of a write that the API server does not take, as it is: by a quota, a policy or a schema.
+func isRefused(err error) bool { return kerrors.IsForbidden(err) || kerrors.IsInvalid(err) }
+
 // sooner of two looks; zero is for none.
 func sooner(after, other time.Duration) time.Duration {
 	if after == 0 || other != 0 && other < after {

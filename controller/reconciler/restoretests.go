@@ -74,7 +74,7 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 		log.FromContext(ctx).Info(string(step.Action), "xr", s.XR(), "restorable", step.Verdict.Status, "message", step.Verdict.Message)
 	}
 	err = r.writer.Apply(ctx, step.Changes)
-	if refusal := err; step.Action == restoretest.Start && (kerrors.IsForbidden(refusal) || kerrors.IsInvalid(refusal)) { // By a quota or a policy.
+	if refusal := err; step.Action == restoretest.Start && isRefused(refusal) { // By a quota or a policy.
 		if s, err = r.readState(ctx, k); err != nil {
 			return reconcile.Result{}, err
 		}

@@ -162,7 +162,7 @@ func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, ope
 	}
 	err = r.makeRecordOf(ctx, n)
 	switch {
-	case kerrors.IsInvalid(err) || kerrors.IsForbidden(err): // What else the status has to say does not wait for that.
+	case isRefused(err): // What else the status has to say does not wait for that.
 		return &v1.StoreRecord{Asked: asked, Message: v1.PrintableText(err.Error(), v1.MaxForeignText)}, nil
 	case err != nil:
 		return nil, err

@@ -80,6 +80,15 @@ func (c *realCluster) put(t *testing.T, n *v1.StoreNote, size int) {
 	}
 }
 
+// publish a backup with its archive.
+func (c *realCluster) publish(t *testing.T, n *v1.StoreNote) {
+	t.Helper()
+	c.put(t, n, 100)
+	if err := c.Publish(t.Context(), "offsite", n); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func nobody(string) bool { return false }
 
 // TestRealCluster: what a decision depends on is all that there is, or an error.
@@ -127,10 +136,7 @@ func TestRealCluster(t *testing.T) {
 func TestRealFindNotes(t *testing.T) {
 	c := newRealCluster(t)
 	n := newNote("one", "x.tar.zst")
-	c.put(t, n, 100)
-	if err := c.Publish(t.Context(), "offsite", n); err != nil {
-		t.Fatal(err)
-	}
+	c.publish(t, n)
 	find := func() []instance.FoundNote {
 		t.Helper()
 		got, err := c.FindNotes(t.Context(), "ns", nobody)
@@ -176,10 +182,7 @@ func TestRealFindNotes(t *testing.T) {
 func TestRealFindNotesInNew(t *testing.T) {
 	c := newRealCluster(t)
 	n := newNote("one", "x.tar.zst")
-	c.put(t, n, 100)
-	if err := c.Publish(t.Context(), "offsite", n); err != nil {
-		t.Fatal(err)
-	}
+	c.publish(t, n)
 	c.update(t, func(b *v1.BackupStore) { b.Status.ProbedAt = nil })
 	if got, err := c.FindNotes(t.Context(), "ns", nobody); err != nil || len(got) != 1 {
 		t.Errorf("want the note, got %v, %v", got, err)
@@ -220,10 +223,7 @@ func TestRealManyNotes(t *testing.T) {
 	var want []string
 	for i := range 3 * readAtOnce {
 		n := newNote(fmt.Sprintf("backup-%02d", i), "x.tar.zst")
-		c.put(t, n, 100)
-		if err := c.Publish(t.Context(), "offsite", n); err != nil {
-			t.Fatal(err)
-		}
+		c.publish(t, n)
 		want = append(want, n.Name)
 	}
 	found, err := c.FindNotes(t.Context(), "ns", nobody)
