@@ -17,7 +17,7 @@ import (
 // backupCommand is `kubectl mysql backup`.
 type backupCommand struct {
 	Name    string        `arg:""          help:"Name of the claim."`
-	Method  string        `default:""      enum:",Online,Cold"                                                                         help:"Online, for which the server goes on, or Cold, for which it is stopped; the claim's where it is not said, else Online."`
+	Method  string        `default:""      enum:",Online,Cold"                                                                         help:"Online, for which the server goes on, or Cold, for which it is stopped; the claim's where it is not said, else Online. Planned backups are taken in the same way: of a claim with a schedule it is not changed here."`
 	Request string        `help:"Text that the claim asks with, spec.backup.request: one that it had before asks for nothing. The time where it is not said." placeholder:"TEXT"`
 	Wait    bool          `default:"true"  help:"Wait until the backup is proven." negatable:""`
 	Timeout time.Duration `default:"1h"    help:"How long to wait; what was asked for goes on."`
@@ -51,7 +51,11 @@ func (c *backupCommand) run(ctx context.Context, s *session) error {
 		return err
 	}
 	s.sayf("Asked for the backup %q of %s %s/%s.", request, claim.GetKind(), s.namespace, c.Name)
-	if !c.Wait {
+	switch {
+	case c.Wait:
+	case s.json:
+		return writeJSON(s.out, map[string]string{"request": request})
+	default:
 		return nil
 	}
 	claim, err = s.await(ctx, c.Name, c.Timeout, func(c *instance.Composite) (string, bool, error) { return lookAtBackup(c, request) })
@@ -69,16 +73,23 @@ func (c *backupCommand) run(ctx context.Context, s *session) error {
 // backupPatch of a claim that asks for a backup.
 func backupPatch(claim *instance.Composite, request string, method v1.BackupMethod) ([]byte, error) {
 	if claim.GetDeletionTimestamp() != nil {
-		return nil, plainf("%s %s is being deleted, and backed up for that: %s", claim.GetKind(), claim.GetName(), statusOf(claim.GetKind(), claim.GetNamespace(), claim.GetName()))
+		return nil, plainf("%s %s is being deleted, and backed up for that", claim.GetKind(), claim.GetName())
 	}
 	if claim.Spec.Suspended {
 		return nil, plainf("%s is suspended, and nothing changes in it: the backup would be taken once spec.suspended is false", claim.GetName())
 	}
-	if was := claim.Spec.Backup.Request; was == request {
-		return nil, plainf("the claim asks for %q already: each new text asks for a backup", was)
+	is := &claim.Spec.Backup
+	if is.Request == request {
+		return nil, plainf("the claim asks for %q already: each new text asks for a backup", request)
+	}
+	if last := claim.Status.RequestedBackup; last != nil && last.Request == request {
+		return nil, plainf("the claim has asked for %q before, and is answered (%s): each new text asks for a backup", request, last.Phase)
+	}
+	if method != "" && is.Method != method && is.Schedule != "" {
+		return nil, plainf("the backups of spec.backup.schedule are taken by spec.backup.method, too, which is %s: change it in the claim, or leave out --method", cmp.Or(is.Method, "not set"))
 	}
 	return json.Marshal(map[string]any{"spec": map[string]any{"backup": map[string]any{
-		"request": request, "method": cmp.Or(method, claim.Spec.Backup.Method, v1.MethodOnline),
+		"request": request, "method": cmp.Or(method, is.Method, v1.MethodOnline),
 	}}})
 }
 
@@ -87,11 +98,12 @@ func lookAtBackup(c *instance.Composite, request string) (line string, done bool
 	if c.GetDeletionTimestamp() != nil {
 		return "", true, plainf("the claim is being deleted: that takes a backup of its own")
 	}
-	if c.Spec.Backup.Request != request {
-		return "", true, plainf("somebody has changed spec.backup.request to %q: where Git has the claim, ask there", c.Spec.Backup.Request)
-	}
 	b := c.Status.RequestedBackup
-	if b == nil || b.Request != request {
+	switch has := b != nil && b.Request == request; { // What has begun comes to its end, whatever the claim asks for meanwhile.
+	case has:
+	case c.Spec.Backup.Request != request:
+		return "", true, plainf("somebody has changed spec.backup.request to %q: where Git has the claim, ask there", c.Spec.Backup.Request)
+	default:
 		return waitsToBegin(c), false, nil
 	}
 	switch b.Phase {

@@ -29,7 +29,7 @@ func (s *session) explain(err error, name string) error {
 	case meta.IsNoMatchError(err):
 		return plainf("this cluster has no kind %s: crossplane-mysql is not installed, or its Configuration is not Healthy (kubectl get configuration)", s.kind.Kind)
 	case kerrors.IsNotFound(err) && name != "":
-		return plainf("there is no %s %q in namespace %s: `kubectl mysql list --all-namespaces` has all that there are", s.kind.Kind, name, s.namespace)
+		return plainf("there is no %s %q in namespace %s: `%s` has all of them", s.kind.Kind, name, s.namespace, s.command("list", "--all-namespaces"))
 	}
 	return err
 }
@@ -86,19 +86,23 @@ func (s *session) await(ctx context.Context, name string, limit time.Duration, j
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("stopped waiting (%w); it goes on: %s", context.Cause(ctx), statusOf(s.kind.Kind, s.namespace, name))
+			return nil, fmt.Errorf("stopped waiting (%w); it goes on: %s", context.Cause(ctx), s.statusOf(name))
 		case <-time.After(s.pause):
 		}
 	}
 }
 
 // statusOf a claim is the command that shows it, from wherever it is typed.
-func statusOf(kind, namespace, name string) string {
-	out := "kubectl mysql status " + name + " --namespace " + namespace
-	if kind != v1.KindMySQL {
-		out += " --kind " + kind
+func (s *session) statusOf(name string) string {
+	return s.command("status", name, "--namespace", s.namespace)
+}
+
+// command of the plugin about the same kind, in the same cluster.
+func (s *session) command(args ...string) string {
+	if s.kind.Kind != v1.KindMySQL {
+		args = append(args, "--kind", s.kind.Kind)
 	}
-	return out
+	return "kubectl mysql " + strings.Join(append(args, s.where...), " ")
 }
 
 // isPassing is true of an error that an API server that is there again will not have.

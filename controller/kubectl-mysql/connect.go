@@ -62,11 +62,10 @@ func (c *connectCommand) run(ctx context.Context, s *session) error {
 	if err := s.kube.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: claim.Status.Binding.Name}, secret); err != nil {
 		return err
 	}
-	if !c.ForwardOnly { // Ctrl-C is the client's, which ends a statement by it.
-		ctx = context.WithoutCancel(ctx)
-	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	outer := ctx
+	ctx, stop := signal.NotifyContext(context.WithoutCancel(outer), ends()...)
 	defer stop()
+	letGo := context.AfterFunc(outer, stop)
 	of := v1.Instance{Kind: claim.GetKind(), Namespace: s.namespace, Name: c.Name}
 	port, ended, err := s.forward(ctx, "service/"+of.ServiceName(), claim.Status.Endpoint)
 	if err != nil {
@@ -74,12 +73,46 @@ func (c *connectCommand) run(ctx context.Context, s *session) error {
 	}
 	defer func() { stop(); <-ended }()
 	if c.ForwardOnly {
-		if _, err := fmt.Fprintf(s.out, "127.0.0.1:%s\n", port); err != nil {
+		if err := s.printPort(port); err != nil {
 			return err
 		}
 		return <-ended
 	}
-	return c.runClient(ctx, s, secret, port)
+	defer caught()() // From here on Ctrl-C is the client's, which ends a statement by it.
+	if !letGo() {
+		return context.Cause(outer)
+	}
+	err = c.runClient(ctx, s, secret, port)
+	select {
+	case lost := <-ended:
+		return errors.Join(err, lost)
+	default:
+		return err
+	}
+}
+
+// ends are the signals that end this program while a client has Ctrl-C: one of them when its terminal is closed, unless it was begun
+// so that it outlives that.
+func ends() []os.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return []os.Signal{syscall.SIGTERM}
+	}
+	return []os.Signal{syscall.SIGTERM, syscall.SIGHUP}
+}
+
+// caught is Ctrl-C, which ends nothing here until what it returns is called.
+func caught() func() {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGINT)
+	return func() { signal.Stop(c) }
+}
+
+func (s *session) printPort(port string) error {
+	if s.json {
+		return writeJSON(s.out, map[string]string{"host": "127.0.0.1", "port": port})
+	}
+	_, err := fmt.Fprintf(s.out, "127.0.0.1:%s\n", port)
+	return err
 }
 
 // forwarded is what kubectl says of a port.
@@ -107,13 +140,16 @@ func (s *session) forward(ctx context.Context, to string, at *v1.Endpoint) (port
 		return "", nil, fmt.Errorf("cannot run kubectl, which forwards the port: %w", err)
 	}
 	lines := bufio.NewReader(said)
-	line, err := lines.ReadString('\n')
+	line, _ := lines.ReadString('\n') // What is wrong with a line that has no end, its end says.
 	ended = make(chan error, 1)
 	go func() {
 		_, _ = io.Copy(io.Discard, lines)
 		err := cmd.Wait()
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			err = nil // It was told to.
+		case err != nil:
+			err = fmt.Errorf("kubectl port-forward has ended: %w: %s", err, strings.TrimSpace(complaint.String()))
 		}
 		ended <- err
 		close(ended) // Whoever asks again is told that it is over.
@@ -121,7 +157,7 @@ func (s *session) forward(ctx context.Context, to string, at *v1.Endpoint) (port
 	if m := forwarded.FindStringSubmatch(line); m != nil {
 		return m[1], ended, nil
 	}
-	return "", nil, errors.Join(fmt.Errorf("cannot forward a port: %s", strings.TrimSpace(line)), err, <-ended, errors.New(complaint.String()))
+	return "", nil, errors.Join(fmt.Errorf("cannot forward a port: %s", strings.TrimSpace(line)), context.Cause(ctx), <-ended)
 }
 
 // runClient with files that only it reads, and that go with it.
@@ -142,7 +178,8 @@ func (c *connectCommand) runClient(ctx context.Context, s *session, secret *core
 	if err := os.WriteFile(options, []byte(clientOptions(secret.Data, port, ca)), 0o600); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, c.Client, append([]string{"--defaults-extra-file=" + options}, c.Args...)...) //nolint:gosec // The caller says which.
+	cmd := exec.CommandContext(ctx, c.Client, append([]string{"--defaults-file=" + options}, c.Args...)...) //nolint:gosec // The caller says which.
+	cmd.Env = append(os.Environ(), "MYSQL_TEST_LOGIN_FILE="+filepath.Join(dir, "none"))                     // Read after all other files: a person's own, of another server.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, s.out, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = waitDelay

@@ -110,15 +110,17 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestNewest: what a server's own time has taken is newer than all that was there before it.
+// TestNewest: what a server's own time has taken is newer than what was there before it, and may be older than what is listed.
 func TestNewest(t *testing.T) {
 	listed := "backups: [{name: x, phase: Failed}, {name: old, phase: Proven}]"
 	for status, want := range map[string]string{
 		"{}":               "",
 		"{" + listed + "}": "old",
-		"{" + listed + `, requestedBackup: {request: a, phase: Failed, begunAt: "2026-11-27T03:00:00Z"}}`:                                                                                                "old",
-		"{" + listed + `, requestedBackup: {request: a, phase: Proven, backup: asked, begunAt: "2026-11-27T03:00:00Z"}}`:                                                                                 "asked",
-		`{requestedBackup: {request: a, phase: Proven, backup: asked, begunAt: "2026-11-27T03:00:00Z"}, scheduledBackup: {request: b, phase: Proven, backup: planned, begunAt: "2026-11-27T04:00:00Z"}}`: "planned",
+		"{" + listed + `, requestedBackup: {request: a, phase: Failed, begunAt: "2026-11-27T03:00:00Z"}}`:                                                                                                                                                           "old",
+		"{" + listed + `, requestedBackup: {request: a, phase: Proven, backup: asked, begunAt: "2026-11-27T03:00:00Z"}}`:                                                                                                                                            "asked",
+		`{requestedBackup: {request: a, phase: Proven, backup: asked, begunAt: "2026-11-27T03:00:00Z"}, scheduledBackup: {request: b, phase: Proven, backup: planned, begunAt: "2026-11-27T04:00:00Z"}}`:                                                            "planned",
+		`{backups: [{name: tonight, phase: Proven, provenAt: "2026-11-27T02:00:00Z"}], requestedBackup: {request: a, phase: Proven, backup: may, begunAt: "2026-05-01T03:00:00Z"}, scheduledBackup: {request: b, phase: Running, begunAt: "2026-11-27T11:00:00Z"}}`: "tonight",
+		`{backups: [{name: broken, phase: Failed}, {name: april, phase: Proven, provenAt: "2026-04-01T02:00:00Z"}], requestedBackup: {request: a, phase: Proven, backup: may, begunAt: "2026-05-01T03:00:00Z"}}`:                                                    "may",
 	} {
 		s := summarize(parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\nstatus: "+status))
 		if got := s.Newest; (got == nil) != (want == "") || got != nil && got.Name != want {
@@ -158,6 +160,9 @@ func TestBackupPatch(t *testing.T) {
 		"Claims":   {claim: "spec: {backup: {method: Cold}}", request: "a", want: `{"spec":{"backup":{"method":"Cold","request":"a"}}}`},
 		"Said":     {claim: "spec: {backup: {method: Cold}}", request: "a", method: v1.MethodOnline, want: `{"spec":{"backup":{"method":"Online","request":"a"}}}`},
 		"Again":    {claim: "spec: {backup: {request: a, method: Cold}}", request: "a", says: `asks for "a" already`},
+		"Answered": {claim: "spec: {backup: {request: b}}\nstatus: {requestedBackup: {request: a, phase: Proven, begunAt: null}}", request: "a", says: "has asked for \"a\" before, and is answered (Proven)"},
+		"Planned":  {claim: "spec: {backup: {schedule: 0 2 * * *, method: Online}}", request: "a", method: v1.MethodCold, says: "spec.backup.method, too, which is Online"},
+		"AsPlan":   {claim: "spec: {backup: {schedule: 0 2 * * *, method: Cold}}", request: "a", method: v1.MethodCold, want: `{"spec":{"backup":{"method":"Cold","request":"a"}}}`},
 		"Off":      {claim: "spec: {suspended: true}", request: "a", says: "once spec.suspended is false"},
 		"Deletion": {claim: "spec: {}", request: "a", says: "is being deleted"},
 	}
@@ -200,7 +205,11 @@ func TestLookAtBackup(t *testing.T) {
 			}
 		})
 	}
-	c := parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\nspec: {backup: {request: of Git}}")
+	c := parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\nspec: {backup: {request: of Git}}\nstatus: {requestedBackup: {request: one, phase: Running, begunAt: null}}")
+	if line, done, err := lookAtBackup(c, "one"); line != "Running" || done || err != nil {
+		t.Errorf("it does not wait for what has begun: %q, %v", line, err)
+	}
+	c = parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\nspec: {backup: {request: of Git}}")
 	if _, done, err := lookAtBackup(c, "one"); !done || err == nil {
 		t.Errorf("it waits for what nobody asks any more: %v", err)
 	}
@@ -210,7 +219,7 @@ func TestLookAtBackup(t *testing.T) {
 func TestRestored(t *testing.T) {
 	of := parse(t, whole).Unstructured
 	before := of.DeepCopy()
-	got, err := yaml.Marshal(restored(of, "team", "shop-2", "shop", "").Object)
+	got, err := yaml.Marshal((&restoreCommand{From: "shop", To: "shop-2"}).restored(of, "team").Object)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +248,8 @@ spec:
 	if diff := cmp.Diff(before, of); diff != "" {
 		t.Errorf("it changed the other one: %s", diff)
 	}
-	if got := restored(of, "team", "shop-2", "shop", "b").Object["spec"].(map[string]any)["restore"]; !cmp.Equal(got, map[string]any{"backup": "b"}) {
+	named := &restoreCommand{From: "shop", To: "shop-2", Backup: "b", InsteadOf: "a"}
+	if got := named.restored(of, "team").Object["spec"].(map[string]any)["restore"]; !cmp.Equal(got, map[string]any{"backup": "b", "insteadOf": "a"}) {
 		t.Errorf("of a backup by name: %v", got)
 	}
 }
@@ -248,17 +258,25 @@ spec:
 func TestLookAtRestore(t *testing.T) {
 	cases := map[string]struct {
 		status string
+		backup string
 		line   string
 		done   bool
 		says   string
 	}{
 		"Restoring": {status: "{message: Restoring}", line: "Restoring"},
+		"Other's":   {status: "{message: Restoring, restore: {backup: shop-1, phase: Running}, backups: [{name: shop-2-1, phase: Proven}]}", line: "Restoring"},
+		"Own":       {status: "{message: Restoring, restore: {backup: shop-2-1, phase: Running}, backups: [{name: shop-2-1, phase: Proven}]}", done: true, says: "starts from shop-2-1, the newest backup of an earlier shop-2"},
+		"Named":     {status: "{message: Restoring, restore: {backup: shop-2-1, phase: Running}, backups: [{name: shop-2-1, phase: Proven}]}", backup: "shop-2-1", line: "Restoring"},
+		"Not named": {status: "{message: Restoring, restore: {backup: shop-2-1, phase: Running}}", backup: "shop-1", done: true, says: "starts from shop-2-1"},
+		"Failed":    {status: `{conditions: [{type: Restored, status: "False", reason: RestoreFailed, message: No room}]}`, done: true, says: "No room"},
+		"Off":       {status: `{conditions: [{type: Serving, status: "False", reason: Suspended, message: Suspended}]}`, done: true, says: "as the manifest wants it"},
 		"Refused":   {status: `{conditions: [{type: Accepted, status: "False", reason: Invalid, message: No such backup}]}`, done: true, says: "No such backup"},
 		"Ready":     {status: `{message: Running, conditions: [{type: Ready, status: "True"}]}`, line: "Running", done: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			line, done, err := lookAtRestore(parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop-2, namespace: team}\nstatus: "+tc.status))
+			c := &restoreCommand{From: "shop", To: "shop-2", Backup: tc.backup}
+			line, done, err := c.look(parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop-2, namespace: team}\nstatus: "+tc.status))
 			if line != tc.line || done != tc.done || (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %q, %v, %v", line, done, err)
 			}
@@ -324,7 +342,7 @@ func TestRestoreFromFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(whole)
+	write(strings.Replace(whole, "namespace: team", "namespace: team, labels: {cost-center: '7', otus.homework/claim-name: x}, annotations: {kubectl.kubernetes.io/last-applied-configuration: '{}'}", 1))
 	c := &restoreCommand{From: "gone", To: "new", Filename: file, Wait: true, Timeout: time.Millisecond}
 	if err := c.run(t.Context(), s); err == nil || !strings.Contains(err.Error(), "kubectl mysql status new --namespace team") {
 		t.Errorf("it does not say how to go on: %v, %s", err, out)
@@ -336,9 +354,41 @@ func TestRestoreFromFile(t *testing.T) {
 	if err := c.run(t.Context(), s); err == nil || !strings.Contains(err.Error(), "give another name with --to") {
 		t.Errorf("once more: %v", err)
 	}
+	if labels := made.GetLabels(); !cmp.Equal(labels, map[string]string{"cost-center": "7"}) {
+		t.Errorf("its labels are %v", labels)
+	}
+	write(strings.Replace(whole, "namespace: team", "namespace: prod", 1))
+	if err := c.run(t.Context(), s); err == nil || !strings.Contains(err.Error(), "--namespace prod") {
+		t.Errorf("another namespace: %v", err)
+	}
 	write("apiVersion: v1\nkind: Secret\n")
 	if err := c.run(t.Context(), s); err == nil || !strings.Contains(err.Error(), "Secret") {
 		t.Errorf("another kind: %v", err)
+	}
+}
+
+// TestModel of a claim that is off, to look at the copy beside it: the copy is not off, and has its spec and nothing else.
+func TestModel(t *testing.T) {
+	s, _, _ := newSession(t, parse(t, strings.Replace(whole, "spec:", "spec:\n  suspended: true", 1)).Unstructured)
+	of, err := (&restoreCommand{From: "shop", To: "new"}).model(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spec := of.Object["spec"].(map[string]any); spec["suspended"] != nil || spec["image"] != "mysql:8.4" || len(of.Object) != 3 {
+		t.Errorf("it is %v", of.Object)
+	}
+}
+
+// TestPrograms get what was asked for also where nothing is waited for.
+func TestPrograms(t *testing.T) {
+	s, out, _ := newSession(t, parse(t, whole).Unstructured)
+	s.json = true
+	if err := (&backupCommand{Name: "shop", Request: "two"}).run(t.Context(), s); err != nil || out.String() != "{\n  \"request\": \"two\"\n}\n" {
+		t.Errorf("backup: %v, %s", err, out)
+	}
+	out.Reset()
+	if err := (&restoreCommand{From: "shop", To: "new"}).run(t.Context(), s); err != nil || !strings.Contains(out.String(), `"name": "new"`) {
+		t.Errorf("restore: %v, %s", err, out)
 	}
 }
 
@@ -360,16 +410,27 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// TestForwardOnly: it ends when it is told to, and when kubectl ends.
+// fakeForward is a kubectl that says this, and runs that.
+func fakeForward(says, script string) func(ctx context.Context, _ ...string) *exec.Cmd {
+	return func(ctx context.Context, _ ...string) *exec.Cmd {
+		return exec.CommandContext(ctx, "sh", "-c", says+script)
+	}
+}
+
+const (
+	saysPort    = "echo 'Forwarding from 127.0.0.1:4711 -> 3306'; "
+	untilItEnds = "trap 'exit 0' TERM; while :; do sleep 0.01; done"
+	breaksOff   = "echo lost connection to pod >&2; exit 3"
+)
+
+// TestForwardOnly: it ends when it is told to, and when kubectl ends, with what that has said.
 func TestForwardOnly(t *testing.T) {
-	for name, script := range map[string]string{"Told": "trap 'exit 0' TERM; while :; do sleep 0.01; done", "Ended": "exit 3"} {
+	for name, script := range map[string]string{"Told": untilItEnds, "Ended": breaksOff} {
 		t.Run(name, func(t *testing.T) {
 			s, _, _ := newSession(t, parse(t, whole).Unstructured, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop-connection"}})
 			lines, out := io.Pipe()
 			s.out = out
-			s.kubectl = func(ctx context.Context, _ ...string) *exec.Cmd {
-				return exec.CommandContext(ctx, "sh", "-c", "echo 'Forwarding from 127.0.0.1:4711 -> 3306'; "+script)
-			}
+			s.kubectl = fakeForward(saysPort, script)
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			ended := make(chan error, 1)
@@ -382,13 +443,46 @@ func TestForwardOnly(t *testing.T) {
 			}
 			select {
 			case err := <-ended:
-				if (err != nil) != (name == "Ended") {
+				if (err != nil) != (name == "Ended") || err != nil && !strings.Contains(err.Error(), "lost connection to pod") {
 					t.Errorf("it ended with %v", err)
 				}
 			case <-time.After(time.Minute):
 				t.Fatal("it does not end")
 			}
 		})
+	}
+}
+
+// TestConnect runs the client with files that only it reads, and that are gone afterwards. Whoever stops it before there is a port gets none.
+func TestConnect(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	client := filepath.Join(t.TempDir(), "client")
+	text := "#!/bin/sh\ncat \"${1#--defaults-file=}\"\ntest -e \"$MYSQL_TEST_LOGIN_FILE\" || echo no login file: $2\n"
+	if err := os.WriteFile(client, []byte(text), 0o700); err != nil { //nolint:gosec // It is run.
+		t.Fatal(err)
+	}
+	s, out, _ := newSession(t, parse(t, whole).Unstructured, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop-connection"}, Data: map[string][]byte{"username": []byte("root"), "password": []byte("secret")},
+	})
+	s.kubectl = fakeForward(saysPort, untilItEnds)
+	c := &connectCommand{Name: "shop", Client: client, Args: []string{"--batch"}}
+	if err := c.run(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, "port=4711\n") || !strings.Contains(got, `password="secret"`) || !strings.HasSuffix(got, "no login file: --batch\n") {
+		t.Errorf("the client got\n%s", got)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it leaves %v, %v", left, err)
+	}
+
+	out.Reset()
+	s.kubectl = fakeForward("", "exec sleep 60")
+	ctx, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer stop()
+	if err := c.run(ctx, s); err == nil || out.Len() > 0 {
+		t.Errorf("stopped before there is a port: %v, %s", err, out)
 	}
 }
 
@@ -403,7 +497,8 @@ func TestEphemeral(t *testing.T) {
 	if err := (&connectCommand{Name: "cache"}).run(t.Context(), s); err == nil || !strings.Contains(err.Error(), "of type mongo") {
 		t.Errorf("want it said, got %v", err)
 	}
-	if got := statusOf(s.kind.Kind, s.namespace, "cache"); got != "kubectl mysql status cache --namespace team --kind Database" {
+	s.where = (&cli{Context: "prod"}).cluster()
+	if got := s.statusOf("cache"); got != "kubectl mysql status cache --namespace team --kind Database --context prod" {
 		t.Errorf("it is shown by %s", got)
 	}
 }

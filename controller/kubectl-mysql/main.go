@@ -49,6 +49,7 @@ type cli struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // What does not heed the first Ctrl-C ends with the second.
 	ctrl.SetLogger(logr.Discard())
 	p := newParser(ctx, &cli{})
 	k, err := p.Parse(os.Args[1:])
@@ -76,7 +77,9 @@ type session struct {
 	// out has what was asked for, and progress how far it is.
 	out, progress io.Writer
 	json          bool
-	now           func() time.Time
+	// where are the flags with which the plugin finds the same cluster again.
+	where []string
+	now   func() time.Time
 	// pause between two looks.
 	pause time.Duration
 }
@@ -105,7 +108,7 @@ func (c *cli) open() (*session, error) {
 		return nil, err
 	}
 	s := &session{
-		config: config, kube: kube, namespace: namespace, out: os.Stdout, progress: os.Stderr, json: c.Output == "json", now: time.Now, pause: pause,
+		config: config, kube: kube, namespace: namespace, out: os.Stdout, progress: os.Stderr, json: c.Output == "json", now: time.Now, pause: pause, where: c.cluster(),
 		kubectl: func(ctx context.Context, args ...string) *exec.Cmd {
 			return exec.CommandContext(ctx, "kubectl", append(c.flags(namespace), args...)...) //nolint:gosec // It is kubectl's own command line.
 		},
@@ -120,7 +123,12 @@ func (c *cli) open() (*session, error) {
 
 // flags of kubectl for the same cluster and namespace.
 func (c *cli) flags(namespace string) []string {
-	out := []string{"--namespace", namespace}
+	return append([]string{"--namespace", namespace}, c.cluster()...)
+}
+
+// cluster as flags name it.
+func (c *cli) cluster() []string {
+	var out []string
 	if c.Kubeconfig != "" {
 		out = append(out, "--kubeconfig", c.Kubeconfig)
 	}

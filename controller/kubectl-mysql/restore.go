@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -18,13 +21,14 @@ import (
 
 // restoreCommand is `kubectl mysql restore`.
 type restoreCommand struct {
-	From     string        `help:"Name of the claim whose backup is restored. It may be there, or gone."                                                   required:""`
-	To       string        `help:"Name of the claim that is made. There is none of that name."                                                             required:""`
-	Backup   string        `help:"Name of the backup, as 'kubectl mysql status' of the first claim or 'kubectl get msb' has it; the newest that is proven where it is not said." placeholder:"NAME"`
-	Filename string        `help:"Manifest of the claim that is made, in the place of what the other one asks for. Needed where that is gone."              placeholder:"FILE"              short:"f" type:"existingfile"`
-	DryRun   bool          `help:"Print the claim, and make nothing."`
-	Wait     bool          `default:"true"                                                                                                                 help:"Wait until its server takes clients." negatable:""`
-	Timeout  time.Duration `default:"1h"                                                                                                                   help:"How long to wait; the restore goes on."`
+	From      string        `help:"Name of the claim whose backup is restored. It may be there, or gone."                                                   required:""`
+	To        string        `help:"Name of the claim that is made. There is none of that name."                                                             required:""`
+	Backup    string        `help:"Name of the backup, as 'kubectl mysql status' of the first claim or 'kubectl get msb' has it; the newest that is proven where it is not said." placeholder:"NAME"`
+	InsteadOf string        `help:"Newest backup of an earlier claim of the new name, which is left aside: needed where that began with the same choice." placeholder:"NAME"`
+	Filename  string        `help:"Manifest of the claim that is made, in the place of what the other one asks for. Needed where that is gone."              placeholder:"FILE"              short:"f" type:"existingfile"`
+	DryRun    bool          `help:"Print the claim, and make nothing."`
+	Wait      bool          `default:"true"                                                                                                                 help:"Wait until its server takes clients." negatable:""`
+	Timeout   time.Duration `default:"1h"                                                                                                                   help:"How long to wait; the restore goes on."`
 }
 
 // Help that follows the flags.
@@ -57,14 +61,21 @@ func (c *restoreCommand) run(ctx context.Context, s *session) error {
 		return s.explain(err, "")
 	}
 	s.sayf("Made %s %s/%s.", s.kind.Kind, s.namespace, c.To)
-	if !c.Wait {
-		return nil
+	switch {
+	case c.Wait:
+		made, err := s.await(ctx, c.To, c.Timeout, c.look)
+		if err != nil {
+			return err
+		}
+		return s.show(summarize(made))
+	case s.json:
+		made, err := instance.Decode(claim)
+		if err != nil {
+			return err
+		}
+		return s.show(summarize(made))
 	}
-	made, err := s.await(ctx, c.To, c.Timeout, lookAtRestore)
-	if err != nil {
-		return err
-	}
-	return s.show(summarize(made))
+	return nil
 }
 
 // claim that is to be made.
@@ -76,7 +87,7 @@ func (c *restoreCommand) claim(ctx context.Context, s *session) (*unstructured.U
 	if err != nil {
 		return nil, err
 	}
-	return restored(of, s.namespace, c.To, c.From, c.Backup), nil
+	return c.restored(of, s.namespace), nil
 }
 
 // model of the new claim: a file, or the other claim.
@@ -86,7 +97,12 @@ func (c *restoreCommand) model(ctx context.Context, s *session) (*unstructured.U
 		if err != nil {
 			return nil, fmt.Errorf("cannot see what %s asks for: give the new claim's manifest with --filename: %w", c.From, err)
 		}
-		return found.Unstructured, nil
+		// Only what it asks for. It may be off so that the copy can be looked at beside it.
+		of := &unstructured.Unstructured{Object: map[string]any{"spec": found.Object["spec"]}}
+		of.SetGroupVersionKind(s.kind)
+		of = of.DeepCopy()
+		unstructured.RemoveNestedField(of.Object, "spec", "suspended")
+		return of, nil
 	}
 	raw, err := os.ReadFile(c.Filename)
 	if err != nil {
@@ -99,6 +115,9 @@ func (c *restoreCommand) model(ctx context.Context, s *session) (*unstructured.U
 	if of.GroupVersionKind() != s.kind {
 		return nil, plainf("%s has a %s, and not a %s", c.Filename, of.GroupVersionKind(), s.kind)
 	}
+	if in := of.GetNamespace(); in != "" && in != s.namespace {
+		return nil, plainf("%s has a claim of namespace %s, and a claim is restored from the backups of its own: say --namespace %s, or take the namespace out of the manifest", c.Filename, in, in)
+	}
 	return of, nil
 }
 
@@ -106,11 +125,13 @@ func (c *restoreCommand) model(ctx context.Context, s *session) (*unstructured.U
 var whatCrossplaneWrites = []string{"resourceRef", "compositionRevisionRef", "compositeDeletePolicy"} //nolint:gochecknoglobals // A constant list.
 
 // restored is a claim that asks for the same as another one, and begins with a backup of that: the newest where none is named.
-func restored(of *unstructured.Unstructured, namespace, name, from, backup string) *unstructured.Unstructured {
+func (c *restoreCommand) restored(of *unstructured.Unstructured, namespace string) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{}}
 	out.SetGroupVersionKind(of.GroupVersionKind())
 	out.SetNamespace(namespace)
-	out.SetName(name)
+	out.SetName(c.To)
+	out.SetLabels(notOfPrograms(of.GetLabels()))
+	out.SetAnnotations(notOfPrograms(of.GetAnnotations()))
 	spec, _, _ := unstructured.NestedMap(of.Object, "spec") // A deep copy; a spec that is none is refused by the API server.
 	if spec == nil {
 		spec = map[string]any{}
@@ -119,18 +140,32 @@ func restored(of *unstructured.Unstructured, namespace, name, from, backup strin
 		delete(spec, field)
 	}
 	if ref, ok := spec["writeConnectionSecretToRef"].(map[string]any); ok {
-		ref["name"] = name + "-published" // Two claims cannot write to one Secret.
+		ref["name"] = c.To + "-published" // Two claims cannot write to one Secret.
 	}
 	if b, ok := spec["backup"].(map[string]any); ok {
 		delete(b, "request") // It is not asked for a second time.
 	}
-	restore := map[string]any{"from": from}
-	if backup != "" {
-		restore = map[string]any{"backup": backup}
+	restore := map[string]any{"from": c.From}
+	if c.Backup != "" {
+		restore = map[string]any{"backup": c.Backup}
+	}
+	if c.InsteadOf != "" {
+		restore["insteadOf"] = c.InsteadOf
 	}
 	spec["restore"] = restore
 	out.Object["spec"] = spec
 	return out
+}
+
+// notOfPrograms are labels or annotations that people write: what kubectl and this product note of one claim is not true of another.
+func notOfPrograms(of map[string]string) map[string]string {
+	maps.DeleteFunc(of, func(key, _ string) bool {
+		return strings.HasPrefix(key, "kubectl.kubernetes.io/") || strings.HasPrefix(key, v1.Group+"/")
+	})
+	if len(of) == 0 {
+		return nil
+	}
+	return of
 }
 
 func (s *session) print(claim *unstructured.Unstructured) error {
@@ -145,13 +180,31 @@ func (s *session) print(claim *unstructured.Unstructured) error {
 	return err
 }
 
-// lookAtRestore of a claim that was made for it.
-func lookAtRestore(c *instance.Composite) (line string, done bool, err error) {
-	if c.GetDeletionTimestamp() != nil {
+// look at a claim that was made for it.
+func (c *restoreCommand) look(made *instance.Composite) (line string, done bool, err error) {
+	if made.GetDeletionTimestamp() != nil {
 		return "", true, plainf("somebody deletes the new claim")
 	}
-	if meta.IsStatusConditionFalse(c.Conditions, v1.ConditionAccepted) {
-		return "", true, plainf("it cannot be done: %s", strings.TrimSpace(meta.FindStatusCondition(c.Conditions, v1.ConditionAccepted).Message))
+	if of := made.Status.Restore; of != nil && !c.asks(made, of.Backup) {
+		return "", true, plainf("it starts from %s, the newest backup of an earlier %s, which began with the same choice: that counts once. Give another name with --to; or delete this one, and name the newest backup that is then there with --instead-of",
+			of.Backup, c.To)
 	}
-	return c.Status.Message, meta.IsStatusConditionTrue(c.Conditions, ready), nil
+	for _, is := range made.Conditions {
+		switch {
+		case is.Status != metav1.ConditionFalse:
+		case is.Type == v1.ConditionAccepted, is.Reason == v1.ReasonRestoreFailed:
+			return "", true, plainf("it cannot be done: %s", strings.TrimSpace(is.Message))
+		case is.Type == v1.ConditionServing && is.Reason == v1.ReasonSuspended:
+			return "", true, plainf("it is as the manifest wants it: %s", strings.TrimSpace(is.Message))
+		}
+	}
+	return made.Status.Message, meta.IsStatusConditionTrue(made.Conditions, ready), nil
+}
+
+// asks is true of the backup that was chosen. Whose that of another claim is, only who may see its record knows; the claim lists its own.
+func (c *restoreCommand) asks(made *instance.Composite, backup string) bool {
+	if c.Backup != "" {
+		return backup == c.Backup
+	}
+	return !slices.ContainsFunc(made.Status.Backups, func(own v1.ListedBackup) bool { return own.Name == backup })
 }

@@ -94,7 +94,7 @@ func summarize(c *instance.Composite) Summary {
 	return s
 }
 
-// newest proven backup: of this server, as it was asked for or planned, or else of before it, of which a status has the list.
+// newest proven backup: what the status lists, which is brought up to date with each proof, or what the server's own time has taken since.
 func newest(st *v1.MySQLStatus) *Taken {
 	var out *Taken
 	for _, b := range []*v1.RequestedBackupStatus{st.RequestedBackup, st.ScheduledBackup} {
@@ -102,15 +102,16 @@ func newest(st *v1.MySQLStatus) *Taken {
 			out = &Taken{Name: b.Backup, At: &b.BegunAt}
 		}
 	}
-	if out != nil {
-		return out
-	}
 	for _, b := range st.Backups {
-		if b.Phase == v1.BackupProven {
+		if b.Phase != v1.BackupProven {
+			continue
+		}
+		if out == nil || b.ProvenAt != nil && b.ProvenAt.After(out.At.Time) {
 			return &Taken{Name: b.Name, At: b.ProvenAt}
 		}
+		break
 	}
-	return nil
+	return out
 }
 
 // reasons for which a claim is not as it should be. Updated is none: nobody has to do anything about it.
