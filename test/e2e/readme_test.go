@@ -73,6 +73,8 @@ func TestReadmeLive(t *testing.T) {
 		case "apply":
 			applied++
 			p.enter(t, command, "mysql.otus.homework/"+s.Name)
+		case "wait":
+			p.enter(t, command, "condition met")
 			s.BecomesReady(t)
 		case "delete":
 			p.enter(t, command, fmt.Sprintf("%q deleted", s.Name))
