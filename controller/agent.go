@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -36,8 +37,9 @@ type backupCommand struct {
 	Number       int64  `help:"Number of the backup among those of its claim."`
 	StorageSize  string `help:"Size of the volume that the claim asks for."`
 
-	SourceVersion string `help:"Version that the server gave as its own before it stopped, such as 8.4.6. What the data directory says of itself counts before it, and so does the version that was started last."`
-	NeverServed   bool   `help:"No client ever reached the server: what a first start left that was cut short is nothing to back up."`
+	SourceVersion string    `help:"Version that the server gave as its own before it stopped, such as 8.4.6. What the data directory says of itself counts before it, and so does the version that was started last."`
+	Announced     time.Time `help:"When the MySQLBackup was made: an archive of an earlier run is not written over that is older, and has other data. A volume that was not set back with its cluster has such a one."`
+	NeverServed   bool      `help:"No client ever reached the server: what a first start left that was cut short is nothing to back up."`
 
 	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
 }
@@ -57,7 +59,7 @@ func (c *backupCommand) Run(ctx context.Context) error {
 			},
 		},
 		Volume: c.Volume, Directory: c.Directory, Archive: c.Archive + c.Object, Remote: remote,
-		Image: c.Image, Version: c.SourceVersion, Number: c.Number, StorageSize: c.StorageSize, NeverServed: c.NeverServed, Output: os.Stdout,
+		Image: c.Image, Version: c.SourceVersion, Number: c.Number, StorageSize: c.StorageSize, NeverServed: c.NeverServed, Announced: c.Announced, Output: os.Stdout,
 	}
 	r, err := b.Run(ctx)
 	return writeReport(r, c.Report, err)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -25,6 +26,8 @@ type Backup struct {
 	Version string
 	// NeverServed is true if no client ever reached the server.
 	NeverServed bool
+	// Announced is when its record was made.
+	Announced time.Time
 	// Number of the backup among those of its claim, and StorageSize that the instance had
 	// asked for: with them the record can be made again from the manifest.
 	Number      int64
@@ -43,6 +46,9 @@ func (b Backup) Command() []string {
 	}
 	if b.NeverServed {
 		out = append(out, "--never-served")
+	}
+	if !b.Announced.IsZero() {
+		out = append(out, "--announced="+b.Announced.UTC().Format(time.RFC3339))
 	}
 	if b.Number > 0 {
 		out = append(out, "--number="+strconv.FormatInt(b.Number, 10))

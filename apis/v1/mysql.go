@@ -214,7 +214,7 @@ type ServiceSpec struct {
 	Type ServiceType `json:"type,omitempty"`
 
 	// Annotations of the Service, for load balancers that read them. Only those
-	// of domains that the platform allows.
+	// whose keys the platform allows (allowedServiceAnnotations).
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50

@@ -36,6 +36,8 @@ type Backup struct {
 	// a database are what a first start left that was cut short, and nothing to
 	// back up: no server could be entered that was restored from them.
 	NeverServed bool
+	// Announced is when this backup began to be wanted; zero where nobody says it.
+	Announced time.Time
 	// Output takes the progress lines.
 	Output io.Writer
 
@@ -173,6 +175,9 @@ func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *volume, f
 	if err != nil {
 		return err
 	}
+	if err := b.checkMayReplace(finished, outline); err != nil {
+		return err
+	}
 	// An archive of other contents, or one that was damaged since, is replaced: the
 	// data is still here.
 	if finished != nil && finished.Tree == outline.Tree {
@@ -196,6 +201,19 @@ func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *volume, f
 	}
 	fillReport(r, m)
 	return nil
+}
+
+// clocksDiffer by so much, those of nodes and of the API server.
+const clocksDiffer = time.Minute
+
+// checkMayReplace what an earlier run has finished: not if that was before anybody wanted this backup, and of other data. A cluster that was set
+// back, and its data with it, wants a backup a second time, and what was written in between is in the first one alone.
+func (b *Backup) checkMayReplace(finished *archiveManifest, outline Contents) error {
+	if finished == nil || finished.Tree == outline.Tree || !finished.StartedAt.Add(clocksDiffer).Before(b.Announced) {
+		return nil
+	}
+	return exitWith(agent.ExitFailed, "the volume of the backups has a finished backup %q of %s already, from before this one was announced, and of other data: the cluster was set back since. It is not written over: look at it, and move the folder %s away",
+		b.Record, finished.StartedAt.UTC().Format(time.RFC3339), filepath.Base(filepath.Dir(b.Archive)))
 }
 
 // outlineTree sums the tree up by names, sizes and times, without reading its files.

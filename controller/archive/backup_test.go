@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -88,11 +89,21 @@ func TestRerun(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
 		change  func(p place) error
+		after   time.Duration // It was announced so long after the earlier one.
 		code    int
 		already bool
 		empty   bool
 	}{
 		"Same": {already: true},
+		"SameOfBefore": {
+			reason: "a record was made again", already: true, after: time.Hour,
+		},
+		"DataSetBack": {
+			reason: "what was written in between is in that archive alone", after: time.Hour, code: agent.ExitFailed,
+			change: func(p place) error {
+				return os.WriteFile(filepath.Join(p.data, v1.DataDirectory, "shop/orders.ibd"), []byte("new"), 0o600)
+			},
+		},
 		"DataIsGone": {
 			reason: "the release had begun to wipe it", already: true,
 			change: func(p place) error { return os.RemoveAll(filepath.Join(p.data, v1.DataDirectory)) },
@@ -145,7 +156,9 @@ func TestRerun(t *testing.T) {
 			if tc.change != nil {
 				must(t, tc.change(p))
 			}
-			report, err := p.newBackup().Run(t.Context())
+			b := p.newBackup()
+			b.Announced = time.Now().Add(tc.after)
+			report, err := b.Run(t.Context())
 			if agent.CodeOf(err) != tc.code || report.Already != tc.already || report.Empty != tc.empty {
 				t.Fatalf("%s: %+v, %v", tc.reason, report, err)
 			}

@@ -113,12 +113,21 @@ type Server struct {
 	Authorities string
 }
 
-// A ServerError is why a server does not do what was asked of it. It is Final where it will not, whenever it is asked.
+// A ServerError is why a server, or a store, does not do what was asked of it. It is Final where it will not, whenever it is asked.
 type ServerError struct {
 	error
 
 	Final bool
 }
+
+// A MissingError says that a store has not got what a Job has reported.
+type MissingError struct{ error }
+
+// NewMissingError of what is missing.
+func NewMissingError(err error) *MissingError { return &MissingError{err} }
+
+// Unwrap it.
+func (e *MissingError) Unwrap() error { return e.error }
 
 // NewServerError of what a server, or the way to it, says.
 func NewServerError(err error, final bool) *ServerError { return &ServerError{err, final} }

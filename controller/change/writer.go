@@ -27,7 +27,7 @@ type Writer struct {
 	Servers Servers
 }
 
-// Stores do what is done in a store.
+// Stores do what is done in a store. An error that is not the API server's is the store's, or the way's to it.
 type Stores interface {
 	Publish(ctx context.Context, store string, n *v1.StoreNote) error
 	Tidy(ctx context.Context, store string, n *v1.StoreNote) error
@@ -147,7 +147,11 @@ func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 	case Delete:
 		return o, w.Client.Delete(ctx, o, c.deleteOptions())
 	case Publish, Tidy, Remove, Discard, GiveAccess:
-		return w.doInStore(ctx, c.Verb, o, c.Remote)
+		o, err := w.doInStore(ctx, c.Verb, o, c.Remote)
+		if err != nil && ctx.Err() == nil && kerrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+			err = NewServerError(err, false)
+		}
+		return o, err
 	case OfferClone, WithdrawClone:
 		return w.doInServer(ctx, c.Verb, o, c.Server)
 	}

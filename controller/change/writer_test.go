@@ -348,7 +348,8 @@ func TestInStore(t *testing.T) {
 			about.ResourceVersion, about.UID = read.ResourceVersion, read.UID
 			stores := &toldStores{err: tc.err}
 			err := Writer{Client: kube, Stores: stores}.Apply(t.Context(), tc.changes)
-			if (err != nil) != (tc.err != nil) {
+			by, ok := errors.AsType[*ServerError](err)
+			if (err != nil) != (tc.err != nil) || len(tc.told) > 0 && ok != (tc.err != nil) || ok && by.Final {
 				t.Errorf("%s got %v", tc.reason, err)
 			}
 			if diff := cmp.Diff(tc.told, stores.told); diff != "" {

@@ -175,10 +175,17 @@ func Missing(notes []Note, records []v1.MySQLBackup) *Note {
 	return nil
 }
 
-// isOutdatedBy a later backup of the same life, whose numbers began anew when the cluster was set back.
+// isOutdatedBy a later backup of the same life, whose numbers began anew when the cluster was set back. Where they did not, they say which is
+// the later one, and not clocks.
 func (n *Note) isOutdatedBy(r *v1.MySQLBackup) bool {
-	at := r.Announced()
-	return !n.Unreadable && n.Name != r.Name && n.Spec.Instance.XR == r.Spec.Instance.XR && n.AnnouncedAt.Before(&at)
+	if n.Unreadable || n.Name == r.Name || n.Spec.Instance.XR != r.Spec.Instance.XR {
+		return false
+	}
+	at := n.AnnouncedAt.Time
+	if n.Spec.Number > r.Spec.Number {
+		at = at.Add(serversDiffer)
+	}
+	return at.Before(r.Announced().Time)
 }
 
 // Missing backup of the instance.

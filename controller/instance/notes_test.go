@@ -131,13 +131,15 @@ func TestMissingSetBack(t *testing.T) {
 		return r
 	}
 	noted := func(r *v1.MySQLBackup) Note { return Note{BackupNote: r.Note(), Name: r.Name, Store: "offsite"} }
-	today := *at("today", "x", 5, 100)
+	today := *at("today", "x", 5, 200)
 	for name, tc := range map[string]struct {
 		notes []Note
 		want  string
 	}{
 		"Lost":    {[]Note{noted(at("lost", "x", 8, 50))}, ""},
-		"Later":   {[]Note{noted(at("later", "x", 8, 200))}, "later"},
+		"Later":   {[]Note{noted(at("later", "x", 8, 300))}, "later"},
+		"Clocks":  {[]Note{noted(at("clocks", "x", 8, 150))}, "clocks"}, // Two API servers do not have the same time.
+		"Fewer":   {[]Note{noted(at("fewer", "x", 4, 150))}, ""},
 		"Another": {[]Note{noted(at("lost", "x", 9, 50)), noted(at("theirs", "y", 8, 50))}, "theirs"},
 		"Older":   {[]Note{noted(at("lost", "x", 9, 50)), noted(at("theirs", "y", 2, 50))}, ""},
 		"Own":     {[]Note{noted(&today)}, ""},

@@ -132,12 +132,14 @@ type State struct {
 }
 
 // A Refusal of a step is by a quota or a policy: somebody has to change that, or what is asked
-// for.
+// for. Or it is by a server, or a store.
 type Refusal struct {
 	// Of which action.
 	Of string
 	// Message of the API server, which names the object, in one line that prints.
 	Message string
+	// Missing is true where a store has not got the archive that a Job has reported.
+	Missing bool
 	// Passing is true where nobody has to change anything: a server did not answer, and may the next time.
 	Passing bool
 }

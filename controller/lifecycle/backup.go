@@ -146,10 +146,21 @@ func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 		return Step{Action: MarkNoData, Phase: v1.DeletionReleasing, Message: "There is no database on the volume: nothing to back up"}
 	case !r.OK || r.Command != "backup" || !namesArchive(s, r) || !sumPattern.MatchString(r.SHA256):
 		return retryBackup(s, at, "the agent's report is not one of a proven archive")
+	case isMissing(s):
+		return Step{Action: DeleteObjects, Phase: v1.DeletionFailed, Message: fmt.Sprintf("The backup is taken once more: %s. Nothing is lost: the data stays on its volume", s.Refusal.Message), Hint: skipHint(s), Targets: []client.Object{s.Backup.Job}}
 	case s.Store() == "" && (!s.IsBackupPVRetained() || s.BackupPV == nil):
 		return keepBackupPV(s, Step{Phase: v1.DeletionBackingUp, Percent: 100, Message: fmt.Sprintf("Volume %q is kept for the backups", s.BackupPVC.Spec.VolumeName)})
 	}
-	return Step{Action: NoteBackup, Phase: v1.DeletionBackingUp, Percent: 100, Message: "The backup is proven"}
+	step := Step{Action: NoteBackup, Phase: v1.DeletionBackingUp, Percent: 100, Message: "The backup is proven"}
+	if s.Refusal != nil && s.Refusal.Of == string(NoteBackup) { // Which is said after it.
+		step.Message = "The backup is read back, and counts as soon as that is noted beside it"
+	}
+	return step
+}
+
+// isMissing is true where the archive that the Job has reported is not in the store: of another BackupStore than the one that it was sent to, or gone.
+func isMissing(s *instance.State) bool {
+	return s.Refusal != nil && s.Refusal.Missing && s.Refusal.Of == string(NoteBackup)
 }
 
 // knownData is true if the server answered once or was restored. Then an empty

@@ -31,6 +31,7 @@ var builders = map[Action]builder{
 	AdoptBackupPV:        adoptBackupPV,
 	RecordPreviousBackup: recordPreviousBackup,
 	ReportUnsynced:       reportUnsynced,
+	ReportPaused:         reportPaused,
 	WarnOfRoom:           warnOfRoom,
 	LetCopyGo:            letCopyGo,
 	ClearStatus:          clearStatus,

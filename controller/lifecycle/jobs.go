@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"path"
 	"strconv"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,15 +29,15 @@ const (
 
 // backupJob archives the data of a stopped server.
 func backupJob(s *instance.State) *batchv1.Job {
-	of := newRecord(s).Spec
+	of, announced := newRecord(s).Spec, time.Time{}
 	if r := s.Record(); r != nil {
-		of = r.Spec
+		of, announced = r.Spec, r.CreationTimestamp.Time
 	}
 	b := agent.Backup{
 		Volume: dataPath,
 		Record: s.RecordName(), Image: serverImage(s),
 		Instance: s.Life, NamespaceUID: s.NamespaceUID(), Version: serverVersion(s),
-		Number: of.Number, StorageSize: of.StorageSize,
+		Announced: announced, Number: of.Number, StorageSize: of.StorageSize,
 		NeverServed: s.Orphan == nil && !knownData(s) && s.Life.Kind == v1.KindMySQL, // Only there the first start's end leaves a trace.
 	}
 	to := backupPodVolume(s)

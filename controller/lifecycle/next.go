@@ -74,7 +74,7 @@ func decideLiving(s *instance.State) Step {
 	case !s.XR.HasFinalizer() || s.Claim != nil && !s.Claim.IsDeleting() && !s.Claim.HasFinalizer():
 		return Step{Action: AddFinalizers, Message: "Nothing of this instance goes before a backup of it is proven"}
 	case s.Claim != nil && s.Claim.IsDeleting():
-		return Step{Action: NoOp} // Crossplane deletes the XR next.
+		return awaitCrossplane(s)
 	case s.PredecessorTerminating && !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
 		return Step{Action: reportAction(s), Message: heldByCopy(s.PredecessorCopy)}
 	case s.Namespace == nil || s.Namespace.DeletionTimestamp != nil:

@@ -40,6 +40,8 @@ func TestNext(t *testing.T) {
 		"RoomOnNode": {reason: "A folder has the room of its disk.", state: running(hostPath, needs("100Gi")), want: NoOp},
 
 		"Unsynced":       {reason: "The function cannot say it: Crossplane keeps its status to itself.", state: running(unsynced(reasonError, `[cannot compose resources: cannot apply composed resource "data-claim": exceeded quota, and more]`, time.Minute)), want: ReportUnsynced, says: `Crossplane cannot make what this instance consists of: cannot apply composed resource "data-claim": exceeded quota, and more`},
+		"PausedClaim":    {reason: "Crossplane does not even delete the XR, and says nothing.", state: running(claimDeleted, pausedClaim), want: ReportPaused, says: "kubectl annotate mysql db crossplane.io/paused-"},
+		"PausedSaid":     {reason: "Once is enough.", state: running(claimDeleted, pausedClaim, func(s *instance.State) { s.Claim.Status.Message = Next(s).Message }), want: NoOp},
 		"UnsyncedPaused": {reason: "Somebody has paused it.", state: running(unsynced(reasonPaused, "paused", time.Minute)), want: ReportUnsynced, says: "kubectl annotate xmysql"},
 		"UnsyncedFields": {reason: "The function has brackets of its own.", state: running(unsynced(reasonError, "cannot compose resources: a step: [spec.image: no, spec.config: no]", time.Minute)), want: ReportUnsynced, says: "a step: [spec.image: no, spec.config: no]"},
 		"UnsyncedSoon":   {reason: "It may get over that, and no event says that it does not.", state: running(unsynced(reasonError, "cannot compose resources: no", time.Second)), want: Wait},

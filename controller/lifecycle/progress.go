@@ -15,6 +15,8 @@ func showProgress(s *instance.State, step Step, then []change.Change) []change.C
 	switch {
 	case step.Phase == "":
 		return nil
+	case s.Orphan != nil:
+		return showInRecord(s, step)
 	case s.XR != nil && !s.IsDeleting():
 		return showInLife(s, step)
 	}
@@ -38,6 +40,19 @@ func showProgress(s *instance.State, step Step, then []change.Change) []change.C
 		out = append(out, p)
 	}
 	return out
+}
+
+// showInRecord what a life waits for that has neither XR nor claim: nothing else says it, and the next claim of its name waits for it. The
+// record of a backup that has failed has why already, and one that somebody deletes what keeps it. Others repeat it, so it has no hint.
+func showInRecord(s *instance.State, step Step) []change.Change {
+	r := s.Record()
+	switch {
+	case r == nil, r.IsProven(), r.Status.Phase == v1.BackupFailed, r.DeletionTimestamp != nil:
+		return nil
+	case step.Action != Wait && !step.Refused, step.Percent > 0, r.Status.Message == step.Message:
+		return nil
+	}
+	return []change.Change{patchRecordStatus(r, func(st *v1.MySQLBackupStatus) { st.Message = step.Message })}
 }
 
 func shows(c *instance.Composite, want v1.DeletionStatus) bool {

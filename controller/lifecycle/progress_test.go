@@ -6,7 +6,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -41,6 +43,37 @@ func TestHint(t *testing.T) {
 			}
 			if shown == 0 {
 				t.Errorf("%s %s shows nothing", tc.reason, step.Action)
+			}
+		})
+	}
+}
+
+// TestShowInRecord: what waits without XR and claim says so in its record, where nothing else has been said.
+func TestShowInRecord(t *testing.T) {
+	waits := func(s *instance.State) { s.PVCNameConflict = true }
+	said := func(s *instance.State) { s.Record().Status.Message = Next(s).Message }
+	cases := map[string]struct {
+		reason string
+		state  *instance.State
+		want   bool
+	}{
+		"Waits":   {reason: "The next claim waits for it.", state: fenced(orphaned, originGone, waits), want: true},
+		"Said":    {reason: "Once is enough.", state: fenced(orphaned, originGone, waits, said)},
+		"Failed":  {reason: "It has why.", state: fenced(orphaned, originGone, mounted, withJob(failedAt(0, "full")), failedForRoom, broken)},
+		"Runs":    {reason: "Percentages are for a status.", state: fenced(orphaned, originGone, mounted, phase(v1.BackupRunning), withJob(func(j *instance.Job) { j.Progress = &agent.Progress{Phase: agent.PhaseCopy, Percent: 84} }))},
+		"Has XR":  {reason: "That has it.", state: fenced(waits)},
+		"Refused": {reason: "A quota has no room for its Job.", state: fenced(orphaned, originGone, mounted, refusedAs(CreateBackupJob, instance.Refusal{Message: "exceeded quota"})), want: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			step, says := Next(tc.state), ""
+			for _, c := range step.Changes {
+				if r, ok := c.Object.(*v1.MySQLBackup); ok && c.Verb == change.PatchStatus && step.Action != MarkRunning {
+					says = r.Status.Message
+				}
+			}
+			if (says != "") != tc.want || tc.want && says != step.Message || step.Message == "" {
+				t.Errorf("%s the record says %q, and the step (%s) %q", tc.reason, says, step.Action, step.Message)
 			}
 		})
 	}

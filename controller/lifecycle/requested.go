@@ -119,6 +119,8 @@ func followRequested(s *instance.State) (step Step, open bool) {
 	switch {
 	case !open:
 		return Step{Action: EndRequested, Message: fmt.Sprintf("Backup %q is proven, which %s asks for%s", s.Record().Name, who, then)}, true
+	case isMissing(s):
+		return Step{Action: FailRequested, Message: s.Refusal.Message}, true
 	case s.Refusal != nil && s.Refusal.Of == string(step.Action) && !s.Refusal.Passing:
 		return Step{Action: FailRequested, Message: step.Message + ": " + s.Refusal.Message}, true
 	case hasFailed(s, step):

@@ -497,3 +497,9 @@ func noteLeft(s *instance.State) {
 	s.Notes = []instance.Note{{Name: "old-a", Volume: "pvc-2", BackupNote: v1.BackupNote{Record: "record", AnnouncedAt: metav1.NewTime(now.Add(-time.Hour))}}}
 	s.Notes[0].Spec.Instance.XR = earlierUID
 }
+
+func claimDeleted(s *instance.State) { s.Claim.SetDeletionTimestamp(&metav1.Time{Time: now}) }
+
+func pausedClaim(s *instance.State) {
+	s.Claim.SetAnnotations(map[string]string{annotationPaused: "true"})
+}

@@ -65,6 +65,14 @@ func announcedAgo(ago time.Duration) variation {
 	}
 }
 
+// refusedAs is what became of an action that was to be done.
+func refusedAs(of Action, as instance.Refusal) variation {
+	return func(s *instance.State) {
+		as.Of = string(of)
+		s.Refusal = &as
+	}
+}
+
 func recordGoes(s *instance.State) { s.Records = nil }
 
 // noteInLifeInStore is that of a backup in a life.
@@ -109,6 +117,11 @@ func TestNextInStore(t *testing.T) {
 		"DownRunning":   {reason: "The Job tries by itself.", state: fenced(toStore, storeDown, phase(v1.BackupRunning), withJob(runs)), want: Wait, says: "Backing up the data"},
 		"DownSent":      {reason: "It may have been published already.", state: fenced(toStore, storeDown, withJob(sent)), want: Wait, says: "the store is down"},
 		"Sent":          {reason: "The Job has read it back.", state: fenced(toStore, withJob(sent)), want: NoteBackup},
+		"Unpublished":   {reason: "The store does not answer.", state: fenced(toStore, withJob(sent), refusedAs(NoteBackup, instance.Refusal{Message: "timeout", Passing: true})), want: NoteBackup, says: "as soon as that is noted beside it: timeout"},
+		"Missing":       {reason: "The BackupStore leads to another bucket now, or somebody has removed it.", state: fenced(toStore, withJob(sent), refusedAs(NoteBackup, instance.Refusal{Message: "there is none", Missing: true})), want: DeleteObjects, says: "taken once more: there is none"},
+		"MissingLife":   {reason: "The server starts again.", state: running(begun(v1.BackupRunning, time.Minute), toStore, withJob(sent), refusedAs(NoteBackup, instance.Refusal{Message: "there is none", Missing: true})), want: FailRequested, says: "there is none"},
+		"MissingOnline": {reason: "Others get their turn.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, withJob(sent), refusedAs(NoteBackup, instance.Refusal{Message: "there is none", Missing: true})), want: FailRequested, says: "there is none"},
+		"NoGateway":     {reason: "People hear of it.", state: fenced(toStore, refusedAs(CreateBackupJob, instance.Refusal{Message: "no gateway", Passing: true})), want: CreateBackupJob, says: "BackupStore offsite: no gateway"},
 		"Failed":        {reason: "It is tried again.", state: fenced(toStore, withJob(failedAt(0, "no way"))), want: MarkFailed, says: "no way"},
 		"Full":          {reason: "No volume is to grow.", state: fenced(toStore, withJob(failedAt(0, "full"), lacks(1<<30))), want: MarkFailed, says: "full"},
 		"NoManifest":    {reason: "Nobody could restore it.", state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = nil })), want: MarkFailed, says: "not one of a proven archive"},

@@ -53,14 +53,38 @@ func whyUnsynced(xr *instance.Composite) (why string, since time.Time) {
 // maxUnsynced in bytes of what Crossplane says.
 const maxUnsynced = 2 * v1.MaxForeignText
 
-func pausedAt(xr *instance.Composite) string {
-	return fmt.Sprintf("Crossplane is paused for %s %s, and changes nothing there: kubectl annotate %s %s %s-", xr.GetKind(), xr.GetName(), strings.ToLower(xr.GetKind()), xr.GetName(), annotationPaused)
+func isPaused(c *instance.Composite) bool { return c.GetAnnotations()[annotationPaused] == "true" }
+
+func pausedAt(c *instance.Composite) string {
+	in := ""
+	if c.GetNamespace() != "" {
+		in = " --namespace " + c.GetNamespace()
+	}
+	return fmt.Sprintf("Crossplane is paused for %s %s, and changes nothing there: kubectl annotate %s %s%s %s-", c.GetKind(), c.GetName(), strings.ToLower(c.GetKind()), c.GetName(), in, annotationPaused)
+}
+
+// awaitCrossplane, which deletes the XR of a claim that is deleted, unless somebody has paused it there: it says nothing in the claim's
+// status then, and the function nothing that would come there.
+func awaitCrossplane(s *instance.State) Step {
+	if !isPaused(s.Claim) {
+		return Step{Action: NoOp}
+	}
+	step := Step{Action: ReportPaused, Message: "The deletion waits. " + pausedAt(s.Claim)}
+	if s.Claim.Status.Message == step.Message {
+		return Step{Action: NoOp}
+	}
+	return step
+}
+
+// reportPaused writes a claim's message, which nobody else does.
+func reportPaused(s *instance.State, step Step) []change.Change {
+	return []change.Change{change.PatchStatusFields(s.Claim.Unstructured, map[string]any{"message": step.Message}).WhoeverWrote()}
 }
 
 // waitsForCrossplane is what people read while a deletion waits for Crossplane.
 func waitsForCrossplane(xr *instance.Composite) string {
 	const text = "Waiting for Crossplane to finish with the instance"
-	if xr.GetAnnotations()[annotationPaused] == "true" {
+	if isPaused(xr) {
 		return text + ". " + pausedAt(xr)
 	}
 	return text

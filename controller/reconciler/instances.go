@@ -118,9 +118,12 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 	return after, acted, nil
 }
 
-// refusalBy Kubernetes, or by a server, of what a step was to write: a quota or a policy of somebody's is behind
+// refusalBy Kubernetes, by a server or by a store, of what a step was to write: a quota or a policy of somebody's is behind
 // it, who hears of it only if people do. Nil for any other error.
 func refusalBy(err error, step lifecycle.Step) *instance.Refusal {
+	if by, ok := errors.AsType[*change.MissingError](err); ok {
+		return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(by.Error(), maxNote), Missing: true}
+	}
 	if by, ok := errors.AsType[*change.ServerError](err); ok {
 		return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(by.Error(), maxNote), Passing: !by.Final}
 	}

@@ -216,6 +216,33 @@ func (f gatherOf) Gather(_ context.Context, k instance.Key) ([]*instance.State, 
 	return nil, nil
 }
 
+// TestRefusalBy: of a store, or a server, people hear as of a quota; the API server's own troubles pass.
+func TestRefusalBy(t *testing.T) {
+	step := lifecycle.Step{Action: lifecycle.NoteBackup}
+	is := func(r instance.Refusal) *instance.Refusal { r.Of = string(step.Action); return &r }
+	down := errors.New("down")
+	for name, tc := range map[string]struct {
+		err  error
+		want *instance.Refusal
+	}{
+		"Quota":   {kerrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", down), is(instance.Refusal{Message: `Publish: pods "a" is forbidden: down`})},
+		"Server":  {change.NewServerError(down, false), is(instance.Refusal{Message: "down", Passing: true})},
+		"Final":   {change.NewServerError(down, true), is(instance.Refusal{Message: "down"})},
+		"Missing": {change.NewServerError(change.NewMissingError(down), false), is(instance.Refusal{Message: "down", Missing: true})},
+		"API":     {kerrors.NewServiceUnavailable("down"), nil},
+		"Unknown": {down, nil},
+		"None":    {nil, nil},
+	} {
+		err := tc.err
+		if err != nil {
+			err = fmt.Errorf("Publish: %w", err)
+		}
+		if diff := cmp.Diff(tc.want, refusalBy(err, step)); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", name, diff)
+		}
+	}
+}
+
 // TestRefused: what a quota refuses is told at the next look, tried again in a while, and forgotten when it is allowed.
 func TestRefused(t *testing.T) {
 	quota := kerrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, "backup-db-pvc", errors.New("exceeded quota"))

@@ -224,7 +224,7 @@ func (m *meter) countStep(s *instance.State, step lifecycle.Step) {
 		m.backups.WithLabelValues(resultFailed).Inc()
 	case a == lifecycle.MarkNoData:
 		m.backups.WithLabelValues(resultEmpty).Inc()
-	case a == lifecycle.RemoveXRFinalizer && s.Record() == nil:
+	case a == lifecycle.RemoveXRFinalizer && s.Record() == nil && (s.Word().Policy() == v1.DeletionDiscard || s.Word().Skips()):
 		m.backups.WithLabelValues(resultSkipped).Inc()
 	}
 }

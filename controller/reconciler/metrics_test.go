@@ -193,6 +193,8 @@ func TestBackupsAreCounted(t *testing.T) {
 	} {
 		m.countStep(s, lifecycle.Step{Action: a})
 	}
+	s.XR.Spec.DeletionPolicy = v1.DeletionDiscard
+	m.countStep(s, lifecycle.Step{Action: lifecycle.RemoveXRFinalizer})
 	if diff := cmp.Diff(map[string]float64{resultProven: 1, resultFailed: 2, resultEmpty: 1, resultSkipped: 1}, resultsOf(t, registry, "crossplane_mysql_backups_total")); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

@@ -139,12 +139,15 @@ func (c Cluster) Publish(ctx context.Context, name string, n *v1.StoreNote) erro
 		return err
 	}
 	a := n.Spec.Archive
-	o, err := s.Stat(ctx, a.Path)
-	if err != nil {
+	switch o, err := s.Stat(ctx, a.Path); {
+	case store.Is(err, store.NotFound):
+		return change.NewMissingError(fmt.Errorf("BackupStore %s has no %q, which the Job has sent there", name, a.Path))
+	case err != nil:
 		return inStore(name, err)
-	}
-	if size, err := v1.ParseQuantity(a.Size); err != nil || o.Size < size.Value() {
-		return fmt.Errorf("BackupStore %s has %d bytes in %q, and the Job has reported %s", name, o.Size, a.Path, a.Size)
+	default:
+		if size, err := v1.ParseQuantity(a.Size); err != nil || o.Size < size.Value() {
+			return change.NewMissingError(fmt.Errorf("BackupStore %s has %d bytes in %q, and the Job has reported %s", name, o.Size, a.Path, a.Size))
+		}
 	}
 	err = s.Publish(ctx, n)
 	if other := new(otherNoteError); errors.As(err, &other) {

@@ -98,11 +98,11 @@ func TestRealCluster(t *testing.T) {
 	if got, err := c.FindNotes(t.Context(), "ns", nobody); err != nil || len(got) != 0 {
 		t.Fatalf("want none, got %v, %v", got, err)
 	}
-	if err := c.Publish(t.Context(), "offsite", n); !store.Is(err, store.NotFound) {
+	if err := c.Publish(t.Context(), "offsite", n); !errors.As(err, new(*change.MissingError)) {
 		t.Errorf("a Job was led elsewhere: want that there is no archive, got %v", err)
 	}
 	c.put(t, lies, 99)
-	if err := c.Publish(t.Context(), "offsite", lies); err == nil || !strings.Contains(err.Error(), "99 bytes") {
+	if err := c.Publish(t.Context(), "offsite", lies); !errors.As(err, new(*change.MissingError)) || !strings.Contains(err.Error(), "99 bytes") {
 		t.Errorf("want that it is too small, got %v", err)
 	}
 	c.put(t, n, 100)

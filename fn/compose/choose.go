@@ -11,11 +11,12 @@ func chooseStart(r *resolved, password string) (start, error) {
 	if r.ephemeral {
 		return startEmpty(r, password), nil
 	}
-	if s, ok := waitsForChoice(r, password); ok {
+	own := ownBackups(r.instance, r.Required.Records.Items)
+	unfinished := v1.LatestBackup(own, isUnfinished)
+	if s, ok := waitsForChoice(r, password); ok && (unfinished == nil || r.XR.Status.PreviousBackup != "") {
 		return s, nil
 	}
-	own := ownBackups(r.instance, r.Required.Records.Items)
-	if b := v1.LatestBackup(own, isUnfinished); b != nil {
+	if b := unfinished; b != nil { // The controller waits for it, too.
 		return holdServer(v1.ReasonWaiting, "Backup %q of an earlier %s of this name is not finished (%s): the server starts after it%s", b.Name, r.instance.Kind, phaseOf(b), inSentence(b.Status.Message)), nil
 	}
 	switch last := v1.LatestBackup(own, isFinished); {

@@ -204,6 +204,7 @@ func TestDecide(t *testing.T) {
 		"OrderOfList":         {reason: "Time decides, not the order of a list.", in: given(previous("b2"), record("b2", 2, v1.BackupProven), record("b1", 1, v1.BackupProven)), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
 		"SameSecond":          {reason: "Within a second the name decides.", in: given(previous("b2"), record("b2", 1, v1.BackupProven), record("b1", 1, v1.BackupProven)), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
 		"Pending":             {reason: "An unfinished record holds the server back.", in: given(record("b1", 1, v1.BackupPending)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
+		"PendingUnlooked":     {reason: "The controller waits for the same, and people hear what for.", in: given(previous(""), record("b1", 1, v1.BackupPending)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
 		"Running":             {reason: "Also beside a proven one.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, message: `"b2"`}},
 		"OlderRunning":        {reason: "Also an older one: something is not as it should be.", in: given(previous("b2"), record("b1", 1, v1.BackupRunning), record("b2", 2, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: `"b1"`}},
 		"NoPhase":             {reason: "A record without a phase is unfinished.", in: given(record("b1", 1, "")), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
