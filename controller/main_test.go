@@ -256,6 +256,18 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s --help ended with %d: %s", command, code, out)
 		}
 	}
+	for _, command := range newParser(t.Context(), &cli{}).Model.Leaves(true) {
+		if command.Help == "" {
+			t.Errorf("nothing says what %s is for", command.Name)
+		}
+		for _, group := range command.AllFlags(true) {
+			for _, flag := range group {
+				if flag.Help == "" {
+					t.Errorf("%s --%s has no explanation", command.Name, flag.Name)
+				}
+			}
+		}
+	}
 	if code, _ := run(t, "backup"); code == 0 {
 		t.Error("backup without flags ended with 0")
 	}

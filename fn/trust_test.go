@@ -57,8 +57,8 @@ var reaches = map[string]reach{
 	"networkPolicy.from[].namespaceSelector.matchLabels[]": {to: "who reaches this server", odd: []any{"web", "x.y"}, keys: []string{"a", "otus.homework/instance", "hostPID", "../x", ""}},
 	"networkPolicy.from[].podSelector.matchLabels[]":       {to: "who reaches this server", odd: []any{"web", "x.y"}, keys: []string{"a", "otus.homework/instance", "namespace", "x y"}},
 	"password":               {to: "root of this server"},
-	"passwordSecretRef.key":  {to: "a key of a Secret of the claim's namespace"},
-	"passwordSecretRef.name": {to: "a Secret of the claim's namespace", odd: []any{"theirs", "kube-system/theirs"}},
+	"passwordSecretRef.key":  {to: "a key of a Secret of the claim's namespace", odd: []any{v1.PasswordKey}},
+	"passwordSecretRef.name": {to: "a Secret of the claim's namespace", odd: []any{"ours", "theirs", "kube-system/theirs"}},
 	"requireTLS":             {to: "whether this server takes clients that do not encrypt", odd: []any{"true", 1}},
 	"resources.claims[].name": {
 		to: "nothing: it is refused", odd: []any{"gpu"},
@@ -97,7 +97,7 @@ var reaches = map[string]reach{
 	"scheduling.podAntiAffinity[].weight":                      {to: "nodes without pods of the claim's namespace", odd: []any{0, 101}},
 	"scheduling.priorityClassName":                             {to: "the place of other pods, by the classes that the platform allows", odd: []any{"system-node-critical", "system-cluster-critical", "../x"}},
 	"scheduling.tolerations[].effect":                          {to: "nodes with taints that the platform allows", odd: []any{"NoSchedule", "NoExecute", "All"}},
-	"scheduling.tolerations[].key":                             {to: "nodes with taints that the platform allows", odd: []any{"node-role.kubernetes.io/control-plane", "node.kubernetes.io/unschedulable", "", "theirs"}},
+	"scheduling.tolerations[].key":                             {to: "nodes with taints that the platform allows", odd: []any{"node-role.kubernetes.io/control-plane", "node.kubernetes.io/unschedulable", "", "theirs", allowedTaint}},
 	"scheduling.tolerations[].operator":                        {to: "nodes with taints that the platform allows: without a key it is refused", odd: []any{"Exists", "Equal", "Gt"}},
 	"scheduling.tolerations[].tolerationSeconds":               {to: "how long it stays on a node that is not well", odd: []any{-1, 1 << 40}},
 	"scheduling.tolerations[].value":                           {to: "nodes with taints that the platform allows", odd: []any{"a b", "x"}},
@@ -176,11 +176,54 @@ func (c *caller) with(field, key string, value any) *caller {
 		kind, _, _ = strings.Cut(kind, ".")
 		c.xr = setIn(c.xr, map[string]any{"policy": "Latest", "import": map[string]any{kind: imports[kind]()}}, "spec", "restore")
 	}
-	if field == "passwordSecretRef.name" {
+	switch field {
+	case "passwordSecretRef.name":
 		c.xr = setIn(c.xr, v1.PasswordKey, "spec", "passwordSecretRef", "key")
+	case "passwordSecretRef.key":
+		c.xr = setIn(c.xr, "ours", "spec", "passwordSecretRef", "name")
 	}
 	c.xr = setIn(c.xr, value, append([]string{"spec"}, steps...)...)
+	if spec, _ := c.xr["spec"].(map[string]any); spec != nil {
+		giveSiblings("", spec["scheduling"])
+		giveSiblings("", spec["networkPolicy"])
+	}
 	return c
+}
+
+// allowedTaint is what claims may tolerate in this test.
+const allowedTaint = "ours"
+
+// siblings of a field without which what it is in would be refused whatever it says, by what that is in.
+var siblings = map[string]map[string]any{
+	"matchExpressions": {"key": "disk", "operator": "In", "values": []any{"ssd"}},
+	"matchFields":      {"key": "metadata.name", "operator": "In", "values": []any{"node-1"}},
+	"preferredDuringSchedulingIgnoredDuringExecution": {
+		"weight": 1.0, "preference": map[string]any{"matchExpressions": []any{map[string]any{"key": "disk", "operator": "In", "values": []any{"ssd"}}}},
+	},
+	"podAffinity":               {"topologyKey": "kubernetes.io/hostname", "matchLabels": map[string]any{"app": "web"}},
+	"podAntiAffinity":           {"topologyKey": "kubernetes.io/hostname", "matchLabels": map[string]any{"app": "web"}},
+	"topologySpreadConstraints": {"maxSkew": 1.0, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"},
+	"tolerations":               {"key": allowedTaint, "effect": "NoExecute"},
+	"ipBlock":                   {"cidr": "10.0.0.0/7"},
+}
+
+// giveSiblings to all that is in a value under a key and has some missing.
+func giveSiblings(key string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, good := range siblings[key] {
+			if _, is := v[name]; !is {
+				v[name] = good
+			}
+		}
+		for name, child := range v {
+			giveSiblings(name, child)
+		}
+	case []any:
+		for _, child := range v {
+			giveSiblings(key, child)
+		}
+	}
 }
 
 // imports that the platform allows.
@@ -240,7 +283,7 @@ func TestNoFieldReachesFurther(t *testing.T) {
 		"fresh-instance": "xrd-xmysqls.yaml", "restore-before": "xrd-xmysqls.yaml", "restore-named": "xrd-xmysqls.yaml",
 		"database-mysql": "xrd-xdatabases.yaml", "database-restore": "xrd-xdatabases.yaml",
 	}
-	composed := map[string]int{}
+	composed, servers := map[string]int{}, map[string]int{}
 	for example, xrd := range examples {
 		for base, prepare := range bases {
 			for _, field := range append(claimFields(t, xrd), "") {
@@ -256,6 +299,9 @@ func TestNoFieldReachesFurther(t *testing.T) {
 						_, rsp := c.run(t)
 						for name, r := range rsp.GetDesired().GetResources() {
 							composed[base+" "+name]++
+							if name == v1.ResourceDeployment && field != "" {
+								servers[field]++
+							}
 							for _, command := range commandsOf(r.GetResource().AsMap()) {
 								composed[base+" "+command]++
 							}
@@ -266,6 +312,11 @@ func TestNoFieldReachesFurther(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+	for field, r := range reaches {
+		if servers[field] == 0 && !strings.HasPrefix(r.to, "nothing: ") {
+			t.Errorf("no value of %s came as far as to a server: it may do what it likes there", field)
 		}
 	}
 	for base := range bases {
@@ -305,6 +356,7 @@ func (c *caller) letImport() {
 	for i, o := range c.cluster {
 		if kindOf(o) == v1.KindMySQLPlatform {
 			o = setIn(o, []any{"*.allowed"}, "spec", "importServers")
+			o = setIn(o, []any{allowedTaint}, "spec", "allowedTolerations")
 			c.cluster[i] = setIn(o, []any{"offsite"}, "spec", "backupStores")
 		}
 	}
@@ -485,7 +537,7 @@ func (g *guard) labels(name string, o map[string]any) {
 var forbidden = []string{
 	"hostPID", "hostIPC", "hostNetwork", "hostUsers", "hostPort", "privileged", "procMount", "nodeName", "serviceAccountName", "serviceAccount", "externalIPs", "externalName",
 	"ownerReferences", "imagePullSecrets", "volumeDevices", "ephemeralContainers", "lifecycle", "sysctls", "seLinuxOptions", "windowsOptions", "csi", "nfs", "projected", "envFrom", "valueFrom",
-	"tolerations", "priorityClassName", "runtimeClassName", "hostAliases", "hostname", "generateName", "livenessProbe", "args",
+	"priorityClassName", "runtimeClassName", "hostAliases", "hostname", "generateName", "livenessProbe", "args",
 }
 
 // walk all of an object.
@@ -502,6 +554,12 @@ func (g *guard) walk(name, key string, value any) {
 			if k == "namespace" && child != g.instance.Namespace {
 				g.complainf("%s names namespace %v", name, child)
 			}
+			if k == "tolerations" {
+				g.tolerations(name, child)
+			}
+			if (k == "namespaces" || k == "namespaceSelector") && name != v1.ResourceServerPolicy && name != v1.ResourceJobPolicy {
+				g.complainf("%s looks at other namespaces: %s: %v", name, k, child)
+			}
 			if k == "hostPath" && (name != v1.ResourceDataPV || key != "spec") {
 				g.complainf("%s has a hostPath in %s", name, key)
 			}
@@ -511,6 +569,14 @@ func (g *guard) walk(name, key string, value any) {
 		for _, child := range v {
 			g.walk(name, key, child)
 		}
+	}
+}
+
+// tolerations are of the taint that claims may tolerate.
+func (g *guard) tolerations(name string, of any) {
+	all, _ := of.([]any)
+	if slices.ContainsFunc(all, func(one any) bool { return at(one.(map[string]any), "key") != allowedTaint }) {
+		g.complainf("%s tolerates %v", name, of)
 	}
 }
 

@@ -93,8 +93,18 @@ func TestNotAFileBackup(t *testing.T) {
 				must(t, os.MkdirAll(filepath.Dir(b.Archive), 0o700))
 				put(t, filepath.Join(filepath.Dir(b.Archive), of), outside)
 				_, err := soonDone(t, func() (agent.Report, error) { return b.Run(t.Context()) })
-				if of == "data.tar.zst" && agent.CodeOf(err) != agent.ExitDamaged {
-					t.Errorf("it took it for an archive, or replaced it: %v", err)
+				switch {
+				case of == "data.tar.zst":
+					if agent.CodeOf(err) != agent.ExitDamaged {
+						t.Errorf("it took it for an archive, or replaced it: %v", err)
+					}
+				case of == ManifestName && name == "Folder":
+					if err == nil || !strings.Contains(err.Error(), "cannot write the manifest") {
+						t.Errorf("a folder is somebody's: %v", err)
+					}
+				default:
+					must(t, err)
+					p.restored(t)
 				}
 				if raw, err := os.ReadFile(outside); err != nil || string(raw) != "somebody else's" {
 					t.Errorf("it wrote through a link: %q, %v", raw, err)

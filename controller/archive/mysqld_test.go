@@ -96,12 +96,14 @@ func TestRealKill(t *testing.T) {
 		t.Errorf("after a kill: %+v", report)
 	}
 	next := s.moved(t, p, report)
-	got, err := strconv.ParseInt(strings.TrimSpace(next.must(t, "select max(id) from shop.void")), 10, 64)
+	got, err := strconv.ParseInt(strings.TrimSpace(next.must(t, fmt.Sprintf("select count(*) from shop.void where id between 1 and %d", acknowledged))), 10, 64)
 	must(t, err)
-	if got < acknowledged {
-		t.Errorf("row %d was acknowledged, and the last one is %d", acknowledged, got)
+	if got != acknowledged || got < 1 {
+		t.Errorf("%d rows were acknowledged, and %d of them are there", acknowledged, got)
 	}
-	next.must(t, sums)
+	if got := next.must(t, "check table shop.orders, shop.years, shop.void"); strings.Count(got, "status\tOK") != 3 {
+		t.Errorf("its tables are not whole: %s", got)
+	}
 }
 
 // write rows until the server is killed, and return the last that it said to

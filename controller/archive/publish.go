@@ -109,6 +109,9 @@ func removeStale(root *os.Root, name string) error {
 	f, err := root.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if err := root.Remove(name); !errors.Is(err, fs.ErrNotExist) { // A link that leads nowhere.
+			return err
+		}
 		return nil
 	case err != nil:
 		return root.Remove(name) // Not a file of ours, or one that we may not read.

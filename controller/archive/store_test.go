@@ -273,7 +273,11 @@ func TestRealStoreFaults(t *testing.T) {
 	for _, step := range []string{stepBegun, stepWritten, stepSynced, stepProven} {
 		b := p.newBackup(t, to)
 		func() {
-			defer func() { _ = recover() }() // The process is gone.
+			defer func() { // What a process leaves that is gone, but for an upload that is under way: that is given up on the way out.
+				if said := recover(); said != step {
+					t.Errorf("it did not end at %s: %v", step, said)
+				}
+			}()
 			b.hook = func(name string) {
 				if name == step {
 					panic(step)

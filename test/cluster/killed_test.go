@@ -127,9 +127,11 @@ func (c *testCluster) gone(t *testing.T) {
 
 func (c *testCluster) nothingLeft(t *testing.T) {
 	t.Helper()
-	cgroups, err := filepath.Glob(filepath.Join(machine.CgroupRoot, "*", c.Cgroup()))
-	if err != nil || len(cgroups) > 0 {
-		t.Errorf("cgroups are left: %v, %v", cgroups, err)
+	for _, of := range []string{"*", ""} { // Of a controller each, and of all.
+		cgroups, err := filepath.Glob(filepath.Join(machine.CgroupRoot, of, c.Cgroup()))
+		if err != nil || len(cgroups) > 0 {
+			t.Errorf("cgroups are left: %v, %v", cgroups, err)
+		}
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil || strings.Contains(string(mounts), c.Dir()) {

@@ -159,7 +159,9 @@ func (s *tenant) isUpdated(t *testing.T) {
 		s.pod = p.UID
 		return nil
 	})
-	s.Client().FirstAnswer(t, fmt.Sprintf("SELECT COUNT(*) > 0 FROM `%s`.written", s.Database))
+	if got := s.Client().FirstAnswer(t, fmt.Sprintf("SELECT COUNT(*) > 0 FROM `%s`.written", s.Database)); strings.TrimSpace(got) != "1" {
+		t.Errorf("its rows are not there: %q", got)
+	}
 }
 
 // hasUpdate waits for what the condition Updated of the claim says.

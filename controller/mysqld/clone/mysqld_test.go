@@ -271,7 +271,7 @@ func TestRealOffer(t *testing.T) {
 	}
 }
 
-// TestRealCloneFails: what cannot be cloned, or from whom, is said, and nothing is left that passes for a copy.
+// TestRealCloneFails: what cannot be cloned, or from whom, is said. The Job ends with it, before anything archives what is there.
 func TestRealCloneFails(t *testing.T) {
 	d := newDonor(t)
 	other, err := certificate.NewAuthority(time.Now(), "another")
