@@ -459,7 +459,7 @@ func TestConnect(t *testing.T) {
 	t.Setenv("TMPDIR", dir)
 	client := filepath.Join(t.TempDir(), "client")
 	text := "#!/bin/sh\ncat \"${1#--defaults-file=}\"\ntest -e \"$MYSQL_TEST_LOGIN_FILE\" || echo no login file: $2\n"
-	if err := os.WriteFile(client, []byte(text), 0o700); err != nil { //nolint:gosec // It is run.
+	if err := os.WriteFile(client, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	s, out, _ := newSession(t, parse(t, whole).Unstructured, &corev1.Secret{
