@@ -2,6 +2,7 @@ package instance
 
 import (
 	"cmp"
+	"regexp"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -142,6 +143,14 @@ type Refusal struct {
 	Missing bool
 	// Passing is true where nobody has to change anything: a server did not answer, and may the next time.
 	Passing bool
+}
+
+// digits are what differs in a network's words about one thing, such as the port that was tried from.
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// SaysSame is true of two texts that differ in numbers at most.
+func SaysSame(a, b string) bool {
+	return digits.ReplaceAllString(a, "0") == digits.ReplaceAllString(b, "0")
 }
 
 // A Job and what its newest pod says.

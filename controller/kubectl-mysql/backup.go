@@ -83,7 +83,7 @@ func backupPatch(claim *instance.Composite, request string, method v1.BackupMeth
 		return nil, plainf("the claim asks for %q already: each new text asks for a backup", request)
 	}
 	if last := claim.Status.RequestedBackup; last != nil && last.Request == request {
-		return nil, plainf("the claim has asked for %q before, and is answered (%s): each new text asks for a backup", request, last.Phase)
+		return nil, plainf("the claim has asked for %q before (%s): each new text asks for a backup", request, last.Phase)
 	}
 	if method != "" && is.Method != method && is.Schedule != "" {
 		return nil, plainf("the backups of spec.backup.schedule are taken by spec.backup.method, too, which is %s: change it in the claim, or leave out --method", cmp.Or(is.Method, "not set"))

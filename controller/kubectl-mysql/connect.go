@@ -83,6 +83,9 @@ func (c *connectCommand) run(ctx context.Context, s *session) error {
 		return context.Cause(outer)
 	}
 	err = c.runClient(ctx, s, secret, port)
+	if err == nil {
+		return nil // What becomes of the port after the client's last word concerns nobody.
+	}
 	select {
 	case lost := <-ended:
 		return errors.Join(err, lost)

@@ -160,7 +160,7 @@ func TestBackupPatch(t *testing.T) {
 		"Claims":   {claim: "spec: {backup: {method: Cold}}", request: "a", want: `{"spec":{"backup":{"method":"Cold","request":"a"}}}`},
 		"Said":     {claim: "spec: {backup: {method: Cold}}", request: "a", method: v1.MethodOnline, want: `{"spec":{"backup":{"method":"Online","request":"a"}}}`},
 		"Again":    {claim: "spec: {backup: {request: a, method: Cold}}", request: "a", says: `asks for "a" already`},
-		"Answered": {claim: "spec: {backup: {request: b}}\nstatus: {requestedBackup: {request: a, phase: Proven, begunAt: null}}", request: "a", says: "has asked for \"a\" before, and is answered (Proven)"},
+		"Answered": {claim: "spec: {backup: {request: b}}\nstatus: {requestedBackup: {request: a, phase: Proven, begunAt: null}}", request: "a", says: "has asked for \"a\" before (Proven)"},
 		"Planned":  {claim: "spec: {backup: {schedule: 0 2 * * *, method: Online}}", request: "a", method: v1.MethodCold, says: "spec.backup.method, too, which is Online"},
 		"AsPlan":   {claim: "spec: {backup: {schedule: 0 2 * * *, method: Cold}}", request: "a", method: v1.MethodCold, want: `{"spec":{"backup":{"method":"Cold","request":"a"}}}`},
 		"Off":      {claim: "spec: {suspended: true}", request: "a", says: "once spec.suspended is false"},

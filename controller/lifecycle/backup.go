@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -147,7 +148,9 @@ func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 	case !r.OK || r.Command != "backup" || !namesArchive(s, r) || !sumPattern.MatchString(r.SHA256):
 		return retryBackup(s, at, "the agent's report is not one of a proven archive")
 	case isMissing(s):
-		return Step{Action: DeleteObjects, Phase: v1.DeletionFailed, Message: fmt.Sprintf("The backup is taken once more: %s. Nothing is lost: the data stays on its volume", s.Refusal.Message), Hint: skipHint(s), Targets: []client.Object{s.Backup.Job}}
+		return retryBackup(s, at, s.Refusal.Message)
+	case wasMissing(s):
+		return retryBackup(s, at, s.Record().Status.Message)
 	case s.Store() == "" && (!s.IsBackupPVRetained() || s.BackupPV == nil):
 		return keepBackupPV(s, Step{Phase: v1.DeletionBackingUp, Percent: 100, Message: fmt.Sprintf("Volume %q is kept for the backups", s.BackupPVC.Spec.VolumeName)})
 	}
@@ -161,6 +164,12 @@ func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 // isMissing is true where the archive that the Job has reported is not in the store: of another BackupStore than the one that it was sent to, or gone.
 func isMissing(s *instance.State) bool {
 	return s.Refusal != nil && s.Refusal.Missing && s.Refusal.Of == string(NoteBackup)
+}
+
+// wasMissing is true where the record says so of the archive that this Job has reported.
+func wasMissing(s *instance.State) bool {
+	is := &s.Record().Status
+	return s.Store() != "" && is.Phase == v1.BackupFailed && strings.Contains(is.Message, path.Join(storeFolder(s), s.Backup.Report.Archive))
 }
 
 // knownData is true if the server answered once or was restored. Then an empty

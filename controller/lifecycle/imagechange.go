@@ -153,11 +153,23 @@ func countBackup(s *instance.State) map[string]any {
 	return map[string]any{"backupNumber": nextBackupNumber(s), "backups": v1.ListBackups(s.Records)}
 }
 
+// leaveNumber to a backup in life that has come to nothing: its folder on a volume may hold a finished archive that nobody came to note,
+// and that another backup, of other data, does not write over.
+func leaveNumber(s *instance.State) map[string]any {
+	if s.Store() != "" {
+		return map[string]any{} // What was sent is discarded.
+	}
+	return map[string]any{"backupNumber": unusedNumber(s) + 1}
+}
+
 // endOfImageChange counts a backup that was proven, and then not needed.
 func endOfImageChange(s *instance.State, _ Step) []change.Change {
 	fields := map[string]any{}
-	if hasProvenBackup(s) {
+	switch c := s.XR.Status.ImageChange; {
+	case hasProvenBackup(s):
 		fields = countBackup(s)
+	case c != nil && !c.Allowed:
+		fields = leaveNumber(s)
 	}
 	fields["imageChange"], fields["blockedBy"] = nil, nil // What kept the other image from running.
 	return patchXRStatus(s, fields)

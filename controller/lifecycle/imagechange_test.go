@@ -187,3 +187,20 @@ func TestNumberTaken(t *testing.T) {
 		t.Errorf("one in a life is called by the number that its status has, got %d", r.Spec.Number)
 	}
 }
+
+// TestImageChangeLeavesNumber of a backup that came to nothing, and none otherwise.
+func TestImageChangeLeavesNumber(t *testing.T) {
+	for name, tc := range map[string]struct {
+		state *instance.State
+		want  any
+	}{
+		"Stopped": {running(stoppedForImage, unwanted), int64(2)},
+		"End":     {running(newImage, unwanted, imageChange(v1.ImageChangeStatus{From: runningImage, Allowed: true})), nil},
+		"Store":   {running(stoppedForImage, unwanted, toStore), nil},
+	} {
+		step := Next(tc.state)
+		if got := step.Changes[len(step.Changes)-1].Fields["backupNumber"]; step.Action != EndImageChange || got != tc.want {
+			t.Errorf("%s: %s leaves %v, want %v", name, step.Action, got, tc.want)
+		}
+	}
+}

@@ -49,7 +49,7 @@ func showInRecord(s *instance.State, step Step) []change.Change {
 	switch {
 	case r == nil, r.IsProven(), r.Status.Phase == v1.BackupFailed, r.DeletionTimestamp != nil:
 		return nil
-	case step.Action != Wait && !step.Refused, step.Percent > 0, r.Status.Message == step.Message:
+	case step.Action != Wait && !step.Refused, step.Percent > 0, instance.SaysSame(r.Status.Message, step.Message):
 		return nil
 	}
 	return []change.Change{patchRecordStatus(r, func(st *v1.MySQLBackupStatus) { st.Message = step.Message })}

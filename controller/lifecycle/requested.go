@@ -184,10 +184,13 @@ func endRequested(s *instance.State, step Step) []change.Change {
 	}
 	field, how := fieldOf(s)
 	proven := hasProvenBackup(s)
-	fields := map[string]any{field: map[string]any{"phase": v1.RequestedFailed, "fence": nil}}
+	var fields map[string]any
 	if proven {
 		fields = countBackup(s)
 		fields[field] = map[string]any{"phase": v1.RequestedProven, "fence": nil, "backup": s.Record().Name, "percent": nil, "message": nil}
+	} else {
+		fields = leaveNumber(s)
+		fields[field] = map[string]any{"phase": v1.RequestedFailed, "fence": nil}
 	}
 	if how == v1.OriginSchedule {
 		if after := afterPlanned(s, proven); after != nil {

@@ -156,8 +156,11 @@ func TestRequestedStatus(t *testing.T) {
 		t.Errorf("a failure says %v, before its Job is gone", r)
 	}
 	all, r = fields(running(answered(v1.RequestedFailing)))
-	if _, counted := all["backupNumber"]; counted || r["fence"] != nil || r["phase"] != v1.RequestedFailed {
-		t.Errorf("it ends with %v", all)
+	if all["backupNumber"] != int64(2) || r["fence"] != nil || r["phase"] != v1.RequestedFailed {
+		t.Errorf("it ends with %v, and what lies under its number on the volume would be in the way of the next", all)
+	}
+	if inStore, _ := fields(running(answered(v1.RequestedFailing), toStore)); inStore["backupNumber"] != nil {
+		t.Errorf("what is in a store is discarded: %v", inStore)
 	}
 	if _, told := r["message"]; told {
 		t.Error("and why is forgotten")

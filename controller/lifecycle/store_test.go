@@ -65,6 +65,21 @@ func announcedAgo(ago time.Duration) variation {
 	}
 }
 
+// sentAt is such a Job that has ended so long ago.
+func sentAt(ago time.Duration) variation {
+	return withJob(sent, func(j *instance.Job) {
+		for i := range j.Status.Conditions {
+			j.Status.Conditions[i].LastTransitionTime = metav1.NewTime(now.Add(-ago))
+		}
+		j.Status.CompletionTime = &metav1.Time{Time: now.Add(-ago)}
+	})
+}
+
+// notThere is what the store had not got when it was to be noted.
+func notThere(s *instance.State) {
+	s.Record().Status.Phase, s.Record().Status.Message = v1.BackupFailed, "there is no "+storeFolder(s)+"/"+s.Backup.Report.Archive
+}
+
 // refusedAs is what became of an action that was to be done.
 func refusedAs(of Action, as instance.Refusal) variation {
 	return func(s *instance.State) {
@@ -118,7 +133,10 @@ func TestNextInStore(t *testing.T) {
 		"DownSent":      {reason: "It may have been published already.", state: fenced(toStore, storeDown, withJob(sent)), want: Wait, says: "the store is down"},
 		"Sent":          {reason: "The Job has read it back.", state: fenced(toStore, withJob(sent)), want: NoteBackup},
 		"Unpublished":   {reason: "The store does not answer.", state: fenced(toStore, withJob(sent), refusedAs(NoteBackup, instance.Refusal{Message: "timeout", Passing: true})), want: NoteBackup, says: "as soon as that is noted beside it: timeout"},
-		"Missing":       {reason: "The BackupStore leads to another bucket now, or somebody has removed it.", state: fenced(toStore, withJob(sent), refusedAs(NoteBackup, instance.Refusal{Message: "there is none", Missing: true})), want: DeleteObjects, says: "taken once more: there is none"},
+		"Missing":       {reason: "The BackupStore leads to another bucket now, or somebody has removed it.", state: fenced(toStore, withJob(sent), refusedAs(NoteBackup, instance.Refusal{Message: "there is none", Missing: true})), want: MarkFailed, says: "there is none"},
+		"MissingWait":   {reason: "Not at once: the gateway may be behind.", state: fenced(toStore, sentAt(0), notThere), want: Wait, says: "is tried again: there is no v1/"},
+		"MissingAgain":  {reason: "It is sent once more.", state: fenced(toStore, sentAt(time.Hour), notThere), want: DeleteObjects, says: "Nothing is lost"},
+		"MissingOther":  {reason: "That was the archive of an earlier try.", state: fenced(toStore, withJob(sent), failedForRoom), want: NoteBackup},
 		"MissingLife":   {reason: "The server starts again.", state: running(begun(v1.BackupRunning, time.Minute), toStore, withJob(sent), refusedAs(NoteBackup, instance.Refusal{Message: "there is none", Missing: true})), want: FailRequested, says: "there is none"},
 		"MissingOnline": {reason: "Others get their turn.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, withJob(sent), refusedAs(NoteBackup, instance.Refusal{Message: "there is none", Missing: true})), want: FailRequested, says: "there is none"},
 		"NoGateway":     {reason: "People hear of it.", state: fenced(toStore, refusedAs(CreateBackupJob, instance.Refusal{Message: "no gateway", Passing: true})), want: CreateBackupJob, says: "BackupStore offsite: no gateway"},

@@ -94,7 +94,7 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 		step := lifecycle.Next(s)
 		r.announceStep(ctx, k, s, step)
 		err := r.writer.Apply(ctx, step.Changes)
-		refusal := refusalBy(err, step)
+		refusal := steady(refusalBy(err, step), s.Refusal)
 		r.noteRefusal(k, s, refusal)
 		acted = acted || !equality.Semantic.DeepEqual(refusal, s.Refusal) // The next pass tells people.
 		switch {
@@ -131,6 +131,15 @@ func refusalBy(err error, step lifecycle.Step) *instance.Refusal {
 		return nil
 	}
 	return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(err.Error(), maxNote)}
+}
+
+// steady is a refusal that says what the last one said, for as long as a server or a store has only other numbers to tell, such as a port:
+// what is news is written, and looked at again at once.
+func steady(now, last *instance.Refusal) *instance.Refusal {
+	if now == nil || last == nil || !now.Passing || !last.Passing || now.Of != last.Of || !instance.SaysSame(now.Message, last.Message) {
+		return now
+	}
+	return last
 }
 
 // refusalOf the last step of a life, or nil.

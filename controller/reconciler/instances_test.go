@@ -243,6 +243,24 @@ func TestRefusalBy(t *testing.T) {
 	}
 }
 
+// TestSteady: a store that has other numbers to tell at each try says nothing new.
+func TestSteady(t *testing.T) {
+	is := func(message string, passing bool) *instance.Refusal {
+		return &instance.Refusal{Of: "NoteBackup", Message: message, Passing: passing}
+	}
+	first := is("write tcp 10.0.0.7:53122: reset", true)
+	if got := steady(is("write tcp 10.0.0.7:53124: reset", true), first); got != first {
+		t.Errorf("another port is news: %+v", got)
+	}
+	for name, now := range map[string]*instance.Refusal{
+		"None": nil, "Words": is("may not do that", true), "Quota": is("write tcp 10.0.0.7:53124: reset", false), "Action": {Of: "GiveAccess", Message: first.Message, Passing: true},
+	} {
+		if got := steady(now, first); got != now {
+			t.Errorf("%s: it is passed over: %+v", name, got)
+		}
+	}
+}
+
 // TestRefused: what a quota refuses is told at the next look, tried again in a while, and forgotten when it is allowed.
 func TestRefused(t *testing.T) {
 	quota := kerrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, "backup-db-pvc", errors.New("exceeded quota"))
