@@ -140,6 +140,8 @@ var typists = map[string]typist{
 	"make store-test":                                          {"Makefile", "lint mysqld-test store-test unit "},
 	"make store-test-seaweedfs":                                {"Makefile", "test-all: test store-test-seaweedfs "},
 	"kubectl mysql store-key":                                  {"test/e2e/store_test.go", `"store-key", name, "--to"`},
+	"kubectl apply -f offsite-key.yaml":                        {"test/demo/store.go", `"apply", "-f", file`},
+	"kubectl create secret generic":                            {"test/demo/store.go", `"create", "secret", "generic"`},
 	"kubectl mysql store-key offsite --to offsite-key.yaml":    {"test/e2e/store_test.go", `"store-key", name, "--to"`},
 	"kubectl get backupstore":                                  {"test/e2e/store_test.go", `"kubectl get backupstore"`},
 	"kubectl get mysql --output wide":                          {"test/e2e/store_test.go", `"kubectl get mysql --output wide --all-namespaces"`},
