@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -58,7 +59,14 @@ func (c *backupCommand) run(ctx context.Context, s *session) error {
 	default:
 		return nil
 	}
-	claim, err = s.await(ctx, c.Name, c.Timeout, func(c *instance.Composite) (string, bool, error) { return lookAtBackup(c, request) })
+	begins := s.now().Add(soonBegins)
+	claim, err = s.await(ctx, c.Name, c.Timeout, func(of *instance.Composite) (string, bool, error) {
+		line, done, err := lookAtBackup(of, request)
+		if err == nil && !done && s.now().After(begins) && isIdle(of, request) {
+			err = plainf("the server takes clients, and no backup of it has begun: one of this text may be there from before (kubectl get msb, and kubectl describe), or the controller does not run")
+		}
+		return line, done, err
+	})
 	if err != nil {
 		return err
 	}
@@ -91,6 +99,15 @@ func backupPatch(claim *instance.Composite, request string, method v1.BackupMeth
 	return json.Marshal(map[string]any{"spec": map[string]any{"backup": map[string]any{
 		"request": request, "method": cmp.Or(method, is.Method, v1.MethodOnline),
 	}}})
+}
+
+// soonBegins is when a controller that runs has long begun a backup that nothing is in the way of.
+const soonBegins = 2 * time.Minute
+
+// isIdle is true of a claim that could be backed up, is not, and says of no reason.
+func isIdle(c *instance.Composite, request string) bool {
+	b := c.Status.RequestedBackup
+	return (b == nil || b.Request != request) && c.Status.BackupUnderWay() == nil && meta.IsStatusConditionTrue(c.Conditions, v1.ConditionServing) && len(reasons(c.Conditions)) == 0
 }
 
 // lookAtBackup that was asked for with a text.

@@ -69,26 +69,47 @@ type look func(*instance.Composite) (line string, done bool, err error)
 func (s *session) await(ctx context.Context, name string, limit time.Duration, judge look) (*instance.Composite, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it takes longer than %s", limit))
 	defer cancel()
+	stopped := func(why error) error {
+		return fmt.Errorf("stopped waiting (%w); it goes on: %s", why, s.statusOf(name))
+	}
 	last := ""
+	var trouble error // That there is with looking.
 	for {
 		c, err := s.find(ctx, name)
-		if err == nil {
-			line, done, err := judge(c)
-			if line = strings.TrimSpace(line); line != last && line != "" {
-				s.sayf("%s", line)
-				last = line
-			}
-			if done || err != nil {
+		line := ""
+		switch {
+		case err == nil:
+			var done bool
+			if line, done, err = judge(c); done || err != nil {
+				s.sayNews(&last, line)
 				return c, err
 			}
-		} else if ctx.Err() == nil && !isPassing(err) {
+			trouble = nil
+		case ctx.Err() != nil: // It is why.
+		case errors.As(err, new(plainError)):
 			return nil, err
+		case !isPassing(err):
+			return nil, stopped(err)
+		default:
+			line, trouble = "Cannot see how far it is: "+err.Error(), err
 		}
+		s.sayNews(&last, line)
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("stopped waiting (%w); it goes on: %s", context.Cause(ctx), s.statusOf(name))
+			if why := context.Cause(ctx); trouble != nil {
+				return nil, stopped(fmt.Errorf("%w, and there is no way to see it: %w", why, trouble))
+			}
+			return nil, stopped(context.Cause(ctx))
 		case <-time.After(s.pause):
 		}
+	}
+}
+
+// sayNews is a line that is not the last one.
+func (s *session) sayNews(last *string, line string) {
+	if line = strings.TrimSpace(line); line != "" && line != *last {
+		s.sayf("%s", line)
+		*last = line
 	}
 }
 
@@ -110,5 +131,5 @@ func isPassing(err error) bool {
 	if errors.As(err, new(plainError)) {
 		return false
 	}
-	return !errors.As(err, new(kerrors.APIStatus)) || kerrors.IsTooManyRequests(err) || kerrors.IsServerTimeout(err) || kerrors.IsInternalError(err) || kerrors.IsServiceUnavailable(err)
+	return !errors.As(err, new(kerrors.APIStatus)) || kerrors.IsTooManyRequests(err) || kerrors.IsServerTimeout(err) || kerrors.IsTimeout(err) || kerrors.IsInternalError(err) || kerrors.IsServiceUnavailable(err)
 }

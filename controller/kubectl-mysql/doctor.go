@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
@@ -20,6 +21,9 @@ func (*doctorCommand) Help() string {
 
 // Run looks, and prints what it saw.
 func (c *doctorCommand) Run(ctx context.Context, of *cli) error {
+	if of.Namespace != "" {
+		return doctor.Blind(plainf("the doctor looks at the whole cluster, and not at a namespace: kubectl mysql list, and status, have one"))
+	}
 	s, err := of.open()
 	if err != nil {
 		return doctor.Blind(err)
@@ -35,6 +39,9 @@ func (c *doctorCommand) Run(ctx context.Context, of *cli) error {
 	}
 	if err := write(s.out); err != nil {
 		return doctor.Blind(err)
+	}
+	if len(s.where) > 0 && r.Err() != nil {
+		s.sayf("What it says to type is for this cluster: add %s to each command.", strings.Join(s.where, " "))
 	}
 	return r.Err()
 }

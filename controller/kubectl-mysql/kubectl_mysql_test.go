@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -15,10 +16,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
@@ -423,6 +426,43 @@ const (
 	breaksOff   = "echo lost connection to pod >&2; exit 3"
 )
 
+// TestAwaitInTrouble: whoever cannot look says so, once, and why at the end; what no other look would mend ends it, and the claim goes on.
+func TestAwaitInTrouble(t *testing.T) {
+	never := func(*instance.Composite) (string, bool, error) { return "", false, nil }
+	for name, tc := range map[string]struct {
+		err        error
+		says, ends string
+	}{
+		"Network": {errors.New("connection refused"), "Cannot see how far it is: connection refused\n", "no way to see it: connection refused"},
+		"Login":   {kerrors.NewUnauthorized("log in again"), "", "log in again"},
+	} {
+		s, _, progress := newSession(t)
+		s.kube = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return tc.err
+		}})
+		_, err := s.await(t.Context(), "shop", 50*time.Millisecond, never)
+		if err == nil || !strings.Contains(err.Error(), tc.ends) || !strings.Contains(err.Error(), "it goes on: kubectl mysql status shop") || progress.String() != tc.says {
+			t.Errorf("%s: %v, %q", name, err, progress)
+		}
+	}
+}
+
+// TestIdle: what has long begun elsewhere has not here, and nobody says why.
+func TestIdle(t *testing.T) {
+	for status, want := range map[string]bool{
+		`{conditions: [{type: Serving, status: "True"}]}`:                                                                        true,
+		`{conditions: [{type: Serving, status: "True"}], requestedBackup: {request: zero, phase: Proven, begunAt: null}}`:        true,
+		`{conditions: [{type: Serving, status: "True"}], requestedBackup: {request: one, phase: Running, begunAt: null}}`:        false,
+		`{conditions: [{type: Serving, status: "True"}], scheduledBackup: {request: noon, phase: Running, begunAt: null}}`:       false,
+		`{conditions: [{type: Serving, status: "True"}, {type: Accepted, status: "False", reason: Invalid, message: Say more}]}`: false,
+		"{}": false,
+	} {
+		if got := isIdle(parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\nstatus: "+status), "one"); got != want {
+			t.Errorf("%s: %v", status, got)
+		}
+	}
+}
+
 // TestForwardOnly: it ends when it is told to, and when kubectl ends, with what that has said.
 func TestForwardOnly(t *testing.T) {
 	for name, script := range map[string]string{"Told": untilItEnds, "Ended": breaksOff} {
@@ -514,6 +554,7 @@ func TestDoctorIsBlind(t *testing.T) {
 // TestNamespaceIsNotMeant: what a flag of all commands says is not passed over in silence.
 func TestNamespaceIsNotMeant(t *testing.T) {
 	for want, args := range map[string][]string{
+		"the doctor looks at the whole cluster":    {"doctor", "--namespace", "shop"},
 		"--map names the namespaces":               {"adopt", "--store", "offsite", "--namespace", "shop"},
 		"--system-namespace says where the Secret": {"store-key", "offsite", "--namespace", "shop"},
 		"--map a=b=c":                     {"adopt", "--store", "offsite", "--map", "a=b=c", "--kubeconfig", kubeconfig(t)},

@@ -156,7 +156,7 @@ func TestChartValues(t *testing.T) {
 		"Resources":    {[]string{"controller.resources.limits.memory=1Gi"}, controller, []any{"spec", "template", "spec", "containers", 0, "resources"}, map[string]any{"limits": map[string]any{"memory": "1Gi"}}},
 		"Args":         {[]string{"controller.args={--debug}"}, controller, []any{"spec", "template", "spec", "containers", 0, "args", -1}, "--debug"},
 		"Jobs":         {[]string{"controller.jobResources.limits.cpu=500m"}, controller, []any{"spec", "template", "spec", "containers", 0, "env", -1}, map[string]any{"name": "JOB_RESOURCES", "value": `{"limits":{"cpu":"500m"}}`}},
-		"Platform":     {[]string{"platform.spec.requireTLS=true"}, "MySQLPlatform//crossplane-mysql", []any{"spec", "requireTLS"}, true},
+		"Platform":     {[]string{"platform.spec.requirePasswordSecret=true"}, "MySQLPlatform//crossplane-mysql", []any{"spec", "requirePasswordSecret"}, true},
 		"Node":         {[]string{"controller.nodeSelector.disk=ssd"}, controller, []any{"spec", "template", "spec", "nodeSelector", "disk"}, "ssd"},
 		"Toleration":   {[]string{"controller.tolerations[0].operator=Exists"}, controller, []any{"spec", "template", "spec", "tolerations", 0, "operator"}, "Exists"},
 		"Priority":     {[]string{"controller.priorityClassName=high"}, controller, []any{"spec", "template", "spec", "priorityClassName"}, "high"},
@@ -183,6 +183,8 @@ func TestChartValues(t *testing.T) {
 	}
 	for value, says := range map[string]string{
 		"imgae=x": "imgae", "image=a b": "image", "controller.replicas=-1": "replicas", "controller.args={x}": "args", "platform.spce.x=1": "spce",
+		"platform.spec.requirePasswordSecert=true": "requirePasswordSecert", "controller.resources.limit.memory=1Gi": "limit", "controller.jobResources.claims={a}": "claims",
+		"packages.install=false,packages.database=true": "packages.install",
 	} {
 		if _, err := render(t, value); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: want an error with %q, got %v", value, says, err)
@@ -190,6 +192,22 @@ func TestChartValues(t *testing.T) {
 	}
 	if _, err := helm(t, "template", "test", "package/chart", "--namespace", "crossplane-mysql-system", "--kube-version", kubeVersion); err == nil || !strings.Contains(err.Error(), "install the release in another one") {
 		t.Errorf("in its own namespace: %v", err)
+	}
+}
+
+// TestChartPlatform: the schema of the values has the fields of MySQLPlatform, as Kubernetes drops what it does not know, and Helm does not ask.
+func TestChartPlatform(t *testing.T) {
+	fields := func(path string, to ...any) []string {
+		var of any
+		if err := yaml.Unmarshal(mustRead(t, filepath.Join(repository, path)), &of); err != nil {
+			t.Fatal(err)
+		}
+		all, _ := at(of, to).(map[string]any)
+		return slices.Sorted(maps.Keys(all))
+	}
+	crd := fields("apis/crd-mysqlplatforms.yaml", "spec", "versions", 0, "schema", "openAPIV3Schema", "properties", "spec", "properties")
+	if diff := cmp.Diff(crd, fields("package/chart/values.schema.json", "properties", "platform", "properties", "spec", "properties")); diff != "" || len(crd) == 0 {
+		t.Errorf("-CRD, +values.schema.json:\n%s", diff)
 	}
 }
 
