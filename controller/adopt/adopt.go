@@ -43,6 +43,8 @@ type Adoption struct {
 	Of v1.Instance
 	// AgentImage is what the Job runs.
 	AgentImage string
+	// Resources of it; nil is the usual.
+	Resources *corev1.ResourceRequirements
 	// DryRun looks, and writes nothing.
 	DryRun bool
 	// Output takes what is found, and Progress what is waited for.
@@ -145,7 +147,7 @@ func (a *Adoption) surveyJob(p *place) *batchv1.Job {
 	volume := agent.PVCVolume("backup", p.pvc.Name)
 	volume.PersistentVolumeClaim.ReadOnly = true
 	j := agent.VolumeJob{
-		Of: a.Of, Namespace: a.Of.Namespace, Component: v1.ComponentSurvey, Image: a.AgentImage,
+		Of: a.Of, Namespace: a.Of.Namespace, Component: v1.ComponentSurvey, Image: a.AgentImage, Resources: a.Resources,
 		OnNode: p.pv.Spec.HostPath != nil, Command: agent.Survey("/" + volume.Name), Volumes: []corev1.Volume{volume},
 	}.Job()
 	j.GenerateName = v1.ComponentSurvey + "-"
@@ -231,7 +233,7 @@ func (a *Adoption) lookAt(ctx context.Context, j *batchv1.Job) (ended *corev1.Po
 		if at, _ := job.Finished(); at != nil {
 			return nil, "", fmt.Errorf("the pod of Job %s/%s is gone: try again", j.Namespace, j.Name)
 		}
-		return nil, fmt.Sprintf("waiting for a pod of Job %s/%s", j.Namespace, j.Name), nil
+		return nil, fmt.Sprintf("waiting for a pod of Job %s/%s; where there comes none, a quota or a policy may refuse it: kubectl describe job --namespace %s %s", j.Namespace, j.Name, j.Namespace, j.Name), nil
 	}
 	pod := &l.Items[n]
 	job.NotePodFailure(&pod.Status)

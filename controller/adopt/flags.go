@@ -14,7 +14,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -69,19 +71,43 @@ func (f *Flags) Adopt(ctx context.Context, cfg *rest.Config, kube client.Client,
 	if err != nil {
 		return err
 	}
-	if f.Image == "" {
-		if f.Image, err = imageOfController(ctx, kube, f.SystemNamespace); err != nil {
-			return err
-		}
+	controller, err := findController(ctx, kube, f.SystemNamespace)
+	switch {
+	case f.Image != "":
+	case err != nil:
+		return err
+	default:
+		f.Image = controller.Image
+	}
+	resources, err := jobResources(controller)
+	if err != nil {
+		return err
 	}
 	a := &Adoption{
-		Kube: kube, Of: of, AgentImage: f.Image, DryRun: f.DryRun, Output: os.Stdout, Progress: os.Stderr,
+		Kube: kube, Of: of, AgentImage: f.Image, Resources: resources, DryRun: f.DryRun, Output: os.Stdout, Progress: os.Stderr,
 		Log: func(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error) {
 			return set.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container}).Stream(ctx)
 		},
 	}
-	_, err = a.Run(ctx)
-	return err
+	findings, err := a.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return refusals(findings)
+}
+
+// refusals are an error for scripts: the next claim would start from another backup, or empty.
+func refusals(of []Finding) error {
+	n := 0
+	for i := range of {
+		if of[i].Verdict == Refused {
+			n++
+		}
+	}
+	if n > 0 {
+		return fmt.Errorf("%d backups were refused", n)
+	}
+	return nil
 }
 
 // instanceOn is whose backups a PersistentVolumeClaim of backups has. Its name says that, where it was not cut and nobody else does.
@@ -126,13 +152,37 @@ func namedNamespaces(pairs []string) (map[string]string, error) {
 	return out, nil
 }
 
-func imageOfController(ctx context.Context, kube client.Client, namespace string) (string, error) {
+// findController's container, empty with an error.
+func findController(ctx context.Context, kube client.Client, namespace string) (corev1.Container, error) {
 	d := &appsv1.Deployment{}
 	if err := kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "crossplane-mysql"}, d); err != nil {
-		return "", fmt.Errorf("cannot see which image the controller runs: give it with --image: %w", err)
+		return corev1.Container{}, fmt.Errorf("cannot see which image the controller runs: give it with --image: %w", err)
 	}
 	if len(d.Spec.Template.Spec.Containers) == 0 {
-		return "", errors.New("the controller's Deployment has no container: give the image with --image")
+		return corev1.Container{}, errors.New("the controller's Deployment has no container: give the image with --image")
 	}
-	return d.Spec.Template.Spec.Containers[0].Image, nil
+	return d.Spec.Template.Spec.Containers[0], nil
+}
+
+// jobResources that the controller's Jobs have, as its flag or its variable says: a quota may refuse others. Nil are the usual ones.
+func jobResources(controller corev1.Container) (*corev1.ResourceRequirements, error) {
+	said := ""
+	for _, e := range controller.Env {
+		if e.Name == "JOB_RESOURCES" {
+			said = e.Value
+		}
+	}
+	for _, arg := range controller.Args {
+		if value, is := strings.CutPrefix(arg, "--job-resources="); is {
+			said = value
+		}
+	}
+	if said == "" {
+		return nil, nil //nolint:nilnil // The usual ones are no error.
+	}
+	r := &v1.Resources{}
+	if err := yaml.UnmarshalStrict([]byte(said), r); err != nil {
+		return nil, fmt.Errorf("the resources of the controller's Jobs cannot be read: %w", err)
+	}
+	return agent.ReadResources(r)
 }

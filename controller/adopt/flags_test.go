@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
@@ -91,5 +92,34 @@ func TestAdoptSaysNo(t *testing.T) {
 				t.Errorf("want %q, got %v", tc.want, err)
 			}
 		})
+	}
+}
+
+// TestJobResources are those of the controller's Jobs, of which a flag counts before the variable.
+func TestJobResources(t *testing.T) {
+	const in, by = `{"limits":{"memory":"300Mi"}}`, `--job-resources={"limits":{"memory":"400Mi"}}`
+	for want, c := range map[string]corev1.Container{
+		"300Mi": {Env: []corev1.EnvVar{{Name: "AGENT_IMAGE", Value: "x"}, {Name: "JOB_RESOURCES", Value: in}}},
+		"400Mi": {Env: []corev1.EnvVar{{Name: "JOB_RESOURCES", Value: in}}, Args: []string{"start", by}},
+	} {
+		if got, err := jobResources(c); err != nil || got.Limits.Memory().String() != want {
+			t.Errorf("want %s, got %v, %v", want, got, err)
+		}
+	}
+	if got, err := jobResources(corev1.Container{}); err != nil || got != nil {
+		t.Errorf("of none: %v, %v", got, err)
+	}
+	if _, err := jobResources(corev1.Container{Args: []string{"--job-resources={"}}); err == nil {
+		t.Error("what cannot be read is passed over")
+	}
+}
+
+// TestRefusals are an error, beside what is adopted.
+func TestRefusals(t *testing.T) {
+	if err := refusals([]Finding{{Verdict: Adopt}, {Verdict: Refused}}); err == nil || err.Error() != "1 backups were refused" {
+		t.Errorf("got %v", err)
+	}
+	if err := refusals([]Finding{{Verdict: Adopt}}); err != nil {
+		t.Error(err)
 	}
 }

@@ -7,6 +7,8 @@ const (
 	soon = time.Minute
 	// long is more than what takes a while should take.
 	long = 10 * time.Minute
+	// endless is more than a backup that is under way should take, however large it is.
+	endless = 24 * time.Hour
 )
 
 // Examine what there is of ours in a cluster.

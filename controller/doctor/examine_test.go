@@ -216,6 +216,13 @@ func TestExamine(t *testing.T) {
 			change: func(c *Cluster) { c.XRs[0].SetAnnotations(map[string]string{v1.AnnotationSkipBackup: "uid-1"}) },
 			want:   []string{"note: the annotation otus.homework/skip-backup says … | … kubectl annotate xmysql orders-x otus.homework/skip-backup-"},
 		},
+		"SkippedByClaim": {
+			change: func(c *Cluster) {
+				c.Claims[0].SetAnnotations(map[string]string{v1.AnnotationSkipBackup: "uid-1"})
+				c.XRs[0].SetAnnotations(map[string]string{v1.AnnotationSkipBackup: "uid-1"})
+			},
+			want: []string{"note: the annotation otus.homework/skip-backup says … | … kubectl annotate mysql --namespace shop orders otus.homework/skip-backup- && kubectl annotate xmysql orders-x otus.homework/skip-backup-"},
+		},
 		"SkippedEarlierLife": {
 			change: func(c *Cluster) { c.XRs[0].SetAnnotations(map[string]string{v1.AnnotationSkipBackup: "uid-0"}) },
 		},
@@ -362,6 +369,20 @@ func TestExamine(t *testing.T) {
 				c.Volumes[0].Finalizers = nil
 				c.Records = append(c.Records, record("uid-1", v1.BackupProven, time.Minute))
 			},
+		},
+		"BackupLarge": {
+			change: func(c *Cluster) {
+				dying(c, "BackingUp")
+				c.Records = append(c.Records, record("uid-1", v1.BackupRunning, 3*time.Hour))
+			},
+			want: []string{"note: backup " + mine + " is Running, 3h after it was announced | "},
+		},
+		"BackupEndless": {
+			change: func(c *Cluster) {
+				dying(c, "BackingUp")
+				c.Records = append(c.Records, record("uid-1", v1.BackupRunning, 50*time.Hour))
+			},
+			want: []string{"wrong: backup " + mine + " is Running, 2d2h after it was announced | … kubectl get pods --all-namespaces --selector otus.homework/xr=uid-1"},
 		},
 		"BackupSlow": {
 			change: func(c *Cluster) {
@@ -517,6 +538,14 @@ func TestExamine(t *testing.T) {
 				c.Records = append(c.Records, record("uid-1", v1.BackupRunning, time.Minute))
 			},
 			want: []string{"note: PersistentVolume pv-data lost"},
+		},
+		"JobOfATest": {
+			change: func(c *Cluster) {
+				j := job("uid-9")
+				j.UID, j.Labels[v1.LabelComponent] = "test", v1.ComponentRestoreTest
+				c.Jobs = []metav1.PartialObjectMetadata{j}
+				c.Records[0].Status.RestoreTest = &v1.RestoreTest{Job: "test"}
+			},
 		},
 		"JobLeft": {
 			change: func(c *Cluster) {

@@ -173,6 +173,7 @@ func (x *index) unfinishedRecord(r *v1.MySQLBackup) Finding {
 	switch {
 	case phase == v1.BackupFailed:
 		f.Severity, f.Advice = Wrong, "it is tried again by itself, and succeeds when the cause is gone"
+	case phase == v1.BackupRunning && !x.isOlder(r.CreationTimestamp, endless):
 	case x.isOlder(r.CreationTimestamp, long):
 		f.Severity, f.Advice = Wrong, "see what it waits for: kubectl get pods --all-namespaces --selector "+v1.LabelXR+"="+string(r.Spec.Instance.XR)
 	}

@@ -78,12 +78,19 @@ func (x *clusterCheck) examineJobs() []Finding {
 	var out []Finding
 	for i := range x.Jobs {
 		j := &x.Jobs[i]
-		if uid := instance.XROf(j); uid != "" && !x.isAlive(uid) && !x.isEraseJob(j) {
+		if uid := instance.XROf(j); uid != "" && !x.isAlive(uid) && !x.isEraseJob(j) && !x.isRestoreTest(j) {
 			out = append(out, noteFinding(fmt.Sprintf("kubectl delete job --namespace %s %s", j.Namespace, j.Name),
 				"Job %s/%s was made for a composite resource that is gone (%s)", j.Namespace, j.Name, uid))
 		}
 	}
 	return out
+}
+
+// isRestoreTest is true if a Job tries a backup whose record waits for its word.
+func (x *clusterCheck) isRestoreTest(j *metav1.PartialObjectMetadata) bool {
+	return j.Labels[v1.LabelComponent] == v1.ComponentRestoreTest && slices.ContainsFunc(x.Records, func(r v1.MySQLBackup) bool {
+		return r.Status.RestoreTest != nil && r.Status.RestoreTest.Job == j.UID
+	})
 }
 
 // isEraseJob is true if a Job removes an archive whose record waits for that.

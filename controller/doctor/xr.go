@@ -72,8 +72,11 @@ func (x *xrCheck) skippedBackup() []Finding {
 	case x.Word().Policy() == v1.DeletionDiscard:
 		return []Finding{noteFinding("set it to Backup to change that", "deletionPolicy is Discard: no backup is taken, and a deletion loses the data")}
 	case x.Word().Skips():
-		return []Finding{noteFinding(fmt.Sprintf("take it off claim and XR to change that: kubectl annotate %s %s %s-", resourceOf(x.XR), x.XR.GetName(), v1.AnnotationSkipBackup),
-			"the annotation %s says that no backup is taken: a deletion loses the data", v1.AnnotationSkipBackup)}
+		off := fmt.Sprintf("kubectl annotate %s %s %s-", resourceOf(x.XR), x.XR.GetName(), v1.AnnotationSkipBackup)
+		if c := x.Claim; c != nil && c.GetAnnotations()[v1.AnnotationSkipBackup] != "" { // Crossplane brings it to the XR again.
+			off = fmt.Sprintf("kubectl annotate %s --namespace %s %s %s- && %s", resourceOf(c), c.GetNamespace(), c.GetName(), v1.AnnotationSkipBackup, off)
+		}
+		return []Finding{noteFinding("to change that: "+off, "the annotation %s says that no backup is taken: a deletion loses the data", v1.AnnotationSkipBackup)}
 	}
 	return nil
 }

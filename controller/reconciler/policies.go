@@ -29,7 +29,7 @@ type policyCheck struct {
 // Start is what the manager calls.
 func (p policyCheck) Start(ctx context.Context) error {
 	if trouble := p.trouble(ctx); trouble != "" {
-		log.FromContext(ctx).Info("The controller's token is not narrowed as it should be", "why", trouble, "todo", "apply controller/deploy/controller of this release: docs/security.md says what for")
+		log.FromContext(ctx).Info("The controller's token is not narrowed as it should be", "why", trouble, "todo", "apply controller/deploy/controller, or opted-in where that was installed, of this release: docs/security.md says what for")
 	}
 	return nil
 }
