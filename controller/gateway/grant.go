@@ -62,6 +62,13 @@ func isPlain(key string) bool {
 	return key != "" && key == path.Clean(key) && !strings.HasPrefix(key, "/") && !strings.HasPrefix(key, "..") && !strings.ContainsAny(key, "\\\x00%?#")
 }
 
+// isUploadID is true of what a store may have called an upload. One that keeps it in a file system makes a path of it (versitygw 1.8,
+// backend/posix/posix.go, joins it to the folder of the object's uploads, and removes what it comes to): it must not lead out of there.
+func isUploadID(id string) bool { return id != "." && len(id) <= maxUploadID && isPlain(id) }
+
+// maxUploadID in bytes: those of Amazon S3 have less than 200.
+const maxUploadID = 1024
+
 // readGrant of a token, if one of the keys has signed it and its time has not ended.
 func readGrant(token string, keys []ed25519.PublicKey, now func() time.Time) (Grant, error) {
 	var c claims

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -174,6 +175,9 @@ func (q *request) serve(ctx context.Context) error {
 	id, part := query.Get("upload"), query.Get("part")
 	place, _, _ := strings.Cut(strings.TrimPrefix(q.URL.Path, "/v1/"), "/")
 	kind := q.Method + " " + place
+	if id != "" && !isUploadID(id) {
+		return refuse(http.StatusBadRequest, "that is no upload's ID")
+	}
 	switch {
 	case kind == "GET objects" && q.grant.mayRead(q.key):
 		return q.sendObject(ctx)
@@ -316,14 +320,38 @@ func (q *request) takePart(ctx context.Context, id, part string) error {
 
 // A completeUpload is what makes an object.
 type completeUpload struct {
-	Parts []store.Part `json:"parts"`
-	Size  int64        `json:"size"`
+	Parts parts `json:"parts"`
+	Size  int64 `json:"size"`
+}
+
+// parts that are no more than an upload may have: an empty one takes three bytes to say, and a hundred times that in memory.
+type parts []store.Part
+
+var errManyParts = fmt.Errorf("an upload has at most %d parts", store.MaxParts)
+
+// UnmarshalJSON one by one.
+func (p *parts) UnmarshalJSON(raw []byte) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := d.Token(); err != nil { // The bracket.
+		return err
+	}
+	for d.More() {
+		if len(*p) == store.MaxParts {
+			return errManyParts
+		}
+		var one store.Part
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		*p = append(*p, one)
+	}
+	return nil
 }
 
 func (q *request) completeUpload(ctx context.Context, id string) error {
 	var c completeUpload
 	if err := json.NewDecoder(io.LimitReader(q.Body, maxList)).Decode(&c); err != nil {
-		return refuse(http.StatusBadRequest, "the list of parts cannot be read")
+		return refuse(http.StatusBadRequest, "the list of parts cannot be read, or is longer than %d", store.MaxParts)
 	}
 	err := q.checkOpen(ctx)
 	if err == nil {
