@@ -133,6 +133,9 @@ func (g *gathering) readLife(ctx context.Context) error {
 	if err := g.readDataVolumes(ctx); err != nil {
 		return err
 	}
+	if err := g.readWhetherOffered(ctx); err != nil {
+		return err
+	}
 	if err := g.readBackupPVs(ctx); err != nil {
 		return err
 	}

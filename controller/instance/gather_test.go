@@ -414,6 +414,12 @@ func TestKeys(t *testing.T) {
 		if got := k.OfAnnotated(pvc); (len(got) == 1) != (k.Claim.Kind == v1.KindDatabase) {
 			t.Errorf("%s: OfAnnotated a Database's volume: %v", k.Claim.Kind, got)
 		}
+		for in, want := range map[string]bool{"": true, "default": true, v1.RescueNamespace: true, "theirs": false} {
+			lies := pvc.DeepCopy()
+			if lies.Namespace = in; k.Claim.Kind == v1.KindDatabase && (len(k.OfAnnotated(lies)) == 1) != want {
+				t.Errorf("OfAnnotated what lies in %q: %v", in, k.OfAnnotated(lies))
+			}
+		}
 		if got := k.OfRecord(r); (len(got) == 1) != (k.Claim.Kind == v1.KindMySQL) {
 			t.Errorf("%s: OfRecord of a MySQL: %v", k.Claim.Kind, got)
 		}

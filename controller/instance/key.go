@@ -44,10 +44,15 @@ func (k Kind) OfXR(o client.Object) []Key {
 	return k.knownKeys(Key{Kind: k.Claim.Kind, Namespace: l[labelClaimNamespace], Name: l[labelClaimName]})
 }
 
-// OfAnnotated is the key that a volume or Job carries in its annotations.
+// OfAnnotated is the key that a volume or Job carries in its annotations. What lies in a namespace is of that, or of one that is gone and
+// lies with us: who may write there makes us look at nobody else's, and takes no turn of theirs.
 func (k Kind) OfAnnotated(o client.Object) []Key {
 	a := o.GetAnnotations()
-	return k.knownKeys(Key{Kind: a[v1.AnnotationClaimKind], Namespace: a[v1.AnnotationClaimNamespace], Name: a[v1.AnnotationClaimName]})
+	key := Key{Kind: a[v1.AnnotationClaimKind], Namespace: a[v1.AnnotationClaimNamespace], Name: a[v1.AnnotationClaimName]}
+	if in := o.GetNamespace(); in != "" && in != key.Namespace && in != v1.RescueNamespace {
+		return nil
+	}
+	return k.knownKeys(key)
 }
 
 // OfRecord is the key of the instance that was backed up.

@@ -108,6 +108,8 @@ type State struct {
 	// CloneAccess is the Secret with the account that may clone the server; nil where there is none.
 	CloneAccess client.Object
 
+	// StoreForbidden is true where only the data PVC says which store its backups go to, and the platform offers that to nobody.
+	StoreForbidden bool
 	// Refusal is what Kubernetes, or the server, said to the last step, or nil.
 	Refusal *Refusal
 	// PodFailure that keeps a pod of a living instance from running, and one that uses the

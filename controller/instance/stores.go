@@ -42,17 +42,48 @@ type FoundNote struct {
 
 // Store that the backups of this life go to, by name; empty where they go to a volume. The function writes it into the
 // status, for those that the platform allows, and on the data PVC. Where XR or status were lost the volume says it; the PVC, which its
-// namespace may annotate, counts only before the volume was marked.
+// namespace may annotate, counts only before the volume was marked, and for a store that the platform offers.
 func (s *State) Store() string {
-	switch v, c := s.DataPV, s.DataPVC; {
+	switch store, known := s.knownStore(); {
+	case known:
+		return store
+	case s.StoreForbidden:
+		return ""
+	}
+	return s.saidStore()
+}
+
+// knownStore is what nobody but the function and the controller has written.
+func (s *State) knownStore() (store string, known bool) {
+	switch v := s.DataPV; {
 	case s.XR != nil && (s.XR.Status.BackupStore != "" || s.XR.Status.Volume != ""):
-		return s.XR.Status.BackupStore
+		return s.XR.Status.BackupStore, true
 	case v != nil && v.Annotations[v1.AnnotationNamespaceUID] != "":
-		return v.Annotations[v1.AnnotationBackupStore]
-	case c != nil:
+		return v.Annotations[v1.AnnotationBackupStore], true
+	}
+	return "", false
+}
+
+// saidStore is what the data PVC says, or what is left of it.
+func (s *State) saidStore() string {
+	if c := s.DataPVC; c != nil {
 		return c.Annotations[v1.AnnotationBackupStore]
 	}
 	return s.Identity().Store
+}
+
+// readWhetherOffered is the store that only a PVC names. Where the platform's object is not to be had, nothing is believed.
+func (g *gathering) readWhetherOffered(ctx context.Context) error {
+	store := g.saidStore()
+	if _, known := g.knownStore(); known || store == "" {
+		return nil
+	}
+	p := &v1.MySQLPlatform{}
+	if err := g.Reader.Get(ctx, client.ObjectKey{Name: v1.PlatformName}, p); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("cannot get %s %s: %w", v1.KindMySQLPlatform, v1.PlatformName, err)
+	}
+	g.StoreForbidden = !p.Spec.OffersBackupStore(store)
+	return nil
 }
 
 // A storeGathering gathers from stores.

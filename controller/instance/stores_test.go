@@ -89,6 +89,7 @@ func TestGatherStores(t *testing.T) {
 		return u
 	}
 	data := toStore(protected(dataPVC(life.Labels())))
+	offers := &v1.MySQLPlatform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}, Spec: v1.MySQLPlatformSpec{BackupStores: []string{"offsite"}}}
 	cases := map[string]struct {
 		reason  string
 		xr      *unstructured.Unstructured
@@ -99,20 +100,21 @@ func TestGatherStores(t *testing.T) {
 		own     bool
 		asked   bool
 	}{
-		"Empty":          {reason: "There is none.", stores: &fakeStores{}, latest: v1.PreviousNone, asked: true},
-		"Known":          {reason: "The record is there.", there: []client.Object{a}, stores: &fakeStores{notes: []FoundNote{noteA}}, latest: a.Name, asked: true},
-		"Gone":           {reason: "The record is gone, and the backup is not.", stores: &fakeStores{notes: []FoundNote{noteA}}, latest: v1.PreviousHeld, asked: true},
-		"Forgotten":      {reason: "A person said so.", stores: &fakeStores{notes: []FoundNote{forgotten}}, latest: v1.PreviousNone, asked: true},
-		"Other":          {reason: "It is another instance's.", stores: &fakeStores{notes: []FoundNote{noteOther}}, latest: v1.PreviousNone, asked: true},
-		"Unreadable":     {reason: "By its name it is ours: doubt is not absence.", stores: &fakeStores{notes: []FoundNote{unreadable("default-db-9876543210")}}, latest: v1.PreviousHeld, asked: true},
-		"UnreadableOf":   {reason: "By its name it is another's.", stores: &fakeStores{notes: []FoundNote{unreadable("default-db-x-9876543210")}}, latest: v1.PreviousNone, asked: true},
-		"Down":           {reason: "Nobody knows.", stores: &fakeStores{err: down}, latest: v1.PreviousNone, failure: "the store is down", asked: true},
-		"Started":        {reason: "What there is was decided long ago.", xr: status(xr("x", "uid-1", "db", false), map[string]any{"started": true}), stores: &fakeStores{err: down}},
-		"Deleting":       {reason: "Its own backup may be there.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, unproven}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true, asked: true},
-		"DeletingByXR":   {reason: "The PVC is gone, and the status knows the store.", xr: status(xr("x", "uid-1", "db", true), map[string]any{"backupStore": "offsite"}), there: []client.Object{unproven}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true, asked: true},
-		"DeletingDown":   {reason: "It may be there, or not.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, unproven}, stores: &fakeStores{err: down}, failure: "the store is down", asked: true},
-		"DeletingProven": {reason: "The record says it already.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, own}, stores: &fakeStores{err: down}},
-		"DeletingVolume": {reason: "Its backup goes to a volume.", xr: xr("x", "uid-1", "db", true), there: []client.Object{protected(dataPVC(life.Labels()))}, stores: &fakeStores{err: down}},
+		"Empty":             {reason: "There is none.", stores: &fakeStores{}, latest: v1.PreviousNone, asked: true},
+		"Known":             {reason: "The record is there.", there: []client.Object{a}, stores: &fakeStores{notes: []FoundNote{noteA}}, latest: a.Name, asked: true},
+		"Gone":              {reason: "The record is gone, and the backup is not.", stores: &fakeStores{notes: []FoundNote{noteA}}, latest: v1.PreviousHeld, asked: true},
+		"Forgotten":         {reason: "A person said so.", stores: &fakeStores{notes: []FoundNote{forgotten}}, latest: v1.PreviousNone, asked: true},
+		"Other":             {reason: "It is another instance's.", stores: &fakeStores{notes: []FoundNote{noteOther}}, latest: v1.PreviousNone, asked: true},
+		"Unreadable":        {reason: "By its name it is ours: doubt is not absence.", stores: &fakeStores{notes: []FoundNote{unreadable("default-db-9876543210")}}, latest: v1.PreviousHeld, asked: true},
+		"UnreadableOf":      {reason: "By its name it is another's.", stores: &fakeStores{notes: []FoundNote{unreadable("default-db-x-9876543210")}}, latest: v1.PreviousNone, asked: true},
+		"Down":              {reason: "Nobody knows.", stores: &fakeStores{err: down}, latest: v1.PreviousNone, failure: "the store is down", asked: true},
+		"Started":           {reason: "What there is was decided long ago.", xr: status(xr("x", "uid-1", "db", false), map[string]any{"started": true}), stores: &fakeStores{err: down}},
+		"Deleting":          {reason: "Its own backup may be there.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, unproven, offers}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true, asked: true},
+		"DeletingForbidden": {reason: "Its namespace has written that, and the platform offers it to nobody.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, unproven}, stores: &fakeStores{notes: []FoundNote{noteOwn}}},
+		"DeletingByXR":      {reason: "The PVC is gone, and the status knows the store.", xr: status(xr("x", "uid-1", "db", true), map[string]any{"backupStore": "offsite"}), there: []client.Object{unproven}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true, asked: true},
+		"DeletingDown":      {reason: "It may be there, or not.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, unproven, offers}, stores: &fakeStores{err: down}, failure: "the store is down", asked: true},
+		"DeletingProven":    {reason: "The record says it already.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, own}, stores: &fakeStores{err: down}},
+		"DeletingVolume":    {reason: "Its backup goes to a volume.", xr: xr("x", "uid-1", "db", true), there: []client.Object{protected(dataPVC(life.Labels()))}, stores: &fakeStores{err: down}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -160,6 +162,8 @@ func TestStoreOf(t *testing.T) {
 		"OrphanHere": {reason: "It says that there is none.", state: State{Orphan: orphan, DataPVC: claim, DataPV: toVolume}},
 		"Unmarked":   {reason: "Nobody else knows.", state: State{Orphan: orphan, DataPVC: claim, DataPV: volume(nil)}, want: "theirs"},
 		"Unbound":    {reason: "Nobody else knows.", state: State{XR: composite("", ""), DataPVC: claim}, want: "theirs"},
+		"Forbidden":  {reason: "The platform offers it to nobody.", state: State{Orphan: orphan, DataPVC: claim, DataPV: volume(nil), StoreForbidden: true}},
+		"Withdrawn":  {reason: "It was offered once, and has a backup to take.", state: State{XR: composite("offsite", "v"), DataPVC: claim, StoreForbidden: true}, want: "offsite"},
 	} {
 		if got := tc.state.Store(); got != tc.want {
 			t.Errorf("%s: %s want %q, got %q", name, tc.reason, tc.want, got)

@@ -126,6 +126,8 @@ func fill(into, from client.Object) {
 		*into = *as[*corev1.PersistentVolumeClaim](from)
 	case *corev1.Namespace:
 		*into = *as[*corev1.Namespace](from)
+	case *v1.MySQLPlatform:
+		*into = *as[*v1.MySQLPlatform](from)
 	case *appsv1.Deployment:
 		*into = *as[*appsv1.Deployment](from)
 	case *batchv1.Job:
@@ -228,7 +230,7 @@ func ourFinalizer(has bool) []string {
 
 // objects of a model.
 func (m model) objects() []client.Object {
-	var out []client.Object
+	out := []client.Object{&v1.MySQLPlatform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}, Spec: v1.MySQLPlatformSpec{BackupStores: []string{modelStore}}}}
 	if m.namespace != none {
 		out = append(out, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: namespaceUID(m.current), DeletionTimestamp: deletedAt(m.namespace)}})
 	}
