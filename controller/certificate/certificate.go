@@ -5,6 +5,7 @@ package certificate
 import (
 	"crypto/ecdsa"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -109,7 +110,22 @@ func Parse(raw []byte) (*x509.Certificate, error) {
 	if block == nil {
 		return nil, errors.New("the certificate is not PEM")
 	}
-	return x509.ParseCertificate(block.Bytes)
+	return parseDER(block.Bytes)
+}
+
+// maxRSA in bits of a key that something is verified by. crypto/tls allows no more in what a server shows, and any in who has signed that: one
+// of a megabit takes a processor for minutes, whatever deadline there is.
+const maxRSA = 8192
+
+func parseDER(raw []byte) (*x509.Certificate, error) {
+	c, err := x509.ParseCertificate(raw)
+	if err != nil {
+		return nil, err
+	}
+	if key, is := c.PublicKey.(*rsa.PublicKey); is && key.N.BitLen() > maxRSA {
+		return nil, fmt.Errorf("its RSA key has %d bits, and %d at most are taken", key.N.BitLen(), maxRSA)
+	}
+	return c, nil
 }
 
 // WhyRenew a certificate of a server that has these names; empty where it is good for a while.

@@ -92,7 +92,7 @@ func ParseAll(raw []byte) []*x509.Certificate {
 		if block, raw = pem.Decode(raw); block == nil {
 			return out
 		}
-		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+		if c, err := parseDER(block.Bytes); err == nil {
 			out = append(out, c)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -176,10 +177,16 @@ func (s *State) names() certificate.Names {
 	out := certificate.Names{DNS: []string{service + "." + namespace + ".svc", service + "." + namespace + ".svc.cluster.local", service + "." + namespace, service}}
 	if ip := net.ParseIP(s.Host); ip != nil {
 		out.IPs = []net.IP{ip}
-	} else if s.Host != "" && s.Host != out.DNS[0] {
+	} else if s.Host != "" && s.Host != out.DNS[0] && !isInCluster(s.Host) {
 		out.DNS = append(out.DNS, s.Host)
 	}
 	return out
+}
+
+// isInCluster is true of what the cluster's DNS may have for something else: no load balancer is called so, and who has the Service may have
+// written that into its status.
+func isInCluster(host string) bool {
+	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".local")
 }
 
 // serverSecret as it is, or a new one.

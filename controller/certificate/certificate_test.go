@@ -1,0 +1,39 @@
+package certificate
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"math/big"
+	"testing"
+	"time"
+)
+
+// TestLargeKeys: a certificate whose key takes a processor for minutes is none, wherever it comes from.
+func TestLargeKeys(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(bits uint) []byte {
+		n := new(big.Int).Lsh(big.NewInt(1), bits-1)
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+		raw, err := x509.CreateCertificate(rand.Reader, template, template, &rsa.PublicKey{N: n.Add(n, big.NewInt(1)), E: 65537}, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return encode(raw)
+	}
+	good, bad := of(8192), of(8193)
+	if _, err := Parse(good); err != nil {
+		t.Errorf("8192 bits: %v", err)
+	}
+	if _, err := Parse(bad); err == nil {
+		t.Error("8193 bits are taken")
+	}
+	if got := ParseAll(append(append(append([]byte{}, bad...), good...), bad...)); len(got) != 1 {
+		t.Errorf("of three of them %d are taken", len(got))
+	}
+}
