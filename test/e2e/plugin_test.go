@@ -88,9 +88,12 @@ func script(t *testing.T, path, text string) {
 	}
 }
 
-// command of kubectl, in the server's namespace.
+// command of kubectl, in the server's namespace, but for the doctor, who looks at all of them.
 func (p *plugin) command(ctx context.Context, s *framework.Server, args ...string) *exec.Cmd {
-	c := exec.CommandContext(ctx, p.bin+"/kubectl", append([]string{args[0], args[1], "--namespace", s.Namespace}, args[2:]...)...)
+	if args[1] != "doctor" {
+		args = append([]string{args[0], args[1], "--namespace", s.Namespace}, args[2:]...)
+	}
+	c := exec.CommandContext(ctx, p.bin+"/kubectl", args...)
 	c.Env = append(os.Environ(), "PATH="+p.bin+":"+os.Getenv("PATH"), "KUBECONFIG="+framework.Suite.Kubeconfig)
 	return c
 }
