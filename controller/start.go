@@ -5,14 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	"sigs.k8s.io/yaml"
 
-	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/reconciler"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
@@ -39,7 +35,7 @@ func (c *startCommand) Validate() error {
 	if c.RestoreTestsAtOnce < 0 {
 		return fmt.Errorf("--restore-tests-at-once=%d cannot be: say 0 for none, or how many", c.RestoreTestsAtOnce)
 	}
-	if _, err := c.jobResources(); err != nil {
+	if _, err := instance.ReadJobResources(c.JobResources); err != nil {
 		return err
 	}
 	if c.PasswordGrace < rotate.DefaultSettle {
@@ -55,7 +51,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	resources, err := c.jobResources()
+	resources, err := instance.ReadJobResources(c.JobResources)
 	if err != nil {
 		return err
 	}
@@ -68,20 +64,4 @@ func (c *startCommand) Run(ctx context.Context) error {
 		o.Settings.BackupClass = &c.BackupStorageClass
 	}
 	return o.Run(ctx, cfg)
-}
-
-// jobResources of the flag; nil where it is not set.
-func (c *startCommand) jobResources() (*corev1.ResourceRequirements, error) {
-	if c.JobResources == "" {
-		return nil, nil //nolint:nilnil // The usual ones are no error.
-	}
-	r := &v1.Resources{}
-	if err := yaml.UnmarshalStrict([]byte(c.JobResources), r); err != nil {
-		return nil, fmt.Errorf("--job-resources=%q is none: say something like {\"limits\":{\"memory\":\"256Mi\"}}: %w", c.JobResources, err)
-	}
-	out, err := agent.ReadResources(r)
-	if err != nil {
-		return nil, fmt.Errorf("--job-resources: %w", err)
-	}
-	return out, nil
 }

@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,10 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
-	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
 // Flags are what a person says, to the controller's program or to kubectl's plugin.
@@ -72,13 +72,10 @@ func (f *Flags) Adopt(ctx context.Context, cfg *rest.Config, kube client.Client,
 		return err
 	}
 	controller, err := findController(ctx, kube, f.SystemNamespace)
-	switch {
-	case f.Image != "":
-	case err != nil:
+	if err != nil && f.Image == "" {
 		return err
-	default:
-		f.Image = controller.Image
 	}
+	f.Image = cmp.Or(f.Image, controller.Image)
 	resources, err := jobResources(controller)
 	if err != nil {
 		return err
@@ -104,10 +101,14 @@ func refusals(of []Finding) error {
 			n++
 		}
 	}
-	if n > 0 {
-		return fmt.Errorf("%d backups were refused", n)
+	return refusedError(n)
+}
+
+func refusedError(n int) error {
+	if n == 0 {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%d backups were refused", n)
 }
 
 // instanceOn is whose backups a PersistentVolumeClaim of backups has. Its name says that, where it was not cut and nobody else does.
@@ -177,12 +178,5 @@ func jobResources(controller corev1.Container) (*corev1.ResourceRequirements, er
 			said = value
 		}
 	}
-	if said == "" {
-		return nil, nil //nolint:nilnil // The usual ones are no error.
-	}
-	r := &v1.Resources{}
-	if err := yaml.UnmarshalStrict([]byte(said), r); err != nil {
-		return nil, fmt.Errorf("the resources of the controller's Jobs cannot be read: %w", err)
-	}
-	return agent.ReadResources(r)
+	return instance.ReadJobResources(said)
 }

@@ -120,10 +120,7 @@ func (a *StoreAdoption) print(done *v1.StoreAdoption) error {
 			return err
 		}
 	}
-	if refused > 0 {
-		return fmt.Errorf("%d backups were refused", refused)
-	}
-	return nil
+	return refusedError(refused)
 }
 
 // whatBecomes of a backup, in words.

@@ -107,14 +107,11 @@ func removeHalfIn(volume *os.Root, folder, name string) error {
 // removeStale removes what an earlier run left, unless it is still at work.
 func removeStale(root *os.Root, name string) error {
 	f, err := root.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := root.Remove(name); !errors.Is(err, fs.ErrNotExist) { // A link that leads nowhere.
+	if err != nil { // There is none; or not a file of ours, such as a link that leads nowhere, or one that we may not read.
+		if err := root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
-	case err != nil:
-		return root.Remove(name) // Not a file of ours, or one that we may not read.
 	}
 	defer f.Close() //nolint:errcheck // It is removed.
 	if err := lockFile(f); err != nil {

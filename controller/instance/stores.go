@@ -78,12 +78,9 @@ func (g *gathering) readWhetherOffered(ctx context.Context) error {
 	if _, known := g.knownStore(); known || store == "" {
 		return nil
 	}
-	p := &v1.MySQLPlatform{}
-	if err := g.Reader.Get(ctx, client.ObjectKey{Name: v1.PlatformName}, p); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("cannot get %s %s: %w", v1.KindMySQLPlatform, v1.PlatformName, err)
-	}
-	g.StoreForbidden = !p.Spec.OffersBackupStore(store)
-	return nil
+	p, err := ReadPlatform(ctx, g.Reader)
+	g.StoreForbidden = p == nil || !p.OffersBackupStore(store)
+	return err
 }
 
 // A storeGathering gathers from stores.

@@ -90,7 +90,7 @@ func backupPatch(claim *instance.Composite, request string, method v1.BackupMeth
 	if is.Request == request {
 		return nil, plainf("the claim asks for %q already: each new text asks for a backup", request)
 	}
-	if last := claim.Status.RequestedBackup; last != nil && last.Request == request {
+	if last := answerTo(claim, request); last != nil {
 		return nil, plainf("the claim has asked for %q before (%s): each new text asks for a backup", request, last.Phase)
 	}
 	if method != "" && is.Method != method && is.Schedule != "" {
@@ -104,10 +104,17 @@ func backupPatch(claim *instance.Composite, request string, method v1.BackupMeth
 // soonBegins is when a controller that runs has long begun a backup that nothing is in the way of.
 const soonBegins = 2 * time.Minute
 
+// answerTo a request; nil where the last one was another.
+func answerTo(c *instance.Composite, request string) *v1.RequestedBackupStatus {
+	if b := c.Status.RequestedBackup; b != nil && b.Request == request {
+		return b
+	}
+	return nil
+}
+
 // isIdle is true of a claim that could be backed up, is not, and says of no reason.
 func isIdle(c *instance.Composite, request string) bool {
-	b := c.Status.RequestedBackup
-	return (b == nil || b.Request != request) && c.Status.BackupUnderWay() == nil && meta.IsStatusConditionTrue(c.Conditions, v1.ConditionServing) && len(reasons(c.Conditions)) == 0
+	return answerTo(c, request) == nil && c.Status.BackupUnderWay() == nil && meta.IsStatusConditionTrue(c.Conditions, v1.ConditionServing) && len(reasons(c.Conditions)) == 0
 }
 
 // lookAtBackup that was asked for with a text.
@@ -115,9 +122,9 @@ func lookAtBackup(c *instance.Composite, request string) (line string, done bool
 	if c.GetDeletionTimestamp() != nil {
 		return "", true, plainf("the claim is being deleted: that takes a backup of its own")
 	}
-	b := c.Status.RequestedBackup
-	switch has := b != nil && b.Request == request; { // What has begun comes to its end, whatever the claim asks for meanwhile.
-	case has:
+	b := answerTo(c, request)
+	switch {
+	case b != nil: // What has begun comes to its end, whatever the claim asks for meanwhile.
 	case c.Spec.Backup.Request != request:
 		return "", true, plainf("somebody has changed spec.backup.request to %q: where Git has the claim, ask there", c.Spec.Backup.Request)
 	default:

@@ -372,12 +372,13 @@ func TestRestoreFromFile(t *testing.T) {
 
 // TestModel of a claim that is off, to look at the copy beside it: the copy is not off, and has its spec and nothing else.
 func TestModel(t *testing.T) {
-	s, _, _ := newSession(t, parse(t, strings.Replace(whole, "spec:", "spec:\n  suspended: true", 1)).Unstructured)
-	of, err := (&restoreCommand{From: "shop", To: "new"}).model(t.Context(), s)
+	labelled := strings.Replace(whole, "namespace: team}", "namespace: team, labels: {cost-center: '7'}}", 1)
+	s, _, _ := newSession(t, parse(t, strings.Replace(labelled, "spec:", "spec:\n  suspended: true", 1)).Unstructured)
+	of, err := (&restoreCommand{From: "shop", To: "new"}).claim(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if spec := of.Object["spec"].(map[string]any); spec["suspended"] != nil || spec["image"] != "mysql:8.4" || len(of.Object) != 3 {
+	if spec := of.Object["spec"].(map[string]any); spec["suspended"] != nil || spec["image"] != "mysql:8.4" || len(of.GetLabels()) != 0 || len(of.Object) != 4 {
 		t.Errorf("it is %v", of.Object)
 	}
 }

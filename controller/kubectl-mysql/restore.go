@@ -61,21 +61,17 @@ func (c *restoreCommand) run(ctx context.Context, s *session) error {
 		return s.explain(err, "")
 	}
 	s.sayf("Made %s %s/%s.", s.kind.Kind, s.namespace, c.To)
-	switch {
-	case c.Wait:
-		made, err := s.await(ctx, c.To, c.Timeout, c.look)
-		if err != nil {
-			return err
-		}
-		return s.show(summarize(made))
-	case s.json:
-		made, err := instance.Decode(claim)
-		if err != nil {
-			return err
-		}
-		return s.show(summarize(made))
+	if !c.Wait && !s.json {
+		return nil
 	}
-	return nil
+	made, err := instance.Decode(claim)
+	if c.Wait {
+		made, err = s.await(ctx, c.To, c.Timeout, c.look)
+	}
+	if err != nil {
+		return err
+	}
+	return s.show(summarize(made))
 }
 
 // claim that is to be made.
@@ -97,12 +93,7 @@ func (c *restoreCommand) model(ctx context.Context, s *session) (*unstructured.U
 		if err != nil {
 			return nil, fmt.Errorf("cannot see what %s asks for: give the new claim's manifest with --filename: %w", c.From, err)
 		}
-		// Only what it asks for. It may be off so that the copy can be looked at beside it.
-		of := &unstructured.Unstructured{Object: map[string]any{"spec": found.Object["spec"]}}
-		of.SetGroupVersionKind(s.kind)
-		of = of.DeepCopy()
-		unstructured.RemoveNestedField(of.Object, "spec", "suspended")
-		return of, nil
+		return found.Unstructured, nil
 	}
 	raw, err := os.ReadFile(c.Filename)
 	if err != nil {
@@ -130,14 +121,18 @@ func (c *restoreCommand) restored(of *unstructured.Unstructured, namespace strin
 	out.SetGroupVersionKind(of.GroupVersionKind())
 	out.SetNamespace(namespace)
 	out.SetName(c.To)
-	out.SetLabels(notOfPrograms(of.GetLabels()))
-	out.SetAnnotations(notOfPrograms(of.GetAnnotations()))
 	spec, _, _ := unstructured.NestedMap(of.Object, "spec") // A deep copy; a spec that is none is refused by the API server.
 	if spec == nil {
 		spec = map[string]any{}
 	}
 	for _, field := range whatCrossplaneWrites {
 		delete(spec, field)
+	}
+	if c.Filename == "" {
+		delete(spec, "suspended") // The other one may be off so that this one can be looked at beside it.
+	} else {
+		out.SetLabels(notOfPrograms(of.GetLabels()))
+		out.SetAnnotations(notOfPrograms(of.GetAnnotations()))
 	}
 	if ref, ok := spec["writeConnectionSecretToRef"].(map[string]any); ok {
 		ref["name"] = c.To + "-published" // Two claims cannot write to one Secret.

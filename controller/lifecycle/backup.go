@@ -155,7 +155,7 @@ func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 		return keepBackupPV(s, Step{Phase: v1.DeletionBackingUp, Percent: 100, Message: fmt.Sprintf("Volume %q is kept for the backups", s.BackupPVC.Spec.VolumeName)})
 	}
 	step := Step{Action: NoteBackup, Phase: v1.DeletionBackingUp, Percent: 100, Message: "The backup is proven"}
-	if s.Refusal != nil && s.Refusal.Of == string(NoteBackup) { // Which is said after it.
+	if refusalOf(s, NoteBackup) != nil { // Which is said after it.
 		step.Message = "The backup is read back, and counts as soon as that is noted beside it"
 	}
 	return step
@@ -163,7 +163,8 @@ func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 
 // isMissing is true where the archive that the Job has reported is not in the store: of another BackupStore than the one that it was sent to, or gone.
 func isMissing(s *instance.State) bool {
-	return s.Refusal != nil && s.Refusal.Missing && s.Refusal.Of == string(NoteBackup)
+	f := refusalOf(s, NoteBackup)
+	return f != nil && f.Missing
 }
 
 // wasMissing is true where the record says so of the archive that this Job has reported.

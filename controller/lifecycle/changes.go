@@ -81,7 +81,7 @@ var builders = map[Action]builder{
 // withChanges is a step with all that is written for it, what people see first.
 func withChanges(s *instance.State, step Step) Step {
 	var changes []change.Change
-	if f := s.Refusal; f != nil && f.Of == string(step.Action) {
+	if f := refusalOf(s, step.Action); f != nil {
 		step.Refused = true
 		step.Message = strings.TrimPrefix(step.Message+": "+f.Message, ": ")
 	}
@@ -90,6 +90,14 @@ func withChanges(s *instance.State, step Step) Step {
 	}
 	step.Changes = append(slices.Concat(showProgress(s, step, changes), showRefusal(s, step)), changes...)
 	return step
+}
+
+// refusalOf an action, if that was the last one; nil where it was carried out, or another.
+func refusalOf(s *instance.State, a Action) *instance.Refusal {
+	if f := s.Refusal; f != nil && f.Of == string(a) {
+		return f
+	}
+	return nil
 }
 
 // showRefusal of what an instance that lives needs. The function makes a condition of it; a

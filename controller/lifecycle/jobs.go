@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"path"
 	"strconv"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,15 +28,15 @@ const (
 
 // backupJob archives the data of a stopped server.
 func backupJob(s *instance.State) *batchv1.Job {
-	of, announced := newRecord(s).Spec, time.Time{}
-	if r := s.Record(); r != nil {
-		of, announced = r.Spec, r.CreationTimestamp.Time
+	r := s.Record()
+	if r == nil {
+		r = newRecord(s)
 	}
 	b := agent.Backup{
 		Volume: dataPath,
 		Record: s.RecordName(), Image: serverImage(s),
 		Instance: s.Life, NamespaceUID: s.NamespaceUID(), Version: serverVersion(s),
-		Announced: announced, Number: of.Number, StorageSize: of.StorageSize,
+		Announced: r.CreationTimestamp.Time, Number: r.Spec.Number, StorageSize: r.Spec.StorageSize,
 		NeverServed: s.Orphan == nil && !knownData(s) && s.Life.Kind == v1.KindMySQL, // Only there the first start's end leaves a trace.
 	}
 	to := backupPodVolume(s)

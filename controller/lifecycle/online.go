@@ -51,7 +51,7 @@ func withdrawal(s *instance.State) change.Change {
 // the time for its backup is over, keeps the account, and no other backup from being taken.
 func withdrawClone(s *instance.State, step Step) []change.Change {
 	in := withdrawal(s)
-	if isOverdue(s) && s.Refusal != nil && s.Refusal.Of == string(step.Action) {
+	if isOverdue(s) && refusalOf(s, step.Action) != nil {
 		in = in.OrNot()
 	}
 	out := []change.Change{in}

@@ -116,13 +116,14 @@ func followRequested(s *instance.State) (step Step, open bool) {
 	}
 	step, open = backUp(s, fmt.Sprintf("The backup is taken that %s asks for: %s", who, s.RecordName()))
 	step.Hint = ""
+	refusal := refusalOf(s, step.Action)
 	switch {
 	case !open:
 		return Step{Action: EndRequested, Message: fmt.Sprintf("Backup %q is proven, which %s asks for%s", s.Record().Name, who, then)}, true
 	case isMissing(s):
 		return Step{Action: FailRequested, Message: s.Refusal.Message}, true
-	case s.Refusal != nil && s.Refusal.Of == string(step.Action) && !s.Refusal.Passing:
-		return Step{Action: FailRequested, Message: step.Message + ": " + s.Refusal.Message}, true
+	case refusal != nil && !refusal.Passing:
+		return Step{Action: FailRequested, Message: step.Message + ": " + refusal.Message}, true
 	case hasFailed(s, step):
 		return Step{Action: FailRequested, Message: step.Message}, true
 	}

@@ -66,19 +66,16 @@ func pausedAt(c *instance.Composite) string {
 // awaitCrossplane, which deletes the XR of a claim that is deleted, unless somebody has paused it there: it says nothing in the claim's
 // status then, and the function nothing that would come there.
 func awaitCrossplane(s *instance.State) Step {
-	if !isPaused(s.Claim) {
+	message := "The deletion waits. " + pausedAt(s.Claim)
+	if !isPaused(s.Claim) || s.Claim.Status.Message == message {
 		return Step{Action: NoOp}
 	}
-	step := Step{Action: ReportPaused, Message: "The deletion waits. " + pausedAt(s.Claim)}
-	if s.Claim.Status.Message == step.Message {
-		return Step{Action: NoOp}
-	}
-	return step
+	return Step{Action: ReportPaused, Message: message}
 }
 
 // reportPaused writes a claim's message, which nobody else does.
 func reportPaused(s *instance.State, step Step) []change.Change {
-	return []change.Change{change.PatchStatusFields(s.Claim.Unstructured, map[string]any{"message": step.Message}).WhoeverWrote()}
+	return writeMessage(s.Claim, step)
 }
 
 // waitsForCrossplane is what people read while a deletion waits for Crossplane.
@@ -113,5 +110,9 @@ func seesUnsynced(s *instance.State, step Step) Step {
 
 // reportUnsynced writes the function's message, which the function cannot.
 func reportUnsynced(s *instance.State, step Step) []change.Change {
-	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"message": step.Message}).WhoeverWrote()}
+	return writeMessage(s.XR, step)
+}
+
+func writeMessage(c *instance.Composite, step Step) []change.Change {
+	return []change.Change{change.PatchStatusFields(c.Unstructured, map[string]any{"message": step.Message}).WhoeverWrote()}
 }

@@ -120,7 +120,7 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 	if len(lives) == 0 {
 		return reconcile.Result{}, nil
 	}
-	platform, err := c.readPlatform(ctx)
+	platform, err := instance.ReadPlatform(ctx, c.reader)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -180,19 +180,6 @@ func (c *passwordReconciler) orNotLetIn(ctx context.Context, s *instance.State, 
 		after = whileIssued
 	}
 	return reconcile.Result{RequeueAfter: after}, c.writer.Apply(ctx, showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: err.Error()}))
-}
-
-// readPlatform is what the platform says of passwords; nil where it has said nothing yet.
-func (c *passwordReconciler) readPlatform(ctx context.Context) (*v1.MySQLPlatformSpec, error) {
-	p := &v1.MySQLPlatform{}
-	err := c.reader.Get(ctx, client.ObjectKey{Name: v1.PlatformName}, p)
-	switch {
-	case kerrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		return nil, nil //nolint:nilnil // There is none; that is no error.
-	case err != nil:
-		return nil, fmt.Errorf("cannot get %s %s: %w", v1.KindMySQLPlatform, v1.PlatformName, err)
-	}
-	return &p.Spec, nil
 }
 
 // generatePassword of a server that names none. The function waits for it, and Crossplane asks

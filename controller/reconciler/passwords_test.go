@@ -177,7 +177,7 @@ func TestGeneratedPassword(t *testing.T) {
 			}
 			s := livingDatabase(instance.Key{Kind: tc.kind, Namespace: "team", Name: "db"})
 			s.XR.Spec.Password, s.XR.Spec.PasswordSecretRef = nil, tc.ref
-			spec, err := c.readPlatform(t.Context())
+			spec, err := instance.ReadPlatform(t.Context(), c.reader)
 			if err != nil {
 				t.Fatal(err)
 			}

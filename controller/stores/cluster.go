@@ -139,15 +139,15 @@ func (c Cluster) Publish(ctx context.Context, name string, n *v1.StoreNote) erro
 		return err
 	}
 	a := n.Spec.Archive
-	switch o, err := s.Stat(ctx, a.Path); {
-	case store.Is(err, store.NotFound):
+	o, err := s.Stat(ctx, a.Path)
+	if store.Is(err, store.NotFound) {
 		return change.NewMissingError(fmt.Errorf("BackupStore %s has no %q, which the Job has sent there", name, a.Path))
-	case err != nil:
+	}
+	if err != nil {
 		return inStore(name, err)
-	default:
-		if size, err := v1.ParseQuantity(a.Size); err != nil || o.Size < size.Value() {
-			return change.NewMissingError(fmt.Errorf("BackupStore %s has %d bytes in %q, and the Job has reported %s", name, o.Size, a.Path, a.Size))
-		}
+	}
+	if size, err := v1.ParseQuantity(a.Size); err != nil || o.Size < size.Value() {
+		return change.NewMissingError(fmt.Errorf("BackupStore %s has %d bytes in %q, and the Job has reported %s", name, o.Size, a.Path, a.Size))
 	}
 	err = s.Publish(ctx, n)
 	if other := new(otherNoteError); errors.As(err, &other) {
@@ -260,8 +260,7 @@ func (c Cluster) findNotesInNew(ctx context.Context, of *v1.BackupStore, namespa
 	if err == nil {
 		return found, nil
 	}
-	p := &v1.MySQLPlatform{}
-	if c.Reader.Get(ctx, client.ObjectKey{Name: v1.PlatformName}, p) == nil && !p.Spec.OffersBackupStore(of.Name) {
+	if p, _ := instance.ReadPlatform(ctx, c.Reader); p != nil && !p.OffersBackupStore(of.Name) {
 		return nil, nil
 	}
 	return nil, err
