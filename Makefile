@@ -2,7 +2,7 @@
 export CGO_ENABLED := 0
 
 VERSION ?= v0.1.0
-COSIGN = go run github.com/sigstore/cosign/v2/cmd/cosign@v2.6.1
+COSIGN = go run github.com/sigstore/cosign/v2/cmd/cosign@v2.6.5
 TOOLS = $$(go run ./test/tools cli core cli116)
 
 # Modules of their own, which `go test ./...` of the root does not see.
@@ -94,7 +94,7 @@ release-sign: ## Sign what was pushed, and what it is built from, as the workflo
 	$(COSIGN) attest --yes --type cyclonedx --predicate dist/release/$$name.cdx.json "$$(grep "/$$name@" dist/pushed | grep -v /charts/)" || exit 1; done
 
 release-publish: ## Publish the files of the release with its notes, at GitHub.
-	gh release create $(VERSION) --verify-tag --notes-file dist/release/RELEASE-NOTES.md $$(find dist/release -type f)
+	gh release create $(VERSION) --verify-tag $(if $(findstring -,$(VERSION)),--prerelease) --notes-file dist/release/RELEASE-NOTES.md $$(find dist/release -type f)
 
 registry-login: ## Log in to the registry of REGISTRY, with REGISTRY_USER and REGISTRY_TOKEN.
 	@echo "$$REGISTRY_TOKEN" | docker login "$${REGISTRY%%/*}" --username "$$REGISTRY_USER" --password-stdin
