@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,22 +60,14 @@ func (c *backupCommand) run(ctx context.Context, s *session) error {
 	default:
 		return nil
 	}
-	begins := s.now().Add(soonBegins)
-	claim, err = s.await(ctx, c.Name, c.Timeout, func(of *instance.Composite) (string, bool, error) {
-		line, done, err := lookAtBackup(of, request)
-		if err == nil && !done && s.now().After(begins) && isIdle(of, request) {
-			err = plainf("the server takes clients, and no backup of it has begun: one of this text may be there from before (kubectl get msb, and kubectl describe), or the controller does not run")
-		}
-		return line, done, err
-	})
-	if err != nil {
+	w := &awaitedBackup{request: request, now: s.now}
+	if _, err = s.await(ctx, c.Name, c.Timeout, w.look); err != nil {
 		return err
 	}
-	taken := claim.Status.RequestedBackup
 	if s.json {
-		return writeJSON(s.out, taken)
+		return writeJSON(s.out, w.answer)
 	}
-	_, err = fmt.Fprintln(s.out, taken.Backup)
+	_, err = fmt.Fprintln(s.out, w.answer.Backup)
 	return err
 }
 
@@ -112,27 +105,35 @@ func answerTo(c *instance.Composite, request string) *v1.RequestedBackupStatus {
 	return nil
 }
 
-// isIdle is true of a claim that could be backed up, is not, and says of no reason.
-func isIdle(c *instance.Composite, request string) bool {
-	return answerTo(c, request) == nil && c.Status.BackupUnderWay() == nil && meta.IsStatusConditionTrue(c.Conditions, v1.ConditionServing) && len(reasons(c.Conditions)) == 0
+// An awaitedBackup is one that was asked for with a text.
+type awaitedBackup struct {
+	request string
+	now     func() time.Time
+	// answer to it, as it was seen last; nil before it has begun.
+	answer *v1.RequestedBackupStatus
+	// idleSince is when nothing was in its way, and it had not begun.
+	idleSince time.Time
 }
 
-// lookAtBackup that was asked for with a text.
-func lookAtBackup(c *instance.Composite, request string) (line string, done bool, err error) {
+// look at a claim that asks for it.
+func (w *awaitedBackup) look(c *instance.Composite) (line string, done bool, err error) {
 	if c.GetDeletionTimestamp() != nil {
 		return "", true, plainf("the claim is being deleted: that takes a backup of its own")
 	}
-	b := answerTo(c, request)
+	b := answerTo(c, w.request)
 	switch {
 	case b != nil: // What has begun comes to its end, whatever the claim asks for meanwhile.
-	case c.Spec.Backup.Request != request:
+		w.answer = b
+	case w.answer != nil:
+		return w.lookBehind(c)
+	case c.Spec.Backup.Request != w.request:
 		return "", true, plainf("somebody has changed spec.backup.request to %q: where Git has the claim, ask there", c.Spec.Backup.Request)
 	default:
-		return waitsToBegin(c), false, nil
+		return waitsToBegin(c), false, w.checkBegins(c)
 	}
 	switch b.Phase {
 	case v1.RequestedProven:
-		return "Proven", true, nil
+		return string(v1.RequestedProven), true, nil
 	case v1.RequestedFailed:
 		return "", true, plainf("the backup has failed: %s", b.Message)
 	case v1.RequestedRunning, v1.RequestedFailing:
@@ -140,15 +141,48 @@ func lookAtBackup(c *instance.Composite, request string) (line string, done bool
 	return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", b.Phase, percentText(b.Percent), b.Message)), " "), false, nil
 }
 
+// lookBehind an answer that came after ours, between two looks: that begins when ours is over, and the first backup that was proven since
+// ours began is ours.
+func (w *awaitedBackup) lookBehind(c *instance.Composite) (line string, done bool, err error) {
+	for _, b := range slices.Backward(c.Status.Backups) { // The newest is the first.
+		if b.Phase == v1.BackupProven && b.ProvenAt != nil && !b.ProvenAt.Before(&w.answer.BegunAt) {
+			ours := *w.answer
+			ours.Phase, ours.Backup, ours.Percent, ours.Message = v1.RequestedProven, b.Name, 0, ""
+			w.answer = &ours
+			return string(v1.RequestedProven), true, nil
+		}
+	}
+	return "", true, plainf("the backup is over, and was not seen to be proven: another one was begun since, which was asked for with %q. kubectl get msb has all", c.Status.RequestedBackup.Request)
+}
+
+// checkBegins fails where nothing has long been in its way.
+func (w *awaitedBackup) checkBegins(c *instance.Composite) error {
+	switch {
+	case !isIdle(c):
+		w.idleSince = time.Time{}
+	case w.idleSince.IsZero():
+		w.idleSince = w.now()
+	case w.now().Sub(w.idleSince) > soonBegins:
+		return plainf("the server takes clients, and no backup of it has begun: one of this text may be there from before (kubectl get msb, and kubectl describe), or the controller does not run")
+	}
+	return nil
+}
+
+// isIdle is true of a claim that could be backed up, is not, and says of no reason.
+func isIdle(c *instance.Composite) bool {
+	return c.Status.BackupUnderWay() == nil && meta.IsStatusConditionTrue(c.Conditions, v1.ConditionServing) && len(obstacles(c)) == 0
+}
+
+// obstacles to a backup. A planned one that is missing is none.
+func obstacles(c *instance.Composite) []Reason {
+	return slices.DeleteFunc(reasons(c.Conditions), func(r Reason) bool { return r.Condition == v1.ConditionBackedUp })
+}
+
 // waitsToBegin says what for.
 func waitsToBegin(c *instance.Composite) string {
-	var said strings.Builder
-	said.WriteString("Waiting for it to begin")
+	text := "Waiting for it to begin"
 	if u := c.Status.BackupUnderWay(); u != nil {
-		said.WriteString(", after that of " + c.Status.WhoAsksFor(u))
+		text += ", after that of " + c.Status.WhoAsksFor(u)
 	}
-	for _, r := range reasons(c.Conditions) {
-		said.WriteString("; " + r.Reason + ": " + r.Message)
-	}
-	return said.String()
+	return withReasons(text, obstacles(c))
 }

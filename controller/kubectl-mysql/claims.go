@@ -19,7 +19,13 @@ import (
 // A plainError says what is wrong, and what to do; another try would not help.
 type plainError string
 
-func (e plainError) Error() string { return string(e) }
+func (e plainError) Error() string { return printable(string(e)) }
+
+// maxLine in bytes of what is printed for people.
+const maxLine = 8 << 10
+
+// printable text of a claim: whoever may write its status has written it, and a terminal obeys none of it.
+func printable(text string) string { return v1.PrintableText(text, maxLine) }
 
 func plainf(text string, args ...any) error { return plainError(fmt.Sprintf(text, args...)) }
 
@@ -107,7 +113,7 @@ func (s *session) await(ctx context.Context, name string, limit time.Duration, j
 
 // sayNews is a line that is not the last one.
 func (s *session) sayNews(last *string, line string) {
-	if line = strings.TrimSpace(line); line != "" && line != *last {
+	if line = printable(strings.TrimSpace(line)); line != "" && line != *last {
 		s.sayf("%s", line)
 		*last = line
 	}

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -95,12 +96,9 @@ func (c *connectCommand) run(ctx context.Context, s *session) error {
 }
 
 // ends are the signals that end this program while a client has Ctrl-C: one of them when its terminal is closed, unless it was begun
-// so that it outlives that.
+// so that it outlives that, and one by Ctrl-\\, which the client has, too.
 func ends() []os.Signal {
-	if signal.Ignored(syscall.SIGHUP) {
-		return []os.Signal{syscall.SIGTERM}
-	}
-	return []os.Signal{syscall.SIGTERM, syscall.SIGHUP}
+	return slices.DeleteFunc([]os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}, signal.Ignored)
 }
 
 // caught is Ctrl-C, which ends nothing here until what it returns is called.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,8 +41,17 @@ func (c *doctorCommand) Run(ctx context.Context, of *cli) error {
 	if err := write(s.out); err != nil {
 		return doctor.Blind(err)
 	}
-	if len(s.where) > 0 && r.Err() != nil {
+	if len(s.where) > 0 && advises(r) {
 		s.sayf("What it says to type is for this cluster: add %s to each command.", strings.Join(s.where, " "))
 	}
 	return r.Err()
+}
+
+// advises is true of a report that says what to type.
+func advises(r *doctor.Report) bool {
+	all := slices.Concat(r.Cluster, r.Rest)
+	for i := range r.Instances {
+		all = append(all, r.Instances[i].Findings...)
+	}
+	return slices.ContainsFunc(all, func(f doctor.Finding) bool { return f.Advice != "" })
 }

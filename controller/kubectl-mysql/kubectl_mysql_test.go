@@ -193,6 +193,7 @@ func TestLookAtBackup(t *testing.T) {
 	}{
 		"Before":  {status: "{requestedBackup: {request: zero, phase: Proven, begunAt: null}}", line: "Waiting for it to begin"},
 		"Planned": {status: `{scheduledBackup: {request: noon, phase: Running, begunAt: null}}`, line: "Waiting for it to begin, after that of backup.schedule at noon"},
+		"Missed":  {status: `{conditions: [{type: BackedUp, status: "False", reason: BackupMissed, message: No room}]}`, line: "Waiting for it to begin"},
 		"Refused": {status: `{conditions: [{type: Accepted, status: "False", reason: Invalid, message: Say method}]}`, line: "Waiting for it to begin; Invalid: Say method"},
 		"Running": {status: "{requestedBackup: {request: one, phase: Running, begunAt: null, percent: 5, message: Copying}}", line: "Running 5 % Copying"},
 		"Failing": {status: "{requestedBackup: {request: one, phase: Failing, begunAt: null, message: No room}}", line: "Failing No room"},
@@ -202,19 +203,42 @@ func TestLookAtBackup(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			c := parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\nspec: {backup: {request: one}}\nstatus: "+tc.status)
-			line, done, err := lookAtBackup(c, "one")
+			line, done, err := (&awaitedBackup{request: "one", now: time.Now}).look(c)
 			if line != tc.line || done != tc.done || (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %q, %v, %v", line, done, err)
 			}
 		})
 	}
 	c := parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\nspec: {backup: {request: of Git}}\nstatus: {requestedBackup: {request: one, phase: Running, begunAt: null}}")
-	if line, done, err := lookAtBackup(c, "one"); line != "Running" || done || err != nil {
+	if line, done, err := (&awaitedBackup{request: "one", now: time.Now}).look(c); line != "Running" || done || err != nil {
 		t.Errorf("it does not wait for what has begun: %q, %v", line, err)
 	}
 	c = parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\nspec: {backup: {request: of Git}}")
-	if _, done, err := lookAtBackup(c, "one"); !done || err == nil {
+	if _, done, err := (&awaitedBackup{request: "one", now: time.Now}).look(c); !done || err == nil {
 		t.Errorf("it waits for what nobody asks any more: %v", err)
+	}
+}
+
+// TestLookBehind: another backup was asked for and begun between two looks. Ours is over by then, and is found by when it was proven.
+func TestLookBehind(t *testing.T) {
+	const head = "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\nspec: {backup: {request: two}}\nstatus: "
+	ran := parse(t, head+`{requestedBackup: {request: one, phase: Running, method: Online, begunAt: "2026-11-27T11:00:00Z", percent: 90, message: Copying}}`)
+	next := `requestedBackup: {request: two, phase: Running, begunAt: "2026-11-27T11:10:00Z"}, backups: [{name: torn, phase: Failed}, `
+	for listed, want := range map[string]string{
+		`{name: ours, phase: Proven, provenAt: "2026-11-27T11:09:59Z"}, {name: before, phase: Proven, provenAt: "2026-11-27T10:00:00Z"}]`: "ours",
+		`{name: before, phase: Proven, provenAt: "2026-11-27T10:00:00Z"}]`:                                                                "",
+	} {
+		w := &awaitedBackup{request: "one", now: time.Now}
+		if _, done, err := w.look(ran); done || err != nil {
+			t.Fatalf("it runs: %v, %v", done, err)
+		}
+		line, done, err := w.look(parse(t, head+"{"+next+listed+"}"))
+		if got := w.answer; !done || (err == nil) != (want != "") || want != "" && (line != "Proven" || got.Backup != want || got.Request != "one" || got.Phase != v1.RequestedProven || got.Percent != 0) {
+			t.Errorf("want %q, got %q, %v, %v, %+v", want, line, done, err, got)
+		}
+		if err != nil && !strings.Contains(err.Error(), `"two"`) {
+			t.Errorf("it says %v", err)
+		}
 	}
 }
 
@@ -266,6 +290,8 @@ func TestLookAtRestore(t *testing.T) {
 		done   bool
 		says   string
 	}{
+		"Unseen":    {status: "{}", line: "Waiting for Crossplane"},
+		"Not made":  {status: `{conditions: [{type: Synced, status: "False", reason: ReconcileError, message: no Composition}]}`, line: "Waiting for Crossplane; ReconcileError: no Composition"},
 		"Restoring": {status: "{message: Restoring}", line: "Restoring"},
 		"Other's":   {status: "{message: Restoring, restore: {backup: shop-1, phase: Running}, backups: [{name: shop-2-1, phase: Proven}]}", line: "Restoring"},
 		"Own":       {status: "{message: Restoring, restore: {backup: shop-2-1, phase: Running}, backups: [{name: shop-2-1, phase: Proven}]}", done: true, says: "starts from shop-2-1, the newest backup of an earlier shop-2"},
@@ -448,19 +474,38 @@ func TestAwaitInTrouble(t *testing.T) {
 	}
 }
 
-// TestIdle: what has long begun elsewhere has not here, and nobody says why.
-func TestIdle(t *testing.T) {
+// TestBegins: what has long begun elsewhere has not here, and nobody says why. The time counts from when nothing was in its way.
+func TestBegins(t *testing.T) {
+	const serving = `{type: Serving, status: "True"}`
+	of := func(status string) *instance.Composite {
+		return parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\nspec: {backup: {request: one}}\nstatus: "+status)
+	}
 	for status, want := range map[string]bool{
-		`{conditions: [{type: Serving, status: "True"}]}`:                                                                        true,
-		`{conditions: [{type: Serving, status: "True"}], requestedBackup: {request: zero, phase: Proven, begunAt: null}}`:        true,
-		`{conditions: [{type: Serving, status: "True"}], requestedBackup: {request: one, phase: Running, begunAt: null}}`:        false,
-		`{conditions: [{type: Serving, status: "True"}], scheduledBackup: {request: noon, phase: Running, begunAt: null}}`:       false,
-		`{conditions: [{type: Serving, status: "True"}, {type: Accepted, status: "False", reason: Invalid, message: Say more}]}`: false,
+		"{conditions: [" + serving + "]}": true,
+		"{conditions: [" + serving + "], requestedBackup: {request: zero, phase: Proven, begunAt: null}}":        true,
+		"{conditions: [" + serving + `, {type: BackedUp, status: "False", reason: BackupMissed}]}`:               true,
+		"{conditions: [" + serving + "], requestedBackup: {request: one, phase: Running, begunAt: null}}":        false,
+		"{conditions: [" + serving + "], scheduledBackup: {request: noon, phase: Running, begunAt: null}}":       false,
+		"{conditions: [" + serving + `, {type: Accepted, status: "False", reason: Invalid, message: Say more}]}`: false,
 		"{}": false,
 	} {
-		if got := isIdle(parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\nstatus: "+status), "one"); got != want {
-			t.Errorf("%s: %v", status, got)
+		at := now
+		w := &awaitedBackup{request: "one", now: func() time.Time { return at }}
+		for minute := range 4 {
+			at = now.Add(time.Duration(minute) * time.Minute)
+			_, done, err := w.look(of(status))
+			if fails := want && minute == 3; done || (err != nil) != fails {
+				t.Errorf("%s: in minute %d: %v, %v", status, minute, done, err)
+			}
 		}
+	}
+	at := now
+	w := &awaitedBackup{request: "one", now: func() time.Time { return at }}
+	for _, status := range []string{"{conditions: [" + serving + "]}", "{}", "{conditions: [" + serving + "]}"} { // A server that starts again.
+		if _, _, err := w.look(of(status)); err != nil {
+			t.Errorf("%s: it does not wait: %v", status, err)
+		}
+		at = at.Add(soonBegins + time.Second)
 	}
 }
 
@@ -524,6 +569,120 @@ func TestConnect(t *testing.T) {
 	defer stop()
 	if err := c.run(ctx, s); err == nil || out.Len() > 0 {
 		t.Errorf("stopped before there is a port: %v, %s", err, out)
+	}
+}
+
+// TestQuit: Ctrl-\ ends what runs, and leaves nothing behind.
+func TestQuit(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	client := filepath.Join(t.TempDir(), "client")
+	if err := os.WriteFile(client, []byte("#!/bin/sh\nls \"$TMPDIR\"\nkill -QUIT $PPID\nexec sleep 60\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s, out, _ := newSession(t, parse(t, whole).Unstructured, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop-connection"}, Data: map[string][]byte{"password": []byte("secret")},
+	})
+	s.kubectl = fakeForward(saysPort, untilItEnds)
+	began := time.Now()
+	if err := (&connectCommand{Name: "shop", Client: client}).run(t.Context(), s); err == nil || time.Since(began) > time.Minute {
+		t.Errorf("it goes on: %v", err)
+	}
+	if !strings.HasPrefix(out.String(), "kubectl-mysql-") {
+		t.Errorf("the client sees %q", out)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it leaves %v, %v", left, err)
+	}
+}
+
+// TestForgedText: what somebody wrote into a status is one cell of one line, and no word to a terminal.
+func TestForgedText(t *testing.T) {
+	const forged = "x\nprod\tdb\ttrue\x1b[2J"
+	c := parse(t, whole)
+	c.Status.Message, c.Status.ServedImage, c.Status.BackupWarning = forged, forged, forged
+	var out bytes.Buffer
+	if err := errors.Join(writeTable(&out, []Summary{summarize(c)}, now), writeScreen(&out, summarize(c), now)); err != nil {
+		t.Fatal(err)
+	}
+	s, _, progress := newSession(t)
+	s.sayNews(new(string), forged)
+	out.Write(progress.Bytes())
+	out.WriteString(plainf("it cannot be done: %s", forged).Error())
+	if text := out.String(); strings.Contains(text, "\x1b") || strings.Contains(text, "\nprod") || strings.Count(text, "x prod db true [2J") != 7 {
+		t.Errorf("it prints\n%q", text)
+	}
+}
+
+// TestDiscard: nobody is told of a next backup where the end takes none.
+func TestDiscard(t *testing.T) {
+	for change, want := range map[string]string{
+		"spec: {deletionPolicy: Discard}": "none yet; a deletion takes none: spec.deletionPolicy is Discard",
+		"spec: {deletionPolicy: Backup}":  "none yet; the next one is on a volume",
+	} {
+		s := summarize(parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\n"+change))
+		if got := s.backupText(now); got != want {
+			t.Errorf("%s: %q", change, got)
+		}
+	}
+	s := summarize(parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team, annotations: {otus.homework/skip-backup: u}}"))
+	if got := s.backupText(now); !strings.Contains(got, "a deletion takes none: the annotation") {
+		t.Errorf("skipped: %q", got)
+	}
+}
+
+// TestManifests: of a file with more than a claim that claim is taken, and of more than one the one that is restored.
+func TestManifests(t *testing.T) {
+	claim := func(name string) string {
+		return "---\napiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: " + name + "}\n"
+	}
+	const secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: password}\n"
+	for text, want := range map[string]string{
+		"# Of the shop.\n" + claim("any") + secret: "any",
+		secret + claim("orders") + claim("shop"):   "shop",
+		claim("orders") + claim("crm"):             "!more than one MySQL",
+		claim("shop") + claim("shop"):              "!2 of them are called shop",
+		secret:                                     "!has no otus.homework/v1, Kind=MySQL, but a /v1, Kind=Secret",
+		"":                                         "!has no otus.homework/v1",
+		"kind: {":                                  "!is no manifest",
+	} {
+		file := filepath.Join(t.TempDir(), "claims.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := (&restoreCommand{From: "shop", Filename: file}).read(instance.ClaimKind)
+		says, fails := strings.CutPrefix(want, "!")
+		if (err != nil) != fails || err != nil && !strings.Contains(err.Error(), says) || err == nil && got.GetName() != want {
+			t.Errorf("%q: want %q, got %v, %v", text, want, got, err)
+		}
+	}
+}
+
+// TestKeepImage: a copy has the image that the instance got, and not today's default; what is said is as it was.
+func TestKeepImage(t *testing.T) {
+	for text, want := range map[string]any{
+		"spec: {image: mysql:5.7}\nstatus: {image: mysql:8.0, servedImage: mysql:8.0}": "mysql:5.7",
+		"status: {image: mysql:8.4, servedImage: mysql:8.0}":                           "mysql:8.0",
+		"status: {image: mysql:8.4}":                                                   "mysql:8.4",
+		"status: {}":                                                                   nil,
+	} {
+		of := parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\n"+text).Unstructured
+		if got := (&restoreCommand{From: "shop", To: "new"}).restored(of, "team").Object["spec"].(map[string]any)["image"]; got != want {
+			t.Errorf("%s: want %v, got %v", text, want, got)
+		}
+	}
+}
+
+// TestAdvises: notes say what to type, too.
+func TestAdvises(t *testing.T) {
+	note := doctor.Finding{Severity: doctor.Note, Advice: "kubectl delete job x"}
+	for _, r := range []*doctor.Report{{Cluster: []doctor.Finding{note}}, {Rest: []doctor.Finding{note}}, {Instances: []doctor.Instance{{Findings: []doctor.Finding{note}}}}} {
+		if !advises(r) {
+			t.Errorf("it does not see %+v", r)
+		}
+	}
+	if advises(&doctor.Report{Rest: []doctor.Finding{{Text: "look"}}}) {
+		t.Error("it sees advice in none")
 	}
 }
 

@@ -103,6 +103,7 @@ func (c *cli) open() (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
 	kube, err := instance.NewClient(config)
 	if err != nil {
 		return nil, err

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -13,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -53,7 +59,7 @@ func (c *restoreCommand) run(ctx context.Context, s *session) error {
 	if c.DryRun {
 		return s.print(claim)
 	}
-	err = s.kube.Create(ctx, claim)
+	err = s.kube.Create(ctx, claim, client.FieldValidation(metav1.FieldValidationStrict))
 	switch {
 	case kerrors.IsAlreadyExists(err):
 		return plainf("there is a %s %q: a restore makes a new claim, give another name with --to", s.kind.Kind, c.To)
@@ -95,21 +101,57 @@ func (c *restoreCommand) model(ctx context.Context, s *session) (*unstructured.U
 		}
 		return found.Unstructured, nil
 	}
-	raw, err := os.ReadFile(c.Filename)
+	of, err := c.read(s.kind)
 	if err != nil {
 		return nil, err
-	}
-	of := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(raw, &of.Object); err != nil {
-		return nil, plainf("%s is no manifest of one claim: %v", c.Filename, err)
-	}
-	if of.GroupVersionKind() != s.kind {
-		return nil, plainf("%s has a %s, and not a %s", c.Filename, of.GroupVersionKind(), s.kind)
 	}
 	if in := of.GetNamespace(); in != "" && in != s.namespace {
 		return nil, plainf("%s has a claim of namespace %s, and a claim is restored from the backups of its own: say --namespace %s, or take the namespace out of the manifest", c.Filename, in, in)
 	}
 	return of, nil
+}
+
+// read the claim of a file: the only one, or the one of the name. What else is in it is not made.
+func (c *restoreCommand) read(kind schema.GroupVersionKind) (*unstructured.Unstructured, error) {
+	open := func() (io.ReadCloser, error) { return os.Open(c.Filename) }
+	if c.Filename == "-" {
+		open = func() (io.ReadCloser, error) { return io.NopCloser(os.Stdin), nil }
+	}
+	from, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close() //nolint:errcheck // It is read only.
+	var claims []*unstructured.Unstructured
+	others := ""
+	for documents := kyaml.NewYAMLReader(bufio.NewReader(from)); ; {
+		raw, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		of := &unstructured.Unstructured{}
+		if err == nil {
+			err = yaml.Unmarshal(raw, &of.Object)
+		}
+		switch {
+		case err != nil:
+			return nil, plainf("%s is no manifest of a claim: %v", c.Filename, err)
+		case of.GroupVersionKind() == kind:
+			claims = append(claims, of)
+		case len(of.Object) > 0:
+			others = fmt.Sprintf(", but a %s", of.GroupVersionKind())
+		}
+	}
+	if len(claims) > 1 {
+		claims = slices.DeleteFunc(claims, func(of *unstructured.Unstructured) bool { return of.GetName() != c.From })
+		if len(claims) != 1 {
+			return nil, plainf("%s has more than one %s, and %d of them are called %s: give a file with one", c.Filename, kind.Kind, len(claims), c.From)
+		}
+	}
+	if len(claims) == 0 {
+		return nil, plainf("%s has no %s%s", c.Filename, kind, others)
+	}
+	return claims[0], nil
 }
 
 // whatCrossplaneWrites into the spec of a claim.
@@ -130,6 +172,7 @@ func (c *restoreCommand) restored(of *unstructured.Unstructured, namespace strin
 	}
 	if c.Filename == "" {
 		delete(spec, "suspended") // The other one may be off so that this one can be looked at beside it.
+		keepImage(spec, of)
 	} else {
 		out.SetLabels(notOfPrograms(of.GetLabels()))
 		out.SetAnnotations(notOfPrograms(of.GetAnnotations()))
@@ -150,6 +193,19 @@ func (c *restoreCommand) restored(of *unstructured.Unstructured, namespace strin
 	spec["restore"] = restore
 	out.Object["spec"] = spec
 	return out
+}
+
+// keepImage that an instance got when it was made: today's default may be of another series.
+func keepImage(spec map[string]any, of *unstructured.Unstructured) {
+	if spec["image"] != nil {
+		return
+	}
+	for _, field := range []string{"servedImage", "image"} {
+		if image, _, _ := unstructured.NestedString(of.Object, "status", field); image != "" {
+			spec["image"] = image
+			return
+		}
+	}
 }
 
 // notOfPrograms are labels or annotations that people write: what kubectl and this product note of one claim is not true of another.
@@ -193,7 +249,15 @@ func (c *restoreCommand) look(made *instance.Composite) (line string, done bool,
 			return "", true, plainf("it is as the manifest wants it: %s", strings.TrimSpace(is.Message))
 		}
 	}
-	return made.Status.Message, meta.IsStatusConditionTrue(made.Conditions, ready), nil
+	return waitsFor(made), meta.IsStatusConditionTrue(made.Conditions, ready), nil
+}
+
+// waitsFor is what a claim says, or Crossplane while nobody else has looked at it.
+func waitsFor(made *instance.Composite) string {
+	if made.Status.Message != "" {
+		return made.Status.Message
+	}
+	return withReasons("Waiting for Crossplane", reasons(made.Conditions))
 }
 
 // asks is true of the backup that was chosen. Whose that of another claim is, only who may see its record knows; the claim lists its own.

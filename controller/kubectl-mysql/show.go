@@ -95,7 +95,8 @@ func writeTable(w io.Writer, all []Summary, now time.Time) error {
 		if s.Newest != nil && s.Newest.At != nil {
 			last = ago(s.Newest.At.Time, now)
 		}
-		fmt.Fprintln(t, strings.Join([]string{s.Namespace, s.Name, strconv.FormatBool(s.Ready), s.Image, last, s.Message}, "\t")) //nolint:errcheck // Flush says it.
+		cells := []string{s.Namespace, s.Name, strconv.FormatBool(s.Ready), printable(s.Image), last, printable(s.Message)}
+		fmt.Fprintln(t, strings.Join(cells, "\t")) //nolint:errcheck // Flush says it.
 	}
 	return t.Flush()
 }
@@ -105,7 +106,7 @@ func writeScreen(w io.Writer, s Summary, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(t, "%s %s/%s\n", s.Kind, s.Namespace, s.Name) //nolint:errcheck // Flush says it.
 	for _, line := range s.lines(now) {
-		fmt.Fprintf(t, "  %s\t%s\n", line[0], line[1]) //nolint:errcheck // Flush says it.
+		fmt.Fprintf(t, "  %s\t%s\n", line[0], printable(line[1])) //nolint:errcheck // Flush says it.
 	}
 	return t.Flush()
 }

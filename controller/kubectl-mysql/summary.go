@@ -41,6 +41,8 @@ type Summary struct {
 	BackupWarning string `json:"backupWarning,omitempty"`
 	// Ephemeral is true of one whose data goes with its pod: there are no backups of it.
 	Ephemeral bool `json:"ephemeral,omitempty"`
+	// NoLastBackup says why a deletion takes none; empty where it does.
+	NoLastBackup string `json:"noLastBackup,omitempty"`
 	// Requested and Scheduled are the last ones while it goes on.
 	Requested *v1.RequestedBackupStatus `json:"requestedBackup,omitempty"`
 	Scheduled *v1.RequestedBackupStatus `json:"scheduledBackup,omitempty"`
@@ -87,6 +89,12 @@ func summarize(c *instance.Composite) Summary {
 	}
 	s.Newest = newest(st)
 	s.Ephemeral = (&instance.State{Life: v1.Instance{Kind: c.GetKind()}, Claim: c}).Ephemeral()
+	switch {
+	case c.Spec.DeletionPolicy == v1.DeletionDiscard:
+		s.NoLastBackup = "spec.deletionPolicy is Discard"
+	case c.GetAnnotations()[v1.AnnotationSkipBackup] != "":
+		s.NoLastBackup = "the annotation " + v1.AnnotationSkipBackup + " says so, if it has the UID of its composite resource"
+	}
 	if c.GetDeletionTimestamp() != nil {
 		s.Deletion = cmp.Or(st.Deletion, &v1.DeletionStatus{})
 	}
@@ -131,6 +139,15 @@ func reasons(all []metav1.Condition) []Reason {
 		}
 	}
 	return out
+}
+
+// withReasons after a text, on one line.
+func withReasons(text string, of []Reason) string {
+	said := append(make([]string, 0, 1+len(of)), text)
+	for _, r := range of {
+		said = append(said, r.Reason+": "+r.Message)
+	}
+	return strings.Join(said, "; ")
 }
 
 // lines of a summary, as a screen has them: a name, and what there is to say.
@@ -204,18 +221,20 @@ func (s *Summary) backupText(now time.Time) string {
 	if s.Ephemeral {
 		return "none: the data goes with the pod"
 	}
-	to := "on a volume"
-	if s.Store != "" {
-		to = "in store " + s.Store
+	text := "none yet"
+	if s.Newest != nil {
+		text = s.Newest.Name
+		if s.Newest.At != nil {
+			text += ", " + ago(s.Newest.At.Time, now)
+		}
 	}
-	if s.Newest == nil {
-		return "none yet; the next one is " + to
+	switch {
+	case s.NoLastBackup != "":
+		return text + "; a deletion takes none: " + s.NoLastBackup
+	case s.Store != "":
+		return text + "; the next one is in store " + s.Store
 	}
-	text := s.Newest.Name
-	if s.Newest.At != nil {
-		text += ", " + ago(s.Newest.At.Time, now)
-	}
-	return text + "; the next one is " + to
+	return text + "; the next one is on a volume"
 }
 
 func takenText(b *v1.RequestedBackupStatus, now time.Time) string {

@@ -31,9 +31,13 @@ func TestChart(t *testing.T) {
 
 	framework.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "--filename", h.crds)
 	h.run(t, "upgrade", "crossplane-mysql", h.chart, "--namespace", "crossplane-system", "--wait", "--timeout", "3m",
-		"--set", "controller.replicas=2", "--set", "controller.jobResources.limits.cpu=1")
+		"--set", "controller.replicas=2", "--set", "controller.jobResources.limits.cpu=1", "--set", "packages.hostpath=true")
 	if got := *controllerNow(t).Spec.Replicas; got != 2 {
 		t.Errorf("there are %d controllers", got)
+	}
+	said := h.run(t, "upgrade", "crossplane-mysql", h.chart, "--namespace", "crossplane-system", "--wait", "--timeout", "3m")
+	if !strings.Contains(said, "kubectl delete configuration.pkg.crossplane.io crossplane-mysql-configuration-mysql-hostpath") {
+		t.Errorf("want it said that a package stays, and what removes it, got\n%s", said)
 	}
 
 	h.run(t, "uninstall", "crossplane-mysql", "--namespace", "crossplane-system", "--wait", "--timeout", "2m")

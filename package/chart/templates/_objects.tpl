@@ -16,7 +16,7 @@
 {{- else if eq $o.kind "MySQLPlatform" -}}
 {{- $said := dict -}}
 {{- if $v.image -}}{{- $_ := set $said "agentImage" $v.image -}}{{- end -}}
-{{- $_ := set $o "spec" (mergeOverwrite (deepCopy $o.spec) $said (deepCopy $v.platform.spec)) -}}
+{{- $_ := set $o "spec" (mergeOverwrite (deepCopy $o.spec) $said (deepCopy (default (dict) $v.platform.spec))) -}}
 {{- end -}}
 {{ toYaml $o }}
 {{- end -}}
@@ -42,14 +42,17 @@
 {{- $c := $v.controller -}}
 {{- $_ := set $spec "replicas" $c.replicas -}}
 {{- if $c.resources -}}{{- $_ := set $container "resources" $c.resources -}}{{- end -}}
-{{- $_ := set $container "args" (concat $container.args $c.args) -}}
+{{- if $c.goMemoryLimit -}}
+{{- range $container.env -}}{{- if eq .name "GOMEMLIMIT" -}}{{- $_ := set . "value" $c.goMemoryLimit -}}{{- end -}}{{- end -}}
+{{- end -}}
+{{- $_ := set $container "args" (concat $container.args (default (list) $c.args)) -}}
 {{- if $c.jobResources -}}{{- $_ := set $container "env" (append $container.env (dict "name" "JOB_RESOURCES" "value" (toJson $c.jobResources))) -}}{{- end -}}
 {{- range $name := list "nodeSelector" "tolerations" "affinity" "priorityClassName" -}}
 {{- $said := get $c $name -}}
 {{- if $said -}}{{- $_ := set $pod $name $said -}}{{- end -}}
 {{- end -}}
 {{- $meta := $spec.template.metadata -}}
-{{- $_ := set $meta "labels" (merge $meta.labels $c.podLabels) -}}
+{{- $_ := set $meta "labels" (merge $meta.labels (default (dict) $c.podLabels)) -}}
 {{- if $c.podAnnotations -}}{{- $_ := set $meta "annotations" $c.podAnnotations -}}{{- end -}}
 {{- end -}}
 {{- end -}}
