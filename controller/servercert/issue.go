@@ -45,10 +45,8 @@ type Request struct {
 // half of the time later that is left then, and the CA published at once.
 func nextIssued(s *State) (*Plan, error) {
 	now := s.current()
-	out := &Plan{Certificate: now.leaf, Issuer: s.signedBy(now)}
-	if s.Server != nil {
-		out.Published = s.Server.Data[v1.CAKey]
-	}
+	// Nothing else of the Secret, which others may write: somebody verifies by it.
+	out := &Plan{Certificate: now.leaf, Issuer: s.signedBy(now), Published: certificate.Encode(now.published)}
 	switch {
 	case s.isSettled():
 		return out, nil

@@ -243,6 +243,17 @@ func TestIssuerFails(t *testing.T) {
 	}
 }
 
+// TestAddedToBundle: what somebody adds to the Secret, and is none that something is verified by, goes no further. Its key may be one that takes
+// a processor for minutes.
+func TestAddedToBundle(t *testing.T) {
+	by := issuertest.New(t, "ca", start)
+	s := newIssued(t, by)
+	s.Server.Data[v1.CAKey] = append(s.Server.Data[v1.CAKey], "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"...)
+	if p := s.pass(t, by); !bytes.Equal(p.Published, by.CA()) || p.Certificate == nil {
+		t.Errorf("it publishes\n%s", p.Published)
+	}
+}
+
 // TestIssuedRepair: what somebody has changed is asked for again, at once.
 func TestIssuedRepair(t *testing.T) {
 	for name, spoil := range map[string]func(*State){

@@ -186,7 +186,7 @@ func (s *State) names() certificate.Names {
 // isInCluster is true of what the cluster's DNS may have for something else: no load balancer is called so, and who has the Service may have
 // written that into its status.
 func isInCluster(host string) bool {
-	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".local")
+	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".svc") || strings.Contains(host, ".svc.") || strings.HasSuffix(host, ".cluster.local")
 }
 
 // serverSecret as it is, or a new one.
