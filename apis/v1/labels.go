@@ -67,6 +67,8 @@ const (
 	AnnotationDeletionPolicy = Group + "/deletion-policy"
 	// AnnotationBackupNumber is the number that its backup will have.
 	AnnotationBackupNumber = Group + "/backup-number"
+	// AnnotationFirstBackupNumber is what that was when it began, where it is another one since.
+	AnnotationFirstBackupNumber = Group + "/first-backup-number"
 	// AnnotationChoice is the choice of what to start from that it began with.
 	AnnotationChoice = Group + "/choice"
 	// AnnotationNodes of a volume is the NodePlacement of the Jobs that read it, as JSON.

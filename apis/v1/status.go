@@ -11,8 +11,8 @@ import (
 )
 
 // A MySQLStatus reports on an instance. The function writes all of it but
-// previousBackup, heldBackup, backups, backupNumber, backupNeeds, backupWarning, backupNodes, restoredBy,
-// blockedBy, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, tls and deletion, which are the controller's.
+// previousBackup, heldBackup, backups, backupNumber, firstBackupNumber, backupNeeds, backupWarning, backupNodes,
+// restoredBy, blockedBy, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, tls and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
 	// something is wrong.
@@ -137,6 +137,12 @@ type MySQLStatus struct {
 	//
 	// +optional
 	BackupNumber int64 `json:"backupNumber,omitempty"`
+
+	// FirstBackupNumber is what backupNumber was when this instance began; empty where it is
+	// that still. What another instance has backed up under it, or a greater one, is not in this one.
+	//
+	// +optional
+	FirstBackupNumber int64 `json:"firstBackupNumber,omitempty"`
 
 	// BackupNeeds is the room that the backups there are and one more of the size of the
 	// newest take, a quantity. Empty where there is none.

@@ -28,6 +28,8 @@ type Identity struct {
 	Store string
 	// BackupNumber is that of its backup; 0 where it is not known.
 	BackupNumber int64
+	// FirstBackupNumber is what that was when the life began; 0 where it is that still.
+	FirstBackupNumber int64
 	// Choice of what to start from that it began with.
 	Choice string
 	// DeletionPolicy of the XR; a claim's counts before it.
@@ -59,17 +61,18 @@ func (s *State) IsDeleting() bool { return s.Orphan != nil || s.XR != nil && s.X
 func identityOfXR(xr *Composite) Identity {
 	size, _ := xr.Spec.Size()
 	return Identity{
-		XR:             metav1.OwnerReference{APIVersion: xr.GetAPIVersion(), Kind: xr.GetKind(), Name: xr.GetName(), UID: xr.GetUID()},
-		DeletedAt:      xr.GetDeletionTimestamp(),
-		Started:        xr.Status.Started,
-		Volume:         xr.Status.Volume,
-		Image:          xr.Status.Image,
-		Store:          xr.Status.BackupStore,
-		Size:           size,
-		BackupNumber:   xr.Status.BackupNumber,
-		Choice:         xr.Status.Choice,
-		DeletionPolicy: xr.Spec.DeletionPolicy,
-		Annotations:    xr.GetAnnotations(),
+		XR:                metav1.OwnerReference{APIVersion: xr.GetAPIVersion(), Kind: xr.GetKind(), Name: xr.GetName(), UID: xr.GetUID()},
+		DeletedAt:         xr.GetDeletionTimestamp(),
+		Started:           xr.Status.Started,
+		Volume:            xr.Status.Volume,
+		Image:             xr.Status.Image,
+		Store:             xr.Status.BackupStore,
+		Size:              size,
+		BackupNumber:      xr.Status.BackupNumber,
+		FirstBackupNumber: xr.Status.FirstBackupNumber,
+		Choice:            xr.Status.Choice,
+		DeletionPolicy:    xr.Spec.DeletionPolicy,
+		Annotations:       xr.GetAnnotations(),
 	}
 }
 
@@ -111,6 +114,7 @@ func (g *Gatherer) identityOfHolders(kind Kind, o orphan) Identity {
 	id.Started = id.Volume != ""
 	id.Image, id.Store = id.Annotations[v1.AnnotationImage], id.Annotations[v1.AnnotationBackupStore]
 	id.BackupNumber, _ = strconv.ParseInt(id.Annotations[v1.AnnotationBackupNumber], 10, 64) // Else it is not known.
+	id.FirstBackupNumber, _ = strconv.ParseInt(id.Annotations[v1.AnnotationFirstBackupNumber], 10, 64)
 	id.Choice = id.Annotations[v1.AnnotationChoice]
 	id.DeletionPolicy = v1.DeletionPolicy(id.Annotations[v1.AnnotationDeletionPolicy])
 	return id

@@ -131,14 +131,16 @@ func unusedNumber(s *instance.State) int64 {
 
 // beginImageChange with a number that no backup has.
 func beginImageChange(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"blockedBy": nil, "backupNumber": unusedNumber(s), "imageChange": map[string]any{
+	fields := countTo(s, unusedNumber(s))
+	fields["blockedBy"], fields["imageChange"] = nil, map[string]any{
 		"from": s.XR.Status.ServedImage, "fence": true, "allowed": nil, "backup": nil, "percent": nil, "message": nil,
-	}})
+	}
+	return patchXRStatus(s, fields)
 }
 
 // skipNumber of a backup that a store has already, from a time that the cluster knows nothing of.
 func skipNumber(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"backupNumber": s.XR.Status.BackupNumber + 1})
+	return patchXRStatus(s, countTo(s, s.XR.Status.BackupNumber+1))
 }
 
 // allowImage, and count the backup: the next one is of what comes after it.
@@ -150,7 +152,9 @@ func allowImage(s *instance.State, _ Step) []change.Change {
 
 // countBackup that is proven of a life that goes on: the next one has the next number, and the claim lists it.
 func countBackup(s *instance.State) map[string]any {
-	return map[string]any{"backupNumber": nextBackupNumber(s), "backups": v1.ListBackups(s.Records)}
+	fields := countTo(s, nextBackupNumber(s))
+	fields["backups"] = v1.ListBackups(s.Records)
+	return fields
 }
 
 // leaveNumber to a backup in life that has come to nothing: its folder on a volume may hold a finished archive that nobody came to note,
@@ -159,7 +163,7 @@ func leaveNumber(s *instance.State) map[string]any {
 	if s.Store() != "" {
 		return map[string]any{} // What was sent is discarded.
 	}
-	return map[string]any{"backupNumber": unusedNumber(s) + 1}
+	return countTo(s, unusedNumber(s)+1)
 }
 
 // endOfImageChange counts a backup that was proven, and then not needed.

@@ -188,6 +188,40 @@ func TestNumberTaken(t *testing.T) {
 	}
 }
 
+// TestFirstNumber: what this life began with is known whatever its numbers have been since, and so is who lived beside it: tries that came to
+// nothing, and what was adopted meanwhile, leave no record of this life.
+func TestFirstNumber(t *testing.T) {
+	came := func(s *instance.State) {
+		r := v1.MySQLBackup{}
+		r.Name, r.Spec.Instance.XR, r.Spec.Number, r.Status.Phase = "came", "anothers", 3, v1.BackupProven
+		s.Records = append(s.Records, r)
+	}
+	first := func(s *instance.State) any { return Next(s).Changes[0].Fields["firstBackupNumber"] }
+	for name, s := range map[string]*instance.State{
+		"Left":    running(answered(v1.RequestedFailing)),
+		"Adopted": running(asks(modelRequest), came),
+	} {
+		if got := first(s); got != int64(1) {
+			t.Errorf("%s: it began with %v", name, got)
+		}
+	}
+	if got := first(running(asks(modelRequest))); got != nil {
+		t.Errorf("nothing has changed, and %v is said", got)
+	}
+	s := running(dead, came, func(s *instance.State) { s.XR.Status.BackupNumber, s.XR.Status.FirstBackupNumber = 4, 1 })
+	if got := countTo(s, 5); got["firstBackupNumber"] != nil {
+		t.Errorf("it is said again: %v", got)
+	}
+	kept := identityAnnotations(s)
+	if r := newRecord(s); r.Spec.Number != 4 || r.Spec.Since != 1 || !r.IsRivalOf(&s.Records[0]) {
+		t.Errorf("its record is %d since %d", r.Spec.Number, r.Spec.Since)
+	}
+	s.XR, s.Orphan = nil, &instance.Identity{BackupNumber: 4, FirstBackupNumber: 1}
+	if r := newRecord(s); kept[v1.AnnotationFirstBackupNumber] != "1" || r.Spec.Since != 1 || !r.IsRivalOf(&s.Records[0]) {
+		t.Errorf("the volume says %v, and the record is %d since %d", kept, r.Spec.Number, r.Spec.Since)
+	}
+}
+
 // TestImageChangeLeavesNumber of a backup that came to nothing, and none otherwise.
 func TestImageChangeLeavesNumber(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -138,6 +138,9 @@ func identityAnnotations(s *instance.State) map[string]string {
 	if n := s.Identity().BackupNumber; n > 0 {
 		a[v1.AnnotationBackupNumber] = strconv.FormatInt(n, 10)
 	}
+	if n := s.Identity().FirstBackupNumber; n > 0 {
+		a[v1.AnnotationFirstBackupNumber] = strconv.FormatInt(n, 10)
+	}
 	if nodes := nodesOf(s).Annotation(); nodes != "" || s.DataPV != nil && s.DataPV.Annotations[v1.AnnotationNodes] != "" { // What they were is taken back.
 		a[v1.AnnotationNodes] = nodes
 	}

@@ -95,7 +95,7 @@ func find(there []client.Object, like client.Object) client.Object {
 // writtenAnnotations are those that the model reads back, or that are there for people and for the next look only.
 var writtenAnnotations = []string{
 	v1.AnnotationNothingToLose, v1.AnnotationNamespaceUID, v1.AnnotationMakeRecord, v1.AnnotationDeleteArchive, v1.AnnotationRetainedPV, v1.AnnotationMarkedUID,
-	v1.AnnotationReclaimPolicy, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber, v1.AnnotationEarlierNamespaces, v1.AnnotationClaimKind, v1.AnnotationClaimNamespace, v1.AnnotationClaimName, v1.AnnotationBackupStore,
+	v1.AnnotationReclaimPolicy, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber, v1.AnnotationFirstBackupNumber, v1.AnnotationEarlierNamespaces, v1.AnnotationClaimKind, v1.AnnotationClaimNamespace, v1.AnnotationClaimName, v1.AnnotationBackupStore,
 }
 
 // unknownAnnotation that a patch changes; empty if the model knows all of them.
@@ -223,6 +223,7 @@ func (m *model) writeXRStatus(l *modelLife, fields map[string]any) {
 		case "heldBackup": // It comes with previousBackup, as a number does.
 		case "backupNumber":
 			l.image.counted = l.image.counted || fields["previousBackup"] == nil && value != int64(1)
+		case "firstBackupNumber": // It comes with a number that is greater.
 		case "backupSchedule":
 			l.image.due = false // Whatever it says, it is of the next one.
 		case "requestedBackup", "scheduledBackup":

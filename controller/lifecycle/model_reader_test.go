@@ -421,6 +421,9 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 	}
 	if l.looked {
 		status["previousBackup"], status["backupNumber"] = v1.PreviousNone, l.backupNumber()
+		if l.image.counted {
+			status["firstBackupNumber"] = l.backupNumber() - 1
+		}
 		if l.previous < 0 {
 			status["previousBackup"], status["heldBackup"] = v1.PreviousHeld, lifeOf(int(-l.previous-1)).RecordName()
 		}
@@ -471,6 +474,9 @@ func (l modelLife) volumeObject(n int) client.Object {
 		}
 		if l.looked { // It is marked again where that has changed since.
 			v.Annotations[v1.AnnotationBackupNumber] = strconv.FormatInt(l.backupNumber(), 10)
+			if l.image.counted {
+				v.Annotations[v1.AnnotationFirstBackupNumber] = strconv.FormatInt(l.backupNumber()-1, 10)
+			}
 		}
 	}
 	name, uid := life.DataPVCName(), "home"

@@ -138,7 +138,10 @@ func createPVC(s *instance.State, _ Step) []change.Change {
 func pvcOnDataPV(s *instance.State) *corev1.PersistentVolumeClaim {
 	v := s.DataPV
 	annotations := agent.Annotations(s.Life)
-	for _, key := range []string{v1.AnnotationImage, v1.AnnotationVersion, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber, v1.AnnotationChoice, v1.AnnotationBackupStore, v1.AnnotationNodes} {
+	for _, key := range []string{
+		v1.AnnotationImage, v1.AnnotationVersion, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber, v1.AnnotationFirstBackupNumber, v1.AnnotationChoice,
+		v1.AnnotationBackupStore, v1.AnnotationNodes,
+	} {
 		maps.Copy(annotations, entryOf(v.Annotations, key))
 	}
 	if s.Orphan != nil {

@@ -91,9 +91,22 @@ func isTaken(s *instance.State, number int64) bool {
 	})
 }
 
-// firstNumber that a backup of this life had; 0 where the one of this number is the first.
+// countTo a number for the next backup. What it was when this life began is kept: numbers of backups that came to nothing are in no record.
+func countTo(s *instance.State, number int64) map[string]any {
+	fields := map[string]any{"backupNumber": number}
+	was := cmp.Or(s.XR.Status.BackupNumber, number)
+	if first := cmp.Or(firstNumber(s, was), was); first < number && first != s.XR.Status.FirstBackupNumber {
+		fields["firstBackupNumber"] = first
+	}
+	return fields
+}
+
+// firstNumber that a backup of this life had, or would have had; 0 where the one of this number is the first.
 func firstNumber(s *instance.State, number int64) int64 {
 	first := number
+	if n := s.Identity().FirstBackupNumber; n > 0 {
+		first = min(first, n)
+	}
 	note := func(b *v1.MySQLBackupSpec) {
 		if b.Instance.XR == s.Life.XR && b.Number > 0 {
 			first = min(first, b.Number)

@@ -164,11 +164,12 @@ func beginRequested(s *instance.State, _ Step) []change.Change {
 	if want.Method == v1.MethodCold {
 		begun["fence"] = true
 	}
-	fields := map[string]any{"backupNumber": unusedNumber(s), fieldRequested: begun}
+	fields, field := countTo(s, unusedNumber(s)), fieldRequested
 	if _, open := decideRequested(s); !open {
-		begun["request"] = dueName(s)
-		fields = map[string]any{"backupNumber": unusedNumber(s), fieldScheduled: begun, "backupSchedule": plan(s)}
+		begun["request"], field = dueName(s), fieldScheduled
+		fields["backupSchedule"] = plan(s)
 	}
+	fields[field] = begun
 	return patchXRStatus(s, fields)
 }
 
