@@ -50,14 +50,17 @@ func judge(found []agent.Found, of v1.Instance, records []v1.MySQLBackup, living
 	out := make([]Finding, 0, len(found))
 	for _, f := range found {
 		verdict, why := Adopt, whyRefused(&f, of)
-		if by, lives := living[f.Spec.Instance.XR]; why == "" && lives {
-			why = by + " is there: its own backup is taken when it goes. See again then"
-		}
-		if r := recordOf(&f, records); why == "" && r != nil && r.IsProven() {
+		r := recordOf(&f, records)
+		by, lives := living[f.Spec.Instance.XR]
+		switch {
+		case why != "":
+		case r != nil && r.IsProven():
 			verdict = Known
 			if a := r.Spec.Archive; a == nil || a.SHA256 != f.Spec.Archive.SHA256 {
 				why = "its record has another checksum"
 			}
+		case lives:
+			why = by + " is there: its own backup is taken when it goes. See again then"
 		}
 		if why != "" {
 			verdict = Refused

@@ -55,6 +55,11 @@ func knownRecord(sum string, phase v1.BackupPhase) v1.MySQLBackup {
 	return r
 }
 
+func knownInLife(number int64) v1.MySQLBackup {
+	f := foundInLife(number)
+	return v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: f.Record}, Spec: f.Spec, Status: v1.MySQLBackupStatus{Phase: v1.BackupProven}}
+}
+
 func TestJudge(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
@@ -70,6 +75,7 @@ func TestJudge(t *testing.T) {
 		"Renumbered": {reason: "Its name says which number it has.", found: foundInLife(2, func(f *agent.Found) { f.Spec.Number = 9 }), want: Refused, why: "which no backup of this instance is called"},
 		"Other life": {reason: "The next one lives, as it should.", found: foundBackup(), living: map[types.UID]string{"uid-2": "XMySQL db-y"}, want: Adopt},
 		"Known":      {reason: "It has its record.", found: foundBackup(), records: []v1.MySQLBackup{knownRecord("a", v1.BackupProven)}, want: Known},
+		"Its own":    {reason: "It goes on, and has backed up meanwhile.", found: foundInLife(2), records: []v1.MySQLBackup{knownInLife(2)}, living: map[types.UID]string{"uid-1": "XMySQL db-x"}, want: Known},
 		"Statusless": {reason: "Its record came back without its status.", found: foundBackup(), records: []v1.MySQLBackup{knownRecord("a", "")}, want: Adopt},
 		"Replaced":   {reason: "What the record proves is another file.", found: foundBackup(), records: []v1.MySQLBackup{knownRecord("b", v1.BackupProven)}, want: Refused, why: "another checksum"},
 		"Damaged":    {reason: "It cannot be restored.", found: foundBackup(func(f *agent.Found) { f.Problem = "damaged" }), want: Refused, why: "damaged"},

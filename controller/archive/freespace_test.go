@@ -31,7 +31,9 @@ func TestBackupFull(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := place{data: filepath.Join(t.TempDir(), "v"), backup: t.TempDir()}
 			p.put(t, "ibdata1", content(12<<20, tc.noise))
-			code, said := role{Backup: p.newBackup(), Mount: p.backup, Bytes: tc.free}.run(t)
+			b := p.newBackup()
+			b.Archive = filepath.Join(p.backup, "one", "data.tar.zst") // As on a volume, where its folder is no other's.
+			code, said := role{Backup: b, Mount: p.backup, Bytes: tc.free}.run(t)
 			if code != tc.code || !strings.Contains(said, tc.said) {
 				t.Errorf("%s: it ended with %d: %s", tc.reason, code, said)
 			}

@@ -81,8 +81,9 @@ func play(text string) int {
 }
 
 func tellFiles(dir string) {
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		in, _ := os.ReadDir(path)
+		if err == nil && path != dir && len(in) == 0 { // A file, or a folder with nothing in it.
 			fmt.Println("left:", d.Name())
 		}
 		return err

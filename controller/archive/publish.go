@@ -28,6 +28,11 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 	if err := makeFolder(folder); err != nil {
 		return fmt.Errorf("cannot make the archive's folder: %w", err)
 	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(folder) // If nothing is in it: another backup of the instance may have another number.
+		}
+	}()
 	root, err := openFolder(folder)
 	if err != nil {
 		return err

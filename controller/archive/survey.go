@@ -45,6 +45,9 @@ func (s *Survey) lookAtFolders(ctx context.Context, r *agent.Report) error {
 		if !d.IsDir() || d.Name() == v1.RestoreTestFolder || d.Name() == lostAndFound {
 			continue
 		}
+		if in, err := os.ReadDir(filepath.Join(s.Volume, d.Name())); err == nil && len(in) == 0 {
+			continue // A backup was to be there, and came to nothing.
+		}
 		if r.Entries++; r.Entries > maxSurveyed {
 			return fmt.Errorf("the volume has more than %d folders: is it one for backups?", maxSurveyed)
 		}

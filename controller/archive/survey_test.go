@@ -29,6 +29,7 @@ func TestSurvey(t *testing.T) {
 	must(t, os.Remove(take("gone")))
 	must(t, os.Remove(filepath.Join(filepath.Dir(take("unsigned")), ManifestName)))
 	must(t, os.Mkdir(filepath.Join(p.backup, "lost+found"), 0o700))
+	must(t, os.Mkdir(filepath.Join(p.backup, "came to nothing"), 0o700))
 	must(t, os.MkdirAll(filepath.Join(p.backup, v1.RestoreTestFolder, "data"), 0o700))
 	must(t, os.WriteFile(filepath.Join(p.backup, "stray"), nil, 0o600))
 	before := snapshot(t, p.backup)
