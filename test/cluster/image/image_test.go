@@ -189,3 +189,13 @@ func TestMissingTool(t *testing.T) {
 		t.Errorf("A tool that nobody built was not missed: %v", err)
 	}
 }
+
+// TestOSRelease: who calls itself Ubuntu has Debian's suites from Debian.
+func TestOSRelease(t *testing.T) {
+	const text = "PRETTY_NAME=\"Ubuntu 24.04.1 LTS\"\nVERSION_CODENAME=noble\nID=ubuntu\nID_LIKE='debian'\n"
+	for name, want := range map[string]string{"ID": "ubuntu", "VERSION_CODENAME": "noble", "ID_LIKE": "debian", "VERSION": ""} {
+		if got := osRelease(text, name); got != want {
+			t.Errorf("%s: want %q, got %q", name, want, got)
+		}
+	}
+}

@@ -100,11 +100,21 @@ func debian(all []source, codename string) (source, error) {
 	return source{}, fmt.Errorf("cannot find where this machine gets Debian %q from: its apt sources name no such suite with the component main", codename)
 }
 
-// mirror is where this machine gets Debian from.
+// publicMirror is Debian's own.
+const publicMirror = "http://deb.debian.org/debian"
+
+// mirror is where this machine gets Debian from. One that is another distribution has no source of Debian's suites.
 func mirror() (source, error) {
-	codename, err := codename()
+	release, err := os.ReadFile("/etc/os-release")
 	if err != nil {
-		return source{}, err
+		return source{}, fmt.Errorf("cannot tell which Debian this is: %w", err)
+	}
+	if osRelease(string(release), "ID") != "debian" {
+		return source{uri: publicMirror}, nil
+	}
+	codename := osRelease(string(release), "VERSION_CODENAME")
+	if codename == "" {
+		return source{}, errors.New("cannot tell which Debian this is: /etc/os-release does not say")
 	}
 	var all []source
 	for _, pattern := range []string{"/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources"} {
@@ -127,15 +137,12 @@ func mirror() (source, error) {
 	return debian(all, codename)
 }
 
-func codename() (string, error) {
-	b, err := os.ReadFile("/etc/os-release")
-	if err != nil {
-		return "", fmt.Errorf("cannot tell which Debian this is: %w", err)
-	}
-	for line := range strings.Lines(string(b)) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "VERSION_CODENAME="); ok {
-			return strings.Trim(v, `"`), nil
+// osRelease is a variable of os-release(5); empty where it is not set.
+func osRelease(text, name string) string {
+	for line := range strings.Lines(text) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), name+"="); ok {
+			return strings.Trim(v, `"'`)
 		}
 	}
-	return "", errors.New("cannot tell which Debian this is: /etc/os-release does not say")
+	return ""
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -92,6 +94,9 @@ func (n *node) network(ctx context.Context) error {
 	}
 	if err := unix.Sethostname([]byte(n.name())); err != nil {
 		return fmt.Errorf("cannot name the node: %w", err)
+	}
+	if _, err := os.Stat("/proc/sys/net/bridge"); errors.Is(err, fs.ErrNotExist) {
+		_ = exec.CommandContext(ctx, "modprobe", "br_netfilter").Run() // Whether it is there then, the next line sees.
 	}
 	return sysctls(map[string]string{
 		"net/ipv4/ip_forward": "1",
