@@ -6,6 +6,7 @@ package main
 import (
 	"os"
 	"runtime/debug"
+	_ "time/tzdata" // Schedules have time zones, and the image has none.
 
 	"github.com/alecthomas/kong"
 	"github.com/crossplane/function-sdk-go"

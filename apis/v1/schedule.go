@@ -42,7 +42,24 @@ func parseSchedule(text string) (cron.Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("is not minute, hour, day of the month, month and day of the week, such as 0 3 * * *: %w", err)
 	}
+	if of.Next(time.Unix(0, 0)).IsZero() {
+		return nil, errors.New("names no minute that ever comes")
+	}
 	return of, nil
+}
+
+// CheckTimeZone of a schedule; an empty one is UTC.
+func CheckTimeZone(zone string) error {
+	_, err := parseTimeZone(zone)
+	return err
+}
+
+func parseTimeZone(zone string) (*time.Location, error) {
+	in, err := time.LoadLocation(zone)
+	if err != nil || strings.EqualFold(zone, "Local") { // That is the one of whoever reads it.
+		return nil, errors.New("is not one of the IANA time zone database, such as Europe/Berlin")
+	}
+	return in, nil
 }
 
 // ParseSchedule of backups in a time zone; an empty one is UTC.
@@ -51,9 +68,9 @@ func ParseSchedule(text, zone string) (*Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("backup.schedule %w", err)
 	}
-	in, err := time.LoadLocation(zone)
-	if err != nil || strings.EqualFold(zone, "Local") { // That is the one of whoever reads it.
-		return nil, fmt.Errorf("backup.timeZone %q is not one of the IANA time zone database, such as Europe/Berlin", zone)
+	in, err := parseTimeZone(zone)
+	if err != nil {
+		return nil, fmt.Errorf("backup.timeZone %q %w", zone, err)
 	}
 	return &Schedule{in: in, of: of}, nil
 }

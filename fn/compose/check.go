@@ -112,13 +112,7 @@ func checkRequest(at *field.Path, b v1.BackupSpec) field.ErrorList {
 	if r := b.Request; r != "" && (len(r) > 63 || !requestPattern.MatchString(r)) {
 		errs = append(errs, field.Invalid(at.Child("request"), clipText(r), "must be of letters, digits and . _ : - between them, and have at most 63 characters"))
 	}
-	if b.Schedule != "" {
-		if err := v1.CheckSchedule(b.Schedule); err != nil {
-			errs = append(errs, field.Invalid(at.Child("schedule"), clipText(b.Schedule), err.Error()))
-		}
-	} else if b.TimeZone != "" {
-		errs = append(errs, field.Forbidden(at.Child("timeZone"), "is of a schedule, and there is none"))
-	}
+	errs = append(errs, checkSchedule(at, b)...)
 	if k := b.KeepFor; k != "" && !keepForPattern.MatchString(k) {
 		errs = append(errs, field.Invalid(at.Child("keepFor"), clipText(k), "must be hours, days or weeks, such as 48h, 30d or 4w"))
 	}
@@ -127,6 +121,23 @@ func checkRequest(at *field.Path, b v1.BackupSpec) field.ErrorList {
 		errs = append(errs, field.NotSupported(at.Child("method"), v1.BackupMethod(clipText(string(b.Method))), backupMethods))
 	case b.Method == "" && (b.Request != "" || b.Schedule != ""):
 		errs = append(errs, field.Required(at.Child("method"), "with request or schedule: Online clones the server while it runs, and Cold stops it for the time of a copy"))
+	}
+	return errs
+}
+
+func checkSchedule(at *field.Path, b v1.BackupSpec) field.ErrorList {
+	if b.Schedule == "" {
+		if b.TimeZone == "" {
+			return nil
+		}
+		return field.ErrorList{field.Forbidden(at.Child("timeZone"), "is of a schedule, and there is none")}
+	}
+	var errs field.ErrorList
+	if err := v1.CheckSchedule(b.Schedule); err != nil {
+		errs = append(errs, field.Invalid(at.Child("schedule"), clipText(b.Schedule), err.Error()))
+	}
+	if err := v1.CheckTimeZone(b.TimeZone); err != nil {
+		errs = append(errs, field.Invalid(at.Child("timeZone"), clipText(b.TimeZone), err.Error()))
 	}
 	return errs
 }
