@@ -220,12 +220,17 @@ func (a *Adoption) waitForEnd(ctx context.Context, j *batchv1.Job) (*corev1.Pod,
 
 // lookAt the Job: its pod where that has ended well, and else what there is to say.
 func (a *Adoption) lookAt(ctx context.Context, j *batchv1.Job) (ended *corev1.Pod, waits string, err error) {
-	if err := a.Kube.Get(ctx, client.ObjectKeyFromObject(j), j); err != nil {
-		return nil, "", fmt.Errorf("cannot get Job %s/%s: %w", j.Namespace, j.Name, err)
-	}
 	l := &corev1.PodList{}
-	if err := a.Kube.List(ctx, l, client.InNamespace(j.Namespace), client.MatchingLabels{batchv1.JobNameLabel: j.Name}); err != nil {
-		return nil, "", fmt.Errorf("cannot list pods: %w", err)
+	if err = a.Kube.Get(ctx, client.ObjectKeyFromObject(j), j); err != nil {
+		err = fmt.Errorf("cannot get Job %s/%s: %w", j.Namespace, j.Name, err)
+	} else if err = a.Kube.List(ctx, l, client.InNamespace(j.Namespace), client.MatchingLabels{batchv1.JobNameLabel: j.Name}); err != nil {
+		err = fmt.Errorf("cannot list pods: %w", err)
+	}
+	switch {
+	case err != nil && instance.IsPassing(err): // The Job goes on.
+		return nil, err.Error(), nil
+	case err != nil:
+		return nil, "", err
 	}
 	job := instance.NewJob(j)
 	n := slices.IndexFunc(l.Items, func(p corev1.Pod) bool { return metav1.IsControlledBy(&p, j) })

@@ -11,10 +11,12 @@ import (
 	"text/tabwriter"
 	"time"
 
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
 // patience is how long the controller may take before somebody is told that it does.
@@ -40,46 +42,71 @@ func (a *StoreAdoption) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := a.annotate(ctx, string(raw)); err != nil {
+	if err := a.ask(ctx, string(raw)); err != nil {
 		return fmt.Errorf("cannot ask the controller, by an annotation of BackupStore %s: %w", a.Store, err)
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 		defer cancel()
-		err = errors.Join(err, client.IgnoreNotFound(a.annotate(ctx, nil)))
+		err = errors.Join(err, a.takeBack(ctx, string(raw)))
 	}()
-	done, err := a.waitForAnswer(ctx, request.ID)
+	done, err := a.waitForAnswer(ctx, request.ID, string(raw))
 	if err != nil {
 		return err
 	}
 	return a.print(done)
 }
 
-func (a *StoreAdoption) annotate(ctx context.Context, value any) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1.AnnotationAdopt: value}}})
+func (a *StoreAdoption) ask(ctx context.Context, request string) error {
+	return a.patch(ctx, types.MergePatchType, map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1.AnnotationAdopt: request}}})
+}
+
+// takeBack the question, if it is ours still.
+func (a *StoreAdoption) takeBack(ctx context.Context, request string) error {
+	s := &v1.BackupStore{}
+	if err := a.Kube.Get(ctx, client.ObjectKey{Name: a.Store}, s); err != nil || s.Annotations[v1.AnnotationAdopt] != request {
+		return client.IgnoreNotFound(err)
+	}
+	const at = "/metadata/annotations/"
+	path := at + strings.ReplaceAll(v1.AnnotationAdopt, "/", "~1")
+	err := a.patch(ctx, types.JSONPatchType, []map[string]string{{"op": "test", "path": path, "value": request}, {"op": "remove", "path": path}})
+	if kerrors.IsInvalid(err) { // Somebody has just asked something else.
+		return nil
+	}
+	return client.IgnoreNotFound(err)
+}
+
+func (a *StoreAdoption) patch(ctx context.Context, kind types.PatchType, what any) error {
+	raw, err := json.Marshal(what)
 	if err != nil {
 		return err
 	}
 	s := &v1.BackupStore{}
 	s.Name = a.Store
-	return a.Kube.Patch(ctx, s, client.RawPatch(types.MergePatchType, patch))
+	return a.Kube.Patch(ctx, s, client.RawPatch(kind, raw))
 }
 
 // waitForAnswer of the controller, which reads all that lies in the store.
-func (a *StoreAdoption) waitForAnswer(ctx context.Context, id string) (*v1.StoreAdoption, error) {
-	tick, since, said := time.NewTicker(look), time.Now(), false
+func (a *StoreAdoption) waitForAnswer(ctx context.Context, id, request string) (*v1.StoreAdoption, error) {
+	tick, since, said := time.NewTicker(look), time.Now(), ""
 	defer tick.Stop()
 	for {
-		s := &v1.BackupStore{}
-		if err := a.Kube.Get(ctx, client.ObjectKey{Name: a.Store}, s); err != nil {
+		s, say := &v1.BackupStore{}, ""
+		switch err := a.Kube.Get(ctx, client.ObjectKey{Name: a.Store}, s); {
+		case err != nil && instance.IsPassing(err): // The controller goes on.
+			say = fmt.Sprintf("cannot get BackupStore %s: %v", a.Store, err)
+		case err != nil:
 			return nil, fmt.Errorf("cannot get BackupStore %s: %w", a.Store, err)
+		case s.Status.Adoption != nil && s.Status.Adoption.ID == id:
+			return s.Status.Adoption, nil
+		case s.Annotations[v1.AnnotationAdopt] != request:
+			return nil, fmt.Errorf("somebody else has asked for an adoption from BackupStore %s meanwhile: type it again when that has ended", a.Store)
+		case time.Since(since) > patience:
+			say = fmt.Sprintf("waiting for the controller, which reads BackupStore %s: is it running?", a.Store)
 		}
-		if done := s.Status.Adoption; done != nil && done.ID == id {
-			return done, nil
-		}
-		if !said && time.Since(since) > patience {
-			said = true
-			fmt.Fprintf(a.Progress, "waiting for the controller, which reads BackupStore %s: is it running?\n", a.Store) //nolint:errcheck // A lost line is no reason to fail.
+		if say != "" && say != said {
+			fmt.Fprintln(a.Progress, say) //nolint:errcheck // A lost line is no reason to fail.
+			said = say
 		}
 		select {
 		case <-ctx.Done():

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -15,6 +17,43 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
+
+// TestTwoAdoptions: of two that ask at the same time one is told, and takes the other's question nowhere; and one that cannot look for a moment
+// goes on.
+func TestTwoAdoptions(t *testing.T) {
+	scheme, err := instance.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const another = "another question"
+	looks := 0
+	kube := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&v1.BackupStore{ObjectMeta: metav1.ObjectMeta{Name: "offsite"}}).
+		WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			switch looks++; looks {
+			case 1:
+				return errors.New("connection refused")
+			case 2: // The other one has asked.
+				s := &v1.BackupStore{}
+				if err := c.Get(ctx, key, s); err != nil {
+					return err
+				}
+				s.Annotations[v1.AnnotationAdopt] = another
+				if err := c.Update(ctx, s); err != nil {
+					return err
+				}
+			}
+			return c.Get(ctx, key, o, opts...)
+		}}).Build()
+	var progress bytes.Buffer
+	err = (&StoreAdoption{Kube: kube, Store: "offsite", Output: io.Discard, Progress: &progress}).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "somebody else has asked") || !strings.Contains(progress.String(), "connection refused") {
+		t.Errorf("got %v, %s", err, progress.String())
+	}
+	s := &v1.BackupStore{}
+	if err := kube.Get(t.Context(), client.ObjectKey{Name: "offsite"}, s); err != nil || s.Annotations[v1.AnnotationAdopt] != another {
+		t.Errorf("the other's question is %q, %v", s.Annotations[v1.AnnotationAdopt], err)
+	}
+}
 
 // TestStoreAdoption: the controller is asked, its answer is printed, and the question is taken back.
 func TestStoreAdoption(t *testing.T) {

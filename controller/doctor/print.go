@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // WriteJSON prints a report for programs.
@@ -40,7 +42,7 @@ func (r *Report) WriteText(w io.Writer) error {
 
 // tableColumns of an instance's line.
 func (i *Instance) tableColumns() []string {
-	return []string{string(i.Severity), i.Kind + " " + i.Namespace + "/" + i.Name, i.State, i.Data.dataText(), i.Backups.backupsText()}
+	return []string{string(i.Severity), i.Kind + " " + i.Namespace + "/" + i.Name, printable(i.State), i.Data.dataText(), i.Backups.backupsText()}
 }
 
 func (d *Data) dataText() string {
@@ -95,9 +97,15 @@ func printLine(b *strings.Builder, row []string, widths []int) {
 
 func printFindings(b *strings.Builder, indent string, all []Finding) {
 	for _, f := range all {
-		fmt.Fprintf(b, "%s%-5s  %s\n", indent, f.Severity, f.Text)
+		fmt.Fprintf(b, "%s%-5s  %s\n", indent, f.Severity, printable(f.Text))
 		if f.Advice != "" {
-			fmt.Fprintf(b, "%s       do: %s\n", indent, f.Advice)
+			fmt.Fprintf(b, "%s       do: %s\n", indent, printable(f.Advice))
 		}
 	}
 }
+
+// maxLine in bytes of what is printed for people.
+const maxLine = 8 << 10
+
+// printable text of objects: whoever may write them has written it, and a terminal obeys none of it.
+func printable(text string) string { return v1.PrintableText(text, maxLine) }

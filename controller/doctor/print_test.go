@@ -65,6 +65,19 @@ func TestWriteText(t *testing.T) {
 	}
 }
 
+// TestForgedText: what somebody wrote into a status is no line of the report, and no word to a terminal.
+func TestForgedText(t *testing.T) {
+	const forged = "x\nok     MySQL prod/db\x1b[2J"
+	r := &Report{
+		Instances: []Instance{{Severity: Note, State: forged, Findings: []Finding{{Severity: Note, Text: forged, Advice: forged}}}},
+		Cluster:   []Finding{{Severity: Note, Text: forged}},
+	}
+	var b strings.Builder
+	if err := r.WriteText(&b); err != nil || strings.Contains(b.String(), "\x1b") || strings.Contains(b.String(), "\nok") || strings.Count(b.String(), "x ok     MySQL prod/db [2J") != 4 {
+		t.Errorf("%v, it prints\n%q", err, b.String())
+	}
+}
+
 // TestWriteJSON prints what can be read back, with its commands as they are.
 func TestWriteJSON(t *testing.T) {
 	var b strings.Builder

@@ -1,6 +1,9 @@
 package instance
 
 import (
+	"errors"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -29,4 +32,10 @@ func NewClient(config *rest.Config) (client.Client, error) {
 		return nil, err
 	}
 	return client.New(config, client.Options{Scheme: scheme})
+}
+
+// IsPassing is true of an error that an API server that is there again will not have, nor a network. Others than a client's are taken for one.
+func IsPassing(err error) bool {
+	return !errors.As(err, new(kerrors.APIStatus)) || kerrors.IsTooManyRequests(err) || kerrors.IsServerTimeout(err) || kerrors.IsTimeout(err) ||
+		kerrors.IsInternalError(err) || kerrors.IsServiceUnavailable(err)
 }

@@ -94,7 +94,7 @@ func (s *session) await(ctx context.Context, name string, limit time.Duration, j
 		case ctx.Err() != nil: // It is why.
 		case errors.As(err, new(plainError)):
 			return nil, err
-		case !isPassing(err):
+		case !instance.IsPassing(err):
 			return nil, stopped(err)
 		default:
 			line, trouble = "Cannot see how far it is: "+err.Error(), err
@@ -130,12 +130,4 @@ func (s *session) command(args ...string) string {
 		args = append(args, "--kind", s.kind.Kind)
 	}
 	return "kubectl mysql " + strings.Join(append(args, s.where...), " ")
-}
-
-// isPassing is true of an error that an API server that is there again will not have.
-func isPassing(err error) bool {
-	if errors.As(err, new(plainError)) {
-		return false
-	}
-	return !errors.As(err, new(kerrors.APIStatus)) || kerrors.IsTooManyRequests(err) || kerrors.IsServerTimeout(err) || kerrors.IsTimeout(err) || kerrors.IsInternalError(err) || kerrors.IsServiceUnavailable(err)
 }
