@@ -137,7 +137,10 @@ cluster-test: ## Test what boots the cluster: disks, images, killed boots (1 min
 mysqld-test: ## Test backup, restore and password changes with a real mysqld, without a cluster (5 min).
 	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
 	go run -C test/images . rootfs $$dir/mysql && \
-	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld -run TestReal -timeout 20m ./controller/...
+	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld -run TestReal -timeout 20m ./controller/... && \
+	if [ -n "$(ALL)" ]; then \
+	go run -C test/images . rootfs --server mariadb $$dir/mariadb && \
+	MYSQLD_ROOTFS=$$dir/mariadb go test -tags mysqld -run TestReal -timeout 20m ./controller/rotate; fi
 
 store-test: ## Test stores, their gateway and the backups in them against a real S3 server, and through a way that fails (2 min).
 	VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags store -run TestReal -count=1 -timeout 20m ./controller/store ./controller/gateway ./controller/archive ./controller/stores

@@ -15,14 +15,20 @@ type Finding struct {
 	Deletes bool
 }
 
+// absent is what the key of an object ends with that is not there.
+const absent = "-absent"
+
 // Probe does to one object what is done to backups: write it at once and in parts, read it, list it, write it
-// again, and delete it.
+// again, and delete it; and read one that is not there.
 func (b *Bucket) Probe(ctx context.Context, key string, raw []byte) (Finding, error) {
 	var found Finding
 	if err := b.Put(ctx, key, raw); err != nil {
 		return found, err
 	}
 	if err := b.holds(ctx, key, raw); err != nil {
+		return found, err
+	}
+	if err := b.lacks(ctx, key+absent); err != nil {
 		return found, err
 	}
 	err := b.PutOnce(ctx, key, raw)
@@ -59,6 +65,21 @@ func (b *Bucket) holds(ctx context.Context, key string, want []byte) error {
 		return fmt.Errorf("the store does not list %q, which was written a moment ago: it is not consistent enough", key)
 	}
 	return nil
+}
+
+// lacks is nil if the store says of an object that there is none. One whose credentials may not list it says that they may not read it
+// (GetObject of the S3 API).
+func (b *Bucket) lacks(ctx context.Context, key string) error {
+	_, err := b.ReadSmall(ctx, key, 1)
+	switch {
+	case Is(err, NotFound):
+		return nil
+	case Is(err, Denied):
+		return fmt.Errorf("the store does not say of what is not there that it is not there, as the credentials may not list it (s3:ListBucket), so that no backup could begin: %w", err)
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("the store has an object %q, which nobody has written", key)
 }
 
 // probeUpload writes the object in parts, over what is there, and ends another upload before its end.

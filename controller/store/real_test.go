@@ -173,6 +173,12 @@ func TestRealProbe(t *testing.T) {
 			}
 			return f
 		}, store.Finding{}, store.Denied},
+		"NoMissing": {func(r *http.Request) (f storetest.Fault) {
+			if strings.HasSuffix(r.URL.Path, "-absent") {
+				f.Status, f.Code = http.StatusForbidden, "AccessDenied"
+			}
+			return f
+		}, store.Finding{}, store.Denied},
 		"OtherBytes": {func(r *http.Request) (f storetest.Fault) {
 			if r.Method == http.MethodGet && !r.URL.Query().Has("list-type") {
 				f.Change = bytes.ToUpper

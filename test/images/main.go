@@ -24,7 +24,7 @@ type cli struct {
 	client.Flags
 
 	Load    loadCmd    `cmd:"" help:"Make the images that are not there, and give them to the cluster's registry."`
-	Rootfs  rootfsCmd  `cmd:"" help:"Unpack the MySQL server's image, for tests that run mysqld without a cluster."`
+	Rootfs  rootfsCmd  `cmd:"" help:"Unpack a server's image, for tests that run mysqld without a cluster."`
 	Product productCmd `cmd:"" help:"Build the image of the repository's Dockerfile into a folder, for each architecture."`
 }
 

@@ -11,7 +11,8 @@ import (
 
 // rootfsCmd is for tests that run mysqld without a cluster.
 type rootfsCmd struct {
-	Dir string `arg:"" help:"The folder to unpack it into." type:"path"`
+	Dir    string `arg:"" help:"The folder to unpack it into." type:"path"`
+	Server string `default:"mysql" enum:"mysql,mariadb" help:"Whose."`
 }
 
 func (cmd *rootfsCmd) run(ctx context.Context, c state.Cluster) error {
@@ -20,7 +21,11 @@ func (cmd *rootfsCmd) run(ctx context.Context, c state.Cluster) error {
 		return err
 	}
 	r := recipes{client.ImageBuilder(c, p)}
-	names, err := r.Ensure(ctx, r.mysql)
+	recipe := r.mysql
+	if cmd.Server == "mariadb" {
+		recipe = r.mariadb
+	}
+	names, err := r.Ensure(ctx, recipe)
 	if err != nil {
 		return err
 	}
