@@ -28,6 +28,8 @@ import (
 const (
 	// look is how often the Job is looked at.
 	look = time.Second
+	// logTries of its pod's log.
+	logTries = 10
 	// cleanup is how long its deletion may take, also after Ctrl-C.
 	cleanup = 30 * time.Second
 	// maxLine in bytes of the Job's log.
@@ -172,6 +174,21 @@ func (a *Adoption) survey(ctx context.Context, p *place) (found []agent.Found, e
 	if err != nil {
 		return nil, err
 	}
+	for try := 1; ; try++ { // The Job may have read for hours.
+		found, err := a.readLog(ctx, pod)
+		if err == nil || try == logTries || ctx.Err() != nil || !instance.IsPassing(err) {
+			return found, err
+		}
+		fmt.Fprintln(a.Progress, err) //nolint:errcheck // A lost line is no reason to fail.
+		select {
+		case <-ctx.Done():
+		case <-time.After(look):
+		}
+	}
+}
+
+// readLog of the pod that has ended.
+func (a *Adoption) readLog(ctx context.Context, pod *corev1.Pod) ([]agent.Found, error) {
 	log, err := a.Log(ctx, pod.Namespace, pod.Name, v1.ComponentSurvey)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the log of pod %s/%s: %w", pod.Namespace, pod.Name, err)
@@ -227,6 +244,8 @@ func (a *Adoption) lookAt(ctx context.Context, j *batchv1.Job) (ended *corev1.Po
 		err = fmt.Errorf("cannot list pods: %w", err)
 	}
 	switch {
+	case ctx.Err() != nil:
+		return nil, "", ctx.Err()
 	case err != nil && instance.IsPassing(err): // The Job goes on.
 		return nil, err.Error(), nil
 	case err != nil:

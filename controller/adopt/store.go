@@ -93,6 +93,8 @@ func (a *StoreAdoption) waitForAnswer(ctx context.Context, id, request string) (
 	for {
 		s, say := &v1.BackupStore{}, ""
 		switch err := a.Kube.Get(ctx, client.ObjectKey{Name: a.Store}, s); {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
 		case err != nil && instance.IsPassing(err): // The controller goes on.
 			say = fmt.Sprintf("cannot get BackupStore %s: %v", a.Store, err)
 		case err != nil:

@@ -159,16 +159,21 @@ func TestImageChangeCounts(t *testing.T) {
 	}
 }
 
+// anothers XR.
+const anothers = "anothers"
+
+// came is a proven backup of another life that is there since this one began.
+func came(number, since int64) variation {
+	return func(s *instance.State) {
+		r := v1.MySQLBackup{}
+		r.Name, r.Spec.Instance.XR, r.Spec.Number, r.Spec.Since, r.Status.Phase = "came", anothers, number, since, v1.BackupProven
+		s.Records = append(s.Records, r)
+	}
+}
+
 // TestNumberTaken: backups that came to the name once an instance had begun, such as by an adoption, are rivals of that instance's own,
 // whatever their numbers: neither has the other's rows.
 func TestNumberTaken(t *testing.T) {
-	came := func(number, since int64) variation {
-		return func(s *instance.State) {
-			r := v1.MySQLBackup{}
-			r.Name, r.Spec.Instance.XR, r.Spec.Number, r.Spec.Since, r.Status.Phase = "came", "anothers", number, since, v1.BackupProven
-			s.Records = append(s.Records, r)
-		}
-	}
 	for name, tc := range map[string]struct {
 		came          variation
 		number, since int64
@@ -191,15 +196,10 @@ func TestNumberTaken(t *testing.T) {
 // TestFirstNumber: what this life began with is known whatever its numbers have been since, and so is who lived beside it: tries that came to
 // nothing, and what was adopted meanwhile, leave no record of this life.
 func TestFirstNumber(t *testing.T) {
-	came := func(s *instance.State) {
-		r := v1.MySQLBackup{}
-		r.Name, r.Spec.Instance.XR, r.Spec.Number, r.Status.Phase = "came", "anothers", 3, v1.BackupProven
-		s.Records = append(s.Records, r)
-	}
 	first := func(s *instance.State) any { return Next(s).Changes[0].Fields["firstBackupNumber"] }
 	for name, s := range map[string]*instance.State{
 		"Left":    running(answered(v1.RequestedFailing)),
-		"Adopted": running(asks(modelRequest), came),
+		"Adopted": running(asks(modelRequest), came(3, 0)),
 	} {
 		if got := first(s); got != int64(1) {
 			t.Errorf("%s: it began with %v", name, got)
@@ -208,11 +208,25 @@ func TestFirstNumber(t *testing.T) {
 	if got := first(running(asks(modelRequest))); got != nil {
 		t.Errorf("nothing has changed, and %v is said", got)
 	}
-	s := running(dead, came, func(s *instance.State) { s.XR.Status.BackupNumber, s.XR.Status.FirstBackupNumber = 4, 1 })
+	s := running(dead, came(3, 0), func(s *instance.State) { s.XR.Status.BackupNumber, s.XR.Status.FirstBackupNumber = 4, 1 })
 	if got := countTo(s, 5); got["firstBackupNumber"] != nil {
 		t.Errorf("it is said again: %v", got)
 	}
 	kept := identityAnnotations(s)
+	lost := running(dead, came(3, 0), func(s *instance.State) { s.XR.Status.BackupNumber, s.DataPV.Labels = 4, s.Life.Labels() })
+	if r := newRecord(lost); r.Spec.Since != 0 {
+		t.Errorf("nothing says that it began with another number, and its record is since %d", r.Spec.Since)
+	}
+	lost.DataPV.Annotations[v1.AnnotationFirstBackupNumber] = "1"
+	if r := newRecord(lost); r.Spec.Since != 1 {
+		t.Errorf("its volume knows what a lost status has said, and its record is since %d", r.Spec.Since)
+	}
+	if lost.DataPV.Labels[v1.LabelXR] = anothers; newRecord(lost).Spec.Since != 0 || identityAnnotations(lost)[v1.AnnotationFirstBackupNumber] != "" {
+		t.Error("what another life began with is taken for its own")
+	}
+	if _, said := identityAnnotations(lost)[v1.AnnotationFirstBackupNumber]; !said {
+		t.Error("what another life began with stays on the volume")
+	}
 	if r := newRecord(s); r.Spec.Number != 4 || r.Spec.Since != 1 || !r.IsRivalOf(&s.Records[0]) {
 		t.Errorf("its record is %d since %d", r.Spec.Number, r.Spec.Since)
 	}

@@ -140,6 +140,8 @@ func identityAnnotations(s *instance.State) map[string]string {
 	}
 	if n := s.Identity().FirstBackupNumber; n > 0 {
 		a[v1.AnnotationFirstBackupNumber] = strconv.FormatInt(n, 10)
+	} else if v := s.DataPV; v != nil && v.Labels[v1.LabelXR] != string(s.Life.XR) && v.Annotations[v1.AnnotationFirstBackupNumber] != "" { // Another life's is taken back.
+		a[v1.AnnotationFirstBackupNumber] = ""
 	}
 	if nodes := nodesOf(s).Annotation(); nodes != "" || s.DataPV != nil && s.DataPV.Annotations[v1.AnnotationNodes] != "" { // What they were is taken back.
 		a[v1.AnnotationNodes] = nodes

@@ -3,8 +3,11 @@ package lifecycle
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
@@ -104,8 +107,10 @@ func countTo(s *instance.State, number int64) map[string]any {
 // firstNumber that a backup of this life had, or would have had; 0 where the one of this number is the first.
 func firstNumber(s *instance.State, number int64) int64 {
 	first := number
-	if n := s.Identity().FirstBackupNumber; n > 0 {
-		first = min(first, n)
+	for _, n := range []int64{s.Identity().FirstBackupNumber, firstNumberOf(s.DataPV, s.Life.XR)} {
+		if n > 0 {
+			first = min(first, n)
+		}
 	}
 	note := func(b *v1.MySQLBackupSpec) {
 		if b.Instance.XR == s.Life.XR && b.Number > 0 {
@@ -125,6 +130,15 @@ func firstNumber(s *instance.State, number int64) int64 {
 		return 0
 	}
 	return first
+}
+
+// firstNumberOf a life, as its volume knows it where a status was lost; 0 where it does not.
+func firstNumberOf(v *corev1.PersistentVolume, life types.UID) int64 {
+	if v == nil || v.Labels[v1.LabelXR] != string(life) {
+		return 0
+	}
+	n, _ := strconv.ParseInt(v.Annotations[v1.AnnotationFirstBackupNumber], 10, 64) // Else it is not known.
+	return n
 }
 
 // createBackup makes the record before anything stops.

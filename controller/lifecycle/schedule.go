@@ -86,14 +86,13 @@ func plan(s *instance.State) map[string]any {
 	}
 	out := map[string]any{"schedule": spec.Schedule, "timeZone": orNil(spec.TimeZone), "nextAt": nil, "message": nil}
 	of, err := v1.ParseSchedule(spec.Schedule, spec.TimeZone)
-	if err != nil {
-		out["message"] = err.Error()
+	if err == nil {
+		out["nextAt"] = metav1.NewTime(of.Next(s.Now))
 		return out
 	}
-	if next := of.Next(s.Now); !next.IsZero() {
-		out["nextAt"] = metav1.NewTime(next)
-	} else {
-		out["message"] = fmt.Sprintf("backup.schedule %q names no minute that ever comes", spec.Schedule)
+	out["message"] = err.Error()
+	if is := s.XR.Status.BackupSchedule; is == nil || is.MissedAt == nil { // None comes, and people are told so.
+		out["missedAt"] = metav1.NewTime(s.Now)
 	}
 	return out
 }

@@ -186,7 +186,9 @@ func (s *State) names() certificate.Names {
 // isInCluster is true of what the cluster's DNS may have for something else: no load balancer is called so, and who has the Service may have
 // written that into its status.
 func isInCluster(host string) bool {
-	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".svc") || strings.Contains(host, ".svc.") || strings.HasSuffix(host, ".cluster.local")
+	labels := strings.Split(host, ".")
+	of := func(n int, kinds ...string) bool { return len(labels) > n && slices.Contains(kinds, labels[n]) }
+	return len(labels) == 1 || strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".cluster.local") || of(2, "svc", "pod") || of(3, "svc") // A Service, a pod, and a Service's pod.
 }
 
 // serverSecret as it is, or a new one.

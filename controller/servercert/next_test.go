@@ -138,6 +138,8 @@ func TestRepair(t *testing.T) {
 		"Local":   {reason: "That is in the cluster, too.", spoil: func(s *State) { s.Host = "shop.other.svc.cluster.local" }},
 		"Domain":  {reason: "Whatever the cluster's domain is.", spoil: func(s *State) { s.Host = "shop.other.svc.corp.example" }},
 		"Pod":     {reason: "Pods have names, too.", spoil: func(s *State) { s.Host = "10-0-0-1.other.pod.cluster.local" }},
+		"PodOf":   {reason: "Those of a Service, too.", spoil: func(s *State) { s.Host = "db-0.shop.other.svc.corp.example" }},
+		"House":   {reason: "A house may have services of its own.", spoil: func(s *State) { s.Host = "db.svc.corp.example" }, server: true},
 		"Corp":    {reason: "A house may call its own domain so.", spoil: func(s *State) { s.Host = "db.corp.local" }, server: true},
 		"Short":   {reason: "So may that be.", spoil: func(s *State) { s.Host = "vault" }},
 		"Deleted": {reason: "Somebody deleted the Secret.", spoil: func(s *State) { s.Server = nil }, server: true},

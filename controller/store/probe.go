@@ -15,8 +15,8 @@ type Finding struct {
 	Deletes bool
 }
 
-// absent is what the key of an object ends with that is not there.
-const absent = "-absent"
+// absent is what the key of an object ends with that is not there: no name of a BackupStore does.
+const absent = "_absent"
 
 // Probe does to one object what is done to backups: write it at once and in parts, read it, list it, write it
 // again, and delete it; and read one that is not there.

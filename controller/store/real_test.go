@@ -174,7 +174,7 @@ func TestRealProbe(t *testing.T) {
 			return f
 		}, store.Finding{}, store.Denied},
 		"NoMissing": {func(r *http.Request) (f storetest.Fault) {
-			if strings.HasSuffix(r.URL.Path, "-absent") {
+			if strings.HasSuffix(r.URL.Path, "_absent") {
 				f.Status, f.Code = http.StatusForbidden, "AccessDenied"
 			}
 			return f

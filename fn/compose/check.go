@@ -112,7 +112,6 @@ func checkRequest(at *field.Path, b v1.BackupSpec) field.ErrorList {
 	if r := b.Request; r != "" && (len(r) > 63 || !requestPattern.MatchString(r)) {
 		errs = append(errs, field.Invalid(at.Child("request"), clipText(r), "must be of letters, digits and . _ : - between them, and have at most 63 characters"))
 	}
-	errs = append(errs, checkSchedule(at, b)...)
 	if k := b.KeepFor; k != "" && !keepForPattern.MatchString(k) {
 		errs = append(errs, field.Invalid(at.Child("keepFor"), clipText(k), "must be hours, days or weeks, such as 48h, 30d or 4w"))
 	}

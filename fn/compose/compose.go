@@ -34,7 +34,7 @@ func Compose(in Input) (*Output, error) {
 	}
 	revision := chooseRevision(r, begin)
 	resources := build(r, s, begin, revision, password)
-	out := report(r, s, begin, revision, resources, warningOf(s.cannotGrow, kept, missing, taken))
+	out := report(r, s, begin, revision, resources, warningOf(r.unplanned, s.cannotGrow, kept, missing, taken))
 	out.Requirements, out.Resources, out.Connection = requirements, resources, connectionOf(r)
 	return out, nil
 }

@@ -110,3 +110,24 @@ func TestPlannedBackup(t *testing.T) {
 		t.Error("where none is planned, none is missed")
 	}
 }
+
+// TestUnplanned: a schedule by which nothing can be planned keeps nobody's server from being started or stopped. Before it has started, it is refused.
+func TestUnplanned(t *testing.T) {
+	nowhere := func(in *Input) {
+		in.XR.Spec.Backup = v1.BackupSpec{Schedule: "0 3 * * *", TimeZone: "Europe/Berln", Method: v1.MethodCold}
+	}
+	if _, err := Compose(given(nowhere)); err == nil || !strings.Contains(err.Error(), "spec.backup.timeZone") {
+		t.Errorf("before its start: %v", err)
+	}
+	out, err := Compose(given(serving, nowhere))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := slices.IndexFunc(out.Conditions, func(c Condition) bool { return c.Type == v1.ConditionAccepted })
+	if c := out.Conditions[n]; c.True || c.Reason != v1.ReasonInvalid || !strings.Contains(c.Message, "spec.backup.timeZone") {
+		t.Errorf("it says %+v", c)
+	}
+	if _, there := out.Resources[v1.ResourceDeployment]; !there {
+		t.Errorf("it has %v", out.Resources)
+	}
+}

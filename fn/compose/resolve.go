@@ -38,6 +38,8 @@ type resolved struct {
 	// store that backups go to; empty for a volume. storeRefused is why it is not what the spec asks for.
 	store        string
 	storeRefused *field.Error
+	// unplanned is why a started instance has no planned backups although it asks for them.
+	unplanned error
 	// serverResources are what its container asks for, and jobResources what those of the
 	// restore Job do; nil is the usual.
 	serverResources corev1.ResourceRequirements
@@ -103,7 +105,11 @@ func resolve(in Input) (*resolved, error) {
 		return nil, err
 	}
 	r.config, bad[4] = renderConfig(spec.Child("config"), tlsConfig(r), r.spec.Config)
-	if errs = slices.Concat(append(bad[:], errs, checkRequireTLS(r, spec))...); len(errs) > 0 {
+	unplanned := checkSchedule(spec.Child("backup"), r.spec.Backup)
+	if r.started && len(unplanned) > 0 { // It goes on, without what is planned by it.
+		r.unplanned, unplanned = &Refusal{Reason: v1.ReasonInvalid, Err: unplanned.ToAggregate()}, nil
+	}
+	if errs = slices.Concat(append(bad[:], errs, unplanned, checkRequireTLS(r, spec))...); len(errs) > 0 {
 		// Annotations are checked in the order of a map.
 		slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
 		return nil, &Refusal{Reason: v1.ReasonInvalid, Err: errs.ToAggregate()}

@@ -101,7 +101,7 @@ func debian(all []source, codename string) (source, error) {
 }
 
 // publicMirror is Debian's own.
-const publicMirror = "http://deb.debian.org/debian"
+const publicMirror = "https://deb.debian.org/debian"
 
 // mirror is where this machine gets Debian from. One that is another distribution has no source of Debian's suites.
 func mirror() (source, error) {
