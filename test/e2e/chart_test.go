@@ -35,7 +35,7 @@ func TestChart(t *testing.T) {
 	if got := *controllerNow(t).Spec.Replicas; got != 2 {
 		t.Errorf("there are %d controllers", got)
 	}
-	said := h.run(t, "upgrade", "crossplane-mysql", h.chart, "--namespace", "crossplane-system", "--wait", "--timeout", "3m")
+	said := h.run(t, "upgrade", "crossplane-mysql", h.chart, "--namespace", "crossplane-system", "--wait", "--timeout", "3m", "--set", "packages.hostpath=false")
 	if !strings.Contains(said, "kubectl delete configuration.pkg.crossplane.io crossplane-mysql-configuration-mysql-hostpath") {
 		t.Errorf("want it said that a package stays, and what removes it, got\n%s", said)
 	}
