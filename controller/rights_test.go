@@ -77,7 +77,7 @@ func rights(r role) []right {
 					name += "/" + sub
 				}
 				if len(rule.ResourceNames) > 0 {
-					name += " named " + strings.Join(rule.ResourceNames, " ")
+					name += " named " + strings.Join(rule.ResourceNames, ", ")
 				}
 				on = append(on, name)
 			}

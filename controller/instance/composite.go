@@ -35,6 +35,9 @@ var (
 	XRKind    = v1.GroupVersion.WithKind(v1.KindXMySQL)
 )
 
+// crdKind is of what tells the API server of a kind.
+var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
 // kindOf claims of this name; false for one that is not looked after.
 func kindOf(claim string) (Kind, bool) {
 	all := Kinds()

@@ -40,7 +40,7 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	orphans, err := g.findOrphans(ctx, k, found.kind, found.xrs)
+	orphans, err := g.findOrphans(ctx, k, found)
 	if err != nil {
 		return nil, err
 	}
@@ -172,11 +172,15 @@ type foundComposites struct {
 	namespace *corev1.Namespace
 	claim     *Composite
 	xrs       []*Composite
+	// withoutXRs is true if the XRs' kind is not there, and so no XR of any instance.
+	withoutXRs bool
 }
 
 // findComposites of an instance. Labels are where to look; whose an XR is
 // stands in its spec. The claim is read after the list, so that one made in between
-// disowns no XR.
+// disowns no XR. Where the XRs' kind is not installed a claim that is being deleted has no XR: Crossplane takes the kind away when no XR is
+// left, while that of the claims waits for the last claim. A claim that is to live waits until the kind is there again, and so does what has
+// no claim: where somebody took CRDs away by force, the servers run.
 func (g *Gatherer) findComposites(ctx context.Context, k Key) (*foundComposites, error) {
 	kind, ok := kindOf(k.Kind)
 	if !ok {
@@ -187,14 +191,18 @@ func (g *Gatherer) findComposites(ctx context.Context, k Key) (*foundComposites,
 		return nil, err
 	}
 	out, err := g.listXRs(ctx, XRsOf(k), kind)
-	if err != nil {
+	away := IsNotInstalled(err)
+	if err != nil && !away {
 		return nil, err
 	}
-	claim, err := g.readComposite(ctx, kind.Claim, k.Namespace, k.Name)
-	if err != nil {
+	claim, cerr := g.readComposite(ctx, kind.Claim, k.Namespace, k.Name)
+	switch {
+	case cerr != nil:
+		return nil, cerr
+	case away && (claim == nil || !claim.IsDeleting()): // It waits until the kind is there again.
 		return nil, err
 	}
-	if claim != nil && claim.BoundXR != "" && !slices.ContainsFunc(out, func(x *Composite) bool { return x.GetName() == claim.BoundXR }) {
+	if claim != nil && claim.BoundXR != "" && !away && !slices.ContainsFunc(out, func(x *Composite) bool { return x.GetName() == claim.BoundXR }) {
 		xr, err := g.readComposite(ctx, kind.XR, "", claim.BoundXR)
 		if err != nil {
 			return nil, err
@@ -208,15 +216,15 @@ func (g *Gatherer) findComposites(ctx context.Context, k Key) (*foundComposites,
 		return !ok || of != k
 	})
 	slices.SortStableFunc(out, func(a, b *Composite) int { return trueFirst(isEnding(a, claim, ns), isEnding(b, claim, ns)) })
-	return &foundComposites{kind: kind, namespace: ns, claim: claim, xrs: out}, nil
+	return &foundComposites{kind: kind, namespace: ns, claim: claim, xrs: out, withoutXRs: away}, nil
 }
 
-// listXRs that labels lead to.
+// listXRs that labels lead to. The error IsNotInstalled where that is certain.
 func (g *Gatherer) listXRs(ctx context.Context, labels client.MatchingLabels, kind Kind) ([]*Composite, error) {
 	l := &unstructured.UnstructuredList{}
 	l.SetGroupVersionKind(kind.XR)
 	if err := g.Reader.List(ctx, l, labels); err != nil {
-		return nil, fmt.Errorf("cannot list composite resources: %w", err)
+		return nil, g.explainUnlisted(ctx, kind, err)
 	}
 	out := make([]*Composite, 0, len(l.Items))
 	for i := range l.Items {

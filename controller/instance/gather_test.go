@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -216,6 +217,21 @@ func summarize(s *State) summary {
 	return out
 }
 
+// gathered lives are these.
+func gathered(t *testing.T, reason string, lives []*State, err error, want []summary) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]summary, 0, len(lives))
+	for _, s := range lives {
+		got = append(got, summarize(s))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s\n-want, +got:\n%s", reason, diff)
+	}
+}
+
 func TestGather(t *testing.T) {
 	ours := life.Labels()
 	theirs := key.Life("uid-2").Labels()
@@ -293,17 +309,88 @@ func TestGather(t *testing.T) {
 			}
 			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.have...).Build(), Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := make([]summary, 0, len(lives))
-			for _, s := range lives {
-				got = append(got, summarize(s))
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
-			}
+			gathered(t, tc.reason, lives, err, tc.want)
 		})
+	}
+}
+
+// withoutXRs is a claim's cluster in which nobody serves the XRs' kind.
+func withoutXRs(t *testing.T, have ...client.Object) client.Reader {
+	t.Helper()
+	have = append(have, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
+	return fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if o.GetObjectKind().GroupVersionKind() == XRKind {
+				return kerrors.NewNotFound(schema.GroupResource{}, k.Name)
+			}
+			return c.Get(ctx, k, o, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+			if strings.TrimSuffix(l.GetObjectKind().GroupVersionKind().Kind, "List") == XRKind.Kind { // Lists of whole objects have the kind of these.
+				return kerrors.NewNotFound(schema.GroupResource{}, "")
+			}
+			return c.List(ctx, l, opts...)
+		},
+	}).Build()
+}
+
+func crdOfXRs() *unstructured.Unstructured {
+	crd := newObject(crdKind)
+	crd.SetName("xmysqls.otus.homework")
+	return crd
+}
+
+// TestGatherWithoutXRs: Crossplane takes the XRs' kind away when no XR is left, and the claims' when no claim is.
+func TestGatherWithoutXRs(t *testing.T) {
+	dying := func() *unstructured.Unstructured {
+		c := boundClaim("x")
+		c.SetFinalizers([]string{v1.Finalizer})
+		c.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+		return c
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		have   []client.Object
+		want   []summary // Nil where it is not known what there is.
+		served bool      // It may be, as far as the error says.
+	}{
+		"Dying":  {reason: "A claim that is being deleted is all that is left.", have: []client.Object{dying()}, want: []summary{{Claim: "db"}}},
+		"Orphan": {reason: "What holds data is backed up first.", have: []client.Object{dying(), heldVolume("uid-1", "default")}, want: []summary{{Orphan: true, DataPV: "pv"}}},
+		"Doubt":  {reason: "A kind that is there and not served has XRs.", have: []client.Object{dying(), crdOfXRs()}, served: true},
+		"Lives":  {reason: "A claim that is to live has its XR again when the kind is.", have: []client.Object{boundClaim("x")}},
+		"Server": {reason: "Nobody wants it deleted.", have: []client.Object{heldVolume("uid-1", "default")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lives, err := (&Gatherer{Reader: withoutXRs(t, tc.have...), Clock: time.Now}).Gather(t.Context(), key)
+			if tc.want == nil {
+				if err == nil || IsNotInstalled(err) == tc.served {
+					t.Errorf("%s Got %d lives, %v", tc.reason, len(lives), err)
+				}
+				return
+			}
+			gathered(t, tc.reason, lives, err, tc.want)
+		})
+	}
+}
+
+// TestGatherInstalled: what goes on without XRs does so only where there is none for certain.
+func TestGatherInstalled(t *testing.T) {
+	have := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.BackupPVCName(), Labels: life.Labels()}}
+	gone := &Gatherer{Reader: withoutXRs(t, have), Clock: time.Now}
+	lives, err := gone.GatherInstalled(t.Context(), key)
+	gathered(t, "Uninstalled: nobody lives.", lives, err, []summary{{}})
+	if lives[0].BackupPVC == nil {
+		t.Error("want the backups to be there all the same")
+	}
+	if got, err := gone.restoring(t.Context(), "default"); len(got) > 0 || err != nil {
+		t.Errorf("want nobody to restore, got %v, %v", got, err)
+	}
+	unserved := &Gatherer{Reader: withoutXRs(t, have, crdOfXRs()), Clock: time.Now}
+	if lives, err := unserved.GatherInstalled(t.Context(), key); err == nil || IsNotInstalled(err) {
+		t.Errorf("want a kind that is installed to be waited for, got %d lives, %v", len(lives), err)
+	}
+	if got, err := unserved.restoring(t.Context(), "default"); err == nil {
+		t.Errorf("want who restores not to be known, got %v", got)
 	}
 }
 

@@ -22,22 +22,24 @@ type orphan struct {
 }
 
 // findOrphans of an instance.
-func (g *Gatherer) findOrphans(ctx context.Context, k Key, kind Kind, xrs []*Composite) ([]orphan, error) {
-	holders, err := g.findHolders(ctx, k, kind)
+func (g *Gatherer) findOrphans(ctx context.Context, k Key, found *foundComposites) ([]orphan, error) {
+	holders, err := g.findHolders(ctx, k, found.kind)
 	if err != nil {
 		return nil, err
 	}
 	known := func(uid types.UID) bool {
-		return slices.ContainsFunc(xrs, func(x *Composite) bool { return x.GetUID() == uid })
+		return slices.ContainsFunc(found.xrs, func(x *Composite) bool { return x.GetUID() == uid })
 	}
 	holders = slices.DeleteFunc(holders, func(o client.Object) bool { return known(XROf(o)) })
 	if len(holders) == 0 {
 		return nil, nil
 	}
 	// Labels are where to look. That there is no such XR must be certain.
-	all, err := AllXRs(ctx, g.Reader, kind)
-	if err != nil {
-		return nil, fmt.Errorf("cannot list composite resources: %w", err)
+	var all []metav1.PartialObjectMetadata
+	if !found.withoutXRs {
+		if all, err = AllXRs(ctx, g.Reader, found.kind); err != nil {
+			return nil, g.explainUnlisted(ctx, found.kind, err)
+		}
 	}
 	var out []orphan
 	for _, h := range holders {

@@ -77,6 +77,7 @@ type reconcilers struct {
 	archives     *archiveReconciler
 	restoreTests restoreTestReconciler
 	stores       *storeReconciler
+	composites   composites
 }
 
 func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconcilers, error) {
@@ -89,6 +90,10 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconciler
 	r := &rotate.Rotator{
 		Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dialServer(cfg, pods),
 		Grace: o.PasswordGrace, Settle: rotate.DefaultSettle,
+	}
+	c, err := newComposites(mgr)
+	if err != nil {
+		return nil, err
 	}
 	w := change.Writer{Client: mgr.GetClient(), Stores: all, Servers: rotate.Donors{Rotator: r}}
 	recorder, meter := mgr.GetEventRecorder("crossplane-mysql"), newMeter(metrics.Registry, time.Now)
@@ -105,5 +110,6 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconciler
 			gather: g, writer: w, cache: mgr.GetClient(), reader: mgr.GetAPIReader(), events: recorder, meter: meter,
 			atOnce: o.RestoreTestsAtOnce, clock: time.Now, turns: &sync.Mutex{}, failed: &sync.Map{},
 		},
+		composites: c,
 	}, nil
 }

@@ -1,45 +1,42 @@
 package reconciler
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
-type withoutCache struct{ ctrl.Manager }
+type withKinds struct {
+	ctrl.Manager
 
-func (withoutCache) GetCache() cache.Cache { return nil }
-
-// A watching controller has not begun.
-type watching struct {
-	controller.TypedController[instance.Key]
-
-	sources []source.TypedSource[instance.Key]
+	mapper meta.RESTMapper
 }
 
-func (w *watching) Watch(s source.TypedSource[instance.Key]) error {
-	w.sources = append(w.sources, s)
-	return nil
-}
+func (m withKinds) GetRESTMapper() meta.RESTMapper { return m.mapper }
 
-// TestWatchLives: an XRD that is deleted while the controller starts holds no restore test up. Its kind is known, and can never be
-// listed.
-func TestWatchLives(t *testing.T) {
-	w := &watching{}
-	if err := watchLives(withoutCache{}, instance.Kinds()[0], w); err != nil {
-		t.Fatal(err)
-	}
-	if len(w.sources) != 2 {
-		t.Errorf("want claim and XR, got %d sources", len(w.sources))
-	}
-	for _, s := range w.sources {
-		if _, awaited := s.(source.TypedSyncingSource[instance.Key]); awaited {
-			t.Errorf("the controller waits for %v before it begins", s)
-		}
+func (withKinds) GetLogger() logr.Logger { return logr.Discard() }
+
+// TestWhenInstalled: an XRD that is deleted takes the XRs' kind first, and a claim may still be there.
+func TestWhenInstalled(t *testing.T) {
+	of := instance.Kinds()[0]
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(of.Claim, meta.RESTScopeNamespace)
+	for kind, want := range map[schema.GroupVersionKind]bool{of.Claim: true, of.XR: false} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*installPollInterval)
+			defer cancel()
+			begun := false
+			err := whenInstalled(withKinds{mapper: mapper}, kind, func() error { begun = true; return nil })(ctx)
+			if err != nil || begun != want {
+				t.Errorf("%s: begun: %v, %v", kind.Kind, begun, err)
+			}
+		})
 	}
 }
