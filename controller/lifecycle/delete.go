@@ -135,7 +135,7 @@ func stopForBackup(s *instance.State) (step Step, open bool) {
 	d := s.Deployment
 	switch {
 	case s.XR != nil && s.XR.IsComposing():
-		stopping.Message = waitsForCrossplane(s.XR)
+		stopping.Message = waitsForCrossplane(s)
 		return stopping, true
 	case d != nil && (d.Spec.Replicas == nil || *d.Spec.Replicas > 0):
 		return Step{Action: StopServer, Phase: v1.DeletionStopping, Message: "Stopping the server"}, true

@@ -160,8 +160,12 @@ func TestNext(t *testing.T) {
 		"StoredHint":       {reason: "The exact command that gives the data up.", state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken, asDatabase), want: Wait, says: "kubectl annotate xdatabase db-x otus.homework/skip-backup=" + xrUID},
 
 		// Announce and fence.
-		"Announce":      {reason: "The record is there before anything stops.", state: running(dead, deployment(1)), want: CreateBackup},
-		"Composing":     {reason: "Crossplane may still apply the Deployment.", state: fenced(deployment(1), func(s *instance.State) { s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane}) }), want: Wait, says: "Crossplane"},
+		"Announce":  {reason: "The record is there before anything stops.", state: running(dead, deployment(1)), want: CreateBackup},
+		"Composing": {reason: "Crossplane may still apply the Deployment.", state: fenced(deployment(1), func(s *instance.State) { s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane}) }), want: Wait, says: "Crossplane"},
+		"ComposingNot": {reason: "It was restarted while the XRD was being deleted, and never begins.", state: fenced(deployment(1), func(s *instance.State) {
+			s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane})
+			s.XR.SetDeletionTimestamp(&metav1.Time{Time: now.Add(-idleFor - time.Second)})
+		}), want: Wait, says: `kubectl patch xmysql db-x --type merge --patch '{"metadata":{"finalizers":["otus.homework/protect-data"]}}'`},
 		"Stop":          {reason: "The server stops first.", state: fenced(deployment(1), withPod(own, corev1.PodRunning)), want: StopServer},
 		"StopDefault":   {reason: "No number of replicas means one.", state: fenced(deployment(1), func(s *instance.State) { s.Deployment.Spec.Replicas = nil }), want: StopServer},
 		"Stopping":      {reason: "No byte is read while its pod is there.", state: fenced(deployment(0), withPod(own, corev1.PodRunning)), want: Wait, says: "server to stop"},

@@ -78,11 +78,21 @@ func reportPaused(s *instance.State, step Step) []change.Change {
 	return writeMessage(s.Claim, step)
 }
 
-// waitsForCrossplane is what people read while a deletion waits for Crossplane.
-func waitsForCrossplane(xr *instance.Composite) string {
+// idleFor is how long Crossplane may take to begin with a deletion, which it does within a second.
+const idleFor = 5 * time.Minute
+
+// waitsForCrossplane is what people read while a deletion waits for Crossplane. Of an XRD that was being deleted when Crossplane started it
+// never runs the controller that takes its finalizer off (internal/controller/apiextensions/definition/reconciler.go in v2.4.0).
+func waitsForCrossplane(s *instance.State) string {
 	const text = "Waiting for Crossplane to finish with the instance"
-	if isPaused(xr) {
-		return text + ". " + pausedAt(xr)
+	since := s.XR.GetDeletionTimestamp()
+	switch {
+	case isPaused(s.XR):
+		return text + ". " + pausedAt(s.XR)
+	case since != nil && s.Now.Sub(since.Time) > idleFor:
+		return fmt.Sprintf("%s, and it has not begun. See that it runs. If it was restarted while the XRD was being deleted it never begins: the deletion goes on, "+
+			"with the backup, after kubectl patch %s %s --type merge --patch '{\"metadata\":{\"finalizers\":[\"%s\"]}}'",
+			text, strings.ToLower(s.XR.GetKind()), s.XR.GetName(), v1.Finalizer)
 	}
 	return text
 }
