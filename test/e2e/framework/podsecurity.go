@@ -66,7 +66,7 @@ func letIn(t *testing.T, p *corev1.Pod) {
 	levels := []string{privileged, baseline, restricted}
 	has, needs := slices.Index(levels, ns.Labels[securityLabel]), restricted
 	switch {
-	case slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }):
+	case p.Spec.HostPID, slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }):
 		needs = privileged
 	case p.Spec.SecurityContext == nil || p.Spec.SecurityContext.RunAsNonRoot == nil:
 		needs = baseline
