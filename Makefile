@@ -19,7 +19,7 @@ demo: ## Show what it does on a real cluster: one of its own, as root, or the on
 
 test: ## Run everything, also on a real cluster of its own (30 min, 20 more from empty caches).
 	go run -C test/cluster . check # Two that install packages at the same time would be in each other's way.
-	go run ./test/tools kube core coredns helm mongod cli cli116 versitygw lint # Builds beside the cluster would take it the processors.
+	go run ./test/tools kube core coredns helm mongod cli cli116 versitygw lint gotestsum # Builds beside the cluster would take it the processors.
 	KUBECONFIG= $(MAKE) --keep-going checks e2e # One after the other: a cluster on two processors has none left.
 
 checks: # Two beside each other, one that computes and one that waits for servers, disks and machines.
@@ -176,7 +176,8 @@ dashboard-test: ## Have a real Prometheus answer what the dashboard asks, on a c
 	go run -C test/cluster . --name e2e down || code=1; exit $$code
 
 e2e: ## Test on a real cluster: one of its own, or the one of KUBECONFIG (25 min).
-	go test -C test/e2e -count=1 -timeout $(if $(ALL),5h,75m) -parallel 6 -v .; code=$$?; \
+	tests="$$(go run ./test/tools gotestsum) --format standard-verbose --hide-summary skipped --" && \
+	(cd test/e2e && $$tests -count=1 -timeout $(if $(ALL),5h,75m) -parallel 6 .); code=$$?; \
 	[ -n "$$KUBECONFIG" ] || go run -C test/cluster . --name e2e down || code=1; exit $$code # Where the tests were cut short, too.
 
 matrix: ## Delete servers in each way, with each fault; for hours, and from where it was stopped. Results: docs/matrix. AT_ONCE=4 runs so many beside each other.

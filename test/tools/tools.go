@@ -112,6 +112,11 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing write
 		module: "github.com/CycloneDX/cyclonedx-gomod",
 		help:   "says which modules a program is built from, for releases",
 	},
+	"gotestsum": {
+		title:  "gotestsum",
+		module: "gotest.tools/gotestsum",
+		help:   "runs the tests on a cluster, and says at their end again what failed",
+	},
 	"actionlint": {
 		title:  "actionlint",
 		module: "github.com/rhysd/actionlint",
