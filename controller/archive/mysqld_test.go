@@ -3,7 +3,6 @@
 package archive
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -106,24 +105,28 @@ func TestRealKill(t *testing.T) {
 	}
 }
 
-// write rows until the server is killed, and return the last that it said to
+// write rows until the server is killed, d after it had the first one, and return the last that it said to
 // have.
 func (s *server) write(t *testing.T, d time.Duration) int64 {
 	t.Helper()
 	last := atomic.Int64{}
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	defer cancel()
-	done := make(chan struct{})
+	first, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		for n := int64(1); ; n++ {
 			if _, err := s.query(fmt.Sprintf("insert into shop.void values(%d); call shop.grow()", n)); err != nil {
 				return
 			}
-			last.Store(n)
+			if last.Store(n); n == 1 {
+				close(first)
+			}
 		}
 	}()
-	<-ctx.Done()
+	select {
+	case <-first:
+		time.Sleep(d)
+	case <-done:
+	}
 	s.kill(t)
 	<-done
 	return last.Load()
