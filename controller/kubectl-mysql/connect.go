@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -53,7 +54,7 @@ func (c *connectCommand) run(ctx context.Context, s *session) error {
 	if claim.Type != v1.TypeMySQL {
 		return plainf("%s is a Database of type %s: it has no password and no Secret to log in with", c.Name, claim.Type)
 	}
-	if !meta.IsStatusConditionTrue(claim.Conditions, v1.ConditionServing) {
+	if !mayServe(claim.Conditions) {
 		return plainf("the server of %s takes no clients: %s", c.Name, claim.Status.Message)
 	}
 	if claim.Status.Binding == nil {
@@ -93,6 +94,14 @@ func (c *connectCommand) run(ctx context.Context, s *session) error {
 	default:
 		return err
 	}
+}
+
+// mayServe is false while the function says that the server takes no clients, or has not said anything yet. Unknown is what Crossplane makes
+// of a word that was said, while it cannot reconcile (internal/controller/apiextensions/composite/reconciler.go in v2.4.0): the server does
+// not stop for that.
+func mayServe(all []metav1.Condition) bool {
+	c := meta.FindStatusCondition(all, v1.ConditionServing)
+	return c != nil && c.Status != metav1.ConditionFalse
 }
 
 // ends are the signals that end this program while a client has Ctrl-C: one of them when its terminal is closed, unless it was begun

@@ -572,6 +572,30 @@ func TestConnect(t *testing.T) {
 	}
 }
 
+// TestConnectToUnknown: Crossplane has met an error while the server ran, and says Unknown of what the function had said. Who wants to log in
+// is let try.
+func TestConnectToUnknown(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		serves string // Its condition.
+		may    bool
+	}{
+		"Unknown": {"It runs, as far as anybody knows.", `{type: Serving, status: Unknown, reason: FatalError}`, true},
+		"Not":     {"The function says that it does not.", `{type: Serving, status: "False", reason: Starting}`, false},
+		"Silent":  {"Nobody has looked at the claim yet.", `{type: Synced, status: "True"}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := strings.Replace(whole, `{type: Serving, status: "True", reason: Serving}`, tc.serves, 1)
+			s, out, _ := newSession(t, parse(t, claim).Unstructured, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop-connection"}})
+			s.kubectl = fakeForward(saysPort, untilItEnds)
+			err := (&connectCommand{Name: "shop", Client: "true"}).run(t.Context(), s)
+			if may := err == nil || !strings.Contains(err.Error(), "takes no clients"); may != tc.may || may && err != nil {
+				t.Errorf("%s Got %v, %s", tc.reason, err, out)
+			}
+		})
+	}
+}
+
 // TestQuit: Ctrl-\ ends what runs, and leaves nothing behind.
 func TestQuit(t *testing.T) {
 	dir := t.TempDir()
