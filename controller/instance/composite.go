@@ -48,10 +48,6 @@ func kindOf(claim string) (Kind, bool) {
 	return all[n], true
 }
 
-// FinalizerCrossplane is on an XR for as long as Crossplane may still apply what
-// the function composed.
-const FinalizerCrossplane = "composite.apiextensions.crossplane.io"
-
 // A Composite is a claim or an XR: as it is, and the part of it that we know.
 type Composite struct {
 	*unstructured.Unstructured

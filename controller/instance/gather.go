@@ -114,7 +114,7 @@ func (g *Gatherer) statesWithoutXR(ctx context.Context, k Key, ns *corev1.Namesp
 	s := g.newState(k.Life(""), ns)
 	s.Claim = claim
 	life := &gathering{g, s}
-	return []*State{s}, errors.Join(life.readDataVolumes(ctx), life.readBackupPVs(ctx))
+	return []*State{s}, errors.Join(life.readDataVolumes(ctx), life.readBackupPVs(ctx), life.readXRD(ctx))
 }
 
 // A gathering reads one life into its State.
@@ -130,7 +130,7 @@ func (g *gathering) readLife(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := g.readDataVolumes(ctx); err != nil {
+	if err := errors.Join(g.readXRD(ctx), g.readDataVolumes(ctx)); err != nil {
 		return err
 	}
 	if err := g.readWhetherOffered(ctx); err != nil {

@@ -26,8 +26,7 @@ func (g *Gatherer) explainUnlisted(ctx context.Context, kind Kind, err error) er
 	if !IsNotInstalled(unlisted) {
 		return unlisted
 	}
-	resource, _ := apimeta.UnsafeGuessKindToResource(kind.XR)
-	crd, err := getObject(ctx, g.Reader, metadataOf(crdKind), "", resource.GroupResource().String())
+	crd, err := getObject(ctx, g.Reader, metadataOf(crdKind), "", crdName(kind.XR))
 	switch {
 	case err != nil:
 		return fmt.Errorf("cannot tell whether kind %s is installed: %w", kind.XR.Kind, err)

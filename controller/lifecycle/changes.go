@@ -57,6 +57,7 @@ var builders = map[Action]builder{
 	SetNodeAffinity:      setNodeAffinity,
 	CreateBackup:         createBackup,
 	StopServer:           stopServer,
+	StandIn:              takeCrossplanesFinalizer,
 	DeleteObjects:        deleteObjects,
 	CreateBackupJob:      createBackupJob,
 	GrowBackupPVC:        growBackupPVC,

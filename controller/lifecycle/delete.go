@@ -31,7 +31,7 @@ import (
 //	RemoveClaimFinalizer  kubectl returns
 func decideDelete(s *instance.State) Step {
 	if s.XR != nil && !s.XR.HasFinalizer() {
-		return Step{Action: NoOp} // It was never held, or has just been let go.
+		return awaitRelease(s) // It was never held, or has just been let go.
 	}
 	if left := s.Identity().Left; len(left) > 0 {
 		return Step{Action: LetCopyGo, Targets: left}
@@ -135,8 +135,7 @@ func stopForBackup(s *instance.State) (step Step, open bool) {
 	d := s.Deployment
 	switch {
 	case s.XR != nil && s.XR.IsComposing():
-		stopping.Message = waitsForCrossplane(s)
-		return stopping, true
+		return finishForCrossplane(s), true
 	case d != nil && (d.Spec.Replicas == nil || *d.Spec.Replicas > 0):
 		return Step{Action: StopServer, Phase: v1.DeletionStopping, Message: "Stopping the server"}, true
 	case s.Restore != nil && s.Restore.DeletionTimestamp == nil:

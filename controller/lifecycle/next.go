@@ -46,6 +46,8 @@ func decideNoXR(s *instance.State) Step {
 			c.Spec.VolumeName, v1.Finalizer, c.Namespace, c.Name, c.Spec.VolumeName)}
 	case s.Claim == nil:
 		return Step{Action: NoOp}
+	case s.Claim.IsDeleting() && !s.Claim.HasFinalizer():
+		return awaitRelease(s)
 	case s.Ephemeral() && !s.Claim.HasFinalizer():
 		return Step{Action: NoOp} // There will be nothing to keep.
 	case s.Claim.IsDeleting() && s.Claim.HasFinalizer():

@@ -160,12 +160,19 @@ func TestNext(t *testing.T) {
 		"StoredHint":       {reason: "The exact command that gives the data up.", state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken, asDatabase), want: Wait, says: "kubectl annotate xdatabase db-x otus.homework/skip-backup=" + xrUID},
 
 		// Announce and fence.
-		"Announce":  {reason: "The record is there before anything stops.", state: running(dead, deployment(1)), want: CreateBackup},
-		"Composing": {reason: "Crossplane may still apply the Deployment.", state: fenced(deployment(1), func(s *instance.State) { s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane}) }), want: Wait, says: "Crossplane"},
-		"ComposingNot": {reason: "It was restarted while the XRD was being deleted, and never begins.", state: fenced(deployment(1), func(s *instance.State) {
-			s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane})
-			s.XR.SetDeletionTimestamp(&metav1.Time{Time: now.Add(-idleFor - time.Second)})
-		}), want: Wait, says: `kubectl patch xmysql db-x --type merge --patch '{"metadata":{"finalizers":["otus.homework/protect-data"]}}'`},
+		"Announce":      {reason: "The record is there before anything stops.", state: running(dead, deployment(1)), want: CreateBackup},
+		"Composing":     {reason: "Crossplane may still apply the Deployment.", state: fenced(deployment(1), func(s *instance.State) { s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane}) }), want: Wait, says: "Crossplane"},
+		"ComposingNot":  {reason: "Where Crossplane is gone for good, a person says so.", state: fenced(deployment(1), composing(time.Second)), want: Wait, says: `kubectl patch xmysql db-x --type merge --patch '{"metadata":{"finalizers":["otus.homework/protect-data"]}}'`},
+		"Forsaken":      {reason: "It was started while the XRD was being deleted, and never begins.", state: fenced(deployment(1), composing(time.Second), xrdDeleted(time.Second)), want: StandIn, says: `XMySQL was being deleted, and never lets "db-x" go`},
+		"ForsakenSoon":  {reason: "It may have been about to.", state: fenced(deployment(1), composing(-time.Second), xrdDeleted(time.Second)), want: Wait, says: "Crossplane to finish"},
+		"ForsakenYoung": {reason: "It runs, and is about to.", state: fenced(deployment(1), composing(time.Second), xrdDeleted(-time.Second)), want: Wait, says: "Crossplane to finish"},
+		"ForsakenPause": {reason: "A person does not want it to go on.", state: fenced(deployment(1), composing(time.Second), xrdDeleted(time.Second), func(s *instance.State) { s.XR.SetAnnotations(map[string]string{annotationPaused: "true"}) }), want: Wait, says: "Crossplane is paused"},
+		"ForsakenBare":  {reason: "Nothing of ours holds it.", state: fenced(composing(time.Second), xrdDeleted(time.Second), func(s *instance.State) { s.XR.SetFinalizers([]string{instance.FinalizerCrossplane}) }), want: StandIn},
+		"BareAwaits":    {reason: "It is looked at again.", state: fenced(composing(time.Second), func(s *instance.State) { s.XR.SetFinalizers([]string{instance.FinalizerCrossplane}) }), want: Wait},
+		"ForsakenClaim": {reason: "It is all that is left.", state: running(nothingLeft, dyingClaim(instance.FinalizerCrossplaneClaim), xrdDeleted(time.Second)), want: StandIn, says: `never lets "db" go`},
+		"ClaimAwaits":   {reason: "Crossplane has its own time for it.", state: running(nothingLeft, dyingClaim(instance.FinalizerCrossplaneClaim)), want: Wait},
+		"ClaimOfOurs":   {reason: "Ours goes first.", state: running(nothingLeft, dyingClaim(instance.FinalizerCrossplaneClaim, v1.Finalizer), xrdDeleted(time.Second)), want: RemoveClaimFinalizer},
+		"ClaimOfOthers": {reason: "Who else holds it has reasons of its own.", state: running(nothingLeft, dyingClaim("example.org/hold"), xrdDeleted(time.Second)), want: NoOp},
 		"Stop":          {reason: "The server stops first.", state: fenced(deployment(1), withPod(own, corev1.PodRunning)), want: StopServer},
 		"StopDefault":   {reason: "No number of replicas means one.", state: fenced(deployment(1), func(s *instance.State) { s.Deployment.Spec.Replicas = nil }), want: StopServer},
 		"Stopping":      {reason: "No byte is read while its pod is there.", state: fenced(deployment(0), withPod(own, corev1.PodRunning)), want: Wait, says: "server to stop"},

@@ -124,6 +124,36 @@ func dead(s *instance.State) {
 	s.XR.SetDeletionTimestamp(&at)
 }
 
+// nothingLeft is left, nor data.
+func nothingLeft(s *instance.State) {
+	s.XR, s.Life.XR, s.DataPVC, s.DataPV = nil, "", nil, nil
+}
+
+// composing may be Crossplane, for longer than it may take to begin with the deletion.
+func composing(longer time.Duration) variation {
+	return func(s *instance.State) {
+		s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane})
+		s.XR.SetDeletionTimestamp(tooLong(longer))
+	}
+}
+
+// xrdDeleted for longer than Crossplane may take to begin with a deletion.
+func xrdDeleted(longer time.Duration) variation {
+	return func(s *instance.State) { s.XRDDeletedAt = tooLong(longer) }
+}
+
+// dyingClaim is as long being deleted, and held by these.
+func dyingClaim(finalizers ...string) variation {
+	return func(s *instance.State) {
+		s.Claim.SetFinalizers(finalizers)
+		s.Claim.SetDeletionTimestamp(tooLong(time.Second))
+	}
+}
+
+func tooLong(longer time.Duration) *metav1.Time {
+	return &metav1.Time{Time: now.Add(-instance.CrossplaneMayTake - longer)}
+}
+
 // claimDies while our finalizer is on it.
 func claimDies(s *instance.State) { s.DataPVC.DeletionTimestamp = &metav1.Time{Time: now} }
 

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
@@ -78,19 +80,55 @@ func reportPaused(s *instance.State, step Step) []change.Change {
 	return writeMessage(s.Claim, step)
 }
 
-// idleFor is how long Crossplane may take to begin with a deletion, which it does within a second.
-const idleFor = 5 * time.Minute
+// isForsaken is true where Crossplane never does its part of a deletion: started while an XRD is being deleted, it does not run the controllers
+// of that XRD's kinds, which take its finalizers off (internal/controller/apiextensions/definition/reconciler.go in v2.4.0).
+func isForsaken(s *instance.State) bool {
+	c, _ := s.AwaitsCrossplane()
+	return c != nil && s.XRDDeletedAt != nil && !isPaused(c) &&
+		s.Now.Sub(s.XRDDeletedAt.Time) > instance.CrossplaneMayTake && s.Now.Sub(c.GetDeletionTimestamp().Time) > instance.CrossplaneMayTake
+}
 
-// waitsForCrossplane is what people read while a deletion waits for Crossplane. Of an XRD that was being deleted when Crossplane started it
-// never runs the controller that takes its finalizer off (internal/controller/apiextensions/definition/reconciler.go in v2.4.0).
+// standIn for Crossplane.
+func standIn(s *instance.State, phase v1.DeletionPhase) Step {
+	c, _ := s.AwaitsCrossplane()
+	return Step{Action: StandIn, Phase: phase, Message: fmt.Sprintf(
+		"Crossplane was started while the definition of %s was being deleted, and never lets %q go: its finalizer is taken off", c.GetKind(), c.GetName())}
+}
+
+// takeCrossplanesFinalizer off.
+func takeCrossplanesFinalizer(s *instance.State, _ Step) []change.Change {
+	c, finalizer := s.AwaitsCrossplane()
+	return []change.Change{change.PatchObject(c.Unstructured, func(o *unstructured.Unstructured) { controllerutil.RemoveFinalizer(o, finalizer) }).OrGone()}
+}
+
+// awaitRelease of what nothing of ours holds any more, and no event tells of.
+func awaitRelease(s *instance.State) Step {
+	switch c, _ := s.AwaitsCrossplane(); {
+	case c == nil:
+		return Step{Action: NoOp}
+	case isForsaken(s):
+		return standIn(s, "")
+	}
+	return Step{Action: Wait, After: requeueForPerson}
+}
+
+// finishForCrossplane is what a deletion does while Crossplane may still apply something.
+func finishForCrossplane(s *instance.State) Step {
+	if isForsaken(s) {
+		return standIn(s, v1.DeletionStopping)
+	}
+	return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: waitsForCrossplane(s)}
+}
+
+// waitsForCrossplane is what people read while a deletion waits for Crossplane.
 func waitsForCrossplane(s *instance.State) string {
 	const text = "Waiting for Crossplane to finish with the instance"
 	since := s.XR.GetDeletionTimestamp()
 	switch {
 	case isPaused(s.XR):
 		return text + ". " + pausedAt(s.XR)
-	case since != nil && s.Now.Sub(since.Time) > idleFor:
-		return fmt.Sprintf("%s, and it has not begun. See that it runs. If it was restarted while the XRD was being deleted it never begins: the deletion goes on, "+
+	case since != nil && s.Now.Sub(since.Time) > instance.CrossplaneMayTake:
+		return fmt.Sprintf("%s, and it has not begun. See that it runs. Where it is gone for good the deletion goes on, "+
 			"with the backup, after kubectl patch %s %s --type merge --patch '{\"metadata\":{\"finalizers\":[\"%s\"]}}'",
 			text, strings.ToLower(s.XR.GetKind()), s.XR.GetName(), v1.Finalizer)
 	}

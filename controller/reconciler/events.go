@@ -66,6 +66,7 @@ var eventsOfActions = map[lifecycle.Action]announcement{
 	lifecycle.BeginRequested:       {reason: v1.EventRequestedBackupBegun},
 	lifecycle.EndRequested:         {reason: v1.EventRequestedBackupEnded},
 	lifecycle.FailRequested:        {reason: v1.EventRequestedBackupFailed, warning: true},
+	lifecycle.StandIn:              {reason: v1.EventCrossplaneReplaced, warning: true},
 	lifecycle.NoteBackup:           {reason: v1.EventBackupProven},
 	lifecycle.MarkProven:           {reason: v1.EventBackupProven},
 	lifecycle.ReleaseDataPVC:       {reason: v1.EventDataReleased},

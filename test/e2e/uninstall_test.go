@@ -34,6 +34,44 @@ func TestClaimOutlivesItsXR(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
+// TestCrossplaneForsakes: Crossplane is started while an XRD is being deleted, and never lets go of that XRD's claims and XRs. The controller
+// takes its part when it had its time, after the backup as ever, and the XRD is gone with all that it defined. It shares the cluster with no
+// other test.
+func TestCrossplaneForsakes(t *testing.T) {
+	framework.Repeats(t, "TestNext has what it decides, and TestClaimOutlivesItsXR an XRD that is uninstalled")
+	s := framework.NewServer(t, framework.ClassComposition)
+	before := s.Begin(t)
+	crossplane := func(want int32) { scale(t, "crossplane-system", "crossplane", want) }
+	t.Cleanup(func() { installsPackages(t, nil) })
+	t.Cleanup(func() { crossplane(1) })
+	crossplane(0)
+	xrd := framework.NewObject("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", "xmysqls.otus.homework")
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(xrd), xrd); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []client.Object{xrd, s.Claim} {
+		if err := framework.Suite.Kube.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	crossplane(1)
+	s.Gone(t)
+	s.Backups().AreProven(t, 1)
+	framework.Eventually(t, "the XRD's end", func(ctx context.Context) error {
+		is := xrd.DeepCopy()
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(xrd), is); err != nil || is.GetUID() != xrd.GetUID() {
+			return client.IgnoreNotFound(err)
+		}
+		return errors.New("it is there")
+	})
+	uninstallsConfigurations(t, nil) // What has lost its XRD is installed anew.
+	installsPackages(t, nil)
+	leavesNothing(t, s)
+	s.Create(t)
+	isRestored(t, s)
+	s.Client().SeesRows(t, before)
+}
+
 // holdsClaims of a server's namespace: until the test is over, or says so, nobody takes the controller's finalizer off one.
 func holdsClaims(t *testing.T, s *framework.Server) (release func()) {
 	t.Helper()

@@ -1,0 +1,67 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// FinalizerCrossplane is on an XR for as long as Crossplane may still apply what
+// the function composed.
+const FinalizerCrossplane = "composite.apiextensions.crossplane.io"
+
+// FinalizerCrossplaneClaim is on a claim until Crossplane has deleted its XR
+// (internal/controller/apiextensions/claim/reconciler.go in v2.4.0).
+const FinalizerCrossplaneClaim = "finalizer.apiextensions.crossplane.io"
+
+// CrossplaneMayTake so long to begin with a deletion, which it does within a second. What it composes takes it two minutes at most
+// (internal/controller/apiextensions/composite/reconciler.go in v2.4.0): nothing that it began before the deletion goes on then.
+const CrossplaneMayTake = 5 * time.Minute
+
+// xrdKind is of what tells Crossplane of a kind.
+var xrdKind = schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1", Kind: "CompositeResourceDefinition"}
+
+// AwaitsCrossplane is the XR that is being deleted and that Crossplane has not let go or, where there is none, the claim; nil where it is
+// neither.
+func (s *State) AwaitsCrossplane() (c *Composite, finalizer string) {
+	c, finalizer = s.XR, FinalizerCrossplane
+	if c == nil {
+		c, finalizer = s.Claim, FinalizerCrossplaneClaim
+	}
+	if c == nil || !c.IsDeleting() || !controllerutil.ContainsFinalizer(c, finalizer) {
+		return nil, ""
+	}
+	return c, finalizer
+}
+
+// readXRD of what Crossplane has not let go in time.
+func (g *gathering) readXRD(ctx context.Context) error {
+	c, _ := g.AwaitsCrossplane()
+	if c == nil || g.Now.Sub(c.GetDeletionTimestamp().Time) < CrossplaneMayTake {
+		return nil
+	}
+	kind, ok := kindOf(g.Life.Kind)
+	if !ok {
+		return nil
+	}
+	xrd, err := getObject(ctx, g.Reader, metadataOf(xrdKind), "", crdName(kind.XR))
+	switch {
+	case IsNotInstalled(err): // Nor is Crossplane.
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot tell whether kind %s is being uninstalled: %w", kind.XR.Kind, err)
+	case xrd != nil:
+		g.XRDDeletedAt = xrd.DeletionTimestamp
+	}
+	return nil
+}
+
+// crdName of a kind, which its XRD has, too.
+func crdName(kind schema.GroupVersionKind) string {
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	return resource.GroupResource().String()
+}

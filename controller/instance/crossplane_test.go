@@ -1,0 +1,82 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// TestGatherXRD: whether an XRD is being deleted is asked where Crossplane has let an instance wait, and nowhere else.
+func TestGatherXRD(t *testing.T) {
+	deleted := time.Unix(1000, 0)
+	heldBy := func(o *unstructured.Unstructured, finalizers ...string) client.Object {
+		o.SetFinalizers(finalizers)
+		o.SetDeletionTimestamp(&metav1.Time{Time: deleted})
+		return o
+	}
+	awaiting := []client.Object{heldBy(xr("x", "uid-1", "db", false), v1.Finalizer, FinalizerCrossplane)}
+	claim := []client.Object{heldBy(boundClaim("x"), FinalizerCrossplaneClaim)}
+	going := newObject(xrdKind)
+	going.SetFinalizers([]string{"defined.apiextensions.crossplane.io"})
+	going.SetDeletionTimestamp(&metav1.Time{Time: deleted})
+	lost := errors.New("connection lost")
+	for name, tc := range map[string]struct {
+		reason string
+		have   []client.Object
+		after  time.Duration // Since the deletion.
+		xrd    *unstructured.Unstructured
+		err    error // Of asking for it.
+		asked  bool
+		want   bool // It is known to be being deleted.
+	}{
+		"Going":     {"It has not been let go, and will not be.", awaiting, CrossplaneMayTake, going, nil, true, true},
+		"Claim":     {"Nor has the claim whose XR is gone.", claim, CrossplaneMayTake, going, nil, true, true},
+		"Stays":     {"Crossplane will do it when it runs.", awaiting, CrossplaneMayTake, newObject(xrdKind), nil, true, false},
+		"None":      {"Nobody will do it, and nobody says so.", awaiting, CrossplaneMayTake, nil, nil, true, false},
+		"Lost":      {"What cannot be read is not known.", awaiting, CrossplaneMayTake, nil, lost, true, false},
+		"Absent":    {"Crossplane is not there at all.", awaiting, CrossplaneMayTake, nil, &meta.NoKindMatchError{}, true, false},
+		"Soon":      {"Crossplane may be about to do it.", awaiting, CrossplaneMayTake - time.Second, going, nil, false, false},
+		"LetGo":     {"It has done so.", []client.Object{xr("x", "uid-1", "db", true)}, CrossplaneMayTake, going, nil, false, false},
+		"Lives":     {"Nobody deletes it.", []client.Object{xr("x", "uid-1", "db", false)}, CrossplaneMayTake, going, nil, false, false},
+		"ClaimGoes": {"Crossplane waits for the XR, and so does what is asked.", append(claim, xr("x", "uid-1", "db", true)), CrossplaneMayTake, going, nil, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := false
+			have := append([]client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}}, tc.have...)
+			if tc.xrd != nil {
+				of := tc.xrd.DeepCopy()
+				of.SetName("xmysqls.otus.homework")
+				have = append(have, of)
+			}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).WithInterceptorFuncs(interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					if o.GetObjectKind().GroupVersionKind() != xrdKind {
+						return c.Get(ctx, k, o, opts...)
+					}
+					if asked = true; tc.err != nil {
+						return tc.err
+					}
+					return c.Get(ctx, k, o, opts...)
+				},
+			}).Build(), Clock: func() time.Time { return deleted.Add(tc.after) }}
+			lives, err := g.Gather(t.Context(), key)
+			if asked != tc.asked || (errors.Is(tc.err, lost)) != (err != nil) {
+				t.Fatalf("%s Asked: %t, %v", tc.reason, asked, err)
+			}
+			if err == nil && (len(lives) != 1 || (lives[0].XRDDeletedAt != nil) != tc.want) {
+				t.Errorf("%s Got %d lives, the first of an XRD that is being deleted since %v", tc.reason, len(lives), lives[0].XRDDeletedAt)
+			}
+		})
+	}
+}
