@@ -18,6 +18,9 @@ const FinalizerCrossplane = "composite.apiextensions.crossplane.io"
 // (internal/controller/apiextensions/claim/reconciler.go in v2.4.0).
 const FinalizerCrossplaneClaim = "finalizer.apiextensions.crossplane.io"
 
+// AnnotationPaused keeps Crossplane from doing anything for a claim or XR, where it is "true".
+const AnnotationPaused = "crossplane.io/paused"
+
 // CrossplaneMayTake so long to begin with a deletion, which it does within a second. What it composes takes it two minutes at most
 // (internal/controller/apiextensions/composite/reconciler.go in v2.4.0): nothing that it began before the deletion goes on then.
 const CrossplaneMayTake = 5 * time.Minute
@@ -25,27 +28,26 @@ const CrossplaneMayTake = 5 * time.Minute
 // xrdKind is of what tells Crossplane of a kind.
 var xrdKind = schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1", Kind: "CompositeResourceDefinition"}
 
+// IsPaused is true where a person does not want Crossplane to go on.
+func (c *Composite) IsPaused() bool { return c.GetAnnotations()[AnnotationPaused] == "true" }
+
 // AwaitsCrossplane is the XR that is being deleted and that Crossplane has not let go or, where there is none, the claim; nil where it is
-// neither.
+// neither, or paused.
 func (s *State) AwaitsCrossplane() (c *Composite, finalizer string) {
 	c, finalizer = s.XR, FinalizerCrossplane
 	if c == nil {
 		c, finalizer = s.Claim, FinalizerCrossplaneClaim
 	}
-	if c == nil || !c.IsDeleting() || !controllerutil.ContainsFinalizer(c, finalizer) {
+	if c == nil || !c.IsDeleting() || c.IsPaused() || !controllerutil.ContainsFinalizer(c, finalizer) {
 		return nil, ""
 	}
 	return c, finalizer
 }
 
-// readXRD of what Crossplane has not let go in time.
+// readXRD of what Crossplane has not let go.
 func (g *gathering) readXRD(ctx context.Context) error {
-	c, _ := g.AwaitsCrossplane()
-	if c == nil || g.Now.Sub(c.GetDeletionTimestamp().Time) < CrossplaneMayTake {
-		return nil
-	}
 	kind, ok := kindOf(g.Life.Kind)
-	if !ok {
+	if c, _ := g.AwaitsCrossplane(); c == nil || !ok {
 		return nil
 	}
 	xrd, err := getObject(ctx, g.Reader, metadataOf(xrdKind), "", crdName(kind.XR))
@@ -54,9 +56,8 @@ func (g *gathering) readXRD(ctx context.Context) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("cannot tell whether kind %s is being uninstalled: %w", kind.XR.Kind, err)
-	case xrd != nil:
-		g.XRDDeletedAt = xrd.DeletionTimestamp
 	}
+	g.XRDDeleting = xrd != nil && xrd.DeletionTimestamp != nil
 	return nil
 }
 

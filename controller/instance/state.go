@@ -47,9 +47,10 @@ type State struct {
 	Claim *Composite
 	// XR; nil where there is none, or where it is gone.
 	XR *Composite
-	// XRDDeletedAt is since when the definition of the XR's kind is being deleted; nil where it is not. Read where Crossplane has not done its part
-	// of a deletion in time.
-	XRDDeletedAt *metav1.Time
+	// XRDDeleting is true if the definition of the XR's kind is being deleted, too. Read where Crossplane has not done its part of a deletion.
+	XRDDeleting bool
+	// CrossplaneAwaited is for how long this process has seen that it has not: by a clock that may be wrong, and does not jump.
+	CrossplaneAwaited time.Duration
 	// Orphan is who a life is whose XR is gone, and whose data is not; nil for every other.
 	Orphan *Identity
 	// PredecessorTerminating is true if another life of the instance has not ended.

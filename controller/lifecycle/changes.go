@@ -31,7 +31,7 @@ var builders = map[Action]builder{
 	AdoptBackupPV:        adoptBackupPV,
 	RecordPreviousBackup: recordPreviousBackup,
 	ReportUnsynced:       reportUnsynced,
-	ReportPaused:         reportPaused,
+	ReportHeldClaim:      reportHeldClaim,
 	WarnOfRoom:           warnOfRoom,
 	LetCopyGo:            letCopyGo,
 	ClearStatus:          clearStatus,

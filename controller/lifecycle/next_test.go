@@ -19,6 +19,7 @@ import (
 // TestNext is the specification: what is done in which state, and what people
 // read meanwhile.
 func TestNext(t *testing.T) {
+	const soon, late = instance.CrossplaneMayTake - time.Second, instance.CrossplaneMayTake
 	own := map[string]string{v1.LabelXR: xrUID}
 	cases := map[string]struct {
 		reason string
@@ -40,7 +41,7 @@ func TestNext(t *testing.T) {
 		"RoomOnNode": {reason: "A folder has the room of its disk.", state: running(hostPath, needs("100Gi")), want: NoOp},
 
 		"Unsynced":       {reason: "The function cannot say it: Crossplane keeps its status to itself.", state: running(unsynced(reasonError, `[cannot compose resources: cannot apply composed resource "data-claim": exceeded quota, and more]`, time.Minute)), want: ReportUnsynced, says: `Crossplane cannot make what this instance consists of: cannot apply composed resource "data-claim": exceeded quota, and more`},
-		"PausedClaim":    {reason: "Crossplane does not even delete the XR, and says nothing.", state: running(claimDeleted, pausedClaim), want: ReportPaused, says: "kubectl annotate mysql db crossplane.io/paused-"},
+		"PausedClaim":    {reason: "Crossplane does not even delete the XR, and says nothing.", state: running(claimDeleted, pausedClaim), want: ReportHeldClaim, says: "kubectl annotate mysql db crossplane.io/paused-"},
 		"PausedSaid":     {reason: "Once is enough.", state: running(claimDeleted, pausedClaim, func(s *instance.State) { s.Claim.Status.Message = Next(s).Message }), want: NoOp},
 		"UnsyncedPaused": {reason: "Somebody has paused it.", state: running(unsynced(reasonPaused, "paused", time.Minute)), want: ReportUnsynced, says: "kubectl annotate xmysql"},
 		"UnsyncedFields": {reason: "The function has brackets of its own.", state: running(unsynced(reasonError, "cannot compose resources: a step: [spec.image: no, spec.config: no]", time.Minute)), want: ReportUnsynced, says: "a step: [spec.image: no, spec.config: no]"},
@@ -160,19 +161,25 @@ func TestNext(t *testing.T) {
 		"StoredHint":       {reason: "The exact command that gives the data up.", state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken, asDatabase), want: Wait, says: "kubectl annotate xdatabase db-x otus.homework/skip-backup=" + xrUID},
 
 		// Announce and fence.
-		"Announce":      {reason: "The record is there before anything stops.", state: running(dead, deployment(1)), want: CreateBackup},
-		"Composing":     {reason: "Crossplane may still apply the Deployment.", state: fenced(deployment(1), func(s *instance.State) { s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane}) }), want: Wait, says: "Crossplane"},
-		"ComposingNot":  {reason: "Where Crossplane is gone for good, a person says so.", state: fenced(deployment(1), composing(time.Second)), want: Wait, says: `kubectl patch xmysql db-x --type merge --patch '{"metadata":{"finalizers":["otus.homework/protect-data"]}}'`},
-		"Forsaken":      {reason: "It was started while the XRD was being deleted, and never begins.", state: fenced(deployment(1), composing(time.Second), xrdDeleted(time.Second)), want: StandIn, says: `XMySQL was being deleted, and never lets "db-x" go`},
-		"ForsakenSoon":  {reason: "It may have been about to.", state: fenced(deployment(1), composing(-time.Second), xrdDeleted(time.Second)), want: Wait, says: "Crossplane to finish"},
-		"ForsakenYoung": {reason: "It runs, and is about to.", state: fenced(deployment(1), composing(time.Second), xrdDeleted(-time.Second)), want: Wait, says: "Crossplane to finish"},
-		"ForsakenPause": {reason: "A person does not want it to go on.", state: fenced(deployment(1), composing(time.Second), xrdDeleted(time.Second), func(s *instance.State) { s.XR.SetAnnotations(map[string]string{annotationPaused: "true"}) }), want: Wait, says: "Crossplane is paused"},
-		"ForsakenBare":  {reason: "Nothing of ours holds it.", state: fenced(composing(time.Second), xrdDeleted(time.Second), func(s *instance.State) { s.XR.SetFinalizers([]string{instance.FinalizerCrossplane}) }), want: StandIn},
-		"BareAwaits":    {reason: "It is looked at again.", state: fenced(composing(time.Second), func(s *instance.State) { s.XR.SetFinalizers([]string{instance.FinalizerCrossplane}) }), want: Wait},
-		"ForsakenClaim": {reason: "It is all that is left.", state: running(nothingLeft, dyingClaim(instance.FinalizerCrossplaneClaim), xrdDeleted(time.Second)), want: StandIn, says: `never lets "db" go`},
-		"ClaimAwaits":   {reason: "Crossplane has its own time for it.", state: running(nothingLeft, dyingClaim(instance.FinalizerCrossplaneClaim)), want: Wait},
-		"ClaimOfOurs":   {reason: "Ours goes first.", state: running(nothingLeft, dyingClaim(instance.FinalizerCrossplaneClaim, v1.Finalizer), xrdDeleted(time.Second)), want: RemoveClaimFinalizer},
-		"ClaimOfOthers": {reason: "Who else holds it has reasons of its own.", state: running(nothingLeft, dyingClaim("example.org/hold"), xrdDeleted(time.Second)), want: NoOp},
+		"Announce":     {reason: "The record is there before anything stops.", state: running(dead, deployment(1)), want: CreateBackup},
+		"Composing":    {reason: "Crossplane may still apply the Deployment.", state: fenced(deployment(1), func(s *instance.State) { s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane}) }), want: Wait, says: "Crossplane"},
+		"ComposingNot": {reason: "Where Crossplane is gone for good, a person says so.", state: fenced(deployment(1), composing(late)), want: Wait, says: `kubectl patch xmysql db-x --type merge --patch '{"metadata":{"finalizers":["otus.homework/protect-data"]}}'`},
+		"ComposingHold": {reason: "What others hold it for stays.", state: fenced(deployment(1), composing(late), func(s *instance.State) {
+			s.XR.SetFinalizers([]string{"a.example/b", instance.FinalizerCrossplane, v1.Finalizer})
+		}), want: Wait, says: `"finalizers":["a.example/b","otus.homework/protect-data"]}}'`},
+		"Forsaken":      {reason: "It was started while the XRD was being deleted, and never begins.", state: fenced(deployment(1), composing(late), xrdDeleting), want: StandIn, says: `has not let "db-x" go`},
+		"ForsakenSoon":  {reason: "It may have been about to.", state: fenced(deployment(1), composing(soon), xrdDeleting), want: Wait, says: "Crossplane to finish"},
+		"ForsakenClock": {reason: "A clock that is an hour ahead is no reason.", state: fenced(deployment(1), composing(0), xrdDeleting, func(s *instance.State) { s.Now = s.Now.Add(time.Hour) }), want: Wait, says: "Crossplane to finish"},
+		"ForsakenPause": {reason: "A person does not want it to go on.", state: fenced(deployment(1), composing(late), xrdDeleting, func(s *instance.State) { s.XR.SetAnnotations(map[string]string{instance.AnnotationPaused: "true"}) }), want: Wait, says: "Crossplane is paused"},
+		"ForsakenBare":  {reason: "Nothing of ours holds it.", state: fenced(composing(late), xrdDeleting, func(s *instance.State) { s.XR.SetFinalizers([]string{instance.FinalizerCrossplane}) }), want: StandIn},
+		"BareAwaits":    {reason: "It is looked at again.", state: fenced(composing(late), func(s *instance.State) { s.XR.SetFinalizers([]string{instance.FinalizerCrossplane}) }), want: Wait},
+		"ForsakenClaim": {reason: "It is all that is left.", state: running(nothingLeft, dyingClaim(requeueForPerson, instance.FinalizerCrossplaneClaim), xrdDeleting), want: StandIn, says: `has not let "db" go`},
+		"ClaimSoon":     {reason: "Crossplane has its own time for it.", state: running(nothingLeft, dyingClaim(requeueForPerson-time.Second, instance.FinalizerCrossplaneClaim), xrdDeleting), want: Wait},
+		"ClaimAwaits":   {reason: "People are told who holds it.", state: running(nothingLeft, dyingClaim(requeueForPerson, "a.example/b", instance.FinalizerCrossplaneClaim)), want: ReportHeldClaim, says: `kubectl patch mysql db --namespace default --type merge --patch '{"metadata":{"finalizers":["a.example/b"]}}'`},
+		"ClaimTold":     {reason: "They have been told.", state: running(nothingLeft, dyingClaim(requeueForPerson, instance.FinalizerCrossplaneClaim), func(s *instance.State) { s.Claim.Status.Message = awaitRelease(s).Message }), want: Wait},
+		"ClaimPaused":   {reason: "A person does not want it to go on.", state: running(nothingLeft, dyingClaim(requeueForPerson, instance.FinalizerCrossplaneClaim), xrdDeleting, pausedClaim), want: NoOp},
+		"ClaimOfOurs":   {reason: "Ours goes first.", state: running(nothingLeft, dyingClaim(requeueForPerson, instance.FinalizerCrossplaneClaim, v1.Finalizer), xrdDeleting), want: RemoveClaimFinalizer},
+		"ClaimOfOthers": {reason: "Who else holds it has reasons of its own.", state: running(nothingLeft, dyingClaim(requeueForPerson, "example.org/hold"), xrdDeleting), want: NoOp},
 		"Stop":          {reason: "The server stops first.", state: fenced(deployment(1), withPod(own, corev1.PodRunning)), want: StopServer},
 		"StopDefault":   {reason: "No number of replicas means one.", state: fenced(deployment(1), func(s *instance.State) { s.Deployment.Spec.Replicas = nil }), want: StopServer},
 		"Stopping":      {reason: "No byte is read while its pod is there.", state: fenced(deployment(0), withPod(own, corev1.PodRunning)), want: Wait, says: "server to stop"},

@@ -129,29 +129,24 @@ func nothingLeft(s *instance.State) {
 	s.XR, s.Life.XR, s.DataPVC, s.DataPV = nil, "", nil, nil
 }
 
-// composing may be Crossplane, for longer than it may take to begin with the deletion.
-func composing(longer time.Duration) variation {
+// composing may be Crossplane, and has been awaited for so long.
+func composing(awaited time.Duration) variation {
 	return func(s *instance.State) {
 		s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane})
-		s.XR.SetDeletionTimestamp(tooLong(longer))
+		s.CrossplaneAwaited = awaited
 	}
 }
 
-// xrdDeleted for longer than Crossplane may take to begin with a deletion.
-func xrdDeleted(longer time.Duration) variation {
-	return func(s *instance.State) { s.XRDDeletedAt = tooLong(longer) }
-}
+func xrdDeleting(s *instance.State) { s.XRDDeleting = true }
 
-// dyingClaim is as long being deleted, and held by these.
-func dyingClaim(finalizers ...string) variation {
+// dyingClaim is held by these, and Crossplane has been awaited for so long.
+func dyingClaim(awaited time.Duration, finalizers ...string) variation {
 	return func(s *instance.State) {
+		s.CrossplaneAwaited = awaited
 		s.Claim.SetFinalizers(finalizers)
-		s.Claim.SetDeletionTimestamp(tooLong(time.Second))
+		s.Claim.SetNamespace(s.Life.Namespace)
+		s.Claim.SetDeletionTimestamp(&metav1.Time{Time: now})
 	}
-}
-
-func tooLong(longer time.Duration) *metav1.Time {
-	return &metav1.Time{Time: now.Add(-instance.CrossplaneMayTake - longer)}
 }
 
 // claimDies while our finalizer is on it.
@@ -531,5 +526,5 @@ func noteLeft(s *instance.State) {
 func claimDeleted(s *instance.State) { s.Claim.SetDeletionTimestamp(&metav1.Time{Time: now}) }
 
 func pausedClaim(s *instance.State) {
-	s.Claim.SetAnnotations(map[string]string{annotationPaused: "true"})
+	s.Claim.SetAnnotations(map[string]string{instance.AnnotationPaused: "true"})
 }

@@ -49,8 +49,8 @@ const (
 	WarnOfRoom Action = "WarnOfRoom"
 	// ReportUnsynced writes status.message where Crossplane keeps the function from it.
 	ReportUnsynced Action = "ReportUnsynced"
-	// ReportPaused writes status.message of a claim whose deletion Crossplane is kept from.
-	ReportPaused Action = "ReportPaused"
+	// ReportHeldClaim writes status.message of a claim whose deletion waits for Crossplane.
+	ReportHeldClaim Action = "ReportHeldClaim"
 	// NoteRestored writes status.restoredBy, or takes it away where nobody needs it any more.
 	NoteRestored Action = "NoteRestored"
 	// ClearStatus takes away what an earlier XR of the same name had.

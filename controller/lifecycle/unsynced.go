@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,11 +20,10 @@ import (
 // and what its message has where it could not compose (crossplane-runtime,
 // apis/common/condition.go; crossplane, internal/controller/apiextensions/composite/reconciler.go).
 const (
-	conditionSynced  = "Synced"
-	reasonPaused     = "ReconcilePaused"
-	reasonError      = "ReconcileError"
-	cannotCompose    = "cannot compose resources"
-	annotationPaused = "crossplane.io/paused"
+	conditionSynced = "Synced"
+	reasonPaused    = "ReconcilePaused"
+	reasonError     = "ReconcileError"
+	cannotCompose   = "cannot compose resources"
 )
 
 // unsyncedFor is how long Crossplane may take to get over an error.
@@ -55,28 +55,31 @@ func whyUnsynced(xr *instance.Composite) (why string, since time.Time) {
 // maxUnsynced in bytes of what Crossplane says.
 const maxUnsynced = 2 * v1.MaxForeignText
 
-func isPaused(c *instance.Composite) bool { return c.GetAnnotations()[annotationPaused] == "true" }
-
 func pausedAt(c *instance.Composite) string {
-	in := ""
+	return fmt.Sprintf("Crossplane is paused for %s %s, and changes nothing there: kubectl annotate %s %s-", c.GetKind(), c.GetName(), inKubectl(c), instance.AnnotationPaused)
+}
+
+// inKubectl is what a command calls a claim or XR.
+func inKubectl(c *instance.Composite) string {
+	name := strings.ToLower(c.GetKind()) + " " + c.GetName()
 	if c.GetNamespace() != "" {
-		in = " --namespace " + c.GetNamespace()
+		name += " --namespace " + c.GetNamespace()
 	}
-	return fmt.Sprintf("Crossplane is paused for %s %s, and changes nothing there: kubectl annotate %s %s%s %s-", c.GetKind(), c.GetName(), strings.ToLower(c.GetKind()), c.GetName(), in, annotationPaused)
+	return name
 }
 
 // awaitCrossplane, which deletes the XR of a claim that is deleted, unless somebody has paused it there: it says nothing in the claim's
 // status then, and the function nothing that would come there.
 func awaitCrossplane(s *instance.State) Step {
 	message := "The deletion waits. " + pausedAt(s.Claim)
-	if !isPaused(s.Claim) || s.Claim.Status.Message == message {
+	if !s.Claim.IsPaused() || s.Claim.Status.Message == message {
 		return Step{Action: NoOp}
 	}
-	return Step{Action: ReportPaused, Message: message}
+	return Step{Action: ReportHeldClaim, Message: message}
 }
 
-// reportPaused writes a claim's message, which nobody else does.
-func reportPaused(s *instance.State, step Step) []change.Change {
+// reportHeldClaim writes a claim's message, which nobody else does.
+func reportHeldClaim(s *instance.State, step Step) []change.Change {
 	return writeMessage(s.Claim, step)
 }
 
@@ -84,15 +87,23 @@ func reportPaused(s *instance.State, step Step) []change.Change {
 // of that XRD's kinds, which take its finalizers off (internal/controller/apiextensions/definition/reconciler.go in v2.4.0).
 func isForsaken(s *instance.State) bool {
 	c, _ := s.AwaitsCrossplane()
-	return c != nil && s.XRDDeletedAt != nil && !isPaused(c) &&
-		s.Now.Sub(s.XRDDeletedAt.Time) > instance.CrossplaneMayTake && s.Now.Sub(c.GetDeletionTimestamp().Time) > instance.CrossplaneMayTake
+	return c != nil && s.XRDDeleting && isLate(s)
+}
+
+// isLate is true where Crossplane has had its time for what it has not let go.
+func isLate(s *instance.State) bool {
+	if s.XR == nil {
+		return s.CrossplaneAwaited >= requeueForPerson // It composes nothing for a claim alone.
+	}
+	return s.CrossplaneAwaited >= instance.CrossplaneMayTake
 }
 
 // standIn for Crossplane.
 func standIn(s *instance.State, phase v1.DeletionPhase) Step {
 	c, _ := s.AwaitsCrossplane()
 	return Step{Action: StandIn, Phase: phase, Message: fmt.Sprintf(
-		"Crossplane was started while the definition of %s was being deleted, and never lets %q go: its finalizer is taken off", c.GetKind(), c.GetName())}
+		"The definition of %s is being deleted, and Crossplane has not let %q go in its time, nor does it where it was started meanwhile: its finalizer is taken off",
+		c.GetKind(), c.GetName())}
 }
 
 // takeCrossplanesFinalizer off.
@@ -103,13 +114,21 @@ func takeCrossplanesFinalizer(s *instance.State, _ Step) []change.Change {
 
 // awaitRelease of what nothing of ours holds any more, and no event tells of.
 func awaitRelease(s *instance.State) Step {
-	switch c, _ := s.AwaitsCrossplane(); {
+	wait := Step{Action: Wait, After: requeueForPerson}
+	switch c, finalizer := s.AwaitsCrossplane(); {
 	case c == nil:
 		return Step{Action: NoOp}
 	case isForsaken(s):
 		return standIn(s, "")
+	case s.XR != nil || !isLate(s):
+		return wait
+	default:
+		message := fmt.Sprintf("All is released, and Crossplane has not let the claim go. See that it runs. Where it is gone for good: %s", without(c, finalizer))
+		if c.Status.Message == message {
+			return wait
+		}
+		return Step{Action: ReportHeldClaim, Message: message}
 	}
-	return Step{Action: Wait, After: requeueForPerson}
 }
 
 // finishForCrossplane is what a deletion does while Crossplane may still apply something.
@@ -123,16 +142,25 @@ func finishForCrossplane(s *instance.State) Step {
 // waitsForCrossplane is what people read while a deletion waits for Crossplane.
 func waitsForCrossplane(s *instance.State) string {
 	const text = "Waiting for Crossplane to finish with the instance"
-	since := s.XR.GetDeletionTimestamp()
 	switch {
-	case isPaused(s.XR):
+	case s.XR.IsPaused():
 		return text + ". " + pausedAt(s.XR)
-	case since != nil && s.Now.Sub(since.Time) > instance.CrossplaneMayTake:
-		return fmt.Sprintf("%s, and it has not begun. See that it runs. Where it is gone for good the deletion goes on, "+
-			"with the backup, after kubectl patch %s %s --type merge --patch '{\"metadata\":{\"finalizers\":[\"%s\"]}}'",
-			text, strings.ToLower(s.XR.GetKind()), s.XR.GetName(), v1.Finalizer)
+	case isLate(s):
+		return fmt.Sprintf("%s, and it has not begun. See that it runs. Where it is gone for good the deletion goes on, with the backup, after %s",
+			text, without(s.XR, instance.FinalizerCrossplane))
 	}
 	return text
+}
+
+// without is the command that takes a finalizer off, and leaves the others.
+func without(c *instance.Composite, finalizer string) string {
+	quoted := []string{}
+	for _, f := range c.GetFinalizers() {
+		if f != finalizer {
+			quoted = append(quoted, strconv.Quote(f))
+		}
+	}
+	return fmt.Sprintf(`kubectl patch %s --type merge --patch '{"metadata":{"finalizers":[%s]}}'`, inKubectl(c), strings.Join(quoted, ","))
 }
 
 // seesUnsynced is a step after which there is another look where Crossplane does nothing: no

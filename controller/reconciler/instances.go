@@ -52,6 +52,8 @@ type lastReported struct {
 	// waits is the phase in which it waits, and since when.
 	waits v1.DeletionPhase
 	since time.Time
+	// crossplane has not let it go since then.
+	crossplane time.Time
 }
 
 // whileRefused is the pause before a write that Kubernetes refused is tried again.
@@ -90,7 +92,7 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 	r.meter.observeLives(k, lives)
 	r.forgetLives(k, lives)
 	for _, s := range lives {
-		s.Refusal = r.refusalOf(k, s)
+		s.Refusal, s.CrossplaneAwaited = r.refusalOf(k, s), r.noteCrossplane(k, s)
 		step := lifecycle.Next(s)
 		r.announceStep(ctx, k, s, step)
 		err := r.writer.Apply(ctx, step.Changes)
@@ -189,6 +191,26 @@ func (r *instanceReconciler) noteWait(k instance.Key, s *instance.State, step li
 	return s.Now.Sub(last.since)
 }
 
+// noteCrossplane where it has not let a life go, and return for how long that has been seen.
+func (r *instanceReconciler) noteCrossplane(k instance.Key, s *instance.State) time.Duration {
+	awaited, _ := s.AwaitsCrossplane()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.reported[k][s.Life.XR]
+	switch {
+	case awaited == nil && last.crossplane.IsZero():
+		return 0
+	case awaited == nil:
+		last.crossplane = time.Time{}
+	case last.crossplane.IsZero():
+		last.crossplane = s.Now
+	default:
+		return s.Now.Sub(last.crossplane)
+	}
+	r.remember(k, s.Life.XR, last)
+	return 0
+}
+
 // crowdOf a namespace: how many lives of its instances wait, or are refused what they need.
 func (r *instanceReconciler) crowdOf(namespace string) int {
 	r.mu.Lock()
@@ -236,7 +258,7 @@ func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s
 	}
 	r.mu.Lock()
 	last := r.reported[k][s.Life.XR]
-	news.refusal, news.waits, news.since = last.refusal, last.waits, last.since
+	news.refusal, news.waits, news.since, news.crossplane = last.refusal, last.waits, last.since, last.crossplane
 	r.remember(k, s.Life.XR, news)
 	r.mu.Unlock()
 	if news.log != last.log {

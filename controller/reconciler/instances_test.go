@@ -140,6 +140,45 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// TestNoteCrossplane: for how long it has not let an XR go is what this process has seen, whatever is written, and begins anew where it is paused.
+func TestNoteCrossplane(t *testing.T) {
+	r := &instanceReconciler{events: events.NewFakeRecorder(100), reported: map[instance.Key]map[types.UID]lastReported{}}
+	k, began := instance.Key{Namespace: "default", Name: "db"}, time.Unix(100000, 0)
+	for i, look := range []struct {
+		at     time.Duration
+		held   bool
+		paused bool
+		want   time.Duration
+	}{
+		{0, true, false, 0},
+		{time.Minute, true, false, time.Minute},
+		{2 * time.Minute, true, true, 0},
+		{3 * time.Minute, true, false, 0},
+		{9 * time.Minute, true, false, 6 * time.Minute},
+		{10 * time.Minute, false, false, 0},
+		{11 * time.Minute, true, false, 0},
+	} {
+		u := &unstructured.Unstructured{}
+		u.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+		if look.held {
+			u.SetFinalizers([]string{instance.FinalizerCrossplane})
+		}
+		if look.paused {
+			u.SetAnnotations(map[string]string{instance.AnnotationPaused: "true"})
+		}
+		s := &instance.State{Life: k.Life("uid"), Now: began.Add(look.at), XR: &instance.Composite{Unstructured: u}}
+		if got := r.noteCrossplane(k, s); got != look.want {
+			t.Errorf("look %d: want %v, got %v", i, look.want, got)
+		}
+		r.announceStep(t.Context(), k, s, lifecycle.Step{Action: lifecycle.Wait, Phase: v1.DeletionStopping, Message: look.at.String()}) // And forgets nothing.
+		r.noteWait(k, s, lifecycle.Step{Action: lifecycle.Wait, Phase: v1.DeletionStopping})
+	}
+	s := &instance.State{Life: k.Life("another"), Now: began, XR: &instance.Composite{Unstructured: &unstructured.Unstructured{}}}
+	if got := r.noteCrossplane(k, s); got != 0 || len(r.reported[k]) != 1 {
+		t.Errorf("want nothing kept of what nobody holds, got %v and %v", got, r.reported[k])
+	}
+}
+
 // TestCrowd: where two hundred wait in one namespace, all of them together are looked at twice a second, and who waits in
 // another as before. What waits no more does not count.
 func TestCrowd(t *testing.T) {

@@ -56,6 +56,7 @@ func TestCrossplaneForsakes(t *testing.T) {
 	}
 	crossplane(1)
 	s.Gone(t)
+	s.HasEvents(t, "CrossplaneReplaced", "BackupProven", "NameFreed")
 	s.Backups().AreProven(t, 1)
 	framework.Eventually(t, "the XRD's end", func(ctx context.Context) error {
 		is := xrd.DeepCopy()
