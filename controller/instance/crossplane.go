@@ -44,20 +44,18 @@ func (s *State) AwaitsCrossplane() (c *Composite, finalizer string) {
 	return c, finalizer
 }
 
-// readXRD of what Crossplane has not let go.
+// readXRD of what Crossplane has not let go. It may be gone first, too: the package that has it writes it without its finalizers
+// (internal/controller/pkg/revision/establisher.go in v2.4.0).
 func (g *gathering) readXRD(ctx context.Context) error {
 	kind, ok := kindOf(g.Life.Kind)
 	if c, _ := g.AwaitsCrossplane(); c == nil || !ok {
 		return nil
 	}
 	xrd, err := getObject(ctx, g.Reader, metadataOf(xrdKind), "", crdName(kind.XR))
-	switch {
-	case IsNotInstalled(err): // Nor is Crossplane.
-		return nil
-	case err != nil:
+	if err != nil && !IsNotInstalled(err) { // Then Crossplane itself is gone.
 		return fmt.Errorf("cannot tell whether kind %s is being uninstalled: %w", kind.XR.Kind, err)
 	}
-	g.XRDDeleting = xrd != nil && xrd.DeletionTimestamp != nil
+	g.Undefined = xrd == nil || xrd.DeletionTimestamp != nil
 	return nil
 }
 

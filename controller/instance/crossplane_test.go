@@ -17,7 +17,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestGatherXRD: whether an XRD is being deleted is asked where Crossplane lets an instance wait, and nowhere else.
+// TestGatherXRD: whether an XRD stays is asked where Crossplane lets an instance wait, and nowhere else.
 func TestGatherXRD(t *testing.T) {
 	deleted := time.Unix(1000, 0)
 	heldBy := func(o *unstructured.Unstructured, finalizers ...string) client.Object {
@@ -31,7 +31,7 @@ func TestGatherXRD(t *testing.T) {
 	going.SetFinalizers([]string{"defined.apiextensions.crossplane.io"})
 	going.SetDeletionTimestamp(&metav1.Time{Time: deleted})
 	paused := func(o client.Object) client.Object {
-		o = o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // A copy is of the same kind.
+		o = o.DeepCopyObject().(client.Object)
 		o.SetAnnotations(map[string]string{AnnotationPaused: "true"})
 		return o
 	}
@@ -42,14 +42,14 @@ func TestGatherXRD(t *testing.T) {
 		xrd    *unstructured.Unstructured
 		err    error // Of asking for it.
 		asked  bool
-		want   bool // It is known to be being deleted.
+		want   bool // It is known to be gone, or to be being deleted.
 	}{
 		"Going":     {"It may never be let go.", awaiting, going, nil, true, true},
 		"Claim":     {"Nor may the claim whose XR is gone.", claim, going, nil, true, true},
 		"Stays":     {"Crossplane will do it when it runs.", awaiting, newObject(xrdKind), nil, true, false},
-		"None":      {"Nobody will do it, and nobody says so.", awaiting, nil, nil, true, false},
+		"Gone":      {"It never will be.", awaiting, nil, nil, true, true},
 		"Lost":      {"What cannot be read is not known.", awaiting, nil, lost, true, false},
-		"Absent":    {"Crossplane is not there at all.", awaiting, nil, &meta.NoKindMatchError{}, true, false},
+		"Absent":    {"Crossplane is not there at all.", awaiting, nil, &meta.NoKindMatchError{}, true, true},
 		"Paused":    {"A person does not want it to go on.", []client.Object{paused(awaiting[0])}, going, nil, false, false},
 		"LetGo":     {"Crossplane has done it.", []client.Object{xr("x", "uid-1", "db", true)}, going, nil, false, false},
 		"Lives":     {"Nobody deletes it.", []client.Object{xr("x", "uid-1", "db", false)}, going, nil, false, false},
@@ -78,8 +78,8 @@ func TestGatherXRD(t *testing.T) {
 			if asked != tc.asked || (errors.Is(tc.err, lost)) != (err != nil) {
 				t.Fatalf("%s Asked: %t, %v", tc.reason, asked, err)
 			}
-			if err == nil && (len(lives) != 1 || lives[0].XRDDeleting != tc.want) {
-				t.Errorf("%s Got %d lives, the first of an XRD that is being deleted: %t", tc.reason, len(lives), lives[0].XRDDeleting)
+			if err == nil && (len(lives) != 1 || lives[0].Undefined != tc.want) {
+				t.Errorf("%s Got %d lives, the first without an XRD that stays: %t", tc.reason, len(lives), lives[0].Undefined)
 			}
 		})
 	}

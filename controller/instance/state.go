@@ -47,8 +47,8 @@ type State struct {
 	Claim *Composite
 	// XR; nil where there is none, or where it is gone.
 	XR *Composite
-	// XRDDeleting is true if the definition of the XR's kind is being deleted, too. Read where Crossplane has not done its part of a deletion.
-	XRDDeleting bool
+	// Undefined is true if the XRD of the kind is gone or being deleted, too. Read where Crossplane has not done its part of a deletion.
+	Undefined bool
 	// CrossplaneAwaited is for how long this process has seen that it has not: by a clock that may be wrong, and does not jump.
 	CrossplaneAwaited time.Duration
 	// Orphan is who a life is whose XR is gone, and whose data is not; nil for every other.

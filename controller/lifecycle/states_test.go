@@ -137,7 +137,7 @@ func composing(awaited time.Duration) variation {
 	}
 }
 
-func xrdDeleting(s *instance.State) { s.XRDDeleting = true }
+func undefined(s *instance.State) { s.Undefined = true }
 
 // dyingClaim is held by these, and Crossplane has been awaited for so long.
 func dyingClaim(awaited time.Duration, finalizers ...string) variation {

@@ -83,11 +83,11 @@ func reportHeldClaim(s *instance.State, step Step) []change.Change {
 	return writeMessage(s.Claim, step)
 }
 
-// isForsaken is true where Crossplane never does its part of a deletion: started while an XRD is being deleted, it does not run the controllers
-// of that XRD's kinds, which take its finalizers off (internal/controller/apiextensions/definition/reconciler.go in v2.4.0).
+// isForsaken is true where Crossplane never does its part of a deletion: started while an XRD is being deleted, or is gone, it does not run the
+// controllers of that XRD's kinds, which take its finalizers off (internal/controller/apiextensions/definition/reconciler.go in v2.4.0).
 func isForsaken(s *instance.State) bool {
 	c, _ := s.AwaitsCrossplane()
-	return c != nil && s.XRDDeleting && isLate(s)
+	return c != nil && s.Undefined && isLate(s)
 }
 
 // isLate is true where Crossplane has had its time for what it has not let go.
@@ -102,7 +102,7 @@ func isLate(s *instance.State) bool {
 func standIn(s *instance.State, phase v1.DeletionPhase) Step {
 	c, _ := s.AwaitsCrossplane()
 	return Step{Action: StandIn, Phase: phase, Message: fmt.Sprintf(
-		"The definition of %s is being deleted, and Crossplane has not let %q go in its time, nor does it where it was started meanwhile: its finalizer is taken off",
+		"The XRD of %s is being deleted or gone, and Crossplane has not let %q go in its time, nor does it where it was started meanwhile: its finalizer is taken off",
 		c.GetKind(), c.GetName())}
 }
 
@@ -123,7 +123,7 @@ func awaitRelease(s *instance.State) Step {
 	case s.XR != nil || !isLate(s):
 		return wait
 	default:
-		message := fmt.Sprintf("All is released, and Crossplane has not let the claim go. See that it runs. Where it is gone for good: %s", without(c, finalizer))
+		message := "All is released, and Crossplane has not let the claim go. See that it runs. Where it is gone for good: " + without(c, finalizer)
 		if c.Status.Message == message {
 			return wait
 		}

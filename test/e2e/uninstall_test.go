@@ -34,17 +34,27 @@ func TestClaimOutlivesItsXR(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// TestCrossplaneForsakes: Crossplane is started while an XRD is being deleted, and never lets go of that XRD's claims and XRs. The controller
-// takes its part when it had its time, after the backup as ever, and the XRD is gone with all that it defined. It shares the cluster with no
+// TestCrossplaneForsakes: Crossplane is started while an XRD is being deleted, and never lets go of that XRD's claims and XRs: neither while
+// the XRD waits for them, nor where the package that has it takes its finalizers off, so that it is gone before them. The controller does
+// Crossplane's part when that had its time, after the backup as ever, and all goes that the XRD defined. It shares the cluster with no
 // other test.
 func TestCrossplaneForsakes(t *testing.T) {
 	framework.Repeats(t, "TestNext has what it decides, and TestClaimOutlivesItsXR an XRD that is uninstalled")
+	t.Run("Deleting", func(t *testing.T) { crossplaneForsakes(t, true) })
+	t.Run("Gone", func(t *testing.T) { crossplaneForsakes(t, false) })
+}
+
+func crossplaneForsakes(t *testing.T, packagesToo bool) {
+	t.Helper()
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	crossplane := func(want int32) { scale(t, "crossplane-system", "crossplane", want) }
 	t.Cleanup(func() { installsPackages(t, nil) })
 	t.Cleanup(func() { crossplane(1) })
 	crossplane(0)
+	if packagesToo {
+		uninstallsConfigurations(t, nil)
+	}
 	xrd := framework.NewObject("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", "xmysqls.otus.homework")
 	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(xrd), xrd); err != nil {
 		t.Fatal(err)
@@ -65,7 +75,9 @@ func TestCrossplaneForsakes(t *testing.T) {
 		}
 		return errors.New("it is there")
 	})
-	uninstallsConfigurations(t, nil) // What has lost its XRD is installed anew.
+	if !packagesToo {
+		uninstallsConfigurations(t, nil) // What has lost its XRD is installed anew.
+	}
 	installsPackages(t, nil)
 	leavesNothing(t, s)
 	s.Create(t)
