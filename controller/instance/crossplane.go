@@ -45,14 +45,14 @@ func (s *State) AwaitsCrossplane() (c *Composite, finalizer string) {
 }
 
 // readXRD of what Crossplane has not let go. It may be gone first, too: the package that has it writes it without its finalizers
-// (internal/controller/pkg/revision/establisher.go in v2.4.0).
+// (internal/controller/pkg/revision/establisher.go in v2.4.0). Where the kind of XRDs is not there, Crossplane itself is gone.
 func (g *gathering) readXRD(ctx context.Context) error {
 	kind, ok := kindOf(g.Life.Kind)
 	if c, _ := g.AwaitsCrossplane(); c == nil || !ok {
 		return nil
 	}
 	xrd, err := getObject(ctx, g.Reader, metadataOf(xrdKind), "", crdName(kind.XR))
-	if err != nil && !IsNotInstalled(err) { // Then Crossplane itself is gone.
+	if err != nil && !IsNotInstalled(err) {
 		return fmt.Errorf("cannot tell whether kind %s is being uninstalled: %w", kind.XR.Kind, err)
 	}
 	g.Undefined = xrd == nil || xrd.DeletionTimestamp != nil

@@ -252,13 +252,14 @@ func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s
 		return
 	}
 	a := eventOf(step)
-	news := lastReported{log: string(step.Action) + string(step.Phase) + step.Message, event: string(a.reason) + step.Message}
+	said := step.Message
 	if step.Action == lifecycle.Wait && step.Percent > 0 { // Percentages are for the status.
-		news = lastReported{log: string(step.Action) + string(step.Phase), event: string(a.reason)}
+		said = ""
 	}
 	r.mu.Lock()
 	last := r.reported[k][s.Life.XR]
-	news.refusal, news.waits, news.since, news.crossplane = last.refusal, last.waits, last.since, last.crossplane
+	news := last
+	news.log, news.event = string(step.Action)+string(step.Phase)+said, string(a.reason)+said
 	r.remember(k, s.Life.XR, news)
 	r.mu.Unlock()
 	if news.log != last.log {
