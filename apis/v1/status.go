@@ -107,6 +107,12 @@ type MySQLStatus struct {
 	// +optional
 	Revision string `json:"revision,omitempty"`
 
+	// FixedSettings are the settings that the data directory was initialized with and that cannot
+	// change afterwards, such as lower_case_table_names. Unset if the claim had none of them.
+	//
+	// +optional
+	FixedSettings map[string]string `json:"fixedSettings,omitempty"`
+
 	// Restore is the backup that this instance was made from.
 	//
 	// +optional

@@ -43,10 +43,7 @@ func renderConfig(path *field.Path, own string, settings map[string]v1.Setting) 
 			errs = append(errs, field.Forbidden(at, why))
 			continue
 		}
-		b.WriteString(key)
-		if value != "" {
-			b.WriteString(" = " + quoted(value))
-		}
+		b.WriteString(settingLine(key, value))
 		b.WriteByte('\n')
 	}
 	return b.String(), errs
@@ -82,22 +79,4 @@ func quoted(value string) string {
 		return `"` + value + `"`
 	}
 	return value
-}
-
-// modifiers that mysqld takes before an option's name (MySQL manual, 6.2.2.4).
-var modifiers = []string{"loose_", "skip_", "disable_", "enable_", "maximum_"}
-
-// optionName is what mysqld makes of a key: '-' is '_', and modifiers do not
-// count, so that skip_grant_tables is grant_tables. Upper case is folded, so that
-// no spelling slips through. It also says whether a modifier changes what the
-// value means, as all do but loose_.
-func optionName(key string) (name string, modified bool) {
-	name = strings.ReplaceAll(strings.ToLower(key), "-", "_")
-	for _, m := range modifiers {
-		if rest, ok := strings.CutPrefix(name, m); ok {
-			inner, more := optionName(rest)
-			return inner, more || m != "loose_"
-		}
-	}
-	return name, false
 }

@@ -44,6 +44,7 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 			Started:         r.started || begin.replicas > 0,
 			Initialized:     r.engine.password && isInitialized(r, begin.restore),
 			Revision:        of.seen,
+			FixedSettings:   fixedToReport(r),
 			Restore:         begin.restore,
 			Choice:          choiceAtBegin(r),
 			Nodes:           nodesOfJobs(r, of),

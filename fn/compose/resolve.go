@@ -109,7 +109,7 @@ func resolve(in Input) (*resolved, error) {
 	if r.started && len(unplanned) > 0 { // It goes on, without what is planned by it.
 		r.unplanned, unplanned = &Refusal{Reason: v1.ReasonInvalid, Err: unplanned.ToAggregate()}, nil
 	}
-	if errs = slices.Concat(append(bad[:], errs, unplanned, checkRequireTLS(r, spec))...); len(errs) > 0 {
+	if errs = slices.Concat(append(bad[:], errs, unplanned, checkRequireTLS(r, spec), checkNewSettings(r, spec.Child("config")))...); len(errs) > 0 {
 		// Annotations are checked in the order of a map.
 		slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
 		return nil, &Refusal{Reason: v1.ReasonInvalid, Err: errs.ToAggregate()}

@@ -1,0 +1,103 @@
+package compose
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/google/go-cmp/cmp"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// config of a claim.
+func config(pairs ...string) func(*Input) {
+	return func(in *Input) {
+		in.XR.Spec.Config = map[string]v1.Setting{}
+		for i := 0; i < len(pairs); i += 2 {
+			in.XR.Spec.Config[pairs[i]] = v1.Setting(pairs[i+1])
+		}
+	}
+}
+
+// serves is a server in use that takes clients, with this my.cnf.
+func serves(text string) func(*Input) {
+	return func(in *Input) {
+		inUse(in)
+		in.Observed.Template.ConfigHash = digest(text)
+		in.Observed.Config = &corev1.ConfigMap{Data: map[string]string{v1.ConfigKey: text}}
+		in.Observed.Deployment.Status = appsv1.DeploymentStatus{UpdatedReplicas: 1, ReadyReplicas: 1}
+	}
+}
+
+func madeWith(pairs ...string) func(*Input) {
+	return func(in *Input) {
+		in.XR.Status.FixedSettings = map[string]string{}
+		for i := 0; i < len(pairs); i += 2 {
+			in.XR.Status.FixedSettings[pairs[i]] = pairs[i+1]
+		}
+	}
+}
+
+// TestFixedSettings: what can only be set when the data directory is initialized is refused, by name, for an instance that
+// has data, and keeps the value that the data was made with.
+func TestFixedSettings(t *testing.T) {
+	cases := map[string]struct {
+		reason  string
+		in      Input
+		refused string
+		status  map[string]string
+	}{
+		"New":            {reason: "It is initialized with it.", in: given(config("lower_case_table_names", "1")), status: map[string]string{"lower_case_table_names": "1"}},
+		"NewPages":       {reason: "Sizes are compared as numbers.", in: given(config("innodb-page-size", "32K")), status: map[string]string{"innodb_page_size": "32768"}},
+		"Changed":        {reason: "The server would not start.", in: given(serves(configHeader), config("lower_case_table_names", "1")), refused: "spec.config[lower_case_table_names]"},
+		"ChangedPages":   {reason: "The server would not start.", in: given(serves(configHeader), config("loose_innodb_page_size", "4k")), refused: "spec.config[innodb_page_size]"},
+		"ChangedUndo":    {reason: "Releases that know it do not start.", in: given(serves(configHeader), config("innodb_undo_tablespaces", "4")), refused: "remove it"},
+		"Default":        {reason: "It says what is so.", in: given(serves(configHeader), config("lower_case_table_names", "0", "innodb_page_size", "16K"))},
+		"Removed":        {reason: "The data was made with it.", in: given(serves(configHeader), madeWith("lower_case_table_names", "1")), refused: "set it to 1"},
+		"Kept":           {reason: "It is as it was.", in: given(serves(configHeader), madeWith("lower_case_table_names", "1"), config("lower-case-table-names", "1", "back_log", "7")), status: map[string]string{"lower_case_table_names": "1"}},
+		"Earlier":        {reason: "An earlier release has written no status.", in: given(serves(configHeader+"lower_case_table_names = 1\n"), config("lower_case_table_names", "1", "back_log", "7")), status: map[string]string{"lower_case_table_names": "1"}},
+		"EarlierChanged": {reason: "Nor may it change then.", in: given(serves(configHeader+"lower_case_table_names = 1\n"), config("back_log", "7")), refused: "set it to 1"},
+		"Unknown": {reason: "A server that an earlier release has let fail is not kept from its way back.", in: given(serves(configHeader+"lower_case_table_names = 1\n"), config("back_log", "7"), func(in *Input) {
+			in.Observed.Deployment.Status = appsv1.DeploymentStatus{}
+		})},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			out, err := Compose(tc.in)
+			if tc.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.refused) {
+					t.Errorf("%s want a refusal with %q, got %v", tc.reason, tc.refused, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("%s %v", tc.reason, err)
+			}
+			if diff := cmp.Diff(tc.status, out.Status.FixedSettings); diff != "" {
+				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestNewSettingsStopNoServer: what a newer release of the function refuses stays with a server that runs with it.
+func TestNewSettingsStopNoServer(t *testing.T) {
+	pairs := []string{"relay_log", "OFF", "tls_version", ""}
+	if _, err := Compose(given(config(pairs...))); err == nil || !strings.Contains(err.Error(), "relay_log") || !strings.Contains(err.Error(), "tls_version") {
+		t.Fatalf("want both refused for a new instance, got %v", err)
+	}
+	runs := given(inUse, config(pairs...))
+	r := &resolved{Input: runs, engine: engineOf(runs), spec: withDefaults(runs.XR.Spec.MySQLSpec)}
+	r.image, _ = resolveImage(r, nil)
+	runs.Observed.Deployment.Annotations[v1.AnnotationRevision] = wishOf(r) + ".0"
+	if _, err := Compose(runs); err != nil {
+		t.Errorf("want a server that runs with them left alone, got %v", err)
+	}
+	runs.XR.Spec.Config["back_log"] = "7"
+	if _, err := Compose(runs); err == nil {
+		t.Error("want them refused with the next change")
+	}
+}

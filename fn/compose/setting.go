@@ -1,0 +1,140 @@
+package compose
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// flagList names the options that mysqld takes without a value, one a line, as `mysqld --verbose --help` of MySQL 9.7
+// and MariaDB 10.11 prints them, and those of earlier releases.
+//
+//go:embed flags.txt
+var flagList string
+
+// flags is the sorted flagList.
+var flags = sync.OnceValue(func() []string {
+	names := strings.Fields(flagList)
+	slices.Sort(names)
+	return names
+})
+
+// isFlag reports whether mysqld takes an option without a value.
+func isFlag(name string) bool {
+	_, found := slices.BinarySearch(flags(), name)
+	return found
+}
+
+// An option is what mysqld reads in the key of a setting.
+type option struct {
+	// name without modifiers, in lower case and with underscores.
+	name string
+	// turned is true if the key has a modifier that turns the option on or off: skip_, disable_ or enable_.
+	turned bool
+	// negated is true if such modifiers turn it off.
+	negated bool
+	// bounded is true if the key has the modifier maximum_.
+	bounded bool
+}
+
+// modifiers that mysqld takes before the name of an option (MySQL manual, 6.2.2.4).
+var modifiers = []string{"loose_", "skip_", "disable_", "enable_", "maximum_"}
+
+// readOption reads a key as mysqld does: '-' is '_', and modifiers do not belong to the name, so that skip_grant_tables
+// is grant_tables. Upper case is folded, so that no spelling slips through.
+func readOption(key string) option {
+	name := strings.ReplaceAll(strings.ToLower(key), "-", "_")
+	for _, m := range modifiers {
+		rest, ok := strings.CutPrefix(name, m)
+		if !ok {
+			continue
+		}
+		inner := readOption(rest)
+		switch m {
+		case "skip_", "disable_":
+			inner.turned, inner.negated = true, !inner.negated
+		case "enable_":
+			inner.turned = true
+		case "maximum_":
+			inner.bounded = true
+		}
+		return inner
+	}
+	return option{name: name}
+}
+
+// optionName returns the name of the option in a key, and reports whether a modifier changes what the value means, as
+// all modifiers but loose_ do.
+func optionName(key string) (name string, modified bool) {
+	o := readOption(key)
+	return o.name, o.turned || o.bounded
+}
+
+// boolean returns what a value says if it is a boolean of my.cnf. A setting without a value turns its option on.
+func boolean(value string) (on, ok bool) {
+	switch strings.ToLower(value) {
+	case "", "1", "on", "true", "yes":
+		return true, true
+	case "0", "off", "false", "no":
+		return false, true
+	}
+	return false, false
+}
+
+// defaultLogName is the base name of a binary log that is turned on without a name. mysqld itself would take the name
+// of the host, which is another one in each pod, and begin a new log with each.
+const defaultLogName = "binlog"
+
+// settingLine is the line of my.cnf for a setting.
+func settingLine(key, value string) string {
+	o := readOption(key)
+	on, isBoolean := boolean(value)
+	switch {
+	case o.negated && isBoolean && on:
+		return key
+	case o.name == "log_bin" && isBoolean && !o.bounded:
+		return binaryLogLine(on != o.negated)
+	case o.turned && isBoolean && on:
+		return key
+	case o.turned && isBoolean: // mysqld reads only 0 as false after skip_: skip_x = OFF turns x off (my_getopt.cc).
+		return key + " = 0"
+	case value == "" && isFlag(o.name):
+		return key
+	case value == "":
+		return key + " ="
+	}
+	return key + " = " + quoted(value)
+}
+
+// binaryLogLine turns the binary log on or off. The option takes a name: OFF would be one.
+func binaryLogLine(on bool) string {
+	if on {
+		return "log_bin = " + defaultLogName
+	}
+	return "skip_log_bin"
+}
+
+// namedFiles are options whose value is the name of a file, a directory or a table. mysqld takes OFF for such a name.
+var namedFiles = []string{
+	"admin_ssl_ca", "admin_ssl_capath", "admin_ssl_cert", "admin_ssl_crl", "admin_ssl_crlpath", "admin_ssl_key",
+	"character_sets_dir", "ft_stopword_file", "general_log_file", "innodb_buffer_pool_filename", "innodb_ft_aux_table",
+	"innodb_ft_server_stopword_table", "innodb_ft_user_stopword_table", "innodb_temp_data_file_path", "innodb_temp_tablespaces_dir", "innodb_tmpdir",
+	"lc_messages_dir", "log_basename", "log_ddl_recovery", "log_error", "log_isam", "log_slow_query_file", "log_tc", "mecab_rc_file",
+	"mysqlx_socket", "mysqlx_ssl_ca", "mysqlx_ssl_capath", "mysqlx_ssl_cert", "mysqlx_ssl_crl", "mysqlx_ssl_crlpath", "mysqlx_ssl_key",
+	"relay_log", "replica_load_tmpdir", "secure_file_priv", "slave_load_tmpdir", "slow_query_log_file", "ssl_crl", "ssl_crlpath", "tmpdir",
+}
+
+// refusedNewSetting returns why a setting is refused for a claim that did not have it before; empty if it is not.
+// A server that already runs with such a setting keeps it.
+func refusedNewSetting(key, value string) string {
+	o := readOption(key)
+	_, isBoolean := boolean(value)
+	switch {
+	case o.turned && !isBoolean:
+		return "is turned on or off by the beginning of its name, and has another value: set it to true or false, or write " + o.name + " and its value"
+	case slices.Contains(namedFiles, o.name) && isBoolean && value != "" && value != "0" && value != "1":
+		return "takes a name, and mysqld would take " + value + " for one: set it to a name, or remove it"
+	}
+	return ""
+}
