@@ -22,6 +22,10 @@ import (
 // entrypoints of images, first those of the official ones.
 var entrypoints = []string{"docker-entrypoint.sh", "/usr/local/bin/docker-entrypoint.sh", "/entrypoint.sh"}
 
+// writable are options of a server that this package writes to, whatever its my.cnf says: it is told of passwords, and nobody else
+// reaches it.
+var writable = []string{"--read-only=OFF", "--loose-super-read-only=OFF", "--loose-offline-mode=OFF"}
+
 const (
 	// pollInterval is the time between two looks whether the server is up.
 	pollInterval = 100 * time.Millisecond
@@ -57,7 +61,7 @@ func (i *Initialization) startEntrypoint(folder string, generated sql.Password, 
 	}
 	// What begins with an option is taken for one of the server's, whatever its
 	// program is called.
-	cmd, err := command(append([]string{"--datadir=" + folder, "--skip-networking", "--socket=" + s.socket, "--loose-mysqlx=OFF"}, options...)...)
+	cmd, err := command(slices.Concat([]string{"--datadir=" + folder, "--skip-networking", "--socket=" + s.socket, "--loose-mysqlx=OFF"}, writable, options)...)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 const (
 	tooManyConnections     = 1040
 	accessDenied           = 1045
+	unknownDatabase        = 1049
 	serverShutdown         = 1053
 	hostBlocked            = 1129
 	hostNotPrivileged      = 1130

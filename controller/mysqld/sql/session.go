@@ -88,16 +88,32 @@ func (s *Session) Version(ctx context.Context) (string, version.Version, error) 
 	return text.String, v, nil
 }
 
-// EnsureDatabase makes the database unless it is there. Without a name there is none
-// to make.
+// EnsureDatabase creates the database unless it exists. Without a name there is none to create. A server that is
+// read-only refuses CREATE DATABASE IF NOT EXISTS also for a database that exists, so the server is asked first.
 func (s *Session) EnsureDatabase(ctx context.Context, name string) error {
 	if name == "" {
 		return nil
+	}
+	if has, err := s.hasDatabase(ctx, name); has || err != nil {
+		return err
 	}
 	if err := s.execStatement(ctx, "CREATE DATABASE IF NOT EXISTS "+Quote(name)); err != nil {
 		return s.wrapError(err, fmt.Sprintf("make the database %q", name))
 	}
 	return nil
+}
+
+// hasDatabase reports whether the server has a database of this name, as the server itself compares names.
+func (s *Session) hasDatabase(ctx context.Context, name string) (bool, error) {
+	statement := sql.NullString{}
+	err := s.queryRow(ctx, []sql.Scanner{&sql.NullString{}, &statement}, "SHOW CREATE DATABASE "+Quote(name))
+	if err == nil {
+		return true, nil
+	}
+	if err = s.wrapError(err, fmt.Sprintf("find the database %q", name)); hasNumber(err, unknownDatabase) {
+		return false, nil
+	}
+	return false, err
 }
 
 // prepareSession: a fixed sql_mode makes texts mean the same everywhere.
