@@ -187,6 +187,22 @@ func (c *initializeCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
+// validateSettingsCommand is `controller validate-settings`. It runs in the server's image.
+type validateSettingsCommand struct {
+	Volume  string `help:"Empty directory for the data of a server that lives as long as the command." required:"" type:"path"`
+	Sockets string `help:"Directory to make for the socket of that server. Its path must be short." required:"" type:"path"`
+	TLS     string `help:"Directory with the server's certificate, which the my.cnf names. Unset if the server has none." name:"tls" type:"path"`
+
+	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
+}
+
+// Run the validation.
+func (c *validateSettingsCommand) Run(ctx context.Context) error {
+	v := initialize.Validation{Volume: c.Volume, Sockets: c.Sockets, TLS: c.TLS, Output: os.Stdout}
+	r, err := v.Run(ctx)
+	return writeReport(r, c.Report, err)
+}
+
 // writeReport to the log and to the kubelet. That it cannot be written is told
 // beside the error of the run, whose exit code counts.
 func writeReport(r agent.Report, path string, err error) error {

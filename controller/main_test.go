@@ -94,6 +94,10 @@ func TestCommands(t *testing.T) {
 			command: u.Unpack(), program: agent.Program, got: func(c *cli) any { return c.Unpack },
 			want: unpackCommand{unpacking: told, Volume: "/data", Report: agent.TerminationLog},
 		},
+		"ValidateSettings": {
+			command: agent.ValidateSettings("/data", "/sockets", "/tls"), program: agent.CopiedProgram, got: func(c *cli) any { return c.ValidateSettings },
+			want: validateSettingsCommand{Volume: "/data", Sockets: "/sockets", TLS: "/tls", Report: agent.TerminationLog},
+		},
 		"Initialize": {
 			command: agent.Initialize("uid-1", "/data", "/secret", "/sockets"), program: agent.CopiedProgram, got: func(c *cli) any { return c.Initialize },
 			want: initializeCommand{Volume: "/data", Directory: v1.DataDirectory, XR: "uid-1", Secret: "/secret", Sockets: "/sockets", Report: agent.TerminationLog},

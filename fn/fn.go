@@ -149,7 +149,7 @@ func keptConditions(req *fnv1.RunFunctionRequest) []*fnv1.Condition {
 	var out []*fnv1.Condition
 	for _, c := range conditionsOf(req) {
 		t := c["type"].GetStringValue()
-		if !slices.Contains([]string{v1.ConditionRestored, v1.ConditionServing, v1.ConditionUpdated}, t) || c["reason"].GetStringValue() == "" {
+		if !slices.Contains([]string{v1.ConditionRestored, v1.ConditionServing, v1.ConditionUpdated, v1.ConditionSettingsApplied}, t) || c["reason"].GetStringValue() == "" {
 			continue
 		}
 		state := map[string]fnv1.Status{"True": fnv1.Status_STATUS_CONDITION_TRUE, "False": fnv1.Status_STATUS_CONDITION_FALSE}[c["status"].GetStringValue()]

@@ -117,6 +117,7 @@ func parseObserved(rs map[string]*fnv1.Resource, into *compose.Observed) error {
 		observed(rs, v1.ResourceService, "Service", &into.Service, "metadata.annotations", "spec.type", "spec.clusterIP", "spec.ports", "status.loadBalancer"),
 		observed(rs, v1.ResourceJobPolicy, "NetworkPolicy", &into.JobPolicy),
 		observed(rs, v1.ResourceServerPolicy, "NetworkPolicy", &into.ServerPolicy),
+		observed(rs, v1.ResourceSettingsCheck, "Job", &into.SettingsCheck, "metadata.annotations", "status.conditions"),
 		observed(rs, v1.ResourceRestore, "Job", &into.Restore, "metadata.uid", "metadata.annotations", "status.conditions"),
 	)
 }

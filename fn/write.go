@@ -41,7 +41,7 @@ func writeOutput(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, ou
 			state = fnv1.Status_STATUS_CONDITION_TRUE
 		}
 		rsp.Conditions = append(rsp.Conditions, condition(c.Type, state, c.Reason, c.Message))
-		if c.Type == v1.ConditionAccepted && !c.True || c.Reason == v1.ReasonRestoreFailed {
+		if c.Type == v1.ConditionAccepted && !c.True || slices.Contains([]string{v1.ReasonRestoreFailed, v1.ReasonSettingsRefused, v1.ReasonSettingsTakenBack}, c.Reason) {
 			rsp.Results = append(rsp.Results, warningResult(c.Reason, c.Message))
 		}
 	}

@@ -103,6 +103,16 @@ func Initialize(xr types.UID, volume, secret, sockets string) []string {
 	return []string{CopiedProgram, "initialize", "--volume=" + volume, "--directory=" + v1.DataDirectory, "--xr=" + string(xr), "--secret=" + secret, "--sockets=" + sockets}
 }
 
+// ValidateSettings is `controller validate-settings`, in a folder that goes with the pod. The folder with the server's
+// certificate is empty for a server without.
+func ValidateSettings(volume, sockets, tls string) []string {
+	out := []string{CopiedProgram, "validate-settings", "--volume=" + volume, "--sockets=" + sockets}
+	if tls != "" {
+		out = append(out, "--tls="+tls)
+	}
+	return out
+}
+
 // Own is `controller own`, of a data volume.
 func Own(volume string) []string { return []string{Program, "own", "--volume=" + volume} }
 

@@ -28,6 +28,8 @@ const (
 	ExitNoData = 47
 	// ExitForeign: a volume holds the data of another instance.
 	ExitForeign = 48
+	// ExitSettings: a server does not start, or does not serve, with the settings.
+	ExitSettings = 49
 )
 
 // PermanentExits are the exit codes of a restore that no retry can mend,

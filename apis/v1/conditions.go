@@ -17,6 +17,9 @@ const (
 	// ConditionUpdated is false while the server runs in a pod as an earlier release
 	// of the function made it. It gets today's when it restarts anyway.
 	ConditionUpdated = "Updated"
+	// ConditionSettingsApplied is false while the server runs with other settings than those of
+	// spec.config. It exists once an instance has such settings.
+	ConditionSettingsApplied = "SettingsApplied"
 	// ConditionBackedUp is false while there is no backup that was planned. It is there where
 	// backups are.
 	ConditionBackedUp = "BackedUp"
@@ -27,6 +30,20 @@ const (
 	ReasonAsPlanned = "AsPlanned"
 	// ReasonBackupMissed is that of one which has failed, or has not begun.
 	ReasonBackupMissed = "BackupMissed"
+)
+
+// Reasons of ConditionSettingsApplied.
+const (
+	ReasonSettingsApplied = "SettingsApplied"
+	// ReasonValidatingSettings: a server without data is started with the new settings first.
+	ReasonValidatingSettings = "ValidatingSettings"
+	// ReasonSettingsRefused: that server did not start or serve.
+	ReasonSettingsRefused = "SettingsRefused"
+	// ReasonSettingsOnTrial: the server restarts with the new settings.
+	ReasonSettingsOnTrial = "SettingsOnTrial"
+	// ReasonSettingsTakenBack: the server did not come up with the new settings, and runs with the last
+	// that served.
+	ReasonSettingsTakenBack = "SettingsTakenBack"
 )
 
 // Reasons of ConditionUpdated.

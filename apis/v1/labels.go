@@ -38,6 +38,8 @@ const (
 	ComponentErase = "erase"
 	// ComponentSurvey looks at what lies on a backup volume.
 	ComponentSurvey = "survey"
+	// ComponentSettings validates new settings.
+	ComponentSettings = "settings-check"
 	// ComponentDatabase is the server of a Database: the Service of a MySQL of the
 	// same name must not lead to it, nor the other way round.
 	ComponentDatabase = "database"
@@ -45,7 +47,7 @@ const (
 
 // JobComponents are those of all Jobs of the product.
 func JobComponents() []string {
-	return []string{ComponentRestore, ComponentBackup, ComponentWipe, ComponentPrune, ComponentRestoreTest, ComponentErase, ComponentSurvey}
+	return []string{ComponentRestore, ComponentBackup, ComponentWipe, ComponentPrune, ComponentRestoreTest, ComponentErase, ComponentSurvey, ComponentSettings}
 }
 
 // Annotations of PersistentVolumes, PersistentVolumeClaims, pods and Jobs.
@@ -81,6 +83,10 @@ const (
 	// AnnotationConfigHash of a server's pod changes with its my.cnf, and so
 	// restarts it.
 	AnnotationConfigHash = Group + "/config-hash"
+	// AnnotationSettings of a Job is the ID of the settings that it validates, and AnnotationConfig of its pod
+	// is their my.cnf, which the pod mounts as a file. So the Job never validates other settings than its own.
+	AnnotationSettings = Group + "/settings"
+	AnnotationConfig   = Group + "/config"
 	// AnnotationRevision of a Deployment has a digest of what its pod's template was
 	// made for, and one of the template. The function reads it back, so that a newer
 	// release restarts no server.

@@ -31,6 +31,8 @@ const (
 	ResourceRestore      = "restore"
 	ResourceJobPolicy    = "job-network"
 	ResourceServerPolicy = "server-network"
+	// ResourceSettingsCheck is the Job that validates new settings. It exists only for that time.
+	ResourceSettingsCheck = "settings-check"
 )
 
 // Places and names inside the server's pod.
@@ -57,6 +59,9 @@ const (
 	CAKey = "ca.crt"
 	// ConfigKey of the ConfigMap that holds my.cnf.
 	ConfigKey = "my.cnf"
+	// ServedConfigKey of the same ConfigMap holds the last my.cnf that has served, while that is another one.
+	// mysqld reads only files whose names end in .cnf.
+	ServedConfigKey = "my.cnf.served"
 )
 
 // isDatabase is true for a kind of the second API.
@@ -177,6 +182,9 @@ func (n JobNames) ImageChange() string { return jobName(n.of, "imagechange") }
 
 // Request is the Job that backs up because the claim asks for it. No deletion takes it for its own, either.
 func (n JobNames) Request() string { return jobName(n.of, "request") }
+
+// SettingsCheck is the Job that validates new settings before a running server gets them.
+func (n JobNames) SettingsCheck() string { return jobName(n.of, "settings") }
 
 // EraseJobName is the name of the Job that removes the archive of a record.
 func EraseJobName(record string) string { return derived("erase-", record, "") }

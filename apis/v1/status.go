@@ -12,7 +12,7 @@ import (
 
 // A MySQLStatus reports on an instance. The function writes all of it but
 // previousBackup, heldBackup, backups, backupNumber, firstBackupNumber, backupNeeds, backupWarning, backupNodes,
-// restoredBy, blockedBy, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, tls and deletion, which are the controller's.
+// restoredBy, blockedBy, settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, tls and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
 	// something is wrong.
@@ -112,6 +112,16 @@ type MySQLStatus struct {
 	//
 	// +optional
 	FixedSettings map[string]string `json:"fixedSettings,omitempty"`
+
+	// Settings is how far new settings are that are not in force yet. Unset if there are none.
+	//
+	// +optional
+	Settings *SettingsStatus `json:"settings,omitempty"`
+
+	// SettingsVerdict is what the controller knows of new settings that were refused or taken back.
+	//
+	// +optional
+	SettingsVerdict *SettingsVerdict `json:"settingsVerdict,omitempty"`
 
 	// Restore is the backup that this instance was made from.
 	//
@@ -231,6 +241,51 @@ type Blocker struct {
 	// Message of who said it first, in one line that prints.
 	Message string `json:"message"`
 }
+
+// A SettingsPhase is how far new settings are.
+type SettingsPhase string
+
+// Phases of new settings. A server runs with its old settings in all of them but OnTrial.
+const (
+	// SettingsValidating: a Job starts a server without data with the new settings.
+	SettingsValidating SettingsPhase = "Validating"
+	// SettingsRefused: that server did not start or serve.
+	SettingsRefused SettingsPhase = "Refused"
+	// SettingsOnTrial: the server has the new settings, and has not taken clients with them yet.
+	SettingsOnTrial SettingsPhase = "OnTrial"
+	// SettingsTakenBack: the server kept exiting with the new settings, and runs with those that served last.
+	SettingsTakenBack SettingsPhase = "TakenBack"
+)
+
+// A SettingsStatus is how far new settings are.
+type SettingsStatus struct {
+	// ID of the new settings, with the image and the resources that go with them.
+	ID string `json:"id"`
+	// Phase is Validating, Refused, OnTrial or TakenBack.
+	//
+	// +kubebuilder:validation:Enum=Validating;Refused;OnTrial;TakenBack
+	Phase SettingsPhase `json:"phase"`
+	// ConfigHash of the my.cnf of these settings, as the annotation of the server's pod has it.
+	//
+	// +optional
+	ConfigHash string `json:"configHash,omitempty"`
+}
+
+// A SettingsVerdict is what became of new settings.
+type SettingsVerdict struct {
+	// ID of the settings, as status.settings has it.
+	ID string `json:"id"`
+	// TakenBack is true if the server kept exiting with the settings. Otherwise they were refused before
+	// the server had them.
+	//
+	// +optional
+	TakenBack bool `json:"takenBack,omitempty"`
+	// Message of mysqld, in one line that prints.
+	Message string `json:"message"`
+}
+
+// IsOf reports whether the verdict is about the settings of this ID.
+func (v *SettingsVerdict) IsOf(id string) bool { return v != nil && v.ID == id && id != "" }
 
 // MaxListedBackups is how many backups a status has.
 const MaxListedBackups = 10

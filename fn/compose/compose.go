@@ -62,6 +62,13 @@ func build(r *resolved, s storage, begin start, of revision, password string) ma
 		}
 		out[v1.ResourceRestore] = job
 	}
+	if of.settings != nil && of.settings.validate {
+		job := Resource{Object: settingsJob(r), Ready: true} // The server runs without it.
+		if r.Observed.SettingsCheck != nil {
+			job.AsObserved = []string{"spec"}
+		}
+		out[v1.ResourceSettingsCheck] = job
+	}
 	for name := range out {
 		if !r.Observed.hasResource(name) && !mayMake(r, name, password) {
 			delete(out, name)

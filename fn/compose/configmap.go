@@ -7,11 +7,15 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// configMap holds the my.cnf of a revision.
+// configMap holds the my.cnf of a revision, and the last that has served.
 func configMap(r *resolved, of revision) *corev1.ConfigMap {
+	data := map[string]string{v1.ConfigKey: of.config}
+	if of.served != "" {
+		data[v1.ServedConfigKey] = of.served
+	}
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: r.meta(r.instance.ConfigMapName(), nil),
-		Data:       map[string]string{v1.ConfigKey: of.config},
+		Data:       data,
 	}
 }

@@ -111,6 +111,8 @@ func mayHave(r *resolved, name string) bool {
 		return r.engine.config != ""
 	case v1.ResourceRestore:
 		return !r.ephemeral && !r.started
+	case v1.ResourceSettingsCheck:
+		return mayValidate(r)
 	}
 	return true
 }

@@ -50,6 +50,8 @@ type Observed struct {
 	Template *Template
 	Service  *corev1.Service
 	Restore  *batchv1.Job
+	// SettingsCheck is the Job that validates new settings.
+	SettingsCheck *batchv1.Job
 	// JobPolicy and ServerPolicy are about the network.
 	JobPolicy, ServerPolicy *networkingv1.NetworkPolicy
 }
@@ -83,6 +85,8 @@ func (o Observed) hasResource(name string) bool {
 		return o.Service != nil
 	case v1.ResourceRestore:
 		return o.Restore != nil
+	case v1.ResourceSettingsCheck:
+		return o.SettingsCheck != nil
 	case v1.ResourceJobPolicy:
 		return o.JobPolicy != nil
 	case v1.ResourceServerPolicy:

@@ -15,13 +15,14 @@ import (
 func namesOf(r *resolved) map[string]Requirement {
 	i, ns := r.instance, r.instance.Namespace
 	out := map[string]Requirement{
-		v1.ResourceDataPVC:      {APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: ns, Name: i.DataPVCName()},
-		v1.ResourceRootPassword: {APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: i.RootSecretName()},
-		v1.ResourceConfig:       {APIVersion: "v1", Kind: "ConfigMap", Namespace: ns, Name: i.ConfigMapName()},
-		v1.ResourceDeployment:   {APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Namespace: ns, Name: i.DeploymentName()},
-		v1.ResourceService:      {APIVersion: "v1", Kind: "Service", Namespace: ns, Name: i.ServiceName()},
-		v1.ResourceDataPV:       {APIVersion: "v1", Kind: "PersistentVolume", Name: i.DataPVName()},
-		v1.ResourceRestore:      {APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: ns, Name: i.Jobs().Restore()},
+		v1.ResourceDataPVC:       {APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: ns, Name: i.DataPVCName()},
+		v1.ResourceRootPassword:  {APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: i.RootSecretName()},
+		v1.ResourceConfig:        {APIVersion: "v1", Kind: "ConfigMap", Namespace: ns, Name: i.ConfigMapName()},
+		v1.ResourceDeployment:    {APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Namespace: ns, Name: i.DeploymentName()},
+		v1.ResourceService:       {APIVersion: "v1", Kind: "Service", Namespace: ns, Name: i.ServiceName()},
+		v1.ResourceDataPV:        {APIVersion: "v1", Kind: "PersistentVolume", Name: i.DataPVName()},
+		v1.ResourceSettingsCheck: {APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: ns, Name: i.Jobs().SettingsCheck()},
+		v1.ResourceRestore:       {APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: ns, Name: i.Jobs().Restore()},
 	}
 	for name, policy := range map[string]string{v1.ResourceJobPolicy: i.JobPolicyName(), v1.ResourceServerPolicy: i.ServerPolicyName()} {
 		out[name] = Requirement{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy", Namespace: ns, Name: policy}
@@ -68,6 +69,6 @@ func ResourceNames() []string {
 	return []string{
 		v1.ResourceDataPV, v1.ResourceDataPVC, v1.ResourceRootPassword, v1.ResourceConfig,
 		v1.ResourceDeployment, v1.ResourceService, v1.ResourceRestore,
-		v1.ResourceJobPolicy, v1.ResourceServerPolicy,
+		v1.ResourceJobPolicy, v1.ResourceServerPolicy, v1.ResourceSettingsCheck,
 	}
 }

@@ -2,6 +2,7 @@ package compose
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +32,7 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 	ready := is.up && isConnected(r) && allReady(resources)
 	return &Output{
 		Ready:   ready,
-		Settled: (ready || r.started && begin.reason == v1.ReasonSuspended) && warning == nil && isSettled(r),
+		Settled: (ready || r.started && begin.reason == v1.ReasonSuspended) && warning == nil && of.settings == nil && isSettled(r),
 		Status: v1.MySQLStatus{
 			Message:     is.message(),
 			UID:         r.instance.XR,
@@ -45,19 +46,20 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 			Initialized:     r.engine.password && isInitialized(r, begin.restore),
 			Revision:        of.seen,
 			FixedSettings:   fixedToReport(r),
+			Settings:        settingsStatus(r, of),
 			Restore:         begin.restore,
 			Choice:          choiceAtBegin(r),
 			Nodes:           nodesOfJobs(r, of),
 			PasswordVersion: passwordVersion(r),
 			Certified:       of.certified,
 		},
-		Conditions: append([]Condition{
+		Conditions: slices.Concat([]Condition{
 			acceptedCondition(warning),
 			is.restoredCondition(),
 			is.servingCondition(),
 			is.updateCondition(),
 			blockedCondition(blockerOf(r)),
-		}, scheduleCondition(r)...),
+		}, is.settingsCondition(), scheduleCondition(r)),
 	}
 }
 
@@ -100,13 +102,13 @@ func (s state) message() string {
 	case s.begin.replicas == 0:
 		return s.begin.message + inBrackets(blockerOf(s.resolved))
 	case !s.up:
-		return s.afterRestore() + "Starting the server" + inBrackets(blockerOf(s.resolved)) + s.change.waitsFor() + s.change.wayBack(s.XR.Status.ImageChange)
+		return s.afterRestore() + "Starting the server" + inBrackets(blockerOf(s.resolved)) + inSentence(s.settingsMessage()) + s.change.waitsFor() + s.change.wayBack(s.XR.Status.ImageChange)
 	case !isConnected(s.resolved):
 		return s.afterRestore() + loginPending(s.XR.Status.Credentials)
 	case s.warning != nil:
 		return s.afterRestore() + "Running, but " + s.warning.Error()
 	}
-	return s.afterRestore() + "Running" + whereReached(s.resolved) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + requestWarning(&s.XR.Status) + s.change.waitsFor() + s.updateWaiting()
+	return s.afterRestore() + "Running" + whereReached(s.resolved) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + requestWarning(&s.XR.Status) + inSentence(s.settingsMessage()) + s.change.waitsFor() + s.updateWaiting()
 }
 
 // requestWarning says why there is no backup that the claim has asked for, or planned, or how far it is.
@@ -197,7 +199,7 @@ func (s state) servingCondition() Condition {
 
 // updateCondition says whether the server's pod is as this release makes it.
 func (s state) updateCondition() Condition {
-	if !s.revision.observed {
+	if !s.revision.observed || s.revision.settings != nil {
 		return Condition{Type: v1.ConditionUpdated, True: true, Reason: v1.ReasonUpToDate}
 	}
 	message := "The server runs in a pod as an earlier release made it, and goes on so until it restarts: kubectl rollout restart deployment --namespace " + s.instance.Namespace + " " + s.instance.DeploymentName()
@@ -209,7 +211,7 @@ func (s state) updateCondition() Condition {
 
 // updateWaiting is that in the message for people.
 func (s state) updateWaiting() string {
-	if !s.revision.observed {
+	if !s.revision.observed || s.revision.settings != nil {
 		return ""
 	}
 	return ". An update of its pod waits for the next restart"

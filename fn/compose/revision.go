@@ -25,6 +25,10 @@ type revision struct {
 	observed bool
 	// seen is the digest of the observed template where that came of this revision.
 	seen string
+	// settings that are not in force yet; nil if there are none.
+	settings *newSettings
+	// served is the last my.cnf that has served, while that is kept beside another one.
+	served string
 }
 
 // asObserved is what of the Deployment is wanted so.
@@ -35,12 +39,33 @@ func (of revision) asObserved() []string {
 	return []string{"spec", "template"}
 }
 
-// chooseRevision is today's, but for a server that runs: whatever changes its template
+// chooseRevision of the server, with the settings that are on their way into it. Settings that were taken back are replaced by
+// those that served last.
+func chooseRevision(r *resolved, begin start) revision {
+	back, isBack := takenBack(r)
+	effective := *r
+	if isBack {
+		effective.config = back
+	}
+	out := decideRevision(&effective, begin)
+	out.served = servedConfig(r, out, isBack)
+	switch {
+	case !r.Required.Platform.Known:
+	case isBack:
+		out.settings = &newSettings{phase: v1.SettingsTakenBack}
+	case out.settings == nil && out.served != "":
+		out.settings = &newSettings{phase: v1.SettingsOnTrial}
+	}
+	return out
+}
+
+// decideRevision is today's, but for a server that runs: whatever changes its template
 // restarts it, and a newer release of this function, or other settings of the platform,
 // are no reason for that. It keeps what it was started with until its own spec changes,
 // somebody else changes the template, which restarts it anyway (as `kubectl rollout
-// restart` does), it is stopped, or the platform says that now is the time.
-func chooseRevision(r *resolved, begin start) revision {
+// restart` does), it is stopped, or the platform says that now is the time. New settings of its
+// spec are validated first.
+func decideRevision(r *resolved, begin start) revision {
 	template := serverTemplate(r)
 	today := revision{mark: wishOf(r) + "." + digestOf(template), template: template, config: r.config, certified: isCertified(r)}
 	d, t := r.Observed.Deployment, r.Observed.Template
@@ -53,14 +78,19 @@ func chooseRevision(r *resolved, begin start) revision {
 		return today
 	}
 	config, ok := configOf(r, t)
+	observed := revision{mark: mark, config: config, observed: true, seen: t.Digest, certified: t.Certified}
 	if !r.Required.Platform.Known { // Nor is today's template.
-		return revision{mark: mark, config: cmp.Or(config, r.config), observed: true, seen: t.Digest, certified: t.Certified}
+		observed.config = cmp.Or(config, r.config)
+		return observed
 	}
-	if !ok || !isAsMade(r) || !isInUse(r, begin) || r.Settings.Maintenance == v1.MaintenanceNow ||
-		r.XR.Status.Revision == "" || r.XR.Status.Revision != t.Digest {
-		return today
+	if ok && isAsMade(r) && isInUse(r, begin) && r.Settings.Maintenance != v1.MaintenanceNow &&
+		r.XR.Status.Revision != "" && r.XR.Status.Revision == t.Digest {
+		return observed
 	}
-	return revision{mark: mark, config: config, observed: true, seen: t.Digest, certified: t.Certified}
+	if observed.settings = validateSettings(r, begin); ok && observed.settings != nil {
+		return observed
+	}
+	return today
 }
 
 // isAsMade is true if the spec says of the server's template what it said when that was made.
@@ -87,8 +117,10 @@ func configOf(r *resolved, t *Template) (string, bool) {
 	if r.engine.config == "" || digest(r.config) == t.ConfigHash {
 		return r.config, true
 	}
-	if c := r.Observed.Config; c != nil && digest(c.Data[v1.ConfigKey]) == t.ConfigHash {
-		return c.Data[v1.ConfigKey], true
+	for _, key := range []string{v1.ConfigKey, v1.ServedConfigKey} {
+		if text := observedConfig(r, key); digest(text) == t.ConfigHash {
+			return text, true
+		}
 	}
 	return "", false
 }

@@ -41,6 +41,9 @@ type box struct {
 	// which passwords it accepts.
 	Initialize *initialization `json:",omitempty"`
 	Serve      *passwords      `json:",omitempty"`
+	// Settings is a directory instead of the image's /etc/mysql/conf.d, and Validate says to validate them.
+	Settings string `json:",omitempty"`
+	Validate bool   `json:",omitempty"`
 	// Load a dump.
 	Load *loading `json:",omitempty"`
 }
@@ -111,6 +114,12 @@ func (b *box) play() error {
 		}).Run(ctx)
 		return err
 	}
+	if b.Validate {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		_, err := (&Validation{Volume: boxVolume, Sockets: boxSockets, Output: os.Stdout}).Run(ctx)
+		return err
+	}
 	if l := b.Load; l != nil {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
@@ -139,6 +148,9 @@ func (b *box) enter() error {
 		mount(b.Volume, boxVolume, "", unix.MS_BIND, ""))
 	if b.Serve != nil { // The server's container sees the data only.
 		err = errors.Join(err, mount(filepath.Join(b.Volume, v1.DataDirectory), "var/lib/mysql", "", unix.MS_BIND, ""))
+	}
+	if b.Settings != "" {
+		err = errors.Join(err, mount(b.Settings, "etc/mysql/conf.d", "", unix.MS_BIND, ""))
 	}
 	if b.Scripts != "" {
 		err = errors.Join(err, mount(b.Scripts, "docker-entrypoint-initdb.d", "", unix.MS_BIND, ""))

@@ -49,6 +49,8 @@ type Initialization struct {
 	// Output takes the log of the entrypoint and progress lines.
 	Output io.Writer
 
+	// environment of the entrypoint besides its own.
+	environment []string
 	// command of the entrypoint. Tests have another one.
 	command func(args ...string) (*exec.Cmd, error)
 }

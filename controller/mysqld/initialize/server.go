@@ -47,6 +47,14 @@ type server struct {
 // with more options of the server's. How long it takes is the disk's affair, and that of
 // the scripts in /docker-entrypoint-initdb.d.
 func (i *Initialization) startEntrypoint(folder string, generated sql.Password, options ...string) (*server, error) {
+	return i.runEntrypoint(generated, slices.Concat([]string{"--datadir=" + folder, "--skip-networking", "--socket=" + i.socket(), "--loose-mysqlx=OFF"}, writable, options)...)
+}
+
+// socket of the server.
+func (i *Initialization) socket() string { return filepath.Join(i.Sockets, "s") }
+
+// runEntrypoint with options of the server's.
+func (i *Initialization) runEntrypoint(generated sql.Password, options ...string) (*server, error) {
 	if err := os.RemoveAll(i.Sockets); err != nil {
 		return nil, err
 	}
@@ -54,18 +62,18 @@ func (i *Initialization) startEntrypoint(folder string, generated sql.Password, 
 	if err := os.Mkdir(i.Sockets, 0o755); err != nil { //nolint:gosec // There are no others in the container.
 		return nil, fmt.Errorf("cannot make a folder for the socket: %w", err)
 	}
-	s := &server{socket: filepath.Join(i.Sockets, "s"), generated: generated}
+	s := &server{socket: i.socket(), generated: generated}
 	command := i.command
 	if command == nil {
 		command = entrypoint
 	}
 	// What begins with an option is taken for one of the server's, whatever its
 	// program is called.
-	cmd, err := command(slices.Concat([]string{"--datadir=" + folder, "--skip-networking", "--socket=" + s.socket, "--loose-mysqlx=OFF"}, writable, options)...)
+	cmd, err := command(options...)
 	if err != nil {
 		return nil, err
 	}
-	cmd.Env = environment(cmd.Environ(), s.generated)
+	cmd.Env = append(environment(cmd.Environ(), s.generated), i.environment...)
 	if s.Process, err = process.Start(cmd, &process.Log{Out: i.Output, All: true}); err != nil {
 		return nil, fmt.Errorf("cannot run the image's entrypoint: %w", err)
 	}

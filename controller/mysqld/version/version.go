@@ -76,6 +76,11 @@ func (v Version) String() string {
 	return fmt.Sprintf("%s %d.%d.%d", names[v.Flavour], v.Major, v.Minor, v.Patch)
 }
 
+// ValidatesConfig reports whether the server knows --validate-config (MySQL 8.0.16; MariaDB has nothing like it).
+func (v Version) ValidatesConfig() bool {
+	return v.Flavour == MySQL && (v.Major > 8 || v.Major == 8 && (v.Minor > 0 || v.Patch >= 16))
+}
+
 // Before a series is true of what is older than its first release.
 func (v Version) Before(major, minor int) bool {
 	return v.Major < major || v.Major == major && v.Minor < minor

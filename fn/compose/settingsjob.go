@@ -1,0 +1,95 @@
+package compose
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+const (
+	// settingsRetries is how often a Job is tried again that has not said whether a server starts with the settings.
+	settingsRetries int32 = 2
+	// settingsKept in seconds is how long a Job that has failed stays. Then the settings are validated again.
+	settingsKept int32 = 60 * 60
+)
+
+// settingsJob starts a server with new settings, without the data of the instance and without its password. The my.cnf is in the
+// Job itself, so that the ConfigMap of the running server does not change for it.
+func settingsJob(r *resolved) *batchv1.Job {
+	observed, pod := r.Observed.SettingsCheck, corev1.PodSpec{}
+	if observed == nil {
+		pod = settingsPod(r)
+	}
+	j := agent.NewJob(r.instance, r.instance.Namespace, r.instance.Jobs().SettingsCheck(), v1.ComponentSettings, r.jobResources, pod)
+	j.Annotations[v1.AnnotationSettings] = settingsID(r)
+	if observed != nil {
+		j.Spec = batchv1.JobSpec{}
+		return j
+	}
+	limitAsServer(r, &j.Spec.Template.Spec.Containers[0])
+	j.Spec.Template.Annotations[v1.AnnotationConfig] = r.config
+	j.Spec.BackoffLimit, j.Spec.TTLSecondsAfterFinished = new(settingsRetries), new(settingsKept)
+	j.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
+		{
+			Action: batchv1.PodFailurePolicyActionFailJob,
+			OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+				ContainerName: new(v1.ComponentSettings), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{agent.ExitSettings},
+			},
+		},
+		{
+			Action:          batchv1.PodFailurePolicyActionIgnore,
+			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
+		},
+	}}
+	return j
+}
+
+// settingsPod has what the server's pod has, but for its data and its password.
+func settingsPod(r *resolved) corev1.PodSpec {
+	scratch, tls := scratchMounts(r), ""
+	mounts := append([]corev1.VolumeMount{
+		agent.ToolsMount(),
+		{Name: "data", MountPath: dataPath},
+		{Name: "config", MountPath: r.engine.config, ReadOnly: true},
+	}, scratch.mounts...)
+	volumes := []corev1.Volume{
+		agent.ToolsVolume(),
+		agent.EmptyVolume("data", diskOf(r)),
+		{Name: "config", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
+			Path: v1.ConfigKey, FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + v1.AnnotationConfig + "']"},
+		}}}}},
+		scratch.Volume,
+	}
+	if isCertified(r) {
+		certificate := tlsMount(r)
+		tls, mounts, volumes = tlsPath, append(mounts, certificate.mounts...), append(volumes, certificate.Volume)
+	}
+	pod := corev1.PodSpec{
+		SecurityContext: agent.PodSecurity(false),
+		InitContainers:  []corev1.Container{agent.ToolsContainer(r.platform.AgentImage)},
+		Containers:      []corev1.Container{agent.Container(v1.ComponentSettings, r.image, agent.ServerMemory, agent.ServerSecurity(), mounts, agent.ValidateSettings(dataPath, socketsPath, tls)...)},
+		Volumes:         volumes,
+	}
+	schedule(r, &pod)
+	return pod
+}
+
+// limitAsServer gives a container the limits of the server: settings that take more memory than the server may have are
+// found in the Job. It reserves less, because the server reserves its own.
+func limitAsServer(r *resolved, c *corev1.Container) {
+	limits := r.serverResources.Limits
+	if len(limits) == 0 {
+		return
+	}
+	requests := corev1.ResourceList{}
+	for name, least := range map[corev1.ResourceName]string{corev1.ResourceMemory: agent.ServerMemory, corev1.ResourceCPU: "50m"} {
+		requests[name] = resource.MustParse(least)
+		if limit, ok := limits[name]; ok && limit.Cmp(requests[name]) < 0 {
+			requests[name] = limit
+		}
+	}
+	c.Resources = corev1.ResourceRequirements{Limits: limits.DeepCopy(), Requests: requests}
+}
