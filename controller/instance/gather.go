@@ -141,6 +141,9 @@ func (g *gathering) readLife(ctx context.Context) error {
 	}
 	g.readBoundNotes()
 	storeGathering{g}.readStores(ctx)
+	if err := g.readSettings(ctx); err != nil {
+		return err
+	}
 	switch {
 	case g.IsDeleting():
 		return g.readForDeletion(ctx)

@@ -116,6 +116,8 @@ type State struct {
 	StoreForbidden bool
 	// Refusal is what Kubernetes, or the server, said to the last step, or nil.
 	Refusal *Refusal
+	// SettingsVerdict is what became of new settings that are not in force; nil if nothing is known, or all are.
+	SettingsVerdict *v1.SettingsVerdict
 	// PodFailure that keeps a pod of a living instance from running, and one that uses the
 	// data of an instance that is deleted from ending; empty where there is none. Read only
 	// while the server does not take clients.

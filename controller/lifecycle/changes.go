@@ -38,6 +38,7 @@ var builders = map[Action]builder{
 	NoteRestored:         noteRestored,
 	ReportPodFailure:     reportPodFailure,
 	ReportCopy:           reportPodFailure,
+	ReportSettings:       reportSettings,
 	RetainDataPV:         retainDataPV,
 	BeginRequested:       beginRequested,
 	SkipNumber:           skipNumber,
@@ -175,6 +176,11 @@ func noteRestored(s *instance.State, _ Step) []change.Change {
 // reportPodFailure writes what the function makes a condition of.
 func reportPodFailure(s *instance.State, _ Step) []change.Change {
 	return patchXRStatus(s, map[string]any{"blockedBy": blocker(s)})
+}
+
+// reportSettings for the function, which decides by it what the server runs with.
+func reportSettings(s *instance.State, _ Step) []change.Change {
+	return patchXRStatus(s, map[string]any{"settingsVerdict": s.SettingsVerdict})
 }
 
 // orNil is the value of a field that goes where there is no text.

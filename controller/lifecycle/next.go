@@ -90,7 +90,15 @@ func decideLiving(s *instance.State) Step {
 	case isFenced(s) && s.DataPVC.Status.Phase == corev1.ClaimBound:
 		return Step{Action: UnfenceServer, Message: fmt.Sprintf("PersistentVolumeClaim %s is back on its volume %q: the server starts again", s.DataPVC.Name, s.DataPVC.Spec.VolumeName)}
 	}
+	if isVerdictNew(s) { // First: a server may be down until then.
+		return Step{Action: ReportSettings}
+	}
 	return protectData(s)
+}
+
+// isVerdictNew reports whether the status does not say yet what became of new settings.
+func isVerdictNew(s *instance.State) bool {
+	return !equality.Semantic.DeepEqual(s.XR.Status.SettingsVerdict, s.SettingsVerdict)
 }
 
 // protectData keeps what outlives the instance in order.
@@ -171,14 +179,21 @@ func decideBeforeStart(s *instance.State) Step {
 		return step
 	}
 	switch {
+	case isVerdictNew(s):
+		return Step{Action: ReportSettings}
 	case !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
 		return Step{Action: ReportPodFailure, Message: sentence(s.PodFailure)}
 	case s.Restore != nil && s.XR.Status.RestoredBy == "" && s.XR.Status.Restore.IsRunning():
 		return Step{Action: Wait, After: requeueSoon} // A server waits for it. What takes long is looked at less and less often.
-	case s.XR.IsBeginning() || s.BackupPVCAwaited:
+	case s.XR.IsBeginning() || s.BackupPVCAwaited || isSettling(s.XR.Status.Settings):
 		return Step{Action: Wait, After: requeueLater} // Its pods are not a source of events.
 	}
 	return Step{Action: NoOp}
+}
+
+// isSettling reports whether new settings are being validated or are on trial.
+func isSettling(is *v1.SettingsStatus) bool {
+	return is != nil && (is.Phase == v1.SettingsValidating || is.Phase == v1.SettingsOnTrial)
 }
 
 // endOutlivedRestore ends the Job of a restore whose pod goes on without the product's own

@@ -52,6 +52,22 @@ func TestNext(t *testing.T) {
 		"UnsyncedOther": {reason: "The function says it.", state: running(unsynced(reasonError, "Invalid resources: data-pvc", time.Minute)), want: NoOp},
 		"UnsyncedLater": {reason: "What is the controller's to do comes first.", state: running(unsynced(reasonPaused, "paused", time.Minute), func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: AddFinalizers},
 
+		"SettingsRefused": {reason: "The claim says why.", state: running(func(s *instance.State) {
+			s.XR.Status.Settings = &v1.SettingsStatus{ID: "new", Phase: v1.SettingsValidating}
+			s.SettingsVerdict = &v1.SettingsVerdict{ID: "new", Message: "no"}
+		}), want: ReportSettings},
+		"SettingsKnown": {reason: "Once.", state: running(func(s *instance.State) {
+			s.XR.Status.Settings = &v1.SettingsStatus{ID: "new", Phase: v1.SettingsRefused}
+			s.SettingsVerdict = &v1.SettingsVerdict{ID: "new", Message: "no"}
+			s.XR.Status.SettingsVerdict = s.SettingsVerdict
+		}), want: NoOp},
+		"SettingsTried": {reason: "Pods are not watched.", state: running(func(s *instance.State) {
+			s.XR.Status.Settings = &v1.SettingsStatus{ID: "new", Phase: v1.SettingsOnTrial}
+		}), want: Wait},
+		"SettingsServe": {reason: "What is over is not shown.", state: running(func(s *instance.State) {
+			s.XR.Status.SettingsVerdict = &v1.SettingsVerdict{ID: "new", Message: "no"}
+		}), want: ReportSettings},
+
 		"Refused":       {reason: "A quota is somebody's to change.", state: running(func(s *instance.State) { s.BackupPVC = nil }, refused(CreateBackupPVC)), want: CreateBackupPVC, says: "which outlives the instance: exceeded quota"},
 		"RefusedBefore": {reason: "That was another step.", state: running(refused(CreateBackupPVC)), want: ReportPodFailure},
 

@@ -58,6 +58,8 @@ const (
 	// ReportPodFailure writes status.blockedBy, and ReportCopy does where that is a copy of data.
 	ReportPodFailure Action = "ReportPodFailure"
 	ReportCopy       Action = "ReportCopy"
+	// ReportSettings writes status.settingsVerdict.
+	ReportSettings Action = "ReportSettings"
 	// SetNodeAffinity pins hostPath volumes to the node that they were first used on.
 	SetNodeAffinity Action = "SetNodeAffinity"
 	// GiveRestoreAccess to a store makes the Secret that the function's Job waits for.

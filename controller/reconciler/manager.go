@@ -79,15 +79,15 @@ func (c apiClient) List(ctx context.Context, l client.ObjectList, opts ...client
 	return c.live.List(ctx, l, opts...)
 }
 
-// podLogs reads the logs of Jobs.
+// podLogs reads the logs of Jobs and servers.
 type podLogs struct{ kubernetes.Interface }
 
-// tail in bytes of a log that progress is looked for in.
-const tail int64 = 1024
+// tail in bytes of a log that progress, and the last words of a server, are looked for in.
+const tail int64 = 8192
 
 // Tail of a container's log.
 func (l podLogs) Tail(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error) {
-	lines := int64(5)
+	lines := int64(20)
 	limit := tail
 	return l.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container, TailLines: &lines, LimitBytes: &limit}).Stream(ctx)
 }

@@ -70,11 +70,14 @@ var (
 	faultStoreKilled = &fault{name: "store and gateway killed at each step", everywhere: true, ofBackup: true, ofStore: true, during: killsStore}
 	faultRevoked     = &fault{name: "store's credentials revoked for a while", everywhere: true, ofBackup: true, ofStore: true, before: revokesCredentials, during: waitsForStore}
 
+	faultSettings = &fault{name: "settings refused in the midst of a change", before: changesSettings, after: mendsConfig}
+
 	faults = []*fault{
 		noFault, faultKilled, faultAbsent, faultPod, faultJob, faultKubelet, faultCrashLoop, faultHang, faultPassword,
 		faultFull, faultBackupPVC, faultBackupPVCs, faultRecord, faultDamage, faultFirstStart, faultQuota, faultAside, faultNode, faultInstall, faultAPIServer, faultCore, faultFunction, faultClock,
 		faultStoreHangs, faultStoreKilled, faultRevoked,
 		onlineOnly, onlinePod, onlineServer, onlinePassword, onlineKilled, onlineKubelet, onlineNode, onlineAPI, onlineStore, onlineFull,
+		faultSettings,
 	}
 )
 
@@ -233,8 +236,14 @@ func (c *cell) signalKubelet(t *testing.T, signal string) {
 
 func crashLoops(t *testing.T, c *cell) {
 	t.Helper()
+	crashLoopsWith(t, c.Server, map[string]any{"no_such_setting": "1"})
+}
+
+// changesSettings to some that are being refused when the deletion begins.
+func changesSettings(t *testing.T, c *cell) {
+	t.Helper()
 	c.Set(t, map[string]any{"config": map[string]any{"no_such_setting": "1"}})
-	c.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return waits(p, "CrashLoopBackOff") })
+	settingsAre(t, c.Server, "ValidatingSettings", "")
 }
 
 // mendsConfig where the claim goes on.

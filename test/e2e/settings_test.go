@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+)
+
+// settingsAre waits until the claim says with this reason, and this text, what became of its settings.
+func settingsAre(t *testing.T, s *framework.Server, reason, text string) {
+	t.Helper()
+	s.Eventually(t, "the settings: "+reason, func(ctx context.Context) error {
+		c, err := framework.FindCondition(ctx, s.Claim.DeepCopy(), "SettingsApplied")
+		if err != nil {
+			return err
+		}
+		if message := fmt.Sprint(c["message"]); c["reason"] != reason || !strings.Contains(message, text) {
+			return fmt.Errorf("they are %v: %s", c["reason"], message)
+		}
+		return nil
+	})
+}
+
+// crashLoopsWith makes the server of a claim exit whenever it starts: settings of a claim are not validated while its server is off.
+func crashLoopsWith(t *testing.T, s *framework.Server, config map[string]any) {
+	t.Helper()
+	s.Set(t, map[string]any{"suspended": true})
+	hasNoPods(t, s)
+	s.Set(t, map[string]any{"config": config, "suspended": false})
+	s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return waits(p, "CrashLoopBackOff") })
+}
+
+// TestSettingsTakeNoServerDown: a running server serves on in the same pod whatever settings its claim gets that mysqld does not take, and
+// the claim says what mysqld said. Good settings are applied. Those with which the server does not come up are taken back by themselves.
+// A server that is read-only is restored.
+func TestSettingsTakeNoServerDown(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Spec["config"] = map[string]any{"sql_mode": "", "log_bin": false}
+	rows := s.Begin(t)
+	if got := s.Client().MustQuery(t, "SELECT @@global.sql_mode, @@global.log_bin"); strings.TrimSpace(got) != "0" {
+		t.Errorf("want no mode and no binary log, got %q", got)
+	}
+	pod := s.Pods().MustFindServer(t).UID
+	for setting, value := range map[string]string{"no_such_setting": "1", "innodb_no_such": "1", "max_connections": "many", "collation_server": "klingon"} {
+		s.Set(t, map[string]any{"config": map[string]any{"sql_mode": "", "log_bin": false, setting: value}})
+		settingsAre(t, s, "SettingsRefused", setting)
+		s.Client().SeesRows(t, rows)
+	}
+	s.Set(t, map[string]any{"config": map[string]any{"lower_case_table_names": "1"}})
+	s.Refuses(t, "spec.config[lower_case_table_names]")
+	s.Client().SeesRows(t, rows)
+	if now := s.Pods().MustFindServer(t).UID; now != pod {
+		t.Errorf("the server was restarted: it was in pod %s, and is in %s", pod, now)
+	}
+
+	s.Set(t, map[string]any{"config": map[string]any{"sql_mode": "", "log_bin": true, "max_connections": 77}})
+	settingsAre(t, s, "SettingsApplied", "")
+	s.Eventually(t, "the new settings", func(ctx context.Context) error {
+		got, err := s.Client().Query(ctx, s.Password, "SELECT @@global.max_connections, @@global.log_bin_basename")
+		if err == nil && (!strings.Contains(got, "77") || !strings.Contains(got, "/binlog")) {
+			err = fmt.Errorf("it has %q", got)
+		}
+		return err
+	})
+
+	crashLoopsWith(t, s, map[string]any{"no_such_setting": "1"})
+	settingsAre(t, s, "SettingsTakenBack", "no_such_setting")
+	s.Client().SeesRows(t, rows)
+	s.Eventually(t, "the last settings that served", func(ctx context.Context) error {
+		got, err := s.Client().Query(ctx, s.Password, "SELECT @@global.max_connections")
+		if err == nil && !strings.Contains(got, "77") {
+			err = fmt.Errorf("it has %q", got)
+		}
+		return err
+	})
+
+	s.Delete(t)
+	s.Backups().AreProven(t, 1)
+	s.Spec["config"] = map[string]any{"super_read_only": true}
+	s.Create(t)
+	s.Client().SeesRows(t, rows)
+}
