@@ -139,6 +139,7 @@ mysqld-test: ## Test backup, restore and password changes with a real mysqld, wi
 	go run -C test/images . rootfs $$dir/mysql && \
 	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld -run TestReal -timeout 20m ./controller/... && \
 	if [ -n "$(ALL)" ]; then \
+	MYSQLD_ROOTFS=$$dir/mysql SETTINGS=300 go test -tags mysqld -run TestRealSettingsServe -timeout 180m ./controller/mysqld/initialize && \
 	go run -C test/images . rootfs --server mariadb $$dir/mariadb && \
 	MYSQLD_ROOTFS=$$dir/mariadb go test -tags mysqld -run TestReal -timeout 20m ./controller/rotate; fi
 
