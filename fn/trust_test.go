@@ -48,7 +48,7 @@ var reaches = map[string]reach{
 	"backup.timeZone":                       {to: "which minutes those are", odd: []any{"../../etc/passwd", "/etc/localtime", "a b", 1}},
 	"backup.store":                          {to: "which store this instance's backups go to, by the gateway, of those that the platform allows", odd: []any{"theirs", "Volume", "volume", "a/b"}},
 	"compositeDeletePolicy":                 {to: "how Crossplane deletes the XR", odd: []any{"Foreground", "Orphan"}},
-	"config[]":                              {to: "my.cnf of the server, without files, plugins and includes", keys: []string{"plugin_load", "plugin-load-add", "init_file", "datadir", "!includedir", "[client]", "loose_plugin_dir", "skip-grant-tables", "max_connections", "a.plugin_load", "sql_mode"}},
+	"config[]":                              {to: "my.cnf of the server, and of one without data that is tried first, without files, plugins and includes", keys: []string{"plugin_load", "plugin-load-add", "init_file", "datadir", "!includedir", "[client]", "loose_plugin_dir", "skip-grant-tables", "max_connections", "a.plugin_load", "sql_mode"}},
 	"database":                              {to: "the name of a schema in the server, and an environment variable of it"},
 	"deletionPolicy":                        {to: "this instance's data", odd: []any{"Discard", "Orphan"}},
 	"image":                                 {to: "what runs in the server's container, and which image's version is asked", odd: []any{"registry.example/x@sha256:1", "docker://x", "file:///x", "x --privileged", "x\tb", "-v", "..", "a/../../b"}},
@@ -517,13 +517,14 @@ func (g *guard) labels(name string, o map[string]any) {
 			if app, ok := g.instance.ServerSelector()[key]; ok {
 				want, known = app, true
 			}
-			if word, ok := outOfMeshes[key]; ok && name == v1.ResourceRestore {
+			if word, ok := outOfMeshes[key]; ok && (name == v1.ResourceRestore || name == v1.ResourceSettingsCheck) {
 				want, known = word, true
 			}
 			if key == v1.LabelXR {
 				want, known = at(g.xr, "metadata", "uid").(string), true
 			}
-			if key == v1.LabelComponent && value == v1.ComponentRestore && name == v1.ResourceRestore || key == "matchLabels" {
+			ofJob := name == v1.ResourceRestore && value == v1.ComponentRestore || name == v1.ResourceSettingsCheck && value == v1.ComponentSettings
+			if key == v1.LabelComponent && ofJob || key == "matchLabels" {
 				continue
 			}
 			if !known || value != want {
@@ -684,7 +685,7 @@ func (g *guard) mounted(name string, v map[string]any) {
 	kind := slices.Sorted(maps.Keys(v))
 	i := g.instance
 	allowed := []any{i.DataPVCName(), i.RootSecretName(), i.ConfigMapName()}
-	if name == v1.ResourceDeployment {
+	if name == v1.ResourceDeployment || name == v1.ResourceSettingsCheck {
 		allowed = append(allowed, i.TLSSecretName())
 	}
 	if name == v1.ResourceRestore {
@@ -712,7 +713,7 @@ func (g *guard) mounted(name string, v map[string]any) {
 	if kind[0] == "emptyDir" && of["sizeLimit"] == nil {
 		g.complainf("%s may fill its node's disk with %v", name, v)
 	}
-	if len(kind) != 1 || !slices.Contains([]string{"persistentVolumeClaim", "secret", "configMap", "emptyDir"}, kind[0]) {
+	if len(kind) != 1 || !slices.Contains([]string{"persistentVolumeClaim", "secret", "configMap", "emptyDir"}, kind[0]) && (kind[0] != "downwardAPI" || name != v1.ResourceSettingsCheck) {
 		g.complainf("%s mounts %v", name, v)
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 // TestExits: the agent of one release answers the function of another.
 func TestExits(t *testing.T) {
-	want := []int32{40, 41, 42, 43, 44, 45, 46, 47}
-	if diff := cmp.Diff(want, append(PermanentExits(), ExitBroken, ExitNoData)); diff != "" {
+	want := []int32{40, 41, 42, 43, 44, 45, 46, 47, 49}
+	if diff := cmp.Diff(want, append(PermanentExits(), ExitBroken, ExitNoData, ExitSettings)); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 }

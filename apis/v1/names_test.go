@@ -22,7 +22,7 @@ func TestNames(t *testing.T) {
 			"RootSecret": i.RootSecretName(), "ConfigMap": i.ConfigMapName(), "ConnectionSecret": i.ConnectionSecretName(),
 			"RestoreJob": i.Jobs().Restore(), "BackupJob": i.Jobs().Backup(), "DataPV": i.DataPVName(), "App": i.AppLabel(), "Key": i.Key(),
 			"WipeJob": i.Jobs().Wipe(), "PruneJob": i.Jobs().Prune(), "RestoreTestJob": i.Jobs().RestoreTest(), "Record": i.RecordName(), "BackupPV": i.BackupPVName("0b7a1d6e"),
-			"PendingSecret": i.PendingSecretName(), "Rescue": i.RescueName("data"), "EraseJob": EraseJobName(i.RecordName()), "RecordInLife": i.RecordNameInLife(2), "ImageChangeJob": i.Jobs().ImageChange(),
+			"PendingSecret": i.PendingSecretName(), "Rescue": i.RescueName("data"), "EraseJob": EraseJobName(i.RecordName()), "RecordInLife": i.RecordNameInLife(2), "ImageChangeJob": i.Jobs().ImageChange(), "SettingsJob": i.Jobs().SettingsCheck(),
 			"TLSSecret": i.TLSSecretName(), "Authority": i.AuthorityName(1), "SecondAuthority": i.AuthorityName(2), "CertificateRequest": i.CertificateRequestName(),
 		}
 	}
@@ -38,7 +38,7 @@ func TestNames(t *testing.T) {
 			"App": "mysql-instance", "Key": "a68227f0ee", "RestoreTestJob": "restoretest-mysql-instance-job", "WipeJob": "wipe-mysql-instance-job", "PruneJob": "prune-mysql-instance-job",
 			"Record": "default-mysql-instance-507663682d", "BackupPV": "backup-default-mysql-instance-7ea0a0cb4b",
 			"PendingSecret": "mysql-instance-connection-pending", "Rescue": "data-default-mysql-instance-507663682d", "EraseJob": "erase-default-mysql-instance-507663682d",
-			"RecordInLife": "default-mysql-instance-ec5ddec20d", "ImageChangeJob": "imagechange-mysql-instance-job",
+			"RecordInLife": "default-mysql-instance-ec5ddec20d", "ImageChangeJob": "imagechange-mysql-instance-job", "SettingsJob": "settings-mysql-instance-job",
 			"TLSSecret": "mysql-instance-tls", "Authority": "authority-default-mysql-instance-0b4c3a0e5c", "SecondAuthority": "authority-default-mysql-instance-ec5ddec20d", "CertificateRequest": "server-default-mysql-instance-507663682d",
 		}},
 		"Long": {reason: "Names that are too long are cut and hashed.", got: names(long), want: map[string]string{
@@ -52,7 +52,7 @@ func TestNames(t *testing.T) {
 			"Record": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc", "BackupPV": "backup-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-d8e9fdeaed",
 			"PendingSecret": "very-very-very-very-very-very-very-very-v-817db935f5-connection-pending", "Rescue": "data-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
 			"EraseJob":     "erase-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843b-a6105a6ca8",
-			"RecordInLife": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-f3c66f1b4e", "ImageChangeJob": "imagechange-very-very-very-very-very-very-very-v-817db935f5-job",
+			"RecordInLife": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-f3c66f1b4e", "ImageChangeJob": "imagechange-very-very-very-very-very-very-very-v-817db935f5-job", "SettingsJob": "settings-very-very-very-very-very-very-very-very-817db935f5-job",
 			"TLSSecret": "very-very-very-very-very-very-very-very-very-ver-817db935f5-tls", "Authority": "authority-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-c3720b1ad2", "SecondAuthority": "authority-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-f3c66f1b4e", "CertificateRequest": "server-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
 		}},
 		"Database": {reason: "Row 14: Deployment and Service have the names that users type; what holds data or passwords shares none with a MySQL.", got: names(database), want: map[string]string{
@@ -62,7 +62,7 @@ func TestNames(t *testing.T) {
 			"App": "mysql-instance", "Key": "08b363ac79", "RestoreTestJob": "restoretest-mysql-instance.database-job", "WipeJob": "wipe-mysql-instance.database-job", "PruneJob": "prune-mysql-instance.database-job",
 			"Record": "default-mysql-instance-95f16838b4", "Rescue": "data-default-mysql-instance-95f16838b4", "BackupPV": "backup-default-mysql-instance-79737816bd",
 			"PendingSecret": "mysql-instance.database-connection-pending", "EraseJob": "erase-default-mysql-instance-95f16838b4",
-			"RecordInLife": "default-mysql-instance-52fedea2e5", "ImageChangeJob": "imagechange-mysql-instance.database-job",
+			"RecordInLife": "default-mysql-instance-52fedea2e5", "ImageChangeJob": "imagechange-mysql-instance.database-job", "SettingsJob": "settings-mysql-instance.database-job",
 			"TLSSecret": "mysql-instance.database-tls", "Authority": "authority-default-mysql-instance-bef109a39a", "SecondAuthority": "authority-default-mysql-instance-52fedea2e5", "CertificateRequest": "server-default-mysql-instance-95f16838b4",
 		}},
 		"DatabaseLabels": {reason: "What everything of a Database is found by.", got: database.Labels(), want: map[string]string{
@@ -86,6 +86,7 @@ func TestNames(t *testing.T) {
 			AnnotationBackupPrefix, AnnotationForgetPrefix, AnnotationMakeRecord, MakeAllRecords, AnnotationDeleteArchive,
 			AnnotationRestoreTest, AnnotationRetainedPV, AnnotationRefusedSize, AnnotationPVCs, AnnotationPruned, AnnotationErases,
 			AnnotationMadeFor, AnnotationMarkedUID, AnnotationTakeOver, AnnotationLeaveAlone, AnnotationBackupStore, AnnotationAccessTo, AnnotationAnswer, AnnotationAdopt, AnnotationIssuer, AnnotationNodes,
+			AnnotationSettings, AnnotationConfig,
 		}, want: []string{
 			"otus.homework/claim-kind", "otus.homework/claim-namespace", "otus.homework/claim-name", "otus.homework/image", "otus.homework/version", "otus.homework/deletion-policy", "otus.homework/backup-number", "otus.homework/first-backup-number", "otus.homework/choice",
 			"otus.homework/restore", "otus.homework/config-hash", "otus.homework/revision", "otus.homework/started", "otus.homework/skip-backup",
@@ -94,13 +95,14 @@ func TestNames(t *testing.T) {
 			"backup.otus.homework/", "forget.otus.homework/", "otus.homework/make-record", "all", "otus.homework/delete-archive",
 			"otus.homework/restore-test", "otus.homework/retained-volume", "otus.homework/refused-size", "otus.homework/pvcs", "otus.homework/pruned", "otus.homework/erases",
 			"otus.homework/made-for", "otus.homework/marked-uid", "otus.homework/take-over", "otus.homework/leave-alone", "otus.homework/backup-store", "otus.homework/access-to", "otus.homework/answer", "otus.homework/adopt", "otus.homework/issuer", "otus.homework/nodes",
+			"otus.homework/settings", "otus.homework/config",
 		}},
 		"StoreFolder": {reason: "Objects outlive the cluster.", got: StoreFolder(BackedUpInstance{NamespaceUID: "ns", XR: "xr", Namespace: "a", Name: "b"}, "one"), want: "v1/ns/xr/one"},
 		"StoreAccess": {reason: "A policy knows them by their ends.", got: []string{short.Accesses().Backup(), short.Accesses().Restore(), short.Accesses().RestoreTest(), short.Accesses().Clone(), short.Accesses().Rescue(), database.Accesses().Backup()}, want: []string{"mysql-instance-backup-access", "mysql-instance-restore-access", "mysql-instance-restoretest-access", "mysql-instance-clone-access", "default-mysql-instance-507663682d-backup-access", "mysql-instance.database-backup-access"}},
-		"Conditions":  {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing, ConditionBlocked, ConditionUpdated, ConditionBackedUp, ConditionRestorable}, want: []string{"Accepted", "Restored", "Serving", "Blocked", "Updated", "BackedUp", "Restorable"}},
+		"Conditions":  {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing, ConditionBlocked, ConditionUpdated, ConditionBackedUp, ConditionSettingsApplied, ConditionRestorable}, want: []string{"Accepted", "Restored", "Serving", "Blocked", "Updated", "BackedUp", "SettingsApplied", "Restorable"}},
 		"Credentials": {reason: "The states that controller and function speak of.", got: []string{CredentialsInSync, CredentialsChanging, CredentialsFailed}, want: []string{"InSync", "Changing", "Failed"}},
-		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "mysql", "mongo", ".crossplane-mysql-restore-test"},
-			got: []string{DataDirectory, PasswordKey, ConfigKey, PortName, PortNameMongo, RestoreTestFolder}},
+		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "my.cnf.served", "mysql", "mongo", ".crossplane-mysql-restore-test"},
+			got: []string{DataDirectory, PasswordKey, ConfigKey, ServedConfigKey, PortName, PortNameMongo, RestoreTestFolder}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

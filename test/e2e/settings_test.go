@@ -59,7 +59,7 @@ func TestSettingsTakeNoServerDown(t *testing.T) {
 		t.Errorf("the server was restarted: it was in pod %s, and is in %s", pod, now)
 	}
 
-	s.Set(t, map[string]any{"config": map[string]any{"sql_mode": "", "log_bin": true, "max_connections": 77}})
+	s.Set(t, map[string]any{"config": map[string]any{"sql_mode": "", "log_bin": true, "max_connections": int64(77)}})
 	settingsAre(t, s, "SettingsApplied", "")
 	s.Eventually(t, "the new settings", func(ctx context.Context) error {
 		got, err := s.Client().Query(ctx, s.Password, "SELECT @@global.max_connections, @@global.log_bin_basename")
