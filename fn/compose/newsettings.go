@@ -80,13 +80,13 @@ func fixedValue(value string) string {
 }
 
 // fixedInForce returns the fixed settings that the data was made with, and reports whether they are known. Before the
-// first start they are those of the claim. A server that an earlier release started has them in its my.cnf, if it serves
+// server has served they are those of the claim, which has to find out what a restored backup was made with. A server that an earlier release started has them in its my.cnf, if it serves
 // with that.
 func fixedInForce(r *resolved) (settings map[string]string, known bool) {
 	switch {
 	case r.engine.config == "":
 		return nil, false
-	case !r.started || r.ephemeral:
+	case !hasServed(r) || r.ephemeral:
 		return fixedSettings(r.spec.Config), true
 	case len(r.XR.Status.FixedSettings) > 0:
 		return r.XR.Status.FixedSettings, true
@@ -94,6 +94,11 @@ func fixedInForce(r *resolved) (settings map[string]string, known bool) {
 		return fixedSettings(readConfig(r.Observed.Config.Data[v1.ConfigKey])), true
 	}
 	return nil, false
+}
+
+// hasServed reports whether the server of this instance has ever taken clients.
+func hasServed(r *resolved) bool {
+	return r.started && (r.XR.Status.ServedImage != "" || connectionSecret(r) != nil)
 }
 
 // readConfig reads the settings of a my.cnf that this function has written.
@@ -110,7 +115,7 @@ func readConfig(text string) map[string]v1.Setting {
 // checkFixed refuses to change what can only be set when the data directory is initialized.
 func checkFixed(r *resolved, path *field.Path) (errs field.ErrorList) {
 	have, known := fixedInForce(r)
-	if !known || !r.started || r.ephemeral {
+	if !known || !hasServed(r) || r.ephemeral {
 		return nil
 	}
 	wanted := fixedSettings(r.spec.Config)

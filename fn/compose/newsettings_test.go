@@ -28,6 +28,7 @@ func serves(text string) func(*Input) {
 		inUse(in)
 		in.Observed.Template.ConfigHash = digest(text)
 		in.Observed.Config = &corev1.ConfigMap{Data: map[string]string{v1.ConfigKey: text}}
+		in.XR.Status.ServedImage = v1.DefaultImage
 		in.Observed.Deployment.Status = appsv1.DeploymentStatus{UpdatedReplicas: 1, ReadyReplicas: 1}
 	}
 }
@@ -50,11 +51,14 @@ func TestFixedSettings(t *testing.T) {
 		refused string
 		status  map[string]string
 	}{
-		"New":            {reason: "It is initialized with it.", in: given(config("lower_case_table_names", "1")), status: map[string]string{"lower_case_table_names": "1"}},
-		"NewPages":       {reason: "Sizes are compared as numbers.", in: given(config("innodb-page-size", "32K")), status: map[string]string{"innodb_page_size": "32768"}},
-		"Changed":        {reason: "The server would not start.", in: given(serves(configHeader), config("lower_case_table_names", "1")), refused: "spec.config[lower_case_table_names]"},
-		"ChangedPages":   {reason: "The server would not start.", in: given(serves(configHeader), config("loose_innodb_page_size", "4k")), refused: "spec.config[innodb_page_size]"},
-		"ChangedUndo":    {reason: "Releases that know it do not start.", in: given(serves(configHeader), config("innodb_undo_tablespaces", "4")), refused: "remove it"},
+		"New":          {reason: "It is initialized with it.", in: given(config("lower_case_table_names", "1")), status: map[string]string{"lower_case_table_names": "1"}},
+		"NewPages":     {reason: "Sizes are compared as numbers.", in: given(config("innodb-page-size", "32K")), status: map[string]string{"innodb_page_size": "32768"}},
+		"Changed":      {reason: "The server would not start.", in: given(serves(configHeader), config("lower_case_table_names", "1")), refused: "spec.config[lower_case_table_names]"},
+		"ChangedPages": {reason: "The server would not start.", in: given(serves(configHeader), config("loose_innodb_page_size", "4k")), refused: "spec.config[innodb_page_size]"},
+		"ChangedUndo":  {reason: "Releases that know it do not start.", in: given(serves(configHeader), config("innodb_undo_tablespaces", "4")), refused: "remove it"},
+		"NeverServed": {reason: "Nobody knows what a restored backup was made with.", in: given(serves(configHeader), madeWith("lower_case_table_names", "1"), func(in *Input) {
+			in.XR.Status.ServedImage, in.Observed.Deployment.Status = "", appsv1.DeploymentStatus{}
+		})},
 		"Default":        {reason: "It says what is so.", in: given(serves(configHeader), config("lower_case_table_names", "0", "innodb_page_size", "16K"))},
 		"Removed":        {reason: "The data was made with it.", in: given(serves(configHeader), madeWith("lower_case_table_names", "1")), refused: "set it to 1"},
 		"Kept":           {reason: "It is as it was.", in: given(serves(configHeader), madeWith("lower_case_table_names", "1"), config("lower-case-table-names", "1", "back_log", "7")), status: map[string]string{"lower_case_table_names": "1"}},

@@ -46,7 +46,7 @@ func mayValidate(r *resolved) bool {
 // validateSettings returns the settings that a running server does not get yet; nil if it may have those of the spec.
 func validateSettings(r *resolved, begin start) *newSettings {
 	t := r.Observed.Template
-	if !mayValidate(r) || !isInUse(r, begin) || t.Images[r.engine.name] == r.image && t.ConfigHash == digest(r.config) {
+	if !mayValidate(r) || !hasServed(r) || !isInUse(r, begin) || t.Images[r.engine.name] == r.image && t.ConfigHash == digest(r.config) {
 		return nil
 	}
 	j := r.Observed.SettingsCheck
@@ -111,8 +111,7 @@ func servedConfig(r *resolved, of revision, isBack bool) string {
 // server has taken clients with the one that it has.
 func lastServed(r *resolved, kept string) string {
 	t, now := r.Observed.Template, observedConfig(r, v1.ConfigKey)
-	hasServed := r.XR.Status.ServedImage != "" || connectionSecret(r) != nil
-	if t == nil || !r.started || !hasServed {
+	if t == nil || !hasServed(r) {
 		return ""
 	}
 	if kept == "" || deploymentReady(r.Observed.Deployment) && t.ConfigHash == digest(now) {

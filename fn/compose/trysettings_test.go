@@ -258,6 +258,10 @@ func TestValidationDelaysNothingElse(t *testing.T) {
 			config("max_connections", "6")(in)
 			in.XR.Status.Deletion = &v1.DeletionStatus{Fence: true}
 		}},
+		"NotServed": {reason: "There is nothing to keep, and it may be what fixes the first start.", change: func(in *Input) {
+			config("max_connections", "6")(in)
+			in.XR.Status.ServedImage, in.Observed.Deployment.Status = "", appsv1.DeploymentStatus{}
+		}},
 		"NotStarted": {reason: "There is nothing to keep.", change: func(in *Input) {
 			config("max_connections", "6")(in)
 			in.Observed.Deployment.Spec.Replicas = new(int32(0))
