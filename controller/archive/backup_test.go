@@ -46,7 +46,7 @@ func TestThereAndBack(t *testing.T) {
 	if !report.OK || report.Already {
 		t.Errorf("the report is %+v", report)
 	}
-	want := snapshot(t, filepath.Join(p.data, v1.DataDirectory))
+	want := restorable(t, filepath.Join(p.data, v1.DataDirectory))
 	if diff := cmp.Diff(want, snapshot(t, filepath.Join(r.Volume, v1.DataDirectory))); diff != "" {
 		t.Errorf("restored: -want, +got:\n%s", diff)
 	}

@@ -56,7 +56,7 @@ func (p place) restored(t *testing.T) {
 
 func (p place) holds(t *testing.T, r *Restore) {
 	t.Helper()
-	want := snapshot(t, filepath.Join(p.data, v1.DataDirectory))
+	want := restorable(t, filepath.Join(p.data, v1.DataDirectory))
 	if diff := cmp.Diff(want, snapshot(t, filepath.Join(r.Volume, v1.DataDirectory))); diff != "" {
 		t.Errorf("restored: -want, +got:\n%s", diff)
 	}

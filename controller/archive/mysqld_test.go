@@ -68,7 +68,7 @@ func TestRealServer(t *testing.T) {
 	if _, err := b.Run(t.Context()); agent.CodeOf(err) != agent.ExitBusy {
 		t.Fatalf("a backup beside a running server: %v", err)
 	}
-	want := s.must(t, sums)
+	want, uuid := s.must(t, sums), s.must(t, "select @@server_uuid")
 	s.stop(t)
 	report, err := b.Run(t.Context())
 	must(t, err)
@@ -78,6 +78,9 @@ func TestRealServer(t *testing.T) {
 	next := s.moved(t, p, report)
 	if got := next.must(t, sums); got != want {
 		t.Errorf("after the restore: %s\nwant: %s", got, want)
+	}
+	if got := next.must(t, "select @@server_uuid"); got == uuid {
+		t.Errorf("the restored server has the server_uuid of the one that was backed up, %s", got)
 	}
 }
 

@@ -247,8 +247,28 @@ func (s *Restore) unpackInto(ctx context.Context, v *volume, half string, f io.R
 	defer m.Stop()
 	u := newUnpacker(root)
 	defer u.waitForWriters()
-	if err := readArchive(ctx, f, manifest.writtenArchive(), u, m); err != nil {
+	if err := readArchive(ctx, f, manifest.writtenArchive(), withoutIdentity{u}, m); err != nil {
 		return err
 	}
 	return u.finishFolders()
 }
+
+// withoutIdentity is an unpacker that reads the server's identity and does not write it: the server that the
+// backup is from may still run, and two servers with one server_uuid cannot be told apart by their GTIDs or
+// by a replica. mysqld writes a new auto.cnf when it starts without one (MySQL manual, 19.1.4, server_uuid).
+// MariaDB has no such file.
+type withoutIdentity struct{ *unpacker }
+
+func (u withoutIdentity) beginEntry(e *entry) (io.WriteCloser, error) {
+	if e.name == serverID && e.mode.IsRegular() {
+		return discarded{}, nil
+	}
+	return u.unpacker.beginEntry(e)
+}
+
+// discarded is a file whose content is read and counted, and not written.
+type discarded struct{}
+
+func (discarded) Write(p []byte) (int, error) { return len(p), nil }
+
+func (discarded) Close() error { return nil }

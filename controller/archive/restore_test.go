@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,4 +108,26 @@ func TestSecondRestore(t *testing.T) {
 	_ = cmd.Wait()
 	_, err = r.Run(t.Context())
 	must(t, err)
+}
+
+// TestRestoreLeavesServerUUID: the server that the backup is from may still run. A restored one is another server, so
+// it does not get the file with the server_uuid, at the root of the data directory only. The archive has that file.
+func TestRestoreLeavesServerUUID(t *testing.T) {
+	p := newPlace(t)
+	p.put(t, "shop/auto.cnf", []byte("a user's"))
+	_, err := p.newBackup().Run(t.Context())
+	must(t, err)
+	r := p.newRestore(t)
+	report, err := r.Run(t.Context())
+	must(t, err)
+	data := filepath.Join(r.Volume, v1.DataDirectory)
+	if got := names(t, data); slices.Contains(got, serverID) || !slices.Contains(got, "ibdata1") {
+		t.Errorf("want all but %s, got %q", serverID, got)
+	}
+	if got := names(t, filepath.Join(data, "shop")); !slices.Contains(got, serverID) {
+		t.Errorf("want a file of that name elsewhere, got %q", got)
+	}
+	if again, err := r.Run(t.Context()); err != nil || !again.Already || report.Already {
+		t.Errorf("want a restore that is done to be known as done, got %+v, %v", again, err)
+	}
 }

@@ -121,7 +121,7 @@ func TestRealStoreAndBack(t *testing.T) {
 			if back.SHA256 != r.SHA256 || back.DataBytes != r.DataBytes {
 				t.Errorf("want the report of what was restored, got %+v", back)
 			}
-			if diff := cmp.Diff(want, snapshot(t, p.dataOf(s.Volume))); diff != "" {
+			if diff := cmp.Diff(restorable(t, p.dataOf(p.data)), snapshot(t, p.dataOf(s.Volume))); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
 			}
 			if again, err := s.Run(t.Context()); err != nil || !again.Already {
@@ -269,7 +269,7 @@ func TestRealStoreFaults(t *testing.T) {
 			t.Errorf("%s: want nothing left, got %q", code, got)
 		}
 	}
-	want := snapshot(t, p.dataOf(p.data))
+	want := restorable(t, p.dataOf(p.data))
 	for _, step := range []string{stepBegun, stepWritten, stepSynced, stepProven} {
 		b := p.newBackup(t, to)
 		func() {
@@ -302,7 +302,7 @@ func TestRealStoreBreaks(t *testing.T) {
 	for i := range 4 {
 		p.put(t, fmt.Sprintf("noise%d.ibd", i), content(9<<20, true))
 	}
-	want := snapshot(t, p.dataOf(p.data))
+	want := restorable(t, p.dataOf(p.data))
 	n := 0
 	p.Store.Break(func(*http.Request) (f storetest.Fault) {
 		switch n++; n % 11 { // Each call of the gateway is some requests to the store, and must have a chance.
@@ -331,7 +331,7 @@ func TestRealStoreBreaks(t *testing.T) {
 // TestRealStoreUnpack makes the copy for a restore test.
 func TestRealStoreUnpack(t *testing.T) {
 	p := newRemotePlace(t)
-	want := snapshot(t, p.dataOf(p.data))
+	want := restorable(t, p.dataOf(p.data))
 	u := Unpack{Restore: *p.newRestore(t, p.backUp(t, p.identity.Recipient()))}
 	begin := time.Now()
 	if r, err := u.Run(t.Context()); err != nil || !r.OK {
