@@ -100,6 +100,13 @@ type MySQLStatus struct {
 	// +optional
 	Initialized bool `json:"initialized,omitempty"`
 
+	// GTIDs is true if the server has GTIDs (gtid_mode) by default, as every MySQL server of an
+	// instance that started for the first time with a release that has this field. Unset for an
+	// older instance: a newer release does not change its replication format.
+	//
+	// +optional
+	GTIDs bool `json:"gtids,omitempty"`
+
 	// Revision is the digest of the template of the server's pod as it was last seen
 	// to be what was made for this spec. As long as the Deployment has that one, a
 	// newer release of the function leaves it alone.

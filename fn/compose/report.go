@@ -43,6 +43,7 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 			Volume:          seenVolume(r),
 			BackupStore:     r.store,
 			Started:         r.started || begin.replicas > 0,
+			GTIDs:           r.engine.password && startsWithGTIDs(r) && (r.started || begin.replicas > 0),
 			Initialized:     r.engine.password && isInitialized(r, begin.restore),
 			Revision:        of.seen,
 			FixedSettings:   fixedToReport(r),

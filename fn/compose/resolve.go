@@ -104,7 +104,8 @@ func resolve(in Input) (*resolved, error) {
 	if r.serverResources, r.tooMuch, err = limitResources(r.serverResources, r.platform.MaxResources, spec.Child("resources")); err != nil {
 		return nil, err
 	}
-	r.config, bad[4] = renderConfig(spec.Child("config"), tlsConfig(r), r.spec.Config)
+	r.config, bad[4] = renderConfig(spec.Child("config"), tlsConfig(r)+identityConfig(r.instance.XR, r.spec.Config), r.spec.Config)
+	r.config += gtidConfig(startsWithGTIDs(r), r.spec.Config)
 	unplanned := checkSchedule(spec.Child("backup"), r.spec.Backup)
 	if r.started && len(unplanned) > 0 { // It goes on, without what is planned by it.
 		r.unplanned, unplanned = &Refusal{Reason: v1.ReasonInvalid, Err: unplanned.ToAggregate()}, nil

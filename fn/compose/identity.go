@@ -1,0 +1,91 @@
+package compose
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// Names of the settings that tell one server from another in replication.
+const (
+	settingServerID    = "server_id"
+	settingGTIDMode    = "gtid_mode"
+	settingConsistency = "enforce_gtid_consistency"
+)
+
+// withoutGTIDs are the option groups of servers that get no GTIDs: MySQL 5.6 does not start with gtid_mode = ON and no
+// binary log, and 5.7 writes no binary log by default. mysqld reads the group of its own release series
+// (MySQL manual, 6.2.2.2 Using Option Files). The first line of the first group also marks a my.cnf with GTIDs.
+var withoutGTIDs = []string{"[mysqld-5.6]", "[mysqld-5.7]"}
+
+// serverID returns the server_id of an instance. It follows from the UID of the XR alone, and must stay the same in every
+// release. A server ignores 0, and 1 is the default of every server that was never given one.
+func serverID(xr types.UID) uint32 {
+	sum := sha256.Sum256([]byte("server_id " + string(xr)))
+	return max(binary.BigEndian.Uint32(sum[:4]), 2)
+}
+
+// identityConfig returns the line of my.cnf that sets server_id, unless the claim sets it.
+func identityConfig(xr types.UID, settings map[string]v1.Setting) string {
+	if _, set := settingOf(settings, settingServerID); set {
+		return ""
+	}
+	return fmt.Sprintf("%s = %d\n", settingServerID, serverID(xr))
+}
+
+// settingOf returns the value of a setting of the claim, however its name is spelled.
+func settingOf(settings map[string]v1.Setting, name string) (value string, set bool) {
+	for key, v := range settings {
+		if plain, _ := optionName(key); plain == name {
+			return string(v), true
+		}
+	}
+	return "", false
+}
+
+// startsWithGTIDs reports whether the server of an instance has GTIDs by default. An instance has them from its first
+// start on. One that started without them keeps running without them: a newer release of this function changes nothing.
+// The my.cnf counts too, because the status may never have been written.
+func startsWithGTIDs(r *resolved) bool {
+	if !r.started || r.XR.Status.GTIDs {
+		return true
+	}
+	c := r.Observed.Config
+	return c != nil && strings.Contains(c.Data[v1.ConfigKey], withoutGTIDs[0])
+}
+
+// gtidConfig returns the end of my.cnf: GTIDs, unless the claim says otherwise. MariaDB has its own GTIDs and ignores
+// these settings because of loose_. A server does not start with gtid_mode = ON alone.
+func gtidConfig(byDefault bool, settings map[string]v1.Setting) string {
+	mode, isModeSet := settingOf(settings, settingGTIDMode)
+	consistency, isConsistencySet := settingOf(settings, settingConsistency)
+	switch {
+	case isModeSet && !isConsistencySet && isOn(mode, "3"):
+		return "loose_" + settingConsistency + " = ON\n"
+	case !byDefault, isModeSet, isConsistencySet && !isOn(consistency, "1"):
+		return ""
+	}
+	out := []string{"loose_" + settingGTIDMode + " = ON"}
+	names := []string{settingGTIDMode}
+	if !isConsistencySet {
+		out, names = append(out, "loose_"+settingConsistency+" = ON"), append(names, settingConsistency)
+	}
+	for _, group := range withoutGTIDs {
+		out = append(out, group)
+		for _, name := range names {
+			out = append(out, "loose_"+name+" = OFF")
+		}
+	}
+	return strings.Join(out, "\n") + "\n"
+}
+
+// isOn reports whether a value of a setting is ON, or the number that stands for it.
+func isOn(value, number string) bool {
+	return slices.Contains([]string{"on", "true", number}, strings.ToLower(value))
+}
