@@ -18,7 +18,7 @@ import (
 
 // A donor lets an account clone it, and no more.
 type donor interface {
-	OfferClone(ctx context.Context, account string, p sql.Password) (sql.Layout, error)
+	OfferClone(ctx context.Context, account string) (sql.Password, sql.Layout, error)
 	WithdrawClone(ctx context.Context, account string) error
 }
 
@@ -43,8 +43,8 @@ func (d Donors) OfferClone(ctx context.Context, in *change.Server) (map[string][
 	if err != nil {
 		return nil, err
 	}
-	p, l := sql.NewPassword(), sql.Layout{}
-	if err := d.visit(ctx, in, func(s donor) (err error) { l, err = s.OfferClone(ctx, sql.CloneAccount, p); return err }); err != nil {
+	p, l := sql.Password(""), sql.Layout{}
+	if err := d.visit(ctx, in, func(s donor) (err error) { p, l, err = s.OfferClone(ctx, sql.CloneAccount); return err }); err != nil {
 		return nil, err
 	}
 	return map[string][]byte{

@@ -47,8 +47,10 @@ type cluster struct {
 	down      error
 	clock     time.Time
 	logins    int
-	locked    bool
-	effects   []string
+	// refusals are logins that failed because of the password.
+	refusals int
+	locked   bool
+	effects  []string
 	// loaded is the certificate that the server shows, and mounted what is in its pod. reload is why
 	// it does not take it.
 	loaded, mounted *x509.Certificate
@@ -155,6 +157,7 @@ func (c *cluster) login(_ context.Context, _ sql.Server, p sql.Password) (sessio
 		return nil, c.down
 	}
 	if !c.accepts(p) {
+		c.refusals++
 		return nil, errDenied
 	}
 	return &fakeSession{cluster: c, shown: c.loaded}, nil
@@ -236,12 +239,13 @@ func (s *fakeSession) EnsureDatabase(_ context.Context, name string) error {
 	return s.effect("database", func() error { s.databases = append(s.databases, name); return nil })
 }
 
-func (s *fakeSession) OfferClone(_ context.Context, account string, p sql.Password) (sql.Layout, error) {
+func (s *fakeSession) OfferClone(_ context.Context, account string) (sql.Password, sql.Layout, error) {
 	if s.noDonor != nil {
-		return sql.Layout{}, s.noDonor
+		return "", sql.Layout{}, s.noDonor
 	}
+	p := sql.NewPassword()
 	err := s.effect("offer", func() error { s.cloners = map[string]sql.Password{account: p}; return nil })
-	return sql.Layout{PageSize: 8192, LowerCase: 1}, err
+	return p, sql.Layout{PageSize: 8192, LowerCase: 1}, err
 }
 
 func (s *fakeSession) WithdrawClone(_ context.Context, account string) error {

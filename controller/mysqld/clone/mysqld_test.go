@@ -29,8 +29,7 @@ import (
 )
 
 const (
-	cloner   = "clone-one"
-	password = mysqldsql.Password("pass'word")
+	cloner = "clone-one"
 )
 
 func must(t *testing.T, err error) {
@@ -49,7 +48,8 @@ type donor struct {
 	port int
 	db   *sql.DB
 
-	layout mysqldsql.Layout
+	layout   mysqldsql.Layout
+	password mysqldsql.Password
 }
 
 func program(root rootfs.Root, args ...string) *exec.Cmd {
@@ -108,7 +108,7 @@ func newDonor(t *testing.T, options ...string) *donor {
 	d.exec(t, "CREATE DATABASE shop")
 	session := d.login(t)
 	defer session.Close()
-	d.layout, err = session.OfferClone(t.Context(), cloner, password)
+	d.password, d.layout, err = session.OfferClone(t.Context(), cloner)
 	must(t, err)
 	return d
 }
@@ -135,7 +135,7 @@ func (d *donor) clone(t *testing.T, out *bytes.Buffer) *Clone {
 	t.Helper()
 	c := &Clone{
 		Folder: folder(t), Output: out,
-		Donor: Donor{Host: "127.0.0.1", Port: d.port, Authorities: filepath.Join(d.dir, "ca"), User: cloner, Password: password, Layout: d.layout},
+		Donor: Donor{Host: "127.0.0.1", Port: d.port, Authorities: filepath.Join(d.dir, "ca"), User: cloner, Password: d.password, Layout: d.layout},
 	}
 	c.command = func(_ string, args ...string) *exec.Cmd {
 		rootfs.Own(t, c.Folder)
@@ -247,15 +247,15 @@ func TestRealOffer(t *testing.T) {
 		t.Errorf("it may %q", grants)
 	}
 	plain := mysqldsql.Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)), User: cloner, Trust: mysqldsql.Trust{Anybody: true}}
-	must(t, plain.Ping(t.Context(), password))
-	_, err = s.OfferClone(t.Context(), cloner, "another")
+	must(t, plain.Ping(t.Context(), d.password))
+	another, _, err := s.OfferClone(t.Context(), cloner)
 	must(t, err)
-	if err := plain.Ping(t.Context(), password); !mysqldsql.IsAccessDenied(err) {
+	if err := plain.Ping(t.Context(), d.password); !mysqldsql.IsAccessDenied(err) {
 		t.Errorf("the password of an earlier offer: %v", err)
 	}
 	must(t, s.WithdrawClone(t.Context(), cloner))
 	must(t, s.WithdrawClone(t.Context(), cloner))
-	if err := plain.Ping(t.Context(), "another"); !mysqldsql.IsAccessDenied(err) {
+	if err := plain.Ping(t.Context(), another); !mysqldsql.IsAccessDenied(err) {
 		t.Errorf("it was withdrawn: %v", err)
 	}
 	var now string
@@ -265,7 +265,7 @@ func TestRealOffer(t *testing.T) {
 	}
 	d.exec(t, "CREATE TABLE shop.old (id INT) ENGINE=MyISAM")
 	d.exec(t, "CREATE TABLE sys.audit (id INT) ENGINE=MyISAM") // A schema of the server's own, and a table of somebody's.
-	_, err = s.OfferClone(t.Context(), cloner, password)
+	_, _, err = s.OfferClone(t.Context(), cloner)
 	if wrong, ok := errors.AsType[*mysqldsql.WrongEngineError](err); !ok || !slices.Equal(wrong.Tables, []string{"shop.old (MyISAM)", "sys.audit (MyISAM)"}) {
 		t.Errorf("want the table named, got %v", wrong)
 	}
@@ -349,5 +349,40 @@ func TestRealForeignDonor(t *testing.T) {
 	d.exec(t, "UNINSTALL PLUGIN clone")
 	if _, err := login(raw); err == nil || !strings.Contains(err.Error(), "INSTALL PLUGIN clone") {
 		t.Errorf("there is no plugin: %v", err)
+	}
+}
+
+// TestRealOfferRules: a server with rules for passwords is cloned as every other, and one whose rules or settings allow no clone says
+// so at once and for good.
+func TestRealOfferRules(t *testing.T) {
+	d := newDonor(t)
+	d.exec(t, "INSTALL COMPONENT 'file://component_validate_password'")
+	s := d.login(t)
+	defer s.Close()
+	plain := mysqldsql.Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)), User: cloner, Trust: mysqldsql.Trust{Anybody: true}}
+	for _, rules := range []string{
+		"SET GLOBAL validate_password.policy = MEDIUM, GLOBAL validate_password.mixed_case_count = 2, GLOBAL validate_password.number_count = 2, GLOBAL validate_password.special_char_count = 2",
+		"SET GLOBAL validate_password.policy = STRONG, GLOBAL validate_password.length = 200, GLOBAL validate_password.mixed_case_count = 20, GLOBAL validate_password.number_count = 30, GLOBAL validate_password.special_char_count = 40",
+	} {
+		d.exec(t, rules)
+		p, _, err := s.OfferClone(t.Context(), cloner)
+		if err != nil {
+			t.Fatalf("%s: %v", rules, err)
+		}
+		must(t, plain.Ping(t.Context(), p))
+		d.password = p
+	}
+	c := d.clone(t, &bytes.Buffer{})
+	_, err := c.run(t.Context(), "")
+	must(t, err)
+	d.exec(t, "SET GLOBAL validate_password.length = 300")
+	if _, _, err := s.OfferClone(t.Context(), cloner); !mysqldsql.IsNoDonor(err) || !strings.Contains(err.Error(), "at least 300 characters") {
+		t.Errorf("want the rule, and no other try, got %v", err)
+	}
+	d.exec(t, "UNINSTALL COMPONENT 'file://component_validate_password'; SET GLOBAL max_allowed_packet = 1048576")
+	fresh := d.login(t)
+	defer fresh.Close()
+	if _, _, err := fresh.OfferClone(t.Context(), cloner); !mysqldsql.IsNoDonor(err) || !strings.Contains(err.Error(), "max_allowed_packet is 1048576") {
+		t.Errorf("want the setting, and no other try, got %v", err)
 	}
 }

@@ -24,7 +24,8 @@ type noPluginError struct{ error }
 func IsNoDonor(err error) bool {
 	_, wrong := errors.AsType[*WrongEngineError](err)
 	_, none := errors.AsType[*noPluginError](err)
-	return errors.Is(err, ErrNoClone) || wrong || none
+	_, forbidden := errors.AsType[*RuleError](err)
+	return errors.Is(err, ErrNoClone) || wrong || none || forbidden
 }
 
 // A WrongEngineError names tables that a clone has, and their rows not.
@@ -54,35 +55,79 @@ type Layout struct {
 }
 
 // OfferClone of the server's data to an account that may do nothing else, and that comes over TLS; one of that name goes first. It
-// is not written to the binary log: no replica has it.
-func (s *Session) OfferClone(ctx context.Context, account string, p Password) (Layout, error) {
+// is not written to the binary log: no replica has it. The password is a new one, which the server's rules allow.
+func (s *Session) OfferClone(ctx context.Context, account string) (Password, Layout, error) {
 	v, err := s.knownVersion(ctx)
 	if err != nil {
-		return Layout{}, err
+		return "", Layout{}, err
 	}
 	if !canClone(v) {
-		return Layout{}, ErrNoClone
+		return "", Layout{}, ErrNoClone
 	}
 	if err := s.checkEngines(ctx); err != nil {
-		return Layout{}, err
+		return "", Layout{}, err
+	}
+	if err := s.checkPacket(ctx); err != nil {
+		return "", Layout{}, err
 	}
 	if err := s.loadClone(ctx); err != nil {
-		return Layout{}, err
+		return "", Layout{}, err
 	}
 	if err := s.WithdrawClone(ctx, account); err != nil {
-		return Layout{}, err
+		return "", Layout{}, err
 	}
 	l, err := s.layout(ctx)
 	if err != nil {
-		return Layout{}, err
+		return "", Layout{}, err
 	}
-	if err := s.execStatement(ctx, "CREATE USER ?@'%' IDENTIFIED WITH caching_sha2_password BY ? REQUIRE SSL", account, string(p)); err != nil {
-		return Layout{}, s.wrapSecret(err, "make the account of a clone")
+	p, err := s.createCloner(ctx, account)
+	if err != nil {
+		return "", Layout{}, err
 	}
 	if err := s.execStatement(ctx, "GRANT BACKUP_ADMIN ON *.* TO ?@'%'", account); err != nil {
-		return Layout{}, s.wrapError(err, "let that account clone")
+		return "", Layout{}, s.wrapError(err, "let that account clone")
 	}
-	return l, nil
+	return p, l, nil
+}
+
+// leastPacket in bytes that a donor of a clone must allow (clone_local.h in MySQL; error 3863 otherwise).
+const leastPacket = 2 << 20
+
+// checkPacket before the clone, which fails where the server allows less.
+func (s *Session) checkPacket(ctx context.Context) error {
+	size := sql.NullInt64{}
+	if err := s.queryRow(ctx, []sql.Scanner{&size}, "SELECT @@GLOBAL.max_allowed_packet"); err != nil {
+		return s.wrapError(err, "read max_allowed_packet")
+	}
+	if size.Int64 >= leastPacket {
+		return nil
+	}
+	return &RuleError{fmt.Sprintf("max_allowed_packet is %d in the server, and a clone needs %d or more: raise it in spec.config, or take backups with method Cold", size.Int64, leastPacket)}
+}
+
+// newTries is how many passwords are generated for a server that forbids words.
+const newTries = 5
+
+// createCloner with a password that the server's rules allow. A password that has a forbidden word by chance is not the last one.
+func (s *Session) createCloner(ctx context.Context, account string) (Password, error) {
+	rules, err := s.passwordRules(ctx)
+	if err != nil {
+		return "", err
+	}
+	for range newTries {
+		p, perr := passwordFor(rules)
+		if perr != nil {
+			return "", perr
+		}
+		err = s.execStatement(ctx, "CREATE USER ?@'%' IDENTIFIED WITH caching_sha2_password BY ? REQUIRE SSL", account, string(p))
+		if err == nil {
+			return p, nil
+		}
+		if err = s.wrapSecret(err, "make the account of a clone"); !IsAgainstPolicy(err) {
+			return "", err
+		}
+	}
+	return "", &RuleError{fmt.Sprintf("the server's rules for passwords (validate_password: %s) refuse every generated one (%v): change them, or take backups with method Cold", rules, err)}
 }
 
 // CheckDonor that somebody else runs, and whose data is to be copied. Nothing is changed there.
@@ -100,6 +145,9 @@ func (s *Session) CheckDonor(ctx context.Context) (Layout, error) {
 	}
 	if !has {
 		return Layout{}, errors.New("the clone plugin is not loaded there: INSTALL PLUGIN clone SONAME 'mysql_clone.so'")
+	}
+	if err := s.checkPacket(ctx); err != nil {
+		return Layout{}, err
 	}
 	return s.layout(ctx)
 }

@@ -1,7 +1,6 @@
 package sql
 
 import (
-	"crypto/rand"
 	"fmt"
 	"io"
 )
@@ -9,10 +8,6 @@ import (
 // A Password prints and marshals as [password], whatever the verb: what has one
 // in an exported field can be logged.
 type Password string
-
-// NewPassword that means nothing to anybody, nor to a shell or an option file, and that the usual
-// rules for passwords accept (validate_password).
-func NewPassword() Password { return Password(rand.Text() + "_Aa1") }
 
 const redacted = "[password]"
 
