@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -52,6 +53,7 @@ type initialization struct {
 	XR       types.UID `json:",omitempty"`
 	Allowed  bool
 	Password string
+	Clients  []netip.Addr `json:",omitempty"`
 }
 
 // loading of a dump that is in the folder of an import.
@@ -110,7 +112,7 @@ func (b *box) play() error {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
 		_, err := (&Initialization{
-			Volume: boxVolume, Directory: v1.DataDirectory, XR: i.XR, Allowed: i.Allowed, Password: sql.Password(i.Password), Sockets: boxSockets, Output: os.Stdout,
+			Volume: boxVolume, Directory: v1.DataDirectory, XR: i.XR, Allowed: i.Allowed, Password: sql.Password(i.Password), Clients: i.Clients, Sockets: boxSockets, Output: os.Stdout,
 		}).Run(ctx)
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os/exec"
 	"time"
 
@@ -46,6 +47,8 @@ type Initialization struct {
 	// Sockets is a folder that is made for the server's socket, on a file system
 	// that has such; its path must be short.
 	Sockets string
+	// Clients have to reach root from such addresses as these; nil for those of this pod.
+	Clients []netip.Addr
 	// Output takes the log of the entrypoint and progress lines.
 	Output io.Writer
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"strings"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
@@ -47,7 +49,7 @@ func (i *Initialization) enterRestored(ctx context.Context, r *agent.Report, v *
 	}
 	i.printLinef("Bringing the password into what was restored")
 	err = i.runOnData(ctx, v.Data(), withoutGrants, func(s *server) (err error) {
-		r.Version, err = s.replacePassword(ctx, i.Password, foreign)
+		r.Version, err = s.replacePassword(ctx, i.Password, foreign, i.clients())
 		return err
 	})
 	switch {
@@ -79,7 +81,7 @@ func (i *Initialization) runOnData(ctx context.Context, data string, options []s
 // replacePassword of root, whatever it is, by the wanted one, and return the server's version. An
 // instance may get the one that it had. A server that was imported once may have had no root who comes over a network, as
 // those of distributions have not.
-func (s *server) replacePassword(ctx context.Context, wanted sql.Password, foreign bool) (string, error) {
+func (s *server) replacePassword(ctx context.Context, wanted sql.Password, foreign bool, clients []netip.Addr) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	session, err := s.sql().Login(ctx, "")
@@ -103,7 +105,10 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password, forei
 			return "", err
 		}
 	}
-	if err := session.EnsureRoot(ctx, wanted); err != nil {
+	if err := session.ForgetServerID(ctx); err != nil {
+		return "", err
+	}
+	if err := session.EnsureRoot(ctx, wanted, clients); err != nil {
 		return "", err
 	}
 	accounts, err := session.RootAccounts(ctx)
@@ -120,6 +125,24 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password, forei
 		return "", err
 	}
 	return version, session.DiscardOld(ctx, accounts)
+}
+
+// clients are the addresses that this pod has in the networks which it shares with them.
+func (i *Initialization) clients() []netip.Addr {
+	if i.Clients != nil {
+		return i.Clients
+	}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	var out []netip.Addr
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().IsGlobalUnicast() {
+			out = append(out, p.Addr())
+		}
+	}
+	return out
 }
 
 // takeOverForeign data, all of which has to be there.

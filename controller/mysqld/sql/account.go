@@ -3,7 +3,12 @@ package sql
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"net"
+	"net/netip"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
@@ -30,6 +35,13 @@ type Account struct {
 	Empty bool
 	// Retained is true if an old password works beside the current one.
 	Retained bool
+	// Locked is true if nobody can log in to it, and Certified if only clients with a certificate of their own can (REQUIRE
+	// X509, SUBJECT or ISSUER).
+	Locked, Certified bool
+	// Unprivileged is true if it may not change accounts.
+	Unprivileged bool
+	// FailedLogins in a row lock it (FAILED_LOGIN_ATTEMPTS); 0 if they do not.
+	FailedLogins int
 }
 
 // TakesPassword is false for accounts that are logged in by something else, such
@@ -61,22 +73,32 @@ func (s *Session) RootAccounts(ctx context.Context) ([]Account, error) {
 	if err != nil {
 		return nil, s.wrapError(err, doing)
 	}
-	retained := "0"
-	if KeepsOld(v) {
-		retained = "JSON_CONTAINS_PATH(COALESCE(User_attributes, '{}'), 'one', '$.additional_password')"
-	}
 	host, plugin, empty, keeps := sql.NullString{}, sql.NullString{}, sql.NullBool{}, sql.NullBool{}
+	locked, certified, unprivileged, limit := sql.NullBool{}, sql.NullBool{}, sql.NullBool{}, sql.NullInt32{}
 	out := []Account{}
-	err = s.queryRows(ctx, []sql.Scanner{&host, &plugin, &empty, &keeps}, func() {
+	err = s.queryRows(ctx, []sql.Scanner{&host, &plugin, &empty, &keeps, &locked, &certified, &unprivileged, &limit}, func() {
 		out = append(out, Account{
 			Host: host.String, Plugin: plugin.String, Loaded: slices.Contains(loaded, plugin.String),
-			Empty: empty.Bool, Retained: keeps.Bool,
+			Empty: empty.Bool, Retained: keeps.Bool, Locked: locked.Bool, Certified: certified.Bool, Unprivileged: unprivileged.Bool, FailedLogins: int(limit.Int32),
 		})
-	}, "SELECT Host, plugin, authentication_string = '', "+retained+" FROM mysql.user WHERE User = ? ORDER BY Host", Root)
+	}, accountQuery(v), Root)
 	if err != nil {
 		return nil, s.wrapError(err, doing)
 	}
 	return out, nil
+}
+
+// accountQuery of root's accounts. Older servers, and MariaDB, have fewer columns, and nothing that those would say but for
+// MariaDB's locks.
+func accountQuery(v version.Version) string {
+	retained, locked, limit := "0", "0", "0"
+	if KeepsOld(v) {
+		retained = "JSON_CONTAINS_PATH(COALESCE(User_attributes, '{}'), 'one', '$.additional_password')"
+		locked = "account_locked = 'Y'"
+		limit = "COALESCE(JSON_EXTRACT(User_attributes, '$.Password_locking.failed_login_attempts'), 0)"
+	}
+	return "SELECT Host, plugin, authentication_string = '', " + retained + ", " + locked + ", ssl_type IN ('X509', 'SPECIFIED'), Create_user_priv <> 'Y' OR Select_priv <> 'Y', " + limit +
+		" FROM mysql.user WHERE User = ? ORDER BY Host"
 }
 
 // plugins that log users in and work.
@@ -102,9 +124,21 @@ func (s *Session) SetPassword(ctx context.Context, accounts []Account, p Passwor
 		return err
 	}
 	if err := s.execStatement(ctx, text, args...); err != nil {
-		return s.wrapSecret(err, "change the password of root")
+		return s.withRules(ctx, s.wrapSecret(err, "change the password of root"))
 	}
 	return nil
+}
+
+// withRules has an error of a password say which rules it breaks, if the server says them.
+func (s *Session) withRules(ctx context.Context, err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || !IsAgainstPolicy(err) {
+		return err
+	}
+	if rules, rerr := s.passwordRules(ctx); rerr == nil && rules != (PasswordRules{}) {
+		e.Text = "the server asks for " + rules.String()
+	}
+	return err
 }
 
 func alterStatement(v version.Version, accounts []Account, p Password, retain bool) (string, []any, error) {
@@ -145,17 +179,86 @@ func identified(v version.Version, a Account, retain bool) string {
 	return out
 }
 
-// EnsureRoot sees that root can come over a network, with a password and all rights, as in a database that an official image
-// makes. Who can come already keeps what it has.
-func (s *Session) EnsureRoot(ctx context.Context, p Password) error {
+// EnsureRoot sees that root can come over a network from where clients are, with a password and all rights, as in a database that an
+// official image makes. Who can come already keeps what it has. Clients are taken to come from such addresses as this machine has.
+func (s *Session) EnsureRoot(ctx context.Context, p Password, clients []netip.Addr) error {
 	accounts, err := s.RootAccounts(ctx)
-	if err != nil || slices.ContainsFunc(accounts, func(a Account) bool { return a.TakesPassword() && !slices.Contains(ownHosts, a.Host) }) {
+	if err != nil {
 		return err
 	}
-	return s.execAll(ctx, "make an account of root that comes from anywhere",
-		statement{"DROP USER IF EXISTS ?@?", []any{Root, anyHost}}, // It would be logged in by something else.
-		statement{"CREATE USER ?@? IDENTIFIED BY ?", []any{Root, anyHost, string(p)}},
-		statement{"GRANT ALL PRIVILEGES ON *.* TO ?@? WITH GRANT OPTION", []any{Root, anyHost}})
+	return s.execAll(ctx, "let root in over the network", letRootIn(accounts, p, clients)...)
+}
+
+// letRootIn returns the statements that make root's accounts usable for clients, or that make one if no account is for them. An
+// account that takes no password is replaced only if clients are known to land on it.
+func letRootIn(accounts []Account, p Password, clients []netip.Addr) (out []statement) {
+	found := false
+	for _, a := range accounts {
+		switch {
+		case !a.isFor(clients), !a.TakesPassword() && (len(clients) == 0 || a.Host == anyHost):
+			continue
+		case !a.TakesPassword():
+			out = append(out, newRoot(a.Host, p)...)
+		case a.Locked || a.Certified:
+			out = append(out, statement{"ALTER USER ?@? REQUIRE SSL ACCOUNT UNLOCK", []any{Root, a.Host}})
+		}
+		if a.TakesPassword() && a.Unprivileged {
+			out = append(out, grantAll(a.Host))
+		}
+		found = true
+	}
+	if found {
+		return out
+	}
+	return newRoot(anyHost, p)
+}
+
+// newRoot in the place of an account of its host, which would be logged in by something else.
+func newRoot(host string, p Password) []statement {
+	return []statement{
+		{"DROP USER IF EXISTS ?@?", []any{Root, host}},
+		{"CREATE USER ?@? IDENTIFIED BY ?", []any{Root, host, string(p)}},
+		grantAll(host),
+	}
+}
+
+func grantAll(host string) statement {
+	return statement{"GRANT ALL PRIVILEGES ON *.* TO ?@? WITH GRANT OPTION", []any{Root, host}}
+}
+
+// isFor clients that come over a network: one of them matches the pattern, or could where no address is known.
+func (a Account) isFor(clients []netip.Addr) bool {
+	if slices.Contains(ownHosts, a.Host) {
+		return false
+	}
+	return len(clients) == 0 || slices.ContainsFunc(clients, func(c netip.Addr) bool { return matchesHost(a.Host, c) })
+}
+
+// matchesHost reports whether a client of the address is one of an account's host pattern. Names are not looked up
+// (skip_name_resolve), so they match nobody (MySQL manual, 8.2.4 Specifying Account Names).
+func matchesHost(pattern string, client netip.Addr) bool {
+	client = client.Unmap()
+	if network, mask, ok := strings.Cut(pattern, "/"); ok {
+		prefix, err := netip.ParsePrefix(network + "/" + bitsOf(mask))
+		return err == nil && prefix.Contains(client)
+	}
+	return pattern == "" || isLike(pattern, client.String())
+}
+
+// bitsOf a mask such as 255.255.0.0; any other text stays as it is.
+func bitsOf(mask string) string {
+	ip := net.ParseIP(mask).To4()
+	if ip == nil {
+		return mask
+	}
+	ones, _ := net.IPMask(ip).Size()
+	return strconv.Itoa(ones)
+}
+
+// isLike is LIKE of SQL, with its two wildcards. A regular expression of Go takes no longer for a pattern with many.
+func isLike(pattern, text string) bool {
+	expression := strings.NewReplacer("%", ".*", "_", ".").Replace(regexp.QuoteMeta(pattern))
+	return regexp.MustCompile("^(?:" + expression + ")$").MatchString(text)
 }
 
 // ownHosts are those of clients that come from the server's own machine.
