@@ -213,6 +213,15 @@ func servedSince(xr *instance.Composite) (since string, ok bool) {
 	return c.LastTransitionTime.UTC().Format(time.RFC3339), c.Status == metav1.ConditionTrue || c.Reason == v1.ReasonLoginPending
 }
 
+// startOfServer is another text after each start of a server that clients know. Before the first login the condition changes
+// with its message as well, and says nothing about a start.
+func startOfServer(xr *instance.Composite, start string) string {
+	if meta.IsStatusConditionTrue(xr.Conditions, v1.ConditionServing) {
+		return start
+	}
+	return "first"
+}
+
 func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, s *instance.State, platform *v1.MySQLPlatformSpec, shown *serverTrust, start string) (reconcile.Result, error) {
 	start = string(s.Life.XR) + " " + start
 	c.mu.Lock()
@@ -227,7 +236,7 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	in.LeftAlone = leftAlone
+	in.LeftAlone, in.ServerStart = leftAlone, startOfServer(s.XR, start)
 	shown.describe(&in, s)
 	if last.start != start {
 		last = asking{start: start}

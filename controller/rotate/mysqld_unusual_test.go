@@ -65,7 +65,7 @@ func TestRealAccounts(t *testing.T) {
 	accounts, err := s.login(t, "q").RootAccounts(t.Context())
 	must(t, err)
 	for _, a := range accounts {
-		want := sql.Account{Host: a.Host, Plugin: "caching_sha2_password", Loaded: true, Retained: a.Host != "10.0.0.3" && a.Host != "10.0.0.4"}
+		want := sql.Account{Host: a.Host, Plugin: "caching_sha2_password", Loaded: true, Retained: a.Host != "10.0.0.3" && a.Host != "10.0.0.4", Unprivileged: strings.HasPrefix(a.Host, "10.")}
 		if a.Host == "10.0.0.2" {
 			want.Plugin, want.Retained, want.Empty = "auth_socket", false, true
 		}
@@ -82,7 +82,12 @@ func TestRealAccounts(t *testing.T) {
 // run a statement with the image's own client, while the password is p.
 func (s *server) run(t *testing.T, statement string) {
 	t.Helper()
-	cmd := s.root.Command("usr/bin/mysql", "--no-defaults", "--user=root", "--socket="+filepath.Join(s.dir, "s"), "--execute="+statement)
+	s.runAs(t, "root", statement)
+}
+
+func (s *server) runAs(t *testing.T, user, statement string) {
+	t.Helper()
+	cmd := s.root.Command("usr/bin/mysql", "--no-defaults", "--user="+user, "--socket="+filepath.Join(s.dir, "s"), "--execute="+statement)
 	cmd.Env = append(os.Environ(), "MYSQL_PWD=p")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", statement, err, out)

@@ -2,6 +2,7 @@ package rotate
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -41,8 +42,8 @@ func (p *pass) gatherState(ctx context.Context, accounts []sql.Account) (rotatio
 	for _, ask := range []struct {
 		about sql.Password
 		into  *bool
-	}{{s.Wanted, &s.AcceptsWanted}, {s.Connection, &s.AcceptsConnection}, {s.Pending, &s.AcceptsPending}} {
-		ok, err := p.serverAccepts(ctx, ask.about)
+	}{{s.Connection, &s.AcceptsConnection}, {s.Wanted, &s.AcceptsWanted}, {s.Pending, &s.AcceptsPending}} {
+		ok, err := p.serverAccepts(ctx, ask.about, s.Dual && !s.Retained)
 		if err != nil {
 			return rotationState{}, err
 		}
@@ -52,23 +53,27 @@ func (p *pass) gatherState(ctx context.Context, accounts []sql.Account) (rotatio
 	return s, nil
 }
 
-// serverAccepts asks the server once for each password, until something changes there.
-func (p *pass) serverAccepts(ctx context.Context, candidate sql.Password) (bool, error) {
+// serverAccepts asks the server once for each password, until something changes there. A server that has a single one
+// is not asked for another: that login would fail, and count towards the lock of the account.
+func (p *pass) serverAccepts(ctx context.Context, candidate sql.Password, hasSingle bool) (bool, error) {
 	if candidate == "" {
 		return false, nil
 	}
 	if known, ok := p.accepted[candidate]; ok {
 		return known, nil
 	}
-	s, err := p.openSession(ctx, candidate)
-	if err != nil && !sql.IsAccessDenied(err) {
+	if hasSingle && slices.Contains(slices.Collect(maps.Values(p.accepted)), true) {
+		return false, nil
+	}
+	s, err := p.tryPassword(ctx, candidate)
+	if err != nil {
 		return false, err
 	}
-	if err == nil {
+	if s != nil {
 		s.Close()
 	}
-	p.accepted[candidate] = err == nil
-	return err == nil, nil
+	p.accepted[candidate] = s != nil
+	return s != nil, nil
 }
 
 // performStep forgets what the server accepts before it changes that: where no
@@ -81,14 +86,17 @@ func (p *pass) performStep(ctx context.Context, s rotationStep, accounts []sql.A
 		return p.stagePassword(ctx, s.Password)
 	case Change:
 		clear(p.accepted)
+		p.attempts.noteSet(&p.in, s.Password, false)
 		return p.session.SetPassword(ctx, accounts, s.Password, s.Retain)
 	case Promote:
 		return p.promotePassword(ctx, s.Password)
 	case Discard:
 		clear(p.accepted)
+		p.attempts.noteSet(&p.in, passwordOf(p.kept.connection), true)
 		return p.session.DiscardOld(ctx, accounts)
 	case ReplaceAll:
 		clear(p.accepted)
+		p.attempts.noteSet(&p.in, s.Password, true)
 		if err := p.session.SetPassword(ctx, accounts, s.Password, false); err != nil {
 			return err
 		}

@@ -77,8 +77,9 @@ func (p *pass) reportResult(last rotationStep, err error) (Result, error) {
 	}
 	switch {
 	case last.Do == Refused:
-		return p.failWith(out, "The server accepts no password that is known for root: somebody changed it there. "+
-			"Set the password of this instance to the one that the server accepts; after that it can be changed again"), nil
+		return p.failWith(out, "The server accepts no password that is known for root: it was changed there, or the account requires a client certificate (REQUIRE X509). "+
+			"Set the password of this instance to the one that the server accepts, and remove the requirement (ALTER USER … REQUIRE SSL). "+
+			"A password that was refused is not tried again before the server restarts, so that the account is not locked"), nil
 	case last.Do == Wait && p.in.isUnpublished(p.kept.connection):
 		out.Credentials.State = v1.CredentialsInSync
 		if passwordOf(p.kept.connection) != p.in.Wanted {
@@ -134,6 +135,7 @@ func (p *pass) explainFailure(out Result, err error) (Result, error) {
 	_, notLetIn := errors.AsType[*secrets.NotLetInError](err)
 	_, notAllowed := errors.AsType[*notAllowedError](err)
 	_, noLogin := errors.AsType[*noLoginError](err)
+	_, fewLeft := errors.AsType[*attemptsLeftError](err)
 	switch {
 	case noLogin && passwordOf(p.kept.connection) == p.in.Wanted:
 		out.Credentials.State, out.Credentials.Message = v1.CredentialsInSync, err.Error()
@@ -150,7 +152,7 @@ func (p *pass) explainFailure(out Result, err error) (Result, error) {
 		return p.failWith(out, "The Secret that holds the password of this instance cannot be read, or its password cannot be used"), nil
 	case sql.IsUnreachable(err), sql.IsBusy(err), errors.Is(err, sql.ErrLocked), errors.Is(err, context.Canceled):
 		return p.waitForServer(out, "Waiting for the server: "+err.Error()), nil
-	case sql.IsMisbehaviour(err):
+	case fewLeft, sql.IsMisbehaviour(err):
 		return p.failWith(out, adviceFor(err)), nil
 	}
 	return p.failWith(out, adviceFor(err)), err
@@ -174,6 +176,9 @@ func (p *pass) failWith(out Result, message string) Result {
 	return out
 }
 
+// orRestore is the way out where no administrator may log in: a restore makes root's accounts usable.
+const orRestore = ". If none may, delete this claim and create it again: its restore lets root in"
+
 // adviceFor says what is wrong, and what to do.
 func adviceFor(err error) string {
 	for _, known := range []struct {
@@ -181,11 +186,14 @@ func adviceFor(err error) string {
 		say string
 	}{
 		{sql.IsPasswordExpired, "the password of root has expired in the server: log in with a client, set it anew (ALTER USER … PASSWORD EXPIRE NEVER), and remove default_password_lifetime from spec.config"},
-		{sql.IsLocked, "the account root is locked in the server: unlock it there (ALTER USER … ACCOUNT UNLOCK)"},
+		{sql.IsBlockedByFailures, "too many logins with a wrong password have locked root in the server (FAILED_LOGIN_ATTEMPTS), for every client: find the client that has the wrong one. Wait until the lock ends, or unlock the account as another administrator (ALTER USER … ACCOUNT UNLOCK)"},
+		{sql.IsLocked, "the account root is locked in the server: unlock it there (ALTER USER … ACCOUNT UNLOCK)" + orRestore},
 		{sql.IsHostBlocked, "the server has blocked the controller's address: restart it, or run FLUSH HOSTS"},
-		{sql.IsHostNotAllowed, "root may not log in from the controller's address: allow it in the server (CREATE USER root@'%')"},
+		{sql.IsHostNotAllowed, "root may not log in from the controller's address: run CREATE USER root@'%' IDENTIFIED BY '…' REQUIRE SSL; GRANT ALL PRIVILEGES ON *.* TO root@'%' WITH GRANT OPTION, as an administrator that may log in" + orRestore},
+		{sql.IsPluginMissing, "the server does not have the plugin by which root logs in: set another one as an administrator that may log in (ALTER USER … IDENTIFIED WITH caching_sha2_password BY …)" + orRestore},
+		{sql.IsWithoutPrivilege, "root lacks a privilege that the controller needs, or a role that would give it is not active: run GRANT ALL PRIVILEGES ON *.* TO root@'%' WITH GRANT OPTION, and, with partial_revokes, GRANT ALL PRIVILEGES ON mysql.* TO root@'%'"},
 		{sql.IsReadOnly, "the server is read-only: set read_only and super_read_only to OFF"},
-		{sql.IsAgainstPolicy, "the server's rules for passwords do not allow the wanted one (validate_password): choose another"},
+		{sql.IsAgainstPolicy, "the server's rules for passwords do not allow the wanted one (validate_password): choose another, or change the rules"},
 		{sql.IsAgainstHistory, "the server does not allow a password that was used before (password_history): choose another"},
 		{sql.IsUntrusted, "somebody else answers at the Service of this instance, or in between, and was told nothing: see which pods it selects and what its traffic goes through. Where it is the server itself, restart it, so that it shows the certificate that it has now"},
 		{sql.IsMisbehaviour, "the Service of this instance leads to something that is not its server, or does not behave as one: see which pods it selects; it is asked less and less often"},

@@ -68,6 +68,8 @@ type Rotator struct {
 	// published is for each XR's password in the connection Secret since when it is
 	// known to be there.
 	published sync.Map
+	// attempts to log in that servers have refused.
+	attempts attempts
 	// login is the real one where it is nil.
 	login func(ctx context.Context, s sql.Server, p sql.Password) (session, error)
 }
@@ -123,6 +125,8 @@ type Input struct {
 	// after a start of the server, and now and then, in case that somebody changed
 	// the password there.
 	VerifyPassword bool
+	// ServerStart is another text after each start of the server; empty where that is not known.
+	ServerStart string
 	// LeftAlone is how long the server was left alone because it cost too much. The
 	// longer, the longer it may take to answer now: on a node that is busy it would
 	// not be heard otherwise. One that never answers has a fifth of a worker by that,
@@ -249,13 +253,13 @@ func (p *pass) isQuiet() bool {
 // There is no session where it accepts none.
 func (p *pass) enterServer(ctx context.Context) error {
 	for _, candidate := range p.candidatePasswords() {
-		s, err := p.openSession(ctx, candidate)
-		p.accepted[candidate] = err == nil
-		if sql.IsAccessDenied(err) {
-			continue
-		}
+		s, err := p.tryPassword(ctx, candidate)
 		if err != nil {
 			return err
+		}
+		p.accepted[candidate] = s != nil
+		if s == nil {
+			continue
 		}
 		p.session = s
 		if err := s.Lock(ctx); err != nil {
@@ -268,9 +272,27 @@ func (p *pass) enterServer(ctx context.Context) error {
 	return nil
 }
 
+// tryPassword returns no session if the server refuses the password, or has refused it before.
+func (p *pass) tryPassword(ctx context.Context, candidate sql.Password) (session, error) {
+	refused, err := p.attempts.mayTry(&p.in, candidate)
+	if refused || err != nil {
+		return nil, err
+	}
+	s, err := p.openSession(ctx, candidate)
+	if err == nil || sql.IsAccessDenied(err) {
+		p.attempts.note(&p.in, candidate, err == nil)
+	}
+	if sql.IsAccessDenied(err) {
+		return nil, nil //nolint:nilnil // A refused password is an answer, and no error.
+	}
+	return s, err
+}
+
+// candidatePasswords in the order in which they are tried. The one that clients have comes first: it is the one that the
+// server accepts, and each refused login counts towards the lock of the account.
 func (p *pass) candidatePasswords() []sql.Password {
 	out := []sql.Password{}
-	for _, c := range []sql.Password{p.in.Wanted, passwordOf(p.kept.connection), passwordOf(p.kept.pending), passwordOf(p.kept.initial)} {
+	for _, c := range []sql.Password{passwordOf(p.kept.connection), p.in.Wanted, passwordOf(p.kept.pending), passwordOf(p.kept.initial)} {
 		if c != "" && !slices.Contains(out, c) {
 			out = append(out, c)
 		}
@@ -306,6 +328,7 @@ func (p *pass) takeStep(ctx context.Context) (rotationStep, error) {
 	if err != nil {
 		return rotationStep{}, err
 	}
+	p.attempts.noteLimit(&p.in, accounts)
 	state, err := p.gatherState(ctx, accounts)
 	if err != nil {
 		return rotationStep{}, err

@@ -170,7 +170,7 @@ func TestServerRefuses(t *testing.T) {
 
 	s.Client().MustQuery(t, "ALTER USER root@'%' IDENTIFIED BY 'behind our back'; ALTER USER root@'%' DISCARD OLD PASSWORD")
 	s.Set(t, map[string]any{"password": "not this one"})
-	const advice = "The server accepts no password that is known for root: somebody changed it there"
+	const advice = "The server accepts no password that is known for root: it was changed there"
 	hasCredentials(t, s, "Failed", advice)
 	s.ControllerSays(t, advice)
 	s.Delete(t)

@@ -20,14 +20,20 @@ import (
 // (https://dev.mysql.com/doc/mysql-errors/9.7/en/server-error-reference.html).
 const (
 	tooManyConnections     = 1040
+	databaseDenied         = 1044
 	accessDenied           = 1045
 	unknownDatabase        = 1049
 	serverShutdown         = 1053
 	hostBlocked            = 1129
+	tableDenied            = 1142
+	columnDenied           = 1143
 	hostNotPrivileged      = 1130
 	tooManyUserConnections = 1203
 	specificAccessDenied   = 1227
 	readOnly               = 1290
+	routineDenied          = 1370
+	cannotGrant            = 1410
+	pluginNotLoaded        = 1524
 	accessDeniedNoPassword = 1698
 	notValidPassword       = 1819
 	mustChangePassword     = 1820
@@ -163,9 +169,21 @@ func IsAccessDenied(err error) bool { return hasNumber(err, accessDenied, access
 // another one before anything else.
 func IsPasswordExpired(err error) bool { return hasNumber(err, mustChangePassword, mustChangeAtLogin) }
 
-// IsLocked is true if somebody locked the account, or too many wrong passwords
-// did.
+// IsLocked reports whether a user locked the account, or too many wrong passwords did.
 func IsLocked(err error) bool { return hasNumber(err, accountLocked, accountBlocked) }
+
+// IsBlockedByFailures reports whether too many wrong passwords have locked the account (FAILED_LOGIN_ATTEMPTS). The server
+// does not look at the password then, and does not count the attempt.
+func IsBlockedByFailures(err error) bool { return hasNumber(err, accountBlocked) }
+
+// IsPluginMissing reports whether the server does not have the plugin of the account, as MySQL 9 does not have
+// mysql_native_password.
+func IsPluginMissing(err error) bool { return hasNumber(err, pluginNotLoaded) }
+
+// IsWithoutPrivilege reports whether the account is let in and may not do what was asked.
+func IsWithoutPrivilege(err error) bool {
+	return hasNumber(err, databaseDenied, tableDenied, columnDenied, specificAccessDenied, routineDenied, cannotGrant)
+}
 
 // IsHostBlocked is true if too many connections of this host ended before they
 // had logged in (max_connect_errors). FLUSH HOSTS or a restart mends it.

@@ -1,0 +1,88 @@
+//go:build mysqld
+
+package rotate
+
+import (
+	"strings"
+	"testing"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+)
+
+// TestRealFailedLogins: root is locked after failed logins, for every client. Neither a change of its password nor a password that
+// somebody set in the server has the controller lock it.
+func TestRealFailedLogins(t *testing.T) {
+	s := newServer(t, "p")
+	if s.mariadb {
+		t.Skip("MariaDB locks no account after failed logins")
+	}
+	const limit = " FAILED_LOGIN_ATTEMPTS 1 PASSWORD_LOCK_TIME UNBOUNDED"
+	s.run(t, "ALTER USER root@localhost"+limit+", root@'%'"+limit)
+	c := newCluster(t, "", "")
+	r := s.rotator(c)
+	for _, p := range []sql.Password{"p", "q", "p"} {
+		if got := c.mustRest(r, c.input(p)); got.Credentials.State != v1.CredentialsInSync {
+			t.Fatalf("%+v", got.Credentials)
+		}
+	}
+	s.run(t, "CREATE USER admin@localhost IDENTIFIED BY 'p'; GRANT ALL ON *.* TO admin@localhost WITH GRANT OPTION")
+	s.run(t, "ALTER USER root@localhost IDENTIFIED BY 'theirs' FAILED_LOGIN_ATTEMPTS 3 PASSWORD_LOCK_TIME UNBOUNDED")
+	in := c.input("p")
+	in.VerifyPassword = true
+	for range 10 {
+		got, err := r.Reconcile(t.Context(), in)
+		must(t, err)
+		if got.Credentials.State != v1.CredentialsFailed {
+			t.Fatalf("%+v", got.Credentials)
+		}
+	}
+	if err := s.ping(t.Context(), "theirs"); err != nil {
+		t.Fatalf("the controller has locked root: %v", err)
+	}
+	c.mustRest(r, c.input("theirs"))
+
+	for range 3 { // Somebody else locks it.
+		_ = s.ping(t.Context(), "wrong")
+	}
+	in = c.input("theirs")
+	in.VerifyPassword = true
+	if got, err := r.Reconcile(t.Context(), in); err != nil || !strings.Contains(got.Credentials.Message, "FAILED_LOGIN_ATTEMPTS") {
+		t.Errorf("want to know why root is locked, got %+v, %v", got.Credentials, err)
+	}
+	s.runAs(t, "admin", "ALTER USER root@localhost ACCOUNT UNLOCK")
+	if got := c.mustRest(r, in); got.Credentials.State != v1.CredentialsInSync {
+		t.Errorf("unlocked again: %+v", got.Credentials)
+	}
+}
+
+// TestRealAccountOutcomes: whatever keeps root out of a server, the status says it and what to do.
+func TestRealAccountOutcomes(t *testing.T) {
+	s := newServer(t, "p")
+	if s.mariadb {
+		t.Skip("MariaDB has other words for it")
+	}
+	s.run(t, "CREATE USER admin@localhost IDENTIFIED BY 'p'; GRANT ALL ON *.* TO admin@localhost WITH GRANT OPTION")
+	c := newCluster(t, "", "")
+	c.mustRest(s.rotator(c), c.input("p"))
+	for name, tc := range map[string]struct{ statement, undo, says string }{
+		"Locked":  {"ALTER USER root@localhost ACCOUNT LOCK", "ALTER USER root@localhost ACCOUNT UNLOCK", "ACCOUNT UNLOCK"},
+		"Expired": {"ALTER USER root@localhost PASSWORD EXPIRE", "ALTER USER root@localhost IDENTIFIED BY 'p'", "has expired"},
+		"X509":    {"ALTER USER root@localhost REQUIRE X509", "ALTER USER root@localhost REQUIRE NONE", "REQUIRE X509"},
+		"Rights":  {"REVOKE SELECT ON *.* FROM root@localhost", "GRANT SELECT ON *.* TO root@localhost", "GRANT ALL PRIVILEGES"},
+		"Socket":  {"INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'; ALTER USER root@localhost IDENTIFIED WITH auth_socket AS 'another'", "ALTER USER root@localhost IDENTIFIED WITH caching_sha2_password BY 'p'", "caching_sha2_password"},
+		"Plugin":  {"UPDATE mysql.user SET plugin = 'mysql_native_password', authentication_string = '*00A51F3F48415C7D4E8908980D443C29C69B60C9' WHERE User = 'root' AND Host = 'localhost'; FLUSH PRIVILEGES", "UPDATE mysql.user SET plugin = 'caching_sha2_password', authentication_string = '' WHERE User = 'root' AND Host = 'localhost'; FLUSH PRIVILEGES; ALTER USER root@localhost IDENTIFIED BY 'p'", "IDENTIFIED WITH caching_sha2_password"},
+	} {
+		s.runAs(t, "admin", tc.statement)
+		in := c.input("p")
+		in.VerifyPassword = true
+		got, _ := s.rotator(c).Reconcile(t.Context(), in)
+		if got.Credentials.State != v1.CredentialsFailed || !strings.Contains(got.Credentials.Message, tc.says) {
+			t.Errorf("%s: want %q, got %+v", name, tc.says, got.Credentials)
+		}
+		s.runAs(t, "admin", tc.undo)
+		if got := c.mustRest(s.rotator(c), in); got.Credentials.State != v1.CredentialsInSync {
+			t.Errorf("%s: undone: %+v", name, got.Credentials)
+		}
+	}
+}
