@@ -102,7 +102,8 @@ type MySQLStatus struct {
 
 	// GTIDs is true if the server has GTIDs (gtid_mode) by default, as every MySQL server of an
 	// instance that started for the first time with a release that has this field. Unset for an
-	// older instance: a newer release does not change its replication format.
+	// older instance: its server has GTIDs if that is the default of its image, or if they were
+	// requested.
 	//
 	// +optional
 	GTIDs bool `json:"gtids,omitempty"`

@@ -61,14 +61,16 @@ func startsWithGTIDs(r *resolved) bool {
 }
 
 // gtidConfig returns the end of my.cnf: GTIDs, unless the claim says otherwise. MariaDB has its own GTIDs and ignores
-// these settings because of loose_. A server does not start with gtid_mode = ON alone.
+// these settings because of loose_. A server does not start with gtid_mode = ON alone, which is the default of MySQL 9.7.
 func gtidConfig(byDefault bool, settings map[string]v1.Setting) string {
 	mode, isModeSet := settingOf(settings, settingGTIDMode)
 	consistency, isConsistencySet := settingOf(settings, settingConsistency)
 	switch {
 	case isModeSet && !isConsistencySet && isOn(mode, "3"):
 		return "loose_" + settingConsistency + " = ON\n"
-	case !byDefault, isModeSet, isConsistencySet && !isOn(consistency, "1"):
+	case !isModeSet && isConsistencySet && !isOn(consistency, "1"):
+		return "loose_" + settingGTIDMode + " = OFF\n"
+	case !byDefault, isModeSet:
 		return ""
 	}
 	out := []string{"loose_" + settingGTIDMode + " = ON"}

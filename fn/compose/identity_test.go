@@ -76,7 +76,7 @@ func TestGTIDsOfSettings(t *testing.T) {
 		"Both":        {reason: "All is said.", settings: map[string]v1.Setting{"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}, want: ""},
 		"Permissive":  {reason: "A step of the online switch needs nothing else.", byDefault: true, settings: map[string]v1.Setting{"gtid_mode": "ON_PERMISSIVE"}, want: ""},
 		"Consistency": {reason: "What is said already is not said twice.", byDefault: true, settings: map[string]v1.Setting{"enforce_gtid_consistency": "1"}, want: modeLine + "[mysqld-5.6]\nloose_gtid_mode = OFF\n[mysqld-5.7]\nloose_gtid_mode = OFF\n"},
-		"Warn":        {reason: "The server would not start with gtid_mode = ON and this.", byDefault: true, settings: map[string]v1.Setting{"loose-enforce-gtid-consistency": "WARN"}, want: ""},
+		"Warn":        {reason: "The server would not start with gtid_mode = ON and this.", byDefault: true, settings: map[string]v1.Setting{"loose-enforce-gtid-consistency": "WARN"}, want: "loose_gtid_mode = OFF\n"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
