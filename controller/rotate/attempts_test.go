@@ -124,7 +124,7 @@ func TestAccountOutcomes(t *testing.T) {
 	for number, says := range map[uint16]string{
 		1044: "GRANT ALL PRIVILEGES", 1142: "GRANT ALL PRIVILEGES", 1227: "GRANT ALL PRIVILEGES",
 		1130: "CREATE USER root@'%'", 1524: "IDENTIFIED WITH caching_sha2_password", 1820: "PASSWORD EXPIRE NEVER", 1862: "PASSWORD EXPIRE NEVER",
-		1819: "validate_password", 3118: "ACCOUNT UNLOCK", 3638: "password_history", 3955: "FAILED_LOGIN_ATTEMPTS",
+		1819: "validate_password", 3118: "ACCOUNT UNLOCK", 3638: "password_history", 3955: "FAILED_LOGIN_ATTEMPTS", 4150: "max_password_errors", 4151: "ACCOUNT UNLOCK",
 	} {
 		if got := adviceFor(&sql.Error{Doing: "log in to the server", Number: number, State: "HY000", Text: "no"}); !strings.Contains(got, says) {
 			t.Errorf("%d: want %q in %q", number, says, got)

@@ -186,7 +186,7 @@ func adviceFor(err error) string {
 		say string
 	}{
 		{sql.IsPasswordExpired, "the password of root has expired in the server: log in with a client, set it anew (ALTER USER … PASSWORD EXPIRE NEVER), and remove default_password_lifetime from spec.config"},
-		{sql.IsBlockedByFailures, "too many logins with a wrong password have locked root in the server (FAILED_LOGIN_ATTEMPTS), for every client: find the client that has the wrong one. Wait until the lock ends, or unlock the account as another administrator (ALTER USER … ACCOUNT UNLOCK)"},
+		{sql.IsBlockedByFailures, "too many logins with a wrong password have locked root in the server (FAILED_LOGIN_ATTEMPTS, or max_password_errors of MariaDB), for every client: find the client that has the wrong one. Wait until the lock ends, or unlock the account as another administrator (ALTER USER … ACCOUNT UNLOCK)"},
 		{sql.IsLocked, "the account root is locked in the server: unlock it there (ALTER USER … ACCOUNT UNLOCK)" + orRestore},
 		{sql.IsHostBlocked, "the server has blocked the controller's address: restart it, or run FLUSH HOSTS"},
 		{sql.IsHostNotAllowed, "root may not log in from the controller's address: run CREATE USER root@'%' IDENTIFIED BY '…' REQUIRE SSL; GRANT ALL PRIVILEGES ON *.* TO root@'%' WITH GRANT OPTION, as an administrator that may log in" + orRestore},

@@ -67,14 +67,20 @@ func TestRealServerIDOfBackup(t *testing.T) {
 // gtids are the lines of my.cnf that the function writes for a new instance.
 var gtids = []string{"loose_gtid_mode = ON", "loose_enforce_gtid_consistency = ON", "[mysqld-5.6]", "loose_gtid_mode = OFF", "loose_enforce_gtid_consistency = OFF", "[mysqld-5.7]", "loose_gtid_mode = OFF", "loose_enforce_gtid_consistency = OFF"}
 
+// noGTIDs are the defaults of MySQL before 9.7.
+var noGTIDs = []string{"gtid_mode = OFF", "enforce_gtid_consistency = OFF"}
+
 const askGTIDs = "SELECT @@gtid_mode, @@enforce_gtid_consistency, @@gtid_executed <> ''"
 
 // TestRealGTIDs: a new server has GTIDs, and so has one on a backup of a server that had none, also if that did not stop cleanly.
 func TestRealGTIDs(t *testing.T) {
 	b := newBox(t)
 	b.Env = []string{quick}
+	b.settings(t, noGTIDs...)
 	b.initialize(t, "p")
-	b.serve(t, "p", "CREATE DATABASE d; CREATE TABLE d.t AS SELECT 42 AS i; SELECT 1") // It is killed with its box.
+	if got := b.serve(t, "p", "CREATE DATABASE d; CREATE TABLE d.t AS SELECT 42 AS i; SELECT @@gtid_mode"); got != "OFF" { // It is killed with its box.
+		t.Fatalf("the backup is of a server with GTIDs: %q", got)
+	}
 	b.settings(t, gtids...)
 	b.restored(t)
 	b.letIn(t, "p")
@@ -103,6 +109,7 @@ func TestRealOnlineSwitch(t *testing.T) {
 	}
 	b := newBox(t)
 	b.Env = []string{quick}
+	b.settings(t, noGTIDs...)
 	b.initialize(t, "p")
 	if got := b.serve(t, "p", "SET PERSIST enforce_gtid_consistency = WARN;\n"+statements+"CREATE DATABASE d; "+askGTIDs); !strings.HasSuffix(got, "ON\tON\t1") {
 		t.Errorf("after the switch: got %q", got)

@@ -88,14 +88,17 @@ func (s *Session) RootAccounts(ctx context.Context) ([]Account, error) {
 	return out, nil
 }
 
-// accountQuery of root's accounts. Older servers, and MariaDB, have fewer columns, and nothing that those would say but for
-// MariaDB's locks.
+// accountQuery of root's accounts. Older servers have fewer columns, and nothing that those would say. MariaDB keeps its locks in
+// a table of its own.
 func accountQuery(v version.Version) string {
 	retained, locked, limit := "0", "0", "0"
-	if KeepsOld(v) {
+	switch {
+	case KeepsOld(v):
 		retained = "JSON_CONTAINS_PATH(COALESCE(User_attributes, '{}'), 'one', '$.additional_password')"
 		locked = "account_locked = 'Y'"
 		limit = "COALESCE(JSON_EXTRACT(User_attributes, '$.Password_locking.failed_login_attempts'), 0)"
+	case v.Flavour == version.MariaDB && !v.Before(10, 4):
+		locked = `EXISTS (SELECT 1 FROM mysql.global_priv g WHERE g.User = user.User AND g.Host = user.Host AND g.Priv LIKE '%"account_locked":true%')`
 	}
 	return "SELECT Host, plugin, authentication_string = '', " + retained + ", " + locked + ", ssl_type IN ('X509', 'SPECIFIED'), Create_user_priv <> 'Y' OR Select_priv <> 'Y', " + limit +
 		" FROM mysql.user WHERE User = ? ORDER BY Host"

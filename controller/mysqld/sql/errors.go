@@ -42,6 +42,8 @@ const (
 	accountLocked          = 3118
 	contradictsHistory     = 3638
 	accountBlocked         = 3955
+	mariaDBBlocked         = 4150 // max_password_errors
+	mariaDBLocked          = 4151
 )
 
 // An Error is what the server answered to one statement. It has no more of a
@@ -170,11 +172,13 @@ func IsAccessDenied(err error) bool { return hasNumber(err, accessDenied, access
 func IsPasswordExpired(err error) bool { return hasNumber(err, mustChangePassword, mustChangeAtLogin) }
 
 // IsLocked reports whether a user locked the account, or too many wrong passwords did.
-func IsLocked(err error) bool { return hasNumber(err, accountLocked, accountBlocked) }
+func IsLocked(err error) bool {
+	return hasNumber(err, accountLocked, accountBlocked, mariaDBLocked, mariaDBBlocked)
+}
 
-// IsBlockedByFailures reports whether too many wrong passwords have locked the account (FAILED_LOGIN_ATTEMPTS). The server
+// IsBlockedByFailures reports whether too many wrong passwords have locked the account (FAILED_LOGIN_ATTEMPTS, or max_password_errors of MariaDB). The server
 // does not look at the password then, and does not count the attempt.
-func IsBlockedByFailures(err error) bool { return hasNumber(err, accountBlocked) }
+func IsBlockedByFailures(err error) bool { return hasNumber(err, accountBlocked, mariaDBBlocked) }
 
 // IsPluginMissing reports whether the server does not have the plugin of the account, as MySQL 9 does not have
 // mysql_native_password.
