@@ -24,11 +24,21 @@ func parseRequest(req *fnv1.RunFunctionRequest) (*compose.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &compose.Input{XR: xr, Type: kind, Settings: *settings, Published: req.GetObserved().GetComposite().GetConnectionDetails()}
+	in := &compose.Input{XR: xr, Type: kind, Settings: *settings, Published: req.GetObserved().GetComposite().GetConnectionDetails(), Unsynced: unsyncedMessage(req)}
 	if err := parseObserved(req.GetObserved().GetResources(), &in.Observed); err != nil {
 		return nil, err
 	}
 	return in, parseRequired(req, &in.Required)
+}
+
+// unsyncedMessage returns the message of Crossplane's condition Synced if that is False, or "".
+func unsyncedMessage(req *fnv1.RunFunctionRequest) string {
+	for _, c := range conditionsOf(req) {
+		if c["type"].GetStringValue() == "Synced" && c["status"].GetStringValue() == "False" {
+			return c["message"].GetStringValue()
+		}
+	}
+	return ""
 }
 
 // parseSettings strictly: a typing error in a Composition must not pass for a

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -111,6 +112,15 @@ func (i Instance) GeneratedSecretName() string { return derived("", i.Name, ".da
 
 // TLSSecretName is the name of the Secret with the certificate of the server, and its key.
 func (i Instance) TLSSecretName() string { return derived("", i.Name, i.mark()+"-tls") }
+
+// IsOwnSecret reports whether a Secret in the instance's namespace has a name that the instance uses for a Secret of its own, now or later.
+func (i Instance) IsOwnSecret(name string) bool {
+	a := i.Accesses()
+	return slices.Contains([]string{
+		i.RootSecretName(), i.ConnectionSecretName(), i.PendingSecretName(), i.TLSSecretName(),
+		a.Backup(), a.Restore(), a.Clone(), a.RestoreTest(),
+	}, name) || isDatabase(i.Kind) && name == i.GeneratedSecretName()
+}
 
 // AuthorityName is the name of the Secret with a certificate authority of this life of the instance, in the controller's
 // namespace, by its number. The first is 1.

@@ -12,7 +12,7 @@ import (
 
 // A MySQLStatus reports on an instance. The function writes all of it but
 // previousBackup, heldBackup, backups, backupNumber, firstBackupNumber, backupNeeds, backupWarning, backupNodes,
-// restoredBy, blockedBy, settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, tls and deletion, which are the controller's.
+// restoredBy, blockedBy, crossplaneWarning, settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, tls and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
 	// something is wrong.
@@ -68,6 +68,17 @@ type MySQLStatus struct {
 	//
 	// +optional
 	Endpoint *Endpoint `json:"endpoint,omitempty"`
+
+	// RefusedService says that the API server refused the Service that spec.service asks for. The server is reached by
+	// the Service that it had before, or by one of type ClusterIP. Unset while the Service is as the spec asks for it.
+	//
+	// +optional
+	RefusedService *RefusedService `json:"refusedService,omitempty"`
+
+	// CrossplaneWarning says what Crossplane cannot do for the claim or its composite resource while the server runs.
+	//
+	// +optional
+	CrossplaneWarning string `json:"crossplaneWarning,omitempty"`
 
 	// Binding names the Secret with which clients log in, as that of a Provisioned Service
 	// (servicebinding.io).
@@ -343,6 +354,15 @@ const PreviousHeld = "Held"
 type Binding struct {
 	// Name of a Secret in the instance's namespace.
 	Name string `json:"name"`
+}
+
+// A RefusedService is a Service that the API server has refused.
+type RefusedService struct {
+	// Digest of the spec.service that was refused. Another spec.service is tried at once, this one every ten minutes.
+	Digest string `json:"digest"`
+
+	// Message of the API server.
+	Message string `json:"message"`
 }
 
 // An Endpoint is where clients reach the server.

@@ -1,6 +1,8 @@
 package compose
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -38,7 +40,8 @@ func bindingOf(r *resolved) *v1.Binding {
 	return &v1.Binding{Name: r.instance.ConnectionSecretName()}
 }
 
-// endpointOf the instance, at which clients reach the server, or nil while it has none.
+// endpointOf returns where clients reach the server: the address of the load balancer once it has assigned one, the Service's name in
+// the cluster otherwise, or nil without a Service.
 func endpointOf(r *resolved) *v1.Endpoint {
 	s := r.Observed.Service
 	if s == nil {
@@ -48,15 +51,18 @@ func endpointOf(r *resolved) *v1.Endpoint {
 	if len(s.Spec.Ports) > 0 {
 		e.NodePort = s.Spec.Ports[0].NodePort
 	}
-	if r.spec.Service.Type != v1.ServiceLoadBalancer {
-		return e
-	}
-	if len(s.Status.LoadBalancer.Ingress) == 0 {
-		return nil
-	}
-	in := s.Status.LoadBalancer.Ingress[0]
-	if e.Host = in.Hostname; e.Host == "" {
-		e.Host = in.IP
+	if address := loadBalancerAddress(s); address != "" && r.spec.Service.Type == v1.ServiceLoadBalancer {
+		e.Host = address
 	}
 	return e
+}
+
+// loadBalancerAddress returns the first address that a load balancer has assigned, or "".
+func loadBalancerAddress(s *corev1.Service) string {
+	for _, in := range s.Status.LoadBalancer.Ingress {
+		if address := cmp.Or(in.Hostname, in.IP); address != "" {
+			return address
+		}
+	}
+	return ""
 }

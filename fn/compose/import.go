@@ -55,6 +55,9 @@ func mayUseAccount(r *resolved, of *v1.ImportedServer) error {
 	}
 	s := r.Required.Import.firstItem()
 	where := qualifiedName(r.instance.Namespace, of.SecretName)
+	if err := checkOwnSecret(r, "spec.restore.import.server.secretName", of.SecretName); err != nil {
+		return err
+	}
 	switch {
 	case s == nil || s.Namespace != r.instance.Namespace || s.Name != of.SecretName:
 		return newRefusal(v1.ReasonInvalid, "spec.restore.import.server.secretName: Secret %s does not exist: create it with username, password and ca.crt", where)

@@ -36,6 +36,8 @@ type Input struct {
 	Required RequiredResources
 	// Published connection details of the XR.
 	Published map[string][]byte
+	// Unsynced is the message of the XR's condition Synced while that is False: what Crossplane could not do the last time.
+	Unsynced string
 }
 
 // Observed holds the composed resources that exist; nil where one does not.

@@ -29,6 +29,9 @@ func resolvePassword(r *resolved) (string, error) {
 // passwordOf a Secret that the spec names.
 func passwordOf(r *resolved, ref *v1.SecretKeySelector) (string, error) {
 	where := qualifiedName(r.instance.Namespace, ref.Name)
+	if err := checkOwnSecret(r, "spec.passwordSecretRef.name", ref.Name); err != nil {
+		return "", err
+	}
 	s := requiredSecret(r, ref.Name)
 	if s == nil {
 		return "", newRefusal(v1.ReasonInvalid, "spec.passwordSecretRef.name: Secret %s does not exist: create it", where)

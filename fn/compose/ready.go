@@ -20,10 +20,9 @@ func deploymentReady(d *appsv1.Deployment) bool {
 		d.Status.UpdatedReplicas > 0 && d.Status.ReadyReplicas > 0
 }
 
-// serviceReady is true when the Service has the address that its type promises.
-func serviceReady(s *corev1.Service) bool {
-	return s != nil && (s.Spec.Type != corev1.ServiceTypeLoadBalancer || len(s.Status.LoadBalancer.Ingress) > 0)
-}
+// serviceReady reports whether the Service exists. An address that a load balancer has not assigned yet keeps no client in the cluster
+// away, so it is not part of readiness: Crossplane copies connection details to the claim's Secret only while the XR is Ready.
+func serviceReady(s *corev1.Service) bool { return s != nil }
 
 func jobComplete(j *batchv1.Job) bool { return jobCondition(j, batchv1.JobComplete) != nil }
 

@@ -32,13 +32,14 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 	ready := is.up && isConnected(r) && allReady(resources)
 	return &Output{
 		Ready:   ready,
-		Settled: (ready || r.started && begin.reason == v1.ReasonSuspended) && warning == nil && of.settings == nil && isSettled(r),
+		Settled: (ready || r.started && begin.reason == v1.ReasonSuspended) && warning == nil && of.settings == nil && outsideWarning(r) == "" && isSettled(r),
 		Status: v1.MySQLStatus{
 			Message:     is.message(),
 			UID:         r.instance.XR,
 			Image:       r.image,
 			ServedImage: r.change.served, PendingImage: r.change.pending,
 			Endpoint:        endpointOf(r),
+			RefusedService:  refusedService(r),
 			Binding:         bindingOf(r),
 			Volume:          seenVolume(r),
 			BackupStore:     r.store,
@@ -103,13 +104,13 @@ func (s state) message() string {
 	case s.begin.replicas == 0:
 		return s.begin.message + inBrackets(blockerOf(s.resolved))
 	case !s.up:
-		return s.afterRestore() + "Starting the server" + inBrackets(blockerOf(s.resolved)) + inSentence(s.settingsMessage()) + s.change.waitsFor() + s.change.wayBack(s.XR.Status.ImageChange)
+		return s.afterRestore() + "Starting the server" + inBrackets(blockerOf(s.resolved)) + inSentence(s.settingsMessage()) + inSentence(outsideWarning(s.resolved)) + s.change.waitsFor() + s.change.wayBack(s.XR.Status.ImageChange)
 	case !isConnected(s.resolved):
-		return s.afterRestore() + loginPending(s.XR.Status.Credentials)
+		return s.afterRestore() + loginPending(s.XR.Status.Credentials) + inSentence(outsideWarning(s.resolved))
 	case s.warning != nil:
-		return s.afterRestore() + "Running, but " + s.warning.Error()
+		return s.afterRestore() + "Running, but " + s.warning.Error() + inSentence(outsideWarning(s.resolved))
 	}
-	return s.afterRestore() + "Running" + whereReached(s.resolved) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + requestWarning(&s.XR.Status) + inSentence(s.settingsMessage()) + s.change.waitsFor() + s.updateWaiting()
+	return s.afterRestore() + "Running" + whereReached(s.resolved) + inSentence(outsideWarning(s.resolved)) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + requestWarning(&s.XR.Status) + inSentence(s.settingsMessage()) + s.change.waitsFor() + s.updateWaiting()
 }
 
 // requestWarning says why there is no backup that the claim has asked for, or planned, or how far it is.

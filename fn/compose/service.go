@@ -22,6 +22,9 @@ func service(r *resolved) *corev1.Service {
 		},
 	}
 	s.Annotations = r.spec.Service.Annotations
+	if refusedService(r) != nil {
+		withoutRefused(r, s)
+	}
 	if r.spec.Service.Type == v1.ServiceHeadless {
 		s.Spec.Type, s.Spec.ClusterIP = corev1.ServiceTypeClusterIP, corev1.ClusterIPNone
 	}

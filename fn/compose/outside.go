@@ -1,0 +1,98 @@
+package compose
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// outsideWarning says what is wrong outside of the server, such as a load balancer without an address; empty if nothing is. None of it
+// makes the server unready.
+func outsideWarning(r *resolved) string {
+	var all []string
+	if refused := refusedService(r); refused != nil {
+		all = append(all, fmt.Sprintf("Service %s is not as spec.service asks for it: %s. Until the API server accepts it clients reach the server at %s; change spec.service, or what refuses it, which is tried again every ten minutes",
+			qualifiedName(r.instance.Namespace, r.instance.ServiceName()), refused.Message, inCluster(r)))
+	} else if awaitsAddress(r) {
+		name := qualifiedName(r.instance.Namespace, r.instance.ServiceName())
+		all = append(all, fmt.Sprintf("Service %s waits for an address: no load balancer has assigned one (kubectl describe service --namespace %s %s). Clients in the cluster reach the server at %s",
+			name, r.instance.Namespace, r.instance.ServiceName(), inCluster(r)))
+	}
+	if w := r.XR.Status.CrossplaneWarning; w != "" {
+		all = append(all, w)
+	}
+	return strings.Join(all, ". ")
+}
+
+// inCluster returns the server's host and port in the cluster.
+func inCluster(r *resolved) string {
+	return r.instance.Host() + ":" + strconv.Itoa(int(r.engine.port))
+}
+
+// awaitsAddress reports whether the Service is of type LoadBalancer and has no address.
+func awaitsAddress(r *resolved) bool {
+	s := r.Observed.Service
+	return s != nil && s.Spec.Type == corev1.ServiceTypeLoadBalancer && loadBalancerAddress(s) == ""
+}
+
+// serviceRefused matches what Crossplane reports if the API server refuses the Service (internal/controller/apiextensions/composite of
+// Crossplane v2.4.0): with any other error than "invalid" it applies nothing more, not even the status.
+var serviceRefused = regexp.MustCompile(`cannot apply composed resource "` + v1.ResourceService + `": (.*)`)
+
+// serviceInvalid matches what Crossplane reports if the API server calls the Service invalid. The reason is in an event only.
+var serviceInvalid = regexp.MustCompile(`^Unsynced resources: (?:.*[ ,])?` + v1.ResourceService + `(?:,|$)`)
+
+// refusedService returns why the Service is not as the spec asks for it, or nil. Once the API server has refused a type or an annotation,
+// the server must not wait for it: a quota for load balancers would otherwise stop all that Crossplane does for the instance. The
+// controller removes the status field from time to time, so that the Service is tried again.
+func refusedService(r *resolved) *v1.RefusedService {
+	wanted := r.spec.Service
+	if len(wanted.Annotations) == 0 && wanted.Type != v1.ServiceNodePort && wanted.Type != v1.ServiceLoadBalancer {
+		return nil // There is nothing to leave out.
+	}
+	digest := digestOf(wanted)
+	if known := r.XR.Status.RefusedService; known != nil && known.Digest == digest {
+		return known
+	}
+	if m := serviceRefused.FindStringSubmatch(r.Unsynced); m != nil {
+		return &v1.RefusedService{Digest: digest, Message: v1.PrintableText(m[1], v1.MaxForeignText)}
+	}
+	if serviceInvalid.MatchString(r.Unsynced) {
+		return &v1.RefusedService{Digest: digest, Message: "the API server calls it invalid, and an event of the composite resource says why"}
+	}
+	return nil
+}
+
+// withoutRefused changes a Service to the type and annotations that the observed one has, or to a plain one of type ClusterIP. A
+// Headless one stays so, because that cannot change later.
+func withoutRefused(r *resolved, s *corev1.Service) {
+	s.Spec.Type, s.Annotations = corev1.ServiceTypeClusterIP, nil
+	observed := r.Observed.Service
+	if observed == nil {
+		return
+	}
+	if observed.Spec.Type != "" {
+		s.Spec.Type = observed.Spec.Type
+	}
+	for key := range r.spec.Service.Annotations {
+		if value, ok := observed.Annotations[key]; ok {
+			if s.Annotations == nil {
+				s.Annotations = map[string]string{}
+			}
+			s.Annotations[key] = value
+		}
+	}
+}
+
+// checkOwnSecret refuses a Secret of the user that is one of this instance's own: the instance would wait for itself.
+func checkOwnSecret(r *resolved, path, name string) error {
+	if name != "" && r.instance.IsOwnSecret(name) {
+		return newRefusal(v1.ReasonInvalid, "%s: Secret %s is one that this instance makes itself: create a Secret of another name, and name that one", path, qualifiedName(r.instance.Namespace, name))
+	}
+	return nil
+}
