@@ -133,6 +133,21 @@ func (c *Composite) IsServing() bool {
 	return meta.IsStatusConditionTrue(c.Conditions, v1.ConditionServing)
 }
 
+// isUnsynced reports whether Crossplane could not do all that it should for an XR the last time.
+func isUnsynced(c *Composite) bool { return meta.IsStatusConditionFalse(c.Conditions, "Synced") }
+
+// MayServe reports whether the server takes clients, or waits for the first login, which is the controller's. Crossplane turns the
+// function's conditions to Unknown while it cannot compose. The server goes on then, so one that a client has once been able to log in to
+// may still serve.
+func (c *Composite) MayServe() (since time.Time, ok bool) {
+	x := meta.FindStatusCondition(c.Conditions, v1.ConditionServing)
+	if x == nil {
+		return time.Time{}, false
+	}
+	unknown := x.Status == metav1.ConditionUnknown && isUnsynced(c) && c.Status.Binding != nil
+	return x.LastTransitionTime.Time, x.Status == metav1.ConditionTrue || x.Reason == v1.ReasonLoginPending || unknown
+}
+
 // NotServingSince is when the function said last why the server takes no clients; zero where it does, or that is not known.
 func (c *Composite) NotServingSince() time.Time {
 	if x := meta.FindStatusCondition(c.Conditions, v1.ConditionServing); x != nil && x.Status != metav1.ConditionTrue {

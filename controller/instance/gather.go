@@ -141,6 +141,9 @@ func (g *gathering) readLife(ctx context.Context) error {
 	}
 	g.readBoundNotes()
 	storeGathering{g}.readStores(ctx)
+	if g.XR != nil && !g.IsDeleting() && isUnsynced(g.XR) {
+		g.Uncomposed = g.looker().whyUncomposed(ctx, g.XR)
+	}
 	if err := g.readSettings(ctx); err != nil {
 		return err
 	}

@@ -123,6 +123,9 @@ type State struct {
 	// while the server does not take clients.
 	PodFailure string
 
+	// Uncomposed is what the last event of the XR says of a resource that Crossplane could not apply; empty while it is synced.
+	Uncomposed string
+
 	// The rest is read only during a deletion, Deployment, Jobs and pods also
 	// during a change of the image, pods also while the data PVC is being deleted, and Restore also
 	// then, while the backup PVC is, and while there is an EarlierBackupPV.

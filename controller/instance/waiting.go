@@ -172,23 +172,39 @@ const maxEvents = 50
 // a pod that is refused, only events say why. Empty where the last event is not a warning: it
 // has got over that. With reasons, others do not count.
 func (l looker) lastWarning(ctx context.Context, o client.Object, reasons ...string) string {
-	events := &corev1.EventList{}
-	of := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(o.GetUID()))}
-	if err := l.List(ctx, events, client.InNamespace(o.GetNamespace()), of, client.Limit(maxEvents)); err != nil {
-		return ""
-	}
-	var last *corev1.Event
-	for i := range events.Items {
-		if e := &events.Items[i]; len(reasons) > 0 && !slices.Contains(reasons, e.Reason) {
-			continue
-		} else if !isPassing(e) && (last == nil || eventTime(e).After(eventTime(last))) {
-			last = e
-		}
-	}
+	last := l.lastEvent(ctx, o, func(e *corev1.Event) bool { return len(reasons) == 0 || slices.Contains(reasons, e.Reason) })
 	if last == nil || last.Type != corev1.EventTypeWarning {
 		return ""
 	}
 	return foreignText(last.Reason + ": " + generatedName.ReplaceAllString(last.Message, `pods "$1"`))
+}
+
+// reasonCompose is the reason of Crossplane's events of a composite resource whose resources it applies. It sends warnings and others with it.
+const reasonCompose = "ComposeResources"
+
+// whyUncomposed returns Crossplane's last warning of a resource that it could not apply.
+func (l looker) whyUncomposed(ctx context.Context, xr client.Object) string {
+	last := l.lastEvent(ctx, xr, func(e *corev1.Event) bool { return e.Reason == reasonCompose && e.Type == corev1.EventTypeWarning })
+	if last == nil {
+		return ""
+	}
+	return foreignText(last.Message)
+}
+
+// lastEvent of an object among those that count, or nil.
+func (l looker) lastEvent(ctx context.Context, o client.Object, counts func(*corev1.Event) bool) *corev1.Event {
+	events := &corev1.EventList{}
+	of := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(o.GetUID()))}
+	if err := l.List(ctx, events, client.InNamespace(o.GetNamespace()), of, client.Limit(maxEvents)); err != nil {
+		return nil
+	}
+	var last *corev1.Event
+	for i := range events.Items {
+		if e := &events.Items[i]; counts(e) && !isPassing(e) && (last == nil || eventTime(e).After(eventTime(last))) {
+			last = e
+		}
+	}
+	return last
 }
 
 // generatedName of a pod that was refused: it is another one at each try.

@@ -31,6 +31,8 @@ var builders = map[Action]builder{
 	AdoptBackupPV:        adoptBackupPV,
 	RecordPreviousBackup: recordPreviousBackup,
 	ReportUnsynced:       reportUnsynced,
+	WarnOfCrossplane:     warnOfCrossplane,
+	RetryService:         retryService,
 	ReportHeldClaim:      reportHeldClaim,
 	WarnOfRoom:           warnOfRoom,
 	LetCopyGo:            letCopyGo,

@@ -235,7 +235,7 @@ func (m *model) writeXRStatus(l *modelLife, fields map[string]any) {
 			if fence, said := d["fence"]; said || d == nil {
 				l.fenced = fence == true
 			}
-		case "message", "blockedBy", "restoredBy", "backups", "backupNeeds", "backupWarning", "backupNodes": // For people, and for what the model has not: pods that never end.
+		case "message", "blockedBy", "restoredBy", "backups", "backupNeeds", "backupWarning", "backupNodes", "crossplaneWarning", "refusedService": // For people, and for what the model has not: pods that never end.
 		default:
 			m.broken = "the model does not know status." + field
 		}

@@ -49,6 +49,10 @@ const (
 	WarnOfRoom Action = "WarnOfRoom"
 	// ReportUnsynced writes status.message where Crossplane keeps the function from it.
 	ReportUnsynced Action = "ReportUnsynced"
+	// WarnOfCrossplane writes status.crossplaneWarning.
+	WarnOfCrossplane Action = "WarnOfCrossplane"
+	// RetryService removes status.refusedService.
+	RetryService Action = "RetryService"
 	// ReportHeldClaim writes status.message of a claim whose deletion waits for Crossplane.
 	ReportHeldClaim Action = "ReportHeldClaim"
 	// NoteRestored writes status.restoredBy, or takes it away where nobody needs it any more.

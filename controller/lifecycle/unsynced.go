@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,10 +47,96 @@ func whyUnsynced(xr *instance.Composite) (why string, since time.Time) {
 			message = strings.TrimSuffix(several, "]")
 		}
 		if _, text, ok := strings.Cut(message, cannotCompose+": "); ok {
-			why = "Crossplane cannot make what this instance consists of: " + v1.PrintableText(text, maxUnsynced)
+			message = text
+		}
+		if !isAfterCompose(c.Message) {
+			why = "Crossplane cannot make what this instance consists of: " + v1.PrintableText(message, maxUnsynced)
 		}
 	}
 	return why, c.LastTransitionTime.Time
+}
+
+// afterCompose begins the errors that Crossplane meets after it has composed (internal/controller/apiextensions/composite/reconciler.go in
+// v2.4.0). The function's status has been written by then, so the function writes the message.
+var afterCompose = []string{unsyncedResources, "cannot publish connection details", "cannot watch resource for changes", "Invalid resources: "}
+
+// unsyncedResources begins the message that names the resources which the API server calls invalid. Only events say why.
+const unsyncedResources = "Unsynced resources: "
+
+func isAfterCompose(message string) bool {
+	return slices.ContainsFunc(afterCompose, func(begin string) bool { return strings.HasPrefix(message, begin) })
+}
+
+// crossplaneWarning says what Crossplane cannot do for a claim, or for its composite resource, although the function's status is written;
+// empty if it can do all of it. An error counts once Crossplane has had its time to get over it.
+func crossplaneWarning(s *instance.State) string {
+	if name := publishedIn(s.Claim); name != "" && s.Life.IsOwnSecret(name) {
+		return fmt.Sprintf("spec.writeConnectionSecretToRef.name: Secret %s/%s is one that this instance makes itself, so Crossplane cannot write connection details into it: name another Secret, or none and read %s", s.Life.Namespace, name, s.Life.ConnectionSecretName())
+	}
+	if s.Claim != nil {
+		if text := lastingError(s, s.Claim); text != "" {
+			return "Crossplane cannot do its part for the claim: " + v1.PrintableText(text, maxUnsynced)
+		}
+	}
+	text := lastingError(s, s.XR)
+	switch {
+	case !isAfterCompose(text):
+		return ""
+	case s.Uncomposed != "":
+		text += " (" + s.Uncomposed + ")"
+	}
+	return "Crossplane cannot do its part for the composite resource: " + v1.PrintableText(text, 2*maxUnsynced)
+}
+
+// publishedIn returns the name of the Secret into which a claim wants connection details, or "".
+func publishedIn(claim *instance.Composite) string {
+	if claim == nil {
+		return ""
+	}
+	name, _, _ := unstructured.NestedString(claim.Object, "spec", "writeConnectionSecretToRef", "name")
+	return name
+}
+
+// lastingError returns the message of the condition Synced if that has been an error for a while, or "".
+func lastingError(s *instance.State, of *instance.Composite) string {
+	c := meta.FindStatusCondition(of.Conditions, conditionSynced)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != reasonError || s.Now.Before(c.LastTransitionTime.Add(unsyncedFor)) {
+		return ""
+	}
+	return c.Message
+}
+
+// mayLast reports whether Crossplane has an error of which it is not known yet that it lasts.
+func mayLast(s *instance.State) bool {
+	return slices.ContainsFunc([]*instance.Composite{s.Claim, s.XR}, func(of *instance.Composite) bool {
+		if of == nil {
+			return false
+		}
+		c := meta.FindStatusCondition(of.Conditions, conditionSynced)
+		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == reasonError && s.Now.Before(c.LastTransitionTime.Add(unsyncedFor))
+	})
+}
+
+// warnOfCrossplane writes what the function adds to its message.
+func warnOfCrossplane(s *instance.State, _ Step) []change.Change {
+	return patchXRStatus(s, map[string]any{"crossplaneWarning": orNil(crossplaneWarning(s))})
+}
+
+// retryServiceAfter is how long a refused Service is left alone. Each try interrupts what Crossplane does for the instance for a moment.
+const retryServiceAfter = 10 * time.Minute
+
+// untilRetryOfService returns how long to wait before a refused Service is tried again: from the last time that Crossplane became synced.
+func untilRetryOfService(s *instance.State) (after time.Duration, refused bool) {
+	c := meta.FindStatusCondition(s.XR.Conditions, conditionSynced)
+	if s.XR.Status.RefusedService == nil || c == nil || c.Status != metav1.ConditionTrue {
+		return 0, false
+	}
+	return max(c.LastTransitionTime.Add(retryServiceAfter).Sub(s.Now), 0), true
+}
+
+// retryService removes what the function remembers of a refusal, so that it asks for the Service once more.
+func retryService(s *instance.State, _ Step) []change.Change {
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"refusedService": nil}).WhoeverWrote()}
 }
 
 // maxUnsynced in bytes of what Crossplane says.
@@ -166,7 +253,7 @@ func without(c *instance.Composite, finalizer string) string {
 // seesUnsynced is a step after which there is another look where Crossplane does nothing: no
 // event says that it still does not.
 func seesUnsynced(s *instance.State, step Step) Step {
-	if step.Action != NoOp {
+	if step.Action != NoOp && (step.Action != Wait || step.Message != "") {
 		return step
 	}
 	why, since := whyUnsynced(s.XR)
@@ -175,12 +262,39 @@ func seesUnsynced(s *instance.State, step Step) Step {
 	}
 	switch {
 	case why == "":
-		return step
+		return seesWarning(s, step)
 	case s.Now.Before(since.Add(unsyncedFor)):
-		return Step{Action: Wait, After: unsyncedFor}
+		return sooner(step, unsyncedFor)
 	case s.XR.Status.Message != why:
 		return Step{Action: ReportUnsynced, Message: why}
 	}
+	return step
+}
+
+// seesWarning is a step after which the function knows what it has to say of Crossplane, and has tried a refused Service again.
+func seesWarning(s *instance.State, step Step) Step {
+	if s.XR.Status.CrossplaneWarning != crossplaneWarning(s) {
+		return Step{Action: WarnOfCrossplane}
+	}
+	after, refused := untilRetryOfService(s)
+	switch {
+	case refused && after == 0:
+		return Step{Action: RetryService}
+	case refused:
+		step = sooner(step, after)
+	}
+	if mayLast(s) {
+		step = sooner(step, unsyncedFor)
+	}
+	return step
+}
+
+// sooner returns a step that is followed by another look after that time at the latest.
+func sooner(step Step, after time.Duration) Step {
+	if step.Action == NoOp && step.After == 0 {
+		return Step{Action: Wait, After: after}
+	}
+	step.After = min(step.After, after)
 	return step
 }
 

@@ -206,11 +206,8 @@ func servedSince(xr *instance.Composite) (since string, ok bool) {
 	if xr == nil {
 		return "", false
 	}
-	c := meta.FindStatusCondition(xr.Conditions, v1.ConditionServing)
-	if c == nil {
-		return "", false
-	}
-	return c.LastTransitionTime.UTC().Format(time.RFC3339), c.Status == metav1.ConditionTrue || c.Reason == v1.ReasonLoginPending
+	at, ok := xr.MayServe()
+	return at.UTC().Format(time.RFC3339), ok
 }
 
 // startOfServer is another text after each start of a server that clients know. Before the first login the condition changes
