@@ -262,7 +262,7 @@ func (a *Adoption) lookAt(ctx context.Context, j *batchv1.Job) (ended *corev1.Po
 	pod := &l.Items[n]
 	job.NotePodFailure(&pod.Status)
 	for i := range pod.Status.ContainerStatuses {
-		r := instance.ReportOf(&pod.Status.ContainerStatuses[i])
+		r := instance.ReportOf(pod, &pod.Status.ContainerStatuses[i])
 		switch {
 		case r == nil || r.Command != v1.ComponentSurvey:
 		case r.OK:

@@ -661,6 +661,10 @@ func TestMeanwhile(t *testing.T) {
 // logs that say one thing.
 type logs string
 
+func (l logs) OfEnded(ctx context.Context, namespace, pod, container string, _ bool) (io.ReadCloser, error) {
+	return l.Tail(ctx, namespace, pod, container)
+}
+
 func (l logs) Tail(context.Context, string, string, string) (io.ReadCloser, error) {
 	return io.NopCloser(strings.NewReader(string(l))), nil
 }

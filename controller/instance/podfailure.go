@@ -47,7 +47,8 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 	own := slices.DeleteFunc(l.Items, func(p corev1.Pod) bool { return p.Labels[v1.LabelComponent] == v1.ComponentRestoreTest }) // It holds nobody back.
 	pods := withoutEarlierTries(own, g.XR.Status.Restore)
 	for i := range pods {
-		if g.PodFailure = g.looker().whyPodWaits(ctx, g.State, &pods[i]); g.PodFailure != "" {
+		if why := g.looker().whyPodWaits(ctx, g.State, &pods[i]); why != "" {
+			g.PodFailure = steadyText(g.XR.Status.BlockedBy, why)
 			return nil
 		}
 	}
@@ -56,6 +57,18 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 	}
 	return nil
 }
+
+// steadyText returns the previous text if the new one differs in numbers only: a server that exits again and again prints other numbers each
+// time, and the status must not change for them.
+func steadyText(before *v1.Blocker, why string) string {
+	if before != nil && strings.Contains(why, isRestarted) && SaysSame(before.Message, why) {
+		return before.Message
+	}
+	return why
+}
+
+// timestamp begins a line of a server's log.
+var timestamp = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\s?\d{1,2}:\d\d:\d\d\S*(?: UTC| Z)?(?: - | \d+ )?`)
 
 // withoutEarlierTries of a restore: of its pods the newest failure counts, as long as it is tried again, and none once all is restored.
 func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.Pod {
@@ -75,7 +88,7 @@ func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.
 // that is not what a pod waits for.
 func volumeInDoubt(s *State, p *corev1.Pod) string {
 	inDoubt := func(c corev1.ContainerStatus) bool {
-		r := lastReport(c)
+		r := lastReport(p, c)
 		return r != nil && (r.ExitCode == agent.ExitNoData || r.ExitCode == agent.ExitForeign)
 	}
 	v := s.DataPV
@@ -148,28 +161,35 @@ func podFailureOf(p *corev1.Pod) string {
 	for _, c := range p.Status.InitContainerStatuses {
 		// Between two tries the kubelet leaves it as it ended. While it tries again, that is what
 		// is known.
-		if r := lastReport(c); r != nil && r.Error != "" && (c.State.Terminated == nil || c.State.Terminated.ExitCode != 0) {
-			return fmt.Sprintf("container %s of pod %s: %s", c.Name, p.Name, r.Error)
+		if r := lastReport(p, c); r != nil && r.Error != "" && (c.State.Terminated == nil || c.State.Terminated.ExitCode != 0) {
+			return reportText(p, c.Name, r)
 		}
 	}
 	for _, c := range p.Status.ContainerStatuses {
 		// The Job is tried again; once it has failed for good the function says so.
-		if r := lastReport(c); c.Name == v1.ComponentRestore && r != nil && r.Error != "" {
-			return fmt.Sprintf("container %s of pod %s: %s", c.Name, p.Name, r.Error)
+		if r := lastReport(p, c); c.Name == v1.ComponentRestore && r != nil && r.Error != "" {
+			return reportText(p, c.Name, r)
 		}
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		w := c.State.Waiting
 		switch {
+		case exitsAgain(p, &c) != nil: // crashOf says it, with what the container printed.
 		case w == nil || slices.Contains(passing, w.Reason):
-		case w.Reason == crashLoop:
-			return fmt.Sprintf("container %s of pod %s ends as soon as it starts%s; its log says why: kubectl logs -n %s %s --previous",
-				c.Name, p.Name, lastExit(c), p.Namespace, p.Name)
 		default:
 			return fmt.Sprintf("pod %s: %s", p.Name, waitsBecause(w))
 		}
 	}
 	return ""
+}
+
+// reportText says of which container of a pod a report's error is.
+func reportText(p *corev1.Pod, container string, r *agent.Report) string {
+	of := fmt.Sprintf("container %s of pod %s", container, p.Name)
+	if strings.HasPrefix(r.Error, of) { // It was OOMKilled, which is not what its program reported.
+		return r.Error
+	}
+	return of + ": " + r.Error
 }
 
 // Words of the kubelet for an image that cannot be pulled. Between two tries it
@@ -205,16 +225,9 @@ func foreignText(text string) string {
 }
 
 // lastReport of our own program in a container, or nil.
-func lastReport(c corev1.ContainerStatus) *agent.Report {
-	if r := ReportOf(&c); r != nil {
+func lastReport(p *corev1.Pod, c corev1.ContainerStatus) *agent.Report {
+	if r := ReportOf(p, &c); r != nil {
 		return r
 	}
-	return ReportOf(&corev1.ContainerStatus{State: c.LastTerminationState})
-}
-
-func lastExit(c corev1.ContainerStatus) string {
-	if t := c.LastTerminationState.Terminated; t != nil {
-		return fmt.Sprintf(" (exit code %d)", t.ExitCode)
-	}
-	return ""
+	return ReportOf(p, &corev1.ContainerStatus{Name: c.Name, State: c.LastTerminationState})
 }

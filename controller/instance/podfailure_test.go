@@ -38,7 +38,9 @@ func TestPodFailureOf(t *testing.T) {
 		"Unscheduled": {reason: "The scheduler says why.", status: unscheduled, says: "finds no node: 0/2 nodes are available"},
 		"Image":       {reason: "The kubelet says why.", status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{pull}}, says: "ErrImagePull: not found"},
 		"Init":        {reason: "Also before the container of a restore.", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{pull}, ContainerStatuses: []corev1.ContainerStatus{waits("PodInitializing", "", nil)}}, says: "ErrImagePull"},
-		"Crash":       {reason: "Its log says more than the kubelet.", status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waits("CrashLoopBackOff", "back-off 10s", &corev1.ContainerStateTerminated{ExitCode: 7})}}, says: "(exit code 7); its log says why: kubectl logs -n default p --previous"},
+		"InitKilled": {reason: "The kernel killed it before it could write a report.", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{
+			waits("CrashLoopBackOff", "back-off 10s", &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}),
+		}}, says: "container mysql of pod p was OOMKilled (exit code 137)"},
 		"Agent": {reason: "Our own program says it best.", says: "container mysql of pod p: the volume holds no data", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{
 			waits("CrashLoopBackOff", "back-off 10s", &corev1.ContainerStateTerminated{ExitCode: 47, Message: `{"command":"initialize","error":"the volume holds no data"}`}),
 		}}},

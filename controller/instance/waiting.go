@@ -24,10 +24,11 @@ const waitTimeout = 10 * time.Second
 type looker struct {
 	client.Reader
 
-	now time.Time
+	now  time.Time
+	logs Logs
 }
 
-func (g *gathering) looker() looker { return looker{g.Reader, g.Now} }
+func (g *gathering) looker() looker { return looker{g.Reader, g.Now, g.Logs} }
 
 // whyPodWaits says why a pod of an instance does not run, or does not end: in its own status or,
 // where that says nothing, elsewhere.
@@ -37,6 +38,9 @@ func (l looker) whyPodWaits(ctx context.Context, s *State, p *corev1.Pod) string
 	}
 	if why := podFailureOf(p); why != "" {
 		return why + volumeInDoubt(s, p) + whereBackupsAre(s, p) + l.whyPVCWaits(ctx, s, p) + l.whyScratchWaits(ctx, p)
+	}
+	if why := l.crashOf(ctx, p); why != "" {
+		return why
 	}
 	if why := l.whyNotStarted(ctx, p); why != "" {
 		return fmt.Sprintf("pod %s on node %s: %s", p.Name, p.Spec.NodeName, why)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -26,6 +27,8 @@ import (
 type Logs interface {
 	// Tail of a container's log, its last bytes.
 	Tail(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error)
+	// OfEnded returns the last lines of a container that has ended, or of its previous run.
+	OfEnded(ctx context.Context, namespace, pod, container string, previous bool) (io.ReadCloser, error)
 }
 
 // A jobGathering gathers Jobs and pods.
@@ -160,7 +163,7 @@ func (g jobGathering) readPodReports(ctx context.Context, j *Job) {
 		}
 		for _, c := range p.Status.InitContainerStatuses {
 			// What comes first is no end, unless it fails.
-			if r := ReportOf(&c); r != nil && !r.OK && j.Report == nil {
+			if r := ReportOf(p, &c); r != nil && !r.OK && j.Report == nil {
 				j.Report = r
 			}
 			j.noteClone(&c)
@@ -171,7 +174,7 @@ func (g jobGathering) readPodReports(ctx context.Context, j *Job) {
 		for k := range p.Status.ContainerStatuses {
 			c := &p.Status.ContainerStatuses[k]
 			// A success is preferred to what another pod says.
-			if r := ReportOf(c); r != nil && (j.Report == nil || r.OK) {
+			if r := ReportOf(p, c); r != nil && (j.Report == nil || r.OK) {
 				j.Report = r
 			}
 			if c.State.Running != nil {
@@ -205,12 +208,34 @@ func (j *Job) NotePodFailure(p *corev1.PodStatus) {
 }
 
 // ReportOf a container that ended; nil if it has not, or did not get so far as to
-// write one.
-func ReportOf(c *corev1.ContainerStatus) *agent.Report {
-	r := &agent.Report{}
-	if t := c.State.Terminated; t == nil || json.Unmarshal([]byte(t.Message), r) != nil || r.Command == "" {
+// write one. If the kernel killed a process in it for memory the error says so, also without a report.
+func ReportOf(p *corev1.Pod, c *corev1.ContainerStatus) *agent.Report {
+	t := c.State.Terminated
+	if t == nil {
 		return nil
 	}
+	r := &agent.Report{}
+	if json.Unmarshal([]byte(t.Message), r) != nil || r.Command == "" {
+		r = nil
+	}
+	return withoutMemory(p, c.Name, t, r)
+}
+
+// withoutMemory adds to a report that the kernel killed a process for memory, and which setting to raise. A container that was killed
+// before it wrote a report gets one. That a server was killed says nothing about the data that it ran on.
+func withoutMemory(p *corev1.Pod, container string, t *corev1.ContainerStateTerminated, r *agent.Report) *agent.Report {
+	switch {
+	case r == nil && (t.Reason != reasonOOMKilled || t.ExitCode == 0):
+		return nil
+	case r == nil:
+		return (&agent.Report{Command: container, ExitCode: int(t.ExitCode), Error: whyOOMKilled(p, container, t.ExitCode)}).Printable()
+	case r.OK || t.Reason != reasonOOMKilled && !strings.Contains(r.Error, reasonOOMKilled):
+		return r.Printable()
+	}
+	if r.ExitCode == agent.ExitBroken {
+		r.ExitCode = agent.ExitFailed
+	}
+	r.Error = whyOOMKilled(p, container, t.ExitCode) + ". " + r.Error
 	return r.Printable()
 }
 

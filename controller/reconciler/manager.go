@@ -85,6 +85,15 @@ type podLogs struct{ kubernetes.Interface }
 // tail in bytes of a log that progress, and the last words of a server, are looked for in.
 const tail int64 = 8192
 
+// crashLines of a log are searched for what a server complained of before it ended. Its errors are before the stack of a crash.
+const crashLines int64 = 200
+
+// OfEnded returns the last lines of a container that has ended, or of its previous run.
+func (l podLogs) OfEnded(ctx context.Context, namespace, pod, container string, previous bool) (io.ReadCloser, error) {
+	lines := crashLines
+	return l.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container, TailLines: &lines, Previous: previous}).Stream(ctx)
+}
+
 // Tail of a container's log.
 func (l podLogs) Tail(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error) {
 	lines := int64(20)

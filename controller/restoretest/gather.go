@@ -151,7 +151,7 @@ func readReports(ctx context.Context, g *instance.Gatherer, a *Attempt) error {
 		p := &j.Pods[i].Status
 		j.NotePodFailure(p)
 		for _, c := range slices.Concat(p.InitContainerStatuses, p.ContainerStatuses) {
-			if r := instance.ReportOf(&c); r != nil {
+			if r := instance.ReportOf(&j.Pods[i], &c); r != nil {
 				a.Reports[c.Name] = *r
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/local"
@@ -95,7 +96,7 @@ func isBroken(err error) bool {
 // ended is what it says of the copy that the server ended, which it was not told
 // to.
 func (s *server) ended(doing string) error {
-	return judgeEnd(doing, s.ProcessState.String(), s.Log.Complaints())
+	return judgeEnd(doing, s.End(), s.Log.Complaints())
 }
 
 // killed is how a process ended that was killed, as os.ProcessState says it.
@@ -104,6 +105,9 @@ const killed = "signal: killed"
 // judgeEnd of a server. Who kills is the kernel, for want of memory, or somebody
 // who wants the pod to end; and for some complaints the copy is not to blame.
 func judgeEnd(doing, how, complaints string) error {
+	if strings.HasPrefix(how, process.OOMKilled) {
+		return fmt.Errorf("the server %s (%s): %s", doing, how, complaints)
+	}
 	if how == killed {
 		return fmt.Errorf("the server was killed, as the kernel does where memory runs out, and %s: %s", doing, complaints)
 	}

@@ -121,7 +121,7 @@ func (c *Clone) fetch(ctx context.Context, program string) error {
 		return ctx.Err()
 	}
 	if !p.ProcessState.Success() {
-		return fmt.Errorf("cannot make a server to clone with (%s): %s", p.ProcessState, p.Log.Complaints())
+		return fmt.Errorf("cannot make a server to clone with (%s): %s", p.End(), p.Log.Complaints())
 	}
 	s, err := c.serve(ctx, program, emptyFolder)
 	if err != nil {
@@ -252,7 +252,7 @@ func (s *server) stop(ctx context.Context) error {
 		return errors.New("the server on the copy does not end")
 	}
 	if !s.ProcessState.Success() {
-		return fmt.Errorf("the server on the copy did not stop cleanly (%s): %s", s.ProcessState, s.Log.Complaints())
+		return fmt.Errorf("the server on the copy did not stop cleanly (%s): %s", s.End(), s.Log.Complaints())
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (c *Clone) serve(ctx context.Context, program, folder string, options ...st
 	s := &server{Process: p}
 	if s.db, err = c.openDB(); err == nil {
 		err = local.Await(ctx, s.db, p, func() error {
-			return fmt.Errorf("the server does not start (%s): %s", p.ProcessState, p.Log.Complaints())
+			return fmt.Errorf("the server does not start (%s): %s", p.End(), p.Log.Complaints())
 		})
 	}
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *server) Kill() {
 // cause of an error: what the server complains of, where it has ended.
 func (s *server) cause(err error) error {
 	if mysqldsql.IsUnreachable(err) && s.Ended() {
-		return fmt.Errorf("the server has ended (%s): %s", s.ProcessState, s.Log.Complaints())
+		return fmt.Errorf("the server has ended (%s): %s", s.End(), s.Log.Complaints())
 	}
 	return err
 }

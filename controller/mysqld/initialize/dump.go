@@ -154,7 +154,7 @@ func (l *Loading) runClient(ctx context.Context, s *server, dump *tailReader) er
 
 // endedLoading is a server that nobody told to.
 func endedLoading(s *server) error {
-	return fmt.Errorf("the server ended while the dump was loaded (%s): %s", s.ProcessState, s.Log.Complaints())
+	return fmt.Errorf("the server ended while the dump was loaded (%s): %s", s.End(), s.Log.Complaints())
 }
 
 // endTime is how long a server that dies takes for it, after its client has noticed.
@@ -164,7 +164,7 @@ const endTime = 3 * time.Second
 // B.3.2.11, and the Server Error Message Reference).
 var fullErrors = regexp.MustCompile(`^ERROR (3|1021|1114) |[Ee]rrno: 28\b`)
 
-// whatFailed in the words of the client, up to what it quotes: that may be a row, or the statement which makes a user.
+// whatFailed returns what the client says of the statement that failed, without rows and passwords.
 func whatFailed(said string) error {
 	for line := range strings.Lines(said) {
 		if !strings.HasPrefix(line, "ERROR") {
@@ -173,11 +173,18 @@ func whatFailed(said string) error {
 		if fullErrors.MatchString(line) {
 			return fmt.Errorf("the volume is full: %w", unix.ENOSPC)
 		}
-		text, _, _ := strings.Cut(strings.TrimSpace(line), "'")
-		return damagedDump("a statement of it has failed: %s", v1.PrintableText(strings.TrimSuffix(text, " near "), v1.MaxForeignText))
+		return damagedDump("a statement of it has failed: %s", v1.PrintableText(v1.WithoutSecrets(strings.TrimSpace(line)), v1.MaxForeignText))
+	}
+	for line := range strings.Lines(said) {
+		if text := strings.TrimSpace(line); isComplaint.MatchString(text) {
+			return fmt.Errorf("the client has failed: %s", v1.PrintableText(v1.WithoutSecrets(text), v1.MaxForeignText))
+		}
 	}
 	return errors.New("the client has failed without a word of a statement")
 }
+
+// isComplaint matches what a client says of itself, such as of an option that it does not know. What else it prints may be rows.
+var isComplaint = regexp.MustCompile(`^(?:mysql|mariadb): (?:\[ERROR\] |[a-z])`)
 
 // clients of images: MySQL's, and MariaDB's.
 var clients = []string{"mysql", "mariadb"}

@@ -113,7 +113,7 @@ func (s *server) awaitServer(ctx context.Context) error {
 		}
 		select {
 		case <-s.Done:
-			return fmt.Errorf("the image's entrypoint ended before there was a server (%s): %s", s.ProcessState, s.Log.Complaints())
+			return fmt.Errorf("the image's entrypoint ended before there was a server (%s): %s", s.End(), s.Log.Complaints())
 		case <-ctx.Done():
 			return fmt.Errorf("told to stop before the end; the next run begins anew: %w", ctx.Err())
 		case <-time.After(pollInterval):
@@ -220,7 +220,7 @@ func (s *server) awaitEnd(ctx context.Context) error {
 		return errors.New("the server does not end")
 	}
 	if !s.ProcessState.Success() {
-		return fmt.Errorf("the server did not stop cleanly (%s): %s", s.ProcessState, s.Log.Complaints())
+		return fmt.Errorf("the server did not stop cleanly (%s): %s", s.End(), s.Log.Complaints())
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -46,6 +47,10 @@ func (l *Log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// isCrash matches what a server prints, without marking it as an error, before the stack of its end (sql/signal_handler.cc of MySQL,
+// sql/signal_handler.cc of MariaDB, ut0dbg.cc of InnoDB).
+var isCrash = regexp.MustCompile(`mysqld got (?:signal|exception)|mariadbd got signal|Assertion failure:|terminate called`)
+
 func last(lines []string) []string { return lines[max(len(lines)-maxLines, 0):] }
 
 // Complaints are the last of a server, or its last words if it had none.
@@ -59,7 +64,7 @@ func (l *Log) Complaints() string {
 	if len(lines) == 0 {
 		return "it said nothing"
 	}
-	return v1.PrintableText(strings.Join(lines, "; "), maxComplaints)
+	return v1.PrintableText(strings.ReplaceAll(v1.WithoutSecrets(strings.Join(lines, "\n")), "\n", "; "), maxComplaints)
 }
 
 func (l *Log) line(text string) {
@@ -72,6 +77,8 @@ func (l *Log) line(text string) {
 		return
 	case isError:
 		l.errors = last(append(l.errors, said))
+	case isCrash.MatchString(text):
+		l.errors = last(append(l.errors, text[isCrash.FindStringIndex(text)[0]:]))
 	case strings.Contains(text, "[Warning] "):
 	case text != "":
 		l.others = last(append(l.others, text))

@@ -18,6 +18,8 @@ func TestLog(t *testing.T) {
 			want:   "[MY-1] [InnoDB] bad; [MY-2] [Server] worse",
 			said:   "server: t 0 [Warning] b\nserver: t 1 [ERROR] [MY-1] [InnoDB] bad\nserver: t 0 [ERROR] [MY-2] [Server] worse\n",
 		},
+		"Signal":    {pieces: []string{"t 0 [Note] a\n2026-01-01T00:00:00Z UTC - mysqld got signal 11 ;\nThis could be because you hit a bug.\nstack\n"}, want: "mysqld got signal 11 ;", said: "server: 2026-01-01T00:00:00Z UTC - mysqld got signal 11 ;\n"},
+		"Secrets":   {pieces: []string{"[Entrypoint]: GENERATED ROOT PASSWORD: s3cr3t\nERROR 1064 at line 2: syntax to use near 'IDENTIFIED BY\n's3cr3t'' at line 2\n"}, want: "[Entrypoint]: GENERATED ROOT PASSWORD: …; ERROR 1064 at line 2: syntax to use near … at line 2"},
 		"LastWords": {pieces: []string{"one\n", "\n", "two\nhalf"}, want: "one; two"},
 		"Terminal": {
 			pieces: []string{"t 0 [ERROR] \x1b[2Jbad\xff\u202eworse\n"},

@@ -22,12 +22,15 @@ type Process struct {
 	Log *Log
 	// Done is closed when it has ended; its ProcessState says how.
 	Done chan struct{}
+
+	// oomKills of the container when it started.
+	oomKills int
 }
 
 // Start a command. It must not outlive this process, and the kernel means by that
 // the thread that started it: hence one that does nothing else.
 func Start(command *exec.Cmd, log *Log) (*Process, error) {
-	p := &Process{Cmd: command, Log: log, Done: make(chan struct{})}
+	p := &Process{Cmd: command, Log: log, Done: make(chan struct{}), oomKills: oomKills(memoryEvents)}
 	p.Stdout, p.Stderr, p.WaitDelay = log, log, logClosed
 	if p.SysProcAttr == nil {
 		p.SysProcAttr = &syscall.SysProcAttr{}
