@@ -68,7 +68,7 @@ func steadyText(before *v1.Blocker, why string) string {
 }
 
 // timestamp begins a line of a server's log.
-var timestamp = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\s?\d{1,2}:\d\d:\d\d\S*(?: UTC| Z)?(?: - | \d+ )?`)
+var timestamp = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\s?\d{1,2}:\d\d:\d\d\S*(?: UTC| Z)?(?: -| \d+)?\s*`)
 
 // withoutEarlierTries of a restore: of its pods the newest failure counts, as long as it is tried again, and none once all is restored.
 func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.Pod {

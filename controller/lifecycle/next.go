@@ -29,7 +29,7 @@ func decide(s *instance.State) Step {
 	case s.IsDeleting():
 		return decideDelete(s)
 	case s.XR == nil:
-		return decideNoXR(s)
+		return seesClaim(s, decideNoXR(s))
 	}
 	return seesUnsynced(s, decideLiving(s))
 }

@@ -49,8 +49,10 @@ func TestNext(t *testing.T) {
 		"UnsyncedTold": {reason: "Once.", state: running(unsynced(reasonError, "cannot compose resources: no", time.Minute), func(s *instance.State) {
 			s.XR.Status.Message = "Crossplane cannot make what this instance consists of: no"
 		}), want: NoOp},
-		"UnsyncedOther": {reason: "The function says it.", state: running(unsynced(reasonError, "Invalid resources: data-pvc", time.Minute)), want: NoOp},
-		"UnsyncedLater": {reason: "What is the controller's to do comes first.", state: running(unsynced(reasonPaused, "paused", time.Minute), func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: AddFinalizers},
+		"UnsyncedOther":  {reason: "The function says it, once the controller has told it.", state: running(unsynced(reasonError, "Invalid resources: data-pvc", time.Minute)), want: WarnOfCrossplane},
+		"UnsyncedBegins": {reason: "It is not said later because the server is not up.", state: running(beginsAgain, unsynced(reasonError, cannotCompose+": no", time.Minute)), want: ReportUnsynced, says: "cannot make what this instance consists of: no"},
+		"UnsyncedBefore": {reason: "The function is not even called.", state: running(unsynced(reasonError, "cannot select Composition: none", time.Minute)), want: ReportUnsynced, says: "cannot select Composition: none"},
+		"UnsyncedLater":  {reason: "What is the controller's to do comes first.", state: running(unsynced(reasonPaused, "paused", time.Minute), func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: AddFinalizers},
 
 		"SettingsRefused": {reason: "The claim says why.", state: running(func(s *instance.State) {
 			s.XR.Status.Settings = &v1.SettingsStatus{ID: "new", Phase: v1.SettingsValidating}

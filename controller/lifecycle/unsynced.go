@@ -107,14 +107,30 @@ func lastingError(s *instance.State, of *instance.Composite) string {
 }
 
 // mayLast reports whether Crossplane has an error of which it is not known yet that it lasts.
-func mayLast(s *instance.State) bool {
-	return slices.ContainsFunc([]*instance.Composite{s.Claim, s.XR}, func(of *instance.Composite) bool {
-		if of == nil {
-			return false
-		}
-		c := meta.FindStatusCondition(of.Conditions, conditionSynced)
-		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == reasonError && s.Now.Before(c.LastTransitionTime.Add(unsyncedFor))
-	})
+func mayLast(s *instance.State, of *instance.Composite) bool {
+	c := meta.FindStatusCondition(of.Conditions, conditionSynced)
+	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == reasonError && s.Now.Before(c.LastTransitionTime.Add(unsyncedFor))
+}
+
+// afterSync begins the errors that Crossplane meets after it has copied the status of the composite resource to the claim
+// (internal/controller/apiextensions/claim/reconciler.go in v2.4.0).
+const afterSync = "cannot propagate connection details"
+
+// seesClaim is a step after which the claim says why Crossplane does not reach its composite resource, or makes none. Crossplane does not
+// copy a status to the claim then, so only the controller can write its message.
+func seesClaim(s *instance.State, step Step) Step {
+	if step.Action != NoOp && (step.Action != Wait || step.Message != "") || s.Claim == nil || s.Claim.IsDeleting() {
+		return step
+	}
+	text := lastingError(s, s.Claim)
+	message := "Crossplane cannot do its part for the claim: " + v1.PrintableText(text, maxUnsynced)
+	switch {
+	case mayLast(s, s.Claim):
+		return sooner(step, unsyncedFor)
+	case text == "" || strings.HasPrefix(text, afterSync) || s.Claim.Status.Message == message:
+		return step
+	}
+	return Step{Action: ReportHeldClaim, Message: message}
 }
 
 // warnOfCrossplane writes what the function adds to its message.
@@ -283,10 +299,10 @@ func seesWarning(s *instance.State, step Step) Step {
 	case refused:
 		step = sooner(step, after)
 	}
-	if mayLast(s) {
+	if mayLast(s, s.XR) {
 		step = sooner(step, unsyncedFor)
 	}
-	return step
+	return seesClaim(s, step)
 }
 
 // sooner returns a step that is followed by another look after that time at the latest.
