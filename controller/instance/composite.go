@@ -169,6 +169,12 @@ func (c *Composite) IsBeginning() bool {
 	return !c.IsDeleting() && !c.IsServing() && (c.Status.Started && !c.IsSuspended() || r.IsRunning())
 }
 
+// HasFailedRestore reports whether the restore that the server waits for has failed for good.
+func (c *Composite) HasFailedRestore() bool {
+	r := c.Status.Restore
+	return !c.IsDeleting() && !c.Status.Started && r != nil && r.Phase == v1.RestoreFailed
+}
+
 // decodeSpec of either API.
 func (c *Composite) decodeSpec() error {
 	if c.GroupVersionKind().Group != v1.GroupDatabase {

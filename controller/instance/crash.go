@@ -50,7 +50,7 @@ func (l looker) crashOf(ctx context.Context, p *corev1.Pod) string {
 		case end.Reason == reasonOOMKilled:
 			return whyOOMKilled(p, c.Name, end.ExitCode)
 		default:
-			return fmt.Sprintf("container %s of pod %s has exited%s", c.Name, p.Name, exitText(end)) + isRestarted + l.lastWords(ctx, p, &c)
+			return fmt.Sprintf("container %s of pod %s has exited%s", c.Name, p.Name, exitText(end)) + isRestarted + l.lastWords(ctx, p, &c, end)
 		}
 	}
 	return ""
@@ -66,13 +66,17 @@ func exitText(end *corev1.ContainerStateTerminated) string {
 	return fmt.Sprintf(" (exit code %d)", end.ExitCode)
 }
 
-// lastWords returns what a container printed before its last end, or how to see that. Its termination message counts if an image writes one.
-func (l looker) lastWords(ctx context.Context, p *corev1.Pod, c *corev1.ContainerStatus) string {
+// lastWords returns what a container printed before its last end, or how to see that.
+func (l looker) lastWords(ctx context.Context, p *corev1.Pod, c *corev1.ContainerStatus, end *corev1.ContainerStateTerminated) string {
 	see := fmt.Sprintf("kubectl logs -n %s %s --container %s", p.Namespace, p.Name, c.Name)
 	if c.State.Terminated == nil {
 		see += " --previous"
 	}
-	if said := l.complaintsOf(ctx, p, c); said != "" {
+	said := l.complaintsOf(ctx, p, c)
+	if said == "" { // A program that cannot be started prints nothing, and the runtime says why.
+		said = foreignText(v1.WithoutSecrets(end.Message))
+	}
+	if said != "" {
 		return ": " + said + ". The whole log: " + see
 	}
 	return "; its log says why: " + see

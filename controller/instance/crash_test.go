@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -42,19 +44,20 @@ func TestCrashSaysWhatTheServerPrinted(t *testing.T) {
 		previous bool
 		change   func(*corev1.Pod)
 	}{
-		"Loop":     {reason: "The kubelet waits before it starts it again.", status: waits(crashLoop, "back-off", terminated(1, "Error")), log: option, previous: true, says: "container mysql of pod p has exited (exit code 1) and is restarted: [MY-000067] [Server] unknown variable 'innodb_foo=1'.. The whole log: " + see + " --previous"},
-		"Running":  {reason: "It runs for some seconds between two ends.", status: corev1.ContainerStatus{Name: "mysql", State: running, LastTerminationState: corev1.ContainerState{Terminated: terminated(1, "Error")}}, log: option, previous: true, says: "unknown variable 'innodb_foo=1'"},
-		"Ended":    {reason: "It has just ended.", status: corev1.ContainerStatus{Name: "mysql", State: corev1.ContainerState{Terminated: terminated(1, "Error")}}, log: option, says: "unknown variable 'innodb_foo=1'.. The whole log: " + see},
-		"Signal":   {reason: "The stack is not the cause.", status: waits(crashLoop, "", terminated(139, "Error")), log: "2026-11-29T08:00:00Z UTC - mysqld got signal 11 ;\nMost likely, you have hit a bug\nstack_bottom = 0 thread_stack 0x100000\n", previous: true, says: "(exit code 139) and is restarted: mysqld got signal 11 ;. The whole log"},
-		"Words":    {reason: "A program that marks no errors has last words.", status: waits(crashLoop, "", terminated(2, "Error")), log: "2026-11-29 08:00:00 starting\ncannot open /data\n", previous: true, says: "is restarted: starting; cannot open /data. The whole log"},
-		"NoLog":    {reason: "It printed nothing.", status: waits(crashLoop, "", terminated(1, "Error")), previous: true, says: "has exited (exit code 1) and is restarted; its log says why: " + see + " --previous"},
-		"OOM":      {reason: "The limit is the claim's.", status: waits(crashLoop, "", terminated(137, "OOMKilled")), says: "container mysql of pod p was OOMKilled (exit code 137): its memory limit of 256Mi is too low; raise spec.resources.limits.memory of the claim", change: limited(v1.ComponentServer)},
-		"OOMAgain": {reason: "It is started again.", status: corev1.ContainerStatus{Name: "mysql", State: running, LastTerminationState: corev1.ContainerState{Terminated: terminated(137, "OOMKilled")}}, says: "raise spec.resources.limits.memory of the claim", change: limited(v1.ComponentDatabase)},
-		"OOMNode":  {reason: "It has no limit.", status: waits(crashLoop, "", terminated(137, "OOMKilled")), says: "it has no memory limit, so the memory of its node ran out; set spec.resources.requests.memory", change: func(p *corev1.Pod) { p.Labels = map[string]string{v1.LabelComponent: v1.ComponentServer} }},
-		"Secret":   {reason: "An image may print what it was given.", status: waits(crashLoop, "", terminated(1, "Error")), log: "[ERROR] [Entrypoint]: GENERATED ROOT PASSWORD: hunter2\n[ERROR] ERROR 1064: syntax to use near ''hunter2'' at line 1\n", previous: true, says: "GENERATED ROOT PASSWORD: …; ERROR 1064: syntax to use near … at line 1"},
-		"Ready":    {reason: "It serves again.", status: corev1.ContainerStatus{Name: "mysql", Ready: true, State: running, LastTerminationState: corev1.ContainerState{Terminated: terminated(1, "Error")}}, log: option},
-		"Stopped":  {reason: "It was told to stop, and did.", status: corev1.ContainerStatus{Name: "mysql", State: running, LastTerminationState: corev1.ContainerState{Terminated: terminated(0, "Completed")}}, log: option},
-		"Once":     {reason: "A Job makes another pod.", status: corev1.ContainerStatus{Name: "mysql", State: corev1.ContainerState{Terminated: terminated(1, "Error")}}, log: option, change: func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }},
+		"Loop":      {reason: "The kubelet waits before it starts it again.", status: waits(crashLoop, "back-off", terminated(1, "Error")), log: option, previous: true, says: "container mysql of pod p has exited (exit code 1) and is restarted: [MY-000067] [Server] unknown variable 'innodb_foo=1'.. The whole log: " + see + " --previous"},
+		"Running":   {reason: "It runs for some seconds between two ends.", status: corev1.ContainerStatus{Name: "mysql", State: running, LastTerminationState: corev1.ContainerState{Terminated: terminated(1, "Error")}}, log: option, previous: true, says: "unknown variable 'innodb_foo=1'"},
+		"Ended":     {reason: "It has just ended.", status: corev1.ContainerStatus{Name: "mysql", State: corev1.ContainerState{Terminated: terminated(1, "Error")}}, log: option, says: "unknown variable 'innodb_foo=1'.. The whole log: " + see},
+		"Signal":    {reason: "The stack is not the cause.", status: waits(crashLoop, "", terminated(139, "Error")), log: "2026-11-29T08:00:00Z UTC - mysqld got signal 11 ;\nMost likely, you have hit a bug\nstack_bottom = 0 thread_stack 0x100000\n", previous: true, says: "(exit code 139) and is restarted: mysqld got signal 11 ;. The whole log"},
+		"Words":     {reason: "A program that marks no errors has last words.", status: waits(crashLoop, "", terminated(2, "Error")), log: "2026-11-29 08:00:00 starting\ncannot open /data\n", previous: true, says: "is restarted: starting; cannot open /data. The whole log"},
+		"NoLog":     {reason: "It printed nothing.", status: waits(crashLoop, "", terminated(1, "Error")), previous: true, says: "has exited (exit code 1) and is restarted; its log says why: " + see + " --previous"},
+		"NoProgram": {reason: "The runtime says why it cannot start.", status: waits(crashLoop, "", &corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: `exec: "docker-entrypoint.sh": executable file not found`}), previous: true, says: `is restarted: exec: "docker-entrypoint.sh": executable file not found. The whole log`},
+		"OOM":       {reason: "The limit is the claim's.", status: waits(crashLoop, "", terminated(137, "OOMKilled")), says: "container mysql of pod p was OOMKilled (exit code 137): its memory limit of 256Mi is too low; raise spec.resources.limits.memory of the claim", change: limited(v1.ComponentServer)},
+		"OOMAgain":  {reason: "It is started again.", status: corev1.ContainerStatus{Name: "mysql", State: running, LastTerminationState: corev1.ContainerState{Terminated: terminated(137, "OOMKilled")}}, says: "raise spec.resources.limits.memory of the claim", change: limited(v1.ComponentDatabase)},
+		"OOMNode":   {reason: "It has no limit.", status: waits(crashLoop, "", terminated(137, "OOMKilled")), says: "it has no memory limit, so the memory of its node ran out; set spec.resources.requests.memory", change: func(p *corev1.Pod) { p.Labels = map[string]string{v1.LabelComponent: v1.ComponentServer} }},
+		"Secret":    {reason: "An image may print what it was given.", status: waits(crashLoop, "", terminated(1, "Error")), log: "[ERROR] [Entrypoint]: GENERATED ROOT PASSWORD: hunter2\n[ERROR] ERROR 1064: syntax to use near ''hunter2'' at line 1\n", previous: true, says: "GENERATED ROOT PASSWORD: …; ERROR 1064: syntax to use near … at line 1"},
+		"Ready":     {reason: "It serves again.", status: corev1.ContainerStatus{Name: "mysql", Ready: true, State: running, LastTerminationState: corev1.ContainerState{Terminated: terminated(1, "Error")}}, log: option},
+		"Stopped":   {reason: "It was told to stop, and did.", status: corev1.ContainerStatus{Name: "mysql", State: running, LastTerminationState: corev1.ContainerState{Terminated: terminated(0, "Completed")}}, log: option},
+		"Once":      {reason: "A Job makes another pod.", status: corev1.ContainerStatus{Name: "mysql", State: corev1.ContainerState{Terminated: terminated(1, "Error")}}, log: option, change: func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -126,5 +129,42 @@ func TestSteadyText(t *testing.T) {
 		if got := steadyText(&v1.Blocker{Message: strings.Replace(why, "2Gi", "1Gi", 1) + "x"}, why); got != why {
 			t.Errorf("want %q, got %q", why, got)
 		}
+	}
+}
+
+// TestFailedRestoreSaysWhy: after the last try only the pod knows which statement of a dump has failed.
+func TestFailedRestoreSaysWhy(t *testing.T) {
+	const why = "the dump cannot be imported: a statement of it has failed: ERROR at line 1: Unknown command"
+	for phase, want := range map[v1.RestorePhase]string{v1.RestoreFailed: "container restore of pod p: " + why, v1.RestoreRunning: "container restore of pod p: " + why, v1.RestoreSucceeded: ""} {
+		p := &corev1.Pod{ObjectMeta: metaOf("p", map[string]string{v1.LabelXR: "uid", v1.LabelComponent: v1.ComponentRestore}), Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever}}
+		p.Status = corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "restore", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 42, Message: `{"command":"import-dump","exitCode":42,"error":"` + why + `"}`}},
+		}}}
+		g := lookAt(t, p)
+		g.Life = v1.Instance{Kind: v1.KindMySQL, Namespace: p.Namespace, Name: "db", XR: "uid"}
+		g.XR = &Composite{Unstructured: &unstructured.Unstructured{Object: map[string]any{}}}
+		g.XR.Status.Restore = &v1.RestoreStatus{Phase: phase, Backup: "b"}
+		g.XR.Status.PreviousBackup = "b"
+		if err := g.readPodFailure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if g.PodFailure != want {
+			t.Errorf("%s: want %q, got %q", phase, want, g.PodFailure)
+		}
+	}
+}
+
+// TestEvictionIsSaid: the kubelet ends a pod whose containers know nothing of it.
+func TestEvictionIsSaid(t *testing.T) {
+	j := &Job{Pods: []corev1.Pod{{ObjectMeta: metaOf("p", nil), Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: ephemeral-storage"}}}}
+	j.noteEviction()
+	if want := "pod p: Evicted: The node was low on resource: ephemeral-storage"; j.PodFailure != want {
+		t.Errorf("want %q, got %q", want, j.PodFailure)
+	}
+	later := corev1.Pod{ObjectMeta: metaOf("q", nil), Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	later.CreationTimestamp = metav1.NewTime(noon)
+	j.PodFailure, j.Pods = "", append(j.Pods, later)
+	if j.noteEviction(); j.PodFailure != "" {
+		t.Errorf("the next pod runs, got %q", j.PodFailure)
 	}
 }

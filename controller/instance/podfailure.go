@@ -30,7 +30,7 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 		g.PodFailure = heldBack(n)
 		return nil
 	}
-	if !g.XR.IsBeginning() && g.XR.Status.RestoredBy == "" {
+	if !g.XR.IsBeginning() && !g.XR.HasFailedRestore() && g.XR.Status.RestoredBy == "" {
 		return nil
 	}
 	if EarlierBackupPVMissing(g.State) {
@@ -70,7 +70,7 @@ func steadyText(before *v1.Blocker, why string) string {
 // timestamp begins a line of a server's log.
 var timestamp = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\s?\d{1,2}:\d\d:\d\d\S*(?: UTC| Z)?(?: -| \d+)?\s*`)
 
-// withoutEarlierTries of a restore: of its pods the newest failure counts, as long as it is tried again, and none once all is restored.
+// withoutEarlierTries of a restore: of its pods the newest failure counts, and none once all is restored.
 func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.Pod {
 	out := slices.Clone(pods)
 	slices.SortStableFunc(out, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
@@ -80,7 +80,7 @@ func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.
 			return false
 		}
 		failed++
-		return !restore.IsRunning() || failed > 1
+		return restore == nil || restore.Phase == v1.RestoreSucceeded || failed > 1
 	})
 }
 
@@ -166,8 +166,8 @@ func podFailureOf(p *corev1.Pod) string {
 		}
 	}
 	for _, c := range p.Status.ContainerStatuses {
-		// The Job is tried again; once it has failed for good the function says so.
-		if r := lastReport(p, c); c.Name == v1.ComponentRestore && r != nil && r.Error != "" {
+		// The function says that the Job has failed for good; only its pod says why.
+		if r := lastReport(p, c); !c.Ready && r != nil && r.Error != "" {
 			return reportText(p, c.Name, r)
 		}
 	}

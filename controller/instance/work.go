@@ -156,6 +156,7 @@ func mountsPVC(p *corev1.Pod, pvcName string) bool {
 // readPodReports of a Job.
 func (g jobGathering) readPodReports(ctx context.Context, j *Job) {
 	j.noteEnd(g.Now)
+	j.noteEviction()
 	for i := range j.Pods {
 		p := &j.Pods[i]
 		if why := g.looker().whyPodWaits(ctx, g.State, p); why != "" {
@@ -181,6 +182,19 @@ func (g jobGathering) readPodReports(ctx context.Context, j *Job) {
 				j.Progress = g.readProgress(ctx, p, c.Name)
 			}
 		}
+	}
+}
+
+// noteEviction says why the kubelet ended the newest pod, such as for a node that ran out of disk. Its containers do not know.
+func (j *Job) noteEviction() {
+	var newest *corev1.Pod
+	for i := range j.Pods {
+		if p := &j.Pods[i]; newest == nil || p.CreationTimestamp.After(newest.CreationTimestamp.Time) {
+			newest = p
+		}
+	}
+	if newest != nil && newest.Status.Phase == corev1.PodFailed && newest.Status.Message != "" {
+		j.PodFailure = foreignText(fmt.Sprintf("pod %s: %s: %s", newest.Name, newest.Status.Reason, newest.Status.Message))
 	}
 }
 
