@@ -122,6 +122,14 @@ func TestRefusedServiceIsRemembered(t *testing.T) {
 	}
 }
 
+// TestWaitingSaysCrossplane: a server that may not start yet says what Crossplane cannot do.
+func TestWaitingSaysCrossplane(t *testing.T) {
+	out := composed(t, given(previous(""), func(in *Input) { in.XR.Status.CrossplaneWarning = "Crossplane cannot do its part" }))
+	if got := out.Status.Message; !strings.HasSuffix(got, ". Crossplane cannot do its part") {
+		t.Errorf("got %q", got)
+	}
+}
+
 // TestOwnSecretIsRefused: an instance that reads a Secret which it makes itself waits for ever.
 func TestOwnSecretIsRefused(t *testing.T) {
 	i := given().XR.Instance()

@@ -102,7 +102,7 @@ func (s state) message() string {
 	case s.change.stopped:
 		return s.begin.message
 	case s.begin.replicas == 0:
-		return s.begin.message + inBrackets(blockerOf(s.resolved))
+		return s.begin.message + inBrackets(blockerOf(s.resolved)) + inSentence(s.XR.Status.CrossplaneWarning)
 	case !s.up:
 		return s.afterRestore() + "Starting the server" + inBrackets(blockerOf(s.resolved)) + inSentence(s.settingsMessage()) + inSentence(outsideWarning(s.resolved)) + s.change.waitsFor() + s.change.wayBack(s.XR.Status.ImageChange)
 	case !isConnected(s.resolved):
