@@ -34,15 +34,23 @@ func tried(t *testing.T, program, script string) (dir, report string) {
 
 // TestBootCheck ends with 0 whatever it finds, and says it in the report.
 func TestBootCheck(t *testing.T) {
+	const (
+		newData = "case \"$*\" in *--initialize-insecure*) exit 0;; esac; " // Its options are fine.
+		old     = "case \"$*\" in *--initialize-insecure*) echo \"[ERROR] unknown option '--initialize-insecure'\" >&2; exit 7;; *--bootstrap*) exit 0;; esac; "
+	)
 	const corrupt = "echo '2026-01-01T00:00:00Z 1 [ERROR] [MY-011971] [InnoDB] Page 7 is corrupt.' >&2; "
 	cases := map[string]struct {
 		program, script string
 		code            int
 		want            string
 	}{
-		"Broken":  {"mysqld", corrupt + "exit 1", agent.ExitBroken, "does not start on the data (exit status 1): [MY-011971] [InnoDB] Page 7 is corrupt."},
-		"Aborted": {"mysqld", corrupt + "kill -6 $$", agent.ExitBroken, "(signal: aborted"},
-		"Silent":  {"mysqld", "exit 1", agent.ExitBroken, "it said nothing"},
+		"Broken":  {"mysqld", newData + corrupt + "exit 1", agent.ExitBroken, "does not start on the data (exit status 1): [MY-011971] [InnoDB] Page 7 is corrupt."},
+		"Aborted": {"mysqld", newData + corrupt + "kill -6 $$", agent.ExitBroken, "(signal: aborted"},
+		"Silent":  {"mysqld", newData + "exit 1", agent.ExitBroken, "(exit status 1): it printed nothing"},
+		"Old":     {"mysqld", old + corrupt + "exit 1", agent.ExitBroken, "Page 7 is corrupt"},
+		"Options": {"mysqld", "echo '[ERROR] these options are odd' >&2; exit 3", agent.ExitFailed, "makes no new data directory either: exit status 3: these options are odd"},
+		"Mute":    {"mysqld", "exit 1", agent.ExitFailed, "The backup is not to blame"},
+		"Torn":    {"mysqld", "printf 'its last words'; exit 1", agent.ExitFailed, "(exit status 1): its last words."},
 		"Killed":  {"mysqld", corrupt + "kill -9 $$", agent.ExitFailed, "the server was killed, as the kernel does where memory runs out"},
 		"Full":    {"mysqld", corrupt + "echo '[ERROR] [InnoDB] Error number 28 means No space left on device'; exit 1", agent.ExitFailed, "the backup is not to blame"},
 		"Other":   {"mongod", "", agent.ExitFailed, "neither mysqld nor mariadbd"},

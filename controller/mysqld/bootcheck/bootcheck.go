@@ -125,8 +125,26 @@ func (t *BootCheck) boot(ctx context.Context, program string, dir *os.Root) (*se
 	if err == nil {
 		return s, nil
 	}
-	if a.lowerCase = lowerCase(err.Error()); a.lowerCase == "" {
-		return nil, err
+	if a.lowerCase = lowerCase(err.Error()); a.lowerCase != "" {
+		if s, err = t.startServer(ctx, program, a); err == nil {
+			return s, nil
+		}
 	}
-	return t.startServer(ctx, program, a)
+	if isBroken(err) {
+		return nil, t.judgeRefusal(ctx, program, a, err)
+	}
+	return nil, err
+}
+
+// judgeRefusal of the copy by a server. If the same program with the same options makes no
+// new data directory either, the copy is not what it refuses.
+func (t *BootCheck) judgeRefusal(ctx context.Context, program string, a arguments, refusal error) error {
+	err := t.makeNewData(ctx, program, a.control(), initializeOption)
+	if err != nil && noInitialize.MatchString(err.Error()) {
+		err = t.makeNewData(ctx, program, a.control(), bootstrapOption)
+	}
+	if err == nil {
+		return refusal
+	}
+	return fmt.Errorf("%s. The backup is not to blame: with the same options the server makes no new data directory either: %w", refusal.Error(), err)
 }

@@ -169,12 +169,14 @@ func TestJudgeEnd(t *testing.T) {
 	}{
 		"Exit":       {"exit status 1", "Corrupted page", true},
 		"Abort":      {"signal: aborted (core dumped)", "Assertion failure", true},
-		"Segfault":   {"signal: segmentation fault", "it said nothing", true},
+		"Segfault":   {"signal: segmentation fault", "it printed nothing", true},
 		"NoMemory":   {"signal: killed", "Corrupted page", false},
 		"Allocation": {"exit status 1", "[MY-012681] [InnoDB] Cannot allocate memory for the buffer pool", false},
 		"Full":       {"exit status 1", "[MY-012267] [InnoDB] Could not set the file size of './ibtmp1'. Probably out of disk space; OS errno 28 - No space left on device", false},
 		"Rights":     {"exit status 1", "[MY-010092] [Server] Can't start server: Permission denied", false},
 		"Option":     {"exit status 7", "[MY-000067] [Server] unknown variable 'a=b'.", false},
+		"Value":      {"exit status 9", "mariadbd: Error while setting value 'abc' to 'max_connections'", false},
+		"Place":      {"exit status 1", "t 0 [Warning] Failed to normalize the argument for --secure-file-priv.", false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 )
 
 // notTheCopy are complaints that say nothing of the copy: no room, no memory, no
-// right, or a setting that this server does not know.
-var notTheCopy = regexp.MustCompile(`(?i)no space left|disk is full|disk quota|\berrno: 28\b|error number 28\b|out of memory|cannot allocate memory|permission denied|read-only file system|unknown (?:variable|option|suffix)`)
+// right, or a setting that this server does not take.
+var notTheCopy = regexp.MustCompile(`(?i)no space left|disk is full|disk quota|\berrno: 28\b|error number 28\b|out of memory|cannot allocate memory|permission denied|read-only file system|unknown (?:variable|option|suffix)|error while setting value|--secure-file-priv`)
 
 // An output is written to by the server's log and the progress lines.
 type output struct {

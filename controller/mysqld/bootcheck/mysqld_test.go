@@ -67,16 +67,29 @@ func newSource(t *testing.T, settings ...string) *source {
 	v, err := version.FromBanner(string(out))
 	must(t, err)
 	s.banner = v.Version
-	if out, err := s.command("--initialize-insecure").CombinedOutput(); err != nil {
-		t.Fatalf("mysqld --initialize-insecure: %v\n%s", err, out)
-	}
+	s.initialize(t)
 	s.start(t)
 	return s
 }
 
+func (s *source) initialize(t *testing.T) {
+	t.Helper()
+	cmd := s.command("--initialize-insecure")
+	if s.root.IsMariaDB() {
+		data := filepath.Join(s.volume, v1.DataDirectory)
+		must(t, os.MkdirAll(filepath.Join(data, "mysql"), 0o750))
+		rootfs.Own(t, data)
+		cmd = s.command("--bootstrap")
+		cmd.Stdin = strings.NewReader(s.root.SystemTables(t))
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+	}
+}
+
 func (s *source) command(more ...string) *exec.Cmd {
 	args := append([]string{"--no-defaults", "--datadir=" + filepath.Join(s.volume, v1.DataDirectory), "--socket=" + filepath.Join(s.volume, "s"),
-		"--pid-file=" + filepath.Join(s.volume, "pid"), "--skip-networking", "--mysqlx=OFF", "--secure-file-priv=NULL"}, s.settings...)
+		"--pid-file=" + filepath.Join(s.volume, "pid"), "--skip-networking", "--loose-mysqlx=OFF"}, s.settings...)
 	return mysqld(s.root, append(args, more...)...)
 }
 
@@ -92,6 +105,13 @@ func (s *source) start(t *testing.T) {
 	must(t, err)
 	s.db = sql.OpenDB(connector)
 	t.Cleanup(func() { _ = s.db.Close() })
+}
+
+func flavourOf(root rootfs.Root) version.Flavour {
+	if root.IsMariaDB() {
+		return version.MariaDB
+	}
+	return version.MySQL
 }
 
 func (s *source) exec(t *testing.T, statements string) {
@@ -143,7 +163,7 @@ func (s *source) back(t *testing.T) {
 	t.Helper()
 	b := archive.Backup{
 		Identity: archive.Identity{Record: "one", Instance: v1.BackedUpInstance{Kind: "MySQL", Namespace: "default", Name: "shop", XR: "uid"}},
-		Volume:   s.volume, Directory: v1.DataDirectory, Archive: s.archived(), Output: io.Discard,
+		Volume:   s.volume, Directory: v1.DataDirectory, Archive: s.archived(), Version: s.banner, Output: io.Discard,
 	}
 	r, err := b.Run(t.Context())
 	must(t, err)
@@ -156,7 +176,7 @@ func (s *source) archived() string { return filepath.Join(s.backup, "one", "data
 func (s *source) unpack(t *testing.T) *BootCheck {
 	t.Helper()
 	target := filepath.Join(t.TempDir(), "version.json")
-	must(t, os.WriteFile(target, fmt.Appendf(nil, `{"version":%q,"flavour":"mysql"}`, s.banner), 0o600))
+	must(t, os.WriteFile(target, fmt.Appendf(nil, `{"version":%q,"flavour":%q}`, s.banner, flavourOf(s.root)), 0o600))
 	u := archive.Unpack{Restore: archive.Restore{
 		Archive: s.archived(), SHA256: s.report.SHA256, Volume: s.backup,
 		Source: s.report.Version, SourceClean: s.report.CleanShutdown, Target: target, Output: io.Discard,

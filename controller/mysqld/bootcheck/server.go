@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,8 +16,12 @@ import (
 	mysqldsql "github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
-// endTimeout of a server that broke off a connection.
-const endTimeout = 30 * time.Second
+const (
+	// endTimeout of a server that broke off a connection.
+	endTimeout = 30 * time.Second
+	// controlTime is how long a server may take to make a new data directory.
+	controlTime = 5 * time.Minute
+)
 
 // A server is a process of the program.
 type server struct {
@@ -42,6 +48,35 @@ func (t *BootCheck) startServer(ctx context.Context, program string, a arguments
 		return nil, err
 	}
 	return s, nil
+}
+
+// makeNewData lets the server make a new data directory, which is removed again.
+func (t *BootCheck) makeNewData(ctx context.Context, program string, a arguments, how string) (err error) {
+	if err := os.RemoveAll(a.folder); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(a.folder)) }()
+	for _, folder := range []string{filepath.Join(a.folder, a.directory), a.temporaryFolder()} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return err
+		}
+	}
+	p, err := local.Start(t.command, program, slices.Concat(a.options(), smallLogs, []string{how}), t.Output)
+	if err != nil {
+		return err
+	}
+	defer p.Kill()
+	select {
+	case <-p.Done:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(controlTime):
+		return fmt.Errorf("it does not end within %s", controlTime)
+	}
+	if p.ProcessState.Success() {
+		return nil
+	}
+	return fmt.Errorf("%s: %s", p.ProcessState, p.Log.Complaints())
 }
 
 // Limits on what a server sends over one connection: it may have a million

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,7 +28,9 @@ type Log struct {
 
 	mu      sync.Mutex
 	partial []byte
-	// errors are the last lines that are marked so, and others the last of all.
+	// errors are the last lines that are marked so, and others the last of the
+	// remaining lines. Warnings belong to the latter: MariaDB ends over some settings
+	// with a warning and no error.
 	errors, others []string
 }
 
@@ -39,7 +42,7 @@ func (l *Log) Write(p []byte) (int, error) {
 		line, after, whole := bytes.Cut(rest, []byte{'\n'})
 		l.partial = append(l.partial, line[:min(len(line), maxLine-len(l.partial))]...)
 		if whole {
-			l.line(strings.TrimSpace(v1.PrintableText(string(l.partial), maxLine)))
+			l.line(printable(l.partial))
 			l.partial = l.partial[:0]
 		}
 		rest = after
@@ -51,18 +54,27 @@ func (l *Log) Write(p []byte) (int, error) {
 // sql/signal_handler.cc of MariaDB, ut0dbg.cc of InnoDB).
 var isCrash = regexp.MustCompile(`mysqld got (?:signal|exception)|mariadbd got signal|Assertion failure:|terminate called`)
 
+func printable(line []byte) string {
+	return strings.TrimSpace(v1.PrintableText(string(line), maxLine))
+}
+
 func last(lines []string) []string { return lines[max(len(lines)-maxLines, 0):] }
 
-// Complaints are the last of a server, or its last words if it had none.
+// Complaints returns the last errors of a server, or the last lines of whatever it
+// printed if it printed no error. The last line counts also if the server ended
+// before it ended that line.
 func (l *Log) Complaints() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lines := l.errors
 	if len(lines) == 0 {
 		lines = l.others
+		if rest := printable(l.partial); rest != "" {
+			lines = last(append(slices.Clone(lines), rest))
+		}
 	}
 	if len(lines) == 0 {
-		return "it said nothing"
+		return "it printed nothing, neither on its standard output nor on its standard error"
 	}
 	return v1.PrintableText(strings.ReplaceAll(v1.WithoutSecrets(strings.Join(lines, "\n")), "\n", "; "), maxComplaints)
 }
@@ -72,21 +84,19 @@ func (l *Log) line(text string) {
 		fmt.Fprintln(l.Out, text) //nolint:errcheck // A lost line is no reason to fail.
 	}
 	_, said, isError := strings.Cut(text, "[ERROR] ")
+	isError = isError && !strings.HasSuffix(text, "Aborting") // Every server prints that at last.
+	isCrashed := isCrash.MatchString(text)
 	switch {
-	case isError && strings.HasSuffix(text, "Aborting"): // What every server says at last.
+	case text == "", strings.Contains(text, "'loose-"), strings.Contains(text, "'--loose-"): // Another server knows that setting.
 		return
 	case isError:
 		l.errors = last(append(l.errors, said))
-	case isCrash.MatchString(text):
+	case isCrashed:
 		l.errors = last(append(l.errors, text[isCrash.FindStringIndex(text)[0]:]))
-	case strings.Contains(text, "[Warning] "):
-	case text != "":
-		l.others = last(append(l.others, text))
-		return
 	default:
-		return
+		l.others = last(append(l.others, text))
 	}
-	if !l.All {
+	if !l.All && (isError || isCrashed || strings.Contains(text, "[Warning] ")) {
 		fmt.Fprintln(l.Out, "server:", text) //nolint:errcheck // A lost line is no reason to fail.
 	}
 }

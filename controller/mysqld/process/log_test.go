@@ -12,7 +12,7 @@ func TestLog(t *testing.T) {
 		pieces     []string
 		want, said string
 	}{
-		"Nothing": {want: "it said nothing"},
+		"Nothing": {want: "it printed nothing, neither on its standard output nor on its standard error"},
 		"Errors": {
 			pieces: []string{"t 0 [Note] a\nt 0 [Warn", "ing] b\nt 1 [ERROR] [MY-1] [InnoDB] bad\nt 0 [ERROR] [MY-2] [Server] worse\nt 0 [ERROR] [MY-010119] [Server] Aborting\nlast\n"},
 			want:   "[MY-1] [InnoDB] bad; [MY-2] [Server] worse",
@@ -20,7 +20,14 @@ func TestLog(t *testing.T) {
 		},
 		"Signal":    {pieces: []string{"t 0 [Note] a\n2026-01-01T00:00:00Z UTC - mysqld got signal 11 ;\nThis could be because you hit a bug.\nstack\n"}, want: "mysqld got signal 11 ;", said: "server: 2026-01-01T00:00:00Z UTC - mysqld got signal 11 ;\n"},
 		"Secrets":   {pieces: []string{"[Entrypoint]: GENERATED ROOT PASSWORD: s3cr3t\nERROR 1064 at line 2: syntax to use near 'IDENTIFIED BY\n's3cr3t'' at line 2\n"}, want: "[Entrypoint]: GENERATED ROOT PASSWORD: …; ERROR 1064 at line 2: syntax to use near … at line 2"},
-		"LastWords": {pieces: []string{"one\n", "\n", "two\nhalf"}, want: "one; two"},
+		"LastWords": {pieces: []string{"one\n", "\n", "two\nhalf"}, want: "one; two; half"},
+		"WarningOnly": { // MariaDB 10.11 with --secure-file-priv=NULL.
+			pieces: []string{"t 0 [Warning] Failed to normalize the argument for --secure-file-priv.\n"},
+			want:   "t 0 [Warning] Failed to normalize the argument for --secure-file-priv.",
+			said:   "server: t 0 [Warning] Failed to normalize the argument for --secure-file-priv.\n",
+		},
+		"Loose":        {pieces: []string{"t 0 [Warning] mariadbd: unknown option '--loose-skip-replica-start'\nlast\n"}, want: "last"},
+		"AbortingOnly": {pieces: []string{"t 0 [ERROR] Aborting\n"}, want: "t 0 [ERROR] Aborting"},
 		"Terminal": {
 			pieces: []string{"t 0 [ERROR] \x1b[2Jbad\xff\u202eworse\n"},
 			want:   " [2Jbad worse",

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -45,6 +46,32 @@ func Find(t *testing.T) Root {
 		loader:    one(t, filepath.Join(path, "lib*", "ld-linux-*.so.*")),
 		libraries: one(t, filepath.Join(path, "usr", "lib", "*-linux-gnu")),
 	}
+}
+
+// IsMariaDB is true of a server of MariaDB.
+func (r Root) IsMariaDB() bool {
+	_, err := os.Stat(filepath.Join(r.Path, "usr", "sbin", "mariadbd"))
+	return err == nil
+}
+
+// SystemTables returns the statements that make the schema mysql, for a server of MariaDB with
+// --bootstrap. The folder of that schema must be there.
+func (r Root) SystemTables(t *testing.T) string {
+	t.Helper()
+	out := "use mysql;\n"
+	for _, name := range []string{"mysql_system_tables", "mysql_system_tables_data", "maria_add_gis_sp_bootstrap"} {
+		for _, prefix := range []string{"mariadb", "mysql"} { // MariaDB 11 has renamed them.
+			raw, err := os.ReadFile(filepath.Join(r.Path, "usr", "share", "mysql", strings.Replace(name, "mysql", prefix, 1)+".sql")) //nolint:gosec // Test data.
+			if err == nil {
+				out += string(raw) + "\n"
+				break
+			}
+		}
+	}
+	if !strings.Contains(out, "CREATE TABLE") {
+		t.Fatalf("%s has no statements that make the system tables", r.Path)
+	}
+	return out + "flush privileges;\n"
 }
 
 // Client is the command of a program. It ends by itself, its caller ends it, or the kernel does
