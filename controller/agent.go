@@ -41,6 +41,8 @@ type backupCommand struct {
 	Announced     time.Time `help:"When the MySQLBackup was made: an archive of an earlier run is not written over that is older, and has other data. A volume that was not set back with its cluster has such a one."`
 	NeverServed   bool      `help:"No client ever reached the server: what a first start left that was cut short is nothing to back up."`
 
+	WithoutOutside bool `help:"Data that is stored outside of the data directory is given up. The backup fails otherwise if there is such data."`
+
 	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
 }
 
@@ -59,7 +61,7 @@ func (c *backupCommand) Run(ctx context.Context) error {
 			},
 		},
 		Volume: c.Volume, Directory: c.Directory, Archive: c.Archive + c.Object, Remote: remote,
-		Image: c.Image, Version: c.SourceVersion, Number: c.Number, StorageSize: c.StorageSize, NeverServed: c.NeverServed, Announced: c.Announced, Output: os.Stdout,
+		Image: c.Image, Version: c.SourceVersion, Number: c.Number, StorageSize: c.StorageSize, NeverServed: c.NeverServed, WithoutOutside: c.WithoutOutside, Announced: c.Announced, Output: os.Stdout,
 	}
 	r, err := b.Run(ctx)
 	return writeReport(r, c.Report, err)

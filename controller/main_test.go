@@ -63,13 +63,13 @@ func TestCommands(t *testing.T) {
 	}{
 		"Backup": {
 			command: agent.Backup{
-				Volume: "/data", Archive: u.Archive, Record: "one", Image: "mysql:8.4", Instance: i, NamespaceUID: "uid-2", Version: "8.4.6", NeverServed: true,
+				Volume: "/data", Archive: u.Archive, Record: "one", Image: "mysql:8.4", Instance: i, NamespaceUID: "uid-2", Version: "8.4.6", NeverServed: true, WithoutOutside: true,
 				Number: 7, StorageSize: "1Gi",
 			}.Command(),
 			program: agent.Program,
 			want: backupCommand{
 				Volume: "/data", Directory: v1.DataDirectory, Archive: u.Archive, Record: "one", XR: "uid-1", Kind: v1.KindDatabase, Namespace: "shop",
-				NamespaceUID: "uid-2", Name: "orders", Image: "mysql:8.4", SourceVersion: "8.4.6", NeverServed: true, Report: agent.TerminationLog,
+				NamespaceUID: "uid-2", Name: "orders", Image: "mysql:8.4", SourceVersion: "8.4.6", NeverServed: true, WithoutOutside: true, Report: agent.TerminationLog,
 				Number: 7, StorageSize: "1Gi", inStore: inStore{Access: agent.AccessFolder},
 			},
 			got: func(c *cli) any { return c.Backup },

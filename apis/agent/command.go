@@ -26,6 +26,8 @@ type Backup struct {
 	Version string
 	// NeverServed is true if no client ever reached the server.
 	NeverServed bool
+	// WithoutOutside is true if a person has given up what is stored outside of the data directory.
+	WithoutOutside bool
 	// Announced is when its record was made.
 	Announced time.Time
 	// Number of the backup among those of its claim, and StorageSize that the instance had
@@ -46,6 +48,9 @@ func (b Backup) Command() []string {
 	}
 	if b.NeverServed {
 		out = append(out, "--never-served")
+	}
+	if b.WithoutOutside {
+		out = append(out, "--without-outside")
 	}
 	if !b.Announced.IsZero() {
 		out = append(out, "--announced="+b.Announced.UTC().Format(time.RFC3339))

@@ -30,6 +30,8 @@ const (
 	ExitForeign = 48
 	// ExitSettings: a server does not start, or does not serve, with the settings.
 	ExitSettings = 49
+	// ExitOutside: data of the instance is stored outside of its data directory.
+	ExitOutside = 50
 )
 
 // PermanentExits are the exit codes of a restore that no retry can mend,

@@ -30,6 +30,9 @@ const (
 	ReasonAsPlanned = "AsPlanned"
 	// ReasonBackupMissed is that of one which has failed, or has not begun.
 	ReasonBackupMissed = "BackupMissed"
+	// ReasonDataOutside is that of data which no backup holds, as it is stored outside of the data directory. The condition
+	// has it also without a schedule.
+	ReasonDataOutside = "DataOutside"
 )
 
 // Reasons of ConditionSettingsApplied.

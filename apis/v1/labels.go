@@ -98,6 +98,9 @@ const (
 	// AnnotationSkipBackup on an XR, a claim or a volume, with the XR's UID as its value, says
 	// that the instance may go without a backup.
 	AnnotationSkipBackup = Group + "/skip-backup"
+	// AnnotationWithoutOutside on an XR, a claim or a volume, with the XR's UID as its value, says that
+	// a backup may go without the data that is stored outside of the data directory. That data is given up.
+	AnnotationWithoutOutside = Group + "/without-outside-data"
 	// AnnotationNothingToLose on an XR or a PVC, with the XR's UID as its value, says that
 	// the agent found no database on its volume after the fence. The controller
 	// writes it, so that this word outlives the Job that gave it.

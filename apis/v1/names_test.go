@@ -80,7 +80,7 @@ func TestNames(t *testing.T) {
 			got: []string{ResourceDataPV, ResourceDataPVC, ResourceRootPassword, ResourceConfig, ResourceDeployment, ResourceService, ResourceRestore}},
 		"Annotations": {reason: "Volumes carry them for life.", got: []string{
 			AnnotationClaimKind, AnnotationClaimNamespace, AnnotationClaimName, AnnotationImage, AnnotationVersion, AnnotationDeletionPolicy, AnnotationBackupNumber, AnnotationFirstBackupNumber, AnnotationChoice,
-			AnnotationRestore, AnnotationConfigHash, AnnotationRevision, AnnotationStarted, AnnotationSkipBackup,
+			AnnotationRestore, AnnotationConfigHash, AnnotationRevision, AnnotationStarted, AnnotationSkipBackup, AnnotationWithoutOutside,
 			AnnotationNothingToLose, AnnotationReclaimPolicy, AnnotationNamespaceUID, AnnotationEarlierNamespaces, Finalizer,
 			AnnotationPasswordChangedAt, AnnotationPasswordStagedAt, AnnotationPasswordWindow, RescueNamespace,
 			AnnotationBackupPrefix, AnnotationForgetPrefix, AnnotationMakeRecord, MakeAllRecords, AnnotationDeleteArchive,

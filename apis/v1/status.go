@@ -11,7 +11,7 @@ import (
 )
 
 // A MySQLStatus reports on an instance. The function writes all of it but
-// previousBackup, heldBackup, backups, backupNumber, firstBackupNumber, backupNeeds, backupWarning, backupNodes,
+// previousBackup, heldBackup, backups, backupNumber, firstBackupNumber, backupNeeds, backupWarning, outsideData, backupNodes,
 // restoredBy, blockedBy, crossplaneWarning, settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, tls and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
@@ -190,6 +190,12 @@ type MySQLStatus struct {
 	//
 	// +optional
 	BackupWarning string `json:"backupWarning,omitempty"`
+
+	// OutsideData names data that the server stores outside of its data directory, and says how it is moved. No
+	// backup holds that data, and it is lost when the server's pod ends. Empty if there is none.
+	//
+	// +optional
+	OutsideData string `json:"outsideData,omitempty"`
 
 	// BackupNodes are those that can use the volume of the backups, where not all can. The
 	// server runs on one of them, or no Job could ever read its data and write there.

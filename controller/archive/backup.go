@@ -36,6 +36,9 @@ type Backup struct {
 	// a database are what a first start left that was cut short, and nothing to
 	// back up: no server could be entered that was restored from them.
 	NeverServed bool
+	// WithoutOutside is true if a person has given up what the data directory only points to. The backup
+	// fails otherwise.
+	WithoutOutside bool
 	// Announced is when this backup began to be wanted; zero where nobody says it.
 	Announced time.Time
 	// Output takes the progress lines.
@@ -170,7 +173,7 @@ func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *volume, f
 			return err
 		}
 	}
-	t := tree{dir}
+	t := tree{Root: dir, withoutOutside: b.WithoutOutside}
 	outline, err := t.outlineTree(ctx)
 	if err != nil {
 		return err

@@ -124,7 +124,7 @@ func snapshot(tb testing.TB, dir string) string {
 	must(tb, err)
 	defer root.Close() //nolint:errcheck // Nothing was written.
 	var b bytes.Buffer
-	must(tb, tree{root}.walkEntries(tb.Context(), func(e *entry) error {
+	must(tb, tree{Root: root}.walkEntries(tb.Context(), func(e *entry) error {
 		sum := sha256.New()
 		if e.mode.IsRegular() {
 			raw, err := root.ReadFile(e.name)

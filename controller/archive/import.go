@@ -252,7 +252,7 @@ func (i *Import) copyData(ctx context.Context, r *agent.Report, v *volume, targe
 	if err := v.clearHalves(); err != nil {
 		return fmt.Errorf("cannot remove what an earlier run left: %w", err)
 	}
-	t := foreignTree{tree{dir}}
+	t := foreignTree{tree{Root: dir}}
 	contents, err := t.measure(ctx)
 	if err != nil {
 		return explainForeign(err)
@@ -386,9 +386,11 @@ func (t foreignTree) statForeign(name string) (*entry, error) {
 	}
 	e, err := t.statEntry(name)
 	switch {
+	case agent.CodeOf(err) == agent.ExitOutside:
+		return nil, exitWith(agent.ExitFailed, "nothing is imported: %w; then stop it, and import again", err)
 	case err != nil || e == nil:
 		return nil, err
-	case e.isSymlink():
+	case e.isSymlink(): // Inside, where another server may not follow it.
 		return nil, exitWith(agent.ExitFailed, "%q in the folder to import is a symbolic link to %.200q: data that lies elsewhere would be missing. Bring it into the folder first", e.name, e.link)
 	}
 	if e.uid, e.gid = int(agent.ServerUID), int(agent.ServerUID); name == "." { // It may be the root of a volume, that is everybody's.

@@ -138,7 +138,10 @@ func TestImportRefuses(t *testing.T) {
 		"OtherServer":           {func(i *Import) error { i.Target = other; return nil }, agent.ExitVersion, "do not read each other's files"},
 		"NoVersion":             {without("mysql_upgrade_history"), agent.ExitUnclean, "says nowhere which version"},
 		"NoVersionNoDictionary": {without("mysql_upgrade_history", "mysql.ibd"), agent.ExitVersion, "which server has written it"},
-		"Link":                  {func(i *Import) error { return os.Symlink("/elsewhere", filepath.Join(i.From, "shop", "x")) }, agent.ExitFailed, "symbolic link"},
+		"DataOutside": {func(i *Import) error {
+			return os.WriteFile(filepath.Join(i.From, "shop", "x.isl"), []byte("/tmp/shop/x.ibd"), 0o600)
+		}, agent.ExitFailed, `nothing is imported: the rows of a table are outside of the data directory, in "/tmp/shop/x.ibd"`},
+		"Link": {func(i *Import) error { return os.Symlink("/elsewhere", filepath.Join(i.From, "shop", "x")) }, agent.ExitFailed, "symbolic link"},
 		"Occupied": {func(i *Import) error {
 			to := filepath.Join(i.Volume, v1.DataDirectory)
 			return errors.Join(os.Mkdir(to, 0o700), os.WriteFile(filepath.Join(to, "ibdata1"), nil, 0o600))

@@ -205,7 +205,7 @@ func (s *Restore) readManifest(f *os.File) (*archiveManifest, error) {
 // one that was never put in place. There must be no data: the marker of that goes,
 // too, and by it a finished restore is known.
 func (v *volume) clearHalves() error {
-	names, err := tree{v.Root}.sortedNames(".")
+	names, err := tree{Root: v.Root}.sortedNames(".")
 	if err != nil {
 		return err
 	}

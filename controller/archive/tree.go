@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +19,12 @@ import (
 )
 
 // A tree is a data directory that is to be archived.
-type tree struct{ *os.Root }
+type tree struct {
+	*os.Root
+
+	// withoutOutside is true if a person has given up what lies outside of the directory.
+	withoutOutside bool
+}
 
 // walkEntries visits what an archive holds, sorted, each folder before what is in it.
 func (t tree) walkEntries(ctx context.Context, visit func(*entry) error) error {
@@ -72,6 +79,9 @@ func (t tree) statEntry(name string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := t.checkPointer(e); err != nil {
+		return nil, err
+	}
 	switch {
 	case info.Mode().IsRegular(), info.IsDir():
 		e.attrs, err = t.readAttributes(name)
@@ -83,10 +93,40 @@ func (t tree) statEntry(name string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.isSymlink() && !staysInside(e.name, e.link) {
+		if t.withoutOutside {
+			return nil, nil //nolint:nilnil // It would lead to nothing.
+		}
+		return nil, exitWith(agent.ExitOutside, "%.100q is a symbolic link out of the data directory, to %.100q: what lies there is in no backup. %s", e.name, e.link, howToMoveIn)
+	}
 	if err := e.checkName(name); err != nil {
 		return nil, exitWith(agent.ExitFailed, "%w", errors.Unwrap(err)) // Not the archive is at fault.
 	}
 	return e, nil
+}
+
+// howToMoveIn is tried with MariaDB and MySQL.
+const howToMoveIn = "Only the running server can move the table into the data directory (SET SESSION sql_mode = 'NO_DIR_IN_CREATE'; ALTER TABLE the table FORCE, ALGORITHM = COPY) or drop it"
+
+// pointerSuffix of a file in which InnoDB of MariaDB, and of MySQL before 8.0, stores the path of a table's file that lies outside of
+// the data directory (DATA DIRECTORY).
+const pointerSuffix = ".isl"
+
+// checkPointer refuses a file that points to the file of a table elsewhere: a backup would have the table without its rows.
+func (t tree) checkPointer(e *entry) error {
+	if t.withoutOutside || !e.mode.IsRegular() || path.Ext(e.name) != pointerSuffix {
+		return nil
+	}
+	f, err := t.OpenFile(e.name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	place, err := io.ReadAll(io.LimitReader(f, maxLinkBytes))
+	if err != nil {
+		return err
+	}
+	return exitWith(agent.ExitOutside, "the rows of a table are outside of the data directory, in %.200q, as %.200q says: they are in no backup. %s", strings.TrimSpace(string(place)), e.name, howToMoveIn)
 }
 
 func fromInfo(name string, info fs.FileInfo) (*entry, error) {

@@ -207,7 +207,7 @@ func inodeOf(info fs.FileInfo) uint64 {
 // what it should be may be another one, or one that something was taken from:
 // doubt is not absence.
 func (v *volume) checkNothing() error {
-	names, err := tree{v.Root}.sortedNames(".")
+	names, err := tree{Root: v.Root}.sortedNames(".")
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,9 @@ const (
 	OfferClone Verb = "OfferClone"
 	// WithdrawClone takes that account away. The object is what it is done for.
 	WithdrawClone Verb = "WithdrawClone"
+	// CheckData of a server that is about to stop. It is refused while the server stores data outside of its data directory,
+	// which no backup would hold. A server that does not answer is not asked again. The object is what it is done for.
+	CheckData Verb = "CheckData"
 )
 
 // A Precondition is what must hold for a write. The API server refuses it otherwise, and what

@@ -43,6 +43,8 @@ type Servers interface {
 	OfferClone(ctx context.Context, in *Server) (map[string][]byte, error)
 	// WithdrawClone takes that account away.
 	WithdrawClone(ctx context.Context, in *Server) error
+	// CheckData is an error if the server answers, and stores data outside of its data directory.
+	CheckData(ctx context.Context, in *Server) error
 }
 
 // briefly is how long something may take that nobody waits for.
@@ -152,7 +154,7 @@ func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 			err = NewServerError(err, false)
 		}
 		return o, err
-	case OfferClone, WithdrawClone:
+	case OfferClone, WithdrawClone, CheckData:
 		return w.doInServer(ctx, c.Verb, o, c.Server)
 	}
 	return o, fmt.Errorf("there is no verb %q", c.Verb)
@@ -175,8 +177,11 @@ func (w Writer) doInStore(ctx context.Context, verb Verb, o client.Object, r *Re
 
 // doInServer what is done there.
 func (w Writer) doInServer(ctx context.Context, verb Verb, o client.Object, in *Server) (client.Object, error) {
-	if verb == WithdrawClone {
+	switch verb { //nolint:exhaustive // The others are the API server's.
+	case WithdrawClone:
 		return o, w.Servers.WithdrawClone(ctx, in)
+	case CheckData:
+		return o, w.Servers.CheckData(ctx, in)
 	}
 	return w.give(ctx, o, func() (map[string][]byte, error) { return w.Servers.OfferClone(ctx, in) })
 }

@@ -387,6 +387,8 @@ func (f *fakeServer) OfferClone(context.Context, *Server) (map[string][]byte, er
 	return map[string][]byte{"password": fmt.Append(nil, "secret-", f.cloners)}, nil
 }
 
+func (f *fakeServer) CheckData(context.Context, *Server) error { return f.down }
+
 func (f *fakeServer) WithdrawClone(ctx context.Context, _ *Server) error {
 	if _, f.bounded = ctx.Deadline(); f.down == nil {
 		f.cloners = 0
@@ -412,6 +414,8 @@ func TestApplyInServer(t *testing.T) {
 		"OfferDown":    {reason: "Nothing is said, and nothing follows.", down: down, changes: []Change{offer, later}, want: map[string]string{}, fails: true},
 		"Withdraw":     {reason: "It is taken away.", changes: []Change{offer, withdraw, later}, want: map[string]string{"access/password": "secret-1", "b": ""}},
 		"WithdrawDown": {reason: "What follows waits.", down: down, changes: []Change{withdraw, later}, want: map[string]string{}, fails: true},
+		"Stop":         {reason: "A server that stores nothing outside may stop.", changes: []Change{InServer(CheckData, secret("a", nil), of), later}, want: map[string]string{"b": ""}},
+		"NoStop":       {reason: "One that does goes on.", down: down, changes: []Change{InServer(CheckData, secret("a", nil), of), later}, want: map[string]string{}, fails: true},
 		"OrNot":        {reason: "What follows does not wait.", down: down, changes: []Change{withdraw.OrNot(), later}, want: map[string]string{"b": ""}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -142,7 +142,7 @@ func isLeftAlone(o client.Object) bool {
 
 // isSaidOfOriginal is true of what lets data go without a backup: of a copy nobody has said that.
 func isSaidOfOriginal(o client.Object, key string) bool {
-	return isCopy(o) && slices.Contains([]string{v1.AnnotationSkipBackup, v1.AnnotationNothingToLose, v1.AnnotationDeletionPolicy}, key)
+	return isCopy(o) && slices.Contains([]string{v1.AnnotationSkipBackup, v1.AnnotationWithoutOutside, v1.AnnotationNothingToLose, v1.AnnotationDeletionPolicy}, key)
 }
 
 func storageText(of corev1.ResourceList) string {

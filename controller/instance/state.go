@@ -280,6 +280,13 @@ func (w Word) Skips() bool {
 	return w.of.Identity().Annotations[v1.AnnotationSkipBackup] == uid || c != nil && c.GetAnnotations()[v1.AnnotationSkipBackup] == uid
 }
 
+// LeavesOutside is true if somebody said of this very life that its backup may go without what
+// is stored outside of the data directory.
+func (w Word) LeavesOutside() bool {
+	uid, c := string(w.of.Life.XR), w.of.Claim
+	return w.of.Identity().Annotations[v1.AnnotationWithoutOutside] == uid || c != nil && c.GetAnnotations()[v1.AnnotationWithoutOutside] == uid
+}
+
 // RequiresRestorable is true if a server must have started from the backup
 // before the data goes.
 func (w Word) RequiresRestorable() bool {

@@ -125,6 +125,18 @@ func skipHint(s *instance.State) string {
 	return fmt.Sprintf("To lose the data for good instead: kubectl annotate x%s %s %s=%s", strings.ToLower(s.Life.Kind), s.XR.GetName(), v1.AnnotationSkipBackup, s.Life.XR)
 }
 
+// withoutOutsideHint is the command that gives up what is stored outside of the data directory, and no more.
+func withoutOutsideHint(s *instance.State) string {
+	hint := "To back up all the rest, and lose what is stored outside: kubectl annotate "
+	if len(s.Pods) == 0 {
+		hint = "What was stored outside ended with the server's pod. To back up all the rest without it: kubectl annotate "
+	}
+	if s.Orphan != nil {
+		return fmt.Sprintf("%spv %s %s=%s", hint, volumeName(s), v1.AnnotationWithoutOutside, s.Life.XR)
+	}
+	return fmt.Sprintf("%sx%s %s %s=%s", hint, strings.ToLower(s.Life.Kind), s.XR.GetName(), v1.AnnotationWithoutOutside, s.Life.XR)
+}
+
 var sumPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // judgeBackupJob that has ended.
@@ -190,6 +202,9 @@ func retryBackup(s *instance.State, at time.Time, why string) Step {
 	pause := min(max(at.Sub(begunAt(s))/4, soonest), latest)
 	left := at.Add(pause).Sub(s.Now)
 	step := Step{Phase: v1.DeletionFailed, Message: message, Hint: skipHint(s)}
+	if r := s.Backup.Report; r != nil && r.ExitCode == agent.ExitOutside {
+		step.Hint = withoutOutsideHint(s)
+	}
 	switch r := s.Record(); {
 	case r.Status.Phase != v1.BackupFailed || r.Status.Message != why:
 		step.Action, step.Message = MarkFailed, why

@@ -217,14 +217,24 @@ func deleteObjects(_ *instance.State, step Step) []change.Change {
 }
 
 // stopServer the way that `kubectl scale` does.
-func stopServer(s *instance.State, _ Step) []change.Change {
-	stop := change.ScaleDeployment(s.Deployment, 0)
+func stopServer(s *instance.State, _ Step) (out []change.Change) {
+	if NeedsBackup(s) {
+		out = checkData(s)
+	}
 	if s.IsCloned() {
 		// The backup of the deletion is to have no account of a clone. A server that does not answer keeps it, and who restores
 		// takes it away.
-		return []change.Change{withdrawal(s).OrNot(), stop}
+		out = append(out, withdrawal(s).OrNot())
 	}
-	return []change.Change{stop}
+	return append(out, change.ScaleDeployment(s.Deployment, 0))
+}
+
+// checkData of a server that runs, before it stops for a backup.
+func checkData(s *instance.State) []change.Change {
+	if s.XR == nil || len(s.Pods) == 0 || s.Word().LeavesOutside() {
+		return nil
+	}
+	return []change.Change{change.InServer(change.CheckData, s.XR.Unstructured, serverOf(s))}
 }
 
 // markNoData writes down that there is nothing to lose, on what goes last. The Job, the PVC or

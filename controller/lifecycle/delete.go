@@ -137,7 +137,11 @@ func stopForBackup(s *instance.State) (step Step, open bool) {
 	case s.XR != nil && s.XR.IsComposing():
 		return finishForCrossplane(s), true
 	case d != nil && (d.Spec.Replicas == nil || *d.Spec.Replicas > 0):
-		return Step{Action: StopServer, Phase: v1.DeletionStopping, Message: "Stopping the server"}, true
+		step := Step{Action: StopServer, Phase: v1.DeletionStopping, Message: "Stopping the server"}
+		if refusalOf(s, StopServer) != nil && NeedsBackup(s) && s.XR != nil {
+			step.Hint = withoutOutsideHint(s)
+		}
+		return step, true
 	case s.Restore != nil && s.Restore.DeletionTimestamp == nil:
 		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the restore", Targets: []client.Object{s.Restore.Job}}, true
 	}

@@ -135,7 +135,7 @@ func beginImageChange(s *instance.State, _ Step) []change.Change {
 	fields["blockedBy"], fields["imageChange"] = nil, map[string]any{
 		"from": s.XR.Status.ServedImage, "fence": true, "allowed": nil, "backup": nil, "percent": nil, "message": nil,
 	}
-	return patchXRStatus(s, fields)
+	return append(checkData(s), patchXRStatus(s, fields)...)
 }
 
 // skipNumber of a backup that a store has already, from a time that the cluster knows nothing of.

@@ -37,7 +37,8 @@ func backupJob(s *instance.State) *batchv1.Job {
 		Record: s.RecordName(), Image: serverImage(s),
 		Instance: s.Life, NamespaceUID: s.NamespaceUID(), Version: serverVersion(s),
 		Announced: r.CreationTimestamp.Time, Number: r.Spec.Number, StorageSize: r.Spec.StorageSize,
-		NeverServed: s.Orphan == nil && !knownData(s) && s.Life.Kind == v1.KindMySQL, // Only there the first start's end leaves a trace.
+		WithoutOutside: s.Word().LeavesOutside(),
+		NeverServed:    s.Orphan == nil && !knownData(s) && s.Life.Kind == v1.KindMySQL, // Only there the first start's end leaves a trace.
 	}
 	to := backupPodVolume(s)
 	if s.Store() != "" {

@@ -54,6 +54,8 @@ func (m model) elsewhere(c change.Change) (elsewhere, possible bool) {
 	switch {
 	case c.Remote != nil:
 		return true, !m.down
+	case c.Verb == change.CheckData:
+		return true, true // A server that does not answer is stopped all the same.
 	case c.Server != nil:
 		return true, m.lives[numberOf(c.Server.Of.XR)].pod
 	}

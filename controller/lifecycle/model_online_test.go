@@ -59,6 +59,9 @@ func (c modelClone) showClone(j *batchv1.Job, p *corev1.Pod) {
 // writeServer does what is done in the server of a life, which runs.
 func (m *model) writeServer(n int, verb change.Verb) {
 	i := &m.lives[n].image
+	if verb == change.CheckData {
+		return // The model has no data outside: a server that has is not stopped.
+	}
 	if i.cloner = verb == change.OfferClone; i.cloner {
 		i.access = true
 	}

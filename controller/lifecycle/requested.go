@@ -170,6 +170,9 @@ func beginRequested(s *instance.State, _ Step) []change.Change {
 		fields["backupSchedule"] = plan(s)
 	}
 	fields[field] = begun
+	if want.Method == v1.MethodCold {
+		return append(checkData(s), patchXRStatus(s, fields)...)
+	}
 	return patchXRStatus(s, fields)
 }
 

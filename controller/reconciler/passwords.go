@@ -65,6 +65,8 @@ const (
 	whileNotLetIn = 30 * time.Second
 	// recheck is how soon a password that somebody changed in the server is seen.
 	recheck = 10 * time.Minute
+	// recheckOutside is how soon it is seen that data which was stored outside of the data directory was moved.
+	recheckOutside = time.Minute
 )
 
 // A passwordReconciler keeps the password of each running server the wanted
@@ -238,7 +240,7 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 	if last.start != start {
 		last = asking{start: start}
 	}
-	in.VerifyPassword = now.Sub(last.at) >= recheck
+	in.VerifyPassword = now.Sub(last.at) >= recheckOf(s)
 	result, err := c.rotator.Reconcile(ctx, in)
 	c.meter.countRotation(result)
 	pause := c.strains.noteStrain(k, start, c.clock(), result)
@@ -284,8 +286,15 @@ func isPasswordWatched(s *instance.State, platform *v1.MySQLPlatformSpec) bool {
 		meta.IsStatusConditionTrue(s.XR.Conditions, v1.ConditionAccepted) && meta.IsStatusConditionTrue(s.XR.Conditions, "Synced")
 }
 
+func recheckOf(s *instance.State) time.Duration {
+	if s.XR.Status.OutsideData != "" {
+		return recheckOutside
+	}
+	return recheck
+}
+
 func requeueAfter(s *instance.State, platform *v1.MySQLPlatformSpec, result rotate.Result) time.Duration {
-	after := recheck
+	after := recheckOf(s)
 	if s.XR.Spec.PasswordSecretRef != nil && !isPasswordWatched(s, platform) {
 		after = reread
 	}
@@ -385,7 +394,7 @@ func (c *passwordReconciler) showResult(ctx context.Context, s *instance.State, 
 			sendEvent(c.events, s.Claim.Unstructured, announcement{reason: v1.EventReason(e.Reason), warning: e.Type == event.TypeWarning}, "RotatePassword", e.Message)
 		}
 	}
-	if err := c.writer.Apply(ctx, slices.Concat(showCredentials(s, r.Credentials), showServed(s, r))); err != nil {
+	if err := c.writer.Apply(ctx, slices.Concat(showCredentials(s, r.Credentials), showServed(s, r), showOutside(s, r))); err != nil {
 		return err
 	}
 	if r.Version == "" || r.Version == last.version {
@@ -409,6 +418,19 @@ func showCredentials(s *instance.State, now v1.CredentialsStatus) []change.Chang
 		fields["changedAt"] = now.ChangedAt
 	}
 	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"credentials": fields})}
+}
+
+// showOutside says in the status which data is stored outside of the data directory.
+func showOutside(s *instance.State, r rotate.Result) []change.Change {
+	text := v1.PrintableText(r.Outside, maxNote)
+	if !r.LookedOutside || text == s.XR.Status.OutsideData {
+		return nil
+	}
+	fields := map[string]any{"outsideData": nil}
+	if text != "" {
+		fields["outsideData"] = text
+	}
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, fields)}
 }
 
 // noteVersion on the data PVC: a backup is of a server that has stopped, and cannot be asked any more. It is false

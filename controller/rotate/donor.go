@@ -20,6 +20,7 @@ import (
 type donor interface {
 	OfferClone(ctx context.Context, account string) (sql.Password, sql.Layout, error)
 	WithdrawClone(ctx context.Context, account string) error
+	OutsideData(ctx context.Context) ([]sql.Outside, error)
 }
 
 // Donors are servers whose data is cloned while they run. Who is let in for that is made and taken away here, by root.
@@ -60,6 +61,17 @@ func (d Donors) WithdrawClone(ctx context.Context, in *change.Server) error {
 		return nil
 	}
 	return d.visit(ctx, in, func(s donor) error { return s.WithdrawClone(ctx, sql.CloneAccount) })
+}
+
+// CheckData of a server that is about to stop. Only a server that answers can move what is stored outside of its data
+// directory, and so it must go on until that is done. If it does not answer, the backup looks at its files.
+func (d Donors) CheckData(ctx context.Context, in *change.Server) error {
+	var found []sql.Outside
+	_ = d.visit(ctx, in, func(s donor) (err error) { found, err = s.OutsideData(ctx); return err }) // Nobody is to wait for that.
+	if text := sql.OutsideText(found); text != "" {
+		return change.NewServerError(errors.New(text), false)
+	}
+	return ctx.Err()
 }
 
 // visit a server as root, whichever of its passwords it has at the moment.

@@ -74,6 +74,43 @@ func TestOfferClone(t *testing.T) {
 	}
 }
 
+// TestCheckData: a server that stores data outside of its data directory is not to stop, and one that does not answer may.
+func TestCheckData(t *testing.T) {
+	for name, tc := range map[string]struct {
+		outside []sql.Outside
+		down    error
+		want    string
+	}{
+		"Nothing":     {},
+		"Outside":     {outside: []sql.Outside{{Name: "`shop`.`orders`", Place: "/tmp/shop/orders.ibd"}}, want: "`shop`.`orders` (/tmp/shop/orders.ibd)"},
+		"Unreachable": {outside: []sql.Outside{{Name: "`shop`.`orders`"}}, down: errGone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, d, in := donorAt(t, "10.1.2.3")
+			c.outside, c.down = tc.outside, tc.down
+			err := d.CheckData(t.Context(), in)
+			by, refused := errors.AsType[*change.ServerError](err)
+			if refused != (tc.want != "") || refused && (by.Final || !strings.Contains(err.Error(), tc.want)) || !refused && err != nil {
+				t.Errorf("want %q, got %v", tc.want, err)
+			}
+		})
+	}
+}
+
+// TestLookOutside: a server is asked now and then for data that is stored outside of its data directory.
+func TestLookOutside(t *testing.T) {
+	c := newCluster(t, "a", "", root("a"))
+	c.outside = []sql.Outside{{Name: "`shop`.`orders`", Place: "/tmp/shop/orders.ibd"}}
+	in, r := c.input("a"), c.rotator()
+	for _, verify := range []bool{true, false} {
+		in.VerifyPassword = verify
+		out, err := r.Reconcile(t.Context(), in)
+		if err != nil || out.LookedOutside != verify || strings.Contains(out.Outside, "`shop`.`orders` (/tmp/shop/orders.ibd)") != verify {
+			t.Errorf("asked %v: %v, %v, %q", verify, err, out.LookedOutside, out.Outside)
+		}
+	}
+}
+
 // TestOfferCloneFails: it is said whether another try may come to something.
 func TestOfferCloneFails(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -59,6 +59,8 @@ type cluster struct {
 	// cloners may clone, each with a password; noDonor is why nobody may.
 	cloners map[string]sql.Password
 	noDonor error
+	// outside is what it stores outside of its data directory.
+	outside []sql.Outside
 	// failAt is the number of the effect at which everything breaks off, from 1;
 	// after says that it is done all the same.
 	failAt int
@@ -246,6 +248,10 @@ func (s *fakeSession) OfferClone(_ context.Context, account string) (sql.Passwor
 	p := sql.NewPassword()
 	err := s.effect("offer", func() error { s.cloners = map[string]sql.Password{account: p}; return nil })
 	return p, sql.Layout{PageSize: 8192, LowerCase: 1}, err
+}
+
+func (s *fakeSession) OutsideData(context.Context) ([]sql.Outside, error) {
+	return s.cluster.outside, s.cluster.down
 }
 
 func (s *fakeSession) WithdrawClone(_ context.Context, account string) error {

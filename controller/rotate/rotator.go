@@ -150,6 +150,10 @@ type Result struct {
 	// or has none of ours. ServedMessage says why it is not the one that it is to show.
 	ServedNotAfter *metav1.Time
 	ServedMessage  string
+	// Outside says which data the server stores outside of its data directory, and how it is moved; empty if there is none.
+	// It counts if LookedOutside is true.
+	Outside       string
+	LookedOutside bool
 	// Strained is true if the server cost more than one that is well does, and nothing came
 	// of it: it should be asked less and less often.
 	Strained bool
@@ -230,12 +234,22 @@ func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 		if step.Do != NoOp && step.Do != Wait {
 			return step, nil
 		}
+		p.lookOutside(ctx)
 		if p.awaitsCertificate, err = p.refreshCertificate(ctx); step.Do == NoOp && err == nil && !p.awaitsCertificate {
 			p.rested.Store(p.in.Instance.XR, p.restMark())
 		}
 		return step, err
 	}
 	return rotationStep{}, errors.New("the password does not come to rest: somebody else changes it, too")
+}
+
+// lookOutside of the data directory, now and then. A server that does not say it is asked again with the next pass.
+func (p *pass) lookOutside(ctx context.Context) {
+	if !p.in.VerifyPassword || p.result.LookedOutside {
+		return
+	}
+	found, err := p.session.OutsideData(ctx)
+	p.result.LookedOutside, p.result.Outside = err == nil, sql.OutsideText(found)
 }
 
 // isQuiet is true if the Secrets are as they were when the server was last asked,

@@ -110,7 +110,7 @@ func (s state) message() string {
 	case s.warning != nil:
 		return s.afterRestore() + "Running, but " + s.warning.Error() + inSentence(outsideWarning(s.resolved))
 	}
-	return s.afterRestore() + "Running" + whereReached(s.resolved) + inSentence(outsideWarning(s.resolved)) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + requestWarning(&s.XR.Status) + inSentence(s.settingsMessage()) + s.change.waitsFor() + s.updateWaiting()
+	return s.afterRestore() + "Running" + whereReached(s.resolved) + inSentence(outsideWarning(s.resolved)) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.OutsideData) + inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + requestWarning(&s.XR.Status) + inSentence(s.settingsMessage()) + s.change.waitsFor() + s.updateWaiting()
 }
 
 // requestWarning says why there is no backup that the claim has asked for, or planned, or how far it is.
@@ -140,9 +140,12 @@ func scheduleWarning(is *v1.BackupScheduleStatus) string {
 	return fmt.Sprintf("There is no backup that was planned since %s: %s", v1.PlannedName(is.MissedAt.Time), is.Message)
 }
 
-// scheduleCondition says whether there is each backup that was planned; nil where none is.
+// scheduleCondition says whether there is each backup that was planned; nil where none is. Data that no backup holds counts before that.
 func scheduleCondition(r *resolved) []Condition {
 	is := r.XR.Status.BackupSchedule
+	if why := r.XR.Status.OutsideData; why != "" {
+		return []Condition{{Type: v1.ConditionBackedUp, Reason: v1.ReasonDataOutside, Message: why}}
+	}
 	if r.spec.Backup.Schedule == "" || is == nil {
 		return nil
 	}
