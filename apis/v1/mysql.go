@@ -51,11 +51,14 @@ type MySQLSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	Image *string `json:"image,omitempty"`
 
-	// Database that is made at the first start.
+	// Database that is made at the first start. Its name has at most 64 characters: letters, digits,
+	// '_' and '-'. In the name of the database's folder a character that is not an ASCII letter, an ASCII digit or '_' takes
+	// 5 bytes, and a file system allows 255 bytes.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[0-9A-Za-z_\x{80}-\x{FFFF}-]+$`
+	// +kubebuilder:validation:Pattern=`^[^\x00-,./:-@\x5B-^\x60{-\x{9F}\p{Z}\p{C}\x{34F}\x{115F}\x{1160}\x{2800}\x{3164}\x{FE00}-\x{FE0F}\x{FFA0}\x{FFFC}-\x{10FFFF}]+$`
+	// +kubebuilder:validation:XValidation:rule="size(self) + 4 * size(self.findAll('[^0-9A-Za-z_]')) <= 255",message="the name of the database's folder would have more than 255 bytes; each character but ASCII letters, digits and '_' takes 5"
 	// +kubebuilder:validation:XValidation:rule="!(self.lowerAscii() in ['mysql', 'sys', 'information_schema', 'performance_schema'])",message="database is the name of one of MySQL's own schemas; choose another"
 	Database string `json:"database"`
 

@@ -1,9 +1,11 @@
 package compose
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -40,8 +42,31 @@ const backupPrefix = "backup-"
 var imagePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$`)
 
 // databasePattern is what an identifier may have (MySQL manual, 11.2), without
-// what a shell, a container's environment or a quoted name would change.
-var databasePattern = regexp.MustCompile(`^[0-9A-Za-z_\x{80}-\x{FFFF}-]+$`)
+// what a shell, a container's environment or a quoted name would change, and without
+// what nobody sees: spaces, control and format characters, and fillers. A character outside of the
+// basic plane has no place in the server's own tables (utf8mb3). U+FFFD stands for what was not Unicode.
+var databasePattern = regexp.MustCompile(`^[^\x00-,./:-@\x5B-^\x60{-\x{9F}\p{Z}\p{C}\x{34F}\x{115F}\x{1160}\x{2800}\x{3164}\x{FE00}-\x{FE0F}\x{FFA0}\x{FFFC}-\x{10FFFF}]+$`)
+
+// maxFileName in bytes is what file systems of Linux allow, and encodedBytes what a server makes of
+// a character in a file's name that is not an ASCII letter, an ASCII digit or '_': @ and four hexadecimal digits (MySQL
+// manual, 11.2.4 Mapping of Identifiers to File Names). Some letters take fewer.
+const (
+	maxFileName  = 255
+	encodedBytes = 5
+)
+
+// fileNameBytes of a database's folder.
+func fileNameBytes(name string) int {
+	n := 0
+	for _, c := range name {
+		if c == '_' || c < utf8.RuneSelf && (unicode.IsLetter(c) || unicode.IsDigit(c)) {
+			n++
+			continue
+		}
+		n += encodedBytes
+	}
+	return n
+}
 
 func checkDatabase(path *field.Path, name string) field.ErrorList {
 	switch {
@@ -49,6 +74,9 @@ func checkDatabase(path *field.Path, name string) field.ErrorList {
 		return field.ErrorList{field.Required(path, "name the database that is made at the first start")}
 	case utf8.RuneCountInString(name) > 64 || !databasePattern.MatchString(name):
 		return field.ErrorList{field.Invalid(path, clipText(name), "use up to 64 letters, digits, '_' and '-'")}
+	}
+	if n := fileNameBytes(name); n > maxFileName {
+		return field.ErrorList{field.Invalid(path, name, fmt.Sprintf("the name of its folder would have %d bytes, and at most %d are possible: each character but ASCII letters, digits and '_' takes %d. Choose a shorter name", n, maxFileName, encodedBytes))}
 	}
 	switch strings.ToLower(name) {
 	case "mysql", "sys", "information_schema", "performance_schema":

@@ -1,6 +1,7 @@
 package initialize
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -105,7 +106,7 @@ func (l *Loading) load(ctx context.Context, s *server) error {
 	if err != nil {
 		return damagedDump("it cannot be decompressed: %w", err)
 	}
-	t := &tailReader{from: plain}
+	t := &tailReader{from: withoutSandboxLine(plain)}
 	if err := l.runClient(ctx, s, t); err != nil {
 		return err
 	}
@@ -211,6 +212,21 @@ func decompress(name string, from io.Reader) (io.Reader, error) {
 		return zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxWindow))
 	}
 	return from, nil
+}
+
+// sandboxLine is the first line of what MariaDB's dump has written since 2024. It tells its own client to refuse commands of
+// the client's own, which --binary-mode does as well. MySQL's client takes the line for an unknown command and ends.
+var sandboxLine = regexp.MustCompile(`^/\*M?!999999\\- enable the sandbox mode \*/[ \t]*\r?\n`)
+
+// maxSandboxLine in bytes.
+const maxSandboxLine = 64
+
+// withoutSandboxLine returns the dump without that line, if it begins with it.
+func withoutSandboxLine(dump io.Reader) io.Reader {
+	b := bufio.NewReader(dump)
+	begin, _ := b.Peek(maxSandboxLine) // An error comes again with the next read.
+	_, _ = b.Discard(len(sandboxLine.Find(begin)))
+	return b
 }
 
 // maxWindow in bytes that is kept of a dump to decompress it: what zstd --long=27 needs.

@@ -1,6 +1,27 @@
 package initialize
 
-import "testing"
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+// TestSandboxLine: the line by which MariaDB's client refuses commands of its own is left out, and nothing else.
+func TestSandboxLine(t *testing.T) {
+	for dump, want := range map[string]string{
+		"/*!999999\\- enable the sandbox mode */ \n-- a\n":   "-- a\n",
+		"/*M!999999\\- enable the sandbox mode */\r\n-- a\n": "-- a\n",
+		"/*M!999999\\- enable the sandbox mode */\n":         "",
+		"-- a\n/*M!999999\\- enable the sandbox mode */\n":   "-- a\n/*M!999999\\- enable the sandbox mode */\n",
+		"/*!40101 SET NAMES utf8 */;\n":                      "/*!40101 SET NAMES utf8 */;\n",
+		"":                                                   "",
+	} {
+		got, err := io.ReadAll(withoutSandboxLine(strings.NewReader(dump)))
+		if err != nil || string(got) != want {
+			t.Errorf("%q: %q, %v", dump, got, err)
+		}
+	}
+}
 
 // TestWhatFailed: the cause is kept, also if the client quotes it, and rows and passwords are not.
 func TestWhatFailed(t *testing.T) {
