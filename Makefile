@@ -134,14 +134,15 @@ cluster-test: ## Test what boots the cluster: disks, images, killed boots (1 min
 	go test -C test/images -count=1 -timeout 20m ./...
 	go test -C test/install -count=1 -timeout 20m ./...
 
-mysqld-test: ## Test backup, restore and password changes with a real mysqld, without a cluster (5 min).
+mysqld-test: ## Test backup, restore and password changes with a real mysqld, and the same chain with a real mariadbd, without a cluster (6 min).
 	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
 	go run -C test/images . rootfs $$dir/mysql && \
 	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld -run TestReal -timeout 20m ./controller/... && \
-	if [ -n "$(ALL)" ]; then \
-	MYSQLD_ROOTFS=$$dir/mysql SETTINGS=300 go test -tags mysqld -run TestRealSettingsServe -timeout 180m ./controller/mysqld/initialize && \
-	go run -C test/images . rootfs --server mariadb $$dir/mariadb && \
-	MYSQLD_ROOTFS=$$dir/mariadb go test -tags mysqld -run TestReal -timeout 20m ./controller/rotate; fi
+	if [ -n "$(ALL)" ]; then MYSQLD_ROOTFS=$$dir/mysql SETTINGS=300 go test -tags mysqld -run TestRealSettingsServe -timeout 180m ./controller/mysqld/initialize || exit 1; fi && \
+	for server in mariadb $(if $(ALL),mariadb-10.5 mariadb-11.8); do \
+	go run -C test/images . rootfs --server $$server $$dir/$$server && \
+	MYSQLD_ROOTFS=$$dir/$$server go test -tags mysqld -run TestRealFlavour -timeout 20m ./controller/mysqld/bootcheck ./controller/mysqld/initialize ./controller/rotate && \
+	if [ -n "$(ALL)" ]; then MYSQLD_ROOTFS=$$dir/$$server go test -tags mysqld -run TestReal -timeout 20m ./controller/rotate; fi || exit 1; done
 
 store-test: ## Test stores, their gateway and the backups in them against a real S3 server, and through a way that fails (2 min).
 	VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags store -run TestReal -count=1 -timeout 20m ./controller/store ./controller/gateway ./controller/archive ./controller/stores

@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // TestMariaDBComesBack: a server that is none of MySQL's is made, backed up and restored as those are, and gets another
-// password than it was backed up with. Its account of root is one that only a plugin which was installed lets in.
+// password than it was backed up with. Its account of root is one that only a plugin which was installed lets in. A server has
+// run on a copy of the backup, and a table that was to be stored outside of the data directory has its rows.
 func TestMariaDBComesBack(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestEverythingComesBack has MySQL, and MariaDB is refused where it cannot take over")
@@ -21,6 +23,7 @@ func TestMariaDBComesBack(t *testing.T) {
 	s.Create(t)
 	reach(t, s, func(ctx context.Context, c driver.ExecerContext) error {
 		for _, statement := range []string{
+			"CREATE TABLE `" + s.Database + "`.o (i INT) ENGINE=InnoDB DATA DIRECTORY='/tmp'", "INSERT INTO `" + s.Database + "`.o VALUES (42)",
 			"CREATE TABLE `" + s.Database + "`.t (i INT)", "INSERT INTO `" + s.Database + "`.t VALUES (42)",
 			"INSTALL SONAME 'auth_ed25519'", "ALTER USER root@'%' IDENTIFIED VIA ed25519 USING PASSWORD('behind our back')",
 		} {
@@ -32,6 +35,9 @@ func TestMariaDBComesBack(t *testing.T) {
 	})
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
+	if message := hasVerdict(t, s, "True"); !strings.Contains(message, "tables whole") {
+		t.Errorf("want the tables that were checked, got %q", message)
+	}
 	s.Password, s.Spec["password"] = "of the next life", "of the next life"
 	s.Create(t)
 	reach(t, s, func(ctx context.Context, c driver.ExecerContext) error {
@@ -39,7 +45,7 @@ func TestMariaDBComesBack(t *testing.T) {
 		if !ok {
 			return errors.New("it cannot be asked")
 		}
-		rows, err := q.QueryContext(ctx, "SELECT i FROM `"+s.Database+"`.t", nil)
+		rows, err := q.QueryContext(ctx, "SELECT t.i FROM `"+s.Database+"`.t JOIN `"+s.Database+"`.o ON o.i = t.i", nil)
 		if err != nil {
 			return err
 		}

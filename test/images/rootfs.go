@@ -4,15 +4,17 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
 // rootfsCmd is for tests that run mysqld without a cluster.
 type rootfsCmd struct {
 	Dir    string `arg:"" help:"The folder to unpack it into." type:"path"`
-	Server string `default:"mysql" enum:"mysql,mariadb" help:"Whose."`
+	Server string `default:"mysql" enum:"mysql,mariadb,mariadb-10.5,mariadb-11.8" help:"Whose."`
 }
 
 func (cmd *rootfsCmd) run(ctx context.Context, c state.Cluster) error {
@@ -21,13 +23,18 @@ func (cmd *rootfsCmd) run(ctx context.Context, c state.Cluster) error {
 		return err
 	}
 	r := recipes{client.ImageBuilder(c, p)}
-	recipe := r.mysql
-	if cmd.Server == "mariadb" {
-		recipe = r.mariadb
+	recipe, ok := r.ofServer()[cmd.Server]
+	if !ok {
+		return fmt.Errorf("there is no server %q", cmd.Server)
 	}
 	names, err := r.Ensure(ctx, recipe)
 	if err != nil {
 		return err
 	}
 	return r.Unpack(ctx, names[0], cmd.Dir)
+}
+
+// ofServer has the recipe of each server.
+func (r recipes) ofServer() map[string]func(context.Context) (image.Recipe, error) {
+	return map[string]func(context.Context) (image.Recipe, error){"mysql": r.mysql, "mariadb": r.mariadb, "mariadb-10.5": r.mariadb105, "mariadb-11.8": r.mariadb118}
 }

@@ -70,16 +70,31 @@ func (r recipes) mysql(ctx context.Context) (image.Recipe, error) {
 	})
 }
 
-// mariadb is the one of Debian 12.
+// mariadb is the one of Debian 12. Clusters have this one.
 func (r recipes) mariadb(ctx context.Context) (image.Recipe, error) {
+	return r.mariadbOf(ctx, "bookworm", "10.11", "")
+}
+
+// mariadb105 is the one of Debian 11, whose packages have the series in their names.
+func (r recipes) mariadb105(ctx context.Context) (image.Recipe, error) {
+	return r.mariadbOf(ctx, "bullseye", "10.5", "-10.5")
+}
+
+// mariadb118 is the one of Debian 13.
+func (r recipes) mariadb118(ctx context.Context) (image.Recipe, error) {
+	return r.mariadbOf(ctx, "trixie", "11.8", "")
+}
+
+// mariadbOf a suite of Debian. Its server is of the series, and the names of its packages end with the suffix.
+func (r recipes) mariadbOf(ctx context.Context, suite, series, suffix string) (image.Recipe, error) {
 	return r.database(ctx, database{
-		names:    []string{image.DockerHub + "mariadb:10.11"},
-		suite:    "bookworm",
-		packages: []string{"mariadb-server-core", "mariadb-client-core"},
-		alone:    []string{"mariadb-server"}, // It has the plugins, and needs Perl and more for what no image runs.
+		names:    []string{image.DockerHub + "mariadb:" + series},
+		suite:    suite,
+		packages: []string{"mariadb-server-core" + suffix, "mariadb-client-core" + suffix},
+		alone:    []string{"mariadb-server" + suffix}, // It has the plugins, and needs Perl and more for what no image runs.
 		daemon:   "mariadbd",
-		version:  "10.11",
-		env:      []string{"LANG=C.UTF-8", "MARIADB_MAJOR=10.11"},
+		version:  series,
+		env:      []string{"LANG=C.UTF-8", "MARIADB_MAJOR=" + series},
 		config:   fmt.Sprintf(serverConfig, "mariadbd", ""),
 		surplus:  `^usr/bin/(aria_.*|galera_.*|innochecksum|mariadb-check|mariadb-service-convert|mariadbd-.*|myisam.*|mysqlcheck|mysqld_.*|wsrep_.*)$`,
 		ports:    []string{"3306/tcp"},

@@ -183,7 +183,7 @@ func loopback() error {
 // its environment.
 func (p *passwords) check() error {
 	log := &bytes.Buffer{}
-	s, err := process.Start(exec.Command("docker-entrypoint.sh", "mysqld"), &process.Log{Out: log, All: true})
+	s, err := process.Start(exec.Command("docker-entrypoint.sh", oneOf("mariadbd", "mysqld")), &process.Log{Out: log, All: true})
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (p *passwords) check() error {
 	if err := tcp.Ping(context.Background(), ""); !sql.IsAccessDenied(err) {
 		return fmt.Errorf("no password over TCP: %w", err)
 	}
-	socket := exec.Command("mysql", "--no-defaults", "--user=root", "--socket=/run/mysqld/mysqld.sock", "-e", "SELECT 1")
+	socket := exec.Command(oneOf("mysql", "mariadb"), "--no-defaults", "--user=root", "--socket=/run/mysqld/mysqld.sock", "-e", "SELECT 1")
 	if out, err := socket.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("Access denied")) {
 		return fmt.Errorf("no password over the socket: %w, %s", err, out)
 	}
@@ -211,11 +211,21 @@ func (p *passwords) check() error {
 		shell.Env, shell.Stdout, shell.Stderr = append(os.Environ(), "MYSQL_PWD="+p.Wanted), os.Stdout, os.Stderr
 		return shell.Run()
 	}
-	query := exec.Command("mysql", "--no-defaults", "--user=root", "--host=127.0.0.1", "-BNe", p.Query)
+	query := exec.Command(oneOf("mysql", "mariadb"), "--no-defaults", "--user=root", "--host=127.0.0.1", "-BNe", p.Query)
 	query.Env = append(os.Environ(), "MYSQL_PWD="+p.Wanted)
 	out, err := query.CombinedOutput()
 	fmt.Print(string(out))
 	return err
+}
+
+// oneOf the programs that the image has.
+func oneOf(programs ...string) string {
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err == nil {
+			return p
+		}
+	}
+	return programs[0]
 }
 
 // A run is a box that has begun.
