@@ -29,6 +29,8 @@ var writable = []string{"--read-only=OFF", "--loose-super-read-only=OFF", "--loo
 const (
 	// pollInterval is the time between two looks whether the server is up.
 	pollInterval = 100 * time.Millisecond
+	// greetingTime is how long one look waits for a server that has made its socket.
+	greetingTime = 5 * time.Second
 	// answerTime of a server that nobody else asks.
 	answerTime = time.Minute
 	// stopTime is how long the server may take to write everything out.
@@ -121,7 +123,8 @@ func (s *server) awaitServer(ctx context.Context) error {
 	}
 }
 
-// listener is the process that made the socket.
+// listener is the process that made the socket, once it greets clients. A server makes the socket before it has
+// started: MariaDB that is told to stop between the two waits for its own thread for ever.
 func (s *server) listener(ctx context.Context) (pid int, ok bool) {
 	c, err := s.dial(ctx, "", "")
 	if err != nil {
@@ -142,7 +145,16 @@ func (s *server) listener(ctx context.Context) (pid int, ok bool) {
 			pid = int(cred.Pid)
 		}
 	})
-	return pid, ok && err == nil
+	return pid, ok && err == nil && greets(c)
+}
+
+// greets is true of a server that takes clients: it speaks first.
+func greets(c net.Conn) bool {
+	if err := c.SetReadDeadline(time.Now().Add(greetingTime)); err != nil {
+		return false
+	}
+	_, err := c.Read(make([]byte, 1))
+	return err == nil
 }
 
 func (s *server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
