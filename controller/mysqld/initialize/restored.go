@@ -147,12 +147,16 @@ func (i *Initialization) clients() []netip.Addr {
 
 // takeOverForeign data, all of which has to be there.
 func takeOverForeign(ctx context.Context, session *sql.Session) error {
-	files, err := session.ForeignFiles(ctx)
+	found, err := session.OutsideData(ctx)
 	switch {
 	case err != nil:
 		return err
-	case len(files) > 0:
-		return fmt.Errorf("tables of what was imported lie outside its data directory, and were not imported with it: %s. Move them into it there (ALTER TABLE … without DATA DIRECTORY, or innodb_undo_directory), or import a dump", strings.Join(files, ", "))
+	case len(found) > 0:
+		places := make([]string, 0, len(found))
+		for _, f := range found {
+			places = append(places, f.Place)
+		}
+		return fmt.Errorf("tables of what was imported lie outside its data directory, and were not imported with it: %s. Move them into it there (SET SESSION sql_mode = 'NO_DIR_IN_CREATE'; ALTER TABLE … FORCE, ALGORITHM = COPY, or innodb_undo_directory), or import a dump", strings.Join(places, ", "))
 	}
 	return session.TakeOver(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"regexp"
@@ -122,6 +123,9 @@ func (s *Session) SetPassword(ctx context.Context, accounts []Account, p Passwor
 	if err != nil {
 		return err
 	}
+	if err := checkAltersPasswords(v); err != nil {
+		return err
+	}
 	text, args, err := alterStatement(v, accounts, p, retain)
 	if err != nil {
 		return err
@@ -143,6 +147,21 @@ func (s *Session) withRules(ctx context.Context, err error) error {
 	}
 	return err
 }
+
+// checkAltersPasswords refuses servers that do not know the statement: MySQL has ALTER USER … IDENTIFIED since 5.7.6, and MariaDB
+// IDENTIFIED VIA … USING PASSWORD since 10.4.
+func checkAltersPasswords(v version.Version) error {
+	switch {
+	case v.Flavour == version.MySQL && slices.Compare([]int{v.Major, v.Minor, v.Patch}, []int{5, 7, 6}) < 0:
+		return fmt.Errorf("%w: %s is too old, its passwords can be changed from MySQL 5.7.6 on: choose a newer image", ErrTooOld, v)
+	case v.Flavour == version.MariaDB && v.Before(10, 4):
+		return fmt.Errorf("%w: %s is too old, its passwords can be changed from MariaDB 10.4 on: choose a newer image", ErrTooOld, v)
+	}
+	return nil
+}
+
+// ErrTooOld is of a server that does not know what is asked of it.
+var ErrTooOld = errors.New("the server is not supported")
 
 func alterStatement(v version.Version, accounts []Account, p Password, retain bool) (string, []any, error) {
 	clauses, args := []string{}, []any{}
@@ -289,22 +308,6 @@ func (s *Session) TakeOver(ctx context.Context) error {
 		}
 	}
 	return s.execAll(ctx, "take the imported data over", all...)
-}
-
-// ForeignFiles of tables that lie outside the data directory, as absolute paths; some of them.
-func (s *Session) ForeignFiles(ctx context.Context) ([]string, error) {
-	v, err := s.knownVersion(ctx)
-	if err != nil || v.Flavour != version.MySQL || v.Before(8, 0) {
-		return nil, err
-	}
-	var out []string
-	name := sql.NullString{}
-	err = s.queryRows(ctx, []sql.Scanner{&name}, func() { out = append(out, s.printable(name.String)) },
-		"SELECT FILE_NAME FROM information_schema.FILES WHERE FILE_TYPE IN ('TABLESPACE', 'UNDO LOG') AND FILE_NAME LIKE '/%' ORDER BY 1 LIMIT 20")
-	if err != nil {
-		return nil, s.wrapError(err, "see where its tables lie")
-	}
-	return out, nil
 }
 
 // A statement with its values.

@@ -36,6 +36,21 @@ func TestKeepsOld(t *testing.T) {
 	}
 }
 
+// TestTooOld: a server that does not know the statement is named, with the oldest that does.
+func TestTooOld(t *testing.T) {
+	for text, want := range map[string]string{
+		"5.6.24": "MySQL 5.7.6", "5.7.5": "MySQL 5.7.6", "5.7.6": "", "9.7.4": "", "5.5.5-10.3.39-MariaDB": "MariaDB 10.4", "10.4.1-MariaDB": "", "11.8.2-MariaDB": "",
+	} {
+		v, err := version.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkAltersPasswords(v); errors.Is(err, ErrTooOld) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: want %q, got %v", text, want, err)
+		}
+	}
+}
+
 func TestAlter(t *testing.T) {
 	account := func(host string) Account { return Account{Host: host, Plugin: cachingSHA2, Loaded: true} }
 	with := func(a Account, change func(*Account)) Account { change(&a); return a }
