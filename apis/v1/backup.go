@@ -320,6 +320,14 @@ type BackupNote struct {
 	Spec MySQLBackupSpec `json:"spec"`
 }
 
+// PublishedArchive identifies the record and the archive of a note, as AnnotationPublished has them.
+func (n *BackupNote) PublishedArchive() string {
+	if n.Spec.Archive == nil {
+		return ""
+	}
+	return string(n.Record) + " " + n.Spec.Archive.SHA256
+}
+
 // A StoreNote is what a store says of a proven backup in it, so that its record can be made
 // again, on this cluster or another.
 type StoreNote struct {

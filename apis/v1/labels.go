@@ -127,6 +127,10 @@ const (
 	// AnnotationReclaimPolicy of a volume is the reclaim policy that it had before
 	// the controller made it Retain. It gets it back at its release.
 	AnnotationReclaimPolicy = Group + "/reclaim-policy"
+	// AnnotationPublished of an XR and of its data volume identifies the archive that this cluster is about to publish in a store:
+	// the value is BackupNote.PublishedArchive. The controller writes it before the note. A note in the store that
+	// differs was written by another cluster, or before this cluster was set back.
+	AnnotationPublished = Group + "/published-archive"
 	// AnnotationMarkedUID of a volume that we keep and of its PersistentVolumeClaim is the UID of
 	// the object that it was written on. One that was copied, or restored from a backup of a
 	// cluster's objects, has another: what its labels say was true elsewhere, or once.

@@ -191,41 +191,51 @@ func (n *Note) isOutdatedBy(r *v1.MySQLBackup) bool {
 // Missing backup of the instance.
 func (s *State) Missing() *Note { return Missing(s.Notes, s.Records) }
 
-// OwnNote is that of the backup that this life has now, or nil. From then on the backup is
+// OwnNote is the note of the backup that this life has now, or nil. From then on the backup is
 // proven, whatever becomes of its record.
 func (s *State) OwnNote() *Note {
-	if n := NoteNamed(s, s.RecordName()); n != nil && !s.isEarlier(n) {
+	if n := NoteNamed(s, s.RecordName()); n != nil && s.isOwnNote(n) {
 		return n
 	}
 	return nil
 }
 
-// EarlierNote is one that a store has by the name of this backup, from a time before this one began; nil where there is none. A cluster that was
-// set back to what it was has its composite resources as they were, and a store has all that came since.
-func (s *State) EarlierNote() *Note {
-	if n := NoteNamed(s, s.RecordName()); n != nil && s.isEarlier(n) {
+// ForeignNote is a note that a store has under the name of this backup and that this backup did not write, or nil. Another cluster
+// with the same objects wrote it, or this cluster did before it was set back: its composite resources are as they were, and a store
+// has all that was published since.
+func (s *State) ForeignNote() *Note {
+	if n := NoteNamed(s, s.RecordName()); n != nil && !s.isOwnNote(n) {
 		return n
 	}
 	return nil
 }
 
-// serversDiffer by so much, those of the API, in what time it is.
+// serversDiffer is the largest difference between the clocks of two API servers.
 const serversDiffer = time.Minute
 
-// isEarlier is true of a note that is not of the record that there is, and that this backup cannot have made: one that is made again has the
-// time of its note, and says nothing of when that was written.
-func (s *State) isEarlier(n *Note) bool {
+// IsEarlier reports whether a note was announced before this life was deleted.
+func (s *State) IsEarlier(n *Note) bool {
+	at := s.Identity().DeletedAt
+	return s.XR != nil && at != nil && n.AnnouncedAt.Add(serversDiffer).Before(at.Time)
+}
+
+// isOwnNote reports whether this cluster wrote a note about this backup. Names and times do not show that: a cluster that was copied with
+// its etcd has the same names and UIDs, and deletes its instances at the same time. Two things do:
+//   - what the controller wrote on the XR and the data volume before it published the note (AnnotationPublished);
+//   - for a note of an earlier release, its record and the sum that this cluster's own Job reports.
+func (s *State) isOwnNote(n *Note) bool {
 	switch r := s.Record(); {
-	case n.Store == "": // A volume's are set back with the cluster.
+	case n.Store == "": // The notes on volumes are this cluster's own objects.
+		return true
+	case n.Spec.Archive == nil:
 		return false
-	case r != nil && n.Record == r.UID:
+	case s.Identity().Annotations[v1.AnnotationPublished] == n.PublishedArchive():
+		return true
+	case r == nil || s.Backup == nil || s.Backup.Report == nil:
 		return false
-	case s.Orphan != nil: // When it was lost nobody knows, and its backup may have been taken since.
-		return false
-	case s.IsDeleting():
-		return n.AnnouncedAt.Add(serversDiffer).Before(s.XR.GetDeletionTimestamp().Time)
+	default:
+		return n.Record == r.UID && s.Backup.Report.SHA256 == n.Spec.Archive.SHA256
 	}
-	return true // What is asked for in a life may have been asked for then, too. One backup more hurts nobody.
 }
 
 // NoteNamed is that of a backup of this life, or nil.

@@ -39,8 +39,8 @@ func decideDelete(s *instance.State) Step {
 	if c := s.Identity().Copy; c != nil {
 		return Step{Action: Wait, After: requeueForPerson, Phase: v1.DeletionHeld, Message: heldByCopy(c)}
 	}
-	if n := s.EarlierNote(); n != nil && NeedsBackup(s) {
-		return heldByEarlier(s, n)
+	if n := s.ForeignNote(); n != nil && NeedsBackup(s) {
+		return heldByForeign(s, n)
 	}
 	if r := s.Record(); r == nil && NeedsBackup(s) && s.OwnNote() == nil {
 		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: "A backup of the data is taken before anything goes: " + s.RecordName()}

@@ -65,7 +65,7 @@ func backUpStopped(s *instance.State, announcement string) (step Step, open bool
 // backUpInLife is what there is to do until a backup of an instance that goes on is proven, and its Job gone, once nothing has to
 // be done first.
 func backUpInLife(s *instance.State, announcement string, first func(*instance.State) (Step, bool)) (step Step, open bool) {
-	if n := s.EarlierNote(); n != nil && !hasProvenBackup(s) {
+	if n := s.ForeignNote(); n != nil && !hasProvenBackup(s) {
 		step := putAside(s, SkipNumber)
 		step.Phase, step.Message = v1.DeletionAnnounced, announcement
 		return step, true

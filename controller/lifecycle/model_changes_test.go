@@ -52,6 +52,8 @@ func (m model) written(what string, changes []change.Change) []move {
 // elsewhere is true of what is done beside the API server, and possible if it can be now.
 func (m model) elsewhere(c change.Change) (elsewhere, possible bool) {
 	switch {
+	case c.Remote != nil && c.Verb == change.Publish && m.lives[numberOfObject(c.Object)].foreign != foreignNone:
+		return true, false // There is another note.
 	case c.Remote != nil:
 		return true, !m.down
 	case c.Verb == change.CheckData:
@@ -97,7 +99,7 @@ func find(there []client.Object, like client.Object) client.Object {
 // writtenAnnotations are those that the model reads back, or that are there for people and for the next look only.
 var writtenAnnotations = []string{
 	v1.AnnotationNothingToLose, v1.AnnotationNamespaceUID, v1.AnnotationMakeRecord, v1.AnnotationDeleteArchive, v1.AnnotationRetainedPV, v1.AnnotationMarkedUID,
-	v1.AnnotationReclaimPolicy, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber, v1.AnnotationFirstBackupNumber, v1.AnnotationEarlierNamespaces, v1.AnnotationClaimKind, v1.AnnotationClaimNamespace, v1.AnnotationClaimName, v1.AnnotationBackupStore,
+	v1.AnnotationReclaimPolicy, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber, v1.AnnotationFirstBackupNumber, v1.AnnotationEarlierNamespaces, v1.AnnotationClaimKind, v1.AnnotationClaimNamespace, v1.AnnotationClaimName, v1.AnnotationBackupStore, v1.AnnotationPublished,
 }
 
 // unknownAnnotation that a patch changes; empty if the model knows all of them.
@@ -209,6 +211,9 @@ func (m *model) writeXR(n int, c change.Change) {
 		if differs(c, annotationOf(v1.AnnotationNothingToLose)) {
 			l.marked = true
 		}
+		if differs(c, annotationOf(v1.AnnotationPublished)) {
+			l.xrMark = publishedNumber(n, c.Object)
+		}
 	case change.PatchStatus:
 		m.writeXRStatus(l, c.Fields)
 	}
@@ -292,6 +297,9 @@ func (m *model) writeDataPV(n int, c change.Change) {
 	}
 	if differs(c, annotationOf(v1.AnnotationNamespaceUID)) {
 		l.labelled = true
+	}
+	if differs(c, annotationOf(v1.AnnotationPublished)) {
+		l.pvMark = publishedNumber(n, c.Object)
 	}
 	if ref := claimRefOf(c.Object); differs(c, claimRefOf) {
 		if m.binds(n) {
@@ -466,6 +474,9 @@ func (m *model) writeRecord(n int, c change.Change) {
 
 func (m *model) writeRecordStatus(l *modelLife, c change.Change) {
 	if phase := as[*v1.MySQLBackup](c.Object).Status.Phase; phase != "" {
+		if phase == v1.BackupProven && l.record != recordProven && l.foreign != foreignNone {
+			m.broken = "a record is proven by the note of another cluster"
+		}
 		l.record = phaseNumber(phase)
 	}
 	if differs(c, turnIn) {
@@ -554,6 +565,12 @@ func (m *model) writeJob(n int, c change.Change, o *batchv1.Job) {
 func namespaceNumber(uid types.UID) int8 {
 	n, _ := strconv.Atoi(strings.TrimPrefix(string(uid), "ns-"))
 	return int8(n) //nolint:gosec // There are two.
+}
+
+// publishedNumber is the record, counted from one, whose archive an object says is published.
+func publishedNumber(n int, o client.Object) int8 {
+	uid, _, _ := strings.Cut(o.GetAnnotations()[v1.AnnotationPublished], " ")
+	return recordNumber(n, types.UID(uid))
 }
 
 // recordNumber of a life's record with such a UID.

@@ -128,6 +128,7 @@ func modelStarts() map[string]model {
 		}),
 		"store":                  base.with(func(m *model) { m.store, m.outages = true, 1 }),
 		"store, failed":          base.with(func(m *model) { m.store, m.failures = true, 1 }),
+		"store, copied":          base.with(func(m *model) { m.store, m.copies, m.creates = true, 1, 1 }),
 		"store, data PVC":        base.with(func(m *model) { m.store, m.claims, m.outages, m.creates = true, 1, 1, 1 }),
 		"store, namespace again": base.with(func(m *model) { m.store, m.namespaces, m.remakes, m.deletes, m.allow = true, 1, 1, 0, true }),
 		"image":                  base.with(func(m *model) { m.imageChanges, m.imageReverts, m.creates = 1, 1, 1 }),
@@ -326,6 +327,12 @@ func bugsOfRequests() map[string]bug {
 func TestModelFindsBugs(t *testing.T) {
 	t.Parallel()
 	bugs := map[string]bug{
+		"foreign note": {reason: "It takes the note of another cluster with the same objects for its own.", start: "store, copied", next: func(s *instance.State) Step {
+			if n := s.ForeignNote(); n != nil && s.XR != nil {
+				s.XR.SetAnnotations(map[string]string{v1.AnnotationPublished: n.PublishedArchive()})
+			}
+			return Next(s)
+		}},
 		"no proof": {reason: "It releases what has no proven backup.", start: "delete", next: func(s *instance.State) Step {
 			if r := s.Record(); r != nil && r.Status.Phase == v1.BackupPending {
 				r.Status.Phase = v1.BackupProven

@@ -439,8 +439,15 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 		status["restore"] = map[string]any{"backup": lifeOf(int(l.restore - 1)).RecordName(), "phase": string(phase)}
 	}
 	l.statusOfImage(status)
+	marks := map[string]string{}
 	if l.marked {
-		u.SetAnnotations(map[string]string{v1.AnnotationNothingToLose: uidOf(n)})
+		marks[v1.AnnotationNothingToLose] = uidOf(n)
+	}
+	if l.xrMark > 0 {
+		marks[v1.AnnotationPublished] = l.published(n, l.xrMark)
+	}
+	if len(marks) > 0 {
+		u.SetAnnotations(marks)
 	}
 	u.Object["spec"] = map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup", "backup": map[string]any{"requireRestorable": required}, "claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": "db"}}
 	l.image.showRequest(as[*unstructured.Unstructured](u).Object["spec"].(map[string]any))
@@ -459,7 +466,7 @@ func (l modelLife) backupNumber() int64 {
 
 func (l modelLife) volumeObject(n int) client.Object {
 	life := lifeOf(n)
-	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volumeNames[n], Finalizers: ourFinalizer(l.held)}}
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volumeNames[n], Finalizers: ourFinalizer(l.held), Annotations: map[string]string{}}}
 	v.Spec.PersistentVolumeReclaimPolicy, v.Status.Phase = corev1.PersistentVolumeReclaimDelete, corev1.VolumeBound
 	if l.retain {
 		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
@@ -478,6 +485,9 @@ func (l modelLife) volumeObject(n int) client.Object {
 				v.Annotations[v1.AnnotationFirstBackupNumber] = strconv.FormatInt(l.backupNumber()-1, 10)
 			}
 		}
+	}
+	if l.pvMark > 0 {
+		v.Annotations[v1.AnnotationPublished] = l.published(n, l.pvMark)
 	}
 	name, uid := life.DataPVCName(), "home"
 	if l.refPlace != atHome {

@@ -187,7 +187,7 @@ func (l modelLife) recordObject(n int, number int8) *v1.MySQLBackup {
 	}
 	r.Spec.Archive = &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + ArchiveName}
 	if l.toStore {
-		r.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StoreFolder(r.Spec.Instance, r.Name) + "/aaaaaaaaaa.tar.zst"}
+		r.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StoreFolder(r.Spec.Instance, r.Name) + "/aaaaaaaaaa.tar.zst", SHA256: strings.Repeat("a", 64)}
 	}
 	if l.turn != turnNone {
 		r.Status.RestoreTest = &v1.RestoreTest{ID: turnOf(n), StartedAt: metav1.NewTime(now), Concluded: l.heard}

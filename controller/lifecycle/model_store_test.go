@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +29,9 @@ func (s modelStores) ReadNote(_ context.Context, _ string, of v1.BackedUpInstanc
 		return nil, errStoreDown
 	}
 	n := numberOf(of.XR)
+	if n >= 0 && m.lives[n].foreign != foreignNone && record == lifeOf(n).RecordName() {
+		return m.lives[n].foreignNote(n), nil
+	}
 	if n < 0 || m.lives[n].noted == 0 || record != lifeOf(n).RecordName() {
 		return nil, nil //nolint:nilnil // None, and no error.
 	}
@@ -53,6 +58,22 @@ func (l modelLife) storeNote(n int) *v1.StoreNote {
 	return &v1.StoreNote{BackupNote: r.Note(), Name: r.Name}
 }
 
+// foreignNote is what another cluster with the same objects has published.
+func (l modelLife) foreignNote(n int) *v1.StoreNote {
+	r := l.recordObject(n, max(l.recordNo, 1))
+	r.Spec.Archive.SHA256 = strings.Repeat("b", 64)
+	if l.foreign == foreignRecord {
+		r.UID = "record-of-another-cluster"
+	}
+	return &v1.StoreNote{BackupNote: r.Note(), Name: r.Name}
+}
+
+// published is what an object says is published once a record's note is.
+func (l modelLife) published(n int, number int8) string {
+	note := l.recordObject(n, number).Note()
+	return note.PublishedArchive()
+}
+
 // writeStore what is done there.
 func (m *model) writeStore(n int, c change.Change) {
 	switch l := &m.lives[n]; c.Verb { //nolint:exhaustive // The others are the API server's.
@@ -73,7 +94,11 @@ func (m *model) writeStore(n int, c change.Change) {
 		if c.Remote.Record == m.lives[n].recordNameOfImage(n) && m.lives[n].image.job != none {
 			m.broken = "what a Job may still write to is discarded"
 		}
-	case change.Tidy, change.GiveAccess:
+	case change.Tidy:
+		if l.foreign != foreignNone {
+			m.broken = "the archive that this cluster's Job has reported is removed, and another cluster's is kept"
+		}
+	case change.GiveAccess:
 	default:
 		m.broken = "the model does not know how to " + string(c.Verb) + " in a store"
 	}
@@ -122,6 +147,13 @@ func TestModelStoreFindsBugs(t *testing.T) {
 			}
 			s.Notes = []instance.Note{{Name: s.Record().Name, Store: modelStore, BackupNote: s.Record().Note()}}
 			return withChanges(s, writeIndex(s))
+		}},
+		"published unwritten": {reason: "Nothing says of a note that it is this cluster's own, once the record is gone.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) Step {
+			step := Next(s)
+			step.Changes = slices.DeleteFunc(step.Changes, func(c change.Change) bool {
+				return c.Verb == change.Patch && c.Object.GetAnnotations()[v1.AnnotationPublished] != c.Read.GetAnnotations()[v1.AnnotationPublished]
+			})
+			return step
 		}},
 		"removed unasked": {reason: "A record takes its archive along that nobody named.", start: recordStarts()["store, record deleted"], third: func(a *instance.Archives) []ArchiveStep {
 			for i := range a.Records {

@@ -49,6 +49,13 @@ const (
 	verdictTrue
 )
 
+// Notes of another cluster: of a record of its own, and of one that it has in common with this cluster.
+const (
+	foreignNone int8 = iota
+	foreignRecord
+	foreignSum
+)
+
 // Turns of a restore test: taken, and with the Job's name.
 const (
 	turnNone int8 = iota
@@ -95,7 +102,11 @@ type modelLife struct { //nolint:recvcheck // A value is a state; what performs 
 	handle, handlePlace        int8
 	handleHeld                 bool
 	toStore                    bool // Its backup goes to a store, and has no volume.
-	image                      modelImage
+	// The record, counted from one, that the XR and the volume say is published in the store.
+	xrMark, pvMark int8
+	// foreign is what another cluster with the same objects has published in this backup's place.
+	foreign int8
+	image   modelImage
 }
 
 // A modelVolume is one for backups. Namespaces are counted from one.
@@ -151,6 +162,8 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 	backupDeletes int8
 	// Times that the store is down.
 	outages int8
+	// Backups that another cluster with the same objects publishes.
+	copies int8
 	// Changes of the image to one of another series, and back.
 	imageChanges, imageReverts int8
 	// Backups that are asked for, and whether the server goes on for them.
@@ -237,6 +250,16 @@ func (m model) users(add adder) {
 	})
 	for n := range m.lives {
 		l := m.lives[n]
+		copied := m.copies > 0 && l.toStore && l.xr == dying1 && l.noted == 0 && l.foreign == foreignNone
+		add("another cluster publishes its backup", true, copied, func(w *model) {
+			w.copies--
+			w.lives[n].foreign = foreignRecord
+		})
+		add("another cluster publishes its backup under the same record", true, copied && l.record != recordNone, func(w *model) {
+			w.copies--
+			w.lives[n].foreign = foreignSum
+		})
+		add("a person moves the other cluster's backup away", false, l.foreign != foreignNone, func(w *model) { w.lives[n].foreign = foreignNone })
 		add("a row is written", true, m.writes > 0 && l.pod, func(w *model) {
 			w.writes--
 			w.lives[n].rows++
@@ -268,7 +291,7 @@ func (m model) crossplane(add adder) {
 	for n := range m.lives {
 		l := m.lives[n]
 		add("Crossplane lets the XR go", false, l.xr == dying1 && l.cross, func(w *model) { w.lives[n].cross = false })
-		add("the XR is gone", false, l.xr == dying1 && !l.cross && !l.ours, func(w *model) { w.lives[n].xr = none })
+		add("the XR is gone", false, l.xr == dying1 && !l.cross && !l.ours, func(w *model) { w.lives[n].xr, w.lives[n].xrMark = none, 0 })
 	}
 }
 
@@ -344,7 +367,7 @@ func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for e
 		}
 	})
 	add("the server stops", false, l.pod && (l.deployment != 2 || m.namespace != alive1 || l.image.running != l.image.composed), func(w *model) { w.lives[n].pod = false })
-	add("the volume is removed", false, l.pv && !l.held && !l.retain && l.ref == refStale, func(w *model) { w.lives[n].pv, w.lives[n].rows = false, 0 })
+	add("the volume is removed", false, l.pv && !l.held && !l.retain && l.ref == refStale, func(w *model) { w.lives[n].pv, w.lives[n].rows, w.lives[n].pvMark = false, 0, 0 })
 	idle := l.job == none || l.jobDone || l.jobPlace != l.handlePlace
 	add("the handle is gone", false, l.handle == dying1 && !l.handleHeld && idle, func(w *model) {
 		w.lives[n].handle = none

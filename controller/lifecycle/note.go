@@ -40,7 +40,7 @@ func noteBackup(s *instance.State, _ Step) []change.Change {
 	r := s.Record().DeepCopy()
 	r.Spec = provenSpec(s)
 	if s.Store() != "" {
-		return []change.Change{publishNote(s, r)}
+		return append(writePublished(s, r.Note()), publishNote(s, r))
 	}
 	return []change.Change{writeNote(s.BackupPV, r)}
 }

@@ -508,7 +508,7 @@ func restorable(n int, status metav1.ConditionStatus) variation {
 // ownNote is that of the life's own backup.
 func ownNote(s *instance.State) {
 	r := s.Record().DeepCopy()
-	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + ArchiveName}
+	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + ArchiveName, SHA256: strings.Repeat("a", 64)}
 	s.Notes = []instance.Note{{Name: r.Name, Volume: "pvc-2", BackupNote: r.Note()}}
 }
 

@@ -63,10 +63,32 @@ func namesArchive(s *instance.State, r *agent.Report) bool {
 	return archivePattern.MatchString(r.Archive) && len(r.Manifest) <= agent.MaxManifest && json.Valid(r.Manifest)
 }
 
-// heldByEarlier waits for a person: what a store has by the name of this backup is of data that has changed since.
-func heldByEarlier(s *instance.State, n *instance.Note) Step {
+// heldByForeign waits for a person, because what a store has under the name of this backup may be of other data.
+func heldByForeign(s *instance.State, n *instance.Note) Step {
+	if !s.IsEarlier(n) {
+		return waitForPerson(s, fmt.Sprintf("BackupStore %s already has a backup %q of %s that this deletion did not write. Another cluster with the same objects may use the same bucket and prefix. The backup there is neither used nor deleted, and the data stays on its volume. Give each cluster a bucket or prefix of its own, then move the directory %s of the bucket away: the backup is taken again",
+			n.Store, n.Name, n.AnnouncedAt.UTC().Format(time.RFC3339), storeFolder(s)))
+	}
 	return waitForPerson(s, fmt.Sprintf("BackupStore %s has a backup %q of %s already, from before this one began: the cluster was set back since. What was written after that is not in it: move the folder %s of its bucket away, and the backup is taken. Where the data went with that backup, there is no other: go without one",
 		n.Store, n.Name, n.AnnouncedAt.UTC().Format(time.RFC3339), storeFolder(s)))
+}
+
+// writePublished writes down, on the XR and on the data volume, which archive is about to be published. After a crash, and when the
+// record was deleted, nothing else tells this cluster's note from that of a copy of this cluster.
+func writePublished(s *instance.State, n v1.BackupNote) []change.Change {
+	var out []change.Change
+	write := func(o client.Object) {
+		if o.GetAnnotations()[v1.AnnotationPublished] != n.PublishedArchive() {
+			out = append(out, change.PatchObject(o, func(o client.Object) { setAnnotation(o, v1.AnnotationPublished, n.PublishedArchive()) }))
+		}
+	}
+	if s.XR != nil {
+		write(s.XR.Unstructured)
+	}
+	if s.DataPV != nil {
+		write(s.DataPV)
+	}
+	return out
 }
 
 // publishNote of a record, as its Job has reported.

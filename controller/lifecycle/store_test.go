@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
@@ -59,8 +60,34 @@ func noteInStore(s *instance.State) {
 }
 
 // announcedAgo is when the one that the store has a note of began, which has another record than there is.
+	s.Record().UID = "of-ours"
 func announcedAgo(ago time.Duration) variation {
 	return func(s *instance.State) {
+	published(s)
+}
+
+// published is what the controller wrote down before it published the note.
+func published(s *instance.State) {
+	s.Notes[0].Spec.Archive = &v1.Archive{Store: modelStore, SHA256: strings.Repeat("a", 64)}
+	s.XR.SetAnnotations(map[string]string{v1.AnnotationPublished: s.Notes[0].PublishedArchive()})
+}
+
+// unwritten is a note of which nothing was written down.
+func unwritten(s *instance.State) { s.XR.SetAnnotations(nil) }
+
+// summed is the sum of the note's archive.
+func summed(sum string) variation {
+	return func(s *instance.State) { s.Notes[0].Spec.Archive.SHA256 = sum }
+}
+
+// recordedAs is the record that a note names.
+func recordedAs(uid types.UID) variation {
+	return func(s *instance.State) { s.Notes[0].Record = uid }
+}
+
+// notedAgo is when the backup of the note was announced.
+func notedAgo(ago time.Duration) variation {
+	return func(s *instance.State) { s.Notes[0].AnnouncedAt = metav1.NewTime(now.Add(-ago)) }
 		s.Notes[0].AnnouncedAt, s.Notes[0].Record = metav1.NewTime(now.Add(-ago)), "of-then"
 	}
 }
@@ -150,7 +177,7 @@ func TestNextInStore(t *testing.T) {
 		"StoresName":    {reason: "That is one in a store, and this is to be on a volume.", state: fenced(withJob(sent)), want: MarkFailed, says: "not one of a proven archive"},
 		"Proves":        {reason: "The store knows it: then the record does.", state: fenced(toStore, noteInStore), want: MarkProven},
 		"Remakes":       {reason: "Also where that is gone.", state: fenced(toStore, noteInStore, recordGoes), want: RecreateBackup},
-		"RemakesSkew":   {reason: "Clocks of API servers differ.", state: fenced(toStore, noteInStore, recordGoes, announcedAgo(90*time.Second)), want: RecreateBackup},
+		"RemakesSkew":   {reason: "Clocks of API servers differ.", state: fenced(toStore, noteInStore, recordGoes, notedAgo(90*time.Second)), want: RecreateBackup},
 		"SetBack":       {reason: "What clients have written since the cluster was set back is in no backup.", state: fenced(toStore, noteInStore, recordGoes, announcedAgo(48*time.Hour)), want: Wait, says: "move the folder v1/"},
 		"SetBackLate":   {reason: "The store was down when the record was made.", state: fenced(toStore, noteInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
 		"SetBackSent":   {reason: "Nor is it published beside that.", state: fenced(toStore, withJob(sent), noteInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
@@ -159,10 +186,11 @@ func TestNextInStore(t *testing.T) {
 		"LifeBack":      {reason: "It is of another request, of before the cluster was set back: this one has the next number.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore, other), want: SkipNumber},
 		"LifeBackJob":   {reason: "Its Job would be taken for the next one's.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore, other, withJob(sent)), want: DeleteObjects},
 		"LifeBackLate":  {reason: "The store was down when its record was made.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, other), want: DeleteUnprovenBackup},
-		"LifeBackOwn":   {reason: "The note is of this very record.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, func(s *instance.State) { s.Notes[0].Record = s.Record().UID }), want: MarkProven},
+		"LifeBackOwn":   {reason: "The note is of this very record.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, func(s *instance.State) { s.Notes[0].Record = s.Record().UID }, published), want: MarkProven},
 		"LifeDown":      {reason: "Whether that number is free is not known.", state: running(answered(v1.RequestedRunning), toStore, online, storeDown), want: Wait, says: "the store is down"},
 		"ImageBack":     {reason: "When another image was asked for nobody knows.", state: running(announced(v1.BackupRunning), toStore, noteInLifeInStore, recordGoes), want: SkipNumber},
 		"ImageBackLate": {reason: "Nor is it said of what is there.", state: running(announced(v1.BackupRunning), toStore, noteInLifeInStore), want: DeleteUnprovenBackup},
+		"RemakesLater":  {reason: "The clock of the API server that set the time is behind.", state: fenced(toStore, noteInStore, recordGoes, notedAgo(48*time.Hour)), want: RecreateBackup},
 		"Releases":      {reason: "Then the data goes.", state: fenced(toStore, noteInStore, phase(v1.BackupProven)), want: ReleaseDataPV},
 		"Condemns":      {reason: "Those that are too many go by themselves.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo), want: CondemnBackups},
 		"Condemned":     {reason: "They are not waited for.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo, condemned), want: ReleaseDataPV},
@@ -186,6 +214,48 @@ func condemned(s *instance.State) {
 		}
 	}
 }
+// TestForeignNote: two clusters with one etcd and one store (a drill, a blue and a green one) have the same names and UIDs, and delete
+// their instances at the same time. Neither takes the other's note for its own, whatever is left of its record, and its data stays.
+func TestForeignNote(t *testing.T) {
+	other := summed(strings.Repeat("b", 64))
+	for name, tc := range map[string]struct {
+		reason string
+		state  *instance.State
+		want   Action
+		says   string
+	}{
+		"NotBegun":      {reason: "The other cluster was faster.", state: fenced(toStore, noteInStore, unwritten, other, recordedAs("of-theirs")), want: Wait, says: "Another cluster"},
+		"Copies":        {reason: "Our Job has not ended.", state: fenced(toStore, withJob(runs), noteInStore, unwritten, other, recordedAs("of-theirs")), want: Wait, says: "Another cluster"},
+		"Later":         {reason: "The other cluster announced its backup after this one.", state: fenced(toStore, withJob(runs), noteInStore, unwritten, other, recordedAs("of-theirs"), notedAgo(-10*time.Minute)), want: Wait, says: "Another cluster"},
+		"ReadBack":      {reason: "Our own archive is there, and counts for nothing less.", state: fenced(toStore, withJob(sent), noteInStore, unwritten, other, recordedAs("of-theirs")), want: Wait, says: "Another cluster"},
+		"SameRecord":    {reason: "The cluster was copied in the midst of the deletion, with the record.", state: fenced(toStore, noteInStore, unwritten, other), want: Wait, says: "Another cluster"},
+		"SameRecordJob": {reason: "The sum is not that of our Job.", state: fenced(toStore, withJob(sent), noteInStore, unwritten, other), want: Wait, says: "Another cluster"},
+		"SameRecordOld": {reason: "An earlier release wrote nothing down: the Job knows the sum.", state: fenced(toStore, withJob(sent), noteInStore, unwritten), want: MarkProven},
+		"OtherSum":      {reason: "We were about to publish another archive.", state: fenced(toStore, noteInStore, other), want: Wait, says: "Another cluster"},
+		"NoRecord":      {reason: "Nothing of ours names it.", state: fenced(toStore, noteInStore, unwritten, recordGoes), want: Wait, says: "Another cluster"},
+		"Orphan":        {reason: "The composite resource is gone, and the volume says nothing of it.", state: fenced(toStore, noteInStore, unwritten, recordGoes, orphaned), want: Wait, says: "Another cluster"},
+		"OrphanOwn":     {reason: "The volume says what was published.", state: fenced(toStore, noteInStore, recordGoes, onVolume, orphaned), want: RecreateBackup},
+		"InLife":        {reason: "A backup in life takes the next number.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, func(s *instance.State) { s.Notes[0].Record = s.Record().UID }), want: DeleteUnprovenBackup},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step := Next(tc.state)
+			if step.Action != tc.want || !strings.Contains(step.Message, tc.says) {
+				t.Errorf("%s want %s, %q, got %s, %q", tc.reason, tc.want, tc.says, step.Action, step.Message)
+			}
+			for _, c := range step.Changes {
+				if tc.want == Wait && c.Remote != nil {
+					t.Errorf("it does %s in the store", c.Verb)
+				}
+			}
+		})
+	}
+}
+
+// onVolume is what was written down on the data volume.
+func onVolume(s *instance.State) {
+	s.DataPV.Annotations[v1.AnnotationPublished] = s.Notes[0].PublishedArchive()
+}
+
 
 // TestStoreChanges: what is written, and in which order.
 func TestStoreChanges(t *testing.T) {
@@ -215,7 +285,7 @@ func TestStoreChanges(t *testing.T) {
 		t.Errorf("a backup may write %+v", r)
 	}
 	publishes := Next(fenced(toStore, withJob(sent)))
-	if r := remote(publishes.Changes); verbs(publishes.Changes) != "Publish MySQLBackup" || r.Note.Spec.Archive.Path != folder+"/k7v2m9xw4q.tar.zst.age" || r.Note.Spec.Archive.PVCName != "" || string(r.Note.Manifest) != `{"format":1}` {
+	if r := remote(publishes.Changes); verbs(publishes.Changes) != "Patch XMySQL, Patch PersistentVolume, Publish MySQLBackup" || r.Note.Spec.Archive.Path != folder+"/k7v2m9xw4q.tar.zst.age" || r.Note.Spec.Archive.PVCName != "" || string(r.Note.Manifest) != `{"format":1}` {
 		t.Errorf("got %s, %+v", verbs(publishes.Changes), r)
 	}
 	if got := verbs(Next(fenced(toStore, noteInStore)).Changes); got != "Tidy MySQLBackup, Patch MySQLBackup, PatchStatus MySQLBackup" {
