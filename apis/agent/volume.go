@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +40,13 @@ func secretVolume(name, secret string, mode int32) corev1.Volume {
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: &mode},
 	}}
 }
+
+// How long the access of a Job to a store lasts. That of a backup is renewed while its Job runs, so that it ends soon after the Job. A
+// Job that reads an archive has it for as long as that may take.
+const (
+	BackupAccessLife = 2 * time.Hour
+	ReadAccessLife   = 24 * time.Hour
+)
 
 // AccessSecret of a Job of an instance, in its namespace, without its content.
 func AccessSecret(of v1.Instance, namespace, name string) *corev1.Secret {

@@ -74,7 +74,7 @@ type BackupStoreSpec struct {
 	// +kubebuilder:validation:MaxLength=65536
 	CABundle string `json:"caBundle,omitempty"`
 	// CredentialsSecretRef names the Secret, in the controller's namespace, with the keys
-	// accessKey and secretKey.
+	// accessKey and secretKey, and sessionToken if the credentials have one.
 	CredentialsSecretRef LocalSecret `json:"credentialsSecretRef"`
 	// KeySecretRef names the Secret, in the controller's namespace, that `kubectl mysql
 	// store-key` has made: with sealKey, by which manifests are known for the
@@ -104,8 +104,10 @@ type LocalSecret struct {
 const (
 	StoreAccessKey = "accessKey"
 	StoreSecretKey = "secretKey"
-	StoreSealKey   = "sealKey"
-	StoreIdentity  = "identity"
+	// StoreSessionToken is of credentials that end, such as those of AWS STS. Optional.
+	StoreSessionToken = "sessionToken"
+	StoreSealKey      = "sealKey"
+	StoreIdentity     = "identity"
 )
 
 // A BackupStoreStatus says whether backups can go there.
@@ -121,6 +123,11 @@ type BackupStoreStatus struct {
 	//
 	// +optional
 	ProbedAt *metav1.Time `json:"probedAt,omitempty"`
+	// Holder is what this cluster has written into the bucket to hold the prefix: one cluster at a time publishes and deletes backups
+	// there. The controller compares it with the bucket at each probe.
+	//
+	// +optional
+	Holder *StoreHolder `json:"holder,omitempty"`
 	// LastBackupAt is when the newest backup that lies there was proven, as its record says.
 	//
 	// +optional
@@ -141,6 +148,18 @@ type BackupStoreStatus struct {
 	//
 	// +optional
 	Adoption *StoreAdoption `json:"adoption,omitempty"`
+}
+
+// A StoreHolder is what a cluster knows of its hold on a bucket and prefix.
+type StoreHolder struct {
+	// ID of the holder, which is random.
+	ID string `json:"id"`
+	// Nonces that this cluster has written, newest last. Another one in the bucket was written by another cluster.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Nonces []string `json:"nonces,omitempty"`
 }
 
 // An AdoptionRequest is the annotation otus.homework/adopt, as JSON: what another cluster has written becomes the backups of
@@ -255,6 +274,8 @@ const (
 	ReasonProbed = "Probed"
 	// ReasonSettings cannot be used: what the spec or its Secrets say.
 	ReasonSettings = "Settings"
+	// ReasonPrefixHeld means that another cluster publishes and deletes backups below the prefix, or may do so.
+	ReasonPrefixHeld = "PrefixHeld"
 	// ReasonChallenge waits for an answer.
 	ReasonChallenge = "Challenge"
 )

@@ -121,16 +121,19 @@ const (
 	AnnotationPruned = Group + "/pruned"
 	// AnnotationAccessTo of the Secret of a restore is the object in a store that it is for.
 	AnnotationAccessTo = Group + "/access-to"
+	// AnnotationAccessUntil of the Secret of a backup Job is when its access to a store ends, in RFC 3339. The controller renews it while
+	// the Job runs.
+	AnnotationAccessUntil = Group + "/access-until"
 	// AnnotationErases of a Job names the PVC that it mounts and the volume that this
 	// was bound to: its end counts for no other.
 	AnnotationErases = Group + "/erases"
-	// AnnotationReclaimPolicy of a volume is the reclaim policy that it had before
-	// the controller made it Retain. It gets it back at its release.
-	AnnotationReclaimPolicy = Group + "/reclaim-policy"
 	// AnnotationPublished of an XR and of its data volume identifies the archive that this cluster is about to publish in a store:
 	// the value is BackupNote.PublishedArchive. The controller writes it before the note. A note in the store that
 	// differs was written by another cluster, or before this cluster was set back.
 	AnnotationPublished = Group + "/published-archive"
+	// AnnotationReclaimPolicy of a volume is the reclaim policy that it had before
+	// the controller made it Retain. It gets it back at its release.
+	AnnotationReclaimPolicy = Group + "/reclaim-policy"
 	// AnnotationMarkedUID of a volume that we keep and of its PersistentVolumeClaim is the UID of
 	// the object that it was written on. One that was copied, or restored from a backup of a
 	// cluster's objects, has another: what its labels say was true elsewhere, or once.
@@ -168,6 +171,10 @@ const (
 // Annotations of a BackupStore, beside those of its challenge: AnnotationForgetPrefix and the
 // name of a record say of a backup in it what they say of one on a volume. AnnotationMakeRecord has the
 // folder of the backup, as StoreFolder makes it: names say nothing of what another cluster has written.
+
+// AnnotationTakeOverPrefix on a BackupStore names the holder of its bucket and prefix that this cluster replaces. A person who knows that
+// no other cluster writes there sets it. The condition Reachable has the ID.
+const AnnotationTakeOverPrefix = Group + "/take-over-prefix"
 
 // MakeAllRecords is the value of AnnotationMakeRecord that means each of a volume.
 const MakeAllRecords = "all"

@@ -85,7 +85,7 @@ func TestNames(t *testing.T) {
 			AnnotationPasswordChangedAt, AnnotationPasswordStagedAt, AnnotationPasswordWindow, RescueNamespace,
 			AnnotationBackupPrefix, AnnotationForgetPrefix, AnnotationMakeRecord, MakeAllRecords, AnnotationDeleteArchive,
 			AnnotationRestoreTest, AnnotationRetainedPV, AnnotationRefusedSize, AnnotationPVCs, AnnotationPruned, AnnotationErases,
-			AnnotationMadeFor, AnnotationMarkedUID, AnnotationTakeOver, AnnotationLeaveAlone, AnnotationBackupStore, AnnotationAccessTo, AnnotationAnswer, AnnotationAdopt, AnnotationIssuer, AnnotationNodes,
+			AnnotationMadeFor, AnnotationMarkedUID, AnnotationTakeOver, AnnotationLeaveAlone, AnnotationBackupStore, AnnotationAccessTo, AnnotationAnswer, AnnotationAdopt, AnnotationIssuer, AnnotationNodes, AnnotationPublished, AnnotationTakeOverPrefix, AnnotationAccessUntil,
 			AnnotationSettings, AnnotationConfig,
 		}, want: []string{
 			"otus.homework/claim-kind", "otus.homework/claim-namespace", "otus.homework/claim-name", "otus.homework/image", "otus.homework/version", "otus.homework/deletion-policy", "otus.homework/backup-number", "otus.homework/first-backup-number", "otus.homework/choice",
@@ -94,7 +94,7 @@ func TestNames(t *testing.T) {
 			"otus.homework/password-changed-at", "otus.homework/password-staged-at", "otus.homework/password-window", "crossplane-mysql-rescue",
 			"backup.otus.homework/", "forget.otus.homework/", "otus.homework/make-record", "all", "otus.homework/delete-archive",
 			"otus.homework/restore-test", "otus.homework/retained-volume", "otus.homework/refused-size", "otus.homework/pvcs", "otus.homework/pruned", "otus.homework/erases",
-			"otus.homework/made-for", "otus.homework/marked-uid", "otus.homework/take-over", "otus.homework/leave-alone", "otus.homework/backup-store", "otus.homework/access-to", "otus.homework/answer", "otus.homework/adopt", "otus.homework/issuer", "otus.homework/nodes",
+			"otus.homework/made-for", "otus.homework/marked-uid", "otus.homework/take-over", "otus.homework/leave-alone", "otus.homework/backup-store", "otus.homework/access-to", "otus.homework/answer", "otus.homework/adopt", "otus.homework/issuer", "otus.homework/nodes", "otus.homework/published-archive", "otus.homework/take-over-prefix", "otus.homework/access-until",
 			"otus.homework/settings", "otus.homework/config",
 		}},
 		"StoreFolder": {reason: "Objects outlive the cluster.", got: StoreFolder(BackedUpInstance{NamespaceUID: "ns", XR: "xr", Namespace: "a", Name: "b"}, "one"), want: "v1/ns/xr/one"},

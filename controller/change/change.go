@@ -103,6 +103,8 @@ type Remote struct {
 	// Instance and Record of a backup that is removed, or discarded.
 	Instance v1.BackedUpInstance
 	Record   string
+	// Sum of the archive that is removed, with SHA-256.
+	Sum string
 	// Folder that a Job may write new archives into or, where there is none, the Archive that one may read, which the
 	// Manifest is of.
 	Folder, Archive string

@@ -31,7 +31,8 @@ type Writer struct {
 type Stores interface {
 	Publish(ctx context.Context, store string, n *v1.StoreNote) error
 	Tidy(ctx context.Context, store string, n *v1.StoreNote) error
-	Remove(ctx context.Context, store string, i v1.BackedUpInstance, record string) error
+	// Remove a backup. A note of another archive than the one with this sum stays, with all that is beside it.
+	Remove(ctx context.Context, store string, i v1.BackedUpInstance, record, sum string) error
 	Discard(ctx context.Context, store string, i v1.BackedUpInstance, record string) error
 	// Access of a Job, as the content of its Secret.
 	Access(ctx context.Context, what *Remote) (map[string][]byte, error)
@@ -168,7 +169,7 @@ func (w Writer) doInStore(ctx context.Context, verb Verb, o client.Object, r *Re
 	case Tidy:
 		return o, w.Stores.Tidy(ctx, r.Store, r.Note)
 	case Remove:
-		return o, w.Stores.Remove(ctx, r.Store, r.Instance, r.Record)
+		return o, w.Stores.Remove(ctx, r.Store, r.Instance, r.Record, r.Sum)
 	case Discard:
 		return o, w.Stores.Discard(ctx, r.Store, r.Instance, r.Record)
 	}

@@ -305,7 +305,7 @@ func (s *toldStores) Tidy(_ context.Context, store string, _ *v1.StoreNote) erro
 	return s.do(Tidy, store)
 }
 
-func (s *toldStores) Remove(_ context.Context, store string, _ v1.BackedUpInstance, _ string) error {
+func (s *toldStores) Remove(_ context.Context, store string, _ v1.BackedUpInstance, _, _ string) error {
 	return s.do(Remove, store)
 }
 

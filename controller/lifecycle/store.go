@@ -104,7 +104,7 @@ func tidyStore(s *instance.State, n *instance.Note) change.Change {
 
 // removeFromStore the backup of a record.
 func removeFromStore(r *v1.MySQLBackup) change.Change {
-	return change.InStore(change.Remove, r, change.Remote{Store: r.Spec.Archive.Store, Instance: r.Spec.Instance, Record: r.Name})
+	return change.InStore(change.Remove, r, change.Remote{Store: r.Spec.Archive.Store, Instance: r.Spec.Instance, Record: r.Name, Sum: r.Spec.Archive.SHA256})
 }
 
 // discardAttempts at a backup in the store that will never be proven. A store that does not answer keeps them, and nobody waiting.
@@ -115,7 +115,17 @@ func discardAttempts(s *instance.State, record client.Object) change.Change {
 // giveBackupAccess to the Job that is about to be made.
 func giveBackupAccess(s *instance.State) change.Change {
 	to := agent.AccessSecret(s.Life, s.JobLocation().Namespace, s.JobLocation().Access)
+	to.Annotations = map[string]string{v1.AnnotationAccessUntil: s.Now.Add(agent.BackupAccessLife).UTC().Format(time.RFC3339)}
 	return change.InStore(change.GiveAccess, to, change.Remote{Store: s.Store(), Folder: storeFolder(s)})
+}
+
+// isAccessEnding reports whether the access of a running backup Job is to be renewed: half of its time is over.
+func isAccessEnding(s *instance.State) bool {
+	return !s.AccessUntil.IsZero() && s.AccessUntil.Sub(s.Now) < agent.BackupAccessLife/2
+}
+
+func renewAccess(s *instance.State, _ Step) []change.Change {
+	return []change.Change{giveBackupAccess(s)}
 }
 
 // giveRestoreAccess to the Job that the function has made, with the manifest of the archive, which that believes. It goes with that Job.

@@ -80,7 +80,9 @@ func (a *adoption) take(ctx context.Context, c stores.Candidate) (v1.AdoptedBack
 		return out, nil
 	}
 	if !a.request.DryRun {
-		err = a.open.Publish(ctx, n)
+		if err = a.holders.Check(ctx, a.open); err == nil {
+			err = a.open.Publish(ctx, n)
+		}
 		if err == nil {
 			if err = a.makeRecordOf(ctx, n); err != nil && !isRefused(err) {
 				return out, err

@@ -23,7 +23,7 @@ type lockedStores struct {
 	locked bool
 }
 
-func (s *lockedStores) Remove(context.Context, string, v1.BackedUpInstance, string) error {
+func (s *lockedStores) Remove(context.Context, string, v1.BackedUpInstance, string, string) error {
 	if s.locked {
 		return errors.New("object lock\x1b until 2030")
 	}

@@ -85,7 +85,8 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconciler
 	if err != nil {
 		return nil, err
 	}
-	all := stores.Cluster{Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Clock: time.Now}
+	holders, lanes := stores.NewHolders(), stores.NewLanes(time.Now)
+	all := stores.Cluster{Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Clock: time.Now, Holders: holders, Lanes: lanes}
 	g := &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, Stores: all, Settings: o.Settings, Clock: time.Now}
 	r := &rotate.Rotator{
 		Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dialServer(cfg, pods),
@@ -104,7 +105,7 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconciler
 			rotator: r, generator: r, certifier: &servercert.Keeper{Kube: r.Kube, Namespace: o.Namespace, Clock: time.Now},
 			asked: map[instance.Key]asking{}, meter: meter, turns: newTurns(o.MaxConcurrent), strains: newStrains(), retries: newRetries(),
 		},
-		stores:   &storeReconciler{kube: mgr.GetClient(), reader: mgr.GetAPIReader(), writer: w, events: recorder, namespace: o.Namespace, clock: time.Now},
+		stores:   &storeReconciler{kube: mgr.GetClient(), reader: mgr.GetAPIReader(), writer: w, events: recorder, namespace: o.Namespace, clock: time.Now, holders: holders, lanes: lanes},
 		archives: &archiveReconciler{gather: g, writer: w, cache: mgr.GetClient(), events: recorder},
 		restoreTests: restoreTestReconciler{
 			gather: g, writer: w, cache: mgr.GetClient(), reader: mgr.GetAPIReader(), events: recorder, meter: meter,

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -30,9 +31,13 @@ const (
 	// storeInterval is how often a store is looked at that can be reached, and lostStoreInterval one that cannot. Its Secrets are not
 	// watched: they are in a namespace where the controller lists none.
 	storeInterval     = 5 * time.Minute
-	lostStoreInterval = 30 * time.Second
-	// storeTimeout of a look. A store that takes longer takes no backup.
+	lostStoreInterval = 10 * time.Second
+	// probeTimeout of a look. A store that takes longer takes no backup. storeTimeout is that of what a person asks for.
+	probeTimeout = time.Minute
 	storeTimeout = 5 * time.Minute
+	// storesAtOnce are looked at. One that swallows packets takes until its timeout, and others must not wait for it: there are never as many
+	// BackupStores, and a worker that has nothing to do costs nothing.
+	storesAtOnce = 256
 )
 
 // A storeReconciler reconciles BackupStores with what they are found to be, and the gateway with all of them.
@@ -43,6 +48,8 @@ type storeReconciler struct {
 	events    events.EventRecorder
 	namespace string
 	clock     func() time.Time
+	holders   *stores.Holders
+	lanes     *stores.Lanes
 }
 
 // Reconcile one BackupStore.
@@ -76,7 +83,7 @@ func (r *storeReconciler) watchStores(mgr ctrl.Manager) manager.RunnableFunc {
 			// A status that it writes is no reason to look again.
 			return true, ctrl.NewControllerManagedBy(mgr).
 				For(&v1.BackupStore{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-				WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+				WithOptions(controller.Options{MaxConcurrentReconciles: storesAtOnce}).
 				Complete(r)
 		})
 		if ctx.Err() != nil {
@@ -92,16 +99,11 @@ func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (t
 	if err != nil {
 		return 0, err
 	}
-	var found store.Finding
-	open, err := stores.Open(s, with)
-	if err != nil {
-		open = nil
-	} else {
-		within, cancel := context.WithTimeout(ctx, storeTimeout)
-		defer cancel()
-		found, err = open.Look(within)
-	}
 	was := s.IsReachable()
+	open, found, err := r.probe(ctx, s, with)
+	if errors.As(err, new(*unwrittenError)) {
+		return 0, err
+	}
 	next, err := stores.NextStatus(s, open, found, err, r.clock())
 	if err != nil {
 		return 0, err
@@ -125,6 +127,51 @@ func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (t
 		return storeInterval, nil
 	}
 	return lostStoreInterval, nil
+}
+
+// probe a store that can be opened: its holder first, as nothing is written into a prefix that another cluster holds. The status of s is
+// what was written meanwhile.
+func (r *storeReconciler) probe(ctx context.Context, s *v1.BackupStore, with stores.Secrets) (*stores.Store, store.Finding, error) {
+	open, err := stores.Open(s, with)
+	if err != nil {
+		return nil, store.Finding{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	if err := r.hold(ctx, s, open); err != nil {
+		return open, store.Finding{}, err
+	}
+	found, err := open.Look(ctx)
+	if err == nil {
+		r.lanes.Answered(s.Name)
+	}
+	return open, found, err
+}
+
+// An unwrittenError is the API server's, and says nothing of the store.
+type unwrittenError struct{ error }
+
+// Unwrap it.
+func (e *unwrittenError) Unwrap() error { return e.error }
+
+// hold the prefix of a store.
+func (r *storeReconciler) hold(ctx context.Context, s *v1.BackupStore, open *stores.Store) error {
+	all := &v1.BackupStoreList{}
+	if err := r.reader.List(ctx, all); err != nil {
+		return &unwrittenError{err}
+	}
+	return r.holders.Hold(ctx, open, s, all.Items, r.clock(), func(next *v1.StoreHolder) error {
+		written := change.PatchObjectStatus(s, func(s *v1.BackupStore) { s.Status.Holder = next })
+		if err := r.writer.Apply(ctx, []change.Change{written}); err != nil {
+			return &unwrittenError{err}
+		}
+		now := &v1.BackupStore{}
+		if err := r.reader.Get(ctx, client.ObjectKeyFromObject(s), now); err != nil {
+			return &unwrittenError{err}
+		}
+		*s = *now
+		return nil
+	})
 }
 
 // lastBackupIn a store; nil where there is none.
@@ -186,7 +233,7 @@ func (r *storeReconciler) announceStore(s *v1.BackupStore, was bool) {
 }
 
 func (r *storeReconciler) cluster() stores.Cluster {
-	return stores.Cluster{Reader: r.reader, Namespace: r.namespace, Clock: r.clock}
+	return stores.Cluster{Reader: r.reader, Namespace: r.namespace, Clock: r.clock, Holders: r.holders, Lanes: r.lanes}
 }
 
 // tellGateway which stores there are, and how they are reached. One whose settings cannot be used is not served.

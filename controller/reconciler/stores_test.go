@@ -42,7 +42,7 @@ func storeOf(name string) []client.Object {
 func TestStores(t *testing.T) {
 	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).WithObjects(append(storeOf("one"), storeOf("two")...)...).Build()
 	sent := events.NewFakeRecorder(10)
-	r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: sent, namespace: "system", clock: time.Now}
+	r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: sent, namespace: "system", clock: time.Now, holders: stores.NewHolders()}
 	look := func(name string) (metav1.Condition, reconcile.Result) {
 		t.Helper()
 		after, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
@@ -108,7 +108,7 @@ func TestStoresUnread(t *testing.T) {
 					return c.Get(ctx, k, o, opts...)
 				},
 			})
-			r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now}
+			r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now, holders: stores.NewHolders()}
 			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); !errors.Is(err, broken) {
 				t.Errorf("want the error, got %v", err)
 			}
@@ -128,7 +128,7 @@ func lookedAt(t *testing.T, gone string, asked func(*v1.BackupStore)) (client.Cl
 	s, _ := objects[0].(*v1.BackupStore)
 	asked(s)
 	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).WithObjects(objects...).Build()
-	r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now}
+	r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now, holders: stores.NewHolders()}
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestTakeCandidate(t *testing.T) {
 		t.Helper()
 		kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithObjects(append(there, shop.DeepCopy())...).Build()
 		return &adoption{
-			storeReconciler: &storeReconciler{reader: kube, writer: change.Writer{Client: kube}, clock: time.Now}, request: request, namespaces: map[string]*corev1.Namespace{},
+			storeReconciler: &storeReconciler{reader: kube, writer: change.Writer{Client: kube}, clock: time.Now, holders: stores.NewHolders()}, request: request, namespaces: map[string]*corev1.Namespace{},
 			lineages: stores.Lineages(all), residents: map[instance.Key][]stores.Resident{},
 		}
 	}

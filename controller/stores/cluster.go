@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,8 +32,6 @@ const (
 	askTimeout = 30 * time.Second
 	// newTimeout is how long one may take that has not worked yet.
 	newTimeout = 5 * time.Second
-	// grantLife is how long the token of a Job is good for. One that takes longer fails, and is tried again.
-	grantLife = 7 * 24 * time.Hour
 )
 
 // A Cluster has the stores of all BackupStores, by what the API server says of them at each call.
@@ -41,6 +40,10 @@ type Cluster struct {
 	// Namespace is the controller's own, which has the Secrets.
 	Namespace string
 	Clock     func() time.Time
+	// Lanes keep those who wait for one store from others. Nil where nobody else waits.
+	Lanes *Lanes
+	// Holders of the prefixes that this process holds: without the hold nothing is published or deleted. Nil where none are kept.
+	Holders *Holders
 }
 
 var (
@@ -92,14 +95,16 @@ func (c Cluster) GatewayState(ctx context.Context) (*GatewayState, error) {
 func (c Cluster) ReadNote(ctx context.Context, name string, of v1.BackedUpInstance, record string) (*v1.StoreNote, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	s, err := c.openNamed(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	n, err := s.ReadNote(ctx, of, record)
+	var n *v1.StoreNote
+	err := c.ask(ctx, name, func(s *Store) (err error) {
+		n, err = s.ReadNote(ctx, of, record)
+		return err
+	})
 	switch {
 	case store.Is(err, store.NotFound):
 		return nil, nil //nolint:nilnil // None, and no error.
+	case errors.As(err, new(*unopenedError)):
+		return nil, err
 	case err != nil && !errors.As(err, new(*store.Error)):
 		return nil, &instance.UnreadableNoteError{Err: inStore(name, err)}
 	}
@@ -117,79 +122,80 @@ func (c Cluster) FindNotes(ctx context.Context, namespace types.UID, isKnown fun
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	var out []instance.FoundNote
+	found, errs := make([][]instance.FoundNote, len(all.Items)), make([]error, len(all.Items))
+	var asked sync.WaitGroup
 	for i := range all.Items {
 		find := c.findNotesIn
 		if all.Items[i].Status.ProbedAt == nil {
 			find = c.findNotesInNew
 		}
-		found, err := find(ctx, &all.Items[i], namespace, isKnown)
+		asked.Go(func() { found[i], errs[i] = find(ctx, &all.Items[i], namespace, isKnown) })
+	}
+	asked.Wait()
+	for _, err := range errs {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, found...)
 	}
-	return out, nil
+	return slices.Concat(found...), nil
 }
 
 // Publish a note, if the store has the archive that it is of. A Job that was led elsewhere has reported one as well.
 func (c Cluster) Publish(ctx context.Context, name string, n *v1.StoreNote) error {
-	s, err := c.openNamed(ctx, name)
-	if err != nil {
-		return err
-	}
+	return c.askHeld(ctx, name, func(s *Store) error { return s.publishArchived(ctx, n) })
+}
+
+// publishArchived publishes a note if its archive is there.
+func (s *Store) publishArchived(ctx context.Context, n *v1.StoreNote) error {
 	a := n.Spec.Archive
 	o, err := s.Stat(ctx, a.Path)
 	if store.Is(err, store.NotFound) {
-		return change.NewMissingError(fmt.Errorf("BackupStore %s has no %q, which the Job has sent there", name, a.Path))
+		return change.NewMissingError(fmt.Errorf("BackupStore %s has no %q, which the Job has sent there", s.Name, a.Path))
 	}
 	if err != nil {
-		return inStore(name, err)
+		return inStore(s.Name, err)
 	}
 	if size, err := v1.ParseQuantity(a.Size); err != nil || o.Size < size.Value() {
-		return change.NewMissingError(fmt.Errorf("BackupStore %s has %d bytes in %q, and the Job has reported %s", name, o.Size, a.Path, a.Size))
+		return change.NewMissingError(fmt.Errorf("BackupStore %s has %d bytes in %q, and the Job has reported %s", s.Name, o.Size, a.Path, a.Size))
 	}
 	err = s.Publish(ctx, n)
 	if other := new(otherNoteError); errors.As(err, &other) {
-		return kerrors.NewConflict(v1.GroupVersion.WithResource("backupstores").GroupResource(), name, err)
+		return kerrors.NewConflict(v1.GroupVersion.WithResource("backupstores").GroupResource(), s.Name, err)
 	}
-	return inStore(name, err)
+	return inStore(s.Name, err)
 }
 
 // Tidy what other attempts at a published backup have left. What may not be deleted stays, and so does what is very much: it goes with the backup.
 func (c Cluster) Tidy(ctx context.Context, name string, n *v1.StoreNote) error {
-	s, err := c.openNamed(ctx, name)
-	if err != nil {
-		return err
-	}
-	if err := s.Tidy(ctx, n); !store.Is(err, store.Denied) && !errors.Is(err, errMore) {
-		return inStore(name, err)
-	}
-	return nil
+	return c.askHeld(ctx, name, func(s *Store) error {
+		if err := s.Tidy(ctx, n); !store.Is(err, store.Denied) && !errors.Is(err, errMore) {
+			return inStore(name, err)
+		}
+		return nil
+	})
 }
 
 // Remove a backup with its note.
-func (c Cluster) Remove(ctx context.Context, name string, i v1.BackedUpInstance, record string) error {
-	s, err := c.openNamed(ctx, name)
-	if err != nil {
-		return err
-	}
-	return inStore(name, s.Remove(ctx, i, record))
+func (c Cluster) Remove(ctx context.Context, name string, i v1.BackedUpInstance, record, sum string) error {
+	return c.askHeld(ctx, name, func(s *Store) error { return inStore(name, s.Remove(ctx, i, record, sum)) })
 }
 
 // Discard what attempts at a backup have left that has no note.
 func (c Cluster) Discard(ctx context.Context, name string, i v1.BackedUpInstance, record string) error {
-	s, err := c.openNamed(ctx, name)
-	if err != nil {
-		return err
-	}
-	return inStore(name, s.Discard(ctx, i, record))
+	return c.askHeld(ctx, name, func(s *Store) error { return inStore(name, s.Discard(ctx, i, record)) })
 }
 
 // Access of a Job to a store, as the content of its Secret.
 func (c Cluster) Access(ctx context.Context, what *change.Remote) (map[string][]byte, error) {
-	s, err := c.openNamed(ctx, what.Store)
-	if err != nil {
+	var s *Store
+	ask := c.ask
+	if what.Folder != "" { // What a Job sends there is to be published.
+		ask = c.askHeld
+	}
+	if err := ask(ctx, what.Store, func(of *Store) error {
+		s = of
+		return nil
+	}); err != nil {
 		return nil, err
 	}
 	g, err := c.GatewayState(ctx)
@@ -203,7 +209,11 @@ func (c Cluster) Access(ctx context.Context, what *change.Remote) (map[string][]
 	if err != nil {
 		return nil, err
 	}
-	token, err := signer.Sign(gateway.Grant{Store: what.Store, Folder: what.Folder, Object: what.Archive}, c.Clock().Add(grantLife))
+	life := agent.ReadAccessLife
+	if what.Folder != "" {
+		life = agent.BackupAccessLife
+	}
+	token, err := signer.Sign(gateway.Grant{Store: what.Store, Folder: what.Folder, Object: what.Archive}, c.Clock().Add(life))
 	if err != nil {
 		return nil, err
 	}
@@ -225,12 +235,14 @@ func (c Cluster) findNotesIn(ctx context.Context, of *v1.BackupStore, namespace 
 	if err != nil {
 		return nil, err
 	}
-	backups, err := s.BackupsIn(ctx, namespace)
-	if err != nil {
-		return nil, inStore(name, err)
-	}
-	backups = slices.DeleteFunc(backups, func(b Found) bool { return isKnown(b.Record) })
-	notes, err := s.readNotes(ctx, backups)
+	var backups []Found
+	var notes []readNote
+	err = c.Lanes.do(ctx, of, func() (err error) {
+		if backups, err = s.BackupsIn(ctx, namespace, isKnown); err == nil {
+			notes, err = s.readNotes(ctx, backups)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, inStore(name, err)
 	}
@@ -266,16 +278,36 @@ func (c Cluster) findNotesInNew(ctx context.Context, of *v1.BackupStore, namespa
 	return nil, err
 }
 
-// openNamed is the store of a BackupStore of this name.
-func (c Cluster) openNamed(ctx context.Context, name string) (*Store, error) {
+// ask the store of a BackupStore of this name, with the callers that may ask it now.
+func (c Cluster) ask(ctx context.Context, name string, use func(*Store) error) error {
 	of := &v1.BackupStore{}
 	switch err := c.Reader.Get(ctx, client.ObjectKey{Name: name}, of); {
 	case kerrors.IsNotFound(err): // That is not what whoever asks has just read.
-		return nil, fmt.Errorf("there is no BackupStore %s: create it, or create it again with the bucket and the Secrets that it had", name)
+		return &unopenedError{fmt.Errorf("there is no BackupStore %s: create it, or create it again with the bucket and the Secrets that it had", name)}
 	case err != nil:
-		return nil, fmt.Errorf("cannot get BackupStore %s: %w", name, err)
+		return &unopenedError{fmt.Errorf("cannot get BackupStore %s: %w", name, err)}
 	}
-	return c.open(ctx, of)
+	s, err := c.open(ctx, of)
+	if err != nil {
+		return &unopenedError{err}
+	}
+	return c.Lanes.do(ctx, of, func() error { return use(s) })
+}
+
+// An unopenedError is of a store that was not asked.
+type unopenedError struct{ error }
+
+// Unwrap it.
+func (e *unopenedError) Unwrap() error { return e.error }
+
+// askHeld is ask for what is published or deleted: only one cluster at a time does that.
+func (c Cluster) askHeld(ctx context.Context, name string, use func(*Store) error) error {
+	return c.ask(ctx, name, func(s *Store) error {
+		if err := c.Holders.Check(ctx, s); err != nil {
+			return inStore(name, err)
+		}
+		return use(s)
+	})
 }
 
 // open a BackupStore with its Secrets.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 	"time"
 
@@ -21,11 +22,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/store"
 )
 
-// probeFolder has the objects that stores are tried with, by the name of the BackupStore: two of one prefix are in nobody's way.
+// probeFolder has the objects that stores are tried with, by the name of the BackupStore and by process. Two BackupStores of one prefix, or
+// those of one name in two clusters, do not write over each other's.
 const probeFolder = "v1/probe"
+
+// process is another one in each process.
+var process = strings.ToLower(rand.Text())
 
 // errIdentity is of an identity that does not open what is written.
 var errIdentity = errors.New("the identity does not open what is encrypted to the recipients: a backup could be written, and never be read")
+
+func (s *Store) probeKey() string { return path.Join(probeFolder, s.Name, process, "object") }
 
 // Look at a store: write, read, decrypt and delete.
 func (s *Store) Look(ctx context.Context) (store.Finding, error) {
@@ -34,7 +41,7 @@ func (s *Store) Look(ctx context.Context) (store.Finding, error) {
 	if err != nil {
 		return store.Finding{}, err
 	}
-	found, err := s.Probe(ctx, probeFolder+"/"+s.Name, raw)
+	found, err := s.Probe(ctx, s.probeKey(), raw)
 	if err != nil {
 		return found, err
 	}
@@ -82,7 +89,7 @@ func NextStatus(s *v1.BackupStore, open *Store, found store.Finding, err error, 
 	case open == nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1.ReasonSettings, v1.PrintableText(err.Error(), v1.MaxForeignText)
 	case err != nil:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(store.KindOf(err)), v1.PrintableText(err.Error(), v1.MaxForeignText)
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonOf(err), v1.PrintableText(err.Error(), v1.MaxForeignText)
 	default:
 		next.ProbedAt = &metav1.Time{Time: now}
 		if next.Challenge, err = open.nextChallenge(s); err != nil {
@@ -96,13 +103,21 @@ func NextStatus(s *v1.BackupStore, open *Store, found store.Finding, err error, 
 	return next, nil
 }
 
+// reasonOf a failed look.
+func reasonOf(err error) string {
+	if errors.As(err, new(*HeldError)) {
+		return v1.ReasonPrefixHeld
+	}
+	return string(store.KindOf(err))
+}
+
 func messageOf(f store.Finding) string {
 	said := []string{"an object was written, read and deleted"}
 	if !f.Deletes {
 		said[0] = "an object was written and read; it may not be deleted, so that no backup of it ever is"
 	}
 	if !f.WritesOnce {
-		said = append(said, "the store writes over what is there: only the controller's lease keeps two of them apart")
+		said = append(said, "the store writes over what is there: only the controller's lease keeps two of them apart, and two clusters of one prefix see each other late")
 	}
 	return strings.Join(said, "; ")
 }

@@ -19,11 +19,15 @@ import (
 )
 
 const (
-	// maxBackups of a store, or a namespace, that are looked at. Whoever has the token of a Job may have written any number of other objects
-	// beside them, of which atATime are removed, as often as maxTimes before others have their turn.
-	maxBackups = 100_000
-	atATime    = 1000
-	maxTimes   = 5
+	// maxBackups of a store, and maxOfNamespace of a namespace, that are looked at. Whoever can write to the bucket may have written any
+	// number of other objects beside them. Those that a Job has left are removed atATime, as often as maxTimes before others have their turn.
+	maxBackups     = 100_000
+	maxOfNamespace = 20_000
+	// maxUID and maxRecord in bytes of a part of a key. What is longer was not written by a controller, and is not kept in memory.
+	maxUID    = 64
+	maxRecord = 128
+	atATime   = 1000
+	maxTimes  = 5
 )
 
 // errMore is left than is removed in one turn.
@@ -133,25 +137,26 @@ func (f Found) Folder() string {
 	return v1.StoreFolder(v1.BackedUpInstance{NamespaceUID: f.NamespaceUID, XR: f.XR}, f.Record)
 }
 
-// BackupsIn a namespace.
-func (s *Store) BackupsIn(ctx context.Context, namespace types.UID) ([]Found, error) {
-	return s.backupsBelow(ctx, path.Join(v1.StoreLayout, string(namespace)))
+// BackupsIn a namespace, but for those that are known.
+func (s *Store) BackupsIn(ctx context.Context, namespace types.UID, isKnown func(record string) bool) ([]Found, error) {
+	return s.backupsBelow(ctx, path.Join(v1.StoreLayout, string(namespace)), maxOfNamespace, isKnown)
 }
 
 // AllBackups of all namespaces that ever were.
 func (s *Store) AllBackups(ctx context.Context) ([]Found, error) {
-	return s.backupsBelow(ctx, v1.StoreLayout)
+	return s.backupsBelow(ctx, v1.StoreLayout, maxBackups, func(string) bool { return false })
 }
 
-func (s *Store) backupsBelow(ctx context.Context, folder string) ([]Found, error) {
-	os, more, err := s.Find(ctx, folder, maxBackups, func(key string) bool {
-		return strings.HasPrefix(key, folder+"/") && strings.Count(key, "/") == 4 && path.Base(key) == gateway.ManifestName
+func (s *Store) backupsBelow(ctx context.Context, folder string, limit int, isKnown func(record string) bool) ([]Found, error) {
+	os, more, err := s.Find(ctx, folder, limit, func(key string) bool {
+		record, ok := recordOf(key)
+		return ok && strings.HasPrefix(key, folder+"/") && !isKnown(record)
 	})
 	if err != nil {
 		return nil, err
 	}
 	if more {
-		return nil, fmt.Errorf("there are more than %d backups below %q", maxBackups, folder)
+		return nil, fmt.Errorf("there are more than %d backups below %q", limit, folder)
 	}
 	out := make([]Found, 0, len(os))
 	for _, o := range os {
@@ -159,6 +164,15 @@ func (s *Store) backupsBelow(ctx context.Context, folder string) ([]Found, error
 		out = append(out, Found{NamespaceUID: types.UID(parts[1]), XR: types.UID(parts[2]), Record: parts[3]})
 	}
 	return out, nil
+}
+
+// recordOf returns the record that the key of a note names, if a controller may have written a note there.
+func recordOf(key string) (record string, ok bool) {
+	parts := strings.Split(key, "/")
+	if len(parts) != 5 || parts[4] != gateway.ManifestName || len(parts[1]) > maxUID || len(parts[2]) > maxUID || len(parts[3]) > maxRecord {
+		return "", false
+	}
+	return parts[3], true
 }
 
 // readAtOnce is how many notes are read beside each other: a namespace, or a cluster that is gone, may have thousands.
@@ -199,22 +213,30 @@ func (s *Store) Tidy(ctx context.Context, n *v1.StoreNote) error {
 	folder := v1.StoreFolder(n.Spec.Instance, n.Name)
 	// As the store has it: nothing goes that some note may name.
 	there, err := s.readNote(ctx, folder)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case there.PublishedArchive() != n.PublishedArchive(): // The archive of the note that is meant may be beside it.
+		return &otherNoteError{there}
 	}
 	return s.removeAllBut(ctx, folder, manifestOf(folder), there.Spec.Archive.Path)
 }
 
 // Remove a backup, its note first: an archive without one is nobody's. What may not be deleted is later an error, and the rest is
-// gone. Of an adopted one the archive goes first, with its old note: who is cut short finds it by the new one.
-func (s *Store) Remove(ctx context.Context, i v1.BackedUpInstance, record string) error {
+// gone. Of an adopted one the archive goes first, with its old note: who is cut short finds it by the new one. A note of an archive with another
+// sum than the record's is another cluster's, or of another time: it stays, and so does what is beside it.
+func (s *Store) Remove(ctx context.Context, i v1.BackedUpInstance, record, sum string) error {
 	folder := v1.StoreFolder(i, record)
 	raw, err := s.ReadSmall(ctx, manifestOf(folder), store.MaxSealed)
 	if errors.As(err, new(*store.Error)) && !store.Is(err, store.NotFound) {
 		return err
 	}
 	// One that cannot be read is of no other folder.
-	if n, err := s.parseNote(folder, raw); err == nil && n.From != nil {
+	n, err := s.parseNote(folder, raw)
+	if err == nil && sum != "" && n.Spec.Archive.SHA256 != sum {
+		return &otherNoteError{n}
+	}
+	if err == nil && n.From != nil {
 		if err := s.removeFolder(ctx, n.ArchiveFolder()); err != nil {
 			return err
 		}

@@ -266,13 +266,13 @@ func TestRealTidy(t *testing.T) {
 		tidied := seen
 		seen = 0
 		p.Break(cut)
-		err = s.Remove(t.Context(), note.Spec.Instance, note.Name)
+		err = s.Remove(t.Context(), note.Spec.Instance, note.Name, note.Spec.Archive.SHA256)
 		p.Break(nil)
 		if all := left(folder); slices.Contains(all, "manifest.json") && !slices.Contains(all, "good.tar.zst") {
 			t.Fatalf("%d: a note without its archive, got %q, %v", n, all, err)
 		}
 		if err != nil {
-			err = s.Remove(t.Context(), note.Spec.Instance, note.Name)
+			err = s.Remove(t.Context(), note.Spec.Instance, note.Name, note.Spec.Archive.SHA256)
 		}
 		if all := left(folder); len(all) != 0 || err != nil {
 			t.Fatalf("%d: want nothing left, got %q, %v", n, all, err)
@@ -319,7 +319,7 @@ func TestRealRemoveHostile(t *testing.T) {
 		if err := errors.Join(s.Put(t.Context(), manifestOf(folder), raw), s.Put(t.Context(), n.Spec.Archive.Path, []byte("x"))); err != nil {
 			t.Fatal(err)
 		}
-		err := s.Remove(t.Context(), n.Spec.Instance, n.Name)
+		err := s.Remove(t.Context(), n.Spec.Instance, n.Name, n.Spec.Archive.SHA256)
 		if left := s.keys(t, folder); len(left) != 0 || err != nil {
 			t.Errorf("%s: want nothing left, got %q, %v", name, left, err)
 		}
@@ -329,7 +329,7 @@ func TestRealRemoveHostile(t *testing.T) {
 // TestRealBackupsIn finds the backups of a namespace that have a note.
 func TestRealBackupsIn(t *testing.T) {
 	_, s := openReal(t, nil, nil)
-	if got, err := s.BackupsIn(t.Context(), "ns"); err != nil || len(got) != 0 {
+	if got, err := s.BackupsIn(t.Context(), "ns", nobody); err != nil || len(got) != 0 {
 		t.Errorf("want none, got %v, %v", got, err)
 	}
 	for _, k := range []string{"v1/ns/xr/a/manifest.json", "v1/ns/xr/a/x.tar.zst", "v1/ns/xr/b/x.tar.zst", "v1/ns/xr2/c/manifest.json", "v1/ns2/xr/d/manifest.json", "v1/ns/manifest.json", "v1/ns/a/b/c/manifest.json"} {
@@ -337,7 +337,7 @@ func TestRealBackupsIn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := s.BackupsIn(t.Context(), "ns")
+	got, err := s.BackupsIn(t.Context(), "ns", nobody)
 	if diff := cmp.Diff([]Found{{"ns", "xr", "a"}, {"ns", "xr2", "c"}}, got); diff != "" || err != nil {
 		t.Errorf("%v, -want, +got:\n%s", err, diff)
 	}
@@ -403,13 +403,13 @@ func TestRealAdopt(t *testing.T) {
 			}
 			return f
 		})
-		err := s.Remove(t.Context(), note.Spec.Instance, "one")
+		err := s.Remove(t.Context(), note.Spec.Instance, "one", note.Spec.Archive.SHA256)
 		p.Break(nil)
 		if left := s.keys(t, "v1/new/xr/one"); len(left) == 0 && len(s.keys(t, "v1/ns/xr/one")) != 0 {
 			t.Fatalf("%d: nobody finds its archive any more: %v", n, err)
 		}
 		if err != nil {
-			err = s.Remove(t.Context(), note.Spec.Instance, "one")
+			err = s.Remove(t.Context(), note.Spec.Instance, "one", note.Spec.Archive.SHA256)
 		}
 		if left := append(s.keys(t, "v1/new"), s.keys(t, "v1/ns/xr/one")...); len(left) != 0 || err != nil {
 			t.Fatalf("%d: want nothing left, got %q, %v", n, left, err)
