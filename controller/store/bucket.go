@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/md5" //nolint:gosec // See ContentMD5.
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -53,6 +55,8 @@ type Settings struct {
 
 	AccessKey string `json:"accessKey"`
 	SecretKey string `json:"secretKey"`
+	// SessionToken of credentials that end by themselves; empty for those that do not.
+	SessionToken string `json:"sessionToken,omitempty"`
 }
 
 // A Bucket holds objects below a prefix. Keys are relative to that.
@@ -60,6 +64,9 @@ type Bucket struct {
 	core   *minio.Core
 	bucket string
 	prefix string
+	// host of the endpoint, and whether the bucket is in the path instead of the host's name.
+	host      string
+	pathStyle bool
 	// stall is how long nothing may move while an object's content does.
 	stall time.Duration
 }
@@ -80,7 +87,7 @@ func Open(s Settings) (*Bucket, error) {
 		return nil, err
 	}
 	o := &minio.Options{
-		Creds: credentials.NewStaticV4(s.AccessKey, s.SecretKey, ""), Secure: true, Region: s.Region, MaxRetries: tries,
+		Creds: credentials.NewStaticV4(s.AccessKey, s.SecretKey, s.SessionToken), Secure: true, Region: s.Region, MaxRetries: tries,
 		Transport: bounded{transport}, BucketLookup: minio.BucketLookupDNS,
 	}
 	if s.PathStyle {
@@ -93,7 +100,7 @@ func Open(s Settings) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the endpoint cannot be used: %w", err)
 	}
-	return &Bucket{core: core, bucket: s.Bucket, prefix: s.Prefix, stall: stallTimeout}, nil
+	return &Bucket{core: core, bucket: s.Bucket, prefix: s.Prefix, host: u.Hostname(), pathStyle: s.PathStyle, stall: stallTimeout}, nil
 }
 
 func newTransport(ca string) (*http.Transport, error) {
@@ -114,13 +121,13 @@ func newTransport(ca string) (*http.Transport, error) {
 
 // MakeBucket makes the bucket itself. Only tests and demonstrations do: platform teams make theirs, with their rules.
 func (b *Bucket) MakeBucket(ctx context.Context) error {
-	return explain("make the bucket", b.bucket, b.core.MakeBucket(ctx, b.bucket, minio.MakeBucketOptions{}))
+	return b.explain("make the bucket", b.bucket, b.core.MakeBucket(ctx, b.bucket, minio.MakeBucketOptions{}))
 }
 
 // Stat an object. The error is of NotFound where it is not there.
 func (b *Bucket) Stat(ctx context.Context, key string) (Object, error) {
 	info, err := b.core.StatObject(ctx, b.bucket, b.name(key), minio.StatObjectOptions{})
-	return Object{Key: key, Size: info.Size}, explain("look at", key, err)
+	return Object{Key: key, Size: info.Size}, b.explain("look at", key, err)
 }
 
 // An Object of a bucket.
@@ -141,11 +148,11 @@ func (b *Bucket) Read(ctx context.Context, key string, from int64) (io.ReadClose
 	ctx, w := watchStall(ctx, b.stall)
 	body, _, _, err := b.core.GetObject(isContent(ctx), b.bucket, b.name(key), o)
 	if err != nil {
-		err = explain("read", key, w.cause(err))
+		err = b.explain("read", key, w.cause(err))
 		w.end()
 		return nil, err
 	}
-	return &content{body: body, key: key, watch: w}, nil
+	return &content{body: body, bucket: b, key: key, watch: w}, nil
 }
 
 // ReadSmall is an object whole, which must not be larger than the limit.
@@ -182,7 +189,7 @@ func (b *Bucket) PutOnce(ctx context.Context, key string, raw []byte) error {
 func (b *Bucket) Delete(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	err := explain("delete", key, b.core.RemoveObject(ctx, b.bucket, b.name(key), minio.RemoveObjectOptions{}))
+	err := b.explain("delete", key, b.core.RemoveObject(ctx, b.bucket, b.name(key), minio.RemoveObjectOptions{}))
 	if Is(err, NotFound) {
 		return nil
 	}
@@ -207,7 +214,7 @@ func (b *Bucket) Find(ctx context.Context, folder string, limit int, isWanted fu
 	out = []Object{}
 	for o := range found {
 		if o.Err != nil {
-			return nil, false, explain("list", folder, o.Err)
+			return nil, false, b.explain("list", folder, o.Err)
 		}
 		key, ok := b.key(o.Key)
 		switch {
@@ -229,8 +236,15 @@ func (b *Bucket) name(key string) string { return path.Join(b.prefix, key) }
 func (b *Bucket) putSmall(ctx context.Context, key string, raw []byte, o minio.PutObjectOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	_, err := b.core.PutObject(ctx, b.bucket, b.name(key), bytes.NewReader(raw), int64(len(raw)), "", "", o)
-	return explain("write", key, err)
+	_, err := b.core.PutObject(ctx, b.bucket, b.name(key), bytes.NewReader(raw), int64(len(raw)), ContentMD5(raw), "", o)
+	return b.explain("write", key, err)
+}
+
+// ContentMD5 of an upload. A bucket with Object Lock refuses an upload without a checksum, and this one is known to every store
+// (PutObject of the S3 API: "The Content-MD5 or x-amz-sdk-checksum-algorithm header is required").
+func ContentMD5(raw []byte) string {
+	sum := md5.Sum(raw) //nolint:gosec // It is the API's. What an archive is was summed with SHA-256.
+	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // endListing that nobody waits for any more.
@@ -250,9 +264,10 @@ func (b *Bucket) key(name string) (string, bool) {
 
 // content of an object. That it is as long as the store has said is seen to by net/http.
 type content struct {
-	body  io.ReadCloser
-	key   string
-	watch *stall
+	body   io.ReadCloser
+	bucket *Bucket
+	key    string
+	watch  *stall
 }
 
 func (c *content) Read(p []byte) (int, error) {
@@ -261,7 +276,7 @@ func (c *content) Read(p []byte) (int, error) {
 	if err == io.EOF {
 		return n, err
 	}
-	return n, explain("read", c.key, c.watch.cause(err))
+	return n, c.bucket.explain("read", c.key, c.watch.cause(err))
 }
 
 // Close ends the request, wherever it is.

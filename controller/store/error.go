@@ -38,6 +38,8 @@ const (
 	// WrongRegion and NoBucket are of settings.
 	WrongRegion Kind = "WrongRegion"
 	NoBucket    Kind = "NoBucket"
+	// PathStyle endpoints want the bucket in the path instead of the host's name.
+	PathStyle Kind = "PathStyle"
 	// Full stores take no more, Busy ones not now.
 	Full Kind = "Full"
 	Busy Kind = "Busy"
@@ -55,6 +57,7 @@ var advice = map[Kind]string{
 	Denied:      "the credentials may not do that: docs/stores.md has the policy that they need",
 	WrongClock:  "the store's clock and this one differ by too much: set them",
 	WrongRegion: "the bucket is in another region, or needs another endpoint: look at region, endpoint and pathStyle",
+	PathStyle:   "the endpoint does not serve the bucket under a host name of its own: set pathStyle: true, or look at endpoint and bucket",
 	NoBucket:    "there is no such bucket: make it, or look at bucket and pathStyle",
 	Full:        "the store is full, or its quota is: make room",
 	Busy:        "the store is busy, or has a fault of its own: it is tried again",
@@ -94,6 +97,37 @@ func KindOf(err error) Kind {
 	}
 	return Failed
 }
+
+// explain what could not be done, and whether it was because of the name that the bucket was asked under.
+func (b *Bucket) explain(verb, key string, err error) error {
+	err = explain(verb, key, err)
+	if e := new(Error); errors.As(err, &e) && !b.pathStyle && b.wantsPath(e) {
+		e.Kind = PathStyle
+	}
+	return err
+}
+
+// wantsPath reports whether an error shows that the endpoint does not serve buckets as hosts of their own, BUCKET.ENDPOINT: it has no
+// certificate or no address for such a name, or answers as one that does not know the name.
+func (b *Bucket) wantsPath(err error) bool {
+	name := b.bucket + "." + b.host
+	certificate, dns, answer := x509.HostnameError{}, new(net.DNSError), minio.ErrorResponse{}
+	switch {
+	case errors.As(err, &certificate):
+		return certificate.Host == name
+	case errors.As(err, &dns):
+		return strings.TrimSuffix(dns.Name, ".") == name && dns.IsNotFound
+	case strings.Contains(err.Error(), "tls: unrecognized name"):
+		return true
+	case strings.HasSuffix(b.host, "amazonaws.com") || !errors.As(err, &answer):
+		return false
+	}
+	return answer.StatusCode == http.StatusMovedPermanently || answer.StatusCode == http.StatusMisdirectedRequest ||
+		answer.StatusCode == http.StatusBadRequest && answer.Code == "InvalidBucketName" || answer.StatusCode == http.StatusBadRequest && isNoCode(answer.Code)
+}
+
+// isNoCode reports whether an answer was none of S3: minio-go makes a code of its status line.
+func isNoCode(code string) bool { return code == "" || strings.HasPrefix(code, "400") }
 
 func explain(verb, key string, err error) error {
 	if err == nil {

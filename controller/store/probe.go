@@ -89,7 +89,7 @@ func (b *Bucket) probeUpload(ctx context.Context, key string, raw []byte) error 
 		if err != nil {
 			return err
 		}
-		p, err := b.PutPart(ctx, key, id, 1, bytes.NewReader(raw), int64(len(raw)))
+		p, err := b.PutPart(ctx, key, id, 1, bytes.NewReader(raw), int64(len(raw)), ContentMD5(raw))
 		if err != nil {
 			_ = b.AbortUpload(ctx, key, id) // The error is what counts.
 			return err

@@ -92,7 +92,7 @@ func TestRealUpload(t *testing.T) {
 	}
 	parts := []store.Part{}
 	for i, raw := range [][]byte{first, second, second} { // The last arrives twice.
-		p, err := b.PutPart(t.Context(), "v1/a/x", id, min(i, 1)+1, bytes.NewReader(raw), int64(len(raw)))
+		p, err := b.PutPart(t.Context(), "v1/a/x", id, min(i, 1)+1, bytes.NewReader(raw), int64(len(raw)), store.ContentMD5(raw))
 		if err != nil {
 			t.Fatal(err)
 		}

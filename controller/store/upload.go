@@ -27,15 +27,16 @@ func (b *Bucket) BeginUpload(ctx context.Context, key string) (id string, err er
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	id, err = b.core.NewMultipartUpload(ctx, b.bucket, b.name(key), minio.PutObjectOptions{ContentType: "application/octet-stream"})
-	return id, explain("write", key, err)
+	return id, b.explain("write", key, err)
 }
 
-// PutPart of an upload. It is sent once; a part that is sent again takes the earlier one's place.
-func (b *Bucket) PutPart(ctx context.Context, key, id string, number int, body io.Reader, size int64) (Part, error) {
+// PutPart of an upload, with its ContentMD5 as far as that is known. It is sent once; a part that is sent again takes the earlier one's
+// place.
+func (b *Bucket) PutPart(ctx context.Context, key, id string, number int, body io.Reader, size int64, md5 string) (Part, error) {
 	ctx, w := watchStall(ctx, b.stall)
 	defer w.end()
-	p, err := b.core.PutObjectPart(ctx, b.bucket, b.name(key), id, number, moving{body, w}, size, minio.PutObjectPartOptions{})
-	return Part{Number: number, ETag: p.ETag}, explain("write", key, w.cause(err))
+	p, err := b.core.PutObjectPart(ctx, b.bucket, b.name(key), id, number, moving{body, w}, size, minio.PutObjectPartOptions{Md5Base64: md5})
+	return Part{Number: number, ETag: p.ETag}, b.explain("write", key, w.cause(err))
 }
 
 // CompleteUpload makes the object of its parts. The error is of Exists where there is one of its name already, if the store
@@ -51,14 +52,14 @@ func (b *Bucket) CompleteUpload(ctx context.Context, key, id string, parts []Par
 	ctx, cancel := context.WithTimeout(ctx, 5*answerTimeout)
 	defer cancel()
 	_, err := b.core.CompleteMultipartUpload(ctx, b.bucket, b.name(key), id, ps, o)
-	return explain("write", key, err)
+	return b.explain("write", key, err)
 }
 
 // AbortUpload removes what was sent. One that is unknown is no error.
 func (b *Bucket) AbortUpload(ctx context.Context, key, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	err := explain("end the upload of", key, b.core.AbortMultipartUpload(ctx, b.bucket, b.name(key), id))
+	err := b.explain("end the upload of", key, b.core.AbortMultipartUpload(ctx, b.bucket, b.name(key), id))
 	if Is(err, NoUpload) || Is(err, NotFound) {
 		return nil
 	}
@@ -79,7 +80,7 @@ func (b *Bucket) Uploads(ctx context.Context, folder string, limit int) ([]Uploa
 	out := []Upload{}
 	for u := range found {
 		if u.Err != nil {
-			return nil, explain("list the uploads below", folder, u.Err)
+			return nil, b.explain("list the uploads below", folder, u.Err)
 		}
 		key, ok := b.key(u.Key)
 		switch {

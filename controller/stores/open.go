@@ -52,7 +52,7 @@ func Open(s *v1.BackupStore, with Secrets) (*Store, error) {
 	}
 	out.file.Settings = store.Settings{
 		Endpoint: s.Spec.Endpoint, Region: s.Spec.Region, Bucket: s.Spec.Bucket, Prefix: s.Spec.Prefix, PathStyle: s.Spec.PathStyle, CA: s.Spec.CABundle,
-		AccessKey: access, SecretKey: secret,
+		AccessKey: access, SecretKey: secret, SessionToken: strings.TrimSpace(string(with.Credentials.Data[v1.StoreSessionToken])),
 	}
 	if out.Bucket, err = store.Open(out.file.Settings); err != nil {
 		return nil, err
