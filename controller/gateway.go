@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -32,8 +33,9 @@ func (c *gatewayCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	jobs := gateway.NewServer(known, log)
 	s := &http.Server{
-		Addr: c.Address, Handler: gateway.NewServer(known, log), ReadHeaderTimeout: c.HeaderTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		Handler: jobs, ConnContext: jobs.ConnContext, ReadHeaderTimeout: c.HeaderTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: c.certificate},
 		ErrorLog:  slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
@@ -46,7 +48,11 @@ func (c *gatewayCommand) Run(ctx context.Context) error {
 		ended <- errors.Join(err, s.Close())
 	}()
 	log.Info("serving", slog.String("address", c.Address))
-	if err := s.ListenAndServeTLS("", ""); !errors.Is(err, http.ErrServerClosed) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Address)
+	if err != nil {
+		return err
+	}
+	if err := s.ServeTLS(jobs.Listen(l), "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	if err := <-ended; err != nil {

@@ -23,6 +23,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/store"
 )
 
+// headerMD5 is what the store is to compare a part with.
+const headerMD5 = "Content-MD5"
+
 // Files in the folder that a Job is given, from a Secret.
 const (
 	// URLFile has the gateway's URL, CAFile who has signed its certificate, as PEM, and TokenFile the grant.
@@ -106,7 +109,7 @@ func passes(err error) bool {
 	switch e.Status {
 	case http.StatusUnauthorized: // The token is renewed.
 		return true
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusInternalServerError, http.StatusTooManyRequests:
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusInternalServerError, http.StatusTooManyRequests, http.StatusRequestTimeout:
 		return e.Kind == "" || e.Kind == store.Busy || e.Kind == store.Unreachable || e.Kind == store.Stopped || e.Kind == store.Failed
 	}
 	return false
@@ -118,6 +121,8 @@ type call struct {
 	query              url.Values
 	body               []byte
 	from               int64
+	// md5 of the body, which the gateway passes on to the store.
+	md5 string
 	// whole calls that have begun are not cut off: what is on its way to the store would arrive after the end of its upload.
 	whole bool
 	// take the answer's body. Where it fails, the call is made again.
@@ -200,6 +205,9 @@ func (c *Client) send(ctx context.Context, k call) (io.ReadCloser, error) {
 		return nil, err
 	}
 	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	if k.md5 != "" {
+		r.Header.Set(headerMD5, k.md5)
+	}
 	if k.from > 0 {
 		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", k.from))
 	}
@@ -275,7 +283,7 @@ func (c *Client) beginUpload(ctx context.Context, key string) (string, error) {
 func (c *Client) sendPart(ctx context.Context, key, id string, number int, raw []byte) (store.Part, error) {
 	var p store.Part
 	q := url.Values{"upload": {id}, "part": {strconv.Itoa(number)}}
-	err := c.do(ctx, call{method: http.MethodPut, place: "objects", key: key, query: q, body: raw, whole: true, take: takeJSON(&p)})
+	err := c.do(ctx, call{method: http.MethodPut, place: "objects", key: key, query: q, body: raw, md5: store.ContentMD5(raw), whole: true, take: takeJSON(&p)})
 	return p, err
 }
 

@@ -3,6 +3,8 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"crypto/md5" //nolint:gosec // For its size.
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +14,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"filippo.io/age"
@@ -24,16 +25,10 @@ import (
 const (
 	// maxPart in bytes of one request's body.
 	maxPart = 64 << 20
-	// maxAtOnce are the requests that are served at the same time, and maxOfGrant those of one Job: it needs two or three.
-	// Others wait, and those of one Job that has more are refused.
-	maxAtOnce  = 64
-	maxOfGrant = 8
 	// maxList in bytes of the list of an upload's parts.
 	maxList = 2 << 20
 	// maxHeader in bytes of an encrypted object's header: 64 recipients have some 9 KiB.
 	maxHeader = 64 << 10
-	// idle is how long a Job may send, or take, nothing.
-	idle = 2 * time.Minute
 )
 
 // ManifestName is that of the object which says, beside an archive, that it is proven. Nothing is written into its folder
@@ -44,15 +39,15 @@ const ManifestName = "manifest.json"
 type Server struct {
 	stores *Stores
 	log    *slog.Logger
-	places chan struct{}
-
-	mu sync.Mutex
-	of map[Grant]int
+	places *places
+	conns  *connections
+	// sending and taking are the paces of bodies.
+	sending, taking pace
 }
 
 // NewServer of the stores.
 func NewServer(s *Stores, log *slog.Logger) *Server {
-	return &Server{stores: s, log: log, places: make(chan struct{}, maxAtOnce), of: map[Grant]int{}}
+	return &Server{stores: s, log: log, places: newPlaces(maxAtOnce), conns: newConnections(), sending: pace{grace: grace, rate: leastRate}, taking: pace{grace: takeGrace, rate: leastRate}}
 }
 
 // A request of a Job that may make it.
@@ -63,6 +58,8 @@ type request struct {
 	grant Grant
 	key   string
 	body  http.ResponseWriter
+	// sending and taking are the paces of the request's body, and of the answer's.
+	sending, taking pace
 }
 
 // ServeHTTP answers one request.
@@ -70,14 +67,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/healthz" {
 		return // 200.
 	}
-	select {
-	case s.places <- struct{}{}:
-		defer func() { <-s.places }()
-	case <-r.Context().Done():
-		return
-	}
 	start := time.Now()
 	q, err := s.admit(w, r)
+	if err == nil {
+		err = s.conns.claim(r.Context(), q.grant.namespace())
+	}
 	if err == nil {
 		err = s.serveInTurn(r.Context(), q)
 	}
@@ -90,24 +84,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveInTurn a request of a Job that has not too many of them: one that takes its time holds up no other.
+// serveInTurn a request, once there is a place for it.
 func (s *Server) serveInTurn(ctx context.Context, q *request) error {
-	s.mu.Lock()
-	full := s.of[q.grant] >= maxOfGrant
-	if !full {
-		s.of[q.grant]++
+	free, err := s.places.take(ctx, q.grant)
+	if err != nil {
+		return err
 	}
-	s.mu.Unlock()
-	if full {
-		return refuse(http.StatusTooManyRequests, "there are %d requests with this token already", maxOfGrant)
-	}
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.of[q.grant]--; s.of[q.grant] == 0 {
-			delete(s.of, q.grant)
-		}
-	}()
+	defer free()
 	return q.serve(ctx)
 }
 
@@ -125,6 +108,13 @@ func (s *Server) logRequest(q *request, r *http.Request, took time.Duration, err
 	}
 	s.log.LogAttrs(context.WithoutCancel(r.Context()), level, "served", line...)
 }
+
+// Refusals of a Job, or a namespace, that asks for more than its share.
+var (
+	errManyOfGrant     = refuse(http.StatusTooManyRequests, "there are %d requests with this token already", maxOfGrant)
+	errManyOfNamespace = refuse(http.StatusTooManyRequests, "the Jobs of this namespace have their share of the gateway's places already: ask again later")
+	errManyConnections = refuse(http.StatusTooManyRequests, "the Jobs of this namespace have %d connections already", maxConnsOfNamespace)
+)
 
 // errCutOff is of an answer that ends before its end.
 var errCutOff = errors.New("the answer was cut off")
@@ -161,7 +151,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*request, error)
 		// It may be as new as the token, of which the kubelet has not brought the settings yet.
 		return nil, refuse(http.StatusServiceUnavailable, "the gateway does not know BackupStore %.100q, or not yet", g.Store)
 	}
-	return &request{Request: r, openStore: at, grant: g, key: keyOf(r.URL.EscapedPath()), body: w}, nil
+	return &request{Request: r, openStore: at, grant: g, key: keyOf(r.URL.EscapedPath()), body: w, sending: s.sending, taking: s.taking}, nil
 }
 
 // keyOf the path of a request, which is not unescaped: no key needs it.
@@ -221,32 +211,10 @@ func (q *request) sendObject(ctx context.Context) error {
 		q.body.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, o.Size-1, o.Size))
 		q.body.WriteHeader(http.StatusPartialContent)
 	}
-	if _, err := io.CopyN(&patient{to: q.body, control: http.NewResponseController(q.body)}, r, o.Size-from); err != nil {
+	if _, err := io.CopyN(&patient{to: q.body, control: http.NewResponseController(q.body), pace: q.taking}, r, o.Size-from); err != nil {
 		return fmt.Errorf("%w: %w", errCutOff, err)
 	}
 	return nil
-}
-
-// patient writer: who takes nothing for a while is left.
-type patient struct {
-	to      io.Writer
-	control *http.ResponseController
-}
-
-func (p *patient) Write(raw []byte) (int, error) {
-	_ = p.control.SetWriteDeadline(time.Now().Add(idle)) // Where it cannot be set, the connection's own counts.
-	return p.to.Write(raw)
-}
-
-// patientReader is the other way.
-type patientReader struct {
-	from    io.Reader
-	control *http.ResponseController
-}
-
-func (p *patientReader) Read(raw []byte) (int, error) {
-	_ = p.control.SetReadDeadline(time.Now().Add(idle)) // As above.
-	return p.from.Read(raw)
 }
 
 // sendFileKey of an encrypted object: with it, and nothing else, that one can be decrypted.
@@ -285,6 +253,18 @@ func (q *request) checkOpen(ctx context.Context) error {
 	return nil
 }
 
+// checkUnproven is nil while nothing has been proven in the folder: a token to write ends with its backup.
+func (q *request) checkUnproven(ctx context.Context) error {
+	_, err := q.Stat(ctx, path.Join(path.Dir(q.key), ManifestName))
+	switch {
+	case err == nil:
+		return refuse(http.StatusConflict, "the backup is proven: nothing is written beside it")
+	case !store.Is(err, store.NotFound):
+		return err
+	}
+	return nil
+}
+
 // A begunUpload is the answer to who begins one.
 type begunUpload struct {
 	Upload string `json:"upload"`
@@ -310,8 +290,16 @@ func (q *request) takePart(ctx context.Context, id, part string) error {
 	case size < 0 || size > maxPart:
 		return refuse(http.StatusRequestEntityTooLarge, "a part says its size, which is %d bytes at most", maxPart)
 	}
-	body := &patientReader{from: io.LimitReader(q.Body, size), control: http.NewResponseController(q.body)}
-	p, err := q.PutPart(ctx, q.key, id, n, body, size)
+	if sum := q.Header.Get(headerMD5); sum != "" {
+		if raw, err := base64.StdEncoding.DecodeString(sum); err != nil || len(raw) != md5.Size {
+			return refuse(http.StatusBadRequest, "%s is no sum", headerMD5)
+		}
+	}
+	if err := q.checkUnproven(ctx); err != nil {
+		return err
+	}
+	body := &patientReader{from: io.LimitReader(q.Body, size), control: http.NewResponseController(q.body), pace: q.sending}
+	p, err := q.PutPart(ctx, q.key, id, n, body, size, q.Header.Get(headerMD5))
 	if err != nil {
 		return err
 	}
@@ -350,7 +338,8 @@ func (p *parts) UnmarshalJSON(raw []byte) error {
 
 func (q *request) completeUpload(ctx context.Context, id string) error {
 	var c completeUpload
-	if err := json.NewDecoder(io.LimitReader(q.Body, maxList)).Decode(&c); err != nil {
+	body := &patientReader{from: io.LimitReader(q.Body, maxList), control: http.NewResponseController(q.body), pace: q.sending}
+	if err := json.NewDecoder(body).Decode(&c); err != nil {
 		return refuse(http.StatusBadRequest, "the list of parts cannot be read, or is longer than %d", store.MaxParts)
 	}
 	err := q.checkOpen(ctx)
@@ -383,11 +372,15 @@ func sendError(w http.ResponseWriter, err error) {
 	if s, ok := statuses[f.Kind]; ok {
 		status = s
 	}
+	if errors.Is(err, errSlow) {
+		f.Kind, status = "", http.StatusRequestTimeout
+	}
 	if r := new(refusal); errors.As(err, &r) {
 		f.Kind, status = "", r.status
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Connection", "close") // What is still to be sent of a request is not waited for.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second))
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(f) //nolint:errchkjson // The Job may be gone.
 }

@@ -109,6 +109,8 @@ type State struct {
 	// RestoreTo is the Job that waits for it: its access goes with it.
 	RestoreTo *Job
 
+	// AccessUntil is when the access of the running backup Job to a store ends; zero if that is not known.
+	AccessUntil time.Time
 	// CloneAccess is the Secret with the account that may clone the server; nil where there is none.
 	CloneAccess client.Object
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -46,6 +47,9 @@ func (g jobGathering) readJobs(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := g.readAccess(ctx); err != nil {
+		return err
+	}
 	if !g.Relocated() {
 		return g.readOvertakenJobs(ctx)
 	}
@@ -53,6 +57,25 @@ func (g jobGathering) readJobs(ctx context.Context) error {
 		if err := g.readMisplacedJobs(ctx, namespace); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// readAccess of the backup Job to a store. Where the controller may not see it, it is not renewed.
+func (g jobGathering) readAccess(ctx context.Context) error {
+	if g.Backup == nil || g.Store() == "" {
+		return nil
+	}
+	place := g.JobLocation()
+	secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), place.Namespace, place.Access)
+	if kerrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil || secret == nil {
+		return err
+	}
+	if until, err := time.Parse(time.RFC3339, secret.Annotations[v1.AnnotationAccessUntil]); err == nil && g.OwnsObject(secret) {
+		g.AccessUntil = until
 	}
 	return nil
 }

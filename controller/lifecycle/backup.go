@@ -73,6 +73,9 @@ func followBackupJob(s *instance.State) Step {
 	}
 	step := Step{Action: Wait, After: time.Second, Phase: v1.DeletionBackingUp}
 	step.Percent, step.Message = backupProgress(j)
+	if isAccessEnding(s) {
+		step.Action = RenewAccess
+	}
 	return step
 }
 

@@ -75,6 +75,7 @@ var builders = map[Action]builder{
 	DeleteOldBackups:     deleteOldBackups,
 	CondemnBackups:       condemnBackups,
 	GiveRestoreAccess:    giveRestoreAccess,
+	RenewAccess:          renewAccess,
 	CreateWipeJob:        createWipeJob,
 	ReleaseDataPV:        releaseDataPV,
 	ReleaseDataPVC:       releaseDataPVC,

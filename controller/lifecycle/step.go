@@ -68,6 +68,8 @@ const (
 	SetNodeAffinity Action = "SetNodeAffinity"
 	// GiveRestoreAccess to a store makes the Secret that the function's Job waits for.
 	GiveRestoreAccess Action = "GiveRestoreAccess"
+	// RenewAccess of a backup Job that runs: it ends soon after the Job.
+	RenewAccess Action = "RenewAccess"
 	// RetainDataPV keeps the data volume whatever becomes of its PVC.
 	RetainDataPV Action = "RetainDataPV"
 	// SkipNumber leaves out the number of a backup that a store has already, from a time before the cluster was set back.

@@ -53,16 +53,16 @@ func olderInStore(n int) variation {
 
 func keepsTwo(s *instance.State) { s.XR.Spec.Backup.Keep = new(int32(2)) }
 
-// noteInStore is that of the life's own backup.
-func noteInStore(s *instance.State) {
-	ownNote(s)
-	s.Notes[0].Volume, s.Notes[0].Store, s.Notes[0].AnnouncedAt = "", modelStore, metav1.NewTime(now)
+// accessFor so long has the Job of the backup.
+func accessFor(left time.Duration) variation {
+	return func(s *instance.State) { s.AccessUntil = s.Now.Add(left) }
 }
 
-// announcedAgo is when the one that the store has a note of began, which has another record than there is.
+// noteInStore is the note of the life's own backup, which this cluster has published.
+func noteInStore(s *instance.State) {
 	s.Record().UID = "of-ours"
-func announcedAgo(ago time.Duration) variation {
-	return func(s *instance.State) {
+	ownNote(s)
+	s.Notes[0].Volume, s.Notes[0].Store, s.Notes[0].AnnouncedAt = "", modelStore, metav1.NewTime(now)
 	published(s)
 }
 
@@ -88,6 +88,11 @@ func recordedAs(uid types.UID) variation {
 // notedAgo is when the backup of the note was announced.
 func notedAgo(ago time.Duration) variation {
 	return func(s *instance.State) { s.Notes[0].AnnouncedAt = metav1.NewTime(now.Add(-ago)) }
+}
+
+// announcedAgo is when the one that the store has a note of began, which has another record than there is.
+func announcedAgo(ago time.Duration) variation {
+	return func(s *instance.State) {
 		s.Notes[0].AnnouncedAt, s.Notes[0].Record = metav1.NewTime(now.Add(-ago)), "of-then"
 	}
 }
@@ -157,6 +162,9 @@ func TestNextInStore(t *testing.T) {
 		"Sends":         {reason: "The server has stopped.", state: fenced(toStore), want: CreateBackupJob, says: "BackupStore offsite"},
 		"Down":          {reason: "What it has already is not known.", state: fenced(toStore, storeDown), want: Wait, says: "the store is down"},
 		"DownRunning":   {reason: "The Job tries by itself.", state: fenced(toStore, storeDown, phase(v1.BackupRunning), withJob(runs)), want: Wait, says: "Backing up the data"},
+		"Renews":        {reason: "Its token would end before it does.", state: fenced(toStore, phase(v1.BackupRunning), withJob(runs), accessFor(time.Hour-time.Second)), want: RenewAccess, says: "Backing up the data"},
+		"RenewsNot":     {reason: "Half of its time is not over.", state: fenced(toStore, phase(v1.BackupRunning), withJob(runs), accessFor(time.Hour)), want: Wait},
+		"RenewsEnded":   {reason: "Its Job is over.", state: fenced(toStore, withJob(sent), accessFor(time.Minute)), want: NoteBackup},
 		"DownSent":      {reason: "It may have been published already.", state: fenced(toStore, storeDown, withJob(sent)), want: Wait, says: "the store is down"},
 		"Sent":          {reason: "The Job has read it back.", state: fenced(toStore, withJob(sent)), want: NoteBackup},
 		"Unpublished":   {reason: "The store does not answer.", state: fenced(toStore, withJob(sent), refusedAs(NoteBackup, instance.Refusal{Message: "timeout", Passing: true})), want: NoteBackup, says: "as soon as that is noted beside it: timeout"},
@@ -182,6 +190,7 @@ func TestNextInStore(t *testing.T) {
 		"SetBackLate":   {reason: "The store was down when the record was made.", state: fenced(toStore, noteInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
 		"SetBackSent":   {reason: "Nor is it published beside that.", state: fenced(toStore, withJob(sent), noteInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
 		"SetBackSkip":   {reason: "A person gives the data up.", state: fenced(toStore, noteInStore, recordGoes, announcedAgo(48*time.Hour), skip(xrUID)), want: ReleaseDataPV},
+		"RemakesLater":  {reason: "The clock of the API server that set the time is behind.", state: fenced(toStore, noteInStore, recordGoes, notedAgo(48*time.Hour)), want: RecreateBackup},
 		"InLife":        {reason: "Its record was deleted in its midst, or the same was asked for before the cluster was set back.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore), want: SkipNumber},
 		"LifeBack":      {reason: "It is of another request, of before the cluster was set back: this one has the next number.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore, other), want: SkipNumber},
 		"LifeBackJob":   {reason: "Its Job would be taken for the next one's.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore, other, withJob(sent)), want: DeleteObjects},
@@ -190,7 +199,6 @@ func TestNextInStore(t *testing.T) {
 		"LifeDown":      {reason: "Whether that number is free is not known.", state: running(answered(v1.RequestedRunning), toStore, online, storeDown), want: Wait, says: "the store is down"},
 		"ImageBack":     {reason: "When another image was asked for nobody knows.", state: running(announced(v1.BackupRunning), toStore, noteInLifeInStore, recordGoes), want: SkipNumber},
 		"ImageBackLate": {reason: "Nor is it said of what is there.", state: running(announced(v1.BackupRunning), toStore, noteInLifeInStore), want: DeleteUnprovenBackup},
-		"RemakesLater":  {reason: "The clock of the API server that set the time is behind.", state: fenced(toStore, noteInStore, recordGoes, notedAgo(48*time.Hour)), want: RecreateBackup},
 		"Releases":      {reason: "Then the data goes.", state: fenced(toStore, noteInStore, phase(v1.BackupProven)), want: ReleaseDataPV},
 		"Condemns":      {reason: "Those that are too many go by themselves.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo), want: CondemnBackups},
 		"Condemned":     {reason: "They are not waited for.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo, condemned), want: ReleaseDataPV},
@@ -206,14 +214,6 @@ func TestNextInStore(t *testing.T) {
 	}
 }
 
-// condemned are the earlier backups.
-func condemned(s *instance.State) {
-	for i := range s.Records {
-		if strings.HasPrefix(s.Records[i].Name, "old-") {
-			s.Records[i].DeletionTimestamp = &metav1.Time{Time: now}
-		}
-	}
-}
 // TestForeignNote: two clusters with one etcd and one store (a drill, a blue and a green one) have the same names and UIDs, and delete
 // their instances at the same time. Neither takes the other's note for its own, whatever is left of its record, and its data stays.
 func TestForeignNote(t *testing.T) {
@@ -256,6 +256,14 @@ func onVolume(s *instance.State) {
 	s.DataPV.Annotations[v1.AnnotationPublished] = s.Notes[0].PublishedArchive()
 }
 
+// condemned are the earlier backups.
+func condemned(s *instance.State) {
+	for i := range s.Records {
+		if strings.HasPrefix(s.Records[i].Name, "old-") {
+			s.Records[i].DeletionTimestamp = &metav1.Time{Time: now}
+		}
+	}
+}
 
 // TestStoreChanges: what is written, and in which order.
 func TestStoreChanges(t *testing.T) {
