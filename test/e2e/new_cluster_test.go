@@ -91,7 +91,12 @@ func (l *legacy) comesBack(t *testing.T) {
 	if err := os.WriteFile(l.key.file, l.keyFile, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := offersStore(t, at, l.key)
+	installGateway(t)
+	b := newBackupStore(t, at, l.key, nil)
+	b.becomes(t, "False", "PrefixHeld", "another cluster holds this bucket and prefix")
+	b.takesOver(t)
+	b.becomes(t, "True", "Probed", "")
+	framework.AllowBackupStore(t, b.GetName())
 
 	orders := framework.NewServer(t, framework.ClassComposition)
 	users := orders.Neighbour(t, neighbourName)

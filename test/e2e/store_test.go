@@ -220,11 +220,42 @@ func TestBackupStore(t *testing.T) {
 	b.becomes(t, "False", "NoBucket", "make it")
 	b.change(t, "bucket", `"backups"`)
 	b.becomes(t, "True", "Probed", "written, read and deleted")
-	if left := at.objects(t); len(left) != 0 {
-		t.Errorf("the probe leaves %q", left)
+	if left := at.objects(t); len(left) != 1 || !strings.HasSuffix(left[0], holderObject) {
+		t.Errorf("want who holds the prefix, the probe leaves %q", left)
 	}
 	b.answersChallenge(t)
+	b.isTakenOver(t, at)
 	gatewayRefuses(t, at.namespace)
+}
+
+// holderObject says which cluster holds a prefix.
+const holderObject = "v1/holder.json"
+
+// isTakenOver by another cluster with other keys, which has written its own holder: nothing is published until a person takes the prefix back.
+func (b *backupStore) isTakenOver(t *testing.T, at *s3Server) {
+	t.Helper()
+	if _, err := framework.Exec(t.Context(), at.namespace, "s3/toolbox", `{"content":{},"hmacSha256":"AA=="}`, "sh", "-c", "cat >/data/objects/backups/team/mysql/"+holderObject); err != nil {
+		t.Fatal(err)
+	}
+	framework.MustKubectl(t, "annotate", "backupstore", b.GetName(), "--overwrite", "example.org/look=now")
+	b.becomes(t, "False", "PrefixHeld", "otus.homework/take-over-prefix=")
+	b.takesOver(t)
+	b.becomes(t, "True", "Probed", "")
+}
+
+// takesOver the prefix, by the command of the message.
+func (b *backupStore) takesOver(t *testing.T) {
+	t.Helper()
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(b), b); err != nil {
+		t.Fatal(err)
+	}
+	conditions, _, _ := unstructured.NestedSlice(b.Object, "status", "conditions")
+	c, _ := conditions[0].(map[string]any)
+	_, command, found := strings.Cut(fmt.Sprint(c["message"]), "run: kubectl ")
+	if !found {
+		t.Fatalf("want a command, the message is %q", c["message"])
+	}
+	framework.MustKubectl(t, strings.Fields(command)...)
 }
 
 // TestStore: the backup of a deletion goes to a store, without a volume for it, a server runs on a copy of it before anything goes, and every row comes back from there; then it goes to
@@ -321,12 +352,12 @@ func (b *backupStore) saysOfRecord(t *testing.T, made bool, says string) {
 	})
 }
 
-// holds the archive of a record with its note, encrypted, and nothing else.
+// holds the archive of a record with its note, encrypted, and nothing else but who holds the prefix.
 func (b *backupStore) holds(t *testing.T, at *s3Server, record *unstructured.Unstructured) {
 	t.Helper()
 	store, _, _ := unstructured.NestedString(record.Object, "spec", "archive", "store")
 	key, _, _ := unstructured.NestedString(record.Object, "spec", "archive", "path")
-	want := []string{"./team/mysql/" + key, "./team/mysql/" + path.Join(path.Dir(key), "manifest.json")}
+	want := []string{"./team/mysql/" + key, "./team/mysql/" + path.Join(path.Dir(key), "manifest.json"), "./team/mysql/" + holderObject}
 	slices.Sort(want)
 	got := at.objects(t)
 	slices.Sort(got)
