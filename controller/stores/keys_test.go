@@ -15,7 +15,7 @@ import (
 // TestForeignKeysCostNoMemory: whoever can write to the bucket may have put any number of long keys there. They are passed over page by page,
 // and what is written as a backup's note would be has a bound.
 func TestForeignKeysCostNoMemory(t *testing.T) {
-	const pages = 100
+	const pages = 30
 	m := s3memory.New(t)
 	key := func(int) string { return "" }
 	m.Seen = func(w http.ResponseWriter, r *http.Request) bool {
@@ -38,12 +38,8 @@ func TestForeignKeysCostNoMemory(t *testing.T) {
 	key = func(n int) string { return fmt.Sprintf("v1/ns/%s%06d/%s/manifest.json", long, n, long) }
 	before := heap()
 	found, err := c.open.BackupsIn(t.Context(), "ns", func(string) bool { return false })
-	if grown := heap() - before; err != nil || len(found) != 0 || grown > 8<<20 {
+	if grown := heap() - before; err != nil || len(found) != 0 || grown > 4<<20 {
 		t.Errorf("want none of them, and no memory for them, got %d, %v, %d KiB", len(found), err, grown>>10)
-	}
-	all, err := c.open.AllBackups(t.Context())
-	if err != nil || len(all) != 0 {
-		t.Errorf("want none of them, got %d, %v", len(all), err)
 	}
 	key = func(n int) string {
 		return fmt.Sprintf("v1/ns/xr/%06d%s/manifest.json", n, strings.Repeat("x", maxRecord-6))
