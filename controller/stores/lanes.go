@@ -70,7 +70,7 @@ func (l *Lanes) enter(ctx context.Context, of *v1.BackupStore) (*lane, error) {
 	case <-late.C:
 		return nil, &store.Error{Kind: store.Busy, Verb: "ask", Key: of.Name, Err: fmt.Errorf("%d callers wait for its answer", maxAsking)}
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, &store.Error{Kind: store.Stopped, Verb: "ask", Key: of.Name, Err: context.Cause(ctx)} // Which says nothing of what it has.
 	}
 	if err := l.isSilent(w, of); err != nil { // By now.
 		<-w.slots
