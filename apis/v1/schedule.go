@@ -84,20 +84,29 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	return next.UTC()
 }
 
-// maxMissed is how many minutes are gone through: those of a year.
-const maxMissed = 366 * 24 * 60
-
-// LastOf the minutes from one of them on that are not after a time.
+// LastOf returns the last planned minute that is not after until. It returns from, which is a planned minute itself, if no later one is due. It
+// bisects the time between the two, because a minutely schedule that was due a year ago has half a million minutes to step through.
 func (s *Schedule) LastOf(from, until time.Time) time.Time {
-	for range maxMissed {
-		next := s.Next(from)
-		if next.IsZero() || next.After(until) {
-			return from
-		}
-		from = next
+	isFollowed := func(at time.Time) bool {
+		next := s.Next(at)
+		return !next.IsZero() && !next.After(until)
 	}
-	return from
+	if !isFollowed(from) {
+		return from
+	}
+	for end := until; end.Sub(from) > time.Minute; {
+		middle := from.Add(end.Sub(from) / 2)
+		if isFollowed(middle) {
+			from = middle
+			continue
+		}
+		end = middle
+	}
+	return s.Next(from)
 }
+
+// IsPlanned reports whether a time is a minute of the schedule.
+func (s *Schedule) IsPlanned(at time.Time) bool { return s.Next(at.Add(-time.Nanosecond)).Equal(at) }
 
 // PlannedName of the backup that is planned for a minute: the same for whoever takes it.
 func PlannedName(at time.Time) string { return at.UTC().Format(plannedFormat) }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 	_ "time/tzdata" // As in the controller's program.
+
+	"github.com/robfig/cron/v3"
 )
 
 // TestSchedule: what CronJobs take is taken, but for what says in itself when it is.
@@ -71,6 +73,66 @@ func TestLastOf(t *testing.T) {
 	}
 	if !PlannedAt("one").IsZero() {
 		t.Error("a text is no minute")
+	}
+}
+
+// countedSchedule counts how often it is asked for its next minute.
+type countedSchedule struct {
+	cron.Schedule
+
+	asked int
+}
+
+// Next minute of the schedule.
+func (s *countedSchedule) Next(after time.Time) time.Time {
+	s.asked++
+	return s.Schedule.Next(after)
+}
+
+// TestLastOfIsCheap: the last minute that is due is found in a few steps, however long ago the first one was due, and it is the one that stepping
+// through all of them finds.
+func TestLastOfIsCheap(t *testing.T) {
+	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	for _, text := range []string{"* * * * *", "*/7 * * * *", "* * * 1 *", "0 3 * * *", "30 2 * * *", "0 0 29 2 *", "0 0 1 1 *", "15,45 9-17 * * 1-5"} {
+		for _, ago := range []time.Duration{0, time.Minute, 90 * time.Minute, 40 * 24 * time.Hour, 365 * 24 * time.Hour, 40 * 365 * 24 * time.Hour} {
+			s, err := ParseSchedule(text, "Europe/Berlin")
+			if err != nil {
+				t.Fatal(err)
+			}
+			counted := &countedSchedule{Schedule: s.of}
+			from, want := s.Next(now.Add(-ago)), time.Time{}
+			s.of = counted
+			got := s.LastOf(from, now)
+			if counted.asked > 40 {
+				t.Errorf("%q, due %s ago: the schedule was asked %d times", text, ago, counted.asked)
+			}
+			if ago > 400*24*time.Hour {
+				continue // The loop below takes seconds.
+			}
+			for want = from; ; {
+				next := s.Next(want)
+				if next.IsZero() || next.After(now) {
+					break
+				}
+				want = next
+			}
+			if !got.Equal(want) {
+				t.Errorf("%q, due %s ago: want %s, got %s", text, ago, want, got)
+			}
+		}
+	}
+}
+
+// TestIsPlanned: only the minutes of a schedule are planned.
+func TestIsPlanned(t *testing.T) {
+	s, err := ParseSchedule("0 3 * * *", "Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"2026-11-20T02:00Z": true, "2026-11-20T03:00Z": false, "2030-07-20T01:00Z": true} {
+		if got := s.IsPlanned(PlannedAt(text)); got != want {
+			t.Errorf("%s: want %t, got %t", text, want, got)
+		}
 	}
 }
 
