@@ -11,11 +11,15 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// requests of a container that runs beside others for a while, with this much memory.
+// requests of a container that runs beside others for a while, with this much memory. It may take twice as much: without a limit it would get the
+// default one of a LimitRange, and a pod whose limit is below its request is refused.
 func requests(memory string) corev1.ResourceRequirements {
-	return corev1.ResourceRequirements{Requests: corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
-	}}
+	limit := resource.MustParse(memory)
+	limit.Mul(2)
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: limit},
+	}
 }
 
 // ReadResources that a platform wrote down, or the first thing that is wrong with them; nil

@@ -31,10 +31,10 @@ func TestJobResources(t *testing.T) {
 			*more, {Limits: more.Limits, Requests: corev1.ResourceList{"cpu": resource.MustParse("50m"), "memory": resource.MustParse(server)}}, *more,
 		}},
 		"Limited": {reason: "Who waits for a backup waits longer, and clients do not.", resources: limited, want: []corev1.ResourceRequirements{
-			*limited, {Limits: limited.Limits, Requests: corev1.ResourceList{"memory": resource.MustParse(server)}}, *limited,
+			*limited, {Limits: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("1Gi")}, Requests: corev1.ResourceList{"memory": resource.MustParse(server)}}, *limited,
 		}},
 		"Both": {reason: "It may ask for less than it may have.", resources: both, want: []corev1.ResourceRequirements{
-			*both, {Limits: both.Limits, Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse(server)}}, *both,
+			*both, {Limits: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("1Gi")}, Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse(server)}}, *both,
 		}},
 	}
 	for name, tc := range cases {

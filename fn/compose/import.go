@@ -3,12 +3,14 @@ package compose
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -180,15 +182,31 @@ func importDump(r *resolved, from *v1.ImportedDump, of agent.Importing, pod *cor
 // lay what the server's container asks for over what is reserved for one that runs a server for a while: it has the same my.cnf.
 func lay(over *corev1.ResourceRequirements, of corev1.ResourceRequirements) {
 	own := of.DeepCopy()
+	usual := over.Limits[corev1.ResourceMemory]
 	over.Limits, over.Claims = own.Limits, own.Claims
 	for name, amount := range own.Requests {
 		if name != corev1.ResourceMemory || amount.Cmp(over.Requests[name]) > 0 {
 			over.Requests[name] = amount
 		}
 	}
-	if limit, ok := over.Limits[corev1.ResourceMemory]; ok && limit.Cmp(over.Requests[corev1.ResourceMemory]) < 0 {
-		over.Requests[corev1.ResourceMemory] = limit
+	limitMemory(over, usual)
+}
+
+// limitMemory of a container that runs a server, where nothing else limits it: the default of a LimitRange may be below what it requests.
+func limitMemory(of *corev1.ResourceRequirements, usual resource.Quantity) {
+	request := of.Requests[corev1.ResourceMemory]
+	switch limit, isLimited := of.Limits[corev1.ResourceMemory]; {
+	case isLimited && limit.Cmp(request) < 0:
+		of.Requests[corev1.ResourceMemory] = limit
+		return
+	case isLimited:
+		return
+	case request.Cmp(usual) > 0:
+		usual = request
 	}
+	limits := corev1.ResourceList{corev1.ResourceMemory: usual}
+	maps.Copy(limits, of.Limits)
+	of.Limits = limits
 }
 
 // ownData hands a folder of the node over to the server's user, for containers of the server's image.
