@@ -23,6 +23,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/nsrules"
 )
 
 const (
@@ -160,6 +161,11 @@ func (a *Adoption) surveyJob(p *place) *batchv1.Job {
 // survey of the volume, by a Job that is gone afterwards.
 func (a *Adoption) survey(ctx context.Context, p *place) (found []agent.Found, err error) {
 	j := a.surveyJob(p)
+	rules, err := nsrules.Read(ctx, a.Kube, j.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	rules.Fit(&j.Spec.Template.Spec)
 	if err := a.Kube.Create(ctx, j); err != nil {
 		return nil, fmt.Errorf("cannot create a Job: %w", err)
 	}

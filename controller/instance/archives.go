@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/nsrules"
 )
 
 // Archives are all that there is of the backups of an instance: their records, and
@@ -39,6 +40,8 @@ type Archives struct {
 	// Restoring are the composite resources of the namespace, of any instance, by the names of the backups that they have chosen to start from and
 	// have not started. It is read where an archive is to go.
 	Restoring map[string]string
+	// Rules of the namespace, which Jobs are fitted to. Read with Restoring.
+	Rules *nsrules.Rules
 	// Unasked are the names of those records of which it is not known whether they are proven: their store does not say.
 	Unasked map[string]bool
 }
@@ -63,6 +66,9 @@ func (g *Gatherer) Archives(ctx context.Context, k Key) (*Archives, error) {
 	g.readUnproven(ctx, a)
 	if slices.ContainsFunc(a.Records, func(r v1.MySQLBackup) bool { return r.DeletionTimestamp != nil && r.MayDeleteArchive() }) {
 		if a.Restoring, err = g.restoring(ctx, k.Namespace); err != nil {
+			return nil, err
+		}
+		if a.Rules, err = nsrules.Read(ctx, g.Reader, k.Namespace); err != nil {
 			return nil, err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/clock"
 )
 
 // A Gatherer reads the state of instances.
@@ -31,6 +32,8 @@ type Gatherer struct {
 	Settings Settings
 	// Clock, which tests stop.
 	Clock func() time.Time
+	// Skew of the controller's clock from the API server's; nil where the two cannot differ.
+	Skew func() clock.Skew
 }
 
 // Gather all lives of an instance, those that end before the one that goes on.
@@ -59,7 +62,11 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 		out = append(out, s)
 	}
 	for _, s := range out {
-		if err := (&gathering{g, s}).readLife(ctx); err != nil {
+		life := &gathering{g, s}
+		if err := life.readLife(ctx); err != nil {
+			return nil, err
+		}
+		if err := life.readRules(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -92,7 +99,11 @@ func (g *Gatherer) ReadData(ctx context.Context, s *State) error {
 
 // newState of a life, of which nothing is read yet.
 func (g *Gatherer) newState(life v1.Instance, ns *corev1.Namespace) *State {
-	return &State{Settings: g.Settings, Life: life, Now: g.Clock(), Namespace: ns}
+	out := &State{Settings: g.Settings, Life: life, Now: g.Clock(), ReadAt: time.Now(), Namespace: ns}
+	if g.Skew != nil {
+		out.Skew = g.Skew()
+	}
+	return out
 }
 
 // statesOf the XRs that were found.

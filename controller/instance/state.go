@@ -15,6 +15,8 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/clock"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/nsrules"
 )
 
 // Settings of the controller that what it makes depends on.
@@ -38,8 +40,12 @@ type State struct {
 	// Life of the instance; its XR is empty where there is no XR.
 	Life v1.Instance
 
-	// Now is when it was read.
-	Now time.Time
+	// Now is when it was read, and Skew by how much the controller's clock and the API server's differ. What has expired is removed only if they
+	// agree.
+	Now  time.Time
+	Skew clock.Skew
+	// ReadAt is when it was read by the monotonic clock of this process. Only the time between two of these means anything.
+	ReadAt time.Time
 
 	// Namespace of the claim; nil where it is gone.
 	Namespace *corev1.Namespace
@@ -127,6 +133,8 @@ type State struct {
 
 	// Uncomposed is what the last event of the XR says of a resource that Crossplane could not apply; empty while it is synced.
 	Uncomposed string
+	// Rules of the namespace in which Jobs run; nil where they are not read.
+	Rules *nsrules.Rules
 
 	// The rest is read only during a deletion, Deployment, Jobs and pods also
 	// during a change of the image, pods also while the data PVC is being deleted, and Restore also
@@ -158,12 +166,12 @@ type Refusal struct {
 	Passing bool
 }
 
-// digits are what differs in a network's words about one thing, such as the port that was tried from.
-var digits = regexp.MustCompile(`[0-9]+`)
+// numbered words are what differs in two texts about one thing, such as the port that was tried from, or the ID of a request.
+var numbered = regexp.MustCompile(`[\w-]*[0-9][\w-]*`)
 
-// SaysSame is true of two texts that differ in numbers at most.
+// SaysSame reports whether two texts differ in words with a digit at most.
 func SaysSame(a, b string) bool {
-	return digits.ReplaceAllString(a, "0") == digits.ReplaceAllString(b, "0")
+	return numbered.ReplaceAllString(a, "0") == numbered.ReplaceAllString(b, "0")
 }
 
 // A Job and what its newest pod says.

@@ -34,7 +34,7 @@ var builders = map[Action]builder{
 	WarnOfCrossplane:     warnOfCrossplane,
 	RetryService:         retryService,
 	ReportHeldClaim:      reportHeldClaim,
-	WarnOfRoom:           warnOfRoom,
+	WarnOfBackup:         warnOfBackup,
 	LetCopyGo:            letCopyGo,
 	ClearStatus:          clearStatus,
 	NoteRestored:         noteRestored,

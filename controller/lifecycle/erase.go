@@ -29,6 +29,7 @@ func eraseJob(a *instance.Archives, r *v1.MySQLBackup, v *corev1.PersistentVolum
 		Resources: a.Settings.JobResources, Nodes: r.Spec.Nodes, OnNode: v.Spec.HostPath != nil, Command: agent.Prune(backupPath, r.Name),
 		Volumes: []corev1.Volume{agent.PVCVolume(volumeBackup, a.PVC.Name)},
 	}.Job()
+	a.Rules.Fit(&j.Spec.Template.Spec)
 	j.Annotations[v1.AnnotationErases] = whatItErases(a.PVC)
 	return j
 }

@@ -72,6 +72,7 @@ func pruneJob(s *instance.State, records []client.Object) *batchv1.Job {
 // agentJob runs the agent beside the volumes, each mounted under its name.
 func agentJob(s *instance.State, name, component string, command []string, volumes ...corev1.Volume) *batchv1.Job {
 	j := volumeJob(s, name, component, command, volumes...).Job()
+	s.Rules.Fit(&j.Spec.Template.Spec)
 	notePVCs(s, j)
 	return j
 }

@@ -137,14 +137,14 @@ func protectData(s *instance.State) Step {
 	if step, open := keepBackupPVC(s); open {
 		return step
 	}
-	for _, decide := range []func(*instance.State) (Step, bool){followRequested, decideImageChange, decideRequested, decideScheduled, forgetExpired} {
+	for _, decide := range []func(*instance.State) (Step, bool){decideWarning, followRequested, decideImageChange, decideRequested, decideScheduled, forgetExpired} {
 		if step, open := decide(s); open {
 			return step
 		}
 	}
 	step := decideBeforeStart(s)
 	if step.Action == NoOp {
-		step.After = untilPlanned(s)
+		step.After = untilNextLook(s)
 	}
 	return step
 }
@@ -167,8 +167,6 @@ func keepBackupPVC(s *instance.State) (step Step, open bool) {
 		return Step{Action: DeleteBackupPVC, Message: resizeMessage(s)}, true
 	case canExpandBackupPVC(s):
 		return Step{Action: ExpandBackupPVC}, true
-	case s.XR.Status.BackupWarning != roomWarning(s):
-		return Step{Action: WarnOfRoom}, true
 	}
 	return Step{}, false
 }

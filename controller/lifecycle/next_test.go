@@ -31,9 +31,9 @@ func TestNext(t *testing.T) {
 		"RoomGrows":   {reason: "Before a deletion has to wait for it.", state: running(needs("3Gi")), want: ExpandBackupPVC},
 		"RoomLimited": {reason: "Five times the size of the data is asked for at most.", state: running(needs("100Gi"), backupHas("5Gi", "5Gi")), want: NoOp},
 		"RoomEnough":  {reason: "It has that much.", state: running(needs("3Gi"), backupHas("3Gi", "3Gi")), want: NoOp},
-		"RoomRefused": {reason: "The claim says so while there is time.", state: running(needs("3Gi"), backupHas("1Gi", "1Gi"), refusedSize("3Gi")), want: WarnOfRoom},
+		"RoomRefused": {reason: "The claim says so while there is time.", state: running(needs("3Gi"), backupHas("1Gi", "1Gi"), refusedSize("3Gi")), want: WarnOfBackup},
 		"RoomTold":    {reason: "Once.", state: running(needs("3Gi"), backupHas("1Gi", "1Gi"), refusedSize("3Gi"), warned), want: NoOp},
-		"RoomMade":    {reason: "Somebody has made room.", state: running(needs("3Gi"), backupHas("4Gi", "4Gi"), warned), want: WarnOfRoom},
+		"RoomMade":    {reason: "Somebody has made room.", state: running(needs("3Gi"), backupHas("4Gi", "4Gi"), warned), want: WarnOfBackup},
 		"Unlisted": {reason: "People see them in the claim.", state: running(older(2), func(s *instance.State) {
 			s.XR.Status.Started, s.XR.Status.Backups = false, []v1.ListedBackup{{Name: unlisted}}
 		}), want: RecordPreviousBackup},

@@ -91,6 +91,7 @@ func cloneJob(s *instance.State, b *agent.Backup, to corev1.Volume) *batchv1.Job
 	if c := s.BackupPVC; s.Store() == "" && c != nil && c.Status.Phase != corev1.ClaimBound {
 		besideServer(s, &j.Spec.Template.Spec)
 	}
+	s.Rules.Fit(&j.Spec.Template.Spec)
 	notePVCs(s, j)
 	return j
 }

@@ -103,12 +103,18 @@ func expired(s *instance.State, of []*v1.MySQLBackup, mayGo func(*v1.MySQLBackup
 	return out
 }
 
-// isKeptByAge is true of a backup that is younger than those that may go.
+// isKeptByAge reports whether a backup is younger than those that may be deleted, or may be: by a clock that is wrong no backup is too old. Its age
+// counts from the later of two times, as one of them may have been written by a clock that was behind.
 func isKeptByAge(s *instance.State, r *v1.MySQLBackup) bool {
-	if r.Status.ProvenAt == nil {
+	keepFor := v1.ParseKeepFor(s.XR.Spec.Backup.KeepFor)
+	if keepFor == 0 {
 		return false
 	}
-	return s.Now.Sub(r.Status.ProvenAt.Time) < v1.ParseKeepFor(s.XR.Spec.Backup.KeepFor)
+	since := r.Announced().Time
+	if at := r.Status.ProvenAt; at != nil && at.After(since) {
+		since = at.Time
+	}
+	return !s.Skew.IsTrusted() || s.Now.Sub(since) < keepFor
 }
 
 func backupsToKeep(s *instance.State) int {

@@ -93,7 +93,7 @@ func neededRoom(s *instance.State) string {
 func roomWarning(s *instance.State) string {
 	size, ok := wantedSize(s)
 	c := s.BackupPVC
-	if !ok || s.HostPath() || c.Annotations[v1.AnnotationRefusedSize] != size.String() || s.XR.Status.BackupNeeds == "" {
+	if !ok || c == nil || s.Store() != "" || s.HostPath() || c.Annotations[v1.AnnotationRefusedSize] != size.String() || s.XR.Status.BackupNeeds == "" {
 		return ""
 	}
 	have, ok := v1.StorageOf(c.Status.Capacity)
@@ -102,11 +102,6 @@ func roomWarning(s *instance.State) string {
 	}
 	return fmt.Sprintf("The next backup will hardly fit: it and those that are there need %s, and PersistentVolumeClaim %s, which cannot grow by itself, has %s. Make room there, or keep fewer (spec.backup.keep)",
 		size.String(), c.Name, have.String())
-}
-
-// warnOfRoom writes what the function says to people.
-func warnOfRoom(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"backupWarning": orNil(roomWarning(s))})
 }
 
 // grownSize of the backup volume, on which a backup did not fit: what that lacked and a quarter

@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/clock"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -22,7 +23,11 @@ const lateness = 5 * time.Minute
 func decideScheduled(s *instance.State) (step Step, open bool) {
 	spec, is := &s.XR.Spec.Backup, s.XR.Status.BackupSchedule
 	switch {
-	case !is.IsOf(spec):
+	case !is.IsOf(spec) && spec.Schedule == "":
+		return Step{Action: PlanBackups, Message: planMessage(s)}, true
+	case !s.Skew.IsTrusted():
+		return Step{}, false // By a clock that is wrong nothing is due, and nothing is planned.
+	case !is.IsOf(spec) || !isPlanPlausible(s):
 		return Step{Action: PlanBackups, Message: planMessage(s)}, true
 	case !isDue(s):
 		return Step{}, false
@@ -35,6 +40,18 @@ func decideScheduled(s *instance.State) (step Step, open bool) {
 		return Step{}, false // Nothing changes that is not backed up; it is taken once the server is back.
 	}
 	return reportLate(s)
+}
+
+// isPlanPlausible reports whether the next backup is due, or is planned for the next minute of the schedule. A clock that was wrong may have planned
+// it for a later one, years ahead, and no backup would be taken until then.
+func isPlanPlausible(s *instance.State) bool {
+	is := s.XR.Status.BackupSchedule
+	of, err := v1.ParseSchedule(s.XR.Spec.Backup.Schedule, s.XR.Spec.Backup.TimeZone)
+	if err != nil || is == nil || is.NextAt == nil || isDue(s) {
+		return true
+	}
+	// The clock that planned it may have been ahead by what is tolerated.
+	return !is.NextAt.After(of.Next(s.Now.Add(clock.Tolerance))) && of.IsPlanned(is.NextAt.Time)
 }
 
 // isDue is true from the minute on that the next backup is planned for.

@@ -81,7 +81,7 @@ func TestScheduled(t *testing.T) {
 		"NoZone":      {reason: "The claim says so.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Mars/Olympus" }), want: PlanBackups, says: "IANA", missed: at("03:30")},
 		"NoZoneYet":   {reason: "It has been missing since then.", state: running(hourly(time.Minute), missed("01:00"), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Mars/Olympus" }), want: PlanBackups, says: "IANA"},
 		"Unplan":      {reason: "None is.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule = "" }), want: PlanBackups, says: "any more"},
-		"Not yet":     {reason: "It is looked at again then.", state: running(hourly(10 * time.Minute)), want: NoOp, after: 10 * time.Minute},
+		"Not yet":     {reason: "It is looked at again then.", state: running(hourly(30 * time.Minute)), want: NoOp, after: 30 * time.Minute},
 		"Due":         {reason: "It begins.", state: running(due("03:30")), want: BeginRequested, says: "backup.schedule at 2026-11-26T03:30Z asks for", begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
 		"Missed":      {reason: "One makes up for all.", state: running(due("00:00")), want: BeginRequested, begins: "2026-11-26T03:00Z", next: metav1.NewTime(soon)},
 		"Taken":       {reason: "The status was lost, and the record knows.", state: running(due("03:00"), planned(v1.RequestedProven)), want: PlanBackups, next: metav1.NewTime(soon)},

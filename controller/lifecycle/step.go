@@ -45,8 +45,8 @@ const (
 	RetainBackupPV Action = "RetainBackupPV"
 	// RecordPreviousBackup writes status.previousBackup, and what comes with it.
 	RecordPreviousBackup Action = "RecordPreviousBackup"
-	// WarnOfRoom writes status.backupWarning.
-	WarnOfRoom Action = "WarnOfRoom"
+	// WarnOfBackup writes status.backupWarning.
+	WarnOfBackup Action = "WarnOfBackup"
 	// ReportUnsynced writes status.message where Crossplane keeps the function from it.
 	ReportUnsynced Action = "ReportUnsynced"
 	// WarnOfCrossplane writes status.crossplaneWarning.

@@ -98,7 +98,7 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 		err := r.writer.Apply(ctx, step.Changes)
 		refusal := steady(refusalBy(err, step), s.Refusal)
 		r.noteRefusal(k, s, refusal)
-		acted = acted || !equality.Semantic.DeepEqual(refusal, s.Refusal) // The next pass tells people.
+		acted = acted || isNews(refusal, s.Refusal) // The next pass tells people.
 		switch {
 		case refusal != nil:
 			after = sooner(after, pace(whileRefused, 0, r.crowdOf(k.Namespace)))
@@ -135,13 +135,22 @@ func refusalBy(err error, step lifecycle.Step) *instance.Refusal {
 	return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(err.Error(), maxNote)}
 }
 
-// steady is a refusal that says what the last one said, for as long as a server or a store has only other numbers to tell, such as a port:
-// what is news is written, and looked at again at once.
+// steady returns the previous refusal if the new one differs only in words with a digit, such as a port or the ID of a request, so that the status is
+// not rewritten for nothing.
 func steady(now, last *instance.Refusal) *instance.Refusal {
-	if now == nil || last == nil || !now.Passing || !last.Passing || now.Of != last.Of || !instance.SaysSame(now.Message, last.Message) {
+	if isNews(now, last) || now == nil || !instance.SaysSame(now.Message, last.Message) {
 		return now
 	}
 	return last
+}
+
+// isNews reports whether a refusal is of another action or kind than the last one. One that only has other words is told with the next look: a webhook
+// may have other words for each try, and the passes would never end.
+func isNews(now, last *instance.Refusal) bool {
+	if now == nil || last == nil {
+		return now != last
+	}
+	return now.Of != last.Of || now.Passing != last.Passing || now.Missing != last.Missing
 }
 
 // refusalOf the last step of a life, or nil.
@@ -185,10 +194,10 @@ func (r *instanceReconciler) noteWait(k instance.Key, s *instance.State, step li
 		r.remember(k, s.Life.XR, last)
 		return 0
 	case !waited || last.waits != step.Phase:
-		last.waits, last.since = step.Phase, s.Now
+		last.waits, last.since = step.Phase, s.ReadAt
 		r.remember(k, s.Life.XR, last)
 	}
-	return s.Now.Sub(last.since)
+	return s.ReadAt.Sub(last.since)
 }
 
 // noteCrossplane where it has not let a life go, and return for how long that has been seen.
@@ -203,9 +212,9 @@ func (r *instanceReconciler) noteCrossplane(k instance.Key, s *instance.State) t
 	case awaited == nil:
 		last.crossplane = time.Time{}
 	case last.crossplane.IsZero():
-		last.crossplane = s.Now
+		last.crossplane = s.ReadAt
 	default:
-		return s.Now.Sub(last.crossplane)
+		return s.ReadAt.Sub(last.crossplane)
 	}
 	r.remember(k, s.Life.XR, last)
 	return 0

@@ -126,12 +126,12 @@ func TestPace(t *testing.T) {
 		{time.Hour + 30*time.Second, lifecycle.Step{Action: lifecycle.CreateBackupJob}, time.Second},
 		{time.Hour + 31*time.Second, backsUp, time.Second},
 	} {
-		s := &instance.State{Life: k.Life("uid"), Now: began.Add(look.at)}
+		s := &instance.State{Life: k.Life("uid"), ReadAt: began.Add(look.at)}
 		if got := pace(time.Second, r.noteWait(k, s, look.step), r.crowdOf("")); got != look.want {
 			t.Errorf("look %d: want a pause of %v, got %v", i, look.want, got)
 		}
 	}
-	r.noteWait(k, &instance.State{Life: k.Life("another"), Now: began}, stops)
+	r.noteWait(k, &instance.State{Life: k.Life("another"), ReadAt: began}, stops)
 	if len(r.reported[k]) != 2 {
 		t.Errorf("want two lives known, got %v", r.reported[k])
 	}
@@ -166,14 +166,14 @@ func TestNoteCrossplane(t *testing.T) {
 		if look.paused {
 			u.SetAnnotations(map[string]string{instance.AnnotationPaused: "true"})
 		}
-		s := &instance.State{Life: k.Life("uid"), Now: began.Add(look.at), XR: &instance.Composite{Unstructured: u}}
+		s := &instance.State{Life: k.Life("uid"), ReadAt: began.Add(look.at), XR: &instance.Composite{Unstructured: u}}
 		if got := r.noteCrossplane(k, s); got != look.want {
 			t.Errorf("look %d: want %v, got %v", i, look.want, got)
 		}
 		r.announceStep(t.Context(), k, s, lifecycle.Step{Action: lifecycle.Wait, Phase: v1.DeletionStopping, Message: look.at.String()}) // And forgets nothing.
 		r.noteWait(k, s, lifecycle.Step{Action: lifecycle.Wait, Phase: v1.DeletionStopping})
 	}
-	s := &instance.State{Life: k.Life("another"), Now: began, XR: &instance.Composite{Unstructured: &unstructured.Unstructured{}}}
+	s := &instance.State{Life: k.Life("another"), ReadAt: began, XR: &instance.Composite{Unstructured: &unstructured.Unstructured{}}}
 	if got := r.noteCrossplane(k, s); got != 0 || len(r.reported[k]) != 1 {
 		t.Errorf("want nothing kept of what nobody holds, got %v and %v", got, r.reported[k])
 	}
@@ -187,7 +187,7 @@ func TestCrowd(t *testing.T) {
 	wait := lifecycle.Step{Action: lifecycle.Wait, Phase: v1.DeletionBackingUp}
 	note := func(namespace, name string, step lifecycle.Step) {
 		k := instance.Key{Namespace: namespace, Name: name}
-		r.noteWait(k, &instance.State{Life: k.Life("uid"), Now: time.Unix(1000, 0)}, step)
+		r.noteWait(k, &instance.State{Life: k.Life("uid"), ReadAt: time.Unix(1000, 0)}, step)
 	}
 	for i := range crowd - 1 {
 		note("hostile", strconv.Itoa(i), wait)
@@ -282,6 +282,39 @@ func TestRefusalBy(t *testing.T) {
 	}
 }
 
+// TestRefusedInOtherWords: a webhook that refuses a step with the ID of each request is asked again after a pause, and not at once for as many passes as
+// there may be.
+func TestRefusedInOtherWords(t *testing.T) {
+	for name, words := range map[string]string{"Digits": "request 4f%02d1c-a9 denied", "Letters": "request %c denied"} {
+		asked := 0
+		w := refusingWriter(func() error {
+			asked++
+			n := any(asked)
+			if name == "Letters" {
+				n = rune('a' + asked)
+			}
+			return kerrors.NewForbidden(schema.GroupResource{Resource: "mysqls"}, "db", fmt.Errorf(words, n))
+		})
+		k := instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}
+		r := &instanceReconciler{
+			gather: gatherFn(func() ([]*instance.State, error) {
+				return []*instance.State{{Life: k.Life(""), Claim: claimOf(v1.Finalizer)}}, nil
+			}), writer: w,
+			events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now), turns: newTurns(10), reported: map[instance.Key]map[types.UID]lastReported{},
+		}
+		got, err := r.Reconcile(t.Context(), k)
+		if err != nil || asked > 3 || got.RequeueAfter < whileRefused {
+			t.Errorf("%s: asked %d times, %v, %v", name, asked, got, err)
+		}
+	}
+}
+
+// refusingWriter refuses, or does not.
+type refusingWriter func() error
+
+// Apply changes.
+func (w refusingWriter) Apply(context.Context, []change.Change) error { return w() }
+
 // TestSteady: a store that has other numbers to tell at each try says nothing new.
 func TestSteady(t *testing.T) {
 	is := func(message string, passing bool) *instance.Refusal {
@@ -290,6 +323,10 @@ func TestSteady(t *testing.T) {
 	first := is("write tcp 10.0.0.7:53122: reset", true)
 	if got := steady(is("write tcp 10.0.0.7:53124: reset", true), first); got != first {
 		t.Errorf("another port is news: %+v", got)
+	}
+	webhook := is("denied by policy, request 4f1c-a9", false)
+	if got := steady(is("denied by policy, request 77e0-b2", false), webhook); got != webhook {
+		t.Errorf("another request is news: %+v", got)
 	}
 	for name, now := range map[string]*instance.Refusal{
 		"None": nil, "Words": is("may not do that", true), "Quota": is("write tcp 10.0.0.7:53124: reset", false), "Action": {Of: "GiveAccess", Message: first.Message, Passing: true},

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/clock"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/servercert"
@@ -36,6 +37,8 @@ type Options struct {
 	MaxConcurrent, RestoreTestsAtOnce int
 	// PasswordGrace is how long an old password works after a change.
 	PasswordGrace time.Duration
+	// ClusterDomain of the Services' names, such as cluster.local.
+	ClusterDomain string
 }
 
 // Limits on the calls to the API server, in a second and at once. A deletion has
@@ -48,11 +51,13 @@ const (
 // Run the reconcilers until the context ends.
 func (o Options) Run(ctx context.Context, cfg *rest.Config) error {
 	cfg.QPS, cfg.Burst = qps, burst
+	watch := clock.NewWatch()
+	cfg.Wrap(watch.Wrap)
 	mgr, err := o.newManager(cfg)
 	if err != nil {
 		return err
 	}
-	all, err := o.newReconcilers(mgr, cfg)
+	all, err := o.newReconcilers(mgr, cfg, watch)
 	if err != nil {
 		return err
 	}
@@ -80,14 +85,14 @@ type reconcilers struct {
 	composites   composites
 }
 
-func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconcilers, error) {
+func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config, watch *clock.Watch) (*reconcilers, error) {
 	pods, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
 	holders, lanes := stores.NewHolders(), stores.NewLanes(time.Now)
-	all := stores.Cluster{Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Clock: time.Now, Holders: holders, Lanes: lanes}
-	g := &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, Stores: all, Settings: o.Settings, Clock: time.Now}
+	all := stores.Cluster{Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Clock: watch.Now, Holders: holders, Lanes: lanes}
+	g := &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, Stores: all, Settings: o.Settings, Clock: watch.Now, Skew: watch.Skew}
 	r := &rotate.Rotator{
 		Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dialServer(cfg, pods),
 		Grace: o.PasswordGrace, Settle: rotate.DefaultSettle,
@@ -97,19 +102,19 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config) (*reconciler
 		return nil, err
 	}
 	w := change.Writer{Client: mgr.GetClient(), Stores: all, Servers: rotate.Donors{Rotator: r}}
-	recorder, meter := mgr.GetEventRecorder("crossplane-mysql"), newMeter(metrics.Registry, time.Now)
+	recorder, meter := mgr.GetEventRecorder("crossplane-mysql"), newMeter(metrics.Registry, watch.Now)
 	return &reconcilers{
 		instances: &instanceReconciler{gather: g, writer: w, events: recorder, meter: meter, turns: newTurns(o.MaxConcurrent), reported: map[instance.Key]map[types.UID]lastReported{}},
 		passwords: &passwordReconciler{
 			gather: g, reader: mgr.GetAPIReader(), writer: w, events: recorder, clock: time.Now,
-			rotator: r, generator: r, certifier: &servercert.Keeper{Kube: r.Kube, Namespace: o.Namespace, Clock: time.Now},
+			rotator: r, generator: r, certifier: &servercert.Keeper{Kube: r.Kube, Namespace: o.Namespace, Clock: watch.Now, Skew: watch.Skew, ClusterDomain: o.ClusterDomain},
 			asked: map[instance.Key]asking{}, meter: meter, turns: newTurns(o.MaxConcurrent), strains: newStrains(), retries: newRetries(),
 		},
-		stores:   &storeReconciler{kube: mgr.GetClient(), reader: mgr.GetAPIReader(), writer: w, events: recorder, namespace: o.Namespace, clock: time.Now, holders: holders, lanes: lanes},
+		stores:   &storeReconciler{kube: mgr.GetClient(), reader: mgr.GetAPIReader(), writer: w, events: recorder, namespace: o.Namespace, clock: watch.Now, holders: holders, lanes: lanes},
 		archives: &archiveReconciler{gather: g, writer: w, cache: mgr.GetClient(), events: recorder},
 		restoreTests: restoreTestReconciler{
 			gather: g, writer: w, cache: mgr.GetClient(), reader: mgr.GetAPIReader(), events: recorder, meter: meter,
-			atOnce: o.RestoreTestsAtOnce, clock: time.Now, turns: &sync.Mutex{}, failed: &sync.Map{},
+			atOnce: o.RestoreTestsAtOnce, clock: watch.Now, turns: &sync.Mutex{}, failed: &sync.Map{},
 		},
 		composites: c,
 	}, nil

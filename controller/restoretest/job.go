@@ -94,6 +94,7 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 	}
 	r.Spec.Nodes.Prefer(&pod)
 	out := agent.NewJob(life, life.Namespace, life.Jobs().RestoreTest(), v1.ComponentRestoreTest, s.JobResources, pod)
+	s.Home.Rules.Fit(&out.Spec.Template.Spec)
 	limit := min(settling+time.Duration(r.Spec.Archive.DataBytes/slowest)*time.Second, longest)
 	out.Spec.ActiveDeadlineSeconds = new(int64(limit.Seconds()))
 	out.Spec.TTLSecondsAfterFinished = new(int32(keptFor.Seconds()))

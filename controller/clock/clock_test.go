@@ -1,0 +1,116 @@
+package clock
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A machine has a wall clock, which steps, and a monotonic one, which does not.
+type machine struct {
+	wall   time.Time
+	uptime time.Duration
+}
+
+func (m *machine) pass(d time.Duration) { m.wall, m.uptime = m.wall.Add(d), m.uptime+d }
+
+func (m *machine) watch() *Watch {
+	return &Watch{wall: func() time.Time { return m.wall }, monotonic: func() time.Duration { return m.uptime }}
+}
+
+// answers of an API server, with its own clock.
+func ask(t *testing.T, w *Watch, date func() string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header()["Date"] = nil // net/http adds its own.
+		if d := date(); d != "" {
+			rw.Header().Set("Date", d)
+		}
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: w.Wrap(http.DefaultTransport)}
+	answer, err := client.Get(server.URL) //nolint:noctx // A test.
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+}
+
+// TestWatch: the clock of this process is trusted while the API server's says the same within minutes. A step of the wall clock is seen at once, also
+// between two answers, and the time is the API server's until the clocks agree.
+func TestWatch(t *testing.T) {
+	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	const month = 31 * 24 * time.Hour
+	for name, tc := range map[string]struct {
+		reason string
+		// server is ahead by this in its answer; later, steps of the wall clock after that.
+		server, step time.Duration
+		date         string
+		trusted      bool
+		says         string
+		// now is the time that is counted with, from the start on, after a minute.
+		now time.Duration
+	}{
+		"Agree":        {reason: "Nothing is wrong.", trusted: true, now: time.Minute},
+		"Minutes":      {reason: "Clocks never agree to the second.", server: 4 * time.Minute, trusted: true, now: time.Minute},
+		"ServerBehind": {reason: "Ours is 31 days ahead.", server: -month, says: "The controller's clock is 31d ahead of the API server's", now: time.Minute - month},
+		"ServerAhead":  {reason: "Ours is behind.", server: month, says: "The controller's clock is 31d behind the API server's", now: time.Minute + month},
+		"StepAhead":    {reason: "Nobody has answered since the step.", step: month, says: "31d ahead", now: time.Minute},
+		"StepBack":     {reason: "That is seen as well.", step: -month, says: "31d behind", now: time.Minute},
+		"SixMinutes":   {reason: "That is too much.", step: 6 * time.Minute, says: "6m ahead", now: time.Minute},
+		"NoDate":       {reason: "Doubt is not agreement.", date: "none", says: "does not tell its time", now: time.Minute},
+		"BrokenDate":   {reason: "Nor is that a time.", date: "yesterday", says: "does not tell its time", now: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &machine{wall: start}
+			w := m.watch()
+			if w.Skew().IsTrusted() || !w.Now().Equal(start) {
+				t.Errorf("before any answer: %v, %s", w.Skew(), w.Now())
+			}
+			ask(t, w, func() string {
+				switch tc.date {
+				case "":
+					return start.Add(tc.server).Format(http.TimeFormat)
+				case "none":
+					return ""
+				}
+				return tc.date
+			})
+			m.wall = m.wall.Add(tc.step)
+			m.pass(time.Minute)
+			skew := w.Skew()
+			if skew.IsTrusted() != tc.trusted || !strings.Contains(skew.String(), tc.says) {
+				t.Errorf("%s want trusted %t, %q; got %v", tc.reason, tc.trusted, tc.says, skew)
+			}
+			if got := w.Now().Sub(start); got != tc.now {
+				t.Errorf("%s want the time %s, got %s", tc.reason, tc.now, got)
+			}
+		})
+	}
+}
+
+// TestSlowAnswer: an answer that was long under way does not tell the time.
+func TestSlowAnswer(t *testing.T) {
+	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	m := &machine{wall: start}
+	w := m.watch()
+	ask(t, w, func() string {
+		date := m.wall.Format(http.TimeFormat)
+		m.pass(time.Hour)
+		return date
+	})
+	if got := w.Skew(); !got.Unknown {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestRealClock: the clock of this process agrees with a server of this machine.
+func TestRealClock(t *testing.T) {
+	w := NewWatch()
+	ask(t, w, func() string { return time.Now().UTC().Format(http.TimeFormat) })
+	if skew := w.Skew(); !skew.IsTrusted() || time.Since(w.Now()).Abs() > time.Minute {
+		t.Errorf("got %v, %s", skew, w.Now())
+	}
+}
