@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -12,6 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/reconciler"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/servercert"
 )
 
 // startCommand is `controller start`.
@@ -25,6 +29,7 @@ type startCommand struct {
 	Namespace          string `default:"crossplane-mysql-system" env:"POD_NAMESPACE" help:"The controller's own namespace."`
 	MaxConcurrent      int    `default:"10" help:"Number of instances that are looked after at the same time."`
 	RestoreTestsAtOnce int    `default:"2" help:"Number of backups that a server is started from at the same time, to see that they restore, one of a namespace. With 0 this is only done where backup.requireRestorable says so, which needs no turn of these."`
+	ClusterDomain      string `placeholder:"DOMAIN" env:"CLUSTER_DOMAIN" help:"Domain of the cluster, for which servers' certificates are issued, such as cluster.local. If unset, it is read from /etc/resolv.conf, and cluster.local if that does not contain it."`
 	Debug              bool   `help:"Log what a developer wants to know, as text." short:"d"`
 
 	PasswordGrace time.Duration `default:"${grace}" env:"PASSWORD_GRACE" help:"How long an old password goes on to work after a change, for clients that do not have the new one yet, such as 10m. At least ${settle}; ${default} is longer than a Secret takes into a running pod."`
@@ -38,10 +43,19 @@ func (c *startCommand) Validate() error {
 	if _, err := instance.ReadJobResources(c.JobResources); err != nil {
 		return err
 	}
+	if wrong := validation.IsDNS1123Subdomain(c.ClusterDomain); c.ClusterDomain != "" && len(wrong) > 0 {
+		return fmt.Errorf("--cluster-domain=%q is not a domain, such as cluster.local: %s", c.ClusterDomain, wrong[0])
+	}
 	if c.PasswordGrace < rotate.DefaultSettle {
 		return fmt.Errorf("--password-grace=%s is too short: a client takes up to %s from reading the Secret to logging in; say at least that", c.PasswordGrace, rotate.DefaultSettle)
 	}
 	return nil
+}
+
+// clusterDomain that was set, or is found, or is usual.
+func (c *startCommand) clusterDomain() string {
+	text, _ := os.ReadFile("/etc/resolv.conf") // A pod without one uses the usual domain.
+	return cmp.Or(c.ClusterDomain, servercert.DomainIn(string(text), c.Namespace), servercert.DefaultDomain)
 }
 
 // Run the controller until it is told to stop.
@@ -59,6 +73,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 		Settings: instance.Settings{AgentImage: c.AgentImage, JobResources: resources, Namespace: c.Namespace}, Namespace: c.Namespace,
 		LeaderElection: c.LeaderElection, MetricsAddress: c.MetricsAddress, HealthAddress: c.HealthAddress,
 		MaxConcurrent: c.MaxConcurrent, RestoreTestsAtOnce: c.RestoreTestsAtOnce, PasswordGrace: c.PasswordGrace,
+		ClusterDomain: c.clusterDomain(),
 	}
 	if c.BackupStorageClass != "" {
 		o.Settings.BackupClass = &c.BackupStorageClass

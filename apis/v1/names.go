@@ -128,6 +128,10 @@ func (i Instance) AuthorityName(number int) string {
 	return uniqueName(AuthorityPrefix, i, types.UID(fmt.Sprintf("%s/%d", i.XR, number)), "")
 }
 
+// IssuerCAName is the name of the Secret with the certificate authorities of an issuer that this life of the instance trusts, in the controller's
+// namespace. There are two, 1 and 2: a new one is written before the old one is deleted.
+func (i Instance) IssuerCAName(slot int) string { return i.AuthorityName(-slot) }
+
 // CertificateRequestName is the name of what an issuer of cert-manager is asked with for a certificate of this life's server, in
 // the controller's namespace.
 func (i Instance) CertificateRequestName() string { return uniqueName("server-", i, i.XR, "") }

@@ -140,6 +140,8 @@ func (p Pair) WhyRenew(of Pair, now time.Time, names Names) string {
 		return err.Error()
 	case c.CheckSignatureFrom(authority) != nil:
 		return "another authority has signed it"
+	case now.Before(c.NotBefore):
+		return fmt.Sprintf("it is not valid before %s: the clock that made it was ahead", c.NotBefore)
 	case now.After(c.NotBefore.Add(Slack).Add(Life / 3 * 2)):
 		return fmt.Sprintf("it ends at %s", c.NotAfter)
 	case !sameNames(c.DNSNames, c.IPAddresses, names):

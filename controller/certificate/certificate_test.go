@@ -37,3 +37,22 @@ func TestLargeKeys(t *testing.T) {
 		t.Errorf("of three of them %d are taken", len(got))
 	}
 }
+
+// TestFutureIsRenewed: a certificate that a clock made which was ahead is renewed, and one that is valid and young is not.
+func TestFutureIsRenewed(t *testing.T) {
+	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	ca, err := NewAuthority(now, "authority")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := Names{DNS: []string{"db.shop.svc"}}
+	for days, renewed := range map[int]bool{-61: true, -59: false, 0: false, 1: true, 31: true, 60: true, 1000: true} {
+		made, err := ca.Sign(now.AddDate(0, 0, days), names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why := ca.WhyRenew(made, now, names); (why != "") != renewed {
+			t.Errorf("made by a clock %d days ahead: want it renewed %t, got %q", days, renewed, why)
+		}
+	}
+}

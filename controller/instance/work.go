@@ -343,10 +343,10 @@ func (g *gathering) readCloneAccess(ctx context.Context) error {
 	return err
 }
 
-// readAuthorities of the server: the first, and the one after it.
+// readAuthorities of the server: the first, the one after it, and those of an issuer.
 func (g *gathering) readAuthorities(ctx context.Context) error {
 	if own := g.Gatherer.Settings.Namespace; own != "" {
-		return g.readNamed(ctx, "Secret", own, g.Life.AuthorityName(1), g.Life.AuthorityName(2))
+		return g.readNamed(ctx, "Secret", own, g.Life.AuthorityName(1), g.Life.AuthorityName(2), g.Life.IssuerCAName(1), g.Life.IssuerCAName(2))
 	}
 	return nil
 }

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +43,7 @@ type Request struct {
 // half of the time later that is left then, and the CA published at once.
 func nextIssued(s *State) (*Plan, error) {
 	now := s.current()
-	// Nothing else of the Secret, which others may write: somebody verifies by it.
+	// Nothing else of the Secret, which others may write: clients and the controller verify by it.
 	out := &Plan{Certificate: now.leaf, Issuer: s.signedBy(now), Published: certificate.Encode(now.published)}
 	switch {
 	case s.isSettled():
@@ -123,7 +121,7 @@ func (s *State) check(key certificate.PrivateKey, r *Request) error {
 // show what the issuer has made, now or, where clients do not know its CA, later.
 func (s *State) show(now shown, key certificate.PrivateKey, out *Plan) {
 	r := s.Request
-	published, known := now.signers(s.Now), true
+	published, known := now.signers(s.judgedAt(now.leaf)), true
 	for _, ca := range certificate.ParseAll(r.CA) {
 		if !slices.ContainsFunc(published, ca.Equal) {
 			published, known = append(published, ca), false
@@ -139,7 +137,7 @@ func (s *State) show(now shown, key certificate.PrivateKey, out *Plan) {
 	out.Published = certificate.Encode(published)
 	out.Server = s.serverSecret()
 	out.Server.Data[v1.CAKey] = out.Published
-	if now.isGood(s) && !known && s.Now.Before(now.at(5, 6)) {
+	if now.isGood(s) && !known && s.judgedAt(now.leaf).Before(now.at(5, 6)) {
 		if bytes.Equal(s.Server.Data[v1.CAKey], out.Published) {
 			out.Server = nil
 		}
@@ -155,24 +153,20 @@ func (s *State) show(now shown, key certificate.PrivateKey, out *Plan) {
 
 // signedBy is the issuer of the certificate that is shown; empty for an authority of ours.
 func (s *State) signedBy(now shown) string {
-	if s.Server == nil || now.leaf == nil || isOurs(now.leaf.Issuer) {
+	isSigner := func(c *x509.Certificate) bool { return now.leaf.CheckSignatureFrom(c) == nil }
+	if s.Server == nil || now.leaf == nil || slices.ContainsFunc(s.ownAuthorities(), isSigner) {
 		return ""
 	}
 	return s.Server.Annotations[v1.AnnotationIssuer]
 }
 
-// isOurs is true for the name of an authority of ours.
-func isOurs(authority pkix.Name) bool {
-	return strings.HasPrefix(authority.CommonName, v1.AuthorityPrefix)
-}
-
 // A shown certificate is the one that the server's Secret has.
 type shown struct {
 	pair certificate.Pair
-	// leaf is nil where there is none that a server could show; chain begins with it.
+	// leaf is nil where there is none that a server could show, or that one of the trusted authorities has signed; chain begins with it.
 	leaf  *x509.Certificate
 	chain []*x509.Certificate
-	// published authorities beside it.
+	// published authorities beside it, of the trusted ones.
 	published []*x509.Certificate
 }
 
@@ -182,24 +176,39 @@ func (s *State) current() shown {
 		return shown{}
 	}
 	out := shown{pair: certificate.Pair{Certificate: s.Server.Data[corev1.TLSCertKey], Key: s.Server.Data[corev1.TLSPrivateKeyKey]}}
-	out.published = certificate.ParseAll(s.Server.Data[v1.CAKey])
+	trusted := s.trusted()
+	out.published = slices.DeleteFunc(certificate.ParseAll(s.Server.Data[v1.CAKey]), func(c *x509.Certificate) bool { return !slices.ContainsFunc(trusted, c.Equal) })
 	if out.pair.Check() != nil {
 		return out
 	}
 	out.chain = certificate.ParseAll(out.pair.Certificate)
-	out.leaf = out.chain[0]
+	if leaf := out.chain[0]; isSignedBy(out.chain, trusted) {
+		out.leaf = leaf
+	}
 	return out
+}
+
+// isSignedBy reports whether a chain leads to one of some authorities, at whatever time.
+func isSignedBy(chain, authorities []*x509.Certificate) bool {
+	for _, a := range authorities {
+		for _, at := range []time.Time{chain[0].NotBefore, chain[0].NotAfter, a.NotBefore, a.NotAfter} {
+			if certificate.Verify(chain, []*x509.Certificate{a}, at) == nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // isGood is true for one that clients take today.
 func (c *shown) isGood(s *State) bool {
-	return c.leaf != nil && certificate.Verify(c.chain, c.published, s.Now, s.names().All()...) == nil
+	return c.leaf != nil && certificate.Verify(c.chain, c.published, s.judgedAt(c.leaf), s.names().All()...) == nil
 }
 
 // isSettled is true while the server has a good certificate that is not due.
 func (s *State) isSettled() bool {
 	now := s.current()
-	return now.isGood(s) && !now.isDue(s.Now)
+	return now.isGood(s) && !now.isDue(s.judgedAt(now.leaf))
 }
 
 // isDue is true for one after which there has to be another one.

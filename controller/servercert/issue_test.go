@@ -150,7 +150,7 @@ func TestHandover(t *testing.T) {
 		t.Errorf("clients trust %d, %v", len(certificate.ParseAll(p.Published)), s.Server.Annotations)
 	}
 	follow(func(p *Plan) bool { return len(certificate.ParseAll(p.Published)) == 1 })
-	if s.Server.Annotations[v1.AnnotationIssuer] != "" || !isOurs(certificate.ParseAll(s.Server.Data[v1.CAKey])[0].Subject) {
+	if s.Server.Annotations[v1.AnnotationIssuer] != "" || !s.ownAuthorities()[0].Equal(certificate.ParseAll(s.Server.Data[v1.CAKey])[0]) {
 		t.Errorf("want the server's own authority alone: %v", s.Server.Annotations)
 	}
 }

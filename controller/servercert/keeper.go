@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/clock"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/secrets"
 )
 
@@ -20,6 +21,10 @@ type Keeper struct {
 	// Namespace is the controller's own.
 	Namespace string
 	Clock     func() time.Time
+	// Skew of the controller's clock from the API server's; nil where the two cannot differ.
+	Skew func() clock.Skew
+	// ClusterDomain of the Services' names; empty for cluster.local.
+	ClusterDomain string
 }
 
 // An UnissuedError says that an issuer has not made the first certificate of a server.
@@ -35,7 +40,10 @@ func (e *UnissuedError) Error() string { return e.text }
 // Keep the certificate of the server of an instance, which others reach at a host, and which an issuer signs, if one is named. What
 // it returns is there.
 func (k *Keeper) Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerReference, host string, issuer *v1.IssuerReference) (*Plan, error) {
-	s := &State{Instance: i, Owner: owner, Namespace: k.Namespace, Host: host, Issuer: issuer, Now: k.Clock()}
+	s := &State{Instance: i, Owner: owner, Namespace: k.Namespace, Host: host, Issuer: issuer, Now: k.Clock(), ClusterDomain: k.ClusterDomain}
+	if k.Skew != nil {
+		s.Skew = k.Skew()
+	}
 	if err := k.read(ctx, s); err != nil {
 		return nil, err
 	}
@@ -48,6 +56,10 @@ func (k *Keeper) Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerRefe
 		if err := k.Kube.Create(ctx, p.Authority); err != nil {
 			return nil, secrets.Failed(err, "make", p.Authority.Namespace, p.Authority.Name)
 		}
+	}
+	// Then who else is trusted, before that is published.
+	if err := k.keepIssuerCAs(ctx, s, p); err != nil {
+		return nil, err
 	}
 	// Then the key, before somebody is asked to sign for it.
 	if err := k.write(ctx, s.Server, p.Server); err != nil {
@@ -65,7 +77,7 @@ func (k *Keeper) Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerRefe
 // read what there is.
 func (k *Keeper) read(ctx context.Context, s *State) (err error) {
 	i := s.Instance
-	for number := 1; number <= maxAuthorities && s.Issuer == nil; number++ {
+	for number := 1; number <= maxAuthorities; number++ {
 		a, err := secrets.Read(ctx, k.Kube, k.Namespace, i.AuthorityName(number))
 		if err != nil {
 			return err
@@ -74,6 +86,9 @@ func (k *Keeper) read(ctx context.Context, s *State) (err error) {
 			break
 		}
 		s.Authorities = append(s.Authorities, a)
+	}
+	if err := k.readIssuerCAs(ctx, s); err != nil {
+		return err
 	}
 	if s.Server, err = secrets.Own(ctx, k.Kube, i, i.TLSSecretName()); err != nil || s.Issuer == nil || s.isSettled() {
 		return err // Nobody is asked while there is a good certificate.

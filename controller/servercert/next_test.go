@@ -34,6 +34,7 @@ func (s *State) step(t *testing.T) *Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.IssuerCAs = p.IssuerCAs
 	if p.Authority != nil {
 		s.Authorities = append(s.Authorities, p.Authority)
 	}

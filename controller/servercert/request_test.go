@@ -71,7 +71,7 @@ func TestCertManagerIsGone(t *testing.T) {
 	s := newIssued(t, by)
 	asked := 0
 	missing := &meta.NoKindMatchError{GroupKind: requestKind.GroupKind()}
-	kube := interceptor.NewClient(fake.NewClientBuilder().WithScheme(requestScheme()).WithObjects(s.Server).Build(), interceptor.Funcs{
+	kube := interceptor.NewClient(fake.NewClientBuilder().WithScheme(requestScheme()).WithObjects(s.Server, keptCAs(s)).Build(), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 			if o.GetObjectKind().GroupVersionKind() != requestKind {
 				return c.Get(ctx, key, o, options...)
@@ -97,6 +97,13 @@ func TestCertManagerIsGone(t *testing.T) {
 	if waits, ok := errors.AsType[*UnissuedError](err); !ok || waits.Soon || !strings.Contains(waits.Error(), "which is not installed") {
 		t.Errorf("without one: %v", err)
 	}
+}
+
+// keptCAs of the issuer in the controller's namespace.
+func keptCAs(s *State) *corev1.Secret {
+	out := s.newSecret(s.Namespace, s.Instance.IssuerCAName(1))
+	out.Data = map[string][]byte{v1.CAKey: s.IssuerCAs, versionKey: []byte("1")}
+	return out
 }
 
 func requestScheme() *runtime.Scheme {
