@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -199,9 +200,23 @@ func (w Writer) give(ctx context.Context, o client.Object, what func() (map[stri
 	}
 	err = w.Client.Create(ctx, s)
 	if kerrors.IsAlreadyExists(err) {
-		err = w.Client.Update(ctx, s)
+		return s, w.replace(ctx, s)
 	}
 	return s, err
+}
+
+// replace a Secret of the same instance by one of the same name. Another's is left as it is.
+func (w Writer) replace(ctx context.Context, s *corev1.Secret) error {
+	there := &unstructured.Unstructured{} // A typed one would be read from a cache of all Secrets.
+	there.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(s), there); err != nil {
+		return err
+	}
+	if there.GetLabels()[v1.LabelInstance] != s.Labels[v1.LabelInstance] || there.GetLabels()[v1.LabelManagedBy] != s.Labels[v1.LabelManagedBy] {
+		return kerrors.NewForbidden(corev1.Resource("secrets"), s.Name, fmt.Errorf("it exists and does not belong to this instance: rename or delete it (kubectl delete secret --namespace %s %s)", s.Namespace, s.Name))
+	}
+	s.UID, s.ResourceVersion = there.GetUID(), there.GetResourceVersion()
+	return w.Client.Update(ctx, s)
 }
 
 // scale a Deployment to the replicas that it is to have, if nobody has written it since it was read.

@@ -178,6 +178,9 @@ func (c *connectCommand) runClient(ctx context.Context, s *session, secret *core
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	ca := ""
+	if len(secret.Data[v1.CAKey]) == 0 {
+		fmt.Fprintf(s.progress, "Secret %s/%s has no %s: the server's certificate is not verified\n", secret.Namespace, secret.Name, v1.CAKey) //nolint:errcheck // It is for people.
+	}
 	if raw := secret.Data[v1.CAKey]; len(raw) > 0 {
 		ca = filepath.Join(dir, v1.CAKey)
 		if err := os.WriteFile(ca, raw, 0o600); err != nil {

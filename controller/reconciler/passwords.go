@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -33,6 +34,7 @@ import (
 // A rotator brings wanted passwords into running servers.
 type rotator interface {
 	Reconcile(ctx context.Context, in rotate.Input) (rotate.Result, error)
+	ForgetInstance(of v1.Instance, living []types.UID)
 }
 
 // A generator makes the password of an instance that names none. It is false while it
@@ -270,6 +272,13 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 // forgetLives of an instance that is gone. One whose server is down is not gone,
 // and keeps its pause.
 func (c *passwordReconciler) forgetLives(k instance.Key, lives []*instance.State) {
+	living := make([]types.UID, 0, len(lives))
+	for _, s := range lives {
+		living = append(living, s.Life.XR)
+	}
+	if c.rotator != nil {
+		c.rotator.ForgetInstance(k.Life(""), living)
+	}
 	if len(lives) > 0 {
 		return
 	}

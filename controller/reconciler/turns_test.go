@@ -94,6 +94,8 @@ func newCredentials(t *testing.T, r rotator, clock func() time.Time) *passwordRe
 // A rotatorFn speaks with a server.
 type rotatorFn func(in rotate.Input) rotate.Result
 
+func (rotatorFn) ForgetInstance(v1.Instance, []types.UID) {}
+
 func (f rotatorFn) Reconcile(_ context.Context, in rotate.Input) (rotate.Result, error) {
 	return f(in), nil
 }
@@ -238,6 +240,8 @@ func TestRetries(t *testing.T) {
 // A failingRotator fails, or not.
 type failingRotator struct{ err error }
 
+func (failingRotator) ForgetInstance(v1.Instance, []types.UID) {}
+
 func (f failingRotator) Reconcile(context.Context, rotate.Input) (rotate.Result, error) {
 	return rotate.Result{}, f.err
 }
@@ -248,6 +252,8 @@ type rotatorSpy struct {
 
 	last rotate.Result
 }
+
+func (*rotatorSpy) ForgetInstance(v1.Instance, []types.UID) {}
 
 func (s *rotatorSpy) Reconcile(ctx context.Context, in rotate.Input) (rotate.Result, error) {
 	var err error

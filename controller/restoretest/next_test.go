@@ -418,6 +418,25 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
+// TestLongTestIsFair: a restore test that says it takes a day holds up its own namespace, and no other for more than an hour.
+func TestLongTestIsFair(t *testing.T) {
+	long := func(namespace string, ago time.Duration) v1.MySQLBackup {
+		r := v1.MySQLBackup{}
+		r.Spec.Instance = v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: namespace, Name: "huge"}
+		r.Status.RestoreTest = &v1.RestoreTest{StartedAt: metav1.NewTime(now.Add(-ago))}
+		return r
+	}
+	for ago, want := range map[time.Duration]bool{time.Minute: false, 59 * time.Minute: false, 61 * time.Minute: true, 23 * time.Hour: true} {
+		turns := TurnsOf([]v1.MySQLBackup{long("one", ago), long("two", ago)}, v1.Instance{Kind: v1.KindMySQL, Namespace: "third", Name: "db"}, now)
+		if got := turns.mayRun("third", false, 2); got != want {
+			t.Errorf("after %s: a third namespace may run one %t, want %t", ago, got, want)
+		}
+		if turns.mayRun("one", false, 2) {
+			t.Errorf("after %s: its own namespace runs a second one", ago)
+		}
+	}
+}
+
 // TestTurnsOf counts what records say, for as long as that can be true.
 func TestTurnsOf(t *testing.T) {
 	record := func(name string, ago time.Duration) v1.MySQLBackup {

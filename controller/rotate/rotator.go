@@ -13,6 +13,7 @@ import (
 	"github.com/crossplane/crossplane-runtime/v2/pkg/event"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -62,16 +63,28 @@ type Rotator struct {
 	// Settle is the same where another change waits for its end.
 	Settle time.Duration
 
-	// rested is the version of each XR's connection Secret, and its server's certificate,
+	// rested is the version of each life's connection Secret, and its server's certificate,
 	// with which nothing was left to do.
 	rested sync.Map
-	// published is for each XR's password in the connection Secret since when it is
+	// published is for each life's password in the connection Secret since when it is
 	// known to be there.
 	published sync.Map
 	// attempts to log in that servers have refused.
 	attempts attempts
 	// login is the real one where it is nil.
 	login func(ctx context.Context, s sql.Server, p sql.Password) (session, error)
+}
+
+// ForgetInstance forgets what is known of the lives of an instance that are gone.
+func (r *Rotator) ForgetInstance(of v1.Instance, living []types.UID) {
+	for _, known := range []*sync.Map{&r.rested, &r.published} {
+		known.Range(func(key, _ any) bool {
+			if life, is := key.(v1.Instance); is && life.Kind == of.Kind && life.Namespace == of.Namespace && life.Name == of.Name && !slices.Contains(living, life.XR) {
+				known.Delete(key)
+			}
+			return true
+		})
+	}
 }
 
 // A session with the server.
@@ -236,7 +249,7 @@ func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 		}
 		p.lookOutside(ctx)
 		if p.awaitsCertificate, err = p.refreshCertificate(ctx); step.Do == NoOp && err == nil && !p.awaitsCertificate {
-			p.rested.Store(p.in.Instance.XR, p.restMark())
+			p.rested.Store(p.in.Instance, p.restMark())
 		}
 		return step, err
 	}
@@ -259,7 +272,7 @@ func (p *pass) isQuiet() bool {
 	if p.kept.pending != nil || p.kept.connection == nil || passwordOf(p.kept.connection) != p.in.Wanted || !p.in.isDescribed(p.kept.connection) {
 		return false
 	}
-	seen, ok := p.rested.Load(p.in.Instance.XR)
+	seen, ok := p.rested.Load(p.in.Instance)
 	return ok && seen == p.restMark()
 }
 
@@ -391,15 +404,15 @@ type publication struct {
 // password works a little longer.
 func (p *pass) sincePublished() time.Duration {
 	if p.kept.connection == nil || p.in.isUnpublished(p.kept.connection) {
-		p.published.Delete(p.in.Instance.XR)
+		p.published.Delete(p.in.Instance)
 		return 0
 	}
 	now := publication{passwordOf(p.kept.connection), p.kept.connection.Annotations[v1.AnnotationPasswordChangedAt], p.currentTime()}
-	last, _ := p.published.Load(p.in.Instance.XR)
+	last, _ := p.published.Load(p.in.Instance)
 	if was, seen := last.(publication); seen && was.password == now.password && was.changed == now.changed {
 		return max(0, now.seen.Sub(was.seen))
 	}
-	p.published.Store(p.in.Instance.XR, now)
+	p.published.Store(p.in.Instance, now)
 	return 0
 }
 

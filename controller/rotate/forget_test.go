@@ -1,0 +1,34 @@
+package rotate
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// TestForgetInstance: what is known of lives that are gone is forgotten, and of no other.
+func TestForgetInstance(t *testing.T) {
+	life := func(name string, xr types.UID) v1.Instance {
+		return v1.Instance{Kind: v1.KindMySQL, Namespace: "team", Name: name, XR: xr}
+	}
+	r := &Rotator{}
+	for _, l := range []v1.Instance{life("shop", "1"), life("shop", "2"), life("crm", "3")} {
+		r.rested.Store(l, "a")
+		r.published.Store(l, publication{})
+	}
+	left := func() (n int) {
+		r.rested.Range(func(any, any) bool { n++; return true })
+		r.published.Range(func(any, any) bool { n++; return true })
+		return n
+	}
+	r.ForgetInstance(life("shop", ""), []types.UID{"2"})
+	if _, ok := r.rested.Load(life("shop", "2")); !ok || left() != 4 {
+		t.Errorf("the life that goes on is forgotten, or the other one is not: %d are left", left())
+	}
+	r.ForgetInstance(life("shop", ""), nil)
+	if _, ok := r.published.Load(life("crm", "3")); !ok || left() != 2 {
+		t.Errorf("%d are left", left())
+	}
+}
