@@ -72,7 +72,7 @@ func fit(of *corev1.ResourceRequirements, name corev1.ResourceName, item *corev1
 	}
 	if usual, has := usualLimit(item, name); has && !isLimited && usual.Cmp(request) < 0 {
 		limit, isLimited = request.DeepCopy(), true
-		limit.Mul(2)
+		limit.Mul(moreThanRequested(name))
 	}
 	if most, has := item.Max[name]; has && isLimited && limit.Cmp(most) > 0 && request.Cmp(most) <= 0 {
 		limit = most
@@ -95,6 +95,14 @@ func fit(of *corev1.ResourceRequirements, name corev1.ResourceName, item *corev1
 	if isLimited {
 		of.Limits = with(of.Limits, name, limit)
 	}
+}
+
+// moreThanRequested is how many times its request a container may take. One with too few processors takes long, and one with too little memory fails.
+func moreThanRequested(name corev1.ResourceName) int64 {
+	if name == corev1.ResourceCPU {
+		return 10
+	}
+	return 2
 }
 
 // raisedTo what a limit allows to be requested at least.

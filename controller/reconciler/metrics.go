@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/clock"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
@@ -37,12 +38,14 @@ type meter struct {
 	// since when there is no backup that was planned.
 	proven, certificates, missed map[instance.Key]time.Time
 	clock                        func() time.Time
+	// skew of the controller's clock; nil where the two cannot differ.
+	skew func() clock.Skew
 
-	instances, age, certificate, overdue *prometheus.Desc
+	instances, age, certificate, overdue, ahead *prometheus.Desc
 }
 
 // newMeter, with its metrics on a registry.
-func newMeter(r prometheus.Registerer, clock func() time.Time) *meter {
+func newMeter(r prometheus.Registerer, now func() time.Time) *meter {
 	m := &meter{
 		backups: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_backups_total", Help: "Backups by result: proven, failed, empty, skipped."}, []string{"result"}),
 		bytes: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "crossplane_mysql_backup_bytes", Help: "Sizes of proven archives.",
@@ -55,7 +58,8 @@ func newMeter(r prometheus.Registerer, clock func() time.Time) *meter {
 		proven:       map[instance.Key]time.Time{},
 		certificates: map[instance.Key]time.Time{},
 		missed:       map[instance.Key]time.Time{},
-		clock:        clock,
+		clock:        now,
+		ahead:        prometheus.NewDesc("crossplane_mysql_clock_ahead_seconds", "Seconds that the controller's clock is ahead of the API server's. Backups are deleted because of their age only if both agree within five minutes.", nil, nil),
 		certificate:  prometheus.NewDesc("crossplane_mysql_certificate_expiration_timestamp_seconds", "When the certificate ends that a server shows, in seconds since 1970: of the 1000 whose end first.", []string{"kind", "namespace", "name"}, nil),
 		overdue:      prometheus.NewDesc("crossplane_mysql_backup_overdue_seconds", "Seconds since the first minute that a backup of an instance was planned for which is not there: of the 1000 that wait the longest.", []string{"kind", "namespace", "name"}, nil),
 		instances:    prometheus.NewDesc("crossplane_mysql_instances", "Instances by state: Waiting, Running, Suspended, or the step of their deletion.", []string{"state"}, nil),
@@ -76,6 +80,7 @@ func (m *meter) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.age
 	ch <- m.certificate
 	ch <- m.overdue
+	ch <- m.ahead
 }
 
 // Collect the gauges.
@@ -88,6 +93,11 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 	}
 	for state, n := range count {
 		ch <- prometheus.MustNewConstMetric(m.instances, prometheus.GaugeValue, float64(n), state)
+	}
+	if m.skew != nil {
+		if skew := m.skew(); !skew.Unknown {
+			ch <- prometheus.MustNewConstMetric(m.ahead, prometheus.GaugeValue, skew.Ahead.Seconds())
+		}
 	}
 	for _, k := range earliest(m.certificates) {
 		ch <- prometheus.MustNewConstMetric(m.certificate, prometheus.GaugeValue, float64(m.certificates[k].Unix()), k.Kind, k.Namespace, k.Name)

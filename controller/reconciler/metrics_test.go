@@ -14,6 +14,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/clock"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
 )
@@ -238,4 +239,31 @@ func resultsOf(t *testing.T, registry *prometheus.Registry, name string) map[str
 		}
 	}
 	return got
+}
+
+// TestClockSeries: how far the clocks differ is a metric, as soon as it is known.
+func TestClockSeries(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := newMeter(registry, time.Now)
+	skew := clock.Skew{Unknown: true}
+	m.skew = func() clock.Skew { return skew }
+	gather := func() (out []float64) {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "crossplane_mysql_clock_ahead_seconds" {
+				out = append(out, f.GetMetric()[0].GetGauge().GetValue())
+			}
+		}
+		return out
+	}
+	if got := gather(); len(got) > 0 {
+		t.Errorf("before it is known: %v", got)
+	}
+	skew = clock.Skew{Ahead: -time.Hour}
+	if got := gather(); !slices.Equal(got, []float64{-3600}) {
+		t.Errorf("got %v", got)
+	}
 }

@@ -103,6 +103,7 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config, watch *clock
 	}
 	w := change.Writer{Client: mgr.GetClient(), Stores: all, Servers: rotate.Donors{Rotator: r}}
 	recorder, meter := mgr.GetEventRecorder("crossplane-mysql"), newMeter(metrics.Registry, watch.Now)
+	meter.skew = watch.Skew
 	return &reconcilers{
 		instances: &instanceReconciler{gather: g, writer: w, events: recorder, meter: meter, turns: newTurns(o.MaxConcurrent), reported: map[instance.Key]map[types.UID]lastReported{}},
 		passwords: &passwordReconciler{

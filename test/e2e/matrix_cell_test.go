@@ -163,6 +163,7 @@ var onlyInWhole = map[any]string{
 	faultNode:       "a pod that nobody hears of is seen while the API server is killed, and TestWhyPodWaits has the words",
 	faultInstall:    "TestDeploy has what goes with it",
 	faultClock:      "TestClockIsOff has each step of a deletion with it",
+	faultMonth:      "TestWrongClockPrunesNothing and TestWrongClockDeletesNoBackup have each decision",
 
 	onlineOnly:     "the model deletes an instance at each moment of one",
 	onlinePod:      "TestOnline has a Job that fails",

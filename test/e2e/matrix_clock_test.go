@@ -28,17 +28,34 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// fast is how much the controller's clock is ahead.
-const fast = time.Hour
+// How much the controller's clock is ahead: by more than a store takes, and by more than backups are kept for.
+const (
+	fast     = time.Hour
+	monthOff = 31 * 24 * time.Hour
+)
 
-// fastController is an image.
-const fastController = "ghcr.io/crossplane-mysql/crossplane-mysql:fast"
+// fastController is an image, and so is monthController.
+const (
+	fastController  = "ghcr.io/crossplane-mysql/crossplane-mysql:fast"
+	monthController = "ghcr.io/crossplane-mysql/crossplane-mysql:month"
+)
 
 // setsClock of the controller, from before the deletion until it is over. All machines of the cluster have one clock, so
 // the controller is built with a time.Now that is fast.
 func setsClock(t *testing.T, c *cell) {
 	t.Helper()
-	image, err := c.host.fastController()
+	runsFastController(t, c, c.host.fastController, fastController, fast)
+}
+
+// setsClockByAMonth has a deletion of a claim that keeps its backups for 30 days: all of them look older.
+func setsClockByAMonth(t *testing.T, c *cell) {
+	t.Helper()
+	runsFastController(t, c, c.host.monthController, monthController, monthOff)
+}
+
+func runsFastController(t *testing.T, c *cell, build func() (string, error), name string, ahead time.Duration) {
+	t.Helper()
+	image, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,13 +65,13 @@ func setsClock(t *testing.T, c *cell) {
 		t.Fatal(err)
 	}
 	c.later(t, func(t *testing.T) { t.Helper(); runsController(t, installed.Spec.Template.Spec.Containers[0].Image) })
-	runsController(t, fastController)
+	runsController(t, name)
 	framework.Eventually(t, "a clock that is fast", func(ctx context.Context) error {
 		var lease coordinationv1.Lease
 		if err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: framework.SystemNamespace, Name: "controller.otus.homework"}, &lease); err != nil {
 			return err
 		}
-		if at := lease.Spec.RenewTime; at == nil || time.Until(at.Time) < fast/2 {
+		if at := lease.Spec.RenewTime; at == nil || time.Until(at.Time) < ahead/2 {
 			return fmt.Errorf("the controller says that it is %s", at)
 		}
 		return nil
@@ -86,7 +103,7 @@ func runsController(t *testing.T, image string) {
 
 // controllerWithFastClock is the file of an image that has nothing but such a controller. Go's own packages are compiled
 // for it, too, which takes minutes.
-func controllerWithFastClock(ctx context.Context, dir string) (string, error) {
+func controllerWithFastClock(ctx context.Context, dir, name string, ahead time.Duration) (string, error) {
 	root := exec.CommandContext(ctx, "go", "env", "GOROOT")
 	root.Dir = framework.Repository()
 	out, err := root.Output()
@@ -94,9 +111,9 @@ func controllerWithFastClock(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("cannot find Go's own sources: %w", err)
 	}
 	const asked = "sec, nsec, mono := runtimeNow()\n"
-	ahead := fmt.Sprintf("%s\tsec += %d\n", asked, int(fast.Seconds()))
+	answered := fmt.Sprintf("%s\tsec += %d\n", asked, int(ahead.Seconds()))
 	source := filepath.Join(strings.TrimSpace(string(out)), "src", "time", "time.go")
-	return imageWithOtherWords(ctx, dir, "./controller", fastController, map[string][2]string{source: {asked, ahead}})
+	return imageWithOtherWords(ctx, dir, "./controller", name, map[string][2]string{source: {asked, answered}})
 }
 
 // imageWithOtherWords is the file of an image that has nothing but a program of this repository, in whose sources some

@@ -66,6 +66,8 @@ var (
 	faultInstall    = &fault{name: "controller uninstalled, then installed", everywhere: true, before: uninstallsController, during: aMinute}
 	faultClock      = &fault{name: "controller's clock an hour off", everywhere: true, before: setsClock, during: deletionsAreOver}
 
+	faultMonth = &fault{name: "controller's clock 31 days off", everywhere: true, before: setsClockByAMonth, during: deletionsAreOver}
+
 	faultStoreHangs  = &fault{name: "store not answering for a while", everywhere: true, ofBackup: true, ofStore: true, before: stopsStore, during: waitsForStore}
 	faultStoreKilled = &fault{name: "store and gateway killed at each step", everywhere: true, ofBackup: true, ofStore: true, during: killsStore}
 	faultRevoked     = &fault{name: "store's credentials revoked for a while", everywhere: true, ofBackup: true, ofStore: true, before: revokesCredentials, during: waitsForStore}
@@ -77,7 +79,7 @@ var (
 		faultFull, faultBackupPVC, faultBackupPVCs, faultRecord, faultDamage, faultFirstStart, faultQuota, faultAside, faultNode, faultInstall, faultAPIServer, faultCore, faultFunction, faultClock,
 		faultStoreHangs, faultStoreKilled, faultRevoked,
 		onlineOnly, onlinePod, onlineServer, onlinePassword, onlineKilled, onlineKubelet, onlineNode, onlineAPI, onlineStore, onlineFull,
-		faultSettings,
+		faultSettings, faultMonth,
 	}
 )
 

@@ -20,8 +20,8 @@ type host struct {
 
 	// store is that of the matrix, where some cell needs one.
 	store *backupStore
-	// fastController is the file of an image of one whose clock is fast.
-	fastController func() (string, error)
+	// fastController is the file of an image of one whose clock is fast, and monthController of one whose clock is 31 days ahead.
+	fastController, monthController func() (string, error)
 }
 
 func findHost(t *testing.T) *host {

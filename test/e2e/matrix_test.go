@@ -61,7 +61,11 @@ func newMatrix(t *testing.T) *matrix {
 		}
 	}
 	dir := t.TempDir()
-	m.host.fastController = sync.OnceValues(func() (string, error) { return controllerWithFastClock(t.Context(), dir) })
+	m.host.fastController = sync.OnceValues(func() (string, error) { return controllerWithFastClock(t.Context(), dir, fastController, fast) })
+	monthDir := t.TempDir()
+	m.host.monthController = sync.OnceValues(func() (string, error) {
+		return controllerWithFastClock(t.Context(), monthDir, monthController, monthOff)
+	})
 	foregroundIsAllowed(t)
 	return m
 }
