@@ -11,7 +11,7 @@ import (
 )
 
 // A MySQLStatus reports on an instance. The function writes all of it but
-// previousBackup, heldBackup, backups, backupNumber, firstBackupNumber, backupNeeds, backupWarning, outsideData, backupNodes,
+// previousBackup, heldBackup, restoreSource, backups, backupNumber, firstBackupNumber, backupNeeds, backupWarning, outsideData, backupNodes,
 // restoredBy, blockedBy, crossplaneWarning, settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, tls and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
@@ -159,6 +159,12 @@ type MySQLStatus struct {
 	//
 	// +optional
 	HeldBackup string `json:"heldBackup,omitempty"`
+
+	// RestoreSource is what the controller found of the claim that spec.restore.from names. Nothing is restored
+	// from that claim before the controller has looked.
+	//
+	// +optional
+	RestoreSource *RestoreSourceStatus `json:"restoreSource,omitempty"`
 
 	// Backups of this and earlier instances of this name, the newest first, at most ten:
 	// what spec.restore.backup may name, as it was when this one's server began, or its last
@@ -355,6 +361,20 @@ const PreviousNone = "None"
 // PreviousHeld is its value where a volume knows a backup of the claim that is newer
 // than all records. A person says what becomes of it; until then nothing is started.
 const PreviousHeld = "Held"
+
+// A RestoreSourceStatus is what the controller found of backups of another claim of the namespace: in MySQLBackups, on
+// backup volumes and in stores.
+type RestoreSourceStatus struct {
+	// From is the name of the claim.
+	From string `json:"from"`
+	// NewestBackup is the name of the newest verified MySQLBackup of the claim, None if there is none, or Held if a
+	// volume or a store has a newer backup whose MySQLBackup is missing.
+	NewestBackup string `json:"newestBackup"`
+	// HeldBackup is the name of the backup whose MySQLBackup is missing, if newestBackup is Held.
+	//
+	// +optional
+	HeldBackup string `json:"heldBackup,omitempty"`
+}
 
 // A Binding to the server.
 type Binding struct {

@@ -155,7 +155,7 @@ func (g *gathering) readLife(ctx context.Context) error {
 	if g.XR != nil && !g.IsDeleting() && isUnsynced(g.XR) {
 		g.Uncomposed = g.looker().whyUncomposed(ctx, g.XR)
 	}
-	if err := g.readSettings(ctx); err != nil {
+	if err := errors.Join(g.readSettings(ctx), g.readSource(ctx)); err != nil {
 		return err
 	}
 	switch {

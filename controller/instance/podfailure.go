@@ -30,6 +30,12 @@ func (g *gathering) readPodFailure(ctx context.Context) error {
 		g.PodFailure = heldBack(n)
 		return nil
 	}
+	if g.Source != nil {
+		if n := g.Source.Missing(); n != nil {
+			g.PodFailure = heldBack(n)
+			return nil
+		}
+	}
 	if !g.XR.IsBeginning() && !g.XR.HasFailedRestore() && g.XR.Status.RestoredBy == "" {
 		return nil
 	}

@@ -105,6 +105,9 @@ type State struct {
 	Notes     []Note
 	BackupPVs []corev1.PersistentVolume
 
+	// Source is the claim that spec.restore.from names; nil if the field is unset, or the choice was made.
+	Source *Source
+
 	// StoreFailure is why a store that had to be asked for Notes did not say; empty where all
 	// did. There may be more of them than are here.
 	StoreFailure string
@@ -256,17 +259,7 @@ func (s *State) IsOwn(r *v1.MySQLBackup) bool {
 }
 
 // Latest proven backup of any life, as status.previousBackup has it.
-func (s *State) Latest() string {
-	if s.Missing() != nil {
-		return v1.PreviousHeld
-	}
-	for i := range s.Records {
-		if s.Records[i].IsProven() {
-			return s.Records[i].Name
-		}
-	}
-	return v1.PreviousNone
-}
+func (s *State) Latest() string { return newestOf(s.Notes, s.Records) }
 
 // A Word is what people have said of the end of a life.
 type Word struct{ of *State }

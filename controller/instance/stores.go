@@ -121,31 +121,46 @@ func (g storeGathering) readOwnNote(ctx context.Context) error {
 
 // readFoundNotes of backups of this instance whose records are not proven.
 func (g storeGathering) readFoundNotes(ctx context.Context) error {
-	proven := map[string]bool{}
-	for i := range g.Records {
-		proven[g.Records[i].Name] = g.Records[i].IsProven()
-	}
-	found, err := g.Stores.FindNotes(ctx, g.NamespaceUID(), func(record string) bool { return proven[record] })
+	found, err := g.notesInStores(ctx, g.Life, namespacesOf(g.NamespaceUID(), g.Records, g.Notes, g.BackupPVs), g.Records)
 	if err != nil {
 		return err
 	}
-	for _, f := range found {
-		n := Note{Name: f.Record, Store: f.Store, Forgotten: f.Forgotten, Unreadable: f.StoreNote == nil}
-		switch {
-		case !n.Unreadable:
-			n.BackupNote = f.BackupNote
-			if i := n.Spec.Instance; i.Kind != g.Life.Kind || i.Name != g.Life.Name {
-				continue // Of another instance of the namespace.
-			}
-		case !isRecordOf(g.Life, f.Record):
-			continue // By its name it is another's.
-		default: // Its folder is known, if nothing else.
-			n.Spec.Instance.NamespaceUID, n.Spec.Instance.XR = g.NamespaceUID(), f.XR
-		}
-		g.Notes = append(g.Notes, n)
-	}
-	g.Notes = newestNotesFirst(g.Notes)
+	g.Notes = newestNotesFirst(append(g.Notes, found...))
 	return nil
+}
+
+// notesInStores returns what all stores have of backups of an instance that were taken in these namespaces, except
+// backups whose record is verified.
+func (g *Gatherer) notesInStores(ctx context.Context, of v1.Instance, namespaces []types.UID, records []v1.MySQLBackup) ([]Note, error) {
+	proven := map[string]bool{}
+	for i := range records {
+		proven[records[i].Name] = records[i].IsProven()
+	}
+	var out []Note
+	for _, namespace := range namespaces {
+		found, err := g.Stores.FindNotes(ctx, namespace, func(record string) bool { return proven[record] })
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			if n, ok := noteIn(f, of, namespace); ok {
+				out = append(out, n)
+			}
+		}
+	}
+	return out, nil
+}
+
+// noteIn returns what a store has of a backup, and false if the backup is of another instance.
+func noteIn(f FoundNote, of v1.Instance, namespace types.UID) (Note, bool) {
+	n := Note{Name: f.Record, Store: f.Store, Forgotten: f.Forgotten, Unreadable: f.StoreNote == nil}
+	if n.Unreadable { // Its name and its directory are known, and nothing else.
+		n.Spec.Instance.NamespaceUID, n.Spec.Instance.XR = namespace, f.XR
+		return n, isRecordOf(of, f.Record)
+	}
+	n.BackupNote = f.BackupNote
+	i := n.Spec.Instance
+	return n, i.Kind == of.Kind && i.Namespace == of.Namespace && i.Name == of.Name
 }
 
 // readRestoreFrom a store, where the function has chosen a backup there, and its Job has no access yet.

@@ -152,7 +152,7 @@ func deleteOrphanedXR(s *instance.State, _ Step) []change.Change {
 func recordPreviousBackup(s *instance.State, _ Step) []change.Change {
 	return patchXRStatus(s, map[string]any{
 		"previousBackup": s.Latest(), "heldBackup": orNil(heldBackup(s)), "backupNumber": nextBackupNumber(s), "backupNeeds": orNil(neededRoom(s)),
-		"backupNodes": backupNodes(s), "backups": v1.ListBackups(s.Records),
+		"backupNodes": backupNodes(s), "backups": v1.ListBackups(s.Records), "restoreSource": restoreSourceFields(s),
 	})
 }
 

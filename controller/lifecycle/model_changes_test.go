@@ -242,7 +242,7 @@ func (m *model) writeXRStatus(l *modelLife, fields map[string]any) {
 			if fence, said := d["fence"]; said || d == nil {
 				l.fenced = fence == true
 			}
-		case "message", "blockedBy", "restoredBy", "backups", "backupNeeds", "backupWarning", "backupNodes", "crossplaneWarning", "refusedService": // For people, and for what the model has not: pods that never end.
+		case "message", "blockedBy", "restoredBy", "restoreSource", "backups", "backupNeeds", "backupWarning", "backupNodes", "crossplaneWarning", "refusedService": // For people, and for what the model has not: pods that never end.
 		default:
 			m.broken = "the model does not know status." + field
 		}
@@ -261,7 +261,7 @@ func (m *model) numberNamed(name any) int8 {
 
 func isRetained(o client.Object) bool {
 	v, ok := o.(*corev1.PersistentVolume)
-	return ok && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+	return ok && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && instance.HasFinalizer(v) // One that is set aside is lost.
 }
 
 func claimRefOf(o client.Object) corev1.ObjectReference {

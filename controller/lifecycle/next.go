@@ -183,6 +183,8 @@ func decideBeforeStart(s *instance.State) Step {
 		return Step{Action: ReportPodFailure, Message: sentence(s.PodFailure)}
 	case s.Restore != nil && s.XR.Status.RestoredBy == "" && s.XR.Status.Restore.IsRunning():
 		return Step{Action: Wait, After: requeueSoon} // A server waits for it. What takes long is looked at less and less often.
+	case s.Source != nil:
+		return Step{Action: Wait, After: requeueLater} // No event of another claim's backups leads here.
 	case s.XR.IsBeginning() || s.BackupPVCAwaited || isSettling(s.XR.Status.Settings):
 		return Step{Action: Wait, After: requeueLater} // Its pods are not a source of events.
 	}
@@ -239,7 +241,7 @@ func blocker(s *instance.State) *v1.Blocker {
 		return nil
 	case !s.XR.Status.Started && s.StoreFailure != "":
 		return &v1.Blocker{Reason: v1.ReasonStoreFailed, Message: s.PodFailure}
-	case !s.XR.Status.Started && s.Latest() == v1.PreviousHeld:
+	case !s.XR.Status.Started && (s.Latest() == v1.PreviousHeld || s.Source != nil && s.Source.Missing() != nil):
 		return &v1.Blocker{Reason: v1.ReasonRecordMissing, Message: s.PodFailure}
 	}
 	return &v1.Blocker{Reason: v1.ReasonPodFailure, Message: s.PodFailure}
@@ -265,7 +267,7 @@ func nodeAffinityStep(s *instance.State, phase v1.DeletionPhase) Step {
 // knowsEarlierBackups is true if the status says which backup is the newest, and what comes after it.
 func knowsEarlierBackups(s *instance.State) bool {
 	is := s.XR.Status
-	return is.PreviousBackup == s.Latest() && is.HeldBackup == heldBackup(s) && is.BackupNumber == nextBackupNumber(s) && is.BackupNeeds == neededRoom(s) &&
+	return is.PreviousBackup == s.Latest() && equality.Semantic.DeepEqual(is.RestoreSource, restoreSource(s)) && is.HeldBackup == heldBackup(s) && is.BackupNumber == nextBackupNumber(s) && is.BackupNeeds == neededRoom(s) &&
 		equality.Semantic.DeepEqual(is.BackupNodes, backupNodes(s)) && equality.Semantic.DeepEqual(is.Backups, v1.ListBackups(s.Records))
 }
 

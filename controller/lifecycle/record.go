@@ -22,6 +22,32 @@ func heldBackup(s *instance.State) string {
 	return ""
 }
 
+// restoreSource is what status.restoreSource is to say. What it said before the choice was made stays.
+func restoreSource(s *instance.State) *v1.RestoreSourceStatus {
+	from := s.Source
+	switch {
+	case from != nil:
+	case s.XR.Spec.Restore.From == nil:
+		return nil
+	default:
+		return s.XR.Status.RestoreSource
+	}
+	out := &v1.RestoreSourceStatus{From: from.Of.Name, NewestBackup: from.Newest()}
+	if n := from.Missing(); n != nil {
+		out.HeldBackup = n.Name
+	}
+	return out
+}
+
+// restoreSourceFields are those of restoreSource for a merge patch, which removes a field only if it is null.
+func restoreSourceFields(s *instance.State) any {
+	of := restoreSource(s)
+	if of == nil {
+		return nil
+	}
+	return map[string]any{"from": of.From, "newestBackup": of.NewestBackup, "heldBackup": orNil(of.HeldBackup)}
+}
+
 // nextBackupNumber is that of a backup after the newest one there is, with a record or
 // without.
 func nextBackupNumber(s *instance.State) int64 {

@@ -132,6 +132,19 @@ func otherClaim(r *resolved) v1.Instance {
 	return v1.Instance{Kind: r.instance.Kind, Namespace: r.instance.Namespace, Name: *r.spec.Restore.From}
 }
 
+// waitsForSource reports whether it is unknown what is the newest backup of the other claim: only the controller sees what
+// volumes and stores have, and a MySQLBackup that was deleted is no reason to restore an older one.
+func waitsForSource(r *resolved, other v1.Instance) (start, bool) {
+	switch found := r.XR.Status.RestoreSource; {
+	case found == nil || found.From != other.Name:
+		return holdServer(v1.ReasonWaiting, "Waiting for the controller to look for backups of %s %q (status.restoreSource); is it running?", other.Kind, other.Name), true
+	case found.NewestBackup == v1.PreviousHeld:
+		return holdServer(v1.ReasonWaiting, "Backup %q of %s %q is the newest one, and its MySQLBackup is missing. No older backup is restored in its place. The condition Blocked says how to make the MySQLBackup again. To restore an older backup, set spec.restore.backup to its name",
+			found.HeldBackup, other.Kind, other.Name), true
+	}
+	return start{}, false
+}
+
 // chooseFrom restores the newest proven backup of another claim. What that is about to have is waited for, and its claim may go on meanwhile.
 func chooseFrom(r *resolved) (start, error) {
 	const field = "spec.restore.from"
@@ -139,9 +152,13 @@ func chooseFrom(r *resolved) (start, error) {
 	all := ownBackups(other, r.Required.Named.Items)
 	b := v1.LatestBackup(all, (*v1.MySQLBackup).IsProven)
 	newest := v1.LatestBackup(all, func(*v1.MySQLBackup) bool { return true })
-	switch {
-	case other.Name == r.instance.Name:
+	if other.Name == r.instance.Name {
 		return start{}, newRefusal(v1.ReasonInvalid, "%s: %q is this claim, which starts from its own newest backup in any case: name another one, or remove the field", field, other.Name)
+	}
+	if s, ok := waitsForSource(r, other); ok {
+		return s, nil
+	}
+	switch {
 	case newest == nil:
 		return start{}, newRefusal(v1.ReasonInvalid, "%s: there is no backup of %s %q in this namespace (kubectl get mysqlbackups): name another claim, or remove the field", field, other.Kind, other.Name)
 	case isUnfinished(newest):
@@ -151,6 +168,9 @@ func chooseFrom(r *resolved) (start, error) {
 			newest.Name, other.Kind, other.Name, newest.Name), nil
 	case b.DeletionTimestamp != nil:
 		return holdServer(v1.ReasonWaiting, "Backup %q is being deleted: set spec.restore.backup to another one", b.Name), nil
+	case b.Name != r.XR.Status.RestoreSource.NewestBackup:
+		return holdServer(v1.ReasonWaiting, "The newest verified backup of %s %q is %q for the function and %q for the controller: the server starts when they agree",
+			other.Kind, other.Name, b.Name, r.XR.Status.RestoreSource.NewestBackup), nil
 	}
 	if rival := rivalOf(b, all); rival != nil {
 		return holdServer(v1.ReasonWaiting, "Backups %q and %q of %s %q are of two instances that lived beside each other, and neither has the other's rows: set spec.restore.backup to the one to start from",

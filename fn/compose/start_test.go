@@ -109,6 +109,51 @@ func from(name string, of ...func(*Input)) func(*Input) {
 		}
 		in.XR.Spec.Restore.From = &name
 		in.Required.Named = Required[v1.MySQLBackup]{Known: true, Items: one.Required.Records.Items}
+		newest := v1.PreviousNone
+		if b := v1.LatestBackup(one.Required.Records.Items, (*v1.MySQLBackup).IsProven); b != nil {
+			newest = b.Name
+		}
+		in.XR.Status.RestoreSource = &v1.RestoreSourceStatus{From: name, NewestBackup: newest}
+	}
+}
+
+// foundSource is what the controller found of the other claim.
+func foundSource(of *v1.RestoreSourceStatus) func(*Input) {
+	return func(in *Input) { in.XR.Status.RestoreSource = of }
+}
+
+func asDatabase(in *Input) {
+	in.XR.Kind, in.Type, in.XR.Spec.ClaimRef.Kind = v1.KindXDatabase, v1.TypeMySQL, v1.KindDatabase
+}
+
+// TestRestoreFromKnowsVolumesAndStores: a MySQLBackup of another claim that was deleted is no reason to restore an older one.
+func TestRestoreFromKnowsVolumesAndStores(t *testing.T) {
+	newest := record("o2", 2, v1.BackupProven, nth(2, "b"))
+	older := record("o1", 1, v1.BackupProven, nth(1, "a"))
+	cases := map[string]struct {
+		in       Input
+		restores string
+		message  string
+	}{
+		"Agreed":    {in: given(from("neighbour", older, newest)), restores: "o2"},
+		"Unasked":   {in: given(from("neighbour", older, newest), foundSource(nil)), message: "Waiting for the controller to look for backups of MySQL \"neighbour\""},
+		"OfAnother": {in: given(from("neighbour", older, newest), foundSource(&v1.RestoreSourceStatus{From: "theirs", NewestBackup: "o2"})), message: "Waiting for the controller"},
+		"Held":      {in: given(from("neighbour", older), foundSource(&v1.RestoreSourceStatus{From: "neighbour", NewestBackup: v1.PreviousHeld, HeldBackup: "o2"})), message: "Backup \"o2\" of MySQL \"neighbour\" is the newest one, and its MySQLBackup is missing"},
+		"HeldAlone": {in: given(from("neighbour"), foundSource(&v1.RestoreSourceStatus{From: "neighbour", NewestBackup: v1.PreviousHeld, HeldBackup: "o2"})), message: "its MySQLBackup is missing"},
+		"Behind":    {in: given(from("neighbour", older), foundSource(&v1.RestoreSourceStatus{From: "neighbour", NewestBackup: "o2"})), message: "the server starts when they agree"},
+		"Ahead":     {in: given(from("neighbour", older, newest), foundSource(&v1.RestoreSourceStatus{From: "neighbour", NewestBackup: "o1"})), message: "the server starts when they agree"},
+		"AsDatabase": {in: given(asDatabase, from("neighbour"), foundSource(&v1.RestoreSourceStatus{From: "neighbour", NewestBackup: v1.PreviousHeld, HeldBackup: "o2"})),
+			message: "Backup \"o2\" of Database \"neighbour\""},
+	}
+	for name, tc := range cases {
+		out := composed(t, tc.in)
+		restores := ""
+		if out.Status.Restore != nil {
+			restores = out.Status.Restore.Backup
+		}
+		if restores != tc.restores || !strings.Contains(out.Status.Message, tc.message) {
+			t.Errorf("%s: restores %q, %q", name, restores, out.Status.Message)
+		}
 	}
 }
 

@@ -1,0 +1,131 @@
+package instance
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// fromOther is an instance that is to be restored from the claim other.
+func fromOther(status map[string]any) *unstructured.Unstructured {
+	u := xr("x", "uid-1", "db", false)
+	spec, _ := u.Object["spec"].(map[string]any)
+	spec["restore"] = map[string]any{"from": "other"}
+	if status != nil {
+		u.Object["status"] = status
+	}
+	return u
+}
+
+// ofOther is a verified backup of the claim other, taken in a namespace, and what a store has of it.
+func ofOther(name string, second int64, namespace types.UID) (*v1.MySQLBackup, FoundNote) {
+	r, n := inStore(name, second)
+	r.Spec.Instance.Name, r.Spec.Instance.NamespaceUID = "other", namespace
+	of := r.Spec.Instance
+	r.Labels = of.Life().Labels()
+	n.StoreNote.BackupNote = r.Note()
+	return r, n
+}
+
+// TestSourceKnowsVolumesAndStores: what spec.restore.from names is as well known as the instance's own backups.
+func TestSourceKnowsVolumesAndStores(t *testing.T) {
+	older, _ := ofOther("default-other-0000000001", 1, "ns")
+	newest, noted := ofOther("default-other-0000000002", 2, "ns")
+	earlier, _ := ofOther("default-other-0000000003", 3, "earlier")
+	earliest, notedEarlier := ofOther("default-other-0000000004", 4, "earlier")
+	forgotten := noted
+	forgotten.Forgotten = true
+	onVolume := func(labels map[string]string, ref *corev1.ObjectReference) *corev1.PersistentVolume {
+		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "backups-of-other", Labels: labels}, Spec: corev1.PersistentVolumeSpec{ClaimRef: ref}}
+		v.Annotations = map[string]string{}
+		return noting(v, newest)
+	}
+	labelled := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "other"}.Labels()
+	labelled[v1.LabelComponent] = v1.ComponentBackup
+	other := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "other"}
+	pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: other.BackupPVCName(), UID: "pvc-uid"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "backups-of-other"}}
+	bound := onVolume(nil, &corev1.ObjectReference{Namespace: "default", Name: pvc.Name, UID: pvc.UID})
+	cases := map[string]struct {
+		reason  string
+		there   []client.Object
+		stores  *fakeStores
+		newest  string
+		held    string
+		failure bool
+	}{
+		"Records":          {reason: "All are there.", there: []client.Object{older, newest}, stores: &fakeStores{notes: []FoundNote{noted}}, newest: newest.Name},
+		"None":             {reason: "There are none.", stores: &fakeStores{}, newest: v1.PreviousNone},
+		"OnVolume":         {reason: "The volume has it.", there: []client.Object{older, onVolume(labelled, nil)}, stores: &fakeStores{}, newest: v1.PreviousHeld, held: newest.Name},
+		"OnBoundVolume":    {reason: "The volume of the backup PVC is one for backups without a label, too.", there: []client.Object{older, bound, pvc}, stores: &fakeStores{}, newest: v1.PreviousHeld, held: newest.Name},
+		"InStore":          {reason: "The store has it.", there: []client.Object{older}, stores: &fakeStores{notes: []FoundNote{noted}}, newest: v1.PreviousHeld, held: newest.Name},
+		"Forgotten":        {reason: "A person said so.", there: []client.Object{older}, stores: &fakeStores{notes: []FoundNote{forgotten}}, newest: older.Name},
+		"EarlierNamespace": {reason: "The store has it in the directory of an earlier namespace of this name.", there: []client.Object{earlier}, stores: &fakeStores{notes: []FoundNote{notedEarlier}}, newest: v1.PreviousHeld, held: earliest.Name},
+		"Down":             {reason: "It is not known.", there: []client.Object{older}, stores: &fakeStores{err: errors.New("the store is down")}, newest: older.Name, failure: true},
+	}
+	for name, tc := range cases {
+		s := gatherOne(t, tc.stores, append(tc.there, fromOther(nil))...)
+		if s.Source == nil || s.Source.Newest() != tc.newest || (s.StoreFailure != "") != tc.failure {
+			t.Errorf("%s: %s got %+v, %q", name, tc.reason, s.Source, s.StoreFailure)
+			continue
+		}
+		if n := s.Source.Missing(); tc.held != "" && (n == nil || n.Name != tc.held || !strings.Contains(s.PodFailure, "To make the record again")) {
+			t.Errorf("%s: %s held is %+v, and people are told %q", name, tc.reason, n, s.PodFailure)
+		}
+		if s.Latest() != v1.PreviousNone {
+			t.Errorf("%s: the instance itself has %s", name, s.Latest())
+		}
+	}
+}
+
+// TestSourceIsReadUntilTheChoice: afterwards nothing of another claim is asked for.
+func TestSourceIsReadUntilTheChoice(t *testing.T) {
+	for name, tc := range map[string]struct {
+		xr   *unstructured.Unstructured
+		want bool
+	}{
+		"Undecided": {xr: fromOther(nil), want: true},
+		"Started":   {xr: fromOther(map[string]any{"started": true})},
+		"Chosen":    {xr: fromOther(map[string]any{"restore": map[string]any{"backup": "b", "phase": "Running"}})},
+		"Unasked":   {xr: xr("x", "uid-1", "db", false)},
+	} {
+		if s := gatherOne(t, &fakeStores{}, tc.xr); (s.Source != nil) != tc.want {
+			t.Errorf("%s: %+v", name, s.Source)
+		}
+	}
+}
+
+// TestStoresAreAskedForEarlierNamespaces: an instance in a namespace that was made again knows what its store has of the
+// namespace before.
+func TestStoresAreAskedForEarlierNamespaces(t *testing.T) {
+	older, _ := inStore("default-db-0000000001", 1)
+	older.Spec.Instance.NamespaceUID = "earlier"
+	newest, noted := inStore("default-db-0000000002", 2)
+	newest.Spec.Instance.NamespaceUID = "earlier"
+	noted.StoreNote.BackupNote = newest.Note()
+	s := gatherOne(t, &fakeStores{notes: []FoundNote{noted}}, older, xr("x", "uid-1", "db", false))
+	if n := s.Missing(); s.Latest() != v1.PreviousHeld || n.Name != newest.Name {
+		t.Errorf("got %q, %+v", s.Latest(), n)
+	}
+}
+
+// gatherOne returns the state of the only life of the instance.
+func gatherOne(t *testing.T, stores Stores, have ...client.Object) *State {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
+	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(have, ns)...).Build(), Stores: stores, Clock: time.Now}
+	lives, err := g.Gather(t.Context(), key)
+	if err != nil || len(lives) != 1 {
+		t.Fatalf("%d lives, %v", len(lives), err)
+	}
+	return lives[0]
+}
