@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
@@ -32,7 +33,7 @@ func foreignNote(s *instance.State) bool {
 // decideAdoption of the backup volume of an earlier namespace, if the function chose a backup on it. An empty
 // volume that is in its place gives way:
 //
-//	the empty volume is released ─▶ its PVC goes ─▶ so does the restore that ran on it ─▶ the other volume is this namespace's
+//	the empty volume is set aside ─▶ its PVC goes ─▶ so does the restore that ran on it ─▶ the other volume is this namespace's
 func decideAdoption(s *instance.State) (step Step, open bool) {
 	c, v := s.BackupPVC, s.EarlierBackupPV
 	if v == nil || hasBackups(s) {
@@ -40,7 +41,7 @@ func decideAdoption(s *instance.State) (step Step, open bool) {
 	}
 	switch {
 	case s.BackupPV != nil && instance.HasFinalizer(s.BackupPV):
-		return Step{Action: ReleaseBackupPV, Message: fmt.Sprintf("Volume %q for backups is empty, and gives way to volume %q with backup %q", s.BackupPV.Name, v.Name, s.XR.Status.Restore.Backup)}, true
+		return Step{Action: ReleaseBackupPV, Message: setAsideMessage(s.BackupPV, fmt.Sprintf("gives way to PersistentVolume %q with backup %q", v.Name, s.XR.Status.Restore.Backup))}, true
 	case c != nil && c.DeletionTimestamp == nil:
 		return Step{Action: DeleteBackupPVC, Message: fmt.Sprintf("PersistentVolumeClaim %s of the backups is made again on volume %q, which has backup %q", c.Name, v.Name, s.XR.Status.Restore.Backup)}, true
 	case restoreHasNoArchive(s):
@@ -83,9 +84,10 @@ func jobHasFailed(j *batchv1.Job) bool {
 	return at != nil && !succeeded
 }
 
-// releaseBackupPV that nothing was ever written to. Its PVC forgets it first, so that it is
-// retained again if it does not give way after all. One in a folder has no class that would
-// remove it, and goes with the XR.
+// releaseBackupPV sets a volume aside that has no backup in its index. Its PVC forgets it first, so that it is
+// retained again if it does not give way after all. The volume keeps the reclaim policy Retain: the index is a few annotations,
+// which anybody who may change the volume can remove, and nobody has looked at the disk. A volume in a
+// directory of a node goes with the XR, and its directory stays.
 func releaseBackupPV(s *instance.State, _ Step) []change.Change {
 	var out []change.Change
 	if c := s.BackupPVC; c != nil && c.Annotations[v1.AnnotationRetainedPV] != "" {
@@ -95,9 +97,15 @@ func releaseBackupPV(s *instance.State, _ Step) []change.Change {
 		if v.Name == s.Life.BackupPVName(s.NamespaceUID()) {
 			addOwnerXR(v, s.Identity().XR)
 		}
-		unretainPV(v)
+		controllerutil.RemoveFinalizer(v, v1.Finalizer)
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		delete(v.Annotations, v1.AnnotationNamespaceUID)
 	}))
+}
+
+// setAsideMessage says what becomes of a backup volume that has no backup in its index.
+func setAsideMessage(v *corev1.PersistentVolume, why string) string {
+	return fmt.Sprintf("PersistentVolume %s for backups has no backup in its index, and %s. It is set aside and not deleted: make sure that nothing is on its disk, then kubectl delete pv %s, and delete the disk", v.Name, why, v.Name)
 }
 
 // adoptBackupPV is one write: before it the volume is the earlier namespace's, after it

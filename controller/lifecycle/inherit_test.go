@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -197,8 +198,8 @@ func (b rebirth) settled(ctx context.Context, t *testing.T, w *world) {
 	case b.inTheWay == "":
 	case b.onNode && (!there || len(e.OwnerReferences) == 0 || e.OwnerReferences[0].UID != running().XR.GetUID()):
 		t.Errorf("the empty volume in a folder goes with nothing: %v", e.OwnerReferences)
-	case !b.onNode && (!there || instance.HasFinalizer(e) || e.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || instance.NamespaceOf(e) != ""):
-		t.Errorf("the empty volume is not released: %v, %v", e.ObjectMeta, e.Spec)
+	case !b.onNode && (!there || instance.HasFinalizer(e) || e.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || instance.NamespaceOf(e) != ""):
+		t.Errorf("the volume without an index is not set aside: %v, %v", e.ObjectMeta, e.Spec)
 	}
 }
 
@@ -229,6 +230,27 @@ func TestInheritTwice(t *testing.T) {
 	}
 	if diff := cmp.Diff("first,earlier", v.Annotations[v1.AnnotationEarlierNamespaces]); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestBackupVolumeIsNotDeletedByItsIndex: a volume whose index says that there is no backup keeps its disk, whatever its class would
+// do. Who may change a volume can remove the index.
+func TestBackupVolumeIsNotDeletedByItsIndex(t *testing.T) {
+	for name, s := range map[string]*instance.State{
+		"InTheWay":  running(reborn, left, inTheWay),
+		"Elsewhere": running(beginning, earlierPlace),
+	} {
+		s.BackupPV.Annotations[v1.AnnotationReclaimPolicy] = string(corev1.PersistentVolumeReclaimDelete)
+		step := Next(s)
+		if step.Action != ReleaseBackupPV || !strings.Contains(step.Message, "kubectl delete pv "+s.BackupPV.Name) {
+			t.Errorf("%s: %s, %q", name, step.Action, step.Message)
+		}
+		for _, c := range step.Changes {
+			v, ok := c.Object.(*corev1.PersistentVolume)
+			if ok && (v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || instance.HasFinalizer(v) || instance.NamespaceOf(v) != "") {
+				t.Errorf("%s: the volume is left with %+v, %+v", name, v.ObjectMeta, v.Spec)
+			}
+		}
 	}
 }
 

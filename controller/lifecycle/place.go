@@ -37,7 +37,7 @@ func giveWay(s *instance.State) (step Step, open bool) {
 	case !isMarkedUID(c) || !isMarkedUID(v) || hasBackups(s):
 		return Step{}, false
 	case instance.HasFinalizer(v):
-		return Step{Action: ReleaseBackupPV, Message: fmt.Sprintf("Volume %q for backups is empty, and not all nodes can use it: it gives way to one beside the data", v.Name)}, true
+		return Step{Action: ReleaseBackupPV, Message: setAsideMessage(v, "not all nodes can use it: it gives way to one beside the data")}, true
 	case c.DeletionTimestamp == nil:
 		return Step{Action: DeleteBackupPVC, Message: fmt.Sprintf("PersistentVolumeClaim %s of the backups is made again, beside the data", c.Name)}, true
 	}
