@@ -45,6 +45,8 @@ const (
 	EventRequestedBackupBegun EventReason = "RequestedBackupBegun"
 	// EventRequestedBackupEnded is sent when that is proven, and the server starts again.
 	EventRequestedBackupEnded EventReason = "RequestedBackupEnded"
+	// EventRequestedBackupCopied is sent when the copy is verified and the server starts again before the backup is recorded.
+	EventRequestedBackupCopied EventReason = "RequestedBackupCopied"
 	// EventRequestedBackupFailed is sent when it came to nothing: the server starts again, and
 	// another text asks for another one. It is a warning.
 	EventRequestedBackupFailed EventReason = "RequestedBackupFailed"

@@ -46,6 +46,7 @@ var builders = map[Action]builder{
 	SkipNumber:           skipNumber,
 	FailRequested:        failRequested,
 	EndRequested:         endRequested,
+	ResumeServer:         resumeServer,
 	PlanBackups:          planBackups,
 	ReportLateBackup:     reportLateBackup,
 	WithdrawClone:        withdrawClone,

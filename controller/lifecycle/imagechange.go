@@ -62,6 +62,11 @@ func backUpStopped(s *instance.State, announcement string) (step Step, open bool
 	return backUpInLife(s, announcement, awaitStop)
 }
 
+// backUpResumed is the same of a server that runs again after its copy: nothing is stopped for what is left to do.
+func backUpResumed(s *instance.State, announcement string) (step Step, open bool) {
+	return backUpInLife(s, announcement, func(*instance.State) (Step, bool) { return Step{}, false })
+}
+
 // backUpInLife is what there is to do until a backup of an instance that goes on is proven, and its Job gone, once nothing has to
 // be done first.
 func backUpInLife(s *instance.State, announcement string, first func(*instance.State) (Step, bool)) (step Step, open bool) {

@@ -36,6 +36,8 @@ type modelImage struct { //nolint:recvcheck // A value is a state; what performs
 	// A backup is asked for, and what status.requestedBackup says.
 	asked    bool
 	answered v1.RequestedPhase
+	// The server runs again before its backup is recorded.
+	resumed bool
 	// It is planned instead, and due.
 	planned, due bool
 	// The backup, as those of a modelLife.
@@ -50,7 +52,7 @@ type modelImage struct { //nolint:recvcheck // A value is a state; what performs
 
 // stops is true while the function lets no server run.
 func (i modelImage) stops() bool {
-	return i.says == imageFenced || i.says == imageAllowed && !i.wanted || i.isAnswering() && !i.online
+	return i.says == imageFenced || i.says == imageAllowed && !i.wanted || i.isAnswering() && !i.online && !i.resumed
 }
 
 // waits is true while the function holds the image back.

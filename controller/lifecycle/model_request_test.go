@@ -33,7 +33,7 @@ func (l modelLife) statusOfRequest(status map[string]any) {
 	}
 	if i.answered != "" {
 		status[i.fieldOfRequest()] = map[string]any{
-			"request": i.request(), "phase": string(i.answered), "fence": i.isAnswering() && !i.online, "method": string(i.method()), "begunAt": metav1.NewTime(now.Add(-time.Minute)).UTC().Format(time.RFC3339),
+			"request": i.request(), "phase": string(i.answered), "fence": i.isAnswering() && !i.online && !i.resumed, "method": string(i.method()), "begunAt": metav1.NewTime(now.Add(-time.Minute)).UTC().Format(time.RFC3339),
 		}
 	}
 	if i.planned {
@@ -94,6 +94,9 @@ func (i *modelImage) writeRequestStatus(value any) {
 	b, _ := value.(map[string]any)
 	if p, said := b["phase"].(v1.RequestedPhase); said {
 		i.answered = p
+	}
+	if fence, said := b["fence"]; said {
+		i.resumed = fence != true
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
@@ -88,6 +89,7 @@ func hasAnswered(s *instance.State, how v1.BackupOrigin, request string) bool {
 //	CreateBackupJob  when the server's pod is gone: an agent copies the volume, and reads the copy again; or clones the server
 //	WithdrawClone    the Job has it
 //	NoteBackup       from here on it is proven
+//	ResumeServer     the function starts the server as soon as the copy is verified, if recording it has to wait
 //	MarkProven       the record says so
 //	DeleteObjects    the Job, which holds PVCs
 //	EndRequested     the function starts the server, and the next backup has the next number
@@ -108,20 +110,34 @@ func followRequested(s *instance.State) (step Step, open bool) {
 		defer func() { step.Phase = cmp.Or(step.Phase, v1.DeletionBackingUp) }() // A server that does not answer blocks nobody.
 	}
 	if b.Phase == v1.RequestedFailing && s.OwnNote() == nil && !hasProvenBackup(s) {
-		return putAside(s, EndRequested), true
+		step := putAside(s, EndRequested)
+		if b.Fence && waitsForOthers(s, step) && (s.Backup == nil || hasEnded(s.Backup)) {
+			return Step{Action: ResumeServer}, true // What is left of the failed backup is removed while the server runs.
+		}
+		return step, true
 	}
 	backUp, then := backUpStopped, ": the server starts"
+	if isResumed(b) {
+		backUp, then = backUpResumed, ""
+	}
 	if b.IsOnline() {
 		backUp, then = backUpRunning, ""
 	}
 	step, open = backUp(s, fmt.Sprintf("The backup is taken that %s asks for: %s", who, s.RecordName()))
 	step.Hint = ""
 	refusal := refusalOf(s, step.Action)
+	if canResume(s, step) {
+		return Step{Action: ResumeServer, Message: fmt.Sprintf("The data is copied and verified for the backup that %s asks for: the server starts again", who)}, true
+	}
 	switch {
 	case !open:
 		return Step{Action: EndRequested, Message: fmt.Sprintf("Backup %q is proven, which %s asks for%s", s.Record().Name, who, then)}, true
 	case isMissing(s):
 		return Step{Action: FailRequested, Message: s.Refusal.Message}, true
+	case isResumed(b) && !hasVerifiedCopy(s):
+		return Step{Action: FailRequested, Message: "The verified copy was lost before it was recorded, and the server runs again. The next backup takes another copy"}, true
+	case isResumed(b) && isRecordingOverdue(s):
+		return Step{Action: FailRequested, Message: fmt.Sprintf("The verified copy could not be recorded within %s%s", patienceOnline, becauseOf(s, step))}, true
 	case refusal != nil && !refusal.Passing:
 		return Step{Action: FailRequested, Message: step.Message + ": " + refusal.Message}, true
 	case hasFailed(s, step):
@@ -130,12 +146,67 @@ func followRequested(s *instance.State) (step Step, open bool) {
 	return step, true
 }
 
+// canResume reports whether the server is to start again although the backup is not recorded yet. The server is stopped for the
+// copy alone: a store may take long to answer, or refuse what is recorded there, and clients do not wait for that. What
+// a backup volume records is one write, and the server waits for it unless that write has to wait.
+func canResume(s *instance.State, step Step) bool {
+	return s.UnderWay().Fence && (s.Store() != "" || waitsForOthers(s, step)) && hasVerifiedCopy(s)
+}
+
+// waitsForOthers reports whether a step is not done at once.
+func waitsForOthers(s *instance.State, step Step) bool {
+	return step.Action == Wait || refusalOf(s, step.Action) != nil
+}
+
+// isResumed reports whether the server runs again while a cold backup is recorded.
+func isResumed(b *v1.RequestedBackupStatus) bool { return !b.IsOnline() && !b.Fence }
+
+// hasVerifiedCopy reports whether the backup needs the data no more: it is recorded, or its Job has copied the data and read the
+// copy back.
+func hasVerifiedCopy(s *instance.State) bool {
+	if hasProvenBackup(s) || s.OwnNote() != nil {
+		return true
+	}
+	_, ok := backupSucceeded(s.Backup)
+	return ok && s.Record() != nil && isVerified(s, s.Backup.Report) && !hasMoved(s, s.Backup) && !isMissing(s) && !wasMissing(s)
+}
+
+// isVerified reports whether a Job reports an archive that it has read back.
+func isVerified(s *instance.State, r *agent.Report) bool {
+	return r != nil && r.OK && !r.Empty && r.Command == "backup" && namesArchive(s, r) && sumPattern.MatchString(r.SHA256)
+}
+
+// isRecordingOverdue reports whether a verified copy could not be recorded for long.
+func isRecordingOverdue(s *instance.State) bool {
+	at, ok := backupSucceeded(s.Backup)
+	return ok && !hasProvenBackup(s) && s.OwnNote() == nil && s.Now.Sub(at) >= patienceOnline
+}
+
+// becauseOf is the reason why a step is not done, for a sentence.
+func becauseOf(s *instance.State, step Step) string {
+	switch {
+	case refusalOf(s, step.Action) != nil:
+		return ": " + s.Refusal.Message
+	case s.StoreFailure != "":
+		return ": " + s.StoreFailure
+	}
+	return ""
+}
+
+// resumeServer lets the function start the server again.
+func resumeServer(s *instance.State, _ Step) []change.Change {
+	field, _ := fieldOf(s)
+	return patchXRStatus(s, map[string]any{field: map[string]any{"fence": nil}})
+}
+
 // hasFailed is true of a step that would only be waited for, by somebody or for another try: with the server stopped, or too long.
 func hasFailed(s *instance.State, step Step) bool {
 	_, succeeded := backupSucceeded(s.Backup)
 	switch {
 	case succeeded || hasProvenBackup(s) || s.OwnNote() != nil:
 		return false
+	case isResumed(s.UnderWay()) && !isOnline(s):
+		return false // The server runs, and the time of the recording is bounded.
 	case isOnline(s):
 		return isOverdue(s) && (s.Backup == nil || !isRunning(s.Backup))
 	case step.Phase == v1.DeletionFailed || step.Phase == v1.DeletionHeld:
@@ -179,6 +250,12 @@ func beginRequested(s *instance.State, _ Step) []change.Change {
 func failRequested(s *instance.State, step Step) []change.Change {
 	field, _ := fieldOf(s)
 	return patchXRStatus(s, map[string]any{field: map[string]any{"phase": v1.RequestedFailing, "backup": nil, "percent": nil, "message": step.Message}})
+}
+
+// hasEnded reports whether a Job has ended, well or not.
+func hasEnded(j *instance.Job) bool {
+	at, _ := j.Finished()
+	return at != nil
 }
 
 // endRequested, and count a backup that is proven: the next one is of what comes after it.

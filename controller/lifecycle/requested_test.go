@@ -124,6 +124,60 @@ func TestRequested(t *testing.T) {
 	}
 }
 
+// resumed is a cold backup whose server runs again.
+func resumed(s *instance.State) { s.XR.Status.RequestedBackup.Fence = false }
+
+// TestColdBackupLetsServerGo: the server is off for the copy alone. Whatever keeps the backup from being recorded, or its leftovers
+// from being removed, is waited for while the server runs, and not for ever.
+func TestColdBackupLetsServerGo(t *testing.T) {
+	refused := refusedAs(NoteBackup, instance.Refusal{Message: "the store refuses the note", Passing: true})
+	going := func(j *instance.Job) { j.DeletionTimestamp = &metav1.Time{Time: now} }
+	copied := func(more ...variation) *instance.State {
+		return running(append([]variation{begun(v1.BackupRunning, 240*time.Hour), toStore, sentAt(time.Minute)}, more...)...)
+	}
+	provenInStore := func(s *instance.State) { noteInStore(s); s.Records[0].Status.Phase = v1.BackupProven }
+	cases := map[string]struct {
+		reason string
+		state  *instance.State
+		want   Action
+		says   string
+	}{
+		"Copied":       {reason: "The fence ends with the copy.", state: copied(), want: ResumeServer, says: "copied and verified"},
+		"Refused":      {reason: "The store refuses the note.", state: copied(refused), want: ResumeServer},
+		"Down":         {reason: "The store does not answer.", state: copied(storeDown), want: ResumeServer},
+		"NotedAlready": {reason: "The record has to be written still.", state: copied(noteInStore), want: ResumeServer},
+		"JobHangs":     {reason: "A node that is gone keeps the pod.", state: running(begun(v1.BackupProven, time.Hour), withJob(complete, going)), want: ResumeServer},
+		"OnVolume":     {reason: "The API server refuses the note.", state: running(begun(v1.BackupRunning, time.Hour), withJob(complete), refusedAs(NoteBackup, instance.Refusal{Message: "again", Passing: true})), want: ResumeServer},
+		"Copying":      {reason: "It needs the data still.", state: running(begun(v1.BackupRunning, time.Hour), toStore, withJob(runs)), want: Wait},
+		"FailedHangs":  {reason: "So does one that has failed.", state: running(begun(v1.BackupRunning, time.Hour), failing, withJob(failedAt(0, "disk broken"), going)), want: ResumeServer},
+		"FailingRuns":  {reason: "It reads the data still.", state: running(begun(v1.BackupRunning, time.Hour), failing, withJob(runs, going)), want: Wait},
+
+		"Then":        {reason: "It is recorded while the server runs.", state: copied(resumed), want: NoteBackup},
+		"ThenRefused": {reason: "That is tried again.", state: copied(resumed, refused), want: NoteBackup, says: "the store refuses the note"},
+		"ThenDown":    {reason: "So it is here.", state: copied(resumed, storeDown), want: Wait},
+		"ThenNoted":   {reason: "The record says so.", state: copied(resumed, noteInStore), want: MarkProven},
+		"ThenRuns":    {reason: "Nobody waits for the server to stop.", state: copied(resumed, deployment(1), withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning)), want: NoteBackup},
+		"ThenProven":  {reason: "The Job goes.", state: copied(resumed, provenInStore), want: DeleteObjects},
+		"Overdue":     {reason: "Not for ever.", state: running(begun(v1.BackupRunning, time.Hour), toStore, sentAt(patienceOnline), resumed, refused), want: FailRequested, says: "the store refuses the note"},
+		"OverdueDown": {reason: "Not for ever.", state: running(begun(v1.BackupRunning, time.Hour), toStore, sentAt(patienceOnline), resumed, storeDown), want: FailRequested, says: "the store is down"},
+		"Lost":        {reason: "The data has changed since: no other copy of it is this one.", state: running(begun(v1.BackupRunning, time.Hour), toStore, resumed), want: FailRequested, says: "was lost before it was recorded"},
+		"Unreported":  {reason: "The pod is gone, and what it said.", state: copied(resumed, func(s *instance.State) { s.Backup.Report = nil }), want: FailRequested, says: "was lost"},
+		"StillRuns":   {reason: "A copy of a server that runs is none.", state: running(begun(v1.BackupRunning, time.Hour), toStore, withJob(runs), resumed), want: FailRequested},
+	}
+	for name, tc := range cases {
+		got := Next(tc.state)
+		if got.Action != tc.want || !strings.Contains(got.Text(), tc.says) {
+			t.Errorf("%s: %s want %s, got %s: %q", name, tc.reason, tc.want, got.Action, got.Text())
+		}
+		if field, _ := fieldOf(tc.state); got.Action == ResumeServer {
+			status, _ := got.Changes[len(got.Changes)-1].Fields[field].(map[string]any)
+			if fence, said := status["fence"]; !said || fence != nil {
+				t.Errorf("%s: the fence stays: %v", name, status)
+			}
+		}
+	}
+}
+
 // TestRequestedStatus: what the function obeys, and what people read, after each step.
 func TestRequestedStatus(t *testing.T) {
 	fields := func(s *instance.State) (all, requested map[string]any) {

@@ -36,8 +36,8 @@ const (
 	// DeleteBackupPVC deletes a backup PVC that is too small and has no volume, or
 	// that is in the way of an earlier namespace's volume.
 	DeleteBackupPVC Action = "DeleteBackupPVC"
-	// ReleaseBackupPV gives its reclaim policy back to an empty volume that is in the
-	// way of an earlier namespace's, and drops our finalizer.
+	// ReleaseBackupPV sets a volume aside that has no backup in its index and is in the way of another one: it
+	// drops our finalizer. The volume and its disk stay.
 	ReleaseBackupPV Action = "ReleaseBackupPV"
 	// AdoptBackupPV makes the backup volume of an earlier namespace this namespace's.
 	AdoptBackupPV Action = "AdoptBackupPV"
@@ -79,6 +79,8 @@ const (
 	BeginRequested Action = "BeginRequested"
 	FailRequested  Action = "FailRequested"
 	EndRequested   Action = "EndRequested"
+	// ResumeServer lets the server start again after the copy of a cold backup, before the backup is recorded.
+	ResumeServer Action = "ResumeServer"
 	// PlanBackups writes when the next one is due by the schedule, and ReportLateBackup that one
 	// which is due cannot begin.
 	PlanBackups      Action = "PlanBackups"

@@ -65,6 +65,7 @@ var eventsOfActions = map[lifecycle.Action]announcement{
 	lifecycle.AllowImage:           {reason: v1.EventImageAllowed},
 	lifecycle.BeginRequested:       {reason: v1.EventRequestedBackupBegun},
 	lifecycle.EndRequested:         {reason: v1.EventRequestedBackupEnded},
+	lifecycle.ResumeServer:         {reason: v1.EventRequestedBackupCopied},
 	lifecycle.FailRequested:        {reason: v1.EventRequestedBackupFailed, warning: true},
 	lifecycle.StandIn:              {reason: v1.EventCrossplaneReplaced, warning: true},
 	lifecycle.NoteBackup:           {reason: v1.EventBackupProven},

@@ -46,8 +46,9 @@ type instanceReconciler struct {
 // again.
 type lastReported struct {
 	log, event string
-	// refusal of its last step, or nil.
+	// refusal of its last step, or nil, and since when the same action is refused.
 	refusal *instance.Refusal
+	refused time.Time
 	// waits is the phase in which it waits, and since when.
 	waits v1.DeletionPhase
 	since time.Time
@@ -96,11 +97,11 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 		r.announceStep(ctx, k, s, step)
 		err := r.writer.Apply(ctx, step.Changes)
 		refusal := steady(refusalBy(err, step), s.Refusal)
-		r.noteRefusal(k, s, refusal)
+		refused := r.noteRefusal(k, s, refusal)
 		acted = acted || isNews(refusal, s.Refusal) // The next pass tells people.
 		switch {
 		case refusal != nil:
-			after = sooner(after, pace(whileRefused, 0, r.crowdOf(k.Namespace)))
+			after = sooner(after, pace(whileRefused, refused, r.crowdOf(k.Namespace)))
 			continue
 		case err != nil:
 			return 0, false, fmt.Errorf("cannot %s: %w", step.Action, err)
@@ -159,16 +160,20 @@ func (r *instanceReconciler) refusalOf(k instance.Key, s *instance.State) *insta
 	return r.reported[k][s.Life.XR].refusal
 }
 
-// noteRefusal of a step, or that there is none.
-func (r *instanceReconciler) noteRefusal(k instance.Key, s *instance.State, refusal *instance.Refusal) {
+// noteRefusal of a step, or that there is none, and return for how long this action has been refused.
+func (r *instanceReconciler) noteRefusal(k instance.Key, s *instance.State, refusal *instance.Refusal) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := r.reported[k][s.Life.XR]
 	if last.refusal == nil && refusal == nil {
-		return
+		return 0
+	}
+	if refusal != nil && (last.refusal == nil || last.refusal.Of != refusal.Of) {
+		last.refused = s.Now
 	}
 	last.refusal = refusal
 	r.remember(k, s.Life.XR, last)
+	return s.Now.Sub(last.refused)
 }
 
 // remember what was said of a life. The caller has the lock.

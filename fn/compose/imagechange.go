@@ -93,7 +93,8 @@ func (of imageChange) whyStopped(c *v1.ImageChangeStatus) string {
 	if !of.waits {
 		return fmt.Sprintf("The server starts with image %s as soon as the controller has put aside what it made for another one", of.image)
 	}
-	return fmt.Sprintf("The server is stopped for a backup, before image %s starts on its data%s", of.pending, inSentence(c.Message))
+	return fmt.Sprintf("The server is stopped for a backup, before image %s starts on its data%s. To start it with image %s again, without that change: set spec.image to %s",
+		of.pending, inSentence(c.Message), of.served, of.served)
 }
 
 // waitsFor says in a sentence what an image waits for while the server runs; empty where none does.

@@ -64,7 +64,7 @@ func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, 
 	case isStoppedForRequest(r):
 		b := r.XR.Status.BackupUnderWay()
 		return holdServer(v1.ReasonFenced, "The server is stopped for the backup that %s asks for%s", r.XR.Status.WhoAsksFor(b), inSentence(b.Message)), nil
-	case r.spec.Suspended && r.XR.Status.BackupUnderWay() == nil:
+	case r.spec.Suspended && !r.XR.Status.BackupUnderWay().IsOnline(): // A cold backup that has its copy needs no server.
 		return suspend(r, chosen), nil
 	case isVolumeUnseen(r):
 		return holdServer(v1.ReasonWaiting, "Looking for volume %q, which holds this instance's data", r.XR.Status.Volume), nil
