@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,6 +168,19 @@ type MySQLPlatformSpec struct {
 	//
 	// +optional
 	CoreWatches bool `json:"coreWatches,omitempty"`
+	// MaxBackups is how many backups the schedule of a claim and backup.keepFor may keep. Default 1000, and never more than
+	// 250 on a volume, whose annotations have an entry of each.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MaxBackups int32 `json:"maxBackups,omitempty"`
+	// MinBackupInterval is the shortest time between two backups of a schedule, in minutes. Default 1.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1440
+	MinBackupInterval int32 `json:"minBackupInterval,omitempty"`
 	// ReusableNamespaces are the names of namespaces in which an instance may restore a
 	// backup that was taken in an earlier namespace of the same name, which may have had
 	// another owner; the controller gives such an instance the volume of that backup.
@@ -295,6 +309,30 @@ func (s *MySQLPlatformSpec) BackupStore(spec *BackupSpec) (store string, allowed
 		store = ""
 	}
 	return store, allowed
+}
+
+// Bounds of backups of one claim. A PersistentVolume has at most 256 KiB of annotations, and the entry of a
+// backup takes up to 870 bytes of them.
+const (
+	maxBackupsInStore  = 1000
+	maxBackupsOnVolume = 250
+)
+
+// MostBackups returns how many backups a claim may keep by its schedule, in a store or on a volume.
+func (s *MySQLPlatformSpec) MostBackups(inStore bool) int64 {
+	most := int64(maxBackupsOnVolume)
+	if inStore {
+		most = maxBackupsInStore
+	}
+	if s.MaxBackups > 0 {
+		return min(most, int64(s.MaxBackups))
+	}
+	return most
+}
+
+// LeastBackupInterval returns the shortest time that a schedule may have between two backups.
+func (s *MySQLPlatformSpec) LeastBackupInterval() time.Duration {
+	return time.Duration(max(s.MinBackupInterval, 1)) * time.Minute
 }
 
 // OffersBackupStore of this name to claims.

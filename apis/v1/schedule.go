@@ -108,6 +108,110 @@ func (s *Schedule) LastOf(from, until time.Time) time.Time {
 // IsPlanned reports whether a time is a minute of the schedule.
 func (s *Schedule) IsPlanned(at time.Time) bool { return s.Next(at.Add(-time.Nanosecond)).Equal(at) }
 
+// Days that the arithmetic of schedules goes through: a leap year is among them, and each date falls on several days of the week.
+const (
+	daysOfSchedule = 5 * 366
+	minutesOfDay   = 24 * 60
+)
+
+// firstDay of that arithmetic, which no clock is asked for.
+var firstDay = time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// MostWithin returns how many backups a schedule plans at most within a duration. It is a bound: the days of a schedule
+// are exact, and within a part of a day it is taken for planned on each day.
+func (s *Schedule) MostWithin(d time.Duration) int64 {
+	minutes, days := s.minutes(), s.days()
+	const day = minutesOfDay * time.Minute
+	whole, rest := d/day, int((d%day+time.Minute-1)/time.Minute)
+	return int64(len(minutes))*mostDays(days, whole) + mostMinutes(minutes, rest)
+}
+
+// LeastInterval returns the shortest time between two backups of a schedule, at least a minute.
+func (s *Schedule) LeastInterval() time.Duration {
+	minutes := s.minutes()
+	least := minutesOfDay
+	for i := range minutes {
+		next := minutesOfDay + minutes[0]
+		if i+1 < len(minutes) {
+			next = minutes[i+1]
+		}
+		least = min(least, next-minutes[i])
+	}
+	return time.Duration(least) * time.Minute
+}
+
+// minutes of a day that backups are planned for.
+func (s *Schedule) minutes() []int {
+	of, ok := s.of.(*cron.SpecSchedule)
+	if !ok {
+		return nil
+	}
+	var out []int
+	for m := range minutesOfDay {
+		if of.Hour&(1<<(m/60)) != 0 && of.Minute&(1<<(m%60)) != 0 {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// days that backups are planned on, counted from firstDay.
+func (s *Schedule) days() []int64 {
+	of, ok := s.of.(*cron.SpecSchedule)
+	if !ok {
+		return nil
+	}
+	midnights := *of
+	midnights.Second, midnights.Minute, midnights.Hour, midnights.Location = 1, 1, 1, time.UTC
+	var out []int64
+	for at := midnights.Next(firstDay.Add(-time.Second)); !at.IsZero(); at = midnights.Next(at) {
+		day := int64(at.Sub(firstDay) / (minutesOfDay * time.Minute))
+		if day >= daysOfSchedule {
+			break
+		}
+		out = append(out, day)
+	}
+	return out
+}
+
+// mostDays of a schedule within so many days in a row.
+func mostDays(days []int64, within time.Duration) int64 {
+	most, first := 0, 0
+	for last := range days {
+		for days[last]-days[first] >= int64(within) && first < last {
+			first++
+		}
+		most = max(most, last-first+1)
+	}
+	switch {
+	case within == 0:
+		return 0
+	case int64(within) > daysOfSchedule: // Decades, at most as dense.
+		return int64(most) * (int64(within)/daysOfSchedule + 1)
+	}
+	return int64(most)
+}
+
+// mostMinutes of a day within so many minutes, which may be around midnight.
+func mostMinutes(minutes []int, within int) int64 {
+	most := 0
+	for i, from := range minutes {
+		n := 0
+		for k := range minutes {
+			at := minutes[(i+k)%len(minutes)]
+			if at < from {
+				at += minutesOfDay
+			}
+			if at-from >= within {
+				break
+			}
+			n++
+		}
+		most = max(most, n)
+	}
+	return int64(most)
+}
+
 // PlannedName of the backup that is planned for a minute: the same for whoever takes it.
 func PlannedName(at time.Time) string { return at.UTC().Format(plannedFormat) }
 

@@ -144,3 +144,37 @@ func TestKeepFor(t *testing.T) {
 		}
 	}
 }
+
+// TestMostBackupsOfSchedule: how many backups a schedule plans within the time that they are kept for, and how close together.
+func TestMostBackupsOfSchedule(t *testing.T) {
+	for name, tc := range map[string]struct {
+		schedule, keepFor string
+		most              int64
+		least             time.Duration
+	}{
+		"Daily":     {schedule: "0 3 * * *", keepFor: "30d", most: 30, least: 24 * time.Hour},
+		"Hourly":    {schedule: "@hourly", keepFor: "30d", most: 720, least: time.Hour},
+		"Minutely":  {schedule: "* * * * *", keepFor: "48h", most: 2880, least: time.Minute},
+		"HalfADay":  {schedule: "0 * * * *", keepFor: "12h", most: 12, least: time.Hour},
+		"Clustered": {schedule: "0,1,2 23,0 * * *", keepFor: "2h", most: 6, least: time.Minute},
+		"Weekly":    {schedule: "0 3 * * 0", keepFor: "104w", most: 104, least: 24 * time.Hour},
+		"Monthly":   {schedule: "0 3 1 * *", keepFor: "365d", most: 12, least: 24 * time.Hour},
+		"Leap":      {schedule: "0 3 29 2 *", keepFor: "52w", most: 1, least: 24 * time.Hour},
+		"Workdays":  {schedule: "0 3 * * 1-5", keepFor: "4w", most: 20, least: 24 * time.Hour},
+		"Unkept":    {schedule: "* * * * *", most: 0, least: time.Minute},
+	} {
+		s, err := ParseSchedule(tc.schedule, "Europe/Berlin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.MostWithin(ParseKeepFor(tc.keepFor)); got != tc.most {
+			t.Errorf("%s: want %d at most, got %d", name, tc.most, got)
+		}
+		if got := s.LeastInterval(); got != tc.least {
+			t.Errorf("%s: want %s between two, got %s", name, tc.least, got)
+		}
+		if got := s.MostWithin(ParseKeepFor("99999w")); got < tc.most {
+			t.Errorf("%s: within centuries it plans %d", name, got)
+		}
+	}
+}

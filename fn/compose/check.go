@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -167,6 +168,30 @@ func checkSchedule(at *field.Path, b v1.BackupSpec) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("timeZone"), clipText(b.TimeZone), err.Error()))
 	}
 	return errs
+}
+
+// checkBounds refuses a schedule that takes backups closer together, or keeps more of them, than the platform allows. What a volume
+// records of its backups has a bound, and the backup of a deletion needs room in it.
+func checkBounds(r *resolved, at *field.Path) field.ErrorList {
+	b := r.spec.Backup
+	of, err := v1.ParseSchedule(b.Schedule, b.TimeZone)
+	if b.Schedule == "" || err != nil || !r.Required.Platform.Known {
+		return nil // That is refused already, or it is not known yet what the platform allows, and where backups go.
+	}
+	if least, want := of.LeastInterval(), r.platform.LeastBackupInterval(); least < want {
+		return field.ErrorList{field.Invalid(at.Child("schedule"), b.Schedule, fmt.Sprintf("plans backups %d minutes apart, and the platform allows %d or more (minBackupInterval of MySQLPlatform %s)",
+			least/time.Minute, want/time.Minute, v1.PlatformName))}
+	}
+	kept, most := of.MostWithin(v1.ParseKeepFor(b.KeepFor)), r.platform.MostBackups(r.store != "")
+	if kept <= most {
+		return nil
+	}
+	where := "on a volume"
+	if r.store != "" {
+		where = "in BackupStore " + r.store
+	}
+	return field.ErrorList{field.Invalid(at.Child("keepFor"), b.KeepFor, fmt.Sprintf("with schedule %q keeps up to %d backups, and at most %d are kept %s (maxBackups of MySQLPlatform %s): take fewer backups, or keep each for less time",
+		b.Schedule, kept, most, where, v1.PlatformName))}
 }
 
 // keepForPattern of backup.keepFor, as the XRD has it.

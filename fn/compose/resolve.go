@@ -106,7 +106,7 @@ func resolve(in Input) (*resolved, error) {
 	}
 	r.config, bad[4] = renderConfig(spec.Child("config"), tlsConfig(r)+identityConfig(r.instance.XR, r.spec.Config), r.spec.Config)
 	r.config += gtidConfig(startsWithGTIDs(r), r.spec.Config)
-	unplanned := checkSchedule(spec.Child("backup"), r.spec.Backup)
+	unplanned := append(checkSchedule(spec.Child("backup"), r.spec.Backup), checkBounds(r, spec.Child("backup"))...)
 	if r.started && len(unplanned) > 0 { // It goes on, without what is planned by it.
 		r.unplanned, unplanned = &Refusal{Reason: v1.ReasonInvalid, Err: unplanned.ToAggregate()}, nil
 	}
