@@ -210,6 +210,10 @@ const Finalizer = Group + "/protect-data"
 // Key of the instance, for LabelInstance. All lives of a claim share it.
 func (i Instance) Key() string { return hash(i.Kind, i.Namespace, i.Name) }
 
+// OlderKey is the value of LabelInstance of the MySQLBackups of the instance that the function does not ask for: a request to a
+// function has a bound, and none of them is what a new instance starts from.
+func (i Instance) OlderKey() string { return i.Key() + ".older" }
+
 // Labels of everything that is made for the instance.
 func (i Instance) Labels() map[string]string {
 	name := "mysql"

@@ -12,7 +12,9 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -290,11 +292,20 @@ func (g *Gatherer) readComposite(ctx context.Context, kind schema.GroupVersionKi
 	return Decode(u)
 }
 
+// recordsOf selects all records of an instance, also those that the function does not ask for.
+func recordsOf(of v1.Instance) client.MatchingLabelsSelector {
+	either, err := labels.NewRequirement(v1.LabelInstance, selection.In, []string{of.Key(), of.OlderKey()})
+	if err != nil { // It is of constants and a digest.
+		return client.MatchingLabelsSelector{Selector: labels.Nothing()}
+	}
+	return client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*either)}
+}
+
 // Records of an instance. Labels are where to look; whose a record is stands in
 // its spec.
 func Records(ctx context.Context, from client.Reader, of v1.Instance) ([]v1.MySQLBackup, error) {
 	l := &v1.MySQLBackupList{}
-	if err := from.List(ctx, l, client.MatchingLabels{v1.LabelInstance: of.Key()}); err != nil {
+	if err := from.List(ctx, l, recordsOf(of)); err != nil {
 		return nil, fmt.Errorf("cannot list MySQLBackups: %w", err)
 	}
 	return slices.DeleteFunc(l.Items, func(r v1.MySQLBackup) bool {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
@@ -33,6 +34,8 @@ const (
 	EraseFromStore Action = "EraseFromStore"
 	// TellRecord writes into a record's status what its deletion waits for.
 	TellRecord Action = "TellRecord"
+	// LabelRecord moves a record among those that the function does not ask for, or back.
+	LabelRecord Action = "LabelRecord"
 	// TellLost writes there that nobody finishes the backup, or that nobody knows whether it is proven.
 	TellLost Action = "TellLost"
 )
@@ -68,9 +71,13 @@ func NextOfArchives(a *instance.Archives) []ArchiveStep {
 			out = append(out, step)
 		}
 	}
+	older := olderRecords(a.Records)
 	for i := range a.Records {
 		r := &a.Records[i]
 		step := nextOfRecord(a, r)
+		if step.Action == NoOp && r.DeletionTimestamp == nil && isListedAsOlder(a, r) != older[r.Name] {
+			step.Action = LabelRecord
+		}
 		step.Record = r
 		add(step)
 	}
@@ -86,6 +93,31 @@ func NextOfArchives(a *instance.Archives) []ArchiveStep {
 		}
 	}
 	return out
+}
+
+// recordsForFunction is how many of an instance's newest records the function asks for. Its request may have 4 MiB, and a record takes
+// some 2.5 KiB of it.
+const recordsForFunction = 100
+
+// olderRecords are those beyond that, by name, of records that are sorted newest first. The newest record of each life is
+// none of them: the function has to see whether two lives went on beside each other.
+func olderRecords(newestFirst []v1.MySQLBackup) map[string]bool {
+	out, lives := map[string]bool{}, map[types.UID]bool{}
+	for i := range newestFirst {
+		r := &newestFirst[i]
+		if i >= recordsForFunction && r.IsProven() && lives[r.Spec.Instance.XR] {
+			out[r.Name] = true
+		}
+		if r.IsProven() {
+			lives[r.Spec.Instance.XR] = true
+		}
+	}
+	return out
+}
+
+// isListedAsOlder reports whether a record has the label of those that the function does not ask for.
+func isListedAsOlder(a *instance.Archives, r *v1.MySQLBackup) bool {
+	return r.Labels[v1.LabelInstance] == a.Life.OlderKey()
 }
 
 func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
@@ -104,8 +136,10 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 		return waitFor(r, askAgain, "it is not known whether the archive is there: "+whyUnasked(r))
 	case dying && r.MayDeleteArchive() && (r.IsProven() || n != nil):
 		return eraseArchive(a, r)
-	case r.IsProven() && !r.MayDeleteArchive() && v != nil && !noteIsOf(n, r):
+	case r.IsProven() && !r.MayDeleteArchive() && v != nil && !noteIsOf(n, r) && hasRoomInIndex(v, r, 0):
 		return ArchiveStep{Action: NoteRecord, Volume: v}
+	case dying && r.IsProven() && v != nil && n == nil: // Nothing else would say that the archive is there.
+		return waitFor(r, requeueForPerson, fmt.Sprintf("PersistentVolume %s has no room to record the backup, whose archive would be known to nothing: remove other backups first", v.Name))
 	case dying && instance.HasFinalizer(r):
 		return ArchiveStep{Action: LetRecordGo, Message: fmt.Sprintf("The record of backup %q was deleted without the annotation %s: its archive stays where it is", r.Name, v1.AnnotationDeleteArchive)}
 	case !dying && !instance.HasFinalizer(r):

@@ -169,6 +169,9 @@ func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 	case s.Store() == "" && (!s.IsBackupPVRetained() || s.BackupPV == nil):
 		return keepBackupPV(s, Step{Phase: v1.DeletionBackingUp, Percent: 100, Message: fmt.Sprintf("Volume %q is kept for the backups", s.BackupPVC.Spec.VolumeName)})
 	}
+	if step, full := makeRoomInIndex(s); full {
+		return step
+	}
 	step := Step{Action: NoteBackup, Phase: v1.DeletionBackingUp, Percent: 100, Message: "The backup is proven"}
 	if refusalOf(s, NoteBackup) != nil { // Which is said after it.
 		step.Message = "The backup is read back, and counts as soon as that is noted beside it"

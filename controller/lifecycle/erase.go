@@ -42,6 +42,14 @@ func changesOnArchive(a *instance.Archives, step ArchiveStep) []change.Change {
 		return []change.Change{writeNote(step.Volume, r)}
 	case HoldRecord:
 		return []change.Change{change.PatchObject(client.Object(r), addFinalizer)}
+	case LabelRecord:
+		return []change.Change{change.PatchObject(r, func(r *v1.MySQLBackup) {
+			key := a.Life.OlderKey()
+			if isListedAsOlder(a, r) {
+				key = a.Life.Key()
+			}
+			setLabelsAndAnnotations(r, map[string]string{v1.LabelInstance: key}, nil)
+		})}
 	case LetRecordGo:
 		return []change.Change{removeFinalizer(r)}
 	case RemakeRecord:
