@@ -178,6 +178,7 @@ var onlyInWhole = map[any]string{
 
 	faultStoreHangs:  "TestRealSlow waits for one, and the model has it down at any step",
 	faultStoreKilled: "TestRealStoreFaults ends each connection, and the model each change",
+	faultNoteRefused: "TestColdBackupLetsServerGo and the model have a store that refuses what is recorded",
 	faultRevoked:     "TestRealFindNotes has one, and the model has a store that refuses at any step",
 }
 

@@ -71,6 +71,7 @@ var (
 	faultStoreHangs  = &fault{name: "store not answering for a while", everywhere: true, ofBackup: true, ofStore: true, before: stopsStore, during: waitsForStore}
 	faultStoreKilled = &fault{name: "store and gateway killed at each step", everywhere: true, ofBackup: true, ofStore: true, during: killsStore}
 	faultRevoked     = &fault{name: "store's credentials revoked for a while", everywhere: true, ofBackup: true, ofStore: true, before: revokesCredentials, during: waitsForStore}
+	faultNoteRefused = &fault{name: "store refusing the note for a while", everywhere: true, ofBackup: true, ofStore: true, before: refusesNotes, during: waitsForStore}
 
 	faultSettings = &fault{name: "settings refused in the midst of a change", before: changesSettings, after: mendsConfig}
 
@@ -79,7 +80,7 @@ var (
 		faultFull, faultBackupPVC, faultBackupPVCs, faultRecord, faultDamage, faultFirstStart, faultQuota, faultAside, faultNode, faultInstall, faultAPIServer, faultCore, faultFunction, faultClock,
 		faultStoreHangs, faultStoreKilled, faultRevoked,
 		onlineOnly, onlinePod, onlineServer, onlinePassword, onlineKilled, onlineKubelet, onlineNode, onlineAPI, onlineStore, onlineFull,
-		faultSettings, faultMonth,
+		faultSettings, faultMonth, faultNoteRefused,
 	}
 )
 

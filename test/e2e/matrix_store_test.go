@@ -118,6 +118,27 @@ func revokesCredentials(t *testing.T, c *cell) {
 	set(t, "another")
 }
 
+// refusesNotes from before the deletion, and for a while of it: as soon as an archive is in the store, its directory cannot be
+// written to any more. What is there can be read.
+func refusesNotes(t *testing.T, c *cell) {
+	t.Helper()
+	const allowed = outsideFolder + "/notes-are-taken"
+	ended := c.host.start(t, 0, fmt.Sprintf(`while ! test -e %[1]s; do
+		find %[2]s/objects -name '*.tar.zst.age' | while read -r f; do
+			d=$(dirname "$f")
+			test -e "$d/manifest.json" || grep -q " $d " /proc/mounts || { mount --bind "$d" "$d" && mount -o remount,bind,ro "$d"; }
+		done
+		sleep 0.05
+	done
+	while read -r _ d _; do case $d in %[2]s/objects/*) umount "$d";; esac; done </proc/mounts
+	rm %[1]s`, allowed, outsideFolder))
+	c.later(t, func(t *testing.T) {
+		t.Helper()
+		c.host.run(t, "touch "+allowed)
+		ended(t)
+	})
+}
+
 // folderInStore of the backup of the life that was deleted; empty where none is published.
 func (c *cell) folderInStore(ctx context.Context) (string, error) {
 	all, err := c.host.store.server.list(ctx)
