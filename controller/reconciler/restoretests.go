@@ -3,7 +3,6 @@ package reconciler
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -65,7 +64,7 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 	if step.Action == restoretest.Start { // By the cache it has a turn. It is certain while nobody else takes one.
 		r.turns.Lock()
 		defer r.turns.Unlock()
-		if s.Others, err = r.readTurns(ctx, r.reader, k); err != nil {
+		if s.Others, err = r.readTurns(ctx, r.reader, eachBackup, k); err != nil {
 			return reconcile.Result{}, err
 		}
 		step = restoretest.Next(s)
@@ -132,20 +131,22 @@ func (r *restoreTestReconciler) watchBackups(mgr ctrl.Manager) (controller.Typed
 
 // readState of the backup that is to be tried, beside what others try.
 func (r *restoreTestReconciler) readState(ctx context.Context, k instance.Key) (*restoretest.State, error) {
-	others, err := r.readTurns(ctx, r.cache, k)
+	others, err := r.readTurns(ctx, r.cache, eachCachedBackup, k)
 	if err != nil {
 		return nil, err
 	}
 	return restoretest.ReadState(ctx, r.gather, k, others, r.atOnce)
 }
 
-// readTurns of restore tests that other instances have taken.
-func (r *restoreTestReconciler) readTurns(ctx context.Context, from client.Reader, k instance.Key) (restoretest.Turns, error) {
-	l := &v1.MySQLBackupList{}
-	if err := from.List(ctx, l); err != nil {
-		return restoretest.Turns{}, fmt.Errorf("cannot list MySQLBackups: %w", err)
-	}
-	return restoretest.TurnsOf(l.Items, k.Life(""), r.clock()), nil
+// readTurns of restore tests that other instances have taken. Of all MySQLBackups only those are kept that have a turn.
+func (r *restoreTestReconciler) readTurns(ctx context.Context, from client.Reader, each func(context.Context, client.Reader, func(*v1.MySQLBackup)) error, k instance.Key) (restoretest.Turns, error) {
+	var tried []v1.MySQLBackup
+	err := each(ctx, from, func(b *v1.MySQLBackup) {
+		if b.Status.RestoreTest != nil {
+			tried = append(tried, *b)
+		}
+	})
+	return restoretest.TurnsOf(tried, k.Life(""), r.clock()), err
 }
 
 // isIdle is true where there is nothing to test now, and nothing left of it; and how long that is so.
@@ -163,7 +164,7 @@ func (r *restoreTestReconciler) isIdle(ctx context.Context, k instance.Key) (idl
 		ends, eerr := r.isEnding(ctx, k)
 		idle, err = !ends, eerr
 	case restoretest.LeftTest:
-		others, err := r.readTurns(ctx, r.cache, k)
+		others, err := r.readTurns(ctx, r.cache, eachCachedBackup, k)
 		if err != nil {
 			return false, 0, err
 		}

@@ -176,18 +176,13 @@ func (r *storeReconciler) hold(ctx context.Context, s *v1.BackupStore, open *sto
 
 // lastBackupIn a store; nil where there is none.
 func (r *storeReconciler) lastBackupIn(ctx context.Context, s *v1.BackupStore) (*metav1.Time, error) {
-	all := &v1.MySQLBackupList{}
-	if err := r.reader.List(ctx, all); err != nil {
-		return nil, err
-	}
 	var last *metav1.Time
-	for i := range all.Items {
-		b := &all.Items[i]
+	err := eachBackup(ctx, r.reader, func(b *v1.MySQLBackup) {
 		if at := b.Status.ProvenAt; at != nil && b.InStore() && b.Spec.Archive.Store == s.Name && (last == nil || last.Before(at)) {
-			last = at
+			last = at.DeepCopy()
 		}
-	}
-	return last, nil
+	})
+	return last, err
 }
 
 // makeRecord again of a backup in the store, where somebody asks for it. It is proven by the note, as each that somebody makes.
