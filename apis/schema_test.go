@@ -114,9 +114,11 @@ func newValidator(t *testing.T, file string) *validator {
 
 // validate a new object, or a change of an old one, as the API server does.
 func (v *validator) validate(object, old map[string]any) string {
-	defaulting.Default(object, v.structural)
-	if old != nil {
-		defaulting.Default(old, v.structural)
+	for _, o := range []map[string]any{object, old} {
+		if o != nil { // As unstructuredDefaulter does (k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go).
+			defaulting.PruneNonNullableNullsWithoutDefaults(o, v.structural)
+			defaulting.Default(o, v.structural)
+		}
 	}
 	errs := validation.ValidateCustomResource(nil, object, v.openAPI)
 	ctx := context.Background()
@@ -183,6 +185,16 @@ func TestSchema(t *testing.T) {
 		"ToHeadless":               {reason: "An address cannot go.", old: m{}, spec: m{"service": m{"type": "Headless"}}, update: true, want: "cannot become Headless"},
 		"FromHeadless":             {reason: "Nor come.", old: m{"service": m{"type": "Headless"}}, spec: m{}, update: true, want: "cannot become Headless"},
 		"Config":                   {reason: "Strings, numbers and booleans.", spec: m{"config": m{"a": "b", "c": int64(1), "d": true}}},
+		"ConfigSection":            {reason: "As in my.cnf; the controller could not read it.", spec: m{"config": m{"mysqld": m{"max_connections": int64(200)}}}, want: "write the settings of a section directly under config"},
+		"ConfigEmptyMap":           {reason: "Nor this.", spec: m{"config": m{"mysqld": m{}}}, want: "spec.config.mysqld"},
+		"ConfigTrick":              {reason: "The property that the message names makes no setting of a map.", spec: m{"config": m{"mysqld": m{notASection: "a"}}}, want: "spec.config.mysqld"},
+		"ConfigList":               {reason: "Not one text.", spec: m{"config": m{"sql_mode": []any{"ANSI", "TRADITIONAL"}}}, want: "write one string, such as ANSI,TRADITIONAL"},
+		"ConfigEmptyList":          {reason: "Nor this.", spec: m{"config": m{"sql_mode": []any{}}}, want: "spec.config.sql_mode"},
+		"ConfigListTrick":          {reason: "The item that the message names makes no setting of a list.", spec: m{"config": m{"sql_mode": []any{notAList}}}, want: "spec.config.sql_mode"},
+		"ConfigNull":               {reason: "The API server drops it, as everywhere.", spec: m{"config": m{"max_connections": nil}}},
+		"ConfigNumbers":            {reason: "A setting may be any number.", spec: m{"config": m{"a": 1.5, "b": int64(-1), "c": 1e300, "d": ""}}},
+		"ConfigLong":               {reason: "A text has a bound.", spec: m{"config": m{"a": strings.Repeat("x", v1.MaxSettingLength+1)}}, want: "spec.config.a"},
+		"ConfigStored":             {reason: "What an earlier release accepted does not make later patches fail.", old: m{"config": m{"mysqld": m{"a": "b"}}}, spec: m{"config": m{}}, update: true},
 		"SystemDatabase":           {reason: "MySQL's own.", spec: m{"database": "MySQL"}, want: "own schemas"},
 		"DatabaseQuote":            {reason: "It stands between backticks.", spec: m{"database": "a`b"}, want: "database"},
 		"DatabaseDollars":          {reason: "A container's environment would make one of two.", spec: m{"database": "a$$b"}, want: "database"},

@@ -2,6 +2,8 @@ package apis_test
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"testing"
 
 	xapiextv1 "github.com/crossplane/crossplane/apis/v2/apiextensions/v1"
@@ -56,11 +58,8 @@ func (g *generator) xrd(t *testing.T) *xapiextv1.CompositeResourceDefinition {
 func (g *generator) xrSchema(t *testing.T) *xapiextv1.CompositeResourceValidation {
 	t.Helper()
 	spec := g.spec(t, "MySQLSpec")
-	// A setting may be a string, a number or a boolean, which a structural
-	// schema can only say by not saying a type.
-	preserve := true
 	config := spec.Properties["config"]
-	config.AdditionalProperties = &extv1.JSONSchemaPropsOrBool{Schema: &extv1.JSONSchemaProps{XPreserveUnknownFields: &preserve}}
+	config.AdditionalProperties = &extv1.JSONSchemaPropsOrBool{Schema: settingSchema()}
 	spec.Properties["config"] = config
 	root := extv1.JSONSchemaProps{
 		Type:        "object",
@@ -71,15 +70,68 @@ func (g *generator) xrSchema(t *testing.T) *xapiextv1.CompositeResourceValidatio
 	return &xapiextv1.CompositeResourceValidation{OpenAPIV3Schema: raw(t, root)}
 }
 
-// spec of either API. An amount may be a number or a text, and the generator
+// spec of either API, or the Settings. An amount may be a number or a text, and the generator
 // makes a text of it wherever it is used.
 func (g *generator) spec(t *testing.T, name string) extv1.JSONSchemaProps {
 	t.Helper()
 	spec := g.schema(t, name)
-	for _, of := range []string{"limits", "requests"} {
-		spec.Properties["resources"].Properties[of].AdditionalProperties.Schema.Type = ""
+	for field, p := range spec.Properties {
+		if strings.HasSuffix(strings.ToLower(field), "resources") {
+			p.Properties["limits"].AdditionalProperties.Schema.Type = ""
+			p.Properties["requests"].AdditionalProperties.Schema.Type = ""
+		}
+		boundForeign(field, &p)
+		spec.Properties[field] = p
 	}
 	return spec
+}
+
+// Messages of the API server about a setting that is not one. They end with "Required value" or begin with "Unsupported value".
+const (
+	notASection = "a setting is a string, a number or a boolean, and not a map: write the settings of a section directly under config"
+	notAList    = "a setting is a string, a number or a boolean, and not a list: write one string, such as ANSI,TRADITIONAL"
+)
+
+// settingSchema refuses maps and lists. A setting may be a string, a number or a boolean, which a structural schema can only
+// allow without a type, and rules in CEL do not see a value without a type (SchemaDeclType in k8s.io/apiserver/pkg/cel/common).
+// What is left are validations that apply to one type only: no map has at least one and at most no property. The name of a required
+// property and the allowed item of a list are the only texts that the API server repeats. It drops null itself.
+func settingSchema() *extv1.JSONSchemaProps {
+	preserve := true
+	return &extv1.JSONSchemaProps{
+		XPreserveUnknownFields: &preserve,
+		MaxLength:              new(int64(v1.MaxSettingLength)),
+		MinProperties:          new(int64(1)), MaxProperties: new(int64(0)), Required: []string{notASection},
+		MinItems: new(int64(1)), MaxItems: new(int64(0)),
+		Items: &extv1.JSONSchemaPropsOrArray{Schema: &extv1.JSONSchemaProps{XPreserveUnknownFields: &preserve, Enum: []extv1.JSON{{Raw: []byte(strconv.Quote(notAList))}}}},
+	}
+}
+
+// boundForeign bounds fields whose types are Kubernetes' own, and values of maps: no marker of package v1 reaches them.
+func boundForeign(field string, s *extv1.JSONSchemaProps) {
+	lists := map[string]int64{
+		"preferredDuringSchedulingIgnoredDuringExecution": 32, "nodeSelectorTerms": 32, "matchExpressions": 32, "matchFields": 32, "values": 100, "claims": 16,
+	}
+	texts := map[string]int64{
+		"key": 317, "operator": 32, "effect": 32, "value": 253, "values[]": 253, "name": 253, "request": 253,
+		"matchLabels{}": 253, "nodeSelector{}": 253, "annotations{}": 4096,
+	}
+	if limit, ok := lists[field]; ok && s.Type == "array" && s.MaxItems == nil {
+		s.MaxItems = &limit
+	}
+	if limit, ok := texts[field]; ok && s.Type == "string" && s.MaxLength == nil {
+		s.MaxLength = &limit
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		boundForeign(field+"[]", s.Items.Schema)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		boundForeign(field+"{}", s.AdditionalProperties.Schema)
+	}
+	for name, p := range s.Properties {
+		boundForeign(name, &p)
+		s.Properties[name] = p
+	}
 }
 
 // xrdDatabase of the second API.

@@ -94,6 +94,7 @@ type ImportedDump struct {
 	// which mysqldump says that it has written all.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
 	SHA256 string `json:"sha256,omitempty"`
 }

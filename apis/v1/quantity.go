@@ -67,12 +67,14 @@ type Resources struct {
 	// https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/
 	//
 	// +optional
+	// +kubebuilder:validation:MaxProperties=20
 	Limits map[corev1.ResourceName]Amount `json:"limits,omitempty"`
 
 	// Requests are the least that the container gets. Without them they are the
 	// limits.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxProperties=20
 	Requests map[corev1.ResourceName]Amount `json:"requests,omitempty"`
 
 	// Claims of resources. They are not supported.

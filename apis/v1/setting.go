@@ -7,6 +7,9 @@ import (
 	"errors"
 )
 
+// MaxSettingLength is the most characters of a setting that is a string.
+const MaxSettingLength = 8192
+
 // A Setting is the value of a my.cnf setting, as text. In a manifest it may be
 // a string, a number or a boolean; true and false become ON and OFF, because
 // YAML reads a bare ON as true.
@@ -27,7 +30,7 @@ func (s *Setting) UnmarshalJSON(b []byte) error {
 	case len(b) > 0 && (b[0] == '-' || b[0] >= '0' && b[0] <= '9'):
 		*s = Setting(b)
 	default:
-		return errors.New("a setting must be a string, a number or a boolean")
+		return errors.New("a setting must be a string, a number or a boolean: write the settings of a section directly under config, and a list as one string")
 	}
 	return nil
 }

@@ -16,20 +16,32 @@ type Settings struct {
 
 	// Volumes says where data lies: StorageClass or HostPath. Default
 	// StorageClass.
+	//
+	// +kubebuilder:validation:MaxLength=32
 	Volumes VolumeMode `json:"volumes,omitempty"`
 	// HostPathRoot is the folder of the node below which every instance gets one
 	// of its own. Only for HostPath. Default /var/lib/crossplane-mysql.
+	//
+	// +kubebuilder:validation:MaxLength=1024
 	HostPathRoot string `json:"hostPathRoot,omitempty"`
 	// HostPathNode is the name of the node that holds the folders (its label
 	// kubernetes.io/hostname). Only for HostPath. Unset means that each instance
 	// stays on the node that its first pod was put on.
+	//
+	// +kubebuilder:validation:MaxLength=63
 	HostPathNode string `json:"hostPathNode,omitempty"`
 	// DefaultImage of a MySQL server. Default mysql:8.4.
+	//
+	// +kubebuilder:validation:MaxLength=512
 	DefaultImage string `json:"defaultImage,omitempty"`
 	// DefaultMongoImage of a Database of type mongo. Default mongo:8.0.
+	//
+	// +kubebuilder:validation:MaxLength=512
 	DefaultMongoImage string `json:"defaultMongoImage,omitempty"`
 	// DefaultStorageClassName of data volumes. Unset means the cluster's default
 	// class. Only for StorageClass.
+	//
+	// +kubebuilder:validation:MaxLength=253
 	DefaultStorageClassName *string `json:"defaultStorageClassName,omitempty"`
 	// DefaultResources of the server's container.
 	DefaultResources *Resources `json:"defaultResources,omitempty"`
@@ -45,6 +57,8 @@ type Settings struct {
 	// Maintenance says when a running server gets a pod that a newer release, or newer
 	// settings, make in another way: Wait, for its next restart or a change of its
 	// spec, or Now, which restarts it. Default Wait.
+	//
+	// +kubebuilder:validation:MaxLength=32
 	Maintenance Maintenance `json:"maintenance,omitempty"`
 }
 

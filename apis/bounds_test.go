@@ -1,0 +1,72 @@
+package apis_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	xapiextv1 "github.com/crossplane/crossplane/apis/v2/apiextensions/v1"
+	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// TestSpecsAreBounded: every list, map and text that users or the platform team write has a bound, so that one object
+// cannot become as large as etcd allows. A MySQLBackup is not among them: the controller writes it from what was
+// accepted before, and a refusal would stop a deletion.
+func TestSpecsAreBounded(t *testing.T) {
+	g := newGenerator(t)
+	platform, store := g.crd(t, v1.KindMySQLPlatform), g.crd(t, v1.KindBackupStore)
+	for name, spec := range map[string]extv1.JSONSchemaProps{
+		v1.KindMySQL:         specOf(t, g.xrd(t)),
+		v1.KindDatabase:      specOf(t, g.xrdDatabase(t)),
+		v1.KindMySQLPlatform: platform.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"],
+		v1.KindBackupStore:   store.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"],
+		v1.KindSettings:      g.spec(t, v1.KindSettings),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, field := range unbounded("spec", &spec) {
+				t.Error(field)
+			}
+		})
+	}
+}
+
+// unbounded fields of a schema, each with the bound that it lacks.
+func unbounded(path string, s *extv1.JSONSchemaProps) []string {
+	var out []string
+	lacks := func(is bool, bound string) {
+		if is {
+			out = append(out, fmt.Sprintf("%s has no %s", path, bound))
+		}
+	}
+	lacks(s.Type == "array" && s.MaxItems == nil, "maxItems")
+	lacks(s.AdditionalProperties != nil && s.MaxProperties == nil, "maxProperties")
+	lacks((s.Type == "string" || s.XIntOrString) && s.MaxLength == nil && len(s.Enum) == 0 && s.Format == "", "maxLength")
+	lacks(s.XPreserveUnknownFields != nil && (s.MaxLength == nil || s.MaxProperties == nil || s.MaxItems == nil), "rule for each type that it preserves")
+	if s.Items != nil && s.Items.Schema != nil && s.Type == "array" {
+		out = append(out, unbounded(path+"[]", s.Items.Schema)...)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		out = append(out, unbounded(path+"{}", s.AdditionalProperties.Schema)...)
+	}
+	for name, p := range s.Properties {
+		if path == "spec" && (name == "apiVersion" || name == "kind") {
+			continue // They are the same for every object of a kind.
+		}
+		out = append(out, unbounded(path+"."+name, &p)...)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// specOf an XRD, as Crossplane has it.
+func specOf(t *testing.T, xrd *xapiextv1.CompositeResourceDefinition) extv1.JSONSchemaProps {
+	t.Helper()
+	root := extv1.JSONSchemaProps{}
+	if err := json.Unmarshal(xrd.Spec.Versions[0].Schema.OpenAPIV3Schema.Raw, &root); err != nil {
+		t.Fatal(err)
+	}
+	return root.Properties["spec"]
+}

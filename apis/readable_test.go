@@ -1,0 +1,101 @@
+package apis_test
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// odd values for a field, whatever its type is.
+func odd() []any {
+	return []any{
+		map[string]any{}, map[string]any{"a": map[string]any{"b": int64(1)}}, []any{}, []any{"a", nil, map[string]any{}}, nil,
+		"", "a", "1e-9999999", int64(-1), int64(math.MaxInt32) + 1, int64(math.MaxInt64), 1.5, 1e300, true,
+	}
+}
+
+// TestAcceptedIsReadable puts odd values into every field of the spec of both APIs: what the API server accepts, our types can hold.
+func TestAcceptedIsReadable(t *testing.T) {
+	for name, api := range map[string]struct {
+		file string
+		good map[string]any
+		into func() any
+	}{
+		v1.KindMySQL:    {xrdMySQL, claim(nil), func() any { return &v1.XMySQL{} }},
+		v1.KindDatabase: {xrdDatabase, database(stored(nil)), func() any { return &v1.XDatabase{} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newValidator(t, api.file)
+			spec := v.structural.Properties["spec"]
+			for _, path := range pathsOf(&spec, []string{"spec"}) {
+				for _, value := range odd() {
+					object := runtime.DeepCopyJSON(api.good)
+					put(object, path, runtime.DeepCopyJSONValue(value))
+					if v.validate(object, nil) != "" {
+						continue
+					}
+					raw, err := json.Marshal(object)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, api.into()); err != nil {
+						t.Errorf("the API server accepts %v in %s, and it cannot be read: %v", value, strings.Join(path, "."), err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// pathsOf all fields of a schema, with those below lists and maps.
+func pathsOf(s *schema.Structural, at []string) [][]string {
+	out := [][]string{at}
+	if s.Items != nil {
+		out = append(out, pathsOf(s.Items, append(slices.Clone(at), "[]"))...)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Structural != nil {
+		out = append(out, pathsOf(s.AdditionalProperties.Structural, append(slices.Clone(at), "odd_key"))...)
+	}
+	for name := range s.Properties {
+		p := s.Properties[name]
+		out = append(out, pathsOf(&p, append(slices.Clone(at), name))...)
+	}
+	return out
+}
+
+// put a value at a path, and what is missing on the way.
+func put(object map[string]any, path []string, value any) {
+	for i := len(path) - 1; i > 0; i-- {
+		if path[i] == "[]" {
+			value = []any{value}
+			continue
+		}
+		if at, ok := lookUp(object, path[:i]); ok {
+			at[path[i]] = value
+			return
+		}
+		value = map[string]any{path[i]: value}
+	}
+	object[path[0]] = value
+}
+
+// lookUp a map that is there already.
+func lookUp(object map[string]any, path []string) (map[string]any, bool) {
+	for _, step := range path {
+		next, ok := object[step].(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		object = next
+	}
+	return object, true
+}
+
