@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Typed objects are read from and written to protobuf structs directly. The
@@ -55,6 +56,7 @@ var (
 	timeType        = reflect.TypeFor[metav1.Time]()
 	marshalerType   = reflect.TypeFor[json.Marshaler]()
 	unmarshalerType = reflect.TypeFor[json.Unmarshaler]()
+	objectType      = reflect.TypeFor[runtime.Object]()
 )
 
 func codecOf(t reflect.Type) *codec {
@@ -72,6 +74,9 @@ func newCodec(t reflect.Type) *codec {
 		return &codec{kind: quantity}
 	case t == timeType:
 		return &codec{kind: instant}
+	case t.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(objectType):
+		// An object is read field by field, also where its type reads JSON more leniently for the controller: what the function
+		// cannot read it refuses.
 	case t.Kind() != reflect.Pointer && (t.Implements(marshalerType) || reflect.PointerTo(t).Implements(unmarshalerType)):
 		return &codec{kind: custom}
 	case t.Kind() != reflect.Struct:

@@ -93,7 +93,7 @@ func decodeFields(c *codec, s *structpb.Struct, v reflect.Value, strict bool) er
 }
 
 func decodeValue(c *codec, value *structpb.Value, v reflect.Value, strict bool) error {
-	if _, null := value.GetKind().(*structpb.Value_NullValue); null {
+	if _, null := value.GetKind().(*structpb.Value_NullValue); null && c.kind != custom { // A type that reads itself says what null is, as in JSON.
 		return nil
 	}
 	switch c.kind {

@@ -2,6 +2,7 @@ package v1
 
 import (
 	"encoding/json"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,6 +31,9 @@ type MySQLBackup struct {
 
 	Spec   MySQLBackupSpec   `json:"spec"`
 	Status MySQLBackupStatus `json:"status,omitempty"`
+
+	// Unreadable fields of the stored object, which keep their zero values.
+	Unreadable UnreadableFields `json:"-"`
 }
 
 // A MySQLBackupList is a list of MySQLBackups.
@@ -239,6 +243,20 @@ type RestoreTest struct {
 	//
 	// +optional
 	Concluded bool `json:"concluded,omitempty"`
+}
+
+// IsInDoubt is true of a record of which something cannot be read that says what was backed up, where the archive is, or how far the
+// backup is. Nothing is removed or written on the word of such a record.
+func (b *MySQLBackup) IsInDoubt() bool {
+	return b.Unreadable.HasAny("spec", "status.phase", "status.restoreTest")
+}
+
+// WhyUnreadable says which fields cannot be read, and how to repair them. It is empty if all were read.
+func (b *MySQLBackup) WhyUnreadable() string {
+	if len(b.Unreadable) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %s: %s. To repair it: %s", KindMySQLBackup, b.Name, b.Unreadable, b.Unreadable.Edit("mysqlbackup "+b.Name))
 }
 
 // IsProven is true once the archive was read back, and is what was on the disk.

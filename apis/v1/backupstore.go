@@ -24,6 +24,9 @@ type BackupStore struct {
 
 	Spec   BackupStoreSpec   `json:"spec"`
 	Status BackupStoreStatus `json:"status,omitempty"`
+
+	// Unreadable fields of the stored object, which keep their zero values.
+	Unreadable UnreadableFields `json:"-"`
 }
 
 // A BackupStoreList is a list of BackupStores.

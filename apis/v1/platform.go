@@ -25,6 +25,9 @@ type MySQLPlatform struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec MySQLPlatformSpec `json:"spec"`
+
+	// Unreadable fields of the stored object, which keep their zero values.
+	Unreadable UnreadableFields `json:"-"`
 }
 
 // A MySQLPlatformList is a list of MySQLPlatforms.

@@ -175,11 +175,7 @@ func (l *look) listDecoded(ctx context.Context, kind schema.GroupVersionKind) ([
 	}
 	out := make([]*instance.Composite, 0, len(found.Items))
 	for i := range found.Items {
-		c, err := instance.Decode(&found.Items[i])
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, c)
+		out = append(out, instance.Decode(&found.Items[i]))
 	}
 	return out, nil
 }

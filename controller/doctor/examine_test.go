@@ -60,11 +60,7 @@ func xrObject() *unstructured.Unstructured {
 }
 
 func decoded(u *unstructured.Unstructured) *instance.Composite {
-	c, err := instance.Decode(u)
-	if err != nil {
-		panic(err) // The test is wrong.
-	}
-	return c
+	return instance.Decode(u)
 }
 
 func volume(name string, labels map[string]string) corev1.PersistentVolume {

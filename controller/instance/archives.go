@@ -65,7 +65,7 @@ func (g *Gatherer) Archives(ctx context.Context, k Key) (*Archives, error) {
 	a.sortNotes()
 	g.readUnproven(ctx, a)
 	if slices.ContainsFunc(a.Records, func(r v1.MySQLBackup) bool { return r.DeletionTimestamp != nil && r.MayDeleteArchive() }) {
-		if a.Restoring, err = g.restoring(ctx, k.Namespace); err != nil {
+		if a.Restoring, err = g.restoring(ctx, k.Namespace, a.Records); err != nil {
 			return nil, err
 		}
 		if a.Rules, err = nsrules.Read(ctx, g.Reader, k.Namespace); err != nil {

@@ -2,9 +2,9 @@ package instance
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -64,6 +64,8 @@ type Composite struct {
 	Conditions []metav1.Condition
 	// BoundXR is the name of the XR that a claim has bound.
 	BoundXR string
+	// Unreadable fields of spec and status.
+	Unreadable v1.UnreadableFields
 }
 
 func newObject(kind schema.GroupVersionKind) *unstructured.Unstructured {
@@ -72,22 +74,95 @@ func newObject(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	return u
 }
 
-// Decode a claim or XR of a kind that is looked after.
-func Decode(u *unstructured.Unstructured) (*Composite, error) {
+// Decode reads a claim or XR of a kind that is looked after, as far as it can be read. What cannot be read is in Unreadable, and
+// has the value that keeps data.
+func Decode(u *unstructured.Unstructured) *Composite {
 	c := &Composite{Unstructured: u, Type: v1.TypeMySQL}
 	status := struct {
 		v1.MySQLStatus `json:",inline"`
 
 		Conditions []metav1.Condition `json:"conditions"`
 	}{}
-	if err := errors.Join(c.decodeSpec(), convertJSON(u.Object["status"], &status)); err != nil {
-		return nil, fmt.Errorf("cannot read %s %q: %w", u.GetKind(), u.GetName(), err)
-	}
-	if c.Stale = isXR(u) && status.IsStale(u.GetUID()); !c.Stale {
+	c.decodeSpec()
+	c.readField("status", &status)
+	if c.Stale = isXR(u) && status.IsStale(u.GetUID()); c.Stale {
+		c.Unreadable = slices.DeleteFunc(c.Unreadable, func(f v1.UnreadableField) bool { return f.Path[0] == "status" })
+	} else {
 		c.Status, c.Conditions = status.MySQLStatus, status.Conditions
 	}
-	c.BoundXR, _, _ = unstructured.NestedString(u.Object, "spec", "resourceRef", "name")
-	return c, nil
+	var isText bool
+	if c.BoundXR, isText = textAt(u, "spec", "resourceRef", "name"); !isText {
+		c.Unreadable = append(c.Unreadable, v1.UnreadableField{Path: []string{"spec", "resourceRef", "name"}, Why: "it must be a string"})
+	}
+	c.keepWhatIsInDoubt()
+	return c
+}
+
+// readField of the object, such as its spec, and note what of it cannot be read.
+func (c *Composite) readField(name string, into any) {
+	value := c.Object[name]
+	if value == nil {
+		return
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		c.Unreadable = append(c.Unreadable, v1.UnreadableField{Path: []string{name}, Why: "it is not JSON"})
+		return
+	}
+	unread, err := v1.ReadObject(raw, into)
+	if err != nil {
+		unread = v1.UnreadableFields{{Why: "it must be a map"}}
+	}
+	for _, f := range unread {
+		f.Path = append([]string{name}, f.Path...)
+		c.Unreadable = append(c.Unreadable, f)
+	}
+}
+
+// textAt a path. It is empty, and a text, where there is none.
+func textAt(u *unstructured.Unstructured, path ...string) (text string, isText bool) {
+	text, _, err := unstructured.NestedString(u.Object, path...)
+	return text, err == nil
+}
+
+// The values of spec.backup.keep and keepFor under which no backup is removed. Both are above what the schema allows.
+const (
+	keepAll     = 1000
+	keepForEver = "999999w"
+)
+
+// keepWhatIsInDoubt sets fields that cannot be read to the value under which no data is lost: a backup is taken, none is removed,
+// and a server that may have started is one that has.
+func (c *Composite) keepWhatIsInDoubt() {
+	for field, keep := range map[string]func(){
+		"spec.deletionPolicy":           func() { c.Spec.DeletionPolicy = v1.DeletionBackup },
+		"spec.backup.requireRestorable": func() { c.Spec.Backup.RequireRestorable = new(true) },
+		"spec.backup.keep":              func() { c.Spec.Backup.Keep = new(int32(keepAll)) },
+		"spec.backup.keepFor":           func() { c.Spec.Backup.KeepFor = keepForEver },
+		"status.started":                func() { c.Status.Started = true },
+		"status.initialized":            func() { c.Status.Initialized = true },
+	} {
+		if c.Unreadable.Has(field) {
+			keep()
+		}
+	}
+}
+
+// InKubectl is what a kubectl command calls it, such as mysql db --namespace shop.
+func (c *Composite) InKubectl() string {
+	name := strings.ToLower(c.GetKind()) + " " + c.GetName()
+	if c.GetNamespace() != "" {
+		name += " --namespace " + c.GetNamespace()
+	}
+	return name
+}
+
+// WhyUnreadable says which fields cannot be read, and the command that repairs the first of them. It is empty if all were read.
+func (c *Composite) WhyUnreadable() string {
+	if c == nil || len(c.Unreadable) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %s: %s. Everything else goes on. To repair it: %s", c.GetKind(), c.GetName(), c.Unreadable, c.Unreadable.Repair(c.InKubectl()))
 }
 
 // isXR is true of an object of a kind of XRs. A claim has the status of its XR.
@@ -95,19 +170,15 @@ func isXR(u *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.XR.Kind == u.GetKind() })
 }
 
-func convertJSON(from, into any) error {
-	raw, err := json.Marshal(from)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(raw, into)
-}
-
 // HasFinalizer is true if our finalizer is on it.
 func (c *Composite) HasFinalizer() bool { return controllerutil.ContainsFinalizer(c, v1.Finalizer) }
 
-// ClaimKey is the key of an XR's claim, as its spec has it; false where it has none.
+// ClaimKey is the key of an XR's claim, as its spec has it; false where it has none. If the spec cannot be read, the labels that
+// Crossplane writes count: an XR in doubt is an instance.
 func (c *Composite) ClaimKey() (Key, bool) {
+	if c.Unreadable.Has("spec.claimRef") {
+		return c.labeledKey()
+	}
 	r := c.Spec.ClaimRef
 	if r == nil {
 		return Key{}, false
@@ -115,9 +186,33 @@ func (c *Composite) ClaimKey() (Key, bool) {
 	return Key{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}, true
 }
 
-// IsBoundTo an XR is true of a claim that is there and has bound that one.
+// saysNoClaim is true of an XR that may have a claim, and of which neither spec nor labels say which.
+func (c *Composite) saysNoClaim() bool {
+	_, ok := c.ClaimKey()
+	return !ok && c.Unreadable.Has("spec.claimRef")
+}
+
+// labeledKey is the key of an XR's claim, as its labels have it.
+func (c *Composite) labeledKey() (Key, bool) {
+	for _, kind := range Kinds() {
+		if keys := kind.OfXR(c); kind.XR.GroupKind() == c.GroupVersionKind().GroupKind() && len(keys) > 0 {
+			return keys[0], true
+		}
+	}
+	return Key{}, false
+}
+
+// IsBoundTo an XR is true of a claim that is there and has bound that one. One whose reference cannot be read has bound each XR that
+// says that it is of this claim.
 func (c *Composite) IsBoundTo(xr *Composite) bool {
-	return c != nil && c.BoundXR == xr.GetName()
+	switch {
+	case c == nil:
+		return false
+	case !c.Unreadable.Has("spec.resourceRef"):
+		return c.BoundXR == xr.GetName()
+	}
+	k, ok := xr.ClaimKey()
+	return ok && k == Key{Kind: c.GetKind(), Namespace: c.GetNamespace(), Name: c.GetName()}
 }
 
 // IsComposing is true while Crossplane may still apply something for an XR.
@@ -176,12 +271,12 @@ func (c *Composite) HasFailedRestore() bool {
 }
 
 // decodeSpec of either API.
-func (c *Composite) decodeSpec() error {
+func (c *Composite) decodeSpec() {
 	if c.GroupVersionKind().Group != v1.GroupDatabase {
-		return convertJSON(c.Object["spec"], &c.Spec)
+		c.readField("spec", &c.Spec)
+		return
 	}
 	spec := v1.XDatabaseSpec{}
-	err := convertJSON(c.Object["spec"], &spec)
+	c.readField("spec", &spec)
 	c.Spec, c.Type = spec.AsMySQL(), spec.Type
-	return err
 }

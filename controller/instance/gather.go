@@ -221,10 +221,18 @@ func (g *Gatherer) findComposites(ctx context.Context, k Key) (*foundComposites,
 	case away && (claim == nil || !claim.IsDeleting()): // It waits until the kind is there again.
 		return nil, err
 	}
+	if claim != nil && claim.Unreadable.Has("spec.resourceRef") && !away { // Labels may be lost, too: that there is no XR must be certain.
+		if out, err = g.listXRs(ctx, nil, kind); err != nil {
+			return nil, err
+		}
+	}
 	if claim != nil && claim.BoundXR != "" && !away && !slices.ContainsFunc(out, func(x *Composite) bool { return x.GetName() == claim.BoundXR }) {
 		xr, err := g.readComposite(ctx, kind.XR, "", claim.BoundXR)
 		if err != nil {
 			return nil, err
+		}
+		if xr != nil && xr.saysNoClaim() {
+			return nil, fmt.Errorf("claim %s has bound %s, which does not say whose it is. %s", k, xr.GetName(), xr.WhyUnreadable())
 		}
 		if xr != nil {
 			out = append(out, xr)
@@ -247,11 +255,7 @@ func (g *Gatherer) listXRs(ctx context.Context, labels client.MatchingLabels, ki
 	}
 	out := make([]*Composite, 0, len(l.Items))
 	for i := range l.Items {
-		xr, err := Decode(&l.Items[i])
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, xr)
+		out = append(out, Decode(&l.Items[i]))
 	}
 	return out, nil
 }
@@ -289,7 +293,7 @@ func (g *Gatherer) readComposite(ctx context.Context, kind schema.GroupVersionKi
 	if u == nil || err != nil {
 		return nil, err
 	}
-	return Decode(u)
+	return Decode(u), nil
 }
 
 // recordsOf selects all records of an instance, also those that the function does not ask for.
@@ -310,6 +314,9 @@ func Records(ctx context.Context, from client.Reader, of v1.Instance) ([]v1.MySQ
 	}
 	return slices.DeleteFunc(l.Items, func(r v1.MySQLBackup) bool {
 		i := r.Spec.Instance
+		if r.Unreadable.Has("spec.instance") {
+			return !isRecordOf(of, r.Name) // It is not known whose it is, but for its label and its name.
+		}
 		return i.Kind != of.Kind || i.Namespace != of.Namespace || i.Name != of.Name
 	}), nil
 }
@@ -337,7 +344,7 @@ func (g *gathering) readForDeletion(ctx context.Context) error {
 // readRestoring once older backups may go.
 func (g *gathering) readRestoring(ctx context.Context) (err error) {
 	if g.XR != nil && isProven(g.State) && len(g.Records) > 1 {
-		g.Restoring, err = g.restoring(ctx, g.Life.Namespace)
+		g.Restoring, err = g.restoring(ctx, g.Life.Namespace, g.Records)
 	}
 	return err
 }

@@ -48,7 +48,14 @@ type Identity struct {
 func (s *State) Identity() Identity {
 	switch {
 	case s.XR != nil:
-		return identityOfXR(s.XR)
+		id := identityOfXR(s.XR)
+		if s.DataPV != nil && s.XR.Unreadable.HasAny("spec.storageSize", "spec.storage_size") {
+			id.Size = storageText(s.DataPV.Spec.Capacity)
+		}
+		if s.DataPV != nil && s.XR.Unreadable.Has("status.volume") {
+			id.Volume = s.DataPV.Name
+		}
+		return id
 	case s.Orphan != nil:
 		return *s.Orphan
 	}

@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,7 +15,16 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// ReadPlatform is what the platform says of claims; nil where it has said nothing yet.
+// An UnreadablePlatformError says what of the platform's object cannot be read.
+type UnreadablePlatformError struct{ v1.UnreadableFields }
+
+func (e *UnreadablePlatformError) Error() string {
+	object := strings.ToLower(v1.KindMySQLPlatform) + " " + v1.PlatformName
+	return fmt.Sprintf("%s %s: %s. To repair it: %s", v1.KindMySQLPlatform, v1.PlatformName, e.String(), e.Edit(object))
+}
+
+// ReadPlatform is what the platform says of claims; nil where it has said nothing yet. With an UnreadablePlatformError it is what can be
+// read, and must not be taken for a permission.
 func ReadPlatform(ctx context.Context, reader client.Reader) (*v1.MySQLPlatformSpec, error) {
 	p := &v1.MySQLPlatform{}
 	err := reader.Get(ctx, client.ObjectKey{Name: v1.PlatformName}, p)
@@ -23,6 +33,9 @@ func ReadPlatform(ctx context.Context, reader client.Reader) (*v1.MySQLPlatformS
 		return nil, nil //nolint:nilnil // There is none; that is no error.
 	case err != nil:
 		return nil, fmt.Errorf("cannot get %s %s: %w", v1.KindMySQLPlatform, v1.PlatformName, err)
+	}
+	if len(p.Unreadable) > 0 {
+		return &p.Spec, &UnreadablePlatformError{p.Unreadable}
 	}
 	return &p.Spec, nil
 }

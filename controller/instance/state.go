@@ -253,6 +253,25 @@ func (s *State) Record() *v1.MySQLBackup {
 	return nil
 }
 
+// UnreadableRecord is the one that has the name of this life's backup and does not say whose backup it is; nil where there is none.
+func (s *State) UnreadableRecord() *v1.MySQLBackup {
+	for i := range s.Records {
+		if r := &s.Records[i]; r.Name == s.RecordName() && r.Unreadable.Has("spec.instance") {
+			return r
+		}
+	}
+	return nil
+}
+
+// WhyUnreadable says what of claim and XR cannot be read, and how to repair it. It is empty where all can be read. Crossplane brings
+// the claim's spec to the XR, so the claim is the one to repair as long as it is not being deleted.
+func (s *State) WhyUnreadable() string {
+	if why := s.Claim.WhyUnreadable(); why != "" {
+		return why
+	}
+	return s.XR.WhyUnreadable()
+}
+
 // IsOwn is true of each record of this life.
 func (s *State) IsOwn(r *v1.MySQLBackup) bool {
 	return s.Life.XR != "" && r.Spec.Instance.XR == s.Life.XR
@@ -310,7 +329,7 @@ func (s *State) Ephemeral() bool {
 		if c == nil {
 			continue
 		}
-		if size, _ := c.Spec.Size(); size != "" || c.Status.Volume != "" {
+		if size, _ := c.Spec.Size(); size != "" || c.Status.Volume != "" || c.Unreadable.HasAny("spec.storageSize", "status.volume") {
 			return false
 		}
 	}

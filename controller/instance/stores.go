@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -56,7 +57,7 @@ func (s *State) Store() string {
 // knownStore is what nobody but the function and the controller has written.
 func (s *State) knownStore() (store string, known bool) {
 	switch v := s.DataPV; {
-	case s.XR != nil && (s.XR.Status.BackupStore != "" || s.XR.Status.Volume != ""):
+	case s.XR != nil && !s.XR.Unreadable.Has("status.backupStore") && (s.XR.Status.BackupStore != "" || s.XR.Status.Volume != ""):
 		return s.XR.Status.BackupStore, true
 	case v != nil && v.Annotations[v1.AnnotationNamespaceUID] != "":
 		return v.Annotations[v1.AnnotationBackupStore], true
@@ -80,6 +81,9 @@ func (g *gathering) readWhetherOffered(ctx context.Context) error {
 	}
 	p, err := ReadPlatform(ctx, g.Reader)
 	g.StoreForbidden = p == nil || !p.OffersBackupStore(store)
+	if errors.As(err, new(*UnreadablePlatformError)) {
+		return nil // What cannot be read offers nothing.
+	}
 	return err
 }
 
@@ -217,8 +221,8 @@ func sourceIn(chosen *v1.RestoreStatus, namespace string) v1.Archive {
 }
 
 // restoring are the XRs of a namespace, by the names of the backups that they have chosen to start from and have not started. A backup may be
-// another instance's.
-func (g *Gatherer) restoring(ctx context.Context, namespace string) (map[string]string, error) {
+// another instance's. An XR of which that cannot be read may have chosen any of the backups.
+func (g *Gatherer) restoring(ctx context.Context, namespace string, backups []v1.MySQLBackup) (map[string]string, error) {
 	out := map[string]string{}
 	for _, kind := range Kinds() {
 		xrs, err := g.listXRs(ctx, client.MatchingLabels{labelClaimNamespace: namespace}, kind)
@@ -229,12 +233,30 @@ func (g *Gatherer) restoring(ctx context.Context, namespace string) (map[string]
 			return nil, err
 		}
 		for _, x := range xrs {
-			if chosen := x.Status.Restore; chosen != nil && chosen.Backup != "" && !x.Status.Started && !x.IsDeleting() {
-				out[chosen.Backup] = x.GetKind() + " " + x.GetName()
+			for _, name := range x.mayBeRestoring(backups) {
+				out[name] = x.GetKind() + " " + x.GetName()
 			}
 		}
 	}
 	return out, nil
+}
+
+// mayBeRestoring are the names of the backups that an XR starts from, as far as that can be read, or of all.
+func (c *Composite) mayBeRestoring(backups []v1.MySQLBackup) []string {
+	chosen := c.Status.Restore
+	switch {
+	case c.IsDeleting() || c.Status.Started && !c.Unreadable.Has("status.started"):
+		return nil
+	case c.Unreadable.HasAny("status.restore.backup", "status.restore.phase"):
+		names := make([]string, 0, len(backups))
+		for i := range backups {
+			names = append(names, backups[i].Name)
+		}
+		return names
+	case chosen == nil || chosen.Backup == "":
+		return nil
+	}
+	return []string{chosen.Backup}
 }
 
 // isRecordOf is true of a name that a record of the instance may have: they differ in their last part.

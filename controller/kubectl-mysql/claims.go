@@ -47,7 +47,7 @@ func (s *session) find(ctx context.Context, name string) (*instance.Composite, e
 	if err := s.kube.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, u); err != nil {
 		return nil, s.explain(err, name)
 	}
-	return instance.Decode(u)
+	return instance.Decode(u), nil
 }
 
 // list the claims of a namespace, or of all where that is empty.
@@ -59,11 +59,7 @@ func (s *session) list(ctx context.Context, namespace string) ([]*instance.Compo
 	}
 	out := make([]*instance.Composite, 0, len(l.Items))
 	for i := range l.Items {
-		c, err := instance.Decode(&l.Items[i])
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, c)
+		out = append(out, instance.Decode(&l.Items[i]))
 	}
 	return out, nil
 }

@@ -39,11 +39,7 @@ func parse(t *testing.T, text string) *instance.Composite {
 	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
 		t.Fatal(err)
 	}
-	c, err := instance.Decode(u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return instance.Decode(u)
 }
 
 const whole = `apiVersion: otus.homework/v1

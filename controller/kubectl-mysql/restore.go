@@ -70,12 +70,11 @@ func (c *restoreCommand) run(ctx context.Context, s *session) error {
 	if !c.Wait && !s.json {
 		return nil
 	}
-	made, err := instance.Decode(claim)
+	made := instance.Decode(claim)
 	if c.Wait {
-		made, err = s.await(ctx, c.To, c.Timeout, c.look)
-	}
-	if err != nil {
-		return err
+		if made, err = s.await(ctx, c.To, c.Timeout, c.look); err != nil {
+			return err
+		}
 	}
 	return s.show(summarize(made))
 }

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -124,6 +125,8 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	n, v := a.Note(r), a.VolumeOf(r)
 	dying := r.DeletionTimestamp != nil
 	switch {
+	case r.IsInDoubt():
+		return nextOfUnreadable(a, r)
 	case isLifesAffair(a, r) && dying:
 		return ArchiveStep{Action: Wait, After: requeueLater}
 	case isLifesAffair(a, r):
@@ -146,6 +149,21 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 		return ArchiveStep{Action: HoldRecord}
 	}
 	return ArchiveStep{Action: NoOp}
+}
+
+// nextOfUnreadable record: it stays with its archive, and says what to repair. Nothing is written from it, such as a note. One that is
+// deleted goes if its archive stays known.
+func nextOfUnreadable(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
+	isNoted := slices.ContainsFunc(a.Notes, func(n instance.Note) bool { return n.Name == r.Name && !n.Unreadable })
+	switch dying := r.DeletionTimestamp != nil; {
+	case dying && isNoted && !r.MayDeleteArchive() && instance.HasFinalizer(r):
+		return ArchiveStep{Action: LetRecordGo, Message: fmt.Sprintf("The record of backup %q was deleted without the annotation %s: its archive stays where it is", r.Name, v1.AnnotationDeleteArchive)}
+	case dying:
+		return sayOnce(r, TellRecord, r.WhyUnreadable(), requeueForPerson)
+	case !instance.HasFinalizer(r):
+		return ArchiveStep{Action: HoldRecord}
+	}
+	return sayOnce(r, TellLost, r.WhyUnreadable(), requeueForPerson)
 }
 
 // nextOfUnproven record that stays.

@@ -39,6 +39,9 @@ func decideDelete(s *instance.State) Step {
 	if c := s.Identity().Copy; c != nil {
 		return Step{Action: Wait, After: requeueForPerson, Phase: v1.DeletionHeld, Message: heldByCopy(c)}
 	}
+	if r := s.UnreadableRecord(); r != nil && NeedsBackup(s) {
+		return Step{Action: Wait, After: requeueForPerson, Phase: v1.DeletionHeld, Message: r.WhyUnreadable() + ". Until then it is not known whether it is the backup of this instance"}
+	}
 	if n := s.ForeignNote(); n != nil && NeedsBackup(s) {
 		return heldByForeign(s, n)
 	}
@@ -121,7 +124,7 @@ func wasNeverBound(s *instance.State) bool {
 	if s.OriginalPVC != nil {
 		c = s.OriginalPVC
 	}
-	if s.Identity().Volume != "" || s.DataPV != nil {
+	if s.Identity().Volume != "" || s.DataPV != nil || s.XR != nil && s.XR.Unreadable.Has("status.volume") {
 		return false
 	}
 	return c != nil && c.Spec.VolumeName == "" || c == nil && !s.Identity().Started

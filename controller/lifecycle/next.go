@@ -27,11 +27,19 @@ func Next(s *instance.State) Step { return withChanges(s, decide(s)) }
 func decide(s *instance.State) Step {
 	switch {
 	case s.IsDeleting():
-		return decideDelete(s)
+		return nameUnreadable(s, decideDelete(s))
 	case s.XR == nil:
 		return seesClaim(s, decideNoXR(s))
 	}
 	return seesUnsynced(s, decideLiving(s))
+}
+
+// nameUnreadable fields of claim and XR in the message of a deletion, which goes on from what can be read.
+func nameUnreadable(s *instance.State, step Step) Step {
+	if why := s.WhyUnreadable(); why != "" && step.Phase != "" && step.Action != RemoveXRFinalizer {
+		step.Message = strings.TrimPrefix(step.Message+". "+why, ". ")
+	}
+	return step
 }
 
 // decideNoXR: without an XR there is only a name, which is free when nothing holds data

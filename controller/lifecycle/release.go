@@ -96,7 +96,7 @@ func expired(s *instance.State, of []*v1.MySQLBackup, mayGo func(*v1.MySQLBackup
 			restorable = true
 			continue
 		}
-		if i >= keep && !isKeptByAge(s, r) && mayGo(r) && isRemovable(s.Life, r) {
+		if i >= keep && !isKeptByAge(s, r) && !r.IsInDoubt() && mayGo(r) && isRemovable(s.Life, r) {
 			out = append(out, r)
 		}
 	}

@@ -23,6 +23,8 @@ const lateness = 5 * time.Minute
 func decideScheduled(s *instance.State) (step Step, open bool) {
 	spec, is := &s.XR.Spec.Backup, s.XR.Status.BackupSchedule
 	switch {
+	case s.XR.Unreadable.HasAny("spec.backup.schedule", "spec.backup.timeZone", "spec.backup.method"):
+		return Step{}, false // What was planned stays planned until the spec can be read.
 	case !is.IsOf(spec) && spec.Schedule == "":
 		return Step{Action: PlanBackups, Message: planMessage(s)}, true
 	case !s.Skew.IsTrusted():

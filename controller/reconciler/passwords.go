@@ -125,6 +125,9 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 		return reconcile.Result{}, nil
 	}
 	platform, err := instance.ReadPlatform(ctx, c.reader)
+	if errors.As(err, new(*instance.UnreadablePlatformError)) {
+		return c.leaveAlone(ctx, lives, err.Error())
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -140,6 +143,9 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 		if shown == nil {
 			result.RequeueAfter = reread // It was just written, which is an event.
 			continue
+		}
+		if s.XR.Unreadable.HasAny("spec.password", "spec.passwordSecretRef") { // What cannot be read is not the wish for another password.
+			return c.leaveAlone(ctx, []*instance.State{s}, s.XR.WhyUnreadable())
 		}
 		start, serving := servedSince(s.XR)
 		if !serving {
@@ -159,6 +165,15 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 		}
 	}
 	return result, nil
+}
+
+// leaveAlone passwords and certificates as they are, and say why.
+func (c *passwordReconciler) leaveAlone(ctx context.Context, lives []*instance.State, why string) (reconcile.Result, error) {
+	var out []change.Change
+	for _, s := range lives {
+		out = append(out, showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: why})...)
+	}
+	return reconcile.Result{RequeueAfter: whileNotLetIn}, c.writer.Apply(ctx, out)
 }
 
 // isHeld is true if the XR cannot go unseen, or nothing of it needs to be kept.

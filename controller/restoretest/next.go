@@ -489,5 +489,5 @@ func backupToTry(records []v1.MySQLBackup) *v1.MySQLBackup {
 
 // newestProven backup, or nil.
 func newestProven(records []v1.MySQLBackup) *v1.MySQLBackup {
-	return v1.LatestBackup(records, (*v1.MySQLBackup).IsProven)
+	return v1.LatestBackup(records, func(r *v1.MySQLBackup) bool { return r.IsProven() && !r.IsInDoubt() })
 }

@@ -126,7 +126,7 @@ func (c Cluster) FindNotes(ctx context.Context, namespace types.UID, isKnown fun
 	var asked sync.WaitGroup
 	for i := range all.Items {
 		find := c.findNotesIn
-		if all.Items[i].Status.ProbedAt == nil {
+		if s := &all.Items[i]; s.Status.ProbedAt == nil && !s.Unreadable.Has("status.probedAt") {
 			find = c.findNotesInNew
 		}
 		asked.Go(func() { found[i], errs[i] = find(ctx, &all.Items[i], namespace, isKnown) })
@@ -272,7 +272,7 @@ func (c Cluster) findNotesInNew(ctx context.Context, of *v1.BackupStore, namespa
 	if err == nil {
 		return found, nil
 	}
-	if p, _ := instance.ReadPlatform(ctx, c.Reader); p != nil && !p.OffersBackupStore(of.Name) {
+	if p, perr := instance.ReadPlatform(ctx, c.Reader); perr == nil && p != nil && !p.OffersBackupStore(of.Name) {
 		return nil, nil
 	}
 	return nil, err

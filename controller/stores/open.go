@@ -36,6 +36,9 @@ type Secrets struct {
 
 // Open a BackupStore. Nothing is asked of it; the error says which of its settings cannot be used.
 func Open(s *v1.BackupStore, with Secrets) (*Store, error) {
+	if s.Unreadable.Has("spec") { // Without a prefix it is another place, and without recipients nothing is encrypted.
+		return nil, fmt.Errorf("%s. To repair it: %s", s.Unreadable, s.Unreadable.Edit("backupstore "+s.Name))
+	}
 	out := &Store{Name: s.Name, Recipients: s.Spec.Recipients}
 	for what, secret := range map[string]*corev1.Secret{s.Spec.CredentialsSecretRef.Name: with.Credentials, s.Spec.KeySecretRef.Name: with.Key} {
 		if secret == nil {
