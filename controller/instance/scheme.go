@@ -31,7 +31,11 @@ func NewClient(config *rest.Config) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(config, client.Options{Scheme: scheme})
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	return pagedClient{c}, nil
 }
 
 // IsPassing is true of an error that an API server that is there again will not have, nor a network. Others than a client's are taken for one.

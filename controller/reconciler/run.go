@@ -91,10 +91,11 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config, watch *clock
 		return nil, err
 	}
 	holders, lanes := stores.NewHolders(), stores.NewLanes(time.Now)
-	all := stores.Cluster{Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Clock: watch.Now, Holders: holders, Lanes: lanes}
-	g := &instance.Gatherer{Reader: mgr.GetAPIReader(), Logs: podLogs{pods}, Stores: all, Settings: o.Settings, Clock: watch.Now, Skew: watch.Skew}
+	live := instance.PagedReader{Reader: mgr.GetAPIReader()}
+	all := stores.Cluster{Reader: live, Namespace: o.Namespace, Clock: watch.Now, Holders: holders, Lanes: lanes}
+	g := &instance.Gatherer{Reader: live, Logs: podLogs{pods}, Stores: all, Settings: o.Settings, Clock: watch.Now, Skew: watch.Skew}
 	r := &rotate.Rotator{
-		Kube: apiClient{mgr.GetClient(), mgr.GetAPIReader()}, Dial: dialServer(cfg, pods),
+		Kube: apiClient{mgr.GetClient(), live}, Dial: dialServer(cfg, pods),
 		Grace: o.PasswordGrace, Settle: rotate.DefaultSettle,
 	}
 	c, err := newComposites(mgr)
@@ -107,14 +108,14 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config, watch *clock
 	return &reconcilers{
 		instances: &instanceReconciler{gather: g, writer: w, events: recorder, meter: meter, turns: newTurns(o.MaxConcurrent), reported: map[instance.Key]map[types.UID]lastReported{}},
 		passwords: &passwordReconciler{
-			gather: g, reader: mgr.GetAPIReader(), writer: w, events: recorder, clock: time.Now,
+			gather: g, reader: live, writer: w, events: recorder, clock: time.Now,
 			rotator: r, generator: r, certifier: &servercert.Keeper{Kube: r.Kube, Namespace: o.Namespace, Clock: watch.Now, Skew: watch.Skew, ClusterDomain: o.ClusterDomain},
 			asked: map[instance.Key]asking{}, meter: meter, turns: newTurns(o.MaxConcurrent), strains: newStrains(), retries: newRetries(),
 		},
-		stores:   &storeReconciler{kube: mgr.GetClient(), reader: mgr.GetAPIReader(), writer: w, events: recorder, namespace: o.Namespace, clock: watch.Now, holders: holders, lanes: lanes},
+		stores:   &storeReconciler{kube: mgr.GetClient(), reader: live, writer: w, events: recorder, namespace: o.Namespace, clock: watch.Now, holders: holders, lanes: lanes},
 		archives: &archiveReconciler{gather: g, writer: w, cache: mgr.GetClient(), events: recorder},
 		restoreTests: restoreTestReconciler{
-			gather: g, writer: w, cache: mgr.GetClient(), reader: mgr.GetAPIReader(), events: recorder, meter: meter,
+			gather: g, writer: w, cache: mgr.GetClient(), reader: live, events: recorder, meter: meter,
 			atOnce: o.RestoreTestsAtOnce, clock: watch.Now, turns: &sync.Mutex{}, failed: &sync.Map{},
 		},
 		composites: c,

@@ -1,0 +1,80 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A bookOfPages has a number of objects, and forgets its pages from one on.
+type bookOfPages struct {
+	client.Reader
+
+	has, expired int
+	asked        []int64
+}
+
+func (b *bookOfPages) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	o := (&client.ListOptions{}).ApplyOptions(opts)
+	b.asked = append(b.asked, o.Limit)
+	from, _ := strconv.Atoi(o.Continue)
+	if b.expired > 0 && from >= b.expired {
+		return kerrors.NewResourceExpired("too old")
+	}
+	to := b.has
+	if o.Limit > 0 {
+		to = min(b.has, from+int(o.Limit))
+	}
+	for i := from; i < to; i++ {
+		switch l := into.(type) {
+		case *corev1.PodList:
+			l.Items = append(l.Items, corev1.Pod{})
+			l.Items[len(l.Items)-1].Name = fmt.Sprint(i)
+		case *unstructured.UnstructuredList:
+			u := unstructured.Unstructured{Object: map[string]any{}}
+			u.SetName(fmt.Sprint(i))
+			l.Items = append(l.Items, u)
+		}
+	}
+	if to < b.has {
+		into.SetContinue(strconv.Itoa(to))
+	}
+	return nil
+}
+
+// TestListsArePaged: all pages are one list, and one that cannot be read to its end is read whole.
+func TestListsArePaged(t *testing.T) {
+	for name, tc := range map[string]struct{ has, expired, calls int }{
+		"Empty":   {calls: 1},
+		"One":     {has: pageSize, calls: 1},
+		"Three":   {has: 2*pageSize + 1, calls: 3},
+		"Expired": {has: 3 * pageSize, expired: pageSize, calls: 3},
+	} {
+		for _, list := range []client.ObjectList{&corev1.PodList{}, &unstructured.UnstructuredList{}} {
+			b := &bookOfPages{has: tc.has, expired: tc.expired}
+			if err := (PagedReader{b}).List(t.Context(), list); err != nil {
+				t.Fatal(name, err)
+			}
+			seen := map[string]bool{}
+			switch l := list.(type) {
+			case *corev1.PodList:
+				for i := range l.Items {
+					seen[l.Items[i].Name] = true
+				}
+			case *unstructured.UnstructuredList:
+				for i := range l.Items {
+					seen[l.Items[i].GetName()] = true
+				}
+			}
+			if len(seen) != tc.has || len(b.asked) != tc.calls || b.asked[0] != pageSize {
+				t.Errorf("%s: want %d objects in %d calls, got %d, %v", name, tc.has, tc.calls, len(seen), b.asked)
+			}
+		}
+	}
+}
