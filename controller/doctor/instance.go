@@ -17,7 +17,7 @@ type instanceCheck struct {
 // examineInstance with all its findings.
 func (x *instanceCheck) examineInstance() Instance {
 	out := Instance{Kind: x.key.Kind, Namespace: x.key.Namespace, Name: x.key.Name, State: x.stateText(), Backups: x.summarizeBackups()}
-	out.Findings = x.examineClaim()
+	out.Findings = append(x.examineClaim(), x.unreadable()...)
 	for _, xr := range x.xrs {
 		life := &xrCheck{index: x.index, State: x.stateOfLife(x.subject, xr)}
 		out.Findings = append(out.Findings, life.examineXR()...)
@@ -83,4 +83,20 @@ func (x *instanceCheck) examineClaim() []Finding {
 			"%s has no composite resource, %s after it was created", nameOf(c), x.ageOf(c.GetCreationTimestamp()))}
 	}
 	return nil
+}
+
+// unreadable fields of the claim, its composite resources and the records, each object with the command that repairs it.
+func (x *instanceCheck) unreadable() []Finding {
+	var out []Finding
+	for _, c := range append([]*instance.Composite{x.claim}, x.xrs...) {
+		if c != nil && len(c.Unreadable) > 0 {
+			out = append(out, wrongFinding(c.Unreadable.Repair(c.InKubectl()), "%s: %s. Everything else of it goes on", nameOf(c), c.Unreadable))
+		}
+	}
+	for i := range x.records {
+		if r := x.records[i]; len(r.Unreadable) > 0 {
+			out = append(out, wrongFinding(r.Unreadable.Edit("mysqlbackup "+r.Name), "MySQLBackup %s: %s. Nothing is removed or restored on its word", r.Name, r.Unreadable))
+		}
+	}
+	return out
 }
