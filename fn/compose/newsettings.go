@@ -153,7 +153,11 @@ func howToKeep(value string) string {
 
 // fixedToReport are the fixed settings that the status has.
 func fixedToReport(r *resolved) map[string]string {
-	if have, known := fixedInForce(r); known && len(have) > 0 && !r.ephemeral {
+	have, known := fixedInForce(r)
+	switch {
+	case r.ephemeral:
+		return nil
+	case known:
 		return have
 	}
 	return r.XR.Status.FixedSettings
