@@ -28,7 +28,7 @@ type Log struct {
 
 	mu      sync.Mutex
 	partial []byte
-	// errors are the last lines that are marked so, and others the last of the
+	// errors are the first and the last lines that are marked so, and others the last of the
 	// remaining lines. Warnings belong to the latter: MariaDB ends over some settings
 	// with a warning and no error.
 	errors, others []string
@@ -60,7 +60,15 @@ func printable(line []byte) string {
 
 func last(lines []string) []string { return lines[max(len(lines)-maxLines, 0):] }
 
-// Complaints returns the last errors of a server, or the last lines of whatever it
+// firstAndLast of the errors of a server: the first is mostly the cause, and others follow from it.
+func firstAndLast(lines []string) []string {
+	if len(lines) <= maxLines {
+		return lines
+	}
+	return append(lines[:maxLines-2], lines[len(lines)-2:]...)
+}
+
+// Complaints returns the first and the last errors of a server, or the last lines of whatever it
 // printed if it printed no error. The last line counts also if the server ended
 // before it ended that line.
 func (l *Log) Complaints() string {
@@ -90,9 +98,9 @@ func (l *Log) line(text string) {
 	case text == "", strings.Contains(text, "'loose-"), strings.Contains(text, "'--loose-"): // Another server knows that setting.
 		return
 	case isError:
-		l.errors = last(append(l.errors, said))
+		l.errors = firstAndLast(append(l.errors, said))
 	case isCrashed:
-		l.errors = last(append(l.errors, text[isCrash.FindStringIndex(text)[0]:]))
+		l.errors = firstAndLast(append(l.errors, text[isCrash.FindStringIndex(text)[0]:]))
 	default:
 		l.others = last(append(l.others, text))
 	}

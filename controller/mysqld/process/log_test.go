@@ -33,6 +33,10 @@ func TestLog(t *testing.T) {
 			want:   " [2Jbad worse",
 			said:   "server: t 0 [ERROR]  [2Jbad worse\n",
 		},
+		"Cause": {
+			pieces: []string{"[ERROR] cause\n[ERROR] b\n[ERROR] c\n[ERROR] d\n[ERROR] e\n[ERROR] f\n[ERROR] g\n"}, want: "cause; b; c; f; g",
+			said: "server: [ERROR] cause\nserver: [ERROR] b\nserver: [ERROR] c\nserver: [ERROR] d\nserver: [ERROR] e\nserver: [ERROR] f\nserver: [ERROR] g\n",
+		},
 		"Many": {pieces: []string{"a\nb\nc\nd\ne\nf\ng\n"}, want: "c; d; e; f; g"},
 		"Long": {pieces: slices.Repeat([]string{strings.Repeat("y", 10_000), "\n"}, 10), want: strings.Repeat("y", 300) + "; " + strings.Repeat("y", 295) + "…"},
 	}
