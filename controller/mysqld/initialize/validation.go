@@ -42,7 +42,7 @@ type Validation struct {
 
 const (
 	// validationTime is how long a server without data may take to start and to serve.
-	validationTime = 5 * time.Minute
+	validationTime = 15 * time.Minute
 	// withoutZones keeps an entrypoint from loading time zones, which only takes time here.
 	withoutZones = "MYSQL_INITDB_SKIP_TZINFO=1"
 	// serverAddress of the server in this container.
