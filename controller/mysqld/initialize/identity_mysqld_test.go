@@ -29,12 +29,8 @@ func TestRealRootElsewhere(t *testing.T) {
 	b.initialize(t, "p")
 	for name, statement := range map[string]string{
 		"Renamed": "RENAME USER root@'%' TO root@'10.99.0.%'",
-		"Locked":  "ALTER USER root@'%' ACCOUNT LOCK",
-		"X509":    "ALTER USER root@'%' REQUIRE X509",
-		"Failed":  "ALTER USER root@'%' FAILED_LOGIN_ATTEMPTS 1 PASSWORD_LOCK_TIME UNBOUNDED",
-		"Expired": "ALTER USER root@'%' PASSWORD EXPIRE",
+		"Locked":  "ALTER USER root@'%' REQUIRE X509 FAILED_LOGIN_ATTEMPTS 1 PASSWORD_LOCK_TIME UNBOUNDED ACCOUNT LOCK PASSWORD EXPIRE",
 		"Revoked": "REVOKE ALL PRIVILEGES, GRANT OPTION FROM root@'%'",
-		"Dropped": "DROP USER root@'%'",
 	} {
 		b.serve(t, "p", statement+"; SELECT 1")
 		b.restored(t)
@@ -48,22 +44,6 @@ func TestRealRootElsewhere(t *testing.T) {
 	}
 }
 
-// TestRealServerIDOfBackup: a server_id that was persisted in the data is that of the server which was backed up.
-func TestRealServerIDOfBackup(t *testing.T) {
-	b := newBox(t)
-	b.Env = []string{quick}
-	b.settings(t, "server_id = 4711")
-	b.initialize(t, "p")
-	if got := b.serve(t, "p", "SET PERSIST server_id = 7; SET PERSIST max_connections = 77; SELECT @@server_id"); got != "7" {
-		t.Fatalf("the server_id is %q", got)
-	}
-	b.restored(t)
-	b.letIn(t, "p")
-	if got := b.serve(t, "p", "SELECT @@server_id, @@max_connections"); got != "4711\t77" {
-		t.Errorf("want the server_id of my.cnf, and what else was persisted, got %q", got)
-	}
-}
-
 // gtids are the lines of my.cnf that the function writes for a new instance.
 var gtids = []string{"loose_gtid_mode = ON", "loose_enforce_gtid_consistency = ON", "[mysqld-5.6]", "loose_gtid_mode = OFF", "loose_enforce_gtid_consistency = OFF", "[mysqld-5.7]", "loose_gtid_mode = OFF", "loose_enforce_gtid_consistency = OFF"}
 
@@ -72,19 +52,20 @@ var noGTIDs = []string{"gtid_mode = OFF", "enforce_gtid_consistency = OFF"}
 
 const askGTIDs = "SELECT @@gtid_mode, @@enforce_gtid_consistency, @@gtid_executed <> ''"
 
-// TestRealGTIDs: a new server has GTIDs, and so has one on a backup of a server that had none, also if that did not stop cleanly.
+// TestRealGTIDs: a new server has GTIDs, and so has one on a backup of a server that had none, also if that did not stop cleanly. A
+// server_id that was persisted in the data is that of the server which was backed up.
 func TestRealGTIDs(t *testing.T) {
 	b := newBox(t)
 	b.Env = []string{quick}
 	b.settings(t, noGTIDs...)
 	b.initialize(t, "p")
-	if got := b.serve(t, "p", "CREATE DATABASE d; CREATE TABLE d.t AS SELECT 42 AS i; SELECT @@gtid_mode"); got != "OFF" { // It is killed with its box.
+	if got := b.serve(t, "p", "CREATE DATABASE d; CREATE TABLE d.t AS SELECT 42 AS i; SET PERSIST server_id = 7; SET PERSIST max_connections = 77; SELECT @@gtid_mode"); got != "OFF" { // It is killed with its box.
 		t.Fatalf("the backup is of a server with GTIDs: %q", got)
 	}
-	b.settings(t, gtids...)
+	b.settings(t, append([]string{"server_id = 4711"}, gtids...)...)
 	b.restored(t)
 	b.letIn(t, "p")
-	if got := b.serve(t, "p", "INSERT INTO d.t VALUES (43); SELECT i FROM d.t; "+askGTIDs); got != "42\n43\nON\tON\t1" {
+	if got := b.serve(t, "p", "INSERT INTO d.t VALUES (43); SELECT i FROM d.t; SELECT @@server_id, @@max_connections; "+askGTIDs); got != "42\n43\n4711\t77\nON\tON\t1" {
 		t.Errorf("on an older backup: got %q", got)
 	}
 	b.removeData(t)
