@@ -104,7 +104,7 @@ func (s *server) start(t *testing.T) {
 	s.process, s.ended = s.mysqld(t), make(chan error, 1)
 	must(t, s.process.Start())
 	go func(p *exec.Cmd, ended chan<- error) { ended <- p.Wait() }(s.process, s.ended)
-	for range 2400 {
+	for range 2400 { // A machine with other work takes minutes.
 		if sql.IsAccessDenied(s.ping(t.Context(), "nobody has this")) {
 			return
 		}
