@@ -18,7 +18,7 @@ func TestRealFailedLogins(t *testing.T) {
 		t.Skip("MariaDB locks no account after failed logins")
 	}
 	const limit = " FAILED_LOGIN_ATTEMPTS 1 PASSWORD_LOCK_TIME UNBOUNDED"
-	s.run(t, "ALTER USER root@localhost"+limit+", root@'%'"+limit)
+	s.run(t, "ALTER USER root@localhost, root@'%'"+limit)
 	c := newCluster(t, "", "")
 	r := s.rotator(c)
 	for _, p := range []sql.Password{"p", "q", "p"} {

@@ -47,8 +47,11 @@ func TestRealRootElsewhere(t *testing.T) {
 // gtids are the lines of my.cnf that the function writes for a new instance.
 var gtids = []string{"loose_gtid_mode = ON", "loose_enforce_gtid_consistency = ON", "[mysqld-5.6]", "loose_gtid_mode = OFF", "loose_enforce_gtid_consistency = OFF", "[mysqld-5.7]", "loose_gtid_mode = OFF", "loose_enforce_gtid_consistency = OFF"}
 
-// noGTIDs are the defaults of MySQL before 9.7.
-var noGTIDs = []string{"gtid_mode = OFF", "enforce_gtid_consistency = OFF"}
+// noGTIDs are the defaults of MySQL before 9.7, and binaryLog that of every one.
+var (
+	noGTIDs   = []string{binaryLog, "gtid_mode = OFF", "enforce_gtid_consistency = OFF"}
+	binaryLog = "log_bin = binlog"
+)
 
 const askGTIDs = "SELECT @@gtid_mode, @@enforce_gtid_consistency, @@gtid_executed <> ''"
 
@@ -62,7 +65,7 @@ func TestRealGTIDs(t *testing.T) {
 	if got := b.serve(t, "p", "CREATE DATABASE d; CREATE TABLE d.t AS SELECT 42 AS i; SET PERSIST server_id = 7; SET PERSIST max_connections = 77; SELECT @@gtid_mode"); got != "OFF" { // It is killed with its box.
 		t.Fatalf("the backup is of a server with GTIDs: %q", got)
 	}
-	b.settings(t, append([]string{"server_id = 4711"}, gtids...)...)
+	b.settings(t, append([]string{binaryLog, "server_id = 4711"}, gtids...)...)
 	b.restored(t)
 	b.letIn(t, "p")
 	if got := b.serve(t, "p", "INSERT INTO d.t VALUES (43); SELECT i FROM d.t; SELECT @@server_id, @@max_connections; "+askGTIDs); got != "42\n43\n4711\t77\nON\tON\t1" {
