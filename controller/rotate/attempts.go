@@ -41,7 +41,7 @@ type attemptsLeftError struct{ limit, left int }
 // Error says what to do.
 func (e *attemptsLeftError) Error() string {
 	return fmt.Sprintf("root is locked in the server after %d failed logins in a row (FAILED_LOGIN_ATTEMPTS), and %d are left: another password is not tried, because that would lock out every client. "+
-		"Log in with the right password once, which resets the count, or run ALTER USER … FAILED_LOGIN_ATTEMPTS 0", e.limit, e.left)
+		"Set the password of this instance to the one that the server accepts, and restart the server, which resets the count", e.limit, e.left)
 }
 
 // decideAttempt reports whether the server has refused the password already. An error says that it must not be tried.
@@ -49,7 +49,7 @@ func (s *serverAttempts) decideAttempt(d digest) (refused bool, err error) {
 	switch {
 	case s.refused[d]:
 		return true, nil
-	case s.limit == 0 || s.accepted[d] || s.failed < s.limit-1:
+	case s.limit == 0, s.accepted[d], s.failed < s.limit-1, s.failed == 0 && len(s.accepted) == 0: // The last: one try after each start.
 		return false, nil
 	}
 	return false, &attemptsLeftError{limit: s.limit, left: max(s.limit-s.failed, 0)}

@@ -104,7 +104,7 @@ func TestAttemptsLeft(t *testing.T) {
 	}
 	r := c.rotator()
 	in := c.input("a")
-	in.VerifyPassword = true
+	in.ServerStart, in.VerifyPassword = "first", true
 	c.mustRest(r, in)
 	for _, a := range c.accounts {
 		a.primary = "theirs"
@@ -116,6 +116,10 @@ func TestAttemptsLeft(t *testing.T) {
 	}
 	if c.refusals != 1 {
 		t.Errorf("want one failed login of two, got %d", c.refusals)
+	}
+	in.Wanted, in.ServerStart = "theirs", "after a restart"
+	if got := c.mustRest(r, in); got.Credentials.State != v1.CredentialsInSync {
+		t.Errorf("want the right password to be tried after a restart, got %+v", got.Credentials)
 	}
 }
 

@@ -22,14 +22,16 @@ func TestRealFailedLogins(t *testing.T) {
 	c := newCluster(t, "", "")
 	r := s.rotator(c)
 	for _, p := range []sql.Password{"p", "q", "p"} {
-		if got := c.mustRest(r, c.input(p)); got.Credentials.State != v1.CredentialsInSync {
+		first := c.input(p)
+		first.ServerStart = "first"
+		if got := c.mustRest(r, first); got.Credentials.State != v1.CredentialsInSync {
 			t.Fatalf("%+v", got.Credentials)
 		}
 	}
 	s.run(t, "CREATE USER admin@localhost IDENTIFIED BY 'p'; GRANT ALL ON *.* TO admin@localhost WITH GRANT OPTION")
 	s.run(t, "ALTER USER root@localhost IDENTIFIED BY 'theirs' FAILED_LOGIN_ATTEMPTS 3 PASSWORD_LOCK_TIME UNBOUNDED")
 	in := c.input("p")
-	in.VerifyPassword = true
+	in.ServerStart, in.VerifyPassword = "first", true
 	for range 10 {
 		got, err := r.Reconcile(t.Context(), in)
 		must(t, err)
@@ -40,12 +42,13 @@ func TestRealFailedLogins(t *testing.T) {
 	if err := s.ping(t.Context(), "theirs"); err != nil {
 		t.Fatalf("the controller has locked root: %v", err)
 	}
-	c.mustRest(r, c.input("theirs"))
+	in = c.input("theirs")
+	in.ServerStart = "second" // A restart resets the count.
+	c.mustRest(r, in)
 
 	for range 3 { // Somebody else locks it.
 		_ = s.ping(t.Context(), "wrong")
 	}
-	in = c.input("theirs")
 	in.VerifyPassword = true
 	if got, err := r.Reconcile(t.Context(), in); err != nil || !strings.Contains(got.Credentials.Message, "FAILED_LOGIN_ATTEMPTS") {
 		t.Errorf("want to know why root is locked, got %+v, %v", got.Credentials, err)
