@@ -82,8 +82,6 @@ func hasServiceType(t *testing.T, s *framework.Server, want corev1.ServiceType) 
 func isServing(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, kind := range []string{"Serving", "Ready"} {
-		if err := framework.HasCondition(t.Context(), s.Claim, kind); err != nil {
-			t.Errorf("%s: %v", kind, err)
-		}
+		framework.Eventually(t, "the condition "+kind, func(ctx context.Context) error { return framework.HasCondition(ctx, s.Claim, kind) })
 	}
 }
