@@ -65,14 +65,8 @@ func (s *server) create(t *testing.T, script string) {
 	}
 	must(t, os.MkdirAll(filepath.Join(s.dir, "d", "mysql"), 0o750))
 	rootfs.Own(t, filepath.Join(s.dir, "d"))
-	tables := []byte("use mysql;\n")
-	for _, name := range []string{"mysql_system_tables", "mysql_system_tables_data", "maria_add_gis_sp_bootstrap"} {
-		raw, err := os.ReadFile(filepath.Join(s.root.Path, "usr", "share", "mysql", name+".sql"))
-		must(t, err)
-		tables = append(tables, raw...)
-	}
 	cmd := s.mysqld(t, "--bootstrap")
-	cmd.Stdin = strings.NewReader(string(tables) + "flush privileges;\n" + script)
+	cmd.Stdin = strings.NewReader(s.root.SystemTables(t) + script)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s%s", err, out, s.log())
 	}
@@ -83,7 +77,7 @@ func (s *server) mysqld(t *testing.T, args ...string) *exec.Cmd {
 	args = append([]string{
 		"--no-defaults", "--datadir=" + filepath.Join(s.dir, "d"), "--skip-networking",
 		"--socket=" + filepath.Join(s.dir, "s"), "--pid-file=" + filepath.Join(s.dir, "p"), "--log-error=" + filepath.Join(s.dir, "error.log"),
-		"--lc-messages-dir=" + filepath.Join(s.root.Path, "usr", "share", "mysql"), "--plugin-dir=" + filepath.Join(s.root.Path, "usr", "lib", "mysql", "plugin"),
+		"--lc-messages-dir=" + s.root.Share(), "--plugin-dir=" + filepath.Join(s.root.Path, "usr", "lib", "mysql", "plugin"),
 		"--general-log=1", "--general-log-file=" + filepath.Join(s.dir, "general"), "--slow-query-log=1", "--slow-query-log-file=" + filepath.Join(s.dir, "slow"), "--long-query-time=0",
 		"--performance-schema=ON",
 	}, append(slices.Clone(s.options), args...)...)

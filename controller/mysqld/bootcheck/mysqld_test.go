@@ -29,7 +29,7 @@ import (
 
 // mysqld of a root file system, with what it finds there where it is installed.
 func mysqld(root rootfs.Root, args ...string) *exec.Cmd {
-	share := filepath.Join(root.Path, "usr/share/mysql")
+	share := root.Share()
 	return root.Command("usr/sbin/mysqld", slices.Concat(args[:1], []string{
 		"--lc-messages-dir=" + share, "--character-sets-dir=" + filepath.Join(share, "charsets"),
 		"--plugin-dir=" + filepath.Join(root.Path, "usr/lib/mysql/plugin"),

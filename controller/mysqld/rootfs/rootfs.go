@@ -43,9 +43,28 @@ func Find(t *testing.T) Root {
 	}
 	return Root{
 		Path:      path,
-		loader:    one(t, filepath.Join(path, "lib*", "ld-linux-*.so.*")),
-		libraries: one(t, filepath.Join(path, "usr", "lib", "*-linux-gnu")),
+		loader:    within(t, path, one(t, filepath.Join(path, "lib*", "ld-linux-*.so.*"))),
+		libraries: one(t, filepath.Join(path, "usr", "lib", "*-linux-gnu")) + ":" + one(t, filepath.Join(path, "lib", "*-linux-gnu")), // Two until Debian 12.
 	}
+}
+
+// within the root file system is what a link in it leads to.
+func within(t *testing.T, path, name string) string {
+	t.Helper()
+	to, err := os.Readlink(name)
+	if err != nil || !filepath.IsAbs(to) {
+		return name
+	}
+	return filepath.Join(path, to)
+}
+
+// Share is the folder of the server's messages, character sets and scripts. MariaDB 11 has another one.
+func (r Root) Share() string {
+	own := filepath.Join(r.Path, "usr", "share", "mariadb")
+	if _, err := os.Stat(filepath.Join(own, "charsets")); err == nil {
+		return own
+	}
+	return filepath.Join(r.Path, "usr", "share", "mysql")
 }
 
 // IsMariaDB is true of a server of MariaDB.
@@ -61,7 +80,7 @@ func (r Root) SystemTables(t *testing.T) string {
 	out := "use mysql;\n"
 	for _, name := range []string{"mysql_system_tables", "mysql_system_tables_data", "maria_add_gis_sp_bootstrap"} {
 		for _, prefix := range []string{"mariadb", "mysql"} { // MariaDB 11 has renamed them.
-			raw, err := os.ReadFile(filepath.Join(r.Path, "usr", "share", "mysql", strings.Replace(name, "mysql", prefix, 1)+".sql")) //nolint:gosec // Test data.
+			raw, err := os.ReadFile(filepath.Join(r.Share(), strings.Replace(name, "mysql", prefix, 1)+".sql")) //nolint:gosec // Test data.
 			if err == nil {
 				out += string(raw) + "\n"
 				break
