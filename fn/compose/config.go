@@ -15,8 +15,9 @@ import (
 
 // configHeader begins every my.cnf. Without skip_name_resolve, TCP probes that
 // do not log in would block their own address after 100 of them (ERROR 1129). Without
-// symbolic_links, which MySQL has off since 8.0.2, MariaDB and older servers ignore DATA DIRECTORY
-// and INDEX DIRECTORY with a warning, also for InnoDB: no table is stored outside of the data directory.
+// symbolic_links, which MySQL has off since 8.0.2, MariaDB ignores DATA DIRECTORY and INDEX DIRECTORY
+// with a warning, and older servers of MySQL do so for MyISAM. For InnoDB MySQL refuses DATA DIRECTORY
+// since 8.0.21; before that, a table that is stored elsewhere is found and reported.
 const configHeader = "# Made from spec.config. Edit the claim, not this.\n[mysqld]\nskip_name_resolve = ON\nloose_symbolic_links = OFF\n"
 
 // keyPattern of a setting's name, such as max_connections or
