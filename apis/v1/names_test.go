@@ -89,7 +89,7 @@ func TestNames(t *testing.T) {
 			AnnotationSettings, AnnotationConfig,
 		}, want: []string{
 			"otus.homework/claim-kind", "otus.homework/claim-namespace", "otus.homework/claim-name", "otus.homework/image", "otus.homework/version", "otus.homework/deletion-policy", "otus.homework/backup-number", "otus.homework/first-backup-number", "otus.homework/choice",
-			"otus.homework/restore", "otus.homework/config-hash", "otus.homework/revision", "otus.homework/started", "otus.homework/skip-backup",
+			"otus.homework/restore", "otus.homework/config-hash", "otus.homework/revision", "otus.homework/started", "otus.homework/skip-backup", "otus.homework/without-outside-data",
 			"otus.homework/nothing-to-lose", "otus.homework/reclaim-policy", "otus.homework/namespace-uid", "otus.homework/earlier-namespace-uids", "otus.homework/protect-data",
 			"otus.homework/password-changed-at", "otus.homework/password-staged-at", "otus.homework/password-window", "crossplane-mysql-rescue",
 			"backup.otus.homework/", "forget.otus.homework/", "otus.homework/make-record", "all", "otus.homework/delete-archive",
