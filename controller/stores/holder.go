@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -51,6 +52,9 @@ type Holder struct {
 	// Replaced are the IDs of the holders before this one, newest last.
 	Replaced []string `json:"replaced,omitempty"`
 }
+
+// holderID is what an ID looks like, which people type.
+var holderID = regexp.MustCompile(`^[A-Z0-9]{26}$`)
 
 // A HeldError says why this cluster does not publish to a store, nor delete from it.
 type HeldError struct{ why string }
@@ -217,7 +221,7 @@ func (s *Store) readHolder(ctx context.Context) (found *Holder, unreadable, etag
 		return nil, "", "", err
 	}
 	found = &Holder{}
-	if err != nil || s.Seal.Open(holderKey, raw, found) != nil || found.ID == "" {
+	if err != nil || s.Seal.Open(holderKey, raw, found) != nil || !holderID.MatchString(found.ID) {
 		sum := sha256.Sum256(append([]byte(etag), raw...))
 		return nil, "unreadable-" + hex.EncodeToString(sum[:8]), etag, nil
 	}

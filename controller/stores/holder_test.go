@@ -298,3 +298,23 @@ func TestProbesOfOneName(t *testing.T) {
 		t.Errorf("want an object for each, got %v", m.Keys())
 	}
 }
+
+// TestHeldCondition: the BackupStore says the whole command by which a person takes the prefix over.
+func TestHeldCondition(t *testing.T) {
+	m := s3memory.New(t)
+	c := newHoldingCluster(t, m)
+	if err := c.look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other := newHoldingCluster(t, m)
+	other.open.Seal = c.open.Seal
+	held := other.look(t.Context())
+	next, err := NextStatus(other.of, other.open, store.Finding{}, held, now)
+	if err != nil || len(next.Conditions) != 1 {
+		t.Fatal(next, err)
+	}
+	command := "kubectl annotate backupstore offsite --overwrite otus.homework/take-over-prefix=" + c.of.Status.Holder.ID
+	if is := next.Conditions[0]; is.Status != metav1.ConditionFalse || is.Reason != v1.ReasonPrefixHeld || !strings.HasSuffix(is.Message, command) {
+		t.Errorf("want the command, got %+v", is)
+	}
+}

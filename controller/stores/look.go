@@ -89,7 +89,7 @@ func NextStatus(s *v1.BackupStore, open *Store, found store.Finding, err error, 
 	case open == nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1.ReasonSettings, v1.PrintableText(err.Error(), v1.MaxForeignText)
 	case err != nil:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonOf(err), v1.PrintableText(err.Error(), v1.MaxForeignText)
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonOf(err), whyFailed(err)
 	default:
 		next.ProbedAt = &metav1.Time{Time: now}
 		if next.Challenge, err = open.nextChallenge(s); err != nil {
@@ -110,6 +110,17 @@ func reasonOf(err error) string {
 	}
 	return string(store.KindOf(err))
 }
+
+// whyFailed says why a look failed. A HeldError is in our own words, and ends with a command.
+func whyFailed(err error) string {
+	if held := new(HeldError); errors.As(err, &held) {
+		return v1.PrintableText(held.why, maxHeld)
+	}
+	return v1.PrintableText(err.Error(), v1.MaxForeignText)
+}
+
+// maxHeld in bytes of why a prefix is held.
+const maxHeld = 2048
 
 func messageOf(f store.Finding) string {
 	said := []string{"an object was written, read and deleted"}
