@@ -291,6 +291,15 @@ func TestPasswordGrace(t *testing.T) {
 	}
 }
 
+// TestClusterDomainFlag: what is no domain is refused.
+func TestClusterDomainFlag(t *testing.T) {
+	for domain, good := range map[string]bool{"": true, "cluster.local": true, "k8s.corp.example": true, "prod": true, ".local": false, "a b": false, "UPPER": false} {
+		if err := (&startCommand{PasswordGrace: time.Hour, ClusterDomain: domain}).Validate(); (err == nil) != good {
+			t.Errorf("%q: %v", domain, err)
+		}
+	}
+}
+
 // TestJobResources of the flag: an error says what one would look like.
 func TestJobResources(t *testing.T) {
 	for given, want := range map[string]string{

@@ -432,3 +432,25 @@ func TestApplyInServer(t *testing.T) {
 		})
 	}
 }
+
+// TestAccessOfAnother: the access of a Job is written over an earlier one of the same instance, and never over another's Secret of that name.
+func TestAccessOfAnother(t *testing.T) {
+	of := func(instance string) *corev1.Secret {
+		s := secret("a", nil)
+		s.Labels = map[string]string{v1.LabelManagedBy: v1.ManagedBy, v1.LabelInstance: instance}
+		return s
+	}
+	for name, tc := range map[string]struct {
+		there *corev1.Secret
+		want  bool
+	}{"Own": {of("one"), true}, "Another": {of("two"), false}, "Foreign": {secret("a", nil), false}} {
+		kube := fake.NewClientBuilder().WithObjects(tc.there).Build()
+		err := Writer{Client: kube, Stores: &toldStores{}}.Apply(t.Context(), []Change{InStore(GiveAccess, of("one"), Remote{Store: "s", Folder: "f"})})
+		if (err == nil) != tc.want || !tc.want && !kerrors.IsForbidden(err) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if _, written := data(t, kube)["a/k"]; written != tc.want {
+			t.Errorf("%s: it is written: %t", name, written)
+		}
+	}
+}
