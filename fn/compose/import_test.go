@@ -235,7 +235,7 @@ func TestImportResources(t *testing.T) {
 		own, jobs           *v1.Resources
 		request, limit, cpu string
 	}{
-		"Nothing": {request: "512Mi", limit: "0", cpu: "50m"},
+		"Nothing": {request: "512Mi", limit: "1Gi", cpu: "50m"},
 		"Jobs":    {jobs: amounts("200m", "256Mi"), request: "512Mi", limit: "1Gi", cpu: "200m"},
 		"Own":     {own: amounts("1", "2Gi"), request: "2Gi", limit: "2Gi", cpu: "1"},
 		"Both":    {own: amounts("1", "2Gi"), jobs: amounts("200m", "256Mi"), request: "2Gi", limit: "4Gi", cpu: "200m"},
