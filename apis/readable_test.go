@@ -98,4 +98,3 @@ func lookUp(object map[string]any, path []string) (map[string]any, bool) {
 	}
 	return object, true
 }
-

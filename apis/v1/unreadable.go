@@ -79,7 +79,7 @@ func (u UnreadableFields) Repair(object string) string {
 		command += " --subresource=status"
 	}
 	patch, _ := json.Marshal([]map[string]string{{"op": "remove", "path": u[0].pointer()}}) //nolint:errchkjson // Strings only.
-	if len(u[0].Path) == 1 {                                                                  // A spec cannot be removed.
+	if len(u[0].Path) == 1 {                                                                // A spec cannot be removed.
 		return u.Edit(object)
 	}
 	if text := string(patch); PrintableText(text, MaxForeignText) == text && !strings.Contains(text, "'") {

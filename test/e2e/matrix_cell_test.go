@@ -107,6 +107,7 @@ func pairs(t *testing.T) []*cell {
 		{faultRecord, []*way{byDeployment}},
 		{faultBackupPVC, []*way{byXRForeground}},
 		{faultHang, []*way{byFinalizers}},
+		{faultUnreadable, []*way{byClaim}},
 	} {
 		for _, w := range p.ways {
 			all = append(all, &cell{way: w, fault: p.fault})

@@ -65,6 +65,7 @@ var (
 	faultNode       = &fault{name: "node gone for a while", everywhere: true, during: losesNode, after: startsClientAgain}
 	faultInstall    = &fault{name: "controller uninstalled, then installed", everywhere: true, before: uninstallsController, during: aMinute}
 	faultClock      = &fault{name: "controller's clock an hour off", everywhere: true, before: setsClock, during: deletionsAreOver}
+	faultUnreadable = &fault{name: "config made unreadable", during: breaksConfig}
 
 	faultMonth = &fault{name: "controller's clock 31 days off", everywhere: true, before: setsClockByAMonth, during: deletionsAreOver}
 
@@ -80,7 +81,7 @@ var (
 		faultFull, faultBackupPVC, faultBackupPVCs, faultRecord, faultDamage, faultFirstStart, faultQuota, faultAside, faultNode, faultInstall, faultAPIServer, faultCore, faultFunction, faultClock,
 		faultStoreHangs, faultStoreKilled, faultRevoked,
 		onlineOnly, onlinePod, onlineServer, onlinePassword, onlineKilled, onlineKubelet, onlineNode, onlineAPI, onlineStore, onlineFull,
-		faultSettings, faultMonth, faultNoteRefused,
+		faultSettings, faultMonth, faultNoteRefused, faultUnreadable,
 	}
 )
 
