@@ -28,6 +28,8 @@ type serverAttempts struct {
 	start string
 	// refused passwords, and accepted ones: those that are set.
 	refused, accepted map[digest]bool
+	// earlier are those that were refused before the last start. They are tried last.
+	earlier map[digest]bool
 	// failed logins since the last one that succeeded, and limit at which the server locks root: 0 where it does not, or
 	// where that is not known.
 	failed, limit int
@@ -62,11 +64,11 @@ func (a *attempts) of(xr types.UID, start string) *serverAttempts {
 	}
 	s := a.servers[xr]
 	if s == nil || start != "" && s.start != "" && s.start != start {
-		limit := 0
+		next := &serverAttempts{refused: map[digest]bool{}, accepted: map[digest]bool{}}
 		if s != nil {
-			limit = s.limit
+			next.limit, next.earlier = s.limit, s.refused
 		}
-		s = &serverAttempts{refused: map[digest]bool{}, accepted: map[digest]bool{}, limit: limit}
+		s = next
 		a.servers[xr] = s
 	}
 	if start != "" {
@@ -91,6 +93,22 @@ func (a *attempts) mayTry(in *Input, p sql.Password) (refused bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.of(in.Instance.XR, in.ServerStart).decideAttempt(a.digestOf(p))
+}
+
+// inOrder of how likely the server accepts them: those first that it did not refuse before its last start.
+func (a *attempts) inOrder(in *Input, all []sql.Password) []sql.Password {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.of(in.Instance.XR, in.ServerStart)
+	first, last := []sql.Password{}, []sql.Password{}
+	for _, p := range all {
+		if s.earlier[a.digestOf(p)] {
+			last = append(last, p)
+			continue
+		}
+		first = append(first, p)
+	}
+	return append(first, last...)
 }
 
 // note what the server said to a password.

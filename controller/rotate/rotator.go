@@ -279,7 +279,7 @@ func (p *pass) isQuiet() bool {
 // enterServer with the first password that it accepts, and keep others out.
 // There is no session where it accepts none.
 func (p *pass) enterServer(ctx context.Context) error {
-	for _, candidate := range p.candidatePasswords() {
+	for _, candidate := range p.attempts.inOrder(&p.in, p.candidatePasswords()) {
 		s, err := p.tryPassword(ctx, candidate)
 		if err != nil {
 			return err
