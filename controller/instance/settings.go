@@ -74,7 +74,7 @@ func whyValidationFailed(j *Job) string {
 	out := ""
 	for i := range j.Pods {
 		for _, c := range slices.Concat(j.Pods[i].Status.InitContainerStatuses, j.Pods[i].Status.ContainerStatuses) {
-			if r := ReportOf(&c); r != nil && r.Error != "" {
+			if r := ReportOf(&j.Pods[i], &c); r != nil && r.Error != "" {
 				return r.Error
 			}
 			if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
