@@ -132,7 +132,7 @@ func fieldsOf(at string, schema map[string]any) []string {
 		return out
 	}
 	for _, of := range []string{"items", "additionalProperties"} {
-		if child, ok := schema[of].(map[string]any); ok {
+		if child, ok := schema[of].(map[string]any); ok && fmt.Sprint(schema["maxItems"]) != "0" { // A setting is never a list: its items are there to be refused.
 			return fieldsOf(at+"[]", child)
 		}
 	}
