@@ -130,7 +130,7 @@ func isServerPod(p *corev1.Pod) bool {
 // limitField names the setting that gives the containers of a pod their memory limit.
 func limitField(p *corev1.Pod) string {
 	switch {
-	case isServerPod(p):
+	case isServerPod(p), p.Labels[v1.LabelComponent] == v1.ComponentSettings: // A validation may take what the server may.
 		return "spec.resources.limits.memory of the claim"
 	case p.Labels[v1.LabelComponent] == v1.ComponentRestore:
 		return "jobResources.limits.memory in the Composition's input, which the platform team sets"

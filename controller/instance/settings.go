@@ -3,7 +3,6 @@ package instance
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -12,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/process"
 )
 
 // readSettings finds out what became of new settings that are not in force yet. A composition sees neither pods nor logs.
@@ -78,19 +76,16 @@ func whyValidationFailed(j *Job) string {
 				return r.Error
 			}
 			if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
-				out = howEnded(c.Name, t)
+				out = howEnded(&j.Pods[i], c.Name, t)
 			}
 		}
 	}
 	return out
 }
 
-// oomKilled is the kubelet's word for a container that took more memory than it may have.
-const oomKilled = "OOMKilled"
-
-func howEnded(container string, t *corev1.ContainerStateTerminated) string {
-	if t.Reason == oomKilled {
-		return fmt.Sprintf("container %s was OOMKilled (exit code %d): raise spec.resources.limits.memory, or choose settings that take less", container, t.ExitCode)
+func howEnded(p *corev1.Pod, container string, t *corev1.ContainerStateTerminated) string {
+	if t.Reason == reasonOOMKilled {
+		return whyOOMKilled(p, container, t.ExitCode) + ", or choose settings that take less"
 	}
 	return fmt.Sprintf("container %s ended with exit code %d", container, t.ExitCode)
 }
@@ -107,8 +102,8 @@ func (g *gathering) readTrial(ctx context.Context, is *v1.SettingsStatus) error 
 		if c == nil {
 			continue
 		}
-		message := howEnded(c.Name, c.LastTerminationState.Terminated)
-		if said := g.lastWords(ctx, p, c.Name); said != "" {
+		message := howEnded(p, c.Name, c.LastTerminationState.Terminated)
+		if said := g.looker().complaintsOf(ctx, p, c); said != "" {
 			message += ": " + said
 		}
 		g.SettingsVerdict = &v1.SettingsVerdict{ID: is.ID, TakenBack: true, Message: foreignText(message)}
@@ -136,21 +131,4 @@ func failsTrial(is *v1.SettingsStatus, p *corev1.Pod) *corev1.ContainerStatus {
 		}
 	}
 	return nil
-}
-
-// lastWords of a container before it ended, as far as its log tells them.
-func (g *gathering) lastWords(ctx context.Context, p *corev1.Pod, container string) string {
-	if g.Logs == nil {
-		return ""
-	}
-	r, err := g.Logs.Tail(ctx, p.Namespace, p.Name, container)
-	if err != nil {
-		return ""
-	}
-	defer r.Close() //nolint:errcheck // Nothing was written.
-	log := &process.Log{Out: io.Discard}
-	if _, err := io.Copy(log, r); err != nil {
-		return ""
-	}
-	return log.Complaints()
 }

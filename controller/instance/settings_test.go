@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -55,7 +56,8 @@ func TestValidationIsReported(t *testing.T) {
 	is := &v1.SettingsStatus{ID: "new", Phase: v1.SettingsValidating}
 	failed := []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "no more tries"}}
 	ended := func(t corev1.ContainerStateTerminated) []corev1.Pod {
-		return []corev1.Pod{{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: v1.ComponentSettings, State: corev1.ContainerState{Terminated: &t}}}}}}
+		spec := corev1.PodSpec{Containers: []corev1.Container{{Name: v1.ComponentSettings, Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}}}}}
+		return []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelComponent: v1.ComponentSettings}}, Spec: spec, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: v1.ComponentSettings, State: corev1.ContainerState{Terminated: &t}}}}}}
 	}
 	cases := map[string]struct {
 		conditions []batchv1.JobCondition
@@ -66,7 +68,7 @@ func TestValidationIsReported(t *testing.T) {
 		"Running":  {},
 		"Waits":    {waits: "pod p finds no node", says: "finds no node"},
 		"Mysqld":   {conditions: failed, pods: ended(corev1.ContainerStateTerminated{ExitCode: 49, Message: `{"command":"validate-settings","exitCode":49,"error":"unknown variable 'x=1'"}`}), says: "unknown variable 'x=1'"},
-		"Memory":   {conditions: failed, pods: ended(corev1.ContainerStateTerminated{ExitCode: 137, Reason: oomKilled}), says: "was OOMKilled (exit code 137): raise spec.resources.limits.memory"},
+		"Memory":   {conditions: failed, pods: ended(corev1.ContainerStateTerminated{ExitCode: 137, Reason: reasonOOMKilled}), says: "its memory limit of 64Mi is too low; raise spec.resources.limits.memory of the claim"},
 		"Exits":    {conditions: failed, pods: ended(corev1.ContainerStateTerminated{ExitCode: 2}), says: "ended with exit code 2"},
 		"PodsGone": {conditions: failed},
 		"Complete": {conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}},

@@ -88,7 +88,7 @@ func TestOldServerMessages(t *testing.T) {
 		want string
 	}{
 		"Online": {func() error {
-			_, err := s.OfferClone(t.Context(), mysqldsql.CloneAccount, mysqldsql.NewPassword())
+			_, _, err := s.OfferClone(t.Context(), mysqldsql.CloneAccount)
 			return err
 		}, "CLONE, which came with MySQL 8.0.17: take backups with method Cold"},
 		"Import": {func() error { _, err := s.CheckDonor(t.Context()); return err }, "CLONE, which came with MySQL 8.0.17: import a dump"},

@@ -78,17 +78,16 @@ func settingsPod(r *resolved) corev1.PodSpec {
 }
 
 // limitAsServer gives a container the limits of the server: settings that take more memory than the server may have are
-// found in the Job. It reserves less, because the server reserves its own.
+// found in the Job, and no others. It reserves less, because the server reserves its own. Where the server has no limit, a request
+// could be above the limit that a LimitRange gives to both.
 func limitAsServer(r *resolved, c *corev1.Container) {
-	limits := r.serverResources.Limits
-	if len(limits) == 0 {
-		return
-	}
-	requests := corev1.ResourceList{}
+	limits, requests := r.serverResources.Limits, corev1.ResourceList{}
 	for name, least := range map[corev1.ResourceName]string{corev1.ResourceMemory: agent.ServerMemory, corev1.ResourceCPU: "50m"} {
-		requests[name] = resource.MustParse(least)
-		if limit, ok := limits[name]; ok && limit.Cmp(requests[name]) < 0 {
-			requests[name] = limit
+		if limit, ok := limits[name]; ok {
+			requests[name] = resource.MustParse(least)
+			if limit.Cmp(requests[name]) < 0 {
+				requests[name] = limit
+			}
 		}
 	}
 	c.Resources = corev1.ResourceRequirements{Limits: limits.DeepCopy(), Requests: requests}
