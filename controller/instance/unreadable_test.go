@@ -386,8 +386,8 @@ func seesNeighbor(tb testing.TB, kube client.Client, what string) {
 	}
 }
 
-// TestNeighborsAreGathered puts an odd value into every field of the spec and the status of each object of a neighbor, in all of its
-// objects at once. FuzzNeighbors tries the other values.
+// TestNeighborsAreGathered puts an odd value into every fifth field of the spec and the status of each object of a neighbor, in all of
+// its objects at once; with ALL=1 into every field. FuzzNeighbors tries the other values, also in annotations.
 func TestNeighborsAreGathered(t *testing.T) {
 	all, odd := crowd(t)
 	api := &apiServer{objects: all}
@@ -400,7 +400,11 @@ func TestNeighborsAreGathered(t *testing.T) {
 		paths[kind] = schemaPaths(t, kind)
 		most = max(most, len(paths[kind]))
 	}
-	for i := 0; i < most; i += 5 {
+	each := 5
+	if os.Getenv("ALL") != "" {
+		each = 1
+	}
+	for i := 0; i < most; i += each {
 		api.objects = slices.Clone(all)
 		what := ""
 		for n := odd; n < len(all); n++ {

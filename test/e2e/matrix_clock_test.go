@@ -47,7 +47,8 @@ func setsClock(t *testing.T, c *cell) {
 	runsFastController(t, c, c.host.fastController, fastController, fast)
 }
 
-// setsClockByAMonth has a deletion of a claim that keeps its backups for 30 days: all of them look older.
+// setsClockByAMonth of the controller, likewise. The deletion goes by the API server's time, and takes no backup of the last 30 days for
+// an expired one (lifecycle.TestWrongClockDeletesNoBackup).
 func setsClockByAMonth(t *testing.T, c *cell) {
 	t.Helper()
 	runsFastController(t, c, c.host.monthController, monthController, monthOff)
