@@ -88,6 +88,10 @@ func TestGatherStores(t *testing.T) {
 		u.Object["status"] = status
 		return u
 	}
+	published := func(u *unstructured.Unstructured) *unstructured.Unstructured {
+		u.SetAnnotations(map[string]string{v1.AnnotationPublished: noteOwn.PublishedArchive()})
+		return u
+	}
 	data := toStore(protected(dataPVC(life.Labels())))
 	offers := &v1.MySQLPlatform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}, Spec: v1.MySQLPlatformSpec{BackupStores: []string{"offsite"}}}
 	cases := map[string]struct {
@@ -109,9 +113,10 @@ func TestGatherStores(t *testing.T) {
 		"UnreadableOf":      {reason: "By its name it is another's.", stores: &fakeStores{notes: []FoundNote{unreadable("default-db-x-9876543210")}}, latest: v1.PreviousNone, asked: true},
 		"Down":              {reason: "Nobody knows.", stores: &fakeStores{err: down}, latest: v1.PreviousNone, failure: "the store is down", asked: true},
 		"Started":           {reason: "What there is was decided long ago.", xr: status(xr("x", "uid-1", "db", false), map[string]any{"started": true}), stores: &fakeStores{err: down}},
-		"Deleting":          {reason: "Its own backup may be there.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, unproven, offers}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true, asked: true},
+		"Deleting":          {reason: "Its own backup may be there.", xr: published(xr("x", "uid-1", "db", true)), there: []client.Object{data, unproven, offers}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true, asked: true},
+		"DeletingForeign":   {reason: "Another cluster has published that.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, unproven, offers}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, asked: true},
 		"DeletingForbidden": {reason: "Its namespace has written that, and the platform offers it to nobody.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, unproven}, stores: &fakeStores{notes: []FoundNote{noteOwn}}},
-		"DeletingByXR":      {reason: "The PVC is gone, and the status knows the store.", xr: status(xr("x", "uid-1", "db", true), map[string]any{"backupStore": "offsite"}), there: []client.Object{unproven}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true, asked: true},
+		"DeletingByXR":      {reason: "The PVC is gone, and the status knows the store.", xr: status(published(xr("x", "uid-1", "db", true)), map[string]any{"backupStore": "offsite"}), there: []client.Object{unproven}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true, asked: true},
 		"DeletingDown":      {reason: "It may be there, or not.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, unproven, offers}, stores: &fakeStores{err: down}, failure: "the store is down", asked: true},
 		"DeletingProven":    {reason: "The record says it already.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, own}, stores: &fakeStores{err: down}},
 		"DeletingVolume":    {reason: "Its backup goes to a volume.", xr: xr("x", "uid-1", "db", true), there: []client.Object{protected(dataPVC(life.Labels()))}, stores: &fakeStores{err: down}},
