@@ -151,7 +151,7 @@ func TestScheduledProven(t *testing.T) {
 
 // TestKeepFor: a backup goes once it is older, and beyond those to keep.
 func TestKeepFor(t *testing.T) {
-	s := running(hourly(time.Hour), planned(v1.RequestedProven))
+	s := running(hourly(30*time.Minute), planned(v1.RequestedProven))
 	s.XR.Spec.Backup.Keep, s.XR.Spec.Backup.KeepFor = new(int32(2)), "48h"
 	for i := 5; i > 0; i-- {
 		name := s.Life.RecordNameInLife(int64(i))
