@@ -231,6 +231,8 @@ func (s *State) isOwnNote(n *Note) bool {
 		return false
 	case s.Identity().Annotations[v1.AnnotationPublished] == n.PublishedArchive():
 		return true
+	case s.Orphan != nil && s.DataPV == nil: // Its volume was released, and the mark went with it. No data is left to wait for.
+		return true
 	case r == nil || s.Backup == nil || s.Backup.Report == nil:
 		return false
 	default:
