@@ -134,6 +134,9 @@ var typists = map[string]typist{
 	"kubectl annotate pv VOLUME forget.otus.homework/RECORD=UID":                                                           inRecords(`"annotate", "pv", backupVolume(t, s).Name, "forget.otus.homework/"`),
 	"kubectl annotate backupstore NAME --overwrite otus.homework/make-record=v1/NAMESPACE-UID/COMPOSITE-UID/RECORD":        {"test/e2e/store_test.go", "func (b *backupStore) makesRecord("},
 
+	"kubectl annotate backupstore NAME --overwrite otus.homework/take-over-prefix=HOLDER":    {"test/e2e/store_test.go", "func (b *backupStore) takesOver("},
+	"kubectl annotate backupstore offsite --overwrite otus.homework/take-over-prefix=HOLDER": {"test/e2e/store_test.go", "func (b *backupStore) takesOver("},
+
 	"kubectl annotate pv VOLUME otus.homework/take-over=UID":   {"test/e2e/restored_cluster_test.go", `"take-over"`},
 	"kubectl annotate pv VOLUME otus.homework/leave-alone=UID": {"test/e2e/restored_cluster_test.go", `"leave-alone"`},
 
