@@ -12,6 +12,12 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
+// Types of a schema.
+const (
+	typeString = "string"
+	typeArray  = "array"
+)
+
 // TestSpecsAreBounded: every list, map and text that users or the platform team write has a bound, so that one object
 // cannot become as large as etcd allows. A MySQLBackup is not among them: the controller writes it from what was
 // accepted before, and a refusal would stop a deletion.
@@ -41,11 +47,11 @@ func unbounded(path string, s *extv1.JSONSchemaProps) []string {
 			out = append(out, fmt.Sprintf("%s has no %s", path, bound))
 		}
 	}
-	lacks(s.Type == "array" && s.MaxItems == nil, "maxItems")
+	lacks(s.Type == typeArray && s.MaxItems == nil, "maxItems")
 	lacks(s.AdditionalProperties != nil && s.MaxProperties == nil, "maxProperties")
-	lacks((s.Type == "string" || s.XIntOrString) && s.MaxLength == nil && len(s.Enum) == 0 && s.Format == "", "maxLength")
+	lacks((s.Type == typeString || s.XIntOrString) && s.MaxLength == nil && len(s.Enum) == 0 && s.Format == "", "maxLength")
 	lacks(s.XPreserveUnknownFields != nil && (s.MaxLength == nil || s.MaxProperties == nil || s.MaxItems == nil), "rule for each type that it preserves")
-	if s.Items != nil && s.Items.Schema != nil && s.Type == "array" {
+	if s.Items != nil && s.Items.Schema != nil && s.Type == typeArray {
 		out = append(out, unbounded(path+"[]", s.Items.Schema)...)
 	}
 	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {

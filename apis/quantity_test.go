@@ -69,7 +69,7 @@ func isQuantity(path string, s *extv1.JSONSchemaProps) bool {
 	if s.XIntOrString {
 		return true
 	}
-	if s.Type != "string" {
+	if s.Type != typeString {
 		return false
 	}
 	for _, r := range s.XValidations {

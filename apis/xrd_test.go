@@ -116,10 +116,10 @@ func boundForeign(field string, s *extv1.JSONSchemaProps) {
 		"key": 317, "operator": 32, "effect": 32, "value": 253, "values[]": 253, "name": 253, "request": 253,
 		"matchLabels{}": 253, "nodeSelector{}": 253, "annotations{}": 4096,
 	}
-	if limit, ok := lists[field]; ok && s.Type == "array" && s.MaxItems == nil {
+	if limit, ok := lists[field]; ok && s.Type == typeArray && s.MaxItems == nil {
 		s.MaxItems = &limit
 	}
-	if limit, ok := texts[field]; ok && s.Type == "string" && s.MaxLength == nil {
+	if limit, ok := texts[field]; ok && s.Type == typeString && s.MaxLength == nil {
 		s.MaxLength = &limit
 	}
 	if s.Items != nil && s.Items.Schema != nil {

@@ -52,12 +52,6 @@ func (c *startCommand) Validate() error {
 	return nil
 }
 
-// clusterDomain that was set, or is found, or is usual.
-func (c *startCommand) clusterDomain() string {
-	text, _ := os.ReadFile("/etc/resolv.conf") // A pod without one uses the usual domain.
-	return cmp.Or(c.ClusterDomain, servercert.DomainIn(string(text), c.Namespace), servercert.DefaultDomain)
-}
-
 // Run the controller until it is told to stop.
 func (c *startCommand) Run(ctx context.Context) error {
 	ctrl.SetLogger(zap.New(zap.UseDevMode(c.Debug)))
@@ -79,4 +73,10 @@ func (c *startCommand) Run(ctx context.Context) error {
 		o.Settings.BackupClass = &c.BackupStorageClass
 	}
 	return o.Run(ctx, cfg)
+}
+
+// clusterDomain that was set, or is found, or is usual.
+func (c *startCommand) clusterDomain() string {
+	text, _ := os.ReadFile("/etc/resolv.conf") // A pod without one uses the usual domain.
+	return cmp.Or(c.ClusterDomain, servercert.DomainIn(string(text), c.Namespace), servercert.DefaultDomain)
 }

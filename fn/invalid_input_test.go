@@ -176,7 +176,7 @@ func TestBadInput(t *testing.T) {
 		"DatabaseFiller":           {change: spec("database", "\u3164"), want: []string{"spec.database"}},
 		"DatabasePrivateUse":       {change: spec("database", "a\ue000"), want: []string{"spec.database"}},
 		"DatabaseLoneSurrogate":    {change: spec("database", "a\ufffdb"), want: []string{"spec.database"}},
-		"DatabaseFolder":           {change: spec("database", strings.Repeat("漢", 60)), want: []string{"spec.database", "300 bytes"}},
+		"DatabaseFolder":           {change: spec("database", strings.Repeat("\u6f22", 60)), want: []string{"spec.database", "300 bytes"}},
 		"DatabaseNotBMP":           {change: spec("database", "a\U00020000"), want: []string{"spec.database"}},
 		"ForeignAnnotation":        {change: spec("service", map[string]any{"annotations": map[string]any{"external-dns.alpha.kubernetes.io/hostname": "bank.example.org"}}), want: []string{"spec.service.annotations", "platform allows"}},
 		"BadNamespace":             {change: spec("claimRef", map[string]any{"kind": "MySQL", "namespace": "../etc", "name": "db"}), want: []string{"metadata.namespace"}},

@@ -100,7 +100,7 @@ func TestLastOfIsCheap(t *testing.T) {
 				t.Fatal(err)
 			}
 			counted := &countedSchedule{Schedule: s.of}
-			from, want := s.Next(now.Add(-ago)), time.Time{}
+			from := s.Next(now.Add(-ago))
 			s.of = counted
 			got := s.LastOf(from, now)
 			if counted.asked > 40 {
@@ -109,7 +109,8 @@ func TestLastOfIsCheap(t *testing.T) {
 			if ago > 400*24*time.Hour {
 				continue // The loop below takes seconds.
 			}
-			for want = from; ; {
+			want := from
+			for {
 				next := s.Next(want)
 				if next.IsZero() || next.After(now) {
 					break

@@ -23,14 +23,14 @@ type UnreadableField struct {
 }
 
 // String is the path and the reason.
-func (f UnreadableField) String() string {
+func (f *UnreadableField) String() string {
 	return PrintableText(fmt.Sprintf("%s cannot be read: %s", f.dotted(), f.Why), MaxForeignText)
 }
 
-func (f UnreadableField) dotted() string { return strings.Join(f.Path, ".") }
+func (f *UnreadableField) dotted() string { return strings.Join(f.Path, ".") }
 
 // pointer to the field in a JSON patch.
-func (f UnreadableField) pointer() string {
+func (f *UnreadableField) pointer() string {
 	var out strings.Builder
 	for _, step := range f.Path {
 		out.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(step))

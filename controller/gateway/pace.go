@@ -43,7 +43,7 @@ func (p *pace) moved(n int, took time.Duration) {
 
 // explain why a body ended, if it was too slow.
 func (p *pace) explain(err error) error {
-	if err != nil && err != io.EOF && p.left() <= 0 {
+	if err != nil && !errors.Is(err, io.EOF) && p.left() <= 0 {
 		return fmt.Errorf("%w: %d bytes in %s, and %d a second are the least: %w", errSlow, p.bytes, p.waited.Round(time.Second), p.rate, err)
 	}
 	return err

@@ -68,7 +68,7 @@ func TestGatherBackups(t *testing.T) {
 	started := choosing("b", "Running")
 	started.Object["status"].(map[string]any)["started"] = true
 	other := left()
-	other.Labels[v1.LabelInstance] = "other"
+	other.Labels[v1.LabelInstance] = otherName
 	rescue := pvcAt(v1.RescueNamespace, "backups-0", "")
 	rescue.UID = "rescue"
 	cases := map[string]struct {

@@ -98,27 +98,6 @@ func Decode(u *unstructured.Unstructured) *Composite {
 	return c
 }
 
-// readField of the object, such as its spec, and note what of it cannot be read.
-func (c *Composite) readField(name string, into any) {
-	value := c.Object[name]
-	if value == nil {
-		return
-	}
-	raw, err := json.Marshal(value)
-	if err != nil {
-		c.Unreadable = append(c.Unreadable, v1.UnreadableField{Path: []string{name}, Why: "it is not JSON"})
-		return
-	}
-	unread, err := v1.ReadObject(raw, into)
-	if err != nil {
-		unread = v1.UnreadableFields{{Why: "it must be a map"}}
-	}
-	for _, f := range unread {
-		f.Path = append([]string{name}, f.Path...)
-		c.Unreadable = append(c.Unreadable, f)
-	}
-}
-
 // textAt a path. It is empty, and a text, where there is none.
 func textAt(u *unstructured.Unstructured, path ...string) (text string, isText bool) {
 	text, _, err := unstructured.NestedString(u.Object, path...)
@@ -130,23 +109,6 @@ const (
 	keepAll     = 1000
 	keepForEver = "999999w"
 )
-
-// keepWhatIsInDoubt sets fields that cannot be read to the value under which no data is lost: a backup is taken, none is removed,
-// and a server that may have started is one that has.
-func (c *Composite) keepWhatIsInDoubt() {
-	for field, keep := range map[string]func(){
-		"spec.deletionPolicy":           func() { c.Spec.DeletionPolicy = v1.DeletionBackup },
-		"spec.backup.requireRestorable": func() { c.Spec.Backup.RequireRestorable = new(true) },
-		"spec.backup.keep":              func() { c.Spec.Backup.Keep = new(int32(keepAll)) },
-		"spec.backup.keepFor":           func() { c.Spec.Backup.KeepFor = keepForEver },
-		"status.started":                func() { c.Status.Started = true },
-		"status.initialized":            func() { c.Status.Initialized = true },
-	} {
-		if c.Unreadable.Has(field) {
-			keep()
-		}
-	}
-}
 
 // InKubectl is what a kubectl command calls it, such as mysql db --namespace shop.
 func (c *Composite) InKubectl() string {
@@ -184,22 +146,6 @@ func (c *Composite) ClaimKey() (Key, bool) {
 		return Key{}, false
 	}
 	return Key{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}, true
-}
-
-// saysNoClaim is true of an XR that may have a claim, and of which neither spec nor labels say which.
-func (c *Composite) saysNoClaim() bool {
-	_, ok := c.ClaimKey()
-	return !ok && c.Unreadable.Has("spec.claimRef")
-}
-
-// labeledKey is the key of an XR's claim, as its labels have it.
-func (c *Composite) labeledKey() (Key, bool) {
-	for _, kind := range Kinds() {
-		if keys := kind.OfXR(c); kind.XR.GroupKind() == c.GroupVersionKind().GroupKind() && len(keys) > 0 {
-			return keys[0], true
-		}
-	}
-	return Key{}, false
 }
 
 // IsBoundTo an XR is true of a claim that is there and has bound that one. One whose reference cannot be read has bound each XR that
@@ -268,6 +214,60 @@ func (c *Composite) IsBeginning() bool {
 func (c *Composite) HasFailedRestore() bool {
 	r := c.Status.Restore
 	return !c.IsDeleting() && !c.Status.Started && r != nil && r.Phase == v1.RestoreFailed
+}
+
+// readField of the object, such as its spec, and note what of it cannot be read.
+func (c *Composite) readField(name string, into any) {
+	value := c.Object[name]
+	if value == nil {
+		return
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		c.Unreadable = append(c.Unreadable, v1.UnreadableField{Path: []string{name}, Why: "it is not JSON"})
+		return
+	}
+	unread, err := v1.ReadObject(raw, into)
+	if err != nil {
+		unread = v1.UnreadableFields{{Why: "it must be a map"}}
+	}
+	for _, f := range unread {
+		f.Path = append([]string{name}, f.Path...)
+		c.Unreadable = append(c.Unreadable, f)
+	}
+}
+
+// keepWhatIsInDoubt sets fields that cannot be read to the value under which no data is lost: a backup is taken, none is removed,
+// and a server that may have started is one that has.
+func (c *Composite) keepWhatIsInDoubt() {
+	for field, keep := range map[string]func(){
+		"spec.deletionPolicy":           func() { c.Spec.DeletionPolicy = v1.DeletionBackup },
+		"spec.backup.requireRestorable": func() { c.Spec.Backup.RequireRestorable = new(true) },
+		"spec.backup.keep":              func() { c.Spec.Backup.Keep = new(int32(keepAll)) },
+		"spec.backup.keepFor":           func() { c.Spec.Backup.KeepFor = keepForEver },
+		"status.started":                func() { c.Status.Started = true },
+		"status.initialized":            func() { c.Status.Initialized = true },
+	} {
+		if c.Unreadable.Has(field) {
+			keep()
+		}
+	}
+}
+
+// saysNoClaim is true of an XR that may have a claim, and of which neither spec nor labels say which.
+func (c *Composite) saysNoClaim() bool {
+	_, ok := c.ClaimKey()
+	return !ok && c.Unreadable.Has("spec.claimRef")
+}
+
+// labeledKey is the key of an XR's claim, as its labels have it.
+func (c *Composite) labeledKey() (Key, bool) {
+	for _, kind := range Kinds() {
+		if keys := kind.OfXR(c); kind.XR.GroupKind() == c.GroupVersionKind().GroupKind() && len(keys) > 0 {
+			return keys[0], true
+		}
+	}
+	return Key{}, false
 }
 
 // decodeSpec of either API.

@@ -30,6 +30,9 @@ var (
 	errBoom = errors.New("boom")
 )
 
+// otherName is the name of another instance in the same namespace.
+const otherName = "other"
+
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s, err := NewScheme()

@@ -47,7 +47,7 @@ func TestGatherNotes(t *testing.T) {
 	here := func() *corev1.PersistentVolume { return backupsAt("pv-b", "ns", at("default", usual, "gone")) }
 	a, b := provenAt("a", 1), provenAt("b", 2)
 	other := provenAt("a", 1)
-	other.Spec.Instance.Name = "other"
+	other.Spec.Instance.Name = otherName
 	again := provenAt("a", 9)
 	again.Spec.AnnouncedAt = &metav1.Time{Time: time.Unix(1, 0)}
 	annotated := func(v *corev1.PersistentVolume, key, value string) *corev1.PersistentVolume {

@@ -2,7 +2,6 @@ package instance
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"testing"
 
@@ -35,10 +34,10 @@ func (b *bookOfPages) List(_ context.Context, into client.ObjectList, opts ...cl
 		switch l := into.(type) {
 		case *corev1.PodList:
 			l.Items = append(l.Items, corev1.Pod{})
-			l.Items[len(l.Items)-1].Name = fmt.Sprint(i)
+			l.Items[len(l.Items)-1].Name = strconv.Itoa(i)
 		case *unstructured.UnstructuredList:
 			u := unstructured.Unstructured{Object: map[string]any{}}
-			u.SetName(fmt.Sprint(i))
+			u.SetName(strconv.Itoa(i))
 			l.Items = append(l.Items, u)
 		}
 	}

@@ -30,10 +30,10 @@ func fromOther(status map[string]any) *unstructured.Unstructured {
 // ofOther is a verified backup of the claim other, taken in a namespace, and what a store has of it.
 func ofOther(name string, second int64, namespace types.UID) (*v1.MySQLBackup, FoundNote) {
 	r, n := inStore(name, second)
-	r.Spec.Instance.Name, r.Spec.Instance.NamespaceUID = "other", namespace
+	r.Spec.Instance.Name, r.Spec.Instance.NamespaceUID = otherName, namespace
 	of := r.Spec.Instance
 	r.Labels = of.Life().Labels()
-	n.StoreNote.BackupNote = r.Note()
+	n.BackupNote = r.Note()
 	return r, n
 }
 
@@ -111,7 +111,7 @@ func TestStoresAreAskedForEarlierNamespaces(t *testing.T) {
 	older.Spec.Instance.NamespaceUID = "earlier"
 	newest, noted := inStore("default-db-0000000002", 2)
 	newest.Spec.Instance.NamespaceUID = "earlier"
-	noted.StoreNote.BackupNote = newest.Note()
+	noted.BackupNote = newest.Note()
 	s := gatherOne(t, &fakeStores{notes: []FoundNote{noted}}, older, xr("x", "uid-1", "db", false))
 	if n := s.Missing(); s.Latest() != v1.PreviousHeld || n.Name != newest.Name {
 		t.Errorf("got %q, %+v", s.Latest(), n)

@@ -79,8 +79,8 @@ func TestGatherStores(t *testing.T) {
 	forgotten.Forgotten = true
 	unreadable := func(record string) FoundNote { return FoundNote{Store: "offsite", Record: record} }
 	own, noteOwn := inStore(life.RecordName(), 2)
-	noteOwn.Spec.Instance.XR = "uid-1"
-	own.Spec.Instance.XR = "uid-1"
+	noteOwn.Spec.Instance.XR = life.XR
+	own.Spec.Instance.XR = life.XR
 	unproven := own.DeepCopy()
 	unproven.Status.Phase = v1.BackupRunning
 	down := errors.New("the store is down")

@@ -39,7 +39,7 @@ func sectioned(u *unstructured.Unstructured) *unstructured.Unstructured {
 func TestUnreadableConfigBlindsNobody(t *testing.T) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
 	own := record(life.RecordName(), "db", 2)
-	own.Spec.Instance.XR = "uid-1"
+	own.Spec.Instance.XR = life.XR
 	neighbor := xr("other-x", "uid-9", "other", false)
 	neighbor.SetLabels(map[string]string{labelClaimNamespace: "default", labelClaimName: "other"})
 	for name, tc := range map[string]struct {
@@ -229,7 +229,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		out = items[0]
 	}
-	_ = json.NewEncoder(w).Encode(out)
+	_ = json.NewEncoder(w).Encode(out) //nolint:errchkjson // A Status, or what was read from JSON.
 }
 
 // kindOfList of a resource.
@@ -269,7 +269,7 @@ func crowd(tb testing.TB) (all []map[string]any, odd int) {
 	neighborsClaim := boundClaim("other-x")
 	neighborsClaim.SetName("other")
 	own, older := record(life.RecordName(), "db", 2), record("old", "db", 1)
-	own.Spec.Instance.XR = "uid-1"
+	own.Spec.Instance.XR = life.XR
 	others := record("others", "other", 1)
 	pvc, pv := protected(dataPVC(key.Life("uid-9").Labels())), heldVolume("uid-9", "default")
 	pvc.Name, pvc.TypeMeta = "other-pvc", metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
@@ -406,16 +406,16 @@ func TestNeighborsAreGathered(t *testing.T) {
 	}
 	for i := 0; i < most; i += each {
 		api.objects = slices.Clone(all)
-		what := ""
+		var what strings.Builder
 		for n := odd; n < len(all); n++ {
 			kind, _ := all[n]["kind"].(string)
 			if of := paths[kind]; len(of) > 0 {
 				path, value := of[i%len(of)], oddities()[(i+i/len(of)+n)%len(oddities())]
 				api.objects[n] = withOdd(all, n, path, value)[n]
-				what += fmt.Sprintf(" %s.%s=%v", kind, strings.Join(path, "."), value)
+				fmt.Fprintf(&what, " %s.%s=%v", kind, strings.Join(path, "."), value)
 			}
 		}
-		seesNeighbor(t, kube, what)
+		seesNeighbor(t, kube, what.String())
 	}
 }
 

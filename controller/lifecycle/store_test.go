@@ -10,7 +10,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
@@ -80,21 +79,17 @@ func summed(sum string) variation {
 	return func(s *instance.State) { s.Notes[0].Spec.Archive.SHA256 = sum }
 }
 
-// recordedAs is the record that a note names.
-func recordedAs(uid types.UID) variation {
-	return func(s *instance.State) { s.Notes[0].Record = uid }
-}
+// recordedThere is a note whose record another cluster has created.
+func recordedThere(s *instance.State) { s.Notes[0].Record = "of-theirs" }
 
 // notedAgo is when the backup of the note was announced.
 func notedAgo(ago time.Duration) variation {
 	return func(s *instance.State) { s.Notes[0].AnnouncedAt = metav1.NewTime(now.Add(-ago)) }
 }
 
-// announcedAgo is when the one that the store has a note of began, which has another record than there is.
-func announcedAgo(ago time.Duration) variation {
-	return func(s *instance.State) {
-		s.Notes[0].AnnouncedAt, s.Notes[0].Record = metav1.NewTime(now.Add(-ago)), "of-then"
-	}
+// announcedBefore is a note in the store of a backup that began two days ago and has another record than the present one.
+func announcedBefore(s *instance.State) {
+	s.Notes[0].AnnouncedAt, s.Notes[0].Record = metav1.NewTime(now.Add(-48*time.Hour)), "of-then"
 }
 
 // sentAt is such a Job that has ended so long ago.
@@ -186,10 +181,10 @@ func TestNextInStore(t *testing.T) {
 		"Proves":        {reason: "The store knows it: then the record does.", state: fenced(toStore, noteInStore), want: MarkProven},
 		"Remakes":       {reason: "Also where that is gone.", state: fenced(toStore, noteInStore, recordGoes), want: RecreateBackup},
 		"RemakesSkew":   {reason: "Clocks of API servers differ.", state: fenced(toStore, noteInStore, recordGoes, notedAgo(90*time.Second)), want: RecreateBackup},
-		"SetBack":       {reason: "What clients have written since the cluster was set back is in no backup.", state: fenced(toStore, noteInStore, recordGoes, announcedAgo(48*time.Hour)), want: Wait, says: "move the folder v1/"},
-		"SetBackLate":   {reason: "The store was down when the record was made.", state: fenced(toStore, noteInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
-		"SetBackSent":   {reason: "Nor is it published beside that.", state: fenced(toStore, withJob(sent), noteInStore, announcedAgo(48*time.Hour)), want: Wait, says: "the cluster was set back since"},
-		"SetBackSkip":   {reason: "A person gives the data up.", state: fenced(toStore, noteInStore, recordGoes, announcedAgo(48*time.Hour), skip(xrUID)), want: ReleaseDataPV},
+		"SetBack":       {reason: "What clients have written since the cluster was set back is in no backup.", state: fenced(toStore, noteInStore, recordGoes, announcedBefore), want: Wait, says: "move the folder v1/"},
+		"SetBackLate":   {reason: "The store was down when the record was made.", state: fenced(toStore, noteInStore, announcedBefore), want: Wait, says: "the cluster was set back since"},
+		"SetBackSent":   {reason: "Nor is it published beside that.", state: fenced(toStore, withJob(sent), noteInStore, announcedBefore), want: Wait, says: "the cluster was set back since"},
+		"SetBackSkip":   {reason: "A person gives the data up.", state: fenced(toStore, noteInStore, recordGoes, announcedBefore, skip(xrUID)), want: ReleaseDataPV},
 		"RemakesLater":  {reason: "The clock of the API server that set the time is behind.", state: fenced(toStore, noteInStore, recordGoes, notedAgo(48*time.Hour)), want: RecreateBackup},
 		"InLife":        {reason: "Its record was deleted in its midst, or the same was asked for before the cluster was set back.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore), want: SkipNumber},
 		"LifeBack":      {reason: "It is of another request, of before the cluster was set back: this one has the next number.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore, other), want: SkipNumber},
@@ -224,10 +219,10 @@ func TestForeignNote(t *testing.T) {
 		want   Action
 		says   string
 	}{
-		"NotBegun":      {reason: "The other cluster was faster.", state: fenced(toStore, noteInStore, unwritten, other, recordedAs("of-theirs")), want: Wait, says: "Another cluster"},
-		"Copies":        {reason: "Our Job has not ended.", state: fenced(toStore, withJob(runs), noteInStore, unwritten, other, recordedAs("of-theirs")), want: Wait, says: "Another cluster"},
-		"Later":         {reason: "The other cluster announced its backup after this one.", state: fenced(toStore, withJob(runs), noteInStore, unwritten, other, recordedAs("of-theirs"), notedAgo(-10*time.Minute)), want: Wait, says: "Another cluster"},
-		"ReadBack":      {reason: "Our own archive is there, and counts for nothing less.", state: fenced(toStore, withJob(sent), noteInStore, unwritten, other, recordedAs("of-theirs")), want: Wait, says: "Another cluster"},
+		"NotBegun":      {reason: "The other cluster was faster.", state: fenced(toStore, noteInStore, unwritten, other, recordedThere), want: Wait, says: "Another cluster"},
+		"Copies":        {reason: "Our Job has not ended.", state: fenced(toStore, withJob(runs), noteInStore, unwritten, other, recordedThere), want: Wait, says: "Another cluster"},
+		"Later":         {reason: "The other cluster announced its backup after this one.", state: fenced(toStore, withJob(runs), noteInStore, unwritten, other, recordedThere, notedAgo(-10*time.Minute)), want: Wait, says: "Another cluster"},
+		"ReadBack":      {reason: "Our own archive is there, and counts for nothing less.", state: fenced(toStore, withJob(sent), noteInStore, unwritten, other, recordedThere), want: Wait, says: "Another cluster"},
 		"SameRecord":    {reason: "The cluster was copied in the midst of the deletion, with the record.", state: fenced(toStore, noteInStore, unwritten, other), want: Wait, says: "Another cluster"},
 		"SameRecordJob": {reason: "The sum is not that of our Job.", state: fenced(toStore, withJob(sent), noteInStore, unwritten, other), want: Wait, says: "Another cluster"},
 		"SameRecordOld": {reason: "An earlier release wrote nothing down: the Job knows the sum.", state: fenced(toStore, withJob(sent), noteInStore, unwritten), want: MarkProven},

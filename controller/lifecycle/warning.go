@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -54,16 +53,16 @@ func namespaceWarning(s *instance.State) string {
 		return ""
 	}
 	if why := s.Rules.WhyRefused(&finalJob(s).Spec.Template.Spec, true); why != "" && s.Word().Policy() != v1.DeletionDiscard {
-		return fmt.Sprintf("The final backup of this instance could not run, and its deletion would wait: %s", why)
+		return "The final backup of this instance could not run, and its deletion would wait: " + why
 	}
 	if spec := &s.XR.Spec.Backup; spec.Method == v1.MethodOnline && (spec.Schedule != "" || spec.Request != "") {
 		if why := s.Rules.WhyRefused(fitted(s, &cloneJob(s, &agent.Backup{}, backupPodVolume(s)).Spec.Template.Spec), false); why != "" {
-			return fmt.Sprintf("An online backup of this instance could not run: %s", why)
+			return "An online backup of this instance could not run: " + why
 		}
 	}
 	if s.Word().RequiresRestorable() {
 		if why := s.Rules.WhyRefused(fitted(s, serverPod(s)), true); why != "" {
-			return fmt.Sprintf("The restore test of the final backup (requireRestorable) could not run, and the deletion of this instance would wait: %s", why)
+			return "The restore test of the final backup (requireRestorable) could not run, and the deletion of this instance would wait: " + why
 		}
 	}
 	return ""

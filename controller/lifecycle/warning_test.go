@@ -15,8 +15,8 @@ import (
 )
 
 // memoryOf a namespace's containers: the default limit of a LimitRange, and its maximum.
-func memoryOf(usual, most string) variation {
-	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{"memory": resource.MustParse(usual)}}
+func memoryOf(most string) variation {
+	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{"memory": resource.MustParse("64Mi")}}
 	if most != "" {
 		item.Max = corev1.ResourceList{"memory": resource.MustParse(most)}
 	}
@@ -51,15 +51,15 @@ func TestNamespaceRefusesBackup(t *testing.T) {
 		state  *instance.State
 		says   string
 	}{
-		"Default":    {reason: "The limits are explicit.", state: running(memoryOf("64Mi", ""))},
-		"Max":        {reason: "That is too little.", state: running(memoryOf("64Mi", "64Mi")), says: "The final backup of this instance could not run, and its deletion would wait: LimitRange small allows at most 64Mi of memory"},
-		"Discard":    {reason: "None is wanted.", state: running(memoryOf("64Mi", "64Mi"), discards)},
-		"Cold":       {reason: "No server runs in the Job of a deletion.", state: running(memoryOf("64Mi", "256Mi"))},
-		"Test":       {reason: "One runs in a restore test.", state: running(memoryOf("64Mi", "256Mi"), wantsTest), says: "The restore test of the final backup (requireRestorable) could not run"},
-		"Online":     {reason: "And in an online backup.", state: running(memoryOf("64Mi", "256Mi"), online), says: "An online backup of this instance could not run: LimitRange small"},
+		"Default":    {reason: "The limits are explicit.", state: running(memoryOf(""))},
+		"Max":        {reason: "That is too little.", state: running(memoryOf("64Mi")), says: "The final backup of this instance could not run, and its deletion would wait: LimitRange small allows at most 64Mi of memory"},
+		"Discard":    {reason: "None is wanted.", state: running(memoryOf("64Mi"), discards)},
+		"Cold":       {reason: "No server runs in the Job of a deletion.", state: running(memoryOf("256Mi"))},
+		"Test":       {reason: "One runs in a restore test.", state: running(memoryOf("256Mi"), wantsTest), says: "The restore test of the final backup (requireRestorable) could not run"},
+		"Online":     {reason: "And in an online backup.", state: running(memoryOf("256Mi"), online), says: "An online backup of this instance could not run: LimitRange small"},
 		"Quota":      {reason: "No pod more is allowed.", state: running(quotaOf(corev1.ResourceList{"pods": none}, nil)), says: "ResourceQuota team allows 0 of pods"},
 		"Jobs":       {reason: "No Job more is allowed.", state: running(quotaOf(corev1.ResourceList{"count/jobs.batch": one}, corev1.ResourceList{"count/jobs.batch": one})), says: "count/jobs.batch"},
-		"NotStarted": {reason: "There is nothing to back up.", state: running(memoryOf("64Mi", "64Mi"), func(s *instance.State) { s.XR.Status.Started = false })},
+		"NotStarted": {reason: "There is nothing to back up.", state: running(memoryOf("64Mi"), func(s *instance.State) { s.XR.Status.Started = false })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := tc.state

@@ -76,13 +76,11 @@ func outOfRange(item *corev1.LimitRangeItem, who string, requests, limits corev1
 			return fmt.Sprintf("limits %s of %s to %s, and it requests %s: raise its default", name, who, limit.String(), request.String())
 		case exceeds(item.MaxLimitRequestRatio, name, request, limit):
 			return fmt.Sprintf("allows a limit of %s at most %s times the request, and %s requests %s with a limit of %s: raise its maxLimitRequestRatio",
-				name, ptr(item.MaxLimitRequestRatio[name]).String(), who, request.String(), limit.String())
+				name, new(item.MaxLimitRequestRatio[name]).String(), who, request.String(), limit.String())
 		}
 	}
 	return ""
 }
-
-func ptr(q resource.Quantity) *resource.Quantity { return &q }
 
 func atLeast(request, limit resource.Quantity) string {
 	if limit.IsZero() {

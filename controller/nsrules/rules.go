@@ -3,6 +3,7 @@
 package nsrules
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,19 +22,6 @@ type Rules struct {
 // computed are the resources of which a LimitRange has defaults.
 var computed = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 
-// items of a type of the LimitRanges.
-func (r *Rules) items(of corev1.LimitType) []corev1.LimitRangeItem {
-	var out []corev1.LimitRangeItem
-	for i := range r.Ranges {
-		for _, item := range r.Ranges[i].Spec.Limits {
-			if item.Type == of {
-				out = append(out, item)
-			}
-		}
-	}
-	return out
-}
-
 // Fit what the containers of a pod ask for to the LimitRanges: a limit that would be set by default below what is requested is set here, a request
 // that is too small is raised, and a limit that is too large is lowered as far as the request.
 func (r *Rules) Fit(pod *corev1.PodSpec) {
@@ -47,6 +35,19 @@ func (r *Rules) Fit(pod *corev1.PodSpec) {
 			}
 		}
 	}
+}
+
+// items of a type of the LimitRanges.
+func (r *Rules) items(of corev1.LimitType) []corev1.LimitRangeItem {
+	var out []corev1.LimitRangeItem
+	for i := range r.Ranges {
+		for _, item := range r.Ranges[i].Spec.Limits {
+			if item.Type == of {
+				out = append(out, item)
+			}
+		}
+	}
+	return out
 }
 
 // containers of a pod, those that run before others first.
@@ -154,9 +155,7 @@ func usualRequest(item *corev1.LimitRangeItem, name corev1.ResourceName) (resour
 // with an amount of a resource. The list of others is left as it is.
 func with(list corev1.ResourceList, name corev1.ResourceName, amount resource.Quantity) corev1.ResourceList {
 	out := corev1.ResourceList{}
-	for n, q := range list {
-		out[n] = q
-	}
+	maps.Copy(out, list)
 	out[name] = amount
 	return out
 }

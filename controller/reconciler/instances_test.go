@@ -286,12 +286,13 @@ func TestRefusalBy(t *testing.T) {
 // there may be.
 func TestRefusedInOtherWords(t *testing.T) {
 	for name, words := range map[string]string{"Digits": "request 4f%02d1c-a9 denied", "Letters": "request %c denied"} {
-		asked := 0
+		asked, letter := 0, 'a'
 		w := refusingWriter(func() error {
 			asked++
+			letter++
 			n := any(asked)
 			if name == "Letters" {
-				n = rune('a' + asked)
+				n = letter
 			}
 			return kerrors.NewForbidden(schema.GroupResource{Resource: "mysqls"}, "db", fmt.Errorf(words, n))
 		})

@@ -169,7 +169,7 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 
 // leaveAlone passwords and certificates as they are, and say why.
 func (c *passwordReconciler) leaveAlone(ctx context.Context, lives []*instance.State, why string) (reconcile.Result, error) {
-	var out []change.Change
+	out := make([]change.Change, 0, len(lives))
 	for _, s := range lives {
 		out = append(out, showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: why})...)
 	}

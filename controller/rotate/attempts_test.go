@@ -47,7 +47,7 @@ func TestRefusedPasswordIsTriedOnce(t *testing.T) {
 	in.ServerStart, in.VerifyPassword = "first", true
 	c.mustRest(r, in)
 	for _, a := range c.accounts {
-		a.primary = "theirs"
+		a.primary = testForeign
 	}
 	tries := func(want int, why string) {
 		t.Helper()
@@ -67,7 +67,7 @@ func TestRefusedPasswordIsTriedOnce(t *testing.T) {
 	tries(1, "another password is wanted")
 	in.ServerStart = "second"
 	tries(2, "the server restarts")
-	in.Wanted = "theirs"
+	in.Wanted = testForeign
 	if got := c.mustRest(r, in); got.Credentials.State != v1.CredentialsInSync {
 		t.Errorf("the right password: got %+v", got.Credentials)
 	}
@@ -107,7 +107,7 @@ func TestAttemptsLeft(t *testing.T) {
 	in.ServerStart, in.VerifyPassword = "first", true
 	c.mustRest(r, in)
 	for _, a := range c.accounts {
-		a.primary = "theirs"
+		a.primary = testForeign
 	}
 	in.Wanted = "b"
 	got, err := r.Reconcile(t.Context(), in)
@@ -117,7 +117,7 @@ func TestAttemptsLeft(t *testing.T) {
 	if c.refusals != 1 {
 		t.Errorf("want one failed login of two, got %d", c.refusals)
 	}
-	in.Wanted, in.ServerStart = "theirs", "after a restart"
+	in.Wanted, in.ServerStart = testForeign, "after a restart"
 	if got := c.mustRest(r, in); got.Credentials.State != v1.CredentialsInSync {
 		t.Errorf("want the right password to be tried after a restart, got %+v", got.Credentials)
 	}

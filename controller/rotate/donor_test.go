@@ -120,7 +120,7 @@ func TestOfferCloneFails(t *testing.T) {
 		final  bool
 	}{
 		"Down":   {reason: "It comes back.", change: func(c *cluster, _ *change.Server) { c.down = errors.New("connection refused") }, says: "connection refused"},
-		"Denied": {reason: "The Rotator sees to it.", change: func(c *cluster, _ *change.Server) { c.accounts[0].primary = "theirs" }, says: "none of the passwords"},
+		"Denied": {reason: "The Rotator sees to it.", change: func(c *cluster, _ *change.Server) { c.accounts[0].primary = testForeign }, says: "none of the passwords"},
 		"Locked": {reason: "A password is being changed.", change: func(c *cluster, _ *change.Server) { c.locked = true }, says: sql.ErrLocked.Error()},
 		"Engine": {reason: "Somebody has to change that.", change: func(c *cluster, _ *change.Server) {
 			c.noDonor = &sql.WrongEngineError{Tables: []string{"a.b (MyISAM)"}}

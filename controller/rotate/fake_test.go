@@ -73,6 +73,8 @@ const (
 	testNamespace = "team"
 	testName      = "shop"
 	testXR        = "1b2c"
+	// testForeign is a password that another client has set.
+	testForeign = "theirs"
 )
 
 func testInstance() v1.Instance {
@@ -251,7 +253,7 @@ func (s *fakeSession) OfferClone(_ context.Context, account string) (sql.Passwor
 }
 
 func (s *fakeSession) OutsideData(context.Context) ([]sql.Outside, error) {
-	return s.cluster.outside, s.cluster.down
+	return s.outside, s.down
 }
 
 func (s *fakeSession) WithdrawClone(_ context.Context, account string) error {

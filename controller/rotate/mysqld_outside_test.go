@@ -122,7 +122,7 @@ func TestRealFlavourWithoutClone(t *testing.T) {
 	if !s.mariadb {
 		t.Skip("MySQL has CLONE")
 	}
-	_, err := s.login(t, "0tus-secret").OfferClone(t.Context(), sql.CloneAccount, sql.NewPassword())
+	_, _, err := s.login(t, "0tus-secret").OfferClone(t.Context(), sql.CloneAccount)
 	if !sql.IsNoDonor(err) || !strings.Contains(err.Error(), "take backups with method Cold") {
 		t.Errorf("want it refused for good, with what to do, got %v", err)
 	}

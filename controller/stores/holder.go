@@ -171,20 +171,6 @@ type Holders struct {
 // NewHolders of a process.
 func NewHolders() *Holders { return &Holders{nonces: map[string][]string{}} }
 
-// remember a nonce that is about to be written.
-func (h *Holders) remember(id, nonce string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.nonces[id] = addNonce(h.nonces[id], "", nonce)
-}
-
-// written are the nonces of a holder that this process has written.
-func (h *Holders) written(id string) []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clone(h.nonces[id])
-}
-
 // addNonce to those that are known, and forget the oldest of them but the current one.
 func addNonce(nonces []string, current, next string) []string {
 	others := slices.DeleteFunc(slices.Clone(nonces), func(n string) bool { return n == current })
@@ -207,7 +193,7 @@ func (h *Holders) Check(ctx context.Context, s *Store) error {
 	case found != nil && !found.Contested && slices.Contains(h.written(found.ID), found.Nonce):
 		return nil
 	}
-	return &HeldError{fmt.Sprintf("nothing is published or deleted there: another cluster may hold its bucket and prefix, or the controller has just started. See: kubectl describe backupstore %s", s.Name)}
+	return &HeldError{"nothing is published or deleted there: another cluster may hold its bucket and prefix, or the controller has just started. See: kubectl describe backupstore " + s.Name}
 }
 
 // readHolder returns the holder of the prefix, if there is one, and the ETag of the object. An object that is no holder of this key has
@@ -223,7 +209,7 @@ func (s *Store) readHolder(ctx context.Context) (found *Holder, unreadable, etag
 	found = &Holder{}
 	if err != nil || s.Seal.Open(holderKey, raw, found) != nil || !holderID.MatchString(found.ID) {
 		sum := sha256.Sum256(append([]byte(etag), raw...))
-		return nil, "unreadable-" + hex.EncodeToString(sum[:8]), etag, nil
+		return nil, "unreadable-" + hex.EncodeToString(sum[:8]), etag, nil //nolint:nilerr // The error is that the object is too large: it is no holder either.
 	}
 	return found, "", etag, nil
 }
@@ -249,6 +235,20 @@ func (h *Holders) Hold(ctx context.Context, s *Store, of *v1.BackupStore, all []
 		return &HeldError{step.why}
 	}
 	return nil
+}
+
+// remember a nonce that is about to be written.
+func (h *Holders) remember(id, nonce string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.nonces[id] = addNonce(h.nonces[id], "", nonce)
+}
+
+// written are the nonces of a holder that this process has written.
+func (h *Holders) written(id string) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.nonces[id])
 }
 
 // known are the nonces that this cluster has written, as its BackupStores and this process know them.

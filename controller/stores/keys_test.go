@@ -20,9 +20,9 @@ func TestForeignKeysCostNoMemory(t *testing.T) {
 	key := func(int) string { return "" }
 	m.Seen = func(w http.ResponseWriter, r *http.Request) bool {
 		from, _ := strconv.Atoi(r.URL.Query().Get("continuation-token"))
-		fmt.Fprintf(w, `<ListBucketResult><IsTruncated>%t</IsTruncated><NextContinuationToken>%d</NextContinuationToken>`, from+1 < pages, from+1)
+		_, _ = fmt.Fprintf(w, `<ListBucketResult><IsTruncated>%t</IsTruncated><NextContinuationToken>%d</NextContinuationToken>`, from+1 < pages, from+1)
 		for i := range 1000 {
-			fmt.Fprintf(w, `<Contents><Key>%s</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"x"</ETag><Size>34</Size></Contents>`, key(1000*from+i))
+			_, _ = fmt.Fprintf(w, `<Contents><Key>%s</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"x"</ETag><Size>34</Size></Contents>`, key(1000*from+i))
 		}
 		_, _ = io.WriteString(w, `</ListBucketResult>`)
 		return true

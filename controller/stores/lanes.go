@@ -42,6 +42,13 @@ type lane struct {
 // NewLanes of a process.
 func NewLanes(now func() time.Time) *Lanes { return &Lanes{now: now, of: map[string]*lane{}} }
 
+// Answered ends the rest of a store that has answered.
+func (l *Lanes) Answered(name string) {
+	if l != nil {
+		l.note(l.lane(name), nil)
+	}
+}
+
 // do asks a store, if it may be asked now. Without lanes all callers ask at once.
 func (l *Lanes) do(ctx context.Context, of *v1.BackupStore, ask func() error) error {
 	if l == nil {
@@ -108,12 +115,5 @@ func (l *Lanes) note(w *lane, err error) {
 	w.silent, w.until = nil, time.Time{}
 	if store.Is(err, store.Unreachable) {
 		w.silent, w.until = err, l.now().Add(restAfter)
-	}
-}
-
-// Answered ends the rest of a store that has answered.
-func (l *Lanes) Answered(name string) {
-	if l != nil {
-		l.note(l.lane(name), nil)
 	}
 }

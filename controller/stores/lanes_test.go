@@ -77,7 +77,7 @@ func TestSwallowingStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := []client.Object{}
+	objects := make([]client.Object, 0, 6)
 	for _, name := range []string{"good", "swallows"} {
 		m := s3memory.New(t)
 		if name == "swallows" {

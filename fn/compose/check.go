@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -180,7 +179,7 @@ func checkBounds(r *resolved, at *field.Path) field.ErrorList {
 	}
 	if least, want := of.LeastInterval(), r.platform.LeastBackupInterval(); least < want {
 		return field.ErrorList{field.Invalid(at.Child("schedule"), b.Schedule, fmt.Sprintf("plans backups %d minutes apart, and the platform allows %d or more (minBackupInterval of MySQLPlatform %s)",
-			least/time.Minute, want/time.Minute, v1.PlatformName))}
+			int64(least.Minutes()), int64(want.Minutes()), v1.PlatformName))}
 	}
 	kept, most := of.MostWithin(v1.ParseKeepFor(b.KeepFor)), r.platform.MostBackups(r.store != "")
 	if kept <= most {

@@ -2,6 +2,7 @@ package compose
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestServerID(t *testing.T) {
 	}
 	seen := map[uint32]bool{0: true, 1: true}
 	for n := range 2000 {
-		id := serverID(types.UID(fmt.Sprint(n)))
+		id := serverID(types.UID(strconv.Itoa(n)))
 		if seen[id] {
 			t.Errorf("instance %d has the server_id %d, which is reserved or another instance's", n, id)
 		}

@@ -104,8 +104,7 @@ func resolve(in Input) (*resolved, error) {
 	if r.serverResources, r.tooMuch, err = limitResources(r.serverResources, r.platform.MaxResources, spec.Child("resources")); err != nil {
 		return nil, err
 	}
-	r.config, bad[4] = renderConfig(spec.Child("config"), tlsConfig(r)+identityConfig(r.instance.XR, r.spec.Config), r.spec.Config)
-	r.config += gtidConfig(startsWithGTIDs(r), r.spec.Config)
+	r.config, bad[4] = resolveConfig(r, spec.Child("config"))
 	unplanned := append(checkSchedule(spec.Child("backup"), r.spec.Backup), checkBounds(r, spec.Child("backup"))...)
 	if r.started && len(unplanned) > 0 { // It goes on, without what is planned by it.
 		r.unplanned, unplanned = &Refusal{Reason: v1.ReasonInvalid, Err: unplanned.ToAggregate()}, nil
@@ -164,6 +163,12 @@ func resolveImage(r *resolved, path *field.Path) (string, field.ErrorList) {
 		return "", field.ErrorList{field.Invalid(path, clipText(image), "is not the name of an image, such as "+r.engine.example)}
 	}
 	return image, nil
+}
+
+// resolveConfig returns the my.cnf: the function's own settings and those of the spec.
+func resolveConfig(r *resolved, path *field.Path) (string, field.ErrorList) {
+	config, errs := renderConfig(path, tlsConfig(r)+identityConfig(r.instance.XR, r.spec.Config), r.spec.Config)
+	return config + gtidConfig(startsWithGTIDs(r), r.spec.Config), errs
 }
 
 // resolveStatedPassword of the spec. It never puts a password into an error.

@@ -84,13 +84,14 @@ func takenBack(r *resolved) (config string, ok bool) {
 
 // ofClaim is the part of a my.cnf that a claim's settings have made. The platform's own lines are those of today.
 func ofClaim(r *resolved, config string) string {
-	own, out := readLines(configHeader+tlsConfig(r)), ""
+	own := readLines(configHeader + tlsConfig(r))
+	var out strings.Builder
 	for line := range strings.Lines(config) {
 		if key := keyOf(line); key != "" && own[key] == "" {
-			out += line
+			out.WriteString(line)
 		}
 	}
-	return out
+	return out.String()
 }
 
 // servedConfig is the last my.cnf that has served, if the server is to have another one, or was to have one that was taken

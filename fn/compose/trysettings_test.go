@@ -297,7 +297,7 @@ func TestSettingsJob(t *testing.T) {
 	if c := pod.Containers[0]; c.Image != v1.DefaultImage || c.Resources.Limits.Memory().String() != "256Mi" || c.Resources.Requests.Memory().String() != "256Mi" {
 		t.Errorf("the Job runs %s with %v", c.Image, c.Resources)
 	}
-	if *pod.AutomountServiceAccountToken || j.ObjectMeta.Annotations[v1.AnnotationSettings] == "" {
+	if *pod.AutomountServiceAccountToken || j.Annotations[v1.AnnotationSettings] == "" {
 		t.Errorf("want no token and the ID of the settings, got %v", j.ObjectMeta)
 	}
 }

@@ -15,7 +15,7 @@ func TestCopyIsAnotherServer(t *testing.T) {
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	const ask = "SELECT @@server_uuid, @@server_id, @@gtid_mode, @@enforce_gtid_consistency"
-	identities := []string{s.Client().MustQuery(t, ask)}
+	original := s.Client().MustQuery(t, ask)
 
 	s.Client().MustQuery(t, "RENAME USER root@'%' TO root@'10.99.0.%'")
 	s.Set(t, map[string]any{"password": "after the rename"})
@@ -29,7 +29,7 @@ func TestCopyIsAnotherServer(t *testing.T) {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
 	s.BecomesReady(t)
-	identities = append(identities, s.Client().MustQuery(t, ask))
+	restored := s.Client().MustQuery(t, ask)
 
 	another := s.Neighbour(t, "another")
 	another.Spec["restore"] = map[string]any{"from": s.Name}
@@ -38,8 +38,8 @@ func TestCopyIsAnotherServer(t *testing.T) {
 	if got := another.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
-	identities = append(identities, another.Client().MustQuery(t, ask))
 
+	identities := []string{original, restored, another.Client().MustQuery(t, ask)}
 	seen := map[string]bool{}
 	for _, identity := range identities {
 		f := strings.Fields(identity)

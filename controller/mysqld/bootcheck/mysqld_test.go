@@ -89,7 +89,7 @@ func (s *source) initialize(t *testing.T) {
 
 func (s *source) command(more ...string) *exec.Cmd {
 	args := append([]string{"--no-defaults", "--datadir=" + filepath.Join(s.volume, v1.DataDirectory), "--socket=" + filepath.Join(s.volume, "s"),
-		"--pid-file=" + filepath.Join(s.volume, "pid"), "--skip-networking", "--loose-mysqlx=OFF"}, s.settings...)
+		"--pid-file=" + filepath.Join(s.volume, "pid"), "--skip-networking", "--loose-mysqlx=OFF", "--secure-file-priv=" + filepath.Join(s.volume, "tmp")}, s.settings...)
 	return mysqld(s.root, append(args, more...)...)
 }
 

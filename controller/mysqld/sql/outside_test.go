@@ -52,7 +52,7 @@ func TestOutsideText(t *testing.T) {
 	if got := OutsideText(nil); got != "" {
 		t.Errorf("without any: %q", got)
 	}
-	var many []Outside
+	many := make([]Outside, 0, 8)
 	for n := range 8 {
 		many = append(many, Outside{Name: fmt.Sprintf("`s`.`t%d`", n), Place: "/tmp/x"})
 	}

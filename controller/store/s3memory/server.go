@@ -10,6 +10,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -65,12 +66,7 @@ func (m *Server) Settings() store.Settings {
 func (m *Server) Keys() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out []string
-	for key := range m.objects {
-		out = append(out, key)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(m.objects))
 }
 
 // ServeHTTP answers one request.
@@ -100,7 +96,7 @@ func (m *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.uploads++
 		id := "upload-" + strconv.Itoa(m.uploads)
 		m.parts[id] = map[int][]byte{}
-		fmt.Fprintf(w, `<InitiateMultipartUploadResult><UploadId>%s</UploadId></InitiateMultipartUploadResult>`, id)
+		_, _ = fmt.Fprintf(w, `<InitiateMultipartUploadResult><UploadId>%s</UploadId></InitiateMultipartUploadResult>`, id)
 	case r.Method == http.MethodPost && q.Has("uploadId"):
 		m.complete(w, r, key, q.Get("uploadId"))
 	case r.Method == http.MethodDelete:
@@ -140,7 +136,7 @@ func etagOf(raw []byte) string {
 func refuse(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)
-	fmt.Fprintf(w, `<Error><Code>%[1]s</Code><Message>%[1]s</Message></Error>`, code)
+	_, _ = fmt.Fprintf(w, `<Error><Code>%[1]s</Code><Message>%[1]s</Message></Error>`, code)
 }
 
 // put an object or a part.
@@ -193,7 +189,7 @@ func (m *Server) complete(w http.ResponseWriter, r *http.Request, key, id string
 	}
 	m.objects[key] = raw
 	delete(m.parts, id)
-	fmt.Fprintf(w, `<CompleteMultipartUploadResult><ETag>"%s"</ETag></CompleteMultipartUploadResult>`, etagOf(raw))
+	_, _ = fmt.Fprintf(w, `<CompleteMultipartUploadResult><ETag>"%s"</ETag></CompleteMultipartUploadResult>`, etagOf(raw))
 }
 
 func (m *Server) get(w http.ResponseWriter, r *http.Request, key string) {
@@ -212,13 +208,13 @@ func (m *Server) get(w http.ResponseWriter, r *http.Request, key string) {
 
 func (m *Server) list(w http.ResponseWriter, prefix string) {
 	type object struct {
-		Key  string
-		Size int
-		ETag string
+		Key  string `xml:"Key"`
+		Size int    `xml:"Size"`
+		ETag string `xml:"ETag"`
 	}
 	out := struct {
 		XMLName  xml.Name `xml:"ListBucketResult"`
-		Contents []object
+		Contents []object `xml:"Contents"`
 	}{}
 	for key, raw := range m.objects {
 		if strings.HasPrefix(key, prefix) {

@@ -21,7 +21,7 @@ SELECT 'SELECT * FROM mysql.default_roles ORDER BY host, user;';
 SELECT 'SELECT * FROM mysql.role_edges ORDER BY from_user, to_host, to_user;';
 SELECT 'SELECT user, host, user_attributes FROM mysql.user ORDER BY user, host;';
 SELECT 'SELECT variable_name, variable_value FROM performance_schema.persisted_variables;';
-SELECT 'SELECT @@max_connections, @@server_uuid;';
+SELECT 'SELECT @@max_connections;';
 SELECT 'SELECT id, HEX(full), HEX(initials), seen, HEX(note), secret FROM shop.customers ORDER BY id;';
 SELECT 'SELECT id, total, state, flags, HEX(bits) FROM shop.orders ORDER BY id;';
 SELECT 'SELECT id, doc, tag FROM shop.documents ORDER BY id;';
