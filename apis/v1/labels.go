@@ -127,7 +127,7 @@ const (
 	// AnnotationErases of a Job names the PVC that it mounts and the volume that this
 	// was bound to: its end counts for no other.
 	AnnotationErases = Group + "/erases"
-	// AnnotationPublished of an XR and of its data volume identifies the archive that this cluster is about to publish in a store:
+	// AnnotationPublished of an XR, its data volume and the PVC of that identifies the archive that this cluster is about to publish in a store:
 	// the value is BackupNote.PublishedArchive. The controller writes it before the note. A note in the store that
 	// differs was written by another cluster, or before this cluster was set back.
 	AnnotationPublished = Group + "/published-archive"

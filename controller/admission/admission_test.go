@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -227,6 +228,10 @@ func attacks(t *testing.T) map[string]attack {
 		"ServiceDeleted":    {"It is theirs.", "labels of an instance", Write{Old: &corev1.Service{ObjectMeta: meta}}},
 		"DeploymentStarted": {"As many as the cluster has room for.", "starts none", Write{Old: scaled(1), New: scaled(100)}},
 		"ClaimImage":        {"A server of any image, with the data.", "what they ask for", Write{Old: claim("mysql:8.4"), New: claim("evil:1")}},
+		"ClaimSettings":     {"Its server would restart.", "what they ask for", Write{Old: withSettings(claim("mysql:8.4")), New: claim("mysql:8.4")}},
+		"DyingClaimImage":   {"A Job of any image, with the data.", "what they ask for", Write{Old: withSettings(dying(claim("mysql:8.4"))), New: dying(claim("evil:1"))}},
+		"DyingClaimMore":    {"It decides what is backed up.", "what they ask for", Write{Old: dying(claim("mysql:8.4")), New: dying(discarded(claim("mysql:8.4")))}},
+		"DyingClaimLess":    {"It decides what is backed up.", "what they ask for", Write{Old: dying(discarded(claim("mysql:8.4"))), New: dying(claim("mysql:8.4"))}},
 		"ClaimLabels":       {"Whose it is.", "what they ask for", Write{Old: claim("mysql:8.4"), New: changed(claim("mysql:8.4"), func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"a": "b"}) })}},
 	})
 	return out
@@ -239,4 +244,27 @@ func claim(image string) *unstructured.Unstructured {
 	u.SetNamespace("default")
 	u.SetName("db")
 	return u
+}
+
+func dying(u *unstructured.Unstructured) *unstructured.Unstructured {
+	u.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
+	return u
+}
+
+func withSettings(u *unstructured.Unstructured) *unstructured.Unstructured {
+	_ = unstructured.SetNestedMap(u.Object, map[string]any{"mysqld": map[string]any{"port": int64(1)}}, "spec", "config") // It has a spec.
+	return u
+}
+
+func discarded(u *unstructured.Unstructured) *unstructured.Unstructured {
+	_ = unstructured.SetNestedField(u.Object, "Discard", "spec", "deletionPolicy") // It has a spec.
+	return u
+}
+
+// TestSettingsOfDyingMayGo: the API server takes no update of an object with settings that it refuses, also none of its finalizers.
+func TestSettingsOfDyingMayGo(t *testing.T) {
+	w := Write{Old: withSettings(dying(claim("mysql:8.4"))), New: dying(claim("mysql:8.4"))}
+	if err := inForce(t).Refusal(t.Context(), w); err != nil {
+		t.Error(err)
+	}
 }

@@ -221,7 +221,7 @@ func (s *State) IsEarlier(n *Note) bool {
 
 // isOwnNote reports whether this cluster wrote a note about this backup. Names and times do not show that: a cluster that was copied with
 // its etcd has the same names and UIDs, and deletes its instances at the same time. Two things do:
-//   - what the controller wrote on the XR and the data volume before it published the note (AnnotationPublished);
+//   - what the controller wrote on the XR, the data volume and its PVC before it published the note (AnnotationPublished);
 //   - for a note of an earlier release, its record and the sum that this cluster's own Job reports.
 func (s *State) isOwnNote(n *Note) bool {
 	switch r := s.Record(); {
@@ -230,8 +230,6 @@ func (s *State) isOwnNote(n *Note) bool {
 	case n.Spec.Archive == nil:
 		return false
 	case s.Identity().Annotations[v1.AnnotationPublished] == n.PublishedArchive():
-		return true
-	case s.Orphan != nil && s.DataPV == nil: // Its volume was released, and the mark went with it. No data is left to wait for.
 		return true
 	case r == nil || s.Backup == nil || s.Backup.Report == nil:
 		return false

@@ -36,6 +36,7 @@ var builders = map[Action]builder{
 	ReportHeldClaim:      reportHeldClaim,
 	WarnOfBackup:         warnOfBackup,
 	LetCopyGo:            letCopyGo,
+	RemoveSettings:       removeSettings,
 	ClearStatus:          clearStatus,
 	NoteRestored:         noteRestored,
 	ReportPodFailure:     reportPodFailure,

@@ -5,15 +5,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
 // decideDelete of an instance, which is announced, fenced, backed up and released, in this order,
 // whatever happens in between. Where nothing does:
 //
+//	RemoveSettings        where the API server would refuse every later update because of them
 //	CreateBackup          a record says that it begins
 //	StopServer            Crossplane has let the XR go; the server shuts down
 //	DeleteObjects         the Deployment goes: nothing can start a server any more
@@ -32,6 +35,9 @@ import (
 func decideDelete(s *instance.State) Step {
 	if s.XR != nil && !s.XR.HasFinalizer() {
 		return awaitRelease(s) // It was never held, or has just been let go.
+	}
+	if u := unreadableSettings(s); u != nil {
+		return Step{Action: RemoveSettings, Phase: v1.DeletionStopping, Message: u.WhyUnreadable()}
 	}
 	if left := s.Identity().Left; len(left) > 0 {
 		return Step{Action: LetCopyGo, Targets: left}
@@ -215,4 +221,37 @@ func whoUsesVolume(p *corev1.Pod, xr string) string {
 		return fmt.Sprintf("Pod %q of %s %q uses the data volume: the backup is taken when it is gone. Stop it", p.Name, owner.Kind, owner.Name)
 	}
 	return fmt.Sprintf("Pod %q uses the data volume: the backup is taken when it is gone. Delete it", p.Name)
+}
+
+// unreadableSettings returns the object of a deletion whose spec.config has settings that cannot be read; nil if there is none. The API
+// server refuses each update of such an object, also of its finalizers: values below x-kubernetes-preserve-unknown-fields are validated
+// again even if they are unchanged (see ratcheting.go of k8s.io/apiextensions-apiserver). Nobody reads the settings of an instance that
+// is being deleted.
+func unreadableSettings(s *instance.State) *instance.Composite {
+	for _, c := range []*instance.Composite{s.XR, s.Claim} {
+		if c != nil && c.IsDeleting() && len(settingsOf(c)) > 0 {
+			return c
+		}
+	}
+	return nil
+}
+
+// settingsOf claim or XR that cannot be read, as paths.
+func settingsOf(c *instance.Composite) [][]string {
+	var out [][]string
+	for _, f := range c.Unreadable {
+		if len(f.Path) > 1 && f.Path[0] == "spec" && f.Path[1] == "config" {
+			out = append(out, f.Path)
+		}
+	}
+	return out
+}
+
+func removeSettings(s *instance.State, _ Step) []change.Change {
+	c := unreadableSettings(s)
+	return []change.Change{change.PatchObject(c.Unstructured, func(u *unstructured.Unstructured) {
+		for _, path := range settingsOf(c) {
+			unstructured.RemoveNestedField(u.Object, path...)
+		}
+	})}
 }

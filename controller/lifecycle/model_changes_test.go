@@ -377,6 +377,7 @@ func (m *model) writePVC(n int, c change.Change, o *corev1.PersistentVolumeClaim
 		if *state != none {
 			return
 		}
+		l.claimMark = 0
 		if *state, *held = alive1, true; place == atHome {
 			m.pvcLife = int8(n + 1) //nolint:gosec // There are two.
 		} else {
@@ -391,6 +392,9 @@ func (m *model) writePVC(n int, c change.Change, o *corev1.PersistentVolumeClaim
 		}
 		if differs(c, annotationOf(v1.AnnotationNothingToLose)) {
 			l.claimMarked = true
+		}
+		if differs(c, annotationOf(v1.AnnotationPublished)) {
+			l.claimMark = publishedNumber(n, o)
 		}
 	}
 }

@@ -298,6 +298,9 @@ func (m model) claimOf(n int, namespace, name, uid string, state int8, held bool
 	if l.claimMarked {
 		c.Annotations[v1.AnnotationNothingToLose] = uidOf(n)
 	}
+	if l.claimMark > 0 {
+		c.Annotations[v1.AnnotationPublished] = l.published(n, l.claimMark)
+	}
 	if l.toStore {
 		c.Annotations[v1.AnnotationBackupStore] = modelStore
 	}

@@ -103,7 +103,7 @@ type modelLife struct { //nolint:recvcheck // A value is a state; what performs 
 	handleHeld                 bool
 	toStore                    bool // Its backup goes to a store, and has no volume.
 	// The record, counted from one, that the XR and the volume say is published in the store.
-	xrMark, pvMark int8
+	xrMark, pvMark, claimMark int8
 	// foreign is what another cluster with the same objects has published in this backup's place.
 	foreign int8
 	image   modelImage
@@ -452,7 +452,7 @@ func (m model) garbage(add adder) { //nolint:gocyclo // One line for each thing 
 		add("the data PVC is collected", false, m.pvc == alive1 && int(m.pvcLife) == n+1 && l.xr == none, func(w *model) { w.pvc = dying1 })
 		used := l.pod || l.restoreJob || l.image.job != none || l.job != none && l.jobPlace == atHome // Also a pod that has ended.
 		add("the data PVC is gone", false, m.pvc == dying1 && int(m.pvcLife) == n+1 && !m.pvcHeld && !used, func(w *model) {
-			w.pvc, w.pvcLife = none, 0
+			w.pvc, w.pvcLife, w.lives[n].claimMark = none, 0, 0
 			if l.refPlace == atHome && l.ref == refBound {
 				w.lives[n].ref = refStale
 			}

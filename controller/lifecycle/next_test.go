@@ -9,10 +9,12 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -53,6 +55,10 @@ func TestNext(t *testing.T) {
 		"UnsyncedBegins": {reason: "It is not said later because the server is not up.", state: running(beginsAgain, unsynced(reasonError, cannotCompose+": no", time.Minute)), want: ReportUnsynced, says: "cannot make what this instance consists of: no"},
 		"UnsyncedBefore": {reason: "The function is not even called.", state: running(unsynced(reasonError, "cannot select Composition: none", time.Minute)), want: ReportUnsynced, says: "cannot select Composition: none"},
 		"UnsyncedLater":  {reason: "What is the controller's to do comes first.", state: running(unsynced(reasonPaused, "paused", time.Minute), func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: AddFinalizers},
+
+		"UnreadableXR":    {reason: "Crossplane could not take its finalizer off.", state: running(dead, unreadable(xrOf)), want: RemoveSettings, says: "spec.config.mysqld cannot be read"},
+		"UnreadableClaim": {reason: "Nor could anybody let the claim go.", state: running(dead, unreadable(claimOf)), want: RemoveSettings, says: "spec.config.mysqld cannot be read"},
+		"UnreadableLives": {reason: "Its settings are its owner's.", state: running(unreadable(xrOf), unreadable(claimOf)), want: NoOp},
 
 		"SettingsRefused": {reason: "The claim says why.", state: running(func(s *instance.State) {
 			s.XR.Status.Settings = &v1.SettingsStatus{ID: "new", Phase: v1.SettingsValidating}
@@ -449,5 +455,38 @@ func TestBlocker(t *testing.T) {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+func xrOf(s *instance.State) *instance.Composite    { return s.XR }
+func claimOf(s *instance.State) *instance.Composite { return s.Claim }
+
+// unreadable gives claim or XR a section instead of a setting, and a setting that can be read.
+func unreadable(of func(*instance.State) *instance.Composite) variation {
+	return func(s *instance.State) {
+		c := of(s)
+		c.Object["spec"] = map[string]any{"config": map[string]any{"mysqld": map[string]any{"port": int64(1)}, "max_connections": int64(200)}}
+		c.Unreadable = instance.Decode(c.Unstructured).Unreadable
+	}
+}
+
+// TestRemoveSettings: what cannot be read goes, and nothing else.
+func TestRemoveSettings(t *testing.T) {
+	s := running(dead, unreadable(xrOf), unreadable(claimOf))
+	for _, c := range []*instance.Composite{s.XR, s.Claim} {
+		changes := Next(s).Changes
+		last := changes[len(changes)-1]
+		got, ok := last.Object.(*unstructured.Unstructured)
+		if !ok || got.GetKind() != c.GetKind() || last.Verb != change.Patch {
+			t.Fatalf("want a patch of the %s, got %s of %v", c.GetKind(), last.Verb, last.Object)
+		}
+		want := map[string]any{"max_connections": int64(200)}
+		if diff := cmp.Diff(want, got.Object["spec"].(map[string]any)["config"]); diff != "" { //nolint:forcetypeassert // It was given one.
+			t.Error(diff)
+		}
+		c.Unstructured, c.Unreadable = got, nil
+	}
+	if got := Next(s).Action; got == RemoveSettings {
+		t.Error("there is nothing left to remove")
 	}
 }

@@ -107,6 +107,8 @@ const (
 // Actions of a deletion; their order stands above decideDelete. DeleteObjects is also for what is
 // in the way of an instance that lives.
 const (
+	// RemoveSettings takes settings that cannot be read out of the spec of claim or XR.
+	RemoveSettings Action = "RemoveSettings"
 	// CreateBackup makes a record, phase Pending.
 	CreateBackup Action = "CreateBackup"
 	// StopServer scales it down.

@@ -73,7 +73,7 @@ func heldByForeign(s *instance.State, n *instance.Note) Step {
 		n.Store, n.Name, n.AnnouncedAt.UTC().Format(time.RFC3339), storeFolder(s)))
 }
 
-// writePublished writes down, on the XR and on the data volume, which archive is about to be published. After a crash, and when the
+// writePublished writes down, on the XR, the data volume and its PVC, which archive is about to be published. After a crash, and when the
 // record was deleted, nothing else tells this cluster's note from that of a copy of this cluster.
 func writePublished(s *instance.State, n v1.BackupNote) []change.Change {
 	var out []change.Change
@@ -87,6 +87,9 @@ func writePublished(s *instance.State, n v1.BackupNote) []change.Change {
 	}
 	if s.DataPV != nil {
 		write(s.DataPV)
+	}
+	if s.DataPVC != nil { // It is there for longer than its volume.
+		write(s.DataPVC)
 	}
 	return out
 }

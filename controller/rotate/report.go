@@ -77,8 +77,8 @@ func (p *pass) reportResult(last rotationStep, err error) (Result, error) {
 	}
 	switch {
 	case last.Do == Refused:
-		return p.failWith(out, "The server accepts no password that is known for root: it was changed there, or the account requires a client certificate (REQUIRE X509). "+
-			"Set the password of this instance to the one that the server accepts, and remove the requirement (ALTER USER … REQUIRE SSL). "+
+		return p.failWith(out, "The server accepts no password that is known for root: it was changed there, the account root@'%' was renamed or removed, or it requires a client certificate (REQUIRE X509). "+
+			"Set the password of this instance to the one that the server accepts. As another administrator, make the account again ("+createRoot+"), or remove the requirement (ALTER USER … REQUIRE SSL). "+
 			"A password that was refused is not tried again before the server restarts, so that the account is not locked"), nil
 	case last.Do == Wait && p.in.isUnpublished(p.kept.connection):
 		out.Credentials.State = v1.CredentialsInSync
@@ -179,6 +179,9 @@ func (p *pass) failWith(out Result, message string) Result {
 // orRestore is the way out where no administrator may log in: a restore makes root's accounts usable.
 const orRestore = ". If none may, delete this claim and create it again: its restore lets root in"
 
+// createRoot makes the account by which the controller logs in.
+const createRoot = "CREATE USER root@'%' IDENTIFIED BY '…' REQUIRE SSL; GRANT ALL PRIVILEGES ON *.* TO root@'%' WITH GRANT OPTION"
+
 // adviceFor says what is wrong, and what to do.
 func adviceFor(err error) string {
 	for _, known := range []struct {
@@ -189,7 +192,7 @@ func adviceFor(err error) string {
 		{sql.IsBlockedByFailures, "too many logins with a wrong password have locked root in the server (FAILED_LOGIN_ATTEMPTS, or max_password_errors of MariaDB), for every client: find the client that has the wrong one. Wait until the lock ends, or unlock the account as another administrator (ALTER USER … ACCOUNT UNLOCK)"},
 		{sql.IsLocked, "the account root is locked in the server: unlock it there (ALTER USER … ACCOUNT UNLOCK)" + orRestore},
 		{sql.IsHostBlocked, "the server has blocked the controller's address: restart it, or run FLUSH HOSTS"},
-		{sql.IsHostNotAllowed, "root may not log in from the controller's address: run CREATE USER root@'%' IDENTIFIED BY '…' REQUIRE SSL; GRANT ALL PRIVILEGES ON *.* TO root@'%' WITH GRANT OPTION, as an administrator that may log in" + orRestore},
+		{sql.IsHostNotAllowed, "root may not log in from the controller's address: run "+createRoot+", as an administrator that may log in" + orRestore},
 		{sql.IsPluginMissing, "the server does not have the plugin by which root logs in: set another one as an administrator that may log in (ALTER USER … IDENTIFIED WITH caching_sha2_password BY …)" + orRestore},
 		{sql.IsWithoutPrivilege, "root lacks a privilege that the controller needs, or a role that would give it is not active: run GRANT ALL PRIVILEGES ON *.* TO root@'%' WITH GRANT OPTION, and, with partial_revokes, GRANT ALL PRIVILEGES ON mysql.* TO root@'%'"},
 		{sql.IsReadOnly, "the server is read-only: set read_only and super_read_only to OFF"},

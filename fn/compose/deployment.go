@@ -37,6 +37,7 @@ func deployment(r *resolved, begin start, of revision) *appsv1.Deployment {
 		ObjectMeta: r.meta(r.instance.DeploymentName(), r.instance.ServerSelector()),
 		Spec: appsv1.DeploymentSpec{
 			Replicas:             new(begin.replicas),
+			MinReadySeconds:      minReadySeconds,
 			RevisionHistoryLimit: new(int32(1)),
 			Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 			Selector:             &metav1.LabelSelector{MatchLabels: r.instance.ServerSelector()},

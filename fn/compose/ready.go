@@ -20,6 +20,15 @@ func deploymentReady(d *appsv1.Deployment) bool {
 		d.Status.UpdatedReplicas > 0 && d.Status.ReadyReplicas > 0
 }
 
+// minReadySeconds is how long a pod is ready before its Deployment counts it as available. mysqld accepts TCP connections before it looks at
+// unknown settings, so that a server which does not start is ready for a moment each time.
+const minReadySeconds = 10
+
+// deploymentAvailable is true when the pod of the newest template has taken clients for minReadySeconds.
+func deploymentAvailable(d *appsv1.Deployment) bool {
+	return deploymentReady(d) && d.Status.AvailableReplicas > 0
+}
+
 // serviceReady reports whether the Service exists. An address that a load balancer has not assigned yet keeps no client in the cluster
 // away, so it is not part of readiness: Crossplane copies connection details to the claim's Secret only while the XR is Ready.
 func serviceReady(s *corev1.Service) bool { return s != nil }

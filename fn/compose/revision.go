@@ -47,7 +47,7 @@ func chooseRevision(r *resolved, begin start) revision {
 	if isBack {
 		effective.config = back
 	}
-	out := decideRevision(&effective, begin)
+	out := decideRevision(&effective, begin, isBack)
 	out.served = servedConfig(r, out, isBack)
 	switch {
 	case !r.Required.Platform.Known:
@@ -64,8 +64,8 @@ func chooseRevision(r *resolved, begin start) revision {
 // are no reason for that. It keeps what it was started with until its own spec changes,
 // somebody else changes the template, which restarts it anyway (as `kubectl rollout
 // restart` does), it is stopped, or the platform says that now is the time. New settings of its
-// spec are validated first.
-func decideRevision(r *resolved, begin start) revision {
+// spec are validated first. One that was started with settings that were taken back gets those that are back.
+func decideRevision(r *resolved, begin start, isBack bool) revision {
 	template := serverTemplate(r)
 	today := revision{mark: wishOf(r) + "." + digestOf(template), template: template, config: r.config, certified: isCertified(r)}
 	d, t := r.Observed.Deployment, r.Observed.Template
@@ -82,6 +82,9 @@ func decideRevision(r *resolved, begin start) revision {
 	if !r.Required.Platform.Known { // Nor is today's template.
 		observed.config = cmp.Or(config, r.config)
 		return observed
+	}
+	if isBack && ofClaim(r, config) != ofClaim(r, r.config) {
+		return today
 	}
 	if ok && isAsMade(r) && isInUse(r, begin) && r.Settings.Maintenance != v1.MaintenanceNow &&
 		r.XR.Status.Revision != "" && r.XR.Status.Revision == t.Digest {

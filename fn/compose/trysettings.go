@@ -115,7 +115,7 @@ func lastServed(r *resolved, kept string) string {
 	if t == nil || !hasServed(r) {
 		return ""
 	}
-	if kept == "" || deploymentReady(r.Observed.Deployment) && t.ConfigHash == digest(now) {
+	if kept == "" || deploymentAvailable(r.Observed.Deployment) && t.ConfigHash == digest(now) {
 		return now
 	}
 	return kept

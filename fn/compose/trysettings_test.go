@@ -71,7 +71,7 @@ func (r *rig) pass() {
 func (r *rig) ready(is bool) {
 	r.in.Observed.Deployment.Status = appsv1.DeploymentStatus{}
 	if is {
-		r.in.Observed.Deployment.Status = appsv1.DeploymentStatus{UpdatedReplicas: 1, ReadyReplicas: 1}
+		r.in.Observed.Deployment.Status = appsv1.DeploymentStatus{UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
 	}
 }
 
@@ -192,6 +192,9 @@ func TestSettingsAreTakenBack(t *testing.T) {
 	r.set("max_connections", "6", "bad", "1")
 	r.ends(batchv1.JobComplete)
 	r.pass()
+	r.is(v1.SettingsOnTrial, "bad = 1")
+	r.in.Observed.Deployment.Status = appsv1.DeploymentStatus{UpdatedReplicas: 1, ReadyReplicas: 1}
+	r.pass() // It listens for a moment whenever it starts.
 	r.is(v1.SettingsOnTrial, "bad = 1")
 	trial := *r.out.Status.Settings
 	if trial.ConfigHash != r.in.Observed.Template.ConfigHash {

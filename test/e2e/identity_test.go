@@ -20,7 +20,7 @@ func TestCopyIsAnotherServer(t *testing.T) {
 	s.Client().MustQuery(t, "RENAME USER root@'%' TO root@'10.99.0.%'")
 	s.Set(t, map[string]any{"password": "after the rename"})
 	hasCredentials(t, s, "Failed", "CREATE USER root@'%'")
-	s.Says(t, "root may not log in from the controller's address")
+	s.Says(t, "the account root@'%' was renamed or removed")
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
 
