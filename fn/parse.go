@@ -123,7 +123,7 @@ func parseObserved(rs map[string]*fnv1.Resource, into *compose.Observed) error {
 		observed(rs, v1.ResourceDataPVC, "PersistentVolumeClaim", &into.DataPVC, "metadata.deletionTimestamp", "spec.volumeName", "spec.storageClassName", "spec.resources", "status.phase"),
 		observed(rs, v1.ResourceRootPassword, "Secret", &into.RootPassword, "data."+v1.PasswordKey),
 		observed(rs, v1.ResourceConfig, "ConfigMap", &into.Config, "data"),
-		observed(rs, v1.ResourceDeployment, "Deployment", &into.Deployment, "metadata.generation", "metadata.annotations", "spec.replicas", "status.observedGeneration", "status.updatedReplicas", "status.readyReplicas", "status.conditions"),
+		observed(rs, v1.ResourceDeployment, "Deployment", &into.Deployment, "metadata.generation", "metadata.annotations", "spec.replicas", "status.observedGeneration", "status.updatedReplicas", "status.readyReplicas", "status.availableReplicas", "status.conditions"),
 		observed(rs, v1.ResourceService, "Service", &into.Service, "metadata.annotations", "spec.type", "spec.clusterIP", "spec.ports", "status.loadBalancer"),
 		observed(rs, v1.ResourceJobPolicy, "NetworkPolicy", &into.JobPolicy),
 		observed(rs, v1.ResourceServerPolicy, "NetworkPolicy", &into.ServerPolicy),

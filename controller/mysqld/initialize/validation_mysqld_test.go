@@ -47,7 +47,7 @@ func TestRealValidateSettings(t *testing.T) {
 		"ReadOnly":        {lines: []string{"super_read_only = ON", "offline_mode = ON", "skip_log_bin", "ft_stopword_file =", "lower_case_table_names = 1"}},
 		"Unknown":         {lines: []string{"no_such_setting = 1"}, says: "no_such_setting"},
 		"UnknownOfEngine": {lines: []string{"innodb_no_such = 1"}, says: "innodb_no_such"},
-		"NoNumber":        {lines: []string{"max_connections = many"}, says: "max_connections"},
+		"NoNumber":        {lines: []string{"max_connections = lots"}, says: "max_connections"},
 		"NoPageSize":      {lines: []string{"innodb_page_size = 5000"}, says: "there was a server (exit status 1): [MY-010872] [InnoDB] InnoDB: Invalid page size=5000"},
 		"NoCollation":     {lines: []string{"collation_server = klingon"}, says: "klingon"},
 		"NoFolder":        {lines: []string{"tmpdir = /nowhere"}, says: "/nowhere"},
