@@ -223,8 +223,8 @@ func TestBackupStore(t *testing.T) {
 	if left := at.objects(t); len(left) != 1 || !strings.HasSuffix(left[0], holderObject) {
 		t.Errorf("want who holds the prefix, the probe leaves %q", left)
 	}
-	b.answersChallenge(t)
 	b.isTakenOver(t, at)
+	b.answersChallenge(t)
 	gatewayRefuses(t, at.namespace)
 }
 
