@@ -217,6 +217,7 @@ func TestRealForeignRoot(t *testing.T) {
 		"Socket":       "INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'; ALTER USER root@'%' IDENTIFIED WITH auth_socket;",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b := newBox(t)
 			b.Env = []string{quick}
 			b.initialize(t, "old")

@@ -58,6 +58,7 @@ func TestRealValidateSettings(t *testing.T) {
 	b := newBox(t)
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			out, err := b.with(t, tc.lines...).validate(t)
 			if (err != nil) != (tc.says != "") || !strings.Contains(out, tc.says) {
 				t.Errorf("want a refusal with %q, got %v:\n%s", tc.says, err, out)
