@@ -178,7 +178,8 @@ type MySQLPlatformSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	MaxBackups int32 `json:"maxBackups,omitempty"`
-	// MinBackupInterval is the shortest time between two backups of a schedule, in minutes. Default 1.
+	// MinBackupInterval is the shortest time between two backups of a schedule, in minutes. Default 15: each backup
+	// is a whole copy, which is read again.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -333,9 +334,12 @@ func (s *MySQLPlatformSpec) MostBackups(inStore bool) int64 {
 	return most
 }
 
+// minBackupInterval in minutes, unless the platform says otherwise.
+const minBackupInterval = 15
+
 // LeastBackupInterval returns the shortest time that a schedule may have between two backups.
 func (s *MySQLPlatformSpec) LeastBackupInterval() time.Duration {
-	return time.Duration(max(s.MinBackupInterval, 1)) * time.Minute
+	return time.Duration(cmp.Or(s.MinBackupInterval, minBackupInterval)) * time.Minute
 }
 
 // OffersBackupStore of this name to claims.

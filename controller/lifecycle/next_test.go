@@ -481,7 +481,7 @@ func TestRemoveSettings(t *testing.T) {
 			t.Fatalf("want a patch of the %s, got %s of %v", c.GetKind(), last.Verb, last.Object)
 		}
 		want := map[string]any{"max_connections": int64(200)}
-		if diff := cmp.Diff(want, got.Object["spec"].(map[string]any)["config"]); diff != "" { //nolint:forcetypeassert // It was given one.
+		if diff := cmp.Diff(want, got.Object["spec"].(map[string]any)["config"]); diff != "" {
 			t.Error(diff)
 		}
 		c.Unstructured, c.Unreadable = got, nil

@@ -192,7 +192,7 @@ func adviceFor(err error) string {
 		{sql.IsBlockedByFailures, "too many logins with a wrong password have locked root in the server (FAILED_LOGIN_ATTEMPTS, or max_password_errors of MariaDB), for every client: find the client that has the wrong one. Wait until the lock ends, or unlock the account as another administrator (ALTER USER … ACCOUNT UNLOCK)"},
 		{sql.IsLocked, "the account root is locked in the server: unlock it there (ALTER USER … ACCOUNT UNLOCK)" + orRestore},
 		{sql.IsHostBlocked, "the server has blocked the controller's address: restart it, or run FLUSH HOSTS"},
-		{sql.IsHostNotAllowed, "root may not log in from the controller's address: run "+createRoot+", as an administrator that may log in" + orRestore},
+		{sql.IsHostNotAllowed, "root may not log in from the controller's address: run " + createRoot + ", as an administrator that may log in" + orRestore},
 		{sql.IsPluginMissing, "the server does not have the plugin by which root logs in: set another one as an administrator that may log in (ALTER USER … IDENTIFIED WITH caching_sha2_password BY …)" + orRestore},
 		{sql.IsWithoutPrivilege, "root lacks a privilege that the controller needs, or a role that would give it is not active: run GRANT ALL PRIVILEGES ON *.* TO root@'%' WITH GRANT OPTION, and, with partial_revokes, GRANT ALL PRIVILEGES ON mysql.* TO root@'%'"},
 		{sql.IsReadOnly, "the server is read-only: set read_only and super_read_only to OFF"},

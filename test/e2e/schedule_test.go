@@ -18,6 +18,7 @@ import (
 func TestScheduledBackups(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
+	framework.SetPlatform(t, "minBackupInterval", int64(1))
 	s.Spec["backup"] = map[string]any{"schedule": "* * * * *", "timeZone": "Europe/Berlin", "method": "Online", "keep": int64(1)}
 	before := s.Begin(t)
 	first := scheduledAfter(t, s, "")
@@ -57,6 +58,7 @@ func TestScheduleIsKept(t *testing.T) {
 	t.Cleanup(theController.Unlock)
 	t.Cleanup(func() { controllers(t, 1) })
 	s := framework.NewServer(t, framework.ClassComposition)
+	framework.SetPlatform(t, "minBackupInterval", int64(1))
 	s.Spec["backup"] = map[string]any{"schedule": "* * * * *", "method": "Online", "keep": int64(20)}
 	before := s.Begin(t)
 	controllers(t, 2)
