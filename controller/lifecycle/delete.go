@@ -16,7 +16,6 @@ import (
 // decideDelete of an instance, which is announced, fenced, backed up and released, in this order,
 // whatever happens in between. Where nothing does:
 //
-//	RemoveSettings        where the API server would refuse every later update because of them
 //	CreateBackup          a record says that it begins
 //	StopServer            Crossplane has let the XR go; the server shuts down
 //	DeleteObjects         the Deployment goes: nothing can start a server any more

@@ -288,7 +288,7 @@ func TestStoreChanges(t *testing.T) {
 		t.Errorf("a backup may write %+v", r)
 	}
 	publishes := Next(fenced(toStore, withJob(sent)))
-	if r := remote(publishes.Changes); verbs(publishes.Changes) != "Patch XMySQL, Patch PersistentVolume, Publish MySQLBackup" || r.Note.Spec.Archive.Path != folder+"/k7v2m9xw4q.tar.zst.age" || r.Note.Spec.Archive.PVCName != "" || string(r.Note.Manifest) != `{"format":1}` {
+	if r := remote(publishes.Changes); verbs(publishes.Changes) != "Patch XMySQL, Patch PersistentVolume, Patch PersistentVolumeClaim, Publish MySQLBackup" || r.Note.Spec.Archive.Path != folder+"/k7v2m9xw4q.tar.zst.age" || r.Note.Spec.Archive.PVCName != "" || string(r.Note.Manifest) != `{"format":1}` {
 		t.Errorf("got %s, %+v", verbs(publishes.Changes), r)
 	}
 	if got := verbs(Next(fenced(toStore, noteInStore)).Changes); got != "Tidy MySQLBackup, Patch MySQLBackup, PatchStatus MySQLBackup" {
