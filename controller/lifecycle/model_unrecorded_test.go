@@ -23,11 +23,14 @@ func refusesNote(next decision) decision {
 	}
 }
 
+// manyNotes fill an index but for what is kept free for the backup of a deletion.
+var manyNotes = strings.Repeat("x", maxIndex-indexOfDeletion-200)
+
 // hasFullIndex is a cluster whose backup volumes record no backup of an instance that goes on.
 func hasFullIndex(next decision) decision {
 	return func(s *instance.State) Step {
 		if !s.IsDeleting() && s.BackupPV != nil {
-			setAnnotation(s.BackupPV, "example.org/others", strings.Repeat("x", maxIndex-indexOfDeletion-200))
+			setAnnotation(s.BackupPV, "example.org/others", manyNotes)
 		}
 		return next(s)
 	}
