@@ -21,6 +21,7 @@ const section = `{"spec":{"config":{"mysqld":{"max_connections":200}}}}`
 // TestUnreadableConfig: the API server refuses a section as a setting. An instance whose composite resource has one all the same, and its
 // neighbor, are deleted with their backups, and doctor names it.
 func TestUnreadableConfig(t *testing.T) {
+	framework.Repeats(t, "TestCells makes a config unreadable in the midst of a deletion, and TestUnreadableConfigBlindsNobody has its neighbors")
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Begin(t)
