@@ -145,7 +145,7 @@ func protectData(s *instance.State) Step {
 	if step, open := keepBackupPVC(s); open {
 		return step
 	}
-	for _, decide := range []func(*instance.State) (Step, bool){decideWarning, followRequested, decideImageChange, decideRequested, decideScheduled, forgetExpired} {
+	for _, decide := range []func(*instance.State) (Step, bool){decideWarning, followRequested, decideImageChange, decideRequested, forgetExpired, decideScheduled} {
 		if step, open := decide(s); open {
 			return step
 		}

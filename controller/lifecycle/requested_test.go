@@ -231,8 +231,15 @@ func tried(s *instance.State, number int64, concluded bool) *instance.State {
 	return s
 }
 
+// beforeNext makes the next planned backup due.
+func beforeNext(s *instance.State) *instance.State {
+	due("03:00")(s)
+	return s
+}
+
 // TestRequestedExpire: backups that an instance asks for go beyond those to keep while it goes on, the oldest first, and never
-// the newest that a server has started from.
+// the newest that a server has started from. They go before the next planned one begins: where each takes as long as the time to the next,
+// nothing would ever go.
 func TestRequestedExpire(t *testing.T) {
 	kept := func(n int, keep int32, restorable ...int) *instance.State {
 		s := running(answered(v1.RequestedProven))
@@ -264,6 +271,7 @@ func TestRequestedExpire(t *testing.T) {
 		"Newer":      {kept(5, 3, 4, 1), []int{2, 1}},
 		"Tried":      {tried(kept(5, 3), 1, false), []int{2}},
 		"Known":      {tried(kept(5, 3), 1, true), []int{2, 1}},
+		"Due":        {beforeNext(kept(5, 3)), []int{2, 1}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
