@@ -11,6 +11,7 @@ import (
 // is Ready all the same. That instance, and a copy beside it (restore.from), are other servers: in replication nobody takes one for
 // another. All have GTIDs.
 func TestCopyIsAnotherServer(t *testing.T) {
+	framework.Repeats(t, "TestRealRootElsewhere, TestRealGTIDs and TestRestoreLeavesServerUUID have each part")
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)

@@ -18,6 +18,7 @@ import (
 // restore-tested (requireRestorable) and restored. What cannot be fitted to the namespace, such as a maximum that is too small or a quota without Jobs, is
 // said while the instance lives, and taken back once it is changed.
 func TestNamespaceLimits(t *testing.T) {
+	framework.Repeats(t, "TestFit and TestNamespaceRefusesBackup have each rule of a namespace")
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "small"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{

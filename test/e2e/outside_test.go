@@ -16,6 +16,7 @@ import (
 // TestOutsideDoesNotStopServing: a load balancer that assigns no address, a quota that refuses one and a claim that publishes into the
 // instance's own Secret are in the message. The server serves clients in the cluster, and its password changes.
 func TestOutsideDoesNotStopServing(t *testing.T) {
+	framework.Repeats(t, "TestOutsideDoesNotStopServing of fn/compose has each decision")
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Spec["service"] = map[string]any{"type": "LoadBalancer"}
