@@ -137,7 +137,7 @@ cluster-test: ## Test what boots the cluster: disks, images, killed boots (1 min
 mysqld-test: ## Test backup, restore and password changes with a real mysqld, and the same chain with a real mariadbd, without a cluster (6 min).
 	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
 	go run -C test/images . rootfs $$dir/mysql && \
-	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld -run TestReal $(if $(ALL),,-skip TestRealFlavour) -timeout 20m ./controller/... && \
+	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld -run TestReal -timeout 20m ./controller/... && \
 	if [ -n "$(ALL)" ]; then MYSQLD_ROOTFS=$$dir/mysql SETTINGS=300 go test -tags mysqld -run TestRealSettingsServe -timeout 180m ./controller/mysqld/initialize || exit 1; fi && \
 	for server in mariadb $(if $(ALL),mariadb-10.5 mariadb-11.8); do \
 	go run -C test/images . rootfs --server $$server $$dir/$$server && \
