@@ -17,7 +17,7 @@ help: ## Show this list, with what each takes on two cores where the tools are b
 demo: ## Show what it does on a real cluster: one of its own, as root, or the one of KUBECONFIG.
 	@go run ./test/demo
 
-test: ## Run everything, also on a real cluster of its own (30 min, 20 more from empty caches).
+test: ## Run everything, also on a real cluster of its own (more than an hour on two cores, 20 min more from empty caches).
 	go run -C test/cluster . check # Two that install packages at the same time would be in each other's way.
 	go run ./test/tools kube core coredns helm mongod cli cli116 versitygw lint gotestsum # Builds beside the cluster would take it the processors.
 	KUBECONFIG= $(MAKE) --keep-going checks e2e # One after the other: a cluster on two processors has none left.
@@ -30,7 +30,7 @@ test-all: export WALKS = 1000
 test-all: export MOMENTS = 60
 test-all: test store-test-seaweedfs cert-manager-test provider-sql-test chart-test alerts-test dashboard-test arm64-test release-dry-run release-test matrix ## Run what there is, for hours: make test, what repeats one of its proofs, more walks of the model and moments of a first start, and the whole matrix.
 
-unit: ## Run the tests that need nothing but Go (5 min).
+unit: ## Run the tests that need nothing but Go (15 min).
 	go test -timeout 30m ./...
 
 lint: ## Run golangci-lint, built from its module (1 min).
@@ -134,7 +134,7 @@ cluster-test: ## Test what boots the cluster: disks, images, killed boots (1 min
 	go test -C test/images -count=1 -timeout 20m ./...
 	go test -C test/install -count=1 -timeout 20m ./...
 
-mysqld-test: ## Test backup, restore and password changes with a real mysqld, and the same chain with a real mariadbd, without a cluster (6 min).
+mysqld-test: ## Test backup, restore and password changes with a real mysqld, and the same chain with a real mariadbd, without a cluster (20 min).
 	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
 	go run -C test/images . rootfs $$dir/mysql && \
 	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld -run TestReal -timeout 20m ./controller/... && \
