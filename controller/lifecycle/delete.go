@@ -35,8 +35,8 @@ func decideDelete(s *instance.State) Step {
 	if s.XR != nil && !s.XR.HasFinalizer() {
 		return awaitRelease(s) // It was never held, or has just been let go.
 	}
-	if u := unreadableSettings(s); u != nil {
-		return Step{Action: RemoveSettings, Phase: v1.DeletionStopping, Message: u.WhyUnreadable()}
+	if unreadableSettings(s) != nil {
+		return Step{Action: RemoveSettings, Phase: v1.DeletionStopping}
 	}
 	if left := s.Identity().Left; len(left) > 0 {
 		return Step{Action: LetCopyGo, Targets: left}
@@ -222,21 +222,21 @@ func whoUsesVolume(p *corev1.Pod, xr string) string {
 	return fmt.Sprintf("Pod %q uses the data volume: the backup is taken when it is gone. Delete it", p.Name)
 }
 
-// unreadableSettings returns the object of a deletion whose spec.config has settings that cannot be read; nil if there is none. The API
-// server refuses each update of such an object, also of its finalizers: values below x-kubernetes-preserve-unknown-fields are validated
-// again even if they are unchanged (see ratcheting.go of k8s.io/apiextensions-apiserver). Nobody reads the settings of an instance that
-// is being deleted.
+// unreadableSettings returns the composite resource or claim that is being deleted and has settings in spec.config that the controller
+// cannot read, or nil. The API server rejects every update of such an object, including the removal of a finalizer, because it also
+// validates unchanged values below x-kubernetes-preserve-unknown-fields (ratcheting.go in k8s.io/apiextensions-apiserver). The settings
+// can be removed: Crossplane does not compose a server for an instance that is being deleted.
 func unreadableSettings(s *instance.State) *instance.Composite {
 	for _, c := range []*instance.Composite{s.XR, s.Claim} {
-		if c != nil && c.IsDeleting() && len(settingsOf(c)) > 0 {
+		if c != nil && c.IsDeleting() && len(unreadablePaths(c)) > 0 {
 			return c
 		}
 	}
 	return nil
 }
 
-// settingsOf claim or XR that cannot be read, as paths.
-func settingsOf(c *instance.Composite) [][]string {
+// unreadablePaths returns the paths of the settings in spec.config that the controller cannot read.
+func unreadablePaths(c *instance.Composite) [][]string {
 	var out [][]string
 	for _, f := range c.Unreadable {
 		if len(f.Path) > 1 && f.Path[0] == "spec" && f.Path[1] == "config" {
@@ -246,10 +246,11 @@ func settingsOf(c *instance.Composite) [][]string {
 	return out
 }
 
+// removeSettings removes the unreadable settings from the spec of one object.
 func removeSettings(s *instance.State, _ Step) []change.Change {
 	c := unreadableSettings(s)
 	return []change.Change{change.PatchObject(c.Unstructured, func(u *unstructured.Unstructured) {
-		for _, path := range settingsOf(c) {
+		for _, path := range unreadablePaths(c) {
 			unstructured.RemoveNestedField(u.Object, path...)
 		}
 	})}

@@ -36,7 +36,7 @@ func decide(s *instance.State) Step {
 
 // nameUnreadable fields of claim and XR in the message of a deletion, which goes on from what can be read.
 func nameUnreadable(s *instance.State, step Step) Step {
-	if why := s.WhyUnreadable(); why != "" && step.Phase != "" && step.Action != RemoveXRFinalizer && step.Action != RemoveSettings {
+	if why := s.WhyUnreadable(); why != "" && step.Phase != "" && step.Action != RemoveXRFinalizer {
 		step.Message = strings.TrimPrefix(step.Message+". "+why, ". ")
 	}
 	return step

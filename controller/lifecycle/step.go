@@ -107,7 +107,7 @@ const (
 // Actions of a deletion; their order stands above decideDelete. DeleteObjects is also for what is
 // in the way of an instance that lives.
 const (
-	// RemoveSettings takes settings that cannot be read out of the spec of claim or XR.
+	// RemoveSettings removes unreadable settings from the spec of a claim or composite resource that is being deleted.
 	RemoveSettings Action = "RemoveSettings"
 	// CreateBackup makes a record, phase Pending.
 	CreateBackup Action = "CreateBackup"

@@ -179,8 +179,11 @@ func (p *pass) failWith(out Result, message string) Result {
 // orRestore is the way out where no administrator may log in: a restore makes root's accounts usable.
 const orRestore = ". If none may, delete this claim and create it again: its restore lets root in"
 
-// createRoot makes the account by which the controller logs in.
-const createRoot = "CREATE USER root@'%' IDENTIFIED BY '…' REQUIRE SSL; GRANT ALL PRIVILEGES ON *.* TO root@'%' WITH GRANT OPTION"
+// Statements that a user runs as another administrator. createRoot creates the account with which the controller logs in.
+const (
+	grantRoot  = "GRANT ALL PRIVILEGES ON *.* TO root@'%' WITH GRANT OPTION"
+	createRoot = "CREATE USER root@'%' IDENTIFIED BY '…' REQUIRE SSL; " + grantRoot
+)
 
 // adviceFor says what is wrong, and what to do.
 func adviceFor(err error) string {
@@ -194,7 +197,7 @@ func adviceFor(err error) string {
 		{sql.IsHostBlocked, "the server has blocked the controller's address: restart it, or run FLUSH HOSTS"},
 		{sql.IsHostNotAllowed, "root may not log in from the controller's address: run " + createRoot + ", as an administrator that may log in" + orRestore},
 		{sql.IsPluginMissing, "the server does not have the plugin by which root logs in: set another one as an administrator that may log in (ALTER USER … IDENTIFIED WITH caching_sha2_password BY …)" + orRestore},
-		{sql.IsWithoutPrivilege, "root lacks a privilege that the controller needs, or a role that would give it is not active: run GRANT ALL PRIVILEGES ON *.* TO root@'%' WITH GRANT OPTION, and, with partial_revokes, GRANT ALL PRIVILEGES ON mysql.* TO root@'%'"},
+		{sql.IsWithoutPrivilege, "root lacks a privilege that the controller needs, or a role that would give it is not active: run " + grantRoot + ", and, with partial_revokes, GRANT ALL PRIVILEGES ON mysql.* TO root@'%'"},
 		{sql.IsReadOnly, "the server is read-only: set read_only and super_read_only to OFF"},
 		{sql.IsAgainstPolicy, "the server's rules for passwords do not allow the wanted one (validate_password): choose another, or change the rules"},
 		{sql.IsAgainstHistory, "the server does not allow a password that was used before (password_history): choose another"},
