@@ -227,12 +227,12 @@ func attacks(t *testing.T) map[string]attack {
 		"PodDeleted":        {"It is theirs.", "labels of an instance", Write{Old: &corev1.Pod{ObjectMeta: meta}}},
 		"ServiceDeleted":    {"It is theirs.", "labels of an instance", Write{Old: &corev1.Service{ObjectMeta: meta}}},
 		"DeploymentStarted": {"As many as the cluster has room for.", "starts none", Write{Old: scaled(1), New: scaled(100)}},
-		"ClaimImage":        {"A server of any image, with the data.", "what they ask for", Write{Old: claim("mysql:8.4"), New: claim("evil:1")}},
-		"ClaimSettings":     {"Its server would restart.", "what they ask for", Write{Old: withSettings(claim("mysql:8.4")), New: claim("mysql:8.4")}},
-		"DyingClaimImage":   {"A Job of any image, with the data.", "what they ask for", Write{Old: withSettings(dying(claim("mysql:8.4"))), New: dying(claim("evil:1"))}},
-		"DyingClaimMore":    {"It decides what is backed up.", "what they ask for", Write{Old: dying(claim("mysql:8.4")), New: dying(discarded(claim("mysql:8.4")))}},
-		"DyingClaimLess":    {"It decides what is backed up.", "what they ask for", Write{Old: dying(discarded(claim("mysql:8.4"))), New: dying(claim("mysql:8.4"))}},
-		"ClaimLabels":       {"Whose it is.", "what they ask for", Write{Old: claim("mysql:8.4"), New: changed(claim("mysql:8.4"), func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"a": "b"}) })}},
+		"ClaimImage":        {"A server of any image, with the data.", "may change only the finalizers and annotations of claims", Write{Old: claim("mysql:8.4"), New: claim("evil:1")}},
+		"ClaimSettings":     {"Its server would restart.", "may change only the finalizers and annotations of claims", Write{Old: withSettings(claim("mysql:8.4")), New: claim("mysql:8.4")}},
+		"DyingClaimImage":   {"A Job of any image, with the data.", "may change only the finalizers and annotations of claims", Write{Old: withSettings(dying(claim("mysql:8.4"))), New: dying(claim("evil:1"))}},
+		"DyingClaimMore":    {"It decides what is backed up.", "may change only the finalizers and annotations of claims", Write{Old: dying(claim("mysql:8.4")), New: dying(discarded(claim("mysql:8.4")))}},
+		"DyingClaimLess":    {"It decides what is backed up.", "may change only the finalizers and annotations of claims", Write{Old: dying(discarded(claim("mysql:8.4"))), New: dying(claim("mysql:8.4"))}},
+		"ClaimLabels":       {"Whose it is.", "may change only the finalizers and annotations of claims", Write{Old: claim("mysql:8.4"), New: changed(claim("mysql:8.4"), func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"a": "b"}) })}},
 	})
 	return out
 }
@@ -261,7 +261,8 @@ func discarded(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return u
 }
 
-// TestSettingsOfDyingMayGo: the API server takes no update of an object with settings that it refuses, also none of its finalizers.
+// TestSettingsOfDyingMayGo: the controller may remove spec.config from a claim that is being deleted. If a setting is invalid, the API server
+// rejects every other update of the claim, including the removal of a finalizer.
 func TestSettingsOfDyingMayGo(t *testing.T) {
 	w := Write{Old: withSettings(dying(claim("mysql:8.4"))), New: dying(claim("mysql:8.4"))}
 	if err := inForce(t).Refusal(t.Context(), w); err != nil {

@@ -193,11 +193,11 @@ func TestSlowUploadsOfOneNamespace(t *testing.T) {
 	}
 	time.Sleep(time.Second)
 	for range 3 {
-		short, stop := context.WithTimeout(ctx, 10*time.Second)
-		if err := g.put(short, t, grantOf("victim", 0), http.NoBody, 0); err != nil {
-			t.Errorf("another namespace's Job waits: %v", err)
+		uploadCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		if err := g.put(uploadCtx, t, grantOf("victim", 0), http.NoBody, 0); err != nil {
+			t.Errorf("an upload from another namespace did not complete within 10 seconds: %v", err)
 		}
-		stop()
+		cancel()
 	}
 	ended := make(chan struct{})
 	go func() {

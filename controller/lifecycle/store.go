@@ -88,7 +88,7 @@ func writePublished(s *instance.State, n v1.BackupNote) []change.Change {
 	if s.DataPV != nil {
 		write(s.DataPV)
 	}
-	if s.DataPVC != nil { // It is there for longer than its volume.
+	if s.DataPVC != nil { // The PVC can outlive its volume.
 		write(s.DataPVC)
 	}
 	return out

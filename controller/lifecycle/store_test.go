@@ -183,7 +183,7 @@ func TestNextInStore(t *testing.T) {
 		"RemakesSkew":   {reason: "Clocks of API servers differ.", state: fenced(toStore, noteInStore, recordGoes, notedAgo(90*time.Second)), want: RecreateBackup},
 		"SetBack":       {reason: "What clients have written since the cluster was set back is in no backup.", state: fenced(toStore, noteInStore, recordGoes, announcedBefore), want: Wait, says: "move the folder v1/"},
 		"SetBackLate":   {reason: "The store was down when the record was made.", state: fenced(toStore, noteInStore, announcedBefore), want: Wait, says: "the cluster was set back since"},
-		"SetBackSent":   {reason: "Nor is it published beside that.", state: fenced(toStore, withJob(sent), noteInStore, announcedBefore), want: Wait, says: "the cluster was set back since"},
+		"SetBackSent":   {reason: "A new backup is not published while the store contains an older backup with the same name.", state: fenced(toStore, withJob(sent), noteInStore, announcedBefore), want: Wait, says: "the cluster was set back since"},
 		"SetBackSkip":   {reason: "A person gives the data up.", state: fenced(toStore, noteInStore, recordGoes, announcedBefore, skip(xrUID)), want: ReleaseDataPV},
 		"RemakesLater":  {reason: "The clock of the API server that set the time is behind.", state: fenced(toStore, noteInStore, recordGoes, notedAgo(48*time.Hour)), want: RecreateBackup},
 		"InLife":        {reason: "Its record was deleted in its midst, or the same was asked for before the cluster was set back.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore), want: SkipNumber},

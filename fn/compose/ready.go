@@ -20,11 +20,11 @@ func deploymentReady(d *appsv1.Deployment) bool {
 		d.Status.UpdatedReplicas > 0 && d.Status.ReadyReplicas > 0
 }
 
-// minReadySeconds is how long a pod is ready before its Deployment counts it as available. mysqld accepts TCP connections before it looks at
-// unknown settings, so that a server which does not start is ready for a moment each time.
+// minReadySeconds is how many seconds a pod must be ready before the Deployment reports it as available. mysqld listens on its port before it
+// rejects unknown settings. A pod whose server exits because of them is therefore ready for one or two seconds after each restart.
 const minReadySeconds = 10
 
-// deploymentAvailable is true when the pod of the newest template has taken clients for minReadySeconds.
+// deploymentAvailable reports whether the pod of the newest template has been ready for minReadySeconds.
 func deploymentAvailable(d *appsv1.Deployment) bool {
 	return deploymentReady(d) && d.Status.AvailableReplicas > 0
 }

@@ -165,7 +165,7 @@ func resolveImage(r *resolved, path *field.Path) (string, field.ErrorList) {
 	return image, nil
 }
 
-// resolveConfig returns the my.cnf: the function's own settings and those of the spec.
+// resolveConfig returns the text of my.cnf, which contains the function's own settings and the settings in spec.config.
 func resolveConfig(r *resolved, path *field.Path) (string, field.ErrorList) {
 	config, errs := renderConfig(path, tlsConfig(r)+identityConfig(r.instance.XR, r.spec.Config), r.spec.Config)
 	return config + gtidConfig(startsWithGTIDs(r), r.spec.Config), errs

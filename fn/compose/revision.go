@@ -64,7 +64,8 @@ func chooseRevision(r *resolved, begin start) revision {
 // are no reason for that. It keeps what it was started with until its own spec changes,
 // somebody else changes the template, which restarts it anyway (as `kubectl rollout
 // restart` does), it is stopped, or the platform says that now is the time. New settings of its
-// spec are validated first. One that was started with settings that were taken back gets those that are back.
+// spec are validated first. If settings were rolled back,
+// a server that still runs with them restarts with the previous settings.
 func decideRevision(r *resolved, begin start, isBack bool) revision {
 	template := serverTemplate(r)
 	today := revision{mark: wishOf(r) + "." + digestOf(template), template: template, config: r.config, certified: isCertified(r)}
