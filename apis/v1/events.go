@@ -41,15 +41,22 @@ const (
 	EventImageChangeBegun EventReason = "ImageChangeBegun"
 	// EventImageAllowed is sent when that backup is proven, and the image may start.
 	EventImageAllowed EventReason = "ImageAllowed"
-	// EventRequestedBackupBegun is sent when a backup begins that the claim asks for.
+	// EventRequestedBackupBegun is sent when a backup begins that the claim requests.
 	EventRequestedBackupBegun EventReason = "RequestedBackupBegun"
-	// EventRequestedBackupEnded is sent when that is proven, and the server starts again.
+	// EventScheduledBackupBegun is sent when a backup begins that backup.schedule plans.
+	EventScheduledBackupBegun EventReason = "ScheduledBackupBegun"
+	// EventRequestedBackupEnded is sent when a backup is verified that the claim requests, and the server starts again if it was stopped.
 	EventRequestedBackupEnded EventReason = "RequestedBackupEnded"
-	// EventRequestedBackupCopied is sent when the copy is verified and the server starts again before the backup is recorded.
+	// EventScheduledBackupEnded is sent when a backup is verified that backup.schedule plans, and the server starts again if it was stopped.
+	EventScheduledBackupEnded EventReason = "ScheduledBackupEnded"
+	// EventRequestedBackupCopied is sent when the copy for a backup that the claim requests is verified, and the server starts again before the backup is recorded.
 	EventRequestedBackupCopied EventReason = "RequestedBackupCopied"
-	// EventRequestedBackupFailed is sent when it came to nothing: the server starts again, and
-	// another text asks for another one. It is a warning.
+	// EventScheduledBackupCopied is sent when the copy for a backup that backup.schedule plans is verified, and the server starts again before the backup is recorded.
+	EventScheduledBackupCopied EventReason = "ScheduledBackupCopied"
+	// EventRequestedBackupFailed is sent when a backup failed that the claim requests. The server starts again if it was stopped, and the next request starts another backup. It is a warning.
 	EventRequestedBackupFailed EventReason = "RequestedBackupFailed"
+	// EventScheduledBackupFailed is sent when a backup failed that backup.schedule plans. The server starts again if it was stopped, and the next minute of the schedule starts another backup. It is a warning.
+	EventScheduledBackupFailed EventReason = "ScheduledBackupFailed"
 	// EventCopyFound is sent when data of this name was found that was copied or restored from
 	// elsewhere: a person decides about it. It is a warning.
 	EventCopyFound EventReason = "CopyFound"

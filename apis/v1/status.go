@@ -12,7 +12,7 @@ import (
 
 // A MySQLStatus reports on an instance. The function writes all of it but
 // previousBackup, heldBackup, restoreSource, backups, backupNumber, firstBackupNumber, backupNeeds, backupWarning, outsideData, backupNodes,
-// restoredBy, blockedBy, crossplaneWarning, settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, tls and deletion, which are the controller's.
+// restoredBy, blockedBy, crossplaneWarning, settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, tls, dataPVCDeleted and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
 	// something is wrong.
@@ -52,12 +52,12 @@ type MySQLStatus struct {
 	// RequestedBackup is how far the backup is that the claim asked for last.
 	//
 	// +optional
-	RequestedBackup *RequestedBackupStatus `json:"requestedBackup,omitempty"`
+	RequestedBackup *LastBackupStatus `json:"requestedBackup,omitempty"`
 
 	// ScheduledBackup is how far the backup is that was planned last.
 	//
 	// +optional
-	ScheduledBackup *RequestedBackupStatus `json:"scheduledBackup,omitempty"`
+	ScheduledBackup *LastBackupStatus `json:"scheduledBackup,omitempty"`
 
 	// BackupSchedule is when backups are planned.
 	//
@@ -257,6 +257,12 @@ type MySQLStatus struct {
 	//
 	// +optional
 	Certified bool `json:"certified,omitempty"`
+
+	// DataPVCDeleted is true from when somebody has deleted the PersistentVolumeClaim of the data until it is back on its volume. The
+	// server does not run meanwhile.
+	//
+	// +optional
+	DataPVCDeleted bool `json:"dataPVCDeleted,omitempty"`
 
 	// Deletion is how far the final backup is.
 	//
@@ -548,11 +554,6 @@ const (
 
 // A DeletionStatus is how far the final backup is.
 type DeletionStatus struct {
-	// Fence is true while the server must not run although the instance lives:
-	// its data PVC was deleted, and a backup of it is being taken.
-	//
-	// +optional
-	Fence bool `json:"fence,omitempty"`
 	// Phase is Announced, Stopping, BackingUp, RestoreTest or Releasing; Failed while
 	// a backup is tried again, and Held while a person has something to do.
 	//
@@ -637,8 +638,8 @@ func (s *BackupScheduleStatus) IsOf(b *BackupSpec) bool {
 }
 
 // BackupUnderWay is the one that is taken of an instance which goes on; nil where none is.
-func (s *MySQLStatus) BackupUnderWay() *RequestedBackupStatus {
-	for _, b := range []*RequestedBackupStatus{s.RequestedBackup, s.ScheduledBackup} {
+func (s *MySQLStatus) BackupUnderWay() *LastBackupStatus {
+	for _, b := range []*LastBackupStatus{s.RequestedBackup, s.ScheduledBackup} {
 		if b.IsUnderWay() {
 			return b
 		}
@@ -647,21 +648,27 @@ func (s *MySQLStatus) BackupUnderWay() *RequestedBackupStatus {
 }
 
 // WhoAsksFor a backup, in words.
-func (s *MySQLStatus) WhoAsksFor(b *RequestedBackupStatus) string {
+func (s *MySQLStatus) WhoAsksFor(b *LastBackupStatus) string {
 	if b == s.ScheduledBackup {
-		return "backup.schedule at " + b.Request
+		return ScheduleText(b.Request)
 	}
-	return fmt.Sprintf("backup.request %q", b.Request)
+	return RequestText(b.Request)
 }
 
-// A RequestedBackupStatus is how far a backup is that a claim asks for.
-type RequestedBackupStatus struct {
+// RequestText names a request for a backup in a sentence, and ScheduleText a planned minute.
+func RequestText(request string) string { return fmt.Sprintf("backup.request %q", request) }
+
+// ScheduleText names a minute of the schedule in a sentence.
+func ScheduleText(minute string) string { return "backup.schedule at " + minute }
+
+// A LastBackupStatus is how far the last backup of a running instance is that was taken for one reason: on request, or by the schedule.
+type LastBackupStatus struct {
 	// Request that it is for; of a planned one, the minute.
 	Request string `json:"request"`
 	// Phase is Running; Failing, until what was made for it is gone; Failed or Proven.
 	//
 	// +kubebuilder:validation:Enum=Running;Failing;Failed;Proven
-	Phase RequestedPhase `json:"phase"`
+	Phase LastBackupPhase `json:"phase"`
 	// Method by which it is taken; empty is Cold.
 	//
 	// +optional
@@ -687,23 +694,23 @@ type RequestedBackupStatus struct {
 	Message string `json:"message,omitempty"`
 }
 
-// A RequestedPhase is how far a backup is that a claim asks for.
-type RequestedPhase string
+// A LastBackupPhase is how far such a backup is.
+type LastBackupPhase string
 
 // Phases of such a backup.
 const (
-	RequestedRunning RequestedPhase = "Running"
-	RequestedFailing RequestedPhase = "Failing"
-	RequestedFailed  RequestedPhase = "Failed"
-	RequestedProven  RequestedPhase = "Proven"
+	LastBackupRunning LastBackupPhase = "Running"
+	LastBackupFailing LastBackupPhase = "Failing"
+	LastBackupFailed  LastBackupPhase = "Failed"
+	LastBackupProven  LastBackupPhase = "Proven"
 )
 
 // IsOnline is true of one for which the server goes on.
-func (s *RequestedBackupStatus) IsOnline() bool { return s != nil && s.Method == MethodOnline }
+func (s *LastBackupStatus) IsOnline() bool { return s != nil && s.Method == MethodOnline }
 
 // IsUnderWay is true until nothing is left to do.
-func (s *RequestedBackupStatus) IsUnderWay() bool {
-	return s != nil && (s.Phase == RequestedRunning || s.Phase == RequestedFailing)
+func (s *LastBackupStatus) IsUnderWay() bool {
+	return s != nil && (s.Phase == LastBackupRunning || s.Phase == LastBackupFailing)
 }
 
 // IsStale is true of a status that is about another composite resource than the one of this UID.

@@ -8,34 +8,23 @@ type JobLocation struct {
 	Namespace string
 	// Data and Backup are PVCs.
 	Data, Backup string
-	// BackupJob, WipeJob and PruneJob are Jobs.
-	BackupJob, WipeJob, PruneJob string
-	// Access is the Secret by which the backup Job gets at a store.
-	Access string
+	// WipeJob and PruneJob are Jobs.
+	WipeJob, PruneJob string
 }
 
 // JobLocation of a life: its own namespace, as long as something can run there. A life
 // that lost its XR leaves the usual names to the next one.
 func (s *State) JobLocation() JobLocation {
 	i := s.Life
-	if !s.IsDeleting() || s.Orphan == nil && s.InOwnNamespace() {
-		p := JobLocation{
+	if !s.isRelocated() {
+		return JobLocation{
 			Namespace: i.Namespace, Data: i.DataPVCName(), Backup: i.BackupPVCName(),
-			BackupJob: i.Jobs().Backup(), WipeJob: i.Jobs().Wipe(), PruneJob: i.Jobs().Prune(),
-			Access: i.Accesses().Backup(),
+			WipeJob: i.Jobs().Wipe(), PruneJob: i.Jobs().Prune(),
 		}
-		if !s.IsDeleting() {
-			p.BackupJob = i.Jobs().ImageChange()
-			if s.UnderWay() != nil {
-				p.BackupJob = i.Jobs().Request()
-			}
-		}
-		return p
 	}
 	p := JobLocation{
 		Namespace: i.Namespace, Data: i.RescueName("data"), Backup: i.BackupPVCName(),
-		BackupJob: i.RescueName(v1.ComponentBackup), WipeJob: i.RescueName(v1.ComponentWipe), PruneJob: i.RescueName(v1.ComponentPrune),
-		Access: i.Accesses().Rescue(),
+		WipeJob: i.RescueName(v1.ComponentWipe), PruneJob: i.RescueName(v1.ComponentPrune),
 	}
 	if !s.InOwnNamespace() {
 		p.Namespace, p.Backup = v1.RescueNamespace, i.RescueName("backups")
@@ -43,8 +32,10 @@ func (s *State) JobLocation() JobLocation {
 	return p
 }
 
-// Relocated is true if the Jobs run elsewhere, or under other names.
-func (s *State) Relocated() bool { return s.JobLocation().Data != s.Life.DataPVCName() }
+// isRelocated is true if the Jobs run elsewhere, or under other names.
+func (s *State) isRelocated() bool {
+	return s.IsDeleting() && (s.Orphan != nil || !s.InOwnNamespace())
+}
 
 // InOwnNamespace is true if something can run in the life's own namespace. A later one of
 // its name may be another owner's.

@@ -194,7 +194,7 @@ func (s *State) Missing() *Note { return Missing(s.Notes, s.Records) }
 // OwnNote is the note of the backup that this life has now, or nil. From then on the backup is
 // proven, whatever becomes of its record.
 func (s *State) OwnNote() *Note {
-	if n := NoteNamed(s, s.RecordName()); n != nil && s.isOwnNote(n) {
+	if n := NoteNamed(s, s.Attempt().Record); n != nil && s.isOwnNote(n) {
 		return n
 	}
 	return nil
@@ -204,7 +204,7 @@ func (s *State) OwnNote() *Note {
 // with the same objects wrote it, or this cluster did before it was set back: its composite resources are as they were, and a store
 // has all that was published since.
 func (s *State) ForeignNote() *Note {
-	if n := NoteNamed(s, s.RecordName()); n != nil && !s.isOwnNote(n) {
+	if n := NoteNamed(s, s.Attempt().Record); n != nil && !s.isOwnNote(n) {
 		return n
 	}
 	return nil

@@ -234,19 +234,11 @@ func (j *Job) saysFinished() (at *metav1.Time, succeeded bool) {
 	return nil, false
 }
 
-// RecordName of the backup that this life has now, or would have: that of its end, or the next
-// one that is taken while it goes on.
-func (s *State) RecordName() string {
-	if s.XR == nil || s.IsDeleting() {
-		return s.Life.RecordName()
-	}
-	return s.Life.RecordNameInLife(s.XR.Status.BackupNumber)
-}
-
-// Record of that backup, or nil.
+// Record of the backup that is under way or, where none is, of the next one; nil where it is not there yet.
 func (s *State) Record() *v1.MySQLBackup {
+	name := s.Attempt().Record
 	for i := range s.Records {
-		if r := &s.Records[i]; s.IsOwn(r) && r.Name == s.RecordName() {
+		if r := &s.Records[i]; s.IsOwn(r) && r.Name == name {
 			return r
 		}
 	}
@@ -255,8 +247,9 @@ func (s *State) Record() *v1.MySQLBackup {
 
 // UnreadableRecord is the one that has the name of this life's backup and does not say whose backup it is; nil where there is none.
 func (s *State) UnreadableRecord() *v1.MySQLBackup {
+	name := s.Attempt().Record
 	for i := range s.Records {
-		if r := &s.Records[i]; r.Name == s.RecordName() && r.Unreadable.Has("spec.instance") {
+		if r := &s.Records[i]; r.Name == name && r.Unreadable.Has("spec.instance") {
 			return r
 		}
 	}
@@ -375,35 +368,6 @@ func (s *State) IsDataPVRetained() bool {
 	v := s.DataPV
 	return v != nil && HasFinalizer(v) && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
 }
-
-// IsImageChanging is true while there is something to do about a change of the image: a backup is
-// to be taken before, or what was made for one that is over is to go.
-func (s *State) IsImageChanging() bool {
-	if s.XR == nil || s.IsDeleting() {
-		return false
-	}
-	is := s.XR.Status
-	if is.PendingImage == "" {
-		return is.ImageChange != nil
-	}
-	return !is.ImageChange.MayStart(is.ServedImage)
-}
-
-// UnderWay is the backup that is taken of an instance which goes on, because its claim asks for it or has planned it; nil where none is.
-func (s *State) UnderWay() *v1.RequestedBackupStatus {
-	if s.XR == nil || s.IsDeleting() {
-		return nil
-	}
-	return s.XR.Status.BackupUnderWay()
-}
-
-// IsCloned is true while a backup is under way for which the server goes on, also where the instance is deleted meanwhile.
-func (s *State) IsCloned() bool {
-	return s.XR != nil && s.XR.Status.BackupUnderWay().IsOnline()
-}
-
-// IsBackedUpInLife is true while there is something to do about a backup of an instance that goes on.
-func (s *State) IsBackedUpInLife() bool { return s.IsImageChanging() || s.UnderWay() != nil }
 
 // HasFinalizer is true if our finalizer is on an object.
 func HasFinalizer(o client.Object) bool { return controllerutil.ContainsFinalizer(o, v1.Finalizer) }

@@ -32,8 +32,8 @@ func (g *gathering) readDataVolumes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.PVCNameConflict = pvc != nil && g.DataPVC == nil && !g.Relocated()
-	if g.Relocated() {
+	g.PVCNameConflict = pvc != nil && g.DataPVC == nil && !g.isRelocated()
+	if g.isRelocated() {
 		if err := g.readRelocatedPVC(ctx); err != nil {
 			return err
 		}

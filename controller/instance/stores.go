@@ -115,7 +115,7 @@ func isProven(s *State) bool {
 }
 
 func (g storeGathering) readOwnNote(ctx context.Context) error {
-	n, err := g.Stores.ReadNote(ctx, g.Store(), g.BackedUp(), g.RecordName())
+	n, err := g.Stores.ReadNote(ctx, g.Store(), g.BackedUp(), g.Attempt().Record)
 	if n == nil || err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (g storeGathering) readRestoreFrom(ctx context.Context) error {
 		return err // The function is about to make it.
 	}
 	if chosen.Import != nil { // There is no note of it: whoever put it there is no Job of ours. But a store that cannot be asked says why.
-		if _, err := g.Stores.ReadNote(ctx, at.Store, g.BackedUp(), g.RecordName()); err != nil {
+		if _, err := g.Stores.ReadNote(ctx, at.Store, g.BackedUp(), g.Attempt().Record); err != nil {
 			return err
 		}
 		g.RestoreFrom = &v1.StoreNote{BackupNote: v1.BackupNote{Spec: v1.MySQLBackupSpec{Archive: &at}}}

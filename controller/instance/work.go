@@ -42,7 +42,7 @@ func (g jobGathering) readJobs(ctx context.Context) error {
 	if g.Restore, err = g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().Restore()); err != nil {
 		return err
 	}
-	for name, to := range map[string]**Job{place.BackupJob: &g.Backup, place.WipeJob: &g.Wipe, place.PruneJob: &g.Prune} {
+	for name, to := range map[string]**Job{g.Attempt().Job: &g.Backup, place.WipeJob: &g.Wipe, place.PruneJob: &g.Prune} {
 		if *to, err = g.readJob(ctx, place.Namespace, name); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (g jobGathering) readJobs(ctx context.Context) error {
 	if err := g.readAccess(ctx); err != nil {
 		return err
 	}
-	if !g.Relocated() {
+	if !g.isRelocated() {
 		return g.readOvertakenJobs(ctx)
 	}
 	for _, namespace := range []string{g.Life.Namespace, v1.RescueNamespace} {
@@ -67,7 +67,7 @@ func (g jobGathering) readAccess(ctx context.Context) error {
 		return nil
 	}
 	place := g.JobLocation()
-	secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), place.Namespace, place.Access)
+	secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), place.Namespace, g.Attempt().Access)
 	if kerrors.IsForbidden(err) {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (g jobGathering) readMisplacedJobs(ctx context.Context, namespace string) e
 	place := g.JobLocation()
 	for i := range l.Items {
 		j := &l.Items[i]
-		here := namespace == place.Namespace && slices.Contains([]string{place.BackupJob, place.WipeJob, place.PruneJob}, j.Name)
+		here := namespace == place.Namespace && slices.Contains([]string{g.Attempt().Job, place.WipeJob, place.PruneJob}, j.Name)
 		if !here && (g.Restore == nil || j.UID != g.Restore.UID) {
 			g.MisplacedJobs = append(g.MisplacedJobs, j)
 		}
@@ -322,7 +322,7 @@ func (g *gathering) readLeftovers(ctx context.Context) error {
 	home, place := g.Life.Namespace, g.JobLocation()
 	return errors.Join(
 		g.readNamed(ctx, "ConfigMap", home, g.Life.ConfigMapName()),
-		g.readNamed(ctx, "Secret", place.Namespace, place.Access),
+		g.readNamed(ctx, "Secret", place.Namespace, g.Attempt().Access),
 		g.readNamed(ctx, "Secret", home, g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName(), g.Life.GeneratedSecretName(), g.Life.TLSSecretName(), g.Life.Accesses().Restore(), g.Life.Accesses().Clone()),
 		g.readAuthorities(ctx),
 	)
@@ -330,7 +330,7 @@ func (g *gathering) readLeftovers(ctx context.Context) error {
 
 // readCloneAccess of a backup for which the server goes on.
 func (g *gathering) readCloneAccess(ctx context.Context) error {
-	if !g.IsCloned() {
+	if !g.HasCloneAccount() {
 		return nil
 	}
 	s, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.Life.Namespace, g.Life.Accesses().Clone())

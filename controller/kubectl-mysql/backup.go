@@ -98,7 +98,7 @@ func backupPatch(claim *instance.Composite, request string, method v1.BackupMeth
 const soonBegins = 2 * time.Minute
 
 // answerTo a request; nil where the last one was another.
-func answerTo(c *instance.Composite, request string) *v1.RequestedBackupStatus {
+func answerTo(c *instance.Composite, request string) *v1.LastBackupStatus {
 	if b := c.Status.RequestedBackup; b != nil && b.Request == request {
 		return b
 	}
@@ -110,7 +110,7 @@ type awaitedBackup struct {
 	request string
 	now     func() time.Time
 	// answer to it, as it was seen last; nil before it has begun.
-	answer *v1.RequestedBackupStatus
+	answer *v1.LastBackupStatus
 	// idleSince is when nothing was in its way, and it had not begun.
 	idleSince time.Time
 }
@@ -132,11 +132,11 @@ func (w *awaitedBackup) look(c *instance.Composite) (line string, done bool, err
 		return waitsToBegin(c), false, w.checkBegins(c)
 	}
 	switch b.Phase {
-	case v1.RequestedProven:
-		return string(v1.RequestedProven), true, nil
-	case v1.RequestedFailed:
+	case v1.LastBackupProven:
+		return string(v1.LastBackupProven), true, nil
+	case v1.LastBackupFailed:
 		return "", true, plainf("the backup has failed: %s", b.Message)
-	case v1.RequestedRunning, v1.RequestedFailing:
+	case v1.LastBackupRunning, v1.LastBackupFailing:
 	}
 	return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", b.Phase, percentText(b.Percent), b.Message)), " "), false, nil
 }
@@ -147,9 +147,9 @@ func (w *awaitedBackup) lookBehind(c *instance.Composite) (line string, done boo
 	for _, b := range slices.Backward(c.Status.Backups) { // The newest is the first.
 		if b.Phase == v1.BackupProven && b.ProvenAt != nil && !b.ProvenAt.Before(&w.answer.BegunAt) {
 			ours := *w.answer
-			ours.Phase, ours.Backup, ours.Percent, ours.Message = v1.RequestedProven, b.Name, 0, ""
+			ours.Phase, ours.Backup, ours.Percent, ours.Message = v1.LastBackupProven, b.Name, 0, ""
 			w.answer = &ours
-			return string(v1.RequestedProven), true, nil
+			return string(v1.LastBackupProven), true, nil
 		}
 	}
 	return "", true, plainf("the backup is over, and was not seen to be proven: another one was begun since, which was asked for with %q. kubectl get msb has all", c.Status.RequestedBackup.Request)

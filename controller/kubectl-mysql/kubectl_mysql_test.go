@@ -229,7 +229,7 @@ func TestLookBehind(t *testing.T) {
 			t.Fatalf("it runs: %v, %v", done, err)
 		}
 		line, done, err := w.look(parse(t, head+"{"+next+listed+"}"))
-		if got := w.answer; !done || (err == nil) != (want != "") || want != "" && (line != "Proven" || got.Backup != want || got.Request != "one" || got.Phase != v1.RequestedProven || got.Percent != 0) {
+		if got := w.answer; !done || (err == nil) != (want != "") || want != "" && (line != "Proven" || got.Backup != want || got.Request != "one" || got.Phase != v1.LastBackupProven || got.Percent != 0) {
 			t.Errorf("want %q, got %q, %v, %v, %+v", want, line, done, err, got)
 		}
 		if err != nil && !strings.Contains(err.Error(), `"two"`) {

@@ -44,9 +44,9 @@ type Summary struct {
 	// NoLastBackup says why a deletion takes none; empty where it does.
 	NoLastBackup string `json:"noLastBackup,omitempty"`
 	// Requested and Scheduled are the last ones while it goes on.
-	Requested *v1.RequestedBackupStatus `json:"requestedBackup,omitempty"`
-	Scheduled *v1.RequestedBackupStatus `json:"scheduledBackup,omitempty"`
-	Schedule  *v1.BackupScheduleStatus  `json:"backupSchedule,omitempty"`
+	Requested *v1.LastBackupStatus     `json:"requestedBackup,omitempty"`
+	Scheduled *v1.LastBackupStatus     `json:"scheduledBackup,omitempty"`
+	Schedule  *v1.BackupScheduleStatus `json:"backupSchedule,omitempty"`
 
 	Deletion *v1.DeletionStatus `json:"deletion,omitempty"`
 	// WaitsFor are conditions that are not as they should be.
@@ -105,8 +105,8 @@ func summarize(c *instance.Composite) Summary {
 // newest proven backup: what the status lists, which is brought up to date with each proof, or what the server's own time has taken since.
 func newest(st *v1.MySQLStatus) *Taken {
 	var out *Taken
-	for _, b := range []*v1.RequestedBackupStatus{st.RequestedBackup, st.ScheduledBackup} {
-		if b != nil && b.Phase == v1.RequestedProven && (out == nil || b.BegunAt.After(out.At.Time)) {
+	for _, b := range []*v1.LastBackupStatus{st.RequestedBackup, st.ScheduledBackup} {
+		if b != nil && b.Phase == v1.LastBackupProven && (out == nil || b.BegunAt.After(out.At.Time)) {
 			out = &Taken{Name: b.Backup, At: &b.BegunAt}
 		}
 	}
@@ -237,7 +237,7 @@ func (s *Summary) backupText(now time.Time) string {
 	return text + "; the next one is on a volume"
 }
 
-func takenText(b *v1.RequestedBackupStatus, now time.Time) string {
+func takenText(b *v1.LastBackupStatus, now time.Time) string {
 	if b == nil {
 		return ""
 	}

@@ -328,3 +328,9 @@ func whyUnreachable(a *instance.Archives, r *v1.MySQLBackup) string {
 	}
 	return ""
 }
+
+// catalogBuilders are those of actions that remove older backups.
+var catalogBuilders = map[Action]builder{
+	DeleteOldBackups: deleteOldBackups,
+	CondemnBackups:   condemnBackups,
+}

@@ -30,7 +30,7 @@ func decideBackup(s *instance.State) Step {
 		return decideBackupToStore(s)
 	}
 	if c := s.BackupPVC; c != nil && c.Status.Phase == corev1.ClaimBound && !s.IsBackupPVRetained() {
-		return keepBackupPV(s, Step{Phase: v1.DeletionBackingUp, Message: fmt.Sprintf("Volume %q is kept for the backups", c.Spec.VolumeName)})
+		return keepBackupPV(s, Step{Attempt: AttemptRunning, Message: fmt.Sprintf("Volume %q is kept for the backups", c.Spec.VolumeName)})
 	}
 	if at, ok := backupSucceeded(j); ok && s.BackupPVC != nil && s.BackupPVC.DeletionTimestamp == nil {
 		return judgeBackupJob(s, at, true) // Whatever has become of the data PVC since.
@@ -40,24 +40,24 @@ func decideBackup(s *instance.State) Step {
 	}
 	switch {
 	case s.BackupPVC == nil && s.BackupBusy:
-		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionBackingUp, Message: fmt.Sprintf("Waiting for volume %q of the backups, which is still mounted elsewhere", s.BackupPV.Name)}
+		return Step{Action: Wait, After: requeueSoon, Attempt: AttemptRunning, Message: fmt.Sprintf("Waiting for volume %q of the backups, which is still mounted elsewhere", s.BackupPV.Name)}
 	case s.BackupPVC == nil:
-		return Step{Action: CreateBackupPVC, Phase: v1.DeletionBackingUp, Message: fmt.Sprintf("Making PersistentVolumeClaim %s/%s for the backup", s.JobLocation().Namespace, s.JobLocation().Backup)}
+		return Step{Action: CreateBackupPVC, Attempt: AttemptRunning, Message: fmt.Sprintf("Making PersistentVolumeClaim %s/%s for the backup", s.JobLocation().Namespace, s.JobLocation().Backup)}
 	case j == nil && mustReplaceBackupPVC(s):
-		return Step{Action: DeleteBackupPVC, Phase: v1.DeletionBackingUp, Message: resizeMessage(s)}
+		return Step{Action: DeleteBackupPVC, Attempt: AttemptRunning, Message: resizeMessage(s)}
 	case s.BackupPVC.DeletionTimestamp != nil && s.BackupPVC.Spec.VolumeName == "":
-		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionBackingUp, Message: resizeMessage(s)}
+		return Step{Action: Wait, After: requeueSoon, Attempt: AttemptRunning, Message: resizeMessage(s)}
 	case isGoing(s.BackupPVC) && j != nil && !isRunning(j):
 		// Its pods hold the PersistentVolumeClaim, or wait for it in vain.
 		step, _ := deleteAndWait([]client.Object{j.Job})
-		step.Phase, step.Message = v1.DeletionBackingUp, "Backing up the data: trying again"
+		step.Attempt, step.Message = AttemptRunning, "Backing up the data: trying again"
 		return step
 	case isGoing(s.BackupPVC) && j == nil:
 		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s of the backups is being deleted: it is made again on its volume when it is gone", s.BackupPVC.Name))
 	case j == nil:
-		return Step{Action: CreateBackupJob, Phase: v1.DeletionBackingUp, Message: "Backing up the data"}
+		return Step{Action: CreateBackupJob, Attempt: AttemptRunning, Message: "Backing up the data"}
 	case j.DeletionTimestamp != nil:
-		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionBackingUp, Message: "Backing up the data: trying again"}
+		return Step{Action: Wait, After: requeueSoon, Attempt: AttemptRunning, Message: "Backing up the data: trying again"}
 	}
 	return followBackupJob(s)
 }
@@ -69,9 +69,9 @@ func followBackupJob(s *instance.State) Step {
 		return judgeBackupJob(s, at.Time, ok)
 	}
 	if s.Record().Status.Phase != v1.BackupRunning {
-		return Step{Action: MarkRunning, Phase: v1.DeletionBackingUp, Message: "Backing up the data"}
+		return Step{Action: MarkRunning, Attempt: AttemptRunning, Message: "Backing up the data"}
 	}
-	step := Step{Action: Wait, After: time.Second, Phase: v1.DeletionBackingUp}
+	step := Step{Action: Wait, After: time.Second, Attempt: AttemptRunning}
 	step.Percent, step.Message = backupProgress(j)
 	if isAccessEnding(s) {
 		step.Action = RenewAccess
@@ -95,7 +95,7 @@ func backupSucceeded(j *instance.Job) (at time.Time, ok bool) {
 // freeUnmountablePVC is what to do about data that no Job can mount: what can be made
 // reachable again is, and for the rest it takes a person.
 func freeUnmountablePVC(s *instance.State) (Step, bool) {
-	if isOnline(s) {
+	if a := s.Attempt(); a.IsOnline() {
 		return Step{}, false // None has to.
 	}
 	if step, open := makeDataReachable(s); open {
@@ -117,7 +117,7 @@ func freeUnmountablePVC(s *instance.State) (Step, bool) {
 
 // waitForPerson who has to act.
 func waitForPerson(s *instance.State, message string) Step {
-	return Step{Action: Wait, After: requeueForPerson, Phase: v1.DeletionHeld, Message: message, Hint: skipHint(s)}
+	return Step{Action: Wait, After: requeueForPerson, Attempt: AttemptHeld, Message: message, Hint: skipHint(s)}
 }
 
 // skipHint is the command that gives the data up.
@@ -148,18 +148,18 @@ func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 	size, grows := grownSize(s)
 	switch {
 	case !succeeded && grows:
-		return Step{Action: GrowBackupPVC, Phase: v1.DeletionBackingUp, Message: fmt.Sprintf("Backing up the data: PersistentVolumeClaim %s of the backups grows to %s (%s)", s.BackupPVC.Name, size.String(), failureOf(s.Backup))}
+		return Step{Action: GrowBackupPVC, Attempt: AttemptRunning, Message: fmt.Sprintf("Backing up the data: PersistentVolumeClaim %s of the backups grows to %s (%s)", s.BackupPVC.Name, size.String(), failureOf(s.Backup))}
 	case !succeeded:
 		return retryBackup(s, at, whyNoRoom(s))
 	case hasMoved(s, s.Backup):
-		return Step{Action: DeleteObjects, Phase: v1.DeletionBackingUp, Message: "Backing up the data: its volumes have changed, so it is proved once more", Targets: []client.Object{s.Backup.Job}}
+		return Step{Action: DeleteObjects, Attempt: AttemptRunning, Message: "Backing up the data: its volumes have changed, so it is proved once more", Targets: []client.Object{s.Backup.Job}}
 	case r == nil:
 		// Its pod is gone, and its word with it. A rerun finds the archive.
-		return Step{Action: DeleteObjects, Phase: v1.DeletionBackingUp, Message: "Backing up the data: proving it once more", Targets: []client.Object{s.Backup.Job}}
+		return Step{Action: DeleteObjects, Attempt: AttemptRunning, Message: "Backing up the data: proving it once more", Targets: []client.Object{s.Backup.Job}}
 	case r.OK && r.Empty && knownData(s):
 		return retryBackup(s, at, "the volume is empty, but the server had data: is it the right volume, on the right node?")
 	case r.OK && r.Empty:
-		return Step{Action: MarkNoData, Phase: v1.DeletionReleasing, Message: "There is no database on the volume: nothing to back up"}
+		return Step{Action: MarkNoData, Attempt: AttemptEmpty, Message: "There is no database on the volume: nothing to back up"}
 	case !r.OK || r.Command != "backup" || !namesArchive(s, r) || !sumPattern.MatchString(r.SHA256):
 		return retryBackup(s, at, "the agent's report is not one of a proven archive")
 	case isMissing(s):
@@ -167,12 +167,12 @@ func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) Step {
 	case wasMissing(s):
 		return retryBackup(s, at, s.Record().Status.Message)
 	case s.Store() == "" && (!s.IsBackupPVRetained() || s.BackupPV == nil):
-		return keepBackupPV(s, Step{Phase: v1.DeletionBackingUp, Percent: 100, Message: fmt.Sprintf("Volume %q is kept for the backups", s.BackupPVC.Spec.VolumeName)})
+		return keepBackupPV(s, Step{Attempt: AttemptRunning, Percent: 100, Message: fmt.Sprintf("Volume %q is kept for the backups", s.BackupPVC.Spec.VolumeName)})
 	}
 	if step, full := makeRoomInIndex(s); full {
 		return step
 	}
-	step := Step{Action: NoteBackup, Phase: v1.DeletionBackingUp, Percent: 100, Message: "The backup is proven"}
+	step := Step{Action: NoteBackup, Attempt: AttemptRunning, Percent: 100, Message: "The backup is proven"}
 	if refusalOf(s, NoteBackup) != nil { // Which is said after it.
 		step.Message = "The backup is read back, and counts as soon as that is noted beside it"
 	}
@@ -194,7 +194,8 @@ func wasMissing(s *instance.State) bool {
 // knownData is true if the server answered once or was restored. Then an empty
 // volume is not this instance's. A backup of one that goes on is taken because there is data.
 func knownData(s *instance.State) bool {
-	return !s.IsDeleting() || serverVersion(s) != "" || s.XR != nil && hasServed(s.XR)
+	a := s.Attempt()
+	return !a.IsOfDeletion() || serverVersion(s) != "" || s.XR != nil && hasServed(s.XR)
 }
 
 func hasServed(xr *instance.Composite) bool {
@@ -207,7 +208,7 @@ func retryBackup(s *instance.State, at time.Time, why string) Step {
 	message := fmt.Sprintf("The backup has failed, and is tried again: %s. Nothing is lost: the data stays on its volume", why)
 	pause := min(max(at.Sub(begunAt(s))/4, soonest), latest)
 	left := at.Add(pause).Sub(s.Now)
-	step := Step{Phase: v1.DeletionFailed, Message: message, Hint: skipHint(s)}
+	step := Step{Attempt: AttemptFailed, Message: message, Hint: skipHint(s)}
 	if r := s.Backup.Report; r != nil && r.ExitCode == agent.ExitOutside {
 		step.Hint = withoutOutsideHint(s)
 	}
@@ -266,4 +267,30 @@ func backupProgress(j *instance.Job) (percent int32, message string) {
 		return 0, fmt.Sprintf("Backing up the data: it does not run (%s)", j.PodFailure)
 	}
 	return 0, "Backing up the data"
+}
+
+// backupBuilders are those of actions that take a backup.
+var backupBuilders = map[Action]builder{
+	CreateBackupPVC:      createBackupPVC,
+	RetainBackupPV:       retainBackupPV,
+	ExpandBackupPVC:      expandBackupPVC,
+	DeleteBackupPVC:      deleteBackupPVC,
+	BeginBackup:          beginBackup,
+	SkipNumber:           skipNumber,
+	GiveUpBackup:         giveUpBackup,
+	EndBackup:            endBackup,
+	ResumeServer:         resumeServer,
+	PlanBackups:          planBackups,
+	ReportLateBackup:     reportLateBackup,
+	WithdrawClone:        withdrawClone,
+	CreateBackup:         createBackup,
+	CreateBackupJob:      createBackupJob,
+	GrowBackupPVC:        growBackupPVC,
+	MarkRunning:          markRunning,
+	MarkFailed:           markFailed,
+	NoteBackup:           noteBackup,
+	MarkProven:           markProven,
+	RecreateBackup:       recreateBackup,
+	DeleteUnprovenBackup: deleteUnprovenBackup,
+	RenewAccess:          renewAccess,
 }

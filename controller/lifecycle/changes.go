@@ -23,10 +23,6 @@ type builder func(*instance.State, Step) []change.Change
 var builders = map[Action]builder{
 	AddFinalizers:        addFinalizers,
 	DeleteOrphanedXR:     deleteOrphanedXR,
-	CreateBackupPVC:      createBackupPVC,
-	RetainBackupPV:       retainBackupPV,
-	ExpandBackupPVC:      expandBackupPVC,
-	DeleteBackupPVC:      deleteBackupPVC,
 	ReleaseBackupPV:      releaseBackupPV,
 	AdoptBackupPV:        adoptBackupPV,
 	RecordPreviousBackup: recordPreviousBackup,
@@ -43,14 +39,6 @@ var builders = map[Action]builder{
 	ReportCopy:           reportPodFailure,
 	ReportSettings:       reportSettings,
 	RetainDataPV:         retainDataPV,
-	BeginRequested:       beginRequested,
-	SkipNumber:           skipNumber,
-	FailRequested:        failRequested,
-	EndRequested:         endRequested,
-	ResumeServer:         resumeServer,
-	PlanBackups:          planBackups,
-	ReportLateBackup:     reportLateBackup,
-	WithdrawClone:        withdrawClone,
 	BeginImageChange:     beginImageChange,
 	AllowImage:           allowImage,
 	EndImageChange:       endOfImageChange,
@@ -60,29 +48,27 @@ var builders = map[Action]builder{
 	ReserveDataPV:        reserveDataPV,
 	CreatePVC:            createPVC,
 	SetNodeAffinity:      setNodeAffinity,
-	CreateBackup:         createBackup,
 	StopServer:           stopServer,
 	StandIn:              takeCrossplanesFinalizer,
 	DeleteObjects:        deleteObjects,
-	CreateBackupJob:      createBackupJob,
-	GrowBackupPVC:        growBackupPVC,
-	MarkRunning:          markRunning,
-	MarkFailed:           markFailed,
 	MarkNoData:           markNoData,
-	NoteBackup:           noteBackup,
-	MarkProven:           markProven,
-	RecreateBackup:       recreateBackup,
-	DeleteUnprovenBackup: deleteUnprovenBackup,
 	CreatePruneJob:       createPruneJob,
-	DeleteOldBackups:     deleteOldBackups,
-	CondemnBackups:       condemnBackups,
 	GiveRestoreAccess:    giveRestoreAccess,
-	RenewAccess:          renewAccess,
 	CreateWipeJob:        createWipeJob,
 	ReleaseDataPV:        releaseDataPV,
 	ReleaseDataPVC:       releaseDataPVC,
 	RemoveXRFinalizer:    removeXRFinalizer,
 	RemoveClaimFinalizer: removeClaimFinalizer,
+}
+
+// builderOf an action; nil for one that changes nothing.
+func builderOf(a Action) builder {
+	for _, of := range []map[Action]builder{builders, backupBuilders, catalogBuilders} {
+		if build, ok := of[a]; ok {
+			return build
+		}
+	}
+	return nil
 }
 
 // withChanges is a step with all that is written for it, what people see first.
@@ -92,7 +78,7 @@ func withChanges(s *instance.State, step Step) Step {
 		step.Refused = true
 		step.Message = strings.TrimPrefix(step.Message+": "+f.Message, ": ")
 	}
-	if build, ok := builders[step.Action]; ok {
+	if build := builderOf(step.Action); build != nil {
 		changes = build(s, step)
 	}
 	step.Changes = append(slices.Concat(showProgress(s, step, changes), showRefusal(s, step)), changes...)
@@ -110,7 +96,7 @@ func refusalOf(s *instance.State, a Action) *instance.Refusal {
 // showRefusal of what an instance that lives needs. The function makes a condition of it; a
 // deletion has words of its own.
 func showRefusal(s *instance.State, step Step) []change.Change {
-	if !step.Refused || step.Phase != "" || s.XR == nil || equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)) {
+	if !step.Refused || step.PhaseText() != "" || s.XR == nil || equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)) {
 		return nil
 	}
 	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"blockedBy": blocker(s)}).WhoeverWrote()}
@@ -198,11 +184,11 @@ func orNil(text string) any {
 
 // fenceServer writes what the function obeys.
 func fenceServer(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"deletion": map[string]any{"fence": true}})
+	return patchXRStatus(s, map[string]any{"dataPVCDeleted": true})
 }
 
 func unfenceServer(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"deletion": nil})
+	return patchXRStatus(s, map[string]any{"dataPVCDeleted": nil})
 }
 
 func patchXRStatus(s *instance.State, fields map[string]any) []change.Change {
@@ -224,7 +210,7 @@ func stopServer(s *instance.State, _ Step) (out []change.Change) {
 	if NeedsBackup(s) {
 		out = checkData(s)
 	}
-	if s.IsCloned() {
+	if s.HasCloneAccount() {
 		// The backup of the deletion is to have no account of a clone. A server that does not answer keeps it, and who restores
 		// takes it away.
 		out = append(out, withdrawal(s).OrNot())
@@ -262,7 +248,7 @@ func createBackupJob(s *instance.State, _ Step) []change.Change {
 	if s.Store() != "" {
 		out = append(out, giveBackupAccess(s))
 	}
-	if isOnline(s) {
+	if a := s.Attempt(); a.IsOnline() {
 		out = append(out, offerClone(s))
 	}
 	return append(out, change.NewObject(backupJob(s)))

@@ -27,7 +27,7 @@ func keptForAMonth(s *instance.State) {
 	backupsBound(s)
 	older(30)(s)
 	s.XR.Spec.Backup.Keep, s.XR.Spec.Backup.KeepFor = new(int32(3)), "30d"
-	s.XR.Status.ScheduledBackup = &v1.RequestedBackupStatus{Phase: v1.RequestedProven}
+	s.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Phase: v1.LastBackupProven}
 	for i := range s.Records {
 		r := &s.Records[i]
 		at := now.Add(-time.Duration(i) * 24 * time.Hour)
@@ -145,7 +145,7 @@ func TestWrongClockPlansNoBackup(t *testing.T) {
 			if got.Action != tc.want || got.Action == NoOp && got.After != tc.after {
 				t.Fatalf("%s want %s after %s, got %s after %s: %q", tc.reason, tc.want, tc.after, got.Action, got.After, got.Text())
 			}
-			if is, _ := statusFields(got)["backupSchedule"].(map[string]any); !tc.next.IsZero() && is["nextAt"] != metav1.NewTime(tc.next) {
+			if is, _ := fieldsWritten(got)["backupSchedule"].(map[string]any); !tc.next.IsZero() && is["nextAt"] != metav1.NewTime(tc.next) {
 				t.Errorf("%s want %s planned, got %v", tc.reason, tc.next, is)
 			}
 			if tc.want != WarnOfBackup {

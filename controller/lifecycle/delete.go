@@ -51,10 +51,10 @@ func decideDelete(s *instance.State) Step {
 		return heldByForeign(s, n)
 	}
 	if r := s.Record(); r == nil && NeedsBackup(s) && s.OwnNote() == nil {
-		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: "A backup of the data is taken before anything goes: " + s.RecordName()}
+		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: "A backup of the data is taken before anything goes: " + s.Attempt().Record}
 	}
 	if s.Node != "" {
-		return nodeAffinityStep(s, v1.DeletionAnnounced)
+		return nodeAffinityStep(s, Step{Phase: v1.DeletionAnnounced})
 	}
 	if v := s.DataPV; v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && NeedsBackup(s) && !s.IsDataPVRetained() {
 		return Step{Action: RetainDataPV, Phase: v1.DeletionAnnounced, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", v.Name)}
@@ -184,7 +184,7 @@ func stopForBackup(s *instance.State) (step Step, open bool) {
 func overtakenBackups(s *instance.State) []client.Object {
 	var out []client.Object
 	for i := range s.Records {
-		if r := &s.Records[i]; s.IsOwn(r) && r.Name != s.RecordName() && !r.IsProven() && instance.NoteNamed(s, r.Name) == nil {
+		if r := &s.Records[i]; s.IsOwn(r) && r.Name != s.Attempt().Record && !r.IsProven() && instance.NoteNamed(s, r.Name) == nil {
 			out = append(out, r)
 		}
 	}

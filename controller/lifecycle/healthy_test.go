@@ -79,11 +79,11 @@ func TestEachActionIsBuilt(t *testing.T) {
 	waits := []Action{NoOp, Wait}
 	actions := declaredActions(t, "step.go")
 	for _, a := range actions {
-		if _, ok := builders[a]; ok == slices.Contains(waits, a) {
-			t.Errorf("%s has a builder: %t", a, ok)
+		if built := builderOf(a) != nil; built == slices.Contains(waits, a) {
+			t.Errorf("%s has a builder: %t", a, built)
 		}
 	}
-	if want := len(builders) + len(waits); len(actions) != want {
+	if want := len(builders) + len(backupBuilders) + len(catalogBuilders) + len(waits); len(actions) != want {
 		t.Errorf("there are %d actions for %d", len(actions), want)
 	}
 }

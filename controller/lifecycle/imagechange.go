@@ -32,7 +32,7 @@ import (
 func decideImageChange(s *instance.State) (step Step, open bool) {
 	is := s.XR.Status
 	switch c := is.ImageChange; {
-	case !s.IsImageChanging():
+	case s.Attempt().Origin != v1.OriginImageChange:
 		return Step{}, false
 	case is.PendingImage == "":
 		step = putAside(s, EndImageChange)
@@ -42,15 +42,12 @@ func decideImageChange(s *instance.State) (step Step, open bool) {
 		step = backUpForImage(s)
 	}
 	step.Hint = ""
-	if step.Phase == v1.DeletionHeld {
-		step.Phase = v1.DeletionFailed // Nobody deletes anything.
-	}
 	return step, true
 }
 
 // backUpForImage the data of a server that has been told to stop.
 func backUpForImage(s *instance.State) Step {
-	if step, open := backUpStopped(s, fmt.Sprintf("A backup of the data is taken before image %s starts: %s", s.XR.Status.PendingImage, s.RecordName())); open {
+	if step, open := backUpStopped(s, fmt.Sprintf("A backup of the data is taken before image %s starts: %s", s.XR.Status.PendingImage, s.Attempt().Record)); open {
 		return step
 	}
 	return Step{Action: AllowImage, Message: fmt.Sprintf("Backup %q is proven: image %s starts on the data", s.Record().Name, s.XR.Status.PendingImage)}
@@ -72,14 +69,14 @@ func backUpResumed(s *instance.State, announcement string) (step Step, open bool
 func backUpInLife(s *instance.State, announcement string, first func(*instance.State) (Step, bool)) (step Step, open bool) {
 	if n := s.ForeignNote(); n != nil && !hasProvenBackup(s) {
 		step := putAside(s, SkipNumber)
-		step.Phase, step.Message = v1.DeletionAnnounced, announcement
+		step.Attempt, step.Message = AttemptAnnounced, announcement
 		return step, true
 	}
 	if s.Record() == nil && s.OwnNote() == nil {
 		if s.StoreFailure != "" { // Whether that number is free is not known.
-			return Step{Action: Wait, After: requeueLater, Phase: v1.DeletionAnnounced, Message: announcement + ": " + s.StoreFailure}, true
+			return Step{Action: Wait, After: requeueLater, Attempt: AttemptAnnounced, Message: announcement + ": " + s.StoreFailure}, true
 		}
-		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: announcement}, true
+		return Step{Action: CreateBackup, Attempt: AttemptAnnounced, Message: announcement}, true
 	}
 	if step, open := first(s); open {
 		return step, true
@@ -99,13 +96,13 @@ func backUpInLife(s *instance.State, announcement string, first func(*instance.S
 // awaitStop of a server that the function stops.
 func awaitStop(s *instance.State) (step Step, open bool) {
 	if !isScaledDown(s.Deployment) {
-		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: "Waiting for the server to stop"}, true
+		return Step{Action: Wait, After: requeueSoon, Attempt: AttemptStopping, Message: "Waiting for the server to stop"}, true
 	}
 	if p := endedPod(s); p != nil {
-		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
+		return Step{Action: DeleteObjects, Attempt: AttemptStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
 	}
 	if len(s.Pods) > 0 {
-		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: whoUsesVolume(&s.Pods[0], string(s.Life.XR))}, true
+		return Step{Action: Wait, After: requeueSoon, Attempt: AttemptStopping, Message: whoUsesVolume(&s.Pods[0], string(s.Life.XR))}, true
 	}
 	return Step{}, false
 }

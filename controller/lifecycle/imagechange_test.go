@@ -198,7 +198,7 @@ func TestNumberTaken(t *testing.T) {
 func TestFirstNumber(t *testing.T) {
 	first := func(s *instance.State) any { return Next(s).Changes[0].Fields["firstBackupNumber"] }
 	for name, s := range map[string]*instance.State{
-		"Left":    running(answered(v1.RequestedFailing)),
+		"Left":    running(answered(v1.LastBackupFailing)),
 		"Adopted": running(asks(modelRequest), came(3, 0)),
 	} {
 		if got := first(s); got != int64(1) {

@@ -53,10 +53,10 @@ func makeRoomInIndex(s *instance.State) (step Step, full bool) {
 	going := len(old) - len(withoutDeleted(old))
 	switch {
 	case going > 0:
-		return Step{Action: Wait, After: requeueLater, Phase: v1.DeletionBackingUp, Message: fmt.Sprintf(
+		return Step{Action: Wait, After: requeueLater, Attempt: AttemptRunning, Message: fmt.Sprintf(
 			"The backup is verified. PersistentVolume %s has no room to record it: waiting for the removal of %d older backups", s.BackupPV.Name, going)}, true
 	case len(old) > 0:
-		return Step{Action: CondemnBackups, Phase: v1.DeletionBackingUp, Targets: oldest(old, prunedForIndex), Message: fmt.Sprintf(
+		return Step{Action: CondemnBackups, Attempt: AttemptRunning, Targets: oldest(old, prunedForIndex), Message: fmt.Sprintf(
 			"Removing older backups: PersistentVolume %s has no room to record another one", s.BackupPV.Name)}, true
 	}
 	return waitForPerson(s, fullIndex(s)), true

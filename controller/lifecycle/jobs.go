@@ -34,7 +34,7 @@ func backupJob(s *instance.State) *batchv1.Job {
 	}
 	b := agent.Backup{
 		Volume: dataPath,
-		Record: s.RecordName(), Image: serverImage(s),
+		Record: s.Attempt().Record, Image: serverImage(s),
 		Instance: s.Life, NamespaceUID: s.NamespaceUID(), Version: serverVersion(s),
 		Announced: r.CreationTimestamp.Time, Number: r.Spec.Number, StorageSize: r.Spec.StorageSize,
 		WithoutOutside: s.Word().LeavesOutside(),
@@ -42,14 +42,14 @@ func backupJob(s *instance.State) *batchv1.Job {
 	}
 	to := backupPodVolume(s)
 	if s.Store() != "" {
-		b.Object, to = storeFolder(s), agent.AccessVolume(s.JobLocation().Access)
+		b.Object, to = storeFolder(s), agent.AccessVolume(s.Attempt().Access)
 	} else {
-		b.Archive = path.Join(backupPath, s.RecordName(), ArchiveName)
+		b.Archive = path.Join(backupPath, s.Attempt().Record, ArchiveName)
 	}
-	if isOnline(s) {
+	if a := s.Attempt(); a.IsOnline() {
 		return cloneJob(s, &b, to)
 	}
-	return agentJob(s, s.JobLocation().BackupJob, v1.ComponentBackup, b.Command(), dataPodVolume(s), to)
+	return agentJob(s, s.Attempt().Job, v1.ComponentBackup, b.Command(), dataPodVolume(s), to)
 }
 
 // wipeJob empties the folder of a hostPath volume.

@@ -237,11 +237,9 @@ func (m *model) writeXRStatus(l *modelLife, fields map[string]any) {
 			l.image.writeRequestStatus(value)
 		case "imageChange":
 			l.image.writeImageStatus(value)
-		case "deletion":
-			d, _ := value.(map[string]any)
-			if fence, said := d["fence"]; said || d == nil {
-				l.fenced = fence == true
-			}
+		case "deletion": // For people.
+		case "dataPVCDeleted":
+			l.fenced = value == true
 		case "message", "blockedBy", "restoredBy", "restoreSource", "backups", "backupNeeds", "backupWarning", "backupNodes", "crossplaneWarning", "refusedService": // For people, and for what the model has not: pods that never end.
 		default:
 			m.broken = "the model does not know status." + field

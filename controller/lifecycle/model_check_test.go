@@ -260,13 +260,13 @@ func bugsOfImages() map[string]bug {
 			return withChanges(s, Step{Action: AllowImage})
 		}},
 		"image beside a server": {reason: "A server may be started that nobody sees yet.", start: "image, data PVC", next: func(s *instance.State) Step {
-			if s.IsImageChanging() {
+			if s.Attempt().Origin == v1.OriginImageChange {
 				s.Deployment = nil
 			}
 			return Next(s)
 		}},
 		"image kept": {reason: "What the backup was taken for is written over by what came later.", start: "image", next: func(s *instance.State) Step {
-			if s.IsImageChanging() && s.XR.Status.PendingImage == "" {
+			if s.Attempt().Origin == v1.OriginImageChange && s.XR.Status.PendingImage == "" {
 				return Step{Action: NoOp}
 			}
 			return Next(s)
@@ -292,19 +292,19 @@ func bugsOfImages() map[string]bug {
 func bugsOfRequests() map[string]bug {
 	return map[string]bug{
 		"request beside a server": {reason: "A server may run while its data is copied.", start: "request", next: func(s *instance.State) Step {
-			if s.UnderWay() != nil {
+			if a := s.Attempt(); a.IsAnswer() {
 				s.Deployment, s.Pods = nil, nil
 			}
 			return Next(s)
 		}},
 		"request for ever": {reason: "A backup that cannot be taken keeps the server stopped.", start: "request", next: func(s *instance.State) Step {
-			if step := Next(s); step.Action != FailRequested {
+			if step := Next(s); step.Action != GiveUpBackup {
 				return step
 			}
 			return Step{Action: Wait}
 		}},
 		"planned, and not taken": {reason: "A backup that is due is not begun, and never is.", start: "planned", next: func(s *instance.State) Step {
-			if step := Next(s); step.Action != BeginRequested {
+			if step := Next(s); step.Action != BeginBackup {
 				return step
 			}
 			return withChanges(s, Step{Action: PlanBackups})

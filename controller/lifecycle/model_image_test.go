@@ -35,7 +35,7 @@ type modelImage struct { //nolint:recvcheck // A value is a state; what performs
 	says            int8
 	// A backup is asked for, and what status.requestedBackup says.
 	asked    bool
-	answered v1.RequestedPhase
+	answered v1.LastBackupPhase
 	// The server runs again before its backup is recorded.
 	resumed bool
 	// It is planned instead, and due.

@@ -13,7 +13,7 @@ const modelRequest = "one"
 
 // isAnswering is true while a backup is taken that was asked for.
 func (i modelImage) isAnswering() bool {
-	return i.answered == v1.RequestedRunning || i.answered == v1.RequestedFailing
+	return i.answered == v1.LastBackupRunning || i.answered == v1.LastBackupFailing
 }
 
 // requestsOf a life, by its user.
@@ -50,9 +50,9 @@ const modelSchedule = "0 * * * *"
 
 func (i modelImage) fieldOfRequest() string {
 	if i.planned {
-		return fieldScheduled
+		return statusFields[v1.OriginSchedule]
 	}
-	return fieldRequested
+	return statusFields[v1.OriginRequest]
 }
 
 // request of the backup: a text, or the minute that is due.
@@ -92,7 +92,7 @@ func (l modelLife) jobNameOfImage(n int) string {
 // writeRequestStatus is what becomes of status.requestedBackup.
 func (i *modelImage) writeRequestStatus(value any) {
 	b, _ := value.(map[string]any)
-	if p, said := b["phase"].(v1.RequestedPhase); said {
+	if p, said := b["phase"].(v1.LastBackupPhase); said {
 		i.answered = p
 	}
 	if fence, said := b["fence"]; said {

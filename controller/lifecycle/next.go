@@ -27,7 +27,7 @@ func Next(s *instance.State) Step { return withChanges(s, decide(s)) }
 func decide(s *instance.State) Step {
 	switch {
 	case s.IsDeleting():
-		return nameUnreadable(s, decideDelete(s))
+		return nameUnreadable(s, decideDelete(s).ofDeletion())
 	case s.XR == nil:
 		return seesClaim(s, decideNoXR(s))
 	}
@@ -136,7 +136,7 @@ func protectData(s *instance.State) Step {
 	case s.RestoreFrom != nil:
 		return Step{Action: GiveRestoreAccess}
 	case s.Node != "":
-		return nodeAffinityStep(s, "")
+		return nodeAffinityStep(s, Step{})
 	case s.DataPV != nil && !isDataPVMarked(s):
 		return Step{Action: RetainDataPV, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataPV.Name)}
 	case s.BackupPVC == nil && s.Store() == "":
@@ -145,7 +145,7 @@ func protectData(s *instance.State) Step {
 	if step, open := keepBackupPVC(s); open {
 		return step
 	}
-	for _, decide := range []func(*instance.State) (Step, bool){decideWarning, followRequested, decideImageChange, decideRequested, forgetExpired, decideScheduled} {
+	for _, decide := range []func(*instance.State) (Step, bool){decideWarning, followAttempt, decideImageChange, decideRequested, forgetExpired, decideScheduled} {
 		if step, open := decide(s); open {
 			return step
 		}
@@ -265,9 +265,9 @@ func sentence(text string) string {
 
 // nodeAffinityStep pins hostPath volumes to their node before their pod goes away: on another
 // node the folder is empty. Both at once: when the data is pinned nobody looks for the node any more.
-func nodeAffinityStep(s *instance.State, phase v1.DeletionPhase) Step {
+func nodeAffinityStep(s *instance.State, step Step) Step {
 	if c := s.BackupPVC; c != nil && c.Spec.VolumeName != "" && s.BackupPV == nil {
-		return keepBackupPV(s, Step{Phase: phase})
+		return keepBackupPV(s, step)
 	}
 	return Step{Action: SetNodeAffinity, Message: fmt.Sprintf("The data is in a folder of node %s, and stays there", s.Node)}
 }
@@ -315,7 +315,7 @@ func keepBackupPV(s *instance.State, step Step) Step {
 		return step
 	}
 	step.Action, step.After = Wait, requeueLater
-	if step.Phase != "" {
+	if step.PhaseText() != "" {
 		step.Message = fmt.Sprintf("Volume %q is not bound to PersistentVolumeClaim %s/%s, which names it", s.BackupPVC.Spec.VolumeName, s.BackupPVC.Namespace, s.BackupPVC.Name)
 	}
 	return step

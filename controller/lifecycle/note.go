@@ -28,7 +28,7 @@ import (
 // writeIndex makes the record say what the volume knows already: the backup of this dying
 // life is proven.
 func writeIndex(s *instance.State) Step {
-	step := Step{Action: MarkProven, Phase: v1.DeletionBackingUp, Percent: 100, Message: "The backup is proven"}
+	step := Step{Action: MarkProven, Attempt: AttemptRunning, Percent: 100, Message: "The backup is proven"}
 	if s.Record() == nil {
 		step.Action = RecreateBackup
 	}
@@ -56,7 +56,7 @@ func provenSpec(s *instance.State) v1.MySQLBackupSpec {
 	if store := s.Store(); store != "" {
 		spec.Archive.Store, spec.Archive.Path = store, path.Join(storeFolder(s), report.Archive)
 	} else {
-		spec.Archive.PVCName, spec.Archive.Path = s.Life.BackupPVCName(), path.Join(s.RecordName(), ArchiveName)
+		spec.Archive.PVCName, spec.Archive.Path = s.Life.BackupPVCName(), path.Join(s.Attempt().Record, ArchiveName)
 	}
 	spec.Version, spec.CleanShutdown = report.Version, report.CleanShutdown
 	return spec

@@ -18,9 +18,6 @@ import (
 // that goes with that. From there on it is archived and proved as every other. The account that clones is made with the Job, and
 // taken away when its clone has ended; at the latest with the end of the backup, whatever has become of it.
 
-// isOnline is true while the backup that is under way is of a server that runs. That of a deletion never is.
-func isOnline(s *instance.State) bool { return s.IsCloned() && !s.IsDeleting() }
-
 // backUpRunning is the same of a server that goes on.
 func backUpRunning(s *instance.State, announcement string) (step Step, open bool) {
 	return backUpInLife(s, announcement, awaitWithdrawal)
@@ -81,7 +78,7 @@ func cloneJob(s *instance.State, b *agent.Backup, to corev1.Volume) *batchv1.Job
 	}
 	size.Add(spareForClone)
 	scratch := agent.ScratchVolume(volumeData, storageClass(s), size, map[string]string{v1.LabelName: "mysql", v1.LabelComponent: v1.ComponentBackup})
-	of := volumeJob(s, s.JobLocation().BackupJob, v1.ComponentBackup, b.Command(), scratch, to)
+	of := volumeJob(s, s.Attempt().Job, v1.ComponentBackup, b.Command(), scratch, to)
 	of.Before = []corev1.Container{
 		agent.ToolsContainer(s.Settings.AgentImage),
 		agent.CloneContainer(servedImage(s), corev1.VolumeMount{Name: volumeData, MountPath: dataPath}),

@@ -66,15 +66,15 @@ func TestOnline(t *testing.T) {
 		does   []change.Verb
 		late   bool
 	}{
-		"Begin":    {reason: "The server goes on.", state: running(asks(modelRequest), online), want: BeginRequested, says: "and the server goes on", does: []change.Verb{change.PatchStatus}},
-		"Announce": {reason: "A record says that it begins.", state: running(answered(v1.RequestedRunning), online), want: CreateBackup},
+		"Begin":    {reason: "The server goes on.", state: running(asks(modelRequest), online), want: BeginBackup, says: "and the server goes on", does: []change.Verb{change.PatchStatus}},
+		"Announce": {reason: "A record says that it begins.", state: running(answered(v1.LastBackupRunning), online), want: CreateBackup},
 		"Offer":    {reason: "A Job clones the server, while that runs.", state: running(begun(v1.BackupPending, time.Minute), online), want: CreateBackupJob, does: []change.Verb{change.OfferClone, change.Create}},
 		"Down": {
 			reason: "It comes back, and nobody waits.", state: running(begun(v1.BackupPending, time.Minute), online, answeredBy(CreateBackupJob, "connection refused", true)),
 			want: CreateBackupJob, says: "connection refused", does: []change.Verb{change.PatchStatus, change.OfferClone, change.Create},
 		},
-		"DownLong": {reason: "It does not.", state: running(begun(v1.BackupPending, late), online, answeredBy(CreateBackupJob, "connection refused", true)), want: FailRequested},
-		"Engine":   {reason: "Somebody has to change that.", state: running(begun(v1.BackupPending, time.Minute), online, answeredBy(CreateBackupJob, "shop.log (MyISAM)", false)), want: FailRequested, says: "shop.log (MyISAM)"},
+		"DownLong": {reason: "It does not.", state: running(begun(v1.BackupPending, late), online, answeredBy(CreateBackupJob, "connection refused", true)), want: GiveUpBackup},
+		"Engine":   {reason: "Somebody has to change that.", state: running(begun(v1.BackupPending, time.Minute), online, answeredBy(CreateBackupJob, "shop.log (MyISAM)", false)), want: GiveUpBackup, says: "shop.log (MyISAM)"},
 		"Crashed":  {reason: "A Secret without a Job is from before: another one is made for that.", state: running(begun(v1.BackupPending, time.Minute), online, access), want: WithdrawClone, does: []change.Verb{change.WithdrawClone, change.Delete}},
 		"Cloning":  {reason: "It is being cloned.", state: running(begun(v1.BackupRunning, time.Minute), online, access, withJob(runs)), want: Wait, does: nil},
 		"Cloned":   {reason: "Nobody has to log in any more.", state: running(begun(v1.BackupRunning, time.Minute), online, access, withJob(runs, cloned)), want: WithdrawClone, does: []change.Verb{change.WithdrawClone, change.Delete}},
@@ -85,20 +85,20 @@ func TestOnline(t *testing.T) {
 				s.Records[0].Status.Phase, s.Records[0].Status.Message = v1.BackupFailed, "broken"
 			}), want: DeleteObjects,
 		},
-		"JobFailsLate": {reason: "Not for ever.", state: running(begun(v1.BackupRunning, late), online, withJob(failedAt(0, "the clone has failed"))), want: FailRequested},
+		"JobFailsLate": {reason: "Not for ever.", state: running(begun(v1.BackupRunning, late), online, withJob(failedAt(0, "the clone has failed"))), want: GiveUpBackup},
 		"FailedAccess": {reason: "It has ended.", state: running(begun(v1.BackupRunning, time.Minute), online, access, withJob(failedAt(0, "broken"))), want: WithdrawClone},
 		"Lost":         {reason: "What has become of the data PVC is not the clone's.", state: running(begun(v1.BackupPending, time.Minute), online, func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: CreateBackupJob},
 		"Note":         {reason: "The volume knows it first.", state: running(begun(v1.BackupRunning, time.Minute), online, withJob(complete)), want: NoteBackup},
 		"JobGoes":      {reason: "Its pod holds the volume.", state: running(proven, online, withJob(complete)), want: DeleteObjects},
-		"End":          {reason: "Whoever was here before may have left an account.", state: running(proven, online), want: EndRequested, says: "is proven", does: []change.Verb{change.WithdrawClone, change.PatchStatus}},
+		"End":          {reason: "Whoever was here before may have left an account.", state: running(proven, online), want: EndBackup, says: "is proven", does: []change.Verb{change.WithdrawClone, change.PatchStatus}},
 		"EndDown": {
-			reason: "It is not over before.", state: running(proven, online, answeredBy(EndRequested, "connection refused", true)),
-			want: EndRequested, says: "connection refused", does: []change.Verb{change.PatchStatus, change.WithdrawClone, change.PatchStatus},
+			reason: "It is not over before.", state: running(proven, online, answeredBy(EndBackup, "connection refused", true)),
+			want: EndBackup, says: "connection refused", does: []change.Verb{change.PatchStatus, change.WithdrawClone, change.PatchStatus},
 		},
-		"FailEnd":      {reason: "And after a failure, too.", state: running(answered(v1.RequestedFailing), online, access), want: EndRequested, does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}},
-		"FailEndLate":  {reason: "A server that lets nobody in is no reason to take no other backup.", state: running(answered(v1.RequestedFailing), online, access, begunAgo(late), answeredBy(EndRequested, "connection refused", true)), want: EndRequested, does: []change.Verb{change.PatchStatus, change.WithdrawClone, change.Delete, change.PatchStatus}, late: true},
-		"FailEndFirst": {reason: "It may well let us in.", state: running(answered(v1.RequestedFailing), online, access, begunAgo(late)), want: EndRequested, does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}},
-		"Deleted":      {reason: "A deletion stops the server, with or without its answer.", state: fenced(answered(v1.RequestedRunning), online), want: StopServer},
+		"FailEnd":      {reason: "And after a failure, too.", state: running(answered(v1.LastBackupFailing), online, access), want: EndBackup, does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}},
+		"FailEndLate":  {reason: "A server that lets nobody in is no reason to take no other backup.", state: running(answered(v1.LastBackupFailing), online, access, begunAgo(late), answeredBy(EndBackup, "connection refused", true)), want: EndBackup, does: []change.Verb{change.PatchStatus, change.WithdrawClone, change.Delete, change.PatchStatus}, late: true},
+		"FailEndFirst": {reason: "It may well let us in.", state: running(answered(v1.LastBackupFailing), online, access, begunAgo(late)), want: EndBackup, does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}},
+		"Deleted":      {reason: "A deletion stops the server, with or without its answer.", state: fenced(answered(v1.LastBackupRunning), online), want: StopServer},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -164,11 +164,11 @@ func TestOnlineJob(t *testing.T) {
 
 // TestOnlineRecord says how it was taken, and that of a deletion in the midst of one does not.
 func TestOnlineRecord(t *testing.T) {
-	if r := newRecord(running(answered(v1.RequestedRunning), online)); r.Spec.Method != v1.MethodOnline || r.Spec.Origin != v1.OriginRequest {
+	if r := newRecord(running(answered(v1.LastBackupRunning), online)); r.Spec.Method != v1.MethodOnline || r.Spec.Origin != v1.OriginRequest {
 		t.Errorf("it says %+v", r.Spec)
 	}
-	s := fenced(answered(v1.RequestedRunning), online)
-	if r := newRecord(s); r.Spec.Method != v1.MethodCold || r.Spec.Origin != v1.OriginDeletion || isOnline(s) {
+	s := fenced(answered(v1.LastBackupRunning), online)
+	if r, a := newRecord(s), s.Attempt(); r.Spec.Method != v1.MethodCold || r.Spec.Origin != v1.OriginDeletion || a.IsOnline() {
 		t.Errorf("it says %+v", r.Spec)
 	}
 }

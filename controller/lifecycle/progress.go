@@ -13,12 +13,12 @@ import (
 // this does, too, or its own write would hide another's from the API server.
 func showProgress(s *instance.State, step Step, then []change.Change) []change.Change {
 	switch {
+	case step.Attempt != "":
+		return showInLife(s, step)
 	case step.Phase == "":
 		return nil
 	case s.Orphan != nil:
 		return showInRecord(s, step)
-	case s.XR != nil && !s.IsDeleting():
-		return showInLife(s, step)
 	}
 	want := v1.DeletionStatus{Phase: step.Phase, Percent: step.Percent, Message: step.Message}
 	if r := s.Record(); r != nil {
@@ -74,14 +74,17 @@ func showInLife(s *instance.State, step Step) []change.Change {
 		backup, message string
 		percent         int32
 	}
-	var field string
 	var was shown
-	switch b, c := s.UnderWay(), s.XR.Status.ImageChange; {
-	case b != nil:
-		field, _ = fieldOf(s)
-		was = shown{b.Backup, b.Message, b.Percent}
-	case c != nil:
-		field, was = "imageChange", shown{c.Backup, c.Message, c.Percent}
+	switch is := &s.XR.Status; s.Attempt().Origin { //nolint:exhaustive // No other is of an instance that goes on.
+	case v1.OriginRequest:
+		was = shown{is.RequestedBackup.Backup, is.RequestedBackup.Message, is.RequestedBackup.Percent}
+	case v1.OriginSchedule:
+		was = shown{is.ScheduledBackup.Backup, is.ScheduledBackup.Message, is.ScheduledBackup.Percent}
+	case v1.OriginImageChange:
+		if is.ImageChange == nil {
+			return nil
+		}
+		was = shown{is.ImageChange.Backup, is.ImageChange.Message, is.ImageChange.Percent}
 	default:
 		return nil
 	}
@@ -92,7 +95,7 @@ func showInLife(s *instance.State, step Step) []change.Change {
 	if is == was || was.percent > 0 && is.percent > was.percent && is.percent < was.percent+enoughProgress {
 		return nil
 	}
-	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{field: map[string]any{
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{statusFields[s.Attempt().Origin]: map[string]any{
 		"backup": orNil(is.backup), "percent": is.percent, "message": is.message,
 	}}).WhoeverWrote()}
 }

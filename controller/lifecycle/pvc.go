@@ -47,14 +47,14 @@ func replaceDeletedPVC(s *instance.State) Step {
 // makeDataReachable where the data's PVC is not fit for a Job, or is where no Job can run: the
 // volume gets another PVC. One that is not retained would go with the PVC that it has.
 func makeDataReachable(s *instance.State) (step Step, open bool) {
-	step = Step{Phase: v1.DeletionBackingUp, Message: fmt.Sprintf("Volume %q gets PersistentVolumeClaim %s/%s, to be backed up", volumeName(s), s.JobLocation().Namespace, s.JobLocation().Data)}
+	step = Step{Attempt: AttemptRunning, Message: fmt.Sprintf("Volume %q gets PersistentVolumeClaim %s/%s, to be backed up", volumeName(s), s.JobLocation().Namespace, s.JobLocation().Data)}
 	switch c := s.DataPVC; {
 	case !s.IsDataPVRetained() || s.PVCNameConflict:
 		return Step{}, false
 	case c != nil && c.DeletionTimestamp != nil && len(jobsOnData(s)) > 0:
 		// Their pods hold the PVC, or wait for it in vain.
 		step, _ = deleteAndWait(jobsOnData(s))
-		step.Phase, step.Message = v1.DeletionBackingUp, "Backing up the data: trying again"
+		step.Attempt, step.Message = AttemptRunning, "Backing up the data: trying again"
 	case s.OriginalPVC != nil:
 		return deletePVCStep(s.OriginalPVC, step), true
 	case c != nil && c.DeletionTimestamp != nil:
@@ -169,6 +169,5 @@ func entryOf(from map[string]string, key string) map[string]string {
 
 // isFenced is true if a living instance's server must not run.
 func isFenced(s *instance.State) bool {
-	d := s.XR.Status.Deletion
-	return d != nil && d.Fence
+	return s.XR.Status.DataPVCDeleted
 }

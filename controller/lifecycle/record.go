@@ -62,27 +62,17 @@ func nextBackupNumber(s *instance.State) int64 {
 
 // newRecord of the backup that is to be taken.
 func newRecord(s *instance.State) *v1.MySQLBackup {
-	number, origin := s.Identity().BackupNumber, v1.OriginDeletion
+	number, attempt := s.Identity().BackupNumber, s.Attempt()
 	if number == 0 { // Its status was lost, and it never had a volume that knew.
 		number = nextBackupNumber(s)
 	}
 	since := firstNumber(s, number)
-	if s.IsDeleting() && isTaken(s, number) { // By what came, such as with an adoption, once this life had begun: nobody knows which rows are newer.
+	if attempt.IsOfDeletion() && isTaken(s, number) { // By what came, such as with an adoption, once this life had begun: nobody knows which rows are newer.
 		since = cmp.Or(since, number)
 		number = nextBackupNumber(s)
 	}
-	request, method := "", v1.MethodCold
-	switch {
-	case s.UnderWay() != nil:
-		_, origin = fieldOf(s)
-		if request = s.UnderWay().Request; s.UnderWay().IsOnline() {
-			method = v1.MethodOnline
-		}
-	case !s.IsDeleting():
-		origin = v1.OriginImageChange
-	}
 	return &v1.MySQLBackup{
-		ObjectMeta: metav1.ObjectMeta{Name: s.RecordName(), Labels: s.Life.Labels(), Finalizers: []string{v1.Finalizer}},
+		ObjectMeta: metav1.ObjectMeta{Name: attempt.Record, Labels: s.Life.Labels(), Finalizers: []string{v1.Finalizer}},
 		Spec: v1.MySQLBackupSpec{
 			Instance:     s.BackedUp(),
 			Image:        serverImage(s),
@@ -91,9 +81,9 @@ func newRecord(s *instance.State) *v1.MySQLBackup {
 			StorageClass: storageClass(s),
 			Number:       number,
 			Since:        since,
-			Origin:       origin,
-			Method:       method,
-			Request:      request,
+			Origin:       attempt.Origin,
+			Method:       attempt.Method,
+			Request:      attempt.Request,
 			Nodes:        nodesOf(s),
 			Choice:       s.Identity().Choice,
 		},

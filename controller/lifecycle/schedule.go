@@ -36,7 +36,7 @@ func decideScheduled(s *instance.State) (step Step, open bool) {
 	case hasAnswered(s, v1.OriginSchedule, dueName(s)):
 		return Step{Action: PlanBackups}, true
 	case spec.Method != "" && mayBackUpRunning(s):
-		return beginStep(spec.Method, "backup.schedule at "+dueName(s)), true
+		return beginStep(v1.OriginSchedule, spec.Method, v1.ScheduleText(dueName(s))), true
 	}
 	if s.XR.Spec.Suspended {
 		return Step{}, false // Nothing changes that is not backed up; it is taken once the server is back.

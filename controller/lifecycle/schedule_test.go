@@ -32,9 +32,9 @@ func due(at string) variation {
 }
 
 // planned backup of three o'clock that has come so far.
-func planned(p v1.RequestedPhase) variation {
+func planned(p v1.LastBackupPhase) variation {
 	return func(s *instance.State) {
-		s.XR.Status.ScheduledBackup = &v1.RequestedBackupStatus{Request: "2026-11-26T03:00Z", Phase: p, Method: v1.MethodOnline, BegunAt: metav1.NewTime(s.Now), Message: "disk broken"}
+		s.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: p, Method: v1.MethodOnline, BegunAt: metav1.NewTime(s.Now), Message: "disk broken"}
 	}
 }
 
@@ -51,8 +51,8 @@ func missed(at string) variation {
 	}
 }
 
-// statusFields that a step writes of the XR.
-func statusFields(step Step) map[string]any {
+// fieldsWritten are those that a step writes of the XR.
+func fieldsWritten(step Step) map[string]any {
 	out := map[string]any{}
 	for _, c := range step.Changes {
 		maps.Copy(out, c.Fields)
@@ -82,10 +82,10 @@ func TestScheduled(t *testing.T) {
 		"NoZoneYet":   {reason: "It has been missing since then.", state: running(hourly(time.Minute), missed("01:00"), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Mars/Olympus" }), want: PlanBackups, says: "IANA"},
 		"Unplan":      {reason: "None is.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule = "" }), want: PlanBackups, says: "any more"},
 		"Not yet":     {reason: "It is looked at again then.", state: running(hourly(30 * time.Minute)), want: NoOp, after: 30 * time.Minute},
-		"Due":         {reason: "It begins.", state: running(due("03:30")), want: BeginRequested, says: "backup.schedule at 2026-11-26T03:30Z asks for", begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
-		"Missed":      {reason: "One makes up for all.", state: running(due("00:00")), want: BeginRequested, begins: "2026-11-26T03:00Z", next: metav1.NewTime(soon)},
-		"Taken":       {reason: "The status was lost, and the record knows.", state: running(due("03:00"), planned(v1.RequestedProven)), want: PlanBackups, next: metav1.NewTime(soon)},
-		"Request":     {reason: "Somebody waits for that.", state: running(due("03:00"), asks(modelRequest)), want: BeginRequested, says: `backup.request "one"`},
+		"Due":         {reason: "It begins.", state: running(due("03:30")), want: BeginBackup, says: "backup.schedule at 2026-11-26T03:30Z asks for", begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
+		"Missed":      {reason: "One makes up for all.", state: running(due("00:00")), want: BeginBackup, begins: "2026-11-26T03:00Z", next: metav1.NewTime(soon)},
+		"Taken":       {reason: "The status was lost, and the record knows.", state: running(due("03:00"), planned(v1.LastBackupProven)), want: PlanBackups, next: metav1.NewTime(soon)},
+		"Request":     {reason: "Somebody waits for that.", state: running(due("03:00"), asks(modelRequest)), want: BeginBackup, says: `backup.request "one"`},
 		"Silent":      {reason: "It begins when the server is there.", state: running(due("03:30"), silent), want: Wait},
 		"Late":        {reason: "People are told.", state: running(due("03:00"), silent), want: ReportLateBackup, says: "does not take clients", missed: at("03:00")},
 		"Off":         {reason: "Nothing changes meanwhile, and it is taken when the server is back.", state: running(due("03:00"), suspended), want: NoOp},
@@ -96,10 +96,10 @@ func TestScheduled(t *testing.T) {
 		"NoMethod": {
 			reason: "The function refuses it, and nobody looks twice a second.", state: running(due("03:00"), missed("02:00"), func(s *instance.State) { s.XR.Spec.Backup.Method = "" }), want: NoOp,
 		},
-		"UnderWay":  {reason: "The one before goes on.", state: running(due("03:30"), planned(v1.RequestedRunning), online), want: CreateBackup, says: "backup.schedule at 2026-11-26T03:00Z asks for"},
-		"AfterFail": {reason: "The next is another one.", state: running(due("03:30"), planned(v1.RequestedFailed), missed("03:00")), want: BeginRequested, begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
-		"FailEnd":   {reason: "That is one that is missing.", state: running(hourly(30*time.Minute), planned(v1.RequestedFailing), online), want: EndRequested, missed: at("03:00")},
-		"FailAgain": {reason: "The first is told.", state: running(hourly(30*time.Minute), planned(v1.RequestedFailing), missed("01:00"), online), want: EndRequested},
+		"UnderWay":  {reason: "The one before goes on.", state: running(due("03:30"), planned(v1.LastBackupRunning), online), want: CreateBackup, says: "backup.schedule at 2026-11-26T03:00Z asks for"},
+		"AfterFail": {reason: "The next is another one.", state: running(due("03:30"), planned(v1.LastBackupFailed), missed("03:00")), want: BeginBackup, begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
+		"FailEnd":   {reason: "That is one that is missing.", state: running(hourly(30*time.Minute), planned(v1.LastBackupFailing), online), want: EndBackup, missed: at("03:00")},
+		"FailAgain": {reason: "The first is told.", state: running(hourly(30*time.Minute), planned(v1.LastBackupFailing), missed("01:00"), online), want: EndBackup},
 		"Deleted":   {reason: "It has its own.", state: running(due("03:00"), dead), want: CreateBackup, says: "before anything goes"},
 		"Image":     {reason: "Another image comes first.", state: running(due("03:30"), newImage), want: BeginImageChange},
 	}
@@ -112,7 +112,7 @@ func TestScheduled(t *testing.T) {
 			if tc.want == NoOp && got.After != tc.after {
 				t.Errorf("%s want a look after %s, got %s", tc.reason, tc.after, got.After)
 			}
-			fields := statusFields(got)
+			fields := fieldsWritten(got)
 			begun, _ := fields["scheduledBackup"].(map[string]any)
 			if request, _ := begun["request"].(string); request != tc.begins || tc.begins != "" && begun["method"] != v1.MethodOnline {
 				t.Errorf("%s want one of %q, got %v", tc.reason, tc.begins, begun)
@@ -130,7 +130,7 @@ func TestScheduled(t *testing.T) {
 
 // TestScheduledProven: a backup that is there ends what was missing.
 func TestScheduledProven(t *testing.T) {
-	s := running(hourly(30*time.Minute), planned(v1.RequestedRunning), missed("01:00"), online)
+	s := running(hourly(30*time.Minute), planned(v1.LastBackupRunning), missed("01:00"), online)
 	r := newRecord(s)
 	if r.Spec.Origin != v1.OriginSchedule || r.Spec.Request != "2026-11-26T03:00Z" || r.Spec.Method != v1.MethodOnline {
 		t.Errorf("its record says %+v", r.Spec)
@@ -138,8 +138,8 @@ func TestScheduledProven(t *testing.T) {
 	r.Status.Phase, r.Spec.Archive = v1.BackupProven, &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + ArchiveName}
 	s.Records = []v1.MySQLBackup{*r}
 	got := Next(s)
-	is, _ := statusFields(got)["backupSchedule"].(map[string]any)
-	if missedAt, said := is["missedAt"]; got.Action != EndRequested || !said || missedAt != nil || is["lastAt"] != metav1.NewTime(s.Now) {
+	is, _ := fieldsWritten(got)["backupSchedule"].(map[string]any)
+	if missedAt, said := is["missedAt"]; got.Action != EndBackup || !said || missedAt != nil || is["lastAt"] != metav1.NewTime(s.Now) {
 		t.Errorf("%s says %v", got.Action, is)
 	}
 	s.XR.Status.ScheduledBackup = nil
@@ -151,7 +151,7 @@ func TestScheduledProven(t *testing.T) {
 
 // TestKeepFor: a backup goes once it is older, and beyond those to keep.
 func TestKeepFor(t *testing.T) {
-	s := running(hourly(30*time.Minute), planned(v1.RequestedProven))
+	s := running(hourly(30*time.Minute), planned(v1.LastBackupProven))
 	s.XR.Spec.Backup.Keep, s.XR.Spec.Backup.KeepFor = new(int32(2)), "48h"
 	for i := 5; i > 0; i-- {
 		name := s.Life.RecordNameInLife(int64(i))

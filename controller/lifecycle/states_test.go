@@ -199,7 +199,7 @@ func lostSkip(s *instance.State) {
 func originGone(s *instance.State) { s.OriginalPVC = nil }
 
 // stopped server of an instance that lives.
-func stopped(s *instance.State) { s.XR.Status.Deletion = &v1.DeletionStatus{Fence: true} }
+func stopped(s *instance.State) { s.XR.Status.DataPVCDeleted = true }
 
 // silent server: nobody ever reached it.
 func silent(s *instance.State) { s.XR.Conditions = nil }
@@ -456,7 +456,7 @@ func asDatabase(s *instance.State) {
 	s.Life.Kind = v1.KindDatabase
 	s.DataPV.Spec.ClaimRef.Name = s.Life.DataPVCName()
 	for i := range s.Records {
-		s.Records[i].Name = s.RecordName()
+		s.Records[i].Name = s.Attempt().Record
 	}
 }
 

@@ -7,6 +7,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -74,11 +75,11 @@ const (
 	RetainDataPV Action = "RetainDataPV"
 	// SkipNumber leaves out the number of a backup that a store has already, from a time before the cluster was set back.
 	SkipNumber Action = "SkipNumber"
-	// BeginRequested begins a backup that the claim asks for, for which a cold one stops the server; FailRequested says
-	// that it has failed, and EndRequested lets the server start again, of both kinds.
-	BeginRequested Action = "BeginRequested"
-	FailRequested  Action = "FailRequested"
-	EndRequested   Action = "EndRequested"
+	// BeginBackup begins a backup of a running instance, for which a cold one stops the server. GiveUpBackup says that it has
+	// failed. EndBackup lets the server start again.
+	BeginBackup  Action = "BeginBackup"
+	GiveUpBackup Action = "GiveUpBackup"
+	EndBackup    Action = "EndBackup"
 	// ResumeServer lets the server start again after the copy of a cold backup, before the backup is recorded.
 	ResumeServer Action = "ResumeServer"
 	// PlanBackups writes when the next one is due by the schedule, and ReportLateBackup that one
@@ -153,12 +154,50 @@ const (
 	RemoveClaimFinalizer Action = "RemoveClaimFinalizer"
 )
 
+// An AttemptPhase is how far a backup is that is being taken, whatever its origin. That of a deletion is shown as a phase of the deletion.
+type AttemptPhase string
+
+// Phases of an attempt, in their order.
+const (
+	AttemptAnnounced AttemptPhase = "Announced"
+	AttemptStopping  AttemptPhase = "Stopping"
+	AttemptRunning   AttemptPhase = "Running"
+	// AttemptFailed is tried again.
+	AttemptFailed AttemptPhase = "Failed"
+	// AttemptHeld waits for a person.
+	AttemptHeld AttemptPhase = "Held"
+	// AttemptEmpty found nothing to back up.
+	AttemptEmpty AttemptPhase = "Empty"
+)
+
+// phasesOfDeletion in which the backup of a deletion is.
+var phasesOfDeletion = map[AttemptPhase]v1.DeletionPhase{
+	AttemptAnnounced: v1.DeletionAnnounced,
+	AttemptStopping:  v1.DeletionStopping,
+	AttemptRunning:   v1.DeletionBackingUp,
+	AttemptFailed:    v1.DeletionFailed,
+	AttemptHeld:      v1.DeletionHeld,
+	AttemptEmpty:     v1.DeletionReleasing,
+}
+
+// ofDeletion is the same step with the phase of the deletion that the backup is part of.
+func (s Step) ofDeletion() Step {
+	if s.Attempt != "" {
+		s.Phase, s.Attempt = phasesOfDeletion[s.Attempt], ""
+	}
+	return s
+}
+
 // A Step is the one thing to do now, and what to say about it.
 type Step struct {
 	Action Action
 	// Phase of a deletion, how far it is, and what people read. Without a phase the
 	// message is an event only: the function writes the status of what lives.
-	Phase   v1.DeletionPhase
+	Phase v1.DeletionPhase
+	// Attempt is the phase of the backup of an instance that goes on. A step has this or Phase, or neither.
+	Attempt AttemptPhase
+	// Origin of that backup; empty for steps that are about none.
+	Origin  v1.BackupOrigin
 	Percent int32
 	Message string
 	// Refused is true if the last try was, by a quota or a policy. The message says so.
@@ -173,6 +212,9 @@ type Step struct {
 	// Changes are all that is written, in this order, up to the first that is refused.
 	Changes []change.Change
 }
+
+// PhaseText is the phase of the deletion, or of the backup, for logs.
+func (s Step) PhaseText() string { return cmp.Or(string(s.Phase), string(s.Attempt)) }
 
 // Text is all that there is to say to those who wait for the deletion.
 func (s Step) Text() string {

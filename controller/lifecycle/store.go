@@ -24,7 +24,7 @@ import (
 var archivePattern = regexp.MustCompile(`^[a-z0-9]{10}\.tar\.zst(\.age)?$`)
 
 // storeFolder of this life's backup.
-func storeFolder(s *instance.State) string { return v1.StoreFolder(s.BackedUp(), s.RecordName()) }
+func storeFolder(s *instance.State) string { return v1.StoreFolder(s.BackedUp(), s.Attempt().Record) }
 
 // waitForStore that does not say what it has: it may be the only copy of the rows. Nothing tells when it does.
 func waitForStore(s *instance.State) Step {
@@ -38,7 +38,7 @@ func waitForStore(s *instance.State) Step {
 func decideBackupToStore(s *instance.State) Step {
 	j := s.Backup
 	if s.StoreFailure != "" && (j == nil || !isRunning(j)) {
-		return Step{Action: Wait, After: requeueLater, Phase: v1.DeletionBackingUp, Message: "Backing up the data: " + s.StoreFailure, Hint: skipHint(s)}
+		return Step{Action: Wait, After: requeueLater, Attempt: AttemptRunning, Message: "Backing up the data: " + s.StoreFailure, Hint: skipHint(s)}
 	}
 	if at, ok := backupSucceeded(j); ok {
 		return judgeBackupJob(s, at, true) // Whatever has become of the data PVC since.
@@ -48,9 +48,9 @@ func decideBackupToStore(s *instance.State) Step {
 	}
 	switch {
 	case j == nil:
-		return Step{Action: CreateBackupJob, Phase: v1.DeletionBackingUp, Message: "Backing up the data to BackupStore " + s.Store()}
+		return Step{Action: CreateBackupJob, Attempt: AttemptRunning, Message: "Backing up the data to BackupStore " + s.Store()}
 	case j.DeletionTimestamp != nil:
-		return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionBackingUp, Message: "Backing up the data: trying again"}
+		return Step{Action: Wait, After: requeueSoon, Attempt: AttemptRunning, Message: "Backing up the data: trying again"}
 	}
 	return followBackupJob(s)
 }
@@ -117,7 +117,7 @@ func discardAttempts(s *instance.State, record client.Object) change.Change {
 
 // giveBackupAccess to the Job that is about to be made.
 func giveBackupAccess(s *instance.State) change.Change {
-	to := agent.AccessSecret(s.Life, s.JobLocation().Namespace, s.JobLocation().Access)
+	to := agent.AccessSecret(s.Life, s.JobLocation().Namespace, s.Attempt().Access)
 	to.Annotations = map[string]string{v1.AnnotationAccessUntil: s.Now.Add(agent.BackupAccessLife).UTC().Format(time.RFC3339)}
 	return change.InStore(change.GiveAccess, to, change.Remote{Store: s.Store(), Folder: storeFolder(s)})
 }

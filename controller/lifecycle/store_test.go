@@ -119,7 +119,7 @@ func recordGoes(s *instance.State) { s.Records = nil }
 
 // noteInLifeInStore is that of a backup in a life.
 func noteInLifeInStore(s *instance.State) {
-	s.Notes = []instance.Note{{Name: s.RecordName(), Store: modelStore, BackupNote: v1.BackupNote{Record: "of-then", AnnouncedAt: metav1.NewTime(now)}}}
+	s.Notes = []instance.Note{{Name: s.Attempt().Record, Store: modelStore, BackupNote: v1.BackupNote{Record: "of-then", AnnouncedAt: metav1.NewTime(now)}}}
 	s.Notes[0].Spec.Instance.XR, s.Notes[0].Spec.Request = s.Life.XR, modelRequest
 }
 
@@ -167,8 +167,8 @@ func TestNextInStore(t *testing.T) {
 		"MissingWait":   {reason: "Not at once: the gateway may be behind.", state: fenced(toStore, sentAt(0), notThere), want: Wait, says: "is tried again: there is no v1/"},
 		"MissingAgain":  {reason: "It is sent once more.", state: fenced(toStore, sentAt(time.Hour), notThere), want: DeleteObjects, says: "Nothing is lost"},
 		"MissingOther":  {reason: "That was the archive of an earlier try.", state: fenced(toStore, withJob(sent), failedForRoom), want: NoteBackup},
-		"MissingLife":   {reason: "The server starts again.", state: running(begun(v1.BackupRunning, time.Minute), toStore, withJob(sent), refusedAs(NoteBackup, instance.Refusal{Message: "there is none", Missing: true})), want: FailRequested, says: "there is none"},
-		"MissingOnline": {reason: "Others get their turn.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, withJob(sent), refusedAs(NoteBackup, instance.Refusal{Message: "there is none", Missing: true})), want: FailRequested, says: "there is none"},
+		"MissingLife":   {reason: "The server starts again.", state: running(begun(v1.BackupRunning, time.Minute), toStore, withJob(sent), refusedAs(NoteBackup, instance.Refusal{Message: "there is none", Missing: true})), want: GiveUpBackup, says: "there is none"},
+		"MissingOnline": {reason: "Others get their turn.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, withJob(sent), refusedAs(NoteBackup, instance.Refusal{Message: "there is none", Missing: true})), want: GiveUpBackup, says: "there is none"},
 		"NoGateway":     {reason: "People hear of it.", state: fenced(toStore, refusedAs(CreateBackupJob, instance.Refusal{Message: "no gateway", Passing: true})), want: CreateBackupJob, says: "BackupStore offsite: no gateway"},
 		"Failed":        {reason: "It is tried again.", state: fenced(toStore, withJob(failedAt(0, "no way"))), want: MarkFailed, says: "no way"},
 		"Full":          {reason: "No volume is to grow.", state: fenced(toStore, withJob(failedAt(0, "full"), lacks(1<<30))), want: MarkFailed, says: "full"},
@@ -186,12 +186,12 @@ func TestNextInStore(t *testing.T) {
 		"SetBackSent":   {reason: "A new backup is not published while the store contains an older backup with the same name.", state: fenced(toStore, withJob(sent), noteInStore, announcedBefore), want: Wait, says: "the cluster was set back since"},
 		"SetBackSkip":   {reason: "A person gives the data up.", state: fenced(toStore, noteInStore, recordGoes, announcedBefore, skip(xrUID)), want: ReleaseDataPV},
 		"RemakesLater":  {reason: "The clock of the API server that set the time is behind.", state: fenced(toStore, noteInStore, recordGoes, notedAgo(48*time.Hour)), want: RecreateBackup},
-		"InLife":        {reason: "Its record was deleted in its midst, or the same was asked for before the cluster was set back.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore), want: SkipNumber},
-		"LifeBack":      {reason: "It is of another request, of before the cluster was set back: this one has the next number.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore, other), want: SkipNumber},
-		"LifeBackJob":   {reason: "Its Job would be taken for the next one's.", state: running(answered(v1.RequestedRunning), toStore, online, noteInLifeInStore, other, withJob(sent)), want: DeleteObjects},
+		"InLife":        {reason: "Its record was deleted in its midst, or the same was asked for before the cluster was set back.", state: running(answered(v1.LastBackupRunning), toStore, online, noteInLifeInStore), want: SkipNumber},
+		"LifeBack":      {reason: "It is of another request, of before the cluster was set back: this one has the next number.", state: running(answered(v1.LastBackupRunning), toStore, online, noteInLifeInStore, other), want: SkipNumber},
+		"LifeBackJob":   {reason: "Its Job would be taken for the next one's.", state: running(answered(v1.LastBackupRunning), toStore, online, noteInLifeInStore, other, withJob(sent)), want: DeleteObjects},
 		"LifeBackLate":  {reason: "The store was down when its record was made.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, other), want: DeleteUnprovenBackup},
 		"LifeBackOwn":   {reason: "The note is of this very record.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, func(s *instance.State) { s.Notes[0].Record = s.Record().UID }, published), want: MarkProven},
-		"LifeDown":      {reason: "Whether that number is free is not known.", state: running(answered(v1.RequestedRunning), toStore, online, storeDown), want: Wait, says: "the store is down"},
+		"LifeDown":      {reason: "Whether that number is free is not known.", state: running(answered(v1.LastBackupRunning), toStore, online, storeDown), want: Wait, says: "the store is down"},
 		"ImageBack":     {reason: "When another image was asked for nobody knows.", state: running(announced(v1.BackupRunning), toStore, noteInLifeInStore, recordGoes), want: SkipNumber},
 		"ImageBackLate": {reason: "Nor is it said of what is there.", state: running(announced(v1.BackupRunning), toStore, noteInLifeInStore), want: DeleteUnprovenBackup},
 		"Releases":      {reason: "Then the data goes.", state: fenced(toStore, noteInStore, phase(v1.BackupProven)), want: ReleaseDataPV},
@@ -283,7 +283,7 @@ func TestStoreChanges(t *testing.T) {
 	if got := verbs(begins.Changes); got != "GiveAccess Secret, Create Job" {
 		t.Errorf("no Job is made before its way is there, got %s", got)
 	}
-	folder := "v1/ns/" + xrUID + "/" + fenced().RecordName()
+	folder := "v1/ns/" + xrUID + "/" + fenced().Attempt().Record
 	if r := remote(begins.Changes); r.Store != modelStore || r.Folder != folder || r.Archive != "" {
 		t.Errorf("a backup may write %+v", r)
 	}
@@ -355,7 +355,7 @@ func TestDiscardAttempts(t *testing.T) {
 		s.Records[0].Finalizers = []string{v1.Finalizer}
 	}
 	failed := running(begun(v1.BackupRunning, time.Minute), toStore, online, failing, going)
-	job := fenced(inLife(v1.BackupRunning), answered(v1.RequestedRunning), toStore, func(s *instance.State) {
+	job := fenced(inLife(v1.BackupRunning), answered(v1.LastBackupRunning), toStore, func(s *instance.State) {
 		s.MisplacedJobs = []client.Object{&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "request-db-job", DeletionTimestamp: &metav1.Time{Time: now}}}}
 	})
 	if got := Next(job); got.Action == DeleteUnprovenBackup {

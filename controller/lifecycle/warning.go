@@ -70,7 +70,7 @@ func namespaceWarning(s *instance.State) string {
 
 // finalJob is the one that a deletion would create now.
 func finalJob(s *instance.State) *batchv1.Job {
-	return agentJob(s, s.JobLocation().BackupJob, v1.ComponentBackup, nil, dataPodVolume(s))
+	return agentJob(s, s.Attempt().Job, v1.ComponentBackup, nil, dataPodVolume(s))
 }
 
 // serverPod is that of a Job in which a server runs for a while, as far as a namespace may refuse it.

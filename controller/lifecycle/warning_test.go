@@ -44,7 +44,7 @@ func TestNamespaceRefusesBackup(t *testing.T) {
 	}
 	online := func(s *instance.State) {
 		s.XR.Spec.Backup.Method, s.XR.Spec.Backup.Request = v1.MethodOnline, modelRequest
-		s.XR.Status.RequestedBackup = &v1.RequestedBackupStatus{Request: modelRequest, Phase: v1.RequestedFailed}
+		s.XR.Status.RequestedBackup = &v1.LastBackupStatus{Request: modelRequest, Phase: v1.LastBackupFailed}
 	}
 	for name, tc := range map[string]struct {
 		reason string
@@ -73,7 +73,7 @@ func TestNamespaceRefusesBackup(t *testing.T) {
 				}
 				return
 			}
-			if step.Action != WarnOfBackup || !strings.Contains(step.Message, tc.says) || statusFields(step)["backupWarning"] != step.Message {
+			if step.Action != WarnOfBackup || !strings.Contains(step.Message, tc.says) || fieldsWritten(step)["backupWarning"] != step.Message {
 				t.Fatalf("%s want %q, got %s %q", tc.reason, tc.says, step.Action, step.Text())
 			}
 			s.XR.Status.BackupWarning = step.Message
@@ -81,7 +81,7 @@ func TestNamespaceRefusesBackup(t *testing.T) {
 				t.Errorf("%s it is written again and again: %q", tc.reason, again.Message)
 			}
 			s.Rules = &nsrules.Rules{}
-			if step = Next(s); step.Action != WarnOfBackup || statusFields(step)["backupWarning"] != nil {
+			if step = Next(s); step.Action != WarnOfBackup || fieldsWritten(step)["backupWarning"] != nil {
 				t.Errorf("%s want it taken back, got %s %q", tc.reason, step.Action, step.Text())
 			}
 		})

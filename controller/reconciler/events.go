@@ -63,15 +63,36 @@ var eventsOfActions = map[lifecycle.Action]announcement{
 	lifecycle.UnfenceServer:        {reason: v1.EventPVCRestored},
 	lifecycle.BeginImageChange:     {reason: v1.EventImageChangeBegun},
 	lifecycle.AllowImage:           {reason: v1.EventImageAllowed},
-	lifecycle.BeginRequested:       {reason: v1.EventRequestedBackupBegun},
-	lifecycle.EndRequested:         {reason: v1.EventRequestedBackupEnded},
-	lifecycle.ResumeServer:         {reason: v1.EventRequestedBackupCopied},
-	lifecycle.FailRequested:        {reason: v1.EventRequestedBackupFailed, warning: true},
 	lifecycle.StandIn:              {reason: v1.EventCrossplaneReplaced, warning: true},
 	lifecycle.NoteBackup:           {reason: v1.EventBackupProven},
 	lifecycle.MarkProven:           {reason: v1.EventBackupProven},
 	lifecycle.ReleaseDataPVC:       {reason: v1.EventDataReleased},
 	lifecycle.RemoveClaimFinalizer: {reason: v1.EventNameFreed},
+}
+
+// eventsOfRequest are about a backup that the claim requests, eventsOfSchedule about one that the schedule has planned.
+var (
+	eventsOfRequest = map[lifecycle.Action]announcement{
+		lifecycle.BeginBackup:  {reason: v1.EventRequestedBackupBegun},
+		lifecycle.EndBackup:    {reason: v1.EventRequestedBackupEnded},
+		lifecycle.ResumeServer: {reason: v1.EventRequestedBackupCopied},
+		lifecycle.GiveUpBackup: {reason: v1.EventRequestedBackupFailed, warning: true},
+	}
+	eventsOfSchedule = map[lifecycle.Action]announcement{
+		lifecycle.BeginBackup:  {reason: v1.EventScheduledBackupBegun},
+		lifecycle.EndBackup:    {reason: v1.EventScheduledBackupEnded},
+		lifecycle.ResumeServer: {reason: v1.EventScheduledBackupCopied},
+		lifecycle.GiveUpBackup: {reason: v1.EventScheduledBackupFailed, warning: true},
+	}
+)
+
+// eventsOfAttempts are about a backup of an instance that goes on.
+var eventsOfAttempts = map[lifecycle.AttemptPhase]announcement{
+	lifecycle.AttemptAnnounced: {reason: v1.EventBackupAnnounced},
+	lifecycle.AttemptStopping:  {reason: v1.EventServerStopped},
+	lifecycle.AttemptRunning:   {reason: v1.EventBackupStarted},
+	lifecycle.AttemptFailed:    {reason: v1.EventBackupFailed, warning: true},
+	lifecycle.AttemptHeld:      {reason: v1.EventBackupFailed, warning: true},
 }
 
 // eventsInLife are those of actions that have their phase's event in a deletion.
@@ -87,13 +108,22 @@ func eventOf(step lifecycle.Step) announcement {
 	if step.Refused {
 		return announcement{reason: v1.EventStepRefused, warning: true}
 	}
-	if a, ok := eventsOfActions[step.Action]; ok {
-		return a
+	ofOrigin := eventsOfRequest
+	if step.Origin == v1.OriginSchedule {
+		ofOrigin = eventsOfSchedule
 	}
-	if step.Phase == "" {
-		return eventsInLife[step.Action]
+	for _, events := range []map[lifecycle.Action]announcement{ofOrigin, eventsOfActions} {
+		if a, ok := events[step.Action]; ok {
+			return a
+		}
 	}
-	return eventsOfPhases[step.Phase]
+	switch {
+	case step.Phase != "":
+		return eventsOfPhases[step.Phase]
+	case step.Attempt != "":
+		return eventsOfAttempts[step.Attempt]
+	}
+	return eventsInLife[step.Action]
 }
 
 // eventsOfArchives are about what becomes of a record and its archive.

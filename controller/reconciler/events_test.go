@@ -49,7 +49,8 @@ func documentedEvents(t *testing.T) map[string]string {
 // TestEvents: each reason says when it is sent, and is sent; no other is.
 func TestEvents(t *testing.T) {
 	sent := map[string]bool{}
-	for _, a := range slices.Concat(slices.Collect(maps.Values(eventsOfPhases)), slices.Collect(maps.Values(eventsOfActions)), slices.Collect(maps.Values(eventsInLife)), slices.Collect(maps.Values(eventsOfArchives)), slices.Collect(maps.Values(eventsOfStores))) {
+	for _, a := range slices.Concat(slices.Collect(maps.Values(eventsOfPhases)), slices.Collect(maps.Values(eventsOfActions)),
+		slices.Collect(maps.Values(eventsOfRequest)), slices.Collect(maps.Values(eventsOfSchedule)), slices.Collect(maps.Values(eventsOfAttempts)), slices.Collect(maps.Values(eventsInLife)), slices.Collect(maps.Values(eventsOfArchives)), slices.Collect(maps.Values(eventsOfStores))) {
 		sent[string(a.reason)] = true
 	}
 	sent[string(eventOf(lifecycle.Step{Refused: true}).reason)] = true
@@ -119,6 +120,9 @@ func TestEventOf(t *testing.T) {
 		"Retained": {reason: "Also in a deletion.", step: lifecycle.Step{Action: lifecycle.RetainDataPV, Phase: v1.DeletionAnnounced}, want: announcement{reason: v1.EventVolumeRetained}},
 		"Proven":   {reason: "The copy is over.", step: lifecycle.Step{Action: lifecycle.NoteBackup, Phase: v1.DeletionBackingUp}, want: announcement{reason: v1.EventBackupProven}},
 		"PVC":      {reason: "A Job gets another PVC: that is part of the backup.", step: lifecycle.Step{Action: lifecycle.DeletePVC, Phase: v1.DeletionBackingUp}, want: announcement{reason: v1.EventBackupStarted}},
+		"Request":  {reason: "A backup of an instance that goes on.", step: lifecycle.Step{Action: lifecycle.BeginBackup, Origin: v1.OriginRequest}, want: announcement{reason: v1.EventRequestedBackupBegun}},
+		"Schedule": {reason: "A planned one was requested by nobody.", step: lifecycle.Step{Action: lifecycle.GiveUpBackup, Origin: v1.OriginSchedule}, want: announcement{reason: v1.EventScheduledBackupFailed, warning: true}},
+		"InLife":   {reason: "It is no phase of a deletion.", step: lifecycle.Step{Action: lifecycle.Wait, Attempt: lifecycle.AttemptHeld}, want: announcement{reason: v1.EventBackupFailed, warning: true}},
 		"Held":     {reason: "People look for warnings.", step: lifecycle.Step{Action: lifecycle.Wait, Phase: v1.DeletionHeld}, want: announcement{reason: v1.EventDeletionHeld, warning: true}},
 	}
 	for name, tc := range cases {

@@ -50,7 +50,7 @@ type lastReported struct {
 	refusal *instance.Refusal
 	refused time.Time
 	// waits is the phase in which it waits, and since when.
-	waits v1.DeletionPhase
+	waits string
 	since time.Time
 	// crossplane has not let it go since then.
 	crossplane time.Time
@@ -197,8 +197,8 @@ func (r *instanceReconciler) noteWait(k instance.Key, s *instance.State, step li
 		last.since = time.Time{}
 		r.remember(k, s.Life.XR, last)
 		return 0
-	case !waited || last.waits != step.Phase:
-		last.waits, last.since = step.Phase, s.ReadAt
+	case !waited || last.waits != step.PhaseText():
+		last.waits, last.since = step.PhaseText(), s.ReadAt
 		r.remember(k, s.Life.XR, last)
 	}
 	return s.ReadAt.Sub(last.since)
@@ -272,11 +272,11 @@ func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s
 	r.mu.Lock()
 	last := r.reported[k][s.Life.XR]
 	news := last
-	news.log, news.event = string(step.Action)+string(step.Phase)+said, string(a.reason)+said
+	news.log, news.event = string(step.Action)+step.PhaseText()+said, string(a.reason)+said
 	r.remember(k, s.Life.XR, news)
 	r.mu.Unlock()
 	if news.log != last.log {
-		log.FromContext(ctx).Info(string(step.Action), "phase", step.Phase, "message", step.Text(), "xr", s.Life.XR)
+		log.FromContext(ctx).Info(string(step.Action), "phase", step.PhaseText(), "message", step.Text(), "xr", s.Life.XR)
 	}
 	if news.event != last.event && step.Message != "" && a.reason != "" && s.Claim != nil {
 		sendEvent(r.events, s.Claim.Unstructured, a, string(step.Action), step.Message)

@@ -230,7 +230,7 @@ func (m *meter) countStep(s *instance.State, step lifecycle.Step) {
 		m.backups.WithLabelValues(resultProven).Inc()
 		m.bytes.Observe(float64(s.Backup.Report.Size))
 		m.seconds.Observe(s.Backup.Report.Seconds)
-	case a == lifecycle.MarkFailed, a == lifecycle.FailRequested:
+	case a == lifecycle.MarkFailed, a == lifecycle.GiveUpBackup:
 		m.backups.WithLabelValues(resultFailed).Inc()
 	case a == lifecycle.MarkNoData:
 		m.backups.WithLabelValues(resultEmpty).Inc()

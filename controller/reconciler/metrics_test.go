@@ -190,7 +190,7 @@ func TestBackupsAreCounted(t *testing.T) {
 	s := livingDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"})
 	s.Backup = &instance.Job{Report: &agent.Report{Size: 1 << 20, Seconds: 3}}
 	for _, a := range []lifecycle.Action{
-		lifecycle.CreateBackupJob, lifecycle.NoteBackup, lifecycle.MarkProven, lifecycle.EndRequested, lifecycle.MarkFailed, lifecycle.FailRequested, lifecycle.MarkNoData, lifecycle.RemoveXRFinalizer,
+		lifecycle.CreateBackupJob, lifecycle.NoteBackup, lifecycle.MarkProven, lifecycle.EndBackup, lifecycle.MarkFailed, lifecycle.GiveUpBackup, lifecycle.MarkNoData, lifecycle.RemoveXRFinalizer,
 	} {
 		m.countStep(s, lifecycle.Step{Action: a})
 	}

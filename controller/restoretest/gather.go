@@ -130,7 +130,7 @@ func homeOf(lives []*instance.State, record *v1.MySQLBackup) *instance.State {
 
 // endsWith is true of a life that is being deleted, and whose last backup this is.
 func endsWith(s *instance.State, record *v1.MySQLBackup) bool {
-	return s.IsDeleting() && s.IsOwn(record) && s.RecordName() == record.Name
+	return s.IsDeleting() && s.IsOwn(record) && s.Attempt().Record == record.Name
 }
 
 // isNameFree is true where no life has the name, nor is about to.

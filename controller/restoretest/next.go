@@ -269,8 +269,8 @@ func (s *State) awayFor() time.Duration {
 
 // isInTheWay is true where a backup of a server that runs is under way, and finds no room for its Job.
 func (s *State) isInTheWay() bool {
-	b := s.Home.UnderWay()
-	if b == nil || s.Now.Sub(b.BegunAt.Time) < patience {
+	b := s.Home.Attempt()
+	if !b.IsAnswer() || s.Now.Sub(b.BegunAt) < patience {
 		return false
 	}
 	return s.Home.Backup == nil || !slices.ContainsFunc(s.Home.Backup.Pods, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodPending })

@@ -116,7 +116,7 @@ func away(ago time.Duration) given {
 // backupFor so long is under way of a life that goes on, with a Job or without.
 func backupFor(ago time.Duration, job *instance.Job) given {
 	return func(s *State) {
-		s.Home.XR.Status.ScheduledBackup = &v1.RequestedBackupStatus{Phase: v1.RequestedRunning, Method: v1.MethodOnline, BegunAt: metav1.Time{Time: now.Add(-ago)}}
+		s.Home.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Phase: v1.LastBackupRunning, Method: v1.MethodOnline, BegunAt: metav1.Time{Time: now.Add(-ago)}}
 		s.Home.Backup = job
 	}
 }

@@ -119,7 +119,7 @@ func requestWarning(is *v1.MySQLStatus) string {
 	if b := is.BackupUnderWay(); b != nil && b.Message != "" {
 		out = fmt.Sprintf(". The backup that %s asks for is under way: %s", is.WhoAsksFor(b), b.Message)
 	}
-	if b := is.RequestedBackup; b != nil && b.Phase == v1.RequestedFailed {
+	if b := is.RequestedBackup; b != nil && b.Phase == v1.LastBackupFailed {
 		out += fmt.Sprintf(". The backup that backup.request %q asked for has failed: %s. Another text asks for another one", b.Request, b.Message)
 	}
 	return out + inSentence(scheduleWarning(is.BackupSchedule))

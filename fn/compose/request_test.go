@@ -15,7 +15,7 @@ import (
 // none the claim says.
 func TestRequestedBackup(t *testing.T) {
 	const request = "one"
-	answered := func(b v1.RequestedBackupStatus) func(*Input) {
+	answered := func(b v1.LastBackupStatus) func(*Input) {
 		return func(in *Input) {
 			in.XR.Spec.Backup.Request, in.XR.Spec.Backup.Method = request, v1.MethodCold
 			b.Request = request
@@ -30,14 +30,14 @@ func TestRequestedBackup(t *testing.T) {
 		silent   string
 	}{
 		"Asked":   {reason: "The controller has not begun.", in: given(serving, func(in *Input) { in.XR.Spec.Backup.Request, in.XR.Spec.Backup.Method = request, v1.MethodCold }), replicas: 1, says: "Running"},
-		"Running": {reason: "It is under way.", in: given(serving, answered(v1.RequestedBackupStatus{Phase: v1.RequestedRunning, Fence: true, Message: "Backing up the data, 50%"})), says: `The server is stopped for the backup that backup.request "one" asks for. Backing up the data, 50%`},
-		"Failing": {reason: "What is left of it is put aside.", in: given(serving, answered(v1.RequestedBackupStatus{Phase: v1.RequestedFailing, Fence: true})), says: "stopped for the backup"},
-		"Failed":  {reason: "It is over.", in: given(serving, answered(v1.RequestedBackupStatus{Phase: v1.RequestedFailed, Message: "exceeded quota"})), replicas: 1, says: `backup.request "one" asked for has failed: exceeded quota. Another text asks for another one`},
+		"Running": {reason: "It is under way.", in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupRunning, Fence: true, Message: "Backing up the data, 50%"})), says: `The server is stopped for the backup that backup.request "one" asks for. Backing up the data, 50%`},
+		"Failing": {reason: "What is left of it is put aside.", in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupFailing, Fence: true})), says: "stopped for the backup"},
+		"Failed":  {reason: "It is over.", in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupFailed, Message: "exceeded quota"})), replicas: 1, says: `backup.request "one" asked for has failed: exceeded quota. Another text asks for another one`},
 		"Online": {
-			reason: "It goes on.", in: given(serving, answered(v1.RequestedBackupStatus{Phase: v1.RequestedRunning, Method: v1.MethodOnline, Message: "Backing up the data, 16%: cloning it"})),
+			reason: "It goes on.", in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupRunning, Method: v1.MethodOnline, Message: "Backing up the data, 16%: cloning it"})),
 			replicas: 1, says: `Running. The backup that backup.request "one" asks for is under way: Backing up the data, 16%: cloning it`,
 		},
-		"Proven": {reason: "It is over.", in: given(serving, answered(v1.RequestedBackupStatus{Phase: v1.RequestedProven, Backup: "b"})), replicas: 1, says: "Running", silent: "backup.request"},
+		"Proven": {reason: "It is over.", in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupProven, Backup: "b"})), replicas: 1, says: "Running", silent: "backup.request"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -72,12 +72,12 @@ func TestPlannedBackup(t *testing.T) {
 		"Planned": {reason: "All is well.", in: given(serving, planned(func(*v1.MySQLStatus) {})), replicas: 1, says: "Running"},
 		"Cold": {
 			reason: "It is taken.", in: given(serving, planned(func(is *v1.MySQLStatus) {
-				is.ScheduledBackup = &v1.RequestedBackupStatus{Request: "2026-11-26T03:00Z", Phase: v1.RequestedRunning, Method: v1.MethodCold, Fence: true}
+				is.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: v1.LastBackupRunning, Method: v1.MethodCold, Fence: true}
 			})), says: "The server is stopped for the backup that backup.schedule at 2026-11-26T03:00Z asks for",
 		},
 		"Failed": {
 			reason: "It has failed.", in: given(serving, planned(func(is *v1.MySQLStatus) {
-				is.ScheduledBackup = &v1.RequestedBackupStatus{Request: "2026-11-26T03:00Z", Phase: v1.RequestedFailed, Message: "disk broken"}
+				is.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: v1.LastBackupFailed, Message: "disk broken"}
 				is.BackupSchedule.MissedAt, is.BackupSchedule.Message = &at, "disk broken"
 			})), replicas: 1, says: "There is no backup that was planned since 2026-11-26T03:00Z: disk broken", wrong: true,
 		},

@@ -28,7 +28,7 @@ func decideRequested(s *instance.State) (step Step, open bool) {
 	if want.Request == "" || want.Method == "" || !mayBackUpRunning(s) || hasAnswered(s, v1.OriginRequest, want.Request) {
 		return Step{}, false
 	}
-	return beginStep(want.Method, fmt.Sprintf("backup.request %q", want.Request)), true
+	return beginStep(v1.OriginRequest, want.Method, v1.RequestText(want.Request)), true
 }
 
 // mayBackUpRunning is true of a server that takes clients and is to go on. A suspended one begins no backup, as the server would have
@@ -38,53 +38,46 @@ func mayBackUpRunning(s *instance.State) bool {
 }
 
 // beginStep of a backup that somebody asks for.
-func beginStep(method v1.BackupMethod, who string) Step {
-	step := Step{Action: BeginRequested, Message: fmt.Sprintf("The backup is taken that %s asks for, and the server goes on", who)}
+func beginStep(origin v1.BackupOrigin, method v1.BackupMethod, who string) Step {
+	step := Step{Action: BeginBackup, Origin: origin, Message: fmt.Sprintf("The backup is taken that %s asks for, and the server goes on", who)}
 	if method == v1.MethodCold {
 		step.Message = fmt.Sprintf("The server is stopped for the backup that %s asks for", who)
 	}
 	return step
 }
 
-// statusOf the last backup that was asked for in this way.
-func statusOf(s *instance.State, how v1.BackupOrigin) *v1.RequestedBackupStatus {
-	if how == v1.OriginSchedule {
+// lastOf the backups of one origin.
+func lastOf(s *instance.State, origin v1.BackupOrigin) *v1.LastBackupStatus {
+	if origin == v1.OriginSchedule {
 		return s.XR.Status.ScheduledBackup
 	}
 	return s.XR.Status.RequestedBackup
 }
 
-// Fields of the status that say how far a backup is.
-const (
-	fieldRequested = "requestedBackup"
-	fieldScheduled = "scheduledBackup"
-)
-
-// fieldOf the status of the backup that is under way, and why it is taken.
-func fieldOf(s *instance.State) (field string, how v1.BackupOrigin) {
-	if s.UnderWay() == s.XR.Status.ScheduledBackup {
-		return fieldScheduled, v1.OriginSchedule
-	}
-	return fieldRequested, v1.OriginRequest
+// statusFields say how far a backup of an instance that goes on is, by its origin.
+var statusFields = map[v1.BackupOrigin]string{
+	v1.OriginRequest:     "requestedBackup",
+	v1.OriginSchedule:    "scheduledBackup",
+	v1.OriginImageChange: "imageChange",
 }
 
 // hasAnswered a request: with a backup, whose record knows it when the status is lost, or by saying why there is none.
-func hasAnswered(s *instance.State, how v1.BackupOrigin, request string) bool {
-	if b := statusOf(s, how); b != nil && b.Request == request {
+func hasAnswered(s *instance.State, origin v1.BackupOrigin, request string) bool {
+	if b := lastOf(s, origin); b != nil && b.Request == request {
 		return true
 	}
 	for i := range s.Records {
-		if r := &s.Records[i]; s.IsOwn(r) && r.IsProven() && r.Spec.Origin == how && r.Spec.Request == request {
+		if r := &s.Records[i]; s.IsOwn(r) && r.IsProven() && r.Spec.Origin == origin && r.Spec.Request == request {
 			return true
 		}
 	}
 	return false
 }
 
-// followRequested backup to its end, whatever the claim says meanwhile. What is in between is as before another image, but that
-// the server goes on where it is cloned:
+// followAttempt at a backup that was asked for or planned to its end, whatever the claim says meanwhile. What is in between is as
+// before another image, but that the server goes on where it is cloned:
 //
-//	BeginRequested   the function stops the server
+//	BeginBackup      the function stops the server
 //	CreateBackup     a record says that it begins
 //	CreateBackupJob  when the server's pod is gone: an agent copies the volume, and reads the copy again; or clones the server
 //	WithdrawClone    the Job has it
@@ -92,65 +85,84 @@ func hasAnswered(s *instance.State, how v1.BackupOrigin, request string) bool {
 //	ResumeServer     the function starts the server as soon as the copy is verified, if recording it has to wait
 //	MarkProven       the record says so
 //	DeleteObjects    the Job, which holds PVCs
-//	EndRequested     the function starts the server, and the next backup has the next number
+//	EndBackup        the function starts the server, and the next backup has the next number
 //
 // What fails is not tried again while clients wait:
 //
-//	FailRequested         the status says why
+//	GiveUpBackup          the status says why
 //	DeleteObjects         the Job
 //	DeleteUnprovenBackup  it would keep the next instance of this name from starting
-//	EndRequested          the function starts the server
-func followRequested(s *instance.State) (step Step, open bool) {
-	b := s.UnderWay()
-	if b == nil {
+//	EndBackup             the function starts the server
+func followAttempt(s *instance.State) (step Step, open bool) {
+	a := s.Attempt()
+	if !a.IsAnswer() {
 		return Step{}, false
 	}
-	who := s.XR.Status.WhoAsksFor(b)
-	if b.IsOnline() {
-		defer func() { step.Phase = cmp.Or(step.Phase, v1.DeletionBackingUp) }() // A server that does not answer blocks nobody.
-	}
-	if b.Phase == v1.RequestedFailing && s.OwnNote() == nil && !hasProvenBackup(s) {
-		step := putAside(s, EndRequested)
-		if b.Fence && waitsForOthers(s, step) && (s.Backup == nil || hasEnded(s.Backup)) {
-			return Step{Action: ResumeServer}, true // What is left of the failed backup is removed while the server runs.
-		}
-		return step, true
-	}
-	backUp, then := backUpStopped, ": the server starts"
-	if isResumed(b) {
-		backUp, then = backUpResumed, ""
-	}
-	if b.IsOnline() {
-		backUp, then = backUpRunning, ""
-	}
-	step, open = backUp(s, fmt.Sprintf("The backup is taken that %s asks for: %s", who, s.RecordName()))
-	step.Hint = ""
-	refusal := refusalOf(s, step.Action)
-	if canResume(s, step) {
-		return Step{Action: ResumeServer, Message: fmt.Sprintf("The data is copied and verified for the backup that %s asks for: the server starts again", who)}, true
-	}
 	switch {
-	case !open:
-		return Step{Action: EndRequested, Message: fmt.Sprintf("Backup %q is proven, which %s asks for%s", s.Record().Name, who, then)}, true
-	case isMissing(s):
-		return Step{Action: FailRequested, Message: s.Refusal.Message}, true
-	case isResumed(b) && !hasVerifiedCopy(s):
-		return Step{Action: FailRequested, Message: "The verified copy was lost before it was recorded, and the server runs again. The next backup takes another copy"}, true
-	case isResumed(b) && isRecordingOverdue(s):
-		return Step{Action: FailRequested, Message: fmt.Sprintf("The verified copy could not be recorded within %s%s", patienceOnline, becauseOf(s, step))}, true
-	case refusal != nil && !refusal.Passing:
-		return Step{Action: FailRequested, Message: step.Message + ": " + refusal.Message}, true
-	case hasFailed(s, step):
-		return Step{Action: FailRequested, Message: step.Message}, true
+	case a.Failing && s.OwnNote() == nil && !hasProvenBackup(s):
+		step = clearFailed(s, &a)
+	default:
+		step = answer(s, &a)
+	}
+	if step.Origin, step.Hint = a.Origin, ""; a.IsOnline() {
+		step.Attempt = cmp.Or(step.Attempt, AttemptRunning) // A server that does not answer blocks nobody.
 	}
 	return step, true
+}
+
+// clearFailed removes what was made for a backup that was given up.
+func clearFailed(s *instance.State, a *instance.Attempt) Step {
+	step := putAside(s, EndBackup)
+	if a.Fenced && waitsForOthers(s, step) && (s.Backup == nil || hasEnded(s.Backup)) {
+		return Step{Action: ResumeServer} // What is left of the failed backup is removed while the server runs.
+	}
+	return step
+}
+
+// answer with a backup, or by giving it up.
+func answer(s *instance.State, a *instance.Attempt) Step {
+	who := whoAsksFor(a)
+	backUp, then := backUpStopped, ": the server starts"
+	if isResumed(a) {
+		backUp, then = backUpResumed, ""
+	}
+	if a.IsOnline() {
+		backUp, then = backUpRunning, ""
+	}
+	step, open := backUp(s, fmt.Sprintf("The backup is taken that %s asks for: %s", who, a.Record))
+	refusal := refusalOf(s, step.Action)
+	switch {
+	case canResume(s, a, step):
+		return Step{Action: ResumeServer, Message: fmt.Sprintf("The data is copied and verified for the backup that %s asks for: the server starts again", who)}
+	case !open:
+		return Step{Action: EndBackup, Message: fmt.Sprintf("Backup %q is proven, which %s asks for%s", s.Record().Name, who, then)}
+	case isMissing(s):
+		return Step{Action: GiveUpBackup, Message: s.Refusal.Message}
+	case isResumed(a) && !hasVerifiedCopy(s):
+		return Step{Action: GiveUpBackup, Message: "The verified copy was lost before it was recorded, and the server runs again. The next backup takes another copy"}
+	case isResumed(a) && isRecordingOverdue(s):
+		return Step{Action: GiveUpBackup, Message: fmt.Sprintf("The verified copy could not be recorded within %s%s", patienceOnline, becauseOf(s, step))}
+	case refusal != nil && !refusal.Passing:
+		return Step{Action: GiveUpBackup, Message: step.Message + ": " + refusal.Message}
+	case hasFailed(s, a, step):
+		return Step{Action: GiveUpBackup, Message: step.Message}
+	}
+	return step
+}
+
+// whoAsksFor a backup, in words.
+func whoAsksFor(a *instance.Attempt) string {
+	if a.Origin == v1.OriginSchedule {
+		return v1.ScheduleText(a.Request)
+	}
+	return v1.RequestText(a.Request)
 }
 
 // canResume reports whether the server is to start again although the backup is not recorded yet. The server is stopped for the
 // copy alone: a store may take long to answer, or refuse what is recorded there, and clients do not wait for that. What
 // a backup volume records is one write, and the server waits for it unless that write has to wait.
-func canResume(s *instance.State, step Step) bool {
-	return s.UnderWay().Fence && (s.Store() != "" || waitsForOthers(s, step)) && hasVerifiedCopy(s)
+func canResume(s *instance.State, a *instance.Attempt, step Step) bool {
+	return a.Fenced && (s.Store() != "" || waitsForOthers(s, step)) && hasVerifiedCopy(s)
 }
 
 // waitsForOthers reports whether a step is not done at once.
@@ -159,7 +171,7 @@ func waitsForOthers(s *instance.State, step Step) bool {
 }
 
 // isResumed reports whether the server runs again while a cold backup is recorded.
-func isResumed(b *v1.RequestedBackupStatus) bool { return !b.IsOnline() && !b.Fence }
+func isResumed(a *instance.Attempt) bool { return !a.IsOnline() && !a.Fenced }
 
 // hasVerifiedCopy reports whether the backup needs the data no more: it is recorded, or its Job has copied the data and read the
 // copy back.
@@ -195,61 +207,56 @@ func becauseOf(s *instance.State, step Step) string {
 
 // resumeServer lets the function start the server again.
 func resumeServer(s *instance.State, _ Step) []change.Change {
-	field, _ := fieldOf(s)
-	return patchXRStatus(s, map[string]any{field: map[string]any{"fence": nil}})
+	return patchXRStatus(s, map[string]any{statusFields[s.Attempt().Origin]: map[string]any{"fence": nil}})
 }
 
 // hasFailed is true of a step that would only be waited for, by somebody or for another try: with the server stopped, or too long.
-func hasFailed(s *instance.State, step Step) bool {
+func hasFailed(s *instance.State, a *instance.Attempt, step Step) bool {
 	_, succeeded := backupSucceeded(s.Backup)
 	switch {
 	case succeeded || hasProvenBackup(s) || s.OwnNote() != nil:
 		return false
-	case isResumed(s.UnderWay()) && !isOnline(s):
+	case isResumed(a):
 		return false // The server runs, and the time of the recording is bounded.
-	case isOnline(s):
+	case a.IsOnline():
 		return isOverdue(s) && (s.Backup == nil || !isRunning(s.Backup))
-	case step.Phase == v1.DeletionFailed || step.Phase == v1.DeletionHeld:
+	case step.Attempt == AttemptFailed || step.Attempt == AttemptHeld:
 		return true
-	case s.Now.Sub(s.UnderWay().BegunAt.Time) < patience || hasOwnPod(s):
+	case s.Now.Sub(a.BegunAt) < patience || hasOwnPod(s):
 		return false
 	}
 	return s.Backup == nil || !isRunning(s.Backup)
 }
 
 // isOverdue is true of an online backup that was tried for long.
-func isOverdue(s *instance.State) bool { return s.Now.Sub(s.UnderWay().BegunAt.Time) >= patienceOnline }
+func isOverdue(s *instance.State) bool { return s.Now.Sub(s.Attempt().BegunAt) >= patienceOnline }
 
 // hasOwnPod is true while the server stops, which takes as long as it takes.
 func hasOwnPod(s *instance.State) bool {
 	return !isScaledDown(s.Deployment) || slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Labels[v1.LabelXR] == string(s.Life.XR) })
 }
 
-// beginRequested with a number that no backup has. What is planned is not due any more.
-func beginRequested(s *instance.State, _ Step) []change.Change {
+// beginBackup with a number that no backup has. What is planned is not due any more.
+func beginBackup(s *instance.State, step Step) []change.Change {
 	want := s.XR.Spec.Backup
 	begun := map[string]any{
-		"request": want.Request, "phase": v1.RequestedRunning, "method": want.Method, "begunAt": metav1.Time{Time: s.Now}, "fence": nil,
+		"request": want.Request, "phase": v1.LastBackupRunning, "method": want.Method, "begunAt": metav1.Time{Time: s.Now}, "fence": nil,
 		"backup": nil, "percent": nil, "message": nil,
 	}
-	if want.Method == v1.MethodCold {
-		begun["fence"] = true
+	fields := countTo(s, unusedNumber(s))
+	fields[statusFields[step.Origin]] = begun
+	if step.Origin == v1.OriginSchedule {
+		begun["request"], fields["backupSchedule"] = dueName(s), plan(s)
 	}
-	fields, field := countTo(s, unusedNumber(s)), fieldRequested
-	if _, open := decideRequested(s); !open {
-		begun["request"], field = dueName(s), fieldScheduled
-		fields["backupSchedule"] = plan(s)
+	if want.Method != v1.MethodCold {
+		return patchXRStatus(s, fields)
 	}
-	fields[field] = begun
-	if want.Method == v1.MethodCold {
-		return append(checkData(s), patchXRStatus(s, fields)...)
-	}
-	return patchXRStatus(s, fields)
+	begun["fence"] = true
+	return append(checkData(s), patchXRStatus(s, fields)...)
 }
 
-func failRequested(s *instance.State, step Step) []change.Change {
-	field, _ := fieldOf(s)
-	return patchXRStatus(s, map[string]any{field: map[string]any{"phase": v1.RequestedFailing, "backup": nil, "percent": nil, "message": step.Message}})
+func giveUpBackup(s *instance.State, step Step) []change.Change {
+	return patchXRStatus(s, map[string]any{statusFields[step.Origin]: map[string]any{"phase": v1.LastBackupFailing, "backup": nil, "percent": nil, "message": step.Message}})
 }
 
 // hasEnded reports whether a Job has ended, well or not.
@@ -258,23 +265,23 @@ func hasEnded(j *instance.Job) bool {
 	return at != nil
 }
 
-// endRequested, and count a backup that is proven: the next one is of what comes after it.
-func endRequested(s *instance.State, step Step) []change.Change {
+// endBackup, and count a backup that is proven: the next one is of what comes after it.
+func endBackup(s *instance.State, step Step) []change.Change {
 	var before []change.Change
-	if isOnline(s) {
+	a := s.Attempt()
+	if a.IsOnline() {
 		before = withdrawClone(s, step) // Whoever was here before may have come no further than to its account.
 	}
-	field, how := fieldOf(s)
-	proven := hasProvenBackup(s)
+	field, proven := statusFields[a.Origin], hasProvenBackup(s)
 	var fields map[string]any
 	if proven {
 		fields = countBackup(s)
-		fields[field] = map[string]any{"phase": v1.RequestedProven, "fence": nil, "backup": s.Record().Name, "percent": nil, "message": nil}
+		fields[field] = map[string]any{"phase": v1.LastBackupProven, "fence": nil, "backup": s.Record().Name, "percent": nil, "message": nil}
 	} else {
 		fields = leaveNumber(s)
-		fields[field] = map[string]any{"phase": v1.RequestedFailed, "fence": nil}
+		fields[field] = map[string]any{"phase": v1.LastBackupFailed, "fence": nil}
 	}
-	if how == v1.OriginSchedule {
+	if a.Origin == v1.OriginSchedule {
 		if after := afterPlanned(s, proven); after != nil {
 			fields["backupSchedule"] = after
 		}
@@ -298,8 +305,8 @@ func forgetExpired(s *instance.State) (step Step, open bool) {
 // lastAreProven is true where there were such backups, and the last of each kind is proven: one that fails does not count.
 func lastAreProven(s *instance.State) bool {
 	proven := false
-	for _, b := range []*v1.RequestedBackupStatus{s.XR.Status.RequestedBackup, s.XR.Status.ScheduledBackup} {
-		if b != nil && b.Phase != v1.RequestedProven {
+	for _, b := range []*v1.LastBackupStatus{s.XR.Status.RequestedBackup, s.XR.Status.ScheduledBackup} {
+		if b != nil && b.Phase != v1.LastBackupProven {
 			return false
 		}
 		proven = proven || b != nil

@@ -23,10 +23,10 @@ func asks(request string) variation {
 }
 
 // answered is a request as far as that.
-func answered(p v1.RequestedPhase) variation {
+func answered(p v1.LastBackupPhase) variation {
 	return func(s *instance.State) {
 		asks(modelRequest)(s)
-		s.XR.Status.RequestedBackup = &v1.RequestedBackupStatus{Request: modelRequest, Phase: p, BegunAt: metav1.NewTime(now.Add(-time.Minute)), Fence: p == v1.RequestedRunning || p == v1.RequestedFailing}
+		s.XR.Status.RequestedBackup = &v1.LastBackupStatus{Request: modelRequest, Phase: p, BegunAt: metav1.NewTime(now.Add(-time.Minute)), Fence: p == v1.LastBackupRunning || p == v1.LastBackupFailing}
 	}
 }
 
@@ -38,7 +38,7 @@ func begunAgo(ago time.Duration) variation {
 // begun is a backup that is under way since then, with its record.
 func begun(p v1.BackupPhase, ago time.Duration) variation {
 	return func(s *instance.State) {
-		answered(v1.RequestedRunning)(s)
+		answered(v1.LastBackupRunning)(s)
 		s.XR.Status.RequestedBackup.BegunAt = metav1.NewTime(now.Add(-ago))
 		r := newRecord(s)
 		r.Status.Phase, r.CreationTimestamp = p, metav1.NewTime(now.Add(-ago))
@@ -46,7 +46,7 @@ func begun(p v1.BackupPhase, ago time.Duration) variation {
 	}
 }
 
-func failing(s *instance.State) { s.XR.Status.RequestedBackup.Phase = v1.RequestedFailing }
+func failing(s *instance.State) { s.XR.Status.RequestedBackup.Phase = v1.LastBackupFailing }
 
 // TestRequested: a backup is taken once for each text, and a server is never stopped for longer than one try.
 func TestRequested(t *testing.T) {
@@ -66,50 +66,50 @@ func TestRequested(t *testing.T) {
 		says   string
 	}{
 		"None":      {reason: "Nobody asks.", state: running(backupsBound), want: NoOp},
-		"Begin":     {reason: "Somebody does.", state: running(asks(modelRequest)), want: BeginRequested, says: `"one" asks for`},
+		"Begin":     {reason: "Somebody does.", state: running(asks(modelRequest)), want: BeginBackup, says: `"one" asks for`},
 		"NoMethod":  {reason: "The function says that there is none.", state: running(asks(modelRequest), func(s *instance.State) { s.XR.Spec.Backup.Method = "" }), want: NoOp},
 		"Silent":    {reason: "It is not there yet.", state: running(asks(modelRequest), silent), want: Wait},
 		"Off":       {reason: "It is taken when the server is back.", state: running(asks(modelRequest), suspended), want: NoOp},
 		"OffSoon":   {reason: "The server would have to stay.", state: running(asks(modelRequest), func(s *instance.State) { s.XR.Spec.Suspended = true }), want: NoOp},
-		"Again":     {reason: "Once.", state: running(answered(v1.RequestedProven)), want: NoOp},
-		"Failed":    {reason: "Also where it failed.", state: running(answered(v1.RequestedFailed)), want: NoOp},
-		"Another":   {reason: "That is another one.", state: running(answered(v1.RequestedProven), asks("two")), want: BeginRequested, says: `"two"`},
-		"AfterFail": {reason: "That, too.", state: running(answered(v1.RequestedFailed), asks("two")), want: BeginRequested},
+		"Again":     {reason: "Once.", state: running(answered(v1.LastBackupProven)), want: NoOp},
+		"Failed":    {reason: "Also where it failed.", state: running(answered(v1.LastBackupFailed)), want: NoOp},
+		"Another":   {reason: "That is another one.", state: running(answered(v1.LastBackupProven), asks("two")), want: BeginBackup, says: `"two"`},
+		"AfterFail": {reason: "That, too.", state: running(answered(v1.LastBackupFailed), asks("two")), want: BeginBackup},
 		"Lost":      {reason: "The status was lost, and the record knows.", state: running(proven, func(s *instance.State) { s.XR.Status.RequestedBackup = nil }), want: NoOp},
 		"Image":     {reason: "Another image comes first.", state: running(asks(modelRequest), newImage), want: BeginImageChange},
 		"ImageAfter": {
 			reason: "But not in the midst of it.", state: running(begun(v1.BackupRunning, time.Minute), newImage, withJob()), want: Wait,
 		},
-		"Announce": {reason: "A record says that it begins.", state: running(answered(v1.RequestedRunning)), want: CreateBackup, says: `"one" asks for`},
+		"Announce": {reason: "A record says that it begins.", state: running(answered(v1.LastBackupRunning)), want: CreateBackup, says: `"one" asks for`},
 		"Scaling":  {reason: "Crossplane has not stopped it yet.", state: running(begun(v1.BackupPending, time.Minute), deployment(1)), want: Wait, says: "Waiting for the server to stop"},
 		"Stopping": {reason: "It stops as long as it stops.", state: running(begun(v1.BackupPending, time.Hour), withPod(own, corev1.PodRunning)), want: Wait, says: "Waiting for the server to stop"},
 		"Foreign":  {reason: "Somebody uses the volume.", state: running(begun(v1.BackupPending, time.Minute), withPod(nil, corev1.PodRunning)), want: Wait, says: `Pod "p" uses the data volume`},
 		"ForeignStays": {
-			reason: "Clients do not wait for him.", state: running(begun(v1.BackupPending, late), withPod(nil, corev1.PodRunning)), want: FailRequested, says: `Pod "p" uses the data volume`,
+			reason: "Clients do not wait for him.", state: running(begun(v1.BackupPending, late), withPod(nil, corev1.PodRunning)), want: GiveUpBackup, says: `Pod "p" uses the data volume`,
 		},
 		"Job":       {reason: "It has stopped.", state: running(begun(v1.BackupPending, time.Minute)), want: CreateBackupJob},
 		"Pending":   {reason: "The Job's pod waits for a moment.", state: running(begun(v1.BackupRunning, time.Minute), withJob(jobPod(corev1.PodPending))), want: Wait},
-		"PendingOn": {reason: "It does not come.", state: running(begun(v1.BackupRunning, late), withJob(jobPod(corev1.PodPending))), want: FailRequested},
+		"PendingOn": {reason: "It does not come.", state: running(begun(v1.BackupRunning, late), withJob(jobPod(corev1.PodPending))), want: GiveUpBackup},
 		"Copying":   {reason: "That takes as long as it takes.", state: running(begun(v1.BackupRunning, time.Hour), withJob(jobPod(corev1.PodRunning))), want: Wait},
 		"Refused": {
 			reason: "Nobody changes a quota while clients wait.", state: running(begun(v1.BackupPending, time.Minute), func(s *instance.State) {
 				s.Refusal = &instance.Refusal{Of: string(CreateBackupJob), Message: "exceeded quota"}
-			}), want: FailRequested, says: "Backing up the data: exceeded quota",
+			}), want: GiveUpBackup, says: "Backing up the data: exceeded quota",
 		},
 		"DoneLate":   {reason: "It has come to its end.", state: running(begun(v1.BackupRunning, late), withJob(complete)), want: NoteBackup},
-		"JobFails":   {reason: "It is not tried again.", state: running(begun(v1.BackupRunning, time.Minute), withJob(failedAt(0, "disk broken")), broken), want: FailRequested, says: "disk broken"},
-		"Held":       {reason: "Clients do not wait for a person.", state: running(begun(v1.BackupPending, time.Minute), func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: FailRequested, says: "has lost its volume"},
+		"JobFails":   {reason: "It is not tried again.", state: running(begun(v1.BackupRunning, time.Minute), withJob(failedAt(0, "disk broken")), broken), want: GiveUpBackup, says: "disk broken"},
+		"Held":       {reason: "Clients do not wait for a person.", state: running(begun(v1.BackupPending, time.Minute), func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: GiveUpBackup, says: "has lost its volume"},
 		"Note":       {reason: "The volume knows it first.", state: running(begun(v1.BackupRunning, time.Minute), withJob(complete)), want: NoteBackup},
 		"Proven":     {reason: "Then the record does.", state: running(begun(v1.BackupRunning, time.Minute), ownNote, withJob(complete)), want: MarkProven},
 		"JobGoes":    {reason: "Its pod holds the volumes.", state: running(proven, withJob(complete)), want: DeleteObjects},
-		"End":        {reason: "The server starts.", state: running(proven), want: EndRequested, says: "is proven"},
+		"End":        {reason: "The server starts.", state: running(proven), want: EndBackup, says: "is proven"},
 		"FailJob":    {reason: "What is left goes first.", state: running(begun(v1.BackupRunning, time.Minute), failing, withJob()), want: DeleteObjects},
 		"FailRecord": {reason: "It would keep the next instance from starting.", state: running(begun(v1.BackupRunning, time.Minute), failing), want: DeleteUnprovenBackup},
-		"FailEnd":    {reason: "The server starts.", state: running(answered(v1.RequestedFailing)), want: EndRequested},
+		"FailEnd":    {reason: "The server starts.", state: running(answered(v1.LastBackupFailing)), want: EndBackup},
 		"FailNoted":  {reason: "What is proven is kept, whatever was said before.", state: running(begun(v1.BackupRunning, time.Minute), failing, ownNote), want: MarkProven},
 		"Withdrawn":  {reason: "What has begun comes to its end.", state: running(begun(v1.BackupPending, time.Minute), asks("")), want: CreateBackupJob},
 		"Deleted":    {reason: "A deletion has its own.", state: running(begun(v1.BackupRunning, time.Minute), dead), want: CreateBackup},
-		"DeletedMid": {reason: "What was begun goes.", state: fenced(inLife(v1.BackupRunning), answered(v1.RequestedRunning)), want: DeleteUnprovenBackup},
+		"DeletedMid": {reason: "What was begun goes.", state: fenced(inLife(v1.BackupRunning), answered(v1.LastBackupRunning)), want: DeleteUnprovenBackup},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -158,19 +158,19 @@ func TestColdBackupLetsServerGo(t *testing.T) {
 		"ThenNoted":   {reason: "The record says so.", state: copied(resumed, noteInStore), want: MarkProven},
 		"ThenRuns":    {reason: "Nobody waits for the server to stop.", state: copied(resumed, deployment(1), withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning)), want: NoteBackup},
 		"ThenProven":  {reason: "The Job goes.", state: copied(resumed, provenInStore), want: DeleteObjects},
-		"Overdue":     {reason: "Not for ever.", state: running(begun(v1.BackupRunning, time.Hour), toStore, sentAt(patienceOnline), resumed, refused), want: FailRequested, says: "the store refuses the note"},
-		"OverdueDown": {reason: "Not for ever.", state: running(begun(v1.BackupRunning, time.Hour), toStore, sentAt(patienceOnline), resumed, storeDown), want: FailRequested, says: "the store is down"},
-		"Lost":        {reason: "The data has changed since: no other copy of it is this one.", state: running(begun(v1.BackupRunning, time.Hour), toStore, resumed), want: FailRequested, says: "was lost before it was recorded"},
-		"Unreported":  {reason: "The pod is gone, and what it said.", state: copied(resumed, func(s *instance.State) { s.Backup.Report = nil }), want: FailRequested, says: "was lost"},
-		"StillRuns":   {reason: "A copy of a server that runs is none.", state: running(begun(v1.BackupRunning, time.Hour), toStore, withJob(runs), resumed), want: FailRequested},
+		"Overdue":     {reason: "Not for ever.", state: running(begun(v1.BackupRunning, time.Hour), toStore, sentAt(patienceOnline), resumed, refused), want: GiveUpBackup, says: "the store refuses the note"},
+		"OverdueDown": {reason: "Not for ever.", state: running(begun(v1.BackupRunning, time.Hour), toStore, sentAt(patienceOnline), resumed, storeDown), want: GiveUpBackup, says: "the store is down"},
+		"Lost":        {reason: "The data has changed since: no other copy of it is this one.", state: running(begun(v1.BackupRunning, time.Hour), toStore, resumed), want: GiveUpBackup, says: "was lost before it was recorded"},
+		"Unreported":  {reason: "The pod is gone, and what it said.", state: copied(resumed, func(s *instance.State) { s.Backup.Report = nil }), want: GiveUpBackup, says: "was lost"},
+		"StillRuns":   {reason: "A copy of a server that runs is none.", state: running(begun(v1.BackupRunning, time.Hour), toStore, withJob(runs), resumed), want: GiveUpBackup},
 	}
 	for name, tc := range cases {
 		got := Next(tc.state)
 		if got.Action != tc.want || !strings.Contains(got.Text(), tc.says) {
 			t.Errorf("%s: %s want %s, got %s: %q", name, tc.reason, tc.want, got.Action, got.Text())
 		}
-		if field, _ := fieldOf(tc.state); got.Action == ResumeServer {
-			status, _ := got.Changes[len(got.Changes)-1].Fields[field].(map[string]any)
+		if got.Action == ResumeServer {
+			status, _ := got.Changes[len(got.Changes)-1].Fields[statusFields[tc.state.Attempt().Origin]].(map[string]any)
 			if fence, said := status["fence"]; !said || fence != nil {
 				t.Errorf("%s: the fence stays: %v", name, status)
 			}
@@ -191,12 +191,12 @@ func TestRequestedStatus(t *testing.T) {
 		return nil, nil
 	}
 	all, r := fields(running(asks(modelRequest)))
-	if r["fence"] != true || r["request"] != modelRequest || r["phase"] != v1.RequestedRunning || all["backupNumber"] != int64(1) {
+	if r["fence"] != true || r["request"] != modelRequest || r["phase"] != v1.LastBackupRunning || all["backupNumber"] != int64(1) {
 		t.Errorf("it begins with %v", all)
 	}
 	s := running(begun(v1.BackupProven, time.Minute))
 	all, r = fields(s)
-	if r["fence"] != nil || r["phase"] != v1.RequestedProven || r["backup"] != s.Record().Name || all["backupNumber"] != int64(2) {
+	if r["fence"] != nil || r["phase"] != v1.LastBackupProven || r["backup"] != s.Record().Name || all["backupNumber"] != int64(2) {
 		t.Errorf("it ends with %v", all)
 	}
 	if listed, _ := all["backups"].([]v1.ListedBackup); len(listed) != 1 || listed[0].Name != s.Record().Name || listed[0].Phase != v1.BackupProven {
@@ -206,14 +206,14 @@ func TestRequestedStatus(t *testing.T) {
 		t.Errorf("its record says %+v", r.Spec)
 	}
 	_, r = fields(running(begun(v1.BackupRunning, time.Minute), withJob(failedAt(0, "disk broken")), broken))
-	if _, said := r["fence"]; said || r["phase"] != v1.RequestedFailing || !strings.Contains(r["message"].(string), "disk broken") {
+	if _, said := r["fence"]; said || r["phase"] != v1.LastBackupFailing || !strings.Contains(r["message"].(string), "disk broken") {
 		t.Errorf("a failure says %v, before its Job is gone", r)
 	}
-	all, r = fields(running(answered(v1.RequestedFailing)))
-	if all["backupNumber"] != int64(2) || r["fence"] != nil || r["phase"] != v1.RequestedFailed {
+	all, r = fields(running(answered(v1.LastBackupFailing)))
+	if all["backupNumber"] != int64(2) || r["fence"] != nil || r["phase"] != v1.LastBackupFailed {
 		t.Errorf("it ends with %v, and what lies under its number on the volume would be in the way of the next", all)
 	}
-	if inStore, _ := fields(running(answered(v1.RequestedFailing), toStore)); inStore["backupNumber"] != nil {
+	if inStore, _ := fields(running(answered(v1.LastBackupFailing), toStore)); inStore["backupNumber"] != nil {
 		t.Errorf("what is in a store is discarded: %v", inStore)
 	}
 	if _, told := r["message"]; told {
@@ -242,7 +242,7 @@ func beforeNext(s *instance.State) *instance.State {
 // nothing would ever go.
 func TestRequestedExpire(t *testing.T) {
 	kept := func(n int, keep int32, restorable ...int) *instance.State {
-		s := running(answered(v1.RequestedProven))
+		s := running(answered(v1.LastBackupProven))
 		s.XR.Spec.Backup.Keep = new(keep)
 		for i := n; i >= 0; i-- { // The oldest is of the end of a life.
 			name := s.Life.RecordNameInLife(int64(i))
