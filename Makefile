@@ -39,11 +39,11 @@ lint: ## Run golangci-lint, built from its module (1 min).
 	"$$(go run ./test/tools actionlint)" .github/workflows/*.yml
 	go vet -tags mysqld,bench,store ./controller/... && go vet -tags promtool,arm64test ./test/... && go vet -C test/e2e -tags bench,certmanager,providersql,chart,dashboard,release ./... && go vet -C package/build -tags release ./...
 
-render: ## Render every example with today's CLI and with v1.16, and compare (1 min).
+render: ## Render every example with today's CLI, three of them with v1.16 (ALL=1: all), and compare (1 min).
 	go run ./test/render $(TOOLS)
 
-render-update: ## Write what both CLIs print as the new golden files.
-	go run ./test/render -update $(TOOLS)
+render-update: ## Write the golden file of each example: the response of the function.
+	go test ./fn -run TestExamples -update
 
 show: ## Print one example as today's CLI renders it: make show EXAMPLE=fresh-instance
 	@go run ./test/render -print $(TOOLS) $(EXAMPLE)
@@ -213,8 +213,9 @@ vulncheck: ## Look up the modules in Go's database of vulnerabilities, which thi
 house: ## Measure the code: its size, its names, and how its parts are tied.
 	@go run ./test/tools/house
 
-generate: ## Write the XRD, the Compositions, the CRD, deep copies and golden responses.
-	go test ./apis -update && go test ./fn -run TestExamples -update
+generate: ## Write the XRD, the Compositions, the CRD, deep copies and golden files.
+	go test ./apis -update
+	$(MAKE) render-update
 
 clean: ## End all clusters, and remove built tools, images and packages.
 	for c in $(notdir $(wildcard .cache/cluster/*)); do go run -C test/cluster . --name $$c down || exit 1; done

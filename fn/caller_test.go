@@ -36,12 +36,32 @@ type caller struct {
 // maxPasses is MaxRequirementsIterations in Crossplane.
 const maxPasses = 5
 
+// examples lists the directories of all examples.
+func examples(tb testing.TB) []string {
+	tb.Helper()
+	entries, err := os.ReadDir(filepath.Join("..", "examples"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
 // load an example.
 func load(tb testing.TB, example string) *caller {
 	tb.Helper()
 	dir := filepath.Join("..", "examples", example)
 	c := &caller{observed: documents(tb, filepath.Join(dir, "observed.yaml")), cluster: documents(tb, filepath.Join(dir, "required.yaml"))}
-	c.xr = documents(tb, filepath.Join(dir, "xr.yaml"))[0]
+	xr := documents(tb, filepath.Join(dir, "xr.yaml"))
+	if len(xr) != 1 {
+		tb.Fatalf("examples/%s has %d documents in xr.yaml, want one: write it, or remove the directory", example, len(xr))
+	}
+	c.xr = xr[0]
 	name := "mysql"
 	if c.xr["kind"] == v1.KindXDatabase {
 		name = "database"

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,16 +21,9 @@ import (
 // TestEncode holds our encoder against the libraries', on every object and
 // status of every example.
 func TestEncode(t *testing.T) {
-	dirs, err := os.ReadDir("../examples")
-	if err != nil {
-		t.Fatal(err)
-	}
 	compared := 0
-	for _, d := range dirs {
-		if !d.IsDir() {
-			continue
-		}
-		req, _ := load(t, d.Name()).run(t)
+	for _, name := range examples(t) {
+		req, _ := load(t, name).run(t)
 		in, err := parseRequest(req)
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +50,7 @@ func TestEncode(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-				t.Errorf("%s: %T: -libraries, +ours:\n%s", d.Name(), o, diff)
+				t.Errorf("%s: %T: -libraries, +ours:\n%s", name, o, diff)
 			}
 			compared++
 		}

@@ -29,16 +29,11 @@ var (
 // TestExamples compares the response to each example with its golden file, and
 // what a caller of Crossplane 1 gets with what today's gets.
 func TestExamples(t *testing.T) {
-	xrs, err := filepath.Glob("../examples/*/xr.yaml")
-	if err != nil || len(xrs) == 0 {
-		t.Fatal("no example found", err)
-	}
-	for _, xr := range xrs {
-		name := filepath.Base(filepath.Dir(xr))
+	for _, name := range examples(t) {
 		t.Run(name, func(t *testing.T) {
 			c := load(t, name)
 			_, rsp := c.run(t)
-			golden(t, filepath.Join(filepath.Dir(xr), "expected", "response.yaml"), yamlOf(t, rsp))
+			golden(t, filepath.Join("..", "examples", name, "expected.yaml"), yamlOf(t, rsp))
 			c.legacy = true
 			_, old := c.run(t)
 			ignore := protocmp.IgnoreFields(&fnv1.RunFunctionResponse{}, "requirements")
@@ -62,10 +57,10 @@ func golden(t *testing.T, path, got string) {
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("The golden file is missing, `make render-update` writes it: %v", err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("If the change is wanted: go test ./fn -update\n-want, +got:\n%s", diff)
+		t.Errorf("If the change is wanted: make render-update\n-want, +got:\n%s", diff)
 	}
 }
 

@@ -75,6 +75,7 @@ var typists = map[string]typist{
 	"make test":              {".ci/run", "\nmake test\n"},
 	"make render":            {"Makefile", " cluster-test render "},
 	"make unit":              {"Makefile", " lint mysqld-test store-test unit "},
+	"ALL=1 make render":      {"Makefile", "test-all: export ALL = 1"},
 	"make render-update":     byStandIns,
 	"make xpkg":              {"Makefile", "\nxpkg-test: xpkg "},
 	"make mysqld-test":       {"Makefile", " lint mysqld-test store-test unit "},

@@ -22,9 +22,9 @@ type function struct {
 
 // startFunction types the command and waits until the function takes calls. It ends with the context at the latest.
 func startFunction(ctx context.Context, command string) (*function, error) {
-	address, err := addressIn(command)
-	if err != nil {
-		return nil, err
+	_, address, ok := strings.Cut(command, "--address ")
+	if !ok {
+		return nil, errors.Errorf("docs/render.md: %q says no --address", command)
 	}
 	if err := free(ctx, address); err != nil {
 		return nil, err
@@ -44,17 +44,6 @@ func startFunction(ctx context.Context, command string) (*function, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-// addressIn a command that starts the function.
-func addressIn(command string) (string, error) {
-	words := strings.Fields(command)
-	for i, w := range words[:len(words)-1] {
-		if w == "--address" {
-			return words[i+1], nil
-		}
-	}
-	return "", errors.Errorf("docs/render.md: %q says no --address", command)
 }
 
 // free or not: the CLIs would call whatever function has the address.

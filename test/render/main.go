@@ -1,5 +1,6 @@
-// Package main renders every example with the real Crossplane CLIs, of today and
-// of v1.16, and compares what they print with the example's golden files.
+// Package main renders the examples with the real Crossplane CLIs, today's and v1.16, and compares the output with the golden files,
+// which TestExamples of package fn writes. It starts the function as docs/render.md says. If no example is named, it renders all of
+// them, with v1.16 only three unless ALL is set in the environment, and runs the commands of that page as they are written there.
 package main
 
 import (
@@ -8,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -18,92 +18,69 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/readme"
 )
 
-const usage = `render [flags] CROSSPLANE CORE CROSSPLANE_1_16 [EXAMPLE...]
-
-Starts the function as docs/render.md says, renders the examples (all of them unless
-some are named) with both CLIs and examples/functions.yaml, and compares what
-they print with EXAMPLE/expected. Where no example is named it also types the
-commands of that page as they stand. The programs are those that ` + "`go run ./test/tools cli core cli116`" + `
-prints. Run it from the top of the repository; ` + "`make render`" + ` does.
-
-Flags:
-`
-
-// timeout of the whole run. Nothing that it starts lives longer.
-const timeout = 15 * time.Minute
-
 func main() {
-	update := flag.Bool("update", false, "write the golden files instead of comparing them")
-	show := flag.Bool("print", false, "print what today's CLI says of the named examples, and compare nothing")
-	flag.Usage = func() {
-		_, _ = fmt.Fprint(flag.CommandLine.Output(), usage)
-		flag.PrintDefaults()
-	}
+	show := flag.Bool("print", false, "print the output of today's CLI for the named examples, and compare nothing")
 	flag.Parse()
 	if flag.NArg() < 3 {
-		flag.Usage()
+		fmt.Fprintln(os.Stderr, "usage: render [-print] CROSSPLANE CORE CROSSPLANE_1_16 [EXAMPLE...], from the top of the repository; see `make render`")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	failed, err := render(ctx, flag.Args()[:3], flag.Args()[3:], *update, *show)
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute) // Nothing that it starts runs longer.
+	err := render(ctx, flag.Args()[:3], flag.Args()[3:], *show)
 	cancel()
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "render:", err)
 		os.Exit(1)
 	}
-	if failed > 0 {
-		os.Exit(1)
-	}
 }
 
-// render the examples and return how many comparisons failed.
-func render(ctx context.Context, tools, names []string, update, show bool) (int, error) {
-	dir, err := os.MkdirTemp("", "render-")
+// render the examples. It returns an error if a comparison failed.
+func render(ctx context.Context, tools, names []string, show bool) error {
+	r, err := newRun(tools, names)
 	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // A temporary folder.
-	r, err := newRun(dir, tools, names, update)
-	if err != nil {
-		return 0, err
+		return err
 	}
 	switch {
 	case show:
-		return 0, r.withFunction(ctx, r.print)
-	case update || len(names) > 0:
+		return r.withFunction(ctx, r.print)
+	case len(names) > 0:
 		err = r.withFunction(ctx, r.examples)
 	default:
 		err = r.everything(ctx)
 	}
 	fmt.Printf("%d passed, %d failed\n", r.passed, r.failed)
-	return r.failed, errors.Join(err, ctx.Err())
+	if r.failed > 0 {
+		err = errors.Join(err, errors.New("see the lines that begin with FAIL"))
+	}
+	return errors.Join(err, ctx.Err())
 }
 
 // A run is one of this program.
 type run struct {
-	// dir is a temporary folder.
-	dir         string
 	pages       string
 	generations []generation
 	names       []string
-	update      bool
 
 	passed, failed int
 }
 
-func newRun(dir string, tools, names []string, update bool) (*run, error) {
-	all, err := examples("examples")
-	if err != nil {
-		return nil, err
-	}
-	chosen, err := choose(all, names)
-	if err != nil {
-		return nil, err
+func newRun(tools, names []string) (*run, error) {
+	all := len(names) > 0 || os.Getenv("ALL") != ""
+	if len(names) == 0 {
+		entries, err := os.ReadDir("examples")
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if e.IsDir() {
+				names = append(names, e.Name())
+			}
+		}
 	}
 	text, err := readme.Pages(".")
-	return &run{dir: dir, pages: text, generations: generations(tools), names: chosen, update: update}, err
+	return &run{pages: text, generations: generations(tools, all), names: names}, err
 }
 
 // withFunction that is started as docs/render.md says.
@@ -140,15 +117,22 @@ func (r *run) everything(ctx context.Context) error {
 // typed commands.
 func (r *run) typed(ctx context.Context, all []typed) {
 	for _, c := range all {
-		r.note("$ "+c.command, c.check(ctx, r.dir))
+		r.note("$ "+c.command, c.check(ctx))
 	}
 }
 
-// examples of the run, with each generation.
+// examples of the run, with each generation that renders them.
 func (r *run) examples(ctx context.Context) error {
 	for _, name := range r.names {
 		for _, g := range r.generations {
-			r.note(name+" with "+g.name, g.check(ctx, filepath.Join("examples", name), r.update))
+			if g.only != nil && !slices.Contains(g.only, name) {
+				continue
+			}
+			cmd, err := g.command(ctx, name)
+			if err == nil {
+				err = g.compare(name, cmd)
+			}
+			r.note(name+" with "+g.name, err)
 		}
 	}
 	return nil
@@ -168,38 +152,15 @@ func (r *run) note(what string, err error) {
 // print what today's CLI says.
 func (r *run) print(ctx context.Context) error {
 	for _, name := range r.names {
-		out, err := r.generations[0].run(ctx, filepath.Join("examples", name))
+		cmd, err := r.generations[0].command(ctx, name)
+		if err != nil {
+			return err
+		}
+		out, err := printed(cmd)
 		if err != nil {
 			return err
 		}
 		fmt.Print(out)
 	}
 	return nil
-}
-
-// examples are the folders that hold an XR.
-func examples(root string) ([]string, error) {
-	files, err := filepath.Glob(filepath.Join(root, "*", "xr.yaml"))
-	if err != nil || len(files) == 0 {
-		return nil, errors.Errorf("no example under %s: run this from the top of the repository", root)
-	}
-	names := make([]string, len(files))
-	for i, f := range files {
-		names[i] = filepath.Base(filepath.Dir(f))
-	}
-	slices.Sort(names)
-	return names, nil
-}
-
-// choose the named examples, or all.
-func choose(all, names []string) ([]string, error) {
-	if len(names) == 0 {
-		return all, nil
-	}
-	for _, n := range names {
-		if !slices.Contains(all, n) {
-			return nil, errors.Errorf("no example %q; there are %q", n, all)
-		}
-	}
-	return names, nil
 }

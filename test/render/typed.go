@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,12 +13,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/readme"
 )
 
-// A typed command is one of docs/render.md's, which prints what the golden file says.
+// A typed command is one of docs/render.md's. It calls the tool of its generation crossplane.
 type typed struct {
 	command string
-	golden  string
-	// tool is what the command calls crossplane.
-	tool string
+	example string
+	cli     generation
 }
 
 // exampleOf a command: that of make show, or that whose XR a CLI gets.
@@ -27,14 +25,14 @@ var exampleOf = regexp.MustCompile(`EXAMPLE=([a-z-]+)|examples/([a-z-]+)/xr\.yam
 
 // shown are the page's commands that start a function of their own.
 func shown(text string) ([]typed, error) {
-	return commands(text, "make show", generation{name: "make show", golden: "render.txt"})
+	return commands(text, "make show", generation{name: "make show", v2: true})
 }
 
 // rendered are the page's commands of the CLIs, at least one of each.
 func rendered(text string, runs []generation) ([]typed, error) {
 	var all []typed
 	for _, g := range runs {
-		found, err := commands(text, "crossplane "+strings.Join(g.command, " "), g)
+		found, err := commands(text, "crossplane "+strings.Join(g.words, " "), g)
 		if err != nil {
 			return nil, err
 		}
@@ -51,7 +49,7 @@ func commands(text, words string, g generation) ([]typed, error) {
 		if m == nil {
 			continue // It speaks of the command, and does not type it.
 		}
-		all = append(all, typed{command: c, tool: g.tool, golden: filepath.Join("examples", m[1]+m[2], "expected", g.golden)})
+		all = append(all, typed{command: c, example: m[1] + m[2], cli: g})
 	}
 	if len(all) == 0 {
 		return nil, errors.Errorf("docs/render.md has no command of %s for an example", g.name)
@@ -69,43 +67,13 @@ func starting(text string) (string, error) {
 }
 
 // check what the command prints.
-func (c typed) check(ctx context.Context, dir string) error {
-	cmd := shell(ctx, c.command)
-	cmd.Env = own(os.Environ())
-	if c.tool != "" {
-		bin, err := named(dir, c.tool)
-		if err != nil {
-			return err
-		}
-		cmd.Env = append(cmd.Env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+func (c typed) check(ctx context.Context) error {
+	command := c.command
+	if c.cli.tool != "" {
+		command = fmt.Sprintf("crossplane() { '%s' \"$@\"; }\n%s", c.cli.tool, c.command)
 	}
-	got, err := printed(cmd)
-	if err != nil {
-		return err
-	}
-	return compare(c.golden, got)
-}
-
-// own environment of a shell, and not that of the make which called this program: it would make another make say where
-// it works.
-func own(environ []string) []string {
-	return slices.DeleteFunc(environ, func(v string) bool {
-		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
-	})
-}
-
-// named makes a folder in which the tool is called crossplane.
-func named(dir, tool string) (string, error) {
-	bin, err := os.MkdirTemp(dir, "bin-")
-	if err != nil {
-		return "", err
-	}
-	path, err := exec.LookPath(tool)
-	if err != nil {
-		return "", err
-	}
-	if path, err = filepath.Abs(path); err != nil {
-		return "", err
-	}
-	return bin, os.Symlink(path, filepath.Join(bin, "crossplane"))
+	cmd := shell(ctx, command)
+	// A user's shell does not have the variables of a make, which let another make print its directory.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=") })
+	return c.cli.compare(c.example, cmd)
 }
