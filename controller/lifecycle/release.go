@@ -16,16 +16,7 @@ import (
 // volume's finalizer goes right after the wipe, and so says that it was done. The Job that did
 // it goes after that, or the wipe would begin anew.
 func decideRelease(s *instance.State, why string) Step {
-	steps := []func(*instance.State) (Step, bool){decidePrune, decideWipe, decideDataPV, decideJobs, decideDataPVC, decideRescueBackupPVC, decideLeftovers, decideUnprovenBackup}
-	switch {
-	case s.Orphan != nil && (s.DataPVC != nil || s.OriginalPVC != nil):
-		// What is left of it is found by its PVC, which goes last.
-		steps = []func(*instance.State) (Step, bool){decidePrune, decideWipe, decideDataPV, decideJobs, decideRescueBackupPVC, decideLeftovers, decideUnprovenBackup, decideDataPVC}
-	case s.Orphan != nil:
-		// Or by the volume.
-		steps = []func(*instance.State) (Step, bool){decidePrune, decideWipe, decideJobs, decideRescueBackupPVC, decideLeftovers, decideUnprovenBackup, decideDataPV}
-	}
-	for _, next := range append(steps, decideOvertaken) {
+	for _, next := range releases(s) {
 		if step, more := next(s); more {
 			step.Phase, step.Percent = v1.DeletionReleasing, 100
 			if step.Message == "" {
@@ -35,6 +26,19 @@ func decideRelease(s *instance.State, why string) Step {
 		}
 	}
 	return Step{Action: RemoveXRFinalizer, Phase: v1.DeletionReleasing, Percent: 100, Message: why}
+}
+
+// releases in their order. What a life without an XR is found by goes last: its PVC or, where there is none, its volume.
+func releases(s *instance.State) []func(*instance.State) (Step, bool) {
+	type list = []func(*instance.State) (Step, bool)
+	first, rest := list{decidePrune, decideWipe}, list{decideRescueBackupPVC, decideLeftovers, decideUnprovenBackup}
+	switch {
+	case s.Orphan == nil:
+		return slices.Concat(first, list{decideDataPV, decideJobs, decideDataPVC}, rest, list{decideOvertaken})
+	case s.DataPVC != nil || s.OriginalPVC != nil:
+		return slices.Concat(first, list{decideDataPV, decideJobs}, rest, list{decideDataPVC, decideOvertaken})
+	}
+	return slices.Concat(first, list{decideJobs}, rest, list{decideDataPV, decideOvertaken})
 }
 
 // decideOvertaken waits for the Jobs of backups that were begun before the deletion: their records go after them.
