@@ -16,6 +16,8 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/clone"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/initialize"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
@@ -30,8 +32,8 @@ type half struct {
 	Report    string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
 }
 
-func (h *half) half() archive.Half {
-	return archive.Half{Volume: h.Volume, Directory: h.Directory, XR: types.UID(h.XR), Name: h.Name}
+func (h *half) half() datavolume.Half {
+	return datavolume.Half{Volume: h.Volume, Directory: h.Directory, XR: types.UID(h.XR), Name: h.Name}
 }
 
 // importCommand is `controller import`. The function composes its flags.
@@ -103,7 +105,7 @@ func (c *importServerCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	start := time.Now()
 	r := agent.Report{Command: "import-server"}
-	err := archive.ExitCodeOf(ctx, c.run(ctx, &r))
+	err := exit.CodeOf(ctx, c.run(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return writeReport(r, c.Report, err)
 }

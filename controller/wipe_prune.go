@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
 )
 
 // wipeCommand is `controller wipe`.
@@ -28,7 +29,7 @@ func (c *wipeCommand) Run() error {
 		return err
 	}
 	defer root.Close() //nolint:errcheck // Nothing was written through it.
-	if err := archive.CheckOwner(root, types.UID(c.XR)); err != nil {
+	if err := datavolume.CheckOwner(root, types.UID(c.XR)); err != nil {
 		return err
 	}
 	entries, err := fs.ReadDir(root.FS(), ".")

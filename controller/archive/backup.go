@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
 )
 
@@ -56,16 +58,13 @@ const (
 	stepSynced   = "synced"
 	stepProven   = "proven"
 	stepManifest = "manifest"
-	stepUnpacked = "unpacked"
-	stepMarked   = "marked"
-	stepRenamed  = "renamed"
 )
 
 // Run the backup. The report is there also with an error, which is an ExitError.
 func (b *Backup) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "backup"}
-	err := ExitCodeOf(ctx, b.runBackup(ctx, &r))
+	err := exit.CodeOf(ctx, b.runBackup(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
@@ -77,12 +76,12 @@ func (b *Backup) afterStep(name string) {
 }
 
 func (b *Backup) runBackup(ctx context.Context, r *agent.Report) error {
-	v, err := openVolume(b.Volume, b.Directory)
+	v, err := datavolume.OpenVolume(b.Volume, b.Directory)
 	if err != nil {
 		return err
 	}
-	defer v.closeVolume()
-	state, err := v.dataState()
+	defer v.CloseVolume()
+	state, err := v.DataState()
 	if err != nil {
 		return err
 	}
@@ -93,14 +92,14 @@ func (b *Backup) runBackup(ctx context.Context, r *agent.Report) error {
 	switch {
 	case err != nil:
 		return err
-	case state.empty && finished != nil:
+	case state.Empty && finished != nil:
 		return b.proveAgain(ctx, r, finished)
-	case state.empty:
-		err := v.checkNothing()
+	case state.Empty:
+		err := v.CheckNothing()
 		r.Empty = err == nil
 		return err
 	}
-	if err := v.checkOwner(b.Instance.XR); err != nil {
+	if err := v.CheckOwner(b.Instance.XR); err != nil {
 		return err
 	}
 	return b.writeArchive(ctx, r, v, finished)
@@ -123,10 +122,10 @@ func (b *Backup) finishedManifest() (*archiveManifest, error) {
 	_ = f.Close() // Nothing was written.
 	m, err := readManifest(b.Archive)
 	if err != nil {
-		return nil, exitWith(agent.CodeOf(err), "%s is there already, and whose it is cannot be told: %w. Look at it, and move it away", base, err)
+		return nil, exit.With(agent.CodeOf(err), "%s is there already, and whose it is cannot be told: %w. Look at it, and move it away", base, err)
 	}
 	if m.Identity != b.Identity {
-		return nil, exitWith(agent.ExitFailed, "%s is there already, and belongs to backup %q of instance %s/%s with the UID %s", base, m.Record, m.Instance.Namespace, m.Instance.Name, m.Instance.XR)
+		return nil, exit.With(agent.ExitFailed, "%s is there already, and belongs to backup %q of instance %s/%s with the UID %s", base, m.Record, m.Instance.Namespace, m.Instance.Name, m.Instance.XR)
 	}
 	return m, nil
 }
@@ -142,7 +141,7 @@ func (b *Backup) checkPlaceIsFree() error {
 	if _, err := os.Lstat(filepath.Join(filepath.Dir(b.Archive), other.name)); err != nil {
 		return nil //nolint:nilerr // What is not there needs no manifest.
 	}
-	return exitWith(agent.ExitFailed, "the archive's folder holds %q: each archive needs a folder of its own", other.name)
+	return exit.With(agent.ExitFailed, "the archive's folder holds %q: each archive needs a folder of its own", other.name)
 }
 
 func (b *Backup) proveAgain(ctx context.Context, r *agent.Report, m *archiveManifest) error {
@@ -160,8 +159,8 @@ func (m *archiveManifest) writtenArchive() written {
 
 // writeArchive of what is in the data directory, under the locks that a server
 // takes: none can start while it is read.
-func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *volume, finished *archiveManifest) error {
-	dir, release, err := v.lockFolder(b.Directory)
+func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *datavolume.Volume, finished *archiveManifest) error {
+	dir, release, err := v.LockFolder(b.Directory)
 	if err != nil {
 		return err
 	}
@@ -215,7 +214,7 @@ func (b *Backup) checkMayReplace(finished *archiveManifest, outline Contents) er
 	if finished == nil || finished.Tree == outline.Tree || !finished.StartedAt.Add(clocksDiffer).Before(b.Announced) {
 		return nil
 	}
-	return exitWith(agent.ExitFailed, "the volume of the backups has a finished backup %q of %s already, from before this one was announced, and of other data: the cluster was set back since. It is not written over: look at it, and move the folder %s away",
+	return exit.With(agent.ExitFailed, "the volume of the backups has a finished backup %q of %s already, from before this one was announced, and of other data: the cluster was set back since. It is not written over: look at it, and move the folder %s away",
 		b.Record, finished.StartedAt.UTC().Format(time.RFC3339), filepath.Base(filepath.Dir(b.Archive)))
 }
 
@@ -231,13 +230,13 @@ func (t tree) outlineTree(ctx context.Context) (Contents, error) {
 
 // newManifest makes the manifest of a new archive, with what can be read before
 // that is written: how the server stopped, and its version.
-func (b *Backup) newManifest(v *volume, dir *os.Root) (*archiveManifest, error) {
-	stopped, err := howStopped(dir)
+func (b *Backup) newManifest(v *datavolume.Volume, dir *os.Root) (*archiveManifest, error) {
+	stopped, err := datavolume.HowStopped(dir)
 	if err != nil {
 		return nil, err
 	}
 	m := &archiveManifest{
-		Format: formatVersion, Identity: b.Identity, Image: b.Image, Version: datadir.Version(dir, v.startedVersion(), b.Version), Number: b.Number, StorageSize: b.StorageSize,
+		Format: formatVersion, Identity: b.Identity, Image: b.Image, Version: datadir.Version(dir, v.StartedVersion(), b.Version), Number: b.Number, StorageSize: b.StorageSize,
 		Archive: filepath.Base(b.Archive), StartedAt: time.Now().UTC(),
 	}
 	m.CleanShutdown, m.Shutdown = stopped.Known && stopped.Clean, stopped.Reason

@@ -15,6 +15,8 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 )
 
 func TestThereAndBack(t *testing.T) {
@@ -50,7 +52,7 @@ func TestThereAndBack(t *testing.T) {
 	if diff := cmp.Diff(want, snapshot(t, filepath.Join(r.Volume, v1.DataDirectory))); diff != "" {
 		t.Errorf("restored: -want, +got:\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{markerName, v1.DataDirectory}, names(t, r.Volume)); diff != "" {
+	if diff := cmp.Diff([]string{datavolume.MarkerName, v1.DataDirectory}, names(t, r.Volume)); diff != "" {
 		t.Errorf("on the volume: -want, +got:\n%s", diff)
 	}
 
@@ -144,7 +146,7 @@ func TestRerun(t *testing.T) {
 		"PartialOfAnEarlierRun": {
 			already: true,
 			change: func(p place) error {
-				return os.WriteFile(p.archive()+partialSuffix, []byte("half"), 0o600)
+				return os.WriteFile(p.archive()+datavolume.PartialSuffix, []byte("half"), 0o600)
 			},
 		},
 	}
@@ -174,7 +176,7 @@ func TestRerun(t *testing.T) {
 // still writes is left alone.
 func TestHalves(t *testing.T) {
 	p := newPlace(t)
-	mine := filepath.Base(p.archive()) + partialSuffix
+	mine := filepath.Base(p.archive()) + datavolume.PartialSuffix
 	at := func(folder, name string) string {
 		return filepath.Join(filepath.Dir(filepath.Dir(p.archive())), folder, name)
 	}
@@ -245,7 +247,7 @@ func TestNothingToLose(t *testing.T) {
 		"HalfAFirstStart": {files: []string{"data.init/ibdata1", "data/"}},
 		"HalfARestore":    {files: []string{".restore-0123/ibdata1", "data/"}},
 		"SomethingElse":   {files: []string{"mysql/ibdata1"}, bad: true},
-		"RestoredAndGone": {files: []string{markerName}, bad: true},
+		"RestoredAndGone": {files: []string{datavolume.MarkerName}, bad: true},
 		"FileForFolder":   {files: []string{"data"}, bad: true},
 	}
 	for name, tc := range cases {
@@ -287,7 +289,7 @@ func TestAnothersData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
 			if tc.marker != "" {
-				must(t, os.WriteFile(filepath.Join(p.data, markerName), []byte(tc.marker), 0o600))
+				must(t, os.WriteFile(filepath.Join(p.data, datavolume.MarkerName), []byte(tc.marker), 0o600))
 			}
 			directory := filepath.Join(p.data, v1.DataDirectory)
 			before := snapshot(t, directory)
@@ -300,11 +302,11 @@ func TestAnothersData(t *testing.T) {
 			if got := names(t, p.backup); len(got) > 0 && tc.code != 0 {
 				t.Errorf("it wrote %q", got)
 			}
-			i, err := OpenInitial(p.data, v1.DataDirectory, "uid-1")
+			i, err := datavolume.OpenInitial(p.data, v1.DataDirectory, "uid-1")
 			must(t, err)
 			defer i.Close()
 			has, err := i.HasData()
-			if has != (tc.code == 0) || agent.CodeOf(ExitCodeOf(t.Context(), err)) != tc.code {
+			if has != (tc.code == 0) || agent.CodeOf(exit.CodeOf(t.Context(), err)) != tc.code {
 				t.Errorf("HasData: %t, %v, want exit code %d", has, err, tc.code)
 			}
 			if diff := cmp.Diff(before, snapshot(t, directory)); diff != "" {

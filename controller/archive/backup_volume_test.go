@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
 )
 
 // instead of a file there is something else: what was there is at moved.
@@ -83,7 +84,7 @@ func TestNotAFile(t *testing.T) {
 // or wait for it. A manifest without its archive is replaced.
 func TestNotAFileBackup(t *testing.T) {
 	for name, put := range instead {
-		for _, of := range []string{"data.tar.zst", "data.tar.zst" + partialSuffix, ManifestName} {
+		for _, of := range []string{"data.tar.zst", "data.tar.zst" + datavolume.PartialSuffix, ManifestName} {
 			t.Run(name+"/"+of, func(t *testing.T) {
 				p := place{data: filepath.Join(t.TempDir(), "v"), backup: t.TempDir()}
 				p.put(t, "ibdata1", []byte("pages"))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 )
 
 // copyMark is the first file that the folder of a copy gets, and the first that
@@ -37,7 +38,7 @@ type Unpack struct{ Restore }
 func (u *Unpack) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "unpack"}
-	err := ExitCodeOf(ctx, u.runUnpack(ctx, &r))
+	err := exit.CodeOf(ctx, u.runUnpack(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
@@ -71,7 +72,7 @@ func (u *Unpack) runUnpack(ctx context.Context, r *agent.Report) error {
 // already: then that is why, and what is there now may be another's.
 func (u *Unpack) removeHalf(volume, folder *os.Root, cause error) error {
 	if !hasCopyMark(folder) {
-		return exitWith(agent.ExitBusy, "the copy was removed while it was made, as a backup does that needs the room: %w", cause)
+		return exit.With(agent.ExitBusy, "the copy was removed while it was made, as a backup does that needs the room: %w", cause)
 	}
 	_ = removeCopyIn(volume) // The next run removes it otherwise, or the next backup.
 	return cause
@@ -98,7 +99,7 @@ func roomForCopy(c Contents, have, total int64) error {
 	if need+spare <= have {
 		return nil
 	}
-	return exitWith(agent.ExitNoSpace, "a copy of the data and a server on it need %d MiB, beside which %d MiB have to stay free, a tenth of the file system: the backup volume has %d MiB free; nothing was written",
+	return exit.With(agent.ExitNoSpace, "a copy of the data and a server on it need %d MiB, beside which %d MiB have to stay free, a tenth of the file system: the backup volume has %d MiB free; nothing was written",
 		need/mebi+1, spare/mebi, have/mebi)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
 )
 
 // copied is the backup volume with an archive on it, and how to unpack that.
@@ -79,8 +80,8 @@ func TestUnpackFails(t *testing.T) {
 func TestUnpackRemoved(t *testing.T) {
 	_, u := copied(t)
 	u.hook = func(step string) {
-		if step == stepUnpacked {
-			must(t, makeRoom(u.Volume, filepath.Base(u.Archive)+partialSuffix))
+		if step == datavolume.StepUnpacked {
+			must(t, makeRoom(u.Volume, filepath.Base(u.Archive)+datavolume.PartialSuffix))
 		}
 	}
 	if _, err := u.Run(t.Context()); agent.CodeOf(err) != agent.ExitBusy || !strings.Contains(err.Error(), "removed while") {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
 )
 
 // killed is how a process ends that killed itself.
@@ -16,7 +17,7 @@ const killed = -1
 // TestBackupCrash kills the backup after each step. What is under the archive's
 // name is whole at every moment, and the next run ends well.
 func TestBackupCrash(t *testing.T) {
-	for _, step := range []string{stepLocked, stepBegun, stepWritten, stepSynced, stepProven, stepManifest, stepRenamed} {
+	for _, step := range []string{stepLocked, stepBegun, stepWritten, stepSynced, stepProven, stepManifest, datavolume.StepRenamed} {
 		for _, again := range []bool{false, true} {
 			t.Run(map[bool]string{false: "First", true: "Replacing"}[again]+"/"+step, func(t *testing.T) {
 				p := newPlace(t)
@@ -28,12 +29,12 @@ func TestBackupCrash(t *testing.T) {
 				if code, out := (role{Backup: p.newBackup(), Crash: step}).run(t); code != killed {
 					t.Fatalf("it did not crash but ended with %d: %s", code, out)
 				}
-				if _, err := os.Stat(p.archive()); (err == nil) != (again || step == stepRenamed) {
+				if _, err := os.Stat(p.archive()); (err == nil) != (again || step == datavolume.StepRenamed) {
 					t.Errorf("after the crash: %v", err)
 				}
 				report, err := p.newBackup().Run(t.Context())
 				must(t, err)
-				if report.Already != (step == stepRenamed) {
+				if report.Already != (step == datavolume.StepRenamed) {
 					t.Errorf("the next run: %+v", report)
 				}
 				p.restored(t)
@@ -68,28 +69,28 @@ func TestRestoreCrash(t *testing.T) {
 	p := newPlace(t)
 	_, err := p.newBackup().Run(t.Context())
 	must(t, err)
-	for _, step := range []string{stepBegun, stepUnpacked, stepMarked, stepRenamed} {
+	for _, step := range []string{stepBegun, datavolume.StepUnpacked, datavolume.StepMarked, datavolume.StepRenamed} {
 		t.Run(step, func(t *testing.T) {
 			r := p.newRestore(t)
 			must(t, os.Mkdir(filepath.Join(r.Volume, v1.DataDirectory), 0o755))
 			if code, out := (role{Restore: r, Crash: step}).run(t); code != killed {
 				t.Fatalf("it did not crash but ended with %d: %s", code, out)
 			}
-			if got := len(names(t, filepath.Join(r.Volume, v1.DataDirectory))); (got > 0) != (step == stepRenamed) {
+			if got := len(names(t, filepath.Join(r.Volume, v1.DataDirectory))); (got > 0) != (step == datavolume.StepRenamed) {
 				t.Errorf("after the crash the data directory has %d entries", got)
 			}
 			// The claim may be deleted here: a backup then sees that no server ever
 			// started.
 			b := place{data: r.Volume, backup: t.TempDir()}.newBackup()
-			if report, err := b.Run(t.Context()); err != nil || report.Empty != (step != stepRenamed) {
+			if report, err := b.Run(t.Context()); err != nil || report.Empty != (step != datavolume.StepRenamed) {
 				t.Errorf("a backup after the crash: %+v, %v", report, err)
 			}
 			report, err := r.Run(t.Context())
 			must(t, err)
-			if report.Already != (step == stepRenamed) {
+			if report.Already != (step == datavolume.StepRenamed) {
 				t.Errorf("the next run: %+v", report)
 			}
-			if diff := cmp.Diff([]string{markerName, v1.DataDirectory}, names(t, r.Volume)); diff != "" {
+			if diff := cmp.Diff([]string{datavolume.MarkerName, v1.DataDirectory}, names(t, r.Volume)); diff != "" {
 				t.Errorf("on the volume: -want, +got:\n%s", diff)
 			}
 			p.holds(t, r)

@@ -10,6 +10,8 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 )
 
 // A decompressor reads an archive's frames, sums them up, and gives their
@@ -33,7 +35,7 @@ func newDecompressor(ctx context.Context, r io.Reader) (*decompressor, error) {
 	d.line = newLine(ctx, func(c *chunk) error {
 		var err error
 		if c.raw, err = decoder.DecodeAll(c.packed, c.raw); err != nil {
-			return damagedArchive("cannot decompress the archive: %w", err)
+			return exit.Damaged("cannot decompress the archive: %w", err)
 		}
 		return nil
 	})
@@ -125,10 +127,10 @@ func readFrame(in *bufio.Reader, dst []byte) ([]byte, error) {
 	}
 	h := zstd.Header{}
 	if err := h.Decode(head); err != nil {
-		return dst, damagedArchive("cannot read the archive as zstd frames: %w", err)
+		return dst, exit.Damaged("cannot read the archive as zstd frames: %w", err)
 	}
 	if h.Skippable || !h.HasFCS || h.FrameContentSize > chunkSize || h.DictionaryID != 0 || (!h.SingleSegment && h.WindowSize > chunkSize) {
-		return dst, damagedArchive("the archive has a zstd frame that no backup holds")
+		return dst, exit.Damaged("the archive has a zstd frame that no backup holds")
 	}
 	if dst, err = appendFrom(in, dst, h.HeaderSize); err != nil {
 		return dst, err
@@ -157,7 +159,7 @@ func readBlock(in *bufio.Reader, dst []byte) (_ []byte, last bool, err error) {
 	case blockRLE:
 		size = 1
 	default:
-		return dst, false, damagedArchive("the archive has a zstd block of no known kind")
+		return dst, false, exit.Damaged("the archive has a zstd block of no known kind")
 	}
 	dst, err = appendFrom(in, dst, size)
 	return dst, word&1 != 0, err
@@ -168,7 +170,7 @@ func readBlock(in *bufio.Reader, dst []byte) (_ []byte, last bool, err error) {
 func appendFrom(in *bufio.Reader, dst []byte, n int) ([]byte, error) {
 	at := len(dst)
 	if at+n > maxFrame {
-		return dst, damagedArchive("the archive has a zstd frame of more than %d bytes", maxFrame)
+		return dst, exit.Damaged("the archive has a zstd frame of more than %d bytes", maxFrame)
 	}
 	if cap(dst) < at+n {
 		dst = append(make([]byte, 0, maxFrame), dst...)
@@ -176,7 +178,7 @@ func appendFrom(in *bufio.Reader, dst []byte, n int) ([]byte, error) {
 	dst = dst[:at+n]
 	if _, err := io.ReadFull(in, dst[at:]); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return dst[:at], damagedArchive("the archive ends in the middle of a zstd frame: it was cut off")
+			return dst[:at], exit.Damaged("the archive ends in the middle of a zstd frame: it was cut off")
 		}
 		return dst[:at], fmt.Errorf("cannot read the archive: %w", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 )
 
 // Bounds on names. Linux has the same on a single name.
@@ -87,13 +89,13 @@ func fromHeader(h *tar.Header) (*entry, error) {
 	case tar.TypeSymlink:
 		e.mode |= fs.ModeSymlink
 	default:
-		return nil, damagedArchive("%.100q is of type %q, which no backup holds", h.Name, h.Typeflag)
+		return nil, exit.Damaged("%.100q is of type %q, which no backup holds", h.Name, h.Typeflag)
 	}
 	if h.Mode&0o2000 != 0 {
 		e.mode |= fs.ModeSetgid
 	}
 	if h.Mode&^0o2777 != 0 || h.Uid < 0 || h.Gid < 0 || h.Size < 0 || h.ModTime.Year() < 1900 || h.ModTime.Year() > 9999 {
-		return nil, damagedArchive("%.100q has mode, owner, size or time that no backup holds", h.Name)
+		return nil, exit.Damaged("%.100q has mode, owner, size or time that no backup holds", h.Name)
 	}
 	for key, value := range h.PAXRecords {
 		if err := e.takeAttribute(key, value); err != nil {
@@ -114,7 +116,7 @@ func (e *entry) takeAttribute(key, value string) error {
 		e.attrs[attr] = value
 		return nil
 	case ok, strings.HasPrefix(key, "GNU."), strings.HasPrefix(key, "LIBARCHIVE."):
-		return damagedArchive("%.100q has the record %.100q, which no backup holds", e.name, key)
+		return exit.Damaged("%.100q has the record %.100q, which no backup holds", e.name, key)
 	}
 	return nil
 }
@@ -127,13 +129,13 @@ func (e *entry) checkName(name string) error {
 	}
 	switch {
 	case e.mode.IsRegular() && e.mode&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) != 0:
-		return damagedArchive("%.100q has a mode that lets it run as another user", name)
+		return exit.Damaged("%.100q has a mode that lets it run as another user", name)
 	case e.mode.IsRegular() && e.link != "", !e.mode.IsRegular() && e.size != 0:
-		return damagedArchive("%.100q contradicts itself", name)
+		return exit.Damaged("%.100q contradicts itself", name)
 	case e.isSymlink() && !staysInside(e.name, e.link):
-		return damagedArchive("%.100q is a symbolic link out of the data directory, to %.100q: what lies there is in no backup", name, e.link)
+		return exit.Damaged("%.100q is a symbolic link out of the data directory, to %.100q: what lies there is in no backup", name, e.link)
 	case e.name == "." && !e.mode.IsDir():
-		return damagedArchive("the data directory is not a directory")
+		return exit.Damaged("the data directory is not a directory")
 	}
 	return nil
 }
@@ -146,16 +148,16 @@ func checkName(name, written string) error {
 	}
 	parts := strings.Split(name, "/")
 	if len(name) > maxPathBytes || len(parts) > maxDepth || !fs.ValidPath(name) || path.IsAbs(written) || strings.ContainsRune(name, 0) {
-		return damagedArchive("%.100q is not a name within the data directory", written)
+		return exit.Damaged("%.100q is not a name within the data directory", written)
 	}
 	for _, part := range parts {
 		if len(part) > maxNameBytes {
-			return damagedArchive("the name %.100q… is too long", part)
+			return exit.Damaged("the name %.100q… is too long", part)
 		}
 	}
 	for part := range strings.SplitSeq(strings.TrimSuffix(written, "/"), "/") {
 		if part == ".." {
-			return damagedArchive("%.100q is not a name within the data directory", written)
+			return exit.Damaged("%.100q is not a name within the data directory", written)
 		}
 	}
 	return nil

@@ -8,16 +8,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
-	"path/filepath"
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 )
 
 // A Fetch brings a dump out of a store to where a container of the server's image loads it.
 type Fetch struct {
-	Half
+	datavolume.Half
 
 	// Object in the store, and its SHA256 sum, if somebody has said it.
 	Object, SHA256 string
@@ -26,14 +26,11 @@ type Fetch struct {
 	Output io.Writer
 }
 
-// Dump is the file of an object, beside the data that is made of it.
-func (h Half) Dump(object string) string { return filepath.Join(h.Folder(), path.Base(object)) }
-
 // Run it. The report is there also with an error, which is an ExitError.
 func (f *Fetch) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "fetch-dump"}
-	err := ExitCodeOf(ctx, f.run(ctx, &r))
+	err := exit.CodeOf(ctx, f.run(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
@@ -64,7 +61,7 @@ func (f *Fetch) run(ctx context.Context, r *agent.Report) error {
 	r.Size, r.SHA256 = n, hex.EncodeToString(sum.Sum(nil))
 	fmt.Fprintf(f.Output, "Fetched %d MiB, SHA-256 %s\n", n/mebi, r.SHA256) //nolint:errcheck // A lost line is no reason to fail.
 	if f.SHA256 != "" && f.SHA256 != r.SHA256 {
-		return damagedArchive("the SHA-256 of the dump is %s, and %s was said", r.SHA256, f.SHA256)
+		return exit.Damaged("the SHA-256 of the dump is %s, and %s was said", r.SHA256, f.SHA256)
 	}
 	return nil
 }
@@ -72,7 +69,7 @@ func (f *Fetch) run(ctx context.Context, r *agent.Report) error {
 // explainDump that is not where it was said to be.
 func explainDump(err error) error {
 	if e := new(agent.ExitError); errors.As(explainRemote(err), &e) && e.Code == agent.ExitMissing {
-		return exitWith(agent.ExitMissing, "the dump is not in the store: %w", err)
+		return exit.With(agent.ExitMissing, "the dump is not in the store: %w", err)
 	}
 	return err
 }

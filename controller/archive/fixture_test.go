@@ -17,6 +17,7 @@ import (
 	"time"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
 )
 
 // A place is a data volume, and a backup volume beside it.
@@ -45,7 +46,7 @@ func newPlace(tb testing.TB) place {
 	must(tb, os.Mkdir(filepath.Join(p.data, v1.DataDirectory, "void"), 0o700))
 	must(tb, os.Symlink("shop/orders.ibd", filepath.Join(p.data, v1.DataDirectory, "inside")))
 	must(tb, os.Symlink("/run/mysqld/mysqld.sock", filepath.Join(p.data, v1.DataDirectory, "mysql.sock")))
-	must(tb, os.Mkdir(filepath.Join(p.data, lostAndFound), 0o700))
+	must(tb, os.Mkdir(filepath.Join(p.data, datavolume.LostAndFound), 0o700))
 	p.age(tb)
 	return p
 }

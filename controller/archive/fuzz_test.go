@@ -16,6 +16,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
 )
 
 // FuzzManifest looks for manifests that are taken and should not be.
@@ -80,7 +81,7 @@ func FuzzUnpack(f *testing.F) {
 		if got := names(t, around); !slices.Equal(got, []string{"backup", "volume"}) {
 			t.Errorf("something came to be outside: %q", got)
 		}
-		if got := names(t, r.Volume); err != nil && len(got) > 0 || err == nil && !slices.Equal(got, []string{markerName, v1.DataDirectory}) {
+		if got := names(t, r.Volume); err != nil && len(got) > 0 || err == nil && !slices.Equal(got, []string{datavolume.MarkerName, v1.DataDirectory}) {
 			t.Errorf("after %v the volume has %q", err, got)
 		}
 	})

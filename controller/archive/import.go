@@ -9,13 +9,13 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
@@ -27,7 +27,7 @@ import (
 //	a volume:           ── copy ───────────────────────▶ .restore-import/data ── rename ─▶ data
 //	a server, a dump:   ── a container of its image ───▶ .restore-import/data ── rename ─▶ data
 type Import struct {
-	Half
+	datavolume.Half
 
 	// From is where the volume to copy from is mounted to be read, and Within the data directory in it; empty is its
 	// root. Without From it is what a container before this one has made.
@@ -41,26 +41,6 @@ type Import struct {
 	hook func(step string)
 }
 
-// A Half is the place where the containers of an import make the data.
-type Half struct {
-	// Volume is where the data volume is mounted, Directory the folder in its root
-	// that the data goes to.
-	Volume, Directory string
-	// XR whose data it is from then on.
-	XR types.UID
-	// Name of what is imported: who finds it on the volume has nothing left to do.
-	Name string
-}
-
-// importedData is the data directory in the folder of an import, and importedHalf the way to it.
-const (
-	importedData = "data"
-	importedHalf = agent.ImportFolder + "/" + importedData
-)
-
-// importPrefix in the marker of a volume begins the name of what was imported.
-const importPrefix = "import/"
-
 // Files that are a server's own. Its identity is one server's only: the one that is imported from may go on (MySQL manual, 19.1.4
 // Replication and Binary Logging Options, server_uuid). What it was told to persist counts before my.cnf, and may be what that refuses
 // (7.1.9.3 Persisted System Variables).
@@ -69,99 +49,11 @@ const (
 	persistedOptions = "mysqld-auto.cnf"
 )
 
-// Folder of the half.
-func (h Half) Folder() string { return filepath.Join(h.Volume, agent.ImportFolder) }
-
-// A Making is a half that one process works on. No other one of this program does until it is closed.
-type Making struct {
-	Half
-
-	volume *volume
-}
-
-// Begin anew: what an earlier run left goes. It is nil if there is nothing left to do, because an
-// earlier run has put the data where a server looks.
-func (h Half) Begin(ctx context.Context) (*Making, error) {
-	return h.open(ctx, func(v *volume) error {
-		if err := errors.Join(v.checkUnused(importedHalf), v.clearHalves()); err != nil {
-			return fmt.Errorf("cannot remove what an earlier run left: %w", err)
-		}
-		return v.Mkdir(agent.ImportFolder, 0o755)
-	})
-}
-
-// GoOn with what a container before this one has begun. It is nil if there is nothing left to do, as with Begin.
-func (h Half) GoOn(ctx context.Context) (*Making, error) {
-	return h.open(ctx, func(v *volume) error {
-		if err := v.checkUnused(importedHalf); err != nil {
-			return err
-		}
-		return v.RemoveAll(importedHalf)
-	})
-}
-
-// Complete is said once the server that made the data has ended: the container that comes next takes no half that does not say so.
-func (m *Making) Complete() error {
-	root, err := m.volume.OpenRoot(agent.ImportFolder)
-	if err != nil {
-		return err
-	}
-	defer root.Close() //nolint:errcheck // What was written was synced.
-	return writeNote(root, completeName, m.Name)
-}
-
-// Discard what was made, which will never be complete: its room is for the next try.
-func (m *Making) Discard() error { return m.volume.RemoveAll(agent.ImportFolder) }
-
-// Close the volume.
-func (m *Making) Close() { m.volume.closeVolume() }
-
-// completeName is the file in the folder of an import that says that its data is complete.
-const completeName = "complete"
-
-// Data is the data directory in that folder.
-func (h Half) Data() string { return filepath.Join(h.Folder(), importedData) }
-
-func (h Half) open(ctx context.Context, prepare func(*volume) error) (*Making, error) {
-	v, err := openVolume(h.Volume, h.Directory)
-	if err != nil {
-		return nil, ExitCodeOf(ctx, err)
-	}
-	done, err := h.isDone(v)
-	if err == nil && !done {
-		err = prepare(v)
-	}
-	if err != nil || done {
-		v.closeVolume()
-		return nil, ExitCodeOf(ctx, err)
-	}
-	return &Making{Half: h, volume: v}, nil
-}
-
-// isDone if the volume has the data. One that has other data is not fit.
-func (h Half) isDone(v *volume) (done bool, err error) {
-	state, err := v.dataState()
-	switch {
-	case err != nil:
-		return false, err
-	case state.empty:
-		return false, nil
-	}
-	m, err := v.readMarker()
-	switch {
-	case err != nil:
-		return false, err
-	case m != nil && m.XR == h.XR && m.Archive == importPrefix+h.Name && m.Inode == state.inode:
-		return true, nil
-	}
-	return false, exitWith(agent.ExitOccupied, "the volume already holds data in %q, and not what this import put there; nothing was written", h.Directory)
-}
-
 // Run the import. The report is there also with an error, which is an ExitError.
 func (i *Import) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "import"}
-	err := ExitCodeOf(ctx, i.runImport(ctx, &r))
+	err := exit.CodeOf(ctx, i.runImport(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
@@ -177,12 +69,12 @@ func (i *Import) runImport(ctx context.Context, r *agent.Report) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the version of the server that is to take over: %w", err)
 	}
-	v, err := openVolume(i.Volume, i.Directory)
+	v, err := datavolume.OpenVolume(i.Volume, i.Directory)
 	if err != nil {
 		return err
 	}
-	defer v.closeVolume()
-	done, err := i.isDone(v)
+	defer v.CloseVolume()
+	done, err := i.IsDone(v)
 	switch {
 	case err != nil:
 		return err
@@ -197,21 +89,21 @@ func (i *Import) runImport(ctx context.Context, r *agent.Report) error {
 	if err != nil {
 		return err
 	}
-	if err := v.place(importedHalf, marker{XR: i.XR, Archive: importPrefix + i.Name}, i.afterStep); err != nil {
+	if err := v.Place(datavolume.ImportedHalf, datavolume.Marker{XR: i.XR, Archive: datavolume.ImportPrefix + i.Name}, i.afterStep); err != nil {
 		return err
 	}
 	return i.tidy(v)
 }
 
 // tidy up beside the data.
-func (i *Import) tidy(v *volume) error { return v.RemoveAll(agent.ImportFolder) }
+func (i *Import) tidy(v *datavolume.Volume) error { return v.RemoveAll(agent.ImportFolder) }
 
 // takeMade data, once its server has stopped cleanly.
-func (i *Import) takeMade(r *agent.Report, v *volume, target version.Version) error {
-	if _, err := v.Lstat(path.Join(agent.ImportFolder, completeName)); errors.Is(err, fs.ErrNotExist) {
+func (i *Import) takeMade(r *agent.Report, v *datavolume.Volume, target version.Version) error {
+	if _, err := v.Lstat(path.Join(agent.ImportFolder, datavolume.CompleteName)); errors.Is(err, fs.ErrNotExist) {
 		return errors.New("the container before this one has left no data: it begins anew with the next pod")
 	}
-	stopped, err := v.stoppedIn(importedHalf)
+	stopped, err := v.StoppedIn(datavolume.ImportedHalf)
 	if err != nil {
 		return err
 	}
@@ -219,14 +111,14 @@ func (i *Import) takeMade(r *agent.Report, v *volume, target version.Version) er
 		return fmt.Errorf("the server that made the data did not stop cleanly: %s", stopped.Reason)
 	}
 	r.Version, r.CleanShutdown = target.String(), true
-	if err := unix.Syncfs(fileDescriptor(v.handle)); err != nil {
+	if err := unix.Syncfs(datavolume.FileDescriptor(v.Handle)); err != nil {
 		return fmt.Errorf("cannot write the data to disk: %w", err)
 	}
 	return nil
 }
 
 // copyData of a stopped server, under the locks that it would take.
-func (i *Import) copyData(ctx context.Context, r *agent.Report, v *volume, target version.Version) error {
+func (i *Import) copyData(ctx context.Context, r *agent.Report, v *datavolume.Volume, target version.Version) error {
 	dir, err := i.openSource()
 	if err != nil {
 		return err
@@ -240,7 +132,7 @@ func (i *Import) copyData(ctx context.Context, r *agent.Report, v *volume, targe
 		return explainForeign(err)
 	}
 	defer locks.Release()
-	stopped, err := howStopped(dir)
+	stopped, err := datavolume.HowStopped(dir)
 	if err != nil {
 		return explainForeign(err)
 	}
@@ -249,7 +141,7 @@ func (i *Import) copyData(ctx context.Context, r *agent.Report, v *volume, targe
 	if err := i.checkVersions(dir, r, stopped, target); err != nil {
 		return err
 	}
-	if err := v.clearHalves(); err != nil {
+	if err := v.ClearHalves(); err != nil {
 		return fmt.Errorf("cannot remove what an earlier run left: %w", err)
 	}
 	t := foreignTree{tree{Root: dir}}
@@ -257,7 +149,7 @@ func (i *Import) copyData(ctx context.Context, r *agent.Report, v *volume, targe
 	if err != nil {
 		return explainForeign(err)
 	}
-	if err := v.checkSpace(&archiveManifest{Contents: contents}); err != nil {
+	if err := (&archiveManifest{Contents: contents}).checkSpace(v); err != nil {
 		return err
 	}
 	if err := i.copyInto(ctx, v, t, contents); err != nil {
@@ -277,7 +169,7 @@ func (i *Import) openSource() (*os.Root, error) {
 	defer root.Close() //nolint:errcheck // Nothing was written.
 	dir, err := root.OpenRoot(cmp.Or(i.Within, "."))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, exitWith(agent.ExitMissing, "the volume to import has no folder %q", i.Within)
+		return nil, exit.With(agent.ExitMissing, "the volume to import has no folder %q", i.Within)
 	}
 	if err != nil {
 		return nil, explainForeign(err)
@@ -288,7 +180,7 @@ func (i *Import) openSource() (*os.Root, error) {
 // checkDataDirectory is nil of a folder that a server of MySQL or MariaDB has written.
 func checkDataDirectory(dir *os.Root) error {
 	if _, err := dir.Lstat("ibdata1"); errors.Is(err, fs.ErrNotExist) {
-		return exitWith(agent.ExitMissing, "there is no ibdata1 in the folder to import, which each server's data directory has: set directory to the folder that has it")
+		return exit.With(agent.ExitMissing, "there is no ibdata1 in the folder to import, which each server's data directory has: set directory to the folder that has it")
 	} else if err != nil {
 		return explainForeign(err)
 	}
@@ -303,7 +195,7 @@ func (i *Import) checkVersions(dir *os.Root, r *agent.Report, stopped datadir.Sh
 	}
 	from, err := version.Parse(r.Version)
 	if err == nil && !stopped.Known && from.String() != target.String() {
-		return exitWith(agent.ExitUnclean, "nobody can see in its files whether the server %s stopped cleanly, as in those of MySQL from 8.0.30 on: only that very version takes them over; nothing was written. Set the image to it, and to a newer one afterwards, or import a dump", r.Version)
+		return exit.With(agent.ExitUnclean, "nobody can see in its files whether the server %s stopped cleanly, as in those of MySQL from 8.0.30 on: only that very version takes them over; nothing was written. Set the image to it, and to a newer one afterwards, or import a dump", r.Version)
 	}
 	if r.Version != "" {
 		return checkVersions(r.Version, r.CleanShutdown, target)
@@ -311,20 +203,20 @@ func (i *Import) checkVersions(dir *os.Root, r *agent.Report, stopped datadir.Sh
 	_, err = dir.Lstat("mysql.ibd")
 	dictionary := err == nil
 	if target.Flavour != version.MySQL || target.Before(8, 0) || !dictionary {
-		return exitWith(agent.ExitVersion, "nothing in the folder says which server has written it; nothing was written. Start that server once more and stop it, run its mysql_upgrade, or import a dump")
+		return exit.With(agent.ExitVersion, "nothing in the folder says which server has written it; nothing was written. Start that server once more and stop it, run its mysql_upgrade, or import a dump")
 	}
 	if !r.CleanShutdown {
-		return exitWith(agent.ExitUnclean, "the server that wrote the folder did not stop cleanly, and says nowhere which version it is of: start that very server on it once more, and stop it; nothing was written")
+		return exit.With(agent.ExitUnclean, "the server that wrote the folder did not stop cleanly, and says nowhere which version it is of: start that very server on it once more, and stop it; nothing was written")
 	}
 	return checkVersions("8.0.0", true, target) // A server of 8.0 leaves no word of its version, and 8.4 and newer do.
 }
 
 // copyInto the folder of the half.
-func (i *Import) copyInto(ctx context.Context, v *volume, t foreignTree, contents Contents) error {
-	if err := v.MkdirAll(importedHalf, 0o700); err != nil {
+func (i *Import) copyInto(ctx context.Context, v *datavolume.Volume, t foreignTree, contents Contents) error {
+	if err := v.MkdirAll(datavolume.ImportedHalf, 0o700); err != nil {
 		return err
 	}
-	root, err := v.OpenRoot(importedHalf)
+	root, err := v.OpenRoot(datavolume.ImportedHalf)
 	if err != nil {
 		return err
 	}
@@ -355,7 +247,7 @@ func (i *Import) printLinef(format string, args ...any) {
 // explainForeign says what to do about files that another user's server has left.
 func explainForeign(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return exitWith(agent.ExitFailed, "%w: the files to import are read as user %d, but for those in a folder of a node; give them to it (chown -R %[2]d:%[2]d), on a copy of the volume if the server they are of goes on", err, agent.ServerUID)
+		return exit.With(agent.ExitFailed, "%w: the files to import are read as user %d, but for those in a folder of a node; give them to it (chown -R %[2]d:%[2]d), on a copy of the volume if the server they are of goes on", err, agent.ServerUID)
 	}
 	return err
 }
@@ -381,17 +273,17 @@ func (t foreignTree) walk(ctx context.Context, visit func(*entry) error) error {
 // statForeign leaves out what is the server's own, and what the file system has at the root of a volume. The server that takes
 // over owns the rest.
 func (t foreignTree) statForeign(name string) (*entry, error) {
-	if name == serverID || name == persistedOptions || name == lostAndFound {
+	if name == serverID || name == persistedOptions || name == datavolume.LostAndFound {
 		return nil, nil //nolint:nilnil // Neither an entry nor an error.
 	}
 	e, err := t.statEntry(name)
 	switch {
 	case agent.CodeOf(err) == agent.ExitOutside:
-		return nil, exitWith(agent.ExitFailed, "nothing is imported: %w; then stop it, and import again", err)
+		return nil, exit.With(agent.ExitFailed, "nothing is imported: %w; then stop it, and import again", err)
 	case err != nil || e == nil:
 		return nil, err
 	case e.isSymlink(): // Inside, where another server may not follow it.
-		return nil, exitWith(agent.ExitFailed, "%q in the folder to import is a symbolic link to %.200q: data that lies elsewhere would be missing. Bring it into the folder first", e.name, e.link)
+		return nil, exit.With(agent.ExitFailed, "%q in the folder to import is a symbolic link to %.200q: data that lies elsewhere would be missing. Bring it into the folder first", e.name, e.link)
 	}
 	if e.uid, e.gid = int(agent.ServerUID), int(agent.ServerUID); name == "." { // It may be the root of a volume, that is everybody's.
 		e.mode = fs.ModeDir | 0o750

@@ -15,6 +15,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
 )
 
 // foreign makes the data look as a server of another house leaves it: at the root of its volume, with its
@@ -25,7 +26,7 @@ func (p place) foreign(tb testing.TB) string {
 	must(tb, os.Remove(filepath.Join(dir, "inside")))
 	p.put(tb, persistedOptions, []byte(`{"Version":2}`))
 	p.put(tb, "mysql_upgrade_history", []byte(`{"upgrade_history":[{"version":"9.7.4"}]}`))
-	must(tb, os.Mkdir(filepath.Join(dir, lostAndFound), 0o700))
+	must(tb, os.Mkdir(filepath.Join(dir, datavolume.LostAndFound), 0o700))
 	p.age(tb)
 	return dir
 }
@@ -34,7 +35,7 @@ func (p place) foreign(tb testing.TB) string {
 func newImport(tb testing.TB, from string) *Import {
 	tb.Helper()
 	return &Import{
-		Half: Half{Volume: tb.TempDir(), Directory: v1.DataDirectory, XR: "uid-2", Name: "volume/old"},
+		Half: datavolume.Half{Volume: tb.TempDir(), Directory: v1.DataDirectory, XR: "uid-2", Name: "volume/old"},
 		From: from, Target: targetVersion(tb, "9.7.4"), Output: io.Discard,
 	}
 }
@@ -46,7 +47,7 @@ func imported(tb testing.TB, dir string) string {
 	out := strings.Builder{}
 	for n := 0; n+1 < len(lines); n += 2 { // An entry, and its sum.
 		f := strings.SplitN(lines[n], " ", 7) // Mode, uid, gid, size, time, another sum, and names.
-		if strings.HasPrefix(f[6], `"."`) || strings.Contains(f[6], serverID) || strings.Contains(f[6], persistedOptions) || strings.Contains(f[6], lostAndFound) {
+		if strings.HasPrefix(f[6], `"."`) || strings.Contains(f[6], serverID) || strings.Contains(f[6], persistedOptions) || strings.Contains(f[6], datavolume.LostAndFound) {
 			continue
 		}
 		out.WriteString(strings.Join(append(f[:1], f[3:]...), " ") + lines[n+1])
@@ -72,12 +73,12 @@ func TestImport(t *testing.T) {
 	if diff := cmp.Diff(before, snapshot(t, from)); diff != "" {
 		t.Errorf("the source: -want, +got:\n%s", diff)
 	}
-	for _, name := range []string{serverID, persistedOptions, lostAndFound, "host.pid"} {
+	for _, name := range []string{serverID, persistedOptions, datavolume.LostAndFound, "host.pid"} {
 		if _, err := os.Lstat(filepath.Join(to, name)); err == nil {
 			t.Errorf("%s is of that server only", name)
 		}
 	}
-	if diff := cmp.Diff([]string{markerName, v1.DataDirectory}, names(t, i.Volume)); diff != "" {
+	if diff := cmp.Diff([]string{datavolume.MarkerName, v1.DataDirectory}, names(t, i.Volume)); diff != "" {
 		t.Errorf("on the volume: -want, +got:\n%s", diff)
 	}
 	if info, err := os.Stat(to); err != nil || info.Mode() != fs.ModeDir|0o750 {
@@ -97,7 +98,7 @@ func TestImport(t *testing.T) {
 	}
 
 	// A first start sees whose it is, and that its password is nobody's.
-	initial, err := OpenInitial(i.Volume, v1.DataDirectory, "uid-2")
+	initial, err := datavolume.OpenInitial(i.Volume, v1.DataDirectory, "uid-2")
 	must(t, err)
 	defer initial.Close()
 	old, err := initial.HasOldPassword()
@@ -199,18 +200,18 @@ func TestImportOfRunning(t *testing.T) {
 // TestImportCrash kills the import after each step. The data directory is whole or not there at every moment,
 // and the next run ends well.
 func TestImportCrash(t *testing.T) {
-	for _, step := range []string{stepBegun, stepUnpacked, stepMarked, stepRenamed} {
+	for _, step := range []string{stepBegun, datavolume.StepUnpacked, datavolume.StepMarked, datavolume.StepRenamed} {
 		t.Run(step, func(t *testing.T) {
 			p := newPlace(t)
 			i := newImport(t, p.foreign(t))
 			if code, out := (role{Import: i, Crash: step}).run(t); code != killed {
 				t.Fatalf("it did not crash but ended with %d: %s", code, out)
 			}
-			if got := len(names(t, filepath.Join(i.Volume, v1.DataDirectory))); (got > 0) != (step == stepRenamed) {
+			if got := len(names(t, filepath.Join(i.Volume, v1.DataDirectory))); (got > 0) != (step == datavolume.StepRenamed) {
 				t.Errorf("after the crash the data directory has %d entries", got)
 			}
-			if step != stepRenamed { // A claim that is deleted now has nothing to back up.
-				initial, err := OpenInitial(i.Volume, v1.DataDirectory, "uid-2")
+			if step != datavolume.StepRenamed { // A claim that is deleted now has nothing to back up.
+				initial, err := datavolume.OpenInitial(i.Volume, v1.DataDirectory, "uid-2")
 				must(t, err)
 				if err := initial.Nothing(); err != nil {
 					t.Errorf("what was cut off is taken for data: %v", err)
@@ -219,7 +220,7 @@ func TestImportCrash(t *testing.T) {
 			}
 			report, err := i.Run(t.Context())
 			must(t, err)
-			if report.Already != (step == stepRenamed) {
+			if report.Already != (step == datavolume.StepRenamed) {
 				t.Errorf("the next run: %+v", report)
 			}
 			if diff := cmp.Diff(imported(t, i.From), imported(t, filepath.Join(i.Volume, v1.DataDirectory))); diff != "" {
@@ -263,7 +264,7 @@ func TestHalf(t *testing.T) {
 	if got := names(t, filepath.Join(i.Volume, v1.DataDirectory)); len(got) < 10 {
 		t.Errorf("it has %v", got)
 	}
-	for name, again := range map[string]func(context.Context) (*Making, error){"Begin": i.Begin, "GoOn": i.GoOn} {
+	for name, again := range map[string]func(context.Context) (*datavolume.Making, error){"Begin": i.Begin, "GoOn": i.GoOn} {
 		if m, err := again(t.Context()); m != nil || err != nil {
 			t.Errorf("%s after the end: %v, %v", name, m, err)
 		}

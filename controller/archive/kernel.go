@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 )
 
 // What the kernel is asked for that package os does not have.
@@ -22,32 +24,28 @@ const (
 	flushBytes = 8 << 20
 )
 
-func fileDescriptor(f *os.File) int {
-	return int(f.Fd()) //nolint:gosec // A file descriptor is a small number.
-}
-
 // readSoon says that a file is read from its beginning to its end. This, dropCache
 // and flushEarly are advice, which some file systems do not take.
 func readSoon(f *os.File) {
-	_ = unix.Fadvise(fileDescriptor(f), 0, 0, unix.FADV_SEQUENTIAL)
-	_ = unix.Fadvise(fileDescriptor(f), 0, aheadBytes, unix.FADV_WILLNEED)
+	_ = unix.Fadvise(datavolume.FileDescriptor(f), 0, 0, unix.FADV_SEQUENTIAL)
+	_ = unix.Fadvise(datavolume.FileDescriptor(f), 0, aheadBytes, unix.FADV_WILLNEED)
 }
 
 // dropCache forgets what memory holds of a file that is on disk, so that it is read
 // from there: a proof from memory would say nothing of the disk.
 func dropCache(f *os.File) {
-	_ = unix.Fadvise(fileDescriptor(f), 0, 0, unix.FADV_DONTNEED)
+	_ = unix.Fadvise(datavolume.FileDescriptor(f), 0, 0, unix.FADV_DONTNEED)
 }
 
 func flushEarly(f *os.File, at, n int64) {
-	_ = unix.SyncFileRange(fileDescriptor(f), at, n, unix.SYNC_FILE_RANGE_WRITE)
+	_ = unix.SyncFileRange(datavolume.FileDescriptor(f), at, n, unix.SYNC_FILE_RANGE_WRITE)
 }
 
 // lockFile as a sign that a run is at work on it.
 func lockFile(f *os.File) error {
 	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-		return exitWith(agent.ExitBusy, "another backup writes %s", filepath.Base(f.Name()))
+		return exit.With(agent.ExitBusy, "another backup writes %s", filepath.Base(f.Name()))
 	}
 	return err
 }
@@ -67,7 +65,7 @@ func spaceOf(root *os.Root) (have, total int64, err error) {
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
 	s := unix.Statfs_t{}
-	if err := unix.Fstatfs(fileDescriptor(f), &s); err != nil {
+	if err := unix.Fstatfs(datavolume.FileDescriptor(f), &s); err != nil {
 		return 0, 0, err
 	}
 	bytes := func(blocks uint64) int64 {

@@ -10,12 +10,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 )
 
 // ManifestName is the file beside an archive. Each archive has a folder of its
@@ -101,7 +104,7 @@ func (e *otherArchiveError) Error() string {
 func readManifest(archive string) (*archiveManifest, error) {
 	m, err := readManifestIn(filepath.Dir(archive))
 	if err == nil && m.Archive != filepath.Base(archive) {
-		return nil, damagedArchive("%w", &otherArchiveError{m.Archive})
+		return nil, exit.Damaged("%w", &otherArchiveError{m.Archive})
 	}
 	return m, err
 }
@@ -128,22 +131,22 @@ func readManifestIn(folder string) (*archiveManifest, error) {
 func parseManifest(raw []byte) (*archiveManifest, error) {
 	m := &archiveManifest{}
 	if len(raw) > maxManifest {
-		return nil, damagedArchive("the manifest is larger than %d bytes", maxManifest)
+		return nil, exit.Damaged("the manifest is larger than %d bytes", maxManifest)
 	}
 	if err := json.Unmarshal(raw, m); err != nil {
-		return nil, damagedArchive("cannot read the manifest: %w", err)
+		return nil, exit.Damaged("cannot read the manifest: %w", err)
 	}
 	switch {
 	case m.Format < 1:
-		return nil, damagedArchive("the manifest has no format version")
+		return nil, exit.Damaged("the manifest has no format version")
 	case m.Format > formatVersion:
-		return nil, exitWith(agent.ExitVersion, "the archive's format is version %d, and this program reads up to %d: use a newer one", m.Format, formatVersion)
+		return nil, exit.With(agent.ExitVersion, "the archive's format is version %d, and this program reads up to %d: use a newer one", m.Format, formatVersion)
 	case m.Archive == "" || filepath.Base(m.Archive) != m.Archive:
-		return nil, damagedArchive("the manifest's archive, %.100q, is not a file's name", m.Archive)
+		return nil, exit.Damaged("the manifest's archive, %.100q, is not a file's name", m.Archive)
 	case !sumPattern.MatchString(m.SHA256), !sumPattern.MatchString(m.Listing), !sumPattern.MatchString(m.Tree):
-		return nil, damagedArchive("a sum in the manifest is not a SHA-256 sum")
+		return nil, exit.Damaged("a sum in the manifest is not a SHA-256 sum")
 	case m.Number < 0, m.Size < 0, m.DataBytes < 0, m.DataBytes > maxData, m.LargestFile < 0, m.LargestFile > m.DataBytes, m.Entries < 1, m.Entries > maxEntries:
-		return nil, damagedArchive("the manifest's sizes cannot be")
+		return nil, exit.Damaged("the manifest's sizes cannot be")
 	}
 	return m, nil
 }
@@ -157,14 +160,14 @@ func openRegular(path string) (*os.File, error) {
 	defer folder.Close() //nolint:errcheck // Nothing was written through it.
 	f, err := openIn(folder, filepath.Base(path))
 	if errors.Is(err, unix.ELOOP) {
-		return nil, damagedArchive("%s is a symbolic link, not a file", filepath.Base(path))
+		return nil, exit.Damaged("%s is a symbolic link, not a file", filepath.Base(path))
 	}
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = damagedArchive("%s is not a regular file", filepath.Base(path))
+		err = exit.Damaged("%s is not a regular file", filepath.Base(path))
 	}
 	if err != nil {
 		_ = f.Close() // Nothing was written.
@@ -180,7 +183,7 @@ func openIn(folder *os.Root, name string) (*os.File, error) {
 		return nil, err
 	}
 	defer at.Close() //nolint:errcheck // Nothing was written.
-	fd, err := unix.Openat(fileDescriptor(at), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(datavolume.FileDescriptor(at), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -200,7 +203,7 @@ func openFolder(path string) (*os.Root, error) {
 	}
 	defer volume.Close() //nolint:errcheck // Nothing was written through it.
 	if info, err := volume.Lstat(name); err == nil && info.Mode().Type() == fs.ModeSymlink {
-		return nil, damagedArchive("%s is a symbolic link, not the folder of an archive", name)
+		return nil, exit.Damaged("%s is a symbolic link, not the folder of an archive", name)
 	}
 	return volume.OpenRoot(name)
 }
@@ -222,4 +225,14 @@ func fillReport(r *agent.Report, m *archiveManifest) {
 	r.Archive, r.Size, r.SHA256 = m.Archive, m.Size, m.SHA256
 	r.DataBytes, r.Entries = m.DataBytes, m.Entries
 	r.Version, r.CleanShutdown, r.Shutdown = m.Version, m.CleanShutdown, m.Shutdown
+}
+
+// splitPath of an archive into its folder and its name. A name that means something
+// else in that folder, or is hidden, is refused.
+func splitPath(archive string) (folder, base string, err error) {
+	folder, base = filepath.Split(archive)
+	if base == "" || strings.HasPrefix(base, ".") || base == ManifestName || strings.HasSuffix(base, datavolume.PartialSuffix) {
+		return "", "", exit.With(agent.ExitFailed, "%q cannot be an archive's name", archive)
+	}
+	return filepath.Clean(folder), base, nil
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
 )
 
 // writeAndProve writes the archive beside its place, proves it, and puts it there.
@@ -22,10 +23,10 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 		return err
 	}
 	// Where it cannot be removed there may be room all the same.
-	if err := makeRoom(filepath.Dir(folder), base+partialSuffix); err != nil {
+	if err := makeRoom(filepath.Dir(folder), base+datavolume.PartialSuffix); err != nil {
 		b.printLinef("What others left on the backup volume cannot be removed: %v", err)
 	}
-	if err := makeFolder(folder); err != nil {
+	if err := datavolume.MakeFolder(folder); err != nil {
 		return fmt.Errorf("cannot make the archive's folder: %w", err)
 	}
 	defer func() {
@@ -38,7 +39,7 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 		return err
 	}
 	defer root.Close() //nolint:errcheck // What was written was synced.
-	if err := removeStale(root, base+partialSuffix); err != nil {
+	if err := removeStale(root, base+datavolume.PartialSuffix); err != nil {
 		return err
 	}
 	if err := t.checkSpace(ctx, root, outline); err != nil {
@@ -46,17 +47,17 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 	}
 	defer func() {
 		if err != nil {
-			_ = root.Remove(base + partialSuffix) // The next run removes it otherwise.
+			_ = root.Remove(base + datavolume.PartialSuffix) // The next run removes it otherwise.
 		}
 	}()
-	w, err := b.writePartial(ctx, t, root, base+partialSuffix, outline)
+	w, err := b.writePartial(ctx, t, root, base+datavolume.PartialSuffix, outline)
 	if err != nil {
 		return err
 	}
 	if w.Tree != outline.Tree {
 		return errors.New("the data directory changed while it was copied")
 	}
-	if err := proveArchive(ctx, b.Archive+partialSuffix, *w, b.Output); err != nil {
+	if err := proveArchive(ctx, b.Archive+datavolume.PartialSuffix, *w, b.Output); err != nil {
 		return err
 	}
 	b.afterStep(stepProven)
@@ -86,7 +87,7 @@ func removeHalves(volume *os.Root, name string) error {
 	}
 	var failed []error
 	for _, of := range folders {
-		if !of.IsDir() || of.Name() == lostAndFound {
+		if !of.IsDir() || of.Name() == datavolume.LostAndFound {
 			continue
 		}
 		if err := removeHalfIn(volume, of.Name(), name); err != nil {
@@ -152,7 +153,7 @@ func (b *Backup) writePartial(ctx context.Context, t tree, root *os.Root, name s
 		return nil, fmt.Errorf("cannot write the archive to disk: %w", err)
 	}
 	b.afterStep(stepSynced)
-	return w, syncFolder(root)
+	return w, datavolume.SyncFolder(root)
 }
 
 // proveArchive by reading all of it back from disk, not from memory, the way
@@ -175,13 +176,13 @@ func (b *Backup) publishArchive(root *os.Root, base string, m *archiveManifest) 
 	if err != nil {
 		return err
 	}
-	if err := writeFile(root, ManifestName, raw); err != nil {
+	if err := datavolume.WriteFile(root, ManifestName, raw); err != nil {
 		return fmt.Errorf("cannot write the manifest: %w", err)
 	}
 	b.afterStep(stepManifest)
-	if err := root.Rename(base+partialSuffix, base); err != nil {
+	if err := root.Rename(base+datavolume.PartialSuffix, base); err != nil {
 		return err
 	}
-	b.afterStep(stepRenamed)
-	return syncFolder(root)
+	b.afterStep(datavolume.StepRenamed)
+	return datavolume.SyncFolder(root)
 }

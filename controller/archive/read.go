@@ -12,6 +12,7 @@ import (
 	"path"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 )
 
 // A target takes what an archive holds. The proof of an archive has one that
@@ -40,17 +41,17 @@ func readArchive(ctx context.Context, archive io.Reader, want written, t target,
 	// What follows the end of the tar file would be hidden from whoever looks.
 	if _, err := d.readPart(1); !errors.Is(err, io.EOF) {
 		if err == nil {
-			err = damagedArchive("the archive goes on after its end")
+			err = exit.Damaged("the archive goes on after its end")
 		}
 		return err
 	}
 	switch sum := hex.EncodeToString(d.sum.Sum(nil)); {
 	case sum != want.sum:
-		return damagedArchive("the archive's SHA-256 is %s and should be %s", sum, want.sum)
+		return exit.Damaged("the archive's SHA-256 is %s and should be %s", sum, want.sum)
 	case d.size != want.size:
-		return damagedArchive("the archive has %d bytes and should have %d", d.size, want.size)
+		return exit.Damaged("the archive has %d bytes and should have %d", d.size, want.size)
 	case l.sumEntries() != want.Contents:
-		return damagedArchive("the archive's content is not what its listing says")
+		return exit.Damaged("the archive's content is not what its listing says")
 	}
 	return nil
 }
@@ -101,11 +102,11 @@ func (r *reader) checkBounds(e *entry) error {
 	have := &r.listing.Contents
 	switch {
 	case have.Entries == 0 && e.name != ".":
-		return damagedArchive("the archive does not begin with the data directory")
+		return exit.Damaged("the archive does not begin with the data directory")
 	case have.Entries+1 > r.want.Entries:
-		return damagedArchive("the archive has more than the %d entries of its manifest", r.want.Entries)
+		return exit.Damaged("the archive has more than the %d entries of its manifest", r.want.Entries)
 	case e.size > r.want.LargestFile, have.DataBytes+e.size > r.want.DataBytes:
-		return damagedArchive("the archive's %.100q is larger than its manifest allows", e.name)
+		return exit.Damaged("the archive's %.100q is larger than its manifest allows", e.name)
 	}
 	return nil
 }
@@ -117,7 +118,7 @@ func (r *reader) enterFolder(e *entry) error {
 	for e.name != "." && r.folders[len(r.folders)-1] != path.Dir(e.name) {
 		r.folders = r.folders[:len(r.folders)-1]
 		if len(r.folders) == 0 {
-			return damagedArchive("the archive's %.100q does not come after its folder", e.name)
+			return exit.Damaged("the archive's %.100q does not come after its folder", e.name)
 		}
 	}
 	if e.mode.IsDir() {
@@ -174,7 +175,7 @@ func (r *reader) skipPadding(size int64) error {
 // the file or the frames, and say what they are.
 func readError(err error) error {
 	if errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrFieldTooLong) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return damagedArchive("cannot read the archive: %w", err)
+		return exit.Damaged("cannot read the archive: %w", err)
 	}
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/gateway"
 )
 
@@ -211,9 +212,9 @@ func (r *Remote) openArchive(ctx context.Context, key, sum string) (io.ReadClose
 	case err != nil:
 		return nil, nil, err
 	case m.Archive != path.Base(key):
-		return nil, nil, damagedArchive("%w", &otherArchiveError{m.Archive})
+		return nil, nil, exit.Damaged("%w", &otherArchiveError{m.Archive})
 	case m.SHA256 != sum:
-		return nil, nil, damagedArchive("the manifest is of an archive with the SHA-256 %s, and the backup's record says %s", m.SHA256, sum)
+		return nil, nil, exit.Damaged("the manifest is of an archive with the SHA-256 %s, and the backup's record says %s", m.SHA256, sum)
 	}
 	f, err := r.Gateway.Open(ctx, key)
 	if err != nil {
@@ -285,7 +286,7 @@ func (w *wayReader) causeOf(err error) error {
 	if w.failure != nil {
 		return explainRemote(w.failure)
 	}
-	return damagedArchive("the archive cannot be decrypted: %w", err)
+	return exit.Damaged("the archive cannot be decrypted: %w", err)
 }
 
 // explainRemote gives an error of the way to a store its exit code.
@@ -295,7 +296,7 @@ func explainRemote(err error) error {
 	case errors.As(err, &coded):
 		return err
 	case errors.Is(err, fs.ErrNotExist):
-		return exitWith(agent.ExitMissing, "the archive is not in the store: %w", err)
+		return exit.With(agent.ExitMissing, "the archive is not in the store: %w", err)
 	}
 	return err
 }

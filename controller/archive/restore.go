@@ -8,12 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
 
@@ -50,7 +51,7 @@ type Restore struct {
 func (s *Restore) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "restore"}
-	err := ExitCodeOf(ctx, s.runRestore(ctx, &r))
+	err := exit.CodeOf(ctx, s.runRestore(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
@@ -70,14 +71,14 @@ func (s *Restore) runRestore(ctx context.Context, r *agent.Report) error {
 		return err
 	}
 	if !sumPattern.MatchString(s.SHA256) {
-		return exitWith(agent.ExitFailed, "%.100q is not a SHA-256 sum", s.SHA256)
+		return exit.With(agent.ExitFailed, "%.100q is not a SHA-256 sum", s.SHA256)
 	}
 	v, err := s.openVolume()
 	if err != nil {
 		return err
 	}
-	defer v.closeVolume()
-	state, err := v.dataState()
+	defer v.CloseVolume()
+	state, err := v.DataState()
 	if err != nil {
 		return err
 	}
@@ -89,70 +90,70 @@ func (s *Restore) runRestore(ctx context.Context, r *agent.Report) error {
 		r.Already, r.SHA256 = true, s.SHA256
 		r.Archive, r.Version, r.CleanShutdown = filepath.Base(s.Archive), s.Source, s.SourceClean
 		return nil
-	case !state.empty:
-		return exitWith(agent.ExitOccupied, "the volume already holds data in %q, and not what this restore put there; nothing was written", s.Directory)
+	case !state.Empty:
+		return exit.With(agent.ExitOccupied, "the volume already holds data in %q, and not what this restore put there; nothing was written", s.Directory)
 	}
 	return s.restoreInto(ctx, r, v)
 }
 
-func (s *Restore) openVolume() (*volume, error) {
+func (s *Restore) openVolume() (*datavolume.Volume, error) {
 	if s.inside == nil {
-		return openVolume(s.Volume, s.Directory)
+		return datavolume.OpenVolume(s.Volume, s.Directory)
 	}
 	root, err := s.inside.OpenRoot(".")
 	if err != nil {
 		return nil, err
 	}
-	return newVolume(root, s.Directory)
+	return datavolume.NewVolume(root, s.Directory)
 }
 
 // checkVersions against the steps that servers can take.
 func checkVersions(source string, clean bool, target version.Version) error {
 	from, err := version.Parse(source)
 	if err != nil {
-		return exitWith(agent.ExitVersion, "the version of the server that wrote the backup is not known: %w", err)
+		return exit.With(agent.ExitVersion, "the version of the server that wrote the backup is not known: %w", err)
 	}
 	step, err := version.Between(from, target)
 	if err != nil {
-		return exitWith(agent.ExitVersion, "%w; nothing was written", err)
+		return exit.With(agent.ExitVersion, "%w; nothing was written", err)
 	}
 	if step != version.None && !clean {
-		return exitWith(agent.ExitUnclean, "the server that wrote the backup did not stop cleanly: only %s can recover the data, and the image is %s; nothing was written", from, target)
+		return exit.With(agent.ExitUnclean, "the server that wrote the backup did not stop cleanly: only %s can recover the data, and the image is %s; nothing was written", from, target)
 	}
 	return nil
 }
 
-// isDone is true if an earlier run put this archive in place: the marker names it,
+// IsDone is true if an earlier run put this archive in place: the marker names it,
 // and the folder that it was unpacked into is now the data directory.
-func (s *Restore) isDone(v *volume, state dataState) (bool, error) {
-	if state.empty {
+func (s *Restore) isDone(v *datavolume.Volume, state datavolume.DataState) (bool, error) {
+	if state.Empty {
 		return false, nil
 	}
-	m, err := v.readMarker()
+	m, err := v.ReadMarker()
 	if err != nil || m == nil {
 		return false, err
 	}
-	return m.XR == s.XR && m.Archive == filepath.Base(s.Archive) && m.SHA256 == s.SHA256 && m.Inode == state.inode, nil
+	return m.XR == s.XR && m.Archive == filepath.Base(s.Archive) && m.SHA256 == s.SHA256 && m.Inode == state.Inode, nil
 }
 
-func (s *Restore) restoreInto(ctx context.Context, r *agent.Report, v *volume) error {
+func (s *Restore) restoreInto(ctx context.Context, r *agent.Report, v *datavolume.Volume) error {
 	f, m, err := s.openArchive(ctx)
 	if err != nil {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
-	if err := v.clearHalves(); err != nil {
+	if err := v.ClearHalves(); err != nil {
 		return fmt.Errorf("cannot remove what an earlier run left: %w", err)
 	}
-	if err := v.checkSpace(m); err != nil {
+	if err := m.checkSpace(v); err != nil {
 		return err
 	}
-	half := halfPrefix + s.SHA256[:12]
+	half := datavolume.HalfPrefix + s.SHA256[:12]
 	if err := s.unpackInto(ctx, v, half, f, m); err != nil {
 		_ = v.RemoveAll(half) // The next run removes it otherwise.
 		return err
 	}
-	if err := v.place(half, marker{XR: s.XR, Archive: filepath.Base(s.Archive), SHA256: s.SHA256}, s.afterStep); err != nil {
+	if err := v.Place(half, datavolume.Marker{XR: s.XR, Archive: filepath.Base(s.Archive), SHA256: s.SHA256}, s.afterStep); err != nil {
 		return err
 	}
 	fillReport(r, m)
@@ -167,7 +168,7 @@ func (s *Restore) openArchive(ctx context.Context) (io.ReadCloser, *archiveManif
 	}
 	f, err := openRegular(s.Archive)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, exitWith(agent.ExitMissing, "the archive %q is not on the backup volume", s.Archive)
+		return nil, nil, exit.With(agent.ExitMissing, "the archive %q is not on the backup volume", s.Archive)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -183,7 +184,7 @@ func (s *Restore) openArchive(ctx context.Context) (io.ReadCloser, *archiveManif
 func (s *Restore) readManifest(f *os.File) (*archiveManifest, error) {
 	m, err := readManifest(s.Archive)
 	if errors.Is(err, errNoManifest) {
-		return nil, exitWith(agent.ExitMissing, "the archive %q has no %s beside it", s.Archive, ManifestName)
+		return nil, exit.With(agent.ExitMissing, "the archive %q has no %s beside it", s.Archive, ManifestName)
 	}
 	if err != nil {
 		return nil, err
@@ -194,46 +195,27 @@ func (s *Restore) readManifest(f *os.File) (*archiveManifest, error) {
 	}
 	switch {
 	case m.SHA256 != s.SHA256:
-		return nil, damagedArchive("the manifest is of an archive with the SHA-256 %s, and the backup's record says %s", m.SHA256, s.SHA256)
+		return nil, exit.Damaged("the manifest is of an archive with the SHA-256 %s, and the backup's record says %s", m.SHA256, s.SHA256)
 	case info.Size() != m.Size:
-		return nil, damagedArchive("the archive has %d bytes, and its manifest says %d", info.Size(), m.Size)
+		return nil, exit.Damaged("the archive has %d bytes, and its manifest says %d", info.Size(), m.Size)
 	}
 	return m, nil
 }
 
-// clearHalves removes what an earlier run left: half a restore, and the marker of
-// one that was never put in place. There must be no data: the marker of that goes,
-// too, and by it a finished restore is known.
-func (v *volume) clearHalves() error {
-	names, err := tree{Root: v.Root}.sortedNames(".")
-	if err != nil {
-		return err
-	}
-	// The marker first: without the folder that it is of, it says that somebody has removed a database.
-	for _, name := range append([]string{markerName, markerName + partialSuffix}, names...) {
-		if name == markerName || name == markerName+partialSuffix || strings.HasPrefix(name, halfPrefix) {
-			if err := v.RemoveAll(name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// checkSpace fails if the data does not fit on the volume.
-func (v *volume) checkSpace(m *archiveManifest) error {
+// checkSpace fails if the data does not fit on a volume.
+func (m *archiveManifest) checkSpace(v *datavolume.Volume) error {
 	have, err := freeSpace(v.Root)
 	if err != nil {
 		return err
 	}
 	if need := m.DataBytes + m.Entries*entryBytes + slackBytes; need > have {
-		return exitWith(agent.ExitNoSpace, "the data needs %d MiB, and the volume has %d MiB free; nothing was written", need/mebi+1, have/mebi)
+		return exit.With(agent.ExitNoSpace, "the data needs %d MiB, and the volume has %d MiB free; nothing was written", need/mebi+1, have/mebi)
 	}
 	return nil
 }
 
 // unpackInto a new folder, where no server looks.
-func (s *Restore) unpackInto(ctx context.Context, v *volume, half string, f io.Reader, manifest *archiveManifest) error {
+func (s *Restore) unpackInto(ctx context.Context, v *datavolume.Volume, half string, f io.Reader, manifest *archiveManifest) error {
 	if err := v.Mkdir(half, 0o700); err != nil {
 		return err
 	}

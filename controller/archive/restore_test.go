@@ -12,6 +12,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
 )
 
 // gone makes a path one that is not there.
@@ -45,7 +46,7 @@ func TestRestoreRefuses(t *testing.T) {
 		"AnyFile":          {func(r *Restore) { occupy(r, ".hidden") }, agent.ExitOccupied},
 		"MarkerOfAnother": {func(r *Restore) {
 			occupy(r, "ibdata1")
-			_ = os.WriteFile(filepath.Join(r.Volume, markerName), []byte(`{"archive":"data.tar.zst","sha256":"`+r.SHA256+`","inode":1}`), 0o600)
+			_ = os.WriteFile(filepath.Join(r.Volume, datavolume.MarkerName), []byte(`{"archive":"data.tar.zst","sha256":"`+r.SHA256+`","inode":1}`), 0o600)
 		}, agent.ExitOccupied},
 		"RestoredForAnother": {func(r *Restore) {
 			_, _ = r.Run(context.Background())

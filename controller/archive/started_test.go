@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
 )
 
 // TestNoteStart: what was started last on a volume is read back, and what somebody has put in its place is not.
@@ -12,23 +14,23 @@ func TestNoteStart(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(volume, "data", "shop"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	v, err := OpenInitial(volume, "data", "uid-1")
+	v, err := datavolume.OpenInitial(volume, "data", "uid-1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer v.Close()
-	if got := v.volume.startedVersion(); got != "" {
+	if got := v.Volume.StartedVersion(); got != "" {
 		t.Errorf("want nothing before the first start, got %q", got)
 	}
 	for _, version := range []string{"8.0.36", "8.0.43", "8.0.43"} {
 		if err := v.NoteStart(version); err != nil {
 			t.Fatal(err)
 		}
-		if got := v.volume.startedVersion(); got != version {
+		if got := v.Volume.StartedVersion(); got != version {
 			t.Errorf("want %q, got %q", version, got)
 		}
 	}
-	place := filepath.Join(volume, startedName)
+	place := filepath.Join(volume, datavolume.StartedName)
 	for name, put := range map[string]func() error{
 		"nonsense": func() error { return os.WriteFile(place, []byte("{"), 0o600) },
 		"a lie":    func() error { return os.WriteFile(place, []byte(`{"version":"\u001b[2J"}`), 0o600) },
@@ -41,7 +43,7 @@ func TestNoteStart(t *testing.T) {
 		if err := put(); err != nil {
 			t.Fatal(err)
 		}
-		if got := v.volume.startedVersion(); got != "" {
+		if got := v.Volume.StartedVersion(); got != "" {
 			t.Errorf("%s: want no version, got %q", name, got)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 )
 
 // maxSurveyed of a volume that are looked at.
@@ -31,7 +33,7 @@ type Survey struct {
 func (s *Survey) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "survey"}
-	err := ExitCodeOf(ctx, s.lookAtFolders(ctx, &r))
+	err := exit.CodeOf(ctx, s.lookAtFolders(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }
@@ -42,7 +44,7 @@ func (s *Survey) lookAtFolders(ctx context.Context, r *agent.Report) error {
 		return err
 	}
 	for _, d := range folders {
-		if !d.IsDir() || d.Name() == v1.RestoreTestFolder || d.Name() == lostAndFound {
+		if !d.IsDir() || d.Name() == v1.RestoreTestFolder || d.Name() == datavolume.LostAndFound {
 			continue
 		}
 		if in, err := os.ReadDir(filepath.Join(s.Volume, d.Name())); err == nil && len(in) == 0 {

@@ -8,13 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
 )
 
@@ -43,7 +44,7 @@ func (t tree) visitFolder(ctx context.Context, name string, look func(name strin
 	if err := visit(e); err != nil || !e.mode.IsDir() {
 		return err
 	}
-	names, err := t.sortedNames(name)
+	names, err := datavolume.SortedNames(t.Root, name)
 	if err != nil {
 		return err
 	}
@@ -53,17 +54,6 @@ func (t tree) visitFolder(ctx context.Context, name string, look func(name strin
 		}
 	}
 	return nil
-}
-
-func (t tree) sortedNames(name string) ([]string, error) {
-	f, err := t.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // Nothing was written.
-	names, err := f.Readdirnames(-1)
-	slices.Sort(names)
-	return names, err
 }
 
 // statEntry looks at an entry; nil is for what is left out.
@@ -97,10 +87,10 @@ func (t tree) statEntry(name string) (*entry, error) {
 		if t.withoutOutside {
 			return nil, nil //nolint:nilnil // It would lead to nothing.
 		}
-		return nil, exitWith(agent.ExitOutside, "%.100q is a symbolic link out of the data directory, to %.100q: what lies there is in no backup. %s", e.name, e.link, howToMoveIn)
+		return nil, exit.With(agent.ExitOutside, "%.100q is a symbolic link out of the data directory, to %.100q: what lies there is in no backup. %s", e.name, e.link, howToMoveIn)
 	}
 	if err := e.checkName(name); err != nil {
-		return nil, exitWith(agent.ExitFailed, "%w", errors.Unwrap(err)) // Not the archive is at fault.
+		return nil, exit.With(agent.ExitFailed, "%w", errors.Unwrap(err)) // Not the archive is at fault.
 	}
 	return e, nil
 }
@@ -126,7 +116,7 @@ func (t tree) checkPointer(e *entry) error {
 	if err != nil {
 		return err
 	}
-	return exitWith(agent.ExitOutside, "the rows of a table are outside of the data directory, in %.200q, as %.200q says: they are in no backup. %s", strings.TrimSpace(string(place)), e.name, howToMoveIn)
+	return exit.With(agent.ExitOutside, "the rows of a table are outside of the data directory, in %.200q, as %.200q says: they are in no backup. %s", strings.TrimSpace(string(place)), e.name, howToMoveIn)
 }
 
 func fromInfo(name string, info fs.FileInfo) (*entry, error) {
@@ -191,5 +181,5 @@ func (t tree) readAttributes(name string) (map[string]string, error) {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
-	return readAttributes(fileDescriptor(f))
+	return readAttributes(datavolume.FileDescriptor(f))
 }

@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 )
 
 // maxFolders bounds the memory: they get their modes and times at the end.
@@ -76,14 +78,14 @@ func (u *unpacker) makeLink(e *entry) error {
 }
 
 func tooManyFolders() error {
-	return exitWith(agent.ExitFailed, "the archive has more than %d folders: no restore has room for their modes and times", maxFolders)
+	return exit.With(agent.ExitFailed, "the archive has more than %d folders: no restore has room for their modes and times", maxFolders)
 }
 
 // explainTwice turns the error of a name that is there already, or whose folder is
 // not, into what it says of the archive: it was unpacked into an empty folder.
 func explainTwice(e *entry, err error) error {
 	if os.IsExist(err) || os.IsNotExist(err) {
-		return damagedArchive("the archive has %.100q twice, or without its folder: %w", e.name, err)
+		return exit.Damaged("the archive has %.100q twice, or without its folder: %w", e.name, err)
 	}
 	return err
 }
@@ -137,7 +139,7 @@ func (u *unpacker) setAttributes(f *os.File, e *entry) error {
 		return err
 	}
 	for name, value := range e.attrs {
-		if err := unix.Fsetxattr(fileDescriptor(f), name, []byte(value), 0); err != nil {
+		if err := unix.Fsetxattr(datavolume.FileDescriptor(f), name, []byte(value), 0); err != nil {
 			return fmt.Errorf("cannot set the attribute %.100q: %w", name, err)
 		}
 	}

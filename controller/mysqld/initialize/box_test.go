@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/process"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/rootfs"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
@@ -126,7 +126,7 @@ func (b *box) play() error {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
 		_, err := (&Loading{
-			Half:   archive.Half{Volume: boxVolume, Directory: v1.DataDirectory, XR: "uid", Name: "dump/s/" + l.Object},
+			Half:   datavolume.Half{Volume: boxVolume, Directory: v1.DataDirectory, XR: "uid", Name: "dump/s/" + l.Object},
 			Object: l.Object, Database: l.Database, Summed: l.Summed, Sockets: boxSockets, Output: os.Stdout,
 		}).Run(ctx)
 		return err

@@ -19,7 +19,8 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/process"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
@@ -27,7 +28,7 @@ import (
 // A Loading makes a database of a dump, where no server looks. The image's own client loads it, since
 // it is that which knows what its mysqldump writes.
 type Loading struct {
-	archive.Half
+	datavolume.Half
 
 	// Object that the dump was fetched from: its name says how it is compressed.
 	Object string
@@ -52,7 +53,7 @@ const endOfDump = "-- Dump completed"
 func (l *Loading) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "import-dump"}
-	err := archive.ExitCodeOf(ctx, l.run(ctx, &r))
+	err := exit.CodeOf(ctx, l.run(ctx, &r))
 	r.End(time.Since(start).Seconds(), err)
 	return r, err
 }

@@ -17,6 +17,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/rootfs"
 )
 
@@ -24,7 +25,7 @@ import (
 // put where the server looks.
 func (b box) importNew(t *testing.T, l loading, dump []byte) (out string, err error) {
 	t.Helper()
-	h := archive.Half{Volume: b.Volume, Directory: v1.DataDirectory, XR: "uid", Name: "dump/s/" + l.Object}
+	h := datavolume.Half{Volume: b.Volume, Directory: v1.DataDirectory, XR: "uid", Name: "dump/s/" + l.Object}
 	m, err := h.Begin(t.Context())
 	must(t, err)
 	if m != nil {
@@ -181,7 +182,7 @@ func TestRealDumpKilled(t *testing.T) {
 	for n := range 3 {
 		b := newBox(t)
 		b.Env = []string{quick}
-		h := archive.Half{Volume: b.Volume, Directory: v1.DataDirectory, XR: "uid", Name: "dump/s/a.sql"}
+		h := datavolume.Half{Volume: b.Volume, Directory: v1.DataDirectory, XR: "uid", Name: "dump/s/a.sql"}
 		m, err := h.Begin(t.Context())
 		must(t, err)
 		m.Close()

@@ -27,7 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
 )
@@ -73,7 +73,7 @@ func (i *Initialization) Run(ctx context.Context) (agent.Report, error) {
 }
 
 func (i *Initialization) run(ctx context.Context, r *agent.Report) error {
-	v, err := archive.OpenInitial(i.Volume, i.Directory, i.XR)
+	v, err := datavolume.OpenInitial(i.Volume, i.Directory, i.XR)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (i *Initialization) run(ctx context.Context, r *agent.Report) error {
 
 // noteStart of the server that comes next, for a backup: that is of a server which has stopped, and
 // which nobody may ever have reached. No server stays away because it cannot be noted.
-func (i *Initialization) noteStart(ctx context.Context, v *archive.Initial) {
+func (i *Initialization) noteStart(ctx context.Context, v *datavolume.Initial) {
 	server, err := version.Ask(ctx)
 	if err == nil {
 		err = v.NoteStart(server.Version)

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 )
 
@@ -25,7 +25,7 @@ var withoutReplication = []string{"--loose-skip-replica-start", "--loose-skip-sl
 // (https://dev.mysql.com/doc/refman/8.4/en/resetting-permissions.html). Data that was not
 // stopped cleanly is recovered first, by a server that loads what is installed in it: a
 // transaction that engine and binary log share would be lost without one of the two.
-func (i *Initialization) enterRestored(ctx context.Context, r *agent.Report, v *archive.Initial) error {
+func (i *Initialization) enterRestored(ctx context.Context, r *agent.Report, v *datavolume.Initial) error {
 	old, err := v.HasOldPassword()
 	if err != nil || !old {
 		return err

@@ -13,7 +13,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/process"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
@@ -56,7 +56,7 @@ func (v *Validation) Run(ctx context.Context) (agent.Report, error) {
 	r := agent.Report{Command: "validate-settings"}
 	limited, cancel := context.WithTimeout(ctx, validationTime)
 	defer cancel()
-	err := archive.ExitCodeOf(ctx, v.run(limited, &r))
+	err := exit.CodeOf(ctx, v.run(limited, &r))
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
 		err = refusedSettings("the server does not start within %s: %w", validationTime, err)
 	}

@@ -1,4 +1,4 @@
-package archive
+package datavolume
 
 import (
 	"encoding/json"
@@ -18,73 +18,100 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/datadir"
 )
+
+// Steps of putting data in place after which a test crashes.
+const (
+	StepUnpacked = "unpacked"
+	StepMarked   = "marked"
+	StepRenamed  = "renamed"
+)
+
+func FileDescriptor(f *os.File) int {
+	return int(f.Fd()) //nolint:gosec // A file descriptor is a small number.
+}
+
+// SortedNames of a folder's entries.
+func SortedNames(root *os.Root, name string) ([]string, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
+}
 
 // Names at the root of a data volume, beside the data directory, where no server
 // sees them.
 const (
-	// markerName is the file that says which archive was restored, if any.
-	markerName = ".restored.json"
-	// startedName is the file that says which version of a server was started last on the data. It is
+	// MarkerName is the file that says which archive was restored, if any.
+	MarkerName = ".restored.json"
+	// StartedName is the file that says which version of a server was started last on the data. It is
 	// written before that server begins, which may not be able to.
-	startedName = ".started.json"
-	// halfPrefix begins the name of the folder that an archive is unpacked into.
-	halfPrefix = ".restore-"
-	// lostAndFound belongs to the file system.
-	lostAndFound = "lost+found"
+	StartedName = ".started.json"
+	// HalfPrefix begins the name of the folder that an archive is unpacked into.
+	HalfPrefix = ".restore-"
+	// LostAndFound belongs to the file system.
+	LostAndFound = "lost+found"
 )
 
-// partialSuffix is that of a file that is being written.
-const partialSuffix = ".partial"
+// PartialSuffix is that of a file that is being written.
+const PartialSuffix = ".partial"
+
+// maxNote in bytes of what is read of a marker.
+const maxNote = 64 << 10
 
 // A volume is a data volume that this process has to itself, as far as others of
 // this program go.
-type volume struct {
+type Volume struct {
 	*os.Root
 
 	directory string
-	handle    *os.File
+	Handle    *os.File
 }
 
-func openVolume(path, directory string) (*volume, error) {
+func OpenVolume(path, directory string) (*Volume, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the data volume: %w", err)
 	}
-	return newVolume(root, directory)
+	return NewVolume(root, directory)
 }
 
-// newVolume takes the root over: it is closed with the volume, or here.
-func newVolume(root *os.Root, directory string) (*volume, error) {
-	if directory == "" || directory == "." || directory == lostAndFound || strings.HasPrefix(directory, ".") || strings.ContainsAny(directory, "/\x00") {
+// NewVolume takes the root over: it is closed with the volume, or here.
+func NewVolume(root *os.Root, directory string) (*Volume, error) {
+	if directory == "" || directory == "." || directory == LostAndFound || strings.HasPrefix(directory, ".") || strings.ContainsAny(directory, "/\x00") {
 		_ = root.Close() // Nothing was written.
-		return nil, exitWith(agent.ExitFailed, "%q cannot be a data directory's name", directory)
+		return nil, exit.With(agent.ExitFailed, "%q cannot be a data directory's name", directory)
 	}
 	handle, err := root.Open(".")
 	if err != nil {
 		_ = root.Close() // Nothing was written.
 		return nil, fmt.Errorf("cannot open the data volume: %w", err)
 	}
-	v := &volume{Root: root, directory: directory, handle: handle}
+	v := &Volume{Root: root, directory: directory, Handle: handle}
 	// Some network file systems cannot lock a folder. There the Job is alone in
 	// that Kubernetes runs it once at a time.
-	if err := unix.Flock(fileDescriptor(handle), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		v.closeVolume()
-		return nil, exitWith(agent.ExitBusy, "another backup or restore works on this volume")
+	if err := unix.Flock(FileDescriptor(handle), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		v.CloseVolume()
+		return nil, exit.With(agent.ExitBusy, "another backup or restore works on this volume")
 	}
 	return v, nil
 }
 
-func (v *volume) closeVolume() {
-	_ = v.handle.Close() // What was written was synced.
+func (v *Volume) CloseVolume() {
+	_ = v.Handle.Close() // What was written was synced.
 	_ = v.Close()
 }
 
 // A marker says which archive was unpacked, or none for a new database, for which XR, and
 // into which folder: a rename keeps its inode. It is written before the rename, so that
 // a finished restore, or first start, always has one.
-type marker struct {
+type Marker struct {
 	XR      types.UID `json:"xr,omitempty"`
 	Archive string    `json:"archive,omitempty"`
 	SHA256  string    `json:"sha256,omitempty"`
@@ -95,7 +122,7 @@ type marker struct {
 }
 
 // writeMarker of a folder that is about to become the data directory, beside it.
-func (v *volume) writeMarker(folder string, m marker) error {
+func (v *Volume) writeMarker(folder string, m Marker) error {
 	info, err := v.Lstat(folder)
 	if err != nil {
 		return err
@@ -104,26 +131,26 @@ func (v *volume) writeMarker(folder string, m marker) error {
 	return v.putMarker(m)
 }
 
-func (v *volume) putMarker(m marker) error {
-	if err := writeNote(v.Root, markerName, m); err != nil {
-		return fmt.Errorf("cannot write %s: %w", markerName, err)
+func (v *Volume) putMarker(m Marker) error {
+	if err := writeNote(v.Root, MarkerName, m); err != nil {
+		return fmt.Errorf("cannot write %s: %w", MarkerName, err)
 	}
 	return nil
 }
 
-func (v *volume) readMarker() (*marker, error) { return readMarker(v.Root) }
+func (v *Volume) ReadMarker() (*Marker, error) { return readMarker(v.Root) }
 
-func readMarker(root *os.Root) (*marker, error) {
-	raw, err := readNote(root, markerName)
+func readMarker(root *os.Root) (*Marker, error) {
+	raw, err := readNote(root, MarkerName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // No marker, and no error.
 	}
 	if err != nil {
 		return nil, err
 	}
-	m := &marker{}
+	m := &Marker{}
 	if err := json.Unmarshal(raw, m); err != nil {
-		return nil, fmt.Errorf("cannot read the volume's %s: %w", markerName, err)
+		return nil, fmt.Errorf("cannot read the volume's %s: %w", MarkerName, err)
 	}
 	return m, nil
 }
@@ -134,7 +161,7 @@ func writeNote(root *os.Root, name string, note any) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(root, name, append(raw, '\n'))
+	return WriteFile(root, name, append(raw, '\n'))
 }
 
 // readNote is a small file at the root of a volume, where somebody may have put anything in its place.
@@ -144,14 +171,14 @@ func readNote(root *os.Root, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
-	return io.ReadAll(io.LimitReader(f, maxManifest))
+	return io.ReadAll(io.LimitReader(f, maxNote))
 }
 
 // maxUID is how much is said of a UID that a volume has and not the API server.
 const maxUID = 64
 
-// checkOwner is nil unless the volume says that its data is another XR's.
-func (v *volume) checkOwner(xr types.UID) error { return CheckOwner(v.Root, xr) }
+// CheckOwner is nil unless the volume says that its data is another XR's.
+func (v *Volume) CheckOwner(xr types.UID) error { return CheckOwner(v.Root, xr) }
 
 // CheckOwner of the data on a volume: nil unless it says that it is another XR's. Nobody
 // else's folder is started on, archived or emptied because it lies where ours should. Who
@@ -164,36 +191,36 @@ func CheckOwner(root *os.Root, xr types.UID) error {
 	if err != nil || m == nil || m.XR == "" || m.XR == xr {
 		return err
 	}
-	return exitWith(agent.ExitForeign, "the data is that of another instance, whose XR has the UID %q, as %s beside it says: is it the right volume, or folder, on the right node? Bring the right one back; this one is not touched", v1.PrintableText(string(m.XR), maxUID), markerName)
+	return exit.With(agent.ExitForeign, "the data is that of another instance, whose XR has the UID %q, as %s beside it says: is it the right volume, or folder, on the right node? Bring the right one back; this one is not touched", v1.PrintableText(string(m.XR), maxUID), MarkerName)
 }
 
-// A dataState is what there is of a data directory.
-type dataState struct {
-	exists, empty bool
-	inode         uint64
+// A DataState is what there is of a data directory.
+type DataState struct {
+	exists, Empty bool
+	Inode         uint64
 }
 
-func (v *volume) dataState() (dataState, error) {
+func (v *Volume) DataState() (DataState, error) {
 	info, err := v.Lstat(v.directory)
 	if errors.Is(err, fs.ErrNotExist) {
-		return dataState{empty: true}, nil
+		return DataState{Empty: true}, nil
 	}
 	if err != nil {
-		return dataState{}, err
+		return DataState{}, err
 	}
 	if !info.IsDir() {
-		return dataState{}, fmt.Errorf("%q on the data volume is not a folder", v.directory)
+		return DataState{}, fmt.Errorf("%q on the data volume is not a folder", v.directory)
 	}
 	f, err := v.Open(v.directory)
 	if err != nil {
-		return dataState{}, err
+		return DataState{}, err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
 	_, err = f.Readdirnames(1)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return dataState{}, err
+		return DataState{}, err
 	}
-	return dataState{exists: true, empty: err != nil, inode: inodeOf(info)}, nil
+	return DataState{exists: true, Empty: err != nil, Inode: inodeOf(info)}, nil
 }
 
 func inodeOf(info fs.FileInfo) uint64 {
@@ -203,20 +230,20 @@ func inodeOf(info fs.FileInfo) uint64 {
 	return 0
 }
 
-// checkNothing is nil if a volume without data never had any. A volume that is not
+// CheckNothing is nil if a volume without data never had any. A volume that is not
 // what it should be may be another one, or one that something was taken from:
 // doubt is not absence.
-func (v *volume) checkNothing() error {
-	names, err := tree{Root: v.Root}.sortedNames(".")
+func (v *Volume) CheckNothing() error {
+	names, err := SortedNames(v.Root, ".")
 	if err != nil {
 		return err
 	}
 	inodes := []uint64{}
 	for _, name := range names {
 		switch {
-		case name == v.directory, name == lostAndFound:
-		case name == markerName, name == markerName+partialSuffix, name == startedName, name == startedName+partialSuffix:
-		case strings.HasPrefix(name, halfPrefix), name == v.directory+initialSuffix:
+		case name == v.directory, name == LostAndFound:
+		case name == MarkerName, name == MarkerName+PartialSuffix, name == StartedName, name == StartedName+PartialSuffix:
+		case strings.HasPrefix(name, HalfPrefix), name == v.directory+initialSuffix:
 			info, err := v.Lstat(name)
 			if err != nil {
 				return err
@@ -226,40 +253,40 @@ func (v *volume) checkNothing() error {
 				inodes = append(inodes, inodeOf(made))
 			}
 		default:
-			return exitWith(agent.ExitFailed, "the volume has no data in %q, but it has %q: is it the right volume? Look at it; nothing is taken for empty that may not be", v.directory, name)
+			return exit.With(agent.ExitFailed, "the volume has no data in %q, but it has %q: is it the right volume? Look at it; nothing is taken for empty that may not be", v.directory, name)
 		}
 	}
-	m, err := v.readMarker()
+	m, err := v.ReadMarker()
 	if err != nil {
 		return err
 	}
 	if m != nil && !slices.Contains(inodes, m.Inode) {
-		return exitWith(agent.ExitFailed, "the volume has no data in %q, but %s says that a database was put there: somebody removed it. Look at the volume; nothing is taken for empty that may not be", v.directory, markerName)
+		return exit.With(agent.ExitFailed, "the volume has no data in %q, but %s says that a database was put there: somebody removed it. Look at the volume; nothing is taken for empty that may not be", v.directory, MarkerName)
 	}
 	return nil
 }
 
 // place puts a folder where the server looks, with its marker. From the rename on, and not
 // before, there is a database.
-func (v *volume) place(half string, m marker, afterStep func(string)) error {
-	afterStep(stepUnpacked)
+func (v *Volume) Place(half string, m Marker, afterStep func(string)) error {
+	afterStep(StepUnpacked)
 	if err := v.writeMarker(half, m); err != nil {
 		return err
 	}
-	afterStep(stepMarked)
+	afterStep(StepMarked)
 	if err := v.replaceEmpty(half, v.directory); err != nil {
 		return err
 	}
-	afterStep(stepRenamed)
-	return syncFolder(v.Root)
+	afterStep(StepRenamed)
+	return SyncFolder(v.Root)
 }
 
 // checkUnused is nil if no server runs in a folder, which need not be there.
-func (v *volume) checkUnused(folder string) error {
+func (v *Volume) checkUnused(folder string) error {
 	if _, err := v.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	_, release, err := v.lockFolder(folder)
+	_, release, err := v.LockFolder(folder)
 	if err != nil {
 		return err
 	}
@@ -267,8 +294,8 @@ func (v *volume) checkUnused(folder string) error {
 	return nil
 }
 
-// lockFolder opens a folder under the locks that a server takes: none runs in it, and none can start before it is released.
-func (v *volume) lockFolder(folder string) (dir *os.Root, release func(), err error) {
+// LockFolder opens a folder under the locks that a server takes: none runs in it, and none can start before it is released.
+func (v *Volume) LockFolder(folder string) (dir *os.Root, release func(), err error) {
 	if dir, err = v.OpenRoot(folder); err != nil {
 		return nil, nil, err
 	}
@@ -283,29 +310,29 @@ func (v *volume) lockFolder(folder string) (dir *os.Root, release func(), err er
 	}, nil
 }
 
-// stoppedIn says how the server stopped that made the data in a folder, in which none runs.
-func (v *volume) stoppedIn(folder string) (datadir.Shutdown, error) {
-	dir, release, err := v.lockFolder(folder)
+// StoppedIn says how the server stopped that made the data in a folder, in which none runs.
+func (v *Volume) StoppedIn(folder string) (datadir.Shutdown, error) {
+	dir, release, err := v.LockFolder(folder)
 	if err != nil {
 		return datadir.Shutdown{}, err
 	}
 	defer release()
-	return howStopped(dir)
+	return HowStopped(dir)
 }
 
 // replaceEmpty renames a folder over another at once, if that is empty or not
 // there. os.Root does not replace folders.
-func (v *volume) replaceEmpty(from, to string) error {
-	err := unix.Renameat(fileDescriptor(v.handle), from, fileDescriptor(v.handle), to)
+func (v *Volume) replaceEmpty(from, to string) error {
+	err := unix.Renameat(FileDescriptor(v.Handle), from, FileDescriptor(v.Handle), to)
 	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
-		return exitWith(agent.ExitOccupied, "something has put files into %q while the backup was unpacked; they are untouched", to)
+		return exit.With(agent.ExitOccupied, "something has put files into %q while the backup was unpacked; they are untouched", to)
 	}
 	return err
 }
 
-// writeFile makes a file appear whole, under its name, or not at all.
-func writeFile(root *os.Root, name string, content []byte) error {
-	partial := name + partialSuffix
+// WriteFile makes a file appear whole, under its name, or not at all.
+func WriteFile(root *os.Root, name string, content []byte) error {
+	partial := name + PartialSuffix
 	if err := root.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -327,10 +354,10 @@ func writeFile(root *os.Root, name string, content []byte) error {
 		_ = root.Remove(partial) // It is in the way of nothing.
 		return err
 	}
-	return syncFolder(root)
+	return SyncFolder(root)
 }
 
-func syncFolder(root *os.Root) error {
+func SyncFolder(root *os.Root) error {
 	f, err := root.Open(".")
 	if err != nil {
 		return err
@@ -339,11 +366,11 @@ func syncFolder(root *os.Root) error {
 	return f.Sync()
 }
 
-// makeFolder and those above it, so that they are on disk too.
-func makeFolder(path string) error {
+// MakeFolder and those above it, so that they are on disk too.
+func MakeFolder(path string) error {
 	err := os.Mkdir(path, 0o750)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := makeFolder(filepath.Dir(path)); err != nil {
+		if err := MakeFolder(filepath.Dir(path)); err != nil {
 			return err
 		}
 		err = os.Mkdir(path, 0o750)
@@ -359,15 +386,5 @@ func makeFolder(path string) error {
 		return err
 	}
 	defer above.Close() //nolint:errcheck // Nothing was written through it.
-	return syncFolder(above)
-}
-
-// splitPath of an archive into its folder and its name. A name that means something
-// else in that folder, or is hidden, is refused.
-func splitPath(archive string) (folder, base string, err error) {
-	folder, base = filepath.Split(archive)
-	if base == "" || strings.HasPrefix(base, ".") || base == ManifestName || strings.HasSuffix(base, partialSuffix) {
-		return "", "", exitWith(agent.ExitFailed, "%q cannot be an archive's name", archive)
-	}
-	return filepath.Clean(folder), base, nil
+	return SyncFolder(above)
 }
