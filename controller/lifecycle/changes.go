@@ -62,7 +62,6 @@ var builders = map[Action]builder{
 	SetNodeAffinity:      setNodeAffinity,
 	CreateBackup:         createBackup,
 	StopServer:           stopServer,
-	StandIn:              takeCrossplanesFinalizer,
 	DeleteObjects:        deleteObjects,
 	CreateBackupJob:      createBackupJob,
 	GrowBackupPVC:        growBackupPVC,

@@ -67,7 +67,6 @@ var eventsOfActions = map[lifecycle.Action]announcement{
 	lifecycle.EndRequested:         {reason: v1.EventRequestedBackupEnded},
 	lifecycle.ResumeServer:         {reason: v1.EventRequestedBackupCopied},
 	lifecycle.FailRequested:        {reason: v1.EventRequestedBackupFailed, warning: true},
-	lifecycle.StandIn:              {reason: v1.EventCrossplaneReplaced, warning: true},
 	lifecycle.NoteBackup:           {reason: v1.EventBackupProven},
 	lifecycle.MarkProven:           {reason: v1.EventBackupProven},
 	lifecycle.ReleaseDataPVC:       {reason: v1.EventDataReleased},
