@@ -69,9 +69,6 @@ const (
 const (
 	// EventBackupAnnounced is sent when the record of the backup was made.
 	EventBackupAnnounced EventReason = "BackupAnnounced"
-	// EventCrossplaneReplaced is sent when Crossplane's finalizer was taken off what it never lets go, as its XRD is being deleted or gone.
-	// It is a warning.
-	EventCrossplaneReplaced EventReason = "CrossplaneReplaced"
 	// EventServerStopped is sent when the server was told to stop, and when it has.
 	EventServerStopped EventReason = "ServerStopped"
 	// EventBackupStarted is sent when the data is copied, and then proved.

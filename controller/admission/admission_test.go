@@ -232,6 +232,7 @@ func attacks(t *testing.T) map[string]attack {
 		"DyingClaimImage":   {"A Job of any image, with the data.", "may change only the finalizers and annotations of claims", Write{Old: withSettings(dying(claim("mysql:8.4"))), New: dying(claim("evil:1"))}},
 		"DyingClaimMore":    {"It decides what is backed up.", "may change only the finalizers and annotations of claims", Write{Old: dying(claim("mysql:8.4")), New: dying(discarded(claim("mysql:8.4")))}},
 		"DyingClaimLess":    {"It decides what is backed up.", "may change only the finalizers and annotations of claims", Write{Old: dying(discarded(claim("mysql:8.4"))), New: dying(claim("mysql:8.4"))}},
+		"ClaimFinalizer":    {"It is Crossplane's.", "may remove no finalizer of claims", Write{Old: withFinalizers(dying(claim("mysql:8.4")), "finalizer.apiextensions.crossplane.io", v1.Finalizer), New: withFinalizers(dying(claim("mysql:8.4")), v1.Finalizer)}},
 		"ClaimLabels":       {"Whose it is.", "may change only the finalizers and annotations of claims", Write{Old: claim("mysql:8.4"), New: changed(claim("mysql:8.4"), func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"a": "b"}) })}},
 	})
 	return out
@@ -248,6 +249,11 @@ func claim(image string) *unstructured.Unstructured {
 
 func dying(u *unstructured.Unstructured) *unstructured.Unstructured {
 	u.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
+	return u
+}
+
+func withFinalizers(u *unstructured.Unstructured, finalizers ...string) *unstructured.Unstructured {
+	u.SetFinalizers(finalizers)
 	return u
 }
 

@@ -143,6 +143,18 @@ func dying(c *Cluster, step string) {
 	c.XRs[0].Status.Deletion = &v1.DeletionStatus{Phase: v1.DeletionPhase(step), Percent: 40, Message: "Volume is gone: bring it back"}
 }
 
+// ephemeral is a cluster with one Database that keeps no data.
+func ephemeral(c *Cluster) {
+	gone(c)
+	c.Volumes, c.Records = nil, nil
+	xr := xrObject()
+	xr.SetGroupVersionKind(v1.GroupVersionDatabase.WithKind(v1.KindXDatabase))
+	xr.SetFinalizers(nil)
+	xr.Object["spec"] = map[string]any{"type": "mongo", "claimRef": map[string]any{"kind": v1.KindDatabase, "namespace": "shop", "name": "orders"}}
+	unstructured.RemoveNestedField(xr.Object, "status", "volume")
+	c.XRs = []*instance.Composite{decoded(xr)}
+}
+
 // said are the findings in a line each, and the advice behind it.
 func said(r *Report) []string {
 	all := append(slices.Clone(r.Cluster), r.Rest...)
@@ -289,6 +301,15 @@ func TestExamine(t *testing.T) {
 			},
 			want: []string{"wrong: MySQL shop/orders is being deleted, and its composite resource is gone"},
 		},
+		"ClaimOfCrossplane": {
+			change: func(c *Cluster) {
+				gone(c)
+				c.Claims = []*instance.Composite{decoded(claimObject())}
+				c.Claims[0].SetDeletionTimestamp(new(ago(time.Hour)))
+				c.Claims[0].SetFinalizers([]string{instance.FinalizerCrossplaneClaim})
+			},
+			want: []string{`wrong: MySQL shop/orders is being deleted, nothing else of it is left, and Crossplane has not removed its finalizer | see that Crossplane runs. … kubectl patch mysql orders --namespace shop --type json --patch '[{"op":"test","path":"/metadata/finalizers/0","value":"finalizer.apiextensions.crossplane.io"},{"op":"remove"`},
+		},
 		"NotRetained": {
 			change: func(c *Cluster) {
 				c.Volumes[0].Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
@@ -330,16 +351,15 @@ func TestExamine(t *testing.T) {
 			want:   []string{"wrong: PersistentVolumeClaim shop/orders-pvc of the data is being deleted since 60s"},
 		},
 		"Ephemeral": {
+			change: ephemeral,
+		},
+		"EphemeralHeld": {
 			change: func(c *Cluster) {
-				gone(c)
-				c.Volumes, c.Records = nil, nil
-				xr := xrObject()
-				xr.SetGroupVersionKind(v1.GroupVersionDatabase.WithKind(v1.KindXDatabase))
-				xr.SetFinalizers(nil)
-				xr.Object["spec"] = map[string]any{"type": "mongo", "claimRef": map[string]any{"kind": v1.KindDatabase, "namespace": "shop", "name": "orders"}}
-				unstructured.RemoveNestedField(xr.Object, "status", "volume")
-				c.XRs = []*instance.Composite{decoded(xr)}
+				ephemeral(c)
+				c.XRs[0].SetDeletionTimestamp(new(ago(time.Hour)))
+				c.XRs[0].Status.Deletion = &v1.DeletionStatus{Phase: v1.DeletionHeld, Message: "Crossplane has not removed its finalizer"}
 			},
+			want: []string{"wrong: the deletion waits (Held): Crossplane has not removed its finalizer"},
 		},
 		"Dying": {
 			change: func(c *Cluster) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
@@ -76,6 +77,9 @@ func (x *instanceCheck) examineClaim() []Finding {
 	switch {
 	case c == nil || !x.isOlder(c.GetCreationTimestamp(), soon):
 		return nil
+	case c.IsDeleting() && len(x.xrs) == 0 && !c.HasFinalizer() && controllerutil.ContainsFinalizer(c, instance.FinalizerCrossplaneClaim):
+		return []Finding{wrongFinding("see that Crossplane runs. If its XRD is being deleted or no longer exists, or if Crossplane is uninstalled for good: "+c.CommandToRemove(instance.FinalizerCrossplaneClaim),
+			"%s is being deleted, nothing else of it is left, and Crossplane has not removed its finalizer", nameOf(c))}
 	case c.IsDeleting() && len(x.xrs) == 0:
 		return []Finding{wrongFinding(x.askController("removes its finalizer"), "%s is being deleted, and its composite resource is gone", nameOf(c))}
 	case len(x.xrs) == 0:

@@ -23,7 +23,7 @@ type xrCheck struct {
 // examineXR of a life, with its claim and its volume.
 func (x *xrCheck) examineXR() []Finding {
 	if x.Ephemeral() {
-		return append(x.examineServing(), x.examineCertificate()...)
+		return slices.Concat(x.examineServing(), x.examineCertificate(), x.examineDeletion())
 	}
 	out := x.missingFinalizer(x.XR)
 	switch {

@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -44,8 +45,15 @@ func (s *State) AwaitsCrossplane() (c *Composite, finalizer string) {
 	return c, finalizer
 }
 
-// readXRD of what Crossplane has not let go. It may be gone first, too: the package that has it writes it without its finalizers
-// (internal/controller/pkg/revision/establisher.go in v2.4.0). Where the kind of XRDs is not there, Crossplane itself is gone.
+// CommandToRemove returns the kubectl command that removes one finalizer and leaves all others. The API server rejects the command if the
+// finalizers have changed since they were read.
+func (c *Composite) CommandToRemove(finalizer string) string {
+	path := fmt.Sprintf("/metadata/finalizers/%d", slices.Index(c.GetFinalizers(), finalizer))
+	return fmt.Sprintf(`kubectl patch %s --type json --patch '[{"op":"test","path":%[2]q,"value":%[3]q},{"op":"remove","path":%[2]q}]'`, c.InKubectl(), path, finalizer)
+}
+
+// readXRD of what Crossplane has not let go. A Crossplane that is started while that XRD is being deleted, or after it is gone, never removes
+// its finalizers from claims and XRs (docs/upstream/crossplane-xrd-deletion.md). Where the kind of XRDs is not there, Crossplane itself is gone.
 func (g *gathering) readXRD(ctx context.Context) error {
 	kind, ok := kindOf(g.Life.Kind)
 	if c, _ := g.AwaitsCrossplane(); c == nil || !ok {

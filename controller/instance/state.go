@@ -53,9 +53,9 @@ type State struct {
 	Claim *Composite
 	// XR; nil where there is none, or where it is gone.
 	XR *Composite
-	// Undefined is true if the XRD of the kind is gone or being deleted, too. Read where Crossplane has not done its part of a deletion.
+	// Undefined is true if the XRD of the kind is being deleted or no longer exists. It is read only while a deletion waits for Crossplane.
 	Undefined bool
-	// CrossplaneAwaited is for how long this process has seen that it has not: by a clock that may be wrong, and does not jump.
+	// CrossplaneAwaited is for how long this process has seen the deletion wait for Crossplane. Its clock may be wrong, but does not jump.
 	CrossplaneAwaited time.Duration
 	// Orphan is who a life is whose XR is gone, and whose data is not; nil for every other.
 	Orphan *Identity

@@ -49,7 +49,6 @@ var builders = map[Action]builder{
 	CreatePVC:            createPVC,
 	SetNodeAffinity:      setNodeAffinity,
 	StopServer:           stopServer,
-	StandIn:              takeCrossplanesFinalizer,
 	DeleteObjects:        deleteObjects,
 	MarkNoData:           markNoData,
 	CreatePruneJob:       createPruneJob,

@@ -131,6 +131,9 @@ func (m *model) write(c change.Change) {
 	if key := unknownAnnotation(c); key != "" {
 		m.broken = "the model does not know annotation " + key
 	}
+	if f := removedForeignFinalizer(c); f != "" {
+		m.broken = "the controller removes finalizer " + f + ", which is not its own"
+	}
 	n := numberOfObject(c.Object)
 	if c.Remote != nil {
 		m.writeStore(n, c)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -323,6 +324,19 @@ func bugsOfRequests() map[string]bug {
 	}
 }
 
+// bugsOfFinalizers concern finalizers that are not the controller's.
+func bugsOfFinalizers() map[string]bug {
+	return map[string]bug{
+		"not ours": {reason: "It removes Crossplane's finalizer.", start: "delete", next: func(s *instance.State) Step {
+			step := Next(s)
+			if s.XR != nil && s.XR.IsDeleting() && s.XR.IsComposing() {
+				step.Changes = []change.Change{change.PatchObject(s.XR.Unstructured, func(u *unstructured.Unstructured) { u.SetFinalizers([]string{v1.Finalizer}) })}
+			}
+			return step
+		}},
+	}
+}
+
 // TestModelFindsBugs in both decisions.
 func TestModelFindsBugs(t *testing.T) {
 	t.Parallel()
@@ -402,6 +416,7 @@ func TestModelFindsBugs(t *testing.T) {
 	maps.Copy(bugs, bugsOfHeldClaims())
 	maps.Copy(bugs, bugsOfImages())
 	maps.Copy(bugs, bugsOfRequests())
+	maps.Copy(bugs, bugsOfFinalizers())
 	for name, bug := range bugs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

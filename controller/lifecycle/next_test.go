@@ -185,21 +185,26 @@ func TestNext(t *testing.T) {
 		"StoredHint":       {reason: "The exact command that gives the data up.", state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken, asDatabase), want: Wait, says: "kubectl annotate xdatabase db-x otus.homework/skip-backup=" + xrUID},
 
 		// Announce and fence.
-		"Announce":     {reason: "The record is there before anything stops.", state: running(dead, deployment(1)), want: CreateBackup},
-		"Composing":    {reason: "Crossplane may still apply the Deployment.", state: fenced(deployment(1), func(s *instance.State) { s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane}) }), want: Wait, says: "Crossplane"},
-		"ComposingNot": {reason: "Where Crossplane is gone for good, a person says so.", state: fenced(deployment(1), composing(late)), want: Wait, says: `kubectl patch xmysql db-x --type merge --patch '{"metadata":{"finalizers":["otus.homework/protect-data"]}}'`},
-		"ComposingHold": {reason: "What others hold it for stays.", state: fenced(deployment(1), composing(late), func(s *instance.State) {
-			s.XR.SetFinalizers([]string{"a.example/b", instance.FinalizerCrossplane, v1.Finalizer})
-		}), want: Wait, says: `"finalizers":["a.example/b","otus.homework/protect-data"]}}'`},
-		"Forsaken":      {reason: "It was started while the XRD was being deleted, and never begins.", state: fenced(deployment(1), composing(late), undefined), want: StandIn, says: `has not let "db-x" go`},
+		"Announce":  {reason: "The record is there before anything stops.", state: running(dead, deployment(1)), want: CreateBackup},
+		"Composing": {reason: "Crossplane may still apply the Deployment.", state: fenced(deployment(1), func(s *instance.State) { s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane}) }), want: Wait, says: "Crossplane"},
+		"ComposingNot": {reason: "If Crossplane is gone for good, a person says so.", state: fenced(deployment(1), composing(late)), want: Wait, says: "Crossplane has not removed its finalizer from XMySQL db-x. No data is deleted: the backup of the data begins when the finalizer is removed. Check that Crossplane runs. If Crossplane is uninstalled for good, remove the finalizer: " +
+			`kubectl patch xmysql db-x --type json --patch '[{"op":"test","path":"/metadata/finalizers/1","value":"composite.apiextensions.crossplane.io"},{"op":"remove","path":"/metadata/finalizers/1"}]'`},
+		"ComposingHold": {reason: "The command leaves the finalizers of others.", state: fenced(deployment(1), composing(late), func(s *instance.State) {
+			s.XR.SetFinalizers([]string{instance.FinalizerCrossplane, "a.example/b", v1.Finalizer})
+		}), want: Wait, says: `{"op":"remove","path":"/metadata/finalizers/0"}]'`},
+		"Forsaken":      {reason: "Crossplane was started while the XRD was being deleted. Its finalizer is for a person to remove.", state: fenced(deployment(1), composing(late), undefined), want: Wait, says: "The XRD is being deleted or no longer exists, and a Crossplane that starts after that never removes the finalizer. Remove it: kubectl patch xmysql db-x"},
+		"ForsakenPlain": {reason: "No backup is promised if none is taken.", state: fenced(deployment(1), composing(late), undefined, discard), want: Wait, says: "from XMySQL db-x. The XRD is being deleted"},
 		"ForsakenSoon":  {reason: "It may have been about to.", state: fenced(deployment(1), composing(soon), undefined), want: Wait, says: "Crossplane to finish"},
 		"ForsakenClock": {reason: "A clock that is an hour ahead is no reason.", state: fenced(deployment(1), composing(0), undefined, func(s *instance.State) { s.Now = s.Now.Add(time.Hour) }), want: Wait, says: "Crossplane to finish"},
 		"ForsakenPause": {reason: "A person does not want it to go on.", state: fenced(deployment(1), composing(late), undefined, func(s *instance.State) { s.XR.SetAnnotations(map[string]string{instance.AnnotationPaused: "true"}) }), want: Wait, says: "Crossplane is paused"},
-		"ForsakenBare":  {reason: "Nothing of ours holds it.", state: fenced(composing(late), undefined, func(s *instance.State) { s.XR.SetFinalizers([]string{instance.FinalizerCrossplane}) }), want: StandIn},
-		"BareAwaits":    {reason: "It is looked at again.", state: fenced(composing(late), func(s *instance.State) { s.XR.SetFinalizers([]string{instance.FinalizerCrossplane}) }), want: Wait},
-		"ForsakenClaim": {reason: "It is all that is left.", state: running(nothingLeft, dyingClaim(requeueForPerson, instance.FinalizerCrossplaneClaim), undefined), want: StandIn, says: `has not let "db" go`},
-		"ClaimSoon":     {reason: "Crossplane has its own time for it.", state: running(nothingLeft, dyingClaim(requeueForPerson-time.Second, instance.FinalizerCrossplaneClaim), undefined), want: Wait},
-		"ClaimAwaits":   {reason: "People are told who holds it.", state: running(nothingLeft, dyingClaim(requeueForPerson, "a.example/b", instance.FinalizerCrossplaneClaim)), want: ReportHeldClaim, says: `kubectl patch mysql db --namespace default --type merge --patch '{"metadata":{"finalizers":["a.example/b"]}}'`},
+		"ForsakenBare":  {reason: "Crossplane's finalizer is the only one.", state: fenced(composing(late), undefined, bare), want: Wait, says: "from XMySQL db-x. The XRD is being deleted"},
+		"BareAwaits":    {reason: "Crossplane may be about to.", state: fenced(composing(soon), bare), want: Wait},
+		"ForsakenClaim": {reason: "The claim says what was proven.", state: running(nothingLeft, dyingClaim(requeueForPerson, instance.FinalizerCrossplaneClaim), undefined, func(s *instance.State) {
+			s.Claim.Status.Deletion = &v1.DeletionStatus{Phase: v1.DeletionReleasing, Message: `Backup "b" is proven`}
+		}), want: ReportHeldClaim, says: `Nothing else of the instance is left. Backup "b" is proven. The XRD is being deleted or no longer exists`},
+		"ClaimSoon": {reason: "Crossplane has its own time for it.", state: running(nothingLeft, dyingClaim(requeueForPerson-time.Second, instance.FinalizerCrossplaneClaim), undefined), want: Wait},
+		"ClaimAwaits": {reason: "People are told who holds it.", state: running(nothingLeft, dyingClaim(requeueForPerson, "a.example/b", instance.FinalizerCrossplaneClaim)), want: ReportHeldClaim, says: "Crossplane has not removed its finalizer from MySQL db. Nothing else of the instance is left. Check that Crossplane runs. If Crossplane is uninstalled for good, remove the finalizer: " +
+			`kubectl patch mysql db --namespace default --type json --patch '[{"op":"test","path":"/metadata/finalizers/1","value":"finalizer.apiextensions.crossplane.io"},{"op":"remove","path":"/metadata/finalizers/1"}]'`},
 		"ClaimTold":     {reason: "They have been told.", state: running(nothingLeft, dyingClaim(requeueForPerson, instance.FinalizerCrossplaneClaim), func(s *instance.State) { s.Claim.Status.Message = awaitRelease(s).Message }), want: Wait},
 		"ClaimPaused":   {reason: "A person does not want it to go on.", state: running(nothingLeft, dyingClaim(requeueForPerson, instance.FinalizerCrossplaneClaim), undefined, pausedClaim), want: NoOp},
 		"ClaimOfOurs":   {reason: "Ours goes first.", state: running(nothingLeft, dyingClaim(requeueForPerson, instance.FinalizerCrossplaneClaim, v1.Finalizer), undefined), want: RemoveClaimFinalizer},
@@ -403,7 +408,32 @@ func TestNext(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got.Action); diff != "" || !strings.Contains(got.Text(), tc.says) {
 				t.Errorf("%s\nmessage %q\n-want, +got:\n%s", tc.reason, got.Text(), diff)
 			}
+			for _, c := range got.Changes {
+				if f := removedForeignFinalizer(c); f != "" {
+					t.Errorf("%s removes finalizer %s, which is not the controller's", got.Action, f)
+				}
+			}
 		})
+	}
+}
+
+// TestLateCrossplaneIsReported: claim and composite resource show the command, and the phase is that of a deletion that waits for a person.
+func TestLateCrossplaneIsReported(t *testing.T) {
+	for name, s := range map[string]*instance.State{
+		"Forsaken": fenced(deployment(1), composing(instance.CrossplaneMayTake), undefined),
+		"Off":      fenced(deployment(1), composing(instance.CrossplaneMayTake)),
+		"Bare":     fenced(composing(instance.CrossplaneMayTake), undefined, bare),
+	} {
+		got := Next(s)
+		if got.Phase != v1.DeletionHeld || len(got.Changes) != 2 {
+			t.Fatalf("%s: want phase Held, shown twice, got %s and %d changes", name, got.Phase, len(got.Changes))
+		}
+		for i, c := range []*instance.Composite{s.XR, s.Claim} {
+			message, _ := got.Changes[i].Fields["message"].(string)
+			if got.Changes[i].Object != client.Object(c.Unstructured) || !strings.HasSuffix(message, s.XR.CommandToRemove(instance.FinalizerCrossplane)) {
+				t.Errorf("%s: want the command in the status of %s, got %q", name, c.GetKind(), message)
+			}
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -138,6 +139,22 @@ func composing(awaited time.Duration) variation {
 }
 
 func undefined(s *instance.State) { s.Undefined = true }
+
+// bare removes the controller's finalizer from a composite resource that Crossplane holds.
+func bare(s *instance.State) { s.XR.SetFinalizers([]string{instance.FinalizerCrossplane}) }
+
+// removedForeignFinalizer returns a finalizer that a change removes and that is not the controller's, or "".
+func removedForeignFinalizer(c change.Change) string {
+	if c.Verb != change.Patch {
+		return ""
+	}
+	for _, f := range c.Read.GetFinalizers() {
+		if f != v1.Finalizer && !slices.Contains(c.Object.GetFinalizers(), f) {
+			return f
+		}
+	}
+	return ""
+}
 
 // dyingClaim is held by these, and Crossplane has been awaited for so long.
 func dyingClaim(awaited time.Duration, finalizers ...string) variation {

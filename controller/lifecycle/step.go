@@ -114,8 +114,6 @@ const (
 	CreateBackup Action = "CreateBackup"
 	// StopServer scales it down.
 	StopServer Action = "StopServer"
-	// StandIn takes Crossplane's finalizer off where Crossplane never does.
-	StandIn Action = "StandIn"
 	// DeleteObjects deletes the targets.
 	DeleteObjects Action = "DeleteObjects"
 	// CreateBackupJob makes the backup Job.

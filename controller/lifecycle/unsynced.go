@@ -3,14 +3,12 @@ package lifecycle
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
@@ -159,16 +157,7 @@ func retryService(s *instance.State, _ Step) []change.Change {
 const maxUnsynced = 2 * v1.MaxForeignText
 
 func pausedAt(c *instance.Composite) string {
-	return fmt.Sprintf("Crossplane is paused for %s %s, and changes nothing there: kubectl annotate %s %s-", c.GetKind(), c.GetName(), inKubectl(c), instance.AnnotationPaused)
-}
-
-// inKubectl is what a command calls a claim or XR.
-func inKubectl(c *instance.Composite) string {
-	name := strings.ToLower(c.GetKind()) + " " + c.GetName()
-	if c.GetNamespace() != "" {
-		name += " --namespace " + c.GetNamespace()
-	}
-	return name
+	return fmt.Sprintf("Crossplane is paused for %s %s, and changes nothing there: kubectl annotate %s %s-", c.GetKind(), c.GetName(), c.InKubectl(), instance.AnnotationPaused)
 }
 
 // awaitCrossplane, which deletes the XR of a claim that is deleted, unless somebody has paused it there: it says nothing in the claim's
@@ -186,84 +175,67 @@ func reportHeldClaim(s *instance.State, step Step) []change.Change {
 	return writeMessage(s.Claim, step)
 }
 
-// isForsaken is true where Crossplane never does its part of a deletion: started while an XRD is being deleted, or is gone, it does not run the
-// controllers of that XRD's kinds, which take its finalizers off (internal/controller/apiextensions/definition/reconciler.go in v2.4.0).
-func isForsaken(s *instance.State) bool {
-	c, _ := s.AwaitsCrossplane()
-	return c != nil && s.Undefined && isLate(s)
-}
-
-// isLate is true where Crossplane has had its time for what it has not let go.
+// isLate reports whether Crossplane has had enough time to remove its finalizer.
 func isLate(s *instance.State) bool {
 	if s.XR == nil {
-		return s.CrossplaneAwaited >= requeueForPerson // It composes nothing for a claim alone.
+		return s.CrossplaneAwaited >= requeueForPerson // Crossplane composes nothing for a claim alone.
 	}
 	return s.CrossplaneAwaited >= instance.CrossplaneMayTake
 }
 
-// standIn for Crossplane.
-func standIn(s *instance.State, phase v1.DeletionPhase) Step {
-	c, _ := s.AwaitsCrossplane()
-	return Step{Action: StandIn, Phase: phase, Message: fmt.Sprintf(
-		"The XRD of %s is being deleted or gone, and Crossplane has not let %q go in its time, nor does it where it was started meanwhile: its finalizer is taken off",
-		c.GetKind(), c.GetName())}
-}
-
-// takeCrossplanesFinalizer off.
-func takeCrossplanesFinalizer(s *instance.State, _ Step) []change.Change {
+// heldByCrossplane says that Crossplane has not removed its finalizer, and why; what becomes of the data; and the command that removes that
+// finalizer. The controller does not run the command itself, because the finalizer is not its own.
+func heldByCrossplane(s *instance.State) string {
 	c, finalizer := s.AwaitsCrossplane()
-	return []change.Change{change.PatchObject(c.Unstructured, func(o *unstructured.Unstructured) { controllerutil.RemoveFinalizer(o, finalizer) }).OrGone()}
+	message := fmt.Sprintf("Crossplane has not removed its finalizer from %s %s. ", c.GetKind(), c.GetName())
+	switch {
+	case s.XR == nil:
+		message += "Nothing else of the instance is left. "
+		if d := s.Claim.Status.Deletion; d != nil && d.Phase == v1.DeletionReleasing && d.Message != "" {
+			message += v1.PrintableText(d.Message, v1.MaxForeignText) + ". "
+		}
+	case s.XR.HasFinalizer() && NeedsBackup(s):
+		message += "No data is deleted: the backup of the data begins when the finalizer is removed. "
+	}
+	if s.Undefined {
+		message += "The XRD is being deleted or no longer exists, and a Crossplane that starts after that never removes the finalizer. Remove it: "
+	} else {
+		message += "Check that Crossplane runs. If Crossplane is uninstalled for good, remove the finalizer: "
+	}
+	return message + c.CommandToRemove(finalizer)
 }
 
-// awaitRelease of what nothing of ours holds any more, and no event tells of.
+// awaitRelease waits until Crossplane removes the last finalizer of a claim or composite resource that the controller does not hold. No event
+// reports that Crossplane fails to do so.
 func awaitRelease(s *instance.State) Step {
-	wait := Step{Action: Wait, After: requeueForPerson}
-	switch c, finalizer := s.AwaitsCrossplane(); {
-	case c == nil:
+	step := Step{Action: Wait, After: requeueForPerson}
+	c, _ := s.AwaitsCrossplane()
+	if c == nil {
 		return Step{Action: NoOp}
-	case isForsaken(s):
-		return standIn(s, "")
-	case s.XR != nil || !isLate(s):
-		return wait
-	default:
-		message := "All is released, and Crossplane has not let the claim go. See that it runs. Where it is gone for good: " + without(c, finalizer)
-		if c.Status.Message == message {
-			return wait
-		}
+	}
+	if !isLate(s) {
+		return step
+	}
+	message := heldByCrossplane(s)
+	switch {
+	case s.XR != nil:
+		step.Phase, step.Message = v1.DeletionHeld, message
+	case c.Status.Message != message:
 		return Step{Action: ReportHeldClaim, Message: message}
 	}
+	return step
 }
 
-// finishForCrossplane is what a deletion does while Crossplane may still apply something.
+// finishForCrossplane waits until Crossplane has removed its finalizer from the composite resource: until then it may still apply something.
 func finishForCrossplane(s *instance.State) Step {
-	if isForsaken(s) {
-		return standIn(s, v1.DeletionStopping)
-	}
-	return Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: waitsForCrossplane(s)}
-}
-
-// waitsForCrossplane is what people read while a deletion waits for Crossplane.
-func waitsForCrossplane(s *instance.State) string {
-	const text = "Waiting for Crossplane to finish with the instance"
+	step := Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: "Waiting for Crossplane to finish with the instance"}
 	switch {
 	case s.XR.IsPaused():
-		return text + ". " + pausedAt(s.XR)
+		step.Message += ". " + pausedAt(s.XR)
 	case isLate(s):
-		return fmt.Sprintf("%s, and it has not begun. See that it runs. Where it is gone for good the deletion goes on, with the backup, after %s",
-			text, without(s.XR, instance.FinalizerCrossplane))
+		return Step{Action: Wait, After: requeueForPerson, Phase: v1.DeletionHeld, Message: heldByCrossplane(s)}
 	}
-	return text
-}
-
-// without is the command that takes a finalizer off, and leaves the others.
-func without(c *instance.Composite, finalizer string) string {
-	quoted := []string{}
-	for _, f := range c.GetFinalizers() {
-		if f != finalizer {
-			quoted = append(quoted, strconv.Quote(f))
-		}
-	}
-	return fmt.Sprintf(`kubectl patch %s --type merge --patch '{"metadata":{"finalizers":[%s]}}'`, inKubectl(c), strings.Join(quoted, ","))
+	return step
 }
 
 // seesUnsynced is a step after which there is another look where Crossplane does nothing: no

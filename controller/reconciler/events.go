@@ -63,7 +63,6 @@ var eventsOfActions = map[lifecycle.Action]announcement{
 	lifecycle.UnfenceServer:        {reason: v1.EventPVCRestored},
 	lifecycle.BeginImageChange:     {reason: v1.EventImageChangeBegun},
 	lifecycle.AllowImage:           {reason: v1.EventImageAllowed},
-	lifecycle.StandIn:              {reason: v1.EventCrossplaneReplaced, warning: true},
 	lifecycle.NoteBackup:           {reason: v1.EventBackupProven},
 	lifecycle.MarkProven:           {reason: v1.EventBackupProven},
 	lifecycle.ReleaseDataPVC:       {reason: v1.EventDataReleased},

@@ -14,7 +14,7 @@ import (
 
 // policyVersion is that of the policies in controller/deploy that this controller was written with. It changes when they come
 // to refuse something that an older controller does, or to allow something that a newer one needs.
-const policyVersion = 8
+const policyVersion = 9
 
 // policyProbe is a Secret that the policies refuse, with their version. Nothing of it is kept.
 const policyProbe = "crossplane-mysql-policy-probe"

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,10 +36,10 @@ func TestClaimOutlivesItsXR(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// TestCrossplaneForsakes: Crossplane is started while an XRD is being deleted, and never lets go of that XRD's claims and XRs: neither while
-// the XRD waits for them, nor where the package that has it takes its finalizers off, so that it is gone before them. The controller does
-// Crossplane's part when that had its time, after the backup as ever, and all goes that the XRD defined. It shares the cluster with no
-// other test.
+// TestCrossplaneForsakes: Crossplane is started while an XRD is being deleted, and never removes its finalizers from the claims and composite
+// resources of that XRD: neither while the XRD waits for them, nor if the installed package removes the finalizers of the XRD, so that the XRD
+// is deleted before them. The controller reports that, and removes no finalizer but its own. A user runs the commands that the claim prints.
+// Then everything that the XRD defined is deleted, after the backup. The test shares the cluster with no other test.
 func TestCrossplaneForsakes(t *testing.T) {
 	framework.Repeats(t, "TestNext has what it decides, and TestClaimOutlivesItsXR an XRD that is uninstalled")
 	t.Run("Deleting", func(t *testing.T) { crossplaneForsakes(t, true) })
@@ -65,8 +67,12 @@ func crossplaneForsakes(t *testing.T, packagesToo bool) {
 		}
 	}
 	crossplane(1)
+	ran := runsPrintedCommands(t, s)
+	if len(ran) != 2 || !strings.HasPrefix(ran[0], "kubectl patch xmysql ") || !strings.HasPrefix(ran[1], "kubectl patch mysql ") {
+		t.Errorf("want a command for the composite resource, and then one for the claim, got %q", ran)
+	}
 	s.Gone(t)
-	s.HasEvents(t, "CrossplaneReplaced", "BackupProven", "NameFreed")
+	s.HasEvents(t, "DeletionHeld", "BackupProven", "NameFreed")
 	s.Backups().AreProven(t, 1)
 	framework.Eventually(t, "the XRD's end", func(ctx context.Context) error {
 		is := xrd.DeepCopy()
@@ -83,6 +89,35 @@ func crossplaneForsakes(t *testing.T, packagesToo bool) {
 	s.Create(t)
 	isRestored(t, s)
 	s.Client().SeesRows(t, before)
+}
+
+// runsPrintedCommands runs each command that the message of a claim prints, as a user would, until the claim is deleted. The doctor prints the
+// same command. It returns the commands.
+func runsPrintedCommands(t *testing.T, s *framework.Server) (ran []string) {
+	t.Helper()
+	p := newPrompt(t)
+	for {
+		command := ""
+		s.Eventually(t, "the end of the claim, or a command", func(ctx context.Context) error {
+			if err := framework.IsGone(ctx, s.Claim.DeepCopy()); err == nil {
+				return nil
+			}
+			_, arguments, printed := strings.Cut(s.Message(ctx), "kubectl patch ")
+			if !printed || slices.Contains(ran, "kubectl patch "+arguments) {
+				return errors.New("it is there")
+			}
+			command = "kubectl patch " + arguments
+			return nil
+		})
+		if command == "" {
+			return ran
+		}
+		if d := examineInstance(t.Context(), t, s); !slices.ContainsFunc(d.Findings, func(f finding) bool { return strings.Contains(f.Text+f.Advice, command) }) {
+			t.Errorf("want the doctor to print %s, got %+v", command, d.Findings)
+		}
+		p.enter(t, command, " patched")
+		ran = append(ran, command)
+	}
 }
 
 // holdsClaims of a server's namespace: until the test is over, or says so, nobody takes the controller's finalizer off one.

@@ -164,6 +164,8 @@ var typists = map[string]typist{
 	"kubectl apply --namespace default --filename docs/clients/provider-sql.yaml":                                                               byProviderSQL,
 	"kubectl wait --namespace default --for=condition=Ready user.mysql.sql.m.crossplane.io/shop grant.mysql.sql.m.crossplane.io/shop-on-orders": byProviderSQL,
 
+	`kubectl patch xmysql mysql-instance-x2b7k --type json --patch '[{"op":"test","path":"/metadata/finalizers/0","value":"composite.apiextensions.crossplane.io"},{"op":"remove","path":"/metadata/finalizers/0"}]'`: {"test/e2e/uninstall_test.go", "func runsPrintedCommands("},
+
 	"make kubectl-mysql":                                          byStandIns,
 	"kubectl mysql list":                                          {"test/e2e/plugin_test.go", `"mysql", "list"`},
 	"kubectl mysql status mysql-instance":                         {"test/e2e/plugin_test.go", `"mysql", "status", s.Name`},
