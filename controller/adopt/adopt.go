@@ -20,9 +20,9 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/nsrules"
 )
 
@@ -88,7 +88,7 @@ func (a *Adoption) Run(ctx context.Context) ([]Finding, error) {
 		return findings, nil
 	}
 	w := change.Writer{Client: a.Kube}
-	if err := w.Apply(ctx, lifecycle.AdoptBackups(p.pvc, p.pv, a.Of, p.namespace.UID, adopted)); err != nil {
+	if err := w.Apply(ctx, catalog.AdoptBackups(p.pvc, p.pv, a.Of, p.namespace.UID, adopted)); err != nil {
 		return nil, err
 	}
 	_, err = fmt.Fprintf(a.Output, "\nPersistentVolume %s knows them now, and the controller makes their records: kubectl get mysqlbackups\n", p.pv.Name)

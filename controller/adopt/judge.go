@@ -13,8 +13,8 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
 )
 
 // A Verdict on what lies in a folder.
@@ -80,7 +80,7 @@ func whyRefused(f *agent.Found, of v1.Instance) string {
 		return fmt.Sprintf("it says that it is of %.64q %.64q in namespace %.64q", i.Kind, i.Name, i.Namespace)
 	case i.XR == "" || i.NamespaceUID == "" || f.Record != life.RecordName() && f.Record != life.RecordNameInLife(f.Spec.Number):
 		return fmt.Sprintf("it says that its record is %.64q, which no backup of this instance is called", f.Record)
-	case f.Folder != f.Record || f.Spec.Archive == nil || f.Spec.Archive.Path != f.Record+"/"+lifecycle.ArchiveName:
+	case f.Folder != f.Record || f.Spec.Archive == nil || f.Spec.Archive.Path != f.Record+"/"+catalog.ArchiveName:
 		return "it is not where the controller puts a backup of that name"
 	case len(f.Spec.Image) > maxImage || !utf8.ValidString(f.Spec.Image) || v1.PrintableText(f.Spec.Image, maxImage) != f.Spec.Image:
 		return "its manifest's image has no name that prints"

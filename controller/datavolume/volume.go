@@ -29,6 +29,7 @@ const (
 	StepRenamed  = "renamed"
 )
 
+// FileDescriptor of a file, for system calls.
 func FileDescriptor(f *os.File) int {
 	return int(f.Fd()) //nolint:gosec // A file descriptor is a small number.
 }
@@ -65,7 +66,7 @@ const PartialSuffix = ".partial"
 // maxNote in bytes of what is read of a marker.
 const maxNote = 64 << 10
 
-// A volume is a data volume that this process has to itself, as far as others of
+// A Volume is a data volume that this process has to itself, as far as others of
 // this program go.
 type Volume struct {
 	*os.Root
@@ -74,6 +75,7 @@ type Volume struct {
 	Handle    *os.File
 }
 
+// OpenVolume opens the volume at a path, whose data directory has the name of directory.
 func OpenVolume(path, directory string) (*Volume, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -103,12 +105,13 @@ func NewVolume(root *os.Root, directory string) (*Volume, error) {
 	return v, nil
 }
 
+// CloseVolume lets others of this program have the volume.
 func (v *Volume) CloseVolume() {
 	_ = v.Handle.Close() // What was written was synced.
 	_ = v.Close()
 }
 
-// A marker says which archive was unpacked, or none for a new database, for which XR, and
+// A Marker says which archive was unpacked, or none for a new database, for which XR, and
 // into which folder: a rename keeps its inode. It is written before the rename, so that
 // a finished restore, or first start, always has one.
 type Marker struct {
@@ -121,23 +124,7 @@ type Marker struct {
 	PasswordSet bool `json:"passwordSet,omitempty"`
 }
 
-// writeMarker of a folder that is about to become the data directory, beside it.
-func (v *Volume) writeMarker(folder string, m Marker) error {
-	info, err := v.Lstat(folder)
-	if err != nil {
-		return err
-	}
-	m.Inode = inodeOf(info)
-	return v.putMarker(m)
-}
-
-func (v *Volume) putMarker(m Marker) error {
-	if err := writeNote(v.Root, MarkerName, m); err != nil {
-		return fmt.Errorf("cannot write %s: %w", MarkerName, err)
-	}
-	return nil
-}
-
+// ReadMarker of what was put on the volume; nil if nothing was.
 func (v *Volume) ReadMarker() (*Marker, error) { return readMarker(v.Root) }
 
 func readMarker(root *os.Root) (*Marker, error) {
@@ -200,6 +187,7 @@ type DataState struct {
 	Inode         uint64
 }
 
+// DataState is what lies in the data directory.
 func (v *Volume) DataState() (DataState, error) {
 	info, err := v.Lstat(v.directory)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -266,7 +254,7 @@ func (v *Volume) CheckNothing() error {
 	return nil
 }
 
-// place puts a folder where the server looks, with its marker. From the rename on, and not
+// Place puts a folder where the server looks, with its marker. From the rename on, and not
 // before, there is a database.
 func (v *Volume) Place(half string, m Marker, afterStep func(string)) error {
 	afterStep(StepUnpacked)
@@ -279,19 +267,6 @@ func (v *Volume) Place(half string, m Marker, afterStep func(string)) error {
 	}
 	afterStep(StepRenamed)
 	return SyncFolder(v.Root)
-}
-
-// checkUnused is nil if no server runs in a folder, which need not be there.
-func (v *Volume) checkUnused(folder string) error {
-	if _, err := v.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	_, release, err := v.LockFolder(folder)
-	if err != nil {
-		return err
-	}
-	release()
-	return nil
 }
 
 // LockFolder opens a folder under the locks that a server takes: none runs in it, and none can start before it is released.
@@ -318,6 +293,36 @@ func (v *Volume) StoppedIn(folder string) (datadir.Shutdown, error) {
 	}
 	defer release()
 	return HowStopped(dir)
+}
+
+// writeMarker of a folder that is about to become the data directory, beside it.
+func (v *Volume) writeMarker(folder string, m Marker) error {
+	info, err := v.Lstat(folder)
+	if err != nil {
+		return err
+	}
+	m.Inode = inodeOf(info)
+	return v.putMarker(m)
+}
+
+func (v *Volume) putMarker(m Marker) error {
+	if err := writeNote(v.Root, MarkerName, m); err != nil {
+		return fmt.Errorf("cannot write %s: %w", MarkerName, err)
+	}
+	return nil
+}
+
+// checkUnused is nil if no server runs in a folder, which need not be there.
+func (v *Volume) checkUnused(folder string) error {
+	if _, err := v.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	_, release, err := v.LockFolder(folder)
+	if err != nil {
+		return err
+	}
+	release()
+	return nil
 }
 
 // replaceEmpty renames a folder over another at once, if that is empty or not
@@ -357,6 +362,7 @@ func WriteFile(root *os.Root, name string, content []byte) error {
 	return SyncFolder(root)
 }
 
+// SyncFolder writes the entries of a folder to disk.
 func SyncFolder(root *os.Root) error {
 	f, err := root.Open(".")
 	if err != nil {

@@ -18,8 +18,11 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // A keepsake is what an instance leaves that is gone: a record, the volume that holds
@@ -39,13 +42,13 @@ type keepsake struct {
 func leaves(t *testing.T, changes ...func(*keepsake)) *keepsake {
 	t.Helper()
 	s := running(dead)
-	k := &keepsake{record: newRecord(s), claim: s.BackupPVC}
+	k := &keepsake{record: backup.NewRecord(s), claim: s.BackupPVC}
 	k.record.UID, k.record.CreationTimestamp = "record", metav1.NewTime(now.Add(-time.Hour))
 	k.record.Status.Phase = v1.BackupProven
-	k.record.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: k.record.Name + "/" + ArchiveName}
+	k.record.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: k.record.Name + "/" + catalog.ArchiveName}
 	k.claim.UID = backupsUID
-	k.volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: backupLabels(s.Life), Annotations: backupAnnotations(s), Finalizers: []string{v1.Finalizer}}}
-	k.volume.Spec.ClaimRef = reservedFor(home, k.claim.Name)
+	k.volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: steps.BackupLabels(s.Life), Annotations: backup.PVAnnotations(s), Finalizers: []string{v1.Finalizer}}}
+	k.volume.Spec.ClaimRef = steps.ReservedFor(home, k.claim.Name)
 	k.volume.Spec.ClaimRef.UID = k.claim.UID
 	noted(k)
 	for _, c := range changes {
@@ -56,7 +59,7 @@ func leaves(t *testing.T, changes ...func(*keepsake)) *keepsake {
 
 // noted is the record as it is.
 func noted(k *keepsake) {
-	setAnnotation(k.volume, v1.AnnotationBackupPrefix+k.record.Name, noteText(k.record))
+	steps.SetAnnotation(k.volume, v1.AnnotationBackupPrefix+k.record.Name, catalog.NoteText(k.record))
 }
 
 func unnoted(k *keepsake) { delete(k.volume.Annotations, v1.AnnotationBackupPrefix+k.record.Name) }
@@ -69,18 +72,20 @@ func recordGone(k *keepsake) { k.record = nil }
 func mayErase(uid string) func(*keepsake) {
 	return func(k *keepsake) {
 		recordDeleted(k)
-		setAnnotation(k.record, v1.AnnotationDeleteArchive, uid)
+		steps.SetAnnotation(k.record, v1.AnnotationDeleteArchive, uid)
 	}
 }
 
 func inRestoreTest(k *keepsake) { k.record.Status.RestoreTest = &v1.RestoreTest{ID: "turn"} }
 
 func wants(word string) func(*keepsake) {
-	return func(k *keepsake) { setAnnotation(k.volume, v1.AnnotationMakeRecord, word) }
+	return func(k *keepsake) { steps.SetAnnotation(k.volume, v1.AnnotationMakeRecord, word) }
 }
 
 func forgotten(uid string) func(*keepsake) {
-	return func(k *keepsake) { setAnnotation(k.volume, v1.AnnotationForgetPrefix+running().Life.RecordName(), uid) }
+	return func(k *keepsake) {
+		steps.SetAnnotation(k.volume, v1.AnnotationForgetPrefix+running().Life.RecordName(), uid)
+	}
 }
 
 func recordPhase(p v1.BackupPhase) func(*keepsake) {
@@ -96,7 +101,7 @@ func lives(how ...variation) func(*keepsake) {
 
 func erasing(how ...func(*instance.Job)) func(*keepsake) {
 	return func(k *keepsake) {
-		k.job = eraseJob(k.archives(), k.record, k.volume)
+		k.job = catalog.EraseJob(k.archives(), k.record, k.volume)
 		for _, h := range how {
 			h(&instance.Job{Job: k.job})
 		}
@@ -129,61 +134,61 @@ func TestNextOfArchives(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		given  []func(*keepsake)
-		want   []Action
+		want   []steps.Action
 		says   string
 	}{
 		"Rest":            {reason: "All is as it should be."},
-		"Deleted":         {reason: "The record goes, and the archive stays.", given: []func(*keepsake){recordDeleted}, want: []Action{LetRecordGo}, says: "stays where it is"},
-		"DeletedUnnoted":  {reason: "Not before its volume knows of it.", given: []func(*keepsake){unnoted, recordDeleted}, want: []Action{NoteRecord}},
-		"DeletedUnproven": {reason: "What is not proven needs no note.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupFailed), recordDeleted}, want: []Action{LetRecordGo}},
-		"DeletedInTest":   {reason: "Only the record tells that the Job is ours.", given: []func(*keepsake){recordDeleted, inRestoreTest}, want: []Action{Wait}},
-		"EraseInTest":     {reason: "And the Job reads the archive.", given: []func(*keepsake){mayErase("record"), inRestoreTest}, want: []Action{Wait}},
-		"OtherUID":        {reason: "A word about another record is none about this.", given: []func(*keepsake){mayErase("another")}, want: []Action{LetRecordGo}},
-		"Unheld":          {reason: "A deletion must be seen.", given: []func(*keepsake){func(k *keepsake) { k.record.Finalizers = nil }}, want: []Action{HoldRecord}},
-		"Earlier release": {reason: "Its volume gets the note.", given: []func(*keepsake){unnoted}, want: []Action{NoteRecord}},
-		"Again":           {reason: "The note names the record that there is.", given: []func(*keepsake){func(k *keepsake) { k.record.UID = "again" }}, want: []Action{NoteRecord}},
+		"Deleted":         {reason: "The record goes, and the archive stays.", given: []func(*keepsake){recordDeleted}, want: []steps.Action{catalog.LetRecordGo}, says: "stays where it is"},
+		"DeletedUnnoted":  {reason: "Not before its volume knows of it.", given: []func(*keepsake){unnoted, recordDeleted}, want: []steps.Action{catalog.NoteRecord}},
+		"DeletedUnproven": {reason: "What is not proven needs no note.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupFailed), recordDeleted}, want: []steps.Action{catalog.LetRecordGo}},
+		"DeletedInTest":   {reason: "Only the record tells that the Job is ours.", given: []func(*keepsake){recordDeleted, inRestoreTest}, want: []steps.Action{steps.Wait}},
+		"EraseInTest":     {reason: "And the Job reads the archive.", given: []func(*keepsake){mayErase("record"), inRestoreTest}, want: []steps.Action{steps.Wait}},
+		"OtherUID":        {reason: "A word about another record is none about this.", given: []func(*keepsake){mayErase("another")}, want: []steps.Action{catalog.LetRecordGo}},
+		"Unheld":          {reason: "A deletion must be seen.", given: []func(*keepsake){func(k *keepsake) { k.record.Finalizers = nil }}, want: []steps.Action{catalog.HoldRecord}},
+		"Earlier release": {reason: "Its volume gets the note.", given: []func(*keepsake){unnoted}, want: []steps.Action{catalog.NoteRecord}},
+		"Again":           {reason: "The note names the record that there is.", given: []func(*keepsake){func(k *keepsake) { k.record.UID = "again" }}, want: []steps.Action{catalog.NoteRecord}},
 		"Unlabelled":      {reason: "Without its volume nothing can be noted.", given: []func(*keepsake){unnoted, func(k *keepsake) { k.volume.Annotations = map[string]string{} }}},
 
-		"Lost":     {reason: "Nobody finishes it, and it holds the name.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning), neverProven}, want: []Action{TellLost}, says: "if that data is lost for good: kubectl delete mysqlbackup"},
-		"LostNote": {reason: "It was restored without its status and without its volume: what it says of its archive was proven once.", given: []func(*keepsake){unnoted, recordPhase("")}, want: []Action{TellLost}, says: "have it read (kubectl mysql adopt)"},
-		"LostTold": {reason: "Once.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning), func(k *keepsake) { k.record.Status.Message = whyLost(k.record) }}},
+		"Lost":     {reason: "Nobody finishes it, and it holds the name.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning), neverProven}, want: []steps.Action{catalog.TellLost}, says: "if that data is lost for good: kubectl delete mysqlbackup"},
+		"LostNote": {reason: "It was restored without its status and without its volume: what it says of its archive was proven once.", given: []func(*keepsake){unnoted, recordPhase("")}, want: []steps.Action{catalog.TellLost}, says: "have it read (kubectl mysql adopt)"},
+		"LostTold": {reason: "Once.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning), func(k *keepsake) { k.record.Status.Message = catalog.WhyLost(k.record) }}},
 
 		"ItsLife":      {reason: "Its own life deals with it.", given: []func(*keepsake){unnoted, lives(dead)}},
-		"ItsLifeWaits": {reason: "Also with its deletion.", given: []func(*keepsake){recordDeleted, lives(dead)}, want: []Action{Wait}},
-		"OtherLife":    {reason: "Another life has nothing to do with it.", given: []func(*keepsake){recordDeleted, other("later")}, want: []Action{LetRecordGo}},
+		"ItsLifeWaits": {reason: "Also with its deletion.", given: []func(*keepsake){recordDeleted, lives(dead)}, want: []steps.Action{steps.Wait}},
+		"OtherLife":    {reason: "Another life has nothing to do with it.", given: []func(*keepsake){recordDeleted, other("later")}, want: []steps.Action{catalog.LetRecordGo}},
 
-		"Erase":        {reason: "Its archive goes as it said.", given: []func(*keepsake){mayErase("record")}, want: []Action{StartErase}},
-		"EraseRuns":    {reason: "It takes a moment.", given: []func(*keepsake){mayErase("record"), erasing()}, want: []Action{Wait}},
-		"EraseDone":    {reason: "What was kept for it goes then.", given: []func(*keepsake){mayErase("record"), erasing(complete)}, want: []Action{Erased}},
-		"EraseFailed":  {reason: "It says why.", given: []func(*keepsake){mayErase("record"), erasing(failedAt(0, ""))}, want: []Action{TellRecord}, says: "could not be removed"},
-		"EraseAgain":   {reason: "And tries again.", given: []func(*keepsake){mayErase("record"), erasing(failedAt(-time.Minute, ""))}, want: []Action{RetryErase}},
-		"EraseElse":    {reason: "A Job counts for the volume that it wrote to.", given: []func(*keepsake){mayErase("record"), erasing(complete), func(k *keepsake) { k.job.Annotations[v1.AnnotationErases] = "other/pv" }}, want: []Action{RetryErase}},
-		"EraseNoClaim": {reason: "No Job can get there.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.claim = nil }}, want: []Action{TellRecord}, says: "is gone: it is made again"},
-		"EraseUnbound": {reason: "Nor there.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.claim.UID = "new" }}, want: []Action{TellRecord}, says: "is not bound to volume"},
-		"EraseLost":    {reason: "Doubt is not absence.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.volume.Annotations = map[string]string{} }}, want: []Action{TellRecord}, says: "bring it back"},
-		"EraseOdd":     {reason: "Nothing is removed but a folder of ours.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.record.Spec.Archive.Path = "x/" + ArchiveName; noted(k) }}, want: []Action{TellRecord}, says: "by hand"},
-		"EraseInUse":   {reason: "What is being restored stays.", given: []func(*keepsake){mayErase("record"), restoring}, want: []Action{TellRecord}, says: "is being restored from it"},
-		"EraseBeside":  {reason: "An instance that runs does not need it.", given: []func(*keepsake){mayErase("record"), other("later")}, want: []Action{StartErase}},
-		"EraseEmpty":   {reason: "What was never proven has no archive.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupPending), mayErase("record")}, want: []Action{LetRecordGo}},
+		"Erase":        {reason: "Its archive goes as it said.", given: []func(*keepsake){mayErase("record")}, want: []steps.Action{catalog.StartErase}},
+		"EraseRuns":    {reason: "It takes a moment.", given: []func(*keepsake){mayErase("record"), erasing()}, want: []steps.Action{steps.Wait}},
+		"EraseDone":    {reason: "What was kept for it goes then.", given: []func(*keepsake){mayErase("record"), erasing(complete)}, want: []steps.Action{catalog.Erased}},
+		"EraseFailed":  {reason: "It says why.", given: []func(*keepsake){mayErase("record"), erasing(failedAt(0, ""))}, want: []steps.Action{catalog.TellRecord}, says: "could not be removed"},
+		"EraseAgain":   {reason: "And tries again.", given: []func(*keepsake){mayErase("record"), erasing(failedAt(-time.Minute, ""))}, want: []steps.Action{catalog.RetryErase}},
+		"EraseElse":    {reason: "A Job counts for the volume that it wrote to.", given: []func(*keepsake){mayErase("record"), erasing(complete), func(k *keepsake) { k.job.Annotations[v1.AnnotationErases] = "other/pv" }}, want: []steps.Action{catalog.RetryErase}},
+		"EraseNoClaim": {reason: "No Job can get there.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.claim = nil }}, want: []steps.Action{catalog.TellRecord}, says: "is gone: it is made again"},
+		"EraseUnbound": {reason: "Nor there.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.claim.UID = "new" }}, want: []steps.Action{catalog.TellRecord}, says: "is not bound to volume"},
+		"EraseLost":    {reason: "Doubt is not absence.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.volume.Annotations = map[string]string{} }}, want: []steps.Action{catalog.TellRecord}, says: "bring it back"},
+		"EraseOdd":     {reason: "Nothing is removed but a folder of ours.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.record.Spec.Archive.Path = "x/" + catalog.ArchiveName; noted(k) }}, want: []steps.Action{catalog.TellRecord}, says: "by hand"},
+		"EraseInUse":   {reason: "What is being restored stays.", given: []func(*keepsake){mayErase("record"), restoring}, want: []steps.Action{catalog.TellRecord}, says: "is being restored from it"},
+		"EraseBeside":  {reason: "An instance that runs does not need it.", given: []func(*keepsake){mayErase("record"), other("later")}, want: []steps.Action{catalog.StartErase}},
+		"EraseEmpty":   {reason: "What was never proven has no archive.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupPending), mayErase("record")}, want: []steps.Action{catalog.LetRecordGo}},
 
 		"Gone":         {reason: "Nobody asks.", given: []func(*keepsake){recordGone}},
-		"Asked":        {reason: "By its name.", given: []func(*keepsake){wants(running().Life.RecordName()), recordGone}, want: []Action{RemakeRecord}},
-		"AskedForAll":  {reason: "Or with all.", given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone}, want: []Action{RemakeRecord}},
-		"AskedOther":   {reason: "There is no such backup.", given: []func(*keepsake){wants("other"), recordGone}, want: []Action{AnswerAsked}},
-		"AskedMade":    {reason: "It is proven next.", given: []func(*keepsake){wants(v1.MakeAllRecords), recordPhase("")}, want: []Action{ProveRecord}},
-		"AskedDone":    {reason: "Then nobody asks any more.", given: []func(*keepsake){wants(v1.MakeAllRecords)}, want: []Action{AnswerAsked}},
-		"AskedForgot":  {reason: "What was forgotten can be remembered.", given: []func(*keepsake){wants(v1.MakeAllRecords), forgotten("record"), recordGone}, want: []Action{RemakeRecord}},
-		"WithoutState": {reason: "A record that was brought back without its status is what the note says.", given: []func(*keepsake){recordPhase("")}, want: []Action{ProveRecord}},
-		"Unreadable": {reason: "Nobody can say what it was.", want: []Action{AnswerAsked}, given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone, func(k *keepsake) {
-			setAnnotation(k.volume, v1.AnnotationBackupPrefix+running().Life.RecordName(), "{")
+		"Asked":        {reason: "By its name.", given: []func(*keepsake){wants(running().Life.RecordName()), recordGone}, want: []steps.Action{catalog.RemakeRecord}},
+		"AskedForAll":  {reason: "Or with all.", given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone}, want: []steps.Action{catalog.RemakeRecord}},
+		"AskedOther":   {reason: "There is no such backup.", given: []func(*keepsake){wants("other"), recordGone}, want: []steps.Action{catalog.AnswerAsked}},
+		"AskedMade":    {reason: "It is proven next.", given: []func(*keepsake){wants(v1.MakeAllRecords), recordPhase("")}, want: []steps.Action{catalog.ProveRecord}},
+		"AskedDone":    {reason: "Then nobody asks any more.", given: []func(*keepsake){wants(v1.MakeAllRecords)}, want: []steps.Action{catalog.AnswerAsked}},
+		"AskedForgot":  {reason: "What was forgotten can be remembered.", given: []func(*keepsake){wants(v1.MakeAllRecords), forgotten("record"), recordGone}, want: []steps.Action{catalog.RemakeRecord}},
+		"WithoutState": {reason: "A record that was brought back without its status is what the note says.", given: []func(*keepsake){recordPhase("")}, want: []steps.Action{catalog.ProveRecord}},
+		"Unreadable": {reason: "Nobody can say what it was.", want: []steps.Action{catalog.AnswerAsked}, given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone, func(k *keepsake) {
+			steps.SetAnnotation(k.volume, v1.AnnotationBackupPrefix+running().Life.RecordName(), "{")
 		}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			steps := NextOfArchives(leaves(t, tc.given...).archives())
-			got := make([]Action, 0, len(steps))
+			next := catalog.NextOfArchives(leaves(t, tc.given...).archives())
+			got := make([]steps.Action, 0, len(next))
 			var said strings.Builder
-			for _, step := range steps {
+			for _, step := range next {
 				got = append(got, step.Action)
 				said.WriteString(step.Message)
 			}
@@ -203,7 +208,7 @@ func (w *world) runOnArchives(ctx context.Context, t *testing.T) error {
 		if err != nil {
 			return err
 		}
-		steps := NextOfArchives(a)
+		steps := catalog.NextOfArchives(a)
 		var changes []change.Change
 		for _, step := range steps {
 			changes = append(changes, step.Changes...)
@@ -272,7 +277,7 @@ func TestRecordDeleted(t *testing.T) {
 // TestEraseJob removes one folder, and reaches nothing else.
 func TestEraseJob(t *testing.T) {
 	k := leaves(t, mayErase("record"))
-	j := eraseJob(k.archives(), k.record, k.volume)
+	j := catalog.EraseJob(k.archives(), k.record, k.volume)
 	pod := j.Spec.Template.Spec
 	if diff := cmp.Diff([]string{agent.Program, "prune", "--volume=/backup", "--folder=" + k.record.Name}, pod.Containers[0].Command); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)

@@ -8,61 +8,60 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
-
-// A builder makes the changes of an action, whose name it has. It looks at the state, and changes nothing there.
-type builder func(*instance.State, Step) []change.Change
 
 // builders of all actions that change something. Where there are several changes, a crash after
 // each of them must be harmless: what is done last is what says that the step is done.
-var builders = map[Action]builder{
-	AddFinalizers:        addFinalizers,
-	DeleteOrphanedXR:     deleteOrphanedXR,
-	ReleaseBackupPV:      releaseBackupPV,
-	AdoptBackupPV:        adoptBackupPV,
-	RecordPreviousBackup: recordPreviousBackup,
-	ReportUnsynced:       reportUnsynced,
-	WarnOfCrossplane:     warnOfCrossplane,
-	RetryService:         retryService,
-	ReportHeldClaim:      reportHeldClaim,
-	WarnOfBackup:         warnOfBackup,
-	LetCopyGo:            letCopyGo,
-	RemoveSettings:       removeSettings,
-	ClearStatus:          clearStatus,
-	NoteRestored:         noteRestored,
-	ReportPodFailure:     reportPodFailure,
-	ReportCopy:           reportPodFailure,
-	ReportSettings:       reportSettings,
-	RetainDataPV:         retainDataPV,
-	BeginImageChange:     beginImageChange,
-	AllowImage:           allowImage,
-	EndImageChange:       endOfImageChange,
-	FenceServer:          fenceServer,
-	UnfenceServer:        unfenceServer,
-	DeletePVC:            deletePVC,
-	ReserveDataPV:        reserveDataPV,
-	CreatePVC:            createPVC,
-	SetNodeAffinity:      setNodeAffinity,
-	StopServer:           stopServer,
-	DeleteObjects:        deleteObjects,
-	MarkNoData:           markNoData,
-	CreatePruneJob:       createPruneJob,
-	GiveRestoreAccess:    giveRestoreAccess,
-	CreateWipeJob:        createWipeJob,
-	ReleaseDataPV:        releaseDataPV,
-	ReleaseDataPVC:       releaseDataPVC,
-	RemoveXRFinalizer:    removeXRFinalizer,
-	RemoveClaimFinalizer: removeClaimFinalizer,
+var builders = map[steps.Action]steps.Builder{
+	steps.AddFinalizers:        addFinalizers,
+	steps.DeleteOrphanedXR:     deleteOrphanedXR,
+	steps.ReleaseBackupPV:      releaseBackupPV,
+	steps.AdoptBackupPV:        adoptBackupPV,
+	steps.RecordPreviousBackup: recordPreviousBackup,
+	steps.ReportUnsynced:       reportUnsynced,
+	steps.WarnOfCrossplane:     warnOfCrossplane,
+	steps.RetryService:         retryService,
+	steps.ReportHeldClaim:      reportHeldClaim,
+	steps.WarnOfBackup:         warnOfBackup,
+	steps.LetCopyGo:            letCopyGo,
+	steps.RemoveSettings:       removeSettings,
+	steps.ClearStatus:          clearStatus,
+	steps.NoteRestored:         noteRestored,
+	steps.ReportPodFailure:     reportPodFailure,
+	steps.ReportCopy:           reportPodFailure,
+	steps.ReportSettings:       reportSettings,
+	steps.RetainDataPV:         retainDataPV,
+	steps.BeginImageChange:     beginImageChange,
+	steps.AllowImage:           allowImage,
+	steps.EndImageChange:       endOfImageChange,
+	steps.FenceServer:          fenceServer,
+	steps.UnfenceServer:        unfenceServer,
+	steps.DeletePVC:            deletePVC,
+	steps.ReserveDataPV:        reserveDataPV,
+	steps.CreatePVC:            createPVC,
+	steps.SetNodeAffinity:      setNodeAffinity,
+	steps.StopServer:           stopServer,
+	steps.DeleteObjects:        deleteObjects,
+	steps.MarkNoData:           markNoData,
+	steps.CreatePruneJob:       createPruneJob,
+	steps.GiveRestoreAccess:    backup.GiveRestoreAccess,
+	steps.CreateWipeJob:        createWipeJob,
+	steps.ReleaseDataPV:        releaseDataPV,
+	steps.ReleaseDataPVC:       releaseDataPVC,
+	steps.RemoveXRFinalizer:    removeXRFinalizer,
+	steps.RemoveClaimFinalizer: removeClaimFinalizer,
 }
 
 // builderOf an action; nil for one that changes nothing.
-func builderOf(a Action) builder {
-	for _, of := range []map[Action]builder{builders, backupBuilders, catalogBuilders} {
+func builderOf(a steps.Action) steps.Builder {
+	for _, of := range []map[steps.Action]steps.Builder{builders, backup.Builders, catalog.Builders} {
 		if build, ok := of[a]; ok {
 			return build
 		}
@@ -71,9 +70,9 @@ func builderOf(a Action) builder {
 }
 
 // withChanges is a step with all that is written for it, what people see first.
-func withChanges(s *instance.State, step Step) Step {
+func withChanges(s *instance.State, step steps.Step) steps.Step {
 	var changes []change.Change
-	if f := refusalOf(s, step.Action); f != nil {
+	if f := steps.RefusalOf(s, step.Action); f != nil {
 		step.Refused = true
 		step.Message = strings.TrimPrefix(step.Message+": "+f.Message, ": ")
 	}
@@ -84,17 +83,9 @@ func withChanges(s *instance.State, step Step) Step {
 	return step
 }
 
-// refusalOf an action, if that was the last one; nil where it was carried out, or another.
-func refusalOf(s *instance.State, a Action) *instance.Refusal {
-	if f := s.Refusal; f != nil && f.Of == string(a) {
-		return f
-	}
-	return nil
-}
-
 // showRefusal of what an instance that lives needs. The function makes a condition of it; a
 // deletion has words of its own.
-func showRefusal(s *instance.State, step Step) []change.Change {
+func showRefusal(s *instance.State, step steps.Step) []change.Change {
 	if !step.Refused || step.PhaseText() != "" || s.XR == nil || equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)) {
 		return nil
 	}
@@ -102,7 +93,7 @@ func showRefusal(s *instance.State, step Step) []change.Change {
 }
 
 // addFinalizers to the claim first: it has the name.
-func addFinalizers(s *instance.State, _ Step) []change.Change {
+func addFinalizers(s *instance.State, _ steps.Step) []change.Change {
 	var out []change.Change
 	for _, c := range []*instance.Composite{s.Claim, s.XR} {
 		if c != nil && !c.IsDeleting() && !c.HasFinalizer() {
@@ -112,39 +103,32 @@ func addFinalizers(s *instance.State, _ Step) []change.Change {
 	return out
 }
 
-func addFinalizer(o client.Object) { controllerutil.AddFinalizer(o, v1.Finalizer) }
-
-// removeFinalizer of an object: what nothing else holds is gone then.
-func removeFinalizer(o client.Object) change.Change {
-	return change.PatchObject(o, func(o client.Object) { controllerutil.RemoveFinalizer(o, v1.Finalizer) }).OrGone()
-}
-
-func removeXRFinalizer(s *instance.State, _ Step) []change.Change {
+func removeXRFinalizer(s *instance.State, _ steps.Step) []change.Change {
 	if s.XR == nil {
 		return nil
 	}
-	return []change.Change{removeFinalizer(s.XR.Unstructured)}
+	return []change.Change{steps.RemoveFinalizer(s.XR.Unstructured)}
 }
 
-func removeClaimFinalizer(s *instance.State, _ Step) []change.Change {
-	return []change.Change{removeFinalizer(s.Claim.Unstructured)}
+func removeClaimFinalizer(s *instance.State, _ steps.Step) []change.Change {
+	return []change.Change{steps.RemoveFinalizer(s.Claim.Unstructured)}
 }
 
 // deleteOrphanedXR deletes it as a person would delete it.
-func deleteOrphanedXR(s *instance.State, _ Step) []change.Change {
+func deleteOrphanedXR(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{change.DeleteObject(s.XR.Unstructured, metav1.DeletePropagationBackground)}
 }
 
 // recordPreviousBackup writes what the function waits for.
-func recordPreviousBackup(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{
-		"previousBackup": s.Latest(), "heldBackup": orNil(heldBackup(s)), "backupNumber": nextBackupNumber(s), "backupNeeds": orNil(neededRoom(s)),
-		"backupNodes": backupNodes(s), "backups": v1.ListBackups(s.Records), "restoreSource": restoreSourceFields(s),
+func recordPreviousBackup(s *instance.State, _ steps.Step) []change.Change {
+	return steps.PatchXRStatus(s, map[string]any{
+		"previousBackup": s.Latest(), "heldBackup": steps.OrNil(backup.HeldBackup(s)), "backupNumber": backup.NextBackupNumber(s), "backupNeeds": steps.OrNil(backup.NeededRoom(s)),
+		"backupNodes": backupNodes(s), "backups": v1.ListBackups(s.Records), "restoreSource": backup.RestoreSourceFields(s),
 	})
 }
 
 // clearStatus but for what Crossplane has there.
-func clearStatus(s *instance.State, _ Step) []change.Change {
+func clearStatus(s *instance.State, _ steps.Step) []change.Change {
 	fields := map[string]any{}
 	status, _, _ := unstructured.NestedMap(s.XR.Object, "status")
 	for field := range status {
@@ -152,51 +136,39 @@ func clearStatus(s *instance.State, _ Step) []change.Change {
 			fields[field] = nil
 		}
 	}
-	return patchXRStatus(s, fields)
+	return steps.PatchXRStatus(s, fields)
 }
 
 // noteRestored writes what the function takes for the Job's end, until that is gone.
-func noteRestored(s *instance.State, _ Step) []change.Change {
+func noteRestored(s *instance.State, _ steps.Step) []change.Change {
 	if s.Restore == nil || s.Restore.IsComplete() {
-		return patchXRStatus(s, map[string]any{"restoredBy": nil})
+		return steps.PatchXRStatus(s, map[string]any{"restoredBy": nil})
 	}
-	return patchXRStatus(s, map[string]any{"restoredBy": string(s.Restore.UID)})
+	return steps.PatchXRStatus(s, map[string]any{"restoredBy": string(s.Restore.UID)})
 }
 
 // reportPodFailure writes what the function makes a condition of.
-func reportPodFailure(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"blockedBy": blocker(s)})
+func reportPodFailure(s *instance.State, _ steps.Step) []change.Change {
+	return steps.PatchXRStatus(s, map[string]any{"blockedBy": blocker(s)})
 }
 
 // reportSettings for the function, which decides by it what the server runs with.
-func reportSettings(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"settingsVerdict": s.SettingsVerdict})
-}
-
-// orNil is the value of a field that goes where there is no text.
-func orNil(text string) any {
-	if text == "" {
-		return nil
-	}
-	return text
+func reportSettings(s *instance.State, _ steps.Step) []change.Change {
+	return steps.PatchXRStatus(s, map[string]any{"settingsVerdict": s.SettingsVerdict})
 }
 
 // fenceServer writes what the function obeys.
-func fenceServer(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"dataPVCDeleted": true})
+func fenceServer(s *instance.State, _ steps.Step) []change.Change {
+	return steps.PatchXRStatus(s, map[string]any{"dataPVCDeleted": true})
 }
 
-func unfenceServer(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"dataPVCDeleted": nil})
-}
-
-func patchXRStatus(s *instance.State, fields map[string]any) []change.Change {
-	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, fields)}
+func unfenceServer(s *instance.State, _ steps.Step) []change.Change {
+	return steps.PatchXRStatus(s, map[string]any{"dataPVCDeleted": nil})
 }
 
 // deleteObjects in the foreground: a Job or Deployment that is gone has left no pod behind
 // that could still use a volume.
-func deleteObjects(_ *instance.State, step Step) []change.Change {
+func deleteObjects(_ *instance.State, step steps.Step) []change.Change {
 	out := make([]change.Change, 0, len(step.Targets))
 	for _, o := range step.Targets {
 		out = append(out, change.DeleteObject(o, metav1.DeletePropagationForeground))
@@ -205,29 +177,21 @@ func deleteObjects(_ *instance.State, step Step) []change.Change {
 }
 
 // stopServer the way that `kubectl scale` does.
-func stopServer(s *instance.State, _ Step) (out []change.Change) {
+func stopServer(s *instance.State, _ steps.Step) (out []change.Change) {
 	if NeedsBackup(s) {
-		out = checkData(s)
+		out = backup.CheckData(s)
 	}
 	if s.HasCloneAccount() {
 		// The backup of the deletion is to have no account of a clone. A server that does not answer keeps it, and who restores
 		// takes it away.
-		out = append(out, withdrawal(s).OrNot())
+		out = append(out, backup.Withdrawal(s).OrNot())
 	}
 	return append(out, change.ScaleDeployment(s.Deployment, 0))
 }
 
-// checkData of a server that runs, before it stops for a backup.
-func checkData(s *instance.State) []change.Change {
-	if s.XR == nil || len(s.Pods) == 0 || s.Word().LeavesOutside() {
-		return nil
-	}
-	return []change.Change{change.InServer(change.CheckData, s.XR.Unstructured, serverOf(s))}
-}
-
 // markNoData writes down that there is nothing to lose, on what goes last. The Job, the PVC or
 // the volume that showed it goes earlier, and after a crash nothing else would say so.
-func markNoData(s *instance.State, _ Step) []change.Change {
+func markNoData(s *instance.State, _ steps.Step) []change.Change {
 	var on client.Object
 	switch {
 	case s.XR != nil:
@@ -238,25 +202,14 @@ func markNoData(s *instance.State, _ Step) []change.Change {
 		on = s.DataPVC
 	}
 	return []change.Change{change.PatchObject(on, func(o client.Object) {
-		setAnnotation(o, v1.AnnotationNothingToLose, string(s.Life.XR))
+		steps.SetAnnotation(o, v1.AnnotationNothingToLose, string(s.Life.XR))
 	})}
 }
 
-func createBackupJob(s *instance.State, _ Step) []change.Change {
-	var out []change.Change
-	if s.Store() != "" {
-		out = append(out, giveBackupAccess(s))
-	}
-	if a := s.Attempt(); a.IsOnline() {
-		out = append(out, offerClone(s))
-	}
-	return append(out, change.NewObject(backupJob(s)))
+func createPruneJob(s *instance.State, step steps.Step) []change.Change {
+	return []change.Change{change.NewObject(backup.PruneJob(s, step.Targets))}
 }
 
-func createPruneJob(s *instance.State, step Step) []change.Change {
-	return []change.Change{change.NewObject(pruneJob(s, step.Targets))}
-}
-
-func createWipeJob(s *instance.State, _ Step) []change.Change {
-	return []change.Change{change.NewObject(wipeJob(s))}
+func createWipeJob(s *instance.State, _ steps.Step) []change.Change {
+	return []change.Change{change.NewObject(backup.WipeJob(s))}
 }

@@ -8,8 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/clock"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 const month = 31 * 24 * time.Hour
@@ -65,11 +67,11 @@ func TestWrongClockDeletesNoBackup(t *testing.T) {
 			s := running(append([]variation{keptForAMonth}, tc.changes...)...)
 			step := Next(s)
 			if tc.says != "" {
-				if step.Action != WarnOfBackup || !strings.Contains(step.Message, tc.says) || !strings.Contains(step.Message, "none is deleted because of its age") {
+				if step.Action != steps.WarnOfBackup || !strings.Contains(step.Message, tc.says) || !strings.Contains(step.Message, "none is deleted because of its age") {
 					t.Fatalf("%s want it said, got %s %q", tc.reason, step.Action, step.Text())
 				}
 				s.XR.Status.BackupWarning = step.Message
-				if step = Next(s); step.Action != NoOp || step.After != untilClocksAgree {
+				if step = Next(s); step.Action != steps.NoOp || step.After != untilClocksAgree {
 					t.Errorf("%s want it to wait, got %s of %d backups, another look after %s", tc.reason, step.Action, len(step.Targets), step.After)
 				}
 			}
@@ -77,7 +79,7 @@ func TestWrongClockDeletesNoBackup(t *testing.T) {
 				t.Errorf("%s want %d deleted, got %s of %d", tc.reason, tc.deletes, step.Action, len(step.Targets))
 			}
 			s.Skew, s.Now = clock.Skew{}, now
-			if step := Next(s); tc.says != "" && (step.Action != WarnOfBackup || step.Message != "") {
+			if step := Next(s); tc.says != "" && (step.Action != steps.WarnOfBackup || step.Message != "") {
 				t.Errorf("%s want the warning taken back, got %s %q", tc.reason, step.Action, step.Text())
 			}
 		})
@@ -86,7 +88,7 @@ func TestWrongClockDeletesNoBackup(t *testing.T) {
 
 // TestWrongClockPrunesNothing: a deletion with a clock that is wrong takes its backup, and deletes no older one because of its age.
 func TestWrongClockPrunesNothing(t *testing.T) {
-	expires := func(s *instance.State) int { return len(expiredBackups(s)) }
+	expires := func(s *instance.State) int { return len(catalog.ExpiredBackups(s)) }
 	aged := func(s *instance.State) {
 		s.Records = append(s.Records, running(older(9)).Records...)
 		s.XR.Spec.Backup.Keep, s.XR.Spec.Backup.KeepFor = new(int32(1)), "30d"
@@ -106,11 +108,11 @@ func TestWrongClockPrunesNothing(t *testing.T) {
 		if got := expires(tc.state) > 0; got != tc.want {
 			t.Errorf("%s: want some deleted %t, got %d", name, tc.want, expires(tc.state))
 		}
-		if name == "Ahead" && Next(tc.state).Action == CreatePruneJob {
+		if name == "Ahead" && Next(tc.state).Action == steps.CreatePruneJob {
 			t.Error("a Job is created that deletes backups")
 		}
 	}
-	if got := Next(fenced(skewed(month), withJob(complete))); got.Action != NoteBackup {
+	if got := Next(fenced(skewed(month), withJob(complete))); got.Action != steps.NoteBackup {
 		t.Errorf("the backup of a deletion waits for the clock: %s %q", got.Action, got.Text())
 	}
 }
@@ -125,34 +127,34 @@ func TestWrongClockPlansNoBackup(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
 		state  *instance.State
-		want   Action
+		want   steps.Action
 		after  time.Duration
 		next   time.Time
 	}{
-		"Planned":     {reason: "All is well.", state: running(hourly(0), nextAt(four)), want: NoOp, after: 30 * time.Minute},
-		"Years":       {reason: "A clock four years ahead has planned it.", state: running(hourly(0), nextAt(four.AddDate(4, 0, 0))), want: PlanBackups, next: four},
-		"Tomorrow":    {reason: "So has one that was a day ahead.", state: running(hourly(0), nextAt(four.AddDate(0, 0, 1))), want: PlanBackups, next: four},
-		"AnHour":      {reason: "The one of four would be left out.", state: running(hourly(0), nextAt(four.Add(time.Hour))), want: PlanBackups, next: four},
-		"OtherMinute": {reason: "That is no minute of the schedule.", state: running(hourly(0), nextAt(four.Add(-time.Minute))), want: PlanBackups, next: four},
-		"JustBefore":  {reason: "The clock that planned it was a little ahead.", state: running(hourly(0), nextAt(four.Add(time.Hour)), func(s *instance.State) { s.Now = four.Add(-time.Minute) }), want: NoOp, after: time.Hour + time.Minute},
-		"AheadDue":    {reason: "It is not due.", state: running(hourly(0), nextAt(four), skewed(month)), want: WarnOfBackup},
-		"BehindPlan":  {reason: "Nothing is planned by it.", state: running(hourly(0), skewed(-month), func(s *instance.State) { s.XR.Status.BackupSchedule = nil }), want: WarnOfBackup},
-		"Unplan":      {reason: "That needs no clock.", state: running(hourly(0), skewed(month), func(s *instance.State) { s.XR.Spec.Backup.Schedule = "" }), want: PlanBackups},
-		"AheadLate":   {reason: "Nor is it late.", state: running(hourly(0), nextAt(four), silent, skewed(month)), want: WarnOfBackup},
+		"Planned":     {reason: "All is well.", state: running(hourly(0), nextAt(four)), want: steps.NoOp, after: 30 * time.Minute},
+		"Years":       {reason: "A clock four years ahead has planned it.", state: running(hourly(0), nextAt(four.AddDate(4, 0, 0))), want: steps.PlanBackups, next: four},
+		"Tomorrow":    {reason: "So has one that was a day ahead.", state: running(hourly(0), nextAt(four.AddDate(0, 0, 1))), want: steps.PlanBackups, next: four},
+		"AnHour":      {reason: "The one of four would be left out.", state: running(hourly(0), nextAt(four.Add(time.Hour))), want: steps.PlanBackups, next: four},
+		"OtherMinute": {reason: "That is no minute of the schedule.", state: running(hourly(0), nextAt(four.Add(-time.Minute))), want: steps.PlanBackups, next: four},
+		"JustBefore":  {reason: "The clock that planned it was a little ahead.", state: running(hourly(0), nextAt(four.Add(time.Hour)), func(s *instance.State) { s.Now = four.Add(-time.Minute) }), want: steps.NoOp, after: time.Hour + time.Minute},
+		"AheadDue":    {reason: "It is not due.", state: running(hourly(0), nextAt(four), skewed(month)), want: steps.WarnOfBackup},
+		"BehindPlan":  {reason: "Nothing is planned by it.", state: running(hourly(0), skewed(-month), func(s *instance.State) { s.XR.Status.BackupSchedule = nil }), want: steps.WarnOfBackup},
+		"Unplan":      {reason: "That needs no clock.", state: running(hourly(0), skewed(month), func(s *instance.State) { s.XR.Spec.Backup.Schedule = "" }), want: steps.PlanBackups},
+		"AheadLate":   {reason: "Nor is it late.", state: running(hourly(0), nextAt(four), silent, skewed(month)), want: steps.WarnOfBackup},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Next(tc.state)
-			if got.Action != tc.want || got.Action == NoOp && got.After != tc.after {
+			if got.Action != tc.want || got.Action == steps.NoOp && got.After != tc.after {
 				t.Fatalf("%s want %s after %s, got %s after %s: %q", tc.reason, tc.want, tc.after, got.Action, got.After, got.Text())
 			}
 			if is, _ := fieldsWritten(got)["backupSchedule"].(map[string]any); !tc.next.IsZero() && is["nextAt"] != metav1.NewTime(tc.next) {
 				t.Errorf("%s want %s planned, got %v", tc.reason, tc.next, is)
 			}
-			if tc.want != WarnOfBackup {
+			if tc.want != steps.WarnOfBackup {
 				return
 			}
 			tc.state.XR.Status.BackupWarning = got.Message
-			if got := Next(tc.state); got.Action != NoOp && got.Action != Wait {
+			if got := Next(tc.state); got.Action != steps.NoOp && got.Action != steps.Wait {
 				t.Errorf("%s want it to wait, got %s %q", tc.reason, got.Action, got.Text())
 			}
 		})

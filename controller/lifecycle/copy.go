@@ -10,6 +10,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // WhyHeldByCopy says why nothing is done about data that was copied or restored from elsewhere, and
@@ -36,7 +37,7 @@ func heldByCopy(c client.Object) string {
 }
 
 // letCopyGo takes off what makes it ours. The volume keeps its reclaim policy, which is Retain.
-func letCopyGo(_ *instance.State, step Step) []change.Change {
+func letCopyGo(_ *instance.State, step steps.Step) []change.Change {
 	out := make([]change.Change, 0, len(step.Targets))
 	for _, o := range step.Targets {
 		out = append(out, change.PatchObject(o, func(o client.Object) {

@@ -24,8 +24,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/admission"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 var errCrash = errors.New("crash")
@@ -204,8 +207,8 @@ func deleted(way way) []client.Object {
 	meta := metav1.ObjectMeta{Namespace: home, Name: "db", Labels: s.Life.Labels()}
 	root := meta
 	root.Name = s.Life.RootSecretName()
-	backups := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: backupLabels(s.Life), Annotations: backupAnnotations(s)}}
-	backups.Spec.ClaimRef = reservedFor(home, s.Life.BackupPVCName())
+	backups := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: steps.BackupLabels(s.Life), Annotations: backup.PVAnnotations(s)}}
+	backups.Spec.ClaimRef = steps.ReservedFor(home, s.Life.BackupPVCName())
 	data := []client.Object{s.DataPV, backups, old}
 	switch way {
 	case noDataPVC:
@@ -247,7 +250,7 @@ func (w *world) turn(ctx context.Context, t *testing.T) {
 		done := &instance.Job{Job: j}
 		complete(done)
 		j.Status.StartTime = &metav1.Time{Time: now}
-		message := `{"command":"backup","ok":true,"archive":"` + ArchiveName + `","sha256":"` + strings.Repeat("a", 64) + `","version":"8.4.6"}`
+		message := `{"command":"backup","ok":true,"archive":"` + catalog.ArchiveName + `","sha256":"` + strings.Repeat("a", 64) + `","version":"8.4.6"}`
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: j.Name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID, Controller: new(true)}}}}
 		if w.empty {
 			message = `{"command":"backup","ok":true,"empty":true}`
@@ -305,7 +308,7 @@ func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 			return false, err
 		}
 		step := Next(lives[0])
-		if step.Action == NoOp {
+		if step.Action == steps.NoOp {
 			return true, nil
 		}
 		if step.Phase == v1.DeletionHeld {

@@ -3,14 +3,14 @@ package lifecycle
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // decideDelete of an instance, which is announced, fenced, backed up and released, in this order,
@@ -31,66 +31,62 @@ import (
 //	DeleteObjects         the Service, and what else has a name that the next life wants
 //	RemoveXRFinalizer     nothing is left but the backup
 //	RemoveClaimFinalizer  kubectl returns
-func decideDelete(s *instance.State) Step {
+func decideDelete(s *instance.State) steps.Step {
 	if s.XR != nil && !s.XR.HasFinalizer() {
 		return awaitRelease(s) // It was never held, or has just been let go.
 	}
 	if unreadableSettings(s) != nil {
-		return Step{Action: RemoveSettings, Phase: v1.DeletionStopping}
+		return steps.Step{Action: steps.RemoveSettings, Phase: v1.DeletionStopping}
 	}
 	if left := s.Identity().Left; len(left) > 0 {
-		return Step{Action: LetCopyGo, Targets: left}
+		return steps.Step{Action: steps.LetCopyGo, Targets: left}
 	}
 	if c := s.Identity().Copy; c != nil {
-		return Step{Action: Wait, After: requeueForPerson, Phase: v1.DeletionHeld, Message: heldByCopy(c)}
+		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionHeld, Message: heldByCopy(c)}
 	}
 	if r := s.UnreadableRecord(); r != nil && NeedsBackup(s) {
-		return Step{Action: Wait, After: requeueForPerson, Phase: v1.DeletionHeld, Message: r.WhyUnreadable() + ". Until then it is not known whether it is the backup of this instance"}
+		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionHeld, Message: r.WhyUnreadable() + ". Until then it is not known whether it is the backup of this instance"}
 	}
 	if n := s.ForeignNote(); n != nil && NeedsBackup(s) {
-		return heldByForeign(s, n)
+		return backup.HeldByForeign(s, n)
 	}
 	if r := s.Record(); r == nil && NeedsBackup(s) && s.OwnNote() == nil {
-		return Step{Action: CreateBackup, Phase: v1.DeletionAnnounced, Message: "A backup of the data is taken before anything goes: " + s.Attempt().Record}
+		return steps.Step{Action: steps.CreateBackup, Phase: v1.DeletionAnnounced, Message: "A backup of the data is taken before anything goes: " + s.Attempt().Record}
 	}
 	if s.Node != "" {
-		return nodeAffinityStep(s, Step{Phase: v1.DeletionAnnounced})
+		return nodeAffinityStep(s, steps.Step{Phase: v1.DeletionAnnounced})
 	}
 	if v := s.DataPV; v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && NeedsBackup(s) && !s.IsDataPVRetained() {
-		return Step{Action: RetainDataPV, Phase: v1.DeletionAnnounced, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", v.Name)}
+		return steps.Step{Action: steps.RetainDataPV, Phase: v1.DeletionAnnounced, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", v.Name)}
 	}
 	if step, open := stopForBackup(s); open {
 		return step
 	}
 	switch why := backupSkippedBecause(s); {
-	case !hasProvenBackup(s) && s.OwnNote() != nil:
-		return writeIndex(s)
-	case !hasProvenBackup(s) && why != "" && mustMarkNoData(s) && !isMarkedNoData(s):
-		return Step{Action: MarkNoData, Phase: v1.DeletionReleasing, Message: why}
-	case hasProvenBackup(s) && awaitsRestoreTest(s):
+	case !backup.HasProvenBackup(s) && s.OwnNote() != nil:
+		return backup.WriteIndex(s)
+	case !backup.HasProvenBackup(s) && why != "" && mustMarkNoData(s) && !isMarkedNoData(s):
+		return steps.Step{Action: steps.MarkNoData, Phase: v1.DeletionReleasing, Message: why}
+	case backup.HasProvenBackup(s) && awaitsRestoreTest(s):
 		return waitForRestoreTest(s)
-	case hasProvenBackup(s):
+	case backup.HasProvenBackup(s):
 		return decideRelease(s, fmt.Sprintf("Backup %q is proven", s.Record().Name))
 	case why != "":
 		return decideRelease(s, why)
 	}
-	return decideBackup(s)
+	return backup.DecideBackup(s)
 }
 
 // NeedsBackup is true if there may be data that only this instance has.
-func NeedsBackup(s *instance.State) bool { return !hasProvenBackup(s) && backupSkippedBecause(s) == "" }
+func NeedsBackup(s *instance.State) bool {
+	return !backup.HasProvenBackup(s) && backupSkippedBecause(s) == ""
+}
 
 // HasDataAtStake is true of an instance whose data would be lost if it went now. What is being
 // released already is not at stake, also for those who have not read the notes on volumes.
 func HasDataAtStake(s *instance.State) bool {
 	d := s.XR.Status.Deletion
 	return NeedsBackup(s) && (d == nil || d.Phase != v1.DeletionReleasing)
-}
-
-// hasProvenBackup is true if the backup of this life is proven.
-func hasProvenBackup(s *instance.State) bool {
-	r := s.Record()
-	return r != nil && r.IsProven()
 }
 
 // backupSkippedBecause says why the instance goes without a backup; empty where it does not.
@@ -138,45 +134,45 @@ func wasNeverBound(s *instance.State) bool {
 // stopForBackup fences the data: after it no write can be acknowledged. It is looked at before
 // every later step, and holds until the data is released. Crossplane must have finished first:
 // it could make again what is stopped here.
-func stopForBackup(s *instance.State) (step Step, open bool) {
-	stopping := Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping}
+func stopForBackup(s *instance.State) (step steps.Step, open bool) {
+	stopping := steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Phase: v1.DeletionStopping}
 	d := s.Deployment
 	switch {
 	case s.XR != nil && s.XR.IsComposing():
 		return finishForCrossplane(s), true
 	case d != nil && (d.Spec.Replicas == nil || *d.Spec.Replicas > 0):
-		step := Step{Action: StopServer, Phase: v1.DeletionStopping, Message: "Stopping the server"}
-		if refusalOf(s, StopServer) != nil && NeedsBackup(s) && s.XR != nil {
-			step.Hint = withoutOutsideHint(s)
+		step := steps.Step{Action: steps.StopServer, Phase: v1.DeletionStopping, Message: "Stopping the server"}
+		if steps.RefusalOf(s, steps.StopServer) != nil && NeedsBackup(s) && s.XR != nil {
+			step.Hint = backup.WithoutOutsideHint(s)
 		}
 		return step, true
 	case s.Restore != nil && s.Restore.DeletionTimestamp == nil:
-		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the restore", Targets: []client.Object{s.Restore.Job}}, true
+		return steps.Step{Action: steps.DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the restore", Targets: []client.Object{s.Restore.Job}}, true
 	}
-	if targets := withoutDeleted(s.MisplacedJobs); len(targets) > 0 {
-		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping what a deletion has no use for", Targets: targets}, true
+	if targets := steps.WithoutDeleted(s.MisplacedJobs); len(targets) > 0 {
+		return steps.Step{Action: steps.DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping what a deletion has no use for", Targets: targets}, true
 	}
 	if old := overtakenBackups(s); len(old) > 0 && len(s.MisplacedJobs) == 0 { // A Job that ends may still have something to say.
-		return Step{Action: DeleteUnprovenBackup, Phase: v1.DeletionStopping, Message: "A backup that was begun before goes: that of the deletion has all that it would have", Targets: old}, true
+		return steps.Step{Action: steps.DeleteUnprovenBackup, Phase: v1.DeletionStopping, Message: "A backup that was begun before goes: that of the deletion has all that it would have", Targets: old}, true
 	}
-	if p := endedPod(s); p != nil {
-		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
+	if p := backup.EndedPod(s); p != nil {
+		return steps.Step{Action: steps.DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
 	}
 	switch {
 	case len(s.Pods) > 0:
-		stopping.Message = whoUsesVolume(&s.Pods[0], string(s.Life.XR))
+		stopping.Message = backup.WhoUsesVolume(&s.Pods[0], string(s.Life.XR))
 		if s.PodFailure != "" {
 			stopping.Message += ": " + s.PodFailure
 		}
 		return stopping, true
 	case d != nil && d.DeletionTimestamp == nil:
 		// Nobody can scale up what is not there.
-		return Step{Action: DeleteObjects, Phase: v1.DeletionStopping, Message: "The server has stopped", Targets: []client.Object{d}}, true
+		return steps.Step{Action: steps.DeleteObjects, Phase: v1.DeletionStopping, Message: "The server has stopped", Targets: []client.Object{d}}, true
 	case d != nil:
 		stopping.Message = "The server has stopped"
 		return stopping, true
 	}
-	return Step{}, false
+	return steps.Step{}, false
 }
 
 // overtakenBackups were begun while this life went on, and nobody proves them any more: they would
@@ -189,37 +185,6 @@ func overtakenBackups(s *instance.State) []client.Object {
 		}
 	}
 	return out
-}
-
-// withoutDeleted are the objects that are not being deleted yet.
-func withoutDeleted(objects []client.Object) []client.Object {
-	var out []client.Object
-	for _, o := range objects {
-		if o.GetDeletionTimestamp() == nil {
-			out = append(out, o)
-		}
-	}
-	return out
-}
-
-// endedPod of this life's server that nobody removes, or nil.
-func endedPod(s *instance.State) *corev1.Pod {
-	for i := range s.Pods {
-		if p := &s.Pods[i]; p.DeletionTimestamp == nil && instance.HasEnded(p) && p.Labels[v1.LabelXR] == string(s.Life.XR) {
-			return p
-		}
-	}
-	return nil
-}
-
-func whoUsesVolume(p *corev1.Pod, xr string) string {
-	if p.Labels[v1.LabelXR] == xr {
-		return "Waiting for the server to stop"
-	}
-	if owner := metav1.GetControllerOf(p); owner != nil {
-		return fmt.Sprintf("Pod %q of %s %q uses the data volume: the backup is taken when it is gone. Stop it", p.Name, owner.Kind, owner.Name)
-	}
-	return fmt.Sprintf("Pod %q uses the data volume: the backup is taken when it is gone. Delete it", p.Name)
 }
 
 // unreadableSettings returns the composite resource or claim that is being deleted and has settings in spec.config that the controller
@@ -247,7 +212,7 @@ func unreadablePaths(c *instance.Composite) [][]string {
 }
 
 // removeSettings removes the unreadable settings from the spec of one object.
-func removeSettings(s *instance.State, _ Step) []change.Change {
+func removeSettings(s *instance.State, _ steps.Step) []change.Change {
 	c := unreadableSettings(s)
 	return []change.Change{change.PatchObject(c.Unstructured, func(u *unstructured.Unstructured) {
 		for _, path := range unreadablePaths(c) {

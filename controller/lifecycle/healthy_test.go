@@ -4,21 +4,26 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // TestHealthyDeletion: the list above decideDelete is what is done, in that order, where nothing goes wrong.
 func TestHealthyDeletion(t *testing.T) {
-	var want []Action
+	var want []steps.Action
 	for _, d := range parsed(t, "delete.go").Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == "decideDelete" {
 			for _, line := range regexp.MustCompile(`(?m)^\t([A-Z]\w+)`).FindAllStringSubmatch(f.Doc.Text(), -1) {
-				want = append(want, Action(line[1]))
+				want = append(want, steps.Action(line[1]))
 			}
 		}
 	}
@@ -32,9 +37,9 @@ func TestHealthyDeletion(t *testing.T) {
 
 // healthyDeletion is what the controller does from the moment a claim is deleted whose server has taken a row. Nobody else
 // moves before it waits.
-func healthyDeletion(t *testing.T) []Action {
+func healthyDeletion(t *testing.T) []steps.Action {
 	t.Helper()
-	var out []Action
+	var out []steps.Action
 	w := &walk{world: modelStarts()["delete"].with(func(m *model) { m.creates, m.late = 1, true })}
 	for range 1000 {
 		before := w.world
@@ -76,22 +81,22 @@ func (w *walk) next() bool {
 
 // TestEachActionIsBuilt: one without a builder would be taken for ever, and write nothing.
 func TestEachActionIsBuilt(t *testing.T) {
-	waits := []Action{NoOp, Wait}
-	actions := declaredActions(t, "step.go")
+	waits := []steps.Action{steps.NoOp, steps.Wait}
+	actions := declaredActions(t, filepath.Join("..", "steps", "step.go"))
 	for _, a := range actions {
 		if built := builderOf(a) != nil; built == slices.Contains(waits, a) {
 			t.Errorf("%s has a builder: %t", a, built)
 		}
 	}
-	if want := len(builders) + len(backupBuilders) + len(catalogBuilders) + len(waits); len(actions) != want {
+	if want := len(builders) + len(backup.Builders) + len(catalog.Builders) + len(waits); len(actions) != want {
 		t.Errorf("there are %d actions for %d", len(actions), want)
 	}
 }
 
 // declaredActions are the constants of a file that are Actions.
-func declaredActions(t *testing.T, file string) []Action {
+func declaredActions(t *testing.T, file string) []steps.Action {
 	t.Helper()
-	var out []Action
+	var out []steps.Action
 	ast.Inspect(parsed(t, file), func(n ast.Node) bool {
 		s, ok := n.(*ast.ValueSpec)
 		if !ok {
@@ -105,7 +110,7 @@ func declaredActions(t *testing.T, file string) []Action {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out = append(out, Action(text))
+			out = append(out, steps.Action(text))
 		}
 		return false
 	})

@@ -11,7 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // runningImage is that of the server of a running instance, and nextImage is of a newer series.
@@ -43,7 +46,7 @@ func stoppedForImage(s *instance.State) {
 func announced(p v1.BackupPhase) variation {
 	return func(s *instance.State) {
 		stoppedForImage(s)
-		r := newRecord(s)
+		r := backup.NewRecord(s)
 		r.Status.Phase, r.CreationTimestamp = p, metav1.NewTime(now.Add(-time.Hour))
 		s.Records = append(s.Records, *r)
 	}
@@ -56,43 +59,43 @@ func TestImageChange(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		state  *instance.State
-		want   Action
+		want   steps.Action
 		says   string
 	}{
-		"None":      {reason: "It is the same image.", state: running(func(s *instance.State) { s.XR.Status.ServedImage = runningImage }), want: NoOp},
-		"Begin":     {reason: "The server stops.", state: running(newImage), want: BeginImageChange, says: "mysql:9.7 is of another series than mysql:8.4"},
-		"Again":     {reason: "That backup was of what an earlier server had left.", state: running(newImage, imageChange(v1.ImageChangeStatus{From: "mysql:8.0", Allowed: true})), want: BeginImageChange},
-		"Announce":  {reason: "A record says that it begins.", state: running(stoppedForImage), want: CreateBackup, says: "before image mysql:9.7 starts"},
-		"Scaling":   {reason: "Crossplane has not stopped it yet.", state: running(announced(v1.BackupPending), deployment(1)), want: Wait, says: "Waiting for the server to stop"},
-		"Stopping":  {reason: "A server may still write.", state: running(announced(v1.BackupPending), withPod(own, corev1.PodRunning)), want: Wait, says: "Waiting for the server to stop"},
-		"Ended":     {reason: "Nobody removes a pod that a node could not.", state: running(announced(v1.BackupPending), withPod(own, corev1.PodFailed)), want: DeleteObjects},
-		"Foreign":   {reason: "Nor does anybody else write.", state: running(announced(v1.BackupPending), withPod(nil, corev1.PodRunning)), want: Wait, says: `Pod "p" uses the data volume`},
-		"Job":       {reason: "It has stopped.", state: running(announced(v1.BackupPending)), want: CreateBackupJob},
-		"Running":   {reason: "The Job is at work.", state: running(announced(v1.BackupPending), withJob()), want: MarkRunning},
-		"Copying":   {reason: "It takes as long as it takes.", state: running(announced(v1.BackupRunning), withJob()), want: Wait},
-		"Failed":    {reason: "It is tried again, and nobody is told how to lose data.", state: running(announced(v1.BackupRunning), withJob(failedAt(time.Minute, "disk full")), broken), want: MarkFailed, says: "disk full"},
-		"Retry":     {reason: "Later.", state: running(announced(v1.BackupFailed), withJob(failedAt(-time.Hour, "disk full")), broken, func(s *instance.State) { s.Records[0].Status.Message = "disk full" }), want: DeleteObjects},
-		"Empty":     {reason: "A server had data, and its volume has none: nothing is marked as worthless.", state: running(announced(v1.BackupRunning), withJob(complete), empty), want: MarkFailed, says: "the server had data"},
-		"Note":      {reason: "The volume knows it first.", state: running(announced(v1.BackupRunning), withJob(complete)), want: NoteBackup},
-		"Proven":    {reason: "Then the record does.", state: running(announced(v1.BackupRunning), ownNote, withJob(complete)), want: MarkProven},
-		"Recreated": {reason: "Somebody deleted it.", state: running(announced(v1.BackupRunning), ownNote, func(s *instance.State) { s.Records = nil }), want: RecreateBackup},
-		"JobGoes":   {reason: "Its pod holds the volumes.", state: running(announced(v1.BackupProven), withJob(complete)), want: DeleteObjects},
-		"Allow":     {reason: "There is a way back.", state: running(announced(v1.BackupProven)), want: AllowImage, says: "image mysql:9.7 starts"},
-		"Allowed":   {reason: "The function goes on.", state: running(newImage, imageChange(v1.ImageChangeStatus{From: runningImage, Allowed: true})), want: NoOp},
-		"End":       {reason: "It has taken clients.", state: running(newImage, unwanted, imageChange(v1.ImageChangeStatus{From: runningImage, Allowed: true})), want: EndImageChange},
-		"StopJob":   {reason: "Its owner has changed his mind.", state: running(announced(v1.BackupRunning), unwanted, withJob()), want: DeleteObjects},
-		"StopNoted": {reason: "What is proven is kept.", state: running(announced(v1.BackupRunning), unwanted, ownNote), want: MarkProven},
-		"StopBegun": {reason: "What is not never will be.", state: running(announced(v1.BackupRunning), unwanted), want: DeleteUnprovenBackup},
-		"Stopped":   {reason: "The server starts again.", state: running(stoppedForImage, unwanted), want: EndImageChange},
-		"Lost":      {reason: "Nobody is told to lose data.", state: running(announced(v1.BackupPending), func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: Wait, says: "has lost its volume"},
+		"None":      {reason: "It is the same image.", state: running(func(s *instance.State) { s.XR.Status.ServedImage = runningImage }), want: steps.NoOp},
+		"Begin":     {reason: "The server stops.", state: running(newImage), want: steps.BeginImageChange, says: "mysql:9.7 is of another series than mysql:8.4"},
+		"Again":     {reason: "That backup was of what an earlier server had left.", state: running(newImage, imageChange(v1.ImageChangeStatus{From: "mysql:8.0", Allowed: true})), want: steps.BeginImageChange},
+		"Announce":  {reason: "A record says that it begins.", state: running(stoppedForImage), want: steps.CreateBackup, says: "before image mysql:9.7 starts"},
+		"Scaling":   {reason: "Crossplane has not stopped it yet.", state: running(announced(v1.BackupPending), deployment(1)), want: steps.Wait, says: "Waiting for the server to stop"},
+		"Stopping":  {reason: "A server may still write.", state: running(announced(v1.BackupPending), withPod(own, corev1.PodRunning)), want: steps.Wait, says: "Waiting for the server to stop"},
+		"Ended":     {reason: "Nobody removes a pod that a node could not.", state: running(announced(v1.BackupPending), withPod(own, corev1.PodFailed)), want: steps.DeleteObjects},
+		"Foreign":   {reason: "Nor does anybody else write.", state: running(announced(v1.BackupPending), withPod(nil, corev1.PodRunning)), want: steps.Wait, says: `Pod "p" uses the data volume`},
+		"Job":       {reason: "It has stopped.", state: running(announced(v1.BackupPending)), want: steps.CreateBackupJob},
+		"Running":   {reason: "The Job is at work.", state: running(announced(v1.BackupPending), withJob()), want: steps.MarkRunning},
+		"Copying":   {reason: "It takes as long as it takes.", state: running(announced(v1.BackupRunning), withJob()), want: steps.Wait},
+		"Failed":    {reason: "It is tried again, and nobody is told how to lose data.", state: running(announced(v1.BackupRunning), withJob(failedAt(time.Minute, "disk full")), broken), want: steps.MarkFailed, says: "disk full"},
+		"Retry":     {reason: "Later.", state: running(announced(v1.BackupFailed), withJob(failedAt(-time.Hour, "disk full")), broken, func(s *instance.State) { s.Records[0].Status.Message = "disk full" }), want: steps.DeleteObjects},
+		"Empty":     {reason: "A server had data, and its volume has none: nothing is marked as worthless.", state: running(announced(v1.BackupRunning), withJob(complete), empty), want: steps.MarkFailed, says: "the server had data"},
+		"Note":      {reason: "The volume knows it first.", state: running(announced(v1.BackupRunning), withJob(complete)), want: steps.NoteBackup},
+		"Proven":    {reason: "Then the record does.", state: running(announced(v1.BackupRunning), ownNote, withJob(complete)), want: steps.MarkProven},
+		"Recreated": {reason: "Somebody deleted it.", state: running(announced(v1.BackupRunning), ownNote, func(s *instance.State) { s.Records = nil }), want: steps.RecreateBackup},
+		"JobGoes":   {reason: "Its pod holds the volumes.", state: running(announced(v1.BackupProven), withJob(complete)), want: steps.DeleteObjects},
+		"Allow":     {reason: "There is a way back.", state: running(announced(v1.BackupProven)), want: steps.AllowImage, says: "image mysql:9.7 starts"},
+		"Allowed":   {reason: "The function goes on.", state: running(newImage, imageChange(v1.ImageChangeStatus{From: runningImage, Allowed: true})), want: steps.NoOp},
+		"End":       {reason: "It has taken clients.", state: running(newImage, unwanted, imageChange(v1.ImageChangeStatus{From: runningImage, Allowed: true})), want: steps.EndImageChange},
+		"StopJob":   {reason: "Its owner has changed his mind.", state: running(announced(v1.BackupRunning), unwanted, withJob()), want: steps.DeleteObjects},
+		"StopNoted": {reason: "What is proven is kept.", state: running(announced(v1.BackupRunning), unwanted, ownNote), want: steps.MarkProven},
+		"StopBegun": {reason: "What is not never will be.", state: running(announced(v1.BackupRunning), unwanted), want: steps.DeleteUnprovenBackup},
+		"Stopped":   {reason: "The server starts again.", state: running(stoppedForImage, unwanted), want: steps.EndImageChange},
+		"Lost":      {reason: "Nobody is told to lose data.", state: running(announced(v1.BackupPending), func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: steps.Wait, says: "has lost its volume"},
 
 		// A deletion comes first, and takes its own.
-		"Deleted":     {reason: "It has a record of its own.", state: running(announced(v1.BackupRunning), dead), want: CreateBackup},
-		"DeletedJob":  {reason: "What the other Job reports is of another archive.", state: fenced(func(s *instance.State) { s.MisplacedJobs = []client.Object{&corev1.Pod{}} }), want: DeleteObjects},
-		"DeletedMid":  {reason: "What was begun would keep the next instance from starting.", state: fenced(inLife(v1.BackupRunning)), want: DeleteUnprovenBackup},
-		"DeletedLate": {reason: "What is noted is proven when the life has ended.", state: fenced(inLife(v1.BackupRunning), noteInLife), want: CreateBackupJob},
-		"DeletedDone": {reason: "It has its backup, and that stays.", state: fenced(inLife(v1.BackupProven)), want: CreateBackupJob},
-		"Data":        {reason: "Its Job holds the PVC that goes.", state: running(announced(v1.BackupRunning), withJob(), claimDies, stopped), want: DeleteObjects},
+		"Deleted":     {reason: "It has a record of its own.", state: running(announced(v1.BackupRunning), dead), want: steps.CreateBackup},
+		"DeletedJob":  {reason: "What the other Job reports is of another archive.", state: fenced(func(s *instance.State) { s.MisplacedJobs = []client.Object{&corev1.Pod{}} }), want: steps.DeleteObjects},
+		"DeletedMid":  {reason: "What was begun would keep the next instance from starting.", state: fenced(inLife(v1.BackupRunning)), want: steps.DeleteUnprovenBackup},
+		"DeletedLate": {reason: "What is noted is proven when the life has ended.", state: fenced(inLife(v1.BackupRunning), noteInLife), want: steps.CreateBackupJob},
+		"DeletedDone": {reason: "It has its backup, and that stays.", state: fenced(inLife(v1.BackupProven)), want: steps.CreateBackupJob},
+		"Data":        {reason: "Its Job holds the PVC that goes.", state: running(announced(v1.BackupRunning), withJob(), claimDies, stopped), want: steps.DeleteObjects},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +116,7 @@ func TestImageChange(t *testing.T) {
 // inLife is a record of a backup that was begun while the life went on.
 func inLife(p v1.BackupPhase) variation {
 	return func(s *instance.State) {
-		r := newRecord(s)
+		r := backup.NewRecord(s)
 		r.Name, r.Spec.Origin, r.Status.Phase = s.Life.RecordNameInLife(1), v1.OriginImageChange, p
 		s.Records = append(s.Records, *r)
 	}
@@ -122,7 +125,7 @@ func inLife(p v1.BackupPhase) variation {
 // noteInLife is that of such a backup.
 func noteInLife(s *instance.State) {
 	r := s.Records[len(s.Records)-1]
-	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + ArchiveName}
+	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName}
 	s.Notes = []instance.Note{{Name: r.Name, Volume: "pvc-2", BackupNote: r.Note()}}
 }
 
@@ -143,7 +146,7 @@ func TestImageChangeCounts(t *testing.T) {
 		t.Errorf("want one that nobody has counted not to pass for the next, got %v", fields)
 	}
 	s.XR.Status.BackupNumber = 2
-	second := newRecord(apply(s, []variation{dead}))
+	second := backup.NewRecord(apply(s, []variation{dead}))
 	if second.Spec.Number != 2 || second.Spec.Since != 1 || second.Spec.Origin != v1.OriginDeletion || second.Name == first.Name {
 		t.Errorf("want the second one, got %s %+v", second.Name, second.Spec)
 	}
@@ -183,12 +186,12 @@ func TestNumberTaken(t *testing.T) {
 		"Later":  {came(9, 5), 10, 2},
 	} {
 		s := running(dead, tc.came, func(s *instance.State) { s.XR.Status.BackupNumber = 2 })
-		r := newRecord(s)
+		r := backup.NewRecord(s)
 		if r.Spec.Number != tc.number || r.Spec.Since != tc.since || r.IsRivalOf(&s.Records[0]) != (tc.since > 0) {
 			t.Errorf("%s: want %d since %d, got %d since %d, a rival: %t", name, tc.number, tc.since, r.Spec.Number, r.Spec.Since, r.IsRivalOf(&s.Records[0]))
 		}
 	}
-	if r := newRecord(running(came(9, 0), func(s *instance.State) { s.XR.Status.BackupNumber = 2 })); r.Spec.Number != 2 {
+	if r := backup.NewRecord(running(came(9, 0), func(s *instance.State) { s.XR.Status.BackupNumber = 2 })); r.Spec.Number != 2 {
 		t.Errorf("one in a life is called by the number that its status has, got %d", r.Spec.Number)
 	}
 }
@@ -209,29 +212,29 @@ func TestFirstNumber(t *testing.T) {
 		t.Errorf("nothing has changed, and %v is said", got)
 	}
 	s := running(dead, came(3, 0), func(s *instance.State) { s.XR.Status.BackupNumber, s.XR.Status.FirstBackupNumber = 4, 1 })
-	if got := countTo(s, 5); got["firstBackupNumber"] != nil {
+	if got := backup.CountTo(s, 5); got["firstBackupNumber"] != nil {
 		t.Errorf("it is said again: %v", got)
 	}
-	kept := identityAnnotations(s)
+	kept := backup.IdentityAnnotations(s)
 	lost := running(dead, came(3, 0), func(s *instance.State) { s.XR.Status.BackupNumber, s.DataPV.Labels = 4, s.Life.Labels() })
-	if r := newRecord(lost); r.Spec.Since != 0 {
+	if r := backup.NewRecord(lost); r.Spec.Since != 0 {
 		t.Errorf("nothing says that it began with another number, and its record is since %d", r.Spec.Since)
 	}
 	lost.DataPV.Annotations[v1.AnnotationFirstBackupNumber] = "1"
-	if r := newRecord(lost); r.Spec.Since != 1 {
+	if r := backup.NewRecord(lost); r.Spec.Since != 1 {
 		t.Errorf("its volume knows what a lost status has said, and its record is since %d", r.Spec.Since)
 	}
-	if lost.DataPV.Labels[v1.LabelXR] = anothers; newRecord(lost).Spec.Since != 0 || identityAnnotations(lost)[v1.AnnotationFirstBackupNumber] != "" {
+	if lost.DataPV.Labels[v1.LabelXR] = anothers; backup.NewRecord(lost).Spec.Since != 0 || backup.IdentityAnnotations(lost)[v1.AnnotationFirstBackupNumber] != "" {
 		t.Error("what another life began with is taken for its own")
 	}
-	if _, said := identityAnnotations(lost)[v1.AnnotationFirstBackupNumber]; !said {
+	if _, said := backup.IdentityAnnotations(lost)[v1.AnnotationFirstBackupNumber]; !said {
 		t.Error("what another life began with stays on the volume")
 	}
-	if r := newRecord(s); r.Spec.Number != 4 || r.Spec.Since != 1 || !r.IsRivalOf(&s.Records[0]) {
+	if r := backup.NewRecord(s); r.Spec.Number != 4 || r.Spec.Since != 1 || !r.IsRivalOf(&s.Records[0]) {
 		t.Errorf("its record is %d since %d", r.Spec.Number, r.Spec.Since)
 	}
 	s.XR, s.Orphan = nil, &instance.Identity{BackupNumber: 4, FirstBackupNumber: 1}
-	if r := newRecord(s); kept[v1.AnnotationFirstBackupNumber] != "1" || r.Spec.Since != 1 || !r.IsRivalOf(&s.Records[0]) {
+	if r := backup.NewRecord(s); kept[v1.AnnotationFirstBackupNumber] != "1" || r.Spec.Since != 1 || !r.IsRivalOf(&s.Records[0]) {
 		t.Errorf("the volume says %v, and the record is %d since %d", kept, r.Spec.Number, r.Spec.Since)
 	}
 }
@@ -247,7 +250,7 @@ func TestImageChangeLeavesNumber(t *testing.T) {
 		"Store":   {running(stoppedForImage, unwanted, toStore), nil},
 	} {
 		step := Next(tc.state)
-		if got := step.Changes[len(step.Changes)-1].Fields["backupNumber"]; step.Action != EndImageChange || got != tc.want {
+		if got := step.Changes[len(step.Changes)-1].Fields["backupNumber"]; step.Action != steps.EndImageChange || got != tc.want {
 			t.Errorf("%s: %s leaves %v, want %v", name, step.Action, got, tc.want)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // isUndecided is true while the function may still choose a backup of an earlier
@@ -34,22 +35,22 @@ func foreignNote(s *instance.State) bool {
 // volume that is in its place gives way:
 //
 //	the empty volume is set aside ─▶ its PVC goes ─▶ so does the restore that ran on it ─▶ the other volume is this namespace's
-func decideAdoption(s *instance.State) (step Step, open bool) {
+func decideAdoption(s *instance.State) (step steps.Step, open bool) {
 	c, v := s.BackupPVC, s.EarlierBackupPV
 	if v == nil || hasBackups(s) {
-		return Step{}, false
+		return steps.Step{}, false
 	}
 	switch {
 	case s.BackupPV != nil && instance.HasFinalizer(s.BackupPV):
-		return Step{Action: ReleaseBackupPV, Message: setAsideMessage(s.BackupPV, fmt.Sprintf("gives way to PersistentVolume %q with backup %q", v.Name, s.XR.Status.Restore.Backup))}, true
+		return steps.Step{Action: steps.ReleaseBackupPV, Message: setAsideMessage(s.BackupPV, fmt.Sprintf("gives way to PersistentVolume %q with backup %q", v.Name, s.XR.Status.Restore.Backup))}, true
 	case c != nil && c.DeletionTimestamp == nil:
-		return Step{Action: DeleteBackupPVC, Message: fmt.Sprintf("PersistentVolumeClaim %s of the backups is made again on volume %q, which has backup %q", c.Name, v.Name, s.XR.Status.Restore.Backup)}, true
+		return steps.Step{Action: steps.DeleteBackupPVC, Message: fmt.Sprintf("PersistentVolumeClaim %s of the backups is made again on volume %q, which has backup %q", c.Name, v.Name, s.XR.Status.Restore.Backup)}, true
 	case restoreHasNoArchive(s):
-		return deleteAndWait([]client.Object{s.Restore.Job})
+		return steps.DeleteAndWait([]client.Object{s.Restore.Job})
 	case c != nil || s.BackupBusy:
-		return Step{Action: Wait, After: requeueSoon}, true
+		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon}, true
 	}
-	return Step{Action: AdoptBackupPV, Message: fmt.Sprintf("Volume %q with the backups of an earlier namespace %q is this one's now", v.Name, s.Life.Namespace)}, true
+	return steps.Step{Action: steps.AdoptBackupPV, Message: fmt.Sprintf("Volume %q with the backups of an earlier namespace %q is this one's now", v.Name, s.Life.Namespace)}, true
 }
 
 // hasBackups is true if what is in the way is somebody else's, or has backups.
@@ -88,7 +89,7 @@ func jobHasFailed(j *batchv1.Job) bool {
 // retained again if it does not give way after all. The volume keeps the reclaim policy Retain: the index is a few annotations,
 // which anybody who may change the volume can remove, and nobody has looked at the disk. A volume in a
 // directory of a node goes with the XR, and its directory stays.
-func releaseBackupPV(s *instance.State, _ Step) []change.Change {
+func releaseBackupPV(s *instance.State, _ steps.Step) []change.Change {
 	var out []change.Change
 	if c := s.BackupPVC; c != nil && c.Annotations[v1.AnnotationRetainedPV] != "" {
 		out = append(out, change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) { delete(c.Annotations, v1.AnnotationRetainedPV) }))
@@ -110,11 +111,11 @@ func setAsideMessage(v *corev1.PersistentVolume, why string) string {
 
 // adoptBackupPV is one write: before it the volume is the earlier namespace's, after it
 // this one's, with nothing left to do but what any volume without a PVC needs.
-func adoptBackupPV(s *instance.State, _ Step) []change.Change {
+func adoptBackupPV(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{change.PatchObject(s.EarlierBackupPV, func(v *corev1.PersistentVolume) {
 		before := append(instance.EarlierNamespaces(v), string(instance.NamespaceOf(v)))
-		v.Spec.ClaimRef = reservedFor(s.Life.Namespace, s.Life.BackupPVCName())
-		setLabelsAndAnnotations(v, nil, map[string]string{
+		v.Spec.ClaimRef = steps.ReservedFor(s.Life.Namespace, s.Life.BackupPVCName())
+		steps.SetLabelsAndAnnotations(v, nil, map[string]string{
 			v1.AnnotationEarlierNamespaces: strings.Join(before, ","),
 			v1.AnnotationNamespaceUID:      string(s.NamespaceUID()),
 		})

@@ -19,6 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // A rebirth is what there is in a later namespace of the same name, when the
@@ -62,7 +63,7 @@ func (b rebirth) objects() []client.Object {
 		return out
 	}
 	empty := leftBehind(b.inTheWay, "ns")
-	empty.Spec.ClaimRef = reservedFor(home, s.Life.BackupPVCName())
+	empty.Spec.ClaimRef = steps.ReservedFor(home, s.Life.BackupPVCName())
 	empty.Annotations[v1.AnnotationReclaimPolicy] = string(corev1.PersistentVolumeReclaimDelete)
 	place := running().BackupPVC
 	place.Spec.VolumeName, place.Annotations = b.inTheWay, map[string]string{v1.AnnotationRetainedPV: b.inTheWay}
@@ -74,10 +75,10 @@ func (b rebirth) objects() []client.Object {
 // leftBehind volume of an earlier namespace: it was backed up onto by a rescue.
 func leftBehind(name, namespace string) *corev1.PersistentVolume {
 	v := backupsOn(name, namespace)
-	v.Labels = backupLabels(running().Life)
+	v.Labels = steps.BackupLabels(running().Life)
 	maps.Copy(v.Annotations, agent.Annotations(running().Life))
 	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-	v.Spec.ClaimRef = reservedFor(v1.RescueNamespace, "backups-"+name)
+	v.Spec.ClaimRef = steps.ReservedFor(v1.RescueNamespace, "backups-"+name)
 	v.Spec.ClaimRef.UID = "gone"
 	return v
 }
@@ -93,7 +94,7 @@ func (w *world) live(ctx context.Context, t *testing.T) error {
 			return err
 		}
 		step := Next(lives[0])
-		if step.Action == NoOp || step.Action == Wait {
+		if step.Action == steps.NoOp || step.Action == steps.Wait {
 			return nil
 		}
 		if err := w.apply(ctx, step.Changes); err != nil {
@@ -211,7 +212,7 @@ func TestInheritTwice(t *testing.T) {
 	if err := w.Get(ctx, client.ObjectKey{Name: "pvc-0"}, v); err != nil {
 		t.Fatal(err)
 	}
-	setAnnotation(v, v1.AnnotationEarlierNamespaces, "first")
+	steps.SetAnnotation(v, v1.AnnotationEarlierNamespaces, "first")
 	stale := v.DeepCopy()
 	if err := w.Update(ctx, v); err != nil {
 		t.Fatal(err)
@@ -220,7 +221,7 @@ func TestInheritTwice(t *testing.T) {
 		volume   *corev1.PersistentVolume
 		conflict bool
 	}{"AsRead": {volume: v}, "ChangedSince": {volume: stale, conflict: true}} {
-		err := w.apply(ctx, adoptBackupPV(running(func(s *instance.State) { s.EarlierBackupPV = tc.volume.DeepCopy() }), Step{}))
+		err := w.apply(ctx, adoptBackupPV(running(func(s *instance.State) { s.EarlierBackupPV = tc.volume.DeepCopy() }), steps.Step{}))
 		if kerrors.IsConflict(err) != tc.conflict {
 			t.Errorf("%s: want a conflict: %t, got %v", name, tc.conflict, err)
 		}
@@ -242,7 +243,7 @@ func TestBackupVolumeIsNotDeletedByItsIndex(t *testing.T) {
 	} {
 		s.BackupPV.Annotations[v1.AnnotationReclaimPolicy] = string(corev1.PersistentVolumeReclaimDelete)
 		step := Next(s)
-		if step.Action != ReleaseBackupPV || !strings.Contains(step.Message, "kubectl delete pv "+s.BackupPV.Name) {
+		if step.Action != steps.ReleaseBackupPV || !strings.Contains(step.Message, "kubectl delete pv "+s.BackupPV.Name) {
 			t.Errorf("%s: %s, %q", name, step.Action, step.Message)
 		}
 		for _, c := range step.Changes {
@@ -271,7 +272,7 @@ func TestReleaseBackupPV(t *testing.T) {
 	if !s.IsBackupPVRetained() {
 		t.Fatal("the volume is not kept")
 	}
-	if err := w.apply(ctx, releaseBackupPV(s, Step{})); err != nil {
+	if err := w.apply(ctx, releaseBackupPV(s, steps.Step{})); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Get(ctx, client.ObjectKeyFromObject(s.BackupPVC), s.BackupPVC); err != nil || s.IsBackupPVRetained() {

@@ -12,8 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/golden"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // TestManifests holds what is made against its golden file.
@@ -33,33 +36,33 @@ func TestManifests(t *testing.T) {
 		}
 	}
 	cases := map[string]any{
-		"backup-job-placed":     backupJob(running(dead, placed)),
-		"online-job-placed":     backupJob(running(placed, begun(v1.BackupPending, time.Minute), online, func(s *instance.State) { s.BackupPVC.Status.Phase = corev1.ClaimPending })),
-		"backup-job":            backupJob(versioned),
-		"backup-job-silent":     backupJob(running(dead, silent)),
-		"backup-job-database":   backupJob(running(dead, silent, asDatabase)),
-		"backup-job-hostpath":   backupJob(onNode),
-		"backup-job-store":      backupJob(running(dead, toStore)),
-		"backup-job-rescue":     backupJob(running(dead, toStore, homeless)),
-		"backup-job-orphan":     backupJob(running(dead, toStore, orphaned)),
-		"online-job":            backupJob(running(begun(v1.BackupPending, time.Minute), online)),
-		"online-job-hostpath":   backupJob(running(hostPath, begun(v1.BackupPending, time.Minute), online)),
-		"online-access":         offerClone(running(begun(v1.BackupPending, time.Minute), online)).Object,
-		"backup-access":         giveBackupAccess(running(dead, toStore)).Object,
-		"backup-access-orphan":  giveBackupAccess(running(dead, toStore, orphaned)).Object,
-		"backup-access-rescue":  giveBackupAccess(running(dead, toStore, homeless)).Object,
+		"backup-job-placed":     backup.NewJob(running(dead, placed)),
+		"online-job-placed":     backup.NewJob(running(placed, begun(v1.BackupPending, time.Minute), online, func(s *instance.State) { s.BackupPVC.Status.Phase = corev1.ClaimPending })),
+		"backup-job":            backup.NewJob(versioned),
+		"backup-job-silent":     backup.NewJob(running(dead, silent)),
+		"backup-job-database":   backup.NewJob(running(dead, silent, asDatabase)),
+		"backup-job-hostpath":   backup.NewJob(onNode),
+		"backup-job-store":      backup.NewJob(running(dead, toStore)),
+		"backup-job-rescue":     backup.NewJob(running(dead, toStore, homeless)),
+		"backup-job-orphan":     backup.NewJob(running(dead, toStore, orphaned)),
+		"online-job":            backup.NewJob(running(begun(v1.BackupPending, time.Minute), online)),
+		"online-job-hostpath":   backup.NewJob(running(hostPath, begun(v1.BackupPending, time.Minute), online)),
+		"online-access":         backup.OfferClone(running(begun(v1.BackupPending, time.Minute), online)).Object,
+		"backup-access":         backup.GiveBackupAccess(running(dead, toStore)).Object,
+		"backup-access-orphan":  backup.GiveBackupAccess(running(dead, toStore, orphaned)).Object,
+		"backup-access-rescue":  backup.GiveBackupAccess(running(dead, toStore, homeless)).Object,
 		"restore-access":        restoreAccess(),
-		"wipe-job":              wipeJob(onNode),
-		"prune-job":             pruneJob(running(dead), []client.Object{&v1.MySQLBackup{}}),
-		"backup-claim":          backupPVC(running()),
-		"backup-claim-class":    backupPVC(ofClass),
-		"backup-claim-hostpath": backupPVC(onNode),
-		"backup-claim-again": backupPVC(running(func(s *instance.State) {
+		"wipe-job":              backup.WipeJob(onNode),
+		"prune-job":             backup.PruneJob(running(dead), []client.Object{&v1.MySQLBackup{}}),
+		"backup-claim":          backup.NewPVC(running()),
+		"backup-claim-class":    backup.NewPVC(ofClass),
+		"backup-claim-hostpath": backup.NewPVC(onNode),
+		"backup-claim-again": backup.NewPVC(running(func(s *instance.State) {
 			s.BackupPV = &corev1.PersistentVolume{}
 			s.BackupPV.Name, s.BackupPV.Spec.StorageClassName = "pvc-2", "fast"
 		})),
-		"backup-volume-hostpath": backupPV(onNode),
-		"record":                 newRecord(versioned),
+		"backup-volume-hostpath": backup.NewPV(onNode),
+		"record":                 backup.NewRecord(versioned),
 	}
 	for name, got := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +79,7 @@ func TestManifests(t *testing.T) {
 // restoreAccess as it is given, without what the store's part of it is.
 func restoreAccess() client.Object {
 	from := &v1.StoreNote{Name: "old-a", BackupNote: v1.BackupNote{Spec: v1.MySQLBackupSpec{Archive: &v1.Archive{Store: modelStore, Path: "v1/ns/xr/old-a/k7v2m9xw4q.tar.zst"}}}}
-	return giveRestoreAccess(running(toStore, restoresFrom(from)), Step{})[0].Object
+	return backup.GiveRestoreAccess(running(toStore, restoresFrom(from)), steps.Step{})[0].Object
 }
 
 // TestJobsHavePlatformsResources: a quota that asks for limits must refuse none of them.
@@ -87,7 +90,7 @@ func TestJobsHavePlatformsResources(t *testing.T) {
 	k := leaves(t)
 	a := k.archives()
 	a.Settings.JobResources = want
-	for _, j := range []*batchv1.Job{backupJob(s), wipeJob(s), pruneJob(s, nil), eraseJob(a, k.record, k.volume)} {
+	for _, j := range []*batchv1.Job{backup.NewJob(s), backup.WipeJob(s), backup.PruneJob(s, nil), catalog.EraseJob(a, k.record, k.volume)} {
 		if diff := cmp.Diff(*want, j.Spec.Template.Spec.Containers[0].Resources); diff != "" {
 			t.Errorf("Job %s: -want, +got:\n%s", j.Name, diff)
 		}

@@ -12,13 +12,16 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // A decision is Next, or Next with a bug.
-type decision func(*instance.State) Step
+type decision func(*instance.State) steps.Step
 
 // A second decision is that of package restoretest, or it with a bug.
 type second func(*restoretest.State) restoretest.Step
@@ -49,8 +52,8 @@ func (m model) controller(t *testing.T, next decision, then second, decide third
 }
 
 // idle is true if a step writes nothing that the model knows.
-func idle(step Step) bool {
-	return step.Action == Wait || step.Action == NoOp || step.Action == ReportPodFailure
+func idle(step steps.Step) bool {
+	return step.Action == steps.Wait || step.Action == steps.NoOp || step.Action == steps.ReportPodFailure
 }
 
 // restoreTestChanges are what is done for one now: nothing in a world without them.
@@ -181,7 +184,7 @@ func TestModel(t *testing.T) {
 	for name, start := range modelStarts() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			states, held, trace := explore(t, Next, restoretest.Next, NextOfArchives, start)
+			states, held, trace := explore(t, Next, restoretest.Next, catalog.NextOfArchives, start)
 			if trace != nil {
 				t.Errorf("after %d states:\n%s", states, strings.Join(trace, "\n"))
 			}
@@ -236,13 +239,13 @@ func bugsOfRestoreTest() map[string]bug {
 // bugsOfHeldClaims leave a claim of a volume to a pod that has ended.
 func bugsOfHeldClaims() map[string]bug {
 	return map[string]bug{
-		"held by a pod": {reason: "The pod of a backup that has ended holds the backup PVC, which goes, for ever.", start: "backup PVC", next: func(s *instance.State) Step {
-			if step := Next(s); step.Action != DeleteObjects || !isGoing(s.BackupPVC) || s.Backup == nil {
+		"held by a pod": {reason: "The pod of a backup that has ended holds the backup PVC, which goes, for ever.", start: "backup PVC", next: func(s *instance.State) steps.Step {
+			if step := Next(s); step.Action != steps.DeleteObjects || !steps.IsGoing(s.BackupPVC) || s.Backup == nil {
 				return step
 			}
-			return Step{Action: Wait}
+			return steps.Step{Action: steps.Wait}
 		}},
-		"held by a restore": {reason: "The pod of a restore that has ended holds the data PVC, which goes, for ever.", start: "data PVC", next: func(s *instance.State) Step {
+		"held by a restore": {reason: "The pod of a restore that has ended holds the data PVC, which goes, for ever.", start: "data PVC", next: func(s *instance.State) steps.Step {
 			if s.XR != nil && !s.XR.IsDeleting() {
 				s.Restore = nil
 			}
@@ -254,32 +257,32 @@ func bugsOfHeldClaims() map[string]bug {
 // bugsOfImages start another server without a backup, or leave what was made for one.
 func bugsOfImages() map[string]bug {
 	return map[string]bug{
-		"image without proof": {reason: "A server of another series starts on data of which there is no backup.", start: "image", next: func(s *instance.State) Step {
-			if step := Next(s); step.Action != CreateBackupJob || s.IsDeleting() {
+		"image without proof": {reason: "A server of another series starts on data of which there is no backup.", start: "image", next: func(s *instance.State) steps.Step {
+			if step := Next(s); step.Action != steps.CreateBackupJob || s.IsDeleting() {
 				return step
 			}
-			return withChanges(s, Step{Action: AllowImage})
+			return withChanges(s, steps.Step{Action: steps.AllowImage})
 		}},
-		"image beside a server": {reason: "A server may be started that nobody sees yet.", start: "image, data PVC", next: func(s *instance.State) Step {
+		"image beside a server": {reason: "A server may be started that nobody sees yet.", start: "image, data PVC", next: func(s *instance.State) steps.Step {
 			if s.Attempt().Origin == v1.OriginImageChange {
 				s.Deployment = nil
 			}
 			return Next(s)
 		}},
-		"image kept": {reason: "What the backup was taken for is written over by what came later.", start: "image", next: func(s *instance.State) Step {
+		"image kept": {reason: "What the backup was taken for is written over by what came later.", start: "image", next: func(s *instance.State) steps.Step {
 			if s.Attempt().Origin == v1.OriginImageChange && s.XR.Status.PendingImage == "" {
-				return Step{Action: NoOp}
+				return steps.Step{Action: steps.NoOp}
 			}
 			return Next(s)
 		}},
-		"image overtaken": {reason: "A deletion leaves a backup that nobody finishes.", start: "image", next: func(s *instance.State) Step {
-			if step := Next(s); step.Action != DeleteUnprovenBackup || !s.IsDeleting() {
+		"image overtaken": {reason: "A deletion leaves a backup that nobody finishes.", start: "image", next: func(s *instance.State) steps.Step {
+			if step := Next(s); step.Action != steps.DeleteUnprovenBackup || !s.IsDeleting() {
 				return step
 			}
 			s.Records = slices.DeleteFunc(s.Records, func(r v1.MySQLBackup) bool { return r.Spec.Origin == v1.OriginImageChange })
 			return Next(s)
 		}},
-		"image's Job": {reason: "A deletion takes its Job for its own.", start: "image", next: func(s *instance.State) Step {
+		"image's Job": {reason: "A deletion takes its Job for its own.", start: "image", next: func(s *instance.State) steps.Step {
 			if !s.IsDeleting() || len(s.MisplacedJobs) == 0 {
 				return Next(s)
 			}
@@ -292,30 +295,30 @@ func bugsOfImages() map[string]bug {
 // bugsOfRequests keep a server stopped, or copy the data of one that runs.
 func bugsOfRequests() map[string]bug {
 	return map[string]bug{
-		"request beside a server": {reason: "A server may run while its data is copied.", start: "request", next: func(s *instance.State) Step {
+		"request beside a server": {reason: "A server may run while its data is copied.", start: "request", next: func(s *instance.State) steps.Step {
 			if a := s.Attempt(); a.IsAnswer() {
 				s.Deployment, s.Pods = nil, nil
 			}
 			return Next(s)
 		}},
-		"request for ever": {reason: "A backup that cannot be taken keeps the server stopped.", start: "request", next: func(s *instance.State) Step {
-			if step := Next(s); step.Action != GiveUpBackup {
+		"request for ever": {reason: "A backup that cannot be taken keeps the server stopped.", start: "request", next: func(s *instance.State) steps.Step {
+			if step := Next(s); step.Action != steps.GiveUpBackup {
 				return step
 			}
-			return Step{Action: Wait}
+			return steps.Step{Action: steps.Wait}
 		}},
-		"planned, and not taken": {reason: "A backup that is due is not begun, and never is.", start: "planned", next: func(s *instance.State) Step {
-			if step := Next(s); step.Action != BeginBackup {
+		"planned, and not taken": {reason: "A backup that is due is not begun, and never is.", start: "planned", next: func(s *instance.State) steps.Step {
+			if step := Next(s); step.Action != steps.BeginBackup {
 				return step
 			}
-			return withChanges(s, Step{Action: PlanBackups})
+			return withChanges(s, steps.Step{Action: steps.PlanBackups})
 		}},
-		"clone for ever": {reason: "The account of a clone stays in the server.", start: "request, online", next: func(s *instance.State) Step {
+		"clone for ever": {reason: "The account of a clone stays in the server.", start: "request, online", next: func(s *instance.State) steps.Step {
 			step := Next(s)
 			step.Changes = slices.DeleteFunc(step.Changes, func(c change.Change) bool { return c.Verb == change.WithdrawClone })
 			return step
 		}},
-		"request overtaken": {reason: "A deletion leaves its Job.", start: "request", next: func(s *instance.State) Step {
+		"request overtaken": {reason: "A deletion leaves its Job.", start: "request", next: func(s *instance.State) steps.Step {
 			if s.IsDeleting() {
 				s.MisplacedJobs = nil
 			}
@@ -327,7 +330,7 @@ func bugsOfRequests() map[string]bug {
 // bugsOfFinalizers concern finalizers that are not the controller's.
 func bugsOfFinalizers() map[string]bug {
 	return map[string]bug{
-		"not ours": {reason: "It removes Crossplane's finalizer.", start: "delete", next: func(s *instance.State) Step {
+		"not ours": {reason: "It removes Crossplane's finalizer.", start: "delete", next: func(s *instance.State) steps.Step {
 			step := Next(s)
 			if s.XR != nil && s.XR.IsDeleting() && s.XR.IsComposing() {
 				step.Changes = []change.Change{change.PatchObject(s.XR.Unstructured, func(u *unstructured.Unstructured) { u.SetFinalizers([]string{v1.Finalizer}) })}
@@ -341,42 +344,42 @@ func bugsOfFinalizers() map[string]bug {
 func TestModelFindsBugs(t *testing.T) {
 	t.Parallel()
 	bugs := map[string]bug{
-		"foreign note": {reason: "It takes the note of another cluster with the same objects for its own.", start: "store, copied", next: func(s *instance.State) Step {
+		"foreign note": {reason: "It takes the note of another cluster with the same objects for its own.", start: "store, copied", next: func(s *instance.State) steps.Step {
 			if n := s.ForeignNote(); n != nil && s.XR != nil {
 				s.XR.SetAnnotations(map[string]string{v1.AnnotationPublished: n.PublishedArchive()})
 			}
 			return Next(s)
 		}},
-		"no proof": {reason: "It releases what has no proven backup.", start: "delete", next: func(s *instance.State) Step {
+		"no proof": {reason: "It releases what has no proven backup.", start: "delete", next: func(s *instance.State) steps.Step {
 			if r := s.Record(); r != nil && r.Status.Phase == v1.BackupPending {
 				r.Status.Phase = v1.BackupProven
 			}
 			return Next(s)
 		}},
-		"no fence": {reason: "It copies beside a running server.", start: "delete", next: func(s *instance.State) Step {
+		"no fence": {reason: "It copies beside a running server.", start: "delete", next: func(s *instance.State) steps.Step {
 			if s.IsDeleting() && s.Record() != nil {
 				s.Deployment, s.Pods = nil, nil
 			}
 			return Next(s)
 		}},
-		"no announcement": {reason: "The next life starts empty.", start: "finalizers", next: func(s *instance.State) Step {
+		"no announcement": {reason: "The next life starts empty.", start: "finalizers", next: func(s *instance.State) steps.Step {
 			if s.Orphan != nil {
-				return Step{Action: NoOp}
+				return steps.Step{Action: steps.NoOp}
 			}
 			s.PredecessorTerminating = false
 			return Next(s)
 		}},
-		"superseded": {reason: "Nobody deletes an XR whose claim was taken from it, and the next one waits for ever.", start: "finalizers", next: func(s *instance.State) Step {
+		"superseded": {reason: "Nobody deletes an XR whose claim was taken from it, and the next one waits for ever.", start: "finalizers", next: func(s *instance.State) steps.Step {
 			s.OrphanedFromClaim = false
 			return Next(s)
 		}},
-		"name first": {reason: "It never lets the claim go.", start: "delete", next: func(s *instance.State) Step {
-			if step := Next(s); step.Action != RemoveClaimFinalizer {
+		"name first": {reason: "It never lets the claim go.", start: "delete", next: func(s *instance.State) steps.Step {
+			if step := Next(s); step.Action != steps.RemoveClaimFinalizer {
 				return step
 			}
-			return Step{Action: NoOp}
+			return steps.Step{Action: steps.NoOp}
 		}},
-		"no word": {reason: "It gives a namespace what an earlier one left.", start: "namespace again, refused", next: func(s *instance.State) Step {
+		"no word": {reason: "It gives a namespace what an earlier one left.", start: "namespace again, refused", next: func(s *instance.State) steps.Step {
 			step := Next(s)
 			if s.XR != nil && !s.XR.IsDeleting() && s.BackupPVC == nil && isUndecided(s) {
 				s.EarlierBackupPV = backupsOn(backupPVNames[0], "ns-1")
@@ -385,29 +388,29 @@ func TestModelFindsBugs(t *testing.T) {
 			}
 			return step
 		}},
-		"in the way": {reason: "It makes a volume before the function has chosen, and the restore finds nothing there.", start: "namespace again, allowed", next: func(s *instance.State) Step {
+		"in the way": {reason: "It makes a volume before the function has chosen, and the restore finds nothing there.", start: "namespace again, allowed", next: func(s *instance.State) steps.Step {
 			if step := Next(s); s.XR == nil || s.XR.IsDeleting() || s.DataPVC == nil || s.BackupPVC != nil || !isUndecided(s) {
 				return step
 			}
-			return withChanges(s, Step{Action: CreateBackupPVC})
+			return withChanges(s, steps.Step{Action: steps.CreateBackupPVC})
 		}},
-		"not required": {reason: "It releases data whose backup no server has run on.", start: "required", next: func(s *instance.State) Step {
+		"not required": {reason: "It releases data whose backup no server has run on.", start: "required", next: func(s *instance.State) steps.Step {
 			if r := s.Record(); r != nil {
 				r.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: metav1.ConditionTrue}}
 			}
 			return Next(s)
 		}},
-		"policy first": {reason: "A volume gets its policy back before its backup is proven.", start: "delete", next: func(s *instance.State) Step {
+		"policy first": {reason: "A volume gets its policy back before its backup is proven.", start: "delete", next: func(s *instance.State) steps.Step {
 			step := Next(s)
-			if step.Action == NoteBackup && s.DataPV != nil {
+			if step.Action == steps.NoteBackup && s.DataPV != nil {
 				step.Changes = append(releaseDataPV(s, step), step.Changes...)
 			}
 			return step
 		}},
-		"volume not kept": {reason: "It lets a claim go whose volume goes with it.", start: "data PVC", next: func(s *instance.State) Step {
+		"volume not kept": {reason: "It lets a claim go whose volume goes with it.", start: "data PVC", next: func(s *instance.State) steps.Step {
 			step := Next(s)
-			if step.Action == RetainDataPV && s.DataPVC != nil && s.DataPVC.DeletionTimestamp != nil {
-				return withChanges(s, deletePVCStep(s.DataPVC, Step{}))
+			if step.Action == steps.RetainDataPV && s.DataPVC != nil && s.DataPVC.DeletionTimestamp != nil {
+				return withChanges(s, backup.DeletePVCStep(s.DataPVC, steps.Step{}))
 			}
 			return step
 		}},
@@ -427,7 +430,7 @@ func TestModelFindsBugs(t *testing.T) {
 				bug.then = restoretest.Next
 			}
 			start := modelStarts()[bug.start]
-			states, held, trace := explore(t, bug.next, bug.then, NextOfArchives, start)
+			states, held, trace := explore(t, bug.next, bug.then, catalog.NextOfArchives, start)
 			if trace == nil && (held == 0 || start.mayWait()) {
 				t.Errorf("%s It is not found in %d states", bug.reason, states)
 			}

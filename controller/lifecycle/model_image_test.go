@@ -12,8 +12,10 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // What status.imageChange says.
@@ -154,7 +156,7 @@ func (l modelLife) imageObjects(n int) []client.Object {
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: l.jobNameOfImage(n), UID: types.UID("image-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(i.job)}}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "image-" + uidOf(n), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
 	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", life.DataPVCName())}
-	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(volumeData, life.DataPVCName()), agent.PVCVolume(volumeBackup, "backups")}
+	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(steps.VolumeData, life.DataPVCName()), agent.PVCVolume(steps.VolumeBackup, "backups")}
 	if i.online {
 		i.showClone(j, p)
 	}
@@ -177,7 +179,7 @@ func (l modelLife) recordOfImage(n int) *v1.MySQLBackup {
 		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: life.Namespace, NamespaceUID: namespaceUID(l.born), Name: life.Name, XR: life.XR},
 		Image:    runningImage, Version: "8.4.6", Number: 1, Origin: l.image.originOfImage(),
 		Request: l.requestOfImage(), Method: l.image.method(),
-		Archive: &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + ArchiveName},
+		Archive: &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName},
 	}
 	r.Status.Phase, r.Status.Message = recordPhases[l.image.record], modelFailure
 	return r
@@ -236,7 +238,7 @@ func (i *modelImage) losePVC(lost bool, volume int8) {
 
 // endJob with its report.
 func endJob(j *batchv1.Job, p *corev1.Pod, failed bool) {
-	kind, message := batchv1.JobComplete, `{"command":"backup","ok":true,"archive":"`+ArchiveName+`","sha256":"`+strings.Repeat("a", 64)+`"}`
+	kind, message := batchv1.JobComplete, `{"command":"backup","ok":true,"archive":"`+catalog.ArchiveName+`","sha256":"`+strings.Repeat("a", 64)+`"}`
 	if failed {
 		kind, message = batchv1.JobFailed, `{"command":"backup","ok":false,"error":"`+modelFailure+`"}`
 	}

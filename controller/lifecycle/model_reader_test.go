@@ -23,8 +23,10 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 func key() instance.Key { return instance.Key{Kind: v1.KindMySQL, Namespace: "default", Name: "db"} }
@@ -241,7 +243,7 @@ func (m model) objects() []client.Object {
 		l := lifeOf(int(m.pvcLife) - 1)
 		c := m.claimOf(int(m.pvcLife)-1, "default", l.DataPVCName(), "home", m.pvc, m.pvcHeld)
 		if m.pvcMarked {
-			markUID(c)
+			steps.MarkUID(c)
 		}
 		out = append(out, c)
 	}
@@ -265,7 +267,8 @@ func (m model) objects() []client.Object {
 }
 
 // turnOf a life is the ID of the turn of its restore test, and trialOf the UID of the Job.
-func turnOf(n int) types.UID  { return types.UID("turn-" + uidOf(n)) }
+func turnOf(n int) types.UID { return types.UID("turn-" + uidOf(n)) }
+
 func trialOf(n int) types.UID { return types.UID("trial-" + uidOf(n)) }
 
 func placeName(place int8) string {
@@ -332,14 +335,14 @@ func (m model) backupPV(n int) client.Object {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: backupPVNames[n], Finalizers: ourFinalizer(have.retained), Annotations: map[string]string{}}}
 	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 	if have.retained {
-		v.Labels, v.Spec.PersistentVolumeReclaimPolicy = backupLabels(lifeOf(0)), corev1.PersistentVolumeReclaimRetain
+		v.Labels, v.Spec.PersistentVolumeReclaimPolicy = steps.BackupLabels(lifeOf(0)), corev1.PersistentVolumeReclaimRetain
 		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationReclaimPolicy] = string(namespaceUID(have.of)), string(corev1.PersistentVolumeReclaimDelete)
 	}
 	if have.from > 0 {
 		v.Annotations[v1.AnnotationEarlierNamespaces] = string(namespaceUID(have.from))
 	}
 	m.annotated(v, n)
-	v.Spec.ClaimRef = reservedFor(placeName(have.at), m.backupName(have.at))
+	v.Spec.ClaimRef = steps.ReservedFor(placeName(have.at), m.backupName(have.at))
 	if !have.free {
 		v.Spec.ClaimRef.UID = backupsUID
 	}
@@ -496,7 +499,7 @@ func (l modelLife) volumeObject(n int) client.Object {
 	if l.refPlace != atHome {
 		name, uid = life.RescueName("data"), handleUID
 	}
-	v.Spec.ClaimRef = reservedFor(placeName(l.refPlace), name)
+	v.Spec.ClaimRef = steps.ReservedFor(placeName(l.refPlace), name)
 	switch l.ref {
 	case refBound:
 		v.Spec.ClaimRef.UID = types.UID(uid)
@@ -556,7 +559,7 @@ func (l modelLife) jobObjects(n int) []client.Object {
 		mounts = lifeOf(n).RescueName("data")
 	}
 	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", mounts)}
-	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(volumeData, mounts), agent.PVCVolume(volumeBackup, "backups")}
+	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(steps.VolumeData, mounts), agent.PVCVolume(steps.VolumeBackup, "backups")}
 	if l.toStore {
 		j.Spec.Template.Spec.Volumes = j.Spec.Template.Spec.Volumes[:1]
 	}
@@ -566,7 +569,7 @@ func (l modelLife) jobObjects(n int) []client.Object {
 	}
 	endJob(j, p, l.jobFailed)
 	if end := p.Status.ContainerStatuses[0].State.Terminated; l.toStore {
-		end.Message = strings.Replace(end.Message, `"`+ArchiveName+`"`, `"aaaaaaaaaa.tar.zst","manifest":{}`, 1)
+		end.Message = strings.Replace(end.Message, `"`+catalog.ArchiveName+`"`, `"aaaaaaaaaa.tar.zst","manifest":{}`, 1)
 	}
 	return []client.Object{j, p}
 }

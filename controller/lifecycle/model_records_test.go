@@ -14,8 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // records are deleted by whoever may, at any step: as kubectl does, with the word
@@ -120,7 +123,7 @@ func (m model) remaining() int8 {
 }
 
 // A third decision is NextOfArchives, or it with a bug.
-type third func(*instance.Archives) []ArchiveStep
+type third func(*instance.Archives) []catalog.ArchiveStep
 
 func (m model) archives(r worldReader) (*instance.Archives, error) {
 	a, err := gathererOf(r).Archives(context.Background(), key())
@@ -161,14 +164,16 @@ func (m model) quiet() bool {
 }
 
 // idleArchive is a step that writes nothing that the model knows.
-func idleArchive(step ArchiveStep) bool { return step.Action == Wait || step.Action == TellRecord }
+func idleArchive(step catalog.ArchiveStep) bool {
+	return step.Action == steps.Wait || step.Action == catalog.TellRecord
+}
 
 var recordPhases = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupProven, recordNew: ""}
 
 // recordObject of a life, the nth of its name.
 func (l modelLife) recordObject(n int, number int8) *v1.MySQLBackup {
 	life := lifeOf(n)
-	r := newRecord(&instance.State{Life: life, XR: composite("XMySQL", "x", uidOf(n)), Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: namespaceUID(l.born)}}})
+	r := backup.NewRecord(&instance.State{Life: life, XR: composite("XMySQL", "x", uidOf(n)), Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: namespaceUID(l.born)}}})
 	r.Name, r.Spec.Origin = life.RecordName(), v1.OriginDeletion
 	r.UID = types.UID("record-" + uidOf(n) + strings.Repeat("-again", int(number)-1))
 	r.CreationTimestamp = metav1.NewTime(now.Add(time.Duration(n) * time.Minute))
@@ -185,7 +190,7 @@ func (l modelLife) recordObject(n int, number int8) *v1.MySQLBackup {
 	if l.image.counted {
 		r.Spec.Number++
 	}
-	r.Spec.Archive = &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + ArchiveName}
+	r.Spec.Archive = &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName}
 	if l.toStore {
 		r.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StoreFolder(r.Spec.Instance, r.Name) + "/aaaaaaaaaa.tar.zst", SHA256: strings.Repeat("a", 64)}
 	}
@@ -206,13 +211,13 @@ func (m model) annotated(v *corev1.PersistentVolume, at int) {
 	for n, l := range m.lives {
 		name := lifeOf(n).RecordName()
 		if l.image.noted && int(l.image.archivedOn) == at {
-			v.Annotations[v1.AnnotationBackupPrefix+l.recordNameOfImage(n)] = noteText(l.recordOfImage(n))
+			v.Annotations[v1.AnnotationBackupPrefix+l.recordNameOfImage(n)] = catalog.NoteText(l.recordOfImage(n))
 		}
 		if l.toStore {
 			continue
 		}
 		if l.noted > 0 && int(l.archivedOn) == at {
-			v.Annotations[v1.AnnotationBackupPrefix+name] = noteText(l.recordObject(n, l.noted))
+			v.Annotations[v1.AnnotationBackupPrefix+name] = catalog.NoteText(l.recordObject(n, l.noted))
 		}
 		if l.forgotten > 0 && int(l.archivedOn) == at {
 			v.Annotations[v1.AnnotationForgetPrefix+name] = string(l.recordObject(n, l.forgotten).UID)
@@ -269,7 +274,7 @@ func TestModelRecords(t *testing.T) {
 // recordsAreKept, or nothing is lost by it, in all that can follow a start.
 func recordsAreKept(t *testing.T, start string) {
 	t.Helper()
-	states, held, trace := explore(t, Next, restoretest.Next, NextOfArchives, recordStarts()[start])
+	states, held, trace := explore(t, Next, restoretest.Next, catalog.NextOfArchives, recordStarts()[start])
 	if trace != nil {
 		t.Errorf("after %d states:\n%s", states, strings.Join(trace, "\n"))
 	}
@@ -282,7 +287,7 @@ func recordsAreKept(t *testing.T, start string) {
 // TestModelRecordsFindsBugs in what is decided about records.
 func TestModelRecordsFindsBugs(t *testing.T) {
 	t.Parallel()
-	withoutNotes := func(s *instance.State) Step {
+	withoutNotes := func(s *instance.State) steps.Step {
 		if s.XR != nil && !s.XR.IsDeleting() {
 			s.Notes = nil
 		}
@@ -296,51 +301,51 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 		third   third
 	}{
 		"records are the truth": {creates: 2, reason: "What has no record is not there.", next: withoutNotes},
-		"proven before noted": {creates: 2, reason: "The volume does not know what the record says.", next: func(s *instance.State) Step {
-			if step := Next(s); step.Action != NoteBackup {
+		"proven before noted": {creates: 2, reason: "The volume does not know what the record says.", next: func(s *instance.State) steps.Step {
+			if step := Next(s); step.Action != steps.NoteBackup {
 				return step
 			}
 			s.Notes = []instance.Note{{Name: s.Record().Name, BackupNote: s.Record().Note()}}
-			return withChanges(s, writeIndex(s))
+			return withChanges(s, backup.WriteIndex(s))
 		}},
-		"a word is not waited for": {creates: 1, reason: "A record takes its archive along that nobody named.", third: func(a *instance.Archives) []ArchiveStep {
+		"a word is not waited for": {creates: 1, reason: "A record takes its archive along that nobody named.", third: func(a *instance.Archives) []catalog.ArchiveStep {
 			for i := range a.Records {
 				a.Records[i].Annotations = map[string]string{v1.AnnotationDeleteArchive: string(a.Records[i].UID)}
 			}
-			return NextOfArchives(a)
+			return catalog.NextOfArchives(a)
 		}},
-		"erased without a Job": {creates: 1, reason: "The note goes before the archive.", third: func(a *instance.Archives) []ArchiveStep {
-			steps := NextOfArchives(a)
-			for i := range steps {
-				if r := steps[i].Record; steps[i].Action == StartErase {
-					steps[i].Changes = append(removeNotes(a.Volumes, r.Name), removeFinalizer(r))
+		"erased without a Job": {creates: 1, reason: "The note goes before the archive.", third: func(a *instance.Archives) []catalog.ArchiveStep {
+			next := catalog.NextOfArchives(a)
+			for i := range next {
+				if r := next[i].Record; next[i].Action == catalog.StartErase {
+					next[i].Changes = append(catalog.RemoveNotes(a.Volumes, r.Name), steps.RemoveFinalizer(r))
 				}
 			}
-			return steps
+			return next
 		}},
-		"announced again": {creates: 1, reason: "A record that goes after the data is waited for in vain.", next: func(s *instance.State) Step {
+		"announced again": {creates: 1, reason: "A record that goes after the data is waited for in vain.", next: func(s *instance.State) steps.Step {
 			if r := s.Record(); s.IsDeleting() && (r == nil || !r.IsProven() && s.Backup == nil) {
 				s.Notes = nil
 			}
 			return Next(s)
 		}},
-		"a finalizer too early": {creates: 1, reason: "The record goes before the Job that is found by it.", third: func(a *instance.Archives) []ArchiveStep {
-			steps := NextOfArchives(a)
+		"a finalizer too early": {creates: 1, reason: "The record goes before the Job that is found by it.", third: func(a *instance.Archives) []catalog.ArchiveStep {
+			steps := catalog.NextOfArchives(a)
 			for i := range steps {
-				if c := steps[i].Changes; steps[i].Action == Erased {
+				if c := steps[i].Changes; steps[i].Action == catalog.Erased {
 					c[len(c)-1], c[len(c)-2] = c[len(c)-2], c[len(c)-1]
 				}
 			}
 			return steps
 		}},
-		"a turn is not waited for": {creates: 1, tested: true, reason: "The record goes before the Job that it names.", third: func(a *instance.Archives) []ArchiveStep {
+		"a turn is not waited for": {creates: 1, tested: true, reason: "The record goes before the Job that it names.", third: func(a *instance.Archives) []catalog.ArchiveStep {
 			for i := range a.Records {
 				a.Records[i].Status.RestoreTest = nil
 			}
-			return NextOfArchives(a)
+			return catalog.NextOfArchives(a)
 		}},
-		"never let go": {creates: 1, reason: "Records that are deleted stay.", third: func(a *instance.Archives) []ArchiveStep {
-			return slices.DeleteFunc(NextOfArchives(a), func(s ArchiveStep) bool { return s.Action == LetRecordGo })
+		"never let go": {creates: 1, reason: "Records that are deleted stay.", third: func(a *instance.Archives) []catalog.ArchiveStep {
+			return slices.DeleteFunc(catalog.NextOfArchives(a), func(s catalog.ArchiveStep) bool { return s.Action == catalog.LetRecordGo })
 		}},
 	}
 	for name, tc := range cases {
@@ -359,7 +364,7 @@ func isFound(t *testing.T, reason string, next decision, decide third, start mod
 		next = Next
 	}
 	if decide == nil {
-		decide = NextOfArchives
+		decide = catalog.NextOfArchives
 	}
 	states, held, trace := explore(t, next, restoretest.Next, decide, start)
 	if trace == nil && held == 0 {

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
 )
 
 // modelRequest is what a claim asks for a backup with.
@@ -50,9 +51,9 @@ const modelSchedule = "0 * * * *"
 
 func (i modelImage) fieldOfRequest() string {
 	if i.planned {
-		return statusFields[v1.OriginSchedule]
+		return backup.StatusFields[v1.OriginSchedule]
 	}
-	return statusFields[v1.OriginRequest]
+	return backup.StatusFields[v1.OriginRequest]
 }
 
 // request of the backup: a text, or the minute that is due.

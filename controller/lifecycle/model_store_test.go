@@ -11,8 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // modelStore is the only one that the model has.
@@ -129,48 +132,48 @@ func TestModelStoreFindsBugs(t *testing.T) {
 		next   decision
 		third  third
 	}{
-		"silence is consent": {reason: "A store that does not answer has no backups.", start: recordStarts()["store down, record deleted"], next: func(s *instance.State) Step {
+		"silence is consent": {reason: "A store that does not answer has no backups.", start: recordStarts()["store down, record deleted"], next: func(s *instance.State) steps.Step {
 			if !s.IsDeleting() {
 				s.StoreFailure = ""
 			}
 			return Next(s)
 		}},
-		"stores are not asked": {reason: "What has no record is not there.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) Step {
+		"stores are not asked": {reason: "What has no record is not there.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
 			if !s.IsDeleting() {
 				s.Notes = nil
 			}
 			return Next(s)
 		}},
-		"proven before published": {reason: "The store does not know what the record says, and the record may go.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) Step {
-			if step := Next(s); step.Action != NoteBackup {
+		"proven before published": {reason: "The store does not know what the record says, and the record may go.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
+			if step := Next(s); step.Action != steps.NoteBackup {
 				return step
 			}
 			s.Notes = []instance.Note{{Name: s.Record().Name, Store: modelStore, BackupNote: s.Record().Note()}}
-			return withChanges(s, writeIndex(s))
+			return withChanges(s, backup.WriteIndex(s))
 		}},
-		"published unwritten": {reason: "Nothing says of a note that it is this cluster's own, once the record is gone.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) Step {
+		"published unwritten": {reason: "Nothing says of a note that it is this cluster's own, once the record is gone.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
 			step := Next(s)
 			step.Changes = slices.DeleteFunc(step.Changes, func(c change.Change) bool {
 				return c.Verb == change.Patch && c.Object.GetAnnotations()[v1.AnnotationPublished] != c.Read.GetAnnotations()[v1.AnnotationPublished]
 			})
 			return step
 		}},
-		"removed unasked": {reason: "A record takes its archive along that nobody named.", start: recordStarts()["store, record deleted"], third: func(a *instance.Archives) []ArchiveStep {
+		"removed unasked": {reason: "A record takes its archive along that nobody named.", start: recordStarts()["store, record deleted"], third: func(a *instance.Archives) []catalog.ArchiveStep {
 			for i := range a.Records {
 				a.Records[i].Annotations = map[string]string{v1.AnnotationDeleteArchive: string(a.Records[i].UID)}
 			}
-			return NextOfArchives(a)
+			return catalog.NextOfArchives(a)
 		}},
-		"record first": {reason: "The record goes before its archive, which nobody removes then.", start: recordStarts()["store down, record deleted"], third: func(a *instance.Archives) []ArchiveStep {
-			steps := NextOfArchives(a)
+		"record first": {reason: "The record goes before its archive, which nobody removes then.", start: recordStarts()["store down, record deleted"], third: func(a *instance.Archives) []catalog.ArchiveStep {
+			steps := catalog.NextOfArchives(a)
 			for i := range steps {
-				if c := steps[i].Changes; steps[i].Action == EraseFromStore {
+				if c := steps[i].Changes; steps[i].Action == catalog.EraseFromStore {
 					c[0], c[1] = c[1], c[0]
 				}
 			}
 			return steps
 		}},
-		"only the PVC knows": {reason: "When that is gone nobody asks the store any more, and a backup is announced that is never taken.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) Step {
+		"only the PVC knows": {reason: "When that is gone nobody asks the store any more, and a backup is announced that is never taken.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
 			if s.XR != nil && s.XR.IsDeleting() && s.DataPVC == nil && s.DataPV == nil {
 				s.XR.Status.BackupStore, s.Notes = "", nil
 			}

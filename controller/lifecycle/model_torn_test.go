@@ -16,8 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // A walk through the model. TestModel reads a state at once; in truth the world
@@ -136,17 +138,17 @@ func (w *walk) pass(r worldReader) error {
 		w.trace = slices.Insert(w.trace, began, "the controller begins to read")
 	}
 	w.held = false
-	steps := map[int]Step{}
+	next := map[int]steps.Step{}
 	for n, s := range lives {
 		step := Next(s)
 		w.held = w.held || step.Phase == v1.DeletionHeld && step.Message != ""
 		if !idle(step) {
-			steps[n] = step
+			next[n] = step
 		}
 	}
-	if len(steps) > 0 {
-		n := slices.Sorted(maps.Keys(steps))[w.rand.IntN(len(steps))]
-		w.write("the controller does "+string(steps[n].Action), steps[n].Changes)
+	if len(next) > 0 {
+		n := slices.Sorted(maps.Keys(next))[w.rand.IntN(len(next))]
+		w.write("the controller does "+string(next[n].Action), next[n].Changes)
 	}
 	what, tests, err := w.world.restoreTestChanges(restoretest.Next)
 	if err != nil {
@@ -165,7 +167,7 @@ func (w *walk) archivesPass(r worldReader) error {
 	if err != nil {
 		return err
 	}
-	steps := slices.DeleteFunc(NextOfArchives(a), idleArchive)
+	steps := slices.DeleteFunc(catalog.NextOfArchives(a), idleArchive)
 	if len(steps) == 0 {
 		return nil
 	}

@@ -4,19 +4,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/restoretest"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // refusesNote is a cluster in which no backup of an instance that goes on is ever recorded: what is written for that is refused.
 func refusesNote(next decision) decision {
-	return func(s *instance.State) Step {
+	return func(s *instance.State) steps.Step {
 		if s.IsDeleting() {
 			return next(s)
 		}
-		refusedAs(NoteBackup, instance.Refusal{Message: "the note is refused", Passing: true})(s)
+		refusedAs(steps.NoteBackup, instance.Refusal{Message: "the note is refused", Passing: true})(s)
 		step := next(s)
-		if step.Action == NoteBackup {
+		if step.Action == steps.NoteBackup {
 			step.Changes = nil
 		}
 		return step
@@ -24,13 +26,13 @@ func refusesNote(next decision) decision {
 }
 
 // manyNotes fill an index but for what is kept free for the backup of a deletion.
-var manyNotes = strings.Repeat("x", maxIndex-indexOfDeletion-200)
+var manyNotes = strings.Repeat("x", catalog.MaxIndex-catalog.IndexOfDeletion-200)
 
 // hasFullIndex is a cluster whose backup volumes record no backup of an instance that goes on.
 func hasFullIndex(next decision) decision {
-	return func(s *instance.State) Step {
+	return func(s *instance.State) steps.Step {
 		if !s.IsDeleting() && s.BackupPV != nil {
-			setAnnotation(s.BackupPV, "example.org/others", manyNotes)
+			steps.SetAnnotation(s.BackupPV, "example.org/others", manyNotes)
 		}
 		return next(s)
 	}
@@ -43,17 +45,17 @@ func TestModelUnrecorded(t *testing.T) {
 	for name, world := range map[string]func(decision) decision{"note refused": refusesNote, "index full": hasFullIndex} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			states, held, trace := explore(t, world(Next), restoretest.Next, NextOfArchives, modelStarts()["request"])
+			states, held, trace := explore(t, world(Next), restoretest.Next, catalog.NextOfArchives, modelStarts()["request"])
 			if trace != nil || held > 0 {
 				t.Errorf("after %d states, of which %d wait for a person:\n%s", states, held, strings.Join(trace, "\n"))
 			}
-			off := func(s *instance.State) Step {
-				if step := Next(s); step.Action != ResumeServer {
+			off := func(s *instance.State) steps.Step {
+				if step := Next(s); step.Action != steps.ResumeServer {
 					return step
 				}
-				return Step{Action: Wait}
+				return steps.Step{Action: steps.Wait}
 			}
-			if states, _, trace := explore(t, world(off), restoretest.Next, NextOfArchives, modelStarts()["request"]); trace == nil {
+			if states, _, trace := explore(t, world(off), restoretest.Next, catalog.NextOfArchives, modelStarts()["request"]); trace == nil {
 				t.Errorf("a server that stays off is not found in %d states", states)
 			}
 		})

@@ -10,8 +10,11 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // online is a backup for which the server goes on.
@@ -32,14 +35,14 @@ func access(s *instance.State) {
 }
 
 // answeredBy a server that does not do the last step, for a reason.
-func answeredBy(of Action, why string, passing bool) variation {
+func answeredBy(of steps.Action, why string, passing bool) variation {
 	return func(s *instance.State) {
 		s.Refusal = &instance.Refusal{Of: string(of), Message: why, Passing: passing}
 	}
 }
 
 // verbs of a step's changes, in their order.
-func verbs(step Step) []change.Verb {
+func verbs(step steps.Step) []change.Verb {
 	out := make([]change.Verb, 0, len(step.Changes))
 	for _, c := range step.Changes {
 		out = append(out, c.Verb)
@@ -55,50 +58,50 @@ func TestOnline(t *testing.T) {
 	}
 	proven := func(s *instance.State) {
 		begun(v1.BackupProven, time.Minute)(s)
-		s.Records[0].Spec.Request, s.Records[0].Spec.Archive = modelRequest, &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: s.Records[0].Name + "/" + ArchiveName}
+		s.Records[0].Spec.Request, s.Records[0].Spec.Archive = modelRequest, &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: s.Records[0].Name + "/" + catalog.ArchiveName}
 	}
-	late := patienceOnline + time.Second
+	late := backup.PatienceOnline + time.Second
 	cases := map[string]struct {
 		reason string
 		state  *instance.State
-		want   Action
+		want   steps.Action
 		says   string
 		does   []change.Verb
 		late   bool
 	}{
-		"Begin":    {reason: "The server goes on.", state: running(asks(modelRequest), online), want: BeginBackup, says: "and the server goes on", does: []change.Verb{change.PatchStatus}},
-		"Announce": {reason: "A record says that it begins.", state: running(answered(v1.LastBackupRunning), online), want: CreateBackup},
-		"Offer":    {reason: "A Job clones the server, while that runs.", state: running(begun(v1.BackupPending, time.Minute), online), want: CreateBackupJob, does: []change.Verb{change.OfferClone, change.Create}},
+		"Begin":    {reason: "The server goes on.", state: running(asks(modelRequest), online), want: steps.BeginBackup, says: "and the server goes on", does: []change.Verb{change.PatchStatus}},
+		"Announce": {reason: "A record says that it begins.", state: running(answered(v1.LastBackupRunning), online), want: steps.CreateBackup},
+		"Offer":    {reason: "A Job clones the server, while that runs.", state: running(begun(v1.BackupPending, time.Minute), online), want: steps.CreateBackupJob, does: []change.Verb{change.OfferClone, change.Create}},
 		"Down": {
-			reason: "It comes back, and nobody waits.", state: running(begun(v1.BackupPending, time.Minute), online, answeredBy(CreateBackupJob, "connection refused", true)),
-			want: CreateBackupJob, says: "connection refused", does: []change.Verb{change.PatchStatus, change.OfferClone, change.Create},
+			reason: "It comes back, and nobody waits.", state: running(begun(v1.BackupPending, time.Minute), online, answeredBy(steps.CreateBackupJob, "connection refused", true)),
+			want: steps.CreateBackupJob, says: "connection refused", does: []change.Verb{change.PatchStatus, change.OfferClone, change.Create},
 		},
-		"DownLong": {reason: "It does not.", state: running(begun(v1.BackupPending, late), online, answeredBy(CreateBackupJob, "connection refused", true)), want: GiveUpBackup},
-		"Engine":   {reason: "Somebody has to change that.", state: running(begun(v1.BackupPending, time.Minute), online, answeredBy(CreateBackupJob, "shop.log (MyISAM)", false)), want: GiveUpBackup, says: "shop.log (MyISAM)"},
-		"Crashed":  {reason: "A Secret without a Job is from before: another one is made for that.", state: running(begun(v1.BackupPending, time.Minute), online, access), want: WithdrawClone, does: []change.Verb{change.WithdrawClone, change.Delete}},
-		"Cloning":  {reason: "It is being cloned.", state: running(begun(v1.BackupRunning, time.Minute), online, access, withJob(runs)), want: Wait, does: nil},
-		"Cloned":   {reason: "Nobody has to log in any more.", state: running(begun(v1.BackupRunning, time.Minute), online, access, withJob(runs, cloned)), want: WithdrawClone, does: []change.Verb{change.WithdrawClone, change.Delete}},
-		"Archives": {reason: "That takes as long as it takes.", state: running(begun(v1.BackupRunning, late), online, withJob(runs, cloned)), want: Wait},
-		"JobFails": {reason: "It is tried again: nobody waits for it.", state: running(begun(v1.BackupRunning, time.Minute), online, withJob(failedAt(0, "the clone has failed")), broken), want: MarkFailed, says: "the clone has failed"},
+		"DownLong": {reason: "It does not.", state: running(begun(v1.BackupPending, late), online, answeredBy(steps.CreateBackupJob, "connection refused", true)), want: steps.GiveUpBackup},
+		"Engine":   {reason: "Somebody has to change that.", state: running(begun(v1.BackupPending, time.Minute), online, answeredBy(steps.CreateBackupJob, "shop.log (MyISAM)", false)), want: steps.GiveUpBackup, says: "shop.log (MyISAM)"},
+		"Crashed":  {reason: "A Secret without a Job is from before: another one is made for that.", state: running(begun(v1.BackupPending, time.Minute), online, access), want: steps.WithdrawClone, does: []change.Verb{change.WithdrawClone, change.Delete}},
+		"Cloning":  {reason: "It is being cloned.", state: running(begun(v1.BackupRunning, time.Minute), online, access, withJob(runs)), want: steps.Wait, does: nil},
+		"Cloned":   {reason: "Nobody has to log in any more.", state: running(begun(v1.BackupRunning, time.Minute), online, access, withJob(runs, cloned)), want: steps.WithdrawClone, does: []change.Verb{change.WithdrawClone, change.Delete}},
+		"Archives": {reason: "That takes as long as it takes.", state: running(begun(v1.BackupRunning, late), online, withJob(runs, cloned)), want: steps.Wait},
+		"JobFails": {reason: "It is tried again: nobody waits for it.", state: running(begun(v1.BackupRunning, time.Minute), online, withJob(failedAt(0, "the clone has failed")), broken), want: steps.MarkFailed, says: "the clone has failed"},
 		"Again": {
 			reason: "The Job goes first.", state: running(begun(v1.BackupRunning, time.Minute), online, withJob(failedAt(-time.Hour, "broken")), broken, func(s *instance.State) {
 				s.Records[0].Status.Phase, s.Records[0].Status.Message = v1.BackupFailed, "broken"
-			}), want: DeleteObjects,
+			}), want: steps.DeleteObjects,
 		},
-		"JobFailsLate": {reason: "Not for ever.", state: running(begun(v1.BackupRunning, late), online, withJob(failedAt(0, "the clone has failed"))), want: GiveUpBackup},
-		"FailedAccess": {reason: "It has ended.", state: running(begun(v1.BackupRunning, time.Minute), online, access, withJob(failedAt(0, "broken"))), want: WithdrawClone},
-		"Lost":         {reason: "What has become of the data PVC is not the clone's.", state: running(begun(v1.BackupPending, time.Minute), online, func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: CreateBackupJob},
-		"Note":         {reason: "The volume knows it first.", state: running(begun(v1.BackupRunning, time.Minute), online, withJob(complete)), want: NoteBackup},
-		"JobGoes":      {reason: "Its pod holds the volume.", state: running(proven, online, withJob(complete)), want: DeleteObjects},
-		"End":          {reason: "Whoever was here before may have left an account.", state: running(proven, online), want: EndBackup, says: "is proven", does: []change.Verb{change.WithdrawClone, change.PatchStatus}},
+		"JobFailsLate": {reason: "Not for ever.", state: running(begun(v1.BackupRunning, late), online, withJob(failedAt(0, "the clone has failed"))), want: steps.GiveUpBackup},
+		"FailedAccess": {reason: "It has ended.", state: running(begun(v1.BackupRunning, time.Minute), online, access, withJob(failedAt(0, "broken"))), want: steps.WithdrawClone},
+		"Lost":         {reason: "What has become of the data PVC is not the clone's.", state: running(begun(v1.BackupPending, time.Minute), online, func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: steps.CreateBackupJob},
+		"Note":         {reason: "The volume knows it first.", state: running(begun(v1.BackupRunning, time.Minute), online, withJob(complete)), want: steps.NoteBackup},
+		"JobGoes":      {reason: "Its pod holds the volume.", state: running(proven, online, withJob(complete)), want: steps.DeleteObjects},
+		"End":          {reason: "Whoever was here before may have left an account.", state: running(proven, online), want: steps.EndBackup, says: "is proven", does: []change.Verb{change.WithdrawClone, change.PatchStatus}},
 		"EndDown": {
-			reason: "It is not over before.", state: running(proven, online, answeredBy(EndBackup, "connection refused", true)),
-			want: EndBackup, says: "connection refused", does: []change.Verb{change.PatchStatus, change.WithdrawClone, change.PatchStatus},
+			reason: "It is not over before.", state: running(proven, online, answeredBy(steps.EndBackup, "connection refused", true)),
+			want: steps.EndBackup, says: "connection refused", does: []change.Verb{change.PatchStatus, change.WithdrawClone, change.PatchStatus},
 		},
-		"FailEnd":      {reason: "And after a failure, too.", state: running(answered(v1.LastBackupFailing), online, access), want: EndBackup, does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}},
-		"FailEndLate":  {reason: "A server that lets nobody in is no reason to take no other backup.", state: running(answered(v1.LastBackupFailing), online, access, begunAgo(late), answeredBy(EndBackup, "connection refused", true)), want: EndBackup, does: []change.Verb{change.PatchStatus, change.WithdrawClone, change.Delete, change.PatchStatus}, late: true},
-		"FailEndFirst": {reason: "It may well let us in.", state: running(answered(v1.LastBackupFailing), online, access, begunAgo(late)), want: EndBackup, does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}},
-		"Deleted":      {reason: "A deletion stops the server, with or without its answer.", state: fenced(answered(v1.LastBackupRunning), online), want: StopServer},
+		"FailEnd":      {reason: "And after a failure, too.", state: running(answered(v1.LastBackupFailing), online, access), want: steps.EndBackup, does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}},
+		"FailEndLate":  {reason: "A server that lets nobody in is no reason to take no other backup.", state: running(answered(v1.LastBackupFailing), online, access, begunAgo(late), answeredBy(steps.EndBackup, "connection refused", true)), want: steps.EndBackup, does: []change.Verb{change.PatchStatus, change.WithdrawClone, change.Delete, change.PatchStatus}, late: true},
+		"FailEndFirst": {reason: "It may well let us in.", state: running(answered(v1.LastBackupFailing), online, access, begunAgo(late)), want: steps.EndBackup, does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}},
+		"Deleted":      {reason: "A deletion stops the server, with or without its answer.", state: fenced(answered(v1.LastBackupRunning), online), want: steps.StopServer},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -135,14 +138,14 @@ func TestOnlineJob(t *testing.T) {
 	}
 	s := running(begun(v1.BackupPending, time.Minute), online)
 	s.XR.Status.ServedImage = "mysql:8.4.6"
-	j := backupJob(s)
+	j := backup.NewJob(s)
 	pod := j.Spec.Template.Spec
-	clone, backup := &pod.InitContainers[len(pod.InitContainers)-1], &pod.Containers[0]
+	clone, archiver := &pod.InitContainers[len(pod.InitContainers)-1], &pod.Containers[0]
 	if clone.Image != "mysql:8.4.6" || !slices.Equal(mounts(clone), []string{"tools", "donor", "data"}) {
 		t.Errorf("%s clones, with %v", clone.Image, mounts(clone))
 	}
-	if len(pod.Containers) != 1 || backup.Image != s.Settings.AgentImage || !slices.Equal(mounts(backup), []string{"data", "backup"}) {
-		t.Errorf("%s archives, with %v", backup.Image, mounts(backup))
+	if len(pod.Containers) != 1 || archiver.Image != s.Settings.AgentImage || !slices.Equal(mounts(archiver), []string{"data", "backup"}) {
+		t.Errorf("%s archives, with %v", archiver.Image, mounts(archiver))
 	}
 	for _, v := range pod.Volumes {
 		if c := v.PersistentVolumeClaim; c != nil && c.ClaimName == s.Life.DataPVCName() {
@@ -153,22 +156,22 @@ func TestOnlineJob(t *testing.T) {
 		t.Error("a volume that is there says itself which nodes can use it")
 	}
 	s.BackupPVC.Status.Phase = corev1.ClaimPending
-	if of := backupJob(s).Spec.Template.Spec.Affinity; of == nil || of.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels[v1.LabelInstance] != s.Life.Key() {
+	if of := backup.NewJob(s).Spec.Template.Spec.Affinity; of == nil || of.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels[v1.LabelInstance] != s.Life.Key() {
 		t.Errorf("its volume is made anywhere: %+v", of)
 	}
 	s.XR.Status.BackupStore = "offsite"
-	if backupJob(s).Spec.Template.Spec.Affinity != nil {
+	if backup.NewJob(s).Spec.Template.Spec.Affinity != nil {
 		t.Error("a store is everywhere")
 	}
 }
 
 // TestOnlineRecord says how it was taken, and that of a deletion in the midst of one does not.
 func TestOnlineRecord(t *testing.T) {
-	if r := newRecord(running(answered(v1.LastBackupRunning), online)); r.Spec.Method != v1.MethodOnline || r.Spec.Origin != v1.OriginRequest {
+	if r := backup.NewRecord(running(answered(v1.LastBackupRunning), online)); r.Spec.Method != v1.MethodOnline || r.Spec.Origin != v1.OriginRequest {
 		t.Errorf("it says %+v", r.Spec)
 	}
 	s := fenced(answered(v1.LastBackupRunning), online)
-	if r, a := newRecord(s), s.Attempt(); r.Spec.Method != v1.MethodCold || r.Spec.Origin != v1.OriginDeletion || a.IsOnline() {
+	if r, a := backup.NewRecord(s), s.Attempt(); r.Spec.Method != v1.MethodCold || r.Spec.Origin != v1.OriginDeletion || a.IsOnline() {
 		t.Errorf("it says %+v", r.Spec)
 	}
 }
@@ -196,7 +199,7 @@ func TestBackupProgress(t *testing.T) {
 			if tc.clones {
 				s.Backup.Spec.Template.Spec.InitContainers = []corev1.Container{{Name: agent.CloneContainerName}}
 			}
-			if got, says := backupProgress(s.Backup); got != tc.want || !strings.HasSuffix(says, tc.says) {
+			if got, says := backup.Progress(s.Backup); got != tc.want || !strings.HasSuffix(says, tc.says) {
 				t.Errorf("want %d, %q, got %d, %q", tc.want, tc.says, got, says)
 			}
 		})

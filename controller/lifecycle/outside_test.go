@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // beginsAgain is an instance whose server is not up.
@@ -50,27 +51,27 @@ func TestCrossplaneReachesTheMessage(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		state  *instance.State
-		want   Action
+		want   steps.Action
 		says   string
 		after  time.Duration
 	}{
-		"Fine":       {reason: "There is nothing to say.", state: running(), want: NoOp},
-		"OwnSecret":  {reason: "Crossplane says so at the end only.", state: running(publishesIn("db-connection")), want: WarnOfCrossplane, says: own},
-		"OtherOwn":   {reason: "It is not there yet, and is the instance's all the same.", state: running(publishesIn("db-connection-pending")), want: WarnOfCrossplane, says: "db-connection-pending is one that this instance makes itself"},
-		"OwnTold":    {reason: "Once.", state: running(publishesIn("db-connection"), told), want: NoOp, says: own},
-		"Foreign":    {reason: "It is another Secret.", state: running(publishesIn("for-clients")), want: NoOp},
-		"Claim":      {reason: "The claim's own condition is not the composite resource's.", state: running(claimUnsynced("cannot propagate connection details", time.Minute)), want: WarnOfCrossplane, says: "Crossplane cannot do its part for the claim: cannot propagate connection details"},
-		"ClaimTold":  {reason: "Crossplane copies the function's message to the claim.", state: running(claimUnsynced("cannot propagate connection details", time.Minute), told), want: NoOp, says: "cannot propagate"},
-		"ClaimStuck": {reason: "Crossplane copies nothing to the claim.", state: running(claimUnsynced("cannot bind and sync claim", time.Minute), told), want: ReportHeldClaim, says: "cannot bind and sync claim"},
+		"Fine":       {reason: "There is nothing to say.", state: running(), want: steps.NoOp},
+		"OwnSecret":  {reason: "Crossplane says so at the end only.", state: running(publishesIn("db-connection")), want: steps.WarnOfCrossplane, says: own},
+		"OtherOwn":   {reason: "It is not there yet, and is the instance's all the same.", state: running(publishesIn("db-connection-pending")), want: steps.WarnOfCrossplane, says: "db-connection-pending is one that this instance makes itself"},
+		"OwnTold":    {reason: "Once.", state: running(publishesIn("db-connection"), told), want: steps.NoOp, says: own},
+		"Foreign":    {reason: "It is another Secret.", state: running(publishesIn("for-clients")), want: steps.NoOp},
+		"Claim":      {reason: "The claim's own condition is not the composite resource's.", state: running(claimUnsynced("cannot propagate connection details", time.Minute)), want: steps.WarnOfCrossplane, says: "Crossplane cannot do its part for the claim: cannot propagate connection details"},
+		"ClaimTold":  {reason: "Crossplane copies the function's message to the claim.", state: running(claimUnsynced("cannot propagate connection details", time.Minute), told), want: steps.NoOp, says: "cannot propagate"},
+		"ClaimStuck": {reason: "Crossplane copies nothing to the claim.", state: running(claimUnsynced("cannot bind and sync claim", time.Minute), told), want: steps.ReportHeldClaim, says: "cannot bind and sync claim"},
 		"ClaimSaid": {reason: "Once.", state: running(claimUnsynced("cannot bind and sync claim", time.Minute), told, func(s *instance.State) {
 			s.Claim.Status.Message = "Crossplane cannot do its part for the claim: cannot bind and sync claim"
-		}), want: NoOp, says: "cannot bind and sync claim"},
-		"ClaimSoon":  {reason: "It may get over that.", state: running(claimUnsynced("conflict", time.Second)), want: Wait, after: unsyncedFor},
-		"Invalid":    {reason: "The event says why.", state: running(unsynced(reasonError, "Unsynced resources: service", time.Minute), invalid), want: WarnOfCrossplane, says: "for the composite resource: Unsynced resources: service (spec.ports: is used up)"},
-		"Over":       {reason: "It is synced again.", state: running(func(s *instance.State) { s.XR.Status.CrossplaneWarning = "old" }), want: WarnOfCrossplane},
-		"Refused":    {reason: "It is tried again later.", state: running(refusedServiceFor(4 * time.Minute)), want: Wait, after: 6 * time.Minute},
-		"RefusedNow": {reason: "Ten minutes are over.", state: running(refusedServiceFor(retryServiceAfter)), want: RetryService},
-		"RefusedNot": {reason: "Crossplane has not come to its end without the Service.", state: running(refusedServiceFor(time.Hour), unsyncedNow, told), want: NoOp, says: "Unsynced resources: config"},
+		}), want: steps.NoOp, says: "cannot bind and sync claim"},
+		"ClaimSoon":  {reason: "It may get over that.", state: running(claimUnsynced("conflict", time.Second)), want: steps.Wait, after: unsyncedFor},
+		"Invalid":    {reason: "The event says why.", state: running(unsynced(reasonError, "Unsynced resources: service", time.Minute), invalid), want: steps.WarnOfCrossplane, says: "for the composite resource: Unsynced resources: service (spec.ports: is used up)"},
+		"Over":       {reason: "It is synced again.", state: running(func(s *instance.State) { s.XR.Status.CrossplaneWarning = "old" }), want: steps.WarnOfCrossplane},
+		"Refused":    {reason: "It is tried again later.", state: running(refusedServiceFor(4 * time.Minute)), want: steps.Wait, after: 6 * time.Minute},
+		"RefusedNow": {reason: "Ten minutes are over.", state: running(refusedServiceFor(retryServiceAfter)), want: steps.RetryService},
+		"RefusedNot": {reason: "Crossplane has not come to its end without the Service.", state: running(refusedServiceFor(time.Hour), unsyncedNow, told), want: steps.NoOp, says: "Unsynced resources: config"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +82,7 @@ func TestCrossplaneReachesTheMessage(t *testing.T) {
 			if got := crossplaneWarning(tc.state); !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") {
 				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got)
 			}
-			if len(step.Changes) == 0 && (tc.want == WarnOfCrossplane || tc.want == RetryService) {
+			if len(step.Changes) == 0 && (tc.want == steps.WarnOfCrossplane || tc.want == steps.RetryService) {
 				t.Errorf("%s the step writes nothing", tc.reason)
 			}
 		})
@@ -93,11 +94,11 @@ func TestClaimWithoutXRSaysWhy(t *testing.T) {
 	s := running(claimUnsynced("cannot apply composite resource: denied by a webhook", time.Minute))
 	s.XR, s.DataPVC = nil, nil
 	step := Next(s)
-	if step.Action != ReportHeldClaim || step.Message != "Crossplane cannot do its part for the claim: cannot apply composite resource: denied by a webhook" {
+	if step.Action != steps.ReportHeldClaim || step.Message != "Crossplane cannot do its part for the claim: cannot apply composite resource: denied by a webhook" {
 		t.Errorf("want the claim to say so, got %+v", step)
 	}
 	s.Claim.Status.Message = step.Message
-	if step := Next(s); step.Action != NoOp {
+	if step := Next(s); step.Action != steps.NoOp {
 		t.Errorf("want it said once, got %+v", step)
 	}
 }

@@ -9,8 +9,10 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // TestAskedBeforeStop: a server that runs is asked for data outside of its data directory before it stops for a backup, because
@@ -32,7 +34,7 @@ func TestAskedBeforeStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			step := Next(tc.state)
 			got := slices.DeleteFunc(verbs(step), func(v change.Verb) bool { return v == change.PatchStatus })
-			if step.Action != StopServer || !slices.Equal(got, tc.want) {
+			if step.Action != steps.StopServer || !slices.Equal(got, tc.want) {
 				t.Errorf("%s %s: %v, want %v", tc.reason, step.Action, got, tc.want)
 			}
 		})
@@ -50,7 +52,7 @@ func TestOutsideHint(t *testing.T) {
 		state *instance.State
 		want  string
 	}{
-		"BeforeStop": {fenced(deployment(1), withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning), answeredBy(StopServer, said, true)), "lose what is stored outside: kubectl annotate xmysql "},
+		"BeforeStop": {fenced(deployment(1), withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning), answeredBy(steps.StopServer, said, true)), "lose what is stored outside: kubectl annotate xmysql "},
 		"AfterStop":  {fenced(withJob(failedAt(0, said)), noted, found), "ended with the server's pod"},
 	}
 	for name, tc := range cases {
@@ -67,7 +69,7 @@ func TestOutsideHint(t *testing.T) {
 func TestJobLeavesOutside(t *testing.T) {
 	for uid, want := range map[string]bool{xrUID: true, "another": false, "": false} {
 		s := fenced(func(s *instance.State) { s.XR.SetAnnotations(map[string]string{v1.AnnotationWithoutOutside: uid}) })
-		command := backupJob(s).Spec.Template.Spec.Containers[0].Command
+		command := backup.NewJob(s).Spec.Template.Spec.Containers[0].Command
 		if got := slices.Contains(command, "--without-outside"); got != want {
 			t.Errorf("%q: %q", uid, command)
 		}

@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // A Job that backs up mounts two volumes, and there may be no node that can use both: volumes are
@@ -27,19 +28,19 @@ func backupNodes(s *instance.State) *corev1.NodeSelector {
 // giveWay to a new volume beside the data, which is not there yet: that of the backups has none,
 // and was made for an earlier life. One that may have been copied, or has been used by somebody
 // else, stays. A folder is where its node is, and is made there again.
-func giveWay(s *instance.State) (step Step, open bool) {
+func giveWay(s *instance.State) (step steps.Step, open bool) {
 	c, v := s.BackupPVC, s.BackupPV
 	switch {
 	case s.XR.Status.Started || s.XR.Status.Restore != nil || c == nil || v == nil || backupNodes(s) == nil || v.Spec.HostPath != nil:
-		return Step{}, false
+		return steps.Step{}, false
 	case c.Annotations[v1.AnnotationMadeFor] == "" || c.Annotations[v1.AnnotationMadeFor] == string(s.Life.XR):
-		return Step{}, false
-	case !isMarkedUID(c) || !isMarkedUID(v) || hasBackups(s):
-		return Step{}, false
+		return steps.Step{}, false
+	case !steps.IsMarkedUID(c) || !steps.IsMarkedUID(v) || hasBackups(s):
+		return steps.Step{}, false
 	case instance.HasFinalizer(v):
-		return Step{Action: ReleaseBackupPV, Message: setAsideMessage(v, "not all nodes can use it: it gives way to one beside the data")}, true
+		return steps.Step{Action: steps.ReleaseBackupPV, Message: setAsideMessage(v, "not all nodes can use it: it gives way to one beside the data")}, true
 	case c.DeletionTimestamp == nil:
-		return Step{Action: DeleteBackupPVC, Message: fmt.Sprintf("PersistentVolumeClaim %s of the backups is made again, beside the data", c.Name)}, true
+		return steps.Step{Action: steps.DeleteBackupPVC, Message: fmt.Sprintf("PersistentVolumeClaim %s of the backups is made again, beside the data", c.Name)}, true
 	}
-	return Step{}, false // It goes as any other that is being deleted.
+	return steps.Step{}, false // It goes as any other that is being deleted.
 }

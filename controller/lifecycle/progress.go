@@ -4,14 +4,17 @@ import (
 	"slices"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // showProgress of a deletion in the status of claim and XR. The status of what lives is the
 // function's. Where the step writes to one of them afterwards, it stands on what was read: then
 // this does, too, or its own write would hide another's from the API server.
-func showProgress(s *instance.State, step Step, then []change.Change) []change.Change {
+func showProgress(s *instance.State, step steps.Step, then []change.Change) []change.Change {
 	switch {
 	case step.Attempt != "":
 		return showInLife(s, step)
@@ -44,15 +47,15 @@ func showProgress(s *instance.State, step Step, then []change.Change) []change.C
 
 // showInRecord what a life waits for that has neither XR nor claim: nothing else says it, and the next claim of its name waits for it. The
 // record of a backup that has failed has why already, and one that somebody deletes what keeps it. Others repeat it, so it has no hint.
-func showInRecord(s *instance.State, step Step) []change.Change {
+func showInRecord(s *instance.State, step steps.Step) []change.Change {
 	r := s.Record()
 	switch {
 	case r == nil, r.IsProven(), r.Status.Phase == v1.BackupFailed, r.DeletionTimestamp != nil:
 		return nil
-	case step.Action != Wait && !step.Refused, step.Percent > 0, instance.SaysSame(r.Status.Message, step.Message):
+	case step.Action != steps.Wait && !step.Refused, step.Percent > 0, instance.SaysSame(r.Status.Message, step.Message):
 		return nil
 	}
-	return []change.Change{patchRecordStatus(r, func(st *v1.MySQLBackupStatus) { st.Message = step.Message })}
+	return []change.Change{catalog.PatchRecordStatus(r, func(st *v1.MySQLBackupStatus) { st.Message = step.Message })}
 }
 
 func shows(c *instance.Composite, want v1.DeletionStatus) bool {
@@ -66,8 +69,8 @@ const enoughProgress = 10
 // showInLife how far a backup of an instance that goes on is, in the status of the XR: the function tells people. Only what takes its
 // time is shown, as each write is a reason for Crossplane to compose once more, which it does 50 times in a row and then
 // every 30 seconds (internal/circuit of Crossplane).
-func showInLife(s *instance.State, step Step) []change.Change {
-	if step.Action != Wait && step.Action != MarkFailed && !step.Refused {
+func showInLife(s *instance.State, step steps.Step) []change.Change {
+	if step.Action != steps.Wait && step.Action != steps.MarkFailed && !step.Refused {
 		return nil
 	}
 	type shown struct {
@@ -95,7 +98,7 @@ func showInLife(s *instance.State, step Step) []change.Change {
 	if is == was || was.percent > 0 && is.percent > was.percent && is.percent < was.percent+enoughProgress {
 		return nil
 	}
-	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{statusFields[s.Attempt().Origin]: map[string]any{
-		"backup": orNil(is.backup), "percent": is.percent, "message": is.message,
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{backup.StatusFields[s.Attempt().Origin]: map[string]any{
+		"backup": steps.OrNil(is.backup), "percent": is.percent, "message": is.message,
 	}}).WhoeverWrote()}
 }

@@ -10,6 +10,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // TestHint: the command that gives the data up stands in the message of claim and XR, for
@@ -62,13 +63,13 @@ func TestShowInRecord(t *testing.T) {
 		"Failed":  {reason: "It has why.", state: fenced(orphaned, originGone, mounted, withJob(failedAt(0, "full")), failedForRoom, broken)},
 		"Runs":    {reason: "Percentages are for a status.", state: fenced(orphaned, originGone, mounted, phase(v1.BackupRunning), withJob(func(j *instance.Job) { j.Progress = &agent.Progress{Phase: agent.PhaseCopy, Percent: 84} }))},
 		"Has XR":  {reason: "That has it.", state: fenced(waits)},
-		"Refused": {reason: "A quota has no room for its Job.", state: fenced(orphaned, originGone, mounted, refusedAs(CreateBackupJob, instance.Refusal{Message: "exceeded quota"})), want: true},
+		"Refused": {reason: "A quota has no room for its Job.", state: fenced(orphaned, originGone, mounted, refusedAs(steps.CreateBackupJob, instance.Refusal{Message: "exceeded quota"})), want: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			step, says := Next(tc.state), ""
 			for _, c := range step.Changes {
-				if r, ok := c.Object.(*v1.MySQLBackup); ok && c.Verb == change.PatchStatus && step.Action != MarkRunning {
+				if r, ok := c.Object.(*v1.MySQLBackup); ok && c.Verb == change.PatchStatus && step.Action != steps.MarkRunning {
 					says = r.Status.Message
 				}
 			}

@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // allocated bytes of a call. Small ones are counted some time later, megabytes of
@@ -36,17 +37,17 @@ func TestEndlessClaim(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		change func(*instance.State)
-		want   Action
+		want   steps.Action
 	}{
-		"Bound":   {reason: "Kubernetes lets it be corrected, or says why not.", change: func(*instance.State) {}, want: ExpandBackupPVC},
-		"Refused": {reason: "What was refused is not asked for again.", change: func(s *instance.State) { s.BackupPVC.Annotations[v1.AnnotationRefusedSize] = "1Gi" }, want: NoOp},
-		"Unbound": {reason: "No volume will ever be so large.", change: backupUnbound, want: DeleteBackupPVC},
+		"Bound":   {reason: "Kubernetes lets it be corrected, or says why not.", change: func(*instance.State) {}, want: steps.ExpandBackupPVC},
+		"Refused": {reason: "What was refused is not asked for again.", change: func(s *instance.State) { s.BackupPVC.Annotations[v1.AnnotationRefusedSize] = "1Gi" }, want: steps.NoOp},
+		"Unbound": {reason: "No volume will ever be so large.", change: backupUnbound, want: steps.DeleteBackupPVC},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			for _, text := range []string{"1e9999999", "1e1000", "12345678901234567890e999"} {
 				s := running(tc.change, asking(text))
-				var step Step
+				var step steps.Step
 				if cost := allocated(func() { step = Next(s) }); cost > 8<<20 {
 					t.Errorf("the controller calculates with %s: %d bytes", text, cost)
 				}

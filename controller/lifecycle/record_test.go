@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -24,23 +25,23 @@ func TestBackupNumber(t *testing.T) {
 	}
 	s.XR.Status.BackupNumber = 8
 	s.Records[0].Spec.Number = 12 // By another life, since.
-	if got := newRecord(s).Spec.Number; got != 8 {
+	if got := backup.NewRecord(s).Spec.Number; got != 8 {
 		t.Errorf("want the number that the instance began with, got %d", got)
 	}
-	kept := identityAnnotations(s)
+	kept := backup.IdentityAnnotations(s)
 	xr := s.XR
 	s.XR, s.Orphan = nil, &instance.Identity{BackupNumber: 8}
-	if r := newRecord(s); kept[v1.AnnotationBackupNumber] != "8" || r.Spec.Number != 13 || r.Spec.Since != 8 {
+	if r := backup.NewRecord(s); kept[v1.AnnotationBackupNumber] != "8" || r.Spec.Number != 13 || r.Spec.Since != 8 {
 		t.Errorf("want it to be of both since the number that the volume knows, which is %q, got %d since %d", kept[v1.AnnotationBackupNumber], r.Spec.Number, r.Spec.Since)
 	}
 	s.Records[0].Spec.Number = 5
-	if r := newRecord(s); r.Spec.Number != 8 || r.Spec.Since != 0 {
+	if r := backup.NewRecord(s); r.Spec.Number != 8 || r.Spec.Since != 0 {
 		t.Errorf("want the number that the volume knows, got %d since %d", r.Spec.Number, r.Spec.Since)
 	}
 	s.Records[0].Spec.Number = 12
 	s.XR, s.Orphan = xr, nil
 	s.XR.Status.BackupNumber = 0
-	if got := newRecord(s).Spec.Number; got != 13 {
+	if got := backup.NewRecord(s).Spec.Number; got != 13 {
 		t.Errorf("want the next number where the status was lost, got %d", got)
 	}
 }
@@ -54,21 +55,21 @@ func TestNodesAreKept(t *testing.T) {
 	if isDataPVMarked(s) {
 		t.Error("want the volume marked again: it does not know the nodes")
 	}
-	maps.Copy(s.DataPV.Annotations, identityAnnotations(s))
+	maps.Copy(s.DataPV.Annotations, backup.IdentityAnnotations(s))
 	if !isDataPVMarked(s) {
 		t.Error("want the volume marked")
 	}
 	s.DataPVC.Annotations = map[string]string{v1.AnnotationNodes: `{"nodeSelector":{"disk":"theirs"}}`}
 	s.XR, s.Orphan = nil, &instance.Identity{}
-	if diff := cmp.Diff(want, newRecord(s).Spec.Nodes); diff != "" {
+	if diff := cmp.Diff(want, backup.NewRecord(s).Spec.Nodes); diff != "" {
 		t.Errorf("The record: -want, +got:\n%s", diff)
 	}
-	if pod := backupJob(s).Spec.Template.Spec; len(pod.NodeSelector) > 0 || len(pod.Tolerations) != 1 || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+	if pod := backup.NewJob(s).Spec.Template.Spec; len(pod.NodeSelector) > 0 || len(pod.Tolerations) != 1 || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		t.Errorf("want a Job that tolerates what the server does, and is bound to no node, got %+v", pod)
 	}
 	s = running()
 	s.XR.Status.UID, s.DataPV.Annotations[v1.AnnotationNodes] = "", want.Annotation()
-	if !isDataPVMarked(s) || newRecord(s).Spec.Nodes == nil {
+	if !isDataPVMarked(s) || backup.NewRecord(s).Spec.Nodes == nil {
 		t.Error("want the volume believed where the status was lost")
 	}
 	s = running()
@@ -84,15 +85,15 @@ func TestChoiceIsKept(t *testing.T) {
 	s := running()
 	const choice = "backup-of-spring"
 	s.XR.Status.Choice = choice
-	if got := newRecord(s).Spec.Choice; got != choice {
+	if got := backup.NewRecord(s).Spec.Choice; got != choice {
 		t.Errorf("want the choice of the XR in the record, got %q", got)
 	}
 	if isDataPVMarked(s) {
 		t.Error("want the volume marked again: it does not know the choice")
 	}
-	kept := identityAnnotations(s)
+	kept := backup.IdentityAnnotations(s)
 	s.XR, s.Orphan = nil, &instance.Identity{Choice: kept[v1.AnnotationChoice]}
-	if got := newRecord(s).Spec.Choice; got != choice {
+	if got := backup.NewRecord(s).Spec.Choice; got != choice {
 		t.Errorf("want the choice that the volume knows in the record, got %q", got)
 	}
 }

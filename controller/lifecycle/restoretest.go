@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // awaitsRestoreTest is true if the data has to stay, its proven backup notwithstanding:
@@ -18,14 +19,14 @@ func awaitsRestoreTest(s *instance.State) bool {
 }
 
 // waitForRestoreTest waits for the word of the restore test, which is package restoretest's work.
-func waitForRestoreTest(s *instance.State) Step {
+func waitForRestoreTest(s *instance.State) steps.Step {
 	r := s.Record()
 	c := meta.FindStatusCondition(r.Status.Conditions, v1.ConditionRestorable)
-	step := Step{Action: Wait, After: requeueLater, Phase: v1.DeletionRestoreTest, Percent: 100, Message: fmt.Sprintf("Backup %q is proven; a server is started from a copy of it before anything goes, as backup.requireRestorable says", r.Name)}
+	step := steps.Step{Action: steps.Wait, After: steps.RequeueLater, Phase: v1.DeletionRestoreTest, Percent: 100, Message: fmt.Sprintf("Backup %q is proven; a server is started from a copy of it before anything goes, as backup.requireRestorable says", r.Name)}
 	if c == nil {
 		return step
 	}
-	step.After, step.Phase = requeueForPerson, v1.DeletionHeld
+	step.After, step.Phase = steps.RequeueForPerson, v1.DeletionHeld
 	step.Message = fmt.Sprintf("Backup %q is proven, but no server has run on it: %s. It is tried again every few minutes", r.Name, c.Message)
 	step.Hint = "To let the data go without: " + unrequireHint(s)
 	return step

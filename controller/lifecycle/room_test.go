@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
 
@@ -32,7 +33,7 @@ func TestNeededRoom(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := neededRoom(running(tc.given...)); got != tc.want {
+			if got := backup.NeededRoom(running(tc.given...)); got != tc.want {
 				t.Errorf("%s want %q, got %q", tc.reason, tc.want, got)
 			}
 		})

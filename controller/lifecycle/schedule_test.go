@@ -10,7 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // hourly backups, of which the next is due after this, which may be before.
@@ -52,7 +55,7 @@ func missed(at string) variation {
 }
 
 // fieldsWritten are those that a step writes of the XR.
-func fieldsWritten(step Step) map[string]any {
+func fieldsWritten(step steps.Step) map[string]any {
 	out := map[string]any{}
 	for _, c := range step.Changes {
 		maps.Copy(out, c.Fields)
@@ -67,7 +70,7 @@ func TestScheduled(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		state  *instance.State
-		want   Action
+		want   steps.Action
 		says   string
 		after  time.Duration
 		// begins for this minute, and next is planned.
@@ -75,33 +78,33 @@ func TestScheduled(t *testing.T) {
 		next   any
 		missed any
 	}{
-		"Plan":        {reason: "The next one is.", state: running(hourly(0), func(s *instance.State) { s.XR.Status.BackupSchedule = nil }), want: PlanBackups, says: "planned for 2026-11-26T04:00Z", next: metav1.NewTime(soon)},
-		"Replan":      {reason: "It is another one.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule = "45 * * * *" }), want: PlanBackups, next: at("03:45")},
-		"Zone":        {reason: "There, 3:30 is 9:00.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Asia/Kolkata" }), want: PlanBackups, next: metav1.NewTime(soon.Add(-30 * time.Minute).Add(time.Hour))},
-		"NoZone":      {reason: "The claim says so.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Mars/Olympus" }), want: PlanBackups, says: "IANA", missed: at("03:30")},
-		"NoZoneYet":   {reason: "It has been missing since then.", state: running(hourly(time.Minute), missed("01:00"), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Mars/Olympus" }), want: PlanBackups, says: "IANA"},
-		"Unplan":      {reason: "None is.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule = "" }), want: PlanBackups, says: "any more"},
-		"Not yet":     {reason: "It is looked at again then.", state: running(hourly(30 * time.Minute)), want: NoOp, after: 30 * time.Minute},
-		"Due":         {reason: "It begins.", state: running(due("03:30")), want: BeginBackup, says: "backup.schedule at 2026-11-26T03:30Z asks for", begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
-		"Missed":      {reason: "One makes up for all.", state: running(due("00:00")), want: BeginBackup, begins: "2026-11-26T03:00Z", next: metav1.NewTime(soon)},
-		"Taken":       {reason: "The status was lost, and the record knows.", state: running(due("03:00"), planned(v1.LastBackupProven)), want: PlanBackups, next: metav1.NewTime(soon)},
-		"Request":     {reason: "Somebody waits for that.", state: running(due("03:00"), asks(modelRequest)), want: BeginBackup, says: `backup.request "one"`},
-		"Silent":      {reason: "It begins when the server is there.", state: running(due("03:30"), silent), want: Wait},
-		"Late":        {reason: "People are told.", state: running(due("03:00"), silent), want: ReportLateBackup, says: "does not take clients", missed: at("03:00")},
-		"Off":         {reason: "Nothing changes meanwhile, and it is taken when the server is back.", state: running(due("03:00"), suspended), want: NoOp},
-		"OffSoon":     {reason: "The server is about to stop.", state: running(due("03:30"), func(s *instance.State) { s.XR.Spec.Suspended = true }), want: NoOp},
-		"Resumed":     {reason: "It was off until then.", state: running(due("03:00"), startingSince(time.Minute)), want: Wait},
-		"ResumedLate": {reason: "It does not come.", state: running(due("03:00"), startingSince(lateness)), want: ReportLateBackup, says: "does not take clients", missed: at("03:00")},
-		"LateYet":     {reason: "Once.", state: running(due("03:00"), silent, missed("02:00")), want: Wait},
+		"Plan":        {reason: "The next one is.", state: running(hourly(0), func(s *instance.State) { s.XR.Status.BackupSchedule = nil }), want: steps.PlanBackups, says: "planned for 2026-11-26T04:00Z", next: metav1.NewTime(soon)},
+		"Replan":      {reason: "It is another one.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule = "45 * * * *" }), want: steps.PlanBackups, next: at("03:45")},
+		"Zone":        {reason: "There, 3:30 is 9:00.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Asia/Kolkata" }), want: steps.PlanBackups, next: metav1.NewTime(soon.Add(-30 * time.Minute).Add(time.Hour))},
+		"NoZone":      {reason: "The claim says so.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Mars/Olympus" }), want: steps.PlanBackups, says: "IANA", missed: at("03:30")},
+		"NoZoneYet":   {reason: "It has been missing since then.", state: running(hourly(time.Minute), missed("01:00"), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Mars/Olympus" }), want: steps.PlanBackups, says: "IANA"},
+		"Unplan":      {reason: "None is.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule = "" }), want: steps.PlanBackups, says: "any more"},
+		"Not yet":     {reason: "It is looked at again then.", state: running(hourly(30 * time.Minute)), want: steps.NoOp, after: 30 * time.Minute},
+		"Due":         {reason: "It begins.", state: running(due("03:30")), want: steps.BeginBackup, says: "backup.schedule at 2026-11-26T03:30Z asks for", begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
+		"Missed":      {reason: "One makes up for all.", state: running(due("00:00")), want: steps.BeginBackup, begins: "2026-11-26T03:00Z", next: metav1.NewTime(soon)},
+		"Taken":       {reason: "The status was lost, and the record knows.", state: running(due("03:00"), planned(v1.LastBackupProven)), want: steps.PlanBackups, next: metav1.NewTime(soon)},
+		"Request":     {reason: "Somebody waits for that.", state: running(due("03:00"), asks(modelRequest)), want: steps.BeginBackup, says: `backup.request "one"`},
+		"Silent":      {reason: "It begins when the server is there.", state: running(due("03:30"), silent), want: steps.Wait},
+		"Late":        {reason: "People are told.", state: running(due("03:00"), silent), want: steps.ReportLateBackup, says: "does not take clients", missed: at("03:00")},
+		"Off":         {reason: "Nothing changes meanwhile, and it is taken when the server is back.", state: running(due("03:00"), suspended), want: steps.NoOp},
+		"OffSoon":     {reason: "The server is about to stop.", state: running(due("03:30"), func(s *instance.State) { s.XR.Spec.Suspended = true }), want: steps.NoOp},
+		"Resumed":     {reason: "It was off until then.", state: running(due("03:00"), startingSince(time.Minute)), want: steps.Wait},
+		"ResumedLate": {reason: "It does not come.", state: running(due("03:00"), startingSince(backup.Lateness)), want: steps.ReportLateBackup, says: "does not take clients", missed: at("03:00")},
+		"LateYet":     {reason: "Once.", state: running(due("03:00"), silent, missed("02:00")), want: steps.Wait},
 		"NoMethod": {
-			reason: "The function refuses it, and nobody looks twice a second.", state: running(due("03:00"), missed("02:00"), func(s *instance.State) { s.XR.Spec.Backup.Method = "" }), want: NoOp,
+			reason: "The function refuses it, and nobody looks twice a second.", state: running(due("03:00"), missed("02:00"), func(s *instance.State) { s.XR.Spec.Backup.Method = "" }), want: steps.NoOp,
 		},
-		"UnderWay":  {reason: "The one before goes on.", state: running(due("03:30"), planned(v1.LastBackupRunning), online), want: CreateBackup, says: "backup.schedule at 2026-11-26T03:00Z asks for"},
-		"AfterFail": {reason: "The next is another one.", state: running(due("03:30"), planned(v1.LastBackupFailed), missed("03:00")), want: BeginBackup, begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
-		"FailEnd":   {reason: "That is one that is missing.", state: running(hourly(30*time.Minute), planned(v1.LastBackupFailing), online), want: EndBackup, missed: at("03:00")},
-		"FailAgain": {reason: "The first is told.", state: running(hourly(30*time.Minute), planned(v1.LastBackupFailing), missed("01:00"), online), want: EndBackup},
-		"Deleted":   {reason: "It has its own.", state: running(due("03:00"), dead), want: CreateBackup, says: "before anything goes"},
-		"Image":     {reason: "Another image comes first.", state: running(due("03:30"), newImage), want: BeginImageChange},
+		"UnderWay":  {reason: "The one before goes on.", state: running(due("03:30"), planned(v1.LastBackupRunning), online), want: steps.CreateBackup, says: "backup.schedule at 2026-11-26T03:00Z asks for"},
+		"AfterFail": {reason: "The next is another one.", state: running(due("03:30"), planned(v1.LastBackupFailed), missed("03:00")), want: steps.BeginBackup, begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
+		"FailEnd":   {reason: "That is one that is missing.", state: running(hourly(30*time.Minute), planned(v1.LastBackupFailing), online), want: steps.EndBackup, missed: at("03:00")},
+		"FailAgain": {reason: "The first is told.", state: running(hourly(30*time.Minute), planned(v1.LastBackupFailing), missed("01:00"), online), want: steps.EndBackup},
+		"Deleted":   {reason: "It has its own.", state: running(due("03:00"), dead), want: steps.CreateBackup, says: "before anything goes"},
+		"Image":     {reason: "Another image comes first.", state: running(due("03:30"), newImage), want: steps.BeginImageChange},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +112,7 @@ func TestScheduled(t *testing.T) {
 			if got.Action != tc.want || !strings.Contains(got.Text(), tc.says) {
 				t.Fatalf("%s want %s, got %s: %q", tc.reason, tc.want, got.Action, got.Text())
 			}
-			if tc.want == NoOp && got.After != tc.after {
+			if tc.want == steps.NoOp && got.After != tc.after {
 				t.Errorf("%s want a look after %s, got %s", tc.reason, tc.after, got.After)
 			}
 			fields := fieldsWritten(got)
@@ -131,20 +134,20 @@ func TestScheduled(t *testing.T) {
 // TestScheduledProven: a backup that is there ends what was missing.
 func TestScheduledProven(t *testing.T) {
 	s := running(hourly(30*time.Minute), planned(v1.LastBackupRunning), missed("01:00"), online)
-	r := newRecord(s)
+	r := backup.NewRecord(s)
 	if r.Spec.Origin != v1.OriginSchedule || r.Spec.Request != "2026-11-26T03:00Z" || r.Spec.Method != v1.MethodOnline {
 		t.Errorf("its record says %+v", r.Spec)
 	}
-	r.Status.Phase, r.Spec.Archive = v1.BackupProven, &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + ArchiveName}
+	r.Status.Phase, r.Spec.Archive = v1.BackupProven, &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName}
 	s.Records = []v1.MySQLBackup{*r}
 	got := Next(s)
 	is, _ := fieldsWritten(got)["backupSchedule"].(map[string]any)
-	if missedAt, said := is["missedAt"]; got.Action != EndBackup || !said || missedAt != nil || is["lastAt"] != metav1.NewTime(s.Now) {
+	if missedAt, said := is["missedAt"]; got.Action != steps.EndBackup || !said || missedAt != nil || is["lastAt"] != metav1.NewTime(s.Now) {
 		t.Errorf("%s says %v", got.Action, is)
 	}
 	s.XR.Status.ScheduledBackup = nil
 	due("03:00")(s)
-	if got := Next(s); got.Action != PlanBackups {
+	if got := Next(s); got.Action != steps.PlanBackups {
 		t.Errorf("it is taken again: %s", got.Action)
 	}
 }
@@ -157,17 +160,17 @@ func TestKeepFor(t *testing.T) {
 		name := s.Life.RecordNameInLife(int64(i))
 		s.Records = append(s.Records, v1.MySQLBackup{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       v1.MySQLBackupSpec{Instance: s.BackedUp(), Origin: v1.OriginSchedule, Number: int64(i), Archive: &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + ArchiveName}},
+			Spec:       v1.MySQLBackupSpec{Instance: s.BackedUp(), Origin: v1.OriginSchedule, Number: int64(i), Archive: &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + catalog.ArchiveName}},
 			Status:     v1.MySQLBackupStatus{Phase: v1.BackupProven, ProvenAt: &metav1.Time{Time: s.Now.Add(time.Duration(i-5) * 24 * time.Hour)}},
 		})
 	}
 	s.XR.Status.Backups = v1.ListBackups(s.Records)
 	want := []string{s.Life.RecordNameInLife(3), s.Life.RecordNameInLife(2), s.Life.RecordNameInLife(1)}
-	if got := Next(s); got.Action != CondemnBackups || !slices.Equal(namesOf(got.Targets), want) {
+	if got := Next(s); got.Action != steps.CondemnBackups || !slices.Equal(namesOf(got.Targets), want) {
 		t.Errorf("want those of two days and more, %v, got %s %v", want, got.Action, namesOf(got.Targets))
 	}
 	s.XR.Spec.Backup.KeepFor = "1w"
-	if got := Next(s); got.Action != NoOp {
+	if got := Next(s); got.Action != steps.NoOp {
 		t.Errorf("they are not a week old: %s", got.Action)
 	}
 	s.XR.Spec.Backup.Keep, s.XR.Spec.Backup.KeepFor = new(int32(4)), "1h"

@@ -15,8 +15,11 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 const (
@@ -54,7 +57,7 @@ func running(changes ...variation) *instance.State {
 			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 		},
 		BackupPVC: &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: life.BackupPVCName(), Namespace: "default", Labels: backupLabels(life), Annotations: map[string]string{v1.AnnotationRetainedPV: "pvc-2"}},
+			ObjectMeta: metav1.ObjectMeta{Name: life.BackupPVCName(), Namespace: "default", Labels: steps.BackupLabels(life), Annotations: map[string]string{v1.AnnotationRetainedPV: "pvc-2"}},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				VolumeName: "pvc-2", StorageClassName: new("fast"),
 				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
@@ -66,17 +69,17 @@ func running(changes ...variation) *instance.State {
 	s.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
 	s.XR.Spec.StorageSize, s.XR.Spec.DeletionPolicy = new("1Gi"), v1.DeletionBackup
 	s.Claim.Spec = s.XR.Spec
-	s.DataPV.Annotations = identityAnnotations(s)
+	s.DataPV.Annotations = backup.IdentityAnnotations(s)
 	s.DataPV.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
-	markUID(s.DataPV)
-	markUID(s.DataPVC)
+	steps.MarkUID(s.DataPV)
+	steps.MarkUID(s.DataPVC)
 	return apply(s, changes)
 }
 
 // fenced instance: deleted a minute ago, announced, and its server is gone.
 func fenced(changes ...variation) *instance.State {
 	s := running(dead, backupsBound)
-	s.Records = []v1.MySQLBackup{*newRecord(s)}
+	s.Records = []v1.MySQLBackup{*backup.NewRecord(s)}
 	s.Records[0].Status.Phase = v1.BackupPending
 	return apply(s, changes)
 }
@@ -84,9 +87,9 @@ func fenced(changes ...variation) *instance.State {
 // backupsBound is the volume of the backup PVC, where it is read.
 func backupsBound(s *instance.State) {
 	s.BackupPV = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
-		Name: s.BackupPVC.Spec.VolumeName, Labels: backupLabels(s.Life), Annotations: backupAnnotations(s), Finalizers: []string{v1.Finalizer},
+		Name: s.BackupPVC.Spec.VolumeName, Labels: steps.BackupLabels(s.Life), Annotations: backup.PVAnnotations(s), Finalizers: []string{v1.Finalizer},
 	}}
-	s.BackupPV.Spec.ClaimRef = reservedFor(s.BackupPVC.Namespace, s.BackupPVC.Name)
+	s.BackupPV.Spec.ClaimRef = steps.ReservedFor(s.BackupPVC.Namespace, s.BackupPVC.Name)
 	s.BackupPV.Spec.ClaimRef.UID = s.BackupPVC.UID
 }
 
@@ -177,7 +180,7 @@ func unbound(s *instance.State) { s.DataPV.Spec.ClaimRef.UID = "" }
 
 // atPlace is a volume that is reserved for the place of the rescue.
 func atPlace(s *instance.State) {
-	s.DataPV.Spec.ClaimRef = reservedFor(s.JobLocation().Namespace, s.JobLocation().Data)
+	s.DataPV.Spec.ClaimRef = steps.ReservedFor(s.JobLocation().Namespace, s.JobLocation().Data)
 }
 
 // mounted at the place of the rescue.
@@ -233,7 +236,7 @@ func phase(p v1.BackupPhase) variation {
 
 func complete(j *instance.Job) {
 	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
-	j.Report = &agent.Report{Command: "backup", OK: true, Archive: ArchiveName, SHA256: strings.Repeat("a", 64)}
+	j.Report = &agent.Report{Command: "backup", OK: true, Archive: catalog.ArchiveName, SHA256: strings.Repeat("a", 64)}
 }
 
 func failedAt(at time.Duration, why string) func(*instance.Job) {
@@ -281,7 +284,7 @@ func refusedSize(size string) variation {
 
 func withJob(how ...func(*instance.Job)) variation {
 	return func(s *instance.State) {
-		s.Backup = &instance.Job{Job: backupJob(s)}
+		s.Backup = &instance.Job{Job: backup.NewJob(s)}
 		for _, h := range how {
 			h(s.Backup)
 		}
@@ -308,7 +311,7 @@ func older(n int) variation {
 				ObjectMeta: metav1.ObjectMeta{Name: name},
 				Spec: v1.MySQLBackupSpec{
 					Instance: v1.BackedUpInstance{XR: "earlier", NamespaceUID: "ns"},
-					Archive:  &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + ArchiveName},
+					Archive:  &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + catalog.ArchiveName},
 				},
 				Status: v1.MySQLBackupStatus{Phase: v1.BackupProven},
 			})
@@ -353,9 +356,9 @@ func earlierPlace(s *instance.State) {
 	backupsBound(s)
 	s.BackupPV.Spec.NodeAffinity = agent.OnNode("worker")
 	s.BackupPV.UID = "pv"
-	markUID(s.BackupPV)
-	markUID(s.BackupPVC)
-	setAnnotation(s.BackupPVC, v1.AnnotationMadeFor, earlierUID)
+	steps.MarkUID(s.BackupPV)
+	steps.MarkUID(s.BackupPVC)
+	steps.SetAnnotation(s.BackupPVC, v1.AnnotationMadeFor, earlierUID)
 }
 
 // archived backup of an earlier life on it.
@@ -381,7 +384,7 @@ func unsynced(reason, message string, since time.Duration) variation {
 }
 
 // refused is a step that a quota has refused.
-func refused(of Action) variation {
+func refused(of steps.Action) variation {
 	return func(s *instance.State) { s.Refusal = &instance.Refusal{Of: string(of), Message: "exceeded quota"} }
 }
 
@@ -498,14 +501,14 @@ func failedForRoom(s *instance.State) {
 
 func pruned(how func(*instance.Job)) variation {
 	return func(s *instance.State) {
-		s.Prune = &instance.Job{Job: pruneJob(s, expiredBackups(s))}
+		s.Prune = &instance.Job{Job: backup.PruneJob(s, catalog.ExpiredBackups(s))}
 		how(s.Prune)
 	}
 }
 
 func wiped(how func(*instance.Job)) variation {
 	return func(s *instance.State) {
-		s.Wipe = &instance.Job{Job: wipeJob(s)}
+		s.Wipe = &instance.Job{Job: backup.WipeJob(s)}
 		how(s.Wipe)
 	}
 }
@@ -525,7 +528,7 @@ func restorable(n int, status metav1.ConditionStatus) variation {
 // ownNote is that of the life's own backup.
 func ownNote(s *instance.State) {
 	r := s.Record().DeepCopy()
-	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + ArchiveName, SHA256: strings.Repeat("a", 64)}
+	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName, SHA256: strings.Repeat("a", 64)}
 	s.Notes = []instance.Note{{Name: r.Name, Volume: "pvc-2", BackupNote: r.Note()}}
 }
 

@@ -13,7 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // TestDropBackupPVC: a claim that got a volume since it was read may have a
@@ -41,7 +43,7 @@ func TestDropBackupPVC(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := w.apply(ctx, deleteBackupPVC(&instance.State{BackupPVC: read}, Step{}))
+			err := w.apply(ctx, backup.DeleteBackupPVC(&instance.State{BackupPVC: read}, steps.Step{}))
 			if kerrors.IsConflict(err) != tc.stays {
 				t.Errorf("want a conflict: %t, got %v", tc.stays, err)
 			}
@@ -59,8 +61,8 @@ func TestRetainBackupPV(t *testing.T) {
 		ref     *corev1.ObjectReference
 		refused bool
 	}{
-		"Bound":     {ref: reservedFor(home, "backup-db-pvc")},
-		"Another's": {ref: reservedFor("another", "backup-db-pvc"), refused: true},
+		"Bound":     {ref: steps.ReservedFor(home, "backup-db-pvc")},
+		"Another's": {ref: steps.ReservedFor("another", "backup-db-pvc"), refused: true},
 		"Earlier":   {ref: &corev1.ObjectReference{Namespace: home, Name: "backup-db-pvc", UID: "earlier"}, refused: true},
 		"Nobody's":  {refused: true},
 	} {
@@ -76,8 +78,8 @@ func TestRetainBackupPV(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			step := withChanges(lives[0], keepBackupPV(lives[0], Step{Phase: v1.DeletionBackingUp}))
-			if refused := step.Action == Wait && strings.Contains(step.Message, "is not bound"); refused != tc.refused {
+			step := withChanges(lives[0], backup.KeepBackupPV(lives[0], steps.Step{Phase: v1.DeletionBackingUp}))
+			if refused := step.Action == steps.Wait && strings.Contains(step.Message, "is not bound"); refused != tc.refused {
 				t.Errorf("want it refused: %t, got %+v", tc.refused, step)
 			}
 			v := &corev1.PersistentVolume{}

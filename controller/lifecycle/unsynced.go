@@ -13,6 +13,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // Crossplane's condition of an XR that says whether it does its part, with two of its reasons,
@@ -116,8 +117,8 @@ const afterSync = "cannot propagate connection details"
 
 // seesClaim is a step after which the claim says why Crossplane does not reach its composite resource, or makes none. Crossplane does not
 // copy a status to the claim then, so only the controller can write its message.
-func seesClaim(s *instance.State, step Step) Step {
-	if step.Action != NoOp && (step.Action != Wait || step.Message != "") || s.Claim == nil || s.Claim.IsDeleting() {
+func seesClaim(s *instance.State, step steps.Step) steps.Step {
+	if step.Action != steps.NoOp && (step.Action != steps.Wait || step.Message != "") || s.Claim == nil || s.Claim.IsDeleting() {
 		return step
 	}
 	text := lastingError(s, s.Claim)
@@ -128,12 +129,12 @@ func seesClaim(s *instance.State, step Step) Step {
 	case text == "" || strings.HasPrefix(text, afterSync) || s.Claim.Status.Message == message:
 		return step
 	}
-	return Step{Action: ReportHeldClaim, Message: message}
+	return steps.Step{Action: steps.ReportHeldClaim, Message: message}
 }
 
 // warnOfCrossplane writes what the function adds to its message.
-func warnOfCrossplane(s *instance.State, _ Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"crossplaneWarning": orNil(crossplaneWarning(s))})
+func warnOfCrossplane(s *instance.State, _ steps.Step) []change.Change {
+	return steps.PatchXRStatus(s, map[string]any{"crossplaneWarning": steps.OrNil(crossplaneWarning(s))})
 }
 
 // retryServiceAfter is how long a refused Service is left alone. Each try interrupts what Crossplane does for the instance for a moment.
@@ -149,7 +150,7 @@ func untilRetryOfService(s *instance.State) (after time.Duration, refused bool) 
 }
 
 // retryService removes what the function remembers of a refusal, so that it asks for the Service once more.
-func retryService(s *instance.State, _ Step) []change.Change {
+func retryService(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"refusedService": nil}).WhoeverWrote()}
 }
 
@@ -162,23 +163,23 @@ func pausedAt(c *instance.Composite) string {
 
 // awaitCrossplane, which deletes the XR of a claim that is deleted, unless somebody has paused it there: it says nothing in the claim's
 // status then, and the function nothing that would come there.
-func awaitCrossplane(s *instance.State) Step {
+func awaitCrossplane(s *instance.State) steps.Step {
 	message := "The deletion waits. " + pausedAt(s.Claim)
 	if !s.Claim.IsPaused() || s.Claim.Status.Message == message {
-		return Step{Action: NoOp}
+		return steps.Step{Action: steps.NoOp}
 	}
-	return Step{Action: ReportHeldClaim, Message: message}
+	return steps.Step{Action: steps.ReportHeldClaim, Message: message}
 }
 
 // reportHeldClaim writes a claim's message, which nobody else does.
-func reportHeldClaim(s *instance.State, step Step) []change.Change {
+func reportHeldClaim(s *instance.State, step steps.Step) []change.Change {
 	return writeMessage(s.Claim, step)
 }
 
 // isLate reports whether Crossplane has had enough time to remove its finalizer.
 func isLate(s *instance.State) bool {
 	if s.XR == nil {
-		return s.CrossplaneAwaited >= requeueForPerson // Crossplane composes nothing for a claim alone.
+		return s.CrossplaneAwaited >= steps.RequeueForPerson // Crossplane composes nothing for a claim alone.
 	}
 	return s.CrossplaneAwaited >= instance.CrossplaneMayTake
 }
@@ -207,11 +208,11 @@ func heldByCrossplane(s *instance.State) string {
 
 // awaitRelease waits until Crossplane removes the last finalizer of a claim or composite resource that the controller does not hold. No event
 // reports that Crossplane fails to do so.
-func awaitRelease(s *instance.State) Step {
-	step := Step{Action: Wait, After: requeueForPerson}
+func awaitRelease(s *instance.State) steps.Step {
+	step := steps.Step{Action: steps.Wait, After: steps.RequeueForPerson}
 	c, _ := s.AwaitsCrossplane()
 	if c == nil {
-		return Step{Action: NoOp}
+		return steps.Step{Action: steps.NoOp}
 	}
 	if !isLate(s) {
 		return step
@@ -221,27 +222,27 @@ func awaitRelease(s *instance.State) Step {
 	case s.XR != nil:
 		step.Phase, step.Message = v1.DeletionHeld, message
 	case c.Status.Message != message:
-		return Step{Action: ReportHeldClaim, Message: message}
+		return steps.Step{Action: steps.ReportHeldClaim, Message: message}
 	}
 	return step
 }
 
 // finishForCrossplane waits until Crossplane has removed its finalizer from the composite resource: until then it may still apply something.
-func finishForCrossplane(s *instance.State) Step {
-	step := Step{Action: Wait, After: requeueSoon, Phase: v1.DeletionStopping, Message: "Waiting for Crossplane to finish with the instance"}
+func finishForCrossplane(s *instance.State) steps.Step {
+	step := steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Phase: v1.DeletionStopping, Message: "Waiting for Crossplane to finish with the instance"}
 	switch {
 	case s.XR.IsPaused():
 		step.Message += ". " + pausedAt(s.XR)
 	case isLate(s):
-		return Step{Action: Wait, After: requeueForPerson, Phase: v1.DeletionHeld, Message: heldByCrossplane(s)}
+		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionHeld, Message: heldByCrossplane(s)}
 	}
 	return step
 }
 
 // seesUnsynced is a step after which there is another look where Crossplane does nothing: no
 // event says that it still does not.
-func seesUnsynced(s *instance.State, step Step) Step {
-	if step.Action != NoOp && (step.Action != Wait || step.Message != "") {
+func seesUnsynced(s *instance.State, step steps.Step) steps.Step {
+	if step.Action != steps.NoOp && (step.Action != steps.Wait || step.Message != "") {
 		return step
 	}
 	why, since := whyUnsynced(s.XR)
@@ -254,20 +255,20 @@ func seesUnsynced(s *instance.State, step Step) Step {
 	case s.Now.Before(since.Add(unsyncedFor)):
 		return sooner(step, unsyncedFor)
 	case s.XR.Status.Message != why:
-		return Step{Action: ReportUnsynced, Message: why}
+		return steps.Step{Action: steps.ReportUnsynced, Message: why}
 	}
 	return step
 }
 
 // seesWarning is a step after which the function knows what it has to say of Crossplane, and has tried a refused Service again.
-func seesWarning(s *instance.State, step Step) Step {
+func seesWarning(s *instance.State, step steps.Step) steps.Step {
 	if s.XR.Status.CrossplaneWarning != crossplaneWarning(s) {
-		return Step{Action: WarnOfCrossplane}
+		return steps.Step{Action: steps.WarnOfCrossplane}
 	}
 	after, refused := untilRetryOfService(s)
 	switch {
 	case refused && after == 0:
-		return Step{Action: RetryService}
+		return steps.Step{Action: steps.RetryService}
 	case refused:
 		step = sooner(step, after)
 	}
@@ -278,19 +279,19 @@ func seesWarning(s *instance.State, step Step) Step {
 }
 
 // sooner returns a step that is followed by another look after that time at the latest.
-func sooner(step Step, after time.Duration) Step {
-	if step.Action == NoOp && step.After == 0 {
-		return Step{Action: Wait, After: after}
+func sooner(step steps.Step, after time.Duration) steps.Step {
+	if step.Action == steps.NoOp && step.After == 0 {
+		return steps.Step{Action: steps.Wait, After: after}
 	}
 	step.After = min(step.After, after)
 	return step
 }
 
 // reportUnsynced writes the function's message, which the function cannot.
-func reportUnsynced(s *instance.State, step Step) []change.Change {
+func reportUnsynced(s *instance.State, step steps.Step) []change.Change {
 	return writeMessage(s.XR, step)
 }
 
-func writeMessage(c *instance.Composite, step Step) []change.Change {
+func writeMessage(c *instance.Composite, step steps.Step) []change.Change {
 	return []change.Change{change.PatchStatusFields(c.Unstructured, map[string]any{"message": step.Message}).WhoeverWrote()}
 }

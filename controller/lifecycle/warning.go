@@ -10,8 +10,10 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // untilClocksAgree is how often the clocks are compared again.
@@ -22,21 +24,21 @@ const untilClocksAgree = time.Minute
 const untilRulesAreRead = time.Hour
 
 // decideWarning writes status.backupWarning if it has changed.
-func decideWarning(s *instance.State) (step Step, open bool) {
+func decideWarning(s *instance.State) (step steps.Step, open bool) {
 	text := backupWarning(s)
-	return Step{Action: WarnOfBackup, Message: text}, s.XR.Status.BackupWarning != text
+	return steps.Step{Action: steps.WarnOfBackup, Message: text}, s.XR.Status.BackupWarning != text
 }
 
 // backupWarning says what will keep a later backup from being taken or removed, while the instance lives and there is time to act. Empty if nothing
 // does.
 func backupWarning(s *instance.State) string {
-	all := []string{roomWarning(s), namespaceWarning(s), clockWarning(s)}
+	all := []string{backup.RoomWarning(s), namespaceWarning(s), clockWarning(s)}
 	return strings.Join(slices.DeleteFunc(all, func(text string) bool { return text == "" }), ". ")
 }
 
 // warnOfBackup writes what the function says to people.
-func warnOfBackup(s *instance.State, step Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"backupWarning": orNil(step.Message)})
+func warnOfBackup(s *instance.State, step steps.Step) []change.Change {
+	return steps.PatchXRStatus(s, map[string]any{"backupWarning": steps.OrNil(step.Message)})
 }
 
 // clockWarning says what waits until the clocks of the controller and the API server agree.
@@ -56,7 +58,7 @@ func namespaceWarning(s *instance.State) string {
 		return "The final backup of this instance could not run, and its deletion would wait: " + why
 	}
 	if spec := &s.XR.Spec.Backup; spec.Method == v1.MethodOnline && (spec.Schedule != "" || spec.Request != "") {
-		if why := s.Rules.WhyRefused(fitted(s, &cloneJob(s, &agent.Backup{}, backupPodVolume(s)).Spec.Template.Spec), false); why != "" {
+		if why := s.Rules.WhyRefused(fitted(s, &backup.CloneJob(s, &agent.Backup{}, backup.ArchivePodVolume(s)).Spec.Template.Spec), false); why != "" {
 			return "An online backup of this instance could not run: " + why
 		}
 	}
@@ -70,14 +72,14 @@ func namespaceWarning(s *instance.State) string {
 
 // finalJob is the one that a deletion would create now.
 func finalJob(s *instance.State) *batchv1.Job {
-	return agentJob(s, s.Attempt().Job, v1.ComponentBackup, nil, dataPodVolume(s))
+	return backup.AgentJob(s, s.Attempt().Job, v1.ComponentBackup, nil, backup.DataPodVolume(s))
 }
 
 // serverPod is that of a Job in which a server runs for a while, as far as a namespace may refuse it.
 func serverPod(s *instance.State) *corev1.PodSpec {
 	job := agent.NewJob(s.Life, s.Life.Namespace, s.Life.Jobs().RestoreTest(), v1.ComponentRestoreTest, s.Settings.JobResources, corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(s.HostPath()),
-		Containers:      []corev1.Container{agent.Container("bootcheck", servedImage(s), agent.ServerMemory, agent.ServerSecurity(), nil)},
+		Containers:      []corev1.Container{agent.Container("bootcheck", backup.ServedImage(s), agent.ServerMemory, agent.ServerSecurity(), nil)},
 	})
 	return &job.Spec.Template.Spec
 }
@@ -95,7 +97,7 @@ func dependsOnClock(s *instance.State) bool {
 
 // untilNextLook is how long a living instance that is as it should be needs no look without an event; zero for ever.
 func untilNextLook(s *instance.State) time.Duration {
-	after := untilPlanned(s)
+	after := backup.UntilPlanned(s)
 	if s.Rules != nil && (after == 0 || after > untilRulesAreRead) {
 		after = untilRulesAreRead
 	}

@@ -10,8 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/backup"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/nsrules"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // memoryOf a namespace's containers: the default limit of a LimitRange, and its maximum.
@@ -65,23 +67,23 @@ func TestNamespaceRefusesBackup(t *testing.T) {
 			s := tc.state
 			step := Next(s)
 			if tc.says == "" {
-				if step.Action == WarnOfBackup {
+				if step.Action == steps.WarnOfBackup {
 					t.Fatalf("%s got %q", tc.reason, step.Message)
 				}
-				if step.Action == NoOp && step.After != time.Hour {
+				if step.Action == steps.NoOp && step.After != time.Hour {
 					t.Errorf("%s want another look after an hour, got %s", tc.reason, step.After)
 				}
 				return
 			}
-			if step.Action != WarnOfBackup || !strings.Contains(step.Message, tc.says) || fieldsWritten(step)["backupWarning"] != step.Message {
+			if step.Action != steps.WarnOfBackup || !strings.Contains(step.Message, tc.says) || fieldsWritten(step)["backupWarning"] != step.Message {
 				t.Fatalf("%s want %q, got %s %q", tc.reason, tc.says, step.Action, step.Text())
 			}
 			s.XR.Status.BackupWarning = step.Message
-			if again := Next(s); again.Action == WarnOfBackup {
+			if again := Next(s); again.Action == steps.WarnOfBackup {
 				t.Errorf("%s it is written again and again: %q", tc.reason, again.Message)
 			}
 			s.Rules = &nsrules.Rules{}
-			if step = Next(s); step.Action != WarnOfBackup || fieldsWritten(step)["backupWarning"] != nil {
+			if step = Next(s); step.Action != steps.WarnOfBackup || fieldsWritten(step)["backupWarning"] != nil {
 				t.Errorf("%s want it taken back, got %s %q", tc.reason, step.Action, step.Text())
 			}
 		})
@@ -98,7 +100,7 @@ func TestJobsFitTheirNamespace(t *testing.T) {
 		name string
 		pod  *corev1.PodSpec
 	}{
-		{"backup", &backupJob(s).Spec.Template.Spec}, {"wipe", &wipeJob(s).Spec.Template.Spec}, {"prune", &pruneJob(s, nil).Spec.Template.Spec},
+		{"backup", &backup.NewJob(s).Spec.Template.Spec}, {"wipe", &backup.WipeJob(s).Spec.Template.Spec}, {"prune", &backup.PruneJob(s, nil).Spec.Template.Spec},
 	} {
 		c := j.pod.Containers[0].Resources
 		if c.Requests.Cpu().String() != "200m" || c.Requests.Memory().String() != "300Mi" || c.Limits.Memory().Cmp(*c.Requests.Memory()) < 0 {

@@ -18,9 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // An archiveReconciler reconciles records with the archives that they are about.
@@ -67,7 +68,7 @@ func (r *archiveReconciler) isIdle(ctx context.Context, k instance.Key) (bool, e
 	if err := r.cache.List(ctx, volumes, client.MatchingLabels{v1.LabelInstance: k.Life("").Key(), v1.LabelComponent: v1.ComponentBackup}); err != nil {
 		return false, err
 	}
-	return len(lifecycle.NextOfArchives(instance.ArchivesOf(k, records, volumes.Items))) == 0, nil
+	return len(catalog.NextOfArchives(instance.ArchivesOf(k, records, volumes.Items))) == 0, nil
 }
 
 // runPass over all records once.
@@ -77,15 +78,15 @@ func (r *archiveReconciler) runPass(ctx context.Context, k instance.Key) (after 
 		return 0, false, err
 	}
 	var changes []change.Change
-	var steps, erasures []lifecycle.ArchiveStep
-	for _, step := range lifecycle.NextOfArchives(a) {
+	var taken, erasures []catalog.ArchiveStep
+	for _, step := range catalog.NextOfArchives(a) {
 		switch step.Action { //nolint:exhaustive // All others are written.
-		case lifecycle.Wait:
+		case steps.Wait:
 			after = sooner(after, step.After)
-		case lifecycle.EraseFromStore:
+		case catalog.EraseFromStore:
 			erasures = append(erasures, step)
 		default:
-			changes, steps = append(changes, step.Changes...), append(steps, step)
+			changes, taken = append(changes, step.Changes...), append(taken, step)
 		}
 	}
 	if err := r.writer.Apply(ctx, changes); err != nil {
@@ -97,31 +98,31 @@ func (r *archiveReconciler) runPass(ctx context.Context, k instance.Key) (after 
 			return after, false, err
 		}
 		if done {
-			steps = append(steps, step)
+			taken = append(taken, step)
 		}
 		after = sooner(after, wait)
 	}
-	for _, step := range steps {
+	for _, step := range taken {
 		r.announceStep(ctx, step)
 	}
-	return after, len(steps) > 0, nil
+	return after, len(taken) > 0, nil
 }
 
 // erase an archive from its store. What that says where it does not do so stands in the record, and others do not wait for it.
-func (r *archiveReconciler) erase(ctx context.Context, a *instance.Archives, step lifecycle.ArchiveStep) (done bool, after time.Duration, err error) {
+func (r *archiveReconciler) erase(ctx context.Context, a *instance.Archives, step catalog.ArchiveStep) (done bool, after time.Duration, err error) {
 	err = r.writer.Apply(ctx, step.Changes)
 	if err == nil || kerrors.IsConflict(err) {
 		return err == nil, 0, err
 	}
 	log.FromContext(ctx).Error(err, "An archive could not be removed from its store", "record", step.Record.Name)
-	told := lifecycle.EraseFailed(a, step, err)
+	told := catalog.EraseFailed(a, step, err)
 	err = r.writer.Apply(ctx, told.Changes)
 	return false, told.After, err
 }
 
 // announceStep says what was done to a record, in an event of the record's own: the
 // claim may be gone.
-func (r *archiveReconciler) announceStep(ctx context.Context, step lifecycle.ArchiveStep) {
+func (r *archiveReconciler) announceStep(ctx context.Context, step catalog.ArchiveStep) {
 	log.FromContext(ctx).Info(string(step.Action), "message", step.Message)
 	if step.Record != nil && step.Message != "" {
 		sendEvent(r.events, step.Record, eventsOfArchives[step.Action], string(step.Action), step.Message)

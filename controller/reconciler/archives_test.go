@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
 )
 
 // lockedStores keep what a rule of the bucket keeps.
@@ -51,11 +51,11 @@ func TestEraseFromStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := &instance.Archives{Life: life, Records: []v1.MySQLBackup{*r}}
-		steps := lifecycle.NextOfArchives(a)
-		if len(steps) != 1 || steps[0].Action != lifecycle.EraseFromStore {
-			t.Fatalf("want the archive removed, got %+v", steps)
+		next := catalog.NextOfArchives(a)
+		if len(next) != 1 || next[0].Action != catalog.EraseFromStore {
+			t.Fatalf("want the archive removed, got %+v", next)
 		}
-		done, after, err := reconciler.erase(t.Context(), a, steps[0])
+		done, after, err := reconciler.erase(t.Context(), a, next[0])
 		if !done && after == 0 {
 			t.Error("nobody comes again")
 		}

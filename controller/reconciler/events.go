@@ -7,7 +7,8 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // An announcement is an event before it is sent.
@@ -47,63 +48,63 @@ var eventsOfPhases = map[v1.DeletionPhase]announcement{
 }
 
 // eventsOfActions that say more than their phase, or have none.
-var eventsOfActions = map[lifecycle.Action]announcement{
-	lifecycle.AddFinalizers:        {reason: v1.EventInstanceProtected},
-	lifecycle.DeleteOrphanedXR:     {reason: v1.EventOrphanDeleted},
-	lifecycle.CreateBackupPVC:      {reason: v1.EventBackupPVCCreated},
-	lifecycle.DeleteBackupPVC:      {reason: v1.EventBackupPVCReplaced},
-	lifecycle.ReleaseBackupPV:      {reason: v1.EventBackupPVCReplaced},
-	lifecycle.AdoptBackupPV:        {reason: v1.EventBackupVolumeAdopted},
-	lifecycle.RecordPreviousBackup: {reason: v1.EventPreviousBackupFound},
-	lifecycle.ReportPodFailure:     {reason: v1.EventPodFailed, warning: true},
-	lifecycle.ReportCopy:           {reason: v1.EventCopyFound, warning: true},
-	lifecycle.SetNodeAffinity:      {reason: v1.EventNodeChosen},
-	lifecycle.RetainDataPV:         {reason: v1.EventVolumeRetained},
-	lifecycle.FenceServer:          {reason: v1.EventPVCDeleted},
-	lifecycle.UnfenceServer:        {reason: v1.EventPVCRestored},
-	lifecycle.BeginImageChange:     {reason: v1.EventImageChangeBegun},
-	lifecycle.AllowImage:           {reason: v1.EventImageAllowed},
-	lifecycle.NoteBackup:           {reason: v1.EventBackupProven},
-	lifecycle.MarkProven:           {reason: v1.EventBackupProven},
-	lifecycle.ReleaseDataPVC:       {reason: v1.EventDataReleased},
-	lifecycle.RemoveClaimFinalizer: {reason: v1.EventNameFreed},
+var eventsOfActions = map[steps.Action]announcement{
+	steps.AddFinalizers:        {reason: v1.EventInstanceProtected},
+	steps.DeleteOrphanedXR:     {reason: v1.EventOrphanDeleted},
+	steps.CreateBackupPVC:      {reason: v1.EventBackupPVCCreated},
+	steps.DeleteBackupPVC:      {reason: v1.EventBackupPVCReplaced},
+	steps.ReleaseBackupPV:      {reason: v1.EventBackupPVCReplaced},
+	steps.AdoptBackupPV:        {reason: v1.EventBackupVolumeAdopted},
+	steps.RecordPreviousBackup: {reason: v1.EventPreviousBackupFound},
+	steps.ReportPodFailure:     {reason: v1.EventPodFailed, warning: true},
+	steps.ReportCopy:           {reason: v1.EventCopyFound, warning: true},
+	steps.SetNodeAffinity:      {reason: v1.EventNodeChosen},
+	steps.RetainDataPV:         {reason: v1.EventVolumeRetained},
+	steps.FenceServer:          {reason: v1.EventPVCDeleted},
+	steps.UnfenceServer:        {reason: v1.EventPVCRestored},
+	steps.BeginImageChange:     {reason: v1.EventImageChangeBegun},
+	steps.AllowImage:           {reason: v1.EventImageAllowed},
+	steps.NoteBackup:           {reason: v1.EventBackupProven},
+	steps.MarkProven:           {reason: v1.EventBackupProven},
+	steps.ReleaseDataPVC:       {reason: v1.EventDataReleased},
+	steps.RemoveClaimFinalizer: {reason: v1.EventNameFreed},
 }
 
 // eventsOfRequest are about a backup that the claim requests, eventsOfSchedule about one that the schedule has planned.
 var (
-	eventsOfRequest = map[lifecycle.Action]announcement{
-		lifecycle.BeginBackup:  {reason: v1.EventRequestedBackupBegun},
-		lifecycle.EndBackup:    {reason: v1.EventRequestedBackupEnded},
-		lifecycle.ResumeServer: {reason: v1.EventRequestedBackupCopied},
-		lifecycle.GiveUpBackup: {reason: v1.EventRequestedBackupFailed, warning: true},
+	eventsOfRequest = map[steps.Action]announcement{
+		steps.BeginBackup:  {reason: v1.EventRequestedBackupBegun},
+		steps.EndBackup:    {reason: v1.EventRequestedBackupEnded},
+		steps.ResumeServer: {reason: v1.EventRequestedBackupCopied},
+		steps.GiveUpBackup: {reason: v1.EventRequestedBackupFailed, warning: true},
 	}
-	eventsOfSchedule = map[lifecycle.Action]announcement{
-		lifecycle.BeginBackup:  {reason: v1.EventScheduledBackupBegun},
-		lifecycle.EndBackup:    {reason: v1.EventScheduledBackupEnded},
-		lifecycle.ResumeServer: {reason: v1.EventScheduledBackupCopied},
-		lifecycle.GiveUpBackup: {reason: v1.EventScheduledBackupFailed, warning: true},
+	eventsOfSchedule = map[steps.Action]announcement{
+		steps.BeginBackup:  {reason: v1.EventScheduledBackupBegun},
+		steps.EndBackup:    {reason: v1.EventScheduledBackupEnded},
+		steps.ResumeServer: {reason: v1.EventScheduledBackupCopied},
+		steps.GiveUpBackup: {reason: v1.EventScheduledBackupFailed, warning: true},
 	}
 )
 
 // eventsOfAttempts are about a backup of an instance that goes on.
-var eventsOfAttempts = map[lifecycle.AttemptPhase]announcement{
-	lifecycle.AttemptAnnounced: {reason: v1.EventBackupAnnounced},
-	lifecycle.AttemptStopping:  {reason: v1.EventServerStopped},
-	lifecycle.AttemptRunning:   {reason: v1.EventBackupStarted},
-	lifecycle.AttemptFailed:    {reason: v1.EventBackupFailed, warning: true},
-	lifecycle.AttemptHeld:      {reason: v1.EventBackupFailed, warning: true},
+var eventsOfAttempts = map[steps.AttemptPhase]announcement{
+	steps.AttemptAnnounced: {reason: v1.EventBackupAnnounced},
+	steps.AttemptStopping:  {reason: v1.EventServerStopped},
+	steps.AttemptRunning:   {reason: v1.EventBackupStarted},
+	steps.AttemptFailed:    {reason: v1.EventBackupFailed, warning: true},
+	steps.AttemptHeld:      {reason: v1.EventBackupFailed, warning: true},
 }
 
 // eventsInLife are those of actions that have their phase's event in a deletion.
-var eventsInLife = map[lifecycle.Action]announcement{
-	lifecycle.DeletePVC:     {reason: v1.EventPVCDeleted},
-	lifecycle.ReserveDataPV: {reason: v1.EventPVCDeleted},
-	lifecycle.CreatePVC:     {reason: v1.EventPVCDeleted},
-	lifecycle.NoOp:          {reason: v1.EventPVCDeleted, warning: true},
+var eventsInLife = map[steps.Action]announcement{
+	steps.DeletePVC:     {reason: v1.EventPVCDeleted},
+	steps.ReserveDataPV: {reason: v1.EventPVCDeleted},
+	steps.CreatePVC:     {reason: v1.EventPVCDeleted},
+	steps.NoOp:          {reason: v1.EventPVCDeleted, warning: true},
 }
 
 // eventOf a step that has a message; none where it has no reason.
-func eventOf(step lifecycle.Step) announcement {
+func eventOf(step steps.Step) announcement {
 	if step.Refused {
 		return announcement{reason: v1.EventStepRefused, warning: true}
 	}
@@ -111,7 +112,7 @@ func eventOf(step lifecycle.Step) announcement {
 	if step.Origin == v1.OriginSchedule {
 		ofOrigin = eventsOfSchedule
 	}
-	for _, events := range []map[lifecycle.Action]announcement{ofOrigin, eventsOfActions} {
+	for _, events := range []map[steps.Action]announcement{ofOrigin, eventsOfActions} {
 		if a, ok := events[step.Action]; ok {
 			return a
 		}
@@ -126,14 +127,14 @@ func eventOf(step lifecycle.Step) announcement {
 }
 
 // eventsOfArchives are about what becomes of a record and its archive.
-var eventsOfArchives = map[lifecycle.Action]announcement{
-	lifecycle.RemakeRecord: {reason: v1.EventBackupRecreated},
-	lifecycle.ProveRecord:  {reason: v1.EventBackupProven},
-	lifecycle.LetRecordGo:  {reason: v1.EventArchiveKept},
-	lifecycle.StartErase:   {reason: v1.EventArchiveRemovalStarted},
-	lifecycle.Erased:       {reason: v1.EventArchiveRemoved},
-	lifecycle.TellRecord:   {reason: v1.EventArchiveRemovalHeld},
-	lifecycle.TellLost:     {reason: v1.EventBackupLost, warning: true},
+var eventsOfArchives = map[steps.Action]announcement{
+	catalog.RemakeRecord: {reason: v1.EventBackupRecreated},
+	catalog.ProveRecord:  {reason: v1.EventBackupProven},
+	catalog.LetRecordGo:  {reason: v1.EventArchiveKept},
+	catalog.StartErase:   {reason: v1.EventArchiveRemovalStarted},
+	catalog.Erased:       {reason: v1.EventArchiveRemoved},
+	catalog.TellRecord:   {reason: v1.EventArchiveRemovalHeld},
+	catalog.TellLost:     {reason: v1.EventBackupLost, warning: true},
 }
 
 // eventOfVerdict on whether a server starts from a backup.

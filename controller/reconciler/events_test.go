@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // documentedEvents are those of the API, with what is said of each.
@@ -53,7 +53,7 @@ func TestEvents(t *testing.T) {
 		slices.Collect(maps.Values(eventsOfRequest)), slices.Collect(maps.Values(eventsOfSchedule)), slices.Collect(maps.Values(eventsOfAttempts)), slices.Collect(maps.Values(eventsInLife)), slices.Collect(maps.Values(eventsOfArchives)), slices.Collect(maps.Values(eventsOfStores))) {
 		sent[string(a.reason)] = true
 	}
-	sent[string(eventOf(lifecycle.Step{Refused: true}).reason)] = true
+	sent[string(eventOf(steps.Step{Refused: true}).reason)] = true
 	for _, s := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
 		sent[string(eventOfVerdict(s).reason)] = true
 	}
@@ -112,18 +112,18 @@ func TestOneSender(t *testing.T) {
 func TestEventOf(t *testing.T) {
 	cases := map[string]struct {
 		reason string
-		step   lifecycle.Step
+		step   steps.Step
 		want   announcement
 	}{
-		"Living":   {reason: "It has no phase.", step: lifecycle.Step{Action: lifecycle.FenceServer}, want: announcement{reason: v1.EventPVCDeleted}},
-		"Lost":     {reason: "A person has to bring the volume back.", step: lifecycle.Step{Action: lifecycle.NoOp}, want: announcement{reason: v1.EventPVCDeleted, warning: true}},
-		"Retained": {reason: "Also in a deletion.", step: lifecycle.Step{Action: lifecycle.RetainDataPV, Phase: v1.DeletionAnnounced}, want: announcement{reason: v1.EventVolumeRetained}},
-		"Proven":   {reason: "The copy is over.", step: lifecycle.Step{Action: lifecycle.NoteBackup, Phase: v1.DeletionBackingUp}, want: announcement{reason: v1.EventBackupProven}},
-		"PVC":      {reason: "A Job gets another PVC: that is part of the backup.", step: lifecycle.Step{Action: lifecycle.DeletePVC, Phase: v1.DeletionBackingUp}, want: announcement{reason: v1.EventBackupStarted}},
-		"Request":  {reason: "A backup of an instance that goes on.", step: lifecycle.Step{Action: lifecycle.BeginBackup, Origin: v1.OriginRequest}, want: announcement{reason: v1.EventRequestedBackupBegun}},
-		"Schedule": {reason: "A planned one was requested by nobody.", step: lifecycle.Step{Action: lifecycle.GiveUpBackup, Origin: v1.OriginSchedule}, want: announcement{reason: v1.EventScheduledBackupFailed, warning: true}},
-		"InLife":   {reason: "It is no phase of a deletion.", step: lifecycle.Step{Action: lifecycle.Wait, Attempt: lifecycle.AttemptHeld}, want: announcement{reason: v1.EventBackupFailed, warning: true}},
-		"Held":     {reason: "People look for warnings.", step: lifecycle.Step{Action: lifecycle.Wait, Phase: v1.DeletionHeld}, want: announcement{reason: v1.EventDeletionHeld, warning: true}},
+		"Living":   {reason: "It has no phase.", step: steps.Step{Action: steps.FenceServer}, want: announcement{reason: v1.EventPVCDeleted}},
+		"Lost":     {reason: "A person has to bring the volume back.", step: steps.Step{Action: steps.NoOp}, want: announcement{reason: v1.EventPVCDeleted, warning: true}},
+		"Retained": {reason: "Also in a deletion.", step: steps.Step{Action: steps.RetainDataPV, Phase: v1.DeletionAnnounced}, want: announcement{reason: v1.EventVolumeRetained}},
+		"Proven":   {reason: "The copy is over.", step: steps.Step{Action: steps.NoteBackup, Phase: v1.DeletionBackingUp}, want: announcement{reason: v1.EventBackupProven}},
+		"PVC":      {reason: "A Job gets another PVC: that is part of the backup.", step: steps.Step{Action: steps.DeletePVC, Phase: v1.DeletionBackingUp}, want: announcement{reason: v1.EventBackupStarted}},
+		"Request":  {reason: "A backup of an instance that goes on.", step: steps.Step{Action: steps.BeginBackup, Origin: v1.OriginRequest}, want: announcement{reason: v1.EventRequestedBackupBegun}},
+		"Schedule": {reason: "A planned one was requested by nobody.", step: steps.Step{Action: steps.GiveUpBackup, Origin: v1.OriginSchedule}, want: announcement{reason: v1.EventScheduledBackupFailed, warning: true}},
+		"InLife":   {reason: "It is no phase of a deletion.", step: steps.Step{Action: steps.Wait, Attempt: steps.AttemptHeld}, want: announcement{reason: v1.EventBackupFailed, warning: true}},
+		"Held":     {reason: "People look for warnings.", step: steps.Step{Action: steps.Wait, Phase: v1.DeletionHeld}, want: announcement{reason: v1.EventDeletionHeld, warning: true}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

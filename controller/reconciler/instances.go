@@ -18,6 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // A gatherer reads the lives of an instance.
@@ -106,12 +107,12 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 		case err != nil:
 			return 0, false, fmt.Errorf("cannot %s: %w", step.Action, err)
 		}
-		if waited := r.noteWait(k, s, step); step.Action == lifecycle.Wait {
+		if waited := r.noteWait(k, s, step); step.Action == steps.Wait {
 			after = sooner(after, pace(step.After, waited, r.crowdOf(k.Namespace)))
-		} else if step.Action == lifecycle.NoOp {
+		} else if step.Action == steps.NoOp {
 			after = sooner(after, step.After)
 		}
-		if step.Action == lifecycle.Wait || step.Action == lifecycle.NoOp {
+		if step.Action == steps.Wait || step.Action == steps.NoOp {
 			continue
 		}
 		r.meter.countStep(s, step)
@@ -122,7 +123,7 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 
 // refusalBy Kubernetes, by a server or by a store, of what a step was to write: a quota or a policy of somebody's is behind
 // it, who hears of it only if people do. Nil for any other error.
-func refusalBy(err error, step lifecycle.Step) *instance.Refusal {
+func refusalBy(err error, step steps.Step) *instance.Refusal {
 	if by, ok := errors.AsType[*change.MissingError](err); ok {
 		return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(by.Error(), maxNote), Missing: true}
 	}
@@ -185,15 +186,15 @@ func (r *instanceReconciler) remember(k instance.Key, xr types.UID, last lastRep
 }
 
 // noteWait of a life, and return how long it has waited in this phase of its deletion.
-func (r *instanceReconciler) noteWait(k instance.Key, s *instance.State, step lifecycle.Step) time.Duration {
+func (r *instanceReconciler) noteWait(k instance.Key, s *instance.State, step steps.Step) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := r.reported[k][s.Life.XR]
 	waited := !last.since.IsZero()
 	switch {
-	case step.Action != lifecycle.Wait && !waited:
+	case step.Action != steps.Wait && !waited:
 		return 0
-	case step.Action != lifecycle.Wait:
+	case step.Action != steps.Wait:
 		last.since = time.Time{}
 		r.remember(k, s.Life.XR, last)
 		return 0
@@ -260,13 +261,13 @@ func (r *instanceReconciler) forgetLives(k instance.Key, lives []*instance.State
 
 // announceStep says what is done: each step in the log, and what is news to people
 // in an event of the claim. Neither says the same twice in a row.
-func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s *instance.State, step lifecycle.Step) {
-	if step.Message == "" && (step.Action == lifecycle.NoOp || step.Action == lifecycle.Wait) {
+func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s *instance.State, step steps.Step) {
+	if step.Message == "" && (step.Action == steps.NoOp || step.Action == steps.Wait) {
 		return
 	}
 	a := eventOf(step)
 	said := step.Message
-	if step.Action == lifecycle.Wait && step.Percent > 0 { // Percentages are for the status.
+	if step.Action == steps.Wait && step.Percent > 0 { // Percentages are for the status.
 		said = ""
 	}
 	r.mu.Lock()

@@ -23,7 +23,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 var errBoom = errors.New("boom")
@@ -111,10 +111,10 @@ func TestSooner(t *testing.T) {
 func TestPace(t *testing.T) {
 	r := &instanceReconciler{reported: map[instance.Key]map[types.UID]lastReported{}}
 	k, began := instance.Key{Name: "db"}, time.Unix(1000, 0)
-	stops, backsUp := lifecycle.Step{Action: lifecycle.Wait, Phase: v1.DeletionStopping}, lifecycle.Step{Action: lifecycle.Wait, Phase: v1.DeletionBackingUp}
+	stops, backsUp := steps.Step{Action: steps.Wait, Phase: v1.DeletionStopping}, steps.Step{Action: steps.Wait, Phase: v1.DeletionBackingUp}
 	for i, look := range []struct {
 		at   time.Duration
-		step lifecycle.Step
+		step steps.Step
 		want time.Duration
 	}{
 		{0, stops, time.Second},
@@ -123,7 +123,7 @@ func TestPace(t *testing.T) {
 		{time.Hour, stops, slowest},
 		{time.Hour, backsUp, time.Second},
 		{time.Hour + 20*time.Second, backsUp, 5 * time.Second},
-		{time.Hour + 30*time.Second, lifecycle.Step{Action: lifecycle.CreateBackupJob}, time.Second},
+		{time.Hour + 30*time.Second, steps.Step{Action: steps.CreateBackupJob}, time.Second},
 		{time.Hour + 31*time.Second, backsUp, time.Second},
 	} {
 		s := &instance.State{Life: k.Life("uid"), ReadAt: began.Add(look.at)}
@@ -135,7 +135,7 @@ func TestPace(t *testing.T) {
 	if len(r.reported[k]) != 2 {
 		t.Errorf("want two lives known, got %v", r.reported[k])
 	}
-	if r.noteWait(instance.Key{Name: "other"}, &instance.State{}, lifecycle.Step{Action: lifecycle.NoOp}); len(r.reported) != 1 {
+	if r.noteWait(instance.Key{Name: "other"}, &instance.State{}, steps.Step{Action: steps.NoOp}); len(r.reported) != 1 {
 		t.Errorf("want nothing kept of what does not wait, got %v", r.reported)
 	}
 }
@@ -170,8 +170,8 @@ func TestNoteCrossplane(t *testing.T) {
 		if got := r.noteCrossplane(k, s); got != look.want {
 			t.Errorf("look %d: want %v, got %v", i, look.want, got)
 		}
-		r.announceStep(t.Context(), k, s, lifecycle.Step{Action: lifecycle.Wait, Phase: v1.DeletionStopping, Message: look.at.String()}) // And forgets nothing.
-		r.noteWait(k, s, lifecycle.Step{Action: lifecycle.Wait, Phase: v1.DeletionStopping})
+		r.announceStep(t.Context(), k, s, steps.Step{Action: steps.Wait, Phase: v1.DeletionStopping, Message: look.at.String()}) // And forgets nothing.
+		r.noteWait(k, s, steps.Step{Action: steps.Wait, Phase: v1.DeletionStopping})
 	}
 	s := &instance.State{Life: k.Life("another"), ReadAt: began, XR: &instance.Composite{Unstructured: &unstructured.Unstructured{}}}
 	if got := r.noteCrossplane(k, s); got != 0 || len(r.reported[k]) != 1 {
@@ -184,8 +184,8 @@ func TestNoteCrossplane(t *testing.T) {
 func TestCrowd(t *testing.T) {
 	const crowd = 200
 	r := &instanceReconciler{reported: map[instance.Key]map[types.UID]lastReported{}}
-	wait := lifecycle.Step{Action: lifecycle.Wait, Phase: v1.DeletionBackingUp}
-	note := func(namespace, name string, step lifecycle.Step) {
+	wait := steps.Step{Action: steps.Wait, Phase: v1.DeletionBackingUp}
+	note := func(namespace, name string, step steps.Step) {
 		k := instance.Key{Namespace: namespace, Name: name}
 		r.noteWait(k, &instance.State{Life: k.Life("uid"), ReadAt: time.Unix(1000, 0)}, step)
 	}
@@ -201,7 +201,7 @@ func TestCrowd(t *testing.T) {
 		}
 	}
 	for i := range crowd - 1 {
-		note("hostile", strconv.Itoa(i), lifecycle.Step{Action: lifecycle.CreateBackupJob})
+		note("hostile", strconv.Itoa(i), steps.Step{Action: steps.CreateBackupJob})
 	}
 	if got := r.crowdOf("hostile"); got != 1 {
 		t.Errorf("want one left that waits, got %d", got)
@@ -257,7 +257,7 @@ func (f gatherOf) Gather(_ context.Context, k instance.Key) ([]*instance.State, 
 
 // TestRefusalBy: of a store, or a server, people hear as of a quota; the API server's own troubles pass.
 func TestRefusalBy(t *testing.T) {
-	step := lifecycle.Step{Action: lifecycle.NoteBackup}
+	step := steps.Step{Action: steps.NoteBackup}
 	is := func(r instance.Refusal) *instance.Refusal { r.Of = string(step.Action); return &r }
 	down := errors.New("down")
 	for name, tc := range map[string]struct {
@@ -359,7 +359,7 @@ func TestRefused(t *testing.T) {
 	if err != nil || got.RequeueAfter != whileRefused || len(w.wrote) != 2 {
 		t.Errorf("want a second look, and another in a while, got %v after %d writes, %v", got.RequeueAfter, len(w.wrote), err)
 	}
-	want := &instance.Refusal{Of: string(lifecycle.RemoveClaimFinalizer), Message: `Patch of MySQL: persistentvolumeclaims "backup-db-pvc" is forbidden: exceeded quota`}
+	want := &instance.Refusal{Of: string(steps.RemoveClaimFinalizer), Message: `Patch of MySQL: persistentvolumeclaims "backup-db-pvc" is forbidden: exceeded quota`}
 	if diff := cmp.Diff([]*instance.Refusal{nil, want}, append(saw, last.Refusal)); diff != "" {
 		t.Errorf("what the looks knew: -want, +got:\n%s", diff)
 	}
@@ -393,15 +393,15 @@ func TestSay(t *testing.T) {
 	lives := []*instance.State{{Claim: claimOf(), Life: k.Life("one")}, {Claim: claimOf(), Life: k.Life("two")}}
 	heard := events.NewFakeRecorder(10)
 	r := &instanceReconciler{events: heard, reported: map[instance.Key]map[types.UID]lastReported{}}
-	for _, step := range []lifecycle.Step{
-		{Action: lifecycle.CreateBackupJob, Phase: v1.DeletionBackingUp, Message: "Backing up the data"},
-		{Action: lifecycle.MarkRunning, Phase: v1.DeletionBackingUp, Message: "Backing up the data"},
-		{Action: lifecycle.Wait, Phase: v1.DeletionHeld, Message: "It waits"},
-		{Action: lifecycle.Wait, Phase: v1.DeletionHeld, Message: "It waits"},
-		{Action: lifecycle.NoOp},
-		{Action: lifecycle.MarkRunning, Phase: v1.DeletionBackingUp, Message: "It goes on"},
-		{Action: lifecycle.NoteBackup, Phase: v1.DeletionBackingUp, Message: "It is whole"},
-		{Action: lifecycle.MarkProven, Phase: v1.DeletionBackingUp, Message: "It is whole"},
+	for _, step := range []steps.Step{
+		{Action: steps.CreateBackupJob, Phase: v1.DeletionBackingUp, Message: "Backing up the data"},
+		{Action: steps.MarkRunning, Phase: v1.DeletionBackingUp, Message: "Backing up the data"},
+		{Action: steps.Wait, Phase: v1.DeletionHeld, Message: "It waits"},
+		{Action: steps.Wait, Phase: v1.DeletionHeld, Message: "It waits"},
+		{Action: steps.NoOp},
+		{Action: steps.MarkRunning, Phase: v1.DeletionBackingUp, Message: "It goes on"},
+		{Action: steps.NoteBackup, Phase: v1.DeletionBackingUp, Message: "It is whole"},
+		{Action: steps.MarkProven, Phase: v1.DeletionBackingUp, Message: "It is whole"},
 	} {
 		for _, s := range lives {
 			r.announceStep(t.Context(), k, s, step)

@@ -12,8 +12,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/clock"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // Results of a backup.
@@ -224,17 +224,17 @@ func (m *meter) countRotation(r rotate.Result) {
 }
 
 // countStep counts the backup that ends with a step, if one does.
-func (m *meter) countStep(s *instance.State, step lifecycle.Step) {
+func (m *meter) countStep(s *instance.State, step steps.Step) {
 	switch a := step.Action; {
-	case a == lifecycle.NoteBackup:
+	case a == steps.NoteBackup:
 		m.backups.WithLabelValues(resultProven).Inc()
 		m.bytes.Observe(float64(s.Backup.Report.Size))
 		m.seconds.Observe(s.Backup.Report.Seconds)
-	case a == lifecycle.MarkFailed, a == lifecycle.GiveUpBackup:
+	case a == steps.MarkFailed, a == steps.GiveUpBackup:
 		m.backups.WithLabelValues(resultFailed).Inc()
-	case a == lifecycle.MarkNoData:
+	case a == steps.MarkNoData:
 		m.backups.WithLabelValues(resultEmpty).Inc()
-	case a == lifecycle.RemoveXRFinalizer && s.Record() == nil && (s.Word().Policy() == v1.DeletionDiscard || s.Word().Skips()):
+	case a == steps.RemoveXRFinalizer && s.Record() == nil && (s.Word().Policy() == v1.DeletionDiscard || s.Word().Skips()):
 		m.backups.WithLabelValues(resultSkipped).Inc()
 	}
 }

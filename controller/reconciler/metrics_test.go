@@ -16,7 +16,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/clock"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // TestSeries: there is one for each instance that is there and has a proven backup, of the oldest backups a thousand.
@@ -189,13 +189,13 @@ func TestBackupsAreCounted(t *testing.T) {
 	m := newMeter(registry, time.Now)
 	s := livingDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"})
 	s.Backup = &instance.Job{Report: &agent.Report{Size: 1 << 20, Seconds: 3}}
-	for _, a := range []lifecycle.Action{
-		lifecycle.CreateBackupJob, lifecycle.NoteBackup, lifecycle.MarkProven, lifecycle.EndBackup, lifecycle.MarkFailed, lifecycle.GiveUpBackup, lifecycle.MarkNoData, lifecycle.RemoveXRFinalizer,
+	for _, a := range []steps.Action{
+		steps.CreateBackupJob, steps.NoteBackup, steps.MarkProven, steps.EndBackup, steps.MarkFailed, steps.GiveUpBackup, steps.MarkNoData, steps.RemoveXRFinalizer,
 	} {
-		m.countStep(s, lifecycle.Step{Action: a})
+		m.countStep(s, steps.Step{Action: a})
 	}
 	s.XR.Spec.DeletionPolicy = v1.DeletionDiscard
-	m.countStep(s, lifecycle.Step{Action: lifecycle.RemoveXRFinalizer})
+	m.countStep(s, steps.Step{Action: steps.RemoveXRFinalizer})
 	if diff := cmp.Diff(map[string]float64{resultProven: 1, resultFailed: 2, resultEmpty: 1, resultSkipped: 1}, resultsOf(t, registry, "crossplane_mysql_backups_total")); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/lifecycle"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/store"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/stores"
 )
@@ -214,7 +214,7 @@ func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, ope
 
 // makeRecordOf a note, if there is none yet.
 func (r *storeReconciler) makeRecordOf(ctx context.Context, n *v1.StoreNote) error {
-	return r.writer.Apply(ctx, []change.Change{lifecycle.MakeRecordAgain(&instance.Note{Name: n.Name, BackupNote: n.BackupNote})})
+	return r.writer.Apply(ctx, []change.Change{catalog.MakeRecordAgain(&instance.Note{Name: n.Name, BackupNote: n.BackupNote})})
 }
 
 // announceStore when it comes, or goes.

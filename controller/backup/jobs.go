@@ -1,4 +1,4 @@
-package lifecycle
+package backup
 
 import (
 	"cmp"
@@ -12,65 +12,68 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
-// ArchiveName of a backup, in its record's folder.
-const ArchiveName = "data.tar.zst"
+func createBackupJob(s *instance.State, _ steps.Step) []change.Change {
+	var out []change.Change
+	if s.Store() != "" {
+		out = append(out, GiveBackupAccess(s))
+	}
+	if a := s.Attempt(); a.IsOnline() {
+		out = append(out, OfferClone(s))
+	}
+	return append(out, change.NewObject(NewJob(s)))
+}
 
-// Volumes of a Job's pod, and where they are in it.
-const (
-	volumeData   = "data"
-	volumeBackup = "backup"
-	dataPath     = "/" + volumeData
-	backupPath   = "/" + volumeBackup
-)
-
-// backupJob archives the data of a stopped server.
-func backupJob(s *instance.State) *batchv1.Job {
+// NewJob archives the data of a stopped server.
+func NewJob(s *instance.State) *batchv1.Job {
 	r := s.Record()
 	if r == nil {
-		r = newRecord(s)
+		r = NewRecord(s)
 	}
 	b := agent.Backup{
-		Volume: dataPath,
+		Volume: steps.DataPath,
 		Record: s.Attempt().Record, Image: serverImage(s),
 		Instance: s.Life, NamespaceUID: s.NamespaceUID(), Version: serverVersion(s),
 		Announced: r.CreationTimestamp.Time, Number: r.Spec.Number, StorageSize: r.Spec.StorageSize,
 		WithoutOutside: s.Word().LeavesOutside(),
 		NeverServed:    s.Orphan == nil && !knownData(s) && s.Life.Kind == v1.KindMySQL, // Only there the first start's end leaves a trace.
 	}
-	to := backupPodVolume(s)
+	to := ArchivePodVolume(s)
 	if s.Store() != "" {
-		b.Object, to = storeFolder(s), agent.AccessVolume(s.Attempt().Access)
+		b.Object, to = StoreFolder(s), agent.AccessVolume(s.Attempt().Access)
 	} else {
-		b.Archive = path.Join(backupPath, s.Attempt().Record, ArchiveName)
+		b.Archive = path.Join(steps.BackupPath, s.Attempt().Record, catalog.ArchiveName)
 	}
 	if a := s.Attempt(); a.IsOnline() {
-		return cloneJob(s, &b, to)
+		return CloneJob(s, &b, to)
 	}
-	return agentJob(s, s.Attempt().Job, v1.ComponentBackup, b.Command(), dataPodVolume(s), to)
+	return AgentJob(s, s.Attempt().Job, v1.ComponentBackup, b.Command(), DataPodVolume(s), to)
 }
 
-// wipeJob empties the folder of a hostPath volume.
-func wipeJob(s *instance.State) *batchv1.Job {
-	return agentJob(s, s.JobLocation().WipeJob, v1.ComponentWipe, agent.WipeData(s.Life.XR, dataPath), dataPodVolume(s))
+// WipeJob empties the folder of a hostPath volume.
+func WipeJob(s *instance.State) *batchv1.Job {
+	return AgentJob(s, s.JobLocation().WipeJob, v1.ComponentWipe, agent.WipeData(s.Life.XR, steps.DataPath), DataPodVolume(s))
 }
 
-// pruneJob removes the folders of records.
-func pruneJob(s *instance.State, records []client.Object) *batchv1.Job {
+// PruneJob removes the folders of records.
+func PruneJob(s *instance.State, records []client.Object) *batchv1.Job {
 	names := make([]string, 0, len(records))
 	for _, r := range records {
 		names = append(names, r.GetName())
 	}
-	j := agentJob(s, s.JobLocation().PruneJob, v1.ComponentPrune, agent.Prune(backupPath, names...), backupPodVolume(s))
+	j := AgentJob(s, s.JobLocation().PruneJob, v1.ComponentPrune, agent.Prune(steps.BackupPath, names...), ArchivePodVolume(s))
 	list, _ := json.Marshal(names) //nolint:errchkjson // Strings only.
 	j.Annotations[v1.AnnotationPruned] = string(list)
 	return j
 }
 
-// agentJob runs the agent beside the volumes, each mounted under its name.
-func agentJob(s *instance.State, name, component string, command []string, volumes ...corev1.Volume) *batchv1.Job {
+// AgentJob runs the agent beside the volumes, each mounted under its name.
+func AgentJob(s *instance.State, name, component string, command []string, volumes ...corev1.Volume) *batchv1.Job {
 	j := volumeJob(s, name, component, command, volumes...).Job()
 	s.Rules.Fit(&j.Spec.Template.Spec)
 	notePVCs(s, j)
@@ -97,12 +100,14 @@ func nodesOf(s *instance.State) *v1.NodePlacement {
 	return nil
 }
 
-func dataPodVolume(s *instance.State) corev1.Volume {
-	return agent.PVCVolume(volumeData, s.JobLocation().Data)
+// DataPodVolume mounts the data where Jobs of this life run.
+func DataPodVolume(s *instance.State) corev1.Volume {
+	return agent.PVCVolume(steps.VolumeData, s.JobLocation().Data)
 }
 
-func backupPodVolume(s *instance.State) corev1.Volume {
-	return agent.PVCVolume(volumeBackup, s.JobLocation().Backup)
+// ArchivePodVolume mounts the backup volume there.
+func ArchivePodVolume(s *instance.State) corev1.Volume {
+	return agent.PVCVolume(steps.VolumeBackup, s.JobLocation().Backup)
 }
 
 // serverImage that wrote the data.
@@ -124,9 +129,9 @@ func dataAnnotation(s *instance.State, key string) string {
 	return ""
 }
 
-// identityAnnotations are the annotations of a data volume that say what must be known of it when
+// IdentityAnnotations are the annotations of a data volume that say what must be known of it when
 // claim and XR are gone.
-func identityAnnotations(s *instance.State) map[string]string {
+func IdentityAnnotations(s *instance.State) map[string]string {
 	a := agent.Annotations(s.Life)
 	a[v1.AnnotationImage] = serverImage(s)
 	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())

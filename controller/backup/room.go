@@ -1,4 +1,4 @@
-package lifecycle
+package backup
 
 import (
 	"fmt"
@@ -10,27 +10,30 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/catalog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
-// mustReplaceBackupPVC is true if a backup PVC of ours has no volume yet, and asks for too
+// MustReplaceBackupPVC is true if a backup PVC of ours has no volume yet, and asks for too
 // little, or does not name the folder that is to be its volume. It cannot grow, and nothing
 // lies on it yet: it is made again.
-func mustReplaceBackupPVC(s *instance.State) bool {
+func MustReplaceBackupPVC(s *instance.State) bool {
 	size, ok := wantedSize(s)
 	c := s.BackupPVC
 	have, _ := v1.StorageOf(c.Spec.Resources.Requests)
 	return (ok && size.Cmp(have) > 0 || s.HostPath()) && c.Spec.VolumeName == "" && c.DeletionTimestamp == nil && c.Labels[v1.LabelInstance] == s.Life.Key()
 }
 
-func resizeMessage(s *instance.State) string {
+// ResizeMessage says why the backup PVC is made anew.
+func ResizeMessage(s *instance.State) string {
 	size, _ := wantedSize(s)
 	return fmt.Sprintf("PersistentVolumeClaim %s of the backups has no volume yet and is made again with %s", s.BackupPVC.Name, size.String())
 }
 
-// canExpandBackupPVC is true if the backup PVC is to grow with the instance, and can.
-func canExpandBackupPVC(s *instance.State) bool {
+// CanExpandBackupPVC is true if the backup PVC is to grow with the instance, and can.
+func CanExpandBackupPVC(s *instance.State) bool {
 	size, ok := wantedSize(s)
 	return ok && mayAskForSize(s.BackupPVC, size)
 }
@@ -59,17 +62,17 @@ func wantedSize(s *instance.State) (resource.Quantity, bool) {
 
 // mostRoom in bytes that the backup volume of so much data is to have.
 func mostRoom(s *instance.State, data resource.Quantity) int64 {
-	return int64(backupsToKeep(s)+2) * data.Value()
+	return int64(catalog.BackupsToKeep(s)+2) * data.Value()
 }
 
-// neededRoom for the next backup, beside those that are there: it goes on the volume before an
+// NeededRoom for the next backup, beside those that are there: it goes on the volume before an
 // older one goes from it. Empty before the first.
-func neededRoom(s *instance.State) string {
+func NeededRoom(s *instance.State) string {
 	if s.Store() != "" {
 		return ""
 	}
 	var all, newest int64
-	for _, r := range provenBackupsHere(s) {
+	for _, r := range catalog.ProvenBackupsHere(s) {
 		if r.Spec.Archive == nil {
 			continue
 		}
@@ -88,9 +91,9 @@ func neededRoom(s *instance.State) string {
 	return resource.NewQuantity(roundUp(all+min(newest, math.MaxInt64/8)*5/4), resource.BinarySI).String()
 }
 
-// roomWarning is what there is to say where the next backup will hardly fit and the class, or a quota,
+// RoomWarning is what there is to say where the next backup will hardly fit and the class, or a quota,
 // does not let the volume grow.
-func roomWarning(s *instance.State) string {
+func RoomWarning(s *instance.State) string {
 	size, ok := wantedSize(s)
 	c := s.BackupPVC
 	if !ok || c == nil || s.Store() != "" || s.HostPath() || c.Annotations[v1.AnnotationRefusedSize] != size.String() || s.XR.Status.BackupNeeds == "" {
@@ -140,7 +143,7 @@ func roundUp(bytes int64) int64 {
 }
 
 // growBackupPVC, and then let the Job go that found too little room.
-func growBackupPVC(s *instance.State, _ Step) []change.Change {
+func growBackupPVC(s *instance.State, _ steps.Step) []change.Change {
 	size, _ := grownSize(s)
 	return []change.Change{askForSize(s.BackupPVC, size), change.DeleteObject(s.Backup.Job, metav1.DeletePropagationForeground)}
 }
@@ -149,14 +152,14 @@ func growBackupPVC(s *instance.State, _ Step) []change.Change {
 // asked for again.
 func askForSize(c *corev1.PersistentVolumeClaim, size resource.Quantity) change.Change {
 	grow := change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests[corev1.ResourceStorage] = size })
-	note := change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) { setAnnotation(c, v1.AnnotationRefusedSize, size.String()) })
+	note := change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) { steps.SetAnnotation(c, v1.AnnotationRefusedSize, size.String()) })
 	grow.Otherwise = &note
 	return grow
 }
 
 // whyNoRoom is a backup's failure in words, with what to do if the volume had no room.
 func whyNoRoom(s *instance.State) string {
-	why, j, c := failureOf(s.Backup), s.Backup, s.BackupPVC
+	why, j, c := steps.FailureOf(s.Backup), s.Backup, s.BackupPVC
 	switch {
 	case j.Report == nil || j.Report.ExitCode != agent.ExitNoSpace || s.Store() != "":
 		return why

@@ -1,4 +1,4 @@
-package lifecycle
+package backup
 
 import (
 	"cmp"
@@ -12,20 +12,29 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
+
+// CheckData of a server that runs, before it stops for a backup.
+func CheckData(s *instance.State) []change.Change {
+	if s.XR == nil || len(s.Pods) == 0 || s.Word().LeavesOutside() {
+		return nil
+	}
+	return []change.Change{change.InServer(change.CheckData, s.XR.Unstructured, serverOf(s))}
+}
 
 // A backup for which the server goes on is of a clone of its data, which a throwaway server makes in the Job's pod, on a volume
 // that goes with that. From there on it is archived and proved as every other. The account that clones is made with the Job, and
 // taken away when its clone has ended; at the latest with the end of the backup, whatever has become of it.
 
 // backUpRunning is the same of a server that goes on.
-func backUpRunning(s *instance.State, announcement string) (step Step, open bool) {
+func backUpRunning(s *instance.State, announcement string) (step steps.Step, open bool) {
 	return backUpInLife(s, announcement, awaitWithdrawal)
 }
 
 // awaitWithdrawal of the account that nobody needs any more.
-func awaitWithdrawal(s *instance.State) (step Step, open bool) {
-	return Step{Action: WithdrawClone}, s.CloneAccess != nil && (s.Backup == nil || isCloned(s.Backup))
+func awaitWithdrawal(s *instance.State) (step steps.Step, open bool) {
+	return steps.Step{Action: steps.WithdrawClone}, s.CloneAccess != nil && (s.Backup == nil || isCloned(s.Backup))
 }
 
 // isCloned is true of a Job that needs the server no more.
@@ -34,21 +43,22 @@ func isCloned(j *instance.Job) bool {
 	return j.Cloned || at != nil || j.DeletionTimestamp != nil
 }
 
-// offerClone of the server to the Job that is about to be made.
-func offerClone(s *instance.State) change.Change {
+// OfferClone of the server to the Job that is about to be made.
+func OfferClone(s *instance.State) change.Change {
 	to := agent.AccessSecret(s.Life, s.Life.Namespace, s.Life.Accesses().Clone())
 	return change.InServer(change.OfferClone, to, serverOf(s))
 }
 
-func withdrawal(s *instance.State) change.Change {
+// Withdrawal of the account with which a Job clones the server.
+func Withdrawal(s *instance.State) change.Change {
 	return change.InServer(change.WithdrawClone, s.XR.Unstructured, serverOf(s))
 }
 
 // withdrawClone in the server first: a Secret whose account is gone opens nothing. A server that has not let us in for that, once
 // the time for its backup is over, keeps the account, and no other backup from being taken.
-func withdrawClone(s *instance.State, step Step) []change.Change {
-	in := withdrawal(s)
-	if isOverdue(s) && refusalOf(s, step.Action) != nil {
+func withdrawClone(s *instance.State, step steps.Step) []change.Change {
+	in := Withdrawal(s)
+	if isOverdue(s) && steps.RefusalOf(s, step.Action) != nil {
 		in = in.OrNot()
 	}
 	out := []change.Change{in}
@@ -70,18 +80,18 @@ func serverOf(s *instance.State) change.Server {
 // spareForClone is what a server without data takes beside the clone, until that is there.
 var spareForClone = resource.MustParse("512Mi")
 
-// cloneJob archives what it has cloned.
-func cloneJob(s *instance.State, b *agent.Backup, to corev1.Volume) *batchv1.Job {
+// CloneJob archives what it has cloned.
+func CloneJob(s *instance.State, b *agent.Backup, to corev1.Volume) *batchv1.Job {
 	size, err := v1.ParseSize(s.Identity().Size)
 	if err != nil {
 		size = resource.Quantity{} // The function refuses it. The class, or the kubelet, does, too.
 	}
 	size.Add(spareForClone)
-	scratch := agent.ScratchVolume(volumeData, storageClass(s), size, map[string]string{v1.LabelName: "mysql", v1.LabelComponent: v1.ComponentBackup})
+	scratch := agent.ScratchVolume(steps.VolumeData, storageClass(s), size, map[string]string{v1.LabelName: "mysql", v1.LabelComponent: v1.ComponentBackup})
 	of := volumeJob(s, s.Attempt().Job, v1.ComponentBackup, b.Command(), scratch, to)
 	of.Before = []corev1.Container{
 		agent.ToolsContainer(s.Settings.AgentImage),
-		agent.CloneContainer(servedImage(s), corev1.VolumeMount{Name: volumeData, MountPath: dataPath}),
+		agent.CloneContainer(ServedImage(s), corev1.VolumeMount{Name: steps.VolumeData, MountPath: steps.DataPath}),
 	}
 	of.Beside = []corev1.Volume{agent.ToolsVolume(), agent.DonorVolume(s.Life.Accesses().Clone())}
 	j := of.Job()
@@ -103,5 +113,5 @@ func besideServer(s *instance.State, pod *corev1.PodSpec) {
 	}}}
 }
 
-// servedImage is that of the server which runs.
-func servedImage(s *instance.State) string { return cmp.Or(s.XR.Status.ServedImage, serverImage(s)) }
+// ServedImage is that of the server which runs.
+func ServedImage(s *instance.State) string { return cmp.Or(s.XR.Status.ServedImage, serverImage(s)) }

@@ -1,4 +1,4 @@
-package lifecycle
+package backup
 
 import (
 	"fmt"
@@ -10,36 +10,37 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/clock"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // A planned backup is one that the schedule asks for, by the name of its minute. When the next one is due stands in
 // status.backupSchedule, and is moved on by the write that begins one: whoever writes it first begins it, and one that nobody could
 // begin in time is still due. However many were missed, the last of them is taken, and the others are not.
 
-// lateness of a planned backup that nobody is told of.
-const lateness = 5 * time.Minute
+// Lateness of a planned backup that nobody is told of.
+const Lateness = 5 * time.Minute
 
-// decideScheduled begins a backup that is due, of a server that takes clients, and plans the next.
-func decideScheduled(s *instance.State) (step Step, open bool) {
+// DecideScheduled begins a backup that is due, of a server that takes clients, and plans the next.
+func DecideScheduled(s *instance.State) (step steps.Step, open bool) {
 	spec, is := &s.XR.Spec.Backup, s.XR.Status.BackupSchedule
 	switch {
 	case s.XR.Unreadable.HasAny("spec.backup.schedule", "spec.backup.timeZone", "spec.backup.method"):
-		return Step{}, false // What was planned stays planned until the spec can be read.
+		return steps.Step{}, false // What was planned stays planned until the spec can be read.
 	case !is.IsOf(spec) && spec.Schedule == "":
-		return Step{Action: PlanBackups, Message: planMessage(s)}, true
+		return steps.Step{Action: steps.PlanBackups, Message: planMessage(s)}, true
 	case !s.Skew.IsTrusted():
-		return Step{}, false // By a clock that is wrong nothing is due, and nothing is planned.
+		return steps.Step{}, false // By a clock that is wrong nothing is due, and nothing is planned.
 	case !is.IsOf(spec) || !isPlanPlausible(s):
-		return Step{Action: PlanBackups, Message: planMessage(s)}, true
+		return steps.Step{Action: steps.PlanBackups, Message: planMessage(s)}, true
 	case !isDue(s):
-		return Step{}, false
+		return steps.Step{}, false
 	case hasAnswered(s, v1.OriginSchedule, dueName(s)):
-		return Step{Action: PlanBackups}, true
+		return steps.Step{Action: steps.PlanBackups}, true
 	case spec.Method != "" && mayBackUpRunning(s):
 		return beginStep(v1.OriginSchedule, spec.Method, v1.ScheduleText(dueName(s))), true
 	}
 	if s.XR.Spec.Suspended {
-		return Step{}, false // Nothing changes that is not backed up; it is taken once the server is back.
+		return steps.Step{}, false // Nothing changes that is not backed up; it is taken once the server is back.
 	}
 	return reportLate(s)
 }
@@ -75,12 +76,12 @@ func dueAt(s *instance.State) time.Time {
 func dueName(s *instance.State) string { return v1.PlannedName(dueAt(s)) }
 
 // reportLate says that a backup which is due cannot begin.
-func reportLate(s *instance.State) (step Step, open bool) {
+func reportLate(s *instance.State) (step steps.Step, open bool) {
 	is := s.XR.Status.BackupSchedule
 	if s.Now.Before(lateAt(s)) || is.MissedAt != nil {
-		return Step{}, false
+		return steps.Step{}, false
 	}
-	return Step{Action: ReportLateBackup, Message: fmt.Sprintf("The backup that is planned for %s has not begun: the server does not take clients", v1.PlannedName(is.NextAt.Time))}, true
+	return steps.Step{Action: steps.ReportLateBackup, Message: fmt.Sprintf("The backup that is planned for %s has not begun: the server does not take clients", v1.PlannedName(is.NextAt.Time))}, true
 }
 
 // lateAt is when people are told of a backup that is due: after its minute, and after the server has begun to start, which may have
@@ -90,11 +91,11 @@ func lateAt(s *instance.State) time.Time {
 	if since := s.XR.NotServingSince(); since.After(from) {
 		from = since
 	}
-	return from.Add(lateness)
+	return from.Add(Lateness)
 }
 
-func reportLateBackup(s *instance.State, step Step) []change.Change {
-	return patchXRStatus(s, map[string]any{"backupSchedule": map[string]any{"missedAt": metav1.NewTime(s.XR.Status.BackupSchedule.NextAt.UTC()), "message": step.Message}})
+func reportLateBackup(s *instance.State, step steps.Step) []change.Change {
+	return steps.PatchXRStatus(s, map[string]any{"backupSchedule": map[string]any{"missedAt": metav1.NewTime(s.XR.Status.BackupSchedule.NextAt.UTC()), "message": step.Message}})
 }
 
 // plan of the next backup, as fields of status.backupSchedule; nil where there is no schedule.
@@ -103,7 +104,7 @@ func plan(s *instance.State) map[string]any {
 	if spec.Schedule == "" {
 		return nil
 	}
-	out := map[string]any{"schedule": spec.Schedule, "timeZone": orNil(spec.TimeZone), "nextAt": nil, "message": nil}
+	out := map[string]any{"schedule": spec.Schedule, "timeZone": steps.OrNil(spec.TimeZone), "nextAt": nil, "message": nil}
 	of, err := v1.ParseSchedule(spec.Schedule, spec.TimeZone)
 	if err == nil {
 		out["nextAt"] = metav1.NewTime(of.Next(s.Now))
@@ -129,24 +130,24 @@ func planMessage(s *instance.State) string {
 }
 
 // planBackups from now on.
-func planBackups(s *instance.State, _ Step) []change.Change {
+func planBackups(s *instance.State, _ steps.Step) []change.Change {
 	var of any
 	if fields := plan(s); fields != nil {
 		of = fields
 	}
-	return patchXRStatus(s, map[string]any{"backupSchedule": of})
+	return steps.PatchXRStatus(s, map[string]any{"backupSchedule": of})
 }
 
-// untilPlanned is how long nothing has to be done for a schedule; zero where there is none.
-func untilPlanned(s *instance.State) time.Duration {
+// UntilPlanned is how long nothing has to be done for a schedule; zero where there is none.
+func UntilPlanned(s *instance.State) time.Duration {
 	is := s.XR.Status.BackupSchedule
 	switch {
 	case is == nil || is.NextAt == nil || isDue(s) && (is.MissedAt != nil || s.XR.Spec.Suspended): // It cannot begin, and people know.
 		return 0
 	case isDue(s):
-		return max(lateAt(s).Sub(s.Now), requeueSoon)
+		return max(lateAt(s).Sub(s.Now), steps.RequeueSoon)
 	}
-	return max(is.NextAt.Sub(s.Now), requeueSoon)
+	return max(is.NextAt.Sub(s.Now), steps.RequeueSoon)
 }
 
 // afterPlanned is what status.backupSchedule says once a backup has ended which was planned.

@@ -1,20 +1,50 @@
-// Package lifecycle decides what happens to an instance that outlives its
-// composition: that nothing starts before its data is protected, and that no
-// data goes before a proven backup of it exists.
-//
-// Next is pure: it says what is to be done now, and what is written for it. Each step is
-// derived from what is there, so that a crash between any two is harmless.
-package lifecycle
+package steps
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
 )
+
+// Retries come sooner at first: a quarter of the time since it began, within
+// these bounds.
+const (
+	Soonest = 5 * time.Second
+	Latest  = 5 * time.Minute
+)
+
+// A Builder makes the changes of an action, whose name it has. It looks at the state, and changes nothing there.
+type Builder func(*instance.State, Step) []change.Change
+
+// RefusalOf an action, if that was the last one; nil where it was carried out, or another.
+func RefusalOf(s *instance.State, a Action) *instance.Refusal {
+	if f := s.Refusal; f != nil && f.Of == string(a) {
+		return f
+	}
+	return nil
+}
+
+// Pauses until the next look: for what the cluster does in a moment, for what takes it a
+// while, and for what takes a person.
+const (
+	RequeueSoon      = 500 * time.Millisecond
+	RequeueLater     = 5 * time.Second
+	RequeueForPerson = time.Minute
+)
+
+// Sentence begins with a capital letter.
+func Sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
 
 // An Action is what a step does.
 type Action string
@@ -178,8 +208,8 @@ var phasesOfDeletion = map[AttemptPhase]v1.DeletionPhase{
 	AttemptEmpty:     v1.DeletionReleasing,
 }
 
-// ofDeletion is the same step with the phase of the deletion that the backup is part of.
-func (s Step) ofDeletion() Step {
+// OfDeletion is the same step with the phase of the deletion that the backup is part of.
+func (s Step) OfDeletion() Step {
 	if s.Attempt != "" {
 		s.Phase, s.Attempt = phasesOfDeletion[s.Attempt], ""
 	}

@@ -1,4 +1,4 @@
-package lifecycle
+package catalog
 
 import (
 	"fmt"
@@ -11,39 +11,40 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/steps"
 )
 
 // Actions on records whose life has ended.
 const (
 	// NoteRecord writes the note of a proven record that has none, or an older one.
-	NoteRecord Action = "NoteRecord"
+	NoteRecord steps.Action = "NoteRecord"
 	// HoldRecord puts our finalizer on a record, so that its deletion is seen, and
 	// LetRecordGo takes it off: the archive stays.
-	HoldRecord  Action = "HoldRecord"
-	LetRecordGo Action = "LetRecordGo"
+	HoldRecord  steps.Action = "HoldRecord"
+	LetRecordGo steps.Action = "LetRecordGo"
 	// RemakeRecord makes a record again that somebody asked for, and ProveRecord
 	// proves one that a volume says is proven. AnswerAsked takes the question away.
-	RemakeRecord Action = "RemakeRecord"
-	ProveRecord  Action = "ProveRecord"
-	AnswerAsked  Action = "AnswerAsked"
+	RemakeRecord steps.Action = "RemakeRecord"
+	ProveRecord  steps.Action = "ProveRecord"
+	AnswerAsked  steps.Action = "AnswerAsked"
 	// StartErase makes the Job that removes the archive of a record, RetryErase
 	// deletes one that failed, and Erased lets all go that was kept for the archive.
-	StartErase Action = "StartErase"
-	RetryErase Action = "RetryErase"
-	Erased     Action = "Erased"
+	StartErase steps.Action = "StartErase"
+	RetryErase steps.Action = "RetryErase"
+	Erased     steps.Action = "Erased"
 	// EraseFromStore removes the archive of a record from its store, and lets the record go.
-	EraseFromStore Action = "EraseFromStore"
+	EraseFromStore steps.Action = "EraseFromStore"
 	// TellRecord writes into a record's status what its deletion waits for.
-	TellRecord Action = "TellRecord"
+	TellRecord steps.Action = "TellRecord"
 	// LabelRecord moves a record among those that the function does not ask for, or back.
-	LabelRecord Action = "LabelRecord"
+	LabelRecord steps.Action = "LabelRecord"
 	// TellLost writes there that nobody finishes the backup, or that nobody knows whether it is proven.
-	TellLost Action = "TellLost"
+	TellLost steps.Action = "TellLost"
 )
 
 // An ArchiveStep is one thing to do now about one backup.
 type ArchiveStep struct {
-	Action  Action
+	Action  steps.Action
 	Message string
 	After   time.Duration
 
@@ -67,16 +68,16 @@ type ArchiveStep struct {
 func NextOfArchives(a *instance.Archives) []ArchiveStep {
 	var out []ArchiveStep
 	add := func(step ArchiveStep) {
-		if step.Action != NoOp {
+		if step.Action != steps.NoOp {
 			step.Changes = changesOnArchive(a, step)
 			out = append(out, step)
 		}
 	}
-	older := olderRecords(a.Records)
+	older := OlderRecords(a.Records)
 	for i := range a.Records {
 		r := &a.Records[i]
 		step := nextOfRecord(a, r)
-		if step.Action == NoOp && r.DeletionTimestamp == nil && isListedAsOlder(a, r) != older[r.Name] {
+		if step.Action == steps.NoOp && r.DeletionTimestamp == nil && isListedAsOlder(a, r) != older[r.Name] {
 			step.Action = LabelRecord
 		}
 		step.Record = r
@@ -96,17 +97,17 @@ func NextOfArchives(a *instance.Archives) []ArchiveStep {
 	return out
 }
 
-// recordsForFunction is how many of an instance's newest records the function asks for. Its request may have 4 MiB, and a record takes
+// RecordsForFunction is how many of an instance's newest records the function asks for. Its request may have 4 MiB, and a record takes
 // some 2.5 KiB of it.
-const recordsForFunction = 100
+const RecordsForFunction = 100
 
-// olderRecords are those beyond that, by name, of records that are sorted newest first. The newest record of each life is
+// OlderRecords are those beyond that, by name, of records that are sorted newest first. The newest record of each life is
 // none of them: the function has to see whether two lives went on beside each other.
-func olderRecords(newestFirst []v1.MySQLBackup) map[string]bool {
+func OlderRecords(newestFirst []v1.MySQLBackup) map[string]bool {
 	out, lives := map[string]bool{}, map[types.UID]bool{}
 	for i := range newestFirst {
 		r := &newestFirst[i]
-		if i >= recordsForFunction && r.IsProven() && lives[r.Spec.Instance.XR] {
+		if i >= RecordsForFunction && r.IsProven() && lives[r.Spec.Instance.XR] {
 			out[r.Name] = true
 		}
 		if r.IsProven() {
@@ -128,27 +129,27 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	case r.IsInDoubt():
 		return nextOfUnreadable(a, r)
 	case isLifesAffair(a, r) && dying:
-		return ArchiveStep{Action: Wait, After: requeueLater}
+		return ArchiveStep{Action: steps.Wait, After: steps.RequeueLater}
 	case isLifesAffair(a, r):
-		return ArchiveStep{Action: NoOp}
+		return ArchiveStep{Action: steps.NoOp}
 	case dying && r.Status.RestoreTest != nil:
-		return ArchiveStep{Action: Wait, After: requeueSoon} // Its Job would be nobody's, and keep its name from another.
+		return ArchiveStep{Action: steps.Wait, After: steps.RequeueSoon} // Its Job would be nobody's, and keep its name from another.
 	case !r.IsProven() && !dying:
 		return nextOfUnproven(a, r, n)
 	case dying && r.MayDeleteArchive() && a.Unasked[r.Name]:
 		return waitFor(r, askAgain, "it is not known whether the archive is there: "+whyUnasked(r))
 	case dying && r.MayDeleteArchive() && (r.IsProven() || n != nil):
 		return eraseArchive(a, r)
-	case r.IsProven() && !r.MayDeleteArchive() && v != nil && !noteIsOf(n, r) && hasRoomInIndex(v, r, 0):
+	case r.IsProven() && !r.MayDeleteArchive() && v != nil && !noteIsOf(n, r) && HasRoomInIndex(v, r, 0):
 		return ArchiveStep{Action: NoteRecord, Volume: v}
 	case dying && r.IsProven() && v != nil && n == nil: // Nothing else would say that the archive is there.
-		return waitFor(r, requeueForPerson, fmt.Sprintf("PersistentVolume %s has no room to record the backup, whose archive would be known to nothing: remove other backups first", v.Name))
+		return waitFor(r, steps.RequeueForPerson, fmt.Sprintf("PersistentVolume %s has no room to record the backup, whose archive would be known to nothing: remove other backups first", v.Name))
 	case dying && instance.HasFinalizer(r):
 		return ArchiveStep{Action: LetRecordGo, Message: fmt.Sprintf("The record of backup %q was deleted without the annotation %s: its archive stays where it is", r.Name, v1.AnnotationDeleteArchive)}
 	case !dying && !instance.HasFinalizer(r):
 		return ArchiveStep{Action: HoldRecord}
 	}
-	return ArchiveStep{Action: NoOp}
+	return ArchiveStep{Action: steps.NoOp}
 }
 
 // nextOfUnreadable record: it stays with its archive, and says what to repair. Nothing is written from it, such as a note. One that is
@@ -159,11 +160,11 @@ func nextOfUnreadable(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	case dying && isNoted && !r.MayDeleteArchive() && instance.HasFinalizer(r):
 		return ArchiveStep{Action: LetRecordGo, Message: fmt.Sprintf("The record of backup %q was deleted without the annotation %s: its archive stays where it is", r.Name, v1.AnnotationDeleteArchive)}
 	case dying:
-		return sayOnce(r, TellRecord, r.WhyUnreadable(), requeueForPerson)
+		return sayOnce(r, TellRecord, r.WhyUnreadable(), steps.RequeueForPerson)
 	case !instance.HasFinalizer(r):
 		return ArchiveStep{Action: HoldRecord}
 	}
-	return sayOnce(r, TellLost, r.WhyUnreadable(), requeueForPerson)
+	return sayOnce(r, TellLost, r.WhyUnreadable(), steps.RequeueForPerson)
 }
 
 // nextOfUnproven record that stays.
@@ -172,15 +173,15 @@ func nextOfUnproven(a *instance.Archives, r *v1.MySQLBackup, n *instance.Note) A
 	case n != nil && !n.Unreadable:
 		return ArchiveStep{Action: ProveRecord, Note: n, Message: fmt.Sprintf("Backup %q is proven, as volume %q says", r.Name, n.Volume)}
 	case a.Unasked[r.Name]:
-		return tellUnasked(r)
-	case r.Status.Message != whyLost(r):
-		return ArchiveStep{Action: TellLost, Message: whyLost(r)}
+		return TellUnasked(r)
+	case r.Status.Message != WhyLost(r):
+		return ArchiveStep{Action: TellLost, Message: WhyLost(r)}
 	case !instance.HasFinalizer(r):
 		return ArchiveStep{Action: HoldRecord}
 	case r.InStore():
-		return ArchiveStep{Action: Wait, After: askAgain} // No event says that its objects were brought back.
+		return ArchiveStep{Action: steps.Wait, After: askAgain} // No event says that its objects were brought back.
 	}
-	return ArchiveStep{Action: NoOp}
+	return ArchiveStep{Action: steps.NoOp}
 }
 
 // isLifesAffair is true of a record whose life has not ended, but for one that this has proven and goes on.
@@ -192,16 +193,16 @@ func isLifesAffair(a *instance.Archives, r *v1.MySQLBackup) bool {
 // askAgain a store that has not said that a backup is proven.
 const askAgain = time.Minute
 
-// tellUnasked that it is not known whether a backup is proven, and ask again.
-func tellUnasked(r *v1.MySQLBackup) ArchiveStep {
+// TellUnasked that it is not known whether a backup is proven, and ask again.
+func TellUnasked(r *v1.MySQLBackup) ArchiveStep {
 	why := fmt.Sprintf("It is not known whether this backup is proven: %s. It is asked again. To give the backup up: kubectl delete mysqlbackup %s", whyUnasked(r), r.Name)
 	return sayOnce(r, TellLost, why, askAgain)
 }
 
 // sayOnce in the status of a record, and look at it again.
-func sayOnce(r *v1.MySQLBackup, tell Action, why string, after time.Duration) ArchiveStep {
+func sayOnce(r *v1.MySQLBackup, tell steps.Action, why string, after time.Duration) ArchiveStep {
 	if r.Status.Message == why {
-		return ArchiveStep{Action: Wait, After: after}
+		return ArchiveStep{Action: steps.Wait, After: after}
 	}
 	return ArchiveStep{Action: tell, Message: why}
 }
@@ -211,9 +212,9 @@ func whyUnasked(r *v1.MySQLBackup) string {
 	return fmt.Sprintf("BackupStore %[1]s does not answer, is gone, or has a note that its keys do not open (kubectl describe backupstore %[1]s)", r.Spec.Archive.Store)
 }
 
-// whyLost is what there is to say of a backup whose instance is gone, with its volume, before
+// WhyLost is what there is to say of a backup whose instance is gone, with its volume, before
 // the backup was proven.
-func whyLost(r *v1.MySQLBackup) string {
+func WhyLost(r *v1.MySQLBackup) string {
 	i := r.Spec.Instance
 	if r.InStore() {
 		return fmt.Sprintf("Nobody knows this archive: BackupStore %[1]s has no note of it. Bring its objects back or, if it is lost for good: kubectl delete mysqlbackup %[2]s", r.Spec.Archive.Store, r.Name)
@@ -229,7 +230,7 @@ func noteIsOf(n *instance.Note, r *v1.MySQLBackup) bool {
 	if n == nil || n.Unreadable {
 		return false
 	}
-	return noteText(&v1.MySQLBackup{ObjectMeta: objectMeta(n), Spec: n.Spec}) == noteText(r)
+	return NoteText(&v1.MySQLBackup{ObjectMeta: objectMeta(n), Spec: n.Spec}) == NoteText(r)
 }
 
 // isAsked is true if somebody wants the record of a note.
@@ -264,7 +265,7 @@ func isAnswered(a *instance.Archives, v *corev1.PersistentVolume) bool {
 // eraseArchive of a record, whose deletion waits for that.
 func eraseArchive(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	if why := whyUnreachable(a, r); why != "" {
-		return waitFor(r, requeueForPerson, why)
+		return waitFor(r, steps.RequeueForPerson, why)
 	}
 	if r.InStore() {
 		return ArchiveStep{Action: EraseFromStore, Message: fmt.Sprintf("The archive of backup %s is removed from BackupStore %s", r.Name, r.Spec.Archive.Store)}
@@ -274,20 +275,20 @@ func eraseArchive(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	case j == nil:
 		return ArchiveStep{Action: StartErase, Volume: a.VolumeOf(r), Message: fmt.Sprintf("The archive of backup %q is removed, as its annotation %s says", r.Name, v1.AnnotationDeleteArchive)}
 	case j.DeletionTimestamp != nil:
-		return ArchiveStep{Action: Wait, After: requeueSoon}
+		return ArchiveStep{Action: steps.Wait, After: steps.RequeueSoon}
 	}
 	at, succeeded := j.Finished()
 	switch {
 	case at == nil && j.PodFailure != "":
-		return waitFor(r, requeueLater, fmt.Sprintf("Job %s/%s, which removes the archive, does not run: %s", j.Namespace, j.Name, j.PodFailure))
+		return waitFor(r, steps.RequeueLater, fmt.Sprintf("Job %s/%s, which removes the archive, does not run: %s", j.Namespace, j.Name, j.PodFailure))
 	case at == nil:
-		return ArchiveStep{Action: Wait, After: requeueSoon}
+		return ArchiveStep{Action: steps.Wait, After: steps.RequeueSoon}
 	case j.Annotations[v1.AnnotationErases] != whatItErases(a.PVC):
 		return ArchiveStep{Action: RetryErase} // It was at work on another volume.
 	case succeeded:
 		return ArchiveStep{Action: Erased, Message: fmt.Sprintf("The archive of backup %q is gone", r.Name)}
-	case at.Add(soonest).After(a.Now):
-		return waitFor(r, soonest, "the archive could not be removed, which is tried again: "+failureOf(j))
+	case at.Add(steps.Soonest).After(a.Now):
+		return waitFor(r, steps.Soonest, "the archive could not be removed, which is tried again: "+steps.FailureOf(j))
 	}
 	return ArchiveStep{Action: RetryErase}
 }
@@ -295,8 +296,8 @@ func eraseArchive(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 // EraseFailed is what there is to do about an archive that its store did not let go, which may be a rule of the bucket: its record says so,
 // and it is tried again.
 func EraseFailed(a *instance.Archives, step ArchiveStep, by error) ArchiveStep {
-	out := waitFor(step.Record, soonest, "the archive could not be removed, which is tried again: "+v1.PrintableText(by.Error(), v1.MaxForeignText))
-	out.Record, out.After = step.Record, soonest
+	out := waitFor(step.Record, steps.Soonest, "the archive could not be removed, which is tried again: "+v1.PrintableText(by.Error(), v1.MaxForeignText))
+	out.Record, out.After = step.Record, steps.Soonest
 	out.Changes = changesOnArchive(a, out)
 	return out
 }
@@ -315,7 +316,7 @@ func whyUnreachable(a *instance.Archives, r *v1.MySQLBackup) string {
 	switch {
 	case a.Restoring[r.Name] != "":
 		return a.Restoring[r.Name] + " is being restored from it"
-	case !isRemovable(a.Life, r):
+	case !IsRemovable(a.Life, r):
 		return "its archive is not where the controller puts it: remove it by hand"
 	case r.InStore():
 		return ""
@@ -327,10 +328,4 @@ func whyUnreachable(a *instance.Archives, r *v1.MySQLBackup) string {
 		return fmt.Sprintf("PersistentVolumeClaim %s is not bound to volume %q, which holds the archive", pvc, v.Name)
 	}
 	return ""
-}
-
-// catalogBuilders are those of actions that remove older backups.
-var catalogBuilders = map[Action]builder{
-	DeleteOldBackups: deleteOldBackups,
-	CondemnBackups:   condemnBackups,
 }
